@@ -1,0 +1,181 @@
+//! The token bucket in one word, as pure functions of (state, now, cost).
+//!
+//! A bucket is its *theoretical arrival time* (TAT): the moment at which it will be full again.
+//! The unit of every time here is the *tick*: 1/256 ns, so that a `u64` wraps after 2.28 years.
+//! Arithmetic wraps, and two moments compare by the sign of their difference.
+//!
+//! Nothing here divides by a value from a packet, multiplies what could overflow, or needs more
+//! than 64 bits: it runs in the kernel as it stands.
+
+/// Bits of a tick below the nanosecond.
+pub const TICK_SHIFT: u32 = 8;
+
+/// Ticks in one second.
+pub const TICKS_PER_SECOND: u64 = 1_000_000_000 << TICK_SHIFT;
+
+/// The largest depth of a bucket (`tau`), in ticks: 208 days. Two such values still add up to less
+/// than half of the clock's range, which is what comparing by sign needs.
+pub const TAU_MAX: u64 = 1 << 62;
+
+/// Changes of a limit's terms that are remembered.
+pub const PAST_TERMS: u32 = 8;
+
+/// Not a time: the entry has been taken out of the table, and whoever still holds it looks again.
+pub const RETIRED: u64 = 0;
+
+/// Not a time: another CPU is converting this bucket to new terms, and is done in a moment.
+pub const CONVERTING: u64 = 1;
+
+/// The clock of the kernel (`CLOCK_MONOTONIC`, nanoseconds) in ticks; wraps.
+#[must_use]
+#[inline(always)]
+pub const fn ticks(nanoseconds: u64) -> u64 {
+    nanoseconds << TICK_SHIFT
+}
+
+/// Whether `word` is a time, and not one of the two marks above.
+#[must_use]
+#[inline(always)]
+pub const fn is_time(word: u64) -> bool {
+    word > CONVERTING
+}
+
+/// How much of a bucket is spent at `now`, in ticks, between 0 (full) and `tau` (empty).
+///
+/// A TAT further ahead than `tau` means that the burst was lowered, the clock stepped back or the
+/// word is more than a year old: the bucket counts as empty, so that nobody is locked out.
+#[must_use]
+#[inline(always)]
+pub const fn spent(tat: u64, now: u64, tau: u64) -> u64 {
+    let ahead = tat.wrapping_sub(now);
+    if ahead.cast_signed() <= 0 {
+        0
+    } else if ahead > tau {
+        tau
+    } else {
+        ahead
+    }
+}
+
+/// Whether the bucket is full at `now`: forgetting it then loses nothing.
+#[must_use]
+#[inline(always)]
+pub const fn is_full(tat: u64, now: u64) -> bool {
+    tat.wrapping_sub(now).cast_signed() <= 0
+}
+
+/// What a bucket says to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// There are tokens enough; the bucket's word becomes `tat` if the packet is charged.
+    Admit {
+        /// The new word.
+        tat: u64,
+    },
+    /// There are not; the bucket stays as it is.
+    Refuse {
+        /// Ticks until the same packet would be admitted, if nothing else is charged meanwhile.
+        wait: u64,
+    },
+}
+
+/// Decides about a packet that costs `cost` ticks at `now`, in a bucket that is `tau` ticks deep.
+///
+/// `cost` and `tau` are at most [`TAU_MAX`], which keeps the sum below 2^63.
+#[must_use]
+#[inline(always)]
+pub const fn decide(tat: u64, now: u64, cost: u64, tau: u64) -> Decision {
+    let after = spent(tat, now, tau) + cost;
+    if after > tau {
+        return Decision::Refuse { wait: after - tau };
+    }
+    Decision::Admit { tat: time(now.wrapping_add(after)) }
+}
+
+/// The word for the moment `tick`: the two marks are stepped over, at most two ticks later, so that
+/// a bucket never gains by it.
+#[must_use]
+#[inline(always)]
+pub const fn time(tick: u64) -> u64 {
+    if is_time(tick) { tick } else { CONVERTING + 1 }
+}
+
+/// How a bucket is carried over when the terms of its limit change: what was spent stays spent, in
+/// tokens. Up to `since` it refilled on the old terms, from then on on the new ones.
+///
+/// What is spent is measured in chunks, rounded up, because neither 128-bit products nor a
+/// division by what is not a constant of the program are to be had in the kernel. User space chooses
+/// chunks of about a millionth of the burst.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Rescale {
+    /// When the new terms took effect, in ticks.
+    pub since: u64,
+    /// The old depth of the bucket, in ticks.
+    pub tau_from: u64,
+    /// The new depth of the bucket, in ticks.
+    pub tau_to: u64,
+    /// Ticks of one chunk on the old terms; at least 1.
+    pub chunk_from: u64,
+    /// The same chunk on the new terms, in `1 << chunk_shift`-th of a tick, rounded up.
+    pub chunk_to: u64,
+    /// Fractional bits of `chunk_to`.
+    pub chunk_shift: u64,
+    /// With more chunks than this the bucket is empty on the new terms. Times `chunk_to` it stays
+    /// below 2^63.
+    pub chunks_most: u64,
+}
+
+impl Rescale {
+    /// The word of a bucket on the new terms, from its word on the old ones.
+    #[must_use]
+    #[inline(always)]
+    pub const fn apply(&self, tat: u64) -> u64 {
+        let spent = spent(tat, self.since, self.tau_from);
+        // Checked, because a division that could panic is refused by the verifier.
+        let carried = match spent.wrapping_add(self.chunk_from - 1).checked_div(self.chunk_from) {
+            Some(chunks) if chunks <= self.chunks_most => {
+                let fraction = (1 << (self.chunk_shift & 63)) - 1;
+                (chunks * self.chunk_to + fraction) >> (self.chunk_shift & 63)
+            }
+            _ => self.tau_to,
+        };
+        time(self.since.wrapping_add(carried))
+    }
+}
+
+/// The word of a bucket that has missed the last `behind` changes of terms, on the present ones.
+///
+/// `past(0)` is the newest change and there are `known` of them. A bucket that has missed more is
+/// taken to have been empty when the oldest known change came: it may be refused for as long as a
+/// burst takes to refill, and never gets more than it should.
+///
+/// `past` returns nothing only for an index that is not below `known`.
+#[must_use]
+#[inline(always)]
+pub fn carry_over<'a>(
+    tat: u64,
+    behind: u64,
+    known: u32,
+    past: impl Fn(u32) -> Option<&'a Rescale>,
+) -> Option<u64> {
+    let mut tat = tat;
+    let mut steps = known;
+    if behind > u64::from(known) {
+        let oldest = past(known.wrapping_sub(1))?;
+        tat = oldest.since.wrapping_add(oldest.tau_from);
+    } else {
+        // Not more than `known`, which is a `u32`.
+        #[expect(clippy::cast_possible_truncation)]
+        let missed = behind as u32;
+        steps = missed;
+    }
+    // A constant bound, which the verifier of old kernels wants.
+    for step in 0..PAST_TERMS {
+        if step >= steps {
+            break;
+        }
+        tat = past(steps - 1 - step)?.apply(tat);
+    }
+    Some(tat)
+}

@@ -1,0 +1,42 @@
+//! What is counted, and for whom.
+
+use crate::verdict::Reason;
+
+/// Packets and bytes; a byte count is of whole frames, from the Ethernet header on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl core::ops::Add for Count {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            packets: self.packets.wrapping_add(other.packets),
+            bytes: self.bytes.wrapping_add(other.bytes),
+        }
+    }
+}
+
+impl core::iter::Sum for Count {
+    fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
+        counts.fold(Self::default(), core::ops::Add::add)
+    }
+}
+
+/// What one CPU has counted on one interface. Only that CPU writes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Counters {
+    /// One count for each [`Reason`], at the reason's number.
+    pub by_reason: [Count; Reason::ALL.len()],
+    /// Sources taken into the table.
+    pub sources_added: u64,
+    /// Sources whose bucket was full again and whose place another one took.
+    pub sources_removed: u64,
+}

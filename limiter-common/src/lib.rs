@@ -1,0 +1,12 @@
+//! What the kernel side and the user side of `limiter` share: the types that cross the boundary
+//! between them and the arithmetic of the buckets, as pure functions of state, time and cost.
+//!
+//! Depends on nothing, so that the same source compiles for BPF and for the host.
+#![cfg_attr(not(test), no_std)]
+
+pub mod bucket;
+pub mod counters;
+pub mod key;
+pub mod layout;
+pub mod limit;
+pub mod verdict;

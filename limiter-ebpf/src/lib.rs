@@ -1,0 +1,22 @@
+//! The packet's path, one file a step: [`packet`] → [`parse`] → [`bucket`] → [`verdict`] →
+//! [`counters`]. A file calls only files that come later on that way, and the tools below it:
+//! [`config`], [`maps`], [`atomic`].
+#![no_std]
+#![feature(asm_experimental_arch)]
+
+pub mod packet;
+
+pub mod parse;
+
+pub mod clock;
+
+pub mod bucket;
+pub mod table;
+
+pub mod verdict;
+
+pub mod counters;
+
+pub mod atomic;
+pub mod config;
+pub mod maps;

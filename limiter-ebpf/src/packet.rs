@@ -1,0 +1,63 @@
+//! A packet as the driver hands it over: a cursor over its bytes that carries the bounds check, its
+//! length, and the metadata in front of it.
+
+use aya_ebpf::{helpers::generated::bpf_xdp_get_buff_len, programs::XdpContext};
+use limiter_common::layout::Stamp;
+
+/// Reads headers from the front of the packet, one after the other.
+pub struct Cursor {
+    at: usize,
+    end: usize,
+}
+
+impl Cursor {
+    /// At the Ethernet header.
+    #[inline(always)]
+    pub fn new(context: &XdpContext) -> Self {
+        Self { at: context.data(), end: context.data_end() }
+    }
+
+    /// The header at the cursor, or nothing where the packet ends within it. `T` is plain bytes.
+    #[inline(always)]
+    pub fn peek<T>(&self) -> Option<*const T> {
+        if self.at + size_of::<T>() > self.end {
+            return None;
+        }
+        Some(self.at as *const T)
+    }
+
+    /// Like [`Self::peek`], and moves past the header.
+    #[inline(always)]
+    pub fn take<T>(&mut self) -> Option<*const T> {
+        let header = self.peek()?;
+        self.at += size_of::<T>();
+        Some(header)
+    }
+
+    /// Whether the packet has this many bytes from the cursor on.
+    #[inline(always)]
+    pub fn has(&self, bytes: usize) -> bool {
+        self.at + bytes <= self.end
+    }
+}
+
+/// Bytes of the frame. In a program for multi-buffer frames `data_end` is only the end of the first
+/// buffer, and the kernel is asked.
+#[inline(always)]
+pub fn length<const FRAGS: bool>(context: &XdpContext) -> u64 {
+    if FRAGS {
+        // SAFETY: the helper reads the context, which is valid while the program runs.
+        return unsafe { bpf_xdp_get_buff_len(context.ctx) };
+    }
+    (context.data_end() - context.data()) as u64
+}
+
+/// The stamp in front of the packet, where the packet brings its own time.
+#[inline(always)]
+pub fn stamp(context: &XdpContext) -> Option<*mut Stamp> {
+    let at = context.metadata();
+    if at + size_of::<Stamp>() > context.data() {
+        return None;
+    }
+    Some(at as *mut Stamp)
+}

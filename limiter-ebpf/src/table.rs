@@ -1,0 +1,156 @@
+//! The table of sources: a hash map that finds them, and places that bound how many there are.
+//!
+//! A new source takes the next place that is free, or whose bucket is full again: forgetting a full
+//! bucket loses nothing, so the table needs neither timers nor an order of use. Where the next few
+//! places all hold live buckets the newcomer is refused, without touching the hash map.
+
+use aya_ebpf::bindings::BPF_NOEXIST;
+use limiter_common::{
+    bucket,
+    key::SourceKey,
+    layout::{PLACE_FREE, PLACE_LOCKED, PLACE_TAKEN, Place, Source, Table},
+};
+
+use crate::maps::{PLACES, SOURCES, TABLE};
+use crate::{atomic, bucket::on_present_terms, config, counters};
+
+/// Places that a newcomer looks at before it is refused.
+const LOOKS: u32 = 8;
+
+/// `-EEXIST`.
+const EXISTS: i32 = -17;
+
+/// What became of a new source.
+pub enum Added {
+    /// It is in, and charged.
+    Done,
+    /// Another CPU has brought the same source in.
+    Raced,
+    /// It was not taken in.
+    NoRoom,
+}
+
+/// The entry of `key`.
+///
+/// Slots of the hash map are reused without a grace period: an entry may turn into another source's
+/// at any time. What must not happen to the wrong one is checked with [`moved_since`] afterwards.
+#[inline(always)]
+pub fn find(key: &SourceKey) -> Option<*mut Source> {
+    SOURCES.get_ptr_mut(key)
+}
+
+/// How many removals are done. Taken before [`find`], for [`moved_since`].
+#[inline(always)]
+pub fn witness() -> u64 {
+    match TABLE.get_ptr(0) {
+        // SAFETY: a field of a map value.
+        Some(table) => unsafe { atomic::load(&raw const (*table).removals_done) },
+        None => 0,
+    }
+}
+
+/// Whether a removal was under way at the time of `witness` or has begun since: only then can an
+/// entry that was found have changed hands.
+#[inline(always)]
+pub fn moved_since(witness: u64) -> bool {
+    match TABLE.get_ptr(0) {
+        // SAFETY: a field of a map value.
+        Some(table) => witness != unsafe { atomic::load(&raw const (*table).removals_begun) },
+        None => false,
+    }
+}
+
+/// Takes in a source whose bucket's first word is `tat`.
+#[inline(always)]
+pub fn add(key: &SourceKey, tat: u64, now: u64) -> Added {
+    let Some(table) = TABLE.get_ptr_mut(0) else {
+        return Added::NoRoom;
+    };
+    for _ in 0..LOOKS {
+        // SAFETY: a field of a map value.
+        let hand = unsafe { atomic::fetch_add(&raw mut (*table).hand, 1) };
+        // Checked, because a remainder that could panic is refused by the verifier.
+        let place = hand.checked_rem(config::capacity() as u64);
+        let Some(place) = place.and_then(|index| PLACES.get_ptr_mut(index as u32)) else {
+            return Added::NoRoom;
+        };
+        if lock(place, table, now) {
+            return settle(place, key, tat);
+        }
+    }
+    Added::NoRoom
+}
+
+/// Locks the place, if it is free or can be freed.
+#[inline(always)]
+fn lock(place: *mut Place, table: *mut Table, now: u64) -> bool {
+    // SAFETY: fields of map values; the key is read only while the place is locked.
+    unsafe {
+        let state = atomic::load(&raw const (*place).state);
+        if state == PLACE_LOCKED
+            || atomic::compare_and_swap(&raw mut (*place).state, state, PLACE_LOCKED) != state
+        {
+            return false;
+        }
+        if state == PLACE_FREE || vacate(&(*place).key, table, now) {
+            return true;
+        }
+        atomic::store(&raw mut (*place).state, PLACE_TAKEN);
+    }
+    false
+}
+
+/// Puts the source into the locked place, and unlocks it.
+#[inline(always)]
+fn settle(place: *mut Place, key: &SourceKey, tat: u64) -> Added {
+    let source = Source { tat, epoch: config::epoch(), ..Source::default() };
+    let inserted = SOURCES.insert(key, &source, BPF_NOEXIST as u64);
+    // SAFETY: fields of a map value that this CPU has locked.
+    unsafe {
+        if inserted.is_ok() {
+            (*place).key = *key;
+        }
+        let state = if inserted.is_ok() { PLACE_TAKEN } else { PLACE_FREE };
+        atomic::store(&raw mut (*place).state, state);
+    }
+    match inserted {
+        Ok(()) => {
+            counters::source_added();
+            Added::Done
+        }
+        Err(EXISTS) => Added::Raced,
+        Err(_) => Added::NoRoom,
+    }
+}
+
+/// Forgets the source, if its bucket is full. Whoever charges it at the same moment either comes
+/// first, and it stays, or finds the word retired, and looks again.
+#[inline(always)]
+fn vacate(key: &SourceKey, table: *mut Table, now: u64) -> bool {
+    let Some(source) = find(key) else {
+        // Reset by the operator.
+        return true;
+    };
+    // SAFETY: fields of map values.
+    unsafe {
+        let epoch = atomic::load(&raw const (*source).epoch);
+        let tat = atomic::load(&raw const (*source).tat);
+        let full = match on_present_terms(epoch, tat) {
+            Some(present) => bucket::is_time(tat) && bucket::is_full(present, now),
+            None => false,
+        };
+        if !full {
+            return false;
+        }
+        atomic::add(&raw mut (*table).removals_begun, 1);
+        let ours = atomic::compare_and_swap(&raw mut (*source).tat, tat, bucket::RETIRED) == tat;
+        if ours {
+            // An error means that the operator's reset came first: gone all the same.
+            if SOURCES.remove(key).is_ok() {
+                counters::source_removed();
+            }
+        }
+        atomic::add(&raw mut (*table).removals_done, 1);
+        ours
+    }
+}

@@ -1,0 +1,23 @@
+//! From what the limit said to what happens to the packet.
+
+use aya_ebpf::bindings::xdp_action;
+use limiter_common::verdict::Reason;
+
+use crate::config;
+
+/// What the packet is counted under: in shadow, what would be dropped is not.
+#[inline(always)]
+pub fn in_force(reason: Reason) -> Reason {
+    match reason {
+        Reason::Malformed if config::malformed_passes() => Reason::MalformedPassed,
+        Reason::Malformed if config::shadow() => Reason::MalformedWouldDrop,
+        reason if config::shadow() && !reason.passes() => Reason::WouldDrop,
+        reason => reason,
+    }
+}
+
+/// What the driver is told.
+#[inline(always)]
+pub fn action(reason: Reason) -> u32 {
+    if reason.passes() { xdp_action::XDP_PASS } else { xdp_action::XDP_DROP }
+}

@@ -1,0 +1,226 @@
+//! What can be written on the command line.
+
+use std::{net::IpAddr, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::config::{Burst, Key, Malformed, Mode, Rate};
+
+/// A packet rate limiter in the Linux kernel: one exact token bucket for each source address,
+/// enforced at the network driver by XDP.
+#[derive(Debug, Parser)]
+#[command(name = "limiter", version, about, long_about = None, max_term_width = 100)]
+#[command(after_help = "Exit status: 0 done, 1 it failed, 2 the command line is wrong.")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Limit what comes in on an interface; stays in the kernel until `detach`
+    Attach(Attach),
+    /// Stop limiting, and leave nothing behind
+    Detach(Detach),
+    /// Show what is attached, how, and what it has done
+    Status(Status),
+    /// Change rate, burst or shadow while traffic flows
+    Set(Set),
+    /// Show one source: tokens, retry-after, passed, dropped
+    Check(Check),
+    /// Forget a source, or all: its bucket is full again
+    Reset(Reset),
+    /// Show who is sending and who is dropped
+    Top(Top),
+    /// Print what the program decides about each packet, until interrupted (slow: for debugging)
+    Log(Log),
+    /// Two hosts in network namespaces, a flood, and what gets through
+    Demo(Demo),
+    /// Print shell completions
+    Completions {
+        /// For which shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page (roff), of the whole command or of one verb
+    Man {
+        /// The verb
+        verb: Option<String>,
+    },
+}
+
+/// Longest name of an interface: `IFNAMSIZ` less the final zero.
+const NAME_MAX: usize = 15;
+
+fn interface(text: &str) -> Result<String, String> {
+    let allowed = |c: char| !(c == '/' || c == ':' || c.is_whitespace() || c.is_control());
+    if text.is_empty() || text == "." || text == ".." || !text.chars().all(allowed) {
+        return Err("not the name of an interface: `ip link` lists those that there are".to_owned());
+    }
+    if text.len() > NAME_MAX {
+        return Err(format!("an interface's name has at most {NAME_MAX} characters"));
+    }
+    Ok(text.to_owned())
+}
+
+fn address(text: &str) -> Result<IpAddr, String> {
+    text.parse().map_err(|_| "not an address: write one as in 192.0.2.7 or 2001:db8::7".to_owned())
+}
+
+fn max_sources(text: &str) -> Result<u32, String> {
+    const MOST: u32 = 1 << 24;
+    let number = crate::config::number::parse(text, &[("", 1), ("k", 1_000), ("M", 1_000_000)])
+        .map_err(|error| error.to_string())?;
+    u32::try_from(number)
+        .ok()
+        .filter(|number| (1..=MOST).contains(number))
+        .ok_or_else(|| format!("the table holds 1 to {MOST} sources: write a number in between"))
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|error| format!("{error}: write one as in 90s or 10m"))
+}
+
+/// Arguments of `attach`.
+#[derive(Debug, Args)]
+pub struct Attach {
+    /// The interfaces; all of them, or none if one fails
+    #[arg(value_name = "IFACE", required = true, value_parser = interface)]
+    pub interfaces: Vec<String>,
+    /// How fast a source may send: 5, 5/s, 300/m, 10/6s, 1k/s in packets; 64kbit, 10mbit, 1gbit in bits
+    #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
+    pub rate: Rate,
+    /// How much at once: packets (10, 2k), or bytes for a bit rate (64kb, 1mb); left out, what the rate
+    /// gives in one second
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    pub burst: Option<Burst>,
+    /// What makes a source: prefix lengths for IPv4 and IPv6, or interface for one bucket for all
+    #[arg(long, value_name = "PREFIX", default_value_t, allow_hyphen_values = true)]
+    pub key: Key,
+    /// Where the program runs
+    #[arg(long, value_enum, default_value_t)]
+    pub mode: Mode,
+    /// Count what would be dropped, and drop nothing
+    #[arg(long)]
+    pub shadow: bool,
+    /// What happens to IP packets with an impossible header
+    #[arg(long, value_enum, default_value_t)]
+    pub malformed: Malformed,
+    /// How many sources the table holds; its memory is shown
+    #[arg(long, value_name = "N", default_value = "65536", value_parser = max_sources, allow_hyphen_values = true)]
+    pub max_sources: u32,
+}
+
+/// Arguments of `detach`.
+#[derive(Debug, Args)]
+pub struct Detach {
+    /// The interfaces
+    #[arg(value_name = "IFACE", required_unless_present = "all", conflicts_with = "all", value_parser = interface)]
+    pub interfaces: Vec<String>,
+    /// All that limiter is attached to, and what is left of interfaces that are gone
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// Arguments of `status`.
+#[derive(Debug, Args)]
+pub struct Status {
+    /// The interface; left out, all that limiter is attached to
+    #[arg(value_name = "IFACE", value_parser = interface)]
+    pub interface: Option<String>,
+    /// For programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Switch {
+    /// On.
+    On,
+    /// Off.
+    Off,
+}
+
+/// Arguments of `set`.
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("change").required(true).multiple(true)))]
+pub struct Set {
+    /// The interface
+    #[arg(value_name = "IFACE", value_parser = interface)]
+    pub interface: String,
+    /// The new rate
+    #[arg(long, value_name = "RATE", group = "change", allow_hyphen_values = true)]
+    pub rate: Option<Rate>,
+    /// The new burst
+    #[arg(long, value_name = "N", group = "change", allow_hyphen_values = true)]
+    pub burst: Option<Burst>,
+    /// Whether to drop nothing
+    #[arg(long, value_enum, group = "change")]
+    pub shadow: Option<Switch>,
+    /// What happens to IP packets with an impossible header
+    #[arg(long, value_enum, group = "change")]
+    pub malformed: Option<Malformed>,
+}
+
+/// Arguments of `check`.
+#[derive(Debug, Args)]
+pub struct Check {
+    /// The interface
+    #[arg(value_name = "IFACE", value_parser = interface)]
+    pub interface: String,
+    /// The source
+    #[arg(value_name = "ADDRESS", value_parser = address)]
+    pub address: IpAddr,
+    /// For programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `reset`.
+#[derive(Debug, Args)]
+pub struct Reset {
+    /// The interface
+    #[arg(value_name = "IFACE", value_parser = interface)]
+    pub interface: String,
+    /// The source
+    #[arg(value_name = "ADDRESS", value_parser = address, required_unless_present = "all", conflicts_with = "all")]
+    pub address: Option<IpAddr>,
+    /// All sources
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// Arguments of `top`.
+#[derive(Debug, Args)]
+pub struct Top {
+    /// The interface
+    #[arg(value_name = "IFACE", value_parser = interface)]
+    pub interface: String,
+    /// Print once and end (the live view is yet to come)
+    #[arg(long, required = true)]
+    pub once: bool,
+    /// How many sources
+    #[arg(short = 'n', value_name = "N", default_value_t = 20)]
+    pub most: usize,
+    /// For programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `log`.
+#[derive(Debug, Args)]
+pub struct Log {
+    /// The interface
+    #[arg(value_name = "IFACE", value_parser = interface)]
+    pub interface: String,
+}
+
+/// Arguments of `demo`.
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// How long the traffic lasts, 1s to 60s
+    #[arg(long = "for", value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    pub duration: Duration,
+}

@@ -1,0 +1,53 @@
+//! The command line: raw arguments → validated ones → one file a verb.
+//!
+//! Exit status: 0 done, 1 it failed, 2 the command line is wrong.
+
+mod args;
+mod attach;
+mod check;
+mod demo;
+mod detach;
+mod log;
+mod manual;
+mod output;
+mod reset;
+mod set;
+mod status;
+mod top;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Verb};
+
+/// Reads the command line, does what it says, and tells how it went.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let result = match runtime {
+        Ok(runtime) => runtime.block_on(run(cli.verb)),
+        Err(error) => Err(error.into()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => output::failure(&error),
+    }
+}
+
+async fn run(verb: Verb) -> anyhow::Result<()> {
+    match verb {
+        Verb::Attach(arguments) => attach::run(arguments).await,
+        Verb::Detach(arguments) => detach::run(arguments).await,
+        Verb::Status(arguments) => status::run(arguments).await,
+        Verb::Set(arguments) => set::run(arguments).await,
+        Verb::Check(arguments) => check::run(arguments).await,
+        Verb::Reset(arguments) => reset::run(arguments).await,
+        Verb::Top(arguments) => top::run(arguments).await,
+        Verb::Log(arguments) => log::run(arguments).await,
+        Verb::Demo(arguments) => demo::run(arguments).await,
+        Verb::Completions { shell } => manual::completions(shell),
+        Verb::Man { verb } => manual::page(verb.as_deref()),
+    }
+}

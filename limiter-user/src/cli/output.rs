@@ -1,0 +1,59 @@
+//! Printing: to a pipe that may be closed, and errors in one line.
+
+use std::{
+    io::{self, ErrorKind, Write},
+    process::ExitCode,
+};
+
+use crate::kernel;
+
+/// The command line was understood, but makes no sense.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(pub String);
+
+/// Prints to standard output.
+pub fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+/// Prints a value as JSON, for programs.
+pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    let mut json = serde_json::to_string(value)?;
+    json.push('\n');
+    Ok(print(&json)?)
+}
+
+/// Tells people something beside the result.
+pub fn note(text: &str) {
+    // Where standard error is closed there is nobody to tell.
+    let _ = writeln!(io::stderr(), "limiter: {text}");
+}
+
+/// Tells what went wrong, in one line, and gives the exit status. A pipe that was closed is no
+/// failure: whoever reads had enough.
+pub fn failure(error: &anyhow::Error) -> ExitCode {
+    let pipe = error.downcast_ref::<io::Error>();
+    if pipe.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+        return ExitCode::SUCCESS;
+    }
+    let line = format!("{error:#}").replace('\n', " ");
+    note(&line);
+    ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+}
+
+/// A value that the kernel module refused as invalid is a wrong command line where it does not
+/// depend on the interface.
+pub fn usage(error: crate::config::Invalid) -> anyhow::Error {
+    Usage(error.to_string()).into()
+}
+
+/// Adds the interface to an error that does not name it.
+pub fn about(interface: &str, error: kernel::Error) -> anyhow::Error {
+    match error {
+        kernel::Error::Invalid(invalid) => anyhow::anyhow!("{interface}: {invalid}"),
+        error => error.into(),
+    }
+}

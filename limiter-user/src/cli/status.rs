@@ -1,0 +1,28 @@
+//! `limiter status`.
+
+use crate::cli::{
+    args,
+    output::{note, print, print_json},
+};
+use crate::kernel::{Attachment, bpffs};
+use crate::stats::{Status, collect};
+use crate::view;
+
+pub async fn run(arguments: args::Status) -> anyhow::Result<()> {
+    let (attachments, errors) = match &arguments.interface {
+        Some(name) => (vec![Attachment::open(name).await?], Vec::new()),
+        None if !bpffs::is_mounted() => (Vec::new(), Vec::new()),
+        None => Attachment::all().await?,
+    };
+    let interfaces = attachments.iter().map(collect::interface).collect::<Result<Vec<_>, _>>()?;
+    let status = Status { interfaces };
+    if arguments.json {
+        print_json(&status)?;
+    } else {
+        print(&view::status::status(&status))?;
+    }
+    for error in &errors {
+        note(&error.to_string());
+    }
+    if errors.is_empty() { Ok(()) } else { Err(anyhow::anyhow!("{} of the attachments cannot be shown: see above", errors.len())) }
+}

@@ -1,0 +1,129 @@
+//! `--burst`: how many tokens a full bucket holds.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Invalid, Rate, Unit, number};
+
+/// Packets, or bytes for a bit rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Burst {
+    /// Tokens; at least 1.
+    pub tokens: u64,
+    /// The unit that was written; none where a bare number was, which goes with either.
+    pub unit: Option<Unit>,
+}
+
+const PACKETS: &[(&str, u64)] = &[("", 1), ("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000)];
+/// Sizes are powers of 1024, as in `tc`.
+const BYTES: &[(&str, u64)] = &[("b", 1), ("kb", 1 << 10), ("mb", 1 << 20), ("gb", 1 << 30)];
+
+impl FromStr for Burst {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let (suffixes, unit) = if text.ends_with('b') {
+            (BYTES, Some(Unit::Bytes))
+        } else if text.ends_with(|c: char| c.is_ascii_digit()) {
+            (PACKETS, None)
+        } else {
+            (PACKETS, Some(Unit::Packets))
+        };
+        let tokens = number::parse(text, suffixes)?;
+        if tokens == 0 {
+            return Err(Invalid::new(
+                "a burst of 0 would let nothing through: write at least 1, or leave it out",
+            ));
+        }
+        Ok(Self { tokens, unit })
+    }
+}
+
+impl Burst {
+    /// What a rate gets where no burst is written: what it gives in one second, at least one packet,
+    /// or one frame of `frame_max` bytes.
+    #[must_use]
+    pub fn default_for(rate: &Rate, frame_max: u64) -> Self {
+        let least = if rate.unit == Unit::Bytes { frame_max } else { 1 };
+        Self { tokens: rate.tokens_per_second().max(least), unit: Some(rate.unit) }
+    }
+
+    /// The same burst, if it goes with the rate's unit.
+    pub fn for_rate(self, rate: &Rate) -> Result<Self, Invalid> {
+        match (self.unit, rate.unit) {
+            (Some(Unit::Packets), Unit::Bytes) => Err(Invalid::new(format!(
+                "burst {self} is in packets, rate {rate} in bits: write the burst in bytes, as in 64kb"
+            ))),
+            (Some(Unit::Bytes), Unit::Packets) => Err(Invalid::new(format!(
+                "burst {self} is in bytes, rate {rate} in packets: write the burst in packets, as in 10"
+            ))),
+            _ => Ok(Self { unit: Some(rate.unit), ..self }),
+        }
+    }
+}
+
+impl fmt::Display for Burst {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let suffixes = if self.unit == Some(Unit::Bytes) { BYTES } else { PACKETS };
+        f.write_str(&number::format(self.tokens, suffixes))
+    }
+}
+
+impl TryFrom<String> for Burst {
+    type Error = Invalid;
+
+    fn try_from(text: String) -> Result<Self, Invalid> {
+        text.parse()
+    }
+}
+
+impl From<Burst> for String {
+    fn from(burst: Burst) -> Self {
+        burst.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_and_bytes() {
+        for (text, tokens, shown) in [
+            ("10", 10, "10"),
+            ("2k", 2_000, "2k"),
+            ("64kb", 65_536, "64kb"),
+            ("1mb", 1 << 20, "1mb"),
+            ("1500b", 1_500, "1500b"),
+        ] {
+            let burst: Burst = text.parse().unwrap();
+            assert_eq!((burst.tokens, burst.to_string().as_str()), (tokens, shown), "{text}");
+        }
+        for text in ["0", "-1", "", "0kb", "1.5", "kb", "10x", "10KB", "1e9"] {
+            assert!(text.parse::<Burst>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn units_must_agree_with_the_rate() {
+        let packets: Rate = "5/s".parse().unwrap();
+        let bits: Rate = "10mbit".parse().unwrap();
+        let burst = |text: &str| text.parse::<Burst>().unwrap();
+        assert!(burst("64kb").for_rate(&packets).is_err());
+        assert!(burst("2k").for_rate(&bits).is_err());
+        assert_eq!(burst("3000").for_rate(&bits).unwrap().to_string(), "3000b");
+        assert_eq!(burst("10").for_rate(&packets).unwrap().tokens, 10);
+    }
+
+    #[test]
+    fn left_out_it_is_one_second_and_at_least_one_packet() {
+        let default = |rate: &str| Burst::default_for(&rate.parse().unwrap(), 1_522).tokens;
+        assert_eq!(default("5/s"), 5);
+        assert_eq!(default("300/m"), 5);
+        assert_eq!(default("1/d"), 1);
+        assert_eq!(default("10mbit"), 1_250_000);
+        assert_eq!(default("8kbit"), 1_522);
+    }
+}

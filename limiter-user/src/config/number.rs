@@ -1,0 +1,81 @@
+//! Numbers as they are written in rates and bursts: digits, a decimal point, a suffix.
+
+use super::Invalid;
+
+/// Splits `text` into its number and what follows it.
+fn split(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    text.split_at(end)
+}
+
+/// Reads `text` as a number with one of `suffixes`, each worth a factor; the number times the factor
+/// must be whole: `1.5k` is 1500, `0.5` is nothing.
+pub fn parse(text: &str, suffixes: &[(&str, u64)]) -> Result<u64, Invalid> {
+    let (number, suffix) = split(text);
+    if number.is_empty() {
+        return Err(Invalid::new("a number is missing: write it first, as in 5"));
+    }
+    let Some((_, factor)) = suffixes.iter().find(|(name, _)| *name == suffix) else {
+        let known: Vec<_> = suffixes.iter().map(|(name, _)| *name).filter(|s| !s.is_empty()).collect();
+        return Err(Invalid::new(format!(
+            "'{suffix}' is not a unit known here: write a number, or one with {}",
+            known.join(", ")
+        )));
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    scale(whole, fraction, *factor).ok_or_else(|| {
+        Invalid::new(format!("'{text}' is not a whole number below 2^63: write one that is"))
+    })
+}
+
+/// `whole.fraction` × `factor`, where that is whole and fits.
+fn scale(whole: &str, fraction: &str, factor: u64) -> Option<u64> {
+    if whole.is_empty() || fraction.contains('.') || fraction.len() > 9 {
+        return None;
+    }
+    let places = u32::try_from(fraction.len()).ok()?;
+    let digits: u128 = format!("{whole}{fraction}").parse().ok()?;
+    let scaled = digits.checked_mul(u128::from(factor))?;
+    let unit = 10_u128.pow(places);
+    let value = u64::try_from(scaled / unit).ok()?;
+    (scaled % unit == 0 && value < 1 << 63).then_some(value)
+}
+
+/// Writes a number with the largest of `suffixes` that divides it.
+pub fn format(value: u64, suffixes: &[(&str, u64)]) -> String {
+    let fitting = suffixes.iter().filter(|(_, factor)| value != 0 && value % factor == 0);
+    match fitting.max_by_key(|(_, factor)| *factor) {
+        Some((name, factor)) => format!("{}{name}", value / factor),
+        None => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SI: &[(&str, u64)] = &[("", 1), ("k", 1_000), ("M", 1_000_000)];
+
+    #[test]
+    fn reads_what_is_whole() {
+        assert_eq!(parse("5", SI), Ok(5));
+        assert_eq!(parse("1.5k", SI), Ok(1_500));
+        assert_eq!(parse("2M", SI), Ok(2_000_000));
+    }
+
+    #[test]
+    fn refuses_what_is_not() {
+        for text in ["", "k", "0.5", "1.2.3", ".", ".5", "-1", "1e400", "5x", "99999999999999999999", "1 k"] {
+            assert!(parse(text, SI).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn writes_what_it_reads() {
+        for value in [0, 1, 999, 1_000, 1_500, 2_000_000] {
+            assert_eq!(parse(&format(value, SI), SI), Ok(value));
+        }
+        assert_eq!(format(1_500, SI), "1500");
+        assert_eq!(format(2_000, SI), "2k");
+    }
+}

@@ -1,0 +1,175 @@
+//! `RATE`: packets per period, or bits per second as in `tc`.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Invalid, number};
+
+/// What a limit counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// Packets: every packet costs one token.
+    Packets,
+    /// Bytes: a packet costs its length, from the Ethernet header on.
+    Bytes,
+}
+
+/// How fast a bucket refills: `amount` packets, or bits, in `period_ns` nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Rate {
+    /// Packets, or bits where `unit` is bytes; at least 1.
+    pub amount: u64,
+    /// The period in nanoseconds; at least a second.
+    pub period_ns: u64,
+    /// What is counted.
+    pub unit: Unit,
+}
+
+const SECOND: u64 = 1_000_000_000;
+const COUNTS: &[(&str, u64)] = &[("", 1), ("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000)];
+const BITS: &[(&str, u64)] = &[
+    ("bit", 1),
+    ("kbit", 1_000),
+    ("mbit", 1_000_000),
+    ("gbit", 1_000_000_000),
+    ("tbit", 1_000_000_000_000),
+];
+const PERIODS: &[(&str, u64)] =
+    &[("s", SECOND), ("m", 60 * SECOND), ("h", 3_600 * SECOND), ("d", 86_400 * SECOND)];
+
+/// Beyond these a token is worth so few ticks that rounding would show.
+const PACKETS_PER_SECOND_MAX: u64 = 1_000_000_000;
+const BITS_PER_SECOND_MAX: u64 = 1_000_000_000_000;
+/// 208 days, the deepest bucket that there can be: see `limiter_common::bucket::TAU_MAX`.
+const PERIOD_MAX: u64 = 1 << 54;
+
+impl FromStr for Rate {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let rate = if text.ends_with("bit") {
+            Self { amount: number::parse(text, BITS)?, period_ns: SECOND, unit: Unit::Bytes }
+        } else {
+            let (count, period) = text.split_once('/').unwrap_or((text, "s"));
+            Self {
+                amount: number::parse(count, COUNTS)?,
+                period_ns: parse_period(period)?,
+                unit: Unit::Packets,
+            }
+        };
+        rate.check()
+    }
+}
+
+/// `s`, `1m`, `6s`.
+fn parse_period(text: &str) -> Result<u64, Invalid> {
+    let with_number =
+        if text.starts_with(|c: char| c.is_ascii_digit()) { text } else { &format!("1{text}") };
+    let period = number::parse(with_number, PERIODS)
+        .map_err(|_| Invalid::new(format!("'{text}' is not a period: write s, m, h or d, as in 300/m or 10/6s")))?;
+    if period == 0 || period > PERIOD_MAX {
+        return Err(Invalid::new(format!("a period of '{text}' is out of range: write 1s to 208d")));
+    }
+    Ok(period)
+}
+
+impl Rate {
+    fn check(self) -> Result<Self, Invalid> {
+        if self.amount == 0 {
+            return Err(Invalid::new(
+                "a rate of 0 would let nothing through: write a rate above 0, or take the interface down",
+            ));
+        }
+        let (most, name) = match self.unit {
+            Unit::Packets => (PACKETS_PER_SECOND_MAX, "1G/s"),
+            Unit::Bytes => (BITS_PER_SECOND_MAX, "1tbit"),
+        };
+        if u128::from(self.amount) * u128::from(SECOND) > u128::from(most) * u128::from(self.period_ns) {
+            return Err(Invalid::new(format!("a rate above {name} is no limit to any link: write less")));
+        }
+        Ok(self)
+    }
+
+    /// Tokens (packets or bytes) that one second brings, rounded down.
+    pub(super) fn tokens_per_second(&self) -> u64 {
+        let tokens = u128::from(self.amount) * u128::from(SECOND) / u128::from(self.period_ns);
+        let tokens = u64::try_from(tokens).unwrap_or(u64::MAX);
+        if self.unit == Unit::Bytes { tokens / 8 } else { tokens }
+    }
+
+    /// Tokens (packets or bytes) per second, exactly enough for people.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
+    pub fn per_second(&self) -> f64 {
+        let tokens = self.amount as f64 * SECOND as f64 / self.period_ns as f64;
+        if self.unit == Unit::Bytes { tokens / 8.0 } else { tokens }
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.unit == Unit::Bytes {
+            return f.write_str(&number::format(self.amount, BITS));
+        }
+        let period = number::format(self.period_ns, PERIODS);
+        let period = match period.strip_prefix('1') {
+            Some(unit) if unit.len() == 1 && !unit.starts_with(|c: char| c.is_ascii_digit()) => unit,
+            _ => &period,
+        };
+        write!(f, "{}/{period}", number::format(self.amount, COUNTS))
+    }
+}
+
+impl TryFrom<String> for Rate {
+    type Error = Invalid;
+
+    fn try_from(text: String) -> Result<Self, Invalid> {
+        text.parse()
+    }
+}
+
+impl From<Rate> for String {
+    fn from(rate: Rate) -> Self {
+        rate.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_limit_is_spelled_in_several_ways() {
+        for (text, shown) in [
+            ("5", "5/s"),
+            ("5/s", "5/s"),
+            ("300/1m", "300/m"),
+            ("300/m", "300/m"),
+            ("10/6s", "10/6s"),
+            ("1k/s", "1k/s"),
+            ("2M/s", "2M/s"),
+            ("1/d", "1/d"),
+            ("100/10d", "100/10d"),
+            ("10mbit", "10mbit"),
+            ("64kbit", "64kbit"),
+            ("1.5gbit", "1500mbit"),
+        ] {
+            let rate: Rate = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(rate.to_string(), shown, "{text}");
+            assert_eq!(shown.parse(), Ok(rate), "{text}: what is shown reads back");
+        }
+    }
+
+    #[test]
+    fn what_is_no_rate_says_why() {
+        for text in [
+            "", "0", "-1", "5/", "5/x", "5/0s", "/s", "1e400", "999999999999G/s", "2G/s", "5 /s",
+            "10mbit/s", "bit", "0bit", "2tbit", "5/300d", "5//s", "٥", "5/s/s", "nan", "inf",
+        ] {
+            assert!(text.parse::<Rate>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Attaching: load, put on the interface, pin. Nothing is pinned before the interface has taken the
+//! program, and the link last: whoever is killed on the way leaves no half of it behind.
+
+use std::{io, path::Path, time::SystemTime};
+
+use super::{
+    attachment::{Pinned, folders_here, look},
+    bpffs,
+    error::{Error, Result},
+    interface::{self, Interface, XdpMode, XdpState},
+    link::Link,
+    object::{self, Maps, Program, Variant},
+    pins,
+    record::Record,
+    requirements,
+};
+use crate::config::{Mode, Settings};
+
+/// A program on an interface, held by nothing but this process.
+#[derive(Debug)]
+pub struct Linked {
+    /// The interface.
+    pub interface: Interface,
+    /// Where the program runs.
+    pub mode: XdpMode,
+    /// What it was made from.
+    pub record: Record,
+    /// The program.
+    pub program: Program,
+    link: Link,
+}
+
+/// Attaches to `name`, and pins: from here on no process is needed.
+pub async fn attach(name: &str, settings: &Settings) -> Result<()> {
+    requirements::kernel()?;
+    requirements::privileges()?;
+    let interface = interface::by_name(name).await?;
+    bpffs::ensure()?;
+    let _lock = bpffs::lock()?;
+    let folder = free_folder(&interface)?;
+    let linked = link(interface, settings)?;
+    let pinned = pin(&linked, &folder);
+    if pinned.is_err() {
+        pins::remove(&folder)?;
+    }
+    pinned
+}
+
+/// Attaches to `name` for as long as the returned value lives.
+pub async fn attach_unpinned(name: &str, settings: &Settings) -> Result<Linked> {
+    requirements::kernel()?;
+    requirements::privileges()?;
+    link(interface::by_name(name).await?, settings)
+}
+
+/// Where the pins will be, cleared of what a killed command may have left there.
+fn free_folder(interface: &Interface) -> Result<std::path::PathBuf> {
+    for folder in folders_here()? {
+        let named_so = folder.interface == interface.name;
+        match look(&folder)? {
+            Pinned::To(_, index) if index == interface.index => {
+                return Err(Error::AlreadyAttached(interface.name.clone()));
+            }
+            Pinned::To(..) if named_so => {
+                return Err(Error::AlreadyAttached(interface.name.clone()));
+            }
+            Pinned::Gone(_) if named_so => return Err(Error::InterfaceGone(folder.interface)),
+            Pinned::Leftover if named_so => pins::remove(&folder.path)?,
+            _ => {}
+        }
+    }
+    pins::directory(&interface.name)
+}
+
+fn pin(linked: &Linked, folder: &Path) -> Result<()> {
+    let generation = pins::generation(folder, 0);
+    pins::create(&generation)?;
+    linked.program.pin_maps(folder)?;
+    pin_generation(&linked.program, &linked.record, &generation)?;
+    linked.link.pin(folder)
+}
+
+/// Pins a program and its record.
+pub(super) fn pin_generation(program: &Program, record: &Record, folder: &Path) -> Result<()> {
+    program.pin(&folder.join("program"))?;
+    record.pin(&folder.join("record"))
+}
+
+/// Loads and attaches, in the mode that was asked for or, if that may be, in the next best one.
+fn link(interface: Interface, settings: &Settings) -> Result<Linked> {
+    if let Some(xdp) = interface.xdp {
+        return Err(foreign(&interface, xdp));
+    }
+    if settings.mode == Mode::Generic {
+        return link_in(&interface, XdpMode::Generic, settings, None).map_err(|refused| refused.into_error(&interface));
+    }
+    match link_in(&interface, XdpMode::Native, settings, None) {
+        Ok(linked) => Ok(linked),
+        Err(Refused::ByDriver(why)) if settings.mode == Mode::Auto => {
+            let why = no_native_reason(&why, &interface);
+            link_in(&interface, XdpMode::Generic, settings, Some(why))
+                .map_err(|refused| refused.into_error(&interface))
+        }
+        Err(refused) => Err(refused.into_error(&interface)),
+    }
+}
+
+/// Who refused.
+enum Refused {
+    /// The interface would not take the program in this mode.
+    ByDriver(io::Error),
+    /// It did not come so far.
+    Before(Error),
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self::Before(error)
+    }
+}
+
+impl Refused {
+    fn into_error(self, interface: &Interface) -> Error {
+        match self {
+            Self::Before(error) => error,
+            Self::ByDriver(why) if why.raw_os_error() == Some(libc::EPERM) => Error::NotPermitted,
+            Self::ByDriver(why) if is_taken(&why) => Error::Foreign {
+                interface: interface.name.clone(),
+                program: "attached this moment".to_owned(),
+                mode: "some".to_owned(),
+                how: format!("`ip link show {}` names it", interface.name),
+            },
+            Self::ByDriver(why) => Error::NoNative {
+                interface: interface.name.clone(),
+                why: no_native_reason(&why, interface),
+                advice: advice(&why),
+            },
+        }
+    }
+}
+
+fn is_taken(why: &io::Error) -> bool {
+    matches!(why.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
+}
+
+fn no_native_reason(why: &io::Error, interface: &Interface) -> String {
+    match why.raw_os_error() {
+        Some(libc::EOPNOTSUPP) => "it has no XDP".to_owned(),
+        Some(libc::ERANGE) => format!("its MTU of {} is too large for XDP", interface.mtu),
+        _ => why.to_string(),
+    }
+}
+
+fn advice(why: &io::Error) -> String {
+    match why.raw_os_error() {
+        Some(libc::ERANGE) => "lower the MTU (3498 fits every driver), or use --mode generic, which is slower".to_owned(),
+        _ => "use --mode generic, which works everywhere and is slower".to_owned(),
+    }
+}
+
+fn link_in(
+    interface: &Interface,
+    mode: XdpMode,
+    settings: &Settings,
+    fallback: Option<String>,
+) -> Result<Linked, Refused> {
+    let mut record = Record {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        attached_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        namespace: pins::cookie()?,
+        settings: settings.clone(),
+        frame_max: interface.frame_max(mode),
+        frags: requirements::kernel()?.has_frags(),
+        fallback,
+        epoch: 0,
+        past: Vec::new(),
+    };
+    let program = load(&mut record)?;
+    let link = Link::create(program.fd()?, interface.index, mode).map_err(Refused::ByDriver)?;
+    Ok(Linked { interface: interface.clone(), mode, record, program, link })
+}
+
+/// Loads the program for packets in several buffers where the kernel has them, else the plain one.
+fn load(record: &mut Record) -> Result<Program> {
+    let config = record.config()?;
+    match object::load(Variant::Plain, &config, Maps::New, record.frags) {
+        Err(Error::Load { what: "program", .. }) if record.frags => {
+            record.frags = false;
+            object::load(Variant::Plain, &config, Maps::New, false)
+        }
+        loaded => loaded,
+    }
+}
+
+/// Names the program that is in the way.
+fn foreign(interface: &Interface, xdp: XdpState) -> Error {
+    let id = xdp.program_id;
+    // Asking for a program by its id wants CAP_SYS_ADMIN: without it the id must do.
+    let name = aya::programs::loaded_programs()
+        .filter_map(std::result::Result::ok)
+        .find(|program| program.id() == id)
+        .and_then(|program| program.name_as_str().map(str::to_owned));
+    let program = name.map_or_else(|| format!("id {id}"), |name| format!("'{name}', id {id}"));
+    let off = if xdp.mode == XdpMode::Generic { "xdpgeneric" } else { "xdp" };
+    Error::Foreign {
+        program,
+        mode: xdp.mode.name().to_owned(),
+        how: format!(
+            "`ip link set {} {off} off` if it was attached so, else with the tool that put it there",
+            interface.name
+        ),
+        interface: interface.name.clone(),
+    }
+}

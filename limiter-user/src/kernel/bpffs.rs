@@ -1,0 +1,126 @@
+//! The file system that pins live in: found, mounted where it is missing, and refused where it would
+//! vanish together with this process.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::fs::MetadataExt,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    mount::{MsFlags, mount},
+    sys::statfs::{FsType, statfs},
+};
+
+use super::error::{Error, Result};
+
+/// Where bpffs is mounted on every system.
+pub const BPFFS: &str = "/sys/fs/bpf";
+
+/// `BPF_FS_MAGIC`, include/uapi/linux/magic.h.
+const MAGIC: FsType = FsType(0xcafe_4a11);
+
+/// How long a command waits for another one.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Whether a bpffs is mounted at its place.
+pub fn is_mounted() -> bool {
+    statfs(BPFFS).is_ok_and(|stat| stat.filesystem_type() == MAGIC)
+}
+
+/// Makes sure of a bpffs that outlives this process: mounts one where there is none.
+///
+/// `ip netns exec` gives its command a mount namespace of its own with a fresh `/sys`; what is
+/// pinned in there goes when the command ends, and the limiter with it.
+pub fn ensure() -> Result<()> {
+    if same_as_init() {
+        return Ok(());
+    }
+    if let Some(namespace) = namespace_of_sys() {
+        return Err(Error::Bpffs(format!(
+            "`ip netns exec` gives its command a /sys of its own, and what is pinned there vanishes with the command, so that nothing would be limited: use `nsenter --net=/run/netns/{namespace} limiter …` instead"
+        )));
+    }
+    if is_mounted() {
+        return Ok(());
+    }
+    if shares_mounts_with_init() == Some(false) {
+        return Err(Error::Bpffs(format!(
+            "no bpffs is mounted at {BPFFS}, and this is not the mount namespace of process 1, so that one mounted now might vanish: mount one where it stays (`mount -t bpf bpf {BPFFS}`)"
+        )));
+    }
+    mount(Some("bpf"), BPFFS, Some("bpf"), MsFlags::empty(), Some("mode=0700")).map_err(|error| {
+        Error::Bpffs(format!(
+            "no bpffs is mounted at {BPFFS}, and mounting one failed ({}): `mount -t bpf bpf {BPFFS}`",
+            error.desc()
+        ))
+    })
+}
+
+/// Whether this process and process 1 have the same mounts; none where that may not be asked
+/// (`CAP_SYS_PTRACE`).
+fn shares_mounts_with_init() -> Option<bool> {
+    let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
+    Some(namespace("self")? == namespace("1")?)
+}
+
+/// Whether process 1 sees the same bpffs here.
+fn same_as_init() -> bool {
+    let device = |path: &str| fs::metadata(path).ok().map(|metadata| metadata.dev());
+    is_mounted() && device(BPFFS) == device(&format!("/proc/1/root{BPFFS}"))
+}
+
+/// The network namespace that `ip netns exec` has mounted a `/sys` for: it names the namespace as
+/// the source of the mount, where others write `sysfs`.
+fn namespace_of_sys() -> Option<String> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let source = source_of_sys(&mounts)?;
+    Path::new("/run/netns").join(source).exists().then(|| source.to_owned())
+}
+
+/// The source of the topmost mount at `/sys`: see proc(5) on mountinfo.
+fn source_of_sys(mountinfo: &str) -> Option<&str> {
+    let mount = mountinfo.lines().rfind(|line| line.split(' ').nth(4) == Some("/sys"))?;
+    mount.split_once(" - ")?.1.split(' ').nth(1)
+}
+
+/// Serialises whoever changes anything. The lock is on the root of bpffs: it leaves no file behind,
+/// goes with the process however that ends, and is the same for all who see the same pins.
+pub struct Lock {
+    _directory: File,
+}
+
+/// Waits for other commands to be done.
+pub fn lock() -> Result<Lock> {
+    let directory = File::open(Path::new(BPFFS)).map_err(|e| Error::path("opening", BPFFS, e))?;
+    let start = Instant::now();
+    loop {
+        match directory.try_lock() {
+            Ok(()) => return Ok(Lock { _directory: directory }),
+            Err(fs::TryLockError::WouldBlock) if start.elapsed() < PATIENCE => {
+                thread::sleep(Duration::from_millis(20));
+            }
+            Err(fs::TryLockError::WouldBlock) => return Err(Error::Busy(PATIENCE.as_secs())),
+            Err(fs::TryLockError::Error(error)) => return Err(lock_failed(error)),
+        }
+    }
+}
+
+fn lock_failed(error: io::Error) -> Error {
+    Error::path("locking", BPFFS, error)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_source_of_sys_is_read_from_mountinfo() {
+        let plain = "23 27 0:22 / /sys rw,relatime shared:7 - sysfs sysfs rw\n42 23 0:39 / /sys/fs/bpf rw - bpf bpf rw\n";
+        assert_eq!(super::source_of_sys(plain), Some("sysfs"));
+        let in_namespace = format!("{plain}49 46 0:40 / /sys rw,relatime - sysfs blue rw\n");
+        assert_eq!(super::source_of_sys(&in_namespace), Some("blue"));
+        assert_eq!(super::source_of_sys(""), None);
+    }
+}

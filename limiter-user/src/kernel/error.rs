@@ -1,0 +1,148 @@
+//! What can go wrong between here and the kernel. Each message is one line that says what, why and
+//! what to do.
+
+use std::{io, path::PathBuf};
+
+use crate::config::Invalid;
+
+/// An operation on an interface failed; nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kernel is too old.
+    #[error("this kernel is {0}, and limiter needs 5.15 or later (atomic compare-and-swap and links for XDP): boot a newer kernel")]
+    KernelTooOld(String),
+    /// No rights.
+    #[error("not permitted: limiter needs root, or CAP_BPF and CAP_NET_ADMIN: run it with sudo")]
+    NotPermitted,
+    /// There is no such interface.
+    #[error("no interface '{0}' in this network namespace: `ip link` lists those that there are")]
+    NoInterface(String),
+    /// Limiter is there already.
+    #[error("limiter is attached to '{0}' already: change it with `limiter set {0}`, or `limiter detach {0}` first")]
+    AlreadyAttached(String),
+    /// Another program is there.
+    #[error("another XDP program ({program}, {mode} mode) is attached to '{interface}', and an interface runs one: remove it first ({how})")]
+    Foreign {
+        /// The interface.
+        interface: String,
+        /// Name and id of the program.
+        program: String,
+        /// Where it runs.
+        mode: String,
+        /// How to remove it.
+        how: String,
+    },
+    /// Nothing is there.
+    #[error("limiter is not attached to '{0}': `limiter attach {0} --rate RATE` does that, `limiter status` shows where it is")]
+    NotAttached(String),
+    /// The link outlived its interface.
+    #[error("the interface that limiter was attached to as '{0}' is gone, and limits nothing any more: `limiter detach {0}` clears what is left")]
+    InterfaceGone(String),
+    /// The link follows the interface, whose name has changed.
+    #[error("limiter was attached to '{old}', which is called '{new}' now: use that name")]
+    Renamed {
+        /// Name at attach.
+        old: String,
+        /// Name now.
+        new: String,
+    },
+    /// Pinned maps of another build.
+    #[error("the pinned map {map} has another shape than this limiter's ({found}; wanted {wanted}): it was made by another build; `limiter detach {interface}`, then attach again")]
+    OtherShape {
+        /// The interface.
+        interface: String,
+        /// Name of the map.
+        map: String,
+        /// Its shape.
+        found: String,
+        /// The shape of this build.
+        wanted: String,
+    },
+    /// What is pinned cannot be made sense of.
+    #[error("what is pinned for '{interface}' cannot be read ({why}): `limiter detach {interface}`, then attach again")]
+    Unreadable {
+        /// The interface.
+        interface: String,
+        /// The reason.
+        why: String,
+    },
+    /// The driver cannot.
+    #[error("the driver of '{interface}' does not take the program in native mode ({why}): {advice}")]
+    NoNative {
+        /// The interface.
+        interface: String,
+        /// What the kernel said.
+        why: String,
+        /// What to do.
+        advice: String,
+    },
+    /// The kernel would not attach the program.
+    #[error("the kernel refused to attach to '{interface}' ({source}): {advice}")]
+    Attach {
+        /// The interface.
+        interface: String,
+        /// What the kernel said.
+        source: io::Error,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// bpffs is missing, or would vanish.
+    #[error("{0}")]
+    Bpffs(String),
+    /// Another command is at work.
+    #[error("another limiter command has been changing things for {0} s: wait for it, or end it, and try again")]
+    Busy(u64),
+    /// The configuration does not fit the interface.
+    #[error("{0}")]
+    Invalid(#[from] Invalid),
+    /// A file operation under bpffs failed.
+    #[error("{what} {path} failed ({source}): check that bpffs is writable")]
+    Path {
+        /// What was tried.
+        what: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The program or a map could not be loaded.
+    #[error("the kernel refused the {what} ({why}): {advice}")]
+    Load {
+        /// Program or map.
+        what: &'static str,
+        /// What the kernel said.
+        why: String,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// Netlink does not answer.
+    #[error("asking the kernel about interfaces failed ({0}): is NETLINK_ROUTE available here?")]
+    Netlink(#[from] rtnetlink::Error),
+    /// Anything else of the system.
+    #[error("{what} failed ({source})")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    pub(super) fn path(what: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
+        if source.kind() == io::ErrorKind::PermissionDenied {
+            return Self::NotPermitted;
+        }
+        Self::Path { what, path: path.into(), source }
+    }
+
+    pub(super) fn system(what: &'static str, source: io::Error) -> Self {
+        if source.kind() == io::ErrorKind::PermissionDenied {
+            return Self::NotPermitted;
+        }
+        Self::System { what, source }
+    }
+}
+
+/// Result of everything in this module.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,114 @@
+//! An interface as netlink describes it.
+
+use futures_util::TryStreamExt;
+use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage, LinkXdp, XdpAttached};
+
+use super::error::{Error, Result};
+
+/// Where an XDP program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum XdpMode {
+    /// In the driver.
+    Native,
+    /// In the network stack.
+    Generic,
+    /// In the device.
+    Offloaded,
+    /// Several at once, in different places.
+    Multiple,
+}
+
+impl XdpMode {
+    /// As `status` and the metrics call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Generic => "generic",
+            Self::Offloaded => "offloaded",
+            Self::Multiple => "multiple",
+        }
+    }
+}
+
+/// The XDP program of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct XdpState {
+    /// Where it runs.
+    pub mode: XdpMode,
+    /// Its id.
+    pub program_id: u32,
+}
+
+/// What is known of an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its index in this network namespace.
+    pub index: u32,
+    /// The largest payload of a frame, in bytes.
+    pub mtu: u32,
+    /// The XDP program that it runs.
+    pub xdp: Option<XdpState>,
+}
+
+/// Ethernet header and two tags: what a frame has beyond the MTU.
+const FRAMING: u64 = 14 + 2 * 4;
+/// What generic mode may see at once: receive offload has merged packets by then.
+const MERGED: u64 = 65_536;
+
+impl Interface {
+    /// The longest frame, in bytes, that a program in `mode` may see.
+    #[must_use]
+    pub fn frame_max(&self, mode: XdpMode) -> u64 {
+        let frame = u64::from(self.mtu) + FRAMING;
+        if mode == XdpMode::Generic { frame.max(MERGED + FRAMING) } else { frame }
+    }
+}
+
+/// All interfaces of this network namespace.
+pub async fn all() -> Result<Vec<Interface>> {
+    let (connection, handle, _) =
+        rtnetlink::new_connection().map_err(|error| Error::system("opening netlink", error))?;
+    let connection = tokio::spawn(connection);
+    let links: Vec<LinkMessage> = handle.link().get().execute().try_collect().await?;
+    connection.abort();
+    Ok(links.iter().filter_map(describe).collect())
+}
+
+/// The interface of that name.
+pub async fn by_name(name: &str) -> Result<Interface> {
+    let found = all().await?.into_iter().find(|interface| interface.name == name);
+    found.ok_or_else(|| Error::NoInterface(name.to_owned()))
+}
+
+fn describe(link: &LinkMessage) -> Option<Interface> {
+    let mut interface =
+        Interface { name: String::new(), index: link.header.index, mtu: 0, xdp: None };
+    for attribute in &link.attributes {
+        match attribute {
+            LinkAttribute::IfName(name) => interface.name.clone_from(name),
+            LinkAttribute::Mtu(mtu) => interface.mtu = *mtu,
+            LinkAttribute::Xdp(xdp) => interface.xdp = xdp_state(xdp),
+            _ => {}
+        }
+    }
+    (!interface.name.is_empty()).then_some(interface)
+}
+
+fn xdp_state(attributes: &[LinkXdp]) -> Option<XdpState> {
+    let mode = attributes.iter().find_map(|attribute| match attribute {
+        LinkXdp::Attached(XdpAttached::Driver) => Some(XdpMode::Native),
+        LinkXdp::Attached(XdpAttached::SocketBuffer) => Some(XdpMode::Generic),
+        LinkXdp::Attached(XdpAttached::Hardware) => Some(XdpMode::Offloaded),
+        LinkXdp::Attached(XdpAttached::Multiple) => Some(XdpMode::Multiple),
+        _ => None,
+    })?;
+    let program_id = attributes.iter().find_map(|attribute| match attribute {
+        LinkXdp::ProgId(id) | LinkXdp::DrvProgId(id) | LinkXdp::SkbProgId(id) => Some(*id),
+        _ => None,
+    })?;
+    Some(XdpState { mode, program_id })
+}

@@ -1,0 +1,77 @@
+//! Debugging: swaps in the build of the program that logs each packet, and the plain one back.
+
+use std::{
+    future::Future,
+    io::{self, Write},
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use super::{
+    error::Result,
+    object::{Program, Variant},
+    set,
+};
+
+/// How often the log is read. Its buffer has 128 KiB; what does not fit is lost.
+const INTERVAL: Duration = Duration::from_millis(10);
+
+/// An attachment that logs. It goes on limiting over the same maps.
+///
+/// The program that logs is a generation like any other, so that the other commands go on working.
+/// If this process is killed it stays, and the next `set` puts a plain one in its place.
+#[derive(Debug)]
+pub struct Logging {
+    name: String,
+    program: Program,
+}
+
+impl Logging {
+    /// Swaps in the program that logs.
+    pub async fn start(name: &str) -> Result<Self> {
+        let swapped = set::swap(name, Variant::Log, |settings| Ok(settings.clone())).await?;
+        Ok(Self { name: name.to_owned(), program: swapped.program })
+    }
+
+    /// Prints to standard output until `stop` is ready or the output is closed, then swaps the plain
+    /// program back.
+    pub async fn print<T>(mut self, stop: impl Future<Output = T>) -> Result<()> {
+        let printed = self.forward(stop).await;
+        set::set(&self.name, |settings| Ok(settings.clone())).await?;
+        printed
+    }
+
+    async fn forward<T>(&mut self, stop: impl Future<Output = T>) -> Result<()> {
+        let sink = Sink::default();
+        let mut logger = self.program.logger(&sink)?;
+        let mut interval = tokio::time::interval(INTERVAL);
+        tokio::pin!(stop);
+        while !sink.closed.load(Ordering::Relaxed) {
+            tokio::select! {
+                _ = &mut stop => break,
+                _ = interval.tick() => logger.flush(),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Standard output, which may be a pipe that is closed at some time.
+#[derive(Debug, Default)]
+struct Sink {
+    closed: AtomicBool,
+}
+
+impl log::Log for Sink {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if writeln!(io::stdout(), "{}", record.args()).is_err() {
+            self.closed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn flush(&self) {}
+}

@@ -1,0 +1,22 @@
+//! How much kernel memory a map takes.
+
+use std::{fs, os::fd::BorrowedFd};
+
+/// Bytes of kernel memory that a map holds, as the kernel accounts for it (`memlock` in fdinfo).
+pub fn of_map(map: BorrowedFd<'_>) -> u64 {
+    let info = fs::read_to_string(super::sys::fdinfo_path(map)).unwrap_or_default();
+    memlock(&info).unwrap_or(0)
+}
+
+fn memlock(fdinfo: &str) -> Option<u64> {
+    fdinfo.lines().find_map(|line| line.strip_prefix("memlock:"))?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn memory_is_read_from_fdinfo() {
+        assert_eq!(super::memlock("pos:\t0\nmap_type:\t1\nmemlock:\t10486784\n"), Some(10_486_784));
+        assert_eq!(super::memlock("pos:\t0\n"), None);
+    }
+}

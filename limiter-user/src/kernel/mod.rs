@@ -1,0 +1,22 @@
+//! Everything that talks to the kernel: the only place that knows aya, bpffs and netlink.
+
+pub mod attach;
+pub mod attachment;
+pub mod bpffs;
+pub mod detach;
+pub mod error;
+pub mod interface;
+pub mod link;
+pub mod log;
+pub mod maps;
+pub mod memory;
+pub mod object;
+pub mod pins;
+pub mod record;
+pub mod requirements;
+pub mod set;
+pub mod sys;
+pub mod wire;
+
+pub use attachment::Attachment;
+pub use error::Error;

@@ -1,0 +1,210 @@
+//! Where things are pinned: `/sys/fs/bpf/limiter/v<layout>/<interface>/`, and below that
+//!
+//! ```text
+//! link                      what keeps the program attached
+//! SOURCES PLACES TABLE COUNTERS
+//! g<N>/program g<N>/record  one generation of the program, and what it was made from
+//! ```
+//!
+//! The program that the link runs tells which generation is in force: a command that is killed while
+//! it makes another one leaves a folder that nothing points to, and the next command clears it.
+//!
+//! bpffs allows no dots in names, and interface names are per network namespace: both are in the
+//! name of the folder.
+
+use std::{
+    fs,
+    io::{self, ErrorKind},
+    os::{
+        fd::AsRawFd,
+        unix::fs::{DirBuilderExt, MetadataExt},
+    },
+    path::{Path, PathBuf},
+};
+
+use limiter_common::layout;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+
+use super::{
+    bpffs::BPFFS,
+    error::{Error, Result},
+};
+
+/// The maps that outlive a program.
+pub const MAPS: [&str; 4] = ["SOURCES", "PLACES", "TABLE", "COUNTERS"];
+
+/// The folder of everything that this layout pins.
+#[must_use]
+pub fn root() -> PathBuf {
+    Path::new(BPFFS).join("limiter").join(format!("v{}", layout::VERSION))
+}
+
+/// A network namespace: none for the one of process 1, which people do not call a namespace, else the
+/// kernel's cookie, which unlike an inode number is never used twice.
+pub type Namespace = Option<u64>;
+
+/// Inode of the first network namespace (`NET_NS_INIT_INO`, include/uapi/linux/nsfs.h, Linux 6.18).
+const INITIAL_INODE: u64 = 0xefff_fff9;
+
+/// This process's network namespace.
+pub fn namespace() -> Result<Namespace> {
+    let inode = |process: &str| fs::metadata(format!("/proc/{process}/ns/net")).map(|m| m.ino());
+    let own = inode("self").map_err(|error| Error::system("asking for the network namespace", error))?;
+    // Process 1 may be out of sight (`CAP_SYS_PTRACE`).
+    if inode("1").map_or(own == INITIAL_INODE, |of_init| of_init == own) {
+        return Ok(None);
+    }
+    cookie().map(Some)
+}
+
+/// Cookie of this network namespace (Linux 5.14).
+pub fn cookie() -> Result<u64> {
+    const SO_NETNS_COOKIE: libc::c_int = 71;
+    let failed = |error: io::Error| Error::system("asking for the network namespace", error);
+    let socket = socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)
+        .map_err(|error| failed(error.into()))?;
+    let mut cookie = 0_u64;
+    let mut length: libc::socklen_t = 8;
+    // SAFETY: the option's value is eight bytes, which `cookie` is.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut length,
+        )
+    };
+    if result == 0 { Ok(cookie) } else { Err(failed(io::Error::last_os_error())) }
+}
+
+/// The folder of an interface of this network namespace.
+pub fn directory(interface: &str) -> Result<PathBuf> {
+    Ok(root().join(folder_name(interface, namespace()?)))
+}
+
+fn folder_name(interface: &str, namespace: Namespace) -> String {
+    let mut name = String::new();
+    for byte in interface.bytes() {
+        match byte {
+            b'.' | b'@' | b'%' => name.push_str(&format!("%{byte:02x}")),
+            _ => name.push(char::from(byte)),
+        }
+    }
+    if let Some(cookie) = namespace {
+        name.push_str(&format!("@{cookie}"));
+    }
+    name
+}
+
+/// Interface and namespace of a folder.
+fn parse_folder_name(name: &str) -> Option<(String, Namespace)> {
+    let (encoded, namespace) = match name.split_once('@') {
+        Some((encoded, cookie)) => (encoded, Some(cookie.parse().ok()?)),
+        None => (name, None),
+    };
+    let mut interface = String::new();
+    let mut rest = encoded;
+    while let Some((before, after)) = rest.split_once('%') {
+        let code = u8::from_str_radix(after.get(..2)?, 16).ok()?;
+        interface.push_str(before);
+        interface.push(char::from(code));
+        rest = after.get(2..)?;
+    }
+    interface.push_str(rest);
+    Some((interface, namespace))
+}
+
+/// A folder of pins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The interface's name at attach.
+    pub interface: String,
+    /// The network namespace it was attached in.
+    pub namespace: Namespace,
+}
+
+/// All folders of this layout, in all network namespaces, by name.
+pub fn folders() -> Result<Vec<Folder>> {
+    let root = root();
+    let entries = match fs::read_dir(&root) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Error::path("reading", root, error)),
+    };
+    let mut folders: Vec<_> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let (interface, namespace) = parse_folder_name(entry.file_name().to_str()?)?;
+            Some(Folder { path: entry.path(), interface, namespace })
+        })
+        .collect();
+    folders.sort_by(|a, b| (a.namespace, &a.interface).cmp(&(b.namespace, &b.interface)));
+    Ok(folders)
+}
+
+/// The folder of generation `number`.
+#[must_use]
+pub fn generation(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!("g{number}"))
+}
+
+/// The generations in a folder, oldest first.
+#[must_use]
+pub fn generations(folder: &Path) -> Vec<u64> {
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.strip_prefix('g')?.parse().ok();
+    let mut numbers: Vec<u64> =
+        fs::read_dir(folder).into_iter().flatten().flatten().filter_map(number).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// Makes a folder and those above it, for root alone.
+pub fn create(folder: &Path) -> Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(|error| Error::path("making the folder", folder, error))
+}
+
+/// Removes a folder and what is in it, then the folders above it that are empty by then, up to
+/// bpffs. What is gone already is no error.
+pub fn remove(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(Error::path("removing", folder, error));
+        }
+        _ => {}
+    }
+    let root = root();
+    for above in [Some(root.as_path()), root.parent()].into_iter().flatten() {
+        if folder.starts_with(above) && fs::remove_dir(above).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_folders_read_back() {
+        for (interface, namespace, folder) in [
+            ("eth0", None, "eth0"),
+            ("eth0.100", None, "eth0%2e100"),
+            ("a@b%c", None, "a%40b%25c"),
+            ("eth0", Some(4097), "eth0@4097"),
+        ] {
+            assert_eq!(folder_name(interface, namespace), folder);
+            let read = parse_folder_name(folder);
+            assert_eq!(read, Some((interface.to_owned(), namespace)), "{folder}");
+        }
+        assert_eq!(parse_folder_name("eth0@x"), None);
+        assert_eq!(parse_folder_name("eth0%2"), None);
+    }
+}

@@ -1,0 +1,86 @@
+//! What the kernel must offer.
+
+use std::io;
+
+use super::error::{Error, Result};
+
+/// A kernel's version: major and minor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KernelVersion(pub u32, pub u32);
+
+/// The oldest supported: see the table of KNOWN_ISSUES.md.
+const OLDEST: KernelVersion = KernelVersion(5, 15);
+/// Multi-buffer XDP (commit c2f2cdbeffda).
+const FRAGS: KernelVersion = KernelVersion(5, 18);
+
+/// The running kernel, if it is new enough.
+pub fn kernel() -> Result<KernelVersion> {
+    let name = nix::sys::utsname::uname()
+        .map_err(|error| Error::system("asking for the kernel's version", error.into()))?;
+    let release = name.release().to_string_lossy();
+    match parse(&release) {
+        Some(version) if version >= OLDEST => Ok(version),
+        _ => Err(Error::KernelTooOld(release.into_owned())),
+    }
+}
+
+impl KernelVersion {
+    /// Whether it knows packets in several buffers: jumbo frames.
+    #[must_use]
+    pub fn has_frags(self) -> bool {
+        self >= FRAGS
+    }
+}
+
+fn parse(release: &str) -> Option<KernelVersion> {
+    let mut parts = release.split(|c: char| !c.is_ascii_digit());
+    Some(KernelVersion(parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// Refuses early, and in words, what the kernel would refuse later with EPERM: `CAP_BPF` and
+/// `CAP_NET_ADMIN` (or `CAP_SYS_ADMIN` for either).
+pub fn privileges() -> Result<()> {
+    const CAP_NET_ADMIN: u32 = 12;
+    const CAP_SYS_ADMIN: u32 = 21;
+    const CAP_BPF: u32 = 39;
+
+    let status = std::fs::read_to_string("/proc/self/status")
+        .map_err(|error| Error::system("reading /proc/self/status", error))?;
+    let effective = effective_capabilities(&status)
+        .ok_or_else(|| Error::system("reading the process's capabilities", io::ErrorKind::InvalidData.into()))?;
+    let has = |capability: u32| effective & (1 << capability | 1 << CAP_SYS_ADMIN) != 0;
+    if has(CAP_BPF) && has(CAP_NET_ADMIN) { Ok(()) } else { Err(Error::NotPermitted) }
+}
+
+fn effective_capabilities(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(line.trim(), 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_of_distributions() {
+        for (release, version) in [
+            ("6.18.44-fc", KernelVersion(6, 18)),
+            ("5.15.0-101-generic", KernelVersion(5, 15)),
+            ("5.10.0-28-amd64", KernelVersion(5, 10)),
+            ("6.1", KernelVersion(6, 1)),
+            ("7.0-rc1", KernelVersion(7, 0)),
+        ] {
+            assert_eq!(parse(release), Some(version), "{release}");
+        }
+        assert_eq!(parse("linux"), None);
+        assert!(KernelVersion(5, 14) < OLDEST && KernelVersion(6, 1) > OLDEST);
+        assert!(!KernelVersion(5, 17).has_frags() && KernelVersion(5, 18).has_frags());
+    }
+
+    #[test]
+    fn capabilities_are_read_from_status() {
+        let status = "Name:\tx\nCapEff:\t0000008000001000\nCapBnd:\t0\n";
+        assert_eq!(effective_capabilities(status), Some(1 << 39 | 1 << 12));
+        assert_eq!(effective_capabilities(""), None);
+    }
+}

@@ -1,0 +1,10 @@
+//! The user side of `limiter`: command line, configuration, kernel, statistics, views.
+//!
+//! One-way: `cli` uses all others; `view` and `export` see only `stats`; only `kernel` knows aya;
+//! `config` knows none of them.
+
+pub mod cli;
+pub mod config;
+pub mod kernel;
+pub mod stats;
+pub mod view;

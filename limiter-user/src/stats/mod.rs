@@ -1,0 +1,176 @@
+//! What the maps say, as plain types: what views and exporters see, and the shapes of `--json`.
+//!
+//! Field names and nesting are a contract with scripts: they may grow, and nothing in them changes.
+
+pub mod collect;
+pub mod source;
+
+use limiter_common::counters::{Count as KernelCount, Counters};
+use limiter_common::verdict::Reason;
+use serde::Serialize;
+
+/// Packets and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of whole frames.
+    pub bytes: u64,
+}
+
+impl From<KernelCount> for Count {
+    fn from(count: KernelCount) -> Self {
+        Self { packets: count.packets, bytes: count.bytes }
+    }
+}
+
+/// `status --json`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Status {
+    /// One for each attachment.
+    pub interfaces: Vec<Interface>,
+}
+
+/// One attachment.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Interface {
+    /// Name of the interface.
+    pub name: String,
+    /// Its index.
+    pub ifindex: u32,
+    /// `native` or `generic`.
+    pub mode: &'static str,
+    /// Why it is not native, where it was to be if possible.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<String>,
+    /// Id of the program.
+    pub program_id: u32,
+    /// RFC 3339.
+    pub attached_at: String,
+    /// Whether nothing is dropped.
+    pub shadow: bool,
+    /// What happens to malformed IP: `drop` or `pass`.
+    pub malformed: &'static str,
+    /// Whether frames in several buffers (jumbo frames) are taken.
+    pub frags: bool,
+    /// The limits.
+    pub limits: Vec<Limit>,
+    /// Packets by verdict.
+    pub packets: Verdicts,
+    /// Bytes by verdict.
+    pub bytes: Verdicts,
+    /// Dropped packets by reason.
+    pub drops: Drops,
+    /// The table.
+    pub sources: Sources,
+}
+
+/// One limit.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Limit {
+    /// Its name.
+    pub name: String,
+    /// As written, in canonical form.
+    pub rate: String,
+    /// As written, or what follows from the rate.
+    pub burst: String,
+    /// As written.
+    pub key: String,
+    /// `token-bucket`.
+    pub algorithm: &'static str,
+    /// Whether this limit drops nothing.
+    pub shadow: bool,
+    /// What it let through, `would_drop` included.
+    pub passed: Count,
+    /// What it dropped.
+    pub dropped: Count,
+    /// What it would have dropped without shadow.
+    pub would_drop: Count,
+}
+
+/// `seen = passed + dropped`; `would_drop` is part of `passed`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Verdicts {
+    /// All that came in.
+    pub seen: u64,
+    /// What went on.
+    pub passed: u64,
+    /// What did not.
+    pub dropped: u64,
+    /// What only passed because of shadow.
+    pub would_drop: u64,
+}
+
+/// Dropped packets by reason; their sum is `packets.dropped`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Drops {
+    /// Over the limit.
+    pub limit: u64,
+    /// On the deny list.
+    pub deny: u64,
+    /// A new source without room in the table.
+    pub newcomer: u64,
+    /// No valid IP header.
+    pub malformed: u64,
+    /// Lost the race for a bucket too often.
+    pub contended: u64,
+}
+
+/// The table of sources.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Sources {
+    /// Sources in it.
+    pub tracked: u64,
+    /// Sources that it can hold.
+    pub capacity: u64,
+    /// Kernel memory of all maps.
+    pub memory_bytes: u64,
+    /// Sources taken in since attach.
+    pub added: u64,
+    /// Sources forgotten since attach, because their bucket was full again.
+    pub removed: u64,
+}
+
+/// The figures of an interface, from one reading of its counters: each packet is counted once, under
+/// its reason, so that the sums always agree.
+#[must_use]
+pub fn verdicts(counters: &Counters, of: impl Fn(KernelCount) -> u64) -> Verdicts {
+    let sum = |counted: fn(Reason) -> bool| -> u64 {
+        let reasons = Reason::ALL.into_iter().filter(|reason| counted(*reason));
+        reasons.map(|reason| of(counters.by_reason[reason as usize])).sum()
+    };
+    let (passed, dropped) = (sum(Reason::passes), sum(|reason| !reason.passes()));
+    Verdicts { seen: passed + dropped, passed, dropped, would_drop: sum(Reason::would_drop) }
+}
+
+/// Dropped packets by reason.
+#[must_use]
+pub fn drops(counters: &Counters) -> Drops {
+    let of = |reason: Reason| counters.by_reason[reason as usize].packets;
+    Drops {
+        limit: of(Reason::Limit),
+        deny: of(Reason::Deny),
+        newcomer: of(Reason::Newcomer),
+        malformed: of(Reason::Malformed),
+        contended: of(Reason::Contended),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_is_in_exactly_one_sum() {
+        let mut counters = Counters::default();
+        for reason in Reason::ALL {
+            counters.by_reason[reason as usize].packets = 1 << (reason as u32);
+        }
+        let packets = verdicts(&counters, |count| count.packets);
+        assert_eq!(packets.seen, (1 << Reason::ALL.len()) - 1);
+        assert_eq!(packets.seen, packets.passed + packets.dropped);
+        let drops = drops(&counters);
+        let sum = drops.limit + drops.deny + drops.newcomer + drops.malformed + drops.contended;
+        assert_eq!(sum, packets.dropped);
+    }
+}

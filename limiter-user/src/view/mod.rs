@@ -1,0 +1,5 @@
+//! Text for people. Sees only [`crate::stats`].
+
+pub mod source;
+pub mod status;
+pub mod units;

@@ -1,0 +1,58 @@
+//! `check` and `top`.
+
+use comfy_table::{CellAlignment, Table, presets::NOTHING};
+
+use crate::stats::source::{Check, Top};
+use crate::view::units::{grouped, seconds};
+
+/// One source.
+#[must_use]
+pub fn check(check: &Check) -> String {
+    let mut text = format!("{} on {}\n", check.source, check.interface);
+    for limit in &check.limits {
+        let state = if limit.tracked { "" } else { " (not in the table: its bucket is full)" };
+        text.push_str(&format!(
+            "  {}: {:.1} of {} tokens{state}\n",
+            limit.name,
+            limit.tokens,
+            grouped(limit.burst)
+        ));
+        if limit.retry_after_seconds > 0.0 {
+            text.push_str(&format!("    the next packet passes in {}\n", seconds(limit.retry_after_seconds)));
+        }
+        if limit.tracked {
+            text.push_str(&format!(
+                "    {} passed, {} dropped since it is in the table\n",
+                grouped(limit.passed),
+                grouped(limit.dropped)
+            ));
+        }
+        if limit.would_drop > 0 {
+            text.push_str(&format!("    {} passed only because of shadow\n", grouped(limit.would_drop)));
+        }
+    }
+    text
+}
+
+/// The busiest sources.
+#[must_use]
+pub fn top(top: &Top) -> String {
+    if top.sources.is_empty() {
+        return format!("{}: no source has sent yet\n", top.interface);
+    }
+    let mut table = Table::new();
+    table.load_preset(NOTHING).set_header(["SOURCE", "PASSED", "DROPPED", "WOULD DROP", "TOKENS"]);
+    for source in &top.sources {
+        table.add_row([
+            source.source.clone(),
+            grouped(source.passed),
+            grouped(source.dropped),
+            grouped(source.would_drop),
+            format!("{:.1}", source.tokens),
+        ]);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    format!("{}\n", table.trim_fmt())
+}

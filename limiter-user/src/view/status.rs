@@ -1,0 +1,101 @@
+//! `status`, and what `attach` says when it is done.
+
+use crate::stats::{Interface, Limit, Status};
+use crate::view::units::{bytes, grouped};
+
+/// All attachments.
+#[must_use]
+pub fn status(status: &Status) -> String {
+    if status.interfaces.is_empty() {
+        return "limiter is not attached to any interface\n".to_owned();
+    }
+    status.interfaces.iter().map(interface).collect::<Vec<_>>().join("\n")
+}
+
+fn limit_line(limit: &Limit) -> String {
+    let Limit { name, rate, burst, key, .. } = limit;
+    format!("{name}: {rate}, burst {burst}, per {key}")
+}
+
+fn interface(interface: &Interface) -> String {
+    let Interface { name, mode, packets, sources, drops, .. } = interface;
+    let shadow = if interface.shadow { ", shadow: nothing is dropped" } else { "" };
+    let mut text = format!(
+        "{name}: {mode} mode, program {}, since {}{shadow}\n",
+        interface.program_id, interface.attached_at
+    );
+    text.push_str(&mode_notes(interface));
+    for limit in &interface.limits {
+        text.push_str(&format!("  limit    {}\n", limit_line(limit)));
+    }
+    text.push_str(&format!(
+        "  packets  {} seen, {} passed, {} dropped",
+        grouped(packets.seen),
+        grouped(packets.passed),
+        grouped(packets.dropped)
+    ));
+    if packets.would_drop > 0 {
+        text.push_str(&format!(" ({} passed only because of shadow)", grouped(packets.would_drop)));
+    }
+    let reasons = [
+        ("over the limit", drops.limit),
+        ("denied", drops.deny),
+        ("new source, table full", drops.newcomer),
+        ("malformed", drops.malformed),
+        ("contended", drops.contended),
+    ];
+    let reasons: Vec<_> = reasons
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| format!("{} {name}", grouped(*count)))
+        .collect();
+    if !reasons.is_empty() {
+        text.push_str(&format!("\n  drops    {}", reasons.join(", ")));
+    }
+    text.push_str(&format!(
+        "\n  sources  {} of {}, {} of kernel memory\n",
+        grouped(sources.tracked),
+        grouped(sources.capacity),
+        bytes(sources.memory_bytes)
+    ));
+    if drops.newcomer > 0 {
+        text.push_str("  The table was full of live sources: attach with a larger --max-sources.\n");
+    }
+    text
+}
+
+/// What must not go without saying: a mode that was not asked for, and what it means.
+fn mode_notes(interface: &Interface) -> String {
+    let mut text = String::new();
+    if let Some(why) = &interface.fallback {
+        text.push_str(&format!("  NOT native: {why}; generic mode is several times slower.\n"));
+    }
+    if interface.mode == "generic" {
+        text.push_str(&format!(
+            "  Generic mode sees packets after receive offload has merged them: to count each one, `ethtool -K {} gro off`.\n",
+            interface.name
+        ));
+    }
+    if !interface.frags {
+        text.push_str("  Jumbo frames: not on this kernel (5.18 or later): the driver refuses an MTU above about 3500.\n");
+    }
+    text
+}
+
+/// One interface that has just been attached.
+#[must_use]
+pub fn attached(interface: &Interface) -> String {
+    let limits: Vec<_> = interface.limits.iter().map(limit_line).collect();
+    let shadow = if interface.shadow { "; shadow: nothing is dropped" } else { "" };
+    format!(
+        "{}: attached in {} mode; {}{shadow}\n{}  {} sources at most, {} of kernel memory. See `limiter status {}`; undo with `limiter detach {}`.\n",
+        interface.name,
+        interface.mode,
+        limits.join("; "),
+        mode_notes(interface),
+        grouped(interface.sources.capacity),
+        bytes(interface.sources.memory_bytes),
+        interface.name,
+        interface.name,
+    )
+}

@@ -1,0 +1,54 @@
+//! Numbers for people.
+
+/// `1234567` as `1,234,567`.
+#[must_use]
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `10485760` as `10.0 MiB`.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
+pub fn bytes(number: u64) -> String {
+    let mut value = number as f64;
+    let mut unit = "B";
+    for larger in ["KiB", "MiB", "GiB", "TiB"] {
+        if value < 1024.0 {
+            break;
+        }
+        value /= 1024.0;
+        unit = larger;
+    }
+    if unit == "B" { format!("{number} B") } else { format!("{value:.1} {unit}") }
+}
+
+/// `0.2` as `0.2 s`, `3600.0` as `1h`.
+#[must_use]
+pub fn seconds(value: f64) -> String {
+    if value < 60.0 {
+        return format!("{} s", (value * 1000.0).ceil() / 1000.0);
+    }
+    humantime::format_duration(std::time::Duration::from_secs_f64(value.ceil())).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_for_people() {
+        assert_eq!(["0", "999", "1,000", "1,234,567"], [0, 999, 1_000, 1_234_567].map(grouped)[..]);
+        assert_eq!(bytes(512), "512 B");
+        assert_eq!(bytes(10 << 20), "10.0 MiB");
+        assert_eq!(seconds(0.2), "0.2 s");
+        assert_eq!(seconds(720.0), "12m");
+    }
+}
