@@ -5,6 +5,8 @@
 
 pub mod cli;
 pub mod config;
+pub mod demo;
 pub mod kernel;
+pub mod lab;
 pub mod stats;
 pub mod view;

@@ -3,13 +3,12 @@
 mod exact;
 
 use exact::{
-    Exact, IDLE_MAX, Limit, Pace, Packet, Program, cases, limits, limits_of, magnitude, moments,
-    rates, traffic,
+    Exact, IDLE_MAX, Limit, Pace, Packet, Program, bit_rates, cases, limits, limits_of, magnitude,
+    moments, packet_rates, traffic,
 };
 use limiter_common::bucket::{
     CONVERTING, Decision, TAU_MAX, decide, is_full, is_time, spent, ticks, time,
 };
-use limiter_user::config::Unit;
 use num_bigint::BigInt;
 use proptest::prelude::*;
 
@@ -64,7 +63,7 @@ proptest! {
     /// it refuses exactly what that one refuses.
     #[test]
     fn packets_are_refused_exactly_at_the_rate_of_the_rounded_cost(
-        (limit, start, packets) in traffic(limits_of(rates().prop_filter("packets", |rate| rate.unit == Unit::Packets)), 100),
+        (limit, start, packets) in traffic(limits_of(packet_rates()), 100),
     ) {
         let mut program = Program::full(limit.terms, start);
         let mut exact = Exact::full(&Pace::of_terms(&limit.terms), limit.tokens);
@@ -89,7 +88,7 @@ proptest! {
     /// and 2^-41 more for each packet.
     #[test]
     fn bytes_are_refused_at_most_a_tick_a_packet_early(
-        (limit, start, packets) in traffic(limits_of(rates().prop_filter("bytes", |rate| rate.unit == Unit::Bytes)), 100),
+        (limit, start, packets) in traffic(limits_of(bit_rates()), 100),
     ) {
         let mut program = Program::full(limit.terms, start);
         // The second pace is there for its grain, which makes a 2^-41th of a token whole.

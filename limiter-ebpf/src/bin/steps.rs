@@ -1,9 +1,203 @@
-//! Programs for the benchmark.
+//! Programs for the benchmark, attached to nothing: ever longer beginnings of the packet's way, whose
+//! differences are what each step costs, and a driver that gives every packet another source.
+//!
+//! The kernel's test-run repeats a program over one and the same buffer. So the driver writes the next
+//! source address into the packet and jumps on to the program under test, which may be one of these
+//! or the one that is attached to interfaces, unchanged. The driver in front of a bare drop is the
+//! floor that everything is compared with.
 #![no_std]
 #![no_main]
+
+use core::hint::black_box;
+
+use aya_ebpf::{
+    bindings::xdp_action::{XDP_ABORTED, XDP_DROP, XDP_PASS},
+    btf_maps::{Array, ProgramArray},
+    macros::{btf_map, xdp},
+    programs::XdpContext,
+};
+use limiter_common::key::SourceKey;
+use limiter_ebpf::{
+    bucket::{self, Charged},
+    clock, counters,
+    packet::{self, Cursor},
+    parse::{Parsed, parse},
+    table, verdict,
+};
+use network_types::{eth::EthHdr, ip::Ipv4Hdr};
+
+/// Where the driver stands on its way through the sources: a linear congruential generator, whose upper
+/// bits choose the source. User space makes it count (to fill a table) or jump about (to measure,
+/// in another order than that in which the entries came to lie in memory).
+#[repr(C)]
+pub struct Walk {
+    state: u64,
+    multiplier: u64,
+    increment: u64,
+    /// Number of sources, a power of two, less one.
+    mask: u64,
+}
+
+/// Bits of [`Walk::state`] below the number of the source.
+const STATE_SHIFT: u32 = 40;
+
+/// Source 0; the others follow.
+const FIRST_SOURCE: u32 = 0x0a00_0000;
+
+#[btf_map]
+static WALK: Array<Walk, 1> = Array::new();
+
+/// The program under test.
+#[btf_map]
+static TARGET: ProgramArray<1> = ProgramArray::new();
+
+/// The same for programs that take packets in several buffers: the kernel keeps the kinds apart.
+#[btf_map]
+static TARGET_FRAGS: ProgramArray<1> = ProgramArray::new();
+
+#[xdp]
+pub fn draw(context: XdpContext) -> u32 {
+    write_next_source(&context);
+    // SAFETY: nothing here needs dropping.
+    unsafe { TARGET.tail_call(&context, 0) };
+    XDP_ABORTED
+}
+
+#[xdp(frags)]
+pub fn draw_frags(context: XdpContext) -> u32 {
+    write_next_source(&context);
+    // SAFETY: nothing here needs dropping.
+    unsafe { TARGET_FRAGS.tail_call(&context, 0) };
+    XDP_ABORTED
+}
+
+#[xdp]
+pub fn drop_only(_context: XdpContext) -> u32 {
+    XDP_DROP
+}
+
+#[xdp]
+pub fn pass_only(_context: XdpContext) -> u32 {
+    XDP_PASS
+}
+
+#[xdp(frags)]
+pub fn drop_only_frags(_context: XdpContext) -> u32 {
+    XDP_DROP
+}
+
+/// Up to the source's key, which `black_box` has written to the stack, as the lookup wants it.
+#[xdp]
+pub fn step_parse(context: XdpContext) -> u32 {
+    with_key(&context, |key| {
+        black_box(key);
+        XDP_DROP
+    })
+}
+
+/// And what time it is.
+#[xdp]
+pub fn step_clock(context: XdpContext) -> u32 {
+    with_key(&context, |key| {
+        black_box((key, clock::now(&context)));
+        XDP_DROP
+    })
+}
+
+/// And the source's entry.
+#[xdp]
+pub fn step_lookup(context: XdpContext) -> u32 {
+    with_key(&context, |key| {
+        let now = clock::now(&context);
+        black_box((table::find(key), now));
+        XDP_DROP
+    })
+}
+
+/// And the decision; where it admits, the compare-and-swap.
+#[xdp]
+pub fn step_bucket(context: XdpContext) -> u32 {
+    with_key(&context, |key| {
+        let charged = charge(&context, key);
+        black_box(charged.source);
+        verdict::action(verdict::in_force(charged.reason))
+    })
+}
+
+/// And the source's own figures.
+#[xdp]
+pub fn step_source(context: XdpContext) -> u32 {
+    with_key(&context, |key| {
+        let charged = charge(&context, key);
+        let reason = verdict::in_force(charged.reason);
+        if let Some(source) = charged.source {
+            counters::count_source(source, reason, packet::length::<false>(&context));
+        }
+        verdict::action(reason)
+    })
+}
+
+/// And the interface's: all that the program does.
+#[xdp]
+pub fn step_counters(context: XdpContext) -> u32 {
+    with_key(&context, |key| {
+        let charged = charge(&context, key);
+        let reason = verdict::in_force(charged.reason);
+        let length = packet::length::<false>(&context);
+        if let Some(source) = charged.source {
+            counters::count_source(source, reason, length);
+        }
+        counters::count(reason, length);
+        verdict::action(reason)
+    })
+}
+
+#[inline(always)]
+fn with_key(context: &XdpContext, rest: impl FnOnce(&SourceKey) -> u32) -> u32 {
+    match parse(&mut Cursor::new(context)) {
+        Parsed::Ip(key) => rest(&key),
+        Parsed::NotIp | Parsed::Malformed => XDP_ABORTED,
+    }
+}
+
+#[inline(always)]
+fn charge(context: &XdpContext, key: &SourceKey) -> Charged {
+    bucket::charge(key, packet::length::<false>(context), clock::now(context))
+}
+
+/// Turns the packet into one of the next source. Leaves the header's checksum, which nobody reads.
+#[inline(always)]
+fn write_next_source(context: &XdpContext) {
+    let mut packet = Cursor::new(context);
+    let (Some(_), Some(header), Some(walk)) = (
+        packet.take::<EthHdr>(),
+        packet.peek::<Ipv4Hdr>(),
+        WALK.get_ptr_mut(0),
+    ) else {
+        return;
+    };
+    // SAFETY: a map value that only the one CPU that measures uses, and a field of a header that
+    // `peek` has found to lie within the packet.
+    unsafe {
+        let state = (*walk)
+            .state
+            .wrapping_mul((*walk).multiplier)
+            .wrapping_add((*walk).increment);
+        (*walk).state = state;
+        let source = FIRST_SOURCE.wrapping_add((state >> STATE_SHIFT & (*walk).mask) as u32);
+        (&raw const (*header).src_addr)
+            .cast_mut()
+            .cast::<u32>()
+            .write_unaligned(source.to_be());
+    }
+}
 
 #[cfg(not(test))]
 #[panic_handler]
 fn panic(_info: &core::panic::PanicInfo) -> ! {
     loop {}
 }
+
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

@@ -3,6 +3,7 @@
 //! Field names and nesting are a contract with scripts: they may grow, and nothing in them changes.
 
 pub mod collect;
+pub mod demo;
 pub mod source;
 
 use limiter_common::counters::{Count as KernelCount, Counters};

@@ -1,5 +1,6 @@
 //! Text for people. Sees only [`crate::stats`].
 
+pub mod demo;
 pub mod source;
 pub mod status;
 pub mod units;

@@ -165,18 +165,19 @@ impl Limit {
 
 /// A number of any magnitude, from 1 to `most`.
 pub fn magnitude(most: u64) -> impl Strategy<Value = u64> + Clone {
-    (1..=most, 0..64_u32).prop_map(|(value, shift)| (value >> shift).max(1))
+    (1..=most, 0..=most.ilog2()).prop_map(|(value, shift)| (value >> shift).max(1))
 }
 
-/// Everything that is written as a rate: 1/208d to 1G/s, 1 bit/s to 1 tbit/s.
-pub fn rates() -> impl Strategy<Value = Rate> {
-    let packets = (
-        magnitude(1_000_000_000),
-        1..=59_u64,
-        prop::sample::select(vec!["s", "m", "h", "d"]),
-    )
+fn read(text: String) -> Rate {
+    text.parse()
+        .unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// Everything that is written as a rate of packets, 1/208d to 1G/s.
+pub fn packet_rates() -> impl Strategy<Value = Rate> {
+    let units = prop::sample::select(vec!["s", "m", "h", "d"]);
+    let any = (magnitude(1_000_000_000), magnitude(208), units)
         .prop_map(|(amount, number, unit)| format!("{amount}/{number}{unit}"));
-    let bits = magnitude(1_000_000_000_000).prop_map(|bits| format!("{bits}bit"));
     let known = prop::sample::select(vec![
         "1/d",
         "1/208d",
@@ -187,17 +188,21 @@ pub fn rates() -> impl Strategy<Value = Rate> {
         "148800k/s",
         "148809524/s",
         "1G/s",
-        "1bit",
-        "64kbit",
-        "10mbit",
-        "1gbit",
-        "400gbit",
-        "1tbit",
     ]);
-    prop_oneof![3 => packets, 2 => bits, 2 => known.prop_map(str::to_owned)].prop_map(|text| {
-        text.parse()
-            .unwrap_or_else(|error| panic!("{text}: {error}"))
-    })
+    prop_oneof![2 => any, 1 => known.prop_map(str::to_owned)].prop_map(read)
+}
+
+/// Everything that is written as a rate of bits, 1 bit/s to 1 tbit/s.
+pub fn bit_rates() -> impl Strategy<Value = Rate> {
+    let any = magnitude(1_000_000_000_000).prop_map(|bits| format!("{bits}bit"));
+    let known = prop::sample::select(vec![
+        "1bit", "64kbit", "10mbit", "1gbit", "400gbit", "1tbit",
+    ]);
+    prop_oneof![2 => any, 1 => known.prop_map(str::to_owned)].prop_map(read)
+}
+
+pub fn rates() -> impl Strategy<Value = Rate> {
+    prop_oneof![packet_rates(), bit_rates()]
 }
 
 /// A rate with any burst that it may have, the largest among them.

@@ -1,0 +1,127 @@
+//! The main job, shown: two hosts, a limit of 5/s with a burst of 10 on one of them, a polite client
+//! and two flooders on the other, with real packets.
+//!
+//! Nothing is pinned, and nothing has a name outside this process: it leaves nothing behind, however
+//! it ends.
+
+mod traffic;
+
+use std::{
+    net::IpAddr,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::config::{Key, Limit, Malformed, Mode, Settings, settings::DEFAULT_LIMIT};
+use crate::kernel::{attach::attach_unpinned, maps::Tables};
+use crate::lab::{Address, Pair};
+use crate::stats::demo::{Figures, Row};
+use traffic::{Receiver, Sender};
+
+/// Packets a second that a source may send.
+pub const RATE: u64 = 5;
+/// Packets at once.
+pub const BURST: u64 = 10;
+
+/// Who sends.
+struct Client {
+    name: &'static str,
+    /// One bucket holds all of them.
+    sources: Vec<IpAddr>,
+    per_second: u32,
+}
+
+fn clients() -> [Client; 3] {
+    let subnet = (1..=8).map(|i| IpAddr::from([0x2001, 0xdb8, 0, 0x66, 0, 0, 0, i])).collect();
+    [
+        Client { name: "polite", sources: vec![[192, 0, 2, 10].into()], per_second: 4 },
+        Client { name: "flooder", sources: vec![[192, 0, 2, 66].into()], per_second: 2_000 },
+        Client { name: "flooder, 8 addresses of a /64", sources: subnet, per_second: 2_000 },
+    ]
+}
+
+const SERVER: [Address; 2] = [
+    Address(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), 24),
+    Address(IpAddr::V6(std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0x66, 0xffff, 0, 0, 1)), 64),
+];
+
+fn settings() -> anyhow::Result<Settings> {
+    Ok(Settings {
+        limit: Limit {
+            name: DEFAULT_LIMIT.to_owned(),
+            rate: RATE.to_string().parse()?,
+            burst: Some(BURST.to_string().parse()?),
+            key: Key::default(),
+        },
+        shadow: false,
+        malformed: Malformed::Drop,
+        max_sources: 1_024,
+        mode: Mode::Native,
+    })
+}
+
+/// Runs the traffic for `duration`, and calls `show` with the figures a few times a second, then once
+/// more with the last ones, which it returns.
+pub fn run(duration: Duration, mut show: impl FnMut(&Figures) -> anyhow::Result<()>) -> anyhow::Result<Figures> {
+    let clients = clients();
+    let prefix = |address: &IpAddr| if address.is_ipv4() { 24 } else { 64 };
+    let addresses: Vec<_> = clients
+        .iter()
+        .flat_map(|client| &client.sources)
+        .map(|address| Address(*address, prefix(address)))
+        .collect();
+    let hosts = Pair::new(&SERVER, &addresses)?;
+
+    let settings = settings()?;
+    let server = hosts.left.namespace.clone();
+    let mut linked = server.block_on(|| attach_unpinned(crate::lab::INTERFACE, &settings))??;
+    let tables = Tables::take(&mut linked.program)?;
+    let receiver = Receiver::start(&server)?;
+    let senders = clients
+        .iter()
+        .map(|client| {
+            let target = SERVER[usize::from(client.sources[0].is_ipv6())].0;
+            Sender::start(&hosts.right.namespace, &client.sources, target, client.per_second)
+        })
+        .collect::<anyhow::Result<Vec<Arc<Sender>>>>()?;
+
+    let figures = |elapsed: Duration| -> anyhow::Result<Figures> {
+        let rows = clients.iter().zip(&senders);
+        let rows = rows.map(|(client, sender)| row(client, sender, &receiver, &tables, &settings));
+        Ok(Figures { mode: linked.mode.name(), elapsed, rate: RATE, burst: BURST, rows: rows.collect::<anyhow::Result<_>>()? })
+    };
+    let start = Instant::now();
+    while start.elapsed() < duration {
+        thread::sleep(Duration::from_millis(200).min(duration.saturating_sub(start.elapsed())));
+        show(&figures(start.elapsed())?)?;
+    }
+    for sender in &senders {
+        sender.stop();
+    }
+    // What is on the wire arrives.
+    thread::sleep(Duration::from_millis(200));
+    let last = figures(duration)?;
+    show(&last)?;
+    Ok(last)
+}
+
+fn row(
+    client: &Client,
+    sender: &Sender,
+    receiver: &Receiver,
+    tables: &Tables,
+    settings: &Settings,
+) -> anyhow::Result<Row> {
+    let key = settings.limit.key.of(client.sources[0]);
+    let source = tables.source(&key)?.unwrap_or_default();
+    let (sent, sending_for) = sender.progress();
+    Ok(Row {
+        name: client.name,
+        source: settings.limit.key.show(&key),
+        sent,
+        passed: client.sources.iter().map(|address| receiver.received(*address)).sum(),
+        dropped: source.dropped.packets,
+        sending_for,
+    })
+}

@@ -1,0 +1,37 @@
+//! Hosts on this machine: network namespaces joined by a veth pair, made through netlink.
+//!
+//! Nothing here has a name outside this process. The namespaces and all that is in them go with the
+//! last descriptor, however the process ends, so that there is nothing to clean up.
+
+mod namespace;
+mod wire;
+
+pub use namespace::Namespace;
+pub use wire::{Address, Host, INTERFACE, Pair};
+
+/// What a laboratory could not be made for.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A system call failed.
+    #[error("{what} failed ({source}): making network namespaces needs root (CAP_SYS_ADMIN and CAP_NET_ADMIN)")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+    /// Netlink refused.
+    #[error("{what} failed ({source})")]
+    Netlink {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        source: rtnetlink::Error,
+    },
+}
+
+impl Error {
+    fn system(what: &'static str, source: impl Into<std::io::Error>) -> Self {
+        Self::System { what, source: source.into() }
+    }
+}

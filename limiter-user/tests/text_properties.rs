@@ -1,0 +1,172 @@
+//! Rates, bursts and keys as they are written and shown.
+
+mod exact;
+
+use exact::{cases, magnitude};
+use limiter_user::config::{Burst, Key, Rate, Unit};
+use proptest::prelude::*;
+
+/// Digits, with a fraction or without.
+fn numbers() -> impl Strategy<Value = String> + Clone {
+    let fraction = prop_oneof![
+        4 => Just(String::new()),
+        1 => Just(".5".to_owned()),
+        1 => Just(".25".to_owned()),
+        1 => "\\.[0-9]{1,3}",
+    ];
+    (prop_oneof![3 => magnitude(1 << 40), 1 => Just(0)], fraction)
+        .prop_map(|(whole, fraction)| format!("{whole}{fraction}"))
+}
+
+fn one_of(texts: &'static [&'static str]) -> impl Strategy<Value = &'static str> + Clone {
+    prop::sample::select(texts)
+}
+
+fn periods() -> impl Strategy<Value = String> {
+    let number = prop_oneof![3 => (1..=300_u32).prop_map(|number| number.to_string()), 1 => Just(String::new())];
+    (number, one_of(&["s", "m", "h", "d"])).prop_map(|(number, unit)| format!("{number}{unit}"))
+}
+
+/// What looks like a rate, most of it one.
+fn rate_texts() -> impl Strategy<Value = String> {
+    let counts = (numbers(), one_of(&["", "k", "M", "G"]));
+    prop_oneof![
+        1 => counts.clone().prop_map(|(number, unit)| format!("{number}{unit}")),
+        3 => (counts, periods()).prop_map(|((number, unit), period)| format!("{number}{unit}/{period}")),
+        3 => (numbers(), one_of(&["bit", "kbit", "mbit", "gbit", "tbit"]))
+            .prop_map(|(number, unit)| format!("{number}{unit}")),
+    ]
+}
+
+fn burst_texts() -> impl Strategy<Value = String> {
+    (
+        numbers(),
+        one_of(&["", "k", "M", "G", "b", "kb", "mb", "gb"]),
+    )
+        .prop_map(|(number, unit)| format!("{number}{unit}"))
+}
+
+/// What reads as `T`.
+fn read<T: std::str::FromStr + std::fmt::Debug>(
+    texts: impl Strategy<Value = String>,
+) -> impl Strategy<Value = T> {
+    texts.prop_filter_map("reads", |text| text.parse().ok())
+}
+
+/// Any text, much of it made of what rates, bursts and keys are made of.
+fn any_texts() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "\\PC*",
+        ".*",
+        "[0-9./,kMGbitsmhd+e -]{0,24}",
+        "[0-9]{0,40}(\\.[0-9]{0,40})?[a-zA-Z/]{0,5}"
+    ]
+}
+
+proptest! {
+    #![proptest_config(cases(2_000))]
+
+    /// A rate is shown so that it reads back.
+    #[test]
+    fn a_rate_reads_back(rate in read::<Rate>(rate_texts())) {
+        let shown = rate.to_string();
+        prop_assert_eq!(shown.parse(), Ok(rate), "shown as {}", shown);
+    }
+
+    /// So is a burst, unit and all.
+    #[test]
+    #[ignore = "fails: a burst without a unit is shown with that of packets, or the other way round"]
+    fn a_burst_reads_back(burst in read::<Burst>(burst_texts())) {
+        let shown = burst.to_string();
+        prop_assert_eq!(shown.parse(), Ok(burst), "shown as {}", shown);
+    }
+
+    /// A burst that goes with a rate is shown so that it still goes with it, and is the same.
+    #[test]
+    fn a_burst_that_goes_with_a_rate_reads_back(
+        rate in read::<Rate>(rate_texts()),
+        burst in read::<Burst>(burst_texts()),
+    ) {
+        match burst.for_rate(&rate) {
+            Ok(burst) => {
+                prop_assert_eq!(burst.unit, Some(rate.unit));
+                let read: Burst = burst.to_string().parse().map_err(|_| TestCaseError::fail("reads"))?;
+                prop_assert_eq!(read.for_rate(&rate), Ok(burst));
+            }
+            Err(_) => prop_assert!(burst.unit.is_some_and(|unit| unit != rate.unit)),
+        }
+    }
+
+    /// A key is shown so that it reads back.
+    #[test]
+    fn a_key_reads_back(ipv4 in 0..=32_u8, ipv6 in 0..=128_u8) {
+        let key = Key::Source { ipv4, ipv6 };
+        prop_assert_eq!(key.to_string().parse(), Ok(key));
+        prop_assert_eq!(Key::Interface.to_string().parse(), Ok(Key::Interface));
+    }
+
+    /// What is no key is none by a bit: a prefix longer than the address.
+    #[test]
+    fn a_prefix_is_no_longer_than_an_address(ipv4: u8, ipv6: u8) {
+        let key = format!("/{ipv4},/{ipv6}").parse::<Key>();
+        prop_assert_eq!(key.is_ok(), ipv4 <= 32 && ipv6 <= 128);
+    }
+
+    /// A number says what it says: `1.5k` is 1500.
+    #[test]
+    fn a_rate_is_what_is_written(
+        amount in magnitude(1_000_000),
+        (unit, factor) in prop::sample::select(vec![("", 1), ("k", 1_000)]),
+        number in 1..=59_u64,
+        (period, seconds) in prop::sample::select(vec![("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)]),
+    ) {
+        let rate = format!("{amount}{unit}/{number}{period}").parse::<Rate>();
+        let period_ns = number * seconds * 1_000_000_000;
+        prop_assert_eq!(rate, Ok(Rate { amount: amount * factor, period_ns, unit: Unit::Packets }));
+        let (whole, thousandths) = (amount / 1_000, amount % 1_000);
+        let rate = format!("{whole}.{thousandths:03}kbit").parse::<Rate>();
+        prop_assert_eq!(rate, Ok(Rate { amount, period_ns: 1_000_000_000, unit: Unit::Bytes }));
+    }
+
+    /// No text at all makes reading it panic, and what is refused says why.
+    #[test]
+    fn any_text_is_read_or_refused(text in any_texts()) {
+        let refusals = [
+            text.parse::<Rate>().err(),
+            text.parse::<Burst>().err(),
+            text.parse::<Key>().err(),
+        ];
+        for refusal in refusals.into_iter().flatten() {
+            prop_assert!(!refusal.to_string().is_empty());
+        }
+    }
+}
+
+/// A part of a second is no period, or reads back if it is one.
+#[test]
+#[ignore = "fails: 10/0.5s is shown as 10/500000000, which is no rate"]
+fn a_period_of_half_a_second_reads_back() {
+    for text in ["10/0.5s", "10/1.5s", "1/0.01m"] {
+        if let Ok(rate) = text.parse::<Rate>() {
+            assert!(
+                rate.period_ns >= 1_000_000_000,
+                "{text}: a period is at least a second"
+            );
+            assert_eq!(
+                rate.to_string().parse(),
+                Ok(rate),
+                "{text} is shown as {rate}"
+            );
+        }
+    }
+}
+
+/// A burst as it may be written beside a rate goes with that rate once it has been shown.
+#[test]
+#[ignore = "fails: 3000 beside 10mbit is shown as 3k, which is packets"]
+fn a_bare_burst_still_goes_with_its_rate() {
+    let rate: Rate = "10mbit".parse().expect("a rate");
+    let burst: Burst = "3000".parse().expect("a burst");
+    let shown: Burst = burst.to_string().parse().expect("what is shown reads back");
+    assert_eq!(shown.for_rate(&rate), burst.for_rate(&rate));
+}

@@ -1,0 +1,108 @@
+//! Runs a program on packets of changing sources, by the kernel's test-run.
+
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use anyhow::{Context as _, Result};
+use aya::maps::{Array, MapData, ProgramArray};
+use aya::programs::ProgramFd;
+use limiter_common::layout::Config;
+use limiter_tests::packet::Frame;
+use limiter_user::kernel::sys;
+use nix::time::{ClockId, clock_gettime};
+
+use crate::object::{Code, Object};
+
+/// In which order the sources come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// One after the other: as many packets as there are sources meet each once.
+    Counting,
+    /// At random, so that neither caches nor prefetching see what comes next.
+    Random,
+}
+
+impl Order {
+    /// The words of `Walk` in the driver's source: state, multiplier, increment, mask. The number
+    /// of the source is in the state's bits from the 40th on.
+    fn walk(self, sources: u32) -> [u64; 4] {
+        let mask = u64::from(sources) - 1;
+        match self {
+            Self::Counting => [0, 1, 1 << 40, mask],
+            // Knuth's constants of MMIX: the state passes through all of its 2^64 values.
+            Self::Random => [1, 6_364_136_223_846_793_005, 1_442_695_040_888_963_407, mask],
+        }
+    }
+}
+
+/// What repeated runs gave.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// The verdict on the last packet (`enum xdp_action`).
+    pub action: u32,
+    /// Nanoseconds a packet.
+    pub nanoseconds: f64,
+}
+
+/// The programs that change the source, and what they jump into.
+#[derive(Debug)]
+pub struct Driver {
+    object: Object,
+    walk: Array<MapData, [u64; 4]>,
+    plain: ProgramArray<MapData>,
+    frags: ProgramArray<MapData>,
+}
+
+impl Driver {
+    /// Loads it, with what is needed for a floor; `frags` where the kernel knows such programs.
+    pub fn load(frags: bool) -> Result<Self> {
+        let mut programs = vec!["draw", "drop_only", "pass_only"];
+        if frags {
+            programs.extend(["draw_frags", "drop_only_frags"]);
+        }
+        let config = Config { capacity: 1, ..Config::default() };
+        let mut object = Object::load(Code::Steps, &config, &programs)?;
+        Ok(Self {
+            walk: object.take_map("WALK")?.try_into()?,
+            plain: object.take_map("TARGET")?.try_into()?,
+            frags: object.take_map("TARGET_FRAGS")?.try_into()?,
+            object,
+        })
+    }
+
+    /// One of its own programs.
+    pub fn program(&self, name: &str) -> Result<&ProgramFd> {
+        self.object.program(name)
+    }
+
+    /// Takes the sources from the first one on, in this order. Their number is a power of two.
+    pub fn start(&mut self, order: Order, sources: u32) -> Result<()> {
+        Ok(self.walk.set(0, order.walk(sources), 0)?)
+    }
+
+    /// Runs `program` on `repeat` packets, each of the next source.
+    pub fn drive(&mut self, program: &ProgramFd, frags: bool, repeat: u32) -> Result<Run> {
+        let (target, entry) =
+            if frags { (&mut self.frags, "draw_frags") } else { (&mut self.plain, "draw") };
+        target.set(0, program, 0).context("handing the program to the driver")?;
+        run(self.object.program(entry)?.as_fd(), repeat)
+    }
+}
+
+/// Runs `program` `repeat` times on one packet.
+///
+/// The time is the processor time of this thread, because the kernel's own figure is in whole
+/// nanoseconds, and some steps take one. What the call does besides (some microseconds) goes under
+/// in the repetitions.
+pub fn run(program: BorrowedFd<'_>, repeat: u32) -> Result<Run> {
+    let mut packet = Frame::from([10, 0, 0, 0].into()).bytes();
+    let before = processor_time()?;
+    let run = sys::test_run(program, &mut packet, 0, repeat).context("the kernel's test-run")?;
+    let nanoseconds = (processor_time()? - before) / f64::from(repeat);
+    Ok(Run { action: run.action, nanoseconds })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "exact for 104 days of processor time")]
+fn processor_time() -> Result<f64> {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?;
+    Ok(time.tv_sec() as f64 * 1e9 + time.tv_nsec() as f64)
+}

@@ -1,0 +1,106 @@
+//! The compiled programs: the one that limits, unchanged, and the benchmark's own.
+
+use anyhow::{Context as _, Result, anyhow};
+use aya::{
+    Ebpf, EbpfLoader, include_bytes_aligned,
+    maps::{Map, PerCpuArray},
+    programs::{ProgramError, ProgramFd, Xdp},
+};
+use limiter_common::{
+    counters::Counters,
+    layout::Config,
+    verdict::Reason,
+};
+use limiter_user::kernel::wire::Wire;
+
+/// Which object.
+#[derive(Clone, Copy, Debug)]
+pub enum Code {
+    /// What is attached to interfaces.
+    Limiter,
+    /// The driver and the steps.
+    Steps,
+}
+
+#[cfg(target_endian = "little")]
+macro_rules! prebuilt {
+    ($name:literal) => {
+        include_bytes_aligned!(concat!("../../../limiter-ebpf/prebuilt/", $name, ".bpfel.o"))
+    };
+}
+#[cfg(target_endian = "big")]
+macro_rules! prebuilt {
+    ($name:literal) => {
+        include_bytes_aligned!(concat!("../../../limiter-ebpf/prebuilt/", $name, ".bpfeb.o"))
+    };
+}
+
+impl Code {
+    fn bytes(self) -> &'static [u8] {
+        match self {
+            Self::Limiter => prebuilt!("limiter"),
+            Self::Steps => prebuilt!("steps"),
+        }
+    }
+}
+
+/// Programs of one object in the kernel, over maps of their own.
+#[derive(Debug)]
+pub struct Object(Ebpf);
+
+impl Object {
+    /// Loads `programs` with the constants of `config`.
+    pub fn load(code: Code, config: &Config, programs: &[&str]) -> Result<Self> {
+        let constants = Wire(*config);
+        let mut object = EbpfLoader::new()
+            .override_global("CONFIG", &constants, false)
+            .map_max_entries("SOURCES", config.capacity)
+            .map_max_entries("PLACES", config.capacity)
+            .load(code.bytes())
+            .context("the maps of the benchmark")?;
+        for name in programs {
+            let program = object.program_mut(name).ok_or_else(|| missing(name))?;
+            let program: &mut Xdp = program.try_into()?;
+            program.load().map_err(|error| refused(name, &error))?;
+        }
+        Ok(Self(object))
+    }
+
+    /// A loaded program.
+    pub fn program(&self, name: &str) -> Result<&ProgramFd> {
+        let program = self.0.program(name).ok_or_else(|| missing(name))?;
+        let program: &Xdp = program.try_into()?;
+        Ok(program.fd()?)
+    }
+
+    /// Gives away a map.
+    pub fn take_map(&mut self, name: &str) -> Result<Map> {
+        self.0.take_map(name).ok_or_else(|| missing(name))
+    }
+
+    /// Packets of each reason that its programs have counted so far.
+    pub fn counted(&self) -> Result<Vec<(Reason, u64)>> {
+        let map = self.0.map("COUNTERS").ok_or_else(|| missing("COUNTERS"))?;
+        let counters = PerCpuArray::<_, Wire<Counters>>::try_from(map)?.get(&0, 0)?;
+        let of = |reason: Reason| -> u64 {
+            counters.iter().map(|Wire(one)| one.by_reason[reason as usize].packets).sum()
+        };
+        Ok(Reason::ALL.into_iter().map(|reason| (reason, of(reason))).collect())
+    }
+}
+
+fn missing(name: &str) -> anyhow::Error {
+    anyhow!("the prebuilt object lacks {name}: run `cargo xtask build-ebpf`")
+}
+
+/// The verifier's last word, which says why; the rest is thousands of lines.
+fn refused(name: &str, error: &ProgramError) -> anyhow::Error {
+    match error {
+        ProgramError::LoadError { io_error, verifier_log } => {
+            let log = verifier_log.to_string();
+            let last = log.lines().rev().find(|line| !line.is_empty()).unwrap_or("no log");
+            anyhow!("the kernel refused {name} ({io_error}; {last})")
+        }
+        other => anyhow!("the kernel refused {name} ({other})"),
+    }
+}

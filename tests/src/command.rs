@@ -1,0 +1,82 @@
+//! The command, as people run it.
+
+use std::{
+    path::PathBuf,
+    process::{Command, Output},
+    sync::OnceLock,
+};
+
+/// The binary, built once for this run of the tests.
+pub fn binary() -> &'static PathBuf {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        // Tests lie in <target>/<profile>/deps.
+        let own = std::env::current_exe().unwrap();
+        let profile = own.ancestors().nth(2).unwrap();
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "--locked", "--package", "limiter-user", "--bin", "limiter"]);
+        build.arg("--target-dir").arg(profile.parent().unwrap());
+        if profile.ends_with("release") {
+            build.arg("--release");
+        }
+        build.current_dir(env!("CARGO_MANIFEST_DIR"));
+        assert!(build.status().unwrap().success(), "building the binary failed");
+        profile.join("limiter")
+    })
+}
+
+/// What a command did.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What was run.
+    pub line: String,
+    /// Exit status; -1 where a signal ended it.
+    pub status: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Outcome {
+    /// Describes a finished command.
+    #[must_use]
+    pub fn of(line: String, output: Output) -> Self {
+        Self {
+            line,
+            status: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// Panics unless the exit status is this.
+    pub fn expect(&self, status: i32) {
+        assert_eq!(self.status, status, "{self:#?}");
+    }
+
+    /// Panics unless it failed with `status`, one line on standard error that has all of `words`,
+    /// and nothing on standard output.
+    pub fn expect_error(&self, status: i32, words: &[&str]) {
+        self.expect(status);
+        assert_eq!(self.stdout, "", "{self:#?}");
+        assert_eq!(self.stderr.lines().count(), 1, "one line: {self:#?}");
+        for word in words {
+            assert!(self.stderr.contains(word), "wanted '{word}': {self:#?}");
+        }
+    }
+}
+
+/// `limiter` with these arguments, to be run.
+#[must_use]
+pub fn prepared(arguments: &[&str]) -> Command {
+    let mut command = Command::new(binary());
+    command.args(arguments);
+    command
+}
+
+/// Runs `limiter` with these arguments.
+#[must_use]
+pub fn limiter(arguments: &[&str]) -> Outcome {
+    Outcome::of(format!("limiter {}", arguments.join(" ")), prepared(arguments).output().unwrap())
+}

@@ -1,0 +1,280 @@
+//! Two ways to ask what the limiter does with a packet at a given moment: the real program, in the
+//! kernel by test-run with the packet's own clock, and the same arithmetic in this process.
+//!
+//! The model finds the source of a packet with another parser (etherparse), so that the two agree
+//! only if ours is right.
+
+use std::{collections::HashMap, net::IpAddr};
+
+use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket};
+use limiter_common::{
+    bucket::{self, Decision},
+    key::SourceKey,
+    layout::{CLOCK_PACKET, Config, Source, Stamp},
+    verdict::Reason,
+};
+use limiter_user::{
+    config::{Burst, Key, Rate, terms},
+    kernel::{
+        maps::Tables,
+        object::{self, Maps, Program, Variant},
+        sys,
+    },
+    stats::source::Reader,
+};
+
+/// A limit as it is written, and what else the program is told.
+#[derive(Clone, Debug)]
+pub struct Limit {
+    /// `--rate`.
+    pub rate: Rate,
+    /// `--burst`.
+    pub burst: Burst,
+    /// `--key`.
+    pub key: Key,
+    /// `--shadow`.
+    pub shadow: bool,
+    /// `--max-sources`.
+    pub capacity: u32,
+}
+
+/// The longest frame of the tests.
+pub const FRAME_MAX: u64 = 1_522;
+
+impl Limit {
+    /// A limit per source.
+    #[must_use]
+    pub fn new(rate: &str, burst: &str) -> Self {
+        Self {
+            rate: rate.parse().unwrap(),
+            burst: burst.parse().unwrap(),
+            key: Key::default(),
+            shadow: false,
+            capacity: 4_096,
+        }
+    }
+
+    /// The program's constants.
+    #[must_use]
+    pub fn config(&self) -> Config {
+        Config {
+            terms: terms::terms(&self.rate, &self.burst, FRAME_MAX).unwrap(),
+            mask: self.key.mask(),
+            capacity: self.capacity,
+            shadow: self.shadow.into(),
+            clock: CLOCK_PACKET,
+            ..Config::default()
+        }
+    }
+
+    fn reader(&self, nanoseconds: u64) -> Reader {
+        Reader {
+            terms: self.config().terms,
+            burst: self.burst.tokens,
+            epoch: 0,
+            past: Vec::new(),
+            now: bucket::ticks(nanoseconds),
+        }
+    }
+}
+
+/// Something that limits packets.
+pub trait Engine {
+    /// What happens to `packet` at the moment `nanoseconds`.
+    fn offer(&mut self, packet: &[u8], nanoseconds: u64) -> Reason;
+
+    /// The entry of a source, where there is one.
+    fn entry(&self, key: &SourceKey) -> Option<Source>;
+
+    /// The limit that it applies.
+    fn limit(&self) -> &Limit;
+
+    /// What to call it.
+    fn name(&self) -> &'static str;
+
+    /// Whether `packet` passes.
+    fn passes(&mut self, packet: &[u8], nanoseconds: u64) -> bool {
+        self.offer(packet, nanoseconds).passes()
+    }
+
+    /// Tokens that `source` has left, as `check` shows them.
+    fn tokens(&self, source: IpAddr, nanoseconds: u64) -> f64 {
+        let limit = self.limit();
+        let entry = self.entry(&limit.key.of(source));
+        limit.reader(nanoseconds).check("", entry.as_ref()).tokens
+    }
+
+    /// Seconds until `source` may send again, as `check` shows them.
+    fn retry_after(&self, source: IpAddr, nanoseconds: u64) -> f64 {
+        let limit = self.limit();
+        let entry = self.entry(&limit.key.of(source));
+        limit.reader(nanoseconds).check("", entry.as_ref()).retry_after_seconds
+    }
+}
+
+/// Runs `test` on both engines.
+pub fn on_both(limit: &Limit, mut test: impl FnMut(&mut dyn Engine)) {
+    test(&mut Model::new(limit));
+    test(&mut Kernel::new(limit));
+}
+
+/// The program in the kernel.
+#[derive(Debug)]
+pub struct Kernel {
+    /// The loaded program.
+    pub program: Program,
+    /// Its maps.
+    pub tables: Tables,
+    limit: Limit,
+}
+
+const STAMP: usize = size_of::<Stamp>();
+
+impl Kernel {
+    /// Loads the program with the packet's clock.
+    #[must_use]
+    pub fn new(limit: &Limit) -> Self {
+        Self::load(limit, &limit.config(), true)
+    }
+
+    /// Loads it with these constants, as the entry with or without multi-buffer packets.
+    #[must_use]
+    pub fn load(limit: &Limit, config: &Config, frags: bool) -> Self {
+        let mut program = object::load(Variant::Plain, config, Maps::New, frags).unwrap();
+        let tables = Tables::take(&mut program).unwrap();
+        Self { program, tables, limit: limit.clone() }
+    }
+
+    /// Runs the program once. The packet comes back as the program left it.
+    #[must_use]
+    pub fn run(&self, packet: &[u8], nanoseconds: u64) -> (u32, Reason, Vec<u8>) {
+        let mut buffer = vec![0; STAMP];
+        buffer[..8].copy_from_slice(&nanoseconds.to_ne_bytes());
+        buffer[8..12].copy_from_slice(&u32::MAX.to_ne_bytes());
+        buffer.extend(packet);
+        let metadata = u32::try_from(STAMP).unwrap();
+        let run = sys::test_run(self.program.fd().unwrap(), &mut buffer, metadata, 1).unwrap();
+        let reason = u32::from_ne_bytes(buffer[8..12].try_into().unwrap());
+        (run.action, Reason::from_number(reason).unwrap(), buffer.split_off(STAMP))
+    }
+}
+
+impl Engine for Kernel {
+    fn offer(&mut self, packet: &[u8], nanoseconds: u64) -> Reason {
+        const XDP_DROP: u32 = 1;
+        const XDP_PASS: u32 = 2;
+        let (action, reason, left) = self.run(packet, nanoseconds);
+        let wanted = if reason.passes() { XDP_PASS } else { XDP_DROP };
+        assert_eq!(action, wanted, "action and reason {reason:?} must agree");
+        assert_eq!(left, packet, "the program changes no packet");
+        reason
+    }
+
+    fn entry(&self, key: &SourceKey) -> Option<Source> {
+        self.tables.source(key).unwrap()
+    }
+
+    fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    fn name(&self) -> &'static str {
+        "kernel"
+    }
+}
+
+/// The arithmetic alone.
+#[derive(Clone, Debug)]
+pub struct Model {
+    limit: Limit,
+    config: Config,
+    buckets: HashMap<SourceKey, Source>,
+}
+
+impl Model {
+    /// No sources yet.
+    #[must_use]
+    pub fn new(limit: &Limit) -> Self {
+        Self { limit: limit.clone(), config: limit.config(), buckets: HashMap::new() }
+    }
+
+    fn over(&self) -> Reason {
+        if self.config.shadow == 0 { Reason::Limit } else { Reason::WouldDrop }
+    }
+}
+
+impl Engine for Model {
+    fn offer(&mut self, packet: &[u8], nanoseconds: u64) -> Reason {
+        let source = match source_of(packet) {
+            Found::Source(source) => source,
+            Found::NotIp => return Reason::NotIp,
+            Found::Malformed => return Reason::Malformed,
+        };
+        let now = bucket::ticks(nanoseconds);
+        let terms = &self.config.terms;
+        let cost = terms.cost_of(packet.len() as u64);
+        let over = self.over();
+        let new = Source { tat: bucket::time(now), ..Source::default() };
+        let entry = self.buckets.entry(self.limit.key.of(source)).or_insert(new);
+        match bucket::decide(entry.tat, now, cost, terms.tau) {
+            Decision::Admit { tat } => {
+                entry.tat = tat;
+                Reason::Admitted
+            }
+            Decision::Refuse { .. } => over,
+        }
+    }
+
+    fn entry(&self, key: &SourceKey) -> Option<Source> {
+        self.buckets.get(key).copied()
+    }
+
+    fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    fn name(&self) -> &'static str {
+        "model"
+    }
+}
+
+enum Found {
+    Source(IpAddr),
+    NotIp,
+    Malformed,
+}
+
+/// The source of a packet, as etherparse sees it, with the program's rules about what is malformed.
+fn source_of(packet: &[u8]) -> Found {
+    let Ok(sliced) = LaxSlicedPacket::from_ethernet(packet) else {
+        return Found::NotIp;
+    };
+    match sliced.net {
+        Some(LaxNetSlice::Ipv4(ip)) => return Found::Source(ip.header().source_addr().into()),
+        Some(LaxNetSlice::Ipv6(ip)) => return Found::Source(ip.header().source_addr().into()),
+        _ => {}
+    }
+    // No address: either it is no IP, or it says so and is not. etherparse looks behind any number
+    // of tags, the program behind two.
+    match innermost_ether_type(packet) {
+        None | Some(EtherType::IPV4 | EtherType::IPV6) => Found::Malformed,
+        Some(_) => Found::NotIp,
+    }
+}
+
+/// The type behind up to two tags; none where the frame ends within them.
+fn innermost_ether_type(packet: &[u8]) -> Option<EtherType> {
+    let at = |offset: usize| {
+        let bytes = packet.get(offset..offset + 2)?;
+        Some(EtherType(u16::from_be_bytes([bytes[0], bytes[1]])))
+    };
+    let mut ether_type = at(12)?;
+    for tag in 0..2 {
+        let tagged = [EtherType::VLAN_TAGGED_FRAME, EtherType::PROVIDER_BRIDGING];
+        if !tagged.contains(&ether_type) {
+            break;
+        }
+        ether_type = at(16 + 4 * tag)?;
+    }
+    Some(ether_type)
+}

@@ -1,0 +1,47 @@
+//! What a test needs of the machine, and a loud word where that is missing.
+
+use std::{fs::OpenOptions, io::Write, sync::OnceLock};
+
+/// Whether this process may load BPF programs and make network namespaces. Looks once.
+fn missing() -> Option<&'static str> {
+    static MISSING: OnceLock<Option<&'static str>> = OnceLock::new();
+    *MISSING.get_or_init(|| {
+        if !nix::unistd::geteuid().is_root() {
+            return Some("not root");
+        }
+        if limiter_user::kernel::requirements::kernel().is_err() {
+            return Some("the kernel is older than 5.15");
+        }
+        if limiter_user::kernel::requirements::privileges().is_err() {
+            return Some("no CAP_BPF or CAP_NET_ADMIN");
+        }
+        if limiter_user::lab::Namespace::new().is_err() {
+            return Some("no network namespaces");
+        }
+        None
+    })
+}
+
+/// True where the test can run. Else says so, on standard error and in the file that
+/// `cargo xtask test` counts; where nothing may be skipped (`LIMITER_STRICT`), the test fails.
+#[must_use]
+pub fn kernel(test: &str) -> bool {
+    let Some(why) = missing() else { return true };
+    assert!(std::env::var_os("LIMITER_STRICT").is_none(), "{test} cannot run here: {why}");
+    eprintln!("SKIPPED {test}: {why}");
+    if let Some(path) = std::env::var_os("LIMITER_SKIPS") {
+        let mut file = OpenOptions::new().append(true).create(true).open(path).unwrap();
+        writeln!(file, "{test}: {why}").unwrap();
+    }
+    false
+}
+
+/// Leaves a test that needs the kernel where there is none to test on.
+#[macro_export]
+macro_rules! need_kernel {
+    () => {
+        if !$crate::need::kernel(concat!(module_path!(), ", line ", line!())) {
+            return;
+        }
+    };
+}

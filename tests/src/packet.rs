@@ -1,0 +1,90 @@
+//! Frames, made by a library that knows nothing of this project.
+
+use std::net::IpAddr;
+
+use etherparse::{EtherType, Ethernet2Header, PacketBuilder, SingleVlanHeader, VlanId};
+
+/// VLAN tags of a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tags {
+    /// None.
+    #[default]
+    None,
+    /// One 802.1Q tag.
+    One,
+    /// An 802.1ad tag, and an 802.1Q tag in it.
+    Two,
+}
+
+/// A frame to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    /// Hardware addresses: source, destination.
+    pub macs: ([u8; 6], [u8; 6]),
+    /// VLAN tags.
+    pub tags: Tags,
+    /// Source address.
+    pub source: IpAddr,
+    /// Bytes of the UDP payload.
+    pub payload: usize,
+}
+
+impl Frame {
+    /// An untagged UDP packet from `source`.
+    #[must_use]
+    pub fn from(source: IpAddr) -> Self {
+        Self { macs: ([2; 6], [4; 6]), tags: Tags::None, source, payload: 18 }
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        let ip = if self.source.is_ipv4() { EtherType::IPV4 } else { EtherType::IPV6 };
+        let tag = EtherType::VLAN_TAGGED_FRAME;
+        let types: &[EtherType] = match self.tags {
+            Tags::None => &[ip],
+            Tags::One => &[tag, ip],
+            Tags::Two => &[EtherType::PROVIDER_BRIDGING, tag, ip],
+        };
+        let mut bytes = Ethernet2Header {
+            source: self.macs.0,
+            destination: self.macs.1,
+            ether_type: types[0],
+        }
+        .to_bytes()
+        .to_vec();
+        for ether_type in &types[1..] {
+            let vlan_id = VlanId::try_new(7).unwrap();
+            let header = SingleVlanHeader { vlan_id, ether_type: *ether_type, ..Default::default() };
+            bytes.extend(header.to_bytes());
+        }
+        self.write_ip(&mut bytes);
+        bytes
+    }
+
+    fn write_ip(&self, bytes: &mut Vec<u8>) {
+        let to_ipv6 = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+        let ip = match self.source {
+            IpAddr::V4(source) => PacketBuilder::ipv4(source.octets(), [192, 0, 2, 1], 64),
+            IpAddr::V6(source) => PacketBuilder::ipv6(source.octets(), to_ipv6, 64),
+        };
+        ip.udp(40_000, 9).write(bytes, &vec![0x5a; self.payload]).unwrap();
+    }
+}
+
+/// A UDP frame of exactly `length` bytes from `source`.
+#[must_use]
+pub fn udp_of_length(source: IpAddr, length: usize) -> Vec<u8> {
+    let headers = Frame { payload: 0, ..Frame::from(source) }.bytes().len();
+    Frame { payload: length - headers, ..Frame::from(source) }.bytes()
+}
+
+/// An ARP request.
+#[must_use]
+pub fn arp() -> Vec<u8> {
+    let mut bytes = vec![0xff; 6];
+    bytes.extend([2; 6]);
+    bytes.extend([0x08, 0x06, 0, 1, 8, 0, 6, 4, 0, 1]);
+    bytes.resize(60, 0);
+    bytes
+}

@@ -1,0 +1,167 @@
+//! Two CPUs on one bucket: exact where others race.
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    os::fd::AsFd,
+    sync::{
+        Barrier, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+};
+
+use limiter_common::{bucket, key::SourceKey, layout::CLOCK_KERNEL, verdict::Reason};
+use limiter_tests::{
+    engine::{Engine, Kernel, Limit},
+    need_kernel,
+    packet::Frame,
+};
+use limiter_user::kernel::{set, sys};
+use nix::{
+    sched::{CpuSet, sched_setaffinity},
+    unistd::Pid,
+};
+
+/// These tests want both CPUs for themselves.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn pin_to(cpu: usize) {
+    let mut set = CpuSet::new();
+    set.set(cpu).unwrap();
+    sched_setaffinity(Pid::from_raw(0), &set).unwrap();
+}
+
+fn cpus() -> usize {
+    thread::available_parallelism().unwrap().get().min(2)
+}
+
+/// Example 10: both see the one token; one packet passes. Many times over, from a new source each.
+#[test]
+fn example_10_one_token_for_two_cpus() {
+    need_kernel!();
+    let _alone = alone();
+    const ROUNDS: u32 = 5_000;
+    let mut limit = Limit::new("1/h", "1");
+    limit.capacity = 2 * ROUNDS;
+    let kernel = Kernel::new(&limit);
+    let barrier = Barrier::new(2);
+    let passed = |cpu: usize| {
+        pin_to(cpu % cpus());
+        let offer = |round: u32| {
+            let packet = Frame::from(IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + round))).bytes();
+            barrier.wait();
+            kernel.run(&packet, 1_000_000_000_000).1
+        };
+        (0..ROUNDS).map(offer).collect::<Vec<_>>()
+    };
+    let (one, two) = thread::scope(|scope| {
+        let other = scope.spawn(|| passed(1));
+        (passed(0), other.join().unwrap())
+    });
+    for (round, pair) in one.into_iter().zip(two).enumerate() {
+        let passes = u32::from(pair.0.passes()) + u32::from(pair.1.passes());
+        assert_eq!(passes, 1, "round {round}: {pair:?}");
+        assert!(pair.0 == Reason::Limit || pair.1 == Reason::Limit, "round {round}: {pair:?}");
+    }
+}
+
+/// Both CPUs hammer one source on the kernel's own clock: never more than burst + rate × t, and not
+/// below 99 % of it.
+#[test]
+fn two_cpus_on_one_source_never_get_more_than_their_share() {
+    need_kernel!();
+    let _alone = alone();
+    // The bursts are as deep as a busy machine may keep both threads from running: what a full bucket
+    // cannot take in is lost to the lower bound.
+    for (rate, per_second, burst) in [("1M/s", 1e6, 200_000), ("10k/s", 1e4, 2_000), ("5/s", 5.0, 10)] {
+        let limit = Limit::new(rate, &burst.to_string());
+        let mut config = limit.config();
+        config.clock = CLOCK_KERNEL;
+        let kernel = Kernel::load(&limit, &config, true);
+        let source = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
+        let packet = Frame::from(source).bytes();
+
+        let before = set::now().unwrap();
+        // Empties the bucket: while it is full, time that passes brings nothing.
+        sys::test_run(kernel.program.fd().unwrap(), &mut packet.clone(), 0, burst).unwrap();
+        thread::scope(|scope| {
+            for cpu in 0..2 {
+                let (kernel, packet) = (&kernel, &packet);
+                scope.spawn(move || {
+                    pin_to(cpu % cpus());
+                    let end = before + 4 * bucket::TICKS_PER_SECOND;
+                    while set::now().unwrap() < end {
+                        let mut packet = packet.clone();
+                        sys::test_run(kernel.program.fd().unwrap().as_fd(), &mut packet, 0, 100_000)
+                            .unwrap();
+                    }
+                });
+            }
+        });
+        let after = set::now().unwrap();
+
+        let counters = kernel.tables.counters().unwrap();
+        let of = |reason: Reason| counters.by_reason[reason as usize].packets;
+        let admitted = of(Reason::Admitted);
+        let seconds = (after - before) as f64 / bucket::TICKS_PER_SECOND as f64;
+        let most = f64::from(burst) + per_second * seconds;
+        let seen: u64 = counters.by_reason.iter().map(|count| count.packets).sum();
+        assert!(seen > 500_000, "{rate}: the CPUs did hammer: {seen}");
+        assert!(admitted as f64 <= most, "{rate}: {admitted} > {most}");
+        // A test run with repetitions ends some 20 ms after its last packet (the kernel takes the
+        // program out of its XDP dispatcher and waits for a grace period): within the 1 %.
+        assert!(admitted as f64 >= 0.99 * most - 1.0, "{rate}: {admitted} < 99 % of {most}, {counters:?}");
+        figures_of_the_source_agree(&kernel, &limit.key.of(source), admitted, seen);
+    }
+}
+
+/// What is counted for the source, by two CPUs at once, is what is counted for the interface.
+fn figures_of_the_source_agree(kernel: &Kernel, key: &SourceKey, admitted: u64, seen: u64) {
+    let entry = kernel.entry(key).unwrap();
+    assert_eq!(entry.passed.packets, admitted);
+    assert_eq!(entry.passed.packets + entry.dropped.packets, seen);
+    let length = entry.passed.bytes / entry.passed.packets;
+    assert_eq!(entry.passed.bytes + entry.dropped.bytes, seen * length);
+}
+
+/// New sources from both CPUs at once, ten times as many as the table holds, all of them expired by
+/// the time that their place is needed: the table never holds more than its capacity, every packet
+/// is accounted for, and what comes and goes adds up.
+#[test]
+fn two_cpus_turn_the_table_over() {
+    need_kernel!();
+    let _alone = alone();
+    const CAPACITY: u32 = 64;
+    let mut limit = Limit::new("1M/s", "1");
+    limit.capacity = CAPACITY;
+    let kernel = Kernel::new(&limit);
+    // One clock for both: a bucket is full again before its place is needed.
+    let clock = AtomicU64::new(1_000_000_000_000);
+    thread::scope(|scope| {
+        for cpu in 0..2_u32 {
+            let (kernel, clock) = (&kernel, &clock);
+            scope.spawn(move || {
+                pin_to(cpu as usize % cpus());
+                for i in 0..20 * CAPACITY {
+                    let source = Ipv4Addr::from(0x0a00_0000 + cpu * 0x1_0000 + i);
+                    let packet = Frame::from(IpAddr::V4(source)).bytes();
+                    let now = clock.fetch_add(1_000, Ordering::Relaxed);
+                    let reason = kernel.run(&packet, now).1;
+                    assert!(matches!(reason, Reason::Admitted | Reason::Newcomer), "{reason:?}");
+                }
+            });
+        }
+    });
+    let counters = kernel.tables.counters().unwrap();
+    let of = |reason: Reason| counters.by_reason[reason as usize].packets;
+    assert_eq!(of(Reason::Admitted) + of(Reason::Newcomer), u64::from(40 * CAPACITY));
+    assert_eq!(of(Reason::Admitted), counters.sources_added, "each was new");
+    let tracked = kernel.tables.sources().unwrap().len() as u64;
+    assert!(tracked <= u64::from(CAPACITY));
+    assert_eq!(tracked, counters.sources_added - counters.sources_removed);
+    assert!(of(Reason::Admitted) > u64::from(35 * CAPACITY), "few were refused: {counters:?}");
+}
