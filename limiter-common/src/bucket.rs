@@ -40,21 +40,36 @@ pub const fn is_time(word: u64) -> bool {
     word > CONVERTING
 }
 
+/// How far apart the clocks of two CPUs may read, at most, in ticks: 1 ms, a thousand times what is
+/// seen. A TAT that is further ahead than an empty bucket's by more than this is the work of a clock
+/// that was set back, not of another CPU.
+pub const SKEW_MAX: u64 = 1 << (20 + TICK_SHIFT);
+
+/// Ticks from `now` to `tat`; 0 where that has passed.
+#[inline(always)]
+const fn ahead(tat: u64, now: u64) -> u64 {
+    let ahead = tat.wrapping_sub(now);
+    if ahead.cast_signed() <= 0 { 0 } else { ahead }
+}
+
 /// How much of a bucket is spent at `now`, in ticks, between 0 (full) and `tau` (empty).
-///
-/// A TAT further ahead than `tau` means that the burst was lowered, the clock stepped back or the
-/// word is more than a year old: the bucket counts as empty, so that nobody is locked out.
 #[must_use]
 #[inline(always)]
 pub const fn spent(tat: u64, now: u64, tau: u64) -> u64 {
-    let ahead = tat.wrapping_sub(now);
-    if ahead.cast_signed() <= 0 {
-        0
-    } else if ahead > tau {
-        tau
-    } else {
-        ahead
-    }
+    let ahead = ahead(tat, now);
+    if ahead > tau { tau } else { ahead }
+}
+
+/// The word to put in the place of one that is further ahead than any packet could have brought it:
+/// after a clock that was set back, or after more than a year of silence. The bucket counts as empty
+/// from `now` on, so that nobody is locked out for longer than a burst takes to refill.
+///
+/// What another CPU's clock explains is left alone: correcting it would hand out the difference
+/// between the two clocks again and again.
+#[must_use]
+#[inline(always)]
+pub const fn corrected(tat: u64, now: u64, tau: u64) -> Option<u64> {
+    if ahead(tat, now) > tau + SKEW_MAX { Some(time(now.wrapping_add(tau))) } else { None }
 }
 
 /// Whether the bucket is full at `now`: forgetting it then loses nothing.
@@ -79,13 +94,14 @@ pub enum Decision {
     },
 }
 
-/// Decides about a packet that costs `cost` ticks at `now`, in a bucket that is `tau` ticks deep.
+/// Decides about a packet that costs `cost` ticks at `now`, in a bucket that is `tau` ticks deep and
+/// whose word is [`corrected`].
 ///
-/// `cost` and `tau` are at most [`TAU_MAX`], which keeps the sum below 2^63.
+/// `cost` and `tau` are at most [`TAU_MAX`], which keeps the sum below 2^64.
 #[must_use]
 #[inline(always)]
 pub const fn decide(tat: u64, now: u64, cost: u64, tau: u64) -> Decision {
-    let after = spent(tat, now, tau) + cost;
+    let after = ahead(tat, now) + cost;
     if after > tau {
         return Decision::Refuse { wait: after - tau };
     }

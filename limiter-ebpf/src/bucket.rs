@@ -44,6 +44,7 @@ pub fn charge(key: &SourceKey, length: u64, now: u64) -> Charged {
                 if table::moved_since(witness) {
                     continue;
                 }
+                correct(source, tat, now, terms.tau);
                 return Charged { reason: Reason::Limit, source: Some(source) };
             }
             Decision::Admit { tat: charged } => {
@@ -60,6 +61,15 @@ pub fn charge(key: &SourceKey, length: u64, now: u64) -> Charged {
         }
     }
     Charged { reason: Reason::Contended, source: table::find(key) }
+}
+
+/// Keeps a source from being locked out by a clock that was set back. Whoever comes first does it.
+#[inline(always)]
+fn correct(source: *mut Source, tat: u64, now: u64, tau: u64) {
+    if let Some(corrected) = bucket::corrected(tat, now, tau) {
+        // SAFETY: `source` points to a map value, whose first word is aligned.
+        unsafe { atomic::compare_and_swap(word(source), tat, corrected) };
+    }
 }
 
 /// The slot had become another source's between finding it and charging it: takes back exactly what

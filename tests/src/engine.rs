@@ -208,6 +208,7 @@ impl Engine for Model {
         let source = match source_of(packet) {
             Found::Source(source) => source,
             Found::NotIp => return Reason::NotIp,
+            Found::Malformed if self.config.shadow == 1 => return Reason::MalformedWouldDrop,
             Found::Malformed => return Reason::Malformed,
         };
         let now = bucket::ticks(nanoseconds);
@@ -221,7 +222,12 @@ impl Engine for Model {
                 entry.tat = tat;
                 Reason::Admitted
             }
-            Decision::Refuse { .. } => over,
+            Decision::Refuse { .. } => {
+                if let Some(corrected) = bucket::corrected(entry.tat, now, terms.tau) {
+                    entry.tat = corrected;
+                }
+                over
+            }
         }
     }
 
@@ -244,21 +250,22 @@ enum Found {
     Malformed,
 }
 
-/// The source of a packet, as etherparse sees it, with the program's rules about what is malformed.
+/// The source of a packet, as etherparse sees it, with the program's rules: what is behind a third tag
+/// is not looked at, and what says that it is IP, or that a tag follows, and is not, is malformed.
 fn source_of(packet: &[u8]) -> Found {
-    let Ok(sliced) = LaxSlicedPacket::from_ethernet(packet) else {
-        return Found::NotIp;
+    let Some(ether_type) = innermost_ether_type(packet) else {
+        return Found::Malformed;
     };
-    match sliced.net {
-        Some(LaxNetSlice::Ipv4(ip)) => return Found::Source(ip.header().source_addr().into()),
-        Some(LaxNetSlice::Ipv6(ip)) => return Found::Source(ip.header().source_addr().into()),
-        _ => {}
-    }
-    // No address: either it is no IP, or it says so and is not. etherparse looks behind any number
-    // of tags, the program behind two.
-    match innermost_ether_type(packet) {
-        None | Some(EtherType::IPV4 | EtherType::IPV6) => Found::Malformed,
-        Some(_) => Found::NotIp,
+    let net = LaxSlicedPacket::from_ethernet(packet).ok().and_then(|sliced| sliced.net);
+    match (ether_type, net) {
+        (EtherType::IPV4, Some(LaxNetSlice::Ipv4(ip))) => {
+            Found::Source(ip.header().source_addr().into())
+        }
+        (EtherType::IPV6, Some(LaxNetSlice::Ipv6(ip))) => {
+            Found::Source(ip.header().source_addr().into())
+        }
+        (EtherType::IPV4 | EtherType::IPV6, _) => Found::Malformed,
+        _ => Found::NotIp,
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use limiter_user::lab::{Address, Host, Pair};
+use limiter_user::{
+    kernel::{detach::detach, pins},
+    lab::{Address, Host, Pair},
+};
 
 use crate::command::{Outcome, limiter};
 
@@ -56,8 +59,16 @@ impl Default for Hosts {
 }
 
 impl Drop for Hosts {
-    /// Pins outlive namespaces: a test that fails must not leave them.
+    /// Pins outlive namespaces: a test that fails must not leave them. (`detach --all` would clear
+    /// away what other tests leave on purpose.)
     fn drop(&mut self) {
-        let _ = self.server.namespace.run(|| limiter(&["detach", "--all"]));
+        let _ = self.server.namespace.block_on(|| async {
+            let here = pins::namespace().ok();
+            for folder in pins::folders().unwrap_or_default() {
+                if Some(folder.namespace) == here {
+                    let _ = detach(&folder.interface).await;
+                }
+            }
+        });
     }
 }

@@ -1,1 +1,99 @@
-fn main() {}
+//! Developer commands: `cargo xtask VERB`. One file a verb.
+
+mod bench;
+mod build_ebpf;
+mod check;
+mod compile;
+mod debian;
+mod demo;
+mod deny;
+mod digest;
+mod flags;
+mod host;
+mod linker;
+mod lint;
+mod objects;
+mod paths;
+mod process;
+mod record;
+mod rustc_wrapper;
+mod rustup;
+mod test;
+mod toolchain;
+mod tools;
+
+use std::{ffi::OsString, process::ExitCode};
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Developer commands of limiter.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Compile the BPF programs into limiter-ebpf/prebuilt, with a record of what they are made of
+    BuildEbpf {
+        /// Change nothing: fail if sources and objects disagree
+        #[arg(long)]
+        check: bool,
+        /// Set up the pinned compiler and linker, and insist on comparing byte for byte
+        #[arg(long, requires = "check")]
+        strict: bool,
+    },
+    /// Check the objects, run every test, and name each test that could not run
+    Test {
+        /// A test that cannot run here is a failure
+        #[arg(long)]
+        strict: bool,
+        /// Arguments to cargo test
+        #[arg(last = true)]
+        args: Vec<OsString>,
+    },
+    /// Formatting, clippy for the host and for BPF, licences and sources of dependencies
+    Lint {
+        /// Install what is missing, and let nothing be left out
+        #[arg(long)]
+        strict: bool,
+    },
+    /// Run the demonstration: limiter demo ARGS
+    Demo {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+    /// Run the benchmarks
+    Bench {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+}
+
+fn main() -> ExitCode {
+    if rustc_wrapper::is_asked_for() {
+        return report(rustc_wrapper::run());
+    }
+    report(dispatch(Cli::parse().verb))
+}
+
+fn dispatch(verb: Verb) -> Result<ExitCode> {
+    match verb {
+        Verb::BuildEbpf { check: false, .. } => build_ebpf::run().map(|()| ExitCode::SUCCESS),
+        Verb::BuildEbpf { strict, .. } => check::run(strict).map(|()| ExitCode::SUCCESS),
+        Verb::Test { strict, args } => test::run(strict, &args),
+        Verb::Lint { strict } => lint::run(strict).map(|()| ExitCode::SUCCESS),
+        Verb::Demo { args } => demo::run(&args),
+        Verb::Bench { args } => bench::run(&args),
+    }
+}
+
+fn report(result: Result<ExitCode>) -> ExitCode {
+    result.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}

@@ -46,10 +46,11 @@ pub type Namespace = Option<u64>;
 /// Inode of the first network namespace (`NET_NS_INIT_INO`, include/uapi/linux/nsfs.h, Linux 6.18).
 const INITIAL_INODE: u64 = 0xefff_fff9;
 
-/// This process's network namespace.
+/// This thread's network namespace.
 pub fn namespace() -> Result<Namespace> {
     let inode = |process: &str| fs::metadata(format!("/proc/{process}/ns/net")).map(|m| m.ino());
-    let own = inode("self").map_err(|error| Error::system("asking for the network namespace", error))?;
+    // Of this thread: the demonstration's threads are in namespaces of their own.
+    let own = inode("thread-self").map_err(|error| Error::system("asking for the network namespace", error))?;
     // Process 1 may be out of sight (`CAP_SYS_PTRACE`).
     if inode("1").map_or(own == INITIAL_INODE, |of_init| of_init == own) {
         return Ok(None);

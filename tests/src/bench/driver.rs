@@ -29,7 +29,12 @@ impl Order {
         match self {
             Self::Counting => [0, 1, 1 << 40, mask],
             // Knuth's constants of MMIX: the state passes through all of its 2^64 values.
-            Self::Random => [1, 6_364_136_223_846_793_005, 1_442_695_040_888_963_407, mask],
+            Self::Random => [
+                1,
+                6_364_136_223_846_793_005,
+                1_442_695_040_888_963_407,
+                mask,
+            ],
         }
     }
 }
@@ -43,8 +48,7 @@ pub struct Run {
     pub nanoseconds: f64,
 }
 
-/// The programs that change the source, and what they jump into.
-#[derive(Debug)]
+/// The programs that change the source, and where they jump to.
 pub struct Driver {
     object: Object,
     walk: Array<MapData, [u64; 4]>,
@@ -53,25 +57,24 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Loads it, with what is needed for a floor; `frags` where the kernel knows such programs.
+    /// Loads it; with `frags` also the one for programs that take packets in several buffers.
     pub fn load(frags: bool) -> Result<Self> {
-        let mut programs = vec!["draw", "drop_only", "pass_only"];
-        if frags {
-            programs.extend(["draw_frags", "drop_only_frags"]);
-        }
-        let config = Config { capacity: 1, ..Config::default() };
-        let mut object = Object::load(Code::Steps, &config, &programs)?;
+        let programs: &[&str] = if frags {
+            &["draw", "draw_frags"]
+        } else {
+            &["draw"]
+        };
+        let config = Config {
+            capacity: 1,
+            ..Config::default()
+        };
+        let mut object = Object::load(Code::Steps, &config, programs)?;
         Ok(Self {
             walk: object.take_map("WALK")?.try_into()?,
             plain: object.take_map("TARGET")?.try_into()?,
             frags: object.take_map("TARGET_FRAGS")?.try_into()?,
             object,
         })
-    }
-
-    /// One of its own programs.
-    pub fn program(&self, name: &str) -> Result<&ProgramFd> {
-        self.object.program(name)
     }
 
     /// Takes the sources from the first one on, in this order. Their number is a power of two.
@@ -81,9 +84,14 @@ impl Driver {
 
     /// Runs `program` on `repeat` packets, each of the next source.
     pub fn drive(&mut self, program: &ProgramFd, frags: bool, repeat: u32) -> Result<Run> {
-        let (target, entry) =
-            if frags { (&mut self.frags, "draw_frags") } else { (&mut self.plain, "draw") };
-        target.set(0, program, 0).context("handing the program to the driver")?;
+        let (target, entry) = if frags {
+            (&mut self.frags, "draw_frags")
+        } else {
+            (&mut self.plain, "draw")
+        };
+        target
+            .set(0, program, 0)
+            .context("handing the program to the driver")?;
         run(self.object.program(entry)?.as_fd(), repeat)
     }
 }
@@ -98,10 +106,16 @@ pub fn run(program: BorrowedFd<'_>, repeat: u32) -> Result<Run> {
     let before = processor_time()?;
     let run = sys::test_run(program, &mut packet, 0, repeat).context("the kernel's test-run")?;
     let nanoseconds = (processor_time()? - before) / f64::from(repeat);
-    Ok(Run { action: run.action, nanoseconds })
+    Ok(Run {
+        action: run.action,
+        nanoseconds,
+    })
 }
 
-#[expect(clippy::cast_precision_loss, reason = "exact for 104 days of processor time")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "exact for 104 days of processor time"
+)]
 fn processor_time() -> Result<f64> {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?;
     Ok(time.tv_sec() as f64 * 1e9 + time.tv_nsec() as f64)

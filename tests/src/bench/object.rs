@@ -6,11 +6,7 @@ use aya::{
     maps::{Map, PerCpuArray},
     programs::{ProgramError, ProgramFd, Xdp},
 };
-use limiter_common::{
-    counters::Counters,
-    layout::Config,
-    verdict::Reason,
-};
+use limiter_common::{counters::Counters, layout::Config, verdict::Reason};
 use limiter_user::kernel::wire::Wire;
 
 /// Which object.
@@ -25,13 +21,21 @@ pub enum Code {
 #[cfg(target_endian = "little")]
 macro_rules! prebuilt {
     ($name:literal) => {
-        include_bytes_aligned!(concat!("../../../limiter-ebpf/prebuilt/", $name, ".bpfel.o"))
+        include_bytes_aligned!(concat!(
+            "../../../limiter-ebpf/prebuilt/",
+            $name,
+            ".bpfel.o"
+        ))
     };
 }
 #[cfg(target_endian = "big")]
 macro_rules! prebuilt {
     ($name:literal) => {
-        include_bytes_aligned!(concat!("../../../limiter-ebpf/prebuilt/", $name, ".bpfeb.o"))
+        include_bytes_aligned!(concat!(
+            "../../../limiter-ebpf/prebuilt/",
+            $name,
+            ".bpfeb.o"
+        ))
     };
 }
 
@@ -83,9 +87,15 @@ impl Object {
         let map = self.0.map("COUNTERS").ok_or_else(|| missing("COUNTERS"))?;
         let counters = PerCpuArray::<_, Wire<Counters>>::try_from(map)?.get(&0, 0)?;
         let of = |reason: Reason| -> u64 {
-            counters.iter().map(|Wire(one)| one.by_reason[reason as usize].packets).sum()
+            counters
+                .iter()
+                .map(|Wire(one)| one.by_reason[reason as usize].packets)
+                .sum()
         };
-        Ok(Reason::ALL.into_iter().map(|reason| (reason, of(reason))).collect())
+        Ok(Reason::ALL
+            .into_iter()
+            .map(|reason| (reason, of(reason)))
+            .collect())
     }
 }
 
@@ -96,9 +106,16 @@ fn missing(name: &str) -> anyhow::Error {
 /// The verifier's last word, which says why; the rest is thousands of lines.
 fn refused(name: &str, error: &ProgramError) -> anyhow::Error {
     match error {
-        ProgramError::LoadError { io_error, verifier_log } => {
+        ProgramError::LoadError {
+            io_error,
+            verifier_log,
+        } => {
             let log = verifier_log.to_string();
-            let last = log.lines().rev().find(|line| !line.is_empty()).unwrap_or("no log");
+            let last = log
+                .lines()
+                .rev()
+                .find(|line| !line.is_empty())
+                .unwrap_or("no log");
             anyhow!("the kernel refused {name} ({io_error}; {last})")
         }
         other => anyhow!("the kernel refused {name} ({other})"),

@@ -1,0 +1,102 @@
+//! The programs of one case, with their tables full of its sources.
+
+use anyhow::{Context as _, Result, ensure};
+use aya::programs::ProgramFd;
+use limiter_common::{layout::Config, verdict::Reason};
+
+use crate::{
+    case::{Case, Cost},
+    driver::{Driver, Order},
+    object::{Code, Object},
+    subject::STEPS,
+};
+
+/// Everything that is measured in one case.
+pub struct Objects {
+    /// What does nothing but drop or pass.
+    pub bare: Object,
+    /// The program that limits.
+    pub limiter: Object,
+    /// The same by bytes, in the case of one source.
+    pub by_bytes: Option<Object>,
+    /// The steps.
+    pub steps: Object,
+}
+
+impl Objects {
+    /// Loads them, and takes all sources into their tables.
+    pub fn load(case: Case, driver: &mut Driver, frags: bool) -> Result<Self> {
+        let config = case.config(Cost::Packets)?;
+        let smallest = Config {
+            capacity: 1,
+            ..config
+        };
+        let (bare, entries): (&[&str], &[&str]) = if frags {
+            (
+                &["drop_only", "pass_only", "drop_only_frags"],
+                &["limiter", "limiter_frags"],
+            )
+        } else {
+            (&["drop_only", "pass_only"], &["limiter"])
+        };
+        let objects = Self {
+            bare: Object::load(Code::Steps, &smallest, bare)?,
+            limiter: Object::load(Code::Limiter, &config, entries)?,
+            by_bytes: match case.sources {
+                1 => Some(Object::load(
+                    Code::Limiter,
+                    &case.config(Cost::Bytes)?,
+                    &["limiter"],
+                )?),
+                _ => None,
+            },
+            steps: Object::load(Code::Steps, &config, &STEPS.map(|step| step.program))?,
+        };
+        for (object, entry) in objects.limiting() {
+            fill(driver, object.program(entry)?, case.sources)?;
+            expect_only(object, &[], Reason::Admitted, case.sources.into())
+                .context("filling the table")?;
+        }
+        Ok(objects)
+    }
+
+    /// Those that keep a table, and which of their programs counts packets.
+    pub fn limiting(&self) -> impl Iterator<Item = (&Object, &'static str)> {
+        [(&self.limiter, "limiter"), (&self.steps, "step_counters")]
+            .into_iter()
+            .chain(self.by_bytes.iter().map(|object| (object, "limiter")))
+    }
+}
+
+/// Takes all sources in, in their order.
+fn fill(driver: &mut Driver, program: &ProgramFd, sources: u32) -> Result<()> {
+    driver.start(Order::Counting, sources)?;
+    driver.drive(program, false, sources).map(drop)
+}
+
+/// Packets counted under each reason.
+pub type Counted = Vec<(Reason, u64)>;
+
+/// Fails unless `object` has counted at least `least` packets since `before`, all of them under
+/// `reason`: a figure must be of what it says that it is of.
+pub fn expect_only(
+    object: &Object,
+    before: &[(Reason, u64)],
+    reason: Reason,
+    least: u64,
+) -> Result<()> {
+    let earlier = |reason| {
+        before
+            .iter()
+            .find(|(of, _)| *of == reason)
+            .map_or(0, |(_, count)| *count)
+    };
+    for (of, count) in object.counted()? {
+        let new = count - earlier(of);
+        ensure!(
+            if of == reason { new >= least } else { new == 0 },
+            "{new} packets were counted as {of:?}; at least {least} were expected, all {reason:?}"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! Shows what was measured, as tables and as JSON.
+
+use std::{
+    io::{self, Write},
+    path::Path,
+};
+
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+
+use crate::{
+    case::{Case, Verdict},
+    machine::Machine,
+    series::{Effort, Measured},
+    subject::STEPS,
+};
+
+/// What the figures are, and what they are not.
+const WHAT: &str = "\
+Nanoseconds a packet by the kernel's test-run: the program alone, on frames of 60 bytes in a warm
+buffer, without driver, network card or stack. Compare the ratios of one run, not two machines.
+";
+
+/// What the tables' columns are.
+const HOW: &str = "\
+The floor is a program that only drops, on packets of as many sources (bare drop: without the driver
+that changes the source). Medians, with the best and the worst round.
+";
+
+/// Writes the tables.
+pub fn print(
+    out: &mut impl Write,
+    machine: &Machine,
+    effort: Effort,
+    cases: &[Case],
+    measured: &[Measured],
+) -> io::Result<()> {
+    writeln!(out, "{WHAT}")?;
+    let Machine {
+        cpu,
+        kernel,
+        clock_source,
+        spectre_v2,
+        date,
+    } = machine;
+    writeln!(out, "{cpu}, Linux {kernel}, clock {clock_source}, {date}")?;
+    writeln!(out, "spectre_v2: {spectre_v2}")?;
+    writeln!(
+        out,
+        "{} rounds of {} packets each\n",
+        effort.rounds, effort.repeat
+    )?;
+    print_programs(out, measured)?;
+    writeln!(out, "\n{HOW}")?;
+    print_steps(out, cases, measured)
+}
+
+fn print_programs(out: &mut impl Write, measured: &[Measured]) -> io::Result<()> {
+    writeln!(
+        out,
+        "{:>9}  {:4}  {:18} {:>7} {:>17} {:>11} {:>7}",
+        "sources", "all", "program", "ns", "best..worst", "over floor", "x floor"
+    )?;
+    for one in measured
+        .iter()
+        .filter(|one| STEPS.iter().all(|step| step.program != one.name))
+    {
+        writeln!(
+            out,
+            "{:>9}  {:4}  {:18} {:>7.1} {:>17} {:>11.1} {:>7.2}",
+            one.sources,
+            word(one.verdict),
+            one.name,
+            one.sample.median,
+            format!("{:.1}..{:.1}", one.sample.min, one.sample.max),
+            one.over_floor,
+            one.times_floor
+        )?;
+    }
+    Ok(())
+}
+
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Pass => "pass",
+        Verdict::Drop => "drop",
+    }
+}
+
+/// One line a step, one column a case: what the step adds to the steps before it.
+fn print_steps(out: &mut impl Write, cases: &[Case], measured: &[Measured]) -> io::Result<()> {
+    write!(out, "{:22}", "what each step adds")?;
+    for case in cases {
+        write!(
+            out,
+            " {:>13}",
+            format!("{} {}", case.sources, word(case.verdict))
+        )?;
+    }
+    writeln!(out)?;
+    let over_floor = |case: &Case, name: &str| {
+        let found = measured.iter().find(|one| {
+            one.sources == case.sources && one.verdict == case.verdict && one.name == name
+        });
+        found.map_or(0.0, |one| one.over_floor)
+    };
+    let mut before = "floor";
+    for step in STEPS {
+        write!(out, "{:22}", step.adds)?;
+        for case in cases {
+            let added = over_floor(case, step.program) - over_floor(case, before);
+            write!(out, " {added:>13.1}")?;
+        }
+        writeln!(out)?;
+        before = step.program;
+    }
+    for (title, name) in [("all steps", before), ("the program itself", "limiter")] {
+        write!(out, "{title:22}")?;
+        for case in cases {
+            write!(out, " {:>13.1}", over_floor(case, name))?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// Writes everything to `path`.
+pub fn write_json(
+    path: &Path,
+    machine: &Machine,
+    effort: Effort,
+    measured: &[Measured],
+) -> Result<()> {
+    #[derive(Serialize)]
+    struct Report<'a> {
+        what: &'static str,
+        machine: &'a Machine,
+        rounds: u32,
+        repeat: u32,
+        results: &'a [Measured],
+    }
+    let Effort { rounds, repeat } = effort;
+    let report = Report {
+        what: WHAT,
+        machine,
+        rounds,
+        repeat,
+        results: measured,
+    };
+    let json = serde_json::to_string_pretty(&report)?;
+    std::fs::write(path, json + "\n").with_context(|| format!("writing {}", path.display()))
+}

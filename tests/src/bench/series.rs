@@ -1,0 +1,89 @@
+//! Measures one case: its subjects take turns, so that whatever else the machine does meets all alike.
+
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+
+use crate::{
+    case::{Case, Verdict},
+    driver::{Driver, Order},
+    objects::{Counted, Objects, expect_only},
+    sample::Sample,
+    subject::{self, FLOORS, Subject},
+};
+
+/// How long to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// How often each subject has its turn.
+    pub rounds: u32,
+    /// Packets of one turn.
+    pub repeat: u32,
+}
+
+/// What was measured of one subject.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measured {
+    /// Number of sources.
+    pub sources: u32,
+    /// What became of the packets.
+    pub verdict: Verdict,
+    /// The program under test.
+    pub name: &'static str,
+    /// Nanoseconds a packet.
+    #[serde(flatten)]
+    pub sample: Sample,
+    /// Nanoseconds above a program that only drops, reached in the same way.
+    pub over_floor: f64,
+    /// How many times that.
+    pub times_floor: f64,
+}
+
+/// Measures a case.
+pub fn measure(case: Case, effort: Effort, frags: bool) -> Result<Vec<Measured>> {
+    let mut driver = Driver::load(frags)?;
+    let objects = Objects::load(case, &mut driver, frags)?;
+    let mut subjects = subject::all(&objects, case, frags)?;
+    let before: Vec<Counted> = objects
+        .limiting()
+        .map(|(object, _)| object.counted())
+        .collect::<Result<_>>()?;
+    driver.start(Order::Random, case.sources)?;
+    for _ in 0..effort.rounds {
+        for subject in &mut subjects {
+            // Brings its code, and what of its table fits, into the caches again.
+            subject.run(&mut driver, effort.repeat / 10)?;
+            let nanoseconds = subject.run(&mut driver, effort.repeat)?;
+            subject.rounds.push(nanoseconds);
+        }
+    }
+    let least = u64::from(effort.rounds) * u64::from(effort.repeat);
+    for ((object, _), before) in objects.limiting().zip(&before) {
+        expect_only(object, before, case.verdict.reason(), least)?;
+    }
+    results(case, &subjects)
+}
+
+fn results(case: Case, subjects: &[Subject<'_>]) -> Result<Vec<Measured>> {
+    let of = |subject: &Subject<'_>| Sample::of(subject.rounds.clone()).context("no rounds");
+    let mut measured = Vec::new();
+    for subject in subjects {
+        let floor = FLOORS
+            .iter()
+            .find(|(way, _)| *way == subject.way)
+            .map(|(_, name)| *name);
+        let floor = subjects
+            .iter()
+            .find(|other| Some(other.name) == floor)
+            .context("no floor")?;
+        let (sample, floor) = (of(subject)?, of(floor)?.median);
+        measured.push(Measured {
+            sources: case.sources,
+            verdict: case.verdict,
+            name: subject.name,
+            sample,
+            over_floor: sample.median - floor,
+            times_floor: sample.median / floor,
+        });
+    }
+    Ok(measured)
+}

@@ -1,0 +1,163 @@
+//! What is measured in a case: programs, and how packets come to them.
+
+use std::os::fd::AsFd as _;
+
+use anyhow::{Result, ensure};
+use aya::programs::ProgramFd;
+
+use crate::{
+    case::{Case, XDP_DROP, XDP_PASS},
+    driver::{self, Driver},
+    object::Object,
+    objects::Objects,
+};
+
+/// A program that goes some steps of the packet's way.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// Its name.
+    pub program: &'static str,
+    /// What it does that the one before does not.
+    pub adds: &'static str,
+    /// Whether it drops whatever the bucket says.
+    drops: bool,
+}
+
+const fn step(program: &'static str, adds: &'static str, drops: bool) -> Step {
+    Step {
+        program,
+        adds,
+        drops,
+    }
+}
+
+/// The packet's way, from the shortest program to the one that goes all of it.
+pub const STEPS: [Step; 6] = [
+    step("step_parse", "parse, to the key", true),
+    step("step_clock", "clock", true),
+    step("step_lookup", "lookup", true),
+    step("step_bucket", "bucket", false),
+    step("step_source", "source's counters", false),
+    step("step_counters", "interface's counters", false),
+];
+
+/// How packets come to a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// All from one source, and nothing in front.
+    Direct,
+    /// Through the driver.
+    Driven,
+    /// Through the driver for programs that take packets in several buffers.
+    Frags,
+}
+
+/// Programs that only drop, one for each way: what everything is compared with.
+pub const FLOORS: [(Way, &str); 3] = [
+    (Way::Direct, "bare drop"),
+    (Way::Driven, "floor"),
+    (Way::Frags, "floor, frags"),
+];
+
+/// One program under test, and its figures so far.
+#[derive(Debug)]
+pub struct Subject<'a> {
+    /// What it is called in the results.
+    pub name: &'static str,
+    /// How packets come to it.
+    pub way: Way,
+    program: &'a ProgramFd,
+    action: u32,
+    /// Nanoseconds a packet, of each round.
+    pub rounds: Vec<f64>,
+}
+
+impl<'a> Subject<'a> {
+    fn new(
+        name: &'static str,
+        way: Way,
+        (object, program): (&'a Object, &str),
+        action: u32,
+    ) -> Result<Self> {
+        let program = object.program(program)?;
+        Ok(Self {
+            name,
+            way,
+            program,
+            action,
+            rounds: Vec::new(),
+        })
+    }
+
+    /// Runs it on `repeat` packets. Returns nanoseconds a packet.
+    pub fn run(&self, driver: &mut Driver, repeat: u32) -> Result<f64> {
+        let run = match self.way {
+            Way::Direct => driver::run(self.program.as_fd(), repeat)?,
+            Way::Driven => driver.drive(self.program, false, repeat)?,
+            Way::Frags => driver.drive(self.program, true, repeat)?,
+        };
+        ensure!(
+            run.action == self.action,
+            "{} returned {} instead of {}: this figure would be of something else",
+            self.name,
+            run.action,
+            self.action
+        );
+        Ok(run.nanoseconds)
+    }
+}
+
+/// All subjects of a case. What needs no driver, or does not depend on the number of sources, is
+/// measured with one source only.
+pub fn all(objects: &Objects, case: Case, frags: bool) -> Result<Vec<Subject<'_>>> {
+    let Objects {
+        bare,
+        limiter,
+        by_bytes,
+        steps,
+    } = objects;
+    let action = case.verdict.action();
+    let mut subjects = vec![
+        Subject::new("floor", Way::Driven, (bare, "drop_only"), XDP_DROP)?,
+        Subject::new("limiter", Way::Driven, (limiter, "limiter"), action)?,
+    ];
+    if frags {
+        subjects.extend([
+            Subject::new(
+                "floor, frags",
+                Way::Frags,
+                (bare, "drop_only_frags"),
+                XDP_DROP,
+            )?,
+            Subject::new(
+                "limiter, frags",
+                Way::Frags,
+                (limiter, "limiter_frags"),
+                action,
+            )?,
+        ]);
+    }
+    for step in STEPS {
+        let action = if step.drops { XDP_DROP } else { action };
+        subjects.push(Subject::new(
+            step.program,
+            Way::Driven,
+            (steps, step.program),
+            action,
+        )?);
+    }
+    if let Some(by_bytes) = by_bytes {
+        subjects.extend([
+            Subject::new(
+                "limiter, by bytes",
+                Way::Driven,
+                (by_bytes, "limiter"),
+                action,
+            )?,
+            Subject::new("bare drop", Way::Direct, (bare, "drop_only"), XDP_DROP)?,
+            Subject::new("bare pass", Way::Direct, (bare, "pass_only"), XDP_PASS)?,
+            Subject::new("limiter, direct", Way::Direct, (limiter, "limiter"), action)?,
+        ]);
+    }
+    Ok(subjects)
+}

@@ -1,0 +1,242 @@
+//! Real hosts: floods over veth. What the receiver counts, what `status` says and what the
+//! mathematics allows agree to the packet, but for the one token of timing at each end.
+
+use std::{
+    net::{IpAddr, UdpSocket},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use etherparse::PacketBuilder;
+use limiter_tests::{
+    hosts::{CLIENT, Hosts, SERVER},
+    need_kernel,
+    packet::{Frame, Tags},
+    raw::Raw,
+};
+use serde_json::Value;
+
+const SILENCE: Duration = Duration::from_millis(200);
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("a number was wanted: {value}"))
+}
+
+/// Calls `send` `count` times, evenly spaced over about `duration`. Returns how long it really took.
+fn paced(count: u32, duration: Duration, mut send: impl FnMut(u32)) -> Duration {
+    let start = Instant::now();
+    for i in 0..count {
+        let due = duration * i / count;
+        thread::sleep(due.saturating_sub(start.elapsed()));
+        send(i);
+    }
+    start.elapsed()
+}
+
+/// Panics unless `passed` is burst + rate × time, but for one token at each end.
+fn agrees(what: &str, passed: u64, burst: f64, per_second: f64, time: Duration) {
+    let allowed = burst + per_second * time.as_secs_f64();
+    let difference = passed as f64 - allowed;
+    assert!(difference <= 1.0, "{what}: {passed} passed, more than the {allowed} allowed");
+    assert!(difference >= -2.0, "{what}: {passed} passed, less than the {allowed} allowed");
+}
+
+/// What `status` says must be what was sent and received.
+fn status_agrees(what: &str, hosts: &Hosts, sent: u64, received: u64) {
+    let status = hosts.status();
+    assert_eq!(number(&status["packets"]["seen"]), sent, "{what}: {status}");
+    assert_eq!(number(&status["packets"]["passed"]), received, "{what}: {status}");
+    assert_eq!(number(&status["packets"]["dropped"]), sent - received, "{what}: {status}");
+    assert_eq!(number(&status["drops"]["limit"]), sent - received, "{what}: {status}");
+    assert_eq!(number(&status["limits"][0]["passed"]["packets"]), received, "{what}: {status}");
+}
+
+#[test]
+fn udp_from_sockets_to_a_socket() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.limiter(&["attach", "eth0", "--rate", "50/s", "--burst", "20"]).expect(0);
+    let server = hosts.server.namespace.run(|| UdpSocket::bind((SERVER, 9_000))).unwrap().unwrap();
+    let client = hosts.client.namespace.run(|| UdpSocket::bind((CLIENT, 0))).unwrap().unwrap();
+    server.set_read_timeout(Some(SILENCE)).unwrap();
+
+    let time = paced(3_000, Duration::from_secs(2), |_| {
+        client.send_to(b"x", (SERVER, 9_000)).unwrap();
+    });
+    let mut received = 0;
+    while server.recv(&mut [0; 16]).is_ok() {
+        received += 1;
+    }
+    agrees("udp", received, 20.0, 50.0, time);
+    status_agrees("udp", &hosts, 3_000, received);
+}
+
+/// Frames of each kind: IPv4 and IPv6, without a tag, with one, with two.
+#[test]
+fn frames_of_both_families_with_and_without_tags() {
+    need_kernel!();
+    for source in ["192.0.2.2", "2001:db8::2"] {
+        for tags in [Tags::None, Tags::One, Tags::Two] {
+            let hosts = Hosts::new();
+            hosts.limiter(&["attach", "eth0", "--rate", "40/s", "--burst", "10"]).expect(0);
+            let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
+            let macs = (hosts.client.mac, hosts.server.mac);
+            let source: IpAddr = source.parse().unwrap();
+            let frame = Frame { macs, tags, ..Frame::from(source) }.bytes();
+
+            let time = paced(1_000, Duration::from_secs(1), |_| from.send(&frame));
+            let received = to.receive(SILENCE).len() as u64;
+            let what = format!("{source} {tags:?}");
+            agrees(&what, received, 10.0, 40.0, time);
+            status_agrees(&what, &hosts, 1_000, received);
+        }
+    }
+}
+
+/// A ping flood: echo requests, and the replies of the server's kernel to those that got through.
+#[test]
+fn pings_and_their_replies() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.limiter(&["attach", "eth0", "--rate", "5", "--burst", "10"]).expect(0);
+    let wire = Raw::open(&hosts.client);
+    let (IpAddr::V4(source), IpAddr::V4(to)) = (CLIENT, SERVER) else { panic!("IPv4") };
+    let ping = |sequence: u32| {
+        let mut bytes = Vec::new();
+        PacketBuilder::ethernet2(hosts.client.mac, hosts.server.mac)
+            .ipv4(source.octets(), to.octets(), 64)
+            .icmpv4_echo_request(7, u16::try_from(sequence).unwrap())
+            .write(&mut bytes, &[0; 56])
+            .unwrap();
+        wire.send(&bytes);
+    };
+    let time = paced(300, Duration::from_secs(3), ping);
+    let replies = wire.receive(SILENCE).len() as u64;
+    agrees("ping", replies, 10.0, 5.0, time);
+    status_agrees("ping", &hosts, 300, replies);
+}
+
+/// Bits: what passes is counted in bytes of whole frames.
+#[test]
+fn a_bit_rate() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    // 100,000 bytes a second.
+    hosts.limiter(&["attach", "eth0", "--rate", "800kbit", "--burst", "20000b"]).expect(0);
+    let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
+    let macs = (hosts.client.mac, hosts.server.mac);
+    let frames = [0, 400, 1_400].map(|payload| Frame { macs, payload, ..Frame::from(CLIENT) }.bytes());
+
+    let time = paced(3_000, Duration::from_secs(1), |i| from.send(&frames[i as usize % 3]));
+    let received: u64 = to.receive(SILENCE).iter().map(|frame| frame.len() as u64).sum();
+    let allowed = 20_000.0 + 100_000.0 * time.as_secs_f64();
+    let largest = frames[2].len() as f64;
+    assert!(received as f64 <= allowed + largest, "{received} bytes, {allowed} allowed");
+    assert!(received as f64 >= allowed - 2.0 * largest, "{received} bytes, {allowed} allowed");
+    assert_eq!(number(&hosts.status()["bytes"]["passed"]), received);
+}
+
+/// Each source has its own bucket; the addresses of one IPv6 /64 share one.
+#[test]
+fn sources_do_not_pay_for_each_other() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "3"]).expect(0);
+    let wire = Raw::open(&hosts.client);
+    let macs = (hosts.client.mac, hosts.server.mac);
+    let send = |source: String| {
+        wire.send(&Frame { macs, ..Frame::from(source.parse().unwrap()) }.bytes());
+    };
+    for _ in 0..5 {
+        (0..50).for_each(|i| send(format!("198.51.100.{i}")));
+        (0..50).for_each(|i| send(format!("2001:db8:0:1::{i:x}")));
+        send("2001:db8:0:2::1".to_owned());
+    }
+    thread::sleep(SILENCE);
+    let status = hosts.status();
+    assert_eq!(number(&status["packets"]["passed"]), 50 * 3 + 3 + 3, "{status}");
+    assert_eq!(number(&status["sources"]["tracked"]), 52, "{status}");
+    let check = hosts.json(&["check", "eth0", "2001:db8:0:1:ffff::", "--json"]);
+    assert_eq!(check["source"], "2001:db8:0:1::/64");
+    assert_eq!(number(&check["limits"][0]["dropped"]), 247);
+}
+
+/// In shadow everything passes, and what would have been dropped is counted.
+#[test]
+fn shadow_drops_nothing() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "3", "--shadow"]).expect(0);
+    let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
+    let frame = Frame { macs: (hosts.client.mac, hosts.server.mac), ..Frame::from(CLIENT) }.bytes();
+    (0..10).for_each(|_| from.send(&frame));
+    assert_eq!(to.receive(SILENCE).len(), 10);
+    let status = hosts.status();
+    assert_eq!(number(&status["packets"]["passed"]), 10);
+    assert_eq!(number(&status["packets"]["would_drop"]), 7);
+    assert_eq!(number(&status["limits"][0]["would_drop"]["packets"]), 7);
+    assert_eq!(number(&status["packets"]["dropped"]), 0);
+
+    hosts.limiter(&["set", "eth0", "--shadow", "off"]).expect(0);
+    (0..10).for_each(|_| from.send(&frame));
+    assert_eq!(to.receive(SILENCE).len(), 0, "the bucket was charged in shadow too");
+    assert_eq!(number(&hosts.status()["packets"]["dropped"]), 10);
+}
+
+/// One bucket for everything that comes in.
+#[test]
+fn one_bucket_for_the_interface() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "7", "--key", "interface"]).expect(0);
+    let wire = Raw::open(&hosts.client);
+    let macs = (hosts.client.mac, hosts.server.mac);
+    for i in 0..20 {
+        let source = if i % 2 == 0 { format!("198.51.100.{i}") } else { format!("2001:db8:{i}::1") };
+        wire.send(&Frame { macs, ..Frame::from(source.parse().unwrap()) }.bytes());
+    }
+    thread::sleep(SILENCE);
+    let status = hosts.status();
+    assert_eq!(number(&status["packets"]["passed"]), 7, "{status}");
+    assert_eq!(number(&status["sources"]["tracked"]), 1, "{status}");
+}
+
+/// `seen = passed + dropped`, always: read again and again while a flood comes in.
+#[test]
+fn the_sums_agree_under_flood() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.limiter(&["attach", "eth0", "--rate", "1k/s", "--burst", "10"]).expect(0);
+    let wire = Raw::open(&hosts.client);
+    let frame = Frame { macs: (hosts.client.mac, hosts.server.mac), ..Frame::from(CLIENT) }.bytes();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            let mut sent = 0_u64;
+            while !stop.load(Ordering::Relaxed) {
+                wire.send(&frame);
+                sent += 1;
+            }
+            sent
+        });
+        let mut last = 0;
+        for _ in 0..50 {
+            let status = hosts.status();
+            for unit in ["packets", "bytes"] {
+                let of = |verdict: &str| number(&status[unit][verdict]);
+                assert_eq!(of("seen"), of("passed") + of("dropped"), "{status}");
+            }
+            let drops: u64 = status["drops"].as_object().unwrap().values().map(number).sum();
+            assert_eq!(number(&status["packets"]["dropped"]), drops, "{status}");
+            let seen = number(&status["packets"]["seen"]);
+            assert!(seen >= last, "counters only grow");
+            last = seen;
+        }
+        stop.store(true, Ordering::Relaxed);
+        let sent = sender.join().unwrap();
+        thread::sleep(SILENCE);
+        assert_eq!(number(&hosts.status()["packets"]["seen"]), sent, "every packet was seen");
+        assert!(sent > 10_000, "it was a flood: {sent}");
+    });
+}

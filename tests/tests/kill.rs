@@ -1,0 +1,148 @@
+//! kill -9 at any moment: still limiting, or not attached; never half.
+
+use std::{
+    fs,
+    process::Stdio,
+    thread,
+    time::{Duration, Instant},
+};
+
+use limiter_tests::{
+    command::prepared,
+    hosts::{CLIENT, Hosts},
+    need_kernel,
+    packet::Frame,
+    raw::Raw,
+};
+use limiter_user::kernel::{interface, pins};
+
+const ROUNDS: u32 = 60;
+
+/// How long the command takes when it is left alone.
+fn duration_of(hosts: &Hosts, arguments: &[&str]) -> Duration {
+    let start = Instant::now();
+    hosts.limiter(arguments).expect(0);
+    start.elapsed()
+}
+
+/// Starts the command on the server, and kills it after `delay`.
+fn kill(hosts: &Hosts, arguments: &[&str], delay: Duration) {
+    let child = hosts.server.namespace.run(|| {
+        prepared(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+    });
+    let mut child = child.unwrap().unwrap();
+    thread::sleep(delay);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// Moments spread over the command's life, and a little beyond.
+fn moments(life: Duration) -> impl Iterator<Item = Duration> {
+    (0..ROUNDS).map(move |round| life * 5 / 4 * round / ROUNDS)
+}
+
+/// The program on the server's interface according to netlink, which knows nothing of pins.
+fn has_program(hosts: &Hosts) -> bool {
+    let interface = hosts.server.namespace.block_on(|| interface::by_name("eth0"));
+    interface.unwrap().unwrap().xdp.is_some()
+}
+
+/// The kernel lets go of a dead process's link in its own time.
+fn settled(hosts: &Hosts) -> bool {
+    let is_attached = || {
+        let status = hosts.json(&["status", "--json"]);
+        !status["interfaces"].as_array().unwrap().is_empty()
+    };
+    let start = Instant::now();
+    while is_attached() != has_program(hosts) {
+        assert!(start.elapsed() < Duration::from_secs(2), "half attached");
+        thread::sleep(Duration::from_millis(5));
+    }
+    is_attached()
+}
+
+/// Sends ten packets; how many arrive.
+fn passed(hosts: &Hosts) -> usize {
+    let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
+    let frame = Frame { macs: (hosts.client.mac, hosts.server.mac), ..Frame::from(CLIENT) }.bytes();
+    (0..10).for_each(|_| from.send(&frame));
+    to.receive(Duration::from_millis(20)).len()
+}
+
+#[test]
+fn attach_is_whole_or_not_at_all() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let attach = ["attach", "eth0", "--rate", "1/h", "--burst", "3"];
+    let life = duration_of(&hosts, &attach);
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+
+    let mut attached = 0;
+    for delay in moments(life) {
+        kill(&hosts, &attach, delay);
+        if settled(&hosts) {
+            attached += 1;
+            assert_eq!(passed(&hosts), 3, "killed after {delay:?}: attached, so it limits");
+            hosts.limiter(&["detach", "eth0"]).expect(0);
+        } else {
+            assert_eq!(passed(&hosts), 10, "killed after {delay:?}: not attached");
+        }
+        // Whatever was left, the next attach works.
+        hosts.limiter(&attach).expect(0);
+        hosts.limiter(&["detach", "eth0"]).expect(0);
+        assert!(!has_program(&hosts));
+    }
+    assert!((1..ROUNDS).contains(&attached), "moments on both sides: {attached} of {ROUNDS}");
+    let folder = hosts.server.namespace.run(|| pins::directory("eth0"));
+    assert!(!folder.unwrap().unwrap().exists(), "nothing is left");
+}
+
+#[test]
+fn set_is_whole_or_not_at_all() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "3"]).expect(0);
+    assert_eq!(passed(&hosts), 3);
+    let life = duration_of(&hosts, &["set", "eth0", "--rate", "2/h"]);
+
+    let mut changed = 0;
+    let mut rate = "2/h".to_owned();
+    for delay in moments(life) {
+        let next = if rate == "1/h" { "2/h" } else { "1/h" };
+        kill(&hosts, &["set", "eth0", "--rate", next], delay);
+        assert!(settled(&hosts), "killed after {delay:?}: attached all the same");
+        let now = hosts.status()["limits"][0]["rate"].as_str().unwrap().to_owned();
+        assert!(now == rate || now == next, "{now} is neither {rate} nor {next}");
+        changed += u32::from(now == next);
+        rate = now;
+        assert_eq!(passed(&hosts), 0, "killed after {delay:?}: still limiting, nothing forgotten");
+    }
+    assert!((1..ROUNDS).contains(&changed), "moments on both sides: {changed} of {ROUNDS}");
+
+    // The next command clears what was left.
+    hosts.limiter(&["set", "eth0", "--rate", "3/h"]).expect(0);
+    let folder = hosts.server.namespace.run(|| pins::directory("eth0")).unwrap().unwrap();
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 6, "link, four maps, one generation");
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+    assert!(!folder.exists() && !has_program(&hosts));
+}
+
+#[test]
+fn detach_is_whole_or_is_finished_by_the_next() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let attach = ["attach", "eth0", "--rate", "1/h", "--burst", "3"];
+    hosts.limiter(&attach).expect(0);
+    let life = duration_of(&hosts, &["detach", "eth0"]);
+    for delay in moments(life).step_by(3) {
+        hosts.limiter(&attach).expect(0);
+        kill(&hosts, &["detach", "eth0"], delay);
+        let limits = settled(&hosts);
+        assert_eq!(passed(&hosts), if limits { 3 } else { 10 }, "killed after {delay:?}");
+        let folder = hosts.server.namespace.run(|| pins::directory("eth0")).unwrap().unwrap();
+        if folder.exists() {
+            hosts.limiter(&["detach", "eth0"]).expect(0);
+        }
+        assert!(!folder.exists() && !has_program(&hosts));
+    }
+}

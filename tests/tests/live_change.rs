@@ -1,0 +1,141 @@
+//! Changes while traffic flows: no gap, no bucket forgotten, no new burst, nobody locked out.
+
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use limiter_tests::{
+    hosts::{CLIENT, Hosts},
+    need_kernel,
+    packet::Frame,
+    raw::Raw,
+};
+
+/// Sends without pause from the client while `during` runs. Returns how many.
+fn flood(hosts: &Hosts, during: impl FnOnce(&AtomicU64)) -> u64 {
+    let wire = Raw::open(&hosts.client);
+    let frame = Frame { macs: (hosts.client.mac, hosts.server.mac), ..Frame::from(CLIENT) }.bytes();
+    let (sent, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                wire.send(&frame);
+                sent.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        during(&sent);
+        stop.store(true, Ordering::Relaxed);
+    });
+    thread::sleep(Duration::from_millis(100));
+    sent.into_inner()
+}
+
+/// While a hundred programs are swapped in under flood, an empty bucket stays empty: a packet that
+/// met no program, or a bucket that was forgotten, would show.
+#[test]
+fn a_hundred_changes_under_flood_let_nothing_through() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "3"]).expect(0);
+    let sent = flood(&hosts, |sent| {
+        while sent.load(Ordering::Relaxed) < 1_000 {
+            thread::yield_now();
+        }
+        for i in 0..100 {
+            let rate = ["1/h", "2/h", "1/d"][i % 3];
+            hosts.limiter(&["set", "eth0", "--rate", rate]).expect(0);
+        }
+    });
+    let status = hosts.status();
+    assert_eq!(status["packets"]["passed"], 3, "{status}");
+    assert_eq!(status["packets"]["seen"], sent, "no packet went by unseen, no counter was lost");
+    assert_eq!(status["sources"]["added"], 1, "{status}");
+    assert!(sent > 10_000, "it was a flood: {sent}");
+}
+
+/// Under flood the rate goes up and down; what passes is what the rates add up to.
+#[test]
+fn a_new_rate_holds_from_the_moment_it_is_set() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.limiter(&["attach", "eth0", "--rate", "100/s", "--burst", "10"]).expect(0);
+    let mut allowed = 10.0;
+    let mut slack = 0.0;
+    flood(&hosts, |_| {
+        let mut per_second = 100.0;
+        let mut since = Instant::now();
+        for next in [1_000, 20, 500, 5_000, 100] {
+            thread::sleep(Duration::from_millis(400));
+            let before = since.elapsed();
+            hosts.limiter(&["set", "eth0", "--rate", &format!("{next}/s")]).expect(0);
+            // Somewhere within the command.
+            let during = since.elapsed() - before;
+            allowed += per_second * before.as_secs_f64();
+            slack += f64::max(per_second, f64::from(next)) * during.as_secs_f64();
+            per_second = f64::from(next);
+            since = Instant::now();
+        }
+        thread::sleep(Duration::from_millis(400));
+        allowed += per_second * since.elapsed().as_secs_f64();
+        // The flood ends a little later.
+        slack += per_second * 0.2;
+    });
+    let passed = hosts.status()["packets"]["passed"].as_f64().unwrap();
+    assert!(passed <= allowed + slack + 2.0, "{passed} > {allowed} + {slack}");
+    // At each change a millionth of the burst, at most, is rounded away.
+    assert!(passed >= allowed - 8.0, "{passed} < {allowed}");
+}
+
+/// What was spent stays spent, in tokens, whatever the rates.
+#[test]
+fn a_bucket_keeps_its_tokens_when_the_rate_changes() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "10"]).expect(0);
+    let wire = Raw::open(&hosts.client);
+    let frame = Frame { macs: (hosts.client.mac, hosts.server.mac), ..Frame::from(CLIENT) }.bytes();
+    (0..7).for_each(|_| wire.send(&frame));
+    thread::sleep(Duration::from_millis(100));
+    let tokens = || {
+        let check = hosts.json(&["check", "eth0", "192.0.2.2", "--json"]);
+        check["limits"][0]["tokens"].as_f64().unwrap()
+    };
+    assert!((3.0..3.1).contains(&tokens()));
+    for (change, left) in [
+        (&["--rate", "1/d"][..], 3.0),
+        (&["--rate", "2/h"], 3.0),
+        (&["--burst", "12"], 5.0),
+        (&["--burst", "8"], 1.0),
+        (&["--burst", "4"], 0.0),
+        (&["--burst", "10"], 6.0),
+    ] {
+        hosts.limiter(&[&["set", "eth0"], change].concat()).expect(0);
+        let found = tokens();
+        // A lowered burst makes the bucket shallower, and what does not fit in it is forgiven when
+        // it is made deeper again: it was empty, with 4 to spend.
+        assert!((found - left).abs() < 0.1, "{change:?}: {found} tokens, {left} wanted");
+    }
+    (0..10).for_each(|_| wire.send(&frame));
+    thread::sleep(Duration::from_millis(100));
+    assert_eq!(hosts.status()["packets"]["passed"], 13, "7 before, 6 now");
+}
+
+/// A source that was full stays full through any number of changes.
+#[test]
+fn a_full_bucket_stays_full() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.limiter(&["attach", "eth0", "--rate", "1k/s", "--burst", "5"]).expect(0);
+    let wire = Raw::open(&hosts.client);
+    let frame = Frame { macs: (hosts.client.mac, hosts.server.mac), ..Frame::from(CLIENT) }.bytes();
+    (0..5).for_each(|_| wire.send(&frame));
+    thread::sleep(Duration::from_millis(100));
+    for rate in ["1/h", "2/h", "3/h"] {
+        hosts.limiter(&["set", "eth0", "--rate", rate]).expect(0);
+    }
+    (0..10).for_each(|_| wire.send(&frame));
+    thread::sleep(Duration::from_millis(100));
+    assert_eq!(hosts.status()["packets"]["passed"], 10, "5 before, 5 now");
+}

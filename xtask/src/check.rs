@@ -1,0 +1,80 @@
+//! `cargo xtask build-ebpf --check`: do the sources still make the committed objects?
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{compile::Compiler, objects, paths, process::progress, record::Record, tools::Tools};
+
+/// Compares hashes always, and bytes wherever the pinned tools are, which `strict` installs.
+pub fn run(strict: bool) -> Result<()> {
+    let record = Record::read()?;
+    let differences = record.differences()?.join(", ");
+    if !differences.is_empty() {
+        bail!("the prebuilt objects do not match {differences}: run: cargo xtask build-ebpf");
+    }
+    let tools = match Tools::find() {
+        Ok(tools) => tools,
+        Err(_) if strict => Tools::set_up()?,
+        Err(reason) => {
+            warn(&format!("{reason:#}"));
+            return Ok(());
+        }
+    };
+    compare_bytes(&record, &tools, strict)
+}
+
+fn warn(unproved: &str) {
+    progress(&format!("WARNING: ONLY HASHES WERE COMPARED: {unproved}"));
+    progress("to compare byte for byte: cargo xtask build-ebpf --check --strict");
+}
+
+fn compare_bytes(record: &Record, tools: &Tools, strict: bool) -> Result<()> {
+    let scratch = tempfile::tempdir().context("cannot create a temporary folder: set TMPDIR")?;
+    // Strictly means from nothing; otherwise what was compiled before is as good and much faster.
+    let target_dir = match strict {
+        true => scratch.path().join("target"),
+        false => tools.target_dir(),
+    };
+    let rebuilt = scratch.path().join("objects");
+    Compiler::new(tools, target_dir)?.compile_all(&rebuilt)?;
+    let Some(file) = first_difference(&rebuilt)? else {
+        progress("the objects were rebuilt, and are the same byte for byte");
+        return Ok(());
+    };
+    keep(&rebuilt);
+    let (then, now) = (&record.bpf_linker.llvm, &tools.linker.llvm);
+    let made = "see what was made instead in target/ebpf/rebuilt";
+    if then == now {
+        bail!("{file} is not what its sources make: {made}; run: cargo xtask build-ebpf");
+    }
+    let why = format!("{file} was made with LLVM {then}, and LLVM {now} makes other bytes: {made}");
+    if strict {
+        bail!("{why}; run: cargo xtask build-ebpf");
+    }
+    warn(&why);
+    Ok(())
+}
+
+fn first_difference(rebuilt: &Path) -> Result<Option<String>> {
+    for file in objects::files() {
+        let read = |folder: &Path| {
+            let path = folder.join(&file);
+            fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
+        };
+        if read(&paths::prebuilt())? != read(rebuilt)? {
+            return Ok(Some(file));
+        }
+    }
+    Ok(None)
+}
+
+/// Leaves the rebuilt objects where they can be looked into. A failure to do so is not worth an
+/// error: the one that is about to be reported is.
+fn keep(rebuilt: &Path) {
+    let folder = paths::ebpf_target().join("rebuilt");
+    let _ = fs::create_dir_all(&folder);
+    for file in objects::files() {
+        let _ = fs::copy(rebuilt.join(&file), folder.join(&file));
+    }
+}

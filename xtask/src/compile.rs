@@ -1,0 +1,93 @@
+//! From sources to objects that are the same bytes on every machine.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{
+    flags::{self, CARGO, FLAGS},
+    objects::{ENDIANS, PROGRAMS, Program, target},
+    paths,
+    process::{progress, run},
+    rustc_wrapper,
+    tools::Tools,
+};
+
+/// One way of compiling: the tools, a folder for intermediate files, the folders of this machine.
+pub struct Compiler<'a> {
+    tools: &'a Tools,
+    target_dir: PathBuf,
+    folders: Vec<(PathBuf, &'static str)>,
+}
+
+impl<'a> Compiler<'a> {
+    /// Downloads the dependencies, as where they are decides what stands for them.
+    pub fn new(tools: &'a Tools, target_dir: PathBuf) -> Result<Self> {
+        let folders = flags::folders(&tools.rust, &target_dir)?;
+        Ok(Self {
+            tools,
+            target_dir,
+            folders,
+        })
+    }
+
+    /// Compiles every object into the folder `to`.
+    pub fn compile_all(&self, to: &Path) -> Result<()> {
+        fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
+        for endian in ENDIANS {
+            for program in &PROGRAMS {
+                let file = program.file(endian);
+                progress(&format!("compiling {file}"));
+                self.compile(program, endian, &to.join(&file))
+                    .with_context(|| format!("cannot make {file}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn compile(&self, program: &Program, endian: &str, to: &Path) -> Result<()> {
+        let target = target(endian);
+        let mut cargo = self.tools.rust.cargo();
+        cargo.args(["build", "--quiet", "--bin", program.bin]);
+        cargo.args(["--features", program.features, "--target", &target]);
+        cargo.arg("--manifest-path").arg(paths::ebpf_manifest());
+        cargo.arg("--target-dir").arg(&self.target_dir).args(CARGO);
+        cargo.env("CARGO_ENCODED_RUSTFLAGS", self.flags().join("\x1f"));
+        // `-Z build-std` is unstable, and so is BPF's inline assembly, which aya-ebpf uses.
+        cargo.env("RUSTC_BOOTSTRAP", "1");
+        rustc_wrapper::put_into(&mut cargo)?;
+        run(&mut cargo)?;
+        let linked = self.target_dir.join(target).join("release");
+        self.strip(&linked.join(program.bin), to)?;
+        self.refuse_local_paths(to)
+    }
+
+    fn flags(&self) -> Vec<String> {
+        let linker = format!("-Clinker={}", self.tools.linker.path.display());
+        let folders = self.folders.iter();
+        let remaps = folders.map(|(from, to)| flags::remap(&from.to_string_lossy(), to));
+        let fixed = FLAGS.map(String::from).into_iter();
+        fixed.chain([linker]).chain(remaps).collect()
+    }
+
+    /// Drops DWARF, which is most of the bytes and of no use to the kernel. BTF and symbols stay.
+    fn strip(&self, from: &Path, to: &Path) -> Result<()> {
+        let mut objcopy: Command = self.tools.rust.objcopy();
+        run(objcopy.arg("--strip-debug").arg(from).arg(to))
+    }
+
+    fn refuse_local_paths(&self, object: &Path) -> Result<()> {
+        let bytes = fs::read(object)?;
+        for (folder, _) in &self.folders {
+            let needle = folder.as_os_str().as_encoded_bytes();
+            if bytes.windows(needle.len()).any(|window| window == needle) {
+                bail!("it contains the path {}: remap it", folder.display());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! Packages of Debian, installed where that is possible without asking.
+
+use std::{path::Path, process::Command, sync::Once};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{
+    host,
+    process::{output, progress, run},
+};
+
+/// Whether packages can be installed here.
+pub fn can_install() -> bool {
+    is_debian() && host::is_root()
+}
+
+/// Sees to it that `packages` are installed; `purpose` says what for.
+pub fn ensure(packages: &[&str], purpose: &str) -> Result<()> {
+    if !is_debian() {
+        bail!(
+            "{purpose} needs what Debian calls {}: install it",
+            packages.join(", ")
+        );
+    }
+    let missing: Vec<&str> = packages
+        .iter()
+        .copied()
+        .filter(|name| !is_installed(name))
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names = missing.join(" ");
+    if !host::is_root() {
+        bail!("{purpose} needs Debian packages: run as root: apt-get install {names}");
+    }
+    install(&missing).with_context(|| format!("{purpose} needs Debian packages {names}"))
+}
+
+fn is_debian() -> bool {
+    Path::new("/etc/debian_version").exists() && Path::new("/usr/bin/apt-get").exists()
+}
+
+fn is_installed(package: &str) -> bool {
+    let mut query = Command::new("dpkg-query");
+    query.args(["--show", "--showformat=${db:Status-Status}", package]);
+    output(&mut query).is_ok_and(|status| status == "installed")
+}
+
+fn install(packages: &[&str]) -> Result<()> {
+    update_lists_once();
+    progress(&format!(
+        "installing Debian packages: {}",
+        packages.join(" ")
+    ));
+    run(apt_get()
+        .args(["install", "--yes", "--no-install-recommends"])
+        .args(packages))
+}
+
+fn update_lists_once() {
+    static UPDATE: Once = Once::new();
+    UPDATE.call_once(|| {
+        progress("updating Debian's package lists");
+        // Not fatal: one unreachable third-party source must not stop an installation that can do
+        // without it. If it cannot, the installation says so.
+        if let Err(error) = run(apt_get().arg("update")) {
+            progress(&format!(
+                "going on with the package lists as they are: {error:#}"
+            ));
+        }
+    });
+}
+
+fn apt_get() -> Command {
+    let mut apt_get = Command::new("apt-get");
+    apt_get.args(["--quiet=2", "--option=Dpkg::Use-Pty=0"]);
+    apt_get.env("DEBIAN_FRONTEND", "noninteractive");
+    apt_get
+}

@@ -1,0 +1,60 @@
+//! cargo-deny, which judges the licences and sources of all dependencies.
+
+use std::{ffi::OsString, process::Command};
+
+use anyhow::{Context, Result};
+
+use crate::{
+    paths,
+    process::{output, progress, run},
+    toolchain::Rust,
+};
+
+/// The pinned release.
+const VERSION: &str = "0.20.2";
+
+/// A cargo-deny on this machine, and the toolchain whose cargo it asks for the dependencies.
+pub struct Deny<'a> {
+    program: OsString,
+    rust: &'a Rust,
+}
+
+impl<'a> Deny<'a> {
+    /// This checkout's own or the developer's; if there is none, strictly one that is installed now.
+    pub fn find(rust: &'a Rust, strict: bool) -> Result<Option<Self>> {
+        let ours = paths::tools().join("bin/cargo-deny").into_os_string();
+        for program in [ours.clone(), "cargo-deny".into()] {
+            let version = output(Command::new(&program).arg("--version")).unwrap_or_default();
+            if version.trim_end() == format!("cargo-deny {VERSION}") {
+                return Ok(Some(Self { program, rust }));
+            }
+        }
+        if !strict {
+            progress("LEFT OUT: licences and sources of dependencies");
+            progress(&format!(
+                "needs: cargo install --locked cargo-deny@{VERSION}"
+            ));
+            return Ok(None);
+        }
+        install(rust)?;
+        let program = ours;
+        Ok(Some(Self { program, rust }))
+    }
+
+    /// The command that checks what the package or workspace of `manifest` depends on.
+    pub fn check(&self, manifest: &str) -> Command {
+        let mut deny = self.rust.command(&self.program);
+        deny.args(["--manifest-path", manifest, "--config", "deny.toml"]);
+        deny.args(["--locked", "check", "--hide-inclusion-graph"]);
+        deny.args(["bans", "licenses", "sources"]);
+        deny
+    }
+}
+
+fn install(rust: &Rust) -> Result<()> {
+    progress(&format!("building cargo-deny {VERSION} (some minutes)"));
+    let mut install = rust.cargo();
+    install.args(["install", "--quiet", "--locked", "cargo-deny"]);
+    install.args(["--version", &format!("={VERSION}"), "--root"]);
+    run(install.arg(paths::tools())).context("cannot install cargo-deny, put one on the PATH")
+}

@@ -1,0 +1,58 @@
+//! Digests by which changed files are noticed.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
+
+/// The digest of each of `names` in `folder`; "missing" differs from every digest.
+pub fn digests(names: &[String], folder: &Path) -> Result<BTreeMap<String, String>> {
+    let digest = |name: &String| {
+        let path = folder.join(name);
+        let digest = if path.exists() {
+            digest(&path)?
+        } else {
+            "missing".into()
+        };
+        Ok((name.clone(), digest))
+    };
+    names.iter().map(digest).collect()
+}
+
+/// SHA-256 of a file; of a folder, over the sorted paths, lengths and contents of what is in it.
+fn digest(path: &Path) -> Result<String> {
+    let mut hasher = Sha256::new();
+    if path.is_file() {
+        hasher.update(read(path)?);
+        return Ok(format!("{:x}", hasher.finalize()));
+    }
+    let mut files = Vec::new();
+    list(path, "", &mut files)?;
+    files.sort();
+    for name in files {
+        let content = read(&path.join(&name))?;
+        hasher.update(format!("{name}\0{}\0", content.len()));
+        hasher.update(content);
+    }
+    Ok(format!("{:x}", hasher.finalize()))
+}
+
+/// Adds the files below `folder` to `files`, as paths from the first folder.
+fn list(folder: &Path, prefix: &str, files: &mut Vec<String>) -> Result<()> {
+    let cannot = || format!("cannot list {}", folder.display());
+    for entry in fs::read_dir(folder).with_context(cannot)? {
+        let entry = entry.with_context(cannot)?;
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        if entry.path().is_dir() {
+            list(&entry.path(), &format!("{name}/"), files)?;
+        } else {
+            files.push(name);
+        }
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path)
+        .with_context(|| format!("cannot read {}: is the checkout whole?", path.display()))
+}

@@ -1,0 +1,92 @@
+//! bpf-linker, which turns the compiler's bitcode into a BPF object.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, anyhow, bail};
+
+use crate::{
+    debian, paths,
+    process::{output, progress, run},
+    toolchain::Rust,
+};
+
+/// The pinned release.
+pub const VERSION: &str = "0.13.0";
+/// The feature of bpf-linker for the LLVM of the pinned rustc.
+const LLVM: &str = "llvm-22";
+/// Where Debian has that LLVM.
+const DEBIAN_LLVM: &str = "/usr/lib/llvm-22";
+/// What of Debian bpf-linker is built with.
+const PACKAGES: [&str; 4] = ["llvm-22-dev", "libpolly-22-dev", "libzstd-dev", "g++"];
+
+/// The pinned bpf-linker, found in this checkout's tools.
+pub struct Linker {
+    /// Its file.
+    pub path: PathBuf,
+    /// The version of the LLVM that generates the code.
+    pub llvm: String,
+}
+
+impl Linker {
+    /// The pinned linker, if it is in this checkout's tools and can read what `rust` writes.
+    pub fn find(rust: &Rust) -> Result<Self> {
+        let path = paths::tools().join("bin/bpf-linker");
+        let version = output(Command::new(&path).arg("--version")).unwrap_or_default();
+        if version.trim_end() != format!("bpf-linker {VERSION}") {
+            bail!("bpf-linker {VERSION} is not in target/tools/bin");
+        }
+        let llvm = llvm_of(&path)?;
+        let theirs = &rust.llvm;
+        if major(&llvm) != major(theirs) {
+            bail!("bpf-linker has LLVM {llvm} and rustc {theirs}: delete target/tools");
+        }
+        Ok(Self { path, llvm })
+    }
+
+    /// The pinned linker, built into this checkout's tools where missing.
+    pub fn set_up(rust: &Rust) -> Result<Self> {
+        if let Ok(linker) = Self::find(rust) {
+            return Ok(linker);
+        }
+        build(rust).map_err(|error| {
+            anyhow!("{error:#}; or put bpf-linker {VERSION} for {LLVM} into target/tools/bin")
+        })?;
+        Self::find(rust)
+    }
+}
+
+fn build(rust: &Rust) -> Result<()> {
+    let prefix = match env::var_os("LLVM_PREFIX") {
+        Some(prefix) => prefix,
+        None => debian::ensure(&PACKAGES, "bpf-linker").map(|()| DEBIAN_LLVM.into())?,
+    };
+    progress(&format!("building bpf-linker {VERSION} (a minute)"));
+    let mut install = rust.cargo();
+    install.args(["install", "--quiet", "--locked", "--force", "bpf-linker"]);
+    install.args(["--version", &format!("={VERSION}")]);
+    install.args(["--no-default-features", "--features", LLVM, "--root"]);
+    run(install.arg(paths::tools()).env("LLVM_PREFIX", prefix))
+}
+
+/// The version of the LLVM that the linker at `path` runs, read from where its code is: bpf-linker
+/// does not tell, and a shared LLVM may have been updated after it was built.
+fn llvm_of(path: &Path) -> Result<String> {
+    let libraries = output(Command::new("ldd").arg(path)).unwrap_or_default();
+    let shared = libraries.lines().find(|line| line.contains("libLLVM"));
+    let shared = shared.and_then(|line| line.split_whitespace().nth(2));
+    // The mark that LLVM leaves in bitcode as the one who wrote it.
+    let mut grep = Command::new("grep");
+    grep.args(["-aoE", "LLVM[0-9]+[.][0-9]+[.][0-9]+"]);
+    let marks = output(grep.arg(shared.map_or(path, Path::new)))
+        .context("cannot tell bpf-linker's LLVM version: delete target/tools, then run again")?;
+    let mark = marks.lines().next().unwrap_or_default();
+    Ok(mark.trim_start_matches("LLVM").to_owned())
+}
+
+fn major(version: &str) -> &str {
+    version.split('.').next().unwrap_or_default()
+}

@@ -1,0 +1,62 @@
+//! Which objects are built, and from what.
+
+/// One program of `limiter-ebpf`, built once for each byte order.
+pub struct Program {
+    /// The name of its objects: `<name>.<endian>.o`.
+    pub name: &'static str,
+    /// The binary of `limiter-ebpf` it is made from.
+    pub bin: &'static str,
+    /// The features of `limiter-ebpf` it is made with, separated by commas.
+    pub features: &'static str,
+}
+
+/// The programs.
+pub const PROGRAMS: [Program; 3] = [
+    Program {
+        name: "limiter",
+        bin: "limiter",
+        features: "",
+    },
+    Program {
+        name: "limiter-log",
+        bin: "limiter",
+        features: "log",
+    },
+    Program {
+        name: "steps",
+        bin: "steps",
+        features: "",
+    },
+];
+
+/// The byte orders.
+pub const ENDIANS: [&str; 2] = ["bpfel", "bpfeb"];
+
+/// What the objects are made from, below the root of the repository.
+pub const SOURCES: [&str; 5] = [
+    "limiter-common/Cargo.toml",
+    "limiter-common/src",
+    "limiter-ebpf/Cargo.lock",
+    "limiter-ebpf/Cargo.toml",
+    "limiter-ebpf/src",
+];
+
+impl Program {
+    /// The file name of its object for one byte order.
+    pub fn file(&self, endian: &str) -> String {
+        format!("{}.{endian}.o", self.name)
+    }
+}
+
+/// rustc's name of the target of one byte order.
+pub fn target(endian: &str) -> String {
+    format!("{endian}-unknown-none")
+}
+
+/// The file names of all objects.
+pub fn files() -> Vec<String> {
+    let pairs = PROGRAMS
+        .iter()
+        .flat_map(|program| ENDIANS.map(|endian| program.file(endian)));
+    pairs.collect()
+}

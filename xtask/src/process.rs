@@ -1,0 +1,105 @@
+//! Running other programs.
+
+use std::{
+    env,
+    ffi::OsStr,
+    process::{Command, ExitCode, ExitStatus},
+};
+
+use anyhow::{Context, Result, bail};
+
+/// Says what takes a while, on standard error.
+pub fn progress(what: &str) {
+    eprintln!("xtask: {what}");
+}
+
+/// Runs `command` with the terminal for its output; anything but success is an error.
+pub fn run(command: &mut Command) -> Result<()> {
+    let status = status(command)?;
+    if !status.success() {
+        bail!(
+            "`{}` failed ({status}): see its messages above",
+            line(command)
+        );
+    }
+    Ok(())
+}
+
+/// Runs `command` with the terminal for its output and passes on how it ended.
+pub fn exit_code(command: &mut Command) -> Result<ExitCode> {
+    let code = status(command)?.code();
+    Ok(code
+        .and_then(|code| u8::try_from(code).ok())
+        .map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+fn status(command: &mut Command) -> Result<ExitStatus> {
+    let status = command.status();
+    status.with_context(|| format!("cannot start `{}`: is it installed?", line(command)))
+}
+
+/// What `command` prints; the error ends with the last line of its complaint.
+pub fn output(command: &mut Command) -> Result<String> {
+    let output = command.output();
+    let output =
+        output.with_context(|| format!("cannot start `{}`: is it installed?", line(command)))?;
+    if !output.status.success() {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let complaint = stderr
+            .lines()
+            .last()
+            .unwrap_or("it printed no reason")
+            .trim();
+        bail!(
+            "`{}` failed ({}): {complaint}",
+            line(command),
+            output.status
+        );
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The cargo that runs this command, for work on the root workspace with the developer's own setup.
+pub fn cargo() -> Command {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(crate::paths::root());
+    cargo
+}
+
+/// Takes from `command` every variable by which cargo, rustc and rustup are steered from outside:
+/// the developer's flags and profiles, and what the outer `cargo run` has set for this process. What
+/// says where files come from and go to is kept.
+pub fn forget_rust_settings(command: &mut Command) {
+    for (name, _) in env::vars_os() {
+        let steers = name.to_str().is_some_and(|name| {
+            (name.starts_with("CARGO") || name.starts_with("RUST")) && !is_about_places(name)
+        });
+        if steers {
+            command.env_remove(name);
+        }
+    }
+}
+
+fn is_about_places(name: &str) -> bool {
+    const KEPT: [&str; 7] = [
+        "CARGO_HOME",
+        "CARGO_HTTP_",
+        "CARGO_NET_",
+        "CARGO_REGISTR",
+        "CARGO_TARGET_DIR",
+        "RUSTUP_DIST_",
+        "RUSTUP_HOME",
+    ];
+    KEPT.iter().any(|kept| name.starts_with(kept))
+}
+
+/// The program's name and its arguments, as a developer would type them.
+fn line(command: &Command) -> String {
+    let program = std::path::Path::new(command.get_program());
+    let program = program.file_name().unwrap_or(OsStr::new("?"));
+    let words = std::iter::once(program).chain(command.get_args());
+    words
+        .map(OsStr::to_string_lossy)
+        .collect::<Vec<_>>()
+        .join(" ")
+}

@@ -1,0 +1,130 @@
+//! `RECORD.toml`: what the committed objects were built from, and with.
+
+use std::{collections::BTreeMap, fs, path::PathBuf};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::{digest::digests, flags, linker, objects, paths, toolchain, tools::Tools};
+
+const HEADER: &str = "# Written by `cargo xtask build-ebpf`. Not to be edited.\n\n";
+
+/// The content of the file.
+#[derive(Serialize, Deserialize)]
+pub struct Record {
+    /// The arguments of cargo.
+    pub cargo: Vec<String>,
+    /// The flags of rustc.
+    pub flags: Vec<String>,
+    /// The compiler.
+    pub rustc: RustcVersion,
+    /// The linker.
+    pub bpf_linker: LinkerVersion,
+    /// SHA-256 of each source, by path from the root of the repository.
+    pub sources: BTreeMap<String, String>,
+    /// SHA-256 of each object, by file name.
+    pub objects: BTreeMap<String, String>,
+}
+
+/// Which rustc.
+#[derive(Serialize, Deserialize)]
+pub struct RustcVersion {
+    /// Its release.
+    pub version: String,
+    /// Its commit.
+    pub commit: String,
+    /// The LLVM in it.
+    pub llvm: String,
+}
+
+/// Which bpf-linker.
+#[derive(Serialize, Deserialize)]
+pub struct LinkerVersion {
+    /// Its release.
+    pub version: String,
+    /// The LLVM it runs.
+    pub llvm: String,
+}
+
+impl Record {
+    /// What holds for the sources and objects in the tree, built with `tools`.
+    pub fn of_tree(tools: &Tools) -> Result<Self> {
+        Ok(Self {
+            cargo: flags::CARGO.map(String::from).into(),
+            flags: flags::recorded(),
+            rustc: RustcVersion {
+                version: toolchain::VERSION.into(),
+                commit: toolchain::COMMIT.into(),
+                llvm: tools.rust.llvm.clone(),
+            },
+            bpf_linker: LinkerVersion {
+                version: linker::VERSION.into(),
+                llvm: tools.linker.llvm.clone(),
+            },
+            sources: digests(&objects::SOURCES.map(String::from), &paths::root())?,
+            objects: digests(&objects::files(), &paths::prebuilt())?,
+        })
+    }
+
+    /// The committed record.
+    pub fn read() -> Result<Self> {
+        let path = Self::path();
+        let text = fs::read_to_string(&path);
+        let record = text
+            .map_err(anyhow::Error::from)
+            .and_then(|text| Ok(toml::from_str(&text)?));
+        record.with_context(|| {
+            format!(
+                "cannot read {}: run: cargo xtask build-ebpf",
+                path.display()
+            )
+        })
+    }
+
+    /// Writes it beside the objects.
+    pub fn write(&self) -> Result<()> {
+        let path = Self::path();
+        let text = format!("{HEADER}{}", toml::to_string_pretty(self)?);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// What in the tree differs from this record, each thing by its name.
+    pub fn differences(&self) -> Result<Vec<String>> {
+        let sources = digests(&objects::SOURCES.map(String::from), &paths::root())?;
+        let objects = digests(&objects::files(), &paths::prebuilt())?;
+        let mut names = unequal(&self.sources, &sources);
+        names.extend(unequal(&self.objects, &objects));
+        let settings = [
+            ("the pinned rustc", self.rustc.commit == toolchain::COMMIT),
+            (
+                "the pinned bpf-linker",
+                self.bpf_linker.version == linker::VERSION,
+            ),
+            ("the flags", self.flags == flags::recorded()),
+            ("the cargo arguments", self.cargo == flags::CARGO),
+        ];
+        names.extend(
+            settings
+                .iter()
+                .filter(|(_, same)| !same)
+                .map(|(name, _)| (*name).into()),
+        );
+        Ok(names)
+    }
+
+    fn path() -> PathBuf {
+        paths::prebuilt().join("RECORD.toml")
+    }
+}
+
+/// The names under which the two differ.
+fn unequal(one: &BTreeMap<String, String>, other: &BTreeMap<String, String>) -> Vec<String> {
+    let mut names: Vec<&String> = one.keys().chain(other.keys()).collect();
+    names.sort();
+    names.dedup();
+    names
+        .into_iter()
+        .filter(|name| one.get(*name) != other.get(*name))
+        .cloned()
+        .collect()
+}

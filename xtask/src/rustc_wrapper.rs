@@ -1,0 +1,56 @@
+//! This program in the place of rustc, for one purpose: symbols that depend on no path.
+//!
+//! Cargo gives each crate a hash, which rustc puts into the names of symbols. In it are the absolute
+//! path of a dependency outside its workspace (`limiter-common`), that of the sources of `core`, and
+//! the host. A name and a version say enough here, as each occurs once in the program.
+
+use std::{
+    env,
+    ffi::OsString,
+    os::unix::process::CommandExt,
+    process::{Command, ExitCode},
+};
+
+use anyhow::{Context, Result};
+
+/// Set where this program is to act as rustc.
+const MARK: &str = "LIMITER_XTASK_AS_RUSTC";
+
+/// Whether cargo has started this program as its rustc.
+pub fn is_asked_for() -> bool {
+    env::var_os(MARK).is_some()
+}
+
+/// Makes `cargo` compile through this program.
+pub fn put_into(cargo: &mut Command) -> Result<()> {
+    let this = env::current_exe().context("cannot find this program's own file: run it again")?;
+    cargo.env("RUSTC_WRAPPER", this).env(MARK, "1");
+    Ok(())
+}
+
+/// Becomes the rustc that the first argument names.
+pub fn run() -> Result<ExitCode> {
+    let mut args = env::args_os().skip(1);
+    let rustc = args
+        .next()
+        .with_context(|| format!("{MARK} is set by mistake: unset it"))?;
+    let error = Command::new(&rustc)
+        .args(args.map(without_path))
+        .env_remove(MARK)
+        .exec();
+    Err(error).with_context(|| format!("cannot start {}", rustc.display()))
+}
+
+/// The argument, unless it is cargo's hash of the crate: then what stands for it.
+fn without_path(arg: OsString) -> OsString {
+    if !arg.to_str().is_some_and(|arg| arg.starts_with("metadata=")) {
+        return arg;
+    }
+    let variable = |name| env::var(name).unwrap_or_default();
+    format!(
+        "metadata={}-{}",
+        variable("CARGO_PKG_NAME"),
+        variable("CARGO_PKG_VERSION")
+    )
+    .into()
+}

@@ -1,0 +1,68 @@
+//! What rustup installs.
+
+use std::{path::Path, process::Command};
+
+use anyhow::{Context, Result};
+
+use crate::{
+    process::{forget_rust_settings, progress, run},
+    toolchain::VERSION,
+};
+
+/// A component of a toolchain, and a file by which its presence is known.
+pub struct Component {
+    /// rustup's name of it.
+    pub name: &'static str,
+    file: &'static str,
+}
+
+/// The source of `core`: rustup has no compiled one for BPF.
+pub const RUST_SRC: Component = Component {
+    name: "rust-src",
+    file: "lib/rustlib/src/rust/library/Cargo.lock",
+};
+/// The lints.
+pub const CLIPPY: Component = Component {
+    name: "clippy",
+    file: "bin/cargo-clippy",
+};
+/// The formatter.
+pub const RUSTFMT: Component = Component {
+    name: "rustfmt",
+    file: "bin/cargo-fmt",
+};
+
+impl Component {
+    /// Whether the toolchain in `sysroot` has it.
+    pub fn is_in(&self, sysroot: &Path) -> bool {
+        sysroot.join(self.file).exists()
+    }
+
+    /// Sees to it that the toolchain in `sysroot` has it.
+    pub fn ensure_in(&self, sysroot: &Path) -> Result<()> {
+        if self.is_in(sysroot) {
+            return Ok(());
+        }
+        let name = self.name;
+        progress(&format!("adding {name} to Rust {VERSION}"));
+        let mut add = rustup();
+        // rustup calls a toolchain by the name of its folder.
+        let toolchain = sysroot.file_name().unwrap_or_default();
+        add.args(["component", "add", name, "--toolchain"]);
+        run(add.arg(toolchain)).with_context(|| format!("Rust {VERSION} lacks {name}, add it"))
+    }
+}
+
+/// Installs the pinned toolchain.
+pub fn install() -> Result<()> {
+    progress(&format!("installing Rust {VERSION}"));
+    let mut install = rustup();
+    install.args(["toolchain", "install", VERSION, "--profile", "minimal"]);
+    run(&mut install).with_context(|| format!("Rust {VERSION} is not here, install it by rustup"))
+}
+
+fn rustup() -> Command {
+    let mut rustup = Command::new("rustup");
+    forget_rust_settings(&mut rustup);
+    rustup
+}

@@ -1,0 +1,131 @@
+//! The one Rust compiler that the BPF programs and the lints are built with.
+//!
+//! Pinned by commit: another compiler makes other bytes, and the check compares bytes.
+
+use std::{env, ffi::OsStr, iter, path::PathBuf, process::Command};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{
+    process::{forget_rust_settings, output},
+    rustup::{self, Component},
+};
+
+/// The pinned release. Raise it together with [`COMMIT`], then build the objects anew.
+pub const VERSION: &str = "1.95.0";
+/// The commit of that release, as `rustc -vV` prints it.
+pub const COMMIT: &str = "59807616e1fa2540724bfbac14d7976d7e4a3860";
+
+/// The pinned toolchain, found on this machine.
+pub struct Rust {
+    sysroot: PathBuf,
+    host: String,
+    /// The version of its LLVM, without rustc's suffix.
+    pub llvm: String,
+}
+
+impl Rust {
+    /// The pinned toolchain with `components`, if it is on this machine.
+    pub fn find(components: &[Component]) -> Result<Self> {
+        let rust = Self::probe_all()
+            .with_context(|| format!("rustc {VERSION} is not here: install it with rustup"))?;
+        let missing = components
+            .iter()
+            .find(|wanted| !wanted.is_in(&rust.sysroot));
+        if let Some(Component { name, .. }) = missing {
+            bail!("rustc {VERSION} is here without {name}: add it with rustup");
+        }
+        Ok(rust)
+    }
+
+    /// The pinned toolchain with `components`, installed by rustup where missing.
+    pub fn set_up(components: &[Component]) -> Result<Self> {
+        let rust = match Self::probe_all() {
+            Some(rust) => rust,
+            None => Self::install()?,
+        };
+        for component in components {
+            component.ensure_in(&rust.sysroot)?;
+        }
+        Ok(rust)
+    }
+
+    fn probe_all() -> Option<Self> {
+        let pinned = format!("+{VERSION}");
+        let names = [Some(pinned.as_str()), Some("+stable"), None];
+        names.into_iter().find_map(Self::probe)
+    }
+
+    /// `rustc` by one name, if it is of the pinned commit and comes with a cargo.
+    fn probe(name: Option<&str>) -> Option<Self> {
+        let verbose = output(rustc(name).arg("-vV")).ok()?;
+        let field = |key: &str| verbose.lines().find_map(|line| line.strip_prefix(key));
+        if field("commit-hash: ")? != COMMIT {
+            return None;
+        }
+        let sysroot = output(rustc(name).args(["--print", "sysroot"])).ok()?;
+        let sysroot = PathBuf::from(sysroot.trim_end());
+        let llvm = field("LLVM version: ")?.to_owned();
+        let host = field("host: ")?.to_owned();
+        sysroot.join("bin/cargo").exists().then_some(Self {
+            sysroot,
+            host,
+            llvm,
+        })
+    }
+
+    fn install() -> Result<Self> {
+        rustup::install()?;
+        Self::probe_all().with_context(|| {
+            format!("rustup's {VERSION} is not commit {COMMIT}: use the official distribution")
+        })
+    }
+
+    /// Its cargo.
+    pub fn cargo(&self) -> Command {
+        self.tool("cargo")
+    }
+
+    /// One of its programs.
+    pub fn tool(&self, name: &str) -> Command {
+        self.command(self.sysroot.join("bin").join(name))
+    }
+
+    /// A program that is steered by nothing outside and finds this toolchain first: by way of
+    /// rustup's stand-ins it would get the developer's default one.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let bin = self.sysroot.join("bin");
+        let mut command = Command::new(program);
+        forget_rust_settings(&mut command);
+        let path = env::var_os("PATH").unwrap_or_default();
+        if let Ok(path) = env::join_paths(iter::once(bin.clone()).chain(env::split_paths(&path))) {
+            command.env("PATH", path);
+        }
+        command.env("CARGO", bin.join("cargo"));
+        command.env("RUSTC", bin.join("rustc"));
+        command.current_dir(crate::paths::root());
+        command
+    }
+
+    /// Its own copy of LLVM's objcopy: pinned with it, where a distribution's would change.
+    pub fn objcopy(&self) -> Command {
+        let rustlib = self.sysroot.join("lib/rustlib").join(&self.host);
+        let mut objcopy = Command::new(rustlib.join("bin/rust-objcopy"));
+        // It is meant to be started by rustc, which tells it where its LLVM is.
+        objcopy.env("LD_LIBRARY_PATH", self.sysroot.join("lib"));
+        objcopy
+    }
+
+    /// Where the source of `core` is.
+    pub fn source(&self) -> PathBuf {
+        self.sysroot.join("lib/rustlib/src/rust")
+    }
+}
+
+fn rustc(name: Option<&str>) -> Command {
+    let mut rustc = Command::new("rustc");
+    forget_rust_settings(&mut rustc);
+    // Looking must not install: rustup would, for a toolchain that is named and missing.
+    rustc.env("RUSTUP_AUTO_INSTALL", "0").args(name);
+    rustc
+}
