@@ -169,11 +169,11 @@ impl Rescale {
 /// `past` returns nothing only for an index that is not below `known`.
 #[must_use]
 #[inline(always)]
-pub fn carry_over<'a>(
+pub fn carry_over(
     tat: u64,
     behind: u64,
     known: u32,
-    past: impl Fn(u32) -> Option<&'a Rescale>,
+    past: impl Fn(u32) -> Option<Rescale>,
 ) -> Option<u64> {
     let mut tat = tat;
     let mut steps = known;

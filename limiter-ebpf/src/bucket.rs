@@ -127,9 +127,19 @@ pub fn on_present_terms(epoch: u64, tat: u64) -> Option<u64> {
     if epoch == config::epoch() {
         return Some(tat);
     }
+    let word = carried_over(epoch, tat);
+    bucket::is_time(word).then_some(word)
+}
+
+/// [`bucket::carry_over`] as a function of its own, which the verifier checks once instead of at every
+/// turn of the loops that it is called from: that is what an exported symbol means to it
+/// (Documentation/bpf/verifier.rst, "global functions"). [`bucket::RETIRED`] stands for nothing.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn carried_over(epoch: u64, tat: u64) -> u64 {
     let behind = config::epoch().wrapping_sub(epoch);
     if behind.cast_signed() < 0 {
-        return None;
+        return bucket::RETIRED;
     }
-    bucket::carry_over(tat, behind, config::past_length(), config::past)
+    bucket::carry_over(tat, behind, config::past_length(), config::past).unwrap_or(bucket::RETIRED)
 }

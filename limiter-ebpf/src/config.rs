@@ -105,14 +105,13 @@ pub fn past_length() -> u32 {
 }
 
 /// A change of the terms, 0 the newest.
-///
-/// The index is not known to the verifier, which therefore checks it against the section's size:
-/// hence the bound here.
 #[inline(always)]
-pub fn past(index: u32) -> Option<&'static Rescale> {
+pub fn past(index: u32) -> Option<Rescale> {
+    // The verifier does not know the index, and checks it against the section's size.
     if index >= PAST_TERMS {
         return None;
     }
-    // SAFETY: the index is in bounds, and the section is never written while the program runs.
-    Some(unsafe { &*(&raw const CONFIG.past).cast::<Rescale>().add(index as usize) })
+    // SAFETY: the index is in bounds. Volatile, like every read of the constants: the compiler would
+    // put in what it knows of them, which is not what the loader has written.
+    Some(unsafe { (&raw const CONFIG.past).cast::<Rescale>().add(index as usize).read_volatile() })
 }

@@ -2,7 +2,7 @@
 
 mod exact;
 
-use exact::{cases, magnitude};
+use exact::{cases, draw::magnitude};
 use limiter_user::config::{Burst, Key, Rate, Unit};
 use proptest::prelude::*;
 

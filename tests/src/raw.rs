@@ -7,6 +7,7 @@ use std::{
 };
 
 use limiter_user::lab::Host;
+use nix::sys::socket::{setsockopt, sockopt::RcvBufForce};
 
 /// A packet socket on a host's `eth0`.
 #[derive(Debug)]
@@ -44,7 +45,12 @@ impl Raw {
                 size_of::<libc::sockaddr_ll>() as u32,
             )
         };
-        if bound < 0 { Err(io::Error::last_os_error()) } else { Ok(Self(socket)) }
+        if bound < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // Room for a second's worth: nothing that arrives may be lost here.
+        setsockopt(&socket, RcvBufForce, &(64 << 20))?;
+        Ok(Self(socket))
     }
 
     /// Sends one frame.

@@ -56,3 +56,24 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path)
         .with_context(|| format!("cannot read {}: is the checkout whole?", path.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{digest, fs};
+
+    #[test]
+    fn of_a_folder_notices_where_each_byte_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, content: &str| {
+            fs::create_dir_all(folder.path().join("deep")).unwrap();
+            fs::write(folder.path().join(name), content).unwrap();
+            digest(folder.path()).unwrap()
+        };
+        let first = write("deep/a", "12");
+        assert_eq!(first, write("deep/a", "12"), "the same content");
+        let second = write("deep/a", "1");
+        assert_ne!(first, second, "a byte less");
+        assert_ne!(first, write("deep/b", "2"), "the same bytes in two files");
+        assert_ne!(second, write("deep/b", ""), "an empty file more");
+    }
+}

@@ -54,3 +54,20 @@ fn without_path(arg: OsString) -> OsString {
     )
     .into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::without_path;
+
+    #[test]
+    fn replaces_only_the_hash_that_has_a_path_in_it() {
+        for kept in ["--crate-name", "extra-filename=-0123", "src/main.rs", "-C"] {
+            assert_eq!(without_path(kept.into()), kept);
+        }
+        let replaced = without_path("metadata=0123456789abcdef".into());
+        assert_eq!(
+            replaced,
+            concat!("metadata=xtask-", env!("CARGO_PKG_VERSION"))
+        );
+    }
+}

@@ -4,8 +4,9 @@ use super::{
     attachment::{Pinned, folders_here, look},
     bpffs,
     error::{Error, Result},
-    interface, pins,
-    pins::Folder,
+    interface,
+    link::Link,
+    pins::{self, Folder},
     requirements,
 };
 
@@ -53,9 +54,16 @@ pub async fn detach_all() -> Result<Vec<String>> {
     Ok(detached)
 }
 
+/// The link's pin goes first: from then on the link lives only as long as this process holds it, and
+/// whoever is killed here leaves an interface without a program, and pins that the next command
+/// clears.
 fn remove(folder: &Folder) -> Result<()> {
     match look(folder)? {
-        Pinned::To(link, _) | Pinned::Gone(link) => link.detach()?,
+        Pinned::To(link, _) | Pinned::Gone(link) => {
+            Link::unpin(&folder.path)?;
+            // Another process may hold the link too.
+            link.detach()?;
+        }
         Pinned::Leftover => {}
     }
     pins::remove(&folder.path)

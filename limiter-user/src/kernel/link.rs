@@ -46,6 +46,12 @@ impl Link {
         sys::pin(self.0.as_fd(), &path).map_err(|error| Error::path("pinning", path, error))
     }
 
+    /// Removes the pin in `folder`.
+    pub fn unpin(folder: &Path) -> Result<()> {
+        let path = Self::path(folder);
+        std::fs::remove_file(&path).map_err(|error| Error::path("removing", path, error))
+    }
+
     /// Program and interface.
     pub fn info(&self) -> Result<LinkInfo> {
         sys::link_info(self.0.as_fd()).map_err(|error| Error::system("asking about the link", error))

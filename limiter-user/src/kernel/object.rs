@@ -71,7 +71,8 @@ pub struct Program {
 pub fn load(variant: Variant, config: &Config, maps: Maps<'_>, frags: bool) -> Result<Program> {
     let constants = Wire(*config);
     let mut loader = EbpfLoader::new();
-    loader.override_global("CONFIG", &constants, true);
+    // Nothing is relocated against the kernel's types: no need to read them (some 50 ms).
+    loader.btf(None).override_global("CONFIG", &constants, true);
     match maps {
         Maps::New => {
             loader.map_max_entries("SOURCES", config.capacity);

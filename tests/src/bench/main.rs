@@ -25,7 +25,7 @@ use series::Effort;
 #[command(name = "bench")]
 struct Args {
     /// How often each program has its turn
-    #[arg(long, value_name = "N", default_value = "9", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Packets of one turn
     #[arg(long, value_name = "N", default_value = "1000000", value_parser = clap::value_parser!(u32).range(10..))]
@@ -55,21 +55,10 @@ fn main() -> Result<()> {
     machine::stay_on_one_cpu().context("staying on one processor")?;
 
     let (effort, sources) = if args.quick {
-        (
-            Effort {
-                rounds: 2,
-                repeat: 1_000,
-            },
-            vec![1, 1_024],
-        )
+        (Effort { rounds: 1, repeat: 1_000, warm_up: 0 }, vec![1, 1_024])
     } else {
-        (
-            Effort {
-                rounds: args.rounds,
-                repeat: args.repeat,
-            },
-            args.sources,
-        )
+        let Args { rounds, repeat, .. } = args;
+        (Effort { rounds, repeat, warm_up: repeat / 10 }, args.sources)
     };
     let cases: Vec<Case> = sources
         .into_iter()

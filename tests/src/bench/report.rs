@@ -139,7 +139,7 @@ pub fn write_json(
         repeat: u32,
         results: &'a [Measured],
     }
-    let Effort { rounds, repeat } = effort;
+    let Effort { rounds, repeat, .. } = effort;
     let report = Report {
         what: WHAT,
         machine,

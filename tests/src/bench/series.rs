@@ -18,6 +18,8 @@ pub struct Effort {
     pub rounds: u32,
     /// Packets of one turn.
     pub repeat: u32,
+    /// Packets before that, which bring the code, and what of the table fits, into the caches again.
+    pub warm_up: u32,
 }
 
 /// What was measured of one subject.
@@ -50,8 +52,9 @@ pub fn measure(case: Case, effort: Effort, frags: bool) -> Result<Vec<Measured>>
     driver.start(Order::Random, case.sources)?;
     for _ in 0..effort.rounds {
         for subject in &mut subjects {
-            // Brings its code, and what of its table fits, into the caches again.
-            subject.run(&mut driver, effort.repeat / 10)?;
+            if effort.warm_up > 0 {
+                subject.run(&mut driver, effort.warm_up)?;
+            }
             let nanoseconds = subject.run(&mut driver, effort.repeat)?;
             subject.rounds.push(nanoseconds);
         }

@@ -1,0 +1,173 @@
+//! What the properties draw: limits, moments and packets.
+
+use limiter_common::{
+    bucket::{TAU_MAX, TICK_SHIFT},
+    limit::{LENGTH_MAX, Terms},
+};
+use limiter_user::config::{Burst, Rate, terms::terms};
+use proptest::{prelude::*, sample::select};
+
+use super::Limit;
+
+/// 1.14 years in nanoseconds: as far as two moments can be told apart.
+pub const IDLE_MAX: u64 = 1 << (63 - TICK_SHIFT);
+
+/// A number of any magnitude, from 1 to `most`.
+pub fn magnitude(most: u64) -> impl Strategy<Value = u64> + Clone {
+    (1..=most, 0..=most.ilog2()).prop_map(|(value, shift)| (value >> shift).max(1))
+}
+
+fn read(text: String) -> Rate {
+    text.parse()
+        .unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// Everything that is written as a rate of packets, 1/208d to 1G/s.
+pub fn packet_rates() -> impl Strategy<Value = Rate> {
+    let any = (
+        magnitude(1_000_000_000),
+        magnitude(208),
+        select(&["s", "m", "h", "d"]),
+    )
+        .prop_map(|(amount, number, unit)| format!("{amount}/{number}{unit}"));
+    let slow = select(&["1/d", "1/208d", "5/h", "10/m", "5/s"]);
+    let fast = select(&["1M/s", "148800k/s", "148809524/s", "1G/s"]);
+    prop_oneof![4 => any, 1 => slow.prop_map(str::to_owned), 1 => fast.prop_map(str::to_owned)]
+        .prop_map(read)
+}
+
+/// Everything that is written as a rate of bits, 1 bit/s to 1 tbit/s.
+pub fn bit_rates() -> impl Strategy<Value = Rate> {
+    let any = magnitude(1_000_000_000_000).prop_map(|bits| format!("{bits}bit"));
+    let known = select(&["1bit", "64kbit", "10mbit", "1gbit", "400gbit", "1tbit"]);
+    prop_oneof![2 => any, 1 => known.prop_map(str::to_owned)].prop_map(read)
+}
+
+pub fn rates() -> impl Strategy<Value = Rate> {
+    prop_oneof![packet_rates(), bit_rates()]
+}
+
+/// The largest burst that goes with a rate.
+pub fn most_tokens(rate: &Rate) -> u64 {
+    let Terms {
+        cost, cost_shift, ..
+    } = of(rate, 1);
+    let most = (u128::from(TAU_MAX) << cost_shift) / u128::from(cost);
+    u64::try_from(most).unwrap_or(u64::MAX)
+}
+
+fn of(rate: &Rate, tokens: u64) -> Terms {
+    terms(rate, &Burst { tokens, unit: None }, 1)
+        .unwrap_or_else(|error| panic!("a burst of {tokens} goes with {rate}: {error}"))
+}
+
+/// A rate with any burst that it may have, often the largest.
+pub fn limits_of(rates: impl Strategy<Value = Rate>) -> impl Strategy<Value = Limit> {
+    (rates, magnitude(TAU_MAX), prop::bool::weighted(0.1)).prop_map(|(rate, tokens, deepest)| {
+        let most = most_tokens(&rate);
+        let tokens = if deepest { most } else { tokens.min(most) };
+        Limit {
+            rate,
+            tokens,
+            terms: of(&rate, tokens),
+        }
+    })
+}
+
+pub fn limits() -> impl Strategy<Value = Limit> {
+    limits_of(rates())
+}
+
+/// Readings of the kernel's clock, in nanoseconds. Half of them are less than a microsecond or an
+/// hour before the clock in ticks wraps.
+pub fn moments() -> impl Strategy<Value = u64> {
+    let before_wrap = |most: u64| (1..=most).prop_map(|before| (1 << (64 - TICK_SHIFT)) - before);
+    prop_oneof![
+        2 => 0..1_u64 << 60,
+        1 => before_wrap(1_000),
+        1 => before_wrap(3_600_000_000_000),
+    ]
+}
+
+/// How long after the one before a packet comes, in terms of the limit so that any limit is tried
+/// where it matters.
+#[derive(Clone, Copy, Debug)]
+pub enum Gap {
+    None,
+    Nanoseconds(u64),
+    /// Per cent of the packet's cost.
+    Cost(u64),
+    /// Per cent of the bucket's depth.
+    Depth(u64),
+}
+
+impl Gap {
+    pub fn nanoseconds(self, terms: &Terms, length: u64) -> u64 {
+        let percent = |ticks: u64, percent: u64| {
+            let ticks = u128::from(ticks) * u128::from(percent) / 100;
+            u64::try_from(ticks >> TICK_SHIFT).unwrap_or(u64::MAX)
+        };
+        let nanoseconds = match self {
+            Self::None => 0,
+            Self::Nanoseconds(nanoseconds) => nanoseconds,
+            Self::Cost(share) => percent(terms.cost_of(length), share),
+            Self::Depth(share) => percent(terms.tau, share),
+        };
+        nanoseconds.min(IDLE_MAX)
+    }
+}
+
+pub fn gaps() -> impl Strategy<Value = Gap> {
+    prop_oneof![
+        5 => Just(Gap::None),
+        2 => (1..2_000_u64).prop_map(Gap::Nanoseconds),
+        5 => (0..=250_u64).prop_map(Gap::Cost),
+        1 => (0..=150_u64).prop_map(Gap::Depth),
+        1 => magnitude(IDLE_MAX).prop_map(Gap::Nanoseconds),
+    ]
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    pub gap: Gap,
+    pub length: u64,
+}
+
+/// A packet of a usual length, of any, or of one that shares the burst with few.
+pub fn packet(limit: &Limit) -> impl Strategy<Value = Packet> + use<> {
+    let whole = limit.tokens.clamp(1, LENGTH_MAX);
+    let lengths = prop_oneof![
+        3 => select(&[60_u64, 64, 590, 1_514]),
+        2 => 1..=LENGTH_MAX,
+        2 => 1..=whole,
+        1 => Just(whole),
+        1 => Just((whole / 3).max(1)),
+    ];
+    (gaps(), lengths).prop_map(|(gap, length)| Packet { gap, length })
+}
+
+/// A limit, the moment of the first packet, and fewer than `count` packets.
+pub fn traffic(
+    limits: impl Strategy<Value = Limit>,
+    count: usize,
+) -> impl Strategy<Value = (Limit, u64, Vec<Packet>)> {
+    limits.prop_flat_map(move |limit| {
+        (
+            Just(limit),
+            moments(),
+            prop::collection::vec(packet(&limit), 1..count),
+        )
+    })
+}
+
+/// How deep a bucket is, a moment, the cost of a packet that it can hold, and its word. Every other
+/// bucket is within a few ticks of what just admits the packet.
+pub fn buckets() -> impl Strategy<Value = (u64, u64, u64, u64)> {
+    (magnitude(TAU_MAX), any::<u64>())
+        .prop_flat_map(|(tau, now)| (Just(tau), Just(now), magnitude(tau), 0..=tau, 0..8_u64))
+        .prop_map(|(tau, now, cost, spent, nearly)| {
+            let just = (tau - cost).saturating_add(nearly).min(tau);
+            let spent = if nearly < 4 { just } else { spent };
+            (tau, now, cost, now.wrapping_add(spent))
+        })
+}
