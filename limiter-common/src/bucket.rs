@@ -69,7 +69,11 @@ pub const fn spent(tat: u64, now: u64, tau: u64) -> u64 {
 #[must_use]
 #[inline(always)]
 pub const fn corrected(tat: u64, now: u64, tau: u64) -> Option<u64> {
-    if ahead(tat, now) > tau + SKEW_MAX { Some(time(now.wrapping_add(tau))) } else { None }
+    if ahead(tat, now) > tau + SKEW_MAX {
+        Some(time(now.wrapping_add(tau)))
+    } else {
+        None
+    }
 }
 
 /// Whether the bucket is full at `now`: forgetting it then loses nothing.
@@ -105,7 +109,9 @@ pub const fn decide(tat: u64, now: u64, cost: u64, tau: u64) -> Decision {
     if after > tau {
         return Decision::Refuse { wait: after - tau };
     }
-    Decision::Admit { tat: time(now.wrapping_add(after)) }
+    Decision::Admit {
+        tat: time(now.wrapping_add(after)),
+    }
 }
 
 /// The word for the moment `tick`: the two marks are stepped over, at most two ticks later, so that
@@ -149,7 +155,10 @@ impl Rescale {
     pub const fn apply(&self, tat: u64) -> u64 {
         let spent = spent(tat, self.since, self.tau_from);
         // Checked, because a division that could panic is refused by the verifier.
-        let carried = match spent.wrapping_add(self.chunk_from - 1).checked_div(self.chunk_from) {
+        let carried = match spent
+            .wrapping_add(self.chunk_from - 1)
+            .checked_div(self.chunk_from)
+        {
             Some(chunks) if chunks <= self.chunks_most => {
                 let fraction = (1 << (self.chunk_shift & 63)) - 1;
                 (chunks * self.chunk_to + fraction) >> (self.chunk_shift & 63)

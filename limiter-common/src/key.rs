@@ -25,14 +25,20 @@ impl SourceKey {
     #[must_use]
     #[inline(always)]
     pub const fn interface() -> Self {
-        Self { family: INTERFACE, address: [0; 4] }
+        Self {
+            family: INTERFACE,
+            address: [0; 4],
+        }
     }
 
     /// The key of an IPv4 source; `address` and `mask` in network byte order.
     #[must_use]
     #[inline(always)]
     pub const fn ipv4(address: u32, mask: u32) -> Self {
-        Self { family: IPV4, address: [address & mask, 0, 0, 0] }
+        Self {
+            family: IPV4,
+            address: [address & mask, 0, 0, 0],
+        }
     }
 
     /// The key of an IPv6 source; `address` and `mask` in network byte order.
@@ -41,7 +47,10 @@ impl SourceKey {
     pub const fn ipv6(address: [u32; 4], mask: [u32; 4]) -> Self {
         let [a, b, c, d] = address;
         let [k, l, m, n] = mask;
-        Self { family: IPV6, address: [a & k, b & l, c & m, d & n] }
+        Self {
+            family: IPV6,
+            address: [a & k, b & l, c & m, d & n],
+        }
     }
 }
 
@@ -68,20 +77,36 @@ impl KeyMask {
             words[i] = u32::from_ne_bytes([v6[4 * i], v6[4 * i + 1], v6[4 * i + 2], v6[4 * i + 3]]);
             i += 1;
         }
-        Self { interface: 0, ipv4: leading_ones_32(ipv4).to_be(), ipv6: words }
+        Self {
+            interface: 0,
+            ipv4: leading_ones_32(ipv4).to_be(),
+            ipv6: words,
+        }
     }
 
     /// One bucket for everything.
     #[must_use]
     pub const fn interface() -> Self {
-        Self { interface: 1, ipv4: 0, ipv6: [0; 4] }
+        Self {
+            interface: 1,
+            ipv4: 0,
+            ipv6: [0; 4],
+        }
     }
 }
 
 const fn leading_ones_32(bits: u32) -> u32 {
-    if bits == 0 { 0 } else { u32::MAX << (32 - bits) }
+    if bits == 0 {
+        0
+    } else {
+        u32::MAX << (32 - bits)
+    }
 }
 
 const fn leading_ones_128(bits: u32) -> u128 {
-    if bits == 0 { 0 } else { u128::MAX << (128 - bits) }
+    if bits == 0 {
+        0
+    } else {
+        u128::MAX << (128 - bits)
+    }
 }

@@ -1,7 +1,7 @@
 //! What became of a packet, and why.
 
 /// Each packet is counted under exactly one of these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Reason {
     /// Passed: its limit admitted it.

@@ -11,8 +11,17 @@ use limiter_common::{
 /// Filled in by the loader under this name.
 #[unsafe(no_mangle)]
 static CONFIG: Config = Config {
-    terms: Terms { tau: 0, cost: 0, cost_shift: 0, by_bytes: 0 },
-    mask: KeyMask { interface: 0, ipv4: 0, ipv6: [0; 4] },
+    terms: Terms {
+        tau: 0,
+        cost: 0,
+        cost_shift: 0,
+        by_bytes: 0,
+    },
+    mask: KeyMask {
+        interface: 0,
+        ipv4: 0,
+        ipv6: [0; 4],
+    },
     capacity: 1,
     shadow: 0,
     malformed_passes: 0,
@@ -65,7 +74,12 @@ pub fn mask_ipv4() -> u32 {
 /// What is kept of an IPv6 source.
 #[inline(always)]
 pub fn mask_ipv6() -> [u32; 4] {
-    [constant!(mask.ipv6[0]), constant!(mask.ipv6[1]), constant!(mask.ipv6[2]), constant!(mask.ipv6[3])]
+    [
+        constant!(mask.ipv6[0]),
+        constant!(mask.ipv6[1]),
+        constant!(mask.ipv6[2]),
+        constant!(mask.ipv6[3]),
+    ]
 }
 
 /// Places in the table.
@@ -113,5 +127,10 @@ pub fn past(index: u32) -> Option<Rescale> {
     }
     // SAFETY: the index is in bounds. Volatile, like every read of the constants: the compiler would
     // put in what it knows of them, which is not what the loader has written.
-    Some(unsafe { (&raw const CONFIG.past).cast::<Rescale>().add(index as usize).read_volatile() })
+    Some(unsafe {
+        (&raw const CONFIG.past)
+            .cast::<Rescale>()
+            .add(index as usize)
+            .read_volatile()
+    })
 }

@@ -5,7 +5,7 @@
 use aya_ebpf::{macros::xdp, programs::XdpContext};
 use limiter_common::{layout::CLOCK_PACKET, verdict::Reason};
 use limiter_ebpf::{
-    bucket, clock, config, counters,
+    bucket, config, counters,
     packet::{self, Cursor},
     parse::{Parsed, parse},
     verdict,
@@ -30,10 +30,10 @@ fn limit<const FRAGS: bool>(context: &XdpContext) -> u32 {
         Parsed::NotIp => Reason::NotIp,
         Parsed::Malformed => verdict::in_force(Reason::Malformed),
         Parsed::Ip(key) => {
-            let charged = bucket::charge(&key, length, clock::now(context));
+            let charged = bucket::charge(context, &key, length);
             let reason = verdict::in_force(charged.reason);
-            if let Some(source) = charged.source {
-                counters::count_source(source, reason, length);
+            if let Some(entry) = charged.entry {
+                entry.count(reason, length);
             }
             #[cfg(feature = "log")]
             log(context, &key, reason, length);
@@ -64,7 +64,13 @@ fn log(context: &XdpContext, key: &limiter_common::key::SourceKey, reason: Reaso
 
     let [a, b, c, d] = key.address;
     if key.family == IPV4 {
-        debug!(context, "{:i}: {} bytes, reason {}", u32::from_be(a), length, reason as u32);
+        debug!(
+            context,
+            "{:i}: {} bytes, reason {}",
+            u32::from_be(a),
+            length,
+            reason as u32
+        );
     } else {
         debug!(
             context,

@@ -8,7 +8,6 @@ use limiter_common::{
     layout::{Place, Source, Table},
 };
 
-
 /// The buckets. The loader sets the number of entries to the capacity.
 #[btf_map]
 pub static SOURCES: HashMap<SourceKey, Source, 1> = HashMap::new();

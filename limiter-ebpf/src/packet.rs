@@ -14,7 +14,10 @@ impl Cursor {
     /// At the Ethernet header.
     #[inline(always)]
     pub fn new(context: &XdpContext) -> Self {
-        Self { at: context.data(), end: context.data_end() }
+        Self {
+            at: context.data(),
+            end: context.data_end(),
+        }
     }
 
     /// The header at the cursor, or nothing where the packet ends within it. `T` is plain bytes.

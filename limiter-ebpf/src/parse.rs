@@ -64,7 +64,12 @@ fn parse_ipv4(packet: &Cursor) -> Parsed {
     };
     // SAFETY: `peek` has checked that the fixed part of the header lies within the packet.
     let (vihl, source) = unsafe {
-        ((*header).vihl, (&raw const (*header).src_addr).cast::<u32>().read_unaligned())
+        (
+            (*header).vihl,
+            (&raw const (*header).src_addr)
+                .cast::<u32>()
+                .read_unaligned(),
+        )
     };
     let header_length = ((vihl & 0xf) as usize) << 2;
     if vihl >> 4 != 4 || header_length < Ipv4Hdr::LEN || !packet.has(header_length) {
@@ -83,7 +88,12 @@ fn parse_ipv6(packet: &Cursor) -> Parsed {
     };
     // SAFETY: `peek` has checked that the header lies within the packet.
     let (first, source) = unsafe {
-        ((*header).vcf[0], (&raw const (*header).src_addr).cast::<[u32; 4]>().read_unaligned())
+        (
+            (*header).vcf[0],
+            (&raw const (*header).src_addr)
+                .cast::<[u32; 4]>()
+                .read_unaligned(),
+        )
     };
     if first >> 4 != 6 {
         return Parsed::Malformed;

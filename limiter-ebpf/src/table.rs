@@ -12,7 +12,7 @@ use limiter_common::{
 };
 
 use crate::maps::{PLACES, SOURCES, TABLE};
-use crate::{atomic, bucket::on_present_terms, config, counters};
+use crate::{atomic, config, counters, entry::Entry, terms};
 
 /// Places that a newcomer looks at before it is refused.
 const LOOKS: u32 = 8;
@@ -35,8 +35,11 @@ pub enum Added {
 /// Slots of the hash map are reused without a grace period: an entry may turn into another source's
 /// at any time. What must not happen to the wrong one is checked with [`moved_since`] afterwards.
 #[inline(always)]
-pub fn find(key: &SourceKey) -> Option<*mut Source> {
-    SOURCES.get_ptr_mut(key)
+pub fn find(key: &SourceKey) -> Option<Entry> {
+    // SAFETY: it comes from a lookup.
+    SOURCES
+        .get_ptr_mut(key)
+        .map(|source| unsafe { Entry::new(source) })
 }
 
 /// How many removals are done. Taken before [`find`], for [`moved_since`].
@@ -103,14 +106,22 @@ fn lock(place: *mut Place, table: *mut Table, now: u64) -> bool {
 /// Puts the source into the locked place, and unlocks it.
 #[inline(always)]
 fn settle(place: *mut Place, key: &SourceKey, tat: u64) -> Added {
-    let source = Source { tat, epoch: config::epoch(), ..Source::default() };
-    let inserted = SOURCES.insert(key, &source, BPF_NOEXIST as u64);
+    let source = Source {
+        tat,
+        epoch: config::epoch(),
+        ..Source::default()
+    };
+    let inserted = SOURCES.insert(key, source, BPF_NOEXIST as u64);
     // SAFETY: fields of a map value that this CPU has locked.
     unsafe {
         if inserted.is_ok() {
             (*place).key = *key;
         }
-        let state = if inserted.is_ok() { PLACE_TAKEN } else { PLACE_FREE };
+        let state = if inserted.is_ok() {
+            PLACE_TAKEN
+        } else {
+            PLACE_FREE
+        };
         atomic::store(&raw mut (*place).state, state);
     }
     match inserted {
@@ -127,30 +138,23 @@ fn settle(place: *mut Place, key: &SourceKey, tat: u64) -> Added {
 /// first, and it stays, or finds the word retired, and looks again.
 #[inline(always)]
 fn vacate(key: &SourceKey, table: *mut Table, now: u64) -> bool {
-    let Some(source) = find(key) else {
+    let Some(entry) = find(key) else {
         // Reset by the operator.
         return true;
     };
-    // SAFETY: fields of map values.
-    unsafe {
-        let epoch = atomic::load(&raw const (*source).epoch);
-        let tat = atomic::load(&raw const (*source).tat);
-        let full = match on_present_terms(epoch, tat) {
-            Some(present) => bucket::is_time(tat) && bucket::is_full(present, now),
-            None => false,
-        };
-        if !full {
-            return false;
-        }
-        atomic::add(&raw mut (*table).removals_begun, 1);
-        let ours = atomic::compare_and_swap(&raw mut (*source).tat, tat, bucket::RETIRED) == tat;
-        if ours {
-            // An error means that the operator's reset came first: gone all the same.
-            if SOURCES.remove(key).is_ok() {
-                counters::source_removed();
-            }
-        }
-        atomic::add(&raw mut (*table).removals_done, 1);
-        ours
+    let (epoch, tat) = (entry.epoch(), entry.tat());
+    let present = terms::on_present(epoch, tat);
+    if !bucket::is_time(tat) || !present.is_some_and(|present| bucket::is_full(present, now)) {
+        return false;
     }
+    // SAFETY: a field of a map value.
+    unsafe { atomic::add(&raw mut (*table).removals_begun, 1) };
+    let ours = entry.swap_tat(tat, bucket::RETIRED);
+    // An error of the removal means that the operator's reset came first: gone all the same.
+    if ours && SOURCES.remove(key).is_ok() {
+        counters::source_removed();
+    }
+    // SAFETY: as above.
+    unsafe { atomic::add(&raw mut (*table).removals_done, 1) };
+    ours
 }

@@ -19,5 +19,9 @@ pub fn in_force(reason: Reason) -> Reason {
 /// What the driver is told.
 #[inline(always)]
 pub fn action(reason: Reason) -> u32 {
-    if reason.passes() { xdp_action::XDP_PASS } else { xdp_action::XDP_DROP }
+    if reason.passes() {
+        xdp_action::XDP_PASS
+    } else {
+        xdp_action::XDP_DROP
+    }
 }

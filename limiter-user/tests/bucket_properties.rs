@@ -58,8 +58,8 @@ proptest! {
         }
     }
 
-    /// By packets, the program is an exact bucket whose rate is one token in a whole number of ticks:
-    /// it refuses exactly what that one refuses.
+    /// By packets, the program is an exact bucket whose rate is one token in a whole number of
+    /// ticks: it refuses exactly what that one refuses.
     #[test]
     fn packets_are_refused_exactly_at_the_rate_of_the_rounded_cost(
         (limit, start, packets) in traffic(limits_of(packet_rates()), 100),
@@ -116,8 +116,7 @@ proptest! {
         let mut program = Program { terms: limit.terms, tat: time(ticks(start).wrapping_add(tau)) };
         let mut now = start;
         for (length, extra) in packets {
-            // What could never pass is ruled out by the configuration.
-            let length = if limit.by_bytes() { length.min(limit.tokens) } else { length };
+            let length = limit.passable(length);
             // Two ticks that the word may be late are less than a nanosecond.
             let late = u64::from(program.tat == AFTER_MARKS);
             now += limit.terms.cost_of(length).div_ceil(ticks(1)) + late + extra;

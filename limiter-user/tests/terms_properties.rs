@@ -1,5 +1,5 @@
-//! From rate and burst to ticks: what a token costs, how deep a bucket is, and how far both are from
-//! what was written.
+//! From rate and burst to ticks: what a token costs, how deep a bucket is, and how far both are
+//! from what was written.
 
 mod exact;
 
@@ -82,7 +82,7 @@ proptest! {
         prop_assert!(BigInt::from(tau - 1) << cost_shift < depth);
     }
 
-    /// What is refused is a bucket that would be too deep or could not hold a frame, and nothing else.
+    /// What is refused is a bucket that would be too deep or could not hold a frame, and no other.
     #[test]
     fn only_what_could_not_work_is_refused(
         rate in rates(),
@@ -113,7 +113,7 @@ proptest! {
         prop_assert!(excess(&limit, 60) < share(1, 100_000));
     }
 
-    /// Up to 400 Gbit/s the error is below 0.3 % for 60 bytes, which are worth 307.2 ticks then, and
+    /// Up to 400 Gbit/s the error is below a tick in the 307.2 that 60 bytes are worth then, and
     /// falls with the length.
     #[test]
     fn bits_are_right_to_a_tick_in_307(rate in bit_rates(), length in 60..=LENGTH_MAX) {
@@ -186,8 +186,8 @@ fn the_error_of_the_rate_is_as_promised() {
 }
 
 /// A bucket of bytes is up to a tick deeper than its burst, so that a packet as long as the burst
-/// fits. Here it shows, which is why [`Limit::is_overdrawn`] allows for it: 1,648 bytes in 3 ns, where
-/// the burst and what 3 ns bring are 1,647.88.
+/// fits. Here it shows, which is why [`Limit::is_overdrawn`] allows for it: 1,648 bytes in 3 ns,
+/// where the burst and what 3 ns bring are 1,647.88.
 #[test]
 fn a_window_of_bytes_may_hold_a_fraction_of_a_byte_more() {
     let mut program = Program::full(Limit::of("327680mbit", 1_525).terms, 1_000);

@@ -14,13 +14,24 @@ pub fn binary() -> &'static PathBuf {
         let own = std::env::current_exe().unwrap();
         let profile = own.ancestors().nth(2).unwrap();
         let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--locked", "--package", "limiter-user", "--bin", "limiter"]);
+        build.args([
+            "build",
+            "--quiet",
+            "--locked",
+            "--package",
+            "limiter-user",
+            "--bin",
+            "limiter",
+        ]);
         build.arg("--target-dir").arg(profile.parent().unwrap());
         if profile.ends_with("release") {
             build.arg("--release");
         }
         build.current_dir(env!("CARGO_MANIFEST_DIR"));
-        assert!(build.status().unwrap().success(), "building the binary failed");
+        assert!(
+            build.status().unwrap().success(),
+            "building the binary failed"
+        );
         profile.join("limiter")
     })
 }
@@ -78,5 +89,8 @@ pub fn prepared(arguments: &[&str]) -> Command {
 /// Runs `limiter` with these arguments.
 #[must_use]
 pub fn limiter(arguments: &[&str]) -> Outcome {
-    Outcome::of(format!("limiter {}", arguments.join(" ")), prepared(arguments).output().unwrap())
+    Outcome::of(
+        format!("limiter {}", arguments.join(" ")),
+        prepared(arguments).output().unwrap(),
+    )
 }

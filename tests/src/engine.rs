@@ -108,7 +108,10 @@ pub trait Engine {
     fn retry_after(&self, source: IpAddr, nanoseconds: u64) -> f64 {
         let limit = self.limit();
         let entry = self.entry(&limit.key.of(source));
-        limit.reader(nanoseconds).check("", entry.as_ref()).retry_after_seconds
+        limit
+            .reader(nanoseconds)
+            .check("", entry.as_ref())
+            .retry_after_seconds
     }
 }
 
@@ -142,7 +145,11 @@ impl Kernel {
     pub fn load(limit: &Limit, config: &Config, frags: bool) -> Self {
         let mut program = object::load(Variant::Plain, config, Maps::New, frags).unwrap();
         let tables = Tables::take(&mut program).unwrap();
-        Self { program, tables, limit: limit.clone() }
+        Self {
+            program,
+            tables,
+            limit: limit.clone(),
+        }
     }
 
     /// Runs the program once. The packet comes back as the program left it.
@@ -155,7 +162,11 @@ impl Kernel {
         let metadata = u32::try_from(STAMP).unwrap();
         let run = sys::test_run(self.program.fd().unwrap(), &mut buffer, metadata, 1).unwrap();
         let reason = u32::from_ne_bytes(buffer[8..12].try_into().unwrap());
-        (run.action, Reason::from_number(reason).unwrap(), buffer.split_off(STAMP))
+        (
+            run.action,
+            Reason::from_number(reason).unwrap(),
+            buffer.split_off(STAMP),
+        )
     }
 }
 
@@ -195,11 +206,19 @@ impl Model {
     /// No sources yet.
     #[must_use]
     pub fn new(limit: &Limit) -> Self {
-        Self { limit: limit.clone(), config: limit.config(), buckets: HashMap::new() }
+        Self {
+            limit: limit.clone(),
+            config: limit.config(),
+            buckets: HashMap::new(),
+        }
     }
 
     fn over(&self) -> Reason {
-        if self.config.shadow == 0 { Reason::Limit } else { Reason::WouldDrop }
+        if self.config.shadow == 0 {
+            Reason::Limit
+        } else {
+            Reason::WouldDrop
+        }
     }
 }
 
@@ -215,7 +234,10 @@ impl Engine for Model {
         let terms = &self.config.terms;
         let cost = terms.cost_of(packet.len() as u64);
         let over = self.over();
-        let new = Source { tat: bucket::time(now), ..Source::default() };
+        let new = Source {
+            tat: bucket::time(now),
+            ..Source::default()
+        };
         let entry = self.buckets.entry(self.limit.key.of(source)).or_insert(new);
         match bucket::decide(entry.tat, now, cost, terms.tau) {
             Decision::Admit { tat } => {
@@ -256,7 +278,9 @@ fn source_of(packet: &[u8]) -> Found {
     let Some(ether_type) = innermost_ether_type(packet) else {
         return Found::Malformed;
     };
-    let net = LaxSlicedPacket::from_ethernet(packet).ok().and_then(|sliced| sliced.net);
+    let net = LaxSlicedPacket::from_ethernet(packet)
+        .ok()
+        .and_then(|sliced| sliced.net);
     match (ether_type, net) {
         (EtherType::IPV4, Some(LaxNetSlice::Ipv4(ip))) => {
             Found::Source(ip.header().source_addr().into())

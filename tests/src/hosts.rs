@@ -28,7 +28,10 @@ impl Hosts {
     #[must_use]
     pub fn new() -> Self {
         let pair = Pair::new(&[Address(SERVER, 24)], &[Address(CLIENT, 24)]).unwrap();
-        Self { server: pair.left, client: pair.right }
+        Self {
+            server: pair.left,
+            client: pair.right,
+        }
     }
 
     /// Runs `limiter` on the server.

@@ -2,7 +2,6 @@
 //! model beside it, and the command.
 //!
 //! A helper that fails panics: its message is what the reader of a failed test needs.
-#![allow(clippy::missing_panics_doc, clippy::unwrap_used)]
 
 pub mod command;
 pub mod engine;

@@ -27,10 +27,17 @@ fn missing() -> Option<&'static str> {
 #[must_use]
 pub fn kernel(test: &str) -> bool {
     let Some(why) = missing() else { return true };
-    assert!(std::env::var_os("LIMITER_STRICT").is_none(), "{test} cannot run here: {why}");
+    assert!(
+        std::env::var_os("LIMITER_STRICT").is_none(),
+        "{test} cannot run here: {why}"
+    );
     eprintln!("SKIPPED {test}: {why}");
     if let Some(path) = std::env::var_os("LIMITER_SKIPS") {
-        let mut file = OpenOptions::new().append(true).create(true).open(path).unwrap();
+        let mut file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(path)
+            .unwrap();
         writeln!(file, "{test}: {why}").unwrap();
     }
     false

@@ -33,13 +33,22 @@ impl Frame {
     /// An untagged UDP packet from `source`.
     #[must_use]
     pub fn from(source: IpAddr) -> Self {
-        Self { macs: ([2; 6], [4; 6]), tags: Tags::None, source, payload: 18 }
+        Self {
+            macs: ([2; 6], [4; 6]),
+            tags: Tags::None,
+            source,
+            payload: 18,
+        }
     }
 
     /// Its bytes.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
-        let ip = if self.source.is_ipv4() { EtherType::IPV4 } else { EtherType::IPV6 };
+        let ip = if self.source.is_ipv4() {
+            EtherType::IPV4
+        } else {
+            EtherType::IPV6
+        };
         let tag = EtherType::VLAN_TAGGED_FRAME;
         let types: &[EtherType] = match self.tags {
             Tags::None => &[ip],
@@ -55,7 +64,11 @@ impl Frame {
         .to_vec();
         for ether_type in &types[1..] {
             let vlan_id = VlanId::try_new(7).unwrap();
-            let header = SingleVlanHeader { vlan_id, ether_type: *ether_type, ..Default::default() };
+            let header = SingleVlanHeader {
+                vlan_id,
+                ether_type: *ether_type,
+                ..Default::default()
+            };
             bytes.extend(header.to_bytes());
         }
         self.write_ip(&mut bytes);
@@ -68,15 +81,26 @@ impl Frame {
             IpAddr::V4(source) => PacketBuilder::ipv4(source.octets(), [192, 0, 2, 1], 64),
             IpAddr::V6(source) => PacketBuilder::ipv6(source.octets(), to_ipv6, 64),
         };
-        ip.udp(40_000, 9).write(bytes, &vec![0x5a; self.payload]).unwrap();
+        ip.udp(40_000, 9)
+            .write(bytes, &vec![0x5a; self.payload])
+            .unwrap();
     }
 }
 
 /// A UDP frame of exactly `length` bytes from `source`.
 #[must_use]
 pub fn udp_of_length(source: IpAddr, length: usize) -> Vec<u8> {
-    let headers = Frame { payload: 0, ..Frame::from(source) }.bytes().len();
-    Frame { payload: length - headers, ..Frame::from(source) }.bytes()
+    let headers = Frame {
+        payload: 0,
+        ..Frame::from(source)
+    }
+    .bytes()
+    .len();
+    Frame {
+        payload: length - headers,
+        ..Frame::from(source)
+    }
+    .bytes()
 }
 
 /// An ARP request.

@@ -20,13 +20,20 @@ impl Raw {
     /// Opens one.
     #[must_use]
     pub fn open(host: &Host) -> Self {
-        host.namespace.run(|| Self::bind(host.index)).unwrap().unwrap()
+        host.namespace
+            .run(|| Self::bind(host.index))
+            .unwrap()
+            .unwrap()
     }
 
     fn bind(index: u32) -> io::Result<Self> {
         // SAFETY: no pointers are passed; the descriptor that comes back is ours alone.
         let socket = unsafe {
-            let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, ALL.into());
+            let fd = libc::socket(
+                libc::AF_PACKET,
+                libc::SOCK_RAW | libc::SOCK_CLOEXEC,
+                ALL.into(),
+            );
             if fd < 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -63,7 +70,11 @@ impl Raw {
                 return;
             }
             let error = io::Error::last_os_error();
-            assert_eq!(error.raw_os_error(), Some(libc::ENOBUFS), "sending: {error}");
+            assert_eq!(
+                error.raw_os_error(),
+                Some(libc::ENOBUFS),
+                "sending: {error}"
+            );
         }
     }
 

@@ -24,38 +24,80 @@ const WRONG: &[(&[&str], &str)] = &[
     (&["attach", "eth0", "--rate", "5\n"], "unit"),
     (&["attach", "eth0", "--rate", "٥"], "number"),
     (&["attach", "eth0", "--rate", "999999999999G/s"], "2^63"),
-    (&["attach", "eth0", "--rate", "99999999999999999999999"], "2^63"),
+    (
+        &["attach", "eth0", "--rate", "99999999999999999999999"],
+        "2^63",
+    ),
     (&["attach", "eth0", "--rate", "2G/s"], "1G/s"),
     (&["attach", "eth0", "--rate", "2tbit"], "1tbit"),
     (&["attach", "eth0", "--rate", "0bit"], "0"),
     (&["attach", "eth0", "--rate", "10mbit/s"], "unit"),
     (&["attach", "eth0", "--rate", "5", "--burst", "0"], "0"),
-    (&["attach", "eth0", "--rate", "5", "--burst", "-1"], "number"),
-    (&["attach", "eth0", "--rate", "5", "--burst", "1.5"], "whole"),
+    (
+        &["attach", "eth0", "--rate", "5", "--burst", "-1"],
+        "number",
+    ),
+    (
+        &["attach", "eth0", "--rate", "5", "--burst", "1.5"],
+        "whole",
+    ),
     (&["attach", "eth0", "--rate", "5", "--burst", "10x"], "unit"),
-    (&["attach", "eth0", "--rate", "5", "--burst", "64kb"], "packets"),
-    (&["attach", "eth0", "--rate", "10mbit", "--burst", "2k"], "bytes"),
-    (&["attach", "eth0", "--rate", "5", "--key", "/33,/64"], "key"),
-    (&["attach", "eth0", "--rate", "5", "--key", "/32,/129"], "key"),
+    (
+        &["attach", "eth0", "--rate", "5", "--burst", "64kb"],
+        "packets",
+    ),
+    (
+        &["attach", "eth0", "--rate", "10mbit", "--burst", "2k"],
+        "bytes",
+    ),
+    (
+        &["attach", "eth0", "--rate", "5", "--key", "/33,/64"],
+        "key",
+    ),
+    (
+        &["attach", "eth0", "--rate", "5", "--key", "/32,/129"],
+        "key",
+    ),
     (&["attach", "eth0", "--rate", "5", "--key", "/32"], "key"),
     (&["attach", "eth0", "--rate", "5", "--key", "source"], "key"),
-    (&["attach", "eth0", "--rate", "5", "--mode", "fast"], "native"),
-    (&["attach", "eth0", "--rate", "5", "--malformed", "maybe"], "drop"),
-    (&["attach", "eth0", "--rate", "5", "--max-sources", "0"], "1"),
-    (&["attach", "eth0", "--rate", "5", "--max-sources", "-5"], "number"),
-    (&["attach", "eth0", "--rate", "5", "--max-sources", "17M"], "16777216"),
+    (
+        &["attach", "eth0", "--rate", "5", "--mode", "fast"],
+        "native",
+    ),
+    (
+        &["attach", "eth0", "--rate", "5", "--malformed", "maybe"],
+        "drop",
+    ),
+    (
+        &["attach", "eth0", "--rate", "5", "--max-sources", "0"],
+        "1",
+    ),
+    (
+        &["attach", "eth0", "--rate", "5", "--max-sources", "-5"],
+        "number",
+    ),
+    (
+        &["attach", "eth0", "--rate", "5", "--max-sources", "17M"],
+        "16777216",
+    ),
     (&["attach", "sixteencharacter", "--rate", "5"], "15"),
     (&["attach", "", "--rate", "5"], "interface"),
     (&["attach", "a/b", "--rate", "5"], "interface"),
     (&["attach", "..", "--rate", "5"], "interface"),
     (&["attach", "eth 0", "--rate", "5"], "interface"),
-    (&["attach", "eth0", "--rate", "5", "--speed", "6"], "--speed"),
+    (
+        &["attach", "eth0", "--rate", "5", "--speed", "6"],
+        "--speed",
+    ),
     (&["attach", "eth0", "--rate", "5", "--rate", "6"], "--rate"),
     (&["detach"], "IFACE"),
     (&["detach", "eth0", "--all"], "--all"),
     (&["set", "eth0"], "--rate"),
     (&["set", "eth0", "--shadow", "maybe"], "on"),
-    (&["set", "eth0", "--rate", "5", "--burst", "64kb"], "packets"),
+    (
+        &["set", "eth0", "--rate", "5", "--burst", "64kb"],
+        "packets",
+    ),
     (&["check", "eth0"], "ADDRESS"),
     (&["check", "eth0", "10.0.0.0/33"], "address"),
     (&["check", "eth0", "10.0.0"], "address"),
@@ -80,11 +122,21 @@ fn wrong_command_lines_are_refused_and_change_nothing() {
         let outcome = hosts.limiter(arguments);
         outcome.expect(2);
         assert_eq!(outcome.stdout, "", "{outcome:#?}");
-        assert!(outcome.stderr.contains(word), "wanted '{word}': {outcome:#?}");
-        let message = outcome.stderr.lines().find(|line| line.contains(word)).unwrap();
+        assert!(
+            outcome.stderr.contains(word),
+            "wanted '{word}': {outcome:#?}"
+        );
+        let message = outcome
+            .stderr
+            .lines()
+            .find(|line| line.contains(word))
+            .unwrap();
         assert!(message.len() < 250, "clear and short: {outcome:#?}");
     }
-    assert_eq!(hosts.json(&["status", "--json"]), serde_json::json!({"interfaces": []}));
+    assert_eq!(
+        hosts.json(&["status", "--json"]),
+        serde_json::json!({"interfaces": []})
+    );
 }
 
 #[test]
@@ -92,10 +144,19 @@ fn what_only_the_interface_makes_wrong_is_a_failure() {
     need_kernel!();
     let hosts = Hosts::new();
     for (arguments, words) in [
-        (&["attach", "eth0", "--rate", "10mbit", "--burst", "100b"][..], &["100b", "1522"][..]),
-        (&["attach", "eth0", "--rate", "1/d", "--burst", "1M"], &["208 days"]),
+        (
+            &["attach", "eth0", "--rate", "10mbit", "--burst", "100b"][..],
+            &["100b", "1522"][..],
+        ),
+        (
+            &["attach", "eth0", "--rate", "1/d", "--burst", "1M"],
+            &["208 days"],
+        ),
         (&["attach", "eth9", "--rate", "5"], &["eth9", "ip link"]),
-        (&["set", "eth0", "--rate", "5"], &["not attached", "limiter attach eth0"]),
+        (
+            &["set", "eth0", "--rate", "5"],
+            &["not attached", "limiter attach eth0"],
+        ),
         (&["check", "eth9", "192.0.2.7"], &["eth9", "ip link"]),
         (&["detach", "eth0"], &["not attached"]),
         (&["status", "eth9"], &["eth9"]),
@@ -121,7 +182,10 @@ fn help_version_manual_and_completions_are_there() {
     ] {
         let outcome = limiter(arguments);
         outcome.expect(0);
-        assert!(outcome.stdout.contains(word), "wanted '{word}': {outcome:#?}");
+        assert!(
+            outcome.stdout.contains(word),
+            "wanted '{word}': {outcome:#?}"
+        );
         assert_eq!(outcome.stderr, "");
     }
 }

@@ -37,15 +37,26 @@ fn source(rng: &mut Rng) -> IpAddr {
     if rng.bool() {
         IpAddr::V4(Ipv4Addr::from(0xc000_0207 ^ (1_u32 << (bit % 32))))
     } else {
-        IpAddr::V6(Ipv6Addr::from(0x2001_0db8_0001_0002_0003_0004_0005_0006 ^ (1_u128 << bit)))
+        IpAddr::V6(Ipv6Addr::from(
+            0x2001_0db8_0001_0002_0003_0004_0005_0006 ^ (1_u128 << bit),
+        ))
     }
 }
 
 /// A frame: mostly sound, some cut short, some with a byte changed, some no IP at all.
 fn packet(rng: &mut Rng) -> Vec<u8> {
     let tags = [Tags::None, Tags::One, Tags::Two][rng.usize(0..3)];
-    let payload = if rng.u8(..) == 0 { rng.usize(0..1_400) } else { rng.usize(0..64) };
-    let mut bytes = Frame { tags, payload, ..Frame::from(source(rng)) }.bytes();
+    let payload = if rng.u8(..) == 0 {
+        rng.usize(0..1_400)
+    } else {
+        rng.usize(0..64)
+    };
+    let mut bytes = Frame {
+        tags,
+        payload,
+        ..Frame::from(source(rng))
+    }
+    .bytes();
     match rng.u8(0..20) {
         0 => bytes = arp(),
         1 | 2 => bytes.truncate(rng.usize(14..=bytes.len())),
@@ -83,16 +94,33 @@ fn kernel_and_model_agree_on_every_packet() {
             now = step(&mut rng, now);
             let packet = packet(&mut rng);
             let (ours, wanted) = (kernel.offer(&packet, now), model.offer(&packet, now));
-            assert_eq!(ours, wanted, "seed {seed:#x}, packet {number} at {now} ns, {limit:?}: {packet:02x?}");
+            assert_eq!(
+                ours, wanted,
+                "seed {seed:#x}, packet {number} at {now} ns, {limit:?}: {packet:02x?}"
+            );
             seen[ours as usize] += 1;
         }
         let counters = kernel.tables.counters().unwrap();
         let counted: u64 = counters.by_reason.iter().map(|count| count.packets).sum();
-        assert_eq!(counted, u64::from(PACKETS_PER_LIMIT), "every packet is counted once");
+        assert_eq!(
+            counted,
+            u64::from(PACKETS_PER_LIMIT),
+            "every packet is counted once"
+        );
     }
     // It looked at something: each outcome came up often.
-    for reason in [Reason::Admitted, Reason::Limit, Reason::WouldDrop, Reason::NotIp, Reason::Malformed] {
-        assert!(seen[reason as usize] > 500, "{reason:?} came up {} times", seen[reason as usize]);
+    for reason in [
+        Reason::Admitted,
+        Reason::Limit,
+        Reason::WouldDrop,
+        Reason::NotIp,
+        Reason::Malformed,
+    ] {
+        assert!(
+            seen[reason as usize] > 500,
+            "{reason:?} came up {} times",
+            seen[reason as usize]
+        );
     }
     assert!(seen.iter().sum::<u64>() >= 100_000);
 }

@@ -20,7 +20,9 @@ use serde_json::Value;
 const SILENCE: Duration = Duration::from_millis(200);
 
 fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("a number was wanted: {value}"))
+    value
+        .as_u64()
+        .unwrap_or_else(|| panic!("a number was wanted: {value}"))
 }
 
 /// Calls `send` `count` times, evenly spaced over about `duration`. Returns how long it really took.
@@ -38,27 +40,61 @@ fn paced(count: u32, duration: Duration, mut send: impl FnMut(u32)) -> Duration 
 fn agrees(what: &str, passed: u64, burst: f64, per_second: f64, time: Duration) {
     let allowed = burst + per_second * time.as_secs_f64();
     let difference = passed as f64 - allowed;
-    assert!(difference <= 1.0, "{what}: {passed} passed, more than the {allowed} allowed");
-    assert!(difference >= -2.0, "{what}: {passed} passed, less than the {allowed} allowed");
+    assert!(
+        difference <= 1.0,
+        "{what}: {passed} passed, more than the {allowed} allowed"
+    );
+    assert!(
+        difference >= -2.0,
+        "{what}: {passed} passed, less than the {allowed} allowed"
+    );
 }
 
 /// What `status` says must be what was sent and received.
 fn status_agrees(what: &str, hosts: &Hosts, sent: u64, received: u64) {
     let status = hosts.status();
     assert_eq!(number(&status["packets"]["seen"]), sent, "{what}: {status}");
-    assert_eq!(number(&status["packets"]["passed"]), received, "{what}: {status}");
-    assert_eq!(number(&status["packets"]["dropped"]), sent - received, "{what}: {status}");
-    assert_eq!(number(&status["drops"]["limit"]), sent - received, "{what}: {status}");
-    assert_eq!(number(&status["limits"][0]["passed"]["packets"]), received, "{what}: {status}");
+    assert_eq!(
+        number(&status["packets"]["passed"]),
+        received,
+        "{what}: {status}"
+    );
+    assert_eq!(
+        number(&status["packets"]["dropped"]),
+        sent - received,
+        "{what}: {status}"
+    );
+    assert_eq!(
+        number(&status["drops"]["limit"]),
+        sent - received,
+        "{what}: {status}"
+    );
+    assert_eq!(
+        number(&status["limits"][0]["passed"]["packets"]),
+        received,
+        "{what}: {status}"
+    );
 }
 
 #[test]
 fn udp_from_sockets_to_a_socket() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts.limiter(&["attach", "eth0", "--rate", "50/s", "--burst", "20"]).expect(0);
-    let server = hosts.server.namespace.run(|| UdpSocket::bind((SERVER, 9_000))).unwrap().unwrap();
-    let client = hosts.client.namespace.run(|| UdpSocket::bind((CLIENT, 0))).unwrap().unwrap();
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "50/s", "--burst", "20"])
+        .expect(0);
+    let server = hosts
+        .server
+        .namespace
+        .run(|| UdpSocket::bind((SERVER, 9_000)))
+        .unwrap()
+        .unwrap();
+    let client = hosts
+        .client
+        .namespace
+        .run(|| UdpSocket::bind((CLIENT, 0)))
+        .unwrap()
+        .unwrap();
     server.set_read_timeout(Some(SILENCE)).unwrap();
 
     let time = paced(3_000, Duration::from_secs(2), |_| {
@@ -79,11 +115,18 @@ fn frames_of_both_families_with_and_without_tags() {
     for source in ["192.0.2.2", "2001:db8::2"] {
         for tags in [Tags::None, Tags::One, Tags::Two] {
             let hosts = Hosts::new();
-            hosts.limiter(&["attach", "eth0", "--rate", "40/s", "--burst", "10"]).expect(0);
+            hosts
+                .limiter(&["attach", "eth0", "--rate", "40/s", "--burst", "10"])
+                .expect(0);
             let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
             let macs = (hosts.client.mac, hosts.server.mac);
             let source: IpAddr = source.parse().unwrap();
-            let frame = Frame { macs, tags, ..Frame::from(source) }.bytes();
+            let frame = Frame {
+                macs,
+                tags,
+                ..Frame::from(source)
+            }
+            .bytes();
 
             let time = paced(1_000, Duration::from_secs(1), |_| from.send(&frame));
             let received = to.receive(SILENCE).len() as u64;
@@ -99,9 +142,13 @@ fn frames_of_both_families_with_and_without_tags() {
 fn pings_and_their_replies() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts.limiter(&["attach", "eth0", "--rate", "5", "--burst", "10"]).expect(0);
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "5", "--burst", "10"])
+        .expect(0);
     let wire = Raw::open(&hosts.client);
-    let (IpAddr::V4(source), IpAddr::V4(to)) = (CLIENT, SERVER) else { panic!("IPv4") };
+    let (IpAddr::V4(source), IpAddr::V4(to)) = (CLIENT, SERVER) else {
+        panic!("IPv4")
+    };
     let ping = |sequence: u32| {
         let mut bytes = Vec::new();
         PacketBuilder::ethernet2(hosts.client.mac, hosts.server.mac)
@@ -123,17 +170,38 @@ fn a_bit_rate() {
     need_kernel!();
     let hosts = Hosts::new();
     // 100,000 bytes a second.
-    hosts.limiter(&["attach", "eth0", "--rate", "800kbit", "--burst", "20000b"]).expect(0);
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "800kbit", "--burst", "20000b"])
+        .expect(0);
     let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
     let macs = (hosts.client.mac, hosts.server.mac);
-    let frames = [0, 400, 1_400].map(|payload| Frame { macs, payload, ..Frame::from(CLIENT) }.bytes());
+    let frames = [0, 400, 1_400].map(|payload| {
+        Frame {
+            macs,
+            payload,
+            ..Frame::from(CLIENT)
+        }
+        .bytes()
+    });
 
-    let time = paced(3_000, Duration::from_secs(1), |i| from.send(&frames[i as usize % 3]));
-    let received: u64 = to.receive(SILENCE).iter().map(|frame| frame.len() as u64).sum();
+    let time = paced(3_000, Duration::from_secs(1), |i| {
+        from.send(&frames[i as usize % 3])
+    });
+    let received: u64 = to
+        .receive(SILENCE)
+        .iter()
+        .map(|frame| frame.len() as u64)
+        .sum();
     let allowed = 20_000.0 + 100_000.0 * time.as_secs_f64();
     let largest = frames[2].len() as f64;
-    assert!(received as f64 <= allowed + largest, "{received} bytes, {allowed} allowed");
-    assert!(received as f64 >= allowed - 2.0 * largest, "{received} bytes, {allowed} allowed");
+    assert!(
+        received as f64 <= allowed + largest,
+        "{received} bytes, {allowed} allowed"
+    );
+    assert!(
+        received as f64 >= allowed - 2.0 * largest,
+        "{received} bytes, {allowed} allowed"
+    );
     assert_eq!(number(&hosts.status()["bytes"]["passed"]), received);
 }
 
@@ -142,11 +210,19 @@ fn a_bit_rate() {
 fn sources_do_not_pay_for_each_other() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts.limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "3"]).expect(0);
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "3"])
+        .expect(0);
     let wire = Raw::open(&hosts.client);
     let macs = (hosts.client.mac, hosts.server.mac);
     let send = |source: String| {
-        wire.send(&Frame { macs, ..Frame::from(source.parse().unwrap()) }.bytes());
+        wire.send(
+            &Frame {
+                macs,
+                ..Frame::from(source.parse().unwrap())
+            }
+            .bytes(),
+        );
     };
     for _ in 0..5 {
         (0..50).for_each(|i| send(format!("198.51.100.{i}")));
@@ -155,7 +231,11 @@ fn sources_do_not_pay_for_each_other() {
     }
     thread::sleep(SILENCE);
     let status = hosts.status();
-    assert_eq!(number(&status["packets"]["passed"]), 50 * 3 + 3 + 3, "{status}");
+    assert_eq!(
+        number(&status["packets"]["passed"]),
+        50 * 3 + 3 + 3,
+        "{status}"
+    );
     assert_eq!(number(&status["sources"]["tracked"]), 52, "{status}");
     let check = hosts.json(&["check", "eth0", "2001:db8:0:1:ffff::", "--json"]);
     assert_eq!(check["source"], "2001:db8:0:1::/64");
@@ -167,9 +247,17 @@ fn sources_do_not_pay_for_each_other() {
 fn shadow_drops_nothing() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts.limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "3", "--shadow"]).expect(0);
+    hosts
+        .limiter(&[
+            "attach", "eth0", "--rate", "1/h", "--burst", "3", "--shadow",
+        ])
+        .expect(0);
     let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
-    let frame = Frame { macs: (hosts.client.mac, hosts.server.mac), ..Frame::from(CLIENT) }.bytes();
+    let frame = Frame {
+        macs: (hosts.client.mac, hosts.server.mac),
+        ..Frame::from(CLIENT)
+    }
+    .bytes();
     (0..10).for_each(|_| from.send(&frame));
     assert_eq!(to.receive(SILENCE).len(), 10);
     let status = hosts.status();
@@ -180,7 +268,11 @@ fn shadow_drops_nothing() {
 
     hosts.limiter(&["set", "eth0", "--shadow", "off"]).expect(0);
     (0..10).for_each(|_| from.send(&frame));
-    assert_eq!(to.receive(SILENCE).len(), 0, "the bucket was charged in shadow too");
+    assert_eq!(
+        to.receive(SILENCE).len(),
+        0,
+        "the bucket was charged in shadow too"
+    );
     assert_eq!(number(&hosts.status()["packets"]["dropped"]), 10);
 }
 
@@ -189,12 +281,33 @@ fn shadow_drops_nothing() {
 fn one_bucket_for_the_interface() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts.limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "7", "--key", "interface"]).expect(0);
+    hosts
+        .limiter(&[
+            "attach",
+            "eth0",
+            "--rate",
+            "1/h",
+            "--burst",
+            "7",
+            "--key",
+            "interface",
+        ])
+        .expect(0);
     let wire = Raw::open(&hosts.client);
     let macs = (hosts.client.mac, hosts.server.mac);
     for i in 0..20 {
-        let source = if i % 2 == 0 { format!("198.51.100.{i}") } else { format!("2001:db8:{i}::1") };
-        wire.send(&Frame { macs, ..Frame::from(source.parse().unwrap()) }.bytes());
+        let source = if i % 2 == 0 {
+            format!("198.51.100.{i}")
+        } else {
+            format!("2001:db8:{i}::1")
+        };
+        wire.send(
+            &Frame {
+                macs,
+                ..Frame::from(source.parse().unwrap())
+            }
+            .bytes(),
+        );
     }
     thread::sleep(SILENCE);
     let status = hosts.status();
@@ -207,9 +320,15 @@ fn one_bucket_for_the_interface() {
 fn the_sums_agree_under_flood() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts.limiter(&["attach", "eth0", "--rate", "1k/s", "--burst", "10"]).expect(0);
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "1k/s", "--burst", "10"])
+        .expect(0);
     let wire = Raw::open(&hosts.client);
-    let frame = Frame { macs: (hosts.client.mac, hosts.server.mac), ..Frame::from(CLIENT) }.bytes();
+    let frame = Frame {
+        macs: (hosts.client.mac, hosts.server.mac),
+        ..Frame::from(CLIENT)
+    }
+    .bytes();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let sender = scope.spawn(|| {
@@ -227,7 +346,12 @@ fn the_sums_agree_under_flood() {
                 let of = |verdict: &str| number(&status[unit][verdict]);
                 assert_eq!(of("seen"), of("passed") + of("dropped"), "{status}");
             }
-            let drops: u64 = status["drops"].as_object().unwrap().values().map(number).sum();
+            let drops: u64 = status["drops"]
+                .as_object()
+                .unwrap()
+                .values()
+                .map(number)
+                .sum();
             assert_eq!(number(&status["packets"]["dropped"]), drops, "{status}");
             let seen = number(&status["packets"]["seen"]);
             assert!(seen >= last, "counters only grow");
@@ -236,7 +360,11 @@ fn the_sums_agree_under_flood() {
         stop.store(true, Ordering::Relaxed);
         let sent = sender.join().unwrap();
         thread::sleep(SILENCE);
-        assert_eq!(number(&hosts.status()["packets"]["seen"]), sent, "every packet was seen");
+        assert_eq!(
+            number(&hosts.status()["packets"]["seen"]),
+            sent,
+            "every packet was seen"
+        );
         assert!(sent > 10_000, "it was a flood: {sent}");
     });
 }

@@ -28,7 +28,10 @@ fn duration_of(hosts: &Hosts, arguments: &[&str]) -> Duration {
 /// Starts the command on the server, and kills it after `delay`.
 fn kill(hosts: &Hosts, arguments: &[&str], delay: Duration) {
     let child = hosts.server.namespace.run(|| {
-        prepared(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+        prepared(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
     });
     let mut child = child.unwrap().unwrap();
     thread::sleep(delay);
@@ -43,7 +46,10 @@ fn moments(life: Duration) -> impl Iterator<Item = Duration> {
 
 /// The program on the server's interface according to netlink, which knows nothing of pins.
 fn has_program(hosts: &Hosts) -> bool {
-    let interface = hosts.server.namespace.block_on(|| interface::by_name("eth0"));
+    let interface = hosts
+        .server
+        .namespace
+        .block_on(|| interface::by_name("eth0"));
     interface.unwrap().unwrap().xdp.is_some()
 }
 
@@ -64,7 +70,11 @@ fn settled(hosts: &Hosts) -> bool {
 /// Sends ten packets; how many arrive.
 fn passed(hosts: &Hosts) -> usize {
     let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
-    let frame = Frame { macs: (hosts.client.mac, hosts.server.mac), ..Frame::from(CLIENT) }.bytes();
+    let frame = Frame {
+        macs: (hosts.client.mac, hosts.server.mac),
+        ..Frame::from(CLIENT)
+    }
+    .bytes();
     (0..10).for_each(|_| from.send(&frame));
     to.receive(Duration::from_millis(20)).len()
 }
@@ -82,7 +92,11 @@ fn attach_is_whole_or_not_at_all() {
         kill(&hosts, &attach, delay);
         if settled(&hosts) {
             attached += 1;
-            assert_eq!(passed(&hosts), 3, "killed after {delay:?}: attached, so it limits");
+            assert_eq!(
+                passed(&hosts),
+                3,
+                "killed after {delay:?}: attached, so it limits"
+            );
             hosts.limiter(&["detach", "eth0"]).expect(0);
         } else {
             assert_eq!(passed(&hosts), 10, "killed after {delay:?}: not attached");
@@ -92,7 +106,10 @@ fn attach_is_whole_or_not_at_all() {
         hosts.limiter(&["detach", "eth0"]).expect(0);
         assert!(!has_program(&hosts));
     }
-    assert!((1..ROUNDS).contains(&attached), "moments on both sides: {attached} of {ROUNDS}");
+    assert!(
+        (1..ROUNDS).contains(&attached),
+        "moments on both sides: {attached} of {ROUNDS}"
+    );
     let folder = hosts.server.namespace.run(|| pins::directory("eth0"));
     assert!(!folder.unwrap().unwrap().exists(), "nothing is left");
 }
@@ -101,7 +118,9 @@ fn attach_is_whole_or_not_at_all() {
 fn set_is_whole_or_not_at_all() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts.limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "3"]).expect(0);
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "3"])
+        .expect(0);
     assert_eq!(passed(&hosts), 3);
     let life = duration_of(&hosts, &["set", "eth0", "--rate", "2/h"]);
 
@@ -110,19 +129,44 @@ fn set_is_whole_or_not_at_all() {
     for delay in moments(life) {
         let next = if rate == "1/h" { "2/h" } else { "1/h" };
         kill(&hosts, &["set", "eth0", "--rate", next], delay);
-        assert!(settled(&hosts), "killed after {delay:?}: attached all the same");
-        let now = hosts.status()["limits"][0]["rate"].as_str().unwrap().to_owned();
-        assert!(now == rate || now == next, "{now} is neither {rate} nor {next}");
+        assert!(
+            settled(&hosts),
+            "killed after {delay:?}: attached all the same"
+        );
+        let now = hosts.status()["limits"][0]["rate"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        assert!(
+            now == rate || now == next,
+            "{now} is neither {rate} nor {next}"
+        );
         changed += u32::from(now == next);
         rate = now;
-        assert_eq!(passed(&hosts), 0, "killed after {delay:?}: still limiting, nothing forgotten");
+        assert_eq!(
+            passed(&hosts),
+            0,
+            "killed after {delay:?}: still limiting, nothing forgotten"
+        );
     }
-    assert!((1..ROUNDS).contains(&changed), "moments on both sides: {changed} of {ROUNDS}");
+    assert!(
+        (1..ROUNDS).contains(&changed),
+        "moments on both sides: {changed} of {ROUNDS}"
+    );
 
     // The next command clears what was left.
     hosts.limiter(&["set", "eth0", "--rate", "3/h"]).expect(0);
-    let folder = hosts.server.namespace.run(|| pins::directory("eth0")).unwrap().unwrap();
-    assert_eq!(fs::read_dir(&folder).unwrap().count(), 6, "link, four maps, one generation");
+    let folder = hosts
+        .server
+        .namespace
+        .run(|| pins::directory("eth0"))
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        fs::read_dir(&folder).unwrap().count(),
+        6,
+        "link, four maps, one generation"
+    );
     hosts.limiter(&["detach", "eth0"]).expect(0);
     assert!(!folder.exists() && !has_program(&hosts));
 }
@@ -138,8 +182,17 @@ fn detach_is_whole_or_is_finished_by_the_next() {
         hosts.limiter(&attach).expect(0);
         kill(&hosts, &["detach", "eth0"], delay);
         let limits = settled(&hosts);
-        assert_eq!(passed(&hosts), if limits { 3 } else { 10 }, "killed after {delay:?}");
-        let folder = hosts.server.namespace.run(|| pins::directory("eth0")).unwrap().unwrap();
+        assert_eq!(
+            passed(&hosts),
+            if limits { 3 } else { 10 },
+            "killed after {delay:?}"
+        );
+        let folder = hosts
+            .server
+            .namespace
+            .run(|| pins::directory("eth0"))
+            .unwrap()
+            .unwrap();
         if folder.exists() {
             hosts.limiter(&["detach", "eth0"]).expect(0);
         }

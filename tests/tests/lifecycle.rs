@@ -1,7 +1,9 @@
 //! The life of an attachment, and everything that can stand in its way: one line each that says
 //! what, why and what to do, and nothing changed.
 
-use std::{fs, os::unix::process::CommandExt, path::PathBuf, process::Command, thread, time::Duration};
+use std::{
+    fs, os::unix::process::CommandExt, path::PathBuf, process::Command, thread, time::Duration,
+};
 
 use aya::maps::{Array, MapData};
 use limiter_tests::{
@@ -15,7 +17,12 @@ use limiter_user::kernel::pins;
 
 /// The folder of pins of the server's `eth0`.
 fn folder(hosts: &Hosts) -> PathBuf {
-    hosts.server.namespace.run(|| pins::directory("eth0")).unwrap().unwrap()
+    hosts
+        .server
+        .namespace
+        .run(|| pins::directory("eth0"))
+        .unwrap()
+        .unwrap()
 }
 
 fn program_exists(id: u64) -> bool {
@@ -38,12 +45,16 @@ fn eventually(what: &str, condition: impl Fn() -> bool) {
 fn detach_leaves_no_program_map_link_or_pin() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts.limiter(&["attach", "eth0", "--rate", "5", "--burst", "10"]).expect(0);
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "5", "--burst", "10"])
+        .expect(0);
     let status = hosts.status();
     assert_eq!(status["mode"], "native");
     assert_eq!(status["limits"][0]["rate"], "5/s");
     let id = status["program_id"].as_u64().unwrap();
-    let program = aya::programs::loaded_programs().flatten().find(|p| u64::from(p.id()) == id);
+    let program = aya::programs::loaded_programs()
+        .flatten()
+        .find(|p| u64::from(p.id()) == id);
     let maps = program.unwrap().map_ids().unwrap().unwrap();
     assert!(maps.len() >= 4, "{maps:?}");
     let pins = folder(&hosts);
@@ -53,9 +64,13 @@ fn detach_leaves_no_program_map_link_or_pin() {
     assert!(!pins.exists());
     eventually("the program is gone", || !program_exists(id));
     eventually("the maps are gone", || {
-        !aya::maps::loaded_maps().flatten().any(|map| maps.contains(&map.id()))
+        !aya::maps::loaded_maps()
+            .flatten()
+            .any(|map| maps.contains(&map.id()))
     });
-    hosts.limiter(&["detach", "eth0"]).expect_error(1, &["not attached"]);
+    hosts
+        .limiter(&["detach", "eth0"])
+        .expect_error(1, &["not attached"]);
     hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
 }
 
@@ -102,14 +117,33 @@ fn several_interfaces_at_once_or_none() {
     let attach = hosts.limiter(&["attach", "eth0", "eth9", "--rate", "5"]);
     attach.expect(1);
     assert!(attach.stderr.contains("eth9"), "{attach:#?}");
-    assert_eq!(hosts.json(&["status", "--json"])["interfaces"].as_array().unwrap().len(), 0);
+    assert_eq!(
+        hosts.json(&["status", "--json"])["interfaces"]
+            .as_array()
+            .unwrap()
+            .len(),
+        0
+    );
 
-    hosts.limiter(&["attach", "eth0", "lo", "--rate", "5", "--mode", "generic"]).expect(0);
+    hosts
+        .limiter(&["attach", "eth0", "lo", "--rate", "5", "--mode", "generic"])
+        .expect(0);
     let status = hosts.json(&["status", "--json"]);
-    let names: Vec<_> = status["interfaces"].as_array().unwrap().iter().map(|i| &i["name"]).collect();
+    let names: Vec<_> = status["interfaces"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|i| &i["name"])
+        .collect();
     assert_eq!(names, ["eth0", "lo"]);
     hosts.limiter(&["detach", "--all"]).expect(0);
-    assert_eq!(hosts.json(&["status", "--json"])["interfaces"].as_array().unwrap().len(), 0);
+    assert_eq!(
+        hosts.json(&["status", "--json"])["interfaces"]
+            .as_array()
+            .unwrap()
+            .len(),
+        0
+    );
 }
 
 #[test]
@@ -117,7 +151,8 @@ fn a_foreign_program_is_named_and_left_alone() {
     need_kernel!();
     let hosts = Hosts::new();
     // Any XDP program will do: this project's own, put there as another tool would.
-    let foreign = limiter_tests::engine::Kernel::new(&limiter_tests::engine::Limit::new("5/s", "1"));
+    let foreign =
+        limiter_tests::engine::Kernel::new(&limiter_tests::engine::Limit::new("5/s", "1"));
     let link = hosts.server.namespace.run(|| {
         limiter_user::kernel::link::Link::create(
             foreign.program.fd().unwrap(),
@@ -127,9 +162,19 @@ fn a_foreign_program_is_named_and_left_alone() {
     });
     let link = link.unwrap().unwrap();
     let attach = hosts.limiter(&["attach", "eth0", "--rate", "5"]);
-    attach.expect_error(1, &["another XDP program", "'limiter_frags'", "native", "ip link set eth0 xdp off"]);
+    attach.expect_error(
+        1,
+        &[
+            "another XDP program",
+            "'limiter_frags'",
+            "native",
+            "ip link set eth0 xdp off",
+        ],
+    );
     assert_ne!(link.info().unwrap().interface, 0, "it is still there");
-    hosts.limiter(&["detach", "eth0"]).expect_error(1, &["not attached"]);
+    hosts
+        .limiter(&["detach", "eth0"])
+        .expect_error(1, &["not attached"]);
     assert_ne!(link.info().unwrap().interface, 0, "and stays there");
     drop(link);
     eventually("without it, attach works", || {
@@ -153,7 +198,11 @@ fn without_privileges() {
         &["reset", "eth0", "--all"],
     ] {
         let output = hosts.server.namespace.run(|| {
-            Command::new(&copy).args(arguments).uid(65_534).gid(65_534).output()
+            Command::new(&copy)
+                .args(arguments)
+                .uid(65_534)
+                .gid(65_534)
+                .output()
         });
         let outcome = Outcome::of(arguments.join(" "), output.unwrap().unwrap());
         outcome.expect_error(1, &["not permitted", "CAP_BPF", "sudo"]);
@@ -186,7 +235,10 @@ fn what_a_killed_attach_left_is_cleared_by_the_next() {
     // Pins without a link: what is left by a process that is killed before its last step.
     fs::remove_file(folder(&hosts).join("link")).unwrap();
     eventually("the kernel has taken the program off", || {
-        hosts.json(&["status", "--json"])["interfaces"].as_array().unwrap().is_empty()
+        hosts.json(&["status", "--json"])["interfaces"]
+            .as_array()
+            .unwrap()
+            .is_empty()
             && hosts.limiter(&["attach", "eth0", "--rate", "6"]).status == 0
     });
     assert_eq!(hosts.status()["limits"][0]["rate"], "6/s");
@@ -199,16 +251,23 @@ fn maps_of_another_shape_are_refused() {
     hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
     let pin = folder(&hosts).join("TABLE");
     fs::remove_file(&pin).unwrap();
-    Array::<MapData, [u8; 48]>::create(1, 0).unwrap().pin(&pin).unwrap();
+    Array::<MapData, [u8; 48]>::create(1, 0)
+        .unwrap()
+        .pin(&pin)
+        .unwrap();
     for arguments in [
         &["status", "eth0"][..],
         &["set", "eth0", "--rate", "6"],
         &["check", "eth0", "192.0.2.7"],
         &["reset", "eth0", "--all"],
     ] {
-        hosts.limiter(arguments).expect_error(1, &["TABLE", "another shape", "limiter detach eth0"]);
+        hosts
+            .limiter(arguments)
+            .expect_error(1, &["TABLE", "another shape", "limiter detach eth0"]);
     }
-    hosts.limiter(&["attach", "eth0", "--rate", "6"]).expect_error(1, &["already"]);
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "6"])
+        .expect_error(1, &["already"]);
     hosts.limiter(&["detach", "eth0"]).expect(0);
     hosts.limiter(&["attach", "eth0", "--rate", "6"]).expect(0);
 }
@@ -219,9 +278,10 @@ fn an_interface_that_vanishes() {
     let hosts = Hosts::new();
     hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
     let pins = folder(&hosts);
-    let gone = hosts.client.namespace.run(|| {
-        Command::new("ip").args(["link", "delete", "eth0"]).status()
-    });
+    let gone = hosts
+        .client
+        .namespace
+        .run(|| Command::new("ip").args(["link", "delete", "eth0"]).status());
     assert!(gone.unwrap().unwrap().success());
 
     for arguments in [
@@ -230,7 +290,9 @@ fn an_interface_that_vanishes() {
         &["check", "eth0", "192.0.2.7"],
         &["top", "eth0", "--once"],
     ] {
-        hosts.limiter(arguments).expect_error(1, &["eth0", "gone", "limiter detach eth0"]);
+        hosts
+            .limiter(arguments)
+            .expect_error(1, &["eth0", "gone", "limiter detach eth0"]);
     }
     let status = hosts.limiter(&["status"]);
     status.expect(1);
@@ -238,10 +300,14 @@ fn an_interface_that_vanishes() {
 
     // A stale pin is in the way of an interface of the same name.
     let made = hosts.server.namespace.run(|| {
-        Command::new("ip").args(["link", "add", "eth0", "type", "veth", "peer", "name", "far"]).status()
+        Command::new("ip")
+            .args(["link", "add", "eth0", "type", "veth", "peer", "name", "far"])
+            .status()
     });
     assert!(made.unwrap().unwrap().success());
-    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect_error(1, &["gone", "limiter detach eth0"]);
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "5"])
+        .expect_error(1, &["gone", "limiter detach eth0"]);
     assert!(pins.exists());
     hosts.limiter(&["detach", "eth0"]).expect(0);
     assert!(!pins.exists());
@@ -254,11 +320,18 @@ fn a_renamed_interface_is_found_by_its_new_name() {
     let hosts = Hosts::new();
     hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
     let renamed = hosts.server.namespace.run(|| {
-        Command::new("ip").args(["link", "set", "eth0", "name", "lan.7"]).status()
+        Command::new("ip")
+            .args(["link", "set", "eth0", "name", "lan.7"])
+            .status()
     });
     assert!(renamed.unwrap().unwrap().success());
-    hosts.limiter(&["status", "eth0"]).expect_error(1, &["'lan.7' now"]);
-    assert_eq!(hosts.json(&["status", "lan.7", "--json"])["interfaces"][0]["name"], "lan.7");
+    hosts
+        .limiter(&["status", "eth0"])
+        .expect_error(1, &["'lan.7' now"]);
+    assert_eq!(
+        hosts.json(&["status", "lan.7", "--json"])["interfaces"][0]["name"],
+        "lan.7"
+    );
     hosts.limiter(&["set", "lan.7", "--rate", "6"]).expect(0);
     hosts.limiter(&["detach", "lan.7"]).expect(0);
 }
@@ -268,11 +341,16 @@ fn an_interface_with_a_dot_in_its_name() {
     need_kernel!();
     let hosts = Hosts::new();
     let made = hosts.server.namespace.run(|| {
-        Command::new("ip").args(["link", "add", "v.1", "type", "veth", "peer", "name", "v.2"]).status()
+        Command::new("ip")
+            .args(["link", "add", "v.1", "type", "veth", "peer", "name", "v.2"])
+            .status()
     });
     assert!(made.unwrap().unwrap().success());
     hosts.limiter(&["attach", "v.1", "--rate", "5"]).expect(0);
-    assert_eq!(hosts.json(&["status", "v.1", "--json"])["interfaces"][0]["name"], "v.1");
+    assert_eq!(
+        hosts.json(&["status", "v.1", "--json"])["interfaces"][0]["name"],
+        "v.1"
+    );
     hosts.limiter(&["detach", "v.1"]).expect(0);
 }
 
@@ -282,12 +360,22 @@ fn in_a_mount_namespace_of_ip_netns_exec() {
     // A namespace with a name, as `ip netns` makes it.
     let name = format!("limiter-test-{}", std::process::id());
     let ip = |arguments: &[&str]| {
-        assert!(Command::new("ip").args(arguments).status().unwrap().success(), "ip {arguments:?}");
+        assert!(
+            Command::new("ip")
+                .args(arguments)
+                .status()
+                .unwrap()
+                .success(),
+            "ip {arguments:?}"
+        );
     };
     ip(&["netns", "add", &name]);
     let in_netns = |arguments: &[&str]| {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &name]).arg(binary()).args(arguments);
+        command
+            .args(["netns", "exec", &name])
+            .arg(binary())
+            .args(arguments);
         Outcome::of(arguments.join(" "), command.output().unwrap())
     };
     let attach = in_netns(&["attach", "lo", "--rate", "5"]);
@@ -313,15 +401,30 @@ fn modes_are_what_they_are_said_to_be() {
     need_kernel!();
     let hosts = Hosts::new();
     // lo has no native XDP.
-    hosts.limiter(&["attach", "lo", "--rate", "5", "--mode", "native"]).expect_error(1, &["native", "--mode generic"]);
+    hosts
+        .limiter(&["attach", "lo", "--rate", "5", "--mode", "native"])
+        .expect_error(1, &["native", "--mode generic"]);
     let attach = hosts.limiter(&["attach", "lo", "--rate", "5"]);
     attach.expect(0);
-    assert!(attach.stdout.contains("NOT native") && attach.stdout.contains("gro off"), "{attach:#?}");
+    assert!(
+        attach.stdout.contains("NOT native") && attach.stdout.contains("gro off"),
+        "{attach:#?}"
+    );
     let status = &hosts.json(&["status", "lo", "--json"])["interfaces"][0];
     assert_eq!(status["mode"], "generic");
-    assert!(status["fallback"].as_str().unwrap().contains("no XDP"), "{status}");
-    assert!(hosts.limiter(&["status", "lo"]).stdout.contains("NOT native"));
-    hosts.limiter(&["attach", "eth0", "--rate", "5", "--mode", "generic"]).expect(0);
+    assert!(
+        status["fallback"].as_str().unwrap().contains("no XDP"),
+        "{status}"
+    );
+    assert!(
+        hosts
+            .limiter(&["status", "lo"])
+            .stdout
+            .contains("NOT native")
+    );
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "5", "--mode", "generic"])
+        .expect(0);
     assert_eq!(hosts.status()["mode"], "generic");
     assert_eq!(hosts.status()["fallback"], serde_json::Value::Null);
 }
@@ -330,7 +433,16 @@ fn modes_are_what_they_are_said_to_be() {
 fn the_memory_of_the_table_is_fixed_and_shown() {
     need_kernel!();
     let hosts = Hosts::new();
-    let attach = hosts.limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "1", "--max-sources", "100"]);
+    let attach = hosts.limiter(&[
+        "attach",
+        "eth0",
+        "--rate",
+        "1/h",
+        "--burst",
+        "1",
+        "--max-sources",
+        "100",
+    ]);
     attach.expect(0);
     assert!(attach.stdout.contains("100 sources at most"), "{attach:#?}");
     let wire = Raw::open(&hosts.client);
@@ -338,31 +450,59 @@ fn the_memory_of_the_table_is_fixed_and_shown() {
     assert!(memory > 100 * 100, "{memory}");
     for i in 0..1_000_u32 {
         let source = std::net::IpAddr::V4((0x0a00_0000 + i).into());
-        wire.send(&Frame { macs: (hosts.client.mac, hosts.server.mac), ..Frame::from(source) }.bytes());
+        wire.send(
+            &Frame {
+                macs: (hosts.client.mac, hosts.server.mac),
+                ..Frame::from(source)
+            }
+            .bytes(),
+        );
     }
     thread::sleep(Duration::from_millis(200));
     let status = hosts.status();
-    assert_eq!(status["sources"]["memory_bytes"].as_u64(), Some(memory), "not a byte more");
+    assert_eq!(
+        status["sources"]["memory_bytes"].as_u64(),
+        Some(memory),
+        "not a byte more"
+    );
     assert_eq!(status["sources"]["tracked"], 100);
     assert_eq!(status["packets"]["passed"], 100);
-    assert_eq!(status["drops"]["newcomer"], 900, "live buckets are not given up for new ones");
-    assert!(hosts.limiter(&["status", "eth0"]).stdout.contains("larger --max-sources"));
+    assert_eq!(
+        status["drops"]["newcomer"], 900,
+        "live buckets are not given up for new ones"
+    );
+    assert!(
+        hosts
+            .limiter(&["status", "eth0"])
+            .stdout
+            .contains("larger --max-sources")
+    );
 }
 
 #[test]
 fn a_source_is_shown_and_forgotten() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts.limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "3"]).expect(0);
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "3"])
+        .expect(0);
     let check = || hosts.json(&["check", "eth0", "192.0.2.2", "--json"])["limits"][0].clone();
     assert_eq!(check()["tracked"], false);
     assert_eq!(check()["tokens"], 3.0);
     let wire = Raw::open(&hosts.client);
-    let frame = Frame { macs: (hosts.client.mac, hosts.server.mac), ..Frame::from(CLIENT) }.bytes();
+    let frame = Frame {
+        macs: (hosts.client.mac, hosts.server.mac),
+        ..Frame::from(CLIENT)
+    }
+    .bytes();
     (0..5).for_each(|_| wire.send(&frame));
     thread::sleep(Duration::from_millis(100));
     let checked = check();
-    assert_eq!((&checked["passed"], &checked["dropped"]), (&3.into(), &2.into()), "{checked}");
+    assert_eq!(
+        (&checked["passed"], &checked["dropped"]),
+        (&3.into(), &2.into()),
+        "{checked}"
+    );
     assert!(checked["tokens"].as_f64().unwrap() < 0.01, "{checked}");
     let wait = checked["retry_after_seconds"].as_f64().unwrap();
     assert!((3_500.0..=3_600.0).contains(&wait), "{checked}");
@@ -380,5 +520,9 @@ fn a_source_is_shown_and_forgotten() {
     reset.expect(0);
     assert!(reset.stdout.contains("1 sources"), "{reset:#?}");
     assert_eq!(check()["tracked"], false);
-    assert_eq!(hosts.status()["packets"]["passed"], 6, "the interface's figures go on");
+    assert_eq!(
+        hosts.status()["packets"]["passed"],
+        6,
+        "the interface's figures go on"
+    );
 }

@@ -16,7 +16,11 @@ use limiter_tests::{
 /// Sends without pause from the client while `during` runs. Returns how many.
 fn flood(hosts: &Hosts, during: impl FnOnce(&AtomicU64)) -> u64 {
     let wire = Raw::open(&hosts.client);
-    let frame = Frame { macs: (hosts.client.mac, hosts.server.mac), ..Frame::from(CLIENT) }.bytes();
+    let frame = Frame {
+        macs: (hosts.client.mac, hosts.server.mac),
+        ..Frame::from(CLIENT)
+    }
+    .bytes();
     let (sent, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -38,7 +42,9 @@ fn flood(hosts: &Hosts, during: impl FnOnce(&AtomicU64)) -> u64 {
 fn a_hundred_changes_under_flood_let_nothing_through() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts.limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "3"]).expect(0);
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "3"])
+        .expect(0);
     let sent = flood(&hosts, |sent| {
         while sent.load(Ordering::Relaxed) < 1_000 {
             thread::yield_now();
@@ -50,7 +56,10 @@ fn a_hundred_changes_under_flood_let_nothing_through() {
     });
     let status = hosts.status();
     assert_eq!(status["packets"]["passed"], 3, "{status}");
-    assert_eq!(status["packets"]["seen"], sent, "no packet went by unseen, no counter was lost");
+    assert_eq!(
+        status["packets"]["seen"], sent,
+        "no packet went by unseen, no counter was lost"
+    );
     assert_eq!(status["sources"]["added"], 1, "{status}");
     assert!(sent > 10_000, "it was a flood: {sent}");
 }
@@ -60,7 +69,9 @@ fn a_hundred_changes_under_flood_let_nothing_through() {
 fn a_new_rate_holds_from_the_moment_it_is_set() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts.limiter(&["attach", "eth0", "--rate", "100/s", "--burst", "10"]).expect(0);
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "100/s", "--burst", "10"])
+        .expect(0);
     let mut allowed = 10.0;
     let mut slack = 0.0;
     flood(&hosts, |_| {
@@ -69,7 +80,9 @@ fn a_new_rate_holds_from_the_moment_it_is_set() {
         for next in [1_000, 20, 500, 5_000, 100] {
             thread::sleep(Duration::from_millis(400));
             let before = since.elapsed();
-            hosts.limiter(&["set", "eth0", "--rate", &format!("{next}/s")]).expect(0);
+            hosts
+                .limiter(&["set", "eth0", "--rate", &format!("{next}/s")])
+                .expect(0);
             // Somewhere within the command.
             let during = since.elapsed() - before;
             allowed += per_second * before.as_secs_f64();
@@ -83,7 +96,10 @@ fn a_new_rate_holds_from_the_moment_it_is_set() {
         slack += per_second * 0.2;
     });
     let passed = hosts.status()["packets"]["passed"].as_f64().unwrap();
-    assert!(passed <= allowed + slack + 2.0, "{passed} > {allowed} + {slack}");
+    assert!(
+        passed <= allowed + slack + 2.0,
+        "{passed} > {allowed} + {slack}"
+    );
     // At each change a millionth of the burst, at most, is rounded away.
     assert!(passed >= allowed - 8.0, "{passed} < {allowed}");
 }
@@ -93,9 +109,15 @@ fn a_new_rate_holds_from_the_moment_it_is_set() {
 fn a_bucket_keeps_its_tokens_when_the_rate_changes() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts.limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "10"]).expect(0);
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "10"])
+        .expect(0);
     let wire = Raw::open(&hosts.client);
-    let frame = Frame { macs: (hosts.client.mac, hosts.server.mac), ..Frame::from(CLIENT) }.bytes();
+    let frame = Frame {
+        macs: (hosts.client.mac, hosts.server.mac),
+        ..Frame::from(CLIENT)
+    }
+    .bytes();
     (0..7).for_each(|_| wire.send(&frame));
     thread::sleep(Duration::from_millis(100));
     let tokens = || {
@@ -111,11 +133,16 @@ fn a_bucket_keeps_its_tokens_when_the_rate_changes() {
         (&["--burst", "4"], 0.0),
         (&["--burst", "10"], 6.0),
     ] {
-        hosts.limiter(&[&["set", "eth0"], change].concat()).expect(0);
+        hosts
+            .limiter(&[&["set", "eth0"], change].concat())
+            .expect(0);
         let found = tokens();
         // A lowered burst makes the bucket shallower, and what does not fit in it is forgiven when
         // it is made deeper again: it was empty, with 4 to spend.
-        assert!((found - left).abs() < 0.1, "{change:?}: {found} tokens, {left} wanted");
+        assert!(
+            (found - left).abs() < 0.1,
+            "{change:?}: {found} tokens, {left} wanted"
+        );
     }
     (0..10).for_each(|_| wire.send(&frame));
     thread::sleep(Duration::from_millis(100));
@@ -127,9 +154,15 @@ fn a_bucket_keeps_its_tokens_when_the_rate_changes() {
 fn a_full_bucket_stays_full() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts.limiter(&["attach", "eth0", "--rate", "1k/s", "--burst", "5"]).expect(0);
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "1k/s", "--burst", "5"])
+        .expect(0);
     let wire = Raw::open(&hosts.client);
-    let frame = Frame { macs: (hosts.client.mac, hosts.server.mac), ..Frame::from(CLIENT) }.bytes();
+    let frame = Frame {
+        macs: (hosts.client.mac, hosts.server.mac),
+        ..Frame::from(CLIENT)
+    }
+    .bytes();
     (0..5).for_each(|_| wire.send(&frame));
     thread::sleep(Duration::from_millis(100));
     for rate in ["1/h", "2/h", "3/h"] {

@@ -21,7 +21,14 @@ fn kinds() -> Vec<(Frame, usize, usize)> {
     for (source, header) in [("192.0.2.7", 20), ("2001:db8::7", 40)] {
         for (tags, length) in [(Tags::None, 0), (Tags::One, 4), (Tags::Two, 8)] {
             let source: IpAddr = source.parse().unwrap();
-            kinds.push((Frame { tags, ..Frame::from(source) }, ETHERNET + length, header));
+            kinds.push((
+                Frame {
+                    tags,
+                    ..Frame::from(source)
+                },
+                ETHERNET + length,
+                header,
+            ));
         }
     }
     kinds
@@ -37,15 +44,24 @@ fn cut_at_every_byte() {
         for (frame, link, ip) in kinds() {
             let whole = frame.bytes();
             for length in ETHERNET..=whole.len() {
-                let wanted =
-                    if length < link + ip { Reason::Malformed } else { Reason::Admitted };
+                let wanted = if length < link + ip {
+                    Reason::Malformed
+                } else {
+                    Reason::Admitted
+                };
                 let found = kernel.offer(&whole[..length], NOW);
-                assert_eq!(found, wanted, "{frame:?} cut to {length} bytes, frags {frags}");
+                assert_eq!(
+                    found, wanted,
+                    "{frame:?} cut to {length} bytes, frags {frags}"
+                );
                 malformed += u64::from(found == Reason::Malformed);
             }
         }
         let counters = kernel.tables.counters().unwrap();
-        assert_eq!(counters.by_reason[Reason::Malformed as usize].packets, malformed);
+        assert_eq!(
+            counters.by_reason[Reason::Malformed as usize].packets,
+            malformed
+        );
     }
 }
 
@@ -53,12 +69,19 @@ fn cut_at_every_byte() {
 fn every_version_and_header_length_of_ipv4() {
     need_kernel!();
     let mut kernel = kernel();
-    let frame = Frame { payload: 100, ..Frame::from("192.0.2.7".parse().unwrap()) };
+    let frame = Frame {
+        payload: 100,
+        ..Frame::from("192.0.2.7".parse().unwrap())
+    };
     for first in 0..=255_u8 {
         let mut bytes = frame.bytes();
         bytes[ETHERNET] = first;
         let sound = first >> 4 == 4 && first & 0xf >= 5;
-        let wanted = if sound { Reason::Admitted } else { Reason::Malformed };
+        let wanted = if sound {
+            Reason::Admitted
+        } else {
+            Reason::Malformed
+        };
         assert_eq!(kernel.offer(&bytes, NOW), wanted, "first byte {first:#04x}");
         // Options that are not there: the header says 60 bytes, the frame ends before.
         bytes[ETHERNET] = 0x4f;
@@ -75,7 +98,11 @@ fn every_version_of_ipv6() {
     for first in 0..=255_u8 {
         let mut bytes = frame.bytes();
         bytes[ETHERNET] = first;
-        let wanted = if first >> 4 == 6 { Reason::Admitted } else { Reason::Malformed };
+        let wanted = if first >> 4 == 6 {
+            Reason::Admitted
+        } else {
+            Reason::Malformed
+        };
         assert_eq!(kernel.offer(&bytes, NOW), wanted, "first byte {first:#04x}");
     }
 }
@@ -84,19 +111,38 @@ fn every_version_of_ipv6() {
 fn what_is_not_ip_passes_and_what_is_malformed_passes_where_it_is_told_to() {
     need_kernel!();
     let mut kernel = kernel();
-    assert_eq!(kernel.offer(&limiter_tests::packet::arp(), NOW), Reason::NotIp);
+    assert_eq!(
+        kernel.offer(&limiter_tests::packet::arp(), NOW),
+        Reason::NotIp
+    );
     let three_tags: Vec<u8> = [[2; 6], [4; 6]]
         .concat()
         .into_iter()
         .chain([0x81, 0, 0, 1, 0x81, 0, 0, 2, 0x81, 0, 0, 3, 8, 0])
         .chain([0x45; 40])
         .collect();
-    assert_eq!(kernel.offer(&three_tags, NOW), Reason::NotIp, "a third tag is not looked behind");
+    assert_eq!(
+        kernel.offer(&three_tags, NOW),
+        Reason::NotIp,
+        "a third tag is not looked behind"
+    );
 
     let cut = &Frame::from("192.0.2.7".parse().unwrap()).bytes()[..30];
     let limit = Limit::new("5/s", "10");
-    let passing = limiter_common::layout::Config { malformed_passes: 1, ..limit.config() };
-    assert_eq!(Kernel::load(&limit, &passing, true).offer(cut, NOW), Reason::MalformedPassed);
-    let shadow = limiter_common::layout::Config { shadow: 1, ..limit.config() };
-    assert_eq!(Kernel::load(&limit, &shadow, true).offer(cut, NOW), Reason::MalformedWouldDrop);
+    let passing = limiter_common::layout::Config {
+        malformed_passes: 1,
+        ..limit.config()
+    };
+    assert_eq!(
+        Kernel::load(&limit, &passing, true).offer(cut, NOW),
+        Reason::MalformedPassed
+    );
+    let shadow = limiter_common::layout::Config {
+        shadow: 1,
+        ..limit.config()
+    };
+    assert_eq!(
+        Kernel::load(&limit, &shadow, true).offer(cut, NOW),
+        Reason::MalformedWouldDrop
+    );
 }

@@ -20,7 +20,9 @@ const SOURCE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 7));
 /// Offers `count` packets at the moment START + `at`; how many pass.
 fn burst(engine: &mut dyn Engine, count: u32, at: u64) -> u32 {
     let packet = Frame::from(SOURCE).bytes();
-    (0..count).map(|_| u32::from(engine.passes(&packet, START + at))).sum()
+    (0..count)
+        .map(|_| u32::from(engine.passes(&packet, START + at)))
+        .sum()
 }
 
 fn tokens(engine: &dyn Engine, at: u64) -> f64 {
@@ -60,16 +62,30 @@ fn example_3_tokens_left_after_each_packet() {
         for (i, wanted) in (0..).zip(left) {
             assert_eq!(burst(engine, 1, i * 100 * MS), 1, "packet {i}");
             let found = tokens(engine, i * 100 * MS);
-            assert!(close(found, wanted), "{} tokens after packet {i}: {found}", engine.name());
+            assert!(
+                close(found, wanted),
+                "{} tokens after packet {i}: {found}",
+                engine.name()
+            );
         }
-        assert_eq!(burst(engine, 1, 1_100 * MS), 0, "the twelfth is the first to be dropped");
+        assert_eq!(
+            burst(engine, 1, 1_100 * MS),
+            0,
+            "the twelfth is the first to be dropped"
+        );
         for i in 12..=59 {
             burst(engine, 1, i * 100 * MS);
         }
         let found = tokens(engine, 5_900 * MS);
-        assert!(close(found, 0.9), "{} tokens at 5.9 s: {found}", engine.name());
+        assert!(
+            close(found, 0.9),
+            "{} tokens at 5.9 s: {found}",
+            engine.name()
+        );
         let resumed = 5_900 * MS + 4 * SECOND;
-        let passed: Vec<_> = (0..6).map(|i| burst(engine, 1, resumed + i * 100 * MS)).collect();
+        let passed: Vec<_> = (0..6)
+            .map(|i| burst(engine, 1, resumed + i * 100 * MS))
+            .collect();
         assert_eq!(passed, [1, 1, 1, 1, 1, 0], "after a pause of 4 s");
     });
 }
@@ -123,12 +139,23 @@ fn example_7_the_clock_reads_earlier() {
         assert_eq!(burst(engine, 7, SECOND), 7);
         let earlier = SECOND - 1_000;
         assert_eq!(burst(engine, 2, earlier), 2, "two at once");
-        assert!(burst(engine, 1, earlier) + burst(engine, 1, SECOND) >= 1, "the third within 1 us");
+        assert!(
+            burst(engine, 1, earlier) + burst(engine, 1, SECOND) >= 1,
+            "the third within 1 us"
+        );
     });
     on_both(&Limit::new("5/s", "10"), |engine| {
         assert_eq!(burst(engine, 7, 20 * SECOND), 7);
-        assert_eq!(burst(engine, 1, 10 * SECOND), 0, "no refill, and refused at once");
-        assert_eq!(burst(engine, 1, 12 * SECOND), 1, "not locked out beyond burst / rate");
+        assert_eq!(
+            burst(engine, 1, 10 * SECOND),
+            0,
+            "no refill, and refused at once"
+        );
+        assert_eq!(
+            burst(engine, 1, 12 * SECOND),
+            1,
+            "not locked out beyond burst / rate"
+        );
     });
 }
 
@@ -138,20 +165,28 @@ fn example_8_cost_by_bytes() {
     // 100 bytes a second; a packet of 100 bytes costs 100 tokens.
     on_both(&Limit::new("800bit", "20000"), |engine| {
         let packet = udp_of_length(SOURCE, 100);
-        let passed: u32 = (0..201).map(|_| u32::from(engine.passes(&packet, START))).sum();
+        let passed: u32 = (0..201)
+            .map(|_| u32::from(engine.passes(&packet, START)))
+            .sum();
         assert_eq!(passed, 200);
     });
     on_both(&Limit::new("800bit", "1522b"), |engine| {
         let packet = udp_of_length(SOURCE, 1_522);
         assert!(engine.passes(&packet, START), "a burst in one packet");
-        assert!(!engine.passes(&udp_of_length(SOURCE, 60), START), "and then nothing");
+        assert!(
+            !engine.passes(&udp_of_length(SOURCE, 60), START),
+            "and then nothing"
+        );
     });
     let refused = limiter_user::config::terms::terms(
         &"800bit".parse().unwrap(),
         &"1521b".parse().unwrap(),
         limiter_tests::engine::FRAME_MAX,
     );
-    assert!(refused.is_err(), "a frame that could never pass is refused by the configuration");
+    assert!(
+        refused.is_err(),
+        "a frame that could never pass is refused by the configuration"
+    );
 }
 
 #[test]
@@ -160,7 +195,10 @@ fn example_12_retry_after() {
     for (rate, empty_for) in [("5/s", 0.2), ("1/2s", 2.0)] {
         on_both(&Limit::new(rate, "1"), |engine| {
             assert_eq!(burst(engine, 1, 0), 1);
-            assert!(close(engine.retry_after(SOURCE, START), empty_for), "{rate}");
+            assert!(
+                close(engine.retry_after(SOURCE, START), empty_for),
+                "{rate}"
+            );
             let exact = (empty_for * 1e9) as u64;
             assert_eq!(burst(engine, 1, exact - 1), 0, "{rate}: not before");
             assert_eq!(burst(engine, 1, exact), 1, "{rate}: but then");
@@ -172,10 +210,15 @@ fn example_12_retry_after() {
 fn example_13_a_burst_of_one_is_a_leaky_bucket() {
     need_kernel!();
     on_both(&Limit::new("10/s", "1"), |engine| {
-        let passed: Vec<u64> =
-            (0..5_000).map(|i| i * MS).filter(|at| burst(engine, 1, *at) == 1).collect();
+        let passed: Vec<u64> = (0..5_000)
+            .map(|i| i * MS)
+            .filter(|at| burst(engine, 1, *at) == 1)
+            .collect();
         assert_eq!(passed.len(), 50);
-        assert!(passed.windows(2).all(|pair| pair[1] - pair[0] >= 100 * MS), "{passed:?}");
+        assert!(
+            passed.windows(2).all(|pair| pair[1] - pair[0] >= 100 * MS),
+            "{passed:?}"
+        );
     });
 }
 
@@ -187,7 +230,12 @@ fn example_14_idle_for_months_and_years() {
             assert_eq!(burst(engine, 11, 0), 10);
             let back = days * 86_400 * SECOND;
             assert!(close(tokens(engine, back), 10.0), "{days} days");
-            assert_eq!(burst(engine, 11, back), 10, "{} after {days} days", engine.name());
+            assert_eq!(
+                burst(engine, 11, back),
+                10,
+                "{} after {days} days",
+                engine.name()
+            );
         });
     }
 }
@@ -199,7 +247,9 @@ fn the_clock_may_wrap_in_the_middle() {
     let wrap = (1_u64 << (64 - bucket::TICK_SHIFT)) - START - 50 * MS;
     on_both(&Limit::new("5/s", "10"), |engine| {
         assert_eq!(burst(engine, 11, wrap - SECOND), 10);
-        let passed: u32 = (0..20).map(|i| burst(engine, 1, wrap - SECOND + i * 100 * MS)).sum();
+        let passed: u32 = (0..20)
+            .map(|i| burst(engine, 1, wrap - SECOND + i * 100 * MS))
+            .sum();
         assert_eq!(passed, 9, "{}: 1.9 s at 5/s", engine.name());
     });
 }

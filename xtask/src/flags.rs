@@ -17,11 +17,14 @@ use crate::{
 pub const CARGO: [&str; 3] = ["--release", "--locked", "-Zbuild-std=core"];
 
 /// The flags of rustc, but for those with a folder of this machine in them.
-pub const FLAGS: [&str; 4] = [
+pub const FLAGS: [&str; 5] = [
     "-Clink-arg=--btf",
     "-Cdebuginfo=2",
     // 32-bit jumps and arithmetic, and atomic instructions that return a value.
     "-Ctarget-cpu=v3",
+    // Addresses in a packet lie where they lie: loaded as words, not byte by byte, as the kernel's
+    // own code does (the verifier knows what the CPU can do).
+    "-Clink-arg=--cpu-features=+alu32,+allows-misaligned-mem-access",
     // aya-ebpf takes the host's otherwise, and an XDP program reads no registers of the CPU.
     "--cfg=bpf_target_arch=\"x86_64\"",
 ];

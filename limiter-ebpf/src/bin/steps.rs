@@ -119,7 +119,7 @@ pub fn step_lookup(context: XdpContext) -> u32 {
 pub fn step_bucket(context: XdpContext) -> u32 {
     with_key(&context, |key| {
         let charged = charge(&context, key);
-        black_box(charged.source);
+        black_box(charged.entry);
         verdict::action(verdict::in_force(charged.reason))
     })
 }
@@ -130,8 +130,8 @@ pub fn step_source(context: XdpContext) -> u32 {
     with_key(&context, |key| {
         let charged = charge(&context, key);
         let reason = verdict::in_force(charged.reason);
-        if let Some(source) = charged.source {
-            counters::count_source(source, reason, packet::length::<false>(&context));
+        if let Some(source) = charged.entry {
+            source.count(reason, packet::length::<false>(&context));
         }
         verdict::action(reason)
     })
@@ -144,8 +144,8 @@ pub fn step_counters(context: XdpContext) -> u32 {
         let charged = charge(&context, key);
         let reason = verdict::in_force(charged.reason);
         let length = packet::length::<false>(&context);
-        if let Some(source) = charged.source {
-            counters::count_source(source, reason, length);
+        if let Some(source) = charged.entry {
+            source.count(reason, length);
         }
         counters::count(reason, length);
         verdict::action(reason)
@@ -162,7 +162,7 @@ fn with_key(context: &XdpContext, rest: impl FnOnce(&SourceKey) -> u32) -> u32 {
 
 #[inline(always)]
 fn charge(context: &XdpContext, key: &SourceKey) -> Charged {
-    bucket::charge(key, packet::length::<false>(context), clock::now(context))
+    bucket::charge(context, key, packet::length::<false>(context))
 }
 
 /// Turns the packet into one of the next source. Leaves the header's checksum, which nobody reads.

@@ -56,16 +56,21 @@ const NAME_MAX: usize = 15;
 fn interface(text: &str) -> Result<String, String> {
     let allowed = |c: char| !(c == '/' || c == ':' || c.is_whitespace() || c.is_control());
     if text.is_empty() || text == "." || text == ".." || !text.chars().all(allowed) {
-        return Err("not the name of an interface: `ip link` lists those that there are".to_owned());
+        return Err(
+            "not the name of an interface: `ip link` lists those that there are".to_owned(),
+        );
     }
     if text.len() > NAME_MAX {
-        return Err(format!("an interface's name has at most {NAME_MAX} characters"));
+        return Err(format!(
+            "an interface's name has at most {NAME_MAX} characters"
+        ));
     }
     Ok(text.to_owned())
 }
 
 fn address(text: &str) -> Result<IpAddr, String> {
-    text.parse().map_err(|_| "not an address: write one as in 192.0.2.7 or 2001:db8::7".to_owned())
+    text.parse()
+        .map_err(|_| "not an address: write one as in 192.0.2.7 or 2001:db8::7".to_owned())
 }
 
 fn max_sources(text: &str) -> Result<u32, String> {
@@ -96,7 +101,12 @@ pub struct Attach {
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub burst: Option<Burst>,
     /// What makes a source: prefix lengths for IPv4 and IPv6, or interface for one bucket for all
-    #[arg(long, value_name = "PREFIX", default_value_t, allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "PREFIX",
+        default_value_t,
+        allow_hyphen_values = true
+    )]
     pub key: Key,
     /// Where the program runs
     #[arg(long, value_enum, default_value_t)]
@@ -151,7 +161,12 @@ pub struct Set {
     #[arg(value_name = "IFACE", value_parser = interface)]
     pub interface: String,
     /// The new rate
-    #[arg(long, value_name = "RATE", group = "change", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "RATE",
+        group = "change",
+        allow_hyphen_values = true
+    )]
     pub rate: Option<Rate>,
     /// The new burst
     #[arg(long, value_name = "N", group = "change", allow_hyphen_values = true)]

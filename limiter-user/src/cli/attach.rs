@@ -58,8 +58,12 @@ fn unique(interfaces: &[String]) -> Vec<&str> {
 async fn undo(done: &[&str]) {
     for interface in done {
         match detach(interface).await {
-            Ok(()) => note(&format!("{interface}: detached again, because another one failed")),
-            Err(error) => note(&format!("{interface}: is attached, and detaching failed: {error}")),
+            Ok(()) => note(&format!(
+                "{interface}: detached again, because another one failed"
+            )),
+            Err(error) => note(&format!(
+                "{interface}: is attached, and detaching failed: {error}"
+            )),
         }
     }
 }

@@ -9,8 +9,12 @@ use crate::stats::{collect, source::Check};
 use crate::view;
 
 pub async fn run(arguments: args::Check) -> anyhow::Result<()> {
-    let Attachment { interface, record, tables, .. } =
-        Attachment::open(&arguments.interface).await?;
+    let Attachment {
+        interface,
+        record,
+        tables,
+        ..
+    } = Attachment::open(&arguments.interface).await?;
     let limit = &record.settings.limit;
     let key = limit.key.of(arguments.address);
     // The clock is read after the bucket: otherwise a packet in between would seem to come from the

@@ -22,7 +22,11 @@ pub fn page(verb: Option<&str>) -> anyhow::Result<()> {
         None => command,
         Some(verb) => command
             .find_subcommand(verb)
-            .ok_or_else(|| Usage(format!("'{verb}' is no verb of limiter: `limiter --help` lists them")))?
+            .ok_or_else(|| {
+                Usage(format!(
+                    "'{verb}' is no verb of limiter: `limiter --help` lists them"
+                ))
+            })?
             .clone()
             .display_name(format!("limiter-{verb}")),
     };

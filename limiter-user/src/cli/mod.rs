@@ -25,7 +25,9 @@ use args::{Cli, Verb};
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
     let result = match runtime {
         Ok(runtime) => runtime.block_on(run(cli.verb)),
         Err(error) => Err(error.into()),

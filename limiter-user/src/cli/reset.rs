@@ -4,8 +4,12 @@ use crate::cli::{args, output::print};
 use crate::kernel::{Attachment, bpffs};
 
 pub async fn run(arguments: args::Reset) -> anyhow::Result<()> {
-    let Attachment { interface, record, mut tables, .. } =
-        Attachment::open(&arguments.interface).await?;
+    let Attachment {
+        interface,
+        record,
+        mut tables,
+        ..
+    } = Attachment::open(&arguments.interface).await?;
     let _lock = bpffs::lock()?;
     let key = &record.settings.limit.key;
     let text = match arguments.address {

@@ -15,7 +15,10 @@ pub async fn run(arguments: args::Set) -> anyhow::Result<()> {
     let changed = set(interface, |settings| merged(settings, &arguments))
         .await
         .map_err(|error| about(interface, error))?;
-    print(&format!("{interface}: {}\n", difference(&changed.old, &changed.new)))?;
+    print(&format!(
+        "{interface}: {}\n",
+        difference(&changed.old, &changed.new)
+    ))?;
     Ok(())
 }
 
@@ -41,7 +44,10 @@ fn merged(settings: &Settings, arguments: &args::Set) -> Result<Settings, Invali
 
 fn difference(old: &Settings, new: &Settings) -> String {
     let burst = |settings: &Settings| {
-        settings.limit.burst.map_or_else(|| "one second's worth".to_owned(), |burst| burst.to_string())
+        settings.limit.burst.map_or_else(
+            || "one second's worth".to_owned(),
+            |burst| burst.to_string(),
+        )
     };
     let on = |shadow: bool| if shadow { "on" } else { "off" };
     let mut changes = Vec::new();
@@ -50,9 +56,25 @@ fn difference(old: &Settings, new: &Settings) -> String {
             changes.push(format!("{what} {from} -> {to}"));
         }
     };
-    change("rate", old.limit.rate.to_string(), new.limit.rate.to_string());
+    change(
+        "rate",
+        old.limit.rate.to_string(),
+        new.limit.rate.to_string(),
+    );
     change("burst", burst(old), burst(new));
-    change("shadow", on(old.shadow).to_owned(), on(new.shadow).to_owned());
-    change("malformed", format!("{:?}", old.malformed), format!("{:?}", new.malformed));
-    if changes.is_empty() { "unchanged: it was so already".to_owned() } else { changes.join(", ") }
+    change(
+        "shadow",
+        on(old.shadow).to_owned(),
+        on(new.shadow).to_owned(),
+    );
+    change(
+        "malformed",
+        format!("{:?}", old.malformed),
+        format!("{:?}", new.malformed),
+    );
+    if changes.is_empty() {
+        "unchanged: it was so already".to_owned()
+    } else {
+        changes.join(", ")
+    }
 }

@@ -14,7 +14,10 @@ pub async fn run(arguments: args::Status) -> anyhow::Result<()> {
         None if !bpffs::is_mounted() => (Vec::new(), Vec::new()),
         None => Attachment::all().await?,
     };
-    let interfaces = attachments.iter().map(collect::interface).collect::<Result<Vec<_>, _>>()?;
+    let interfaces = attachments
+        .iter()
+        .map(collect::interface)
+        .collect::<Result<Vec<_>, _>>()?;
     let status = Status { interfaces };
     if arguments.json {
         print_json(&status)?;
@@ -24,5 +27,12 @@ pub async fn run(arguments: args::Status) -> anyhow::Result<()> {
     for error in &errors {
         note(&error.to_string());
     }
-    if errors.is_empty() { Ok(()) } else { Err(anyhow::anyhow!("{} of the attachments cannot be shown: see above", errors.len())) }
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(anyhow::anyhow!(
+            "{} of the attachments cannot be shown: see above",
+            errors.len()
+        ))
+    }
 }

@@ -16,7 +16,12 @@ pub struct Burst {
     pub unit: Option<Unit>,
 }
 
-const PACKETS: &[(&str, u64)] = &[("", 1), ("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000)];
+const PACKETS: &[(&str, u64)] = &[
+    ("", 1),
+    ("k", 1_000),
+    ("M", 1_000_000),
+    ("G", 1_000_000_000),
+];
 /// Sizes are powers of 1024, as in `tc`.
 const BYTES: &[(&str, u64)] = &[("b", 1), ("kb", 1 << 10), ("mb", 1 << 20), ("gb", 1 << 30)];
 
@@ -46,8 +51,15 @@ impl Burst {
     /// or one frame of `frame_max` bytes.
     #[must_use]
     pub fn default_for(rate: &Rate, frame_max: u64) -> Self {
-        let least = if rate.unit == Unit::Bytes { frame_max } else { 1 };
-        Self { tokens: rate.tokens_per_second().max(least), unit: Some(rate.unit) }
+        let least = if rate.unit == Unit::Bytes {
+            frame_max
+        } else {
+            1
+        };
+        Self {
+            tokens: rate.tokens_per_second().max(least),
+            unit: Some(rate.unit),
+        }
     }
 
     /// The same burst, if it goes with the rate's unit.
@@ -59,14 +71,21 @@ impl Burst {
             (Some(Unit::Bytes), Unit::Packets) => Err(Invalid::new(format!(
                 "burst {self} is in bytes, rate {rate} in packets: write the burst in packets, as in 10"
             ))),
-            _ => Ok(Self { unit: Some(rate.unit), ..self }),
+            _ => Ok(Self {
+                unit: Some(rate.unit),
+                ..self
+            }),
         }
     }
 }
 
 impl fmt::Display for Burst {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let suffixes = if self.unit == Some(Unit::Bytes) { BYTES } else { PACKETS };
+        let suffixes = if self.unit == Some(Unit::Bytes) {
+            BYTES
+        } else {
+            PACKETS
+        };
         f.write_str(&number::format(self.tokens, suffixes))
     }
 }
@@ -99,7 +118,11 @@ mod tests {
             ("1500b", 1_500, "1500b"),
         ] {
             let burst: Burst = text.parse().unwrap();
-            assert_eq!((burst.tokens, burst.to_string().as_str()), (tokens, shown), "{text}");
+            assert_eq!(
+                (burst.tokens, burst.to_string().as_str()),
+                (tokens, shown),
+                "{text}"
+            );
         }
         for text in ["0", "-1", "", "0kb", "1.5", "kb", "10x", "10KB", "1e9"] {
             assert!(text.parse::<Burst>().is_err(), "{text}");

@@ -37,8 +37,12 @@ impl FromStr for Key {
             return Ok(Self::Interface);
         }
         let bits = |part: &str, most: u8| {
-            let digits = part.strip_prefix('/').filter(|d| d.bytes().all(|b| b.is_ascii_digit()));
-            digits.and_then(|d| d.parse().ok()).filter(|bits: &u8| *bits <= most)
+            let digits = part
+                .strip_prefix('/')
+                .filter(|d| d.bytes().all(|b| b.is_ascii_digit()));
+            digits
+                .and_then(|d| d.parse().ok())
+                .filter(|bits: &u8| *bits <= most)
         };
         text.split_once(',')
             .and_then(|(v4, v6)| Some(Self::Source { ipv4: bits(v4, 32)?, ipv6: bits(v6, 128)? }))
@@ -78,18 +82,25 @@ impl Key {
             return "interface".to_owned();
         };
         let (address, bits, whole) = match key.family {
-            limiter_common::key::IPV4 => {
-                (IpAddr::from(key.address[0].to_ne_bytes()), ipv4, 32)
-            }
+            limiter_common::key::IPV4 => (IpAddr::from(key.address[0].to_ne_bytes()), ipv4, 32),
             _ => (IpAddr::from(octets(key.address)), ipv6, 128),
         };
-        if bits == whole { address.to_string() } else { format!("{address}/{bits}") }
+        if bits == whole {
+            address.to_string()
+        } else {
+            format!("{address}/{bits}")
+        }
     }
 }
 
 fn words(octets: [u8; 16]) -> [u32; 4] {
     std::array::from_fn(|i| {
-        u32::from_ne_bytes([octets[4 * i], octets[4 * i + 1], octets[4 * i + 2], octets[4 * i + 3]])
+        u32::from_ne_bytes([
+            octets[4 * i],
+            octets[4 * i + 1],
+            octets[4 * i + 2],
+            octets[4 * i + 3],
+        ])
     })
 }
 
@@ -129,7 +140,17 @@ mod tests {
         for text in ["/32,/64", "/24,/48", "/0,/0", "/32,/128", "interface"] {
             assert_eq!(text.parse::<Key>().unwrap().to_string(), text);
         }
-        for text in ["", "/33,/64", "/32,/129", "/32", "32,64", "/32,/64,/1", "/-1,/64", "/32,/+64", "Interface"] {
+        for text in [
+            "",
+            "/33,/64",
+            "/32,/129",
+            "/32",
+            "32,64",
+            "/32,/64,/1",
+            "/-1,/64",
+            "/32,/+64",
+            "Interface",
+        ] {
             assert!(text.parse::<Key>().is_err(), "{text}");
         }
     }
@@ -143,8 +164,14 @@ mod tests {
         assert_eq!(shown("/32,/64", "192.0.2.7"), "192.0.2.7");
         assert_eq!(shown("/24,/64", "192.0.2.7"), "192.0.2.0/24");
         assert_eq!(shown("/25,/64", "192.0.2.200"), "192.0.2.128/25");
-        assert_eq!(shown("/32,/64", "2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::/64");
-        assert_eq!(shown("/32,/65", "2001:db8:1:2:8000::1"), "2001:db8:1:2:8000::/65");
+        assert_eq!(
+            shown("/32,/64", "2001:db8:1:2:3:4:5:6"),
+            "2001:db8:1:2::/64"
+        );
+        assert_eq!(
+            shown("/32,/65", "2001:db8:1:2:8000::1"),
+            "2001:db8:1:2:8000::/65"
+        );
         assert_eq!(shown("/32,/128", "::1"), "::1");
         assert_eq!(shown("/0,/0", "192.0.2.7"), "0.0.0.0/0");
         assert_eq!(shown("interface", "192.0.2.7"), "interface");
@@ -152,7 +179,10 @@ mod tests {
 
     #[test]
     fn families_never_share_a_bucket() {
-        let key = Key::Source { ipv4: 32, ipv6: 128 };
+        let key = Key::Source {
+            ipv4: 32,
+            ipv6: 128,
+        };
         let v4 = key.of("192.0.2.7".parse().unwrap());
         let mapped = key.of("::ffff:192.0.2.7".parse().unwrap());
         let first_word = key.of("c000:0207::".parse().unwrap());

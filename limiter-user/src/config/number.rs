@@ -4,7 +4,9 @@ use super::Invalid;
 
 /// Splits `text` into its number and what follows it.
 fn split(text: &str) -> (&str, &str) {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     text.split_at(end)
 }
 
@@ -16,7 +18,11 @@ pub fn parse(text: &str, suffixes: &[(&str, u64)]) -> Result<u64, Invalid> {
         return Err(Invalid::new("a number is missing: write it first, as in 5"));
     }
     let Some((_, factor)) = suffixes.iter().find(|(name, _)| *name == suffix) else {
-        let known: Vec<_> = suffixes.iter().map(|(name, _)| *name).filter(|s| !s.is_empty()).collect();
+        let known: Vec<_> = suffixes
+            .iter()
+            .map(|(name, _)| *name)
+            .filter(|s| !s.is_empty())
+            .collect();
         return Err(Invalid::new(format!(
             "'{suffix}' is not a unit known here: write a number, or one with {}",
             known.join(", ")
@@ -24,7 +30,9 @@ pub fn parse(text: &str, suffixes: &[(&str, u64)]) -> Result<u64, Invalid> {
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     scale(whole, fraction, *factor).ok_or_else(|| {
-        Invalid::new(format!("'{text}' is not a whole number below 2^63: write one that is"))
+        Invalid::new(format!(
+            "'{text}' is not a whole number below 2^63: write one that is"
+        ))
     })
 }
 
@@ -43,7 +51,9 @@ fn scale(whole: &str, fraction: &str, factor: u64) -> Option<u64> {
 
 /// Writes a number with the largest of `suffixes` that divides it.
 pub fn format(value: u64, suffixes: &[(&str, u64)]) -> String {
-    let fitting = suffixes.iter().filter(|(_, factor)| value != 0 && value % factor == 0);
+    let fitting = suffixes
+        .iter()
+        .filter(|(_, factor)| value != 0 && value.is_multiple_of(*factor));
     match fitting.max_by_key(|(_, factor)| *factor) {
         Some((name, factor)) => format!("{}{name}", value / factor),
         None => value.to_string(),
@@ -65,7 +75,19 @@ mod tests {
 
     #[test]
     fn refuses_what_is_not() {
-        for text in ["", "k", "0.5", "1.2.3", ".", ".5", "-1", "1e400", "5x", "99999999999999999999", "1 k"] {
+        for text in [
+            "",
+            "k",
+            "0.5",
+            "1.2.3",
+            ".",
+            ".5",
+            "-1",
+            "1e400",
+            "5x",
+            "99999999999999999999",
+            "1 k",
+        ] {
             assert!(parse(text, SI).is_err(), "{text}");
         }
     }

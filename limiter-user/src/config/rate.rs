@@ -29,7 +29,12 @@ pub struct Rate {
 }
 
 const SECOND: u64 = 1_000_000_000;
-const COUNTS: &[(&str, u64)] = &[("", 1), ("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000)];
+const COUNTS: &[(&str, u64)] = &[
+    ("", 1),
+    ("k", 1_000),
+    ("M", 1_000_000),
+    ("G", 1_000_000_000),
+];
 const BITS: &[(&str, u64)] = &[
     ("bit", 1),
     ("kbit", 1_000),
@@ -37,8 +42,12 @@ const BITS: &[(&str, u64)] = &[
     ("gbit", 1_000_000_000),
     ("tbit", 1_000_000_000_000),
 ];
-const PERIODS: &[(&str, u64)] =
-    &[("s", SECOND), ("m", 60 * SECOND), ("h", 3_600 * SECOND), ("d", 86_400 * SECOND)];
+const PERIODS: &[(&str, u64)] = &[
+    ("s", SECOND),
+    ("m", 60 * SECOND),
+    ("h", 3_600 * SECOND),
+    ("d", 86_400 * SECOND),
+];
 
 /// Beyond these a token is worth so few ticks that rounding would show.
 const PACKETS_PER_SECOND_MAX: u64 = 1_000_000_000;
@@ -51,7 +60,11 @@ impl FromStr for Rate {
 
     fn from_str(text: &str) -> Result<Self, Invalid> {
         let rate = if text.ends_with("bit") {
-            Self { amount: number::parse(text, BITS)?, period_ns: SECOND, unit: Unit::Bytes }
+            Self {
+                amount: number::parse(text, BITS)?,
+                period_ns: SECOND,
+                unit: Unit::Bytes,
+            }
         } else {
             let (count, period) = text.split_once('/').unwrap_or((text, "s"));
             Self {
@@ -66,12 +79,20 @@ impl FromStr for Rate {
 
 /// `s`, `1m`, `6s`.
 fn parse_period(text: &str) -> Result<u64, Invalid> {
-    let with_number =
-        if text.starts_with(|c: char| c.is_ascii_digit()) { text } else { &format!("1{text}") };
-    let period = number::parse(with_number, PERIODS)
-        .map_err(|_| Invalid::new(format!("'{text}' is not a period: write s, m, h or d, as in 300/m or 10/6s")))?;
+    let with_number = if text.starts_with(|c: char| c.is_ascii_digit()) {
+        text
+    } else {
+        &format!("1{text}")
+    };
+    let period = number::parse(with_number, PERIODS).map_err(|_| {
+        Invalid::new(format!(
+            "'{text}' is not a period: write s, m, h or d, as in 300/m or 10/6s"
+        ))
+    })?;
     if period == 0 || period > PERIOD_MAX {
-        return Err(Invalid::new(format!("a period of '{text}' is out of range: write 1s to 208d")));
+        return Err(Invalid::new(format!(
+            "a period of '{text}' is out of range: write 1s to 208d"
+        )));
     }
     Ok(period)
 }
@@ -87,8 +108,12 @@ impl Rate {
             Unit::Packets => (PACKETS_PER_SECOND_MAX, "1G/s"),
             Unit::Bytes => (BITS_PER_SECOND_MAX, "1tbit"),
         };
-        if u128::from(self.amount) * u128::from(SECOND) > u128::from(most) * u128::from(self.period_ns) {
-            return Err(Invalid::new(format!("a rate above {name} is no limit to any link: write less")));
+        if u128::from(self.amount) * u128::from(SECOND)
+            > u128::from(most) * u128::from(self.period_ns)
+        {
+            return Err(Invalid::new(format!(
+                "a rate above {name} is no limit to any link: write less"
+            )));
         }
         Ok(self)
     }
@@ -97,7 +122,11 @@ impl Rate {
     pub(super) fn tokens_per_second(&self) -> u64 {
         let tokens = u128::from(self.amount) * u128::from(SECOND) / u128::from(self.period_ns);
         let tokens = u64::try_from(tokens).unwrap_or(u64::MAX);
-        if self.unit == Unit::Bytes { tokens / 8 } else { tokens }
+        if self.unit == Unit::Bytes {
+            tokens / 8
+        } else {
+            tokens
+        }
     }
 
     /// Tokens (packets or bytes) per second, exactly enough for people.
@@ -105,7 +134,11 @@ impl Rate {
     #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
     pub fn per_second(&self) -> f64 {
         let tokens = self.amount as f64 * SECOND as f64 / self.period_ns as f64;
-        if self.unit == Unit::Bytes { tokens / 8.0 } else { tokens }
+        if self.unit == Unit::Bytes {
+            tokens / 8.0
+        } else {
+            tokens
+        }
     }
 }
 
@@ -116,7 +149,9 @@ impl fmt::Display for Rate {
         }
         let period = number::format(self.period_ns, PERIODS);
         let period = match period.strip_prefix('1') {
-            Some(unit) if unit.len() == 1 && !unit.starts_with(|c: char| c.is_ascii_digit()) => unit,
+            Some(unit) if unit.len() == 1 && !unit.starts_with(|c: char| c.is_ascii_digit()) => {
+                unit
+            }
             _ => &period,
         };
         write!(f, "{}/{period}", number::format(self.amount, COUNTS))
@@ -157,7 +192,9 @@ mod tests {
             ("64kbit", "64kbit"),
             ("1.5gbit", "1500mbit"),
         ] {
-            let rate: Rate = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+            let rate: Rate = text
+                .parse()
+                .unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(rate.to_string(), shown, "{text}");
             assert_eq!(shown.parse(), Ok(rate), "{text}: what is shown reads back");
         }
@@ -166,8 +203,27 @@ mod tests {
     #[test]
     fn what_is_no_rate_says_why() {
         for text in [
-            "", "0", "-1", "5/", "5/x", "5/0s", "/s", "1e400", "999999999999G/s", "2G/s", "5 /s",
-            "10mbit/s", "bit", "0bit", "2tbit", "5/300d", "5//s", "٥", "5/s/s", "nan", "inf",
+            "",
+            "0",
+            "-1",
+            "5/",
+            "5/x",
+            "5/0s",
+            "/s",
+            "1e400",
+            "999999999999G/s",
+            "2G/s",
+            "5 /s",
+            "10mbit/s",
+            "bit",
+            "0bit",
+            "2tbit",
+            "5/300d",
+            "5//s",
+            "٥",
+            "5/s/s",
+            "nan",
+            "inf",
         ] {
             assert!(text.parse::<Rate>().is_err(), "{text}");
         }

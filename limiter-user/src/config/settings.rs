@@ -40,7 +40,9 @@ pub struct Limit {
 impl Limit {
     /// The burst in force on an interface whose longest frame has `frame_max` bytes.
     pub fn burst(&self, frame_max: u64) -> Result<Burst, Invalid> {
-        self.burst.unwrap_or_else(|| Burst::default_for(&self.rate, frame_max)).for_rate(&self.rate)
+        self.burst
+            .unwrap_or_else(|| Burst::default_for(&self.rate, frame_max))
+            .for_rate(&self.rate)
     }
 
     /// The kernel's terms there.

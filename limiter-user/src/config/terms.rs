@@ -41,13 +41,19 @@ pub fn terms(rate: &Rate, burst: &Burst, frame_max: u64) -> Result<Terms, Invali
 /// Rounded up: rounding never admits more than was asked for.
 fn by_packets(period: u128, packets: u64) -> Terms {
     let cost = period.div_ceil(u128::from(packets));
-    Terms { cost: u64::try_from(cost).unwrap_or(u64::MAX), ..Terms::default() }
+    Terms {
+        cost: u64::try_from(cost).unwrap_or(u64::MAX),
+        ..Terms::default()
+    }
 }
 
 /// As many fractional bits as keep the product with a length within a word.
 fn by_bytes(period: u128, bits: u64) -> Terms {
     let cost = |shift: u32| (period << shift).div_ceil(u128::from(bits));
-    let shift = (0..=SHIFT_MAX).rev().find(|shift| cost(*shift) < BYTE_COST_MAX).unwrap_or(0);
+    let shift = (0..=SHIFT_MAX)
+        .rev()
+        .find(|shift| cost(*shift) < BYTE_COST_MAX)
+        .unwrap_or(0);
     Terms {
         cost: u64::try_from(cost(shift)).unwrap_or(u64::MAX),
         cost_shift: shift,
@@ -79,7 +85,9 @@ pub fn rescale(old: &Terms, new: &Terms, since: u64) -> Rescale {
         chunk_from,
         chunk_to,
         chunk_shift: chunk_shift.into(),
-        chunks_most: u64::try_from(chunks_most).unwrap_or(u64::MAX).min(2 * CHUNKS),
+        chunks_most: u64::try_from(chunks_most)
+            .unwrap_or(u64::MAX)
+            .min(2 * CHUNKS),
     }
 }
 
@@ -91,10 +99,18 @@ fn scaled(value: u64, numerator: u128, denominator: u128) -> (u64, u32) {
     // Neither side of the ratio may exceed 64 bits in what follows; what is shifted out is far below
     // one part in a million of the larger, and the smaller errs towards refusing.
     let excess = numerator.max(denominator).ilog2().saturating_sub(63);
-    let (numerator, denominator) = ((numerator >> excess) + u128::from(excess > 0), denominator >> excess);
+    let (numerator, denominator) = (
+        (numerator >> excess) + u128::from(excess > 0),
+        denominator >> excess,
+    );
     let scaled = |shift: u32| {
-        let product = u128::from(value).checked_mul(numerator)?.checked_mul(1 << shift)?;
-        product.checked_add(denominator)?.checked_sub(1)?.checked_div(denominator)
+        let product = u128::from(value)
+            .checked_mul(numerator)?
+            .checked_mul(1 << shift)?;
+        product
+            .checked_add(denominator)?
+            .checked_sub(1)?
+            .checked_div(denominator)
     };
     let fits = |shift: &u32| scaled(*shift).is_some_and(|value| value < MOST);
     let shift = (0..=SHIFT_MAX).rev().find(fits).unwrap_or(0);
@@ -129,7 +145,12 @@ mod tests {
 
     #[test]
     fn a_full_burst_in_one_packet_costs_exactly_the_bucket() {
-        for (rate, burst) in [("400gbit", 65_536), ("1bit", 1_522), ("64kbit", 9_000), ("1tbit", 100_000)] {
+        for (rate, burst) in [
+            ("400gbit", 65_536),
+            ("1bit", 1_522),
+            ("64kbit", 9_000),
+            ("1tbit", 100_000),
+        ] {
             let terms = of(rate, &burst.to_string()).unwrap();
             assert_eq!(terms.cost_of(burst), terms.tau, "{rate}");
         }
@@ -144,12 +165,25 @@ mod tests {
             (converted - since) as f64 / new.cost as f64
         };
         // Slower, faster: the same tokens are gone; never fewer, at most a millionth of the burst more.
-        for (old, new) in [("5/s", "1/s"), ("1/s", "5/s"), ("5/s", "1M/s"), ("1M/s", "1/d")] {
+        for (old, new) in [
+            ("5/s", "1/s"),
+            ("1/s", "5/s"),
+            ("5/s", "1M/s"),
+            ("1M/s", "1/d"),
+        ] {
             let spent = carried((old, "10"), (new, "10"), 7);
             assert!((7.0..7.0001).contains(&spent), "{old} to {new}: {spent}");
         }
-        assert_eq!(carried(("5/s", "10"), ("5/s", "4"), 7), 4.0, "lowered burst: empty, not locked out");
-        assert_eq!(carried(("5/s", "10"), ("1/s", "10"), 0), 0.0, "full stays full");
+        assert_eq!(
+            carried(("5/s", "10"), ("5/s", "4"), 7),
+            4.0,
+            "lowered burst: empty, not locked out"
+        );
+        assert_eq!(
+            carried(("5/s", "10"), ("1/s", "10"), 0),
+            0.0,
+            "full stays full"
+        );
         let raised = carried(("5/s", "10"), ("5/s", "20"), 10);
         assert!((10.0..10.0001).contains(&raised), "raised burst: {raised}");
     }

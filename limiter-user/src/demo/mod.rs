@@ -33,17 +33,36 @@ struct Client {
 }
 
 fn clients() -> [Client; 3] {
-    let subnet = (1..=8).map(|i| IpAddr::from([0x2001, 0xdb8, 0, 0x66, 0, 0, 0, i])).collect();
+    let subnet = (1..=8)
+        .map(|i| IpAddr::from([0x2001, 0xdb8, 0, 0x66, 0, 0, 0, i]))
+        .collect();
     [
-        Client { name: "polite", sources: vec![[192, 0, 2, 10].into()], per_second: 4 },
-        Client { name: "flooder", sources: vec![[192, 0, 2, 66].into()], per_second: 2_000 },
-        Client { name: "flooder, 8 addresses of a /64", sources: subnet, per_second: 2_000 },
+        Client {
+            name: "polite",
+            sources: vec![[192, 0, 2, 10].into()],
+            per_second: 4,
+        },
+        Client {
+            name: "flooder",
+            sources: vec![[192, 0, 2, 66].into()],
+            per_second: 2_000,
+        },
+        Client {
+            name: "flooder, 8 addresses of a /64",
+            sources: subnet,
+            per_second: 2_000,
+        },
     ]
 }
 
 const SERVER: [Address; 2] = [
     Address(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), 24),
-    Address(IpAddr::V6(std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0x66, 0xffff, 0, 0, 1)), 64),
+    Address(
+        IpAddr::V6(std::net::Ipv6Addr::new(
+            0x2001, 0xdb8, 0, 0x66, 0xffff, 0, 0, 1,
+        )),
+        64,
+    ),
 ];
 
 fn settings() -> anyhow::Result<Settings> {
@@ -63,7 +82,10 @@ fn settings() -> anyhow::Result<Settings> {
 
 /// Runs the traffic for `duration`, and calls `show` with the figures a few times a second, then once
 /// more with the last ones, which it returns.
-pub fn run(duration: Duration, mut show: impl FnMut(&Figures) -> anyhow::Result<()>) -> anyhow::Result<Figures> {
+pub fn run(
+    duration: Duration,
+    mut show: impl FnMut(&Figures) -> anyhow::Result<()>,
+) -> anyhow::Result<Figures> {
     let clients = clients();
     let prefix = |address: &IpAddr| if address.is_ipv4() { 24 } else { 64 };
     let addresses: Vec<_> = clients
@@ -82,14 +104,25 @@ pub fn run(duration: Duration, mut show: impl FnMut(&Figures) -> anyhow::Result<
         .iter()
         .map(|client| {
             let target = SERVER[usize::from(client.sources[0].is_ipv6())].0;
-            Sender::start(&hosts.right.namespace, &client.sources, target, client.per_second)
+            Sender::start(
+                &hosts.right.namespace,
+                &client.sources,
+                target,
+                client.per_second,
+            )
         })
         .collect::<anyhow::Result<Vec<Arc<Sender>>>>()?;
 
     let figures = |elapsed: Duration| -> anyhow::Result<Figures> {
         let rows = clients.iter().zip(&senders);
         let rows = rows.map(|(client, sender)| row(client, sender, &receiver, &tables, &settings));
-        Ok(Figures { mode: linked.mode.name(), elapsed, rate: RATE, burst: BURST, rows: rows.collect::<anyhow::Result<_>>()? })
+        Ok(Figures {
+            mode: linked.mode.name(),
+            elapsed,
+            rate: RATE,
+            burst: BURST,
+            rows: rows.collect::<anyhow::Result<_>>()?,
+        })
     };
     let start = Instant::now();
     while start.elapsed() < duration {
@@ -120,7 +153,11 @@ fn row(
         name: client.name,
         source: settings.limit.key.show(&key),
         sent,
-        passed: client.sources.iter().map(|address| receiver.received(*address)).sum(),
+        passed: client
+            .sources
+            .iter()
+            .map(|address| receiver.received(*address))
+            .sum(),
         dropped: source.dropped.packets,
         sending_for,
     })

@@ -99,6 +99,9 @@ impl Sender {
 
     /// Packets sent, and for how long.
     pub fn progress(&self) -> (u64, Duration) {
-        (self.sent.load(Ordering::Relaxed), Duration::from_nanos(self.last.load(Ordering::Relaxed)))
+        (
+            self.sent.load(Ordering::Relaxed),
+            Duration::from_nanos(self.last.load(Ordering::Relaxed)),
+        )
     }
 }

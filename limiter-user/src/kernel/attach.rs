@@ -92,7 +92,8 @@ fn link(interface: Interface, settings: &Settings) -> Result<Linked> {
         return Err(foreign(&interface, xdp));
     }
     if settings.mode == Mode::Generic {
-        return link_in(&interface, XdpMode::Generic, settings, None).map_err(|refused| refused.into_error(&interface));
+        return link_in(&interface, XdpMode::Generic, settings, None)
+            .map_err(|refused| refused.into_error(&interface));
     }
     match link_in(&interface, XdpMode::Native, settings, None) {
         Ok(linked) => Ok(linked),
@@ -153,7 +154,10 @@ fn no_native_reason(why: &io::Error, interface: &Interface) -> String {
 
 fn advice(why: &io::Error) -> String {
     match why.raw_os_error() {
-        Some(libc::ERANGE) => "lower the MTU (3498 fits every driver), or use --mode generic, which is slower".to_owned(),
+        Some(libc::ERANGE) => {
+            "lower the MTU (3498 fits every driver), or use --mode generic, which is slower"
+                .to_owned()
+        }
         _ => "use --mode generic, which works everywhere and is slower".to_owned(),
     }
 }
@@ -177,14 +181,22 @@ fn link_in(
     };
     let program = load(&mut record)?;
     let link = Link::create(program.fd()?, interface.index, mode).map_err(Refused::ByDriver)?;
-    Ok(Linked { interface: interface.clone(), mode, record, program, link })
+    Ok(Linked {
+        interface: interface.clone(),
+        mode,
+        record,
+        program,
+        link,
+    })
 }
 
 /// Loads the program for packets in several buffers where the kernel has them, else the plain one.
 fn load(record: &mut Record) -> Result<Program> {
     let config = record.config()?;
     match object::load(Variant::Plain, &config, Maps::New, record.frags) {
-        Err(Error::Load { what: "program", .. }) if record.frags => {
+        Err(Error::Load {
+            what: "program", ..
+        }) if record.frags => {
             record.frags = false;
             object::load(Variant::Plain, &config, Maps::New, false)
         }
@@ -201,7 +213,11 @@ fn foreign(interface: &Interface, xdp: XdpState) -> Error {
         .find(|program| program.id() == id)
         .and_then(|program| program.name_as_str().map(str::to_owned));
     let program = name.map_or_else(|| format!("id {id}"), |name| format!("'{name}', id {id}"));
-    let off = if xdp.mode == XdpMode::Generic { "xdpgeneric" } else { "xdp" };
+    let off = if xdp.mode == XdpMode::Generic {
+        "xdpgeneric"
+    } else {
+        "xdp"
+    };
     Error::Foreign {
         program,
         mode: xdp.mode.name().to_owned(),

@@ -54,7 +54,10 @@ pub(super) fn look(folder: &Folder) -> Result<Pinned> {
 /// The folders of this network namespace.
 pub(super) fn folders_here() -> Result<Vec<Folder>> {
     let here = pins::namespace()?;
-    Ok(pins::folders()?.into_iter().filter(|folder| folder.namespace == here).collect())
+    Ok(pins::folders()?
+        .into_iter()
+        .filter(|folder| folder.namespace == here)
+        .collect())
 }
 
 impl Attachment {
@@ -72,7 +75,10 @@ impl Attachment {
                 Pinned::To(_, index) if folder.interface == name => {
                     let now = interfaces.iter().find(|interface| interface.index == index);
                     let new = now.map_or_else(|| format!("index {index}"), |i| i.name.clone());
-                    gone = Some(Error::Renamed { old: name.to_owned(), new });
+                    gone = Some(Error::Renamed {
+                        old: name.to_owned(),
+                        new,
+                    });
                 }
                 Pinned::Gone(_) if folder.interface == name => {
                     gone = Some(Error::InterfaceGone(name.to_owned()));
@@ -109,7 +115,10 @@ impl Attachment {
     fn read(folder: Folder, link: Link, interfaces: &[Interface]) -> Result<Self> {
         let info = link.info()?;
         let name = folder.interface.as_str();
-        let unreadable = |why: &str| Error::Unreadable { interface: name.to_owned(), why: why.to_owned() };
+        let unreadable = |why: &str| Error::Unreadable {
+            interface: name.to_owned(),
+            why: why.to_owned(),
+        };
         let runs = |number: &u64| {
             let path = pins::generation(&folder.path, *number).join("program");
             ProgramInfo::from_pin(path).is_ok_and(|program| program.id() == info.program_id)
@@ -122,7 +131,9 @@ impl Attachment {
         let record = Record::open(&record_path, name)?;
         // A container with a process 1 of its own may share the host's bpffs.
         if record.namespace != pins::cookie()? {
-            return Err(unreadable("it belongs to another network namespace with a process 1 of its own"));
+            return Err(unreadable(
+                "it belongs to another network namespace with a process 1 of its own",
+            ));
         }
         let interface = interfaces
             .iter()

@@ -78,12 +78,17 @@ fn same_as_init() -> bool {
 fn namespace_of_sys() -> Option<String> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let source = source_of_sys(&mounts)?;
-    Path::new("/run/netns").join(source).exists().then(|| source.to_owned())
+    Path::new("/run/netns")
+        .join(source)
+        .exists()
+        .then(|| source.to_owned())
 }
 
 /// The source of the topmost mount at `/sys`: see proc(5) on mountinfo.
 fn source_of_sys(mountinfo: &str) -> Option<&str> {
-    let mount = mountinfo.lines().rfind(|line| line.split(' ').nth(4) == Some("/sys"))?;
+    let mount = mountinfo
+        .lines()
+        .rfind(|line| line.split(' ').nth(4) == Some("/sys"))?;
     mount.split_once(" - ")?.1.split(' ').nth(1)
 }
 
@@ -99,7 +104,11 @@ pub fn lock() -> Result<Lock> {
     let start = Instant::now();
     loop {
         match directory.try_lock() {
-            Ok(()) => return Ok(Lock { _directory: directory }),
+            Ok(()) => {
+                return Ok(Lock {
+                    _directory: directory,
+                });
+            }
             Err(fs::TryLockError::WouldBlock) if start.elapsed() < PATIENCE => {
                 thread::sleep(Duration::from_millis(20));
             }

@@ -18,7 +18,10 @@ pub async fn detach(name: &str) -> Result<()> {
     }
     let _lock = bpffs::lock()?;
     let interfaces = interface::all().await?;
-    let index = interfaces.iter().find(|interface| interface.name == name).map(|i| i.index);
+    let index = interfaces
+        .iter()
+        .find(|interface| interface.name == name)
+        .map(|i| i.index);
     for folder in folders_here()? {
         let matches = match look(&folder)? {
             Pinned::To(_, of) => index == Some(of) || (index.is_none() && folder.interface == name),

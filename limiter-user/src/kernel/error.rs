@@ -9,7 +9,9 @@ use crate::config::Invalid;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The kernel is too old.
-    #[error("this kernel is {0}, and limiter needs 5.15 or later (atomic compare-and-swap and links for XDP): boot a newer kernel")]
+    #[error(
+        "this kernel is {0}, and limiter needs 5.15 or later (atomic compare-and-swap and links for XDP): boot a newer kernel"
+    )]
     KernelTooOld(String),
     /// No rights.
     #[error("not permitted: limiter needs root, or CAP_BPF and CAP_NET_ADMIN: run it with sudo")]
@@ -18,10 +20,14 @@ pub enum Error {
     #[error("no interface '{0}' in this network namespace: `ip link` lists those that there are")]
     NoInterface(String),
     /// Limiter is there already.
-    #[error("limiter is attached to '{0}' already: change it with `limiter set {0}`, or `limiter detach {0}` first")]
+    #[error(
+        "limiter is attached to '{0}' already: change it with `limiter set {0}`, or `limiter detach {0}` first"
+    )]
     AlreadyAttached(String),
     /// Another program is there.
-    #[error("another XDP program ({program}, {mode} mode) is attached to '{interface}', and an interface runs one: remove it first ({how})")]
+    #[error(
+        "another XDP program ({program}, {mode} mode) is attached to '{interface}', and an interface runs one: remove it first ({how})"
+    )]
     Foreign {
         /// The interface.
         interface: String,
@@ -33,10 +39,14 @@ pub enum Error {
         how: String,
     },
     /// Nothing is there.
-    #[error("limiter is not attached to '{0}': `limiter attach {0} --rate RATE` does that, `limiter status` shows where it is")]
+    #[error(
+        "limiter is not attached to '{0}': `limiter attach {0} --rate RATE` does that, `limiter status` shows where it is"
+    )]
     NotAttached(String),
     /// The link outlived its interface.
-    #[error("the interface that limiter was attached to as '{0}' is gone, and limits nothing any more: `limiter detach {0}` clears what is left")]
+    #[error(
+        "the interface that limiter was attached to as '{0}' is gone, and limits nothing any more: `limiter detach {0}` clears what is left"
+    )]
     InterfaceGone(String),
     /// The link follows the interface, whose name has changed.
     #[error("limiter was attached to '{old}', which is called '{new}' now: use that name")]
@@ -47,7 +57,9 @@ pub enum Error {
         new: String,
     },
     /// Pinned maps of another build.
-    #[error("the pinned map {map} has another shape than this limiter's ({found}; wanted {wanted}): it was made by another build; `limiter detach {interface}`, then attach again")]
+    #[error(
+        "the pinned map {map} has another shape than this limiter's ({found}; wanted {wanted}): it was made by another build; `limiter detach {interface}`, then attach again"
+    )]
     OtherShape {
         /// The interface.
         interface: String,
@@ -59,7 +71,9 @@ pub enum Error {
         wanted: String,
     },
     /// What is pinned cannot be made sense of.
-    #[error("what is pinned for '{interface}' cannot be read ({why}): `limiter detach {interface}`, then attach again")]
+    #[error(
+        "what is pinned for '{interface}' cannot be read ({why}): `limiter detach {interface}`, then attach again"
+    )]
     Unreadable {
         /// The interface.
         interface: String,
@@ -67,7 +81,9 @@ pub enum Error {
         why: String,
     },
     /// The driver cannot.
-    #[error("the driver of '{interface}' does not take the program in native mode ({why}): {advice}")]
+    #[error(
+        "the driver of '{interface}' does not take the program in native mode ({why}): {advice}"
+    )]
     NoNative {
         /// The interface.
         interface: String,
@@ -90,7 +106,9 @@ pub enum Error {
     #[error("{0}")]
     Bpffs(String),
     /// Another command is at work.
-    #[error("another limiter command has been changing things for {0} s: wait for it, or end it, and try again")]
+    #[error(
+        "another limiter command has been changing things for {0} s: wait for it, or end it, and try again"
+    )]
     Busy(u64),
     /// The configuration does not fit the interface.
     #[error("{0}")]
@@ -133,7 +151,11 @@ impl Error {
         if source.kind() == io::ErrorKind::PermissionDenied {
             return Self::NotPermitted;
         }
-        Self::Path { what, path: path.into(), source }
+        Self::Path {
+            what,
+            path: path.into(),
+            source,
+        }
     }
 
     pub(super) fn system(what: &'static str, source: io::Error) -> Self {

@@ -64,7 +64,11 @@ impl Interface {
     #[must_use]
     pub fn frame_max(&self, mode: XdpMode) -> u64 {
         let frame = u64::from(self.mtu) + FRAMING;
-        if mode == XdpMode::Generic { frame.max(MERGED + FRAMING) } else { frame }
+        if mode == XdpMode::Generic {
+            frame.max(MERGED + FRAMING)
+        } else {
+            frame
+        }
     }
 }
 
@@ -80,13 +84,20 @@ pub async fn all() -> Result<Vec<Interface>> {
 
 /// The interface of that name.
 pub async fn by_name(name: &str) -> Result<Interface> {
-    let found = all().await?.into_iter().find(|interface| interface.name == name);
+    let found = all()
+        .await?
+        .into_iter()
+        .find(|interface| interface.name == name);
     found.ok_or_else(|| Error::NoInterface(name.to_owned()))
 }
 
 fn describe(link: &LinkMessage) -> Option<Interface> {
-    let mut interface =
-        Interface { name: String::new(), index: link.header.index, mtu: 0, xdp: None };
+    let mut interface = Interface {
+        name: String::new(),
+        index: link.header.index,
+        mtu: 0,
+        xdp: None,
+    };
     for attribute in &link.attributes {
         match attribute {
             LinkAttribute::IfName(name) => interface.name.clone_from(name),

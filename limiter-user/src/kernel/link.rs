@@ -54,7 +54,8 @@ impl Link {
 
     /// Program and interface.
     pub fn info(&self) -> Result<LinkInfo> {
-        sys::link_info(self.0.as_fd()).map_err(|error| Error::system("asking about the link", error))
+        sys::link_info(self.0.as_fd())
+            .map_err(|error| Error::system("asking about the link", error))
     }
 
     /// Swaps the program: each packet sees the old one or the new one.

@@ -30,7 +30,10 @@ impl Logging {
     /// Swaps in the program that logs.
     pub async fn start(name: &str) -> Result<Self> {
         let swapped = set::swap(name, Variant::Log, |settings| Ok(settings.clone())).await?;
-        Ok(Self { name: name.to_owned(), program: swapped.program })
+        Ok(Self {
+            name: name.to_owned(),
+            program: swapped.program,
+        })
     }
 
     /// Prints to standard output until `stop` is ready or the output is closed, then swaps the plain

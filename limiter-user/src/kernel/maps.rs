@@ -46,7 +46,8 @@ const fn shape(name: &str) -> (u32, usize, usize) {
 pub fn check_shapes(folder: &Path, interface: &str) -> Result<()> {
     let mut capacities = Vec::new();
     for name in pins::MAPS {
-        let info = MapInfo::from_pin(folder.join(name)).map_err(|error| unreadable(interface, &error))?;
+        let info =
+            MapInfo::from_pin(folder.join(name)).map_err(|error| unreadable(interface, &error))?;
         let kind = info.map_type().map_or(u32::MAX, |kind| kind as u32);
         let describe = |(kind, key, value): (u32, usize, usize)| {
             format!("type {kind}, key of {key} bytes, value of {value}")
@@ -72,7 +73,10 @@ pub fn check_shapes(folder: &Path, interface: &str) -> Result<()> {
 }
 
 fn unreadable(interface: &str, error: &MapError) -> Error {
-    Error::Unreadable { interface: interface.to_owned(), why: flat(error) }
+    Error::Unreadable {
+        interface: interface.to_owned(),
+        why: flat(error),
+    }
 }
 
 /// An error with its causes, on one line.
@@ -88,7 +92,9 @@ fn flat(error: &dyn std::error::Error) -> String {
 
 impl std::fmt::Debug for Tables {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tables").field("memory", &self.memory).finish_non_exhaustive()
+        f.debug_struct("Tables")
+            .field("memory", &self.memory)
+            .finish_non_exhaustive()
     }
 }
 
@@ -99,13 +105,26 @@ impl Tables {
         let open = |name: &str| {
             MapData::from_pin(folder.join(name)).map_err(|error| unreadable(interface, &error))
         };
-        let memory = memory_of(&["PLACES", "TABLE"].map(open).into_iter().collect::<Result<Vec<_>>>()?);
-        Self::new(Map::HashMap(open("SOURCES")?), Map::PerCpuArray(open("COUNTERS")?), memory)
+        let memory = memory_of(
+            &["PLACES", "TABLE"]
+                .map(open)
+                .into_iter()
+                .collect::<Result<Vec<_>>>()?,
+        );
+        Self::new(
+            Map::HashMap(open("SOURCES")?),
+            Map::PerCpuArray(open("COUNTERS")?),
+            memory,
+        )
     }
 
     /// Those of a program that is not pinned.
     pub fn take(program: &mut Program) -> Result<Self> {
-        Self::new(program.take_map("SOURCES")?, program.take_map("COUNTERS")?, 0)
+        Self::new(
+            program.take_map("SOURCES")?,
+            program.take_map("COUNTERS")?,
+            0,
+        )
     }
 
     fn new(sources: Map, counters: Map, memory: u64) -> Result<Self> {
@@ -114,17 +133,25 @@ impl Tables {
         let memory = memory
             + memory::of_map(sources.map().fd().as_fd())
             + memory::of_map(counters.map().fd().as_fd());
-        Ok(Self { sources, counters, memory })
+        Ok(Self {
+            sources,
+            counters,
+            memory,
+        })
     }
 
     /// What all CPUs have counted.
     pub fn counters(&self) -> Result<Counters> {
         let of_cpus = self.counters.get(&0, 0).map_err(read_failed)?;
-        Ok(of_cpus.iter().fold(Counters::default(), |sum, Wire(one)| Counters {
-            by_reason: std::array::from_fn(|i| -> Count { sum.by_reason[i] + one.by_reason[i] }),
-            sources_added: sum.sources_added + one.sources_added,
-            sources_removed: sum.sources_removed + one.sources_removed,
-        }))
+        Ok(of_cpus
+            .iter()
+            .fold(Counters::default(), |sum, Wire(one)| Counters {
+                by_reason: std::array::from_fn(|i| -> Count {
+                    sum.by_reason[i] + one.by_reason[i]
+                }),
+                sources_added: sum.sources_added + one.sources_added,
+                sources_removed: sum.sources_removed + one.sources_removed,
+            }))
     }
 
     /// One source, where it is in the table.
@@ -140,7 +167,9 @@ impl Tables {
     pub fn forget(&mut self, key: &SourceKey) -> Result<bool> {
         match self.sources.remove(&Wire(*key)) {
             Ok(()) => Ok(true),
-            Err(MapError::SyscallError(error)) if error.io_error.kind() == std::io::ErrorKind::NotFound => {
+            Err(MapError::SyscallError(error))
+                if error.io_error.kind() == std::io::ErrorKind::NotFound =>
+            {
                 Ok(false)
             }
             Err(MapError::KeyNotFound) => Ok(false),
@@ -168,7 +197,11 @@ struct Batch {
 
 impl Batch {
     fn new(size: usize) -> Self {
-        Self { keys: vec![Wire::default(); size], values: vec![Wire::default(); size], token: None }
+        Self {
+            keys: vec![Wire::default(); size],
+            values: vec![Wire::default(); size],
+            token: None,
+        }
     }
 
     /// Appends the next entries; false at the end.
@@ -183,7 +216,10 @@ impl Batch {
             }
             // One chain of the hash map holds more than fits.
             Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => {
-                *self = Self { token: self.token, ..Self::new(self.keys.len() * 2) };
+                *self = Self {
+                    token: self.token,
+                    ..Self::new(self.keys.len() * 2)
+                };
                 Ok(true)
             }
             Err(error) => Err(Error::system("reading the table of sources", error)),
@@ -192,9 +228,14 @@ impl Batch {
 }
 
 fn memory_of(maps: &[MapData]) -> u64 {
-    maps.iter().map(|map| memory::of_map(map.fd().as_fd())).sum()
+    maps.iter()
+        .map(|map| memory::of_map(map.fd().as_fd()))
+        .sum()
 }
 
 fn read_failed(error: MapError) -> Error {
-    Error::system("reading the limiter's maps", std::io::Error::other(flat(&error)))
+    Error::system(
+        "reading the limiter's maps",
+        std::io::Error::other(flat(&error)),
+    )
 }

@@ -9,14 +9,22 @@ pub fn of_map(map: BorrowedFd<'_>) -> u64 {
 }
 
 fn memlock(fdinfo: &str) -> Option<u64> {
-    fdinfo.lines().find_map(|line| line.strip_prefix("memlock:"))?.trim().parse().ok()
+    fdinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("memlock:"))?
+        .trim()
+        .parse()
+        .ok()
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
     fn memory_is_read_from_fdinfo() {
-        assert_eq!(super::memlock("pos:\t0\nmap_type:\t1\nmemlock:\t10486784\n"), Some(10_486_784));
+        assert_eq!(
+            super::memlock("pos:\t0\nmap_type:\t1\nmemlock:\t10486784\n"),
+            Some(10_486_784)
+        );
         assert_eq!(super::memlock("pos:\t0\n"), None);
     }
 }

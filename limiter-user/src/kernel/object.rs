@@ -31,13 +31,21 @@ pub enum Variant {
 #[cfg(target_endian = "little")]
 macro_rules! prebuilt {
     ($name:literal) => {
-        include_bytes_aligned!(concat!("../../../limiter-ebpf/prebuilt/", $name, ".bpfel.o"))
+        include_bytes_aligned!(concat!(
+            "../../../limiter-ebpf/prebuilt/",
+            $name,
+            ".bpfel.o"
+        ))
     };
 }
 #[cfg(target_endian = "big")]
 macro_rules! prebuilt {
     ($name:literal) => {
-        include_bytes_aligned!(concat!("../../../limiter-ebpf/prebuilt/", $name, ".bpfeb.o"))
+        include_bytes_aligned!(concat!(
+            "../../../limiter-ebpf/prebuilt/",
+            $name,
+            ".bpfeb.o"
+        ))
     };
 }
 
@@ -95,7 +103,7 @@ impl Program {
     pub fn fd(&self) -> Result<BorrowedFd<'_>> {
         match self.ebpf.program(self.entry) {
             Some(AyaProgram::Xdp(program)) => {
-                Ok(program.fd().map_err(|error| program_error(error))?.as_fd())
+                Ok(program.fd().map_err(program_error)?.as_fd())
             }
             _ => Err(missing(self.entry)),
         }
@@ -111,7 +119,8 @@ impl Program {
         for name in pins::MAPS {
             let path = folder.join(name);
             let map = self.ebpf.map(name).ok_or_else(|| missing(name))?;
-            map.pin(&path).map_err(|error| Error::path("pinning", &path, io::Error::other(error)))?;
+            map.pin(&path)
+                .map_err(|error| Error::path("pinning", &path, io::Error::other(error)))?;
         }
         Ok(())
     }
@@ -144,12 +153,20 @@ fn missing(name: &str) -> Error {
 }
 
 fn program_error(error: ProgramError) -> Error {
-    if let ProgramError::LoadError { io_error, verifier_log } = &error {
+    if let ProgramError::LoadError {
+        io_error,
+        verifier_log,
+    } = &error
+    {
         if io_error.raw_os_error() == Some(libc::EPERM) {
             return Error::NotPermitted;
         }
         let log = verifier_log.to_string();
-        let last = log.lines().rev().find(|line| !line.is_empty()).unwrap_or("no verifier log");
+        let last = log
+            .lines()
+            .rev()
+            .find(|line| !line.is_empty())
+            .unwrap_or("no verifier log");
         return Error::Load {
             what: "program",
             why: format!("{io_error}; {last}"),

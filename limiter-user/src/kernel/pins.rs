@@ -36,7 +36,9 @@ pub const MAPS: [&str; 4] = ["SOURCES", "PLACES", "TABLE", "COUNTERS"];
 /// The folder of everything that this layout pins.
 #[must_use]
 pub fn root() -> PathBuf {
-    Path::new(BPFFS).join("limiter").join(format!("v{}", layout::VERSION))
+    Path::new(BPFFS)
+        .join("limiter")
+        .join(format!("v{}", layout::VERSION))
 }
 
 /// A network namespace: none for the one of process 1, which people do not call a namespace, else the
@@ -50,7 +52,8 @@ const INITIAL_INODE: u64 = 0xefff_fff9;
 pub fn namespace() -> Result<Namespace> {
     let inode = |process: &str| fs::metadata(format!("/proc/{process}/ns/net")).map(|m| m.ino());
     // Of this thread: the demonstration's threads are in namespaces of their own.
-    let own = inode("thread-self").map_err(|error| Error::system("asking for the network namespace", error))?;
+    let own = inode("thread-self")
+        .map_err(|error| Error::system("asking for the network namespace", error))?;
     // Process 1 may be out of sight (`CAP_SYS_PTRACE`).
     if inode("1").map_or(own == INITIAL_INODE, |of_init| of_init == own) {
         return Ok(None);
@@ -62,8 +65,13 @@ pub fn namespace() -> Result<Namespace> {
 pub fn cookie() -> Result<u64> {
     const SO_NETNS_COOKIE: libc::c_int = 71;
     let failed = |error: io::Error| Error::system("asking for the network namespace", error);
-    let socket = socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)
-        .map_err(|error| failed(error.into()))?;
+    let socket = socket(
+        AddressFamily::Unix,
+        SockType::Datagram,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )
+    .map_err(|error| failed(error.into()))?;
     let mut cookie = 0_u64;
     let mut length: libc::socklen_t = 8;
     // SAFETY: the option's value is eight bytes, which `cookie` is.
@@ -76,7 +84,11 @@ pub fn cookie() -> Result<u64> {
             &raw mut length,
         )
     };
-    if result == 0 { Ok(cookie) } else { Err(failed(io::Error::last_os_error())) }
+    if result == 0 {
+        Ok(cookie)
+    } else {
+        Err(failed(io::Error::last_os_error()))
+    }
 }
 
 /// The folder of an interface of this network namespace.
@@ -139,7 +151,11 @@ pub fn folders() -> Result<Vec<Folder>> {
         .flatten()
         .filter_map(|entry| {
             let (interface, namespace) = parse_folder_name(entry.file_name().to_str()?)?;
-            Some(Folder { path: entry.path(), interface, namespace })
+            Some(Folder {
+                path: entry.path(),
+                interface,
+                namespace,
+            })
         })
         .collect();
     folders.sort_by(|a, b| (a.namespace, &a.interface).cmp(&(b.namespace, &b.interface)));
@@ -156,8 +172,12 @@ pub fn generation(folder: &Path, number: u64) -> PathBuf {
 #[must_use]
 pub fn generations(folder: &Path) -> Vec<u64> {
     let number = |entry: fs::DirEntry| entry.file_name().to_str()?.strip_prefix('g')?.parse().ok();
-    let mut numbers: Vec<u64> =
-        fs::read_dir(folder).into_iter().flatten().flatten().filter_map(number).collect();
+    let mut numbers: Vec<u64> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(number)
+        .collect();
     numbers.sort_unstable();
     numbers
 }

@@ -43,7 +43,11 @@ impl Record {
     /// The constants of the program.
     pub fn config(&self) -> Result<Config, Invalid> {
         let settings = &self.settings;
-        let mut past = [Rescale { chunk_from: 1, chunk_to: 1, ..Rescale::default() }; PAST_TERMS as usize];
+        let mut past = [Rescale {
+            chunk_from: 1,
+            chunk_to: 1,
+            ..Rescale::default()
+        }; PAST_TERMS as usize];
         for (slot, words) in past.iter_mut().zip(&self.past) {
             *slot = from_words(*words);
         }
@@ -62,13 +66,20 @@ impl Record {
 
     /// The same attachment with other settings, from the moment `now` (in ticks) on.
     pub fn changed(&self, settings: Settings, now: u64) -> Result<Self, Invalid> {
-        let (old, new) =
-            (self.settings.limit.terms(self.frame_max)?, settings.limit.terms(self.frame_max)?);
-        let mut record =
-            Self { settings, version: env!("CARGO_PKG_VERSION").to_owned(), ..self.clone() };
+        let (old, new) = (
+            self.settings.limit.terms(self.frame_max)?,
+            settings.limit.terms(self.frame_max)?,
+        );
+        let mut record = Self {
+            settings,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..self.clone()
+        };
         if old != new {
             record.epoch = self.epoch.wrapping_add(1);
-            record.past.insert(0, words(&terms::rescale(&old, &new, now)));
+            record
+                .past
+                .insert(0, words(&terms::rescale(&old, &new, now)));
             record.past.truncate(PAST_TERMS as usize);
         }
         Ok(record)
@@ -83,30 +94,69 @@ impl Record {
             .get_mut(..json.len())
             .ok_or_else(|| Error::system("writing the record", io::ErrorKind::FileTooLarge.into()))?
             .copy_from_slice(&json);
-        let failed = |error: aya::maps::MapError| Error::path("pinning", path, io::Error::other(error));
+        let failed =
+            |error: aya::maps::MapError| Error::path("pinning", path, io::Error::other(error));
         let mut map = Array::<MapData, [u8; SIZE]>::create(1, 0).map_err(failed)?;
         map.set(0, bytes, 0).map_err(failed)?;
-        map.pin(path).map_err(|error| Error::path("pinning", path, io::Error::other(error)))
+        map.pin(path)
+            .map_err(|error| Error::path("pinning", path, io::Error::other(error)))
     }
 
     /// Reads the one that is pinned under `path`.
     pub fn open(path: &Path, interface: &str) -> Result<Self> {
-        let unreadable = |why: String| Error::Unreadable { interface: interface.to_owned(), why };
+        let unreadable = |why: String| Error::Unreadable {
+            interface: interface.to_owned(),
+            why,
+        };
         let map = MapData::from_pin(path).map_err(|error| unreadable(error.to_string()))?;
         let map = Array::<MapData, [u8; SIZE]>::try_from(Map::Array(map))
             .map_err(|error| unreadable(error.to_string()))?;
-        let bytes = map.get(&0, 0).map_err(|error| unreadable(error.to_string()))?;
+        let bytes = map
+            .get(&0, 0)
+            .map_err(|error| unreadable(error.to_string()))?;
         let json = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
         serde_json::from_slice(json).map_err(|error| unreadable(error.to_string()))
     }
 }
 
 fn words(rescale: &Rescale) -> [u64; 7] {
-    let Rescale { since, tau_from, tau_to, chunk_from, chunk_to, chunk_shift, chunks_most } = *rescale;
-    [since, tau_from, tau_to, chunk_from, chunk_to, chunk_shift, chunks_most]
+    let Rescale {
+        since,
+        tau_from,
+        tau_to,
+        chunk_from,
+        chunk_to,
+        chunk_shift,
+        chunks_most,
+    } = *rescale;
+    [
+        since,
+        tau_from,
+        tau_to,
+        chunk_from,
+        chunk_to,
+        chunk_shift,
+        chunks_most,
+    ]
 }
 
 fn from_words(words: [u64; 7]) -> Rescale {
-    let [since, tau_from, tau_to, chunk_from, chunk_to, chunk_shift, chunks_most] = words;
-    Rescale { since, tau_from, tau_to, chunk_from, chunk_to, chunk_shift, chunks_most }
+    let [
+        since,
+        tau_from,
+        tau_to,
+        chunk_from,
+        chunk_to,
+        chunk_shift,
+        chunks_most,
+    ] = words;
+    Rescale {
+        since,
+        tau_from,
+        tau_to,
+        chunk_from,
+        chunk_to,
+        chunk_shift,
+        chunks_most,
+    }
 }

@@ -34,7 +34,10 @@ impl KernelVersion {
 
 fn parse(release: &str) -> Option<KernelVersion> {
     let mut parts = release.split(|c: char| !c.is_ascii_digit());
-    Some(KernelVersion(parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    Some(KernelVersion(
+        parts.next()?.parse().ok()?,
+        parts.next()?.parse().ok()?,
+    ))
 }
 
 /// Refuses early, and in words, what the kernel would refuse later with EPERM: `CAP_BPF` and
@@ -46,14 +49,24 @@ pub fn privileges() -> Result<()> {
 
     let status = std::fs::read_to_string("/proc/self/status")
         .map_err(|error| Error::system("reading /proc/self/status", error))?;
-    let effective = effective_capabilities(&status)
-        .ok_or_else(|| Error::system("reading the process's capabilities", io::ErrorKind::InvalidData.into()))?;
+    let effective = effective_capabilities(&status).ok_or_else(|| {
+        Error::system(
+            "reading the process's capabilities",
+            io::ErrorKind::InvalidData.into(),
+        )
+    })?;
     let has = |capability: u32| effective & (1 << capability | 1 << CAP_SYS_ADMIN) != 0;
-    if has(CAP_BPF) && has(CAP_NET_ADMIN) { Ok(()) } else { Err(Error::NotPermitted) }
+    if has(CAP_BPF) && has(CAP_NET_ADMIN) {
+        Ok(())
+    } else {
+        Err(Error::NotPermitted)
+    }
 }
 
 fn effective_capabilities(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))?;
     u64::from_str_radix(line.trim(), 16).ok()
 }
 

@@ -50,7 +50,12 @@ pub(super) async fn swap(
     let new = change(&old)?;
     let record = attachment.record.changed(new.clone(), now()?)?;
     let config = record.config()?;
-    let program = object::load(variant, &config, Maps::Pinned(&attachment.folder), record.frags)?;
+    let program = object::load(
+        variant,
+        &config,
+        Maps::Pinned(&attachment.folder),
+        record.frags,
+    )?;
     put_in_force(&attachment, &program, &record)?;
     drop(lock);
     Ok(Swapped { old, new, program })
@@ -62,9 +67,16 @@ fn put_in_force(attachment: &Attachment, program: &Program, record: &Record) -> 
     let next = attachment.generation + 1;
     let generation = pins::generation(&attachment.folder, next);
     pins::create(&generation)?;
-    let swapped = pin_generation(program, record, &generation)
-        .and_then(|()| attachment.link.replace(running(attachment)?.as_fd(), program.fd()?));
-    let obsolete = if swapped.is_ok() { attachment.generation } else { next };
+    let swapped = pin_generation(program, record, &generation).and_then(|()| {
+        attachment
+            .link
+            .replace(running(attachment)?.as_fd(), program.fd()?)
+    });
+    let obsolete = if swapped.is_ok() {
+        attachment.generation
+    } else {
+        next
+    };
     let removed = pins::remove(&pins::generation(&attachment.folder, obsolete));
     swapped.and(removed)
 }
@@ -82,9 +94,12 @@ fn clear_leftovers(attachment: &Attachment) {
 /// The program that runs.
 fn running(attachment: &Attachment) -> Result<ProgramFd> {
     let path = pins::generation(&attachment.folder, attachment.generation).join("program");
-    ProgramInfo::from_pin(&path).and_then(|program| program.fd()).map_err(|error| {
-        Error::Unreadable { interface: attachment.interface.name.clone(), why: error.to_string() }
-    })
+    ProgramInfo::from_pin(&path)
+        .and_then(|program| program.fd())
+        .map_err(|error| Error::Unreadable {
+            interface: attachment.interface.name.clone(),
+            why: error.to_string(),
+        })
 }
 
 /// The clock that the program reads, in ticks.

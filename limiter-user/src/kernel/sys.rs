@@ -43,7 +43,12 @@ fn bpf<T>(command: libc::c_int, attributes: &mut T) -> io::Result<RawFd> {
     // SAFETY: `attributes` is a live, exclusively borrowed value of the size that is passed; every
     // pointer within it was made by the callers below from slices that outlive the call.
     let result = unsafe {
-        libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size_of::<T>())
+        libc::syscall(
+            libc::SYS_bpf,
+            command,
+            std::ptr::from_mut(attributes),
+            size_of::<T>(),
+        )
     };
     match i32::try_from(result) {
         Ok(value) if value >= 0 => Ok(value),
@@ -65,8 +70,12 @@ pub fn link_create(program: BorrowedFd<'_>, interface: u32, flags: u32) -> io::R
         attach_type: u32,
         flags: u32,
     }
-    let mut attributes =
-        Attributes { program: raw(program), interface, attach_type: BPF_XDP, flags };
+    let mut attributes = Attributes {
+        program: raw(program),
+        interface,
+        attach_type: BPF_XDP,
+        flags,
+    };
     bpf(BPF_LINK_CREATE, &mut attributes).map(owned)
 }
 
@@ -83,8 +92,12 @@ pub fn link_update(
         flags: u32,
         old: u32,
     }
-    let mut attributes =
-        Attributes { link: raw(link), new: raw(new), flags: BPF_F_REPLACE, old: raw(old) };
+    let mut attributes = Attributes {
+        link: raw(link),
+        new: raw(new),
+        flags: BPF_F_REPLACE,
+        old: raw(old),
+    };
     bpf(BPF_LINK_UPDATE, &mut attributes).map(drop)
 }
 
@@ -135,9 +148,15 @@ pub fn link_info(link: BorrowedFd<'_>) -> io::Result<LinkInfo> {
     };
     bpf(BPF_OBJ_GET_INFO_BY_FD, &mut attributes)?;
     if info.link_type != BPF_LINK_TYPE_XDP {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "not a link of an XDP program"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "not a link of an XDP program",
+        ));
     }
-    Ok(LinkInfo { program_id: info.program_id, interface: info.interface })
+    Ok(LinkInfo {
+        program_id: info.program_id,
+        interface: info.interface,
+    })
 }
 
 fn address<T: ?Sized>(pointer: *const T) -> u64 {
@@ -158,15 +177,22 @@ fn c_path(path: &Path) -> io::Result<CString> {
 /// Pins an object under `path` in a bpffs.
 pub fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     let path = c_path(path)?;
-    let mut attributes =
-        PathAttributes { path: address(path.as_ptr()), fd: raw(object), flags: 0 };
+    let mut attributes = PathAttributes {
+        path: address(path.as_ptr()),
+        fd: raw(object),
+        flags: 0,
+    };
     bpf(BPF_OBJ_PIN, &mut attributes).map(drop)
 }
 
 /// Opens the object that is pinned under `path`.
 pub fn open_pin(path: &Path) -> io::Result<OwnedFd> {
     let path = c_path(path)?;
-    let mut attributes = PathAttributes { path: address(path.as_ptr()), fd: 0, flags: 0 };
+    let mut attributes = PathAttributes {
+        path: address(path.as_ptr()),
+        fd: 0,
+        flags: 0,
+    };
     bpf(BPF_OBJ_GET, &mut attributes).map(owned)
 }
 
@@ -193,7 +219,11 @@ pub fn lookup_batch<K: aya::Pod, V: aya::Pod>(
     }
     let (input, mut output) = (token.unwrap_or(0), 0_u32);
     let mut attributes = Attributes {
-        in_batch: if token.is_some() { address(&raw const input) } else { 0 },
+        in_batch: if token.is_some() {
+            address(&raw const input)
+        } else {
+            0
+        },
         out_batch: address(&raw mut output),
         keys: address(keys.as_mut_ptr()),
         values: address(values.as_mut_ptr()),
@@ -262,7 +292,11 @@ pub fn test_run(
     }
     let length = u32::try_from(packet.len())
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "packet too long"))?;
-    let context = Context { data: metadata, data_end: length, ..Context::default() };
+    let context = Context {
+        data: metadata,
+        data_end: length,
+        ..Context::default()
+    };
     let with_context = metadata != 0;
     let mut attributes = Attributes {
         program: raw(program),
@@ -272,11 +306,18 @@ pub fn test_run(
         data_out: address(packet.as_mut_ptr()),
         repeat,
         context_size_in: if with_context { 24 } else { 0 },
-        context_in: if with_context { address(&raw const context) } else { 0 },
+        context_in: if with_context {
+            address(&raw const context)
+        } else {
+            0
+        },
         ..Attributes::default()
     };
     bpf(BPF_PROG_TEST_RUN, &mut attributes)?;
-    Ok(TestRun { action: attributes.action, nanoseconds: attributes.nanoseconds })
+    Ok(TestRun {
+        action: attributes.action,
+        nanoseconds: attributes.nanoseconds,
+    })
 }
 
 /// Name of the file that `fd` shows as in `/proc`, where the kernel accounts for a map's memory.

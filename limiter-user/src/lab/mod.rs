@@ -13,7 +13,9 @@ pub use wire::{Address, Host, INTERFACE, Pair};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A system call failed.
-    #[error("{what} failed ({source}): making network namespaces needs root (CAP_SYS_ADMIN and CAP_NET_ADMIN)")]
+    #[error(
+        "{what} failed ({source}): making network namespaces needs root (CAP_SYS_ADMIN and CAP_NET_ADMIN)"
+    )]
     System {
         /// What was tried.
         what: &'static str,
@@ -32,6 +34,9 @@ pub enum Error {
 
 impl Error {
     fn system(what: &'static str, source: impl Into<std::io::Error>) -> Self {
-        Self::System { what, source: source.into() }
+        Self::System {
+            what,
+            source: source.into(),
+        }
     }
 }

@@ -48,8 +48,13 @@ impl Pair {
     pub fn new(left: &[Address], right: &[Address]) -> Result<Self, Error> {
         let namespaces = (Namespace::new()?, Namespace::new()?);
         let other = namespaces.1.file().as_raw_fd();
-        namespaces.0.block_on(|| async move { plug(other).await })??;
-        let pair = Self { left: bring_up(namespaces.0, left)?, right: bring_up(namespaces.1, right)? };
+        namespaces
+            .0
+            .block_on(|| async move { plug(other).await })??;
+        let pair = Self {
+            left: bring_up(namespaces.0, left)?,
+            right: bring_up(namespaces.1, right)?,
+        };
         introduce(&pair.left, &pair.right, right)?;
         introduce(&pair.right, &pair.left, left)?;
         Ok(pair)
@@ -81,7 +86,11 @@ async fn plug(other: i32) -> Result<(), Error> {
         .name(INTERFACE)
         .setns_by_fd(other)
         .build();
-    links.set(far).execute().await.map_err(netlink("moving one end of a veth pair"))
+    links
+        .set(far)
+        .execute()
+        .await
+        .map_err(netlink("moving one end of a veth pair"))
 }
 
 async fn find(links: &rtnetlink::LinkHandle, name: &str) -> Result<LinkMessage, Error> {
@@ -92,7 +101,9 @@ async fn find(links: &rtnetlink::LinkHandle, name: &str) -> Result<LinkMessage, 
 }
 
 fn bring_up(namespace: Namespace, addresses: &[Address]) -> Result<Host, Error> {
-    let wants_ipv6 = addresses.iter().any(|Address(address, _)| address.is_ipv6());
+    let wants_ipv6 = addresses
+        .iter()
+        .any(|Address(address, _)| address.is_ipv6());
     let link = namespace.block_on(|| async move {
         quieten(wants_ipv6)?;
         let handle = connect()?;
@@ -100,22 +111,41 @@ fn bring_up(namespace: Namespace, addresses: &[Address]) -> Result<Host, Error> 
         for address in addresses {
             add_address(&handle, link.header.index, *address).await?;
         }
-        let up = LinkMessageBuilder::<LinkUnspec>::new().index(link.header.index).up().build();
-        handle.link().set(up).execute().await.map_err(netlink("bringing an interface up"))?;
+        let up = LinkMessageBuilder::<LinkUnspec>::new()
+            .index(link.header.index)
+            .up()
+            .build();
+        handle
+            .link()
+            .set(up)
+            .execute()
+            .await
+            .map_err(netlink("bringing an interface up"))?;
         Ok(link)
     })??;
-    let mac = link.attributes.iter().find_map(|attribute| match attribute {
-        LinkAttribute::Address(address) => <[u8; 6]>::try_from(address.as_slice()).ok(),
-        _ => None,
-    });
-    Ok(Host { namespace, index: link.header.index, mac: mac.unwrap_or_default() })
+    let mac = link
+        .attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            LinkAttribute::Address(address) => <[u8; 6]>::try_from(address.as_slice()).ok(),
+            _ => None,
+        });
+    Ok(Host {
+        namespace,
+        index: link.header.index,
+        mac: mac.unwrap_or_default(),
+    })
 }
 
 /// Keeps the kernel from sending on its own: no IPv6 where it is not wanted, no link-local address,
 /// no router solicitations.
 fn quieten(wants_ipv6: bool) -> Result<(), Error> {
     let settings: &[(&str, &str)] = if wants_ipv6 {
-        &[("addr_gen_mode", "1"), ("router_solicitations", "0"), ("accept_dad", "0")]
+        &[
+            ("addr_gen_mode", "1"),
+            ("router_solicitations", "0"),
+            ("accept_dad", "0"),
+        ]
     } else {
         &[("disable_ipv6", "1")]
     };
@@ -135,8 +165,14 @@ fn quieten(wants_ipv6: bool) -> Result<(), Error> {
 async fn add_address(handle: &Handle, index: u32, address: Address) -> Result<(), Error> {
     let mut request = handle.address().add(index, address.0, address.1);
     // No duplicate address detection: the address works at once, and nothing is sent for it.
-    request.message_mut().attributes.push(AddressAttribute::Flags(AddressFlags::Nodad));
-    request.execute().await.map_err(netlink("adding an address"))
+    request
+        .message_mut()
+        .attributes
+        .push(AddressAttribute::Flags(AddressFlags::Nodad));
+    request
+        .execute()
+        .await
+        .map_err(netlink("adding an address"))
 }
 
 /// Tells `host` the hardware address of `other`.

@@ -9,12 +9,7 @@ use super::{
 };
 use crate::config::{Malformed, settings};
 use crate::kernel::{
-    Attachment,
-    error::Result,
-    interface::Interface as Device,
-    maps::Tables,
-    record::Record,
-    set,
+    Attachment, error::Result, interface::Interface as Device, maps::Tables, record::Record, set,
 };
 
 /// Everything that `status` shows of an attachment.
@@ -55,7 +50,11 @@ fn describe(
         program_id,
         attached_at: record.attached_at.clone(),
         shadow: settings.shadow,
-        malformed: if settings.malformed == Malformed::Drop { "drop" } else { "pass" },
+        malformed: if settings.malformed == Malformed::Drop {
+            "drop"
+        } else {
+            "pass"
+        },
         frags: record.frags,
         limits: vec![limit(record, counters)?],
         packets: verdicts(counters, |count| count.packets),
@@ -66,7 +65,9 @@ fn describe(
 }
 
 fn limit(record: &Record, counters: &Counters) -> Result<Limit> {
-    let settings::Limit { name, rate, key, .. } = &record.settings.limit;
+    let settings::Limit {
+        name, rate, key, ..
+    } = &record.settings.limit;
     let of = |reason: Reason| counters.by_reason[reason as usize];
     Ok(Limit {
         name: name.clone(),
@@ -83,7 +84,13 @@ fn limit(record: &Record, counters: &Counters) -> Result<Limit> {
 
 /// What reads the buckets of an attachment, as of now.
 pub fn reader(record: &Record) -> Result<Reader> {
-    let Config { terms, epoch, past, past_length, .. } = record.config()?;
+    let Config {
+        terms,
+        epoch,
+        past,
+        past_length,
+        ..
+    } = record.config()?;
     Ok(Reader {
         terms,
         burst: record.settings.limit.burst(record.frame_max)?.tokens,

@@ -21,7 +21,10 @@ pub struct Count {
 
 impl From<KernelCount> for Count {
     fn from(count: KernelCount) -> Self {
-        Self { packets: count.packets, bytes: count.bytes }
+        Self {
+            packets: count.packets,
+            bytes: count.bytes,
+        }
     }
 }
 
@@ -138,10 +141,17 @@ pub struct Sources {
 pub fn verdicts(counters: &Counters, of: impl Fn(KernelCount) -> u64) -> Verdicts {
     let sum = |counted: fn(Reason) -> bool| -> u64 {
         let reasons = Reason::ALL.into_iter().filter(|reason| counted(*reason));
-        reasons.map(|reason| of(counters.by_reason[reason as usize])).sum()
+        reasons
+            .map(|reason| of(counters.by_reason[reason as usize]))
+            .sum()
     };
     let (passed, dropped) = (sum(Reason::passes), sum(|reason| !reason.passes()));
-    Verdicts { seen: passed + dropped, passed, dropped, would_drop: sum(Reason::would_drop) }
+    Verdicts {
+        seen: passed + dropped,
+        passed,
+        dropped,
+        would_drop: sum(Reason::would_drop),
+    }
 }
 
 /// Dropped packets by reason.

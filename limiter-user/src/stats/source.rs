@@ -97,8 +97,10 @@ impl Reader {
         }
         let behind = u64::from(self.epoch).wrapping_sub(source.epoch);
         let known = u32::try_from(self.past.len()).unwrap_or(0);
-        let word = bucket::carry_over(source.tat, behind, known, |i| self.past.get(i as usize).copied())
-            .unwrap_or(source.tat);
+        let word = bucket::carry_over(source.tat, behind, known, |i| {
+            self.past.get(i as usize).copied()
+        })
+        .unwrap_or(source.tat);
         bucket::corrected(word, self.now, self.terms.tau).unwrap_or(word)
     }
 

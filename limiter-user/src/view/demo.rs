@@ -9,7 +9,9 @@ use crate::view::units::grouped;
 #[must_use]
 pub fn table(figures: &Figures) -> String {
     let mut table = Table::new();
-    table.load_preset(NOTHING).set_header(["CLIENT", "SOURCE", "SENT", "PASSED", "DROPPED", "ALLOWED"]);
+    table
+        .load_preset(NOTHING)
+        .set_header(["CLIENT", "SOURCE", "SENT", "PASSED", "DROPPED", "ALLOWED"]);
     for row in &figures.rows {
         table.add_row([
             row.name.to_owned(),

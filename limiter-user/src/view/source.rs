@@ -10,7 +10,11 @@ use crate::view::units::{grouped, seconds};
 pub fn check(check: &Check) -> String {
     let mut text = format!("{} on {}\n", check.source, check.interface);
     for limit in &check.limits {
-        let state = if limit.tracked { "" } else { " (not in the table: its bucket is full)" };
+        let state = if limit.tracked {
+            ""
+        } else {
+            " (not in the table: its bucket is full)"
+        };
         text.push_str(&format!(
             "  {}: {:.1} of {} tokens{state}\n",
             limit.name,
@@ -18,7 +22,10 @@ pub fn check(check: &Check) -> String {
             grouped(limit.burst)
         ));
         if limit.retry_after_seconds > 0.0 {
-            text.push_str(&format!("    the next packet passes in {}\n", seconds(limit.retry_after_seconds)));
+            text.push_str(&format!(
+                "    the next packet passes in {}\n",
+                seconds(limit.retry_after_seconds)
+            ));
         }
         if limit.tracked {
             text.push_str(&format!(
@@ -28,7 +35,10 @@ pub fn check(check: &Check) -> String {
             ));
         }
         if limit.would_drop > 0 {
-            text.push_str(&format!("    {} passed only because of shadow\n", grouped(limit.would_drop)));
+            text.push_str(&format!(
+                "    {} passed only because of shadow\n",
+                grouped(limit.would_drop)
+            ));
         }
     }
     text
@@ -41,7 +51,9 @@ pub fn top(top: &Top) -> String {
         return format!("{}: no source has sent yet\n", top.interface);
     }
     let mut table = Table::new();
-    table.load_preset(NOTHING).set_header(["SOURCE", "PASSED", "DROPPED", "WOULD DROP", "TOKENS"]);
+    table
+        .load_preset(NOTHING)
+        .set_header(["SOURCE", "PASSED", "DROPPED", "WOULD DROP", "TOKENS"]);
     for source in &top.sources {
         table.add_row([
             source.source.clone(),

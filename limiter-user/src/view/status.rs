@@ -9,17 +9,39 @@ pub fn status(status: &Status) -> String {
     if status.interfaces.is_empty() {
         return "limiter is not attached to any interface\n".to_owned();
     }
-    status.interfaces.iter().map(interface).collect::<Vec<_>>().join("\n")
+    status
+        .interfaces
+        .iter()
+        .map(interface)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn limit_line(limit: &Limit) -> String {
-    let Limit { name, rate, burst, key, .. } = limit;
+    let Limit {
+        name,
+        rate,
+        burst,
+        key,
+        ..
+    } = limit;
     format!("{name}: {rate}, burst {burst}, per {key}")
 }
 
 fn interface(interface: &Interface) -> String {
-    let Interface { name, mode, packets, sources, drops, .. } = interface;
-    let shadow = if interface.shadow { ", shadow: nothing is dropped" } else { "" };
+    let Interface {
+        name,
+        mode,
+        packets,
+        sources,
+        drops,
+        ..
+    } = interface;
+    let shadow = if interface.shadow {
+        ", shadow: nothing is dropped"
+    } else {
+        ""
+    };
     let mut text = format!(
         "{name}: {mode} mode, program {}, since {}{shadow}\n",
         interface.program_id, interface.attached_at
@@ -35,7 +57,10 @@ fn interface(interface: &Interface) -> String {
         grouped(packets.dropped)
     ));
     if packets.would_drop > 0 {
-        text.push_str(&format!(" ({} passed only because of shadow)", grouped(packets.would_drop)));
+        text.push_str(&format!(
+            " ({} passed only because of shadow)",
+            grouped(packets.would_drop)
+        ));
     }
     let reasons = [
         ("over the limit", drops.limit),
@@ -59,7 +84,9 @@ fn interface(interface: &Interface) -> String {
         bytes(sources.memory_bytes)
     ));
     if drops.newcomer > 0 {
-        text.push_str("  The table was full of live sources: attach with a larger --max-sources.\n");
+        text.push_str(
+            "  The table was full of live sources: attach with a larger --max-sources.\n",
+        );
     }
     text
 }
@@ -68,7 +95,9 @@ fn interface(interface: &Interface) -> String {
 fn mode_notes(interface: &Interface) -> String {
     let mut text = String::new();
     if let Some(why) = &interface.fallback {
-        text.push_str(&format!("  NOT native: {why}; generic mode is several times slower.\n"));
+        text.push_str(&format!(
+            "  NOT native: {why}; generic mode is several times slower.\n"
+        ));
     }
     if interface.mode == "generic" {
         text.push_str(&format!(
@@ -86,7 +115,11 @@ fn mode_notes(interface: &Interface) -> String {
 #[must_use]
 pub fn attached(interface: &Interface) -> String {
     let limits: Vec<_> = interface.limits.iter().map(limit_line).collect();
-    let shadow = if interface.shadow { "; shadow: nothing is dropped" } else { "" };
+    let shadow = if interface.shadow {
+        "; shadow: nothing is dropped"
+    } else {
+        ""
+    };
     format!(
         "{}: attached in {} mode; {}{shadow}\n{}  {} sources at most, {} of kernel memory. See `limiter status {}`; undo with `limiter detach {}`.\n",
         interface.name,

@@ -6,7 +6,7 @@ pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -27,7 +27,11 @@ pub fn bytes(number: u64) -> String {
         value /= 1024.0;
         unit = larger;
     }
-    if unit == "B" { format!("{number} B") } else { format!("{value:.1} {unit}") }
+    if unit == "B" {
+        format!("{number} B")
+    } else {
+        format!("{value:.1} {unit}")
+    }
 }
 
 /// `0.2` as `0.2 s`, `3600.0` as `1h`.
@@ -45,7 +49,10 @@ mod tests {
 
     #[test]
     fn numbers_for_people() {
-        assert_eq!(["0", "999", "1,000", "1,234,567"], [0, 999, 1_000, 1_234_567].map(grouped)[..]);
+        assert_eq!(
+            ["0", "999", "1,000", "1,234,567"],
+            [0, 999, 1_000, 1_234_567].map(grouped)[..]
+        );
         assert_eq!(bytes(512), "512 B");
         assert_eq!(bytes(10 << 20), "10.0 MiB");
         assert_eq!(seconds(0.2), "0.2 s");

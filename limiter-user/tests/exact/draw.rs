@@ -1,11 +1,13 @@
 //! What the properties draw: limits, moments and packets.
 
+use std::ops::Range;
+
 use limiter_common::{
     bucket::{TAU_MAX, TICK_SHIFT},
     limit::{LENGTH_MAX, Terms},
 };
 use limiter_user::config::{Burst, Rate, terms::terms};
-use proptest::{prelude::*, sample::select};
+use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::Limit;
 
@@ -76,6 +78,14 @@ pub fn limits_of(rates: impl Strategy<Value = Rate>) -> impl Strategy<Value = Li
 
 pub fn limits() -> impl Strategy<Value = Limit> {
     limits_of(rates())
+}
+
+/// Limits that count the same, packets or bytes.
+pub fn alike(count: Range<usize>) -> impl Strategy<Value = Vec<Limit>> {
+    prop_oneof![
+        vec(limits_of(packet_rates()), count.clone()),
+        vec(limits_of(bit_rates()), count)
+    ]
 }
 
 /// Readings of the kernel's clock, in nanoseconds. Half of them are less than a microsecond or an
@@ -151,13 +161,7 @@ pub fn traffic(
     limits: impl Strategy<Value = Limit>,
     count: usize,
 ) -> impl Strategy<Value = (Limit, u64, Vec<Packet>)> {
-    limits.prop_flat_map(move |limit| {
-        (
-            Just(limit),
-            moments(),
-            prop::collection::vec(packet(&limit), 1..count),
-        )
-    })
+    limits.prop_flat_map(move |limit| (Just(limit), moments(), vec(packet(&limit), 1..count)))
 }
 
 /// How deep a bucket is, a moment, the cost of a packet that it can hold, and its word. Every other

@@ -21,6 +21,7 @@ use proptest::test_runner::Config;
 pub fn cases(cases: u32) -> Config {
     let default = Config {
         failure_persistence: None,
+        max_shrink_time: 20_000,
         ..Config::default()
     };
     if env::var_os("PROPTEST_CASES").is_some() {
@@ -118,6 +119,18 @@ impl Exact {
     }
 }
 
+/// What a change may take from a bucket, in grains. What is spent is counted in 2^-20ths of the old
+/// burst, each of them rounded by a 2^-41th; the rounding of the ratio is below a tick of the old
+/// terms; to it come three ticks of the new ones, two of which step over a mark.
+pub fn loss(old: &Exact, new: &Exact) -> BigInt {
+    a_millionth(&old.burst) + &old.tick + 3 * &new.tick
+}
+
+/// Less than a millionth: a 2^-20th, and a 2^-40th.
+pub fn a_millionth(burst: &BigInt) -> BigInt {
+    (burst >> 20) + (burst >> 40)
+}
+
 /// A limit that the program accepts.
 #[derive(Clone, Copy)]
 pub struct Limit {
@@ -157,6 +170,15 @@ impl Limit {
     /// Tokens that a packet takes.
     pub fn tokens_of(&self, length: u64) -> u64 {
         if self.by_bytes() { length } else { 1 }
+    }
+
+    /// The length, or as much of it as can ever pass: the configuration rules out longer packets.
+    pub fn passable(&self, length: u64) -> u64 {
+        if self.by_bytes() {
+            length.min(self.tokens)
+        } else {
+            length
+        }
     }
 
     /// Whether more was taken from an exact bucket than it had. For packets that is below zero. The

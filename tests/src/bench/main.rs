@@ -2,12 +2,14 @@
 
 mod case;
 mod driver;
+mod json;
 mod machine;
 mod object;
 mod objects;
 mod report;
 mod sample;
 mod series;
+mod steps;
 mod subject;
 
 use std::{io, path::PathBuf};
@@ -55,10 +57,9 @@ fn main() -> Result<()> {
     machine::stay_on_one_cpu().context("staying on one processor")?;
 
     let (effort, sources) = if args.quick {
-        (Effort { rounds: 1, repeat: 1_000, warm_up: 0 }, vec![1, 1_024])
+        (Effort::QUICK, vec![1, 1_024])
     } else {
-        let Args { rounds, repeat, .. } = args;
-        (Effort { rounds, repeat, warm_up: repeat / 10 }, args.sources)
+        (Effort::new(args.rounds, args.repeat), args.sources)
     };
     let cases: Vec<Case> = sources
         .into_iter()
@@ -77,7 +78,7 @@ fn main() -> Result<()> {
         &measured,
     )?;
     match args.json {
-        Some(path) => report::write_json(&path, &machine, effort, &measured),
+        Some(path) => json::write(&path, &machine, effort, &measured),
         None => Ok(()),
     }
 }

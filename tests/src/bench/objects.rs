@@ -8,7 +8,7 @@ use crate::{
     case::{Case, Cost},
     driver::{Driver, Order},
     object::{Code, Object},
-    subject::STEPS,
+    steps::STEPS,
 };
 
 /// Everything that is measured in one case.
@@ -31,17 +31,13 @@ impl Objects {
             capacity: 1,
             ..config
         };
-        let (bare, entries): (&[&str], &[&str]) = if frags {
-            (
-                &["drop_only", "pass_only", "drop_only_frags"],
-                &["limiter", "limiter_frags"],
-            )
-        } else {
-            (&["drop_only", "pass_only"], &["limiter"])
-        };
+        // The last of either takes packets in several buffers.
+        let bare = ["drop_only", "pass_only", "drop_only_frags"];
+        let entries = ["limiter", "limiter_frags"];
+        let without = usize::from(!frags);
         let objects = Self {
-            bare: Object::load(Code::Steps, &smallest, bare)?,
-            limiter: Object::load(Code::Limiter, &config, entries)?,
+            bare: Object::load(Code::Steps, &smallest, &bare[..bare.len() - without])?,
+            limiter: Object::load(Code::Limiter, &config, &entries[..entries.len() - without])?,
             by_bytes: match case.sources {
                 1 => Some(Object::load(
                     Code::Limiter,

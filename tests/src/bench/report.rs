@@ -1,31 +1,30 @@
-//! Shows what was measured, as tables and as JSON.
+//! Shows what was measured, as tables.
 
-use std::{
-    io::{self, Write},
-    path::Path,
-};
-
-use anyhow::{Context as _, Result};
-use serde::Serialize;
+use std::io::{self, Write};
 
 use crate::{
     case::{Case, Verdict},
     machine::Machine,
     series::{Effort, Measured},
-    subject::STEPS,
+    steps::STEPS,
 };
 
 /// What the figures are, and what they are not.
-const WHAT: &str = "\
+pub const WHAT: &str = "\
 Nanoseconds a packet by the kernel's test-run: the program alone, on frames of 60 bytes in a warm
 buffer, without driver, network card or stack. Compare the ratios of one run, not two machines.
 ";
 
-/// What the tables' columns are.
+/// How to read the tables.
 const HOW: &str = "\
-The floor is a program that only drops, on packets of as many sources (bare drop: without the driver
-that changes the source). Medians, with the best and the worst round.
+Medians, with the best and the worst round. The floor is a program that only drops, on packets of as
+many sources; the bare drop and what is called direct meet one source, without the program that
+changes it. Where the table is larger than the caches, a step's share is also the memory's: it differs
+by some tens of nanoseconds between runs.
 ";
+
+/// With fewer packets in one call than these, the figures are of the call.
+const FEWEST: u32 = 100_000;
 
 /// Writes the tables.
 pub fn print(
@@ -50,6 +49,12 @@ pub fn print(
         "{} rounds of {} packets each\n",
         effort.rounds, effort.repeat
     )?;
+    if effort.repeat < FEWEST {
+        writeln!(
+            out,
+            "These are too few packets: only see that it works, and forget the figures.\n"
+        )?;
+    }
     print_programs(out, measured)?;
     writeln!(out, "\n{HOW}")?;
     print_steps(out, cases, measured)
@@ -122,31 +127,4 @@ fn print_steps(out: &mut impl Write, cases: &[Case], measured: &[Measured]) -> i
         writeln!(out)?;
     }
     Ok(())
-}
-
-/// Writes everything to `path`.
-pub fn write_json(
-    path: &Path,
-    machine: &Machine,
-    effort: Effort,
-    measured: &[Measured],
-) -> Result<()> {
-    #[derive(Serialize)]
-    struct Report<'a> {
-        what: &'static str,
-        machine: &'a Machine,
-        rounds: u32,
-        repeat: u32,
-        results: &'a [Measured],
-    }
-    let Effort { rounds, repeat, .. } = effort;
-    let report = Report {
-        what: WHAT,
-        machine,
-        rounds,
-        repeat,
-        results: measured,
-    };
-    let json = serde_json::to_string_pretty(&report)?;
-    std::fs::write(path, json + "\n").with_context(|| format!("writing {}", path.display()))
 }

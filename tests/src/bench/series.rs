@@ -22,6 +22,25 @@ pub struct Effort {
     pub warm_up: u32,
 }
 
+impl Effort {
+    /// Only to see that it works.
+    pub const QUICK: Self = Self {
+        rounds: 1,
+        repeat: 1_000,
+        warm_up: 0,
+    };
+
+    /// `rounds` turns of `repeat` packets.
+    pub fn new(rounds: u32, repeat: u32) -> Self {
+        let warm_up = repeat / 10;
+        Self {
+            rounds,
+            repeat,
+            warm_up,
+        }
+    }
+}
+
 /// What was measured of one subject.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {

@@ -1,0 +1,158 @@
+//! Many changes of a limit's terms, and buckets that miss some of them.
+
+mod exact;
+
+use exact::{
+    Exact, Limit, Pace, Pair, cases,
+    draw::{Gap, IDLE_MAX, Packet, alike, gaps, limits, magnitude, moments, packet},
+    loss, part,
+};
+use limiter_common::bucket::{PAST_TERMS, Rescale, carry_over, spent, ticks};
+use limiter_user::config::terms::rescale;
+use num_bigint::BigInt;
+use proptest::{collection::vec, prelude::*};
+
+/// How a limit changed, as user space keeps it: the newest change first, the oldest forgotten.
+struct History {
+    limit: Limit,
+    epoch: u64,
+    past: Vec<Rescale>,
+}
+
+impl History {
+    fn new(limit: Limit) -> Self {
+        Self {
+            limit,
+            epoch: 0,
+            past: Vec::new(),
+        }
+    }
+
+    fn change(&mut self, limit: Limit, since: u64) {
+        self.past
+            .insert(0, rescale(&self.limit.terms, &limit.terms, since));
+        self.past.truncate(PAST_TERMS as usize);
+        self.limit = limit;
+        self.epoch += 1;
+    }
+
+    /// A word of an earlier epoch on the present terms.
+    fn carry(&self, word: u64, epoch: u64) -> u64 {
+        let known = u32::try_from(self.past.len()).expect("eight at most");
+        carry_over(word, self.epoch - epoch, known, |index| {
+            self.past.get(index as usize)
+        })
+        .expect("every change is known, or the last eight are")
+    }
+}
+
+/// What happens to a bucket; a packet may come on a CPU whose clock is behind, by nanoseconds.
+#[derive(Clone, Debug)]
+enum Event {
+    Packet { packet: Packet, behind: u64 },
+    Change { gap: Gap, to: usize },
+}
+
+/// Limits, the moment of the first event and the events. Where changes are frequent a bucket misses
+/// more of them than are remembered.
+fn lives() -> impl Strategy<Value = (Vec<Limit>, u64, Vec<Event>)> {
+    (alike(2..6), 1..20_u32).prop_flat_map(|(limits, frequent)| {
+        let change = (gaps(), 0..limits.len()).prop_map(|(gap, to)| Event::Change { gap, to });
+        let behind = prop_oneof![3 => Just(0), 1 => magnitude(1_000)];
+        let packet = (packet(&limits[0]), behind)
+            .prop_map(|(packet, behind)| Event::Packet { packet, behind });
+        let events = vec(prop_oneof![frequent => change, 6 => packet], 1..80);
+        (Just(limits), moments(), events)
+    })
+}
+
+proptest! {
+    #![proptest_config(cases(512))]
+
+    /// Over any number of changes, an exact bucket that changes with the program never runs out.
+    #[test]
+    fn changes_never_admit_what_an_exact_bucket_could_not((limits, start, events) in lives()) {
+        let paces: Vec<_> = limits.iter().map(Limit::pace).collect();
+        let mut pair = Pair::full(limits[0], start + IDLE_MAX);
+        pair.exact = Exact::full_among(&paces[0], limits[0].tokens, &paces);
+        let (mut history, mut epoch) = (History::new(limits[0]), 0);
+        for event in events {
+            // All of them together are less than the year after which a word is stale.
+            let wait = |gap: Gap| gap.nanoseconds(&history.limit.terms, 60).min(IDLE_MAX >> 8);
+            match event {
+                Event::Change { gap, to } => {
+                    pair.wait(wait(gap));
+                    pair.exact.change(&paces[to], limits[to].tokens);
+                    history.change(limits[to], ticks(pair.now));
+                }
+                Event::Packet { packet: Packet { gap, length }, behind } => {
+                    // A clock is behind what another packet, or the change, has read.
+                    pair.wait(if behind == 0 { wait(gap) } else { 0 });
+                    pair.limit = history.limit;
+                    pair.program.terms = history.limit.terms;
+                    pair.program.tat = history.carry(pair.program.tat, epoch);
+                    epoch = history.epoch;
+                    pair.admits_behind(behind, pair.limit.passable(length));
+                    prop_assert!(!pair.is_overdrawn(), "{:?} after {}", pair.limit, epoch);
+                }
+            }
+        }
+    }
+
+    /// A bucket that missed several changes is where it would be had it been carried over at each.
+    #[test]
+    fn missed_changes_add_up(
+        limits in vec(limits(), 2..30),
+        start in moments(),
+        waits in vec(magnitude(IDLE_MAX >> 6), 30),
+        word: u64,
+    ) {
+        let mut history = History::new(limits[0]);
+        let (mut now, mut carried) = (start, word);
+        for (limit, wait) in limits[1..].iter().zip(waits) {
+            now += wait;
+            history.change(*limit, ticks(now));
+            carried = history.past[0].apply(carried);
+        }
+        let remembered = u64::from(PAST_TERMS);
+        if history.epoch <= remembered {
+            prop_assert_eq!(history.carry(word, 0), carried);
+        } else {
+            // More than are remembered: as a bucket that was empty at the first that is.
+            let oldest = history.past[PAST_TERMS as usize - 1];
+            let empty = oldest.since.wrapping_add(oldest.tau_from);
+            let carried = history.carry(empty, history.epoch - remembered);
+            prop_assert_eq!(history.carry(word, 0), carried);
+        }
+        prop_assert_eq!(history.carry(word, history.epoch), word, "no change, no conversion");
+        prop_assert_eq!(carry_over(word, 1, 0, |_| None), None, "a change that nobody knows");
+    }
+
+    /// Several changes together give no token away, and take no more than each may take.
+    #[test]
+    fn losses_add_up_at_most(
+        limits in alike(2..9),
+        start in moments(),
+        waits in vec(magnitude(IDLE_MAX >> 8), 9),
+        share: u32,
+    ) {
+        let paces: Vec<_> = limits.iter().map(|limit| Pace::of_terms(&limit.terms)).collect();
+        let on = |index: usize| Exact::full_among(&paces[index], limits[index].tokens, &paces);
+        let (mut history, mut exact) = (History::new(limits[0]), on(0));
+        let mut loss_most = BigInt::ZERO;
+        let before = part(limits[0].terms.tau, share);
+        exact.spent = &exact.tick * before;
+        let mut now = start;
+        for (index, wait) in (1..limits.len()).zip(waits) {
+            now += wait;
+            exact.refill(ticks(wait));
+            exact.change(&paces[index], limits[index].tokens);
+            history.change(limits[index], ticks(now));
+            loss_most += loss(&on(index - 1), &on(index));
+        }
+        let word = history.carry(ticks(start).wrapping_add(before), 0);
+        let after = &exact.tick * spent(word, ticks(now), history.limit.terms.tau);
+        prop_assert!(after >= exact.spent);
+        prop_assert!(after <= exact.spent + loss_most);
+    }
+}
