@@ -22,11 +22,24 @@ fn missing() -> Option<&'static str> {
     })
 }
 
-/// True where the test can run. Else says so, on standard error and in the file that
+/// True where a test of the kernel can run. Else says so, on standard error and in the file that
 /// `cargo xtask test` counts; where nothing may be skipped (`LIMITER_STRICT`), the test fails.
 #[must_use]
 pub fn kernel(test: &str) -> bool {
-    let Some(why) = missing() else { return true };
+    missing().is_none_or(|why| skip(test, why))
+}
+
+/// True where the program `tool` is there to be called.
+#[must_use]
+pub fn tool(test: &str, tool: &str) -> bool {
+    let there = std::process::Command::new(tool)
+        .arg("version")
+        .output()
+        .is_ok();
+    there || skip(test, &format!("no {tool}"))
+}
+
+fn skip(test: &str, why: &str) -> bool {
     assert!(
         std::env::var_os("LIMITER_STRICT").is_none(),
         "{test} cannot run here: {why}"

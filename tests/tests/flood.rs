@@ -368,3 +368,99 @@ fn the_sums_agree_under_flood() {
         assert!(sent > 10_000, "it was a flood: {sent}");
     });
 }
+
+/// Both CPUs flood one source over the wire, each from a socket of its own: never more than
+/// burst + rate × t, and not below 99 % of it.
+#[test]
+fn two_cpus_flood_one_source_over_the_wire() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let before = Instant::now();
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "5k/s", "--burst", "5k"])
+        .expect(0);
+    let frame = Frame {
+        macs: (hosts.client.mac, hosts.server.mac),
+        ..Frame::from(CLIENT)
+    }
+    .bytes();
+    // From its first packet on the bucket is not full, and refills.
+    let start = Instant::now();
+    Raw::open(&hosts.client).send(&frame);
+    let sent: u64 = 1 + thread::scope(|scope| {
+        let flood = |cpu: usize| {
+            let wire = Raw::open(&hosts.client);
+            let mut cpus = nix::sched::CpuSet::new();
+            cpus.set(cpu % thread::available_parallelism().unwrap().get())
+                .unwrap();
+            nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &cpus).unwrap();
+            let mut sent = 0;
+            while start.elapsed() < Duration::from_secs(3) {
+                wire.send(&frame);
+                sent += 1;
+            }
+            sent
+        };
+        let threads = [0, 1].map(|cpu| scope.spawn(move || flood(cpu)));
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .sum::<u64>()
+    });
+    let time = start.elapsed();
+    thread::sleep(SILENCE);
+    let most = 5_000.0 + 5_000.0 * before.elapsed().as_secs_f64();
+    let least = 0.99 * (5_000.0 + 5_000.0 * time.as_secs_f64());
+    let status = hosts.status();
+    let passed = number(&status["packets"]["passed"]) as f64;
+    assert!(sent as f64 > 2.0 * most, "both did flood: {sent}");
+    assert_eq!(number(&status["packets"]["seen"]), sent);
+    assert!(passed <= most, "{passed} > {most}");
+    assert!(passed >= least, "{passed} < {least}");
+}
+
+/// Jumbo frames: where the kernel has multi-buffer XDP they pass, and count by their whole length.
+#[test]
+fn jumbo_frames() {
+    need_kernel!();
+    if !limiter_user::kernel::requirements::kernel()
+        .unwrap()
+        .has_frags()
+    {
+        eprintln!("this kernel has no multi-buffer XDP: nothing to test");
+        return;
+    }
+    let hosts = Hosts::new();
+    for host in [&hosts.server, &hosts.client] {
+        let set = || {
+            std::process::Command::new("ip")
+                .args(["link", "set", "eth0", "mtu", "9000"])
+                .status()
+        };
+        assert!(host.namespace.run(set).unwrap().unwrap().success());
+    }
+    hosts
+        .limiter(&[
+            "attach", "eth0", "--rate", "8kbit", "--burst", "20000b", "--mode", "native",
+        ])
+        .expect(0);
+    assert_eq!(hosts.status()["frags"], true);
+    let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
+    let macs = (hosts.client.mac, hosts.server.mac);
+    let frame = Frame {
+        macs,
+        payload: 8_000,
+        ..Frame::from(CLIENT)
+    }
+    .bytes();
+    (0..5).for_each(|_| from.send(&frame));
+    let received = to.receive(SILENCE);
+    assert_eq!(
+        received.iter().map(Vec::len).collect::<Vec<_>>(),
+        [frame.len(); 2],
+        "20,000 / 8,042"
+    );
+    let status = hosts.status();
+    assert_eq!(number(&status["bytes"]["seen"]), 5 * frame.len() as u64);
+    assert_eq!(number(&status["bytes"]["passed"]), 2 * frame.len() as u64);
+}

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// What of Debian the tests call.
-const PACKAGES: [&str; 1] = ["bpftool"];
+const PACKAGES: [&str; 3] = ["bpftool", "iproute2", "util-linux"];
 
 /// Runs `cargo test` with `args`; strictly, and on a build server, a test left out is a failure.
 pub fn run(strict: bool, args: &[OsString]) -> Result<ExitCode> {

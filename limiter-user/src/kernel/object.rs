@@ -102,9 +102,7 @@ impl Program {
     /// Its descriptor.
     pub fn fd(&self) -> Result<BorrowedFd<'_>> {
         match self.ebpf.program(self.entry) {
-            Some(AyaProgram::Xdp(program)) => {
-                Ok(program.fd().map_err(program_error)?.as_fd())
-            }
+            Some(AyaProgram::Xdp(program)) => Ok(program.fd().map_err(program_error)?.as_fd()),
             _ => Err(missing(self.entry)),
         }
     }

@@ -1,0 +1,102 @@
+//! The compiled program: loadable by other tools than this one, and small enough for the verifier of
+//! every supported kernel.
+
+use std::{fs, os::fd::AsRawFd, path::PathBuf, process::Command};
+
+use limiter_common::{bucket::PAST_TERMS, layout::CLOCK_KERNEL};
+use limiter_tests::{
+    engine::{Kernel, Limit},
+    need_kernel,
+};
+
+const OBJECTS: [&str; 2] = ["limiter", "steps"];
+
+fn prebuilt(name: &str) -> PathBuf {
+    let endian = if cfg!(target_endian = "little") {
+        "bpfel"
+    } else {
+        "bpfeb"
+    };
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join(format!("../limiter-ebpf/prebuilt/{name}.{endian}.o"))
+}
+
+/// libbpf is stricter than aya: BTF for every map, no code that is not part of a program.
+#[test]
+fn bpftool_loads_what_aya_loads() {
+    need_kernel!();
+    if !limiter_tests::need::tool("bpftool_loads_what_aya_loads", "bpftool") {
+        return;
+    }
+    for name in OBJECTS {
+        let folder = format!("/sys/fs/bpf/limiter-test-{name}-{}", std::process::id());
+        let output = Command::new("bpftool")
+            .args(["prog", "loadall"])
+            .arg(prebuilt(name))
+            .arg(&folder)
+            .output()
+            .unwrap_or_else(|error| {
+                panic!("bpftool is needed (Debian's package bpftool): {error}")
+            });
+        let loaded = fs::read_dir(&folder).map_or(0, Iterator::count);
+        let _ = fs::remove_dir_all(&folder);
+        assert!(
+            output.status.success(),
+            "{name}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert!(loaded >= 2, "{name}: {loaded} programs");
+    }
+}
+
+/// Debug information is stripped, types are there, and nothing tells where it was built.
+#[test]
+fn the_objects_are_stripped_and_carry_btf() {
+    for name in ["limiter", "limiter-log", "steps"] {
+        for endian in ["bpfel", "bpfeb"] {
+            let path = prebuilt(name).with_file_name(format!("{name}.{endian}.o"));
+            let object = fs::read(&path).unwrap();
+            let has = |text: &str| {
+                object
+                    .windows(text.len())
+                    .any(|part| part == text.as_bytes())
+            };
+            assert!(has(".BTF.ext") && has("Dual MIT/GPL"), "{path:?}");
+            assert!(!has(".debug_info"), "{path:?} is not stripped");
+            for local in ["/root", "/home", "/.cargo", "registry/src"] {
+                assert!(!has(local), "{path:?} names {local}");
+            }
+        }
+    }
+}
+
+/// The verifier gives up after a million instructions; there is to be room for kernels that prune
+/// less.
+#[test]
+fn the_verifier_has_little_to_do() {
+    need_kernel!();
+    for epoch in [0, PAST_TERMS] {
+        let limit = Limit::new("10mbit", "1mb");
+        let mut config = limit.config();
+        config.clock = CLOCK_KERNEL;
+        config.epoch = epoch;
+        config.past_length = epoch;
+        for frags in [false, true] {
+            let kernel = Kernel::load(&limit, &config, frags);
+            let fd = kernel.program.fd().unwrap().as_raw_fd();
+            let info = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).unwrap();
+            // Linux 5.16 and later say it.
+            let Some(line) = info
+                .lines()
+                .find_map(|line| line.strip_prefix("verified_insns:"))
+            else {
+                return;
+            };
+            let verified: u32 = line.trim().parse().unwrap();
+            assert!(
+                (100..100_000).contains(&verified),
+                "epoch {epoch}, frags {frags}: {verified}"
+            );
+        }
+    }
+}
