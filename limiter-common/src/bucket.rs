@@ -98,8 +98,8 @@ pub enum Decision {
     },
 }
 
-/// Decides about a packet that costs `cost` ticks at `now`, in a bucket that is `tau` ticks deep and
-/// whose word is [`corrected`].
+/// Decides about a packet that costs `cost` ticks at `now`, in a bucket that is `tau` ticks deep.
+/// Whoever refuses looks whether the word is to be [`corrected`].
 ///
 /// `cost` and `tau` are at most [`TAU_MAX`], which keeps the sum below 2^64.
 #[must_use]
@@ -150,22 +150,25 @@ pub struct Rescale {
 
 impl Rescale {
     /// The word of a bucket on the new terms, from its word on the old ones.
+    ///
+    /// A word further ahead of `since` than the bucket is deep was written later, by the old program
+    /// while the new one was being loaded: the bucket was then empty, and refills from that later
+    /// moment on.
     #[must_use]
     #[inline(always)]
     pub const fn apply(&self, tat: u64) -> u64 {
-        let spent = spent(tat, self.since, self.tau_from);
+        let late = ahead(tat, self.since) > self.tau_from;
+        let from = if late { tat.wrapping_sub(self.tau_from) } else { self.since };
+        let spent = spent(tat, from, self.tau_from);
         // Checked, because a division that could panic is refused by the verifier.
-        let carried = match spent
-            .wrapping_add(self.chunk_from - 1)
-            .checked_div(self.chunk_from)
-        {
+        let carried = match spent.wrapping_add(self.chunk_from - 1).checked_div(self.chunk_from) {
             Some(chunks) if chunks <= self.chunks_most => {
                 let fraction = (1 << (self.chunk_shift & 63)) - 1;
                 (chunks * self.chunk_to + fraction) >> (self.chunk_shift & 63)
             }
             _ => self.tau_to,
         };
-        time(self.since.wrapping_add(carried))
+        time(from.wrapping_add(carried))
     }
 }
 
@@ -180,20 +183,16 @@ impl Rescale {
 #[inline(always)]
 pub fn carry_over(
     tat: u64,
-    behind: u64,
+    behind: u32,
     known: u32,
     past: impl Fn(u32) -> Option<Rescale>,
 ) -> Option<u64> {
     let mut tat = tat;
-    let mut steps = known;
-    if behind > u64::from(known) {
+    let mut steps = behind;
+    if behind > known {
         let oldest = past(known.wrapping_sub(1))?;
         tat = oldest.since.wrapping_add(oldest.tau_from);
-    } else {
-        // Not more than `known`, which is a `u32`.
-        #[expect(clippy::cast_possible_truncation)]
-        let missed = behind as u32;
-        steps = missed;
+        steps = known;
     }
     // A constant bound, which the verifier of old kernels wants.
     for step in 0..PAST_TERMS {

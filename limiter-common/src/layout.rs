@@ -49,7 +49,9 @@ pub struct Source {
     /// The bucket; see [`crate::bucket`].
     pub tat: u64,
     /// The [`Config::epoch`] on whose terms `tat` stands.
-    pub epoch: u64,
+    pub epoch: u32,
+    /// Index of the [`Place`] that it has.
+    pub place: u32,
     /// Packets of this source that passed, those in `would_drop` among them.
     pub passed: Count,
     /// Packets of this source that were dropped.
@@ -119,7 +121,7 @@ assert_bytes! {
     Config: 24 + 24 + 6 * 4 + PAST_TERMS as usize * 56,
     Count: 2 * 8,
     Counters: 10 * 16 + 2 * 8,
-    Source: 2 * 8 + 3 * 16,
+    Source: 8 + 2 * 4 + 3 * 16,
     Place: 8 + 20 + 4,
     Table: 18 * 8,
     Stamp: 8 + 4 + 4,

@@ -30,6 +30,6 @@ impl Terms {
     }
 }
 
-/// No packet that XDP sees is longer: a frame of generic mode holds at most 64 KiB of payload after
-/// receive offload, and a multi-buffer frame 17 fragments of a page and its head.
-pub const LENGTH_MAX: u64 = 1 << 18;
+/// No packet that XDP sees is longer: in generic mode receive offload merges up to 512 KiB
+/// (`GRO_MAX_SIZE`, include/linux/netdevice.h), and a multi-buffer frame has 17 fragments and a head.
+pub const LENGTH_MAX: u64 = 1 << 20;

@@ -64,7 +64,7 @@ pub unsafe fn add(word: *mut u64, amount: u64) {
 }
 
 /// Reads the word once. Ordered before later accesses only as far as the processor does so by
-/// itself; whoever needs more follows it by a compare-and-swap, as every user here does.
+/// itself; what must be certain is looked at again after a compare-and-swap.
 ///
 /// # Safety
 /// As for [`compare_and_swap`].
@@ -72,14 +72,4 @@ pub unsafe fn add(word: *mut u64, amount: u64) {
 pub unsafe fn load(word: *const u64) -> u64 {
     // SAFETY: the caller vouches for `word`.
     unsafe { word.read_volatile() }
-}
-
-/// Writes the word once.
-///
-/// # Safety
-/// As for [`compare_and_swap`].
-#[inline(always)]
-pub unsafe fn store(word: *mut u64, value: u64) {
-    // SAFETY: the caller vouches for `word`.
-    unsafe { word.write_volatile(value) }
 }

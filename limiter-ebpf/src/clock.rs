@@ -5,7 +5,7 @@ use limiter_common::{bucket, layout::CLOCK_PACKET};
 
 use crate::{config, packet};
 
-/// Now, in ticks: the boot clock, or what the packet's stamp says where the program was loaded for
+/// Now, in ticks: the kernel's monotonic clock, or what the packet's stamp says where the program was loaded for
 /// test or replay.
 #[inline(always)]
 pub fn now(context: &XdpContext) -> u64 {

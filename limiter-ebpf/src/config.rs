@@ -108,8 +108,8 @@ pub fn clock() -> u32 {
 
 /// How often the terms have changed.
 #[inline(always)]
-pub fn epoch() -> u64 {
-    constant!(epoch) as u64
+pub fn epoch() -> u32 {
+    constant!(epoch)
 }
 
 /// How many changes of the terms are remembered.

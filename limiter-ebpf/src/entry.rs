@@ -36,25 +36,25 @@ impl Entry {
         unsafe { atomic::compare_and_swap(self.word(), expected, new) == expected }
     }
 
-    /// Adds to the bucket's word; wraps.
-    #[inline(always)]
-    pub fn add_to_tat(self, ticks: u64) {
-        // SAFETY: as above.
-        unsafe { atomic::add(self.word(), ticks) };
-    }
-
     /// The epoch on whose terms the word stands.
     #[inline(always)]
-    pub fn epoch(self) -> u64 {
+    pub fn epoch(self) -> u32 {
         // SAFETY: an aligned field of a map value.
-        unsafe { atomic::load(&raw const (*self.0).epoch) }
+        unsafe { (&raw const (*self.0).epoch).read_volatile() }
     }
 
     /// Sets the epoch, while the word is marked as being converted.
     #[inline(always)]
-    pub fn set_epoch(self, epoch: u64) {
+    pub fn set_epoch(self, epoch: u32) {
         // SAFETY: as above.
-        unsafe { atomic::store(&raw mut (*self.0).epoch, epoch) };
+        unsafe { (&raw mut (*self.0).epoch).write_volatile(epoch) };
+    }
+
+    /// Index of the place that it has.
+    #[inline(always)]
+    pub fn place(self) -> u32 {
+        // SAFETY: an aligned field of a map value.
+        unsafe { (&raw const (*self.0).place).read_volatile() }
     }
 
     /// Counts one packet of this source.

@@ -2,7 +2,7 @@
 //!
 //! A new source takes the next place that is free, or whose bucket is full again: forgetting a full
 //! bucket loses nothing, so the table needs neither timers nor an order of use. Where the next few
-//! places all hold live buckets the newcomer is refused, without touching the hash map.
+//! places all hold live buckets the newcomer is refused.
 
 use aya_ebpf::bindings::BPF_NOEXIST;
 use limiter_common::{
@@ -73,12 +73,15 @@ pub fn add(key: &SourceKey, tat: u64, now: u64) -> Added {
         // SAFETY: a field of a map value.
         let hand = unsafe { atomic::fetch_add(&raw mut (*table).hand, 1) };
         // Checked, because a remainder that could panic is refused by the verifier.
-        let place = hand.checked_rem(config::capacity() as u64);
-        let Some(place) = place.and_then(|index| PLACES.get_ptr_mut(index as u32)) else {
+        let Some(index) = hand.checked_rem(config::capacity() as u64) else {
             return Added::NoRoom;
         };
-        if lock(place, table, now) {
-            return settle(place, key, tat);
+        let index = index as u32;
+        let Some(place) = PLACES.get_ptr_mut(index) else {
+            return Added::NoRoom;
+        };
+        if lock(place, index, table, now) {
+            return settle(place, index, key, tat);
         }
     }
     Added::NoRoom
@@ -86,7 +89,7 @@ pub fn add(key: &SourceKey, tat: u64, now: u64) -> Added {
 
 /// Locks the place, if it is free or can be freed.
 #[inline(always)]
-fn lock(place: *mut Place, table: *mut Table, now: u64) -> bool {
+fn lock(place: *mut Place, index: u32, table: *mut Table, now: u64) -> bool {
     // SAFETY: fields of map values; the key is read only while the place is locked.
     unsafe {
         let state = atomic::load(&raw const (*place).state);
@@ -95,20 +98,31 @@ fn lock(place: *mut Place, table: *mut Table, now: u64) -> bool {
         {
             return false;
         }
-        if state == PLACE_FREE || vacate(&(*place).key, table, now) {
+        if state == PLACE_FREE || vacate(&(*place).key, index, table, now) {
             return true;
         }
-        atomic::store(&raw mut (*place).state, PLACE_TAKEN);
+        unlock(place, PLACE_TAKEN);
     }
     false
 }
 
+/// By compare-and-swap, because it orders what was written under the lock before it.
+///
+/// # Safety
+/// `place` is a map value that this CPU has locked.
+#[inline(always)]
+unsafe fn unlock(place: *mut Place, state: u64) {
+    // SAFETY: the caller vouches for it.
+    unsafe { atomic::compare_and_swap(&raw mut (*place).state, PLACE_LOCKED, state) };
+}
+
 /// Puts the source into the locked place, and unlocks it.
 #[inline(always)]
-fn settle(place: *mut Place, key: &SourceKey, tat: u64) -> Added {
+fn settle(place: *mut Place, index: u32, key: &SourceKey, tat: u64) -> Added {
     let source = Source {
         tat,
         epoch: config::epoch(),
+        place: index,
         ..Source::default()
     };
     let inserted = SOURCES.insert(key, source, BPF_NOEXIST as u64);
@@ -117,12 +131,14 @@ fn settle(place: *mut Place, key: &SourceKey, tat: u64) -> Added {
         if inserted.is_ok() {
             (*place).key = *key;
         }
-        let state = if inserted.is_ok() {
-            PLACE_TAKEN
-        } else {
-            PLACE_FREE
-        };
-        atomic::store(&raw mut (*place).state, state);
+        unlock(
+            place,
+            if inserted.is_ok() {
+                PLACE_TAKEN
+            } else {
+                PLACE_FREE
+            },
+        );
     }
     match inserted {
         Ok(()) => {
@@ -137,11 +153,15 @@ fn settle(place: *mut Place, key: &SourceKey, tat: u64) -> Added {
 /// Forgets the source, if its bucket is full. Whoever charges it at the same moment either comes
 /// first, and it stays, or finds the word retired, and looks again.
 #[inline(always)]
-fn vacate(key: &SourceKey, table: *mut Table, now: u64) -> bool {
+fn vacate(key: &SourceKey, index: u32, table: *mut Table, now: u64) -> bool {
     let Some(entry) = find(key) else {
         // Reset by the operator.
         return true;
     };
+    if entry.place() != index {
+        // Reset by the operator, and back in another place.
+        return true;
+    }
     let (epoch, tat) = (entry.epoch(), entry.tat());
     let present = terms::on_present(epoch, tat);
     if !bucket::is_time(tat) || !present.is_some_and(|present| bucket::is_full(present, now)) {
@@ -149,12 +169,26 @@ fn vacate(key: &SourceKey, table: *mut Table, now: u64) -> bool {
     }
     // SAFETY: a field of a map value.
     unsafe { atomic::add(&raw mut (*table).removals_begun, 1) };
-    let ours = entry.swap_tat(tat, bucket::RETIRED);
-    // An error of the removal means that the operator's reset came first: gone all the same.
-    if ours && SOURCES.remove(key).is_ok() {
-        counters::source_removed();
-    }
+    let removed = remove(key, entry, epoch, tat);
     // SAFETY: as above.
     unsafe { atomic::add(&raw mut (*table).removals_done, 1) };
-    ours
+    removed
+}
+
+#[inline(always)]
+fn remove(key: &SourceKey, entry: Entry, epoch: u32, tat: u64) -> bool {
+    if !entry.swap_tat(tat, bucket::RETIRED) {
+        return false;
+    }
+    // Another CPU may have converted it between the two reads that brought epoch and word, or the
+    // operator may have reset it, and it came back.
+    if entry.epoch() != epoch || find(key) != Some(entry) {
+        entry.swap_tat(bucket::RETIRED, tat);
+        return false;
+    }
+    // An error means that the operator's reset came first: gone all the same.
+    if SOURCES.remove(key).is_ok() {
+        counters::source_removed();
+    }
+    true
 }

@@ -6,9 +6,9 @@ use limiter_common::bucket;
 use crate::config;
 
 /// A word that was written in `epoch`, on the terms of this program. Nothing where the epoch is later
-/// than this program's: it has been replaced, and this is its last packet on this CPU.
+/// than this program's, which has been replaced, and is at its last packets on this CPU.
 #[inline(always)]
-pub fn on_present(epoch: u64, tat: u64) -> Option<u64> {
+pub fn on_present(epoch: u32, tat: u64) -> Option<u64> {
     if epoch == config::epoch() {
         return Some(tat);
     }
@@ -21,7 +21,7 @@ pub fn on_present(epoch: u64, tat: u64) -> Option<u64> {
 /// functions, Linux 5.6). [`bucket::RETIRED`] stands for nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn carried_over(epoch: u64, tat: u64) -> u64 {
+extern "C" fn carried_over(epoch: u32, tat: u64) -> u64 {
     let behind = config::epoch().wrapping_sub(epoch);
     if behind.cast_signed() < 0 {
         return bucket::RETIRED;

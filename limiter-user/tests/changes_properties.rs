@@ -40,7 +40,7 @@ impl History {
     fn carry(&self, word: u64, epoch: u64) -> u64 {
         let known = u32::try_from(self.past.len()).expect("eight at most");
         carry_over(word, self.epoch - epoch, known, |index| {
-            self.past.get(index as usize)
+            self.past.get(index as usize).copied()
         })
         .expect("every change is known, or the last eight are")
     }
@@ -58,7 +58,7 @@ enum Event {
 fn lives() -> impl Strategy<Value = (Vec<Limit>, u64, Vec<Event>)> {
     (alike(2..6), 1..20_u32).prop_flat_map(|(limits, frequent)| {
         let change = (gaps(), 0..limits.len()).prop_map(|(gap, to)| Event::Change { gap, to });
-        let behind = prop_oneof![3 => Just(0), 1 => magnitude(1_000)];
+        let behind = prop_oneof![3 => Just(0), 1 => magnitude((1 << 20) - 1)];
         let packet = (packet(&limits[0]), behind)
             .prop_map(|(packet, behind)| Event::Packet { packet, behind });
         let events = vec(prop_oneof![frequent => change, 6 => packet], 1..80);
@@ -78,21 +78,24 @@ proptest! {
         let (mut history, mut epoch) = (History::new(limits[0]), 0);
         for event in events {
             // All of them together are less than the year after which a word is stale.
-            let wait = |gap: Gap| gap.nanoseconds(&history.limit.terms, 60).min(IDLE_MAX >> 8);
+            let most = IDLE_MAX >> 8;
             match event {
                 Event::Change { gap, to } => {
-                    pair.wait(wait(gap));
+                    pair.wait(gap, 60, most);
                     pair.exact.change(&paces[to], limits[to].tokens);
                     history.change(limits[to], ticks(pair.now));
                 }
                 Event::Packet { packet: Packet { gap, length }, behind } => {
-                    // A clock is behind what another packet, or the change, has read.
-                    pair.wait(if behind == 0 { wait(gap) } else { 0 });
                     pair.limit = history.limit;
                     pair.program.terms = history.limit.terms;
                     pair.program.tat = history.carry(pair.program.tat, epoch);
                     epoch = history.epoch;
-                    pair.admits_behind(behind, pair.limit.passable(length));
+                    let length = pair.limit.passable(length);
+                    // A clock is behind what another packet, or the change, has read.
+                    if behind == 0 {
+                        pair.wait(gap, length, most);
+                    }
+                    pair.admits_behind(behind, length);
                     prop_assert!(!pair.is_overdrawn(), "{:?} after {}", pair.limit, epoch);
                 }
             }

@@ -337,6 +337,46 @@ fn a_renamed_interface_is_found_by_its_new_name() {
 }
 
 #[test]
+fn an_interface_that_is_moved_to_another_namespace() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    // The descriptor of the client's namespace, as iproute2 takes it.
+    let target = format!("/proc/{}/fd/{}", std::process::id(), {
+        use std::os::fd::AsRawFd;
+        hosts.client.namespace.file().as_raw_fd()
+    });
+    let moved = hosts.server.namespace.run(|| {
+        let away = Command::new("ip")
+            .args(["link", "set", "eth0", "name", "away"])
+            .status();
+        assert!(away.unwrap().success());
+        Command::new("ip")
+            .args(["link", "set", "away", "netns", &target])
+            .status()
+    });
+    assert!(moved.unwrap().unwrap().success());
+    for arguments in [&["status", "eth0"][..], &["set", "eth0", "--rate", "6"]] {
+        hosts
+            .limiter(arguments)
+            .expect_error(1, &["another network namespace", "limiter detach eth0"]);
+    }
+    assert!(
+        hosts
+            .limiter(&["status"])
+            .stderr
+            .contains("another network namespace")
+    );
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+    assert!(!folder(&hosts).exists());
+    let away = hosts
+        .client
+        .namespace
+        .block_on(|| limiter_user::kernel::interface::by_name("away"));
+    assert_eq!(away.unwrap().unwrap().xdp, None, "the program is off");
+}
+
+#[test]
 fn an_interface_with_a_dot_in_its_name() {
     need_kernel!();
     let hosts = Hosts::new();

@@ -81,12 +81,11 @@ impl Burst {
 
 impl fmt::Display for Burst {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let suffixes = if self.unit == Some(Unit::Bytes) {
-            BYTES
-        } else {
-            PACKETS
-        };
-        f.write_str(&number::format(self.tokens, suffixes))
+        match self.unit {
+            Some(Unit::Bytes) => f.write_str(&number::format(self.tokens, BYTES)),
+            Some(Unit::Packets) => f.write_str(&number::format(self.tokens, PACKETS)),
+            None => write!(f, "{}", self.tokens),
+        }
     }
 }
 

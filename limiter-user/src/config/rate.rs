@@ -79,16 +79,22 @@ impl FromStr for Rate {
 
 /// `s`, `1m`, `6s`.
 fn parse_period(text: &str) -> Result<u64, Invalid> {
-    let with_number = if text.starts_with(|c: char| c.is_ascii_digit()) {
-        text
-    } else {
-        &format!("1{text}")
-    };
-    let period = number::parse(with_number, PERIODS).map_err(|_| {
+    let wrong = || {
         Invalid::new(format!(
             "'{text}' is not a period: write s, m, h or d, as in 300/m or 10/6s"
         ))
-    })?;
+    };
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    // A part of a second is not needed: 10/0.5s is 20/s.
+    if digits.contains('.') {
+        return Err(wrong());
+    }
+    let with_number = if digits.is_empty() {
+        format!("1{text}")
+    } else {
+        text.to_owned()
+    };
+    let period = number::parse(&with_number, PERIODS).map_err(|_| wrong())?;
     if period == 0 || period > PERIOD_MAX {
         return Err(Invalid::new(format!(
             "a period of '{text}' is out of range: write 1s to 208d"
@@ -222,6 +228,8 @@ mod tests {
             "5//s",
             "٥",
             "5/s/s",
+            "10/0.5s",
+            "10/1.5m",
             "nan",
             "inf",
         ] {

@@ -58,12 +58,10 @@ fn free_folder(interface: &Interface) -> Result<std::path::PathBuf> {
     for folder in folders_here()? {
         let named_so = folder.interface == interface.name;
         match look(&folder)? {
-            Pinned::To(_, index) if index == interface.index => {
+            Pinned::To(_, index) if index == interface.index && interface.xdp.is_some() => {
                 return Err(Error::AlreadyAttached(interface.name.clone()));
             }
-            Pinned::To(..) if named_so => {
-                return Err(Error::AlreadyAttached(interface.name.clone()));
-            }
+            Pinned::To(..) if named_so => return Err(Error::Moved(folder.interface)),
             Pinned::Gone(_) if named_so => return Err(Error::InterfaceGone(folder.interface)),
             Pinned::Leftover if named_so => pins::remove(&folder.path)?,
             _ => {}

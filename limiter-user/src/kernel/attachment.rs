@@ -69,17 +69,19 @@ impl Attachment {
         let mut gone = None;
         for folder in folders_here()? {
             match look(&folder)? {
-                Pinned::To(link, index) if interface.is_some_and(|i| i.index == index) => {
-                    return Self::read(folder, link, &interfaces);
-                }
-                Pinned::To(_, index) if folder.interface == name => {
-                    let now = interfaces.iter().find(|interface| interface.index == index);
-                    let new = now.map_or_else(|| format!("index {index}"), |i| i.name.clone());
-                    gone = Some(Error::Renamed {
-                        old: name.to_owned(),
-                        new,
-                    });
-                }
+                Pinned::To(link, index) => match interface::of_link(&interfaces, index) {
+                    Some(on) if on.name == name => return Self::read(folder, link, &interfaces),
+                    Some(on) if folder.interface == name => {
+                        gone = Some(Error::Renamed {
+                            old: name.to_owned(),
+                            new: on.name.clone(),
+                        });
+                    }
+                    None if folder.interface == name => {
+                        gone = Some(Error::Moved(name.to_owned()));
+                    }
+                    _ => {}
+                },
                 Pinned::Gone(_) if folder.interface == name => {
                     gone = Some(Error::InterfaceGone(name.to_owned()));
                 }
@@ -135,10 +137,8 @@ impl Attachment {
                 "it belongs to another network namespace with a process 1 of its own",
             ));
         }
-        let interface = interfaces
-            .iter()
-            .find(|interface| interface.index == info.interface)
-            .ok_or_else(|| unreadable("the interface is in another network namespace"))?
+        let interface = interface::of_link(interfaces, info.interface)
+            .ok_or_else(|| Error::Moved(name.to_owned()))?
             .clone();
         Ok(Self {
             mode: interface.xdp.map_or(XdpMode::Native, |xdp| xdp.mode),

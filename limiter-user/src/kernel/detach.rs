@@ -18,23 +18,26 @@ pub async fn detach(name: &str) -> Result<()> {
     }
     let _lock = bpffs::lock()?;
     let interfaces = interface::all().await?;
-    let index = interfaces
-        .iter()
-        .find(|interface| interface.name == name)
-        .map(|i| i.index);
     for folder in folders_here()? {
         let matches = match look(&folder)? {
-            Pinned::To(_, of) => index == Some(of) || (index.is_none() && folder.interface == name),
+            Pinned::To(_, index) => match interface::of_link(&interfaces, index) {
+                Some(on) => on.name == name,
+                // Moved to another network namespace.
+                None => folder.interface == name,
+            },
             Pinned::Gone(_) | Pinned::Leftover => folder.interface == name,
         };
         if matches {
             return remove(&folder);
         }
     }
-    Err(match index {
-        Some(_) => Error::NotAttached(name.to_owned()),
-        None => Error::NoInterface(name.to_owned()),
-    })
+    Err(
+        if interfaces.iter().any(|interface| interface.name == name) {
+            Error::NotAttached(name.to_owned())
+        } else {
+            Error::NoInterface(name.to_owned())
+        },
+    )
 }
 
 /// Detaches from all interfaces of this network namespace, and clears what is left of interfaces and

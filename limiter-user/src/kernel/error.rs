@@ -56,6 +56,11 @@ pub enum Error {
         /// Name now.
         new: String,
     },
+    /// The link follows the interface, which is elsewhere now.
+    #[error(
+        "the interface that limiter was attached to as '{0}' is in another network namespace now, and limited there: `limiter detach {0}` here takes it off"
+    )]
+    Moved(String),
     /// Pinned maps of another build.
     #[error(
         "the pinned map {map} has another shape than this limiter's ({found}; wanted {wanted}): it was made by another build; `limiter detach {interface}`, then attach again"

@@ -82,6 +82,15 @@ pub async fn all() -> Result<Vec<Interface>> {
     Ok(links.iter().filter_map(describe).collect())
 }
 
+/// The interface that a link to `index` is on. One without a program is another one, which has got
+/// the same index: the link's own was moved to another network namespace.
+#[must_use]
+pub fn of_link(interfaces: &[Interface], index: u32) -> Option<&Interface> {
+    interfaces
+        .iter()
+        .find(|interface| interface.index == index && interface.xdp.is_some())
+}
+
 /// The interface of that name.
 pub async fn by_name(name: &str) -> Result<Interface> {
     let found = all()

@@ -95,7 +95,7 @@ impl Reader {
         if !bucket::is_time(source.tat) {
             return self.now;
         }
-        let behind = u64::from(self.epoch).wrapping_sub(source.epoch);
+        let behind = self.epoch.wrapping_sub(source.epoch);
         let known = u32::try_from(self.past.len()).unwrap_or(0);
         let word = bucket::carry_over(source.tat, behind, known, |i| {
             self.past.get(i as usize).copied()

@@ -109,16 +109,20 @@ pub enum Gap {
     Cost(u64),
     /// Per cent of the bucket's depth.
     Depth(u64),
+    /// Until the packet is admitted.
+    Soonest,
 }
 
 impl Gap {
-    pub fn nanoseconds(self, terms: &Terms, length: u64) -> u64 {
+    /// How long that is before a packet of `length` bytes which has `wait` ticks to wait.
+    pub fn nanoseconds(self, terms: &Terms, length: u64, wait: u64) -> u64 {
         let percent = |ticks: u64, percent: u64| {
             let ticks = u128::from(ticks) * u128::from(percent) / 100;
             u64::try_from(ticks >> TICK_SHIFT).unwrap_or(u64::MAX)
         };
         let nanoseconds = match self {
             Self::None => 0,
+            Self::Soonest => wait.div_ceil(1 << TICK_SHIFT),
             Self::Nanoseconds(nanoseconds) => nanoseconds,
             Self::Cost(share) => percent(terms.cost_of(length), share),
             Self::Depth(share) => percent(terms.tau, share),
@@ -131,6 +135,7 @@ pub fn gaps() -> impl Strategy<Value = Gap> {
     prop_oneof![
         5 => Just(Gap::None),
         2 => (1..2_000_u64).prop_map(Gap::Nanoseconds),
+        5 => Just(Gap::Soonest),
         5 => (0..=250_u64).prop_map(Gap::Cost),
         1 => (0..=150_u64).prop_map(Gap::Depth),
         1 => magnitude(IDLE_MAX).prop_map(Gap::Nanoseconds),

@@ -7,8 +7,9 @@ pub mod draw;
 
 use std::{env, fmt, slice};
 
+use draw::Gap;
 use limiter_common::{
-    bucket::{Decision, TICK_SHIFT, decide, ticks},
+    bucket::{Decision, TICK_SHIFT, corrected, decide, ticks},
     limit::Terms,
 };
 use limiter_user::config::{Burst, Rate, Unit, terms::terms};
@@ -194,7 +195,8 @@ impl Limit {
     }
 }
 
-/// A bucket as the program keeps it: a word that changes only where a packet is admitted.
+/// A bucket as the program keeps it: a word that changes where a packet is admitted, and where no
+/// packet could have brought it.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
     pub terms: Terms,
@@ -210,19 +212,31 @@ impl Program {
         }
     }
 
-    /// Whether a packet passes at a reading of the clock, in nanoseconds.
-    pub fn admits(&mut self, now: u64, length: u64) -> bool {
+    /// Ticks until a packet passes, from a reading of the clock on, in nanoseconds.
+    pub fn wait(&self, now: u64, length: u64) -> u64 {
         match decide(
             self.tat,
             ticks(now),
             self.terms.cost_of(length),
             self.terms.tau,
         ) {
+            Decision::Admit { .. } => 0,
+            Decision::Refuse { wait } => wait,
+        }
+    }
+
+    /// Whether a packet passes at a reading of the clock, in nanoseconds.
+    pub fn admits(&mut self, now: u64, length: u64) -> bool {
+        let (now, tau) = (ticks(now), self.terms.tau);
+        match decide(self.tat, now, self.terms.cost_of(length), tau) {
             Decision::Admit { tat } => {
                 self.tat = tat;
                 true
             }
-            Decision::Refuse { .. } => false,
+            Decision::Refuse { .. } => {
+                self.tat = corrected(self.tat, now, tau).unwrap_or(self.tat);
+                false
+            }
         }
     }
 }
@@ -247,7 +261,10 @@ impl Pair {
         }
     }
 
-    pub fn wait(&mut self, nanoseconds: u64) {
+    /// Waits for a packet, which is then to be offered; `most` nanoseconds at most.
+    pub fn wait(&mut self, gap: Gap, length: u64, most: u64) {
+        let wait = self.program.wait(self.now, length);
+        let nanoseconds = gap.nanoseconds(&self.program.terms, length, wait).min(most);
         self.now += nanoseconds;
         self.exact.refill(ticks(nanoseconds));
     }
@@ -257,7 +274,8 @@ impl Pair {
         self.admits_behind(0, length)
     }
 
-    /// Whether the program admits a packet on a CPU whose clock is behind, by nanoseconds.
+    /// Whether the program admits a packet on a CPU whose clock is behind one that has been read,
+    /// by nanoseconds.
     pub fn admits_behind(&mut self, behind: u64, length: u64) -> bool {
         let admitted = self.program.admits(self.now - behind, length);
         if admitted {
