@@ -158,10 +158,17 @@ impl Rescale {
     #[inline(always)]
     pub const fn apply(&self, tat: u64) -> u64 {
         let late = ahead(tat, self.since) > self.tau_from;
-        let from = if late { tat.wrapping_sub(self.tau_from) } else { self.since };
+        let from = if late {
+            tat.wrapping_sub(self.tau_from)
+        } else {
+            self.since
+        };
         let spent = spent(tat, from, self.tau_from);
         // Checked, because a division that could panic is refused by the verifier.
-        let carried = match spent.wrapping_add(self.chunk_from - 1).checked_div(self.chunk_from) {
+        let carried = match spent
+            .wrapping_add(self.chunk_from - 1)
+            .checked_div(self.chunk_from)
+        {
             Some(chunks) if chunks <= self.chunks_most => {
                 let fraction = (1 << (self.chunk_shift & 63)) - 1;
                 (chunks * self.chunk_to + fraction) >> (self.chunk_shift & 63)

@@ -210,6 +210,43 @@ fn without_privileges() {
     fs::remove_file(&copy).unwrap();
 }
 
+/// Root without its other capabilities: what a hardened service has.
+#[test]
+fn with_three_capabilities_alone() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let limiter = |capabilities: &str, arguments: &[&str]| {
+        let output = hosts.server.namespace.run(|| {
+            Command::new("setpriv")
+                .args(["--bounding-set", capabilities, "--inh-caps", capabilities])
+                .arg(binary())
+                .args(arguments)
+                .output()
+        });
+        Outcome::of(arguments.join(" "), output.unwrap().unwrap())
+    };
+    let all_three = "-all,+bpf,+net_admin,+perfmon";
+    for arguments in [
+        &["attach", "eth0", "--rate", "5"][..],
+        &["status", "eth0"],
+        &["set", "eth0", "--rate", "6"],
+        &["check", "eth0", "192.0.2.7"],
+        &["top", "eth0", "--once"],
+        &["reset", "eth0", "--all"],
+        &["detach", "eth0"],
+    ] {
+        limiter(all_three, arguments).expect(0);
+    }
+    for too_few in [
+        "-all,+bpf,+net_admin",
+        "-all,+bpf,+perfmon",
+        "-all,+net_admin,+perfmon",
+    ] {
+        let refused = limiter(too_few, &["attach", "eth0", "--rate", "5"]);
+        refused.expect_error(1, &["CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON"]);
+    }
+}
+
 #[test]
 fn on_an_old_kernel() {
     need_kernel!();
@@ -419,6 +456,7 @@ fn in_a_mount_namespace_of_ip_netns_exec() {
         Outcome::of(arguments.join(" "), command.output().unwrap())
     };
     let attach = in_netns(&["attach", "lo", "--rate", "5"]);
+    let status = in_netns(&["status"]);
     let advice = format!("nsenter --net=/run/netns/{name}");
     let as_advised = Command::new("nsenter")
         .arg(format!("--net=/run/netns/{name}"))
@@ -432,6 +470,7 @@ fn in_a_mount_namespace_of_ip_netns_exec() {
         .output();
     ip(&["netns", "delete", &name]);
     attach.expect_error(1, &[&advice]);
+    status.expect_error(1, &[&advice]);
     Outcome::of("as advised".to_owned(), as_advised.unwrap()).expect(0);
     Outcome::of("detach".to_owned(), detached.unwrap()).expect(0);
 }
@@ -517,6 +556,95 @@ fn the_memory_of_the_table_is_fixed_and_shown() {
             .stdout
             .contains("larger --max-sources")
     );
+}
+
+/// A source that was reset and comes back takes no second place.
+#[test]
+fn reset_loses_no_places() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts
+        .limiter(&[
+            "attach",
+            "eth0",
+            "--rate",
+            "1/h",
+            "--burst",
+            "9",
+            "--max-sources",
+            "2",
+        ])
+        .expect(0);
+    let wire = Raw::open(&hosts.client);
+    let send = |last: u8| {
+        let source = std::net::IpAddr::from([192, 0, 2, last]);
+        let macs = (hosts.client.mac, hosts.server.mac);
+        wire.send(
+            &Frame {
+                macs,
+                ..Frame::from(source)
+            }
+            .bytes(),
+        );
+    };
+    for _ in 0..5 {
+        send(7);
+        thread::sleep(Duration::from_millis(50));
+        hosts.limiter(&["reset", "eth0", "192.0.2.7"]).expect(0);
+    }
+    send(7);
+    send(8);
+    thread::sleep(Duration::from_millis(100));
+    let status = hosts.status();
+    assert_eq!(status["sources"]["tracked"], 2, "{status}");
+    assert_eq!(status["packets"]["passed"], 7, "{status}");
+    assert_eq!(status["drops"]["newcomer"], 0, "{status}");
+}
+
+/// The old name of a renamed interface, given to another one.
+#[test]
+fn a_name_that_is_taken() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    let ip = |arguments: &[&str]| {
+        let run = || Command::new("ip").args(arguments).status();
+        assert!(
+            hosts.server.namespace.run(run).unwrap().unwrap().success(),
+            "{arguments:?}"
+        );
+    };
+    ip(&["link", "set", "eth0", "name", "wan9"]);
+    ip(&["link", "add", "eth0", "type", "veth", "peer", "name", "far"]);
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "5"])
+        .expect_error(1, &["'wan9'", "limiter detach wan9"]);
+    hosts.limiter(&["detach", "wan9"]).expect(0);
+    hosts.limiter(&["attach", "wan9", "--rate", "5"]).expect(0);
+    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    hosts.limiter(&["detach", "eth0", "wan9"]).expect(0);
+}
+
+/// Every way to write a burst reads back, or later commands could not.
+#[test]
+fn what_attach_takes_status_understands() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    for (rate, burst) in [
+        ("8kbit", "2000"),
+        ("1.5mbit", "1mb"),
+        ("5", "1.5k"),
+        ("10/6s", "1000"),
+        ("1gbit", "1500000b"),
+        ("300/1m", "1"),
+    ] {
+        hosts
+            .limiter(&["attach", "eth0", "--rate", rate, "--burst", burst])
+            .expect(0);
+        assert_eq!(hosts.status()["mode"], "native", "{rate} {burst}");
+        hosts.limiter(&["set", "eth0", "--shadow", "on"]).expect(0);
+        hosts.limiter(&["detach", "eth0"]).expect(0);
+    }
 }
 
 #[test]

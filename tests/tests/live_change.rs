@@ -104,6 +104,29 @@ fn a_new_rate_holds_from_the_moment_it_is_set() {
     assert!(passed >= allowed - 8.0, "{passed} < {allowed}");
 }
 
+/// However often it changes under flood, no tokens come out of it: what the old program admits while
+/// the new one is being loaded is not forgotten.
+#[test]
+fn changes_under_flood_hand_out_no_tokens() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let start = Instant::now();
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "10k/s", "--burst", "10000"])
+        .expect(0);
+    flood(&hosts, |_| {
+        for i in 0..20 {
+            let burst = ["10001", "10000"][i % 2];
+            hosts.limiter(&["set", "eth0", "--burst", burst]).expect(0);
+        }
+    });
+    let passed = hosts.status()["packets"]["passed"].as_f64().unwrap();
+    // At half of the changes the burst grows by a token.
+    let most = 10_000.0 + 10.0 + 10_000.0 * start.elapsed().as_secs_f64();
+    assert!(passed <= most, "{passed} > {most}");
+    assert!(passed > 10_000.0, "the flood met the limit: {passed}");
+}
+
 /// What was spent stays spent, in tokens, whatever the rates.
 #[test]
 fn a_bucket_keeps_its_tokens_when_the_rate_changes() {

@@ -189,6 +189,20 @@ fn example_8_cost_by_bytes() {
     );
 }
 
+/// A source that is not in the table yet has a full bucket, and not a deeper one.
+#[test]
+fn a_first_packet_that_costs_more_than_a_bucket_holds() {
+    need_kernel!();
+    on_both(&Limit::new("800bit", "1522b"), |engine| {
+        let jumbo = udp_of_length(SOURCE, 3_000);
+        assert!(!engine.passes(&jumbo, START), "{}", engine.name());
+        assert!(
+            engine.passes(&udp_of_length(SOURCE, 1_522), START),
+            "and nothing was charged"
+        );
+    });
+}
+
 #[test]
 fn example_12_retry_after() {
     need_kernel!();

@@ -1,25 +1,34 @@
 //! `limiter detach`.
 
-use crate::cli::{args, output::print};
+use crate::cli::{
+    args,
+    output::{note, print},
+};
 use crate::kernel::detach::{detach, detach_all};
 
 pub async fn run(arguments: args::Detach) -> anyhow::Result<()> {
+    let mut results = Vec::new();
     if arguments.all {
-        let names = detach_all().await?;
-        if names.is_empty() {
+        results = detach_all()?;
+        if results.is_empty() {
             print("limiter was not attached to anything\n")?;
         }
-        for name in names {
-            print(&format!("{name}: detached\n"))?;
+    } else {
+        for interface in arguments.interfaces {
+            let result = detach(&interface).await;
+            results.push((interface, result));
         }
-        return Ok(());
     }
-    // One that fails does not keep the others attached.
+    // One that fails does not keep the others attached. Each failure is told; the last one ends it.
     let mut failed = None;
-    for interface in &arguments.interfaces {
-        match detach(interface).await {
+    for (interface, result) in results {
+        match result {
             Ok(()) => print(&format!("{interface}: detached\n"))?,
-            Err(error) => failed = Some(failed.unwrap_or(error)),
+            Err(error) => {
+                if let Some(earlier) = failed.replace(error) {
+                    note(&earlier.to_string());
+                }
+            }
         }
     }
     failed.map_or(Ok(()), |error| Err(error.into()))

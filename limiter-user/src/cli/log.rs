@@ -4,11 +4,27 @@ use crate::cli::{args, output::note};
 use crate::kernel::log::Logging;
 
 pub async fn run(arguments: args::Log) -> anyhow::Result<()> {
+    let stop = interruption()?;
     let logging = Logging::start(&arguments.interface).await?;
     note(&format!(
         "{}: every packet is logged until you press Ctrl-C; limiting goes on",
         arguments.interface
     ));
-    let result = logging.print(tokio::signal::ctrl_c()).await;
-    Ok(result?)
+    Ok(logging.print(stop).await?)
+}
+
+/// Ctrl-C, `kill`, or a terminal that goes away.
+fn interruption() -> std::io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hang_up.recv() => {}
+        }
+    })
 }

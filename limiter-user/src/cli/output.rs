@@ -39,13 +39,12 @@ pub fn failure(error: &anyhow::Error) -> ExitCode {
     if pipe.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
-    let line = format!("{error:#}").replace('\n', " ");
+    let line = format!("{error}").replace('\n', " ");
     note(&line);
     ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
 }
 
-/// A value that the kernel module refused as invalid is a wrong command line where it does not
-/// depend on the interface.
+/// A value that is invalid whatever the interface is a wrong command line.
 pub fn usage(error: crate::config::Invalid) -> anyhow::Error {
     Usage(error.to_string()).into()
 }

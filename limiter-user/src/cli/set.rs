@@ -49,6 +49,7 @@ fn difference(old: &Settings, new: &Settings) -> String {
             |burst| burst.to_string(),
         )
     };
+    let malformed = |settings: &Settings| settings.malformed.name().to_owned();
     let on = |shadow: bool| if shadow { "on" } else { "off" };
     let mut changes = Vec::new();
     let mut change = |what: &str, from: String, to: String| {
@@ -67,11 +68,7 @@ fn difference(old: &Settings, new: &Settings) -> String {
         on(old.shadow).to_owned(),
         on(new.shadow).to_owned(),
     );
-    change(
-        "malformed",
-        format!("{:?}", old.malformed),
-        format!("{:?}", new.malformed),
-    );
+    change("malformed", malformed(old), malformed(new));
     if changes.is_empty() {
         "unchanged: it was so already".to_owned()
     } else {

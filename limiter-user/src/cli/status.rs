@@ -4,14 +4,13 @@ use crate::cli::{
     args,
     output::{note, print, print_json},
 };
-use crate::kernel::{Attachment, bpffs};
+use crate::kernel::Attachment;
 use crate::stats::{Status, collect};
 use crate::view;
 
 pub async fn run(arguments: args::Status) -> anyhow::Result<()> {
     let (attachments, errors) = match &arguments.interface {
         Some(name) => (vec![Attachment::open(name).await?], Vec::new()),
-        None if !bpffs::is_mounted() => (Vec::new(), Vec::new()),
         None => Attachment::all().await?,
     };
     let interfaces = attachments

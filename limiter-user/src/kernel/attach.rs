@@ -1,7 +1,11 @@
 //! Attaching: load, put on the interface, pin. Nothing is pinned before the interface has taken the
 //! program, and the link last: whoever is killed on the way leaves no half of it behind.
 
-use std::{io, path::Path, time::SystemTime};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
 
 use super::{
     attachment::{Pinned, folders_here, look},
@@ -34,10 +38,11 @@ pub struct Linked {
 pub async fn attach(name: &str, settings: &Settings) -> Result<()> {
     requirements::kernel()?;
     requirements::privileges()?;
-    let interface = interface::by_name(name).await?;
+    let interfaces = interface::all().await?;
+    let interface = interface::named(&interfaces, name)?.clone();
     bpffs::ensure()?;
     let _lock = bpffs::lock()?;
-    let folder = free_folder(&interface)?;
+    let folder = free_folder(&interface, &interfaces)?;
     let linked = link(interface, settings)?;
     let pinned = pin(&linked, &folder);
     if pinned.is_err() {
@@ -54,20 +59,29 @@ pub async fn attach_unpinned(name: &str, settings: &Settings) -> Result<Linked> 
 }
 
 /// Where the pins will be, cleared of what a killed command may have left there.
-fn free_folder(interface: &Interface) -> Result<std::path::PathBuf> {
+fn free_folder(interface: &Interface, interfaces: &[Interface]) -> Result<PathBuf> {
+    let name = &interface.name;
     for folder in folders_here()? {
-        let named_so = folder.interface == interface.name;
-        match look(&folder)? {
-            Pinned::To(_, index) if index == interface.index && interface.xdp.is_some() => {
-                return Err(Error::AlreadyAttached(interface.name.clone()));
-            }
-            Pinned::To(..) if named_so => return Err(Error::Moved(folder.interface)),
-            Pinned::Gone(_) if named_so => return Err(Error::InterfaceGone(folder.interface)),
-            Pinned::Leftover if named_so => pins::remove(&folder.path)?,
+        let named_so = folder.interface == *name;
+        match look(&folder) {
+            Ok(Pinned::To(_, index)) => match interface::of_link(interfaces, index) {
+                Some(on) if on.name == *name => return Err(Error::AlreadyAttached(name.clone())),
+                Some(on) if named_so => {
+                    return Err(Error::NameTaken {
+                        old: name.clone(),
+                        new: on.name.clone(),
+                    });
+                }
+                None if named_so => return Err(Error::Moved(name.clone())),
+                _ => {}
+            },
+            Ok(Pinned::Gone(_)) if named_so => return Err(Error::InterfaceGone(name.clone())),
+            Ok(Pinned::Leftover) if named_so => pins::remove(&folder.path)?,
+            Err(error) if named_so => return Err(error),
             _ => {}
         }
     }
-    pins::directory(&interface.name)
+    pins::directory(name)
 }
 
 fn pin(linked: &Linked, folder: &Path) -> Result<()> {
@@ -91,16 +105,16 @@ fn link(interface: Interface, settings: &Settings) -> Result<Linked> {
     }
     if settings.mode == Mode::Generic {
         return link_in(&interface, XdpMode::Generic, settings, None)
-            .map_err(|refused| refused.into_error(&interface));
+            .map_err(|refused| refused.into_error(&interface, XdpMode::Generic));
     }
     match link_in(&interface, XdpMode::Native, settings, None) {
         Ok(linked) => Ok(linked),
         Err(Refused::ByDriver(why)) if settings.mode == Mode::Auto => {
             let why = no_native_reason(&why, &interface);
             link_in(&interface, XdpMode::Generic, settings, Some(why))
-                .map_err(|refused| refused.into_error(&interface))
+                .map_err(|refused| refused.into_error(&interface, XdpMode::Generic))
         }
-        Err(refused) => Err(refused.into_error(&interface)),
+        Err(refused) => Err(refused.into_error(&interface, XdpMode::Native)),
     }
 }
 
@@ -119,7 +133,7 @@ impl From<Error> for Refused {
 }
 
 impl Refused {
-    fn into_error(self, interface: &Interface) -> Error {
+    fn into_error(self, interface: &Interface, mode: XdpMode) -> Error {
         match self {
             Self::Before(error) => error,
             Self::ByDriver(why) if why.raw_os_error() == Some(libc::EPERM) => Error::NotPermitted,
@@ -128,6 +142,14 @@ impl Refused {
                 program: "attached this moment".to_owned(),
                 mode: "some".to_owned(),
                 how: format!("`ip link show {}` names it", interface.name),
+            },
+            Self::ByDriver(why) if why.raw_os_error() == Some(libc::ENODEV) => {
+                Error::NoInterface(interface.name.clone())
+            }
+            Self::ByDriver(why) if mode == XdpMode::Generic => Error::Attach {
+                interface: interface.name.clone(),
+                why,
+                advice: "generic mode works on every interface that has packets: please report this",
             },
             Self::ByDriver(why) => Error::NoNative {
                 interface: interface.name.clone(),
@@ -174,6 +196,7 @@ fn link_in(
         frame_max: interface.frame_max(mode),
         frags: requirements::kernel()?.has_frags(),
         fallback,
+        logging: false,
         epoch: 0,
         past: Vec::new(),
     };

@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use aya::programs::ProgramInfo;
 
 use super::{
+    bpffs,
     error::{Error, Result},
     interface::{self, Interface, XdpMode},
     link::Link,
     maps::Tables,
     pins::{self, Folder},
     record::Record,
+    sys::LinkInfo,
 };
 
 /// What is attached to one interface.
@@ -60,6 +62,13 @@ pub(super) fn folders_here() -> Result<Vec<Folder>> {
         .collect())
 }
 
+fn not_attached(interface: Option<&Interface>, name: &str) -> Error {
+    match interface {
+        Some(_) => Error::NotAttached(name.to_owned()),
+        None => Error::NoInterface(name.to_owned()),
+    }
+}
+
 impl Attachment {
     /// The attachment of the interface called `name`.
     pub async fn open(name: &str) -> Result<Self> {
@@ -67,10 +76,19 @@ impl Attachment {
         let interfaces = interface::all().await?;
         let interface = interfaces.iter().find(|interface| interface.name == name);
         let mut gone = None;
+        if !bpffs::look()? {
+            return Err(not_attached(interface, name));
+        }
         for folder in folders_here()? {
-            match look(&folder)? {
-                Pinned::To(link, index) => match interface::of_link(&interfaces, index) {
-                    Some(on) if on.name == name => return Self::read(folder, link, &interfaces),
+            let pinned = match look(&folder) {
+                Err(error) if folder.interface == name => return Err(error),
+                // Another interface's trouble.
+                Err(_) => continue,
+                Ok(pinned) => pinned,
+            };
+            match pinned {
+                Pinned::To(_, index) => match interface::of_link(&interfaces, index) {
+                    Some(on) if on.name == name => return Self::read(&folder, &interfaces),
                     Some(on) if folder.interface == name => {
                         gone = Some(Error::Renamed {
                             old: name.to_owned(),
@@ -88,34 +106,59 @@ impl Attachment {
                 _ => {}
             }
         }
-        Err(gone.unwrap_or_else(|| match interface {
-            Some(_) => Error::NotAttached(name.to_owned()),
-            None => Error::NoInterface(name.to_owned()),
-        }))
+        Err(gone.unwrap_or_else(|| not_attached(interface, name)))
     }
 
     /// All attachments of this network namespace, and what is the matter with those that cannot be
     /// read.
     pub async fn all() -> Result<(Vec<Self>, Vec<Error>)> {
         super::requirements::privileges()?;
+        if !bpffs::look()? {
+            return Ok((Vec::new(), Vec::new()));
+        }
         let interfaces = interface::all().await?;
         let (mut attachments, mut errors) = (Vec::new(), Vec::new());
         for folder in folders_here()? {
-            match look(&folder)? {
-                Pinned::To(link, _) => match Self::read(folder, link, &interfaces) {
+            match look(&folder) {
+                Ok(Pinned::To(..)) => match Self::read(&folder, &interfaces) {
                     Ok(attachment) => attachments.push(attachment),
                     Err(error) => errors.push(error),
                 },
-                Pinned::Gone(_) => errors.push(Error::InterfaceGone(folder.interface)),
-                Pinned::Leftover => {}
+                Ok(Pinned::Gone(_)) => errors.push(Error::InterfaceGone(folder.interface)),
+                Ok(Pinned::Leftover) => {}
+                Err(error) => errors.push(error),
             }
         }
         Ok((attachments, errors))
     }
 
+    /// Readers take no lock: where a `set` has swapped the program meanwhile they read again.
+    fn read(folder: &Folder, interfaces: &[Interface]) -> Result<Self> {
+        const TRIES: usize = 10;
+        let mut result = Err(Error::InterfaceGone(folder.interface.clone()));
+        for _ in 0..TRIES {
+            let Some(link) = Link::open(&folder.path)? else {
+                break;
+            };
+            let info = link.info()?;
+            result = Self::read_generation(folder, link, info, interfaces);
+            let now = Link::open(&folder.path)?
+                .map(|link| link.info())
+                .transpose()?;
+            if result.is_ok() || now == Some(info) {
+                break;
+            }
+        }
+        result
+    }
+
     /// Which generation is in force is what the link says: only that changes in one step.
-    fn read(folder: Folder, link: Link, interfaces: &[Interface]) -> Result<Self> {
-        let info = link.info()?;
+    fn read_generation(
+        folder: &Folder,
+        link: Link,
+        info: LinkInfo,
+        interfaces: &[Interface],
+    ) -> Result<Self> {
         let name = folder.interface.as_str();
         let unreadable = |why: &str| Error::Unreadable {
             interface: name.to_owned(),
@@ -147,7 +190,7 @@ impl Attachment {
             tables: Tables::open(&folder.path, name)?,
             interface,
             generation,
-            folder: folder.path,
+            folder: folder.path.clone(),
             link,
         })
     }

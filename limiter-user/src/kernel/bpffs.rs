@@ -27,27 +27,27 @@ const MAGIC: FsType = FsType(0xcafe_4a11);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Whether a bpffs is mounted at its place.
-pub fn is_mounted() -> bool {
+fn is_mounted() -> bool {
     statfs(BPFFS).is_ok_and(|stat| stat.filesystem_type() == MAGIC)
 }
 
-/// Makes sure of a bpffs that outlives this process: mounts one where there is none.
-///
-/// `ip netns exec` gives its command a mount namespace of its own with a fresh `/sys`; what is
-/// pinned in there goes when the command ends, and the limiter with it.
-pub fn ensure() -> Result<()> {
-    if same_as_init() {
-        return Ok(());
-    }
-    if let Some(namespace) = namespace_of_sys() {
+/// Whether there is a bpffs to look for pins in. Under `ip netns exec` there is another `/sys`, and no
+/// command could say anything true.
+pub fn look() -> Result<bool> {
+    if let (false, Some(namespace)) = (same_as_init(), namespace_of_sys()) {
         return Err(Error::Bpffs(format!(
-            "`ip netns exec` gives its command a /sys of its own, and what is pinned there vanishes with the command, so that nothing would be limited: use `nsenter --net=/run/netns/{namespace} limiter …` instead"
+            "`ip netns exec` gives its command a /sys of its own, where no pins are, and where what is pinned vanishes with the command: use `nsenter --net=/run/netns/{namespace} limiter …` instead"
         )));
     }
-    if is_mounted() {
+    Ok(is_mounted())
+}
+
+/// Makes sure of a bpffs that outlives this process: mounts one where there is none.
+pub fn ensure() -> Result<()> {
+    if look()? {
         return Ok(());
     }
-    if shares_mounts_with_init() == Some(false) {
+    if !shares_mounts_with_init() {
         return Err(Error::Bpffs(format!(
             "no bpffs is mounted at {BPFFS}, and this is not the mount namespace of process 1, so that one mounted now might vanish: mount one where it stays (`mount -t bpf bpf {BPFFS}`)"
         )));
@@ -60,11 +60,22 @@ pub fn ensure() -> Result<()> {
     })
 }
 
-/// Whether this process and process 1 have the same mounts; none where that may not be asked
-/// (`CAP_SYS_PTRACE`).
-fn shares_mounts_with_init() -> Option<bool> {
-    let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
-    Some(namespace("self")? == namespace("1")?)
+/// Inode of the first mount namespace (`MNT_NS_INIT_INO`, include/uapi/linux/nsfs.h, Linux 6.18).
+const INITIAL_INODE: u64 = 0xefff_fff8;
+
+/// Whether this process and process 1 have the same mounts. Where process 1 may not be looked at
+/// (`CAP_SYS_PTRACE`), only the first namespace is known to stay.
+fn shares_mounts_with_init() -> bool {
+    let inode = |process: &str| {
+        fs::metadata(format!("/proc/{process}/ns/mnt"))
+            .ok()
+            .map(|metadata| metadata.ino())
+    };
+    match (inode("self"), inode("1")) {
+        (Some(own), Some(init)) => own == init,
+        (own, None) => own == Some(INITIAL_INODE),
+        (None, _) => false,
+    }
 }
 
 /// Whether process 1 sees the same bpffs here.

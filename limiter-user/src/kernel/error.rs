@@ -10,11 +10,18 @@ use crate::config::Invalid;
 pub enum Error {
     /// The kernel is too old.
     #[error(
-        "this kernel is {0}, and limiter needs 5.15 or later (atomic compare-and-swap and links for XDP): boot a newer kernel"
+        "this kernel is {release}, and limiter needs {oldest} or later (atomic compare-and-swap and links for XDP): boot a newer kernel"
     )]
-    KernelTooOld(String),
+    KernelTooOld {
+        /// What runs.
+        release: String,
+        /// What is needed.
+        oldest: String,
+    },
     /// No rights.
-    #[error("not permitted: limiter needs root, or CAP_BPF and CAP_NET_ADMIN: run it with sudo")]
+    #[error(
+        "not permitted: limiter needs root, or CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON: run it with sudo"
+    )]
     NotPermitted,
     /// There is no such interface.
     #[error("no interface '{0}' in this network namespace: `ip link` lists those that there are")]
@@ -54,6 +61,16 @@ pub enum Error {
         /// Name at attach.
         old: String,
         /// Name now.
+        new: String,
+    },
+    /// The pins of a renamed interface are in the way.
+    #[error(
+        "'{old}' was the name of '{new}' when limiter was attached to it, and its pins have that name: `limiter detach {new}` and attach to it again, then to '{old}'"
+    )]
+    NameTaken {
+        /// The name that is taken.
+        old: String,
+        /// Whom it belongs to.
         new: String,
     },
     /// The link follows the interface, which is elsewhere now.
@@ -98,12 +115,12 @@ pub enum Error {
         advice: String,
     },
     /// The kernel would not attach the program.
-    #[error("the kernel refused to attach to '{interface}' ({source}): {advice}")]
+    #[error("the kernel refused to attach to '{interface}' ({why}): {advice}")]
     Attach {
         /// The interface.
         interface: String,
         /// What the kernel said.
-        source: io::Error,
+        why: io::Error,
         /// What to do.
         advice: &'static str,
     },

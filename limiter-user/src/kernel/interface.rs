@@ -56,7 +56,8 @@ pub struct Interface {
 
 /// Ethernet header and two tags: what a frame has beyond the MTU.
 const FRAMING: u64 = 14 + 2 * 4;
-/// What generic mode may see at once: receive offload has merged packets by then.
+/// What generic mode may see at once: receive offload has merged packets by then, up to this unless
+/// the interface's `gro_max_size` was raised.
 const MERGED: u64 = 65_536;
 
 impl Interface {
@@ -91,13 +92,15 @@ pub fn of_link(interfaces: &[Interface], index: u32) -> Option<&Interface> {
         .find(|interface| interface.index == index && interface.xdp.is_some())
 }
 
+/// The one of that name.
+pub fn named<'a>(interfaces: &'a [Interface], name: &str) -> Result<&'a Interface> {
+    let found = interfaces.iter().find(|interface| interface.name == name);
+    found.ok_or_else(|| Error::NoInterface(name.to_owned()))
+}
+
 /// The interface of that name.
 pub async fn by_name(name: &str) -> Result<Interface> {
-    let found = all()
-        .await?
-        .into_iter()
-        .find(|interface| interface.name == name);
-    found.ok_or_else(|| Error::NoInterface(name.to_owned()))
+    named(&all().await?, name).cloned()
 }
 
 fn describe(link: &LinkMessage) -> Option<Interface> {

@@ -207,7 +207,9 @@ impl Batch {
     /// Appends the next entries; false at the end.
     fn next(&mut self, tables: &Tables, entries: &mut Vec<Entry>) -> Result<bool> {
         let map = tables.sources.map().fd().as_fd();
-        match sys::lookup_batch(map, self.token, &mut self.keys, &mut self.values) {
+        // SAFETY: aya has compared the sizes with the map's when it made `tables.sources`.
+        let read = unsafe { sys::lookup_batch(map, self.token, &mut self.keys, &mut self.values) };
+        match read {
             Ok((count, token)) => {
                 let pairs = self.keys.iter().zip(&self.values).take(count);
                 entries.extend(pairs.map(|(Wire(key), Wire(value))| (*key, *value)));

@@ -160,14 +160,10 @@ fn program_error(error: ProgramError) -> Error {
             return Error::NotPermitted;
         }
         let log = verifier_log.to_string();
-        let last = log
-            .lines()
-            .rev()
-            .find(|line| !line.is_empty())
-            .unwrap_or("no verifier log");
+        let reason = reason_in(&log);
         return Error::Load {
             what: "program",
-            why: format!("{io_error}; {last}"),
+            why: format!("{io_error}; {reason}"),
             advice: "please report this with the kernel's version (`uname -r`)",
         };
     }
@@ -176,6 +172,23 @@ fn program_error(error: ProgramError) -> Error {
         why: error.to_string(),
         advice: "please report this with the kernel's version (`uname -r`)",
     }
+}
+
+/// The line of a verifier's log that says why: the last one before its statistics.
+fn reason_in(log: &str) -> &str {
+    const STATISTICS: [&str; 4] = [
+        "processed ",
+        "verification time",
+        "stack depth",
+        "mark_precise",
+    ];
+    let says_why = |line: &&str| {
+        !line.trim().is_empty() && !STATISTICS.iter().any(|start| line.starts_with(start))
+    };
+    log.lines()
+        .rev()
+        .find(says_why)
+        .unwrap_or("no verifier log")
 }
 
 fn load_error(error: EbpfError) -> Error {
@@ -193,5 +206,15 @@ fn load_error(error: EbpfError) -> Error {
         what: "program",
         why: error.to_string(),
         advice: "please report this with the kernel's version (`uname -r`)",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_verifiers_reason_is_found() {
+        let log = "0: R1=ctx()\nR2 pointer -= pointer prohibited\nverification time 9 usec\nstack depth 0\nprocessed 4 insns (limit 1000000)\n\n";
+        assert_eq!(super::reason_in(log), "R2 pointer -= pointer prohibited");
+        assert_eq!(super::reason_in(""), "no verifier log");
     }
 }

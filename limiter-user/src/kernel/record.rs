@@ -33,6 +33,9 @@ pub struct Record {
     pub frags: bool,
     /// Why it is not native, where it was to be if possible.
     pub fallback: Option<String>,
+    /// Whether the program that runs logs each packet.
+    #[serde(default)]
+    pub logging: bool,
     /// How often the terms were changed.
     pub epoch: u32,
     /// The last changes of terms, newest first; the words of [`Rescale`] in their order.
@@ -89,6 +92,14 @@ impl Record {
     pub fn pin(&self, path: &Path) -> Result<()> {
         let json = serde_json::to_vec(self)
             .map_err(|error| Error::system("writing the record", io::Error::other(error)))?;
+        // What cannot be read back would be an attachment that no command understands.
+        let read = serde_json::from_slice::<Self>(&json)
+            .ok()
+            .and_then(|read| read.config().ok());
+        if read != self.config().ok() {
+            let broken = io::Error::other("it does not read back");
+            return Err(Error::system("writing the record", broken));
+        }
         let mut bytes = [0_u8; SIZE];
         bytes
             .get_mut(..json.len())

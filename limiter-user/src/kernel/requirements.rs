@@ -8,8 +8,13 @@ use super::error::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KernelVersion(pub u32, pub u32);
 
-/// The oldest supported: see the table of KNOWN_ISSUES.md.
-const OLDEST: KernelVersion = KernelVersion(5, 15);
+/// The oldest supported: see the table of KNOWN_ISSUES.md. The arm64 JIT has atomic instructions that
+/// return a value since 5.18 (commit 1902472b4fa9).
+const OLDEST: KernelVersion = if cfg!(target_arch = "aarch64") {
+    KernelVersion(5, 18)
+} else {
+    KernelVersion(5, 15)
+};
 /// Multi-buffer XDP (commit c2f2cdbeffda).
 const FRAGS: KernelVersion = KernelVersion(5, 18);
 
@@ -20,7 +25,10 @@ pub fn kernel() -> Result<KernelVersion> {
     let release = name.release().to_string_lossy();
     match parse(&release) {
         Some(version) if version >= OLDEST => Ok(version),
-        _ => Err(Error::KernelTooOld(release.into_owned())),
+        _ => Err(Error::KernelTooOld {
+            release: release.into_owned(),
+            oldest: format!("{}.{}", OLDEST.0, OLDEST.1),
+        }),
     }
 }
 
@@ -40,11 +48,13 @@ fn parse(release: &str) -> Option<KernelVersion> {
     ))
 }
 
-/// Refuses early, and in words, what the kernel would refuse later with EPERM: `CAP_BPF` and
-/// `CAP_NET_ADMIN` (or `CAP_SYS_ADMIN` for either).
+/// Refuses early, and in words, what the kernel would refuse later with EPERM or a line of the
+/// verifier's: `CAP_BPF`, `CAP_NET_ADMIN`, and `CAP_PERFMON`, without which a program may not
+/// subtract or compare pointers (or `CAP_SYS_ADMIN` for all three).
 pub fn privileges() -> Result<()> {
     const CAP_NET_ADMIN: u32 = 12;
     const CAP_SYS_ADMIN: u32 = 21;
+    const CAP_PERFMON: u32 = 38;
     const CAP_BPF: u32 = 39;
 
     let status = std::fs::read_to_string("/proc/self/status")
@@ -56,7 +66,7 @@ pub fn privileges() -> Result<()> {
         )
     })?;
     let has = |capability: u32| effective & (1 << capability | 1 << CAP_SYS_ADMIN) != 0;
-    if has(CAP_BPF) && has(CAP_NET_ADMIN) {
+    if has(CAP_BPF) && has(CAP_NET_ADMIN) && has(CAP_PERFMON) {
         Ok(())
     } else {
         Err(Error::NotPermitted)

@@ -1,9 +1,8 @@
 //! Changing what is in force: a new program with new constants over the same maps, swapped into the
 //! link in one step. Each packet sees the old configuration or the new one, and no bucket is lost.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
-use aya::programs::{ProgramFd, ProgramInfo};
 use limiter_common::bucket;
 
 use super::{
@@ -14,6 +13,7 @@ use super::{
     object::{self, Maps, Program, Variant},
     pins,
     record::Record,
+    sys,
 };
 use crate::config::{Invalid, Settings};
 
@@ -43,12 +43,13 @@ pub(super) async fn swap(
     change: impl FnOnce(&Settings) -> Result<Settings, Invalid>,
 ) -> Result<Swapped> {
     super::requirements::privileges()?;
-    let lock = bpffs::is_mounted().then(bpffs::lock).transpose()?;
+    let lock = bpffs::look()?.then(bpffs::lock).transpose()?;
     let attachment = Attachment::open(name).await?;
     clear_leftovers(&attachment);
     let old = attachment.record.settings.clone();
     let new = change(&old)?;
-    let record = attachment.record.changed(new.clone(), now()?)?;
+    let mut record = attachment.record.changed(new.clone(), now()?)?;
+    record.logging = variant == Variant::Log;
     let config = record.config()?;
     let program = object::load(
         variant,
@@ -91,15 +92,10 @@ fn clear_leftovers(attachment: &Attachment) {
     }
 }
 
-/// The program that runs.
-fn running(attachment: &Attachment) -> Result<ProgramFd> {
+/// The program that runs. Not by its id, which would want `CAP_SYS_ADMIN`.
+fn running(attachment: &Attachment) -> Result<OwnedFd> {
     let path = pins::generation(&attachment.folder, attachment.generation).join("program");
-    ProgramInfo::from_pin(&path)
-        .and_then(|program| program.fd())
-        .map_err(|error| Error::Unreadable {
-            interface: attachment.interface.name.clone(),
-            why: error.to_string(),
-        })
+    sys::open_pin(&path).map_err(|error| Error::path("opening", path, error))
 }
 
 /// The clock that the program reads, in ticks.

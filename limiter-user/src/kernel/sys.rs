@@ -199,8 +199,11 @@ pub fn open_pin(path: &Path) -> io::Result<OwnedFd> {
 /// Reads many entries of a hash map in one call, from `token` on; `None` starts.
 ///
 /// Returns how many of `keys` and `values` were filled, and the token to go on from, if there is
-/// more. `K` and `V` are plain words of exactly the map's key and value size.
-pub fn lookup_batch<K: aya::Pod, V: aya::Pod>(
+/// more.
+///
+/// # Safety
+/// `K` and `V` have exactly the size of the map's keys and values.
+pub(super) unsafe fn lookup_batch<K: aya::Pod, V: aya::Pod>(
     map: BorrowedFd<'_>,
     token: Option<u32>,
     keys: &mut [K],

@@ -7,7 +7,7 @@ use super::{
     source::{Reader, Top, TopSource},
     verdicts,
 };
-use crate::config::{Malformed, settings};
+use crate::config::settings;
 use crate::kernel::{
     Attachment, error::Result, interface::Interface as Device, maps::Tables, record::Record, set,
 };
@@ -50,11 +50,8 @@ fn describe(
         program_id,
         attached_at: record.attached_at.clone(),
         shadow: settings.shadow,
-        malformed: if settings.malformed == Malformed::Drop {
-            "drop"
-        } else {
-            "pass"
-        },
+        malformed: settings.malformed.name(),
+        logging: record.logging,
         frags: record.frags,
         limits: vec![limit(record, counters)?],
         packets: verdicts(counters, |count| count.packets),
@@ -102,8 +99,10 @@ pub fn reader(record: &Record) -> Result<Reader> {
 
 /// The sources that dropped most, then those that passed most; at most `most` of them.
 pub fn top(interface: &str, record: &Record, tables: &Tables, most: usize) -> Result<Top> {
-    let reader = reader(record)?;
+    // The clock is read after the buckets: otherwise a packet in between would seem to come from the
+    // future.
     let mut entries = tables.sources()?;
+    let reader = reader(record)?;
     entries.sort_by_key(|(_, source)| {
         std::cmp::Reverse((
             source.dropped.packets,

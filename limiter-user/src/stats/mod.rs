@@ -55,6 +55,9 @@ pub struct Interface {
     pub shadow: bool,
     /// What happens to malformed IP: `drop` or `pass`.
     pub malformed: &'static str,
+    /// Whether each packet is logged (`limiter log`), which is slow.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub logging: bool,
     /// Whether frames in several buffers (jumbo frames) are taken.
     pub frags: bool,
     /// The limits.

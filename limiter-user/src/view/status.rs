@@ -1,6 +1,6 @@
 //! `status`, and what `attach` says when it is done.
 
-use crate::stats::{Interface, Limit, Status};
+use crate::stats::{Drops, Interface, Limit, Status, Verdicts};
 use crate::view::units::{bytes, grouped};
 
 /// All attachments.
@@ -32,7 +32,6 @@ fn interface(interface: &Interface) -> String {
     let Interface {
         name,
         mode,
-        packets,
         sources,
         drops,
         ..
@@ -43,42 +42,18 @@ fn interface(interface: &Interface) -> String {
         ""
     };
     let mut text = format!(
-        "{name}: {mode} mode, program {}, since {}{shadow}\n",
-        interface.program_id, interface.attached_at
+        "{name}: {mode} mode, program {}, since {}{shadow}\n{}",
+        interface.program_id,
+        interface.attached_at,
+        mode_notes(interface)
     );
-    text.push_str(&mode_notes(interface));
     for limit in &interface.limits {
         text.push_str(&format!("  limit    {}\n", limit_line(limit)));
     }
+    text.push_str(&packets_line(&interface.packets));
+    text.push_str(&drops_line(drops));
     text.push_str(&format!(
-        "  packets  {} seen, {} passed, {} dropped",
-        grouped(packets.seen),
-        grouped(packets.passed),
-        grouped(packets.dropped)
-    ));
-    if packets.would_drop > 0 {
-        text.push_str(&format!(
-            " ({} passed only because of shadow)",
-            grouped(packets.would_drop)
-        ));
-    }
-    let reasons = [
-        ("over the limit", drops.limit),
-        ("denied", drops.deny),
-        ("new source, table full", drops.newcomer),
-        ("malformed", drops.malformed),
-        ("contended", drops.contended),
-    ];
-    let reasons: Vec<_> = reasons
-        .iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(name, count)| format!("{} {name}", grouped(*count)))
-        .collect();
-    if !reasons.is_empty() {
-        text.push_str(&format!("\n  drops    {}", reasons.join(", ")));
-    }
-    text.push_str(&format!(
-        "\n  sources  {} of {}, {} of kernel memory\n",
+        "  sources  {} of {}, {} of kernel memory\n",
         grouped(sources.tracked),
         grouped(sources.capacity),
         bytes(sources.memory_bytes)
@@ -89,6 +64,46 @@ fn interface(interface: &Interface) -> String {
         );
     }
     text
+}
+
+fn packets_line(packets: &Verdicts) -> String {
+    let Verdicts {
+        seen,
+        passed,
+        dropped,
+        would_drop,
+    } = *packets;
+    let by_shadow = if would_drop > 0 {
+        format!(" ({} passed only because of shadow)", grouped(would_drop))
+    } else {
+        String::new()
+    };
+    format!(
+        "  packets  {} seen, {} passed, {} dropped{by_shadow}\n",
+        grouped(seen),
+        grouped(passed),
+        grouped(dropped)
+    )
+}
+
+fn drops_line(drops: &Drops) -> String {
+    let reasons = [
+        ("over the limit", drops.limit),
+        ("denied", drops.deny),
+        ("new source, table full", drops.newcomer),
+        ("malformed", drops.malformed),
+        ("contended", drops.contended),
+    ];
+    let said: Vec<_> = reasons
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| format!("{} {name}", grouped(*count)))
+        .collect();
+    if said.is_empty() {
+        String::new()
+    } else {
+        format!("  drops    {}\n", said.join(", "))
+    }
 }
 
 /// What must not go without saying: a mode that was not asked for, and what it means.
@@ -105,8 +120,14 @@ fn mode_notes(interface: &Interface) -> String {
             interface.name
         ));
     }
+    if interface.logging {
+        text.push_str(&format!(
+            "  Each packet is LOGGED, which is slow: end `limiter log`, or `limiter set {}` anything.\n",
+            interface.name
+        ));
+    }
     if !interface.frags {
-        text.push_str("  Jumbo frames: not on this kernel (5.18 or later): the driver refuses an MTU above about 3500.\n");
+        text.push_str("  Jumbo frames: this kernel did not take the program for them (5.18 or later does): no MTU above about 3500.\n");
     }
     text
 }
