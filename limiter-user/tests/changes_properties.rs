@@ -15,7 +15,7 @@ use proptest::{collection::vec, prelude::*};
 /// How a limit changed, as user space keeps it: the newest change first, the oldest forgotten.
 struct History {
     limit: Limit,
-    epoch: u64,
+    epoch: u32,
     past: Vec<Rescale>,
 }
 
@@ -37,7 +37,7 @@ impl History {
     }
 
     /// A word of an earlier epoch on the present terms.
-    fn carry(&self, word: u64, epoch: u64) -> u64 {
+    fn carry(&self, word: u64, epoch: u32) -> u64 {
         let known = u32::try_from(self.past.len()).expect("eight at most");
         carry_over(word, self.epoch - epoch, known, |index| {
             self.past.get(index as usize).copied()
@@ -117,7 +117,7 @@ proptest! {
             history.change(*limit, ticks(now));
             carried = history.past[0].apply(carried);
         }
-        let remembered = u64::from(PAST_TERMS);
+        let remembered = PAST_TERMS;
         if history.epoch <= remembered {
             prop_assert_eq!(history.carry(word, 0), carried);
         } else {
