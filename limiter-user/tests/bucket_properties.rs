@@ -3,13 +3,14 @@
 mod exact;
 
 use exact::{
-    Exact, Pace, Pair, Program, cases,
+    Exact, Limit, Pace, Pair, Program, cases,
     draw::{
-        IDLE_MAX, Packet, bit_rates, buckets, limits, limits_of, magnitude, moments, packet_rates,
-        traffic,
+        Gap, IDLE_MAX, Packet, bit_rates, buckets, limits, limits_of, magnitude, moments,
+        most_tokens, packet_rates, rates, traffic,
     },
 };
 use limiter_common::bucket::{CONVERTING, Decision, TICK_SHIFT, decide, spent, ticks, time};
+use limiter_user::config::Unit;
 use num_bigint::BigInt;
 use proptest::{collection::vec, prelude::*};
 
@@ -56,6 +57,25 @@ proptest! {
                 latest = to;
                 prop_assert!(!limit.is_overdrawn(&window), "{} ns from {} on", to - from, from);
             }
+        }
+    }
+
+    /// Whoever sends each packet at the first moment at which it passes gets no more, though what is
+    /// rounded off a packet's cost would add up.
+    #[test]
+    fn who_takes_all_there_is_gets_no_more(
+        rate in rates(),
+        length in 60..=1_514_u64,
+        few in 1..8_u64,
+        start in moments(),
+    ) {
+        let one = if rate.unit == Unit::Bytes { length } else { 1 };
+        let limit = Limit::of(&rate.to_string(), (few * one).min(most_tokens(&rate)));
+        let mut pair = Pair::full(limit, start);
+        for number in 0..300 {
+            pair.wait(Gap::Soonest, length, IDLE_MAX);
+            prop_assert!(pair.admits(length), "packet {} was waited for", number);
+            prop_assert!(!pair.is_overdrawn(), "packet {} was one too many", number);
         }
     }
 

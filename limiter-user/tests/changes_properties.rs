@@ -151,11 +151,56 @@ proptest! {
             exact.refill(ticks(wait));
             exact.change(&paces[index], limits[index].tokens);
             history.change(limits[index], ticks(now));
-            loss_most += loss(&on(index - 1), &on(index));
+            // Two ticks step over the marks, should the word be one of them.
+            loss_most += loss(&on(index - 1), &on(index)) + 2 * &on(index).tick;
         }
         let word = history.carry(ticks(start).wrapping_add(before), 0);
         let after = &exact.tick * spent(word, ticks(now), history.limit.terms.tau);
         prop_assert!(after >= exact.spent);
         prop_assert!(after <= exact.spent + loss_most);
+    }
+    /// While the program for a change is being loaded, the old one goes on: what it admits is
+    /// charged. The new terms count from the moment at which they were asked for, so that the bucket
+    /// may gain what the new rate brings meanwhile; nothing where the rate is no higher and the burst
+    /// no smaller.
+    #[test]
+    fn what_passes_during_a_change_is_charged(
+        (limits, packets) in alike(2..3).prop_flat_map(|limits| {
+            let packets = vec(packet(&limits[0]), 3..60);
+            (Just(limits), packets)
+        }),
+        start in moments(),
+        shares in (0..100_usize, 0..100_usize),
+    ) {
+        let [old, new] = [limits[0], limits[1]];
+        let asked = packets.len() * shares.0.min(shares.1) / 100;
+        let in_force = packets.len() * shares.0.max(shares.1) / 100;
+        let paces = [old.pace(), new.pace()];
+        let mut pair = Pair::full(old, start);
+        pair.exact = Exact::full_among(&paces[0], old.tokens, &paces);
+        let mut since = start;
+        for (number, Packet { gap, length }) in packets.into_iter().enumerate() {
+            if number == asked {
+                since = pair.now;
+            }
+            if number == in_force {
+                let gains = new.tokens < old.tokens || {
+                    let (old, new) = (Exact::full(&paces[0], 1), Exact::full(&paces[1], 1));
+                    &new.tick * &old.token > &old.tick * &new.token
+                };
+                pair.exact.change(&paces[1], new.tokens);
+                if gains {
+                    pair.exact.refill(ticks(pair.now - since));
+                }
+                let change = rescale(&old.terms, &new.terms, ticks(since));
+                pair.program.tat = change.apply(pair.program.tat);
+                pair.program.terms = new.terms;
+                pair.limit = new;
+            }
+            let length = pair.limit.passable(length);
+            pair.wait(gap, length, IDLE_MAX >> 8);
+            pair.admits(length);
+            prop_assert!(!pair.is_overdrawn(), "packet {} of {:?}", number, (asked, in_force));
+        }
     }
 }

@@ -95,9 +95,13 @@ proptest! {
         let Decision::Admit { tat } = decision else {
             return Err(TestCaseError::fail(format!("{decision:?}")));
         };
-        prop_assert!(is_time(tat));
-        let late = if is_time(end) { 0 } else { CONVERTING + 1 - end };
+        prop_assert!(![RETIRED, CONVERTING].contains(&tat) && is_time(tat));
+        let late = if end == u64::MAX { 0 } else { CONVERTING + 1 - end };
         prop_assert_eq!(tat.wrapping_sub(end), late);
+        // Nor does a correction, where an empty bucket's word would be a mark.
+        let now = end.wrapping_sub(tau);
+        let beyond = end.wrapping_add(SKEW_MAX + 1);
+        prop_assert_eq!(corrected(beyond, now, tau), Some(tat));
     }
 }
 

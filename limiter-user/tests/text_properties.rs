@@ -71,25 +71,21 @@ proptest! {
         prop_assert_eq!(shown.parse(), Ok(rate), "shown as {}", shown);
     }
 
-    /// So is a burst, unit and all.
+    /// A burst is shown so that it reads back as one that means the same beside every rate that it
+    /// goes with. `1.5k` is shown as 1500, which goes with rates of bits besides.
     #[test]
-    #[ignore = "fails: a burst without a unit is shown with one, or the other way round"]
-    fn a_burst_reads_back(burst in read::<Burst>(burst_texts())) {
-        let shown = burst.to_string();
-        prop_assert_eq!(shown.parse(), Ok(burst), "shown as {}", shown);
-    }
-
-    /// A burst that goes with a rate is shown so that it still goes with it, and is the same.
-    #[test]
-    fn a_burst_that_goes_with_a_rate_reads_back(
-        rate in read::<Rate>(rate_texts()),
+    fn a_burst_reads_back(
         burst in read::<Burst>(burst_texts()),
+        rate in read::<Rate>(rate_texts()),
     ) {
+        let read = burst.to_string().parse::<Burst>();
+        prop_assert_eq!(read.as_ref().map(|read| read.tokens), Ok(burst.tokens));
         match burst.for_rate(&rate) {
-            Ok(burst) => {
-                prop_assert_eq!(burst.unit, Some(rate.unit));
-                let read = burst.to_string().parse::<Burst>();
-                prop_assert_eq!(read.and_then(|read| read.for_rate(&rate)), Ok(burst));
+            Ok(fitting) => {
+                prop_assert_eq!(fitting.unit, Some(rate.unit));
+                prop_assert_eq!(read.and_then(|read| read.for_rate(&rate)), Ok(fitting));
+                let again = fitting.to_string().parse::<Burst>();
+                prop_assert_eq!(again.and_then(|again| again.for_rate(&rate)), Ok(fitting));
             }
             Err(_) => prop_assert!(burst.unit.is_some_and(|unit| unit != rate.unit)),
         }
@@ -142,7 +138,6 @@ proptest! {
 
 /// A part of a second is no period, or reads back if it is one.
 #[test]
-#[ignore = "fails: 10/0.5s is shown as 10/500000000, which is no rate"]
 fn a_period_of_half_a_second_reads_back() {
     for text in ["10/0.5s", "10/1.5s", "1/0.01m"] {
         if let Ok(rate) = text.parse::<Rate>() {
@@ -161,7 +156,6 @@ fn a_period_of_half_a_second_reads_back() {
 
 /// A burst as it may be written beside a rate goes with that rate once it has been shown.
 #[test]
-#[ignore = "fails: 3000 beside 10mbit is shown as 3k, which is packets"]
 fn a_bare_burst_still_goes_with_its_rate() {
     let rate: Rate = "10mbit".parse().expect("a rate");
     let burst: Burst = "3000".parse().expect("a burst");

@@ -121,10 +121,10 @@ impl Exact {
 }
 
 /// What a change may take from a bucket, in grains. What is spent is counted in 2^-20ths of the old
-/// burst, each of them rounded by a 2^-41th; the rounding of the ratio is below a tick of the old
-/// terms; to it come three ticks of the new ones, two of which step over a mark.
+/// burst, each of them rounded by a 2^-41th. The rounding of the ratio is below half a tick of the
+/// old terms or half a tick of the new ones; to it comes the rounding of the sum to a whole tick.
 pub fn loss(old: &Exact, new: &Exact) -> BigInt {
-    a_millionth(&old.burst) + &old.tick + 3 * &new.tick
+    a_millionth(&old.burst) + &old.tick + 2 * &new.tick
 }
 
 /// Less than a millionth: a 2^-20th, and a 2^-40th.
