@@ -60,8 +60,8 @@ proptest! {
         }
     }
 
-    /// Whoever sends each packet at the first moment at which it passes gets no more, though what is
-    /// rounded off a packet's cost would add up.
+    /// Whoever sends each packet at the first moment at which it passes gets no more, though what
+    /// is rounded off a packet's cost would add up.
     #[test]
     fn who_takes_all_there_is_gets_no_more(
         rate in rates(),

@@ -160,9 +160,9 @@ proptest! {
         prop_assert!(after <= exact.spent + loss_most);
     }
     /// While the program for a change is being loaded, the old one goes on: what it admits is
-    /// charged. The new terms count from the moment at which they were asked for, so that the bucket
-    /// may gain what the new rate brings meanwhile; nothing where the rate is no higher and the burst
-    /// no smaller.
+    /// charged. The new terms count from the moment at which they were asked for, so that the
+    /// bucket may gain what the new rate brings meanwhile; nothing where the rate is no higher and
+    /// the burst no smaller.
     #[test]
     fn what_passes_during_a_change_is_charged(
         (limits, packets) in alike(2..3).prop_flat_map(|limits| {

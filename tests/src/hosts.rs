@@ -1,13 +1,19 @@
 //! Two hosts on a wire, and the limiter's command run on one of them.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    path::PathBuf,
+};
 
 use limiter_user::{
     kernel::{detach::detach, pins},
-    lab::{Address, Host, Pair},
+    lab::{Address, Host, INTERFACE, Pair},
 };
 
-use crate::command::{Outcome, limiter};
+use crate::{
+    command::{Outcome, limiter},
+    packet::Frame,
+};
 
 /// The host that is protected.
 pub const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
@@ -32,6 +38,25 @@ impl Hosts {
             server: pair.left,
             client: pair.right,
         }
+    }
+
+    /// A UDP frame from the client to the server, with `source` as its sender.
+    #[must_use]
+    pub fn frame(&self, source: IpAddr) -> Frame {
+        Frame {
+            macs: (self.client.mac, self.server.mac),
+            ..Frame::from(source)
+        }
+    }
+
+    /// The folder of pins of the server's `eth0`.
+    #[must_use]
+    pub fn pins(&self) -> PathBuf {
+        self.server
+            .namespace
+            .run(|| pins::directory(INTERFACE))
+            .unwrap()
+            .unwrap()
     }
 
     /// Runs `limiter` on the server.

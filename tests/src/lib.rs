@@ -9,3 +9,14 @@ pub mod hosts;
 pub mod need;
 pub mod packet;
 pub mod raw;
+
+/// Waits for `condition`: the kernel frees programs, maps and links after a grace period.
+pub fn eventually(what: &str, condition: impl Fn() -> bool) {
+    for _ in 0..200 {
+        if condition() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("not within 2 s: {what}");
+}

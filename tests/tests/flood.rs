@@ -119,12 +119,10 @@ fn frames_of_both_families_with_and_without_tags() {
                 .limiter(&["attach", "eth0", "--rate", "40/s", "--burst", "10"])
                 .expect(0);
             let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
-            let macs = (hosts.client.mac, hosts.server.mac);
             let source: IpAddr = source.parse().unwrap();
             let frame = Frame {
-                macs,
                 tags,
-                ..Frame::from(source)
+                ..hosts.frame(source)
             }
             .bytes();
 
@@ -174,12 +172,10 @@ fn a_bit_rate() {
         .limiter(&["attach", "eth0", "--rate", "800kbit", "--burst", "20000b"])
         .expect(0);
     let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
-    let macs = (hosts.client.mac, hosts.server.mac);
     let frames = [0, 400, 1_400].map(|payload| {
         Frame {
-            macs,
             payload,
-            ..Frame::from(CLIENT)
+            ..hosts.frame(CLIENT)
         }
         .bytes()
     });
@@ -205,116 +201,6 @@ fn a_bit_rate() {
     assert_eq!(number(&hosts.status()["bytes"]["passed"]), received);
 }
 
-/// Each source has its own bucket; the addresses of one IPv6 /64 share one.
-#[test]
-fn sources_do_not_pay_for_each_other() {
-    need_kernel!();
-    let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "3"])
-        .expect(0);
-    let wire = Raw::open(&hosts.client);
-    let macs = (hosts.client.mac, hosts.server.mac);
-    let send = |source: String| {
-        wire.send(
-            &Frame {
-                macs,
-                ..Frame::from(source.parse().unwrap())
-            }
-            .bytes(),
-        );
-    };
-    for _ in 0..5 {
-        (0..50).for_each(|i| send(format!("198.51.100.{i}")));
-        (0..50).for_each(|i| send(format!("2001:db8:0:1::{i:x}")));
-        send("2001:db8:0:2::1".to_owned());
-    }
-    thread::sleep(SILENCE);
-    let status = hosts.status();
-    assert_eq!(
-        number(&status["packets"]["passed"]),
-        50 * 3 + 3 + 3,
-        "{status}"
-    );
-    assert_eq!(number(&status["sources"]["tracked"]), 52, "{status}");
-    let check = hosts.json(&["check", "eth0", "2001:db8:0:1:ffff::", "--json"]);
-    assert_eq!(check["source"], "2001:db8:0:1::/64");
-    assert_eq!(number(&check["limits"][0]["dropped"]), 247);
-}
-
-/// In shadow everything passes, and what would have been dropped is counted.
-#[test]
-fn shadow_drops_nothing() {
-    need_kernel!();
-    let hosts = Hosts::new();
-    hosts
-        .limiter(&[
-            "attach", "eth0", "--rate", "1/h", "--burst", "3", "--shadow",
-        ])
-        .expect(0);
-    let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
-    let frame = Frame {
-        macs: (hosts.client.mac, hosts.server.mac),
-        ..Frame::from(CLIENT)
-    }
-    .bytes();
-    (0..10).for_each(|_| from.send(&frame));
-    assert_eq!(to.receive(SILENCE).len(), 10);
-    let status = hosts.status();
-    assert_eq!(number(&status["packets"]["passed"]), 10);
-    assert_eq!(number(&status["packets"]["would_drop"]), 7);
-    assert_eq!(number(&status["limits"][0]["would_drop"]["packets"]), 7);
-    assert_eq!(number(&status["packets"]["dropped"]), 0);
-
-    hosts.limiter(&["set", "eth0", "--shadow", "off"]).expect(0);
-    (0..10).for_each(|_| from.send(&frame));
-    assert_eq!(
-        to.receive(SILENCE).len(),
-        0,
-        "the bucket was charged in shadow too"
-    );
-    assert_eq!(number(&hosts.status()["packets"]["dropped"]), 10);
-}
-
-/// One bucket for everything that comes in.
-#[test]
-fn one_bucket_for_the_interface() {
-    need_kernel!();
-    let hosts = Hosts::new();
-    hosts
-        .limiter(&[
-            "attach",
-            "eth0",
-            "--rate",
-            "1/h",
-            "--burst",
-            "7",
-            "--key",
-            "interface",
-        ])
-        .expect(0);
-    let wire = Raw::open(&hosts.client);
-    let macs = (hosts.client.mac, hosts.server.mac);
-    for i in 0..20 {
-        let source = if i % 2 == 0 {
-            format!("198.51.100.{i}")
-        } else {
-            format!("2001:db8:{i}::1")
-        };
-        wire.send(
-            &Frame {
-                macs,
-                ..Frame::from(source.parse().unwrap())
-            }
-            .bytes(),
-        );
-    }
-    thread::sleep(SILENCE);
-    let status = hosts.status();
-    assert_eq!(number(&status["packets"]["passed"]), 7, "{status}");
-    assert_eq!(number(&status["sources"]["tracked"]), 1, "{status}");
-}
-
 /// `seen = passed + dropped`, always: read again and again while a flood comes in.
 #[test]
 fn the_sums_agree_under_flood() {
@@ -324,11 +210,7 @@ fn the_sums_agree_under_flood() {
         .limiter(&["attach", "eth0", "--rate", "1k/s", "--burst", "10"])
         .expect(0);
     let wire = Raw::open(&hosts.client);
-    let frame = Frame {
-        macs: (hosts.client.mac, hosts.server.mac),
-        ..Frame::from(CLIENT)
-    }
-    .bytes();
+    let frame = hosts.frame(CLIENT).bytes();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let sender = scope.spawn(|| {
@@ -379,11 +261,7 @@ fn two_cpus_flood_one_source_over_the_wire() {
     hosts
         .limiter(&["attach", "eth0", "--rate", "5k/s", "--burst", "5k"])
         .expect(0);
-    let frame = Frame {
-        macs: (hosts.client.mac, hosts.server.mac),
-        ..Frame::from(CLIENT)
-    }
-    .bytes();
+    let frame = hosts.frame(CLIENT).bytes();
     let wires = [Raw::open(&hosts.client), Raw::open(&hosts.client)];
     let start = Instant::now();
     let flood = |cpu: usize| {
@@ -419,50 +297,4 @@ fn two_cpus_flood_one_source_over_the_wire() {
     assert_eq!(number(&status["packets"]["seen"]), sent);
     assert!(passed <= most, "{passed} > {most}");
     assert!(passed >= least, "{passed} < {least}");
-}
-
-/// Jumbo frames: where the kernel has multi-buffer XDP they pass, and count by their whole length.
-#[test]
-fn jumbo_frames() {
-    need_kernel!();
-    if !limiter_user::kernel::requirements::kernel()
-        .unwrap()
-        .has_frags()
-    {
-        eprintln!("this kernel has no multi-buffer XDP: nothing to test");
-        return;
-    }
-    let hosts = Hosts::new();
-    for host in [&hosts.server, &hosts.client] {
-        let set = || {
-            std::process::Command::new("ip")
-                .args(["link", "set", "eth0", "mtu", "9000"])
-                .status()
-        };
-        assert!(host.namespace.run(set).unwrap().unwrap().success());
-    }
-    hosts
-        .limiter(&[
-            "attach", "eth0", "--rate", "8kbit", "--burst", "20000b", "--mode", "native",
-        ])
-        .expect(0);
-    assert_eq!(hosts.status()["frags"], true);
-    let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
-    let macs = (hosts.client.mac, hosts.server.mac);
-    let frame = Frame {
-        macs,
-        payload: 8_000,
-        ..Frame::from(CLIENT)
-    }
-    .bytes();
-    (0..5).for_each(|_| from.send(&frame));
-    let received = to.receive(SILENCE);
-    assert_eq!(
-        received.iter().map(Vec::len).collect::<Vec<_>>(),
-        [frame.len(); 2],
-        "20,000 / 8,042"
-    );
-    let status = hosts.status();
-    assert_eq!(number(&status["bytes"]["seen"]), 5 * frame.len() as u64);
-    assert_eq!(number(&status["bytes"]["passed"]), 2 * frame.len() as u64);
 }

@@ -11,10 +11,9 @@ use limiter_tests::{
     command::prepared,
     hosts::{CLIENT, Hosts},
     need_kernel,
-    packet::Frame,
     raw::Raw,
 };
-use limiter_user::kernel::{interface, pins};
+use limiter_user::kernel::interface;
 
 const ROUNDS: u32 = 60;
 
@@ -70,11 +69,7 @@ fn settled(hosts: &Hosts) -> bool {
 /// Sends ten packets; how many arrive.
 fn passed(hosts: &Hosts) -> usize {
     let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
-    let frame = Frame {
-        macs: (hosts.client.mac, hosts.server.mac),
-        ..Frame::from(CLIENT)
-    }
-    .bytes();
+    let frame = hosts.frame(CLIENT).bytes();
     (0..10).for_each(|_| from.send(&frame));
     to.receive(Duration::from_millis(20)).len()
 }
@@ -110,8 +105,8 @@ fn attach_is_whole_or_not_at_all() {
         (1..ROUNDS).contains(&attached),
         "moments on both sides: {attached} of {ROUNDS}"
     );
-    let folder = hosts.server.namespace.run(|| pins::directory("eth0"));
-    assert!(!folder.unwrap().unwrap().exists(), "nothing is left");
+    let folder = hosts.pins();
+    assert!(!folder.exists(), "nothing is left");
 }
 
 #[test]
@@ -156,12 +151,7 @@ fn set_is_whole_or_not_at_all() {
 
     // The next command clears what was left.
     hosts.limiter(&["set", "eth0", "--rate", "3/h"]).expect(0);
-    let folder = hosts
-        .server
-        .namespace
-        .run(|| pins::directory("eth0"))
-        .unwrap()
-        .unwrap();
+    let folder = hosts.pins();
     assert_eq!(
         fs::read_dir(&folder).unwrap().count(),
         6,
@@ -187,12 +177,7 @@ fn detach_is_whole_or_is_finished_by_the_next() {
             if limits { 3 } else { 10 },
             "killed after {delay:?}"
         );
-        let folder = hosts
-            .server
-            .namespace
-            .run(|| pins::directory("eth0"))
-            .unwrap()
-            .unwrap();
+        let folder = hosts.pins();
         if folder.exists() {
             hosts.limiter(&["detach", "eth0"]).expect(0);
         }

@@ -9,18 +9,13 @@ use std::{
 use limiter_tests::{
     hosts::{CLIENT, Hosts},
     need_kernel,
-    packet::Frame,
     raw::Raw,
 };
 
 /// Sends without pause from the client while `during` runs. Returns how many.
 fn flood(hosts: &Hosts, during: impl FnOnce(&AtomicU64)) -> u64 {
     let wire = Raw::open(&hosts.client);
-    let frame = Frame {
-        macs: (hosts.client.mac, hosts.server.mac),
-        ..Frame::from(CLIENT)
-    }
-    .bytes();
+    let frame = hosts.frame(CLIENT).bytes();
     let (sent, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -136,11 +131,7 @@ fn a_bucket_keeps_its_tokens_when_the_rate_changes() {
         .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "10"])
         .expect(0);
     let wire = Raw::open(&hosts.client);
-    let frame = Frame {
-        macs: (hosts.client.mac, hosts.server.mac),
-        ..Frame::from(CLIENT)
-    }
-    .bytes();
+    let frame = hosts.frame(CLIENT).bytes();
     (0..7).for_each(|_| wire.send(&frame));
     thread::sleep(Duration::from_millis(100));
     let tokens = || {
@@ -181,11 +172,7 @@ fn a_full_bucket_stays_full() {
         .limiter(&["attach", "eth0", "--rate", "1k/s", "--burst", "5"])
         .expect(0);
     let wire = Raw::open(&hosts.client);
-    let frame = Frame {
-        macs: (hosts.client.mac, hosts.server.mac),
-        ..Frame::from(CLIENT)
-    }
-    .bytes();
+    let frame = hosts.frame(CLIENT).bytes();
     (0..5).for_each(|_| wire.send(&frame));
     thread::sleep(Duration::from_millis(100));
     for rate in ["1/h", "2/h", "3/h"] {

@@ -1,0 +1,151 @@
+//! Interfaces that vanish, are renamed, moved to another namespace, or have odd names.
+
+use std::process::Command;
+
+use limiter_tests::{hosts::Hosts, need_kernel};
+
+#[test]
+fn an_interface_that_vanishes() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    let pins = hosts.pins();
+    let gone = hosts
+        .client
+        .namespace
+        .run(|| Command::new("ip").args(["link", "delete", "eth0"]).status());
+    assert!(gone.unwrap().unwrap().success());
+
+    for arguments in [
+        &["status", "eth0"][..],
+        &["set", "eth0", "--rate", "6"],
+        &["check", "eth0", "192.0.2.7"],
+        &["top", "eth0", "--once"],
+    ] {
+        hosts
+            .limiter(arguments)
+            .expect_error(1, &["eth0", "gone", "limiter detach eth0"]);
+    }
+    let status = hosts.limiter(&["status"]);
+    status.expect(1);
+    assert!(status.stderr.contains("limiter detach eth0"), "{status:#?}");
+
+    // A stale pin is in the way of an interface of the same name.
+    let made = hosts.server.namespace.run(|| {
+        Command::new("ip")
+            .args(["link", "add", "eth0", "type", "veth", "peer", "name", "far"])
+            .status()
+    });
+    assert!(made.unwrap().unwrap().success());
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "5"])
+        .expect_error(1, &["gone", "limiter detach eth0"]);
+    assert!(pins.exists());
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+    assert!(!pins.exists());
+    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+}
+
+#[test]
+fn a_renamed_interface_is_found_by_its_new_name() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    let renamed = hosts.server.namespace.run(|| {
+        Command::new("ip")
+            .args(["link", "set", "eth0", "name", "lan.7"])
+            .status()
+    });
+    assert!(renamed.unwrap().unwrap().success());
+    hosts
+        .limiter(&["status", "eth0"])
+        .expect_error(1, &["'lan.7' now"]);
+    assert_eq!(
+        hosts.json(&["status", "lan.7", "--json"])["interfaces"][0]["name"],
+        "lan.7"
+    );
+    hosts.limiter(&["set", "lan.7", "--rate", "6"]).expect(0);
+    hosts.limiter(&["detach", "lan.7"]).expect(0);
+}
+
+#[test]
+fn an_interface_that_is_moved_to_another_namespace() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    // The descriptor of the client's namespace, as iproute2 takes it.
+    let target = format!("/proc/{}/fd/{}", std::process::id(), {
+        use std::os::fd::AsRawFd;
+        hosts.client.namespace.file().as_raw_fd()
+    });
+    let moved = hosts.server.namespace.run(|| {
+        let away = Command::new("ip")
+            .args(["link", "set", "eth0", "name", "away"])
+            .status();
+        assert!(away.unwrap().success());
+        Command::new("ip")
+            .args(["link", "set", "away", "netns", &target])
+            .status()
+    });
+    assert!(moved.unwrap().unwrap().success());
+    for arguments in [&["status", "eth0"][..], &["set", "eth0", "--rate", "6"]] {
+        hosts
+            .limiter(arguments)
+            .expect_error(1, &["another network namespace", "limiter detach eth0"]);
+    }
+    assert!(
+        hosts
+            .limiter(&["status"])
+            .stderr
+            .contains("another network namespace")
+    );
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+    assert!(!hosts.pins().exists());
+    let away = hosts
+        .client
+        .namespace
+        .block_on(|| limiter_user::kernel::interface::by_name("away"));
+    assert_eq!(away.unwrap().unwrap().xdp, None, "the program is off");
+}
+
+#[test]
+fn an_interface_with_a_dot_in_its_name() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let made = hosts.server.namespace.run(|| {
+        Command::new("ip")
+            .args(["link", "add", "v.1", "type", "veth", "peer", "name", "v.2"])
+            .status()
+    });
+    assert!(made.unwrap().unwrap().success());
+    hosts.limiter(&["attach", "v.1", "--rate", "5"]).expect(0);
+    assert_eq!(
+        hosts.json(&["status", "v.1", "--json"])["interfaces"][0]["name"],
+        "v.1"
+    );
+    hosts.limiter(&["detach", "v.1"]).expect(0);
+}
+
+/// The old name of a renamed interface, given to another one.
+#[test]
+fn a_name_that_is_taken() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    let ip = |arguments: &[&str]| {
+        let run = || Command::new("ip").args(arguments).status();
+        assert!(
+            hosts.server.namespace.run(run).unwrap().unwrap().success(),
+            "{arguments:?}"
+        );
+    };
+    ip(&["link", "set", "eth0", "name", "wan9"]);
+    ip(&["link", "add", "eth0", "type", "veth", "peer", "name", "far"]);
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "5"])
+        .expect_error(1, &["'wan9'", "limiter detach wan9"]);
+    hosts.limiter(&["detach", "wan9"]).expect(0);
+    hosts.limiter(&["attach", "wan9", "--rate", "5"]).expect(0);
+    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    hosts.limiter(&["detach", "eth0", "wan9"]).expect(0);
+}

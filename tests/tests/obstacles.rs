@@ -1,0 +1,202 @@
+//! Everything that can stand in the way of a command: one line each that says what, why and what to
+//! do, and nothing changed.
+
+use std::{fs, os::unix::process::CommandExt, process::Command};
+
+use aya::maps::{Array, MapData};
+use limiter_tests::{
+    command::{Outcome, binary, limiter},
+    eventually,
+    hosts::Hosts,
+    need_kernel,
+};
+
+#[test]
+fn a_foreign_program_is_named_and_left_alone() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    // Any XDP program will do: this project's own, put there as another tool would.
+    let foreign =
+        limiter_tests::engine::Kernel::new(&limiter_tests::engine::Limit::new("5/s", "1"));
+    let link = hosts.server.namespace.run(|| {
+        limiter_user::kernel::link::Link::create(
+            foreign.program.fd().unwrap(),
+            hosts.server.index,
+            limiter_user::kernel::interface::XdpMode::Native,
+        )
+    });
+    let link = link.unwrap().unwrap();
+    let attach = hosts.limiter(&["attach", "eth0", "--rate", "5"]);
+    attach.expect_error(
+        1,
+        &[
+            "another XDP program",
+            "'limiter_frags'",
+            "native",
+            "ip link set eth0 xdp off",
+        ],
+    );
+    assert_ne!(link.info().unwrap().interface, 0, "it is still there");
+    hosts
+        .limiter(&["detach", "eth0"])
+        .expect_error(1, &["not attached"]);
+    assert_ne!(link.info().unwrap().interface, 0, "and stays there");
+    drop(link);
+    eventually("without it, attach works", || {
+        hosts.limiter(&["attach", "eth0", "--rate", "5"]).status == 0
+    });
+}
+
+#[test]
+fn without_privileges() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    // Where anyone may run it.
+    let copy = std::env::temp_dir().join(format!("limiter-unprivileged-{}", std::process::id()));
+    fs::copy(binary(), &copy).unwrap();
+    for arguments in [
+        &["attach", "eth0", "--rate", "5"][..],
+        &["detach", "eth0"],
+        &["set", "eth0", "--rate", "5"],
+        &["check", "eth0", "192.0.2.7"],
+        &["top", "eth0", "--once"],
+        &["reset", "eth0", "--all"],
+    ] {
+        let output = hosts.server.namespace.run(|| {
+            Command::new(&copy)
+                .args(arguments)
+                .uid(65_534)
+                .gid(65_534)
+                .output()
+        });
+        let outcome = Outcome::of(arguments.join(" "), output.unwrap().unwrap());
+        outcome.expect_error(1, &["not permitted", "CAP_BPF", "sudo"]);
+    }
+    fs::remove_file(&copy).unwrap();
+}
+
+/// Root without its other capabilities: what a hardened service has.
+#[test]
+fn with_three_capabilities_alone() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let limiter = |capabilities: &str, arguments: &[&str]| {
+        let output = hosts.server.namespace.run(|| {
+            Command::new("setpriv")
+                .args(["--bounding-set", capabilities, "--inh-caps", capabilities])
+                .arg(binary())
+                .args(arguments)
+                .output()
+        });
+        Outcome::of(arguments.join(" "), output.unwrap().unwrap())
+    };
+    let all_three = "-all,+bpf,+net_admin,+perfmon";
+    for arguments in [
+        &["attach", "eth0", "--rate", "5"][..],
+        &["status", "eth0"],
+        &["set", "eth0", "--rate", "6"],
+        &["check", "eth0", "192.0.2.7"],
+        &["top", "eth0", "--once"],
+        &["reset", "eth0", "--all"],
+        &["detach", "eth0"],
+    ] {
+        limiter(all_three, arguments).expect(0);
+    }
+    for too_few in [
+        "-all,+bpf,+net_admin",
+        "-all,+bpf,+perfmon",
+        "-all,+net_admin,+perfmon",
+    ] {
+        let refused = limiter(too_few, &["attach", "eth0", "--rate", "5"]);
+        refused.expect_error(1, &["CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON"]);
+    }
+}
+
+#[test]
+fn on_an_old_kernel() {
+    need_kernel!();
+    use nix::sys::personality::{Persona, set};
+
+    let hosts = Hosts::new();
+    // The kernel shows 2.6.x to a process that asks for it; the personality of this thread is
+    // inherited by its children, and by them alone.
+    let outcome = hosts.server.namespace.run(|| {
+        set(Persona::UNAME26).unwrap();
+        limiter(&["attach", "eth0", "--rate", "5"])
+    });
+    let outcome = outcome.unwrap();
+    outcome.expect_error(1, &["this kernel is 2.6", "5.15 or later"]);
+    assert!(!hosts.pins().exists());
+}
+
+#[test]
+fn maps_of_another_shape_are_refused() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    let pin = hosts.pins().join("TABLE");
+    fs::remove_file(&pin).unwrap();
+    Array::<MapData, [u8; 48]>::create(1, 0)
+        .unwrap()
+        .pin(&pin)
+        .unwrap();
+    for arguments in [
+        &["status", "eth0"][..],
+        &["set", "eth0", "--rate", "6"],
+        &["check", "eth0", "192.0.2.7"],
+        &["reset", "eth0", "--all"],
+    ] {
+        hosts
+            .limiter(arguments)
+            .expect_error(1, &["TABLE", "another shape", "limiter detach eth0"]);
+    }
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "6"])
+        .expect_error(1, &["already"]);
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.limiter(&["attach", "eth0", "--rate", "6"]).expect(0);
+}
+
+#[test]
+fn in_a_mount_namespace_of_ip_netns_exec() {
+    need_kernel!();
+    // A namespace with a name, as `ip netns` makes it.
+    let name = format!("limiter-test-{}", std::process::id());
+    let ip = |arguments: &[&str]| {
+        assert!(
+            Command::new("ip")
+                .args(arguments)
+                .status()
+                .unwrap()
+                .success(),
+            "ip {arguments:?}"
+        );
+    };
+    ip(&["netns", "add", &name]);
+    let in_netns = |arguments: &[&str]| {
+        let mut command = Command::new("ip");
+        command
+            .args(["netns", "exec", &name])
+            .arg(binary())
+            .args(arguments);
+        Outcome::of(arguments.join(" "), command.output().unwrap())
+    };
+    let attach = in_netns(&["attach", "lo", "--rate", "5"]);
+    let status = in_netns(&["status"]);
+    let advice = format!("nsenter --net=/run/netns/{name}");
+    let as_advised = Command::new("nsenter")
+        .arg(format!("--net=/run/netns/{name}"))
+        .arg(binary())
+        .args(["attach", "lo", "--rate", "5", "--mode", "generic"])
+        .output();
+    let detached = Command::new("nsenter")
+        .arg(format!("--net=/run/netns/{name}"))
+        .arg(binary())
+        .args(["detach", "--all"])
+        .output();
+    ip(&["netns", "delete", &name]);
+    attach.expect_error(1, &[&advice]);
+    status.expect_error(1, &[&advice]);
+    Outcome::of("as advised".to_owned(), as_advised.unwrap()).expect(0);
+    Outcome::of("detach".to_owned(), detached.unwrap()).expect(0);
+}

@@ -1,0 +1,133 @@
+//! The table of sources: fixed in size, shown, and forgotten on demand.
+
+use std::{thread, time::Duration};
+
+use limiter_tests::{
+    hosts::{CLIENT, Hosts},
+    need_kernel,
+    raw::Raw,
+};
+
+#[test]
+fn the_memory_of_the_table_is_fixed_and_shown() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let attach = hosts.limiter(&[
+        "attach",
+        "eth0",
+        "--rate",
+        "1/h",
+        "--burst",
+        "1",
+        "--max-sources",
+        "100",
+    ]);
+    attach.expect(0);
+    assert!(attach.stdout.contains("100 sources at most"), "{attach:#?}");
+    let wire = Raw::open(&hosts.client);
+    let memory = hosts.status()["sources"]["memory_bytes"].as_u64().unwrap();
+    assert!(memory > 100 * 100, "{memory}");
+    for i in 0..1_000_u32 {
+        let source = std::net::IpAddr::V4((0x0a00_0000 + i).into());
+        wire.send(&hosts.frame(source).bytes());
+    }
+    thread::sleep(Duration::from_millis(200));
+    let status = hosts.status();
+    assert_eq!(
+        status["sources"]["memory_bytes"].as_u64(),
+        Some(memory),
+        "not a byte more"
+    );
+    assert_eq!(status["sources"]["tracked"], 100);
+    assert_eq!(status["packets"]["passed"], 100);
+    assert_eq!(
+        status["drops"]["newcomer"], 900,
+        "live buckets are not given up for new ones"
+    );
+    assert!(
+        hosts
+            .limiter(&["status", "eth0"])
+            .stdout
+            .contains("larger --max-sources")
+    );
+}
+
+/// A source that was reset and comes back takes no second place.
+#[test]
+fn reset_loses_no_places() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts
+        .limiter(&[
+            "attach",
+            "eth0",
+            "--rate",
+            "1/h",
+            "--burst",
+            "9",
+            "--max-sources",
+            "2",
+        ])
+        .expect(0);
+    let wire = Raw::open(&hosts.client);
+    let send = |last: u8| {
+        let source = std::net::IpAddr::from([192, 0, 2, last]);
+        wire.send(&hosts.frame(source).bytes());
+    };
+    for _ in 0..5 {
+        send(7);
+        thread::sleep(Duration::from_millis(50));
+        hosts.limiter(&["reset", "eth0", "192.0.2.7"]).expect(0);
+    }
+    send(7);
+    send(8);
+    thread::sleep(Duration::from_millis(100));
+    let status = hosts.status();
+    assert_eq!(status["sources"]["tracked"], 2, "{status}");
+    assert_eq!(status["packets"]["passed"], 7, "{status}");
+    assert_eq!(status["drops"]["newcomer"], 0, "{status}");
+}
+
+#[test]
+fn a_source_is_shown_and_forgotten() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "3"])
+        .expect(0);
+    let check = || hosts.json(&["check", "eth0", "192.0.2.2", "--json"])["limits"][0].clone();
+    assert_eq!(check()["tracked"], false);
+    assert_eq!(check()["tokens"], 3.0);
+    let wire = Raw::open(&hosts.client);
+    let frame = hosts.frame(CLIENT).bytes();
+    (0..5).for_each(|_| wire.send(&frame));
+    thread::sleep(Duration::from_millis(100));
+    let checked = check();
+    assert_eq!(
+        (&checked["passed"], &checked["dropped"]),
+        (&3.into(), &2.into()),
+        "{checked}"
+    );
+    assert!(checked["tokens"].as_f64().unwrap() < 0.01, "{checked}");
+    let wait = checked["retry_after_seconds"].as_f64().unwrap();
+    assert!((3_500.0..=3_600.0).contains(&wait), "{checked}");
+
+    let top = hosts.json(&["top", "eth0", "--once", "--json"]);
+    assert_eq!(top["sources"][0]["source"], "192.0.2.2");
+    assert_eq!(top["sources"][0]["dropped"], 2);
+
+    hosts.limiter(&["reset", "eth0", "192.0.2.2"]).expect(0);
+    assert_eq!(check()["tracked"], false);
+    (0..5).for_each(|_| wire.send(&frame));
+    thread::sleep(Duration::from_millis(100));
+    assert_eq!(check()["passed"], 3);
+    let reset = hosts.limiter(&["reset", "eth0", "--all"]);
+    reset.expect(0);
+    assert!(reset.stdout.contains("1 sources"), "{reset:#?}");
+    assert_eq!(check()["tracked"], false);
+    assert_eq!(
+        hosts.status()["packets"]["passed"],
+        6,
+        "the interface's figures go on"
+    );
+}
