@@ -148,8 +148,11 @@ pub struct Packet {
     pub length: u64,
 }
 
-/// A packet of a usual length, of any, or of one that shares the burst with few.
+/// A packet of a usual length, of any, or of one that shares the burst with few; never longer than the
+/// burst: a source that only sends what can never pass is as good as silent, and after more than a
+/// year of silence its word counts as one of the future.
 pub fn packet(limit: &Limit) -> impl Strategy<Value = Packet> + use<> {
+    let limit = *limit;
     let whole = limit.tokens.clamp(1, LENGTH_MAX);
     let lengths = prop_oneof![
         3 => select(&[60_u64, 64, 590, 1_514]),
@@ -158,7 +161,10 @@ pub fn packet(limit: &Limit) -> impl Strategy<Value = Packet> + use<> {
         1 => Just(whole),
         1 => Just((whole / 3).max(1)),
     ];
-    (gaps(), lengths).prop_map(|(gap, length)| Packet { gap, length })
+    (gaps(), lengths).prop_map(move |(gap, length)| Packet {
+        gap,
+        length: limit.passable(length),
+    })
 }
 
 /// A limit, the moment of the first packet, and fewer than `count` packets.
