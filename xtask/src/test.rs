@@ -20,9 +20,7 @@ pub fn run(strict: bool, args: &[OsString]) -> Result<ExitCode> {
     check::run(strict)?;
     let skips = tempfile::NamedTempFile::new().context("no temporary file: set TMPDIR")?;
     let mut command = cargo();
-    command
-        .args(["test", "--workspace", "--release", "--locked"])
-        .args(args);
+    command.args(["test", "--workspace", "--locked"]).args(args);
     command.env("LIMITER_SKIPS", skips.path());
     if nothing_skipped {
         command.env("LIMITER_STRICT", "1");
