@@ -57,7 +57,9 @@ fn any_texts() -> impl Strategy<Value = String> {
         "\\PC*",
         ".*",
         "[0-9./,kMGbitsmhd+e -]{0,24}",
-        "[0-9]{0,40}(\\.[0-9]{0,40})?[a-zA-Z/]{0,5}"
+        "[0-9]{0,40}(\\.[0-9]{0,40})?[a-zA-Z/]{0,5}",
+        "[0-9]{24,40}(\\.[0-9]{0,9})?(tbit|gbit|G/s|G/d|gb|mb)",
+        "1/[0-9]{1,40}(\\.[0-9]{0,9})?[smhd]",
     ]
 }
 
@@ -83,6 +85,7 @@ proptest! {
         match burst.for_rate(&rate) {
             Ok(fitting) => {
                 prop_assert_eq!(fitting.unit, Some(rate.unit));
+                prop_assert!(burst.unit.is_none_or(|unit| unit == rate.unit));
                 prop_assert_eq!(read.and_then(|read| read.for_rate(&rate)), Ok(fitting));
                 let again = fitting.to_string().parse::<Burst>();
                 prop_assert_eq!(again.and_then(|again| again.for_rate(&rate)), Ok(fitting));
@@ -120,6 +123,40 @@ proptest! {
         let (whole, thousandths) = (amount / 1_000, amount % 1_000);
         let rate = format!("{whole}.{thousandths:03}kbit").parse::<Rate>();
         prop_assert_eq!(rate, Ok(Rate { amount, period_ns: 1_000_000_000, unit: Unit::Bytes }));
+    }
+
+    /// A decimal fraction of a unit is what it says, or refused where that is not whole: `1.5k` is
+    /// 1500, and `1.5` nothing.
+    #[test]
+    fn a_number_is_what_is_written_or_refused(
+        whole in magnitude(1 << 40),
+        fraction in "[0-9]{1,6}",
+        (unit, factor) in select(&[
+            ("", 1), ("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000),
+            ("b", 1), ("kb", 1 << 10), ("mb", 1 << 20), ("gb", 1 << 30),
+            ("bit", 1), ("kbit", 1_000), ("mbit", 1_000_000), ("tbit", 1_000_000_000_000),
+        ]),
+    ) {
+        let parts = 10_u128.pow(u32::try_from(fraction.len()).unwrap_or(0));
+        let of_a_part: u128 = format!("{whole}{fraction}").parse().unwrap_or(0);
+        let exactly = of_a_part * factor;
+        let expected = u64::try_from(exactly / parts).ok();
+        let expected = expected.filter(|_| exactly.is_multiple_of(parts));
+        let text = format!("{whole}.{fraction}{unit}");
+        if unit.ends_with("bit") {
+            let expected = expected.filter(|bits| *bits <= 1_000_000_000_000);
+            prop_assert_eq!(text.parse::<Rate>().ok().map(|rate| rate.amount), expected);
+        } else {
+            let expected = expected.filter(|tokens| *tokens < 1 << 63);
+            let burst = text.parse::<Burst>().ok();
+            prop_assert_eq!(burst.map(|burst| burst.tokens), expected);
+            let unit = match unit {
+                "" => None,
+                "k" | "M" | "G" => Some(Unit::Packets),
+                _ => Some(Unit::Bytes),
+            };
+            prop_assert!(burst.is_none_or(|burst| burst.unit == unit));
+        }
     }
 
     /// No text at all makes reading it panic, and what is refused says why.

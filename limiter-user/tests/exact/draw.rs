@@ -148,8 +148,8 @@ pub struct Packet {
     pub length: u64,
 }
 
-/// A packet of a usual length, of any, or of one that shares the burst with few; never longer than the
-/// burst: a source that only sends what can never pass is as good as silent, and after more than a
+/// A packet of a usual length, of any, or of one that shares the burst with few; never longer than
+/// the burst: a source that only sends what can never pass is as good as silent, and after more than a
 /// year of silence its word counts as one of the future.
 pub fn packet(limit: &Limit) -> impl Strategy<Value = Packet> + use<> {
     let limit = *limit;

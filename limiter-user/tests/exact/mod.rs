@@ -20,8 +20,8 @@ use proptest::test_runner::{Config, RngSeed};
 /// so that a longer run needs no change here. Failures are not written to files beside the sources:
 /// one that matters becomes a test of its own.
 ///
-/// An ordinary run draws the same cases each time, so that what it says depends on the code alone; a
-/// longer one draws others, unless `PROPTEST_RNG_SEED` says which.
+/// An ordinary run draws the same cases each time, so that what it says depends on the code alone;
+/// a longer one draws others, unless `PROPTEST_RNG_SEED` says which.
 pub fn cases(cases: u32) -> Config {
     let default = Config {
         failure_persistence: None,
