@@ -13,8 +13,8 @@ pub const TICK_SHIFT: u32 = 8;
 /// Ticks in one second.
 pub const TICKS_PER_SECOND: u64 = 1_000_000_000 << TICK_SHIFT;
 
-/// The largest depth of a bucket (`tau`), in ticks: 208 days. Two such values still add up to less
-/// than half of the clock's range, which is what comparing by sign needs.
+/// The largest depth of a bucket (`tau`), in ticks: 208 days. Two such values add up to at most
+/// half of the clock's range, which is what comparing by sign needs.
 pub const TAU_MAX: u64 = 1 << 62;
 
 /// Changes of a limit's terms that are remembered.
