@@ -20,3 +20,11 @@ pub fn eventually(what: &str, condition: impl Fn() -> bool) {
     }
     panic!("not within 2 s: {what}");
 }
+
+/// A whole number of a JSON document.
+#[must_use]
+pub fn number(value: &serde_json::Value) -> u64 {
+    value
+        .as_u64()
+        .unwrap_or_else(|| panic!("a number was wanted: {value}"))
+}

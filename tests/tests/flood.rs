@@ -11,19 +11,12 @@ use std::{
 use etherparse::PacketBuilder;
 use limiter_tests::{
     hosts::{CLIENT, Hosts, SERVER},
-    need_kernel,
+    need_kernel, number,
     packet::{Frame, Tags},
     raw::Raw,
 };
-use serde_json::Value;
 
 const SILENCE: Duration = Duration::from_millis(200);
-
-fn number(value: &Value) -> u64 {
-    value
-        .as_u64()
-        .unwrap_or_else(|| panic!("a number was wanted: {value}"))
-}
 
 /// Calls `send` `count` times, evenly spaced over about `duration`. Returns how long it really took.
 fn paced(count: u32, duration: Duration, mut send: impl FnMut(u32)) -> Duration {

@@ -4,19 +4,12 @@ use std::{thread, time::Duration};
 
 use limiter_tests::{
     hosts::{CLIENT, Hosts},
-    need_kernel,
+    need_kernel, number,
     packet::Frame,
     raw::Raw,
 };
-use serde_json::Value;
 
 const SILENCE: Duration = Duration::from_millis(200);
-
-fn number(value: &Value) -> u64 {
-    value
-        .as_u64()
-        .unwrap_or_else(|| panic!("a number was wanted: {value}"))
-}
 
 /// Each source has its own bucket; the addresses of one IPv6 /64 share one.
 #[test]
