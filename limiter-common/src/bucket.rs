@@ -17,9 +17,6 @@ pub const TICKS_PER_SECOND: u64 = 1_000_000_000 << TICK_SHIFT;
 /// half of the clock's range, which is what comparing by sign needs.
 pub const TAU_MAX: u64 = 1 << 62;
 
-/// Changes of a limit's terms that are remembered.
-pub const PAST_TERMS: u32 = 8;
-
 /// Not a time: the entry has been taken out of the table, and whoever still holds it looks again.
 pub const RETIRED: u64 = 0;
 
@@ -47,7 +44,7 @@ pub const SKEW_MAX: u64 = 1 << (20 + TICK_SHIFT);
 
 /// Ticks from `now` to `tat`; 0 where that has passed.
 #[inline(always)]
-const fn ahead(tat: u64, now: u64) -> u64 {
+pub(crate) const fn ahead(tat: u64, now: u64) -> u64 {
     let ahead = tat.wrapping_sub(now);
     if ahead.cast_signed() <= 0 { 0 } else { ahead }
 }
@@ -122,91 +119,9 @@ pub const fn time(tick: u64) -> u64 {
     if is_time(tick) { tick } else { CONVERTING + 1 }
 }
 
-/// How a bucket is carried over when the terms of its limit change: what was spent stays spent, in
-/// tokens. Up to `since` it refilled on the old terms, from then on on the new ones.
-///
-/// What is spent is measured in chunks, rounded up, because neither 128-bit products nor a
-/// division by what is not a constant of the program are to be had in the kernel. User space chooses
-/// chunks of about a millionth of the burst.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Rescale {
-    /// When the new terms took effect, in ticks.
-    pub since: u64,
-    /// The old depth of the bucket, in ticks.
-    pub tau_from: u64,
-    /// The new depth of the bucket, in ticks.
-    pub tau_to: u64,
-    /// Ticks of one chunk on the old terms; at least 1.
-    pub chunk_from: u64,
-    /// The same chunk on the new terms, in `1 << chunk_shift`-th of a tick, rounded up.
-    pub chunk_to: u64,
-    /// Fractional bits of `chunk_to`.
-    pub chunk_shift: u64,
-    /// With more chunks than this the bucket is empty on the new terms. Times `chunk_to` it stays
-    /// below 2^63.
-    pub chunks_most: u64,
-}
-
-impl Rescale {
-    /// The word of a bucket on the new terms, from its word on the old ones.
-    ///
-    /// A word further ahead of `since` than the bucket is deep was written later, by the old program
-    /// while the new one was being loaded: the bucket was then empty, and refills from that later
-    /// moment on.
-    #[must_use]
-    #[inline(always)]
-    pub const fn apply(&self, tat: u64) -> u64 {
-        let late = ahead(tat, self.since) > self.tau_from;
-        let from = if late {
-            tat.wrapping_sub(self.tau_from)
-        } else {
-            self.since
-        };
-        let spent = spent(tat, from, self.tau_from);
-        // Checked, because a division that could panic is refused by the verifier.
-        let carried = match spent
-            .wrapping_add(self.chunk_from - 1)
-            .checked_div(self.chunk_from)
-        {
-            Some(chunks) if chunks <= self.chunks_most => {
-                let fraction = (1 << (self.chunk_shift & 63)) - 1;
-                (chunks * self.chunk_to + fraction) >> (self.chunk_shift & 63)
-            }
-            _ => self.tau_to,
-        };
-        time(from.wrapping_add(carried))
-    }
-}
-
-/// The word of a bucket that has missed the last `behind` changes of terms, on the present ones.
-///
-/// `past(0)` is the newest change and there are `known` of them. A bucket that has missed more is
-/// taken to have been empty when the oldest known change came: it may be refused for as long as a
-/// burst takes to refill, and never gets more than it should.
-///
-/// `past` returns nothing only for an index that is not below `known`.
+/// The word without a charge of `cost` ticks that it holds: what was charged is taken back.
 #[must_use]
 #[inline(always)]
-pub fn carry_over(
-    tat: u64,
-    behind: u32,
-    known: u32,
-    past: impl Fn(u32) -> Option<Rescale>,
-) -> Option<u64> {
-    let mut tat = tat;
-    let mut steps = behind;
-    if behind > known {
-        let oldest = past(known.wrapping_sub(1))?;
-        tat = oldest.since.wrapping_add(oldest.tau_from);
-        steps = known;
-    }
-    // A constant bound, which the verifier of old kernels wants.
-    for step in 0..PAST_TERMS {
-        if step >= steps {
-            break;
-        }
-        tat = past(steps - 1 - step)?.apply(tat);
-    }
-    Some(tat)
+pub const fn refunded(tat: u64, cost: u64) -> u64 {
+    time(tat.wrapping_sub(cost))
 }

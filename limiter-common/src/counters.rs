@@ -29,6 +29,24 @@ impl core::iter::Sum for Count {
     }
 }
 
+/// What one CPU has counted for one limit. Only that CPU writes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct LimitCounters {
+    /// Packets that the limit let through, those in `would_drop` among them, and that passed.
+    pub passed: Count,
+    /// Packets that this limit dropped.
+    pub dropped: Count,
+    /// Packets that only passed because of shadow.
+    pub would_drop: Count,
+}
+
+/// Row of [`Counters`] of the short way, on which there is but one limit, the one in slot 0: its figures
+/// follow from these.
+pub const PLAIN: u32 = 0;
+/// Row of [`Counters`] of the way past several limits, each of which counts for itself too.
+pub const SEVERAL: u32 = 1;
+
 /// What one CPU has counted on one interface. Only that CPU writes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]

@@ -4,13 +4,15 @@
 //! goes up: it is part of the path under which maps are pinned, so that a program never meets maps
 //! of another shape.
 
-use crate::bucket::{PAST_TERMS, Rescale};
-use crate::counters::{Count, Counters};
-use crate::key::{KeyMask, SourceKey};
+use crate::counters::{Count, Counters, LimitCounters};
+use crate::key::{Address, KeyMask, SourceKey};
 use crate::limit::Terms;
+use crate::rescale::{PAST_TERMS, Rescale, Shape};
+use crate::rules::{LIMITS_MAX, Limit, Match, Newcomers, Ports};
+use crate::window::Window;
 
 /// Version of everything in this file.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Where the program's clock comes from.
 pub const CLOCK_KERNEL: u32 = 0;
@@ -19,13 +21,18 @@ pub const CLOCK_PACKET: u32 = 1;
 
 /// The program's constants: set once before it is loaded, so that the verifier removes the code of
 /// what they switch off. A change of them is a new program over the same maps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Config {
-    /// The limit that holds every IP packet.
-    pub terms: Terms,
-    /// What of a source address makes its bucket.
-    pub mask: KeyMask,
+    /// The limits, in the order in which they are looked at.
+    pub limits: [Limit; LIMITS_MAX as usize],
+    /// The limit on new sources.
+    pub newcomers: Newcomers,
+    /// Limits in use.
+    pub limits_length: u32,
+    /// 1: the first limit is the only one, holds every IP packet, drops what is over it, and has slot 0;
+    /// and there are neither lists nor control traffic. The short way is taken then.
+    pub plain: u32,
     /// Sources that the table holds; at least 1.
     pub capacity: u32,
     /// 1: charge and count as always, but drop nothing.
@@ -34,21 +41,51 @@ pub struct Config {
     pub malformed_passes: u32,
     /// [`CLOCK_KERNEL`] or [`CLOCK_PACKET`].
     pub clock: u32,
-    /// How often the terms were changed since attach.
-    pub epoch: u32,
-    /// Valid entries of `past`.
-    pub past_length: u32,
-    /// The last changes of terms, newest first: `past[0]` leads from `epoch - 1` to `epoch`.
-    pub past: [Rescale; PAST_TERMS as usize],
+    /// 1: there are prefixes of IPv4 on lists.
+    pub lists_ipv4: u32,
+    /// 1: there are prefixes of IPv6 on lists.
+    pub lists_ipv6: u32,
+    /// 1: limits look behind the IP header's fixed part.
+    pub transport: u32,
+    /// 1: control traffic is told apart.
+    pub control: u32,
+    /// 1: what would be dropped is looked up among the host's sockets.
+    pub established: u32,
+    /// Makes the size a multiple of eight without padding.
+    pub reserved: u32,
+}
+
+impl Config {
+    /// No limit.
+    pub const NONE: Self = Self {
+        limits: [Limit::NONE; LIMITS_MAX as usize],
+        newcomers: Newcomers {
+            tau: 0,
+            cost: 0,
+            lease: 1,
+        },
+        limits_length: 0,
+        plain: 0,
+        capacity: 1,
+        shadow: 0,
+        malformed_passes: 0,
+        clock: CLOCK_KERNEL,
+        lists_ipv4: 0,
+        lists_ipv6: 0,
+        transport: 0,
+        control: 0,
+        established: 0,
+        reserved: 0,
+    };
 }
 
 /// What the table keeps of one source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Source {
-    /// The bucket; see [`crate::bucket`].
+    /// The bucket; see [`crate::bucket`] and [`crate::window`].
     pub tat: u64,
-    /// The [`Config::epoch`] on whose terms `tat` stands.
+    /// The [`Limit::epoch`] on whose terms `tat` stands.
     pub epoch: u32,
     /// Index of the [`Place`] that it has.
     pub place: u32,
@@ -67,11 +104,23 @@ pub struct Source {
 pub struct Place {
     /// [`PLACE_FREE`], [`PLACE_TAKEN`] or [`PLACE_LOCKED`].
     pub state: u64,
+    /// The source's bucket when the hand last came by: another word now means that it has been used.
+    pub seen: u64,
+    /// When `seen` was written, in nanoseconds; [`AT_ONCE`] as long as the source has sent only once.
+    pub since: u64,
     /// Who has it, where it is taken.
     pub key: SourceKey,
     /// Makes the size a multiple of eight without padding.
     pub reserved: u32,
 }
+
+/// Value of [`Place::since`]: the place may be taken as soon as the bucket is full.
+pub const AT_ONCE: u64 = 0;
+
+/// A source that has sent more than once keeps its place for at least so long after its last packet, in
+/// nanoseconds: a flood of new sources, each of which sends once, must not drive out those that the
+/// host has been serving.
+pub const KEPT_FOR: u64 = 10_000_000_000;
 
 /// Nobody has the place.
 pub const PLACE_FREE: u64 = 0;
@@ -92,6 +141,21 @@ pub struct Table {
     pub removals_begun: u64,
     /// Removals that are done. While the two agree, nothing that was found can have changed hands.
     pub removals_done: u64,
+    /// Keeps the word below, which changes at every lease, off their cache line.
+    pub apart_too: [u64; 14],
+    /// The bucket of the newcomer limit.
+    pub newcomers: u64,
+}
+
+/// What a list map keeps of one prefix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Listed {
+    /// The lists that decide about sources of this prefix: what it is on itself, or else the prefix
+    /// around it.
+    pub lists: u32,
+    /// The lists that the prefix itself is on.
+    pub own: u32,
 }
 
 /// Metadata in front of a packet where the clock is [`CLOCK_PACKET`].
@@ -114,15 +178,24 @@ macro_rules! assert_bytes {
 }
 
 assert_bytes! {
-    Terms: 8 + 8 + 4 + 4,
-    KeyMask: 4 + 4 + 16,
+    Window: 3 * 8,
+    Terms: 8 + 8 + 4 + 4 + 24,
+    KeyMask: 3 * 4 + 16 + 4,
     SourceKey: 4 + 16,
-    Rescale: 7 * 8,
-    Config: 24 + 24 + 6 * 4 + PAST_TERMS as usize * 56,
+    Address: 4 + 16,
+    Shape: 8 + 24,
+    Rescale: 8 + 2 * 32 + 4 * 8,
+    Ports: 4 + 16 * 4,
+    Match: 8 * 4 + 2 * 68,
+    Limit: 168 + 48 + 32 + 4 * 4 + PAST_TERMS as usize * 104,
+    Newcomers: 3 * 8,
+    Config: LIMITS_MAX as usize * 1096 + 24 + 12 * 4,
     Count: 2 * 8,
-    Counters: 10 * 16 + 2 * 8,
+    Counters: 13 * 16 + 2 * 8,
+    LimitCounters: 3 * 16,
     Source: 8 + 2 * 4 + 3 * 16,
-    Place: 8 + 20 + 4,
-    Table: 18 * 8,
+    Place: 3 * 8 + 20 + 4,
+    Table: 33 * 8,
+    Listed: 2 * 4,
     Stamp: 8 + 4 + 4,
 }

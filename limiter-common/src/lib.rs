@@ -9,4 +9,7 @@ pub mod counters;
 pub mod key;
 pub mod layout;
 pub mod limit;
+pub mod rescale;
+pub mod rules;
 pub mod verdict;
+pub mod window;

@@ -1,10 +1,16 @@
-//! A limit in the kernel's terms: what one packet costs and how deep a bucket is.
+//! A limit in the kernel's terms: what a packet costs, how deep a bucket is and how it refills.
 
-/// Rate and burst of one limit, in ticks; see [`crate::bucket`] for the unit.
+use crate::{
+    bucket::{self, Decision},
+    window::{self, Window},
+};
+
+/// Rate and burst of one limit. A token bucket counts in ticks (see [`crate::bucket`]), a fixed window
+/// in tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Terms {
-    /// Depth of the bucket: burst × cost of one token. At most [`crate::bucket::TAU_MAX`].
+    /// Depth of the bucket: at most [`bucket::TAU_MAX`] ticks, or [`window::TOKENS_MAX`] tokens.
     pub tau: u64,
     /// Cost of a packet, or of `1 << cost_shift`-th of a byte where `by_bytes` is set.
     pub cost: u64,
@@ -12,11 +18,14 @@ pub struct Terms {
     pub cost_shift: u32,
     /// 1 where a packet costs by its length, 0 where every packet costs the same.
     pub by_bytes: u32,
+    /// How time is cut, for a fixed window; a token bucket has a period of 0.
+    pub window: Window,
 }
 
+/// What can be asked of a bucket. `now` is in nanoseconds of the kernel's monotonic clock, and a cost
+/// comes from [`Terms::cost_of`].
 impl Terms {
-    /// What a packet of `length` bytes costs, in ticks, rounded up: rounding never admits more than
-    /// configured.
+    /// What a packet of `length` bytes costs, rounded up: rounding never admits more than configured.
     ///
     /// User space chooses `cost` so that the product does not overflow for any length up to
     /// [`LENGTH_MAX`].
@@ -27,6 +36,77 @@ impl Terms {
             return self.cost;
         }
         (length * self.cost + ((1 << self.cost_shift) - 1)) >> self.cost_shift
+    }
+
+    #[inline(always)]
+    const fn has_windows(&self) -> bool {
+        self.window.period != 0
+    }
+
+    /// The word of a bucket that is full at `now`.
+    #[must_use]
+    #[inline(always)]
+    pub const fn full(&self, now: u64) -> u64 {
+        if self.has_windows() {
+            self.window.word(now, self.tau)
+        } else {
+            bucket::time(bucket::ticks(now))
+        }
+    }
+
+    /// Decides about a packet that costs `cost`.
+    #[must_use]
+    #[inline(always)]
+    pub const fn decide(&self, word: u64, now: u64, cost: u64) -> Decision {
+        if self.has_windows() {
+            self.window.decide(word, now, cost, self.tau)
+        } else {
+            bucket::decide(word, bucket::ticks(now), cost, self.tau)
+        }
+    }
+
+    /// The word to put in the place of one that a clock which was set back has left far ahead.
+    #[must_use]
+    #[inline(always)]
+    pub const fn corrected(&self, word: u64, now: u64) -> Option<u64> {
+        if self.has_windows() {
+            self.window.corrected(word, now)
+        } else {
+            bucket::corrected(word, bucket::ticks(now), self.tau)
+        }
+    }
+
+    /// The word without a charge of `cost` that it holds.
+    #[must_use]
+    #[inline(always)]
+    pub const fn refunded(&self, word: u64, cost: u64) -> u64 {
+        if self.has_windows() {
+            window::refunded(word, cost, self.tau)
+        } else {
+            bucket::refunded(word, cost)
+        }
+    }
+
+    /// What is left of `tau` at `now`.
+    #[must_use]
+    #[inline(always)]
+    pub const fn left(&self, word: u64, now: u64) -> u64 {
+        if self.has_windows() {
+            self.window.left(word, now, self.tau)
+        } else {
+            self.tau - bucket::spent(word, bucket::ticks(now), self.tau)
+        }
+    }
+
+    /// Whether the bucket is full at `now`: forgetting it then loses nothing.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_full(&self, word: u64, now: u64) -> bool {
+        if self.has_windows() {
+            self.left(word, now) >= self.tau
+        } else {
+            bucket::is_full(word, bucket::ticks(now))
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Reason {
-    /// Passed: its limit admitted it.
+    /// Passed: every limit that matches it admitted it.
     Admitted = 0,
     /// Passed: no limit holds it, because it is not IP.
     NotIp = 1,
@@ -14,7 +14,7 @@ pub enum Reason {
     Limit = 3,
     /// Dropped: its source is denied.
     Deny = 4,
-    /// Dropped: a source that is not in the table, and no room to take it in.
+    /// Dropped: a source that is not in the table, and too many new ones come, or there is no room.
     Newcomer = 5,
     /// Dropped: an IP header that cannot be one.
     Malformed = 6,
@@ -24,11 +24,17 @@ pub enum Reason {
     MalformedPassed = 8,
     /// Passed: an IP header that cannot be one, because of shadow.
     MalformedWouldDrop = 9,
+    /// Passed: its source is allowed.
+    Allowed = 10,
+    /// Passed: no limit matches it.
+    Unlimited = 11,
+    /// Passed although over the limit: it belongs to a connection of the host's own sockets.
+    Established = 12,
 }
 
 impl Reason {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::Admitted,
         Self::NotIp,
         Self::WouldDrop,
@@ -39,6 +45,9 @@ impl Reason {
         Self::Contended,
         Self::MalformedPassed,
         Self::MalformedWouldDrop,
+        Self::Allowed,
+        Self::Unlimited,
+        Self::Established,
     ];
 
     /// Whether the packet went on its way.
@@ -52,6 +61,9 @@ impl Reason {
                 | Self::WouldDrop
                 | Self::MalformedPassed
                 | Self::MalformedWouldDrop
+                | Self::Allowed
+                | Self::Unlimited
+                | Self::Established
         )
     }
 

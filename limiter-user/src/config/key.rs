@@ -2,19 +2,28 @@
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
-use limiter_common::key::{KeyMask, SourceKey};
+use limiter_common::key::{Address, KeyMask, SourceKey};
 use serde::{Deserialize, Serialize};
 
 use super::Invalid;
 
-/// Prefix lengths for both families, or one bucket for all.
+/// What packets must have in common to share a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub enum Key {
-    /// One bucket for everything that comes in.
+pub struct Key {
+    /// What of the source's address.
+    pub source: Source,
+    /// Whether each destination port has a bucket of its own.
+    pub by_port: bool,
+}
+
+/// What of a source's address makes its bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Nothing: one bucket for everything that comes in.
     Interface,
     /// One bucket for each prefix.
-    Source {
+    Prefix {
         /// Bits of an IPv4 address, 0 to 32.
         ipv4: u8,
         /// Bits of an IPv6 address, 0 to 128.
@@ -25,17 +34,24 @@ pub enum Key {
 impl Default for Key {
     /// An IPv4 address; an IPv6 /64, because that is what one host is given.
     fn default() -> Self {
-        Self::Source { ipv4: 32, ipv6: 64 }
+        Self {
+            source: Source::Prefix { ipv4: 32, ipv6: 64 },
+            by_port: false,
+        }
     }
 }
+
+/// What is written behind the source where each destination port has a bucket of its own.
+const BY_PORT: &str = ",destination_port";
 
 impl FromStr for Key {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        if text == "interface" {
-            return Ok(Self::Interface);
-        }
+        let (source, by_port) = match text.strip_suffix(BY_PORT) {
+            Some(source) => (source, true),
+            None => (text, false),
+        };
         let bits = |part: &str, most: u8| {
             let digits = part
                 .strip_prefix('/')
@@ -44,13 +60,17 @@ impl FromStr for Key {
                 .and_then(|d| d.parse().ok())
                 .filter(|bits: &u8| *bits <= most)
         };
-        text.split_once(',')
-            .and_then(|(v4, v6)| Some(Self::Source { ipv4: bits(v4, 32)?, ipv6: bits(v6, 128)? }))
-            .ok_or_else(|| {
-                Invalid::new(format!(
-                    "'{text}' is not a key: write /0../32 for IPv4 and /0../128 for IPv6, as in /32,/64, or interface"
-                ))
-            })
+        let source = match source {
+            "interface" => Some(Source::Interface),
+            prefixes => prefixes.split_once(',').and_then(|(v4, v6)| {
+                Some(Source::Prefix { ipv4: bits(v4, 32)?, ipv6: bits(v6, 128)? })
+            }),
+        };
+        source.map(|source| Self { source, by_port }).ok_or_else(|| {
+            Invalid::new(format!(
+                "'{text}' is not a key: write /0../32 for IPv4 and /0../128 for IPv6, as in /32,/64, or interface; behind either {BY_PORT} for a bucket for each port"
+            ))
+        })
     }
 }
 
@@ -58,30 +78,41 @@ impl Key {
     /// The masks that the program applies.
     #[must_use]
     pub fn mask(&self) -> KeyMask {
-        match *self {
-            Self::Interface => KeyMask::interface(),
-            Self::Source { ipv4, ipv6 } => KeyMask::prefixes(ipv4.into(), ipv6.into()),
+        let masks = match self.source {
+            Source::Interface => KeyMask::interface(),
+            Source::Prefix { ipv4, ipv6 } => KeyMask::prefixes(ipv4.into(), ipv6.into()),
+        };
+        KeyMask {
+            port: self.by_port.into(),
+            ..masks
         }
     }
 
-    /// The key under which packets from `address` are kept.
+    /// The key under which a limit in `slot` keeps packets from `address` to `port`.
     #[must_use]
-    pub fn of(&self, address: IpAddr) -> SourceKey {
-        let mask = self.mask();
-        match (self, address) {
-            (Self::Interface, _) => SourceKey::interface(),
-            (_, IpAddr::V4(v4)) => SourceKey::ipv4(u32::from_ne_bytes(v4.octets()), mask.ipv4),
-            (_, IpAddr::V6(v6)) => SourceKey::ipv6(words(v6.octets()), mask.ipv6),
-        }
+    pub fn of(&self, slot: u32, address: IpAddr, port: u16) -> SourceKey {
+        self.mask().key(slot, &self::address(address), port)
     }
 
-    /// How the source behind a key is written: `192.0.2.7`, `2001:db8::/64`, `interface`.
+    /// How the source behind a key is written: `192.0.2.7`, `2001:db8::/64`, `interface`; with the
+    /// port, where that is part of it, as in `192.0.2.7 port 53`.
     #[must_use]
     pub fn show(&self, key: &SourceKey) -> String {
-        let Self::Source { ipv4, ipv6 } = *self else {
+        let source = self.show_source(key);
+        if self.by_port {
+            format!("{source} port {}", key.port())
+        } else {
+            source
+        }
+    }
+
+    /// The same without the port.
+    #[must_use]
+    pub fn show_source(&self, key: &SourceKey) -> String {
+        let Source::Prefix { ipv4, ipv6 } = self.source else {
             return "interface".to_owned();
         };
-        let (address, bits, whole) = match key.family {
+        let (address, bits, whole) = match key.family() {
             limiter_common::key::IPV4 => (IpAddr::from(key.address[0].to_ne_bytes()), ipv4, 32),
             _ => (IpAddr::from(octets(key.address)), ipv6, 128),
         };
@@ -90,6 +121,15 @@ impl Key {
         } else {
             format!("{address}/{bits}")
         }
+    }
+}
+
+/// An address as the program reads it from a packet.
+#[must_use]
+pub fn address(address: IpAddr) -> Address {
+    match address {
+        IpAddr::V4(v4) => Address::ipv4(u32::from_ne_bytes(v4.octets())),
+        IpAddr::V6(v6) => Address::ipv6(words(v6.octets())),
     }
 }
 
@@ -110,10 +150,11 @@ fn octets(words: [u32; 4]) -> [u8; 16] {
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Interface => f.write_str("interface"),
-            Self::Source { ipv4, ipv6 } => write!(f, "/{ipv4},/{ipv6}"),
+        match self.source {
+            Source::Interface => f.write_str("interface")?,
+            Source::Prefix { ipv4, ipv6 } => write!(f, "/{ipv4},/{ipv6}")?,
         }
+        f.write_str(if self.by_port { BY_PORT } else { "" })
     }
 }
 
@@ -137,7 +178,7 @@ mod tests {
 
     #[test]
     fn keys_read_back() {
-        for text in ["/32,/64", "/24,/48", "/0,/0", "/32,/128", "interface"] {
+        for text in ["/32,/64", "/24,/48", "/0,/0", "/32,/128", "interface", "/32,/64,destination_port", "interface,destination_port"] {
             assert_eq!(text.parse::<Key>().unwrap().to_string(), text);
         }
         for text in [
@@ -150,6 +191,8 @@ mod tests {
             "/-1,/64",
             "/32,/+64",
             "Interface",
+            "/32,/64,source_port",
+            "destination_port",
         ] {
             assert!(text.parse::<Key>().is_err(), "{text}");
         }
@@ -159,7 +202,7 @@ mod tests {
     fn sources_are_cut_to_their_prefix() {
         let shown = |key: &str, address: &str| {
             let key: Key = key.parse().unwrap();
-            key.show(&key.of(address.parse().unwrap()))
+            key.show(&key.of(0, address.parse().unwrap(), 0))
         };
         assert_eq!(shown("/32,/64", "192.0.2.7"), "192.0.2.7");
         assert_eq!(shown("/24,/64", "192.0.2.7"), "192.0.2.0/24");
@@ -175,17 +218,18 @@ mod tests {
         assert_eq!(shown("/32,/128", "::1"), "::1");
         assert_eq!(shown("/0,/0", "192.0.2.7"), "0.0.0.0/0");
         assert_eq!(shown("interface", "192.0.2.7"), "interface");
+        let by_port: Key = "/24,/64,destination_port".parse().unwrap();
+        let key = by_port.of(3, "192.0.2.7".parse().unwrap(), 53);
+        assert_eq!(by_port.show(&key), "192.0.2.0/24 port 53");
     }
 
     #[test]
     fn families_never_share_a_bucket() {
-        let key = Key::Source {
-            ipv4: 32,
-            ipv6: 128,
-        };
-        let v4 = key.of("192.0.2.7".parse().unwrap());
-        let mapped = key.of("::ffff:192.0.2.7".parse().unwrap());
-        let first_word = key.of("c000:0207::".parse().unwrap());
+        let key: Key = "/32,/128".parse().unwrap();
+        let of = |address: &str| key.of(0, address.parse().unwrap(), 0);
+        let v4 = of("192.0.2.7");
+        let mapped = of("::ffff:192.0.2.7");
+        let first_word = of("c000:0207::");
         assert!(v4 != mapped && v4 != first_word);
     }
 }

@@ -3,7 +3,10 @@
 //! Knows nothing of aya, maps or interfaces.
 
 pub mod burst;
+pub mod compile;
 pub mod key;
+pub mod lists;
+pub mod matches;
 pub mod number;
 pub mod rate;
 pub mod settings;
@@ -11,11 +14,13 @@ pub mod terms;
 
 pub use burst::Burst;
 pub use key::Key;
+pub use lists::Lists;
+pub use matches::Match;
 pub use rate::{Rate, Unit};
-pub use settings::{Limit, Malformed, Mode, Settings};
+pub use settings::{Algorithm, Exempt, Limit, Malformed, Mode, NewSources, Settings};
 
 /// A value that cannot be used, and why. Ends with what to write instead.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0}")]
 pub struct Invalid(pub String);
 

@@ -124,6 +124,26 @@ impl Rate {
         Ok(self)
     }
 
+    /// So many packets a second.
+    #[must_use]
+    pub const fn packets_per_second(amount: u64) -> Self {
+        Self {
+            amount,
+            period_ns: SECOND,
+            unit: Unit::Packets,
+        }
+    }
+
+    /// Tokens (packets or bytes) that one period brings, rounded down.
+    #[must_use]
+    pub fn tokens_per_period(&self) -> u64 {
+        if self.unit == Unit::Bytes {
+            self.amount / 8
+        } else {
+            self.amount
+        }
+    }
+
     /// Tokens (packets or bytes) that one second brings, rounded down.
     pub(super) fn tokens_per_second(&self) -> u64 {
         let tokens = u128::from(self.amount) * u128::from(SECOND) / u128::from(self.period_ns);

@@ -1,53 +1,390 @@
-//! What is meant: one value for everything that can be configured.
+//! What is meant: one value for everything that can be configured, whether by flags or by a file.
+
+use std::collections::BTreeSet;
 
 use clap::ValueEnum;
-use limiter_common::limit::Terms;
 use serde::{Deserialize, Serialize};
 
-use super::{Burst, Invalid, Key, Rate, terms};
+use super::{
+    Burst, Invalid, Key, Lists, Match, Rate, Unit,
+    lists::{ALLOW, DENY, TIERS_MAX},
+    terms::{self, Terms},
+};
 
 /// Name of the limit that the command line makes.
 pub const DEFAULT_LIMIT: &str = "default";
+/// Name of the limit that holds control traffic where that is exempt from the others.
+pub const CONTROL_LIMIT: &str = "control";
+/// Limits that there may be.
+pub const LIMITS_MAX: usize = 32;
+/// Ranges of ports that one limit may match on, for either end.
+pub const PORTS_MAX: usize = limiter_common::rules::PORTS_MAX;
+/// Sources that a table may hold.
+pub const SOURCES_MAX: u32 = 1 << 24;
 
 /// How an interface is to be limited.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// The limit that holds every IP packet.
-    pub limit: Limit,
-    /// Charge and count, but drop nothing.
-    pub shadow: bool,
-    /// What happens to malformed IP.
-    pub malformed: Malformed,
-    /// Sources that the table holds.
-    pub max_sources: u32,
     /// Where the program is to run.
     pub mode: Mode,
+    /// Sources that the table holds.
+    pub max_sources: u32,
+    /// How fast new sources are taken in; none: as fast as they come.
+    pub new_sources: Option<NewSources>,
+    /// What is not held by the limits.
+    pub exempt: Exempt,
+    /// What happens to malformed IP.
+    pub malformed: Malformed,
+    /// Charge and count, but drop nothing.
+    pub shadow: bool,
+    /// Lists of sources. Not in the record: they are read back from the maps, where they may be long.
+    #[serde(skip)]
+    pub lists: Lists,
+    /// The limits, in the order in which they are looked at.
+    pub limits: Vec<Limit>,
 }
 
-/// Rate, burst and key.
+impl Default for Settings {
+    /// No limits yet, and for all else what holds where nothing is written.
+    fn default() -> Self {
+        Self {
+            mode: Mode::Auto,
+            max_sources: 65_536,
+            new_sources: Some(NewSources::default()),
+            exempt: Exempt::default(),
+            malformed: Malformed::Drop,
+            shadow: false,
+            lists: Lists::default(),
+            limits: Vec::new(),
+        }
+    }
+}
+
+/// What is wrong with settings whose parts are each well-formed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Index of the limit that it is about; none for the settings as a whole.
+    pub limit: Option<usize>,
+    /// The key that it is about, as the configuration file names it.
+    pub key: &'static str,
+    /// What is wrong.
+    pub why: Invalid,
+}
+
+impl Settings {
+    /// Everything that is wrong whatever the interface.
+    #[must_use]
+    pub fn problems(&self) -> Vec<Problem> {
+        let mut problems = self.problems_of_the_whole();
+        let mut names = BTreeSet::new();
+        for (index, limit) in self.limits.iter().enumerate() {
+            let mut found = |key, why| {
+                problems.push(Problem {
+                    limit: Some(index),
+                    key,
+                    why,
+                });
+            };
+            if !names.insert(&limit.name) {
+                found("name", Invalid::new(format!("two limits are called '{}': write another name", limit.name)));
+            }
+            if let Err(why) = name(&limit.name) {
+                found("name", why);
+            }
+            for list in limit.matches.source.iter().chain(&limit.matches.unless) {
+                if let Err(why) = self.knows(list) {
+                    found("match", why);
+                }
+            }
+            for (key, why) in limit.problems() {
+                found(key, why);
+            }
+        }
+        problems
+    }
+
+    fn problems_of_the_whole(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut found = |key, message: String| {
+            problems.push(Problem {
+                limit: None,
+                key,
+                why: Invalid::new(message),
+            });
+        };
+        if self.limits.len() > LIMITS_MAX {
+            found("limit", format!("{} limits are too many: write at most {LIMITS_MAX}", self.limits.len()));
+        }
+        if !(1..=SOURCES_MAX).contains(&self.max_sources) {
+            found("max_sources", format!("the table holds 1 to {SOURCES_MAX} sources: write a number in between"));
+        }
+        if self.lists.tiers.len() > TIERS_MAX {
+            found("lists", format!("{} lists beside allow and deny are too many: write at most {TIERS_MAX}", self.lists.tiers.len()));
+        }
+        for tier in self.lists.tiers.keys() {
+            if let Err(why) = name(tier) {
+                found("lists", why.0);
+            }
+        }
+        if let Some(Err(why)) = self.new_sources.map(|new_sources| new_sources.terms()) {
+            found("new_sources", why.0);
+        }
+        problems
+    }
+
+    fn knows(&self, list: &str) -> Result<(), Invalid> {
+        if list == ALLOW || list == DENY {
+            return Err(Invalid::new(format!(
+                "sources on '{list}' never come to a limit: match on a list of another name"
+            )));
+        }
+        if self.lists.tiers.contains_key(list) {
+            return Ok(());
+        }
+        Err(Invalid::new(format!(
+            "there is no list '{list}': write it under [lists]"
+        )))
+    }
+}
+
+/// Names are words: they stand in tables, metrics and on command lines.
+pub fn name(text: &str) -> Result<(), Invalid> {
+    const LONGEST: usize = 32;
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if text.is_empty() || text.len() > LONGEST || !text.chars().all(allowed) {
+        return Err(Invalid::new(format!(
+            "'{text}' is not a name: write 1 to {LONGEST} letters, digits, '-', '_' or '.'"
+        )));
+    }
+    if text == CONTROL_LIMIT {
+        return Err(Invalid::new(format!(
+            "'{CONTROL_LIMIT}' is the name of the built-in limit on control traffic: write another name"
+        )));
+    }
+    Ok(())
+}
+
+/// What matches is charged to one bucket for each key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
     /// What `status` and the metrics call it.
     pub name: String,
+    /// Which packets it holds.
+    pub matches: Match,
+    /// What of a source makes its bucket.
+    pub key: Key,
     /// How fast a bucket refills.
     pub rate: Rate,
     /// How much it holds; left out, it follows the rate.
     pub burst: Option<Burst>,
-    /// What of a source makes its bucket.
-    pub key: Key,
+    /// Tokens that a packet costs; none: one by packets, its length by bytes.
+    pub cost: Option<u64>,
+    /// How a bucket refills.
+    pub algorithm: Algorithm,
+    /// Charge and count, but drop nothing.
+    pub shadow: bool,
 }
 
 impl Limit {
+    /// A limit on everything, by address.
+    #[must_use]
+    pub fn new(name: &str, rate: Rate) -> Self {
+        Self {
+            name: name.to_owned(),
+            matches: Match::default(),
+            key: Key::default(),
+            rate,
+            burst: None,
+            cost: None,
+            algorithm: Algorithm::TokenBucket,
+            shadow: false,
+        }
+    }
+
     /// The burst in force on an interface whose longest frame has `frame_max` bytes.
     pub fn burst(&self, frame_max: u64) -> Result<Burst, Invalid> {
         self.burst
-            .unwrap_or_else(|| Burst::default_for(&self.rate, frame_max))
+            .unwrap_or_else(|| self.algorithm.default_burst(&self.rate, frame_max))
             .for_rate(&self.rate)
     }
 
     /// The kernel's terms there.
     pub fn terms(&self, frame_max: u64) -> Result<Terms, Invalid> {
-        terms::terms(&self.rate, &self.burst(frame_max)?, frame_max)
+        terms::terms(self, frame_max)
+    }
+
+    /// What is wrong with it whatever the interface.
+    fn problems(&self) -> Vec<(&'static str, Invalid)> {
+        let mut problems = Vec::new();
+        let mut check = |key, result: Result<(), Invalid>| {
+            if let Err(why) = result {
+                problems.push((key, why));
+            }
+        };
+        check("cost", self.cost_fits_the_rate());
+        check("match", self.ports_are_few());
+        check("match", self.flags_need_tcp());
+        let burst = self.burst.map_or(Ok(()), |burst| burst.for_rate(&self.rate).map(drop));
+        let burst_fits = burst.is_ok();
+        check("burst", burst);
+        // The shortest frame: what longer ones need is for the interface to say.
+        if burst_fits && self.cost_fits_the_rate().is_ok() {
+            let key = if self.cost.is_some() { "cost" } else { "burst" };
+            check(key, self.terms(1).map(drop));
+        }
+        problems
+    }
+
+    fn cost_fits_the_rate(&self) -> Result<(), Invalid> {
+        match self.cost {
+            Some(0) => Err(Invalid::new("a cost of 0 would never be limited: write at least 1")),
+            Some(_) if self.rate.unit == Unit::Bytes => Err(Invalid::new(format!(
+                "a fixed cost goes with a rate in packets, and {} is in bits: leave the cost out, or write another rate",
+                self.rate
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn ports_are_few(&self) -> Result<(), Invalid> {
+        let Match {
+            destination_port,
+            source_port,
+            ..
+        } = &self.matches;
+        let most = destination_port.0.len().max(source_port.0.len());
+        if most > PORTS_MAX {
+            return Err(Invalid::new(format!(
+                "{most} ports or ranges are too many for one limit: write at most {PORTS_MAX}, or two limits"
+            )));
+        }
+        Ok(())
+    }
+
+    fn flags_need_tcp(&self) -> Result<(), Invalid> {
+        let Match {
+            protocol,
+            tcp_flags,
+            source_port,
+            destination_port,
+            ..
+        } = &self.matches;
+        let ports = !source_port.0.is_empty() || !destination_port.0.is_empty();
+        match protocol {
+            Some(protocol) if tcp_flags.is_some() && *protocol != super::matches::Protocol::TCP => {
+                Err(Invalid::new(format!(
+                    "tcp_flags with protocol {protocol} never match: write protocol = \"tcp\", or leave it out"
+                )))
+            }
+            Some(protocol) if ports && !protocol.has_ports() => Err(Invalid::new(format!(
+                "protocol {protocol} has no ports: leave the ports out, or write tcp or udp"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How a bucket refills.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Algorithm {
+    /// All the time.
+    #[default]
+    TokenBucket,
+    /// At the beginning of each period; what is left over is kept, up to the burst.
+    FixedWindow,
+}
+
+impl Algorithm {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::TokenBucket, Self::FixedWindow];
+
+    /// As it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TokenBucket => "token-bucket",
+            Self::FixedWindow => "fixed-window",
+        }
+    }
+
+    /// What a rate gets where no burst is written: one second's worth, or one window's.
+    fn default_burst(self, rate: &Rate, frame_max: u64) -> Burst {
+        match self {
+            Self::TokenBucket => Burst::default_for(rate, frame_max),
+            Self::FixedWindow => Burst {
+                tokens: rate.tokens_per_period(),
+                unit: Some(rate.unit),
+            },
+        }
+    }
+}
+
+/// What is not held by the limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exempt {
+    /// What would be dropped passes if it belongs to a connection of the host's own sockets.
+    pub established: bool,
+    /// ARP, neighbour discovery and DHCP are held by a limit of their own.
+    pub control: bool,
+}
+
+impl Exempt {
+    /// The names of what is exempt, as they are written.
+    #[must_use]
+    pub fn names(self) -> Vec<&'static str> {
+        [("established", self.established), ("control", self.control)]
+            .into_iter()
+            .filter_map(|(name, on)| on.then_some(name))
+            .collect()
+    }
+}
+
+/// How fast new sources are taken into the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewSources {
+    /// New sources in a period.
+    pub rate: Rate,
+    /// New sources at once; left out, as many as 6.5536 seconds bring.
+    pub burst: Option<u64>,
+}
+
+impl Default for NewSources {
+    /// 10,000 a second, 65,536 at once.
+    fn default() -> Self {
+        Self {
+            rate: Rate::packets_per_second(10_000),
+            burst: None,
+        }
+    }
+}
+
+impl NewSources {
+    /// The burst in force.
+    #[must_use]
+    pub fn burst(&self) -> u64 {
+        self.burst.unwrap_or_else(|| {
+            let tokens = u128::from(self.rate.tokens_per_period()) * 6_553_600_000;
+            u64::try_from(tokens / u128::from(self.rate.period_ns)).unwrap_or(u64::MAX).max(1)
+        })
+    }
+
+    /// The kernel's terms of it.
+    pub fn terms(&self) -> Result<Terms, Invalid> {
+        if self.rate.unit == Unit::Bytes {
+            return Err(Invalid::new(format!(
+                "new sources come by number, and {} is in bits: write a rate as in 10k/s, or none",
+                self.rate
+            )));
+        }
+        let limit = Limit {
+            burst: Some(Burst {
+                tokens: self.burst(),
+                unit: None,
+            }),
+            ..Limit::new("new_sources", self.rate)
+        };
+        limit.terms(1)
     }
 }
 
@@ -84,4 +421,16 @@ pub enum Mode {
     Native,
     /// In the network stack: works everywhere, and is several times slower.
     Generic,
+}
+
+impl Mode {
+    /// As it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Native => "native",
+            Self::Generic => "generic",
+        }
+    }
 }

@@ -1,11 +1,13 @@
-//! From rate and burst to what the kernel computes with: ticks.
+//! From rate and burst to what the kernel computes with: ticks, or tokens of a fixed window.
 
 use limiter_common::{
-    bucket::{Rescale, TAU_MAX, TICK_SHIFT},
-    limit::{LENGTH_MAX, Terms},
+    bucket::{TAU_MAX, TICK_SHIFT},
+    limit::{self, LENGTH_MAX},
+    rescale::Rescale,
+    window::{TOKENS_MAX, Window},
 };
 
-use super::{Burst, Invalid, Rate, Unit};
+use super::{Algorithm, Burst, Invalid, Limit, Rate, Unit};
 
 /// The largest factor for a byte's cost: times the longest packet it stays below 2^63.
 const BYTE_COST_MAX: u128 = 1 << (63 - LENGTH_MAX.trailing_zeros());
@@ -14,74 +16,148 @@ const SHIFT_MAX: u32 = 40;
 /// A change of terms measures what is spent in this many parts of the burst.
 const CHUNKS: u64 = 1 << 20;
 
-/// The kernel's terms of a limit. `frame_max` is the longest frame, in bytes, that can arrive: a
-/// bucket that could never admit one is refused.
-pub fn terms(rate: &Rate, burst: &Burst, frame_max: u64) -> Result<Terms, Invalid> {
-    let burst = burst.for_rate(rate)?;
+/// The terms of a limit, in the kernel and for those who read its buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// What the kernel computes with.
+    pub in_kernel: limit::Terms,
+    /// What one token (a packet or a byte) is worth, in `1 << in_kernel.cost_shift`-th of a unit of
+    /// `in_kernel.tau`.
+    pub token: u64,
+    /// What a token is.
+    pub unit: Unit,
+    /// Tokens of a full bucket.
+    pub burst: u64,
+}
+
+/// The terms of `limit`. `frame_max` is the longest frame, in bytes, that can arrive: a bucket that
+/// could never admit one is refused.
+pub fn terms(limit: &Limit, frame_max: u64) -> Result<Terms, Invalid> {
+    let burst = limit.burst(frame_max)?;
+    let terms = match limit.algorithm {
+        Algorithm::TokenBucket => token_bucket(&limit.rate, &burst)?,
+        Algorithm::FixedWindow => fixed_window(&limit.rate, &burst)?,
+    };
+    match limit.cost {
+        Some(cost) => at_cost(terms, cost),
+        None if limit.rate.unit == Unit::Bytes && burst.tokens < frame_max => Err(Invalid::new(format!(
+            "a burst of {burst} could never admit a frame of {frame_max} bytes, which this interface may deliver: write at least {frame_max}b"
+        ))),
+        None => Ok(terms),
+    }
+}
+
+/// The same where each packet costs so many tokens.
+fn at_cost(terms: Terms, cost: u64) -> Result<Terms, Invalid> {
+    if cost > terms.burst {
+        return Err(Invalid::new(format!(
+            "a cost of {cost} could never be paid from a burst of {}: write a burst of at least {cost}, or a lower cost",
+            terms.burst
+        )));
+    }
+    let mut terms = terms;
+    terms.in_kernel.cost = terms.token * cost;
+    Ok(terms)
+}
+
+fn token_bucket(rate: &Rate, burst: &Burst) -> Result<Terms, Invalid> {
     let period = u128::from(rate.period_ns) << TICK_SHIFT;
-    let mut terms = match rate.unit {
+    let mut in_kernel = match rate.unit {
         Unit::Packets => by_packets(period, rate.amount),
         Unit::Bytes => by_bytes(period * 8, rate.amount),
     };
-    let tau = u128::from(terms.cost) * u128::from(burst.tokens);
-    let tau = tau.div_ceil(1 << terms.cost_shift);
-    terms.tau = u64::try_from(tau).ok().filter(|tau| *tau <= TAU_MAX).ok_or_else(|| {
+    let tau = u128::from(in_kernel.cost) * u128::from(burst.tokens);
+    let tau = tau.div_ceil(1 << in_kernel.cost_shift);
+    in_kernel.tau = u64::try_from(tau).ok().filter(|tau| *tau <= TAU_MAX).ok_or_else(|| {
         Invalid::new(format!(
             "a burst of {burst} takes more than 208 days to refill at {rate}: write a smaller burst or a higher rate"
         ))
     })?;
-    if rate.unit == Unit::Bytes && burst.tokens < frame_max {
+    Ok(Terms {
+        token: in_kernel.cost,
+        in_kernel,
+        unit: rate.unit,
+        burst: burst.tokens,
+    })
+}
+
+/// The phase is the limit's own, and not known here.
+fn fixed_window(rate: &Rate, burst: &Burst) -> Result<Terms, Invalid> {
+    let grant = rate.tokens_per_period();
+    if grant == 0 {
         return Err(Invalid::new(format!(
-            "a burst of {burst} could never admit a frame of {frame_max} bytes, which this interface may deliver: write at least {frame_max}b"
+            "at {rate} a window would bring less than a byte: write at least 8bit"
         )));
     }
-    Ok(terms)
+    if grant > TOKENS_MAX || burst.tokens > TOKENS_MAX {
+        return Err(Invalid::new(format!(
+            "a fixed window holds at most {TOKENS_MAX} tokens: write a lower rate or burst, or algorithm = \"token-bucket\""
+        )));
+    }
+    let in_kernel = limit::Terms {
+        tau: burst.tokens,
+        cost: 1,
+        cost_shift: 0,
+        by_bytes: (rate.unit == Unit::Bytes).into(),
+        window: Window {
+            period: rate.period_ns,
+            phase: 0,
+            grant,
+        },
+    };
+    Ok(Terms {
+        token: 1,
+        in_kernel,
+        unit: rate.unit,
+        burst: burst.tokens,
+    })
 }
 
 /// Rounded up: rounding never admits more than was asked for.
-fn by_packets(period: u128, packets: u64) -> Terms {
+fn by_packets(period: u128, packets: u64) -> limit::Terms {
     let cost = period.div_ceil(u128::from(packets));
-    Terms {
+    limit::Terms {
         cost: u64::try_from(cost).unwrap_or(u64::MAX),
-        ..Terms::default()
+        ..limit::Terms::default()
     }
 }
 
 /// As many fractional bits as keep the product with a length within a word.
-fn by_bytes(period: u128, bits: u64) -> Terms {
+fn by_bytes(period: u128, bits: u64) -> limit::Terms {
     let cost = |shift: u32| (period << shift).div_ceil(u128::from(bits));
     let shift = (0..=SHIFT_MAX)
         .rev()
         .find(|shift| cost(*shift) < BYTE_COST_MAX)
         .unwrap_or(0);
-    Terms {
+    limit::Terms {
         cost: u64::try_from(cost(shift)).unwrap_or(u64::MAX),
         cost_shift: shift,
         by_bytes: 1,
-        tau: 0,
+        ..limit::Terms::default()
     }
 }
 
-/// How buckets are carried over from `old` to `new` terms at the moment `since` (in ticks): what was
-/// spent stays spent, in tokens, and a bucket is never deeper than the new burst. Between packets
+/// How buckets are carried over from `old` to `new` terms at the moment `since` (in nanoseconds): what
+/// was spent stays spent, in tokens, and a bucket is never deeper than the new burst. Between packets
 /// and bytes, which do not compare, it is the share of the burst that stays spent.
 #[must_use]
 pub fn rescale(old: &Terms, new: &Terms, since: u64) -> Rescale {
-    let chunk_from = (old.tau / CHUNKS).max(1);
-    let (numerator, denominator) = if old.by_bytes == new.by_bytes {
+    let (from, to) = (&old.in_kernel, &new.in_kernel);
+    let chunk_from = (from.tau / CHUNKS).max(1);
+    let (numerator, denominator) = if old.unit == new.unit {
         (
-            u128::from(new.cost) << (SHIFT_MAX - new.cost_shift),
-            u128::from(old.cost) << (SHIFT_MAX - old.cost_shift),
+            u128::from(new.token) << (SHIFT_MAX - to.cost_shift),
+            u128::from(old.token) << (SHIFT_MAX - from.cost_shift),
         )
     } else {
-        (u128::from(new.tau), u128::from(old.tau))
+        (u128::from(to.tau), u128::from(from.tau))
     };
     let (chunk_to, chunk_shift) = scaled(chunk_from, numerator, denominator);
-    let chunks_most = (u128::from(new.tau) << chunk_shift) / u128::from(chunk_to);
+    let chunks_most = (u128::from(to.tau) << chunk_shift) / u128::from(chunk_to);
     Rescale {
         since,
-        tau_from: old.tau,
-        tau_to: new.tau,
+        from: from.into(),
+        to: to.into(),
         chunk_from,
         chunk_to,
         chunk_shift: chunk_shift.into(),
@@ -122,8 +198,15 @@ fn scaled(value: u64, numerator: u128, denominator: u128) -> (u64, u32) {
 mod tests {
     use super::*;
 
-    fn of(rate: &str, burst: &str) -> Result<Terms, Invalid> {
-        terms(&rate.parse().unwrap(), &burst.parse().unwrap(), 1_522)
+    fn limit(rate: &str, burst: &str) -> Limit {
+        Limit {
+            burst: Some(burst.parse().unwrap()),
+            ..Limit::new("default", rate.parse().unwrap())
+        }
+    }
+
+    fn of(rate: &str, burst: &str) -> Result<limit::Terms, Invalid> {
+        terms(&limit(rate, burst), 1_522).map(|terms| terms.in_kernel)
     }
 
     #[test]
@@ -158,11 +241,13 @@ mod tests {
 
     #[test]
     fn what_is_spent_stays_spent() {
-        let since = 1 << 50;
+        let since = 1 << 42;
+        let start = limiter_common::bucket::ticks(since);
         let carried = |old: (&str, &str), new: (&str, &str), tokens_spent: u64| {
-            let (old, new) = (of(old.0, old.1).unwrap(), of(new.0, new.1).unwrap());
-            let converted = rescale(&old, &new, since).apply(since + tokens_spent * old.cost);
-            (converted - since) as f64 / new.cost as f64
+            let of = |(rate, burst)| terms(&limit(rate, burst), 1_522).unwrap();
+            let (old, new) = (of(old), of(new));
+            let converted = rescale(&old, &new, since).apply(start + tokens_spent * old.token);
+            (converted - start) as f64 / new.token as f64
         };
         // Slower, faster: the same tokens are gone; never fewer, at most a millionth of the burst more.
         for (old, new) in [
@@ -186,5 +271,61 @@ mod tests {
         );
         let raised = carried(("5/s", "10"), ("5/s", "20"), 10);
         assert!((10.0..10.0001).contains(&raised), "raised burst: {raised}");
+    }
+
+    #[test]
+    fn example_8_a_fixed_cost() {
+        let at_cost = |cost| {
+            let limit = Limit {
+                cost: Some(cost),
+                ..limit("100/s", "1000")
+            };
+            terms(&limit, 1_522)
+        };
+        let five = at_cost(5).unwrap().in_kernel;
+        assert_eq!(five.tau / five.cost, 200);
+        assert_eq!(at_cost(1_000).unwrap().in_kernel.cost, five.tau);
+        assert!(at_cost(1_001).is_err(), "such a packet could never pass");
+    }
+
+    #[test]
+    fn windows_hold_tokens() {
+        let window = |rate: &str, burst: Option<&str>| {
+            let limit = Limit {
+                burst: burst.map(|burst| burst.parse().unwrap()),
+                algorithm: Algorithm::FixedWindow,
+                ..Limit::new("default", rate.parse().unwrap())
+            };
+            terms(&limit, 1_522)
+        };
+        let minute = window("100/m", None).unwrap();
+        assert_eq!((minute.burst, minute.in_kernel.window.grant), (100, 100));
+        assert_eq!(minute.in_kernel.window.period, 60_000_000_000);
+        assert_eq!(window("100/m", Some("150")).unwrap().in_kernel.tau, 150);
+        assert_eq!(window("8mbit", None).unwrap().in_kernel.window.grant, 1_000_000);
+        for rate in ["7bit", "1tbit", "1kbit"] {
+            assert!(window(rate, None).is_err(), "{rate}");
+        }
+    }
+
+    /// Between a token bucket and a window, what is spent stays spent too.
+    #[test]
+    fn what_is_spent_stays_spent_from_one_algorithm_to_the_other() {
+        let since = 1_000_000_000_123;
+        let bucket = terms(&limit("10/s", "40"), 1_522).unwrap();
+        let window = Limit {
+            algorithm: Algorithm::FixedWindow,
+            ..limit("100/m", "150")
+        };
+        let window = terms(&window, 1_522).unwrap();
+        let start = limiter_common::bucket::ticks(since);
+        let word = rescale(&bucket, &window, since).apply(start + 7 * bucket.token);
+        assert_eq!(window.in_kernel.left(word, since), 143, "7 are spent");
+        let back = rescale(&window, &bucket, since).apply(word);
+        let left = bucket.in_kernel.left(back, since) as f64 / bucket.token as f64;
+        assert!((32.999..=33.0).contains(&left), "{left}");
+        let much = window.in_kernel.window.word(since, 10);
+        let empty = rescale(&window, &bucket, since).apply(much);
+        assert_eq!(bucket.in_kernel.left(empty, since), 0, "140 are spent, of 40");
     }
 }

@@ -1,0 +1,190 @@
+//! How buckets are carried over when the terms of their limit change: what was spent stays spent, in
+//! tokens, and a bucket is never deeper than the new burst. Up to the change it refilled on the old
+//! terms, from then on on the new ones.
+
+use crate::{bucket, limit::Terms, window::Window};
+
+/// Changes of a limit's terms that are remembered.
+pub const PAST_TERMS: u32 = 8;
+
+/// Depth of a bucket and how it refills; as in [`Terms`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Shape {
+    /// Ticks, or tokens of a fixed window.
+    pub tau: u64,
+    /// Period 0: a token bucket.
+    pub window: Window,
+}
+
+impl From<&Terms> for Shape {
+    fn from(terms: &Terms) -> Self {
+        Self {
+            tau: terms.tau,
+            window: terms.window,
+        }
+    }
+}
+
+/// One change of terms.
+///
+/// What is spent is measured in chunks, rounded up, because neither 128-bit products nor a
+/// division by what is not a constant of the program are to be had in the kernel. User space chooses
+/// chunks of about a millionth of the burst.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Rescale {
+    /// When the new terms took effect, in nanoseconds.
+    pub since: u64,
+    /// The old bucket.
+    pub from: Shape,
+    /// The new bucket.
+    pub to: Shape,
+    /// Units of `from.tau` in one chunk; at least 1.
+    pub chunk_from: u64,
+    /// The same chunk on the new terms, in `1 << chunk_shift`-th of a unit of `to.tau`, rounded up.
+    pub chunk_to: u64,
+    /// Fractional bits of `chunk_to`.
+    pub chunk_shift: u64,
+    /// With more chunks than this the bucket is empty on the new terms. Times `chunk_to` it stays
+    /// below 2^63.
+    pub chunks_most: u64,
+}
+
+impl Rescale {
+    /// Nothing changes; what fills the places of changes that have not been.
+    pub const NONE: Self = Self {
+        since: 0,
+        from: Shape {
+            tau: 0,
+            window: Window {
+                period: 0,
+                phase: 0,
+                grant: 0,
+            },
+        },
+        to: Shape {
+            tau: 0,
+            window: Window {
+                period: 0,
+                phase: 0,
+                grant: 0,
+            },
+        },
+        chunk_from: 1,
+        chunk_to: 1,
+        chunk_shift: 0,
+        chunks_most: 0,
+    };
+
+    /// For a limit that has just come: should a bucket be there already, of a limit that had its slot
+    /// before, then it is empty from `since` on unless it was full.
+    #[must_use]
+    pub fn anew(terms: &Terms, since: u64) -> Self {
+        Self {
+            since,
+            from: terms.into(),
+            to: terms.into(),
+            ..Self::NONE
+        }
+    }
+
+    /// The word of a bucket on the new terms, from its word on the old ones.
+    ///
+    /// A word that was written after `since`, by the old program while the new one was being loaded,
+    /// counts from that later moment on.
+    #[must_use]
+    #[inline(always)]
+    pub const fn apply(&self, word: u64) -> u64 {
+        let (late, spent) = self.standing(word);
+        let carried = self.carried(spent);
+        if self.to.window.period == 0 {
+            let from = bucket::ticks(self.since).wrapping_add(late);
+            bucket::time(from.wrapping_add(carried))
+        } else {
+            let from = self.since.wrapping_add(late >> bucket::TICK_SHIFT);
+            self.to.window.word(from, self.to.tau - carried)
+        }
+    }
+
+    /// Ticks from `since` to the moment for which the word tells what is spent, and that.
+    #[inline(always)]
+    const fn standing(&self, word: u64) -> (u64, u64) {
+        let Shape { tau, window } = &self.from;
+        if window.period != 0 {
+            let (late, left) = window.standing(word, self.since, *tau);
+            return (bucket::ticks(late), *tau - left);
+        }
+        let since = bucket::ticks(self.since);
+        let ahead = bucket::ahead(word, since);
+        if ahead > *tau {
+            // The bucket was then empty.
+            (ahead - *tau, *tau)
+        } else {
+            (0, ahead)
+        }
+    }
+
+    /// So much of the old bucket, on the new terms.
+    #[inline(always)]
+    const fn carried(&self, spent: u64) -> u64 {
+        // Checked, because a division that could panic is refused by the verifier.
+        match spent
+            .wrapping_add(self.chunk_from - 1)
+            .checked_div(self.chunk_from)
+        {
+            Some(chunks) if chunks <= self.chunks_most => {
+                let fraction = (1 << (self.chunk_shift & 63)) - 1;
+                let carried = (chunks * self.chunk_to + fraction) >> (self.chunk_shift & 63);
+                if carried > self.to.tau {
+                    self.to.tau
+                } else {
+                    carried
+                }
+            }
+            _ => self.to.tau,
+        }
+    }
+
+    /// The word of a bucket that was empty when this change came.
+    #[inline(always)]
+    const fn empty(&self) -> u64 {
+        let Shape { tau, window } = &self.from;
+        if window.period == 0 {
+            bucket::time(bucket::ticks(self.since).wrapping_add(*tau))
+        } else {
+            window.word(self.since, 0)
+        }
+    }
+}
+
+/// The word of a bucket that has missed the last `behind` changes of terms, on the present ones.
+///
+/// `past(0)` is the newest change and there are `known` of them. A bucket that has missed more is
+/// taken to have been empty when the oldest known change came: it may be refused for as long as a
+/// burst takes to refill, and never gets more than it should.
+///
+/// `past` returns nothing only for an index that is not below `known`.
+#[must_use]
+#[inline(always)]
+pub fn carry_over(
+    word: u64,
+    behind: u32,
+    known: u32,
+    past: impl Fn(u32) -> Option<Rescale>,
+) -> Option<u64> {
+    let mut word = word;
+    let mut steps = behind;
+    if behind > known {
+        word = past(known.wrapping_sub(1))?.empty();
+        steps = known;
+    }
+    // A constant bound, which the verifier of old kernels wants.
+    for step in 0..PAST_TERMS {
+        if step >= steps {
+            break;
+        }
+        word = past(steps - 1 - step)?.apply(word);
+    }
+    Some(word)
+}

@@ -1,0 +1,170 @@
+//! What the program is told: limits with what they match, lists, the newcomer limit.
+
+use crate::{
+    key::KeyMask,
+    limit::Terms,
+    rescale::{PAST_TERMS, Rescale},
+    window::Window,
+};
+
+/// Limits that the program has room for: 32 that are written, and the one on control traffic.
+pub const LIMITS_MAX: u32 = 33;
+
+/// Ranges of ports that a limit matches on, for either end.
+pub const PORTS_MAX: usize = 16;
+
+/// Value of [`Match::protocol`] where it does not matter. Of a packet: nobody can tell.
+pub const ANY: u32 = u32::MAX;
+
+/// Bit of the list whose sources pass.
+pub const ON_ALLOW: u32 = 1 << 0;
+/// Bit of the list whose sources are dropped.
+pub const ON_DENY: u32 = 1 << 1;
+/// The tiers follow.
+pub const FIRST_TIER: u32 = 2;
+/// Bits that there are for lists.
+pub const LISTS_MAX: u32 = 32;
+
+/// Where a packet stands in a datagram: a packet that is one whole, or the first or a later fragment.
+pub const WHOLE: u32 = 1 << 0;
+/// The first fragment: the transport header is in it.
+pub const FIRST_FRAGMENT: u32 = 1 << 1;
+/// A later fragment: nobody can tell its ports.
+pub const LATER_FRAGMENT: u32 = 1 << 2;
+
+/// A range of ports: the first in the upper half, the last in the lower.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct PortRange(u32);
+
+impl PortRange {
+    /// From `first` to `last`, both in it.
+    #[must_use]
+    pub const fn new(first: u16, last: u16) -> Self {
+        Self((first as u32) << 16 | last as u32)
+    }
+
+    /// Whether `port` is in it.
+    #[must_use]
+    #[inline(always)]
+    pub const fn holds(self, port: u32) -> bool {
+        port >= self.0 >> 16 && port <= self.0 & 0xffff
+    }
+}
+
+/// Ports of one end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Ports {
+    /// Ranges in use; 0: every port, and packets without one.
+    pub length: u32,
+    /// The ranges.
+    pub ranges: [PortRange; PORTS_MAX],
+}
+
+/// Which packets a limit holds. All of it must hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Match {
+    /// 1: only control traffic, which no other limit then matches.
+    pub control: u32,
+    /// [`crate::key::IPV4`], [`crate::key::IPV6`], or 0 for both.
+    pub family: u32,
+    /// Number of the transport protocol, or [`ANY`].
+    pub protocol: u32,
+    /// Some of [`WHOLE`], [`FIRST_FRAGMENT`], [`LATER_FRAGMENT`].
+    pub fragments: u32,
+    /// TCP flags that are looked at; 0: no segment needed.
+    pub flags_mask: u32,
+    /// Those of them that are set.
+    pub flags: u32,
+    /// Lists, of which the source is on one; 0: whatever the source.
+    pub lists: u32,
+    /// Lists, of which the source is on none.
+    pub unless: u32,
+    /// Destination.
+    pub destination: Ports,
+    /// Source.
+    pub source: Ports,
+}
+
+impl Match {
+    /// Every IP packet.
+    pub const EVERYTHING: Self = Self {
+        control: 0,
+        family: 0,
+        protocol: ANY,
+        fragments: WHOLE | FIRST_FRAGMENT | LATER_FRAGMENT,
+        flags_mask: 0,
+        flags: 0,
+        lists: 0,
+        unless: 0,
+        destination: Ports {
+            length: 0,
+            ranges: [PortRange(0); PORTS_MAX],
+        },
+        source: Ports {
+            length: 0,
+            ranges: [PortRange(0); PORTS_MAX],
+        },
+    };
+}
+
+/// One limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Limit {
+    /// Which packets it holds.
+    pub matches: Match,
+    /// Its rate and burst.
+    pub terms: Terms,
+    /// What of a packet makes its bucket.
+    pub mask: KeyMask,
+    /// Which buckets and figures are its own; below [`crate::key::SLOTS`].
+    pub slot: u32,
+    /// 1: charge and count, but drop nothing.
+    pub shadow: u32,
+    /// How often its terms were changed since it came.
+    pub epoch: u32,
+    /// Valid entries of `past`.
+    pub past_length: u32,
+    /// The last changes of terms, newest first: `past[0]` leads from `epoch - 1` to `epoch`.
+    pub past: [Rescale; PAST_TERMS as usize],
+}
+
+impl Limit {
+    /// Matches everything and admits nothing: what fills the places that no limit takes.
+    pub const NONE: Self = Self {
+        matches: Match::EVERYTHING,
+        terms: Terms {
+            tau: 0,
+            cost: 0,
+            cost_shift: 0,
+            by_bytes: 0,
+            window: Window {
+                period: 0,
+                phase: 0,
+                grant: 0,
+            },
+        },
+        mask: KeyMask::interface(),
+        slot: 0,
+        shadow: 0,
+        epoch: 0,
+        past_length: 0,
+        past: [Rescale::NONE; PAST_TERMS as usize],
+    };
+}
+
+/// The limit on new sources: a token bucket whose tokens each CPU takes a few of at a time, so that
+/// they do not all fight over it. What passes is at most the bucket's share and one lease for each CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Newcomers {
+    /// Depth of the bucket in ticks.
+    pub tau: u64,
+    /// Ticks that one new source costs; 0: no limit.
+    pub cost: u64,
+    /// New sources that a CPU leases at once; at least 1.
+    pub lease: u64,
+}

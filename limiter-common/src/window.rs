@@ -1,0 +1,159 @@
+//! The fixed window in one word, as pure functions of (state, now, cost).
+//!
+//! Time is cut into windows of one length. Each brings the same number of tokens; what is left over
+//! from the windows before is kept, up to the burst. The word holds the window that it was written in
+//! and what was left then, so that one compare-and-swap both refills and takes.
+
+use crate::bucket::{Decision, TICK_SHIFT};
+
+/// Tokens that a window's word has room for.
+pub const TOKENS_MAX: u64 = u32::MAX as u64;
+
+/// Set in every word, which keeps it apart from the marks of [`crate::bucket`].
+const WRITTEN: u64 = 1 << 63;
+/// Windows are numbered modulo 2^31: with windows of a second that is 68 years.
+const INDEX_BITS: u32 = 31;
+const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
+
+/// How time is cut, and what each window brings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Window {
+    /// Length in nanoseconds; 0 where a limit has no windows.
+    pub period: u64,
+    /// Added to the clock before it is cut, in nanoseconds: limits do not all refill at once.
+    pub phase: u64,
+    /// Tokens that a window brings; at most [`TOKENS_MAX`].
+    pub grant: u64,
+}
+
+/// `numerator / denominator`, and 0 by nothing: a division that could panic is refused by the
+/// verifier, and none divides by 0.
+#[inline(always)]
+const fn quotient(numerator: u64, denominator: u64) -> u64 {
+    match numerator.checked_div(denominator) {
+        Some(quotient) => quotient,
+        None => 0,
+    }
+}
+
+/// How many windows `later` comes after `earlier`; negative where it comes before.
+#[inline(always)]
+const fn after(later: u64, earlier: u64) -> i64 {
+    const UNUSED: u32 = u64::BITS - INDEX_BITS;
+    (later.wrapping_sub(earlier) << UNUSED).cast_signed() >> UNUSED
+}
+
+#[inline(always)]
+const fn index_of(word: u64) -> u64 {
+    (word >> 32) & INDEX_MASK
+}
+
+#[inline(always)]
+const fn written(index: u64, left: u64) -> u64 {
+    WRITTEN | ((index & INDEX_MASK) << 32) | left
+}
+
+impl Window {
+    /// Number of the window at `now` (nanoseconds).
+    #[inline(always)]
+    const fn index(&self, now: u64) -> u64 {
+        quotient(now.wrapping_add(self.phase), self.period) & INDEX_MASK
+    }
+
+    /// Nanoseconds since the window of `now` began.
+    #[inline(always)]
+    const fn since_start(&self, now: u64) -> u64 {
+        let time = now.wrapping_add(self.phase);
+        time.wrapping_sub(quotient(time, self.period).wrapping_mul(self.period))
+    }
+
+    /// The word for a bucket with `left` tokens at `now`.
+    #[must_use]
+    #[inline(always)]
+    pub const fn word(&self, now: u64, left: u64) -> u64 {
+        written(self.index(now), left)
+    }
+
+    /// What is left at `now`, of `burst` at most. A clock that reads earlier refills nothing.
+    #[must_use]
+    #[inline(always)]
+    pub const fn left(&self, word: u64, now: u64, burst: u64) -> u64 {
+        let windows = after(self.index(now), index_of(word));
+        let left = word & TOKENS_MAX;
+        let left = if windows > 0 {
+            left + self.grant * windows.cast_unsigned()
+        } else {
+            left
+        };
+        if left > burst { burst } else { left }
+    }
+
+    /// Decides about a packet that costs `cost` tokens.
+    #[must_use]
+    #[inline(always)]
+    pub const fn decide(&self, word: u64, now: u64, cost: u64, burst: u64) -> Decision {
+        let left = self.left(word, now, burst);
+        if cost > left {
+            return Decision::Refuse {
+                wait: self.wait(word, now, cost - left),
+            };
+        }
+        let (present, of_word) = (self.index(now), index_of(word));
+        let index = if after(present, of_word) > 0 {
+            present
+        } else {
+            of_word
+        };
+        Decision::Admit {
+            tat: written(index, left - cost),
+        }
+    }
+
+    /// Ticks until `missing` more tokens are there.
+    #[inline(always)]
+    const fn wait(&self, word: u64, now: u64, missing: u64) -> u64 {
+        let ahead = after(index_of(word), self.index(now));
+        let ahead = if ahead > 0 { ahead.cast_unsigned() } else { 0 };
+        let windows = quotient(missing + self.grant.wrapping_sub(1), self.grant) + ahead;
+        let nanoseconds = windows.wrapping_mul(self.period).wrapping_sub(self.since_start(now));
+        nanoseconds << TICK_SHIFT
+    }
+
+    /// The word to put in the place of one from a window that lies further ahead than the clocks of
+    /// two CPUs may differ: after a clock that was set back. What was left stays.
+    #[must_use]
+    #[inline(always)]
+    pub const fn corrected(&self, word: u64, now: u64) -> Option<u64> {
+        if after(index_of(word), self.index(now)) > 1 {
+            Some(self.word(now, word & TOKENS_MAX))
+        } else {
+            None
+        }
+    }
+
+    /// When the tokens of a word stood as they are written, at `since` or later: nanoseconds after
+    /// `since`, and what was left then.
+    #[must_use]
+    #[inline(always)]
+    pub(crate) const fn standing(&self, word: u64, since: u64, burst: u64) -> (u64, u64) {
+        let late = after(index_of(word), self.index(since));
+        if late <= 0 {
+            return (0, self.left(word, since, burst));
+        }
+        let start = late.cast_unsigned().wrapping_mul(self.period);
+        let left = word & TOKENS_MAX;
+        (
+            start.wrapping_sub(self.since_start(since)),
+            if left > burst { burst } else { left },
+        )
+    }
+}
+
+/// The word with a charge of `cost` tokens taken back.
+#[must_use]
+#[inline(always)]
+pub const fn refunded(word: u64, cost: u64, burst: u64) -> u64 {
+    let left = (word & TOKENS_MAX) + cost;
+    written(index_of(word), if left > burst { burst } else { left })
+}

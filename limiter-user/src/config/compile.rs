@@ -1,0 +1,315 @@
+//! What is meant → what the kernel gets: the program's constants, and the contents of the list maps.
+
+use std::collections::BTreeMap;
+
+use ipnet::IpNet;
+use limiter_common::{
+    key::{IPV4, IPV6},
+    layout::{Config, Listed},
+    rescale::{PAST_TERMS, Rescale},
+    rules::{self, ANY, FIRST_FRAGMENT, FIRST_TIER, LATER_FRAGMENT, ON_ALLOW, ON_DENY, Newcomers, WHOLE},
+    window::Window,
+};
+
+use super::{
+    Invalid, Key, Limit, Lists, Malformed, Match, NewSources, Settings,
+    lists::{ALLOW, DENY},
+    matches::{IpVersion, Ports},
+    settings::CONTROL_LIMIT,
+};
+
+/// What a limit has beside its settings: it stays while those change.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    /// Which buckets and figures are its own.
+    pub slot: u32,
+    /// Nanoseconds by which its windows are shifted.
+    pub phase: u64,
+    /// How often its terms were changed.
+    pub epoch: u32,
+    /// The last changes, newest first.
+    pub past: Vec<Rescale>,
+}
+
+/// The slot of the limit that may take the short way.
+pub const FIRST_SLOT: u32 = 0;
+
+impl Settings {
+    /// All limits: those that are written, and the one on control traffic where that is exempt from
+    /// them.
+    #[must_use]
+    pub fn all_limits(&self) -> Vec<Limit> {
+        let mut limits = self.limits.clone();
+        if self.exempt.control {
+            limits.push(control());
+        }
+        limits
+    }
+
+    /// The program's constants, where `places` are those of [`Self::all_limits`].
+    pub fn compile(&self, places: &[Place], frame_max: u64) -> Result<Config, Invalid> {
+        let mut config = Config {
+            newcomers: newcomers(self.new_sources)?,
+            capacity: self.max_sources,
+            shadow: self.shadow.into(),
+            malformed_passes: (self.malformed == Malformed::Pass).into(),
+            lists_ipv4: self.has_prefixes(true).into(),
+            lists_ipv6: self.has_prefixes(false).into(),
+            control: self.exempt.control.into(),
+            established: self.exempt.established.into(),
+            ..Config::NONE
+        };
+        let limits = self.all_limits();
+        if limits.len() != places.len() || limits.len() > config.limits.len() {
+            return Err(Invalid::new("too many limits: write fewer"));
+        }
+        for ((slot, limit), place) in config.limits.iter_mut().zip(&limits).zip(places) {
+            *slot = self.compile_limit(limit, place, frame_max)?;
+        }
+        config.limits_length = u32::try_from(limits.len()).unwrap_or(0);
+        config.transport = limits.iter().any(needs_transport).into();
+        config.plain = self.is_plain(places).into();
+        Ok(config)
+    }
+
+    fn has_prefixes(&self, ipv4: bool) -> bool {
+        self.lists
+            .all()
+            .any(|(_, prefixes)| prefixes.iter().any(|prefix| matches!(prefix, IpNet::V4(_)) == ipv4))
+    }
+
+    /// Whether one look at one bucket is all that a packet needs.
+    fn is_plain(&self, places: &[Place]) -> bool {
+        let alone = matches!(places, [place] if place.slot == FIRST_SLOT);
+        let only = matches!(&self.limits[..], [limit] if limit.matches.is_everything() && !limit.shadow && !limit.key.by_port);
+        alone && only && self.lists.are_empty() && !self.exempt.control
+    }
+
+    fn compile_limit(&self, limit: &Limit, place: &Place, frame_max: u64) -> Result<rules::Limit, Invalid> {
+        let mut terms = limit.terms(frame_max)?.in_kernel;
+        if terms.window != Window::default() {
+            terms.window.phase = place.phase;
+        }
+        let mut past = [Rescale::NONE; PAST_TERMS as usize];
+        for (slot, change) in past.iter_mut().zip(&place.past) {
+            *slot = *change;
+        }
+        Ok(rules::Limit {
+            matches: rules::Match {
+                control: (limit.name == CONTROL_LIMIT).into(),
+                ..self.compile_match(&limit.matches)?
+            },
+            terms,
+            mask: limit.key.mask(),
+            slot: place.slot,
+            shadow: limit.shadow.into(),
+            epoch: place.epoch,
+            past_length: u32::try_from(place.past.len()).unwrap_or(0).min(PAST_TERMS),
+            past,
+        })
+    }
+
+    fn compile_match(&self, matches: &Match) -> Result<rules::Match, Invalid> {
+        let fragments = match matches.fragments {
+            None => WHOLE | FIRST_FRAGMENT | LATER_FRAGMENT,
+            Some(true) => FIRST_FRAGMENT | LATER_FRAGMENT,
+            Some(false) => WHOLE,
+        };
+        Ok(rules::Match {
+            control: 0,
+            family: match matches.ip_version {
+                None => 0,
+                Some(IpVersion::V4) => IPV4,
+                Some(IpVersion::V6) => IPV6,
+            },
+            protocol: matches.protocol.map_or(ANY, |protocol| protocol.0.into()),
+            fragments,
+            flags_mask: matches.tcp_flags.map_or(0, |flags| flags.looked_at.into()),
+            flags: matches.tcp_flags.map_or(0, |flags| flags.set.into()),
+            lists: self.lists.bits_of(&matches.source)?,
+            unless: self.lists.bits_of(&matches.unless)?,
+            destination: ports(&matches.destination_port)?,
+            source: ports(&matches.source_port)?,
+        })
+    }
+}
+
+/// The limit on control traffic: enough for a busy segment, and no hole.
+fn control() -> Limit {
+    let mut limit = Limit::new(CONTROL_LIMIT, super::Rate::packets_per_second(100));
+    limit.burst = Some(super::Burst {
+        tokens: 200,
+        unit: None,
+    });
+    limit
+}
+
+fn needs_transport(limit: &Limit) -> bool {
+    let Key { by_port, .. } = limit.key;
+    by_port || limit.matches.needs_transport()
+}
+
+/// How many new sources a CPU leases at once: so few that they do not show, and at most 64.
+fn newcomers(new_sources: Option<NewSources>) -> Result<Newcomers, Invalid> {
+    let Some(new_sources) = new_sources else {
+        return Ok(Newcomers {
+            lease: 1,
+            ..Newcomers::default()
+        });
+    };
+    let terms = new_sources.terms()?.in_kernel;
+    Ok(Newcomers {
+        tau: terms.tau,
+        cost: terms.cost,
+        lease: (new_sources.burst() / 1_024).clamp(1, 64),
+    })
+}
+
+fn ports(ports: &Ports) -> Result<rules::Ports, Invalid> {
+    let mut compiled = rules::Ports {
+        length: u32::try_from(ports.0.len()).unwrap_or(u32::MAX),
+        ..rules::Ports::default()
+    };
+    if ports.0.len() > compiled.ranges.len() {
+        return Err(Invalid::new(format!(
+            "{} ports or ranges are too many for one limit: write at most {}",
+            ports.0.len(),
+            compiled.ranges.len()
+        )));
+    }
+    for (slot, range) in compiled.ranges.iter_mut().zip(&ports.0) {
+        *slot = rules::PortRange::new(range.first, range.last);
+    }
+    Ok(compiled)
+}
+
+impl Lists {
+    /// The bit of a list: [`ON_ALLOW`], [`ON_DENY`], then the tiers in the order of their names.
+    #[must_use]
+    pub fn bit_of(&self, name: &str) -> Option<u32> {
+        match name {
+            ALLOW => Some(ON_ALLOW),
+            DENY => Some(ON_DENY),
+            tier => {
+                let index = self.tiers.keys().position(|known| known == tier)?;
+                1_u32.checked_shl(FIRST_TIER + u32::try_from(index).ok()?)
+            }
+        }
+    }
+
+    fn bits_of(&self, names: &[String]) -> Result<u32, Invalid> {
+        names.iter().try_fold(0, |bits, name| {
+            let bit = self.bit_of(name).ok_or_else(|| {
+                Invalid::new(format!("there is no list '{name}': write it under [lists]"))
+            })?;
+            Ok(bits | bit)
+        })
+    }
+
+    /// What the list maps hold: for each prefix that is on any list, which lists decide about its
+    /// sources. Of `allow` and `deny` the longer prefix decides, and `deny` where they are the same;
+    /// of the tiers those with the longest prefix.
+    #[must_use]
+    pub fn compile(&self) -> BTreeMap<IpNet, Listed> {
+        const ACTIONS: u32 = ON_ALLOW | ON_DENY;
+        let mut compiled: BTreeMap<IpNet, Listed> = BTreeMap::new();
+        for (name, prefixes) in self.all() {
+            let bit = self.bit_of(name).unwrap_or(0);
+            for prefix in prefixes {
+                compiled.entry(*prefix).or_default().own |= bit;
+            }
+        }
+        // In their order a prefix comes right before those within it.
+        let mut around: Vec<(IpNet, u32)> = Vec::new();
+        for (prefix, listed) in &mut compiled {
+            while around.last().is_some_and(|(outer, _)| !outer.contains(prefix)) {
+                around.pop();
+            }
+            let inherited = around.last().map_or(0, |(_, lists)| *lists);
+            let of = |mask: u32| match listed.own & mask {
+                0 => inherited & mask,
+                own => own,
+            };
+            let action = match of(ACTIONS) {
+                ACTIONS => ON_DENY,
+                action => action,
+            };
+            listed.lists = action | of(!ACTIONS);
+            around.push((*prefix, listed.lists));
+        }
+        compiled
+    }
+
+    /// The lists again, from what the maps hold and the names of the tiers in their order.
+    #[must_use]
+    pub fn from_compiled(tiers: &[String], entries: &[(IpNet, Listed)]) -> Self {
+        let mut lists = Self {
+            tiers: tiers.iter().map(|name| (name.clone(), super::lists::Prefixes::new())).collect(),
+            ..Self::default()
+        };
+        let names: Vec<_> = lists.all().map(|(name, _)| name.to_owned()).collect();
+        for name in names {
+            let bit = lists.bit_of(&name).unwrap_or(0);
+            let on_it = entries.iter().filter(|(_, listed)| listed.own & bit != 0);
+            let prefixes = on_it.map(|(prefix, _)| *prefix).collect();
+            if let Some(list) = lists.named_mut(&name) {
+                *list = prefixes;
+            }
+        }
+        lists
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::lists::{Prefixes, prefix};
+
+    fn prefixes(texts: &[&str]) -> Prefixes {
+        texts.iter().map(|text| prefix(text).unwrap()).collect()
+    }
+
+    fn lists() -> Lists {
+        let mut lists = Lists {
+            allow: prefixes(&["10.1.0.0/16", "10.1.2.3", "192.0.2.0/24", "2001:db8::/32"]),
+            deny: prefixes(&["10.0.0.0/8", "10.1.2.0/24", "192.0.2.0/24"]),
+            ..Lists::default()
+        };
+        lists.tiers.insert("gold".to_owned(), prefixes(&["10.1.2.3", "2001:db8::/48"]));
+        lists.tiers.insert("all".to_owned(), prefixes(&["0.0.0.0/0", "10.1.2.3"]));
+        lists
+    }
+
+    /// What the longest matching prefix says, as the kernel's trie looks it up.
+    fn lists_of(address: &str) -> u32 {
+        let address: std::net::IpAddr = address.parse().unwrap();
+        let compiled = lists().compile();
+        let longest = compiled
+            .iter()
+            .filter(|(prefix, _)| prefix.contains(&address))
+            .max_by_key(|(prefix, _)| prefix.prefix_len());
+        longest.map_or(0, |(_, listed)| listed.lists)
+    }
+
+    #[test]
+    fn a_longer_prefix_beats_a_shorter_one_and_deny_beats_allow() {
+        let (all, gold) = (1 << 2, 1 << 3);
+        assert_eq!(lists_of("10.9.9.9"), ON_DENY | all);
+        assert_eq!(lists_of("10.1.9.9"), ON_ALLOW | all);
+        assert_eq!(lists_of("10.1.2.9"), ON_DENY | all);
+        assert_eq!(lists_of("10.1.2.3"), ON_ALLOW | all | gold);
+        assert_eq!(lists_of("192.0.2.1"), ON_DENY | all, "the same prefix on both");
+        assert_eq!(lists_of("198.51.100.1"), all);
+        assert_eq!(lists_of("2001:db8:0:1::1"), ON_ALLOW | gold, "the tier's prefix is within");
+        assert_eq!(lists_of("2001:db8:1::1"), ON_ALLOW);
+        assert_eq!(lists_of("2001:db9::1"), 0);
+    }
+
+    #[test]
+    fn lists_read_back() {
+        let lists = lists();
+        let compiled: Vec<_> = lists.compile().into_iter().collect();
+        let tiers: Vec<_> = lists.tiers.keys().cloned().collect();
+        assert_eq!(Lists::from_compiled(&tiers, &compiled), lists);
+    }
+}

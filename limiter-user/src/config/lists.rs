@@ -1,0 +1,135 @@
+//! Lists of sources: `allow`, `deny`, and tiers with names of their own.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use ipnet::IpNet;
+
+use super::Invalid;
+
+/// Name of the list whose sources pass before any limit.
+pub const ALLOW: &str = "allow";
+/// Name of the list whose sources are dropped before any limit.
+pub const DENY: &str = "deny";
+/// Tiers that there may be: as many as a word has bits, less [`ALLOW`] and [`DENY`].
+pub const TIERS_MAX: usize = 30;
+
+/// Prefixes in order, each once.
+pub type Prefixes = BTreeSet<IpNet>;
+
+/// All lists of an interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lists {
+    /// Pass.
+    pub allow: Prefixes,
+    /// Dropped.
+    pub deny: Prefixes,
+    /// What limits match on, by name.
+    pub tiers: BTreeMap<String, Prefixes>,
+}
+
+impl Lists {
+    /// Whether there is no prefix on any.
+    #[must_use]
+    pub fn are_empty(&self) -> bool {
+        self.all().all(|(_, prefixes)| prefixes.is_empty())
+    }
+
+    /// Each list with its name: `allow`, `deny`, then the tiers in the order of their names.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &Prefixes)> {
+        let tiers = self.tiers.iter().map(|(name, prefixes)| (name.as_str(), prefixes));
+        [(ALLOW, &self.allow), (DENY, &self.deny)].into_iter().chain(tiers)
+    }
+
+    /// The list with this name.
+    pub fn named_mut(&mut self, name: &str) -> Option<&mut Prefixes> {
+        match name {
+            ALLOW => Some(&mut self.allow),
+            DENY => Some(&mut self.deny),
+            tier => self.tiers.get_mut(tier),
+        }
+    }
+}
+
+/// Reads a prefix; a bare address stands for itself alone. Bits behind the prefix are refused, because
+/// nobody can tell whether the address or the network was meant.
+pub fn prefix(text: &str) -> Result<IpNet, Invalid> {
+    let net = match text.parse::<IpAddr>() {
+        Ok(address) => return Ok(address.into()),
+        Err(_) => text.parse::<IpNet>().map_err(|_| {
+            Invalid::new(format!(
+                "'{text}' is not a prefix: write one as in 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7"
+            ))
+        })?,
+    };
+    if net.trunc() != net {
+        return Err(Invalid::new(format!(
+            "'{text}' has bits set behind its prefix: write {} for the network, or {} for the one address",
+            net.trunc(),
+            net.addr()
+        )));
+    }
+    Ok(net)
+}
+
+/// Reads a file of prefixes: one a line, `#` begins a comment, empty lines do not count. All that is
+/// wrong is told, with its line.
+pub fn read(text: &str) -> Result<Prefixes, Vec<(usize, Invalid)>> {
+    let (mut prefixes, mut errors) = (Prefixes::new(), Vec::new());
+    for (number, line) in text.lines().enumerate() {
+        let entry = line.split('#').next().unwrap_or_default().trim();
+        if entry.is_empty() {
+            continue;
+        }
+        match prefix(entry) {
+            Ok(prefix) => {
+                prefixes.insert(prefix);
+            }
+            Err(invalid) => errors.push((number + 1, invalid)),
+        }
+    }
+    if errors.is_empty() { Ok(prefixes) } else { Err(errors) }
+}
+
+/// How a prefix is written: a whole address without its length.
+#[must_use]
+pub fn show(prefix: &IpNet) -> String {
+    if prefix.prefix_len() == prefix.max_prefix_len() {
+        prefix.addr().to_string()
+    } else {
+        prefix.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_and_addresses() {
+        for (text, shown) in [
+            ("192.0.2.0/24", "192.0.2.0/24"),
+            ("192.0.2.7", "192.0.2.7"),
+            ("192.0.2.7/32", "192.0.2.7"),
+            ("0.0.0.0/0", "0.0.0.0/0"),
+            ("2001:db8::/32", "2001:db8::/32"),
+            ("2001:DB8::7/128", "2001:db8::7"),
+        ] {
+            assert_eq!(show(&prefix(text).unwrap()), shown, "{text}");
+        }
+        for text in ["", "192.0.2.7/24", "192.0.2.0/33", "192.0.2", "2001:db8::1/64", "host", "192.0.2.0/-1"] {
+            assert!(prefix(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_has_one_prefix_a_line() {
+        let read_back = read("# partners\n192.0.2.0/24  # lab\n\n  2001:db8::/32\n192.0.2.0/24\r\n").unwrap();
+        assert_eq!(read_back.len(), 2, "a prefix that is there twice is there once");
+        let errors = read("192.0.2.0/24\n192.0.2.7/24\nx\n").unwrap_err();
+        let lines: Vec<_> = errors.iter().map(|(line, _)| *line).collect();
+        assert_eq!(lines, [2, 3]);
+    }
+}

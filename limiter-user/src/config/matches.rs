@@ -1,0 +1,343 @@
+//! `match`: which packets a limit holds.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use super::Invalid;
+
+/// Every field that is written narrows it down; empty, it matches every IP packet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Match {
+    /// The transport protocol.
+    pub protocol: Option<Protocol>,
+    /// Ports that it goes to; empty for all. Fragments after the first have none.
+    pub destination_port: Ports,
+    /// Ports that it comes from; empty for all.
+    pub source_port: Ports,
+    /// Flags of a TCP segment.
+    pub tcp_flags: Option<TcpFlags>,
+    /// Lists, of which its source must be on one; empty for all.
+    pub source: Vec<String>,
+    /// Lists, of which its source must be on none.
+    pub unless: Vec<String>,
+    /// The version of IP.
+    pub ip_version: Option<IpVersion>,
+    /// True: only fragments; false: only whole packets.
+    pub fragments: Option<bool>,
+}
+
+impl Match {
+    /// Whether it matches every IP packet.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether what it looks at stands behind the IP header's fixed part.
+    #[must_use]
+    pub fn needs_transport(&self) -> bool {
+        self.protocol.is_some()
+            || !self.destination_port.0.is_empty()
+            || !self.source_port.0.is_empty()
+            || self.tcp_flags.is_some()
+            || self.fragments.is_some()
+    }
+}
+
+/// Number of a transport protocol, as IANA has assigned it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Protocol(pub u8);
+
+const PROTOCOLS: [(&str, u8); 11] = [
+    ("icmp", 1),
+    ("igmp", 2),
+    ("tcp", 6),
+    ("udp", 17),
+    ("dccp", 33),
+    ("gre", 47),
+    ("esp", 50),
+    ("ah", 51),
+    ("icmpv6", 58),
+    ("sctp", 132),
+    ("udplite", 136),
+];
+
+impl Protocol {
+    /// TCP.
+    pub const TCP: Self = Self(6);
+
+    /// Whether its header begins with two ports.
+    #[must_use]
+    pub fn has_ports(self) -> bool {
+        matches!(self.0, 6 | 17 | 33 | 132 | 136)
+    }
+}
+
+impl FromStr for Protocol {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        if let Some((_, number)) = PROTOCOLS.iter().find(|(name, _)| *name == text) {
+            return Ok(Self(*number));
+        }
+        text.parse().map(Self).map_err(|_| {
+            let names: Vec<_> = PROTOCOLS.iter().map(|(name, _)| *name).collect();
+            Invalid::new(format!(
+                "'{text}' is not a protocol known here: write one of {}, or a number from 0 to 255",
+                names.join(", ")
+            ))
+        })
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match PROTOCOLS.iter().find(|(_, number)| *number == self.0) {
+            Some((name, _)) => f.write_str(name),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+/// Ports and ranges of ports, as they were written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ports(pub Vec<PortRange>);
+
+impl Ports {
+    /// Whether `port` is among them; every one is where none is written.
+    #[must_use]
+    pub fn hold(&self, port: u16) -> bool {
+        self.0.is_empty()
+            || self
+                .0
+                .iter()
+                .any(|range| (range.first..=range.last).contains(&port))
+    }
+}
+
+/// A range of ports, both ends in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PortRange {
+    /// The lowest.
+    pub first: u16,
+    /// The highest; the same as `first` for one port.
+    pub last: u16,
+}
+
+impl FromStr for PortRange {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let wrong = || {
+            Invalid::new(format!(
+                "'{text}' is not a port: write a number from 0 to 65535, or a range as in 5300-5353"
+            ))
+        };
+        let port = |digits: &str| -> Result<u16, Invalid> {
+            if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                return Err(wrong());
+            }
+            digits.parse().map_err(|_| wrong())
+        };
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let (first, last) = (port(first)?, port(last)?);
+        if first > last {
+            return Err(Invalid::new(format!(
+                "'{text}' is a range that ends before it begins: write {last}-{first}"
+            )));
+        }
+        Ok(Self { first, last })
+    }
+}
+
+impl fmt::Display for PortRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.first == self.last {
+            write!(f, "{}", self.first)
+        } else {
+            write!(f, "{}-{}", self.first, self.last)
+        }
+    }
+}
+
+/// Flags of a TCP segment: which are looked at, and which of those must be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct TcpFlags {
+    /// Those that must be set, in the order of the header's bits.
+    pub set: u8,
+    /// Those that are looked at; the others may be either.
+    pub looked_at: u8,
+}
+
+const FLAGS: [(&str, u8); 8] = [
+    ("fin", 1),
+    ("syn", 2),
+    ("rst", 4),
+    ("psh", 8),
+    ("ack", 16),
+    ("urg", 32),
+    ("ece", 64),
+    ("cwr", 128),
+];
+
+/// What tells the segments that open, carry on and end a connection apart: `syn` alone therefore means
+/// a segment that opens one.
+const BY_DEFAULT: u8 = 1 | 2 | 4 | 16;
+
+fn flags(text: &str) -> Result<u8, Invalid> {
+    let flag = |name: &str| {
+        let found = FLAGS.iter().find(|(known, _)| *known == name);
+        found.map(|(_, bit)| *bit).ok_or_else(|| {
+            let names: Vec<_> = FLAGS.iter().map(|(name, _)| *name).collect();
+            Invalid::new(format!(
+                "'{name}' is not a TCP flag: write some of {}, as in syn or syn,ack",
+                names.join(", ")
+            ))
+        })
+    };
+    text.split(',').try_fold(0, |bits, name| Ok(bits | flag(name)?))
+}
+
+fn flag_names(bits: u8) -> String {
+    let names: Vec<_> = FLAGS
+        .iter()
+        .filter(|(_, bit)| bits & bit != 0)
+        .map(|(name, _)| *name)
+        .collect();
+    names.join(",")
+}
+
+impl FromStr for TcpFlags {
+    type Err = Invalid;
+
+    /// `syn`: set, and the others of syn, ack, fin and rst not. `syn/syn`: set, whatever the others.
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let (set, looked_at) = match text.split_once('/') {
+            None => {
+                let set = flags(text)?;
+                (set, set | BY_DEFAULT)
+            }
+            Some(("", looked_at)) => (0, flags(looked_at)?),
+            Some((set, looked_at)) => (flags(set)?, flags(looked_at)?),
+        };
+        if set & !looked_at != 0 {
+            return Err(Invalid::new(format!(
+                "'{text}' wants flags set that it does not look at: name them behind the slash too, as in syn/syn,ack"
+            )));
+        }
+        Ok(Self { set, looked_at })
+    }
+}
+
+impl fmt::Display for TcpFlags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let set = flag_names(self.set);
+        if self.set != 0 && self.looked_at == self.set | BY_DEFAULT {
+            f.write_str(&set)
+        } else {
+            write!(f, "{set}/{}", flag_names(self.looked_at))
+        }
+    }
+}
+
+/// A version of IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum IpVersion {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl IpVersion {
+    /// 4 or 6.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            Self::V4 => 4,
+            Self::V6 => 6,
+        }
+    }
+
+    /// The version with this number.
+    pub fn from_number(number: i64) -> Result<Self, Invalid> {
+        match number {
+            4 => Ok(Self::V4),
+            6 => Ok(Self::V6),
+            _ => Err(Invalid::new(format!(
+                "{number} is not a version of IP: write 4 or 6"
+            ))),
+        }
+    }
+}
+
+/// Reads and writes a type as the text that people write, in JSON too.
+macro_rules! as_text {
+    ($($type:ty),+) => {$(
+        impl TryFrom<String> for $type {
+            type Error = Invalid;
+
+            fn try_from(text: String) -> Result<Self, Invalid> {
+                text.parse()
+            }
+        }
+
+        impl From<$type> for String {
+            fn from(value: $type) -> Self {
+                value.to_string()
+            }
+        }
+    )+};
+}
+
+as_text!(Protocol, PortRange, TcpFlags);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_reads_back() {
+        for (text, shown) in [("tcp", "tcp"), ("17", "udp"), ("253", "253"), ("0", "0")] {
+            assert_eq!(text.parse::<Protocol>().unwrap().to_string(), shown);
+        }
+        for (text, shown) in [("53", "53"), ("5300-5353", "5300-5353"), ("7-7", "7"), ("0-65535", "0-65535")] {
+            assert_eq!(text.parse::<PortRange>().unwrap().to_string(), shown);
+        }
+        for (text, shown) in [
+            ("syn", "syn"),
+            ("ack,syn", "syn,ack"),
+            ("syn/syn", "syn/syn"),
+            ("/syn", "/syn"),
+            ("syn/syn,ack,fin,rst", "syn"),
+            ("psh,ack", "psh,ack"),
+        ] {
+            assert_eq!(text.parse::<TcpFlags>().unwrap().to_string(), shown, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_says_so() {
+        for text in ["", "TCP", "256", "-1", "tcp,udp"] {
+            assert!(text.parse::<Protocol>().is_err(), "{text}");
+        }
+        for text in ["", "65536", "9-8", "-1", "1-2-3", "+5", "http"] {
+            assert!(text.parse::<PortRange>().is_err(), "{text}");
+        }
+        for text in ["", "SYN", "syn,", "syn/ack", "syn/", "xyz"] {
+            assert!(text.parse::<TcpFlags>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn syn_means_a_segment_that_opens_a_connection() {
+        let syn: TcpFlags = "syn".parse().unwrap();
+        let matches = |flags: u8| flags & syn.looked_at == syn.set;
+        assert!(matches(2) && matches(2 | 64 | 128), "with ECN too");
+        assert!(!matches(2 | 16) && !matches(16) && !matches(2 | 4));
+    }
+}
