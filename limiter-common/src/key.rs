@@ -1,17 +1,36 @@
 //! What a bucket is kept for: a limit, and a source's prefix or the interface as a whole, and perhaps
 //! a port.
 
-/// The key of a bucket. Five words without padding, because the kernel compares keys bytewise.
+/// An address as it stands in a packet, in network byte order; IPv4 in the first four bytes, the others
+/// 0. Words of eight bytes, because LLVM copies so many at a time, and the verifier wants them aligned on
+/// the stack.
+pub type Words = [u64; 2];
+
+/// The words of an IPv4 address in network byte order.
+#[must_use]
+#[inline(always)]
+pub const fn ipv4_words(address: u32) -> Words {
+    let first = address as u64;
+    if cfg!(target_endian = "big") {
+        [first << u32::BITS, 0]
+    } else {
+        [first, 0]
+    }
+}
+
+/// The key of a bucket, without padding, because the kernel compares keys bytewise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct SourceKey {
+    /// The masked address.
+    pub address: Words,
     /// Family in bits 0-7, the limit's slot in bits 8-15, destination port in bits 16-31.
     ///
     /// The family is part of it: an IPv6 packet may carry any 128 bits as its source, and must not be
     /// able to share an IPv4 address's bucket.
     pub scope: u32,
-    /// The masked address in network byte order, as it stands in the packet; IPv4 in the first word.
-    pub address: [u32; 4],
+    /// Makes the size a multiple of eight without padding.
+    pub reserved: u32,
 }
 
 /// Family of the one key that stands for all sources.
@@ -49,10 +68,12 @@ impl SourceKey {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Address {
+    /// Its bytes.
+    pub words: Words,
     /// [`IPV4`] or [`IPV6`].
     pub family: u32,
-    /// In network byte order, as it stands in the packet; IPv4 in the first word, the others 0.
-    pub words: [u32; 4],
+    /// Makes the size a multiple of eight without padding.
+    pub reserved: u32,
 }
 
 impl Address {
@@ -61,55 +82,51 @@ impl Address {
     #[inline(always)]
     pub const fn ipv4(address: u32) -> Self {
         Self {
+            words: ipv4_words(address),
             family: IPV4,
-            words: [address, 0, 0, 0],
+            reserved: 0,
         }
     }
 
-    /// An IPv6 address in network byte order.
+    /// An IPv6 address.
     #[must_use]
     #[inline(always)]
-    pub const fn ipv6(words: [u32; 4]) -> Self {
+    pub const fn ipv6(words: Words) -> Self {
         Self {
-            family: IPV6,
             words,
+            family: IPV6,
+            reserved: 0,
         }
     }
 }
 
-/// What is kept of a source address, in network byte order.
+/// What is kept of a source address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct KeyMask {
+    /// Mask of an IPv4 source.
+    pub ipv4: Words,
+    /// Mask of an IPv6 source.
+    pub ipv6: Words,
     /// 1 where the limit does not tell sources apart; the masks are not looked at then.
     pub interface: u32,
     /// 1 where each destination port has a bucket of its own.
     pub port: u32,
-    /// Mask of an IPv4 source.
-    pub ipv4: u32,
-    /// Mask of an IPv6 source.
-    pub ipv6: [u32; 4],
-    /// Makes the size a multiple of eight without padding.
-    pub reserved: u32,
 }
 
 impl KeyMask {
     /// The masks of prefixes of `ipv4` (0 to 32) and `ipv6` (0 to 128) bits.
     #[must_use]
     pub const fn prefixes(ipv4: u32, ipv6: u32) -> Self {
-        let v6 = leading_ones_128(ipv6).to_be_bytes();
-        let mut words = [0; 4];
-        let mut i = 0;
-        while i < 4 {
-            words[i] = u32::from_ne_bytes([v6[4 * i], v6[4 * i + 1], v6[4 * i + 2], v6[4 * i + 3]]);
-            i += 1;
-        }
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = leading_ones_128(ipv6).to_be_bytes();
         Self {
+            ipv4: ipv4_words(leading_ones_32(ipv4).to_be()),
+            ipv6: [
+                u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+                u64::from_ne_bytes([i, j, k, l, m, n, o, p]),
+            ],
             interface: 0,
             port: 0,
-            ipv4: leading_ones_32(ipv4).to_be(),
-            ipv6: words,
-            reserved: 0,
         }
     }
 
@@ -117,11 +134,10 @@ impl KeyMask {
     #[must_use]
     pub const fn interface() -> Self {
         Self {
+            ipv4: [0; 2],
+            ipv6: [0; 2],
             interface: 1,
             port: 0,
-            ipv4: 0,
-            ipv6: [0; 4],
-            reserved: 0,
         }
     }
 
@@ -131,23 +147,18 @@ impl KeyMask {
     pub const fn key(&self, slot: u32, address: &Address, port: u16) -> SourceKey {
         let port = if self.port != 0 { port as u32 } else { 0 };
         let scope = (slot << 8) | (port << 16);
-        let [a, b, c, d] = address.words;
-        let [k, l, m, n] = self.ipv6;
-        if self.interface != 0 {
-            SourceKey {
-                scope: scope | INTERFACE,
-                address: [0; 4],
-            }
+        let [a, b] = address.words;
+        let (family, address) = if self.interface != 0 {
+            (INTERFACE, [0; 2])
         } else if address.family == IPV4 {
-            SourceKey {
-                scope: scope | IPV4,
-                address: [a & self.ipv4, 0, 0, 0],
-            }
+            (IPV4, [a & self.ipv4[0], 0])
         } else {
-            SourceKey {
-                scope: scope | IPV6,
-                address: [a & k, b & l, c & m, d & n],
-            }
+            (IPV6, [a & self.ipv6[0], b & self.ipv6[1]])
+        };
+        SourceKey {
+            address,
+            scope: scope | family,
+            reserved: 0,
         }
     }
 }

@@ -5,7 +5,7 @@
 //! of another shape.
 
 use crate::counters::{Count, Counters, LimitCounters};
-use crate::key::{Address, KeyMask, SourceKey};
+use crate::key::{Address, KeyMask, SLOTS, SourceKey};
 use crate::limit::Terms;
 use crate::rescale::{PAST_TERMS, Rescale, Shape};
 use crate::rules::{LIMITS_MAX, Limit, Match, Newcomers, Ports};
@@ -19,6 +19,9 @@ pub const CLOCK_KERNEL: u32 = 0;
 /// The packet brings its own time as [`Stamp`] metadata: for tests and for replay.
 pub const CLOCK_PACKET: u32 = 1;
 
+/// What stands in [`Config::indices`] for a slot that no limit has.
+pub const NO_LIMIT: u32 = u32::MAX;
+
 /// The program's constants: set once before it is loaded, so that the verifier removes the code of
 /// what they switch off. A change of them is a new program over the same maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +31,12 @@ pub struct Config {
     pub limits: [Limit; LIMITS_MAX as usize],
     /// The limit on new sources.
     pub newcomers: Newcomers,
+    /// Index of the limit that has a slot; [`NO_LIMIT`] where there is none.
+    pub indices: [u32; SLOTS as usize],
     /// Limits in use.
     pub limits_length: u32,
     /// 1: the first limit is the only one, holds every IP packet, drops what is over it, and has slot 0;
-    /// and there are neither lists nor control traffic. The short way is taken then.
+    /// and there are neither lists nor control traffic. Tells the loader which entry to take.
     pub plain: u32,
     /// Sources that the table holds; at least 1.
     pub capacity: u32,
@@ -64,6 +69,7 @@ impl Config {
             cost: 0,
             lease: 1,
         },
+        indices: [NO_LIMIT; SLOTS as usize],
         limits_length: 0,
         plain: 0,
         capacity: 1,
@@ -110,8 +116,6 @@ pub struct Place {
     pub since: u64,
     /// Who has it, where it is taken.
     pub key: SourceKey,
-    /// Makes the size a multiple of eight without padding.
-    pub reserved: u32,
 }
 
 /// Value of [`Place::since`]: the place may be taken as soon as the bucket is full.
@@ -180,21 +184,21 @@ macro_rules! assert_bytes {
 assert_bytes! {
     Window: 3 * 8,
     Terms: 8 + 8 + 4 + 4 + 24,
-    KeyMask: 3 * 4 + 16 + 4,
-    SourceKey: 4 + 16,
-    Address: 4 + 16,
+    KeyMask: 2 * 16 + 2 * 4,
+    SourceKey: 16 + 2 * 4,
+    Address: 16 + 2 * 4,
     Shape: 8 + 24,
     Rescale: 8 + 2 * 32 + 4 * 8,
     Ports: 4 + 16 * 4,
     Match: 8 * 4 + 2 * 68,
-    Limit: 168 + 48 + 32 + 4 * 4 + PAST_TERMS as usize * 104,
+    Limit: 168 + 48 + 40 + 4 * 4 + PAST_TERMS as usize * 104,
     Newcomers: 3 * 8,
-    Config: LIMITS_MAX as usize * 1096 + 24 + 12 * 4,
+    Config: LIMITS_MAX as usize * 1104 + 24 + SLOTS as usize * 4 + 12 * 4,
     Count: 2 * 8,
     Counters: 13 * 16 + 2 * 8,
     LimitCounters: 3 * 16,
     Source: 8 + 2 * 4 + 3 * 16,
-    Place: 3 * 8 + 20 + 4,
+    Place: 3 * 8 + 24,
     Table: 33 * 8,
     Listed: 2 * 4,
     Stamp: 8 + 4 + 4,

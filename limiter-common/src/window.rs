@@ -116,7 +116,9 @@ impl Window {
         let ahead = after(index_of(word), self.index(now));
         let ahead = if ahead > 0 { ahead.cast_unsigned() } else { 0 };
         let windows = quotient(missing + self.grant.wrapping_sub(1), self.grant) + ahead;
-        let nanoseconds = windows.wrapping_mul(self.period).wrapping_sub(self.since_start(now));
+        let nanoseconds = windows
+            .wrapping_mul(self.period)
+            .wrapping_sub(self.since_start(now));
         nanoseconds << TICK_SHIFT
     }
 

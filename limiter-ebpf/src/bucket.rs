@@ -1,16 +1,16 @@
-//! Takes the packet's cost from its source's bucket, or refuses it: lookup, decision, one
-//! compare-and-swap. The arithmetic is [`limiter_common::bucket`]; here is only what a race needs.
+//! Takes the packet's cost from one bucket, or refuses it: lookup, decision, one compare-and-swap. The
+//! arithmetic is in `limiter_common`; here is only what a race needs.
 
-use aya_ebpf::programs::XdpContext;
 use limiter_common::{
     bucket::{self, CONVERTING, Decision},
     key::SourceKey,
+    limit::Terms,
     verdict::Reason,
 };
 
 use crate::entry::Entry;
 use crate::table::{self, Added};
-use crate::{clock, config, terms};
+use crate::{clock, config, newcomers, terms};
 
 /// Losing this often means that others made progress as often; then the packet is refused.
 const ATTEMPTS: u32 = 8;
@@ -23,148 +23,216 @@ pub struct Charged {
     pub entry: Option<Entry>,
 }
 
-/// A packet that wants to pass.
-struct Demand<'a> {
-    context: &'a XdpContext,
+impl Charged {
+    #[inline(always)]
+    fn with(reason: Reason, entry: Option<Entry>) -> Self {
+        Self { reason, entry }
+    }
+}
+
+/// What one try to charge has come to.
+pub enum Tried {
+    /// The bucket has said something.
+    Said(Charged),
+    /// There is no bucket yet: it is full, and to be made.
+    New,
+    /// Another CPU was faster: try again.
+    Lost,
+}
+
+/// A packet that wants to pass one limit.
+pub struct Demand<'a> {
+    /// Index of the limit.
+    index: u32,
+    epoch: u32,
+    terms: Terms,
     key: &'a SourceKey,
     now: u64,
     cost: u64,
-    tau: u64,
 }
 
-/// Charges a packet of `length` bytes to the bucket of `key`.
-#[inline(always)]
-pub fn charge(context: &XdpContext, key: &SourceKey, length: u64) -> Charged {
-    let terms = config::terms();
-    let (now, cost) = (clock::now(context), terms.cost_of(length));
-    let demand = Demand {
-        context,
-        key,
-        now,
-        cost,
-        tau: terms.tau,
-    };
-    for _ in 0..ATTEMPTS {
+impl<'a> Demand<'a> {
+    /// A packet of `length` bytes at `now` (nanoseconds), for the bucket of `key`.
+    #[inline(always)]
+    pub fn new(index: u32, limit: config::Limit, key: &'a SourceKey, now: u64, length: u64) -> Self {
+        let terms = limit.terms();
+        Self {
+            index,
+            epoch: limit.epoch(),
+            key,
+            now,
+            cost: terms.cost_of(length),
+            terms,
+        }
+    }
+
+    /// Charges the bucket, if it has enough; makes it where there is none.
+    #[inline(always)]
+    pub fn charge(&self) -> Charged {
+        for _ in 0..ATTEMPTS {
+            let tried = match self.charge_known() {
+                Tried::New => self.charge_new(),
+                tried => tried,
+            };
+            if let Tried::Said(charged) = tried {
+                return charged;
+            }
+        }
+        self.contended()
+    }
+
+    /// The same, but tells where there is no bucket.
+    #[inline(always)]
+    pub fn charge_if_known(&self) -> Tried {
+        for _ in 0..ATTEMPTS {
+            match self.charge_known() {
+                Tried::Lost => {}
+                tried => return tried,
+            }
+        }
+        Tried::Said(self.contended())
+    }
+
+    #[inline(always)]
+    fn contended(&self) -> Charged {
+        Charged::with(Reason::Contended, table::find(self.key))
+    }
+
+    /// What the bucket would say at this moment, charging nothing.
+    #[inline(always)]
+    pub fn weigh(&self) -> Reason {
         let witness = table::witness();
-        let charged = match table::find(key) {
-            Some(entry) => charge_known(&demand, entry, witness),
-            None => charge_new(&demand),
+        let Some(entry) = table::find(self.key) else {
+            // A full one.
+            return Reason::Admitted;
         };
-        if let Some(charged) = charged {
-            return charged;
+        // Where another CPU is at work on it, charging will tell.
+        let Some(word) = self.current_word(entry) else {
+            return Reason::Admitted;
+        };
+        match self.terms.decide(word, self.now, self.cost) {
+            Decision::Admit { .. } => Reason::Admitted,
+            Decision::Refuse { .. } if self.changed_hands(entry, witness) => Reason::Admitted,
+            Decision::Refuse { .. } => {
+                self.correct(entry, word);
+                Reason::Limit
+            }
         }
     }
-    Charged {
-        reason: Reason::Contended,
-        entry: table::find(key),
-    }
-}
 
-/// The bucket of a source that is not in the table is full. Nothing where another CPU has brought the
-/// source in meanwhile.
-#[inline(always)]
-fn charge_new(demand: &Demand) -> Option<Charged> {
-    let Decision::Admit { tat } = bucket::decide(demand.now, demand.now, demand.cost, demand.tau)
-    else {
-        return Some(Charged {
-            reason: Reason::Limit,
-            entry: None,
-        });
-    };
-    match table::add(demand.key, tat, demand.now) {
-        Added::Done => Some(Charged {
-            reason: Reason::Admitted,
-            entry: table::find(demand.key),
-        }),
-        Added::Raced => None,
-        Added::NoRoom => Some(Charged {
-            reason: Reason::Newcomer,
-            entry: None,
-        }),
-    }
-}
-
-/// Nothing where the race for the bucket was lost, or the entry has become another source's.
-#[inline(always)]
-fn charge_known(demand: &Demand, entry: Entry, witness: u64) -> Option<Charged> {
-    let tat = current_word(entry)?;
-    match bucket::decide(tat, demand.now, demand.cost, demand.tau) {
-        Decision::Refuse { .. } => {
-            if changed_hands(demand.key, entry, witness) {
-                return None;
+    /// Takes a charge back, because another limit has refused the packet after all. Where that fails,
+    /// the charge stays: that errs towards refusing.
+    #[inline(always)]
+    pub fn refund(&self) -> Option<Entry> {
+        for _ in 0..ATTEMPTS {
+            let entry = table::find(self.key)?;
+            let word = self.current_word(entry)?;
+            if entry.swap_tat(word, self.terms.refunded(word, self.cost)) {
+                return Some(entry);
             }
-            correct(demand, entry, tat);
-            Some(Charged {
-                reason: Reason::Limit,
-                entry: Some(entry),
-            })
         }
-        Decision::Admit { tat: charged } => {
-            if !entry.swap_tat(tat, charged) {
-                return None;
-            }
-            if changed_hands(demand.key, entry, witness) {
-                // Another source was charged. If its bucket has changed since, the charge stays:
-                // that errs towards refusing.
-                entry.swap_tat(charged, tat);
-                return None;
-            }
-            Some(Charged {
-                reason: Reason::Admitted,
-                entry: Some(entry),
-            })
+        None
+    }
+
+    /// Makes a bucket, which is full, and charges it.
+    #[inline(always)]
+    pub fn charge_new(&self) -> Tried {
+        let full = self.terms.full(self.now);
+        let Decision::Admit { tat } = self.terms.decide(full, self.now, self.cost) else {
+            return Tried::Said(Charged::with(Reason::Limit, None));
+        };
+        if !newcomers::admit(self.now) {
+            return Tried::Said(Charged::with(Reason::Newcomer, None));
+        }
+        match table::add(self.key, tat, self.epoch, self.now) {
+            Added::Done => Tried::Said(Charged::with(Reason::Admitted, table::find(self.key))),
+            Added::Raced => Tried::Lost,
+            Added::NoRoom => Tried::Said(Charged::with(Reason::Newcomer, None)),
         }
     }
-}
 
-/// Whether the entry that was found after `witness` is no longer that of `key`.
-#[inline(always)]
-fn changed_hands(key: &SourceKey, entry: Entry, witness: u64) -> bool {
-    table::moved_since(witness) && table::find(key) != Some(entry)
-}
+    /// Charges a bucket that is there.
+    #[inline(always)]
+    fn charge_known(&self) -> Tried {
+        let witness = table::witness();
+        let Some(entry) = table::find(self.key) else {
+            return Tried::New;
+        };
+        let Some(word) = self.current_word(entry) else {
+            return Tried::Lost;
+        };
+        match self.terms.decide(word, self.now, self.cost) {
+            Decision::Refuse { .. } => {
+                if self.changed_hands(entry, witness) {
+                    return Tried::Lost;
+                }
+                self.correct(entry, word);
+                Tried::Said(Charged::with(Reason::Limit, Some(entry)))
+            }
+            Decision::Admit { tat: charged } => {
+                if !entry.swap_tat(word, charged) {
+                    return Tried::Lost;
+                }
+                if self.changed_hands(entry, witness) {
+                    // Another source was charged. If its bucket has changed since, the charge stays:
+                    // that errs towards refusing.
+                    entry.swap_tat(charged, word);
+                    return Tried::Lost;
+                }
+                Tried::Said(Charged::with(Reason::Admitted, Some(entry)))
+            }
+        }
+    }
 
-/// Keeps a source from being locked out by a clock that was set back. Whoever comes first does it.
-///
-/// The clock is read again, after the word: this CPU may have been stopped (a virtual one is, for
-/// milliseconds) between reading the clock and the bucket, which others went on charging.
-#[inline(always)]
-fn correct(demand: &Demand, entry: Entry, tat: u64) {
-    if bucket::corrected(tat, demand.now, demand.tau).is_none() {
-        return;
+    /// Whether the entry that was found after `witness` is no longer that of the key.
+    #[inline(always)]
+    fn changed_hands(&self, entry: Entry, witness: u64) -> bool {
+        table::moved_since(witness) && table::find(self.key) != Some(entry)
     }
-    if let Some(corrected) = bucket::corrected(tat, clock::now(demand.context), demand.tau) {
-        entry.swap_tat(tat, corrected);
-    }
-}
 
-/// The bucket's word on the present terms; nothing where it is being removed or converted by another
-/// CPU, or has been taken further than this program knows.
-#[inline(always)]
-fn current_word(entry: Entry) -> Option<u64> {
-    let (epoch, tat) = (entry.epoch(), entry.tat());
-    if !bucket::is_time(tat) {
-        return None;
+    /// Keeps a source from being locked out by a clock that was set back. Whoever comes first does it.
+    ///
+    /// The clock is read again, after the word: this CPU may have been stopped (a virtual one is, for
+    /// milliseconds) between reading the clock and the bucket, which others went on charging.
+    #[inline(always)]
+    fn correct(&self, entry: Entry, word: u64) {
+        if self.terms.corrected(word, self.now).is_none() {
+            return;
+        }
+        if let Some(corrected) = self.terms.corrected(word, clock::again(self.now)) {
+            entry.swap_tat(word, corrected);
+        }
     }
-    if epoch == config::epoch() {
-        return Some(tat);
-    }
-    convert(entry, epoch, tat)
-}
 
-/// Brings a bucket from past terms to the present ones, while [`CONVERTING`] keeps others away.
-#[inline(always)]
-fn convert(entry: Entry, epoch: u32, tat: u64) -> Option<u64> {
-    let converted = terms::on_present(epoch, tat)?;
-    if !entry.swap_tat(tat, CONVERTING) {
-        return None;
+    /// The bucket's word on the present terms; nothing where it is being removed or converted by
+    /// another CPU, or has been taken further than this program knows.
+    #[inline(always)]
+    fn current_word(&self, entry: Entry) -> Option<u64> {
+        let (epoch, word) = (entry.epoch(), entry.tat());
+        if !bucket::is_time(word) {
+            return None;
+        }
+        if epoch == self.epoch {
+            return Some(word);
+        }
+        self.convert(entry, epoch, word)
     }
-    // Another CPU may have converted it between the two reads that brought epoch and word.
-    if entry.epoch() != epoch {
-        entry.swap_tat(CONVERTING, tat);
-        return None;
+
+    /// Brings a bucket from past terms to the present ones, while [`CONVERTING`] keeps others away.
+    #[inline(always)]
+    fn convert(&self, entry: Entry, epoch: u32, word: u64) -> Option<u64> {
+        let converted = terms::on_present(self.index, epoch, word)?;
+        if !entry.swap_tat(word, CONVERTING) {
+            return None;
+        }
+        // Another CPU may have converted it between the two reads that brought epoch and word.
+        if entry.epoch() != epoch {
+            entry.swap_tat(CONVERTING, word);
+            return None;
+        }
+        entry.set_epoch(self.epoch);
+        // A compare-and-swap, because it orders the epoch before the word.
+        entry.swap_tat(CONVERTING, converted);
+        Some(converted)
     }
-    entry.set_epoch(config::epoch());
-    // A compare-and-swap, because it orders the epoch before the word.
-    entry.swap_tat(CONVERTING, converted);
-    Some(converted)
 }

@@ -2,84 +2,47 @@
 //! program. The verifier knows their values and removes the branches that they switch off.
 
 use limiter_common::{
-    bucket::{PAST_TERMS, Rescale},
-    key::KeyMask,
+    key::{KeyMask, SLOTS},
     layout::Config,
     limit::Terms,
+    rescale::{PAST_TERMS, Rescale},
+    rules::{self, LIMITS_MAX, Newcomers, PORTS_MAX, PortRange},
+    window::Window,
 };
 
 /// Filled in by the loader under this name.
 #[unsafe(no_mangle)]
-static CONFIG: Config = Config {
-    terms: Terms {
-        tau: 0,
-        cost: 0,
-        cost_shift: 0,
-        by_bytes: 0,
-    },
-    mask: KeyMask {
-        interface: 0,
-        ipv4: 0,
-        ipv6: [0; 4],
-    },
-    capacity: 1,
-    shadow: 0,
-    malformed_passes: 0,
-    clock: 0,
-    epoch: 0,
-    past_length: 0,
-    past: [Rescale {
-        since: 0,
-        tau_from: 0,
-        tau_to: 0,
-        chunk_from: 1,
-        chunk_to: 1,
-        chunk_shift: 0,
-        chunks_most: 0,
-    }; PAST_TERMS as usize],
-};
+static CONFIG: Config = Config::NONE;
 
-/// Reads one field of the constants, in a way that keeps the compiler from using its own idea of
-/// their values.
-macro_rules! constant {
-    ($($field:tt)+) => {
-        // SAFETY: a reference to a field of a static is aligned and initialised.
-        unsafe { (&raw const CONFIG.$($field)+).read_volatile() }
+/// Reads a field through a pointer into the constants, in a way that keeps the compiler from using its
+/// own idea of their values.
+macro_rules! read {
+    ($pointer:expr, $($field:tt)+) => {
+        // SAFETY: the pointer is into the constants, which are initialised, and the field aligned.
+        unsafe { (&raw const (*$pointer).$($field)+).read_volatile() }
     };
 }
 
-/// The limit.
+macro_rules! constant {
+    ($($field:tt)+) => {
+        read!(&raw const CONFIG, $($field)+)
+    };
+}
+
+/// Limits in use.
 #[inline(always)]
-pub fn terms() -> Terms {
-    Terms {
-        tau: constant!(terms.tau),
-        cost: constant!(terms.cost),
-        cost_shift: constant!(terms.cost_shift),
-        by_bytes: constant!(terms.by_bytes),
+pub fn limits_length() -> u32 {
+    constant!(limits_length)
+}
+
+/// The newcomer limit.
+#[inline(always)]
+pub fn newcomers() -> Newcomers {
+    Newcomers {
+        tau: constant!(newcomers.tau),
+        cost: constant!(newcomers.cost),
+        lease: constant!(newcomers.lease),
     }
-}
-
-/// Whether all sources share one bucket.
-#[inline(always)]
-pub fn keyed_by_interface() -> bool {
-    constant!(mask.interface) != 0
-}
-
-/// What is kept of an IPv4 source.
-#[inline(always)]
-pub fn mask_ipv4() -> u32 {
-    constant!(mask.ipv4)
-}
-
-/// What is kept of an IPv6 source.
-#[inline(always)]
-pub fn mask_ipv6() -> [u32; 4] {
-    [
-        constant!(mask.ipv6[0]),
-        constant!(mask.ipv6[1]),
-        constant!(mask.ipv6[2]),
-        constant!(mask.ipv6[3]),
-    ]
 }
 
 /// Places in the table.
@@ -106,31 +69,220 @@ pub fn clock() -> u32 {
     constant!(clock)
 }
 
-/// How often the terms have changed.
+/// Whether there are prefixes of IPv4 on lists.
 #[inline(always)]
-pub fn epoch() -> u32 {
-    constant!(epoch)
+pub fn lists_ipv4() -> bool {
+    constant!(lists_ipv4) != 0
 }
 
-/// How many changes of the terms are remembered.
+/// Whether there are prefixes of IPv6 on lists.
 #[inline(always)]
-pub fn past_length() -> u32 {
-    constant!(past_length)
+pub fn lists_ipv6() -> bool {
+    constant!(lists_ipv6) != 0
 }
 
-/// A change of the terms, 0 the newest.
+/// Whether limits look behind the IP header's fixed part.
 #[inline(always)]
-pub fn past(index: u32) -> Option<Rescale> {
-    // The verifier does not know the index, and checks it against the section's size.
-    if index >= PAST_TERMS {
+pub fn transport() -> bool {
+    constant!(transport) != 0
+}
+
+/// Whether control traffic is told apart.
+#[inline(always)]
+pub fn control() -> bool {
+    constant!(control) != 0
+}
+
+/// Whether what would be dropped is looked up among the host's sockets.
+#[inline(always)]
+pub fn established() -> bool {
+    constant!(established) != 0
+}
+
+/// Index of the limit that has this slot; nothing where that has gone.
+#[inline(always)]
+pub fn index_of(slot: u32) -> Option<u32> {
+    if slot >= SLOTS {
         return None;
     }
-    // SAFETY: the index is in bounds. Volatile, like every read of the constants: the compiler would
-    // put in what it knows of them, which is not what the loader has written.
-    Some(unsafe {
-        (&raw const CONFIG.past)
-            .cast::<Rescale>()
-            .add(index as usize)
+    // SAFETY: the index is in bounds.
+    let index = unsafe {
+        (&raw const CONFIG.indices)
+            .cast::<u32>()
+            .add(slot as usize)
             .read_volatile()
-    })
+    };
+    (index < LIMITS_MAX).then_some(index)
+}
+
+/// A limit, 0 the first.
+#[inline(always)]
+pub fn limit(index: u32) -> Option<Limit> {
+    // The verifier does not know the index, and checks it against the section's size.
+    if index >= LIMITS_MAX {
+        return None;
+    }
+    // SAFETY: the index is in bounds.
+    Some(Limit(unsafe {
+        (&raw const CONFIG.limits)
+            .cast::<rules::Limit>()
+            .add(index as usize)
+    }))
+}
+
+/// One of the limits in the constants.
+#[derive(Clone, Copy)]
+pub struct Limit(*const rules::Limit);
+
+impl Limit {
+    /// Its rate and burst.
+    #[inline(always)]
+    pub fn terms(self) -> Terms {
+        Terms {
+            tau: read!(self.0, terms.tau),
+            cost: read!(self.0, terms.cost),
+            cost_shift: read!(self.0, terms.cost_shift),
+            by_bytes: read!(self.0, terms.by_bytes),
+            window: Window {
+                period: read!(self.0, terms.window.period),
+                phase: read!(self.0, terms.window.phase),
+                grant: read!(self.0, terms.window.grant),
+            },
+        }
+    }
+
+    /// What of a packet makes its bucket.
+    #[inline(always)]
+    pub fn mask(self) -> KeyMask {
+        KeyMask {
+            ipv4: [read!(self.0, mask.ipv4[0]), 0],
+            ipv6: [read!(self.0, mask.ipv6[0]), read!(self.0, mask.ipv6[1])],
+            interface: read!(self.0, mask.interface),
+            port: read!(self.0, mask.port),
+        }
+    }
+
+    /// Which buckets and figures are its own.
+    #[inline(always)]
+    pub fn slot(self) -> u32 {
+        read!(self.0, slot)
+    }
+
+    /// Whether it drops nothing.
+    #[inline(always)]
+    pub fn shadow(self) -> bool {
+        read!(self.0, shadow) != 0
+    }
+
+    /// How often its terms have changed.
+    #[inline(always)]
+    pub fn epoch(self) -> u32 {
+        read!(self.0, epoch)
+    }
+
+    /// How many of the changes are remembered.
+    #[inline(always)]
+    pub fn past_length(self) -> u32 {
+        read!(self.0, past_length)
+    }
+
+    /// A change of its terms, 0 the newest.
+    #[inline(always)]
+    pub fn past(self, index: u32) -> Option<Rescale> {
+        if index >= PAST_TERMS {
+            return None;
+        }
+        // SAFETY: the index is in bounds.
+        Some(unsafe {
+            (&raw const (*self.0).past)
+                .cast::<Rescale>()
+                .add(index as usize)
+                .read_volatile()
+        })
+    }
+
+    /// What it matches.
+    #[inline(always)]
+    pub fn matches(self) -> Match {
+        // SAFETY: a field of the constants.
+        Match(unsafe { &raw const (*self.0).matches })
+    }
+}
+
+/// What a limit matches.
+#[derive(Clone, Copy)]
+pub struct Match(*const rules::Match);
+
+macro_rules! fields {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+        impl Match {$(
+            $(#[$doc])*
+            #[inline(always)]
+            pub fn $name(self) -> u32 {
+                read!(self.0, $name)
+            }
+        )+}
+    };
+}
+
+fields! {
+    /// 1: control traffic only.
+    control,
+    /// Address family, or 0.
+    family,
+    /// Transport protocol, or any.
+    protocol,
+    /// Parts of datagrams.
+    fragments,
+    /// TCP flags that are looked at.
+    flags_mask,
+    /// Those that are set.
+    flags,
+    /// Lists that the source is on one of, or 0.
+    lists,
+    /// Lists that it is on none of.
+    unless,
+}
+
+impl Match {
+    /// Ports that packets go to.
+    #[inline(always)]
+    pub fn destination(self) -> Ports {
+        // SAFETY: a field of the constants.
+        Ports(unsafe { &raw const (*self.0).destination })
+    }
+
+    /// Ports that packets come from.
+    #[inline(always)]
+    pub fn source(self) -> Ports {
+        // SAFETY: a field of the constants.
+        Ports(unsafe { &raw const (*self.0).source })
+    }
+}
+
+/// Ports that a limit matches on.
+#[derive(Clone, Copy)]
+pub struct Ports(*const rules::Ports);
+
+impl Ports {
+    /// Ranges in use; 0: all ports.
+    #[inline(always)]
+    pub fn length(self) -> u32 {
+        read!(self.0, length)
+    }
+
+    /// One of the ranges.
+    #[inline(always)]
+    pub fn range(self, index: u32) -> Option<PortRange> {
+        if index as usize >= PORTS_MAX {
+            return None;
+        }
+        // SAFETY: the index is in bounds.
+        Some(unsafe {
+            (&raw const (*self.0).ranges)
+                .cast::<PortRange>()
+                .add(index as usize)
+                .read_volatile()
+        })
+    }
 }

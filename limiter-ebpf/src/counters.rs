@@ -1,29 +1,76 @@
-//! Figures of the interface, counted by each CPU for itself. Those of a source are in its
+//! Figures of the interface and of its limits, counted by each CPU for itself. Those of a source are in its
 //! [`crate::entry`].
 
 use limiter_common::{
-    counters::{Count, Counters},
+    counters::{Count, Counters, PLAIN},
     verdict::Reason,
 };
 
-use crate::maps::COUNTERS;
+use crate::maps::{COUNTERS, LIMITS, LIST_HITS};
 
+/// New sources come on either way; their number is kept in one place.
 #[inline(always)]
 fn of_this_cpu() -> Option<*mut Counters> {
-    COUNTERS.get_ptr_mut(0)
+    COUNTERS.get_ptr_mut(PLAIN)
 }
 
-/// Counts one packet under its reason.
+/// # Safety
+/// `count` is in this CPU's own map value.
 #[inline(always)]
-pub fn count(reason: Reason, length: u64) {
-    if let Some(counters) = of_this_cpu() {
+unsafe fn add(count: *mut Count, packets: u64, bytes: u64) {
+    // SAFETY: the caller vouches for it.
+    unsafe {
+        (*count).packets = (*count).packets.wrapping_add(packets);
+        (*count).bytes = (*count).bytes.wrapping_add(bytes);
+    }
+}
+
+/// Counts one packet for the limit in `slot`.
+#[inline(always)]
+pub fn count_limit(slot: u32, reason: Reason, length: u64) {
+    if let Some(counters) = LIMITS.get_ptr_mut(slot) {
+        // SAFETY: fields of this CPU's own map value, which nothing else writes.
+        unsafe {
+            if reason.passes() {
+                add(&raw mut (*counters).passed, 1, length);
+            } else {
+                add(&raw mut (*counters).dropped, 1, length);
+            }
+            if reason.would_drop() {
+                add(&raw mut (*counters).would_drop, 1, length);
+            }
+        }
+    }
+}
+
+/// Takes back that a packet has passed the limit in `slot`.
+#[inline(always)]
+pub fn uncount_limit(slot: u32, length: u64) {
+    if let Some(counters) = LIMITS.get_ptr_mut(slot) {
+        // SAFETY: as in `count_limit`.
+        unsafe { add(&raw mut (*counters).passed, u64::MAX, length.wrapping_neg()) };
+    }
+}
+
+/// Counts one packet whose source is on `list`.
+#[inline(always)]
+pub fn count_hit(list: u32, length: u64) {
+    if let Some(count) = LIST_HITS.get_ptr_mut(list) {
+        // SAFETY: this CPU's own map value, which nothing else writes.
+        unsafe { add(count, 1, length) };
+    }
+}
+
+/// Counts one packet under its reason, in the row of the way that it has taken.
+#[inline(always)]
+pub fn count(row: u32, reason: Reason, length: u64) {
+    if let Some(counters) = COUNTERS.get_ptr_mut(row) {
         // SAFETY: a field of this CPU's own map value, which nothing else writes.
         unsafe {
             let count = (&raw mut (*counters).by_reason)
                 .cast::<Count>()
                 .add(reason as usize);
-            (*count).packets += 1;
-            (*count).bytes += length;
+            add(count, 1, length);
         }
     }
 }

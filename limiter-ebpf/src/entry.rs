@@ -72,6 +72,16 @@ impl Entry {
             }
         }
     }
+
+    /// Takes back that a packet of this source has passed.
+    #[inline(always)]
+    pub fn uncount(self, length: u64) {
+        // SAFETY: as in `count`.
+        unsafe {
+            atomic::add(&raw mut (*self.0).passed.packets, u64::MAX);
+            atomic::add(&raw mut (*self.0).passed.bytes, length.wrapping_neg());
+        }
+    }
 }
 
 /// # Safety

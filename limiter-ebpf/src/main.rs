@@ -5,46 +5,58 @@
 use aya_ebpf::{macros::xdp, programs::XdpContext};
 use limiter_common::{layout::CLOCK_PACKET, verdict::Reason};
 use limiter_ebpf::{
-    bucket, config, counters,
-    packet::{self, Cursor},
-    parse::{Parsed, parse},
-    verdict,
+    config, counters,
+    maps::{NEXT, NEXT_FRAGS},
+    packet, plain, several, verdict,
 };
 
-/// For kernels before 5.18, and for drivers that give a packet in one buffer only.
-#[xdp]
-pub fn limiter(context: XdpContext) -> u32 {
-    limit::<false>(&context)
-}
-
-/// The same for kernels that know multi-buffer packets: jumbo frames.
-#[xdp(frags)]
-pub fn limiter_frags(context: XdpContext) -> u32 {
-    limit::<true>(&context)
-}
-
-#[inline(always)]
-fn limit<const FRAGS: bool>(context: &XdpContext) -> u32 {
-    let length = packet::length::<FRAGS>(context);
-    let reason = match parse(&mut Cursor::new(context)) {
-        Parsed::NotIp => Reason::NotIp,
-        Parsed::Malformed => verdict::in_force(Reason::Malformed),
-        Parsed::Ip(key) => {
-            let charged = bucket::charge(context, &key, length);
-            let reason = verdict::in_force(charged.reason);
-            if let Some(entry) = charged.entry {
-                entry.count(reason, length);
+/// The entries: each is loaded by itself, because the stack has no room for both ways in one program.
+macro_rules! entries {
+    ($($(#[$attribute:meta])+ $name:ident: $way:ident, $frags:literal $(, $next:ident)?;)+) => {$(
+        $(#[$attribute])+
+        pub fn $name(context: XdpContext) -> u32 {
+            let length = packet::length::<$frags>(&context);
+            let reason = $way::decide(&context, length);
+            counters::count($way::ROW, reason, length);
+            if config::clock() == CLOCK_PACKET {
+                report(&context, reason);
             }
-            #[cfg(feature = "log")]
-            log(context, &key, reason, length);
-            reason
+            $(if reason.passes() {
+                // SAFETY: nothing here needs dropping.
+                unsafe { $next.tail_call(&context, 0) };
+                // Nobody there any more: then it passes.
+            })?
+            verdict::action(reason)
         }
-    };
-    counters::count(reason, length);
-    if config::clock() == CLOCK_PACKET {
-        report(context, reason);
-    }
-    verdict::action(reason)
+    )+};
+}
+
+entries! {
+    /// One limit that holds every packet. For kernels before 5.18, and for drivers that give a packet
+    /// in one buffer only.
+    #[xdp]
+    limiter: plain, false;
+    /// The same for kernels that know multi-buffer packets: jumbo frames.
+    #[xdp(frags)]
+    limiter_frags: plain, true;
+    /// The same in front of another program, which decides about what passes here.
+    #[xdp]
+    limiter_chain: plain, false, NEXT;
+    /// The same in front of a program that takes multi-buffer packets.
+    #[xdp(frags)]
+    limiter_chain_frags: plain, true, NEXT_FRAGS;
+    /// Several limits, or lists.
+    #[xdp]
+    limits: several, false;
+    /// As above.
+    #[xdp(frags)]
+    limits_frags: several, true;
+    /// As above.
+    #[xdp]
+    limits_chain: several, false, NEXT;
+    /// As above.
+    #[xdp(frags)]
+    limits_chain_frags: several, true, NEXT_FRAGS;
 }
 
 /// Tells a test or a replay why.
@@ -53,35 +65,6 @@ fn report(context: &XdpContext, reason: Reason) {
     if let Some(stamp) = packet::stamp(context) {
         // SAFETY: `stamp` has checked that it lies within the metadata.
         unsafe { (&raw mut (*stamp).reason).write(reason as u32) };
-    }
-}
-
-#[cfg(feature = "log")]
-#[inline(always)]
-fn log(context: &XdpContext, key: &limiter_common::key::SourceKey, reason: Reason, length: u64) {
-    use aya_log_ebpf::debug;
-    use limiter_common::key::IPV4;
-
-    let [a, b, c, d] = key.address;
-    if key.family == IPV4 {
-        debug!(
-            context,
-            "{:i}: {} bytes, reason {}",
-            u32::from_be(a),
-            length,
-            reason as u32
-        );
-    } else {
-        debug!(
-            context,
-            "{:x}:{:x}:{:x}:{:x}: {} bytes, reason {}",
-            u32::from_be(a),
-            u32::from_be(b),
-            u32::from_be(c),
-            u32::from_be(d),
-            length,
-            reason as u32
-        );
     }
 }
 

@@ -1,11 +1,12 @@
 //! The program's maps. Their names and shapes are part of [`limiter_common::layout::VERSION`].
 
-use aya_ebpf::btf_maps::{Array, HashMap, PerCpuArray};
+use aya_ebpf::btf_maps::{Array, HashMap, LpmTrie, PerCpuArray, ProgramArray};
 use aya_ebpf::macros::btf_map;
 use limiter_common::{
-    counters::Counters,
-    key::SourceKey,
-    layout::{Place, Source, Table},
+    counters::{Count, Counters, LimitCounters},
+    key::{SLOTS, SourceKey},
+    layout::{Listed, Place, Source, Table},
+    rules::LISTS_MAX,
 };
 
 /// The buckets. The loader sets the number of entries to the capacity.
@@ -20,6 +21,34 @@ pub static PLACES: Array<Place, 1> = Array::new();
 #[btf_map]
 pub static TABLE: Array<Table, 1> = Array::new();
 
-/// What each CPU has counted.
+/// What each CPU has counted: on the short way past one limit, and on the long way past several.
 #[btf_map]
-pub static COUNTERS: PerCpuArray<Counters, 1> = PerCpuArray::new();
+pub static COUNTERS: PerCpuArray<Counters, 2> = PerCpuArray::new();
+
+/// What each CPU has counted for each limit, by slot; not on the short way.
+#[btf_map]
+pub static LIMITS: PerCpuArray<LimitCounters, { SLOTS as usize }> = PerCpuArray::new();
+
+/// New sources that each CPU may still take in without asking.
+#[btf_map]
+pub static LEASES: PerCpuArray<u64, 1> = PerCpuArray::new();
+
+/// Packets whose source is on a list, by each CPU, by the list's bit.
+#[btf_map]
+pub static LIST_HITS: PerCpuArray<Count, { LISTS_MAX as usize }> = PerCpuArray::new();
+
+/// Prefixes that are on lists. These and the next are made anew with each change of the lists.
+#[btf_map]
+pub static LISTED_IPV4: LpmTrie<[u32; 1], Listed, 1> = LpmTrie::new();
+
+/// The same of IPv6.
+#[btf_map]
+pub static LISTED_IPV6: LpmTrie<[u32; 4], Listed, 1> = LpmTrie::new();
+
+/// The program that packets which pass go on to, where limiter runs in front of another one.
+#[btf_map]
+pub static NEXT: ProgramArray<1> = ProgramArray::new();
+
+/// The same for programs that take multi-buffer packets: the kernel keeps the kinds apart.
+#[btf_map]
+pub static NEXT_FRAGS: ProgramArray<1> = ProgramArray::new();

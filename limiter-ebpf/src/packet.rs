@@ -37,6 +37,12 @@ impl Cursor {
         Some(header)
     }
 
+    /// Moves past so many bytes, whether the packet has them or not: the next look checks that.
+    #[inline(always)]
+    pub fn skip(&mut self, bytes: usize) {
+        self.at += bytes;
+    }
+
     /// Whether the packet has this many bytes from the cursor on.
     #[inline(always)]
     pub fn has(&self, bytes: usize) -> bool {

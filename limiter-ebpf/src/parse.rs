@@ -3,7 +3,7 @@
 //! The source address sits at a fixed offset of either header, so neither options nor extension
 //! headers nor a first fragment are needed for it.
 
-use limiter_common::key::SourceKey;
+use limiter_common::key::{Address, Words, ipv4_words};
 use network_types::{
     eth::{EthHdr, EtherType},
     ip::{Ipv4Hdr, Ipv6Hdr},
@@ -13,10 +13,14 @@ use network_types::{
 use crate::config;
 use crate::packet::Cursor;
 
-/// What a packet is to a limit.
+/// What a packet is to a limit. The cursor stands at the header of IP or ARP then.
 pub enum Parsed {
-    /// IP, from the source that has this key.
-    Ip(SourceKey),
+    /// IPv4, whose header has been checked.
+    Ipv4(Address),
+    /// IPv6, whose fixed header has been checked.
+    Ipv6(Address),
+    /// ARP, from the one who says that it has this address; only where control traffic is told apart.
+    Arp(Address),
     /// Nothing that a limit holds.
     NotIp,
     /// It says that it is IP (or that a tag follows), and cannot be.
@@ -27,6 +31,7 @@ const VLAN: u16 = EtherType::Ieee8021q as u16;
 const SERVICE_VLAN: u16 = EtherType::Ieee8021ad as u16;
 const IPV4: u16 = EtherType::Ipv4 as u16;
 const IPV6: u16 = EtherType::Ipv6 as u16;
+const ARP: u16 = EtherType::Arp as u16;
 
 /// Customer and service tag. A third tag is not looked behind: no device of this kernel could
 /// deliver such a packet without two more devices stacked on this one.
@@ -53,6 +58,7 @@ pub fn parse(packet: &mut Cursor) -> Parsed {
     match ether_type {
         IPV4 => parse_ipv4(packet),
         IPV6 => parse_ipv6(packet),
+        ARP if config::control() => parse_arp(packet),
         _ => Parsed::NotIp,
     }
 }
@@ -75,10 +81,7 @@ fn parse_ipv4(packet: &Cursor) -> Parsed {
     if vihl >> 4 != 4 || header_length < Ipv4Hdr::LEN || !packet.has(header_length) {
         return Parsed::Malformed;
     }
-    if config::keyed_by_interface() {
-        return Parsed::Ip(SourceKey::interface());
-    }
-    Parsed::Ip(SourceKey::ipv4(source, config::mask_ipv4()))
+    Parsed::Ipv4(Address::ipv4(source))
 }
 
 #[inline(always)]
@@ -91,15 +94,56 @@ fn parse_ipv6(packet: &Cursor) -> Parsed {
         (
             (*header).vcf[0],
             (&raw const (*header).src_addr)
-                .cast::<[u32; 4]>()
+                .cast::<Words>()
                 .read_unaligned(),
         )
     };
     if first >> 4 != 6 {
         return Parsed::Malformed;
     }
-    if config::keyed_by_interface() {
-        return Parsed::Ip(SourceKey::interface());
+    Parsed::Ipv6(Address::ipv6(source))
+}
+
+/// Where the IPv4 packet goes, from the cursor at its header.
+#[inline(always)]
+pub fn destination_ipv4(packet: &Cursor) -> Option<Words> {
+    let header = packet.peek::<Ipv4Hdr>()?;
+    // SAFETY: `peek` has checked that the header lies within the packet.
+    let destination = unsafe {
+        (&raw const (*header).dst_addr)
+            .cast::<u32>()
+            .read_unaligned()
+    };
+    Some(ipv4_words(destination))
+}
+
+/// Where the IPv6 packet goes.
+#[inline(always)]
+pub fn destination_ipv6(packet: &Cursor) -> Option<Words> {
+    let header = packet.peek::<Ipv6Hdr>()?;
+    // SAFETY: as above.
+    Some(unsafe {
+        (&raw const (*header).dst_addr)
+            .cast::<Words>()
+            .read_unaligned()
+    })
+}
+
+/// ARP for IPv4 over Ethernet (RFC 826), up to the sender's protocol address.
+#[repr(C, packed)]
+struct ArpHdr {
+    fixed: [u8; 8],
+    sender_hardware: [u8; 6],
+    sender: u32,
+}
+
+#[inline(always)]
+fn parse_arp(packet: &Cursor) -> Parsed {
+    match packet.peek::<ArpHdr>() {
+        // SAFETY: `peek` has checked that it lies within the packet.
+        Some(header) => Parsed::Arp(Address::ipv4(unsafe {
+            (&raw const (*header).sender).read_unaligned()
+        })),
+        None => Parsed::NotIp,
     }
-    Parsed::Ip(SourceKey::ipv6(source, config::mask_ipv6()))
 }

@@ -1,14 +1,17 @@
 //! The table of sources: a hash map that finds them, and places that bound how many there are.
 //!
 //! A new source takes the next place that is free, or whose bucket is full again: forgetting a full
-//! bucket loses nothing, so the table needs neither timers nor an order of use. Where the next few
-//! places all hold live buckets the newcomer is refused.
+//! bucket loses nothing. But its source would then be a newcomer once more, which a flood of new
+//! sources keeps out; so a source that has sent more than once keeps its place for a while. Where the
+//! next few places are all kept the newcomer is refused.
 
 use aya_ebpf::bindings::BPF_NOEXIST;
 use limiter_common::{
     bucket,
     key::SourceKey,
-    layout::{PLACE_FREE, PLACE_LOCKED, PLACE_TAKEN, Place, Source, Table},
+    layout::{
+        AT_ONCE, KEPT_FOR, PLACE_FREE, PLACE_LOCKED, PLACE_TAKEN, Place, Source, Table,
+    },
 };
 
 use crate::maps::{PLACES, SOURCES, TABLE};
@@ -63,9 +66,10 @@ pub fn moved_since(witness: u64) -> bool {
     }
 }
 
-/// Takes in a source whose bucket's first word is `tat`.
+/// Takes in a source whose bucket's first word is `tat`, on the terms of `epoch`, at `now`
+/// (nanoseconds).
 #[inline(always)]
-pub fn add(key: &SourceKey, tat: u64, now: u64) -> Added {
+pub fn add(key: &SourceKey, tat: u64, epoch: u32, now: u64) -> Added {
     let Some(table) = TABLE.get_ptr_mut(0) else {
         return Added::NoRoom;
     };
@@ -81,7 +85,13 @@ pub fn add(key: &SourceKey, tat: u64, now: u64) -> Added {
             return Added::NoRoom;
         };
         if lock(place, index, table, now) {
-            return settle(place, index, key, tat);
+            let source = Source {
+                tat,
+                epoch,
+                place: index,
+                ..Source::default()
+            };
+            return settle(place, key, source);
         }
     }
     Added::NoRoom
@@ -90,7 +100,7 @@ pub fn add(key: &SourceKey, tat: u64, now: u64) -> Added {
 /// Locks the place, if it is free or can be freed.
 #[inline(always)]
 fn lock(place: *mut Place, index: u32, table: *mut Table, now: u64) -> bool {
-    // SAFETY: fields of map values; the key is read only while the place is locked.
+    // SAFETY: fields of map values.
     unsafe {
         let state = atomic::load(&raw const (*place).state);
         if state == PLACE_LOCKED
@@ -98,7 +108,7 @@ fn lock(place: *mut Place, index: u32, table: *mut Table, now: u64) -> bool {
         {
             return false;
         }
-        if state == PLACE_FREE || vacate(&(*place).key, index, table, now) {
+        if state == PLACE_FREE || vacate(place, index, table, now) {
             return true;
         }
         unlock(place, PLACE_TAKEN);
@@ -118,18 +128,14 @@ unsafe fn unlock(place: *mut Place, state: u64) {
 
 /// Puts the source into the locked place, and unlocks it.
 #[inline(always)]
-fn settle(place: *mut Place, index: u32, key: &SourceKey, tat: u64) -> Added {
-    let source = Source {
-        tat,
-        epoch: config::epoch(),
-        place: index,
-        ..Source::default()
-    };
+fn settle(place: *mut Place, key: &SourceKey, source: Source) -> Added {
     let inserted = SOURCES.insert(key, source, BPF_NOEXIST as u64);
     // SAFETY: fields of a map value that this CPU has locked.
     unsafe {
         if inserted.is_ok() {
             (*place).key = *key;
+            (*place).seen = source.tat;
+            (*place).since = AT_ONCE;
         }
         unlock(
             place,
@@ -150,10 +156,15 @@ fn settle(place: *mut Place, index: u32, key: &SourceKey, tat: u64) -> Added {
     }
 }
 
-/// Forgets the source, if its bucket is full. Whoever charges it at the same moment either comes
-/// first, and it stays, or finds the word retired, and looks again.
+/// Forgets the source, if its bucket is full and its place is not kept for it. Whoever charges it at the
+/// same moment either comes first, and it stays, or finds the word retired, and looks again.
+///
+/// # Safety
+/// `place` is a map value that this CPU has locked.
 #[inline(always)]
-fn vacate(key: &SourceKey, index: u32, table: *mut Table, now: u64) -> bool {
+unsafe fn vacate(place: *mut Place, index: u32, table: *mut Table, now: u64) -> bool {
+    // SAFETY: the caller vouches for it.
+    let key = unsafe { &(*place).key };
     let Some(entry) = find(key) else {
         // Reset by the operator.
         return true;
@@ -163,8 +174,11 @@ fn vacate(key: &SourceKey, index: u32, table: *mut Table, now: u64) -> bool {
         return true;
     }
     let (epoch, tat) = (entry.epoch(), entry.tat());
-    let present = terms::on_present(epoch, tat);
-    if !bucket::is_time(tat) || !present.is_some_and(|present| bucket::is_full(present, now)) {
+    // SAFETY: as above.
+    if !bucket::is_time(tat)
+        || unsafe { is_kept(place, tat, now) }
+        || terms::may_be_forgotten(key.slot(), epoch, tat, now) == 0
+    {
         return false;
     }
     // SAFETY: a field of a map value.
@@ -173,6 +187,25 @@ fn vacate(key: &SourceKey, index: u32, table: *mut Table, now: u64) -> bool {
     // SAFETY: as above.
     unsafe { atomic::add(&raw mut (*table).removals_done, 1) };
     removed
+}
+
+/// Whether the place is kept for its source, which has sent more than once, and not long ago. A look
+/// costs nothing that packets of known sources would have to pay for: their buckets' words tell.
+///
+/// # Safety
+/// As for [`vacate`].
+#[inline(always)]
+unsafe fn is_kept(place: *mut Place, tat: u64, now: u64) -> bool {
+    // SAFETY: the caller vouches for it.
+    unsafe {
+        if (*place).seen != tat {
+            (*place).seen = tat;
+            (*place).since = if now == AT_ONCE { AT_ONCE + 1 } else { now };
+            return true;
+        }
+        (*place).since != AT_ONCE
+            && now.wrapping_sub((*place).since).cast_signed() < KEPT_FOR.cast_signed()
+    }
 }
 
 #[inline(always)]

@@ -1,10 +1,12 @@
 //! What can be written on the command line.
 
-use std::{net::IpAddr, time::Duration};
+use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::config::{Burst, Key, Malformed, Mode, Rate};
+use ipnet::IpNet;
+
+use crate::config::{Burst, Key, Malformed, Mode, NewSources, Rate, lists, number};
 
 /// A packet rate limiter in the Linux kernel: one exact token bucket for each source address,
 /// enforced at the network driver by XDP.
@@ -28,6 +30,32 @@ pub enum Verb {
     Status(Status),
     /// Change rate, burst or shadow while traffic flows
     Set(Set),
+    /// Put a configuration file in force again, after it was changed
+    Reload(Reload),
+    /// Sources that pass before any limit
+    Allow {
+        /// What to do with the list
+        #[command(subcommand)]
+        verb: ListVerb,
+    },
+    /// Sources that are dropped before any limit
+    Deny {
+        /// What to do with the list
+        #[command(subcommand)]
+        verb: ListVerb,
+    },
+    /// Lists of other names, which limits match on
+    Tier {
+        /// What to do with the list
+        #[command(subcommand)]
+        verb: TierVerb,
+    },
+    /// Check a configuration file, or show what is in force as one
+    Config {
+        /// Which of the two
+        #[command(subcommand)]
+        verb: ConfigVerb,
+    },
     /// Show one source: tokens, retry-after, passed, dropped
     Check(Check),
     /// Forget a source, or all: its bucket is full again
@@ -74,13 +102,51 @@ fn address(text: &str) -> Result<IpAddr, String> {
 }
 
 fn max_sources(text: &str) -> Result<u32, String> {
-    const MOST: u32 = 1 << 24;
-    let number = crate::config::number::parse(text, &[("", 1), ("k", 1_000), ("M", 1_000_000)])
-        .map_err(|error| error.to_string())?;
-    u32::try_from(number)
+    let most = crate::config::settings::SOURCES_MAX;
+    u32::try_from(count(text)?)
         .ok()
-        .filter(|number| (1..=MOST).contains(number))
-        .ok_or_else(|| format!("the table holds 1 to {MOST} sources: write a number in between"))
+        .filter(|number| (1..=most).contains(number))
+        .ok_or_else(|| format!("the table holds 1 to {most} sources: write a number in between"))
+}
+
+fn count(text: &str) -> Result<u64, String> {
+    number::parse(text, &[("", 1), ("k", 1_000), ("M", 1_000_000)])
+        .map_err(|error| error.to_string())
+}
+
+fn prefix(text: &str) -> Result<IpNet, String> {
+    lists::prefix(text).map_err(|error| error.to_string())
+}
+
+/// The rate of new sources, or none.
+#[derive(Clone, Copy, Debug)]
+pub struct NewSourcesRate(pub Option<Rate>);
+
+impl std::str::FromStr for NewSourcesRate {
+    type Err = crate::config::Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "none" {
+            return Ok(Self(None));
+        }
+        text.parse().map(|rate| Self(Some(rate)))
+    }
+}
+
+impl NewSourcesRate {
+    /// With what may be bought at once.
+    pub fn with_burst(self, burst: Option<u64>) -> Option<NewSources> {
+        self.0.map(|rate| NewSources { rate, burst })
+    }
+}
+
+/// What the limits do not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Exemption {
+    /// Packets of connections of the host's own sockets.
+    Established,
+    /// ARP, neighbour discovery and DHCP: they have a limit of their own.
+    Control,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -91,11 +157,16 @@ fn duration(text: &str) -> Result<Duration, String> {
 #[derive(Debug, Args)]
 pub struct Attach {
     /// The interfaces; all of them, or none if one fails
-    #[arg(value_name = "IFACE", required = true, value_parser = interface)]
+    #[arg(value_name = "IFACE", required_unless_present = "config", value_parser = interface)]
     pub interfaces: Vec<String>,
     /// How fast a source may send: 5, 5/s, 300/m, 10/6s, 1k/s in packets; 64kbit, 10mbit, 1gbit in bits
-    #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
-    pub rate: Rate,
+    #[arg(
+        long,
+        value_name = "RATE",
+        required_unless_present = "config",
+        allow_hyphen_values = true
+    )]
+    pub rate: Option<Rate>,
     /// How much at once: packets (10, 2k), or bytes for a bit rate (64kb, 1mb); left out, what the rate
     /// gives in one second
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
@@ -117,9 +188,36 @@ pub struct Attach {
     /// What happens to IP packets with an impossible header
     #[arg(long, value_enum, default_value_t)]
     pub malformed: Malformed,
+    /// Sources that pass before the limit
+    #[arg(long, value_name = "CIDR", value_parser = prefix)]
+    pub allow: Vec<IpNet>,
+    /// Sources that are dropped before the limit
+    #[arg(long, value_name = "CIDR", value_parser = prefix)]
+    pub deny: Vec<IpNet>,
     /// How many sources the table holds; its memory is shown
     #[arg(long, value_name = "N", default_value = "65536", value_parser = max_sources, allow_hyphen_values = true)]
     pub max_sources: u32,
+    /// How fast new sources are taken into the table, against spoofed ones; none for no limit
+    #[arg(
+        long,
+        value_name = "RATE|none",
+        default_value = "10k/s",
+        allow_hyphen_values = true
+    )]
+    pub new_sources: NewSourcesRate,
+    /// How many new sources at once; left out, what 6.5536 seconds bring
+    #[arg(long, value_name = "N", value_parser = count, allow_hyphen_values = true)]
+    pub new_sources_burst: Option<u64>,
+    /// What the limit does not hold
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT,...")]
+    pub exempt: Vec<Exemption>,
+    /// Everything from a file instead
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["rate", "burst", "key", "mode", "shadow", "malformed", "allow", "deny", "max_sources", "new_sources", "new_sources_burst", "exempt"]
+    )]
+    pub config: Option<PathBuf>,
 }
 
 /// Arguments of `detach`.
@@ -171,12 +269,139 @@ pub struct Set {
     /// The new burst
     #[arg(long, value_name = "N", group = "change", allow_hyphen_values = true)]
     pub burst: Option<Burst>,
-    /// Whether to drop nothing
+    /// Which limit; may be left out where there is only one
+    #[arg(long, value_name = "NAME")]
+    pub limit: Option<String>,
+    /// Whether to drop nothing: on the interface, or by the limit that is named
     #[arg(long, value_enum, group = "change")]
     pub shadow: Option<Switch>,
+    /// How fast new sources are taken in
+    #[arg(
+        long,
+        value_name = "RATE|none",
+        group = "change",
+        allow_hyphen_values = true
+    )]
+    pub new_sources: Option<NewSourcesRate>,
     /// What happens to IP packets with an impossible header
     #[arg(long, value_enum, group = "change")]
     pub malformed: Option<Malformed>,
+}
+
+/// Arguments of `reload`.
+#[derive(Debug, Args)]
+pub struct Reload {
+    /// The interface
+    #[arg(value_name = "IFACE", value_parser = interface)]
+    pub interface: String,
+    /// The file; left out, the one that was last put in force
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// What to do with a list.
+#[derive(Debug, Subcommand)]
+pub enum ListVerb {
+    /// Put prefixes on it; all of them, or none if one is wrong
+    Add(ListEdit),
+    /// Take prefixes off it; all of them, or none if one is not there
+    Remove(ListEdit),
+    /// Put these prefixes in the place of all that are on it
+    Replace(ListEdit),
+    /// Print what is on it
+    List(ListShow),
+}
+
+/// What to do with a list that has a name.
+#[derive(Debug, Subcommand)]
+pub enum TierVerb {
+    /// Put prefixes on it; all of them, or none if one is wrong
+    Add(TierEdit),
+    /// Take prefixes off it; all of them, or none if one is not there
+    Remove(TierEdit),
+    /// Put these prefixes in the place of all that are on it
+    Replace(TierEdit),
+    /// Print what is on it
+    List(TierShow),
+}
+
+/// Prefixes for a list.
+#[derive(Debug, Args)]
+pub struct ListEdit {
+    /// The interface
+    #[arg(value_name = "IFACE", value_parser = interface)]
+    pub interface: String,
+    /// What goes on it or off it
+    #[command(flatten)]
+    pub prefixes: GivenPrefixes,
+}
+
+/// Prefixes on the command line, or in a file.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub struct GivenPrefixes {
+    /// The prefixes; an address stands for itself alone
+    #[arg(value_name = "CIDR", value_parser = prefix)]
+    pub prefixes: Vec<IpNet>,
+    /// A file with one prefix a line; # begins a comment
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+}
+
+/// Prefixes for a list that has a name.
+#[derive(Debug, Args)]
+pub struct TierEdit {
+    /// The interface
+    #[arg(value_name = "IFACE", value_parser = interface)]
+    pub interface: String,
+    /// The list
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// What goes on it or off it
+    #[command(flatten)]
+    pub prefixes: GivenPrefixes,
+}
+
+/// Which list to print.
+#[derive(Debug, Args)]
+pub struct ListShow {
+    /// The interface
+    #[arg(value_name = "IFACE", value_parser = interface)]
+    pub interface: String,
+    /// For programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which list that has a name to print.
+#[derive(Debug, Args)]
+pub struct TierShow {
+    /// The interface
+    #[arg(value_name = "IFACE", value_parser = interface)]
+    pub interface: String,
+    /// The list
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// For programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What to do with a configuration.
+#[derive(Debug, Subcommand)]
+pub enum ConfigVerb {
+    /// Say everything that is wrong with a file
+    Check {
+        /// The file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Print what is in force, as a file that can be used again
+    Show {
+        /// The interface
+        #[arg(value_name = "IFACE", value_parser = interface)]
+        interface: String,
+    },
 }
 
 /// Arguments of `check`.

@@ -1,22 +1,20 @@
 //! `limiter attach`.
 
 use crate::cli::{
-    args,
-    output::{about, note, print, usage},
+    args::{self, Exemption},
+    file,
+    output::{Usage, about, note, print, usage},
 };
-use crate::config::{Limit, Settings, settings::DEFAULT_LIMIT};
-use crate::kernel::{Attachment, attach::attach, detach::detach};
+use crate::config::{Exempt, Limit, Lists, Settings, settings::DEFAULT_LIMIT};
+use crate::kernel::{Attachment, attach::attach, detach::detach, set::Wanted};
 use crate::stats::collect;
 use crate::view;
 
 pub async fn run(arguments: args::Attach) -> anyhow::Result<()> {
-    let settings = settings(&arguments);
-    if let Some(burst) = arguments.burst {
-        burst.for_rate(&arguments.rate).map_err(usage)?;
-    }
+    let (interfaces, wanted) = wanted(&arguments)?;
     let mut done: Vec<&str> = Vec::new();
-    for interface in unique(&arguments.interfaces) {
-        if let Err(error) = attach(interface, &settings).await {
+    for interface in unique(&interfaces) {
+        if let Err(error) = attach(interface, &wanted).await {
             undo(&done).await;
             return Err(about(interface, error));
         }
@@ -29,19 +27,64 @@ pub async fn run(arguments: args::Attach) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn settings(arguments: &args::Attach) -> Settings {
-    Settings {
-        limit: Limit {
-            name: DEFAULT_LIMIT.to_owned(),
-            rate: arguments.rate,
-            burst: arguments.burst,
-            key: arguments.key,
-        },
-        shadow: arguments.shadow,
-        malformed: arguments.malformed,
-        max_sources: arguments.max_sources,
-        mode: arguments.mode,
+/// From the file, or from the flags.
+fn wanted(arguments: &args::Attach) -> anyhow::Result<(Vec<String>, Wanted)> {
+    let Some(path) = &arguments.config else {
+        let wanted = Wanted {
+            settings: settings(arguments)?,
+            file: None,
+        };
+        return Ok((arguments.interfaces.clone(), wanted));
+    };
+    let (in_file, wanted) = file::read(path)?;
+    let interfaces = if arguments.interfaces.is_empty() {
+        in_file
+    } else {
+        arguments.interfaces.clone()
+    };
+    if interfaces.is_empty() {
+        return Err(Usage(format!(
+            "{} names no interfaces: write them on the command line, or as interfaces = [...] in the file",
+            path.display()
+        ))
+        .into());
     }
+    Ok((interfaces, wanted))
+}
+
+fn settings(arguments: &args::Attach) -> anyhow::Result<Settings> {
+    let Some(rate) = arguments.rate else {
+        return Err(
+            Usage("a rate is missing: write --rate RATE, or --config FILE".to_owned()).into(),
+        );
+    };
+    let limit = Limit {
+        burst: arguments.burst,
+        key: arguments.key,
+        ..Limit::new(DEFAULT_LIMIT, rate)
+    };
+    let exempt = |what| arguments.exempt.contains(&what);
+    let settings = Settings {
+        mode: arguments.mode,
+        max_sources: arguments.max_sources,
+        new_sources: arguments
+            .new_sources
+            .with_burst(arguments.new_sources_burst),
+        exempt: Exempt {
+            established: exempt(Exemption::Established),
+            control: exempt(Exemption::Control),
+        },
+        malformed: arguments.malformed,
+        shadow: arguments.shadow,
+        lists: Lists {
+            allow: arguments.allow.iter().copied().collect(),
+            deny: arguments.deny.iter().copied().collect(),
+            ..Lists::default()
+        },
+        limits: vec![limit],
+    };
+    settings.check().map_err(usage)?;
+    Ok(settings)
 }
 
 fn unique(interfaces: &[String]) -> Vec<&str> {

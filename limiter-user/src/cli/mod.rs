@@ -7,6 +7,8 @@ mod attach;
 mod check;
 mod demo;
 mod detach;
+mod file;
+mod lists;
 mod log;
 mod manual;
 mod output;
@@ -19,7 +21,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Cli, Verb};
+use crate::config::lists::{ALLOW, DENY};
+use args::{Cli, ConfigVerb, Verb};
 
 /// Reads the command line, does what it says, and tells how it went.
 #[must_use]
@@ -47,6 +50,14 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Detach(arguments) => detach::run(arguments).await,
         Verb::Status(arguments) => status::run(arguments).await,
         Verb::Set(arguments) => set::run(arguments).await,
+        Verb::Reload(arguments) => file::reload(arguments).await,
+        Verb::Allow { verb } => lists::run(ALLOW, verb).await,
+        Verb::Deny { verb } => lists::run(DENY, verb).await,
+        Verb::Tier { verb } => lists::run_tier(verb).await,
+        Verb::Config { verb } => match verb {
+            ConfigVerb::Check { file } => file::check(&file),
+            ConfigVerb::Show { interface } => file::show(&interface).await,
+        },
         Verb::Check(arguments) => check::run(arguments).await,
         Verb::Reset(arguments) => reset::run(arguments).await,
         Verb::Top(arguments) => top::run(arguments).await,

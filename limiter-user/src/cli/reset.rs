@@ -1,34 +1,50 @@
 //! `limiter reset`.
 
+use std::net::IpAddr;
+
 use crate::cli::{args, output::print};
 use crate::kernel::{Attachment, bpffs};
 
 pub async fn run(arguments: args::Reset) -> anyhow::Result<()> {
-    let Attachment {
-        interface,
-        record,
-        mut tables,
-        ..
-    } = Attachment::open(&arguments.interface).await?;
+    let mut attachment = Attachment::open(&arguments.interface).await?;
     let _lock = bpffs::lock()?;
-    let key = &record.settings.limit.key;
     let text = match arguments.address {
-        Some(address) => {
-            let source = key.of(address);
-            let shown = key.show(&source);
-            if tables.forget(&source)? {
-                format!("{shown} is forgotten: its bucket is full again")
-            } else {
-                format!("{shown} was not in the table: its bucket is full")
-            }
-        }
+        Some(address) => forget(&mut attachment, address)?,
         None => {
             let mut count = 0_u64;
-            for (source, _) in tables.sources()? {
-                count += u64::from(tables.forget(&source)?);
+            for (source, _) in attachment.tables.sources()? {
+                count += u64::from(attachment.tables.forget(&source)?);
             }
             format!("{count} sources are forgotten: their buckets are full again")
         }
     };
-    Ok(print(&format!("{}: {text}\n", interface.name))?)
+    Ok(print(&format!("{}: {text}\n", attachment.interface.name))?)
+}
+
+/// Its buckets under all limits.
+fn forget(attachment: &mut Attachment, address: IpAddr) -> anyhow::Result<String> {
+    let mut names: Vec<String> = Vec::new();
+    let mut found = false;
+    for (limit, seat) in attachment.record.seated() {
+        let key = limit.key.of(seat.slot, address, 0);
+        let name = limit.key.show_source(&key);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+        if !limit.key.by_port {
+            found |= attachment.tables.forget(&key)?;
+            continue;
+        }
+        for (other, _) in attachment.tables.sources()? {
+            let same = (other.slot(), other.family(), other.address)
+                == (key.slot(), key.family(), key.address);
+            found |= same && attachment.tables.forget(&other)?;
+        }
+    }
+    let names = names.join(" and ");
+    Ok(if found {
+        format!("{names} is forgotten: its bucket is full again")
+    } else {
+        format!("{names} was not in the table: its bucket is full")
+    })
 }

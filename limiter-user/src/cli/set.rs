@@ -4,7 +4,7 @@ use crate::cli::{
     args::{self, Switch},
     output::{about, print, usage},
 };
-use crate::config::{Invalid, Settings};
+use crate::config::{Invalid, Limit, Settings, difference::difference};
 use crate::kernel::set::set;
 
 pub async fn run(arguments: args::Set) -> anyhow::Result<()> {
@@ -15,63 +15,65 @@ pub async fn run(arguments: args::Set) -> anyhow::Result<()> {
     let changed = set(interface, |settings| merged(settings, &arguments))
         .await
         .map_err(|error| about(interface, error))?;
-    print(&format!(
+    Ok(print(&format!(
         "{interface}: {}\n",
-        difference(&changed.old, &changed.new)
-    ))?;
-    Ok(())
+        in_words(&changed.old, &changed.new)
+    ))?)
 }
 
-fn merged(settings: &Settings, arguments: &args::Set) -> Result<Settings, Invalid> {
-    let mut new = settings.clone();
-    if let Some(rate) = arguments.rate {
-        new.limit.rate = rate;
-    }
-    if let Some(burst) = arguments.burst {
-        new.limit.burst = Some(burst);
-    }
-    if let Some(shadow) = arguments.shadow {
-        new.shadow = matches!(shadow, Switch::On);
-    }
-    if let Some(malformed) = arguments.malformed {
-        new.malformed = malformed;
-    }
-    if let Some(burst) = new.limit.burst {
-        burst.for_rate(&new.limit.rate)?;
-    }
-    Ok(new)
-}
-
-fn difference(old: &Settings, new: &Settings) -> String {
-    let burst = |settings: &Settings| {
-        settings.limit.burst.map_or_else(
-            || "one second's worth".to_owned(),
-            |burst| burst.to_string(),
-        )
-    };
-    let malformed = |settings: &Settings| settings.malformed.name().to_owned();
-    let on = |shadow: bool| if shadow { "on" } else { "off" };
-    let mut changes = Vec::new();
-    let mut change = |what: &str, from: String, to: String| {
-        if from != to {
-            changes.push(format!("{what} {from} -> {to}"));
-        }
-    };
-    change(
-        "rate",
-        old.limit.rate.to_string(),
-        new.limit.rate.to_string(),
-    );
-    change("burst", burst(old), burst(new));
-    change(
-        "shadow",
-        on(old.shadow).to_owned(),
-        on(new.shadow).to_owned(),
-    );
-    change("malformed", malformed(old), malformed(new));
+/// What has changed, on one line.
+pub fn in_words(old: &Settings, new: &Settings) -> String {
+    let changes = difference(old, new);
     if changes.is_empty() {
         "unchanged: it was so already".to_owned()
     } else {
         changes.join(", ")
     }
+}
+
+fn merged(settings: &Settings, arguments: &args::Set) -> Result<Settings, Invalid> {
+    let mut new = settings.clone();
+    let shadow = arguments.shadow.map(|shadow| matches!(shadow, Switch::On));
+    let of_limit =
+        arguments.rate.is_some() || arguments.burst.is_some() || arguments.limit.is_some();
+    if of_limit {
+        let limit = chosen(&mut new.limits, arguments.limit.as_deref())?;
+        limit.rate = arguments.rate.unwrap_or(limit.rate);
+        limit.burst = arguments.burst.or(limit.burst);
+        if arguments.limit.is_some() {
+            limit.shadow = shadow.unwrap_or(limit.shadow);
+        }
+    }
+    if arguments.limit.is_none() {
+        new.shadow = shadow.unwrap_or(new.shadow);
+    }
+    if let Some(malformed) = arguments.malformed {
+        new.malformed = malformed;
+    }
+    if let Some(new_sources) = arguments.new_sources {
+        new.new_sources = new_sources.with_burst(None);
+    }
+    new.check()?;
+    Ok(new)
+}
+
+/// The limit of that name; the only one where none is named.
+fn chosen<'a>(limits: &'a mut [Limit], name: Option<&str>) -> Result<&'a mut Limit, Invalid> {
+    let names: Vec<_> = limits.iter().map(|limit| limit.name.clone()).collect();
+    let names = names.join(", ");
+    let found = match (name, limits.len()) {
+        (Some(name), _) => limits.iter_mut().find(|limit| limit.name == name),
+        (None, 1) => limits.first_mut(),
+        (None, _) => {
+            return Err(Invalid(format!(
+                "there are several limits ({names}): say which with --limit NAME"
+            )));
+        }
+    };
+    found.ok_or_else(|| {
+        Invalid(format!(
+            "there is no limit '{}': write one of {names}",
+            name.unwrap_or_default()
+        ))
+    })
 }

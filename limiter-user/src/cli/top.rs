@@ -9,13 +9,8 @@ use crate::stats::collect;
 use crate::view;
 
 pub async fn run(arguments: args::Top) -> anyhow::Result<()> {
-    let Attachment {
-        interface,
-        record,
-        tables,
-        ..
-    } = Attachment::open(&arguments.interface).await?;
-    let top = collect::top(&interface.name, &record, &tables, arguments.most)?;
+    let attachment = Attachment::open(&arguments.interface).await?;
+    let top = collect::top(&attachment, arguments.most)?;
     if arguments.json {
         return print_json(&top);
     }

@@ -7,13 +7,16 @@ use limiter_common::{
     key::{IPV4, IPV6},
     layout::{Config, Listed},
     rescale::{PAST_TERMS, Rescale},
-    rules::{self, ANY, FIRST_FRAGMENT, FIRST_TIER, LATER_FRAGMENT, ON_ALLOW, ON_DENY, Newcomers, WHOLE},
-    window::Window,
+    rules::{
+        self, ANY, FIRST_FRAGMENT, FIRST_TIER, LATER_FRAGMENT, LISTS_MAX, Newcomers, ON_ALLOW,
+        ON_DENY, WHOLE,
+    },
 };
+use serde::{Deserialize, Serialize};
 
 use super::{
     Invalid, Key, Limit, Lists, Malformed, Match, NewSources, Settings,
-    lists::{ALLOW, DENY},
+    lists::{ALLOW, DENY, Prefixes},
     matches::{IpVersion, Ports},
     settings::CONTROL_LIMIT,
 };
@@ -21,6 +24,8 @@ use super::{
 /// What a limit has beside its settings: it stays while those change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Place {
+    /// The limit's name.
+    pub name: String,
     /// Which buckets and figures are its own.
     pub slot: u32,
     /// Nanoseconds by which its windows are shifted.
@@ -46,8 +51,13 @@ impl Settings {
         limits
     }
 
-    /// The program's constants, where `places` are those of [`Self::all_limits`].
-    pub fn compile(&self, places: &[Place], frame_max: u64) -> Result<Config, Invalid> {
+    /// The program's constants, where `places` are those of [`Self::all_limits`], in their order.
+    pub fn compile(
+        &self,
+        places: &[Place],
+        bits: &TierBits,
+        frame_max: u64,
+    ) -> Result<Config, Invalid> {
         let mut config = Config {
             newcomers: newcomers(self.new_sources)?,
             capacity: self.max_sources,
@@ -63,8 +73,9 @@ impl Settings {
         if limits.len() != places.len() || limits.len() > config.limits.len() {
             return Err(Invalid::new("too many limits: write fewer"));
         }
-        for ((slot, limit), place) in config.limits.iter_mut().zip(&limits).zip(places) {
-            *slot = self.compile_limit(limit, place, frame_max)?;
+        for (index, (limit, place)) in (0_u32..).zip(limits.iter().zip(places)) {
+            config.limits[index as usize] = compile_limit(limit, place, bits, frame_max)?;
+            config.indices[place.slot as usize] = index;
         }
         config.limits_length = u32::try_from(limits.len()).unwrap_or(0);
         config.transport = limits.iter().any(needs_transport).into();
@@ -73,9 +84,11 @@ impl Settings {
     }
 
     fn has_prefixes(&self, ipv4: bool) -> bool {
-        self.lists
-            .all()
-            .any(|(_, prefixes)| prefixes.iter().any(|prefix| matches!(prefix, IpNet::V4(_)) == ipv4))
+        self.lists.all().any(|(_, prefixes)| {
+            prefixes
+                .iter()
+                .any(|prefix| matches!(prefix, IpNet::V4(_)) == ipv4)
+        })
     }
 
     /// Whether one look at one bucket is all that a packet needs.
@@ -84,54 +97,56 @@ impl Settings {
         let only = matches!(&self.limits[..], [limit] if limit.matches.is_everything() && !limit.shadow && !limit.key.by_port);
         alone && only && self.lists.are_empty() && !self.exempt.control
     }
+}
 
-    fn compile_limit(&self, limit: &Limit, place: &Place, frame_max: u64) -> Result<rules::Limit, Invalid> {
-        let mut terms = limit.terms(frame_max)?.in_kernel;
-        if terms.window != Window::default() {
-            terms.window.phase = place.phase;
-        }
-        let mut past = [Rescale::NONE; PAST_TERMS as usize];
-        for (slot, change) in past.iter_mut().zip(&place.past) {
-            *slot = *change;
-        }
-        Ok(rules::Limit {
-            matches: rules::Match {
-                control: (limit.name == CONTROL_LIMIT).into(),
-                ..self.compile_match(&limit.matches)?
-            },
-            terms,
-            mask: limit.key.mask(),
-            slot: place.slot,
-            shadow: limit.shadow.into(),
-            epoch: place.epoch,
-            past_length: u32::try_from(place.past.len()).unwrap_or(0).min(PAST_TERMS),
-            past,
-        })
+fn compile_limit(
+    limit: &Limit,
+    place: &Place,
+    bits: &TierBits,
+    frame_max: u64,
+) -> Result<rules::Limit, Invalid> {
+    let terms = limit.terms(frame_max)?.at_phase(place.phase).in_kernel;
+    let mut past = [Rescale::NONE; PAST_TERMS as usize];
+    for (slot, change) in past.iter_mut().zip(&place.past) {
+        *slot = *change;
     }
+    Ok(rules::Limit {
+        matches: rules::Match {
+            control: (limit.name == CONTROL_LIMIT).into(),
+            ..compile_match(&limit.matches, bits)?
+        },
+        terms,
+        mask: limit.key.mask(),
+        slot: place.slot,
+        shadow: limit.shadow.into(),
+        epoch: place.epoch,
+        past_length: u32::try_from(place.past.len()).unwrap_or(0).min(PAST_TERMS),
+        past,
+    })
+}
 
-    fn compile_match(&self, matches: &Match) -> Result<rules::Match, Invalid> {
-        let fragments = match matches.fragments {
-            None => WHOLE | FIRST_FRAGMENT | LATER_FRAGMENT,
-            Some(true) => FIRST_FRAGMENT | LATER_FRAGMENT,
-            Some(false) => WHOLE,
-        };
-        Ok(rules::Match {
-            control: 0,
-            family: match matches.ip_version {
-                None => 0,
-                Some(IpVersion::V4) => IPV4,
-                Some(IpVersion::V6) => IPV6,
-            },
-            protocol: matches.protocol.map_or(ANY, |protocol| protocol.0.into()),
-            fragments,
-            flags_mask: matches.tcp_flags.map_or(0, |flags| flags.looked_at.into()),
-            flags: matches.tcp_flags.map_or(0, |flags| flags.set.into()),
-            lists: self.lists.bits_of(&matches.source)?,
-            unless: self.lists.bits_of(&matches.unless)?,
-            destination: ports(&matches.destination_port)?,
-            source: ports(&matches.source_port)?,
-        })
-    }
+fn compile_match(matches: &Match, bits: &TierBits) -> Result<rules::Match, Invalid> {
+    let fragments = match matches.fragments {
+        None => WHOLE | FIRST_FRAGMENT | LATER_FRAGMENT,
+        Some(true) => FIRST_FRAGMENT | LATER_FRAGMENT,
+        Some(false) => WHOLE,
+    };
+    Ok(rules::Match {
+        control: 0,
+        family: match matches.ip_version {
+            None => 0,
+            Some(IpVersion::V4) => IPV4,
+            Some(IpVersion::V6) => IPV6,
+        },
+        protocol: matches.protocol.map_or(ANY, |protocol| protocol.0.into()),
+        fragments,
+        flags_mask: matches.tcp_flags.map_or(0, |flags| flags.looked_at.into()),
+        flags: matches.tcp_flags.map_or(0, |flags| flags.set.into()),
+        lists: bits.mask(&matches.source)?,
+        unless: bits.mask(&matches.unless)?,
+        destination: ports(&matches.destination_port)?,
+        source: ports(&matches.source_port)?,
+    })
 }
 
 /// The limit on control traffic: enough for a busy segment, and no hole.
@@ -183,38 +198,59 @@ fn ports(ports: &Ports) -> Result<rules::Ports, Invalid> {
     Ok(compiled)
 }
 
-impl Lists {
-    /// The bit of a list: [`ON_ALLOW`], [`ON_DENY`], then the tiers in the order of their names.
+/// Which bit stands for which tier: it stays while other tiers come and go.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TierBits(pub BTreeMap<String, u32>);
+
+impl TierBits {
+    /// Bits for the tiers of `lists`: those that have one keep it. Also those that are given out anew.
     #[must_use]
-    pub fn bit_of(&self, name: &str) -> Option<u32> {
+    pub fn for_lists(&self, lists: &Lists) -> (Self, Vec<u32>) {
+        let (mut bits, mut new) = (BTreeMap::new(), Vec::new());
+        for tier in lists.tiers.keys() {
+            let bit = self.0.get(tier).copied().unwrap_or_else(|| {
+                let taken = |bit: &u32| self.0.values().chain(&new).any(|other| other == bit);
+                let free = (FIRST_TIER..LISTS_MAX).find(|bit| !taken(bit));
+                // Only where as many have gone as have come: their figures are lost.
+                let bit = free.unwrap_or(LISTS_MAX - 1);
+                new.push(bit);
+                bit
+            });
+            bits.insert(tier.clone(), bit);
+        }
+        (Self(bits), new)
+    }
+
+    /// The number of a list's bit.
+    #[must_use]
+    pub fn of(&self, name: &str) -> Option<u32> {
         match name {
-            ALLOW => Some(ON_ALLOW),
-            DENY => Some(ON_DENY),
-            tier => {
-                let index = self.tiers.keys().position(|known| known == tier)?;
-                1_u32.checked_shl(FIRST_TIER + u32::try_from(index).ok()?)
-            }
+            ALLOW => Some(ON_ALLOW.trailing_zeros()),
+            DENY => Some(ON_DENY.trailing_zeros()),
+            tier => self.0.get(tier).copied(),
         }
     }
 
-    fn bits_of(&self, names: &[String]) -> Result<u32, Invalid> {
+    fn mask(&self, names: &[String]) -> Result<u32, Invalid> {
         names.iter().try_fold(0, |bits, name| {
-            let bit = self.bit_of(name).ok_or_else(|| {
+            let bit = self.of(name).ok_or_else(|| {
                 Invalid::new(format!("there is no list '{name}': write it under [lists]"))
             })?;
-            Ok(bits | bit)
+            Ok(bits | 1 << bit)
         })
     }
+}
 
+impl Lists {
     /// What the list maps hold: for each prefix that is on any list, which lists decide about its
     /// sources. Of `allow` and `deny` the longer prefix decides, and `deny` where they are the same;
     /// of the tiers those with the longest prefix.
     #[must_use]
-    pub fn compile(&self) -> BTreeMap<IpNet, Listed> {
+    pub fn compile(&self, bits: &TierBits) -> BTreeMap<IpNet, Listed> {
         const ACTIONS: u32 = ON_ALLOW | ON_DENY;
         let mut compiled: BTreeMap<IpNet, Listed> = BTreeMap::new();
         for (name, prefixes) in self.all() {
-            let bit = self.bit_of(name).unwrap_or(0);
+            let bit = bits.of(name).map_or(0, |bit| 1 << bit);
             for prefix in prefixes {
                 compiled.entry(*prefix).or_default().own |= bit;
             }
@@ -222,7 +258,10 @@ impl Lists {
         // In their order a prefix comes right before those within it.
         let mut around: Vec<(IpNet, u32)> = Vec::new();
         for (prefix, listed) in &mut compiled {
-            while around.last().is_some_and(|(outer, _)| !outer.contains(prefix)) {
+            while around
+                .last()
+                .is_some_and(|(outer, _)| !outer.contains(prefix))
+            {
                 around.pop();
             }
             let inherited = around.last().map_or(0, |(_, lists)| *lists);
@@ -240,30 +279,31 @@ impl Lists {
         compiled
     }
 
-    /// The lists again, from what the maps hold and the names of the tiers in their order.
+    /// The lists again, from what the maps hold.
     #[must_use]
-    pub fn from_compiled(tiers: &[String], entries: &[(IpNet, Listed)]) -> Self {
-        let mut lists = Self {
-            tiers: tiers.iter().map(|name| (name.clone(), super::lists::Prefixes::new())).collect(),
-            ..Self::default()
+    pub fn from_compiled(bits: &TierBits, entries: &[(IpNet, Listed)]) -> Self {
+        let on = |bit: u32| -> Prefixes {
+            let on_it = entries
+                .iter()
+                .filter(|(_, listed)| listed.own >> bit & 1 != 0);
+            on_it.map(|(prefix, _)| *prefix).collect()
         };
-        let names: Vec<_> = lists.all().map(|(name, _)| name.to_owned()).collect();
-        for name in names {
-            let bit = lists.bit_of(&name).unwrap_or(0);
-            let on_it = entries.iter().filter(|(_, listed)| listed.own & bit != 0);
-            let prefixes = on_it.map(|(prefix, _)| *prefix).collect();
-            if let Some(list) = lists.named_mut(&name) {
-                *list = prefixes;
-            }
+        Self {
+            allow: on(ON_ALLOW.trailing_zeros()),
+            deny: on(ON_DENY.trailing_zeros()),
+            tiers: bits
+                .0
+                .iter()
+                .map(|(name, bit)| (name.clone(), on(*bit)))
+                .collect(),
         }
-        lists
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::lists::{Prefixes, prefix};
+    use crate::config::lists::prefix;
 
     fn prefixes(texts: &[&str]) -> Prefixes {
         texts.iter().map(|text| prefix(text).unwrap()).collect()
@@ -275,15 +315,37 @@ mod tests {
             deny: prefixes(&["10.0.0.0/8", "10.1.2.0/24", "192.0.2.0/24"]),
             ..Lists::default()
         };
-        lists.tiers.insert("gold".to_owned(), prefixes(&["10.1.2.3", "2001:db8::/48"]));
-        lists.tiers.insert("all".to_owned(), prefixes(&["0.0.0.0/0", "10.1.2.3"]));
         lists
+            .tiers
+            .insert("gold".to_owned(), prefixes(&["10.1.2.3", "2001:db8::/48"]));
+        lists
+            .tiers
+            .insert("all".to_owned(), prefixes(&["0.0.0.0/0", "10.1.2.3"]));
+        lists
+    }
+
+    fn bits() -> TierBits {
+        TierBits::default().for_lists(&lists()).0
+    }
+
+    #[test]
+    fn a_tier_keeps_its_bit() {
+        let mut lists = lists();
+        lists.tiers.insert("bronze".to_owned(), Prefixes::new());
+        let (bits, new) = bits().for_lists(&lists);
+        assert_eq!(
+            (bits.of("all"), bits.of("gold"), bits.of("bronze")),
+            (Some(2), Some(3), Some(4))
+        );
+        assert_eq!(new, [4]);
+        lists.tiers.remove("all");
+        assert_eq!(bits.for_lists(&lists).0.of("gold"), Some(3));
     }
 
     /// What the longest matching prefix says, as the kernel's trie looks it up.
     fn lists_of(address: &str) -> u32 {
         let address: std::net::IpAddr = address.parse().unwrap();
-        let compiled = lists().compile();
+        let compiled = lists().compile(&bits());
         let longest = compiled
             .iter()
             .filter(|(prefix, _)| prefix.contains(&address))
@@ -298,9 +360,17 @@ mod tests {
         assert_eq!(lists_of("10.1.9.9"), ON_ALLOW | all);
         assert_eq!(lists_of("10.1.2.9"), ON_DENY | all);
         assert_eq!(lists_of("10.1.2.3"), ON_ALLOW | all | gold);
-        assert_eq!(lists_of("192.0.2.1"), ON_DENY | all, "the same prefix on both");
+        assert_eq!(
+            lists_of("192.0.2.1"),
+            ON_DENY | all,
+            "the same prefix on both"
+        );
         assert_eq!(lists_of("198.51.100.1"), all);
-        assert_eq!(lists_of("2001:db8:0:1::1"), ON_ALLOW | gold, "the tier's prefix is within");
+        assert_eq!(
+            lists_of("2001:db8:0:1::1"),
+            ON_ALLOW | gold,
+            "the tier's prefix is within"
+        );
         assert_eq!(lists_of("2001:db8:1::1"), ON_ALLOW);
         assert_eq!(lists_of("2001:db9::1"), 0);
     }
@@ -308,8 +378,7 @@ mod tests {
     #[test]
     fn lists_read_back() {
         let lists = lists();
-        let compiled: Vec<_> = lists.compile().into_iter().collect();
-        let tiers: Vec<_> = lists.tiers.keys().cloned().collect();
-        assert_eq!(Lists::from_compiled(&tiers, &compiled), lists);
+        let compiled: Vec<_> = lists.compile(&bits()).into_iter().collect();
+        assert_eq!(Lists::from_compiled(&bits(), &compiled), lists);
     }
 }

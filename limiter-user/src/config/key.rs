@@ -2,7 +2,7 @@
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
-use limiter_common::key::{Address, KeyMask, SourceKey};
+use limiter_common::key::{Address, KeyMask, SourceKey, Words};
 use serde::{Deserialize, Serialize};
 
 use super::Invalid;
@@ -63,7 +63,10 @@ impl FromStr for Key {
         let source = match source {
             "interface" => Some(Source::Interface),
             prefixes => prefixes.split_once(',').and_then(|(v4, v6)| {
-                Some(Source::Prefix { ipv4: bits(v4, 32)?, ipv6: bits(v6, 128)? })
+                Some(Source::Prefix {
+                    ipv4: bits(v4, 32)?,
+                    ipv6: bits(v6, 128)?,
+                })
             }),
         };
         source.map(|source| Self { source, by_port }).ok_or_else(|| {
@@ -113,7 +116,10 @@ impl Key {
             return "interface".to_owned();
         };
         let (address, bits, whole) = match key.family() {
-            limiter_common::key::IPV4 => (IpAddr::from(key.address[0].to_ne_bytes()), ipv4, 32),
+            limiter_common::key::IPV4 => {
+                let [a, b, c, d, ..] = octets(key.address);
+                (IpAddr::from([a, b, c, d]), ipv4, 32)
+            }
             _ => (IpAddr::from(octets(key.address)), ipv6, 128),
         };
         if bits == whole {
@@ -133,19 +139,16 @@ pub fn address(address: IpAddr) -> Address {
     }
 }
 
-fn words(octets: [u8; 16]) -> [u32; 4] {
-    std::array::from_fn(|i| {
-        u32::from_ne_bytes([
-            octets[4 * i],
-            octets[4 * i + 1],
-            octets[4 * i + 2],
-            octets[4 * i + 3],
-        ])
-    })
+fn words(octets: [u8; 16]) -> Words {
+    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = octets;
+    [
+        u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+        u64::from_ne_bytes([i, j, k, l, m, n, o, p]),
+    ]
 }
 
-fn octets(words: [u32; 4]) -> [u8; 16] {
-    std::array::from_fn(|i| words[i / 4].to_ne_bytes()[i % 4])
+fn octets(words: Words) -> [u8; 16] {
+    std::array::from_fn(|i| words[i / 8].to_ne_bytes()[i % 8])
 }
 
 impl fmt::Display for Key {
@@ -178,7 +181,15 @@ mod tests {
 
     #[test]
     fn keys_read_back() {
-        for text in ["/32,/64", "/24,/48", "/0,/0", "/32,/128", "interface", "/32,/64,destination_port", "interface,destination_port"] {
+        for text in [
+            "/32,/64",
+            "/24,/48",
+            "/0,/0",
+            "/32,/128",
+            "interface",
+            "/32,/64,destination_port",
+            "interface,destination_port",
+        ] {
             assert_eq!(text.parse::<Key>().unwrap().to_string(), text);
         }
         for text in [

@@ -39,8 +39,13 @@ impl Lists {
 
     /// Each list with its name: `allow`, `deny`, then the tiers in the order of their names.
     pub fn all(&self) -> impl Iterator<Item = (&str, &Prefixes)> {
-        let tiers = self.tiers.iter().map(|(name, prefixes)| (name.as_str(), prefixes));
-        [(ALLOW, &self.allow), (DENY, &self.deny)].into_iter().chain(tiers)
+        let tiers = self
+            .tiers
+            .iter()
+            .map(|(name, prefixes)| (name.as_str(), prefixes));
+        [(ALLOW, &self.allow), (DENY, &self.deny)]
+            .into_iter()
+            .chain(tiers)
     }
 
     /// The list with this name.
@@ -90,7 +95,11 @@ pub fn read(text: &str) -> Result<Prefixes, Vec<(usize, Invalid)>> {
             Err(invalid) => errors.push((number + 1, invalid)),
         }
     }
-    if errors.is_empty() { Ok(prefixes) } else { Err(errors) }
+    if errors.is_empty() {
+        Ok(prefixes)
+    } else {
+        Err(errors)
+    }
 }
 
 /// How a prefix is written: a whole address without its length.
@@ -119,15 +128,28 @@ mod tests {
         ] {
             assert_eq!(show(&prefix(text).unwrap()), shown, "{text}");
         }
-        for text in ["", "192.0.2.7/24", "192.0.2.0/33", "192.0.2", "2001:db8::1/64", "host", "192.0.2.0/-1"] {
+        for text in [
+            "",
+            "192.0.2.7/24",
+            "192.0.2.0/33",
+            "192.0.2",
+            "2001:db8::1/64",
+            "host",
+            "192.0.2.0/-1",
+        ] {
             assert!(prefix(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn a_file_has_one_prefix_a_line() {
-        let read_back = read("# partners\n192.0.2.0/24  # lab\n\n  2001:db8::/32\n192.0.2.0/24\r\n").unwrap();
-        assert_eq!(read_back.len(), 2, "a prefix that is there twice is there once");
+        let read_back =
+            read("# partners\n192.0.2.0/24  # lab\n\n  2001:db8::/32\n192.0.2.0/24\r\n").unwrap();
+        assert_eq!(
+            read_back.len(),
+            2,
+            "a prefix that is there twice is there once"
+        );
         let errors = read("192.0.2.0/24\n192.0.2.7/24\nx\n").unwrap_err();
         let lines: Vec<_> = errors.iter().map(|(line, _)| *line).collect();
         assert_eq!(lines, [2, 3]);

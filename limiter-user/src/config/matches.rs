@@ -199,7 +199,8 @@ fn flags(text: &str) -> Result<u8, Invalid> {
             ))
         })
     };
-    text.split(',').try_fold(0, |bits, name| Ok(bits | flag(name)?))
+    text.split(',')
+        .try_fold(0, |bits, name| Ok(bits | flag(name)?))
 }
 
 fn flag_names(bits: u8) -> String {
@@ -305,7 +306,12 @@ mod tests {
         for (text, shown) in [("tcp", "tcp"), ("17", "udp"), ("253", "253"), ("0", "0")] {
             assert_eq!(text.parse::<Protocol>().unwrap().to_string(), shown);
         }
-        for (text, shown) in [("53", "53"), ("5300-5353", "5300-5353"), ("7-7", "7"), ("0-65535", "0-65535")] {
+        for (text, shown) in [
+            ("53", "53"),
+            ("5300-5353", "5300-5353"),
+            ("7-7", "7"),
+            ("0-65535", "0-65535"),
+        ] {
             assert_eq!(text.parse::<PortRange>().unwrap().to_string(), shown);
         }
         for (text, shown) in [
@@ -316,7 +322,11 @@ mod tests {
             ("syn/syn,ack,fin,rst", "syn"),
             ("psh,ack", "psh,ack"),
         ] {
-            assert_eq!(text.parse::<TcpFlags>().unwrap().to_string(), shown, "{text}");
+            assert_eq!(
+                text.parse::<TcpFlags>().unwrap().to_string(),
+                shown,
+                "{text}"
+            );
         }
     }
 

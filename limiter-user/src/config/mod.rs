@@ -4,6 +4,8 @@
 
 pub mod burst;
 pub mod compile;
+pub mod difference;
+pub mod file;
 pub mod key;
 pub mod lists;
 pub mod matches;

@@ -86,7 +86,13 @@ impl Settings {
                 });
             };
             if !names.insert(&limit.name) {
-                found("name", Invalid::new(format!("two limits are called '{}': write another name", limit.name)));
+                found(
+                    "name",
+                    Invalid::new(format!(
+                        "two limits are called '{}': write another name",
+                        limit.name
+                    )),
+                );
             }
             if let Err(why) = name(&limit.name) {
                 found("name", why);
@@ -103,6 +109,14 @@ impl Settings {
         problems
     }
 
+    /// The first thing that is wrong, if any.
+    pub fn check(&self) -> Result<(), Invalid> {
+        match self.problems().into_iter().next() {
+            Some(problem) => Err(problem.why),
+            None => Ok(()),
+        }
+    }
+
     fn problems_of_the_whole(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut found = |key, message: String| {
@@ -113,13 +127,28 @@ impl Settings {
             });
         };
         if self.limits.len() > LIMITS_MAX {
-            found("limit", format!("{} limits are too many: write at most {LIMITS_MAX}", self.limits.len()));
+            found(
+                "limit",
+                format!(
+                    "{} limits are too many: write at most {LIMITS_MAX}",
+                    self.limits.len()
+                ),
+            );
         }
         if !(1..=SOURCES_MAX).contains(&self.max_sources) {
-            found("max_sources", format!("the table holds 1 to {SOURCES_MAX} sources: write a number in between"));
+            found(
+                "max_sources",
+                format!("the table holds 1 to {SOURCES_MAX} sources: write a number in between"),
+            );
         }
         if self.lists.tiers.len() > TIERS_MAX {
-            found("lists", format!("{} lists beside allow and deny are too many: write at most {TIERS_MAX}", self.lists.tiers.len()));
+            found(
+                "lists",
+                format!(
+                    "{} lists beside allow and deny are too many: write at most {TIERS_MAX}",
+                    self.lists.tiers.len()
+                ),
+            );
         }
         for tier in self.lists.tiers.keys() {
             if let Err(why) = name(tier) {
@@ -224,7 +253,9 @@ impl Limit {
         check("cost", self.cost_fits_the_rate());
         check("match", self.ports_are_few());
         check("match", self.flags_need_tcp());
-        let burst = self.burst.map_or(Ok(()), |burst| burst.for_rate(&self.rate).map(drop));
+        let burst = self
+            .burst
+            .map_or(Ok(()), |burst| burst.for_rate(&self.rate).map(drop));
         let burst_fits = burst.is_ok();
         check("burst", burst);
         // The shortest frame: what longer ones need is for the interface to say.
@@ -237,7 +268,9 @@ impl Limit {
 
     fn cost_fits_the_rate(&self) -> Result<(), Invalid> {
         match self.cost {
-            Some(0) => Err(Invalid::new("a cost of 0 would never be limited: write at least 1")),
+            Some(0) => Err(Invalid::new(
+                "a cost of 0 would never be limited: write at least 1",
+            )),
             Some(_) if self.rate.unit == Unit::Bytes => Err(Invalid::new(format!(
                 "a fixed cost goes with a rate in packets, and {} is in bits: leave the cost out, or write another rate",
                 self.rate
@@ -365,7 +398,9 @@ impl NewSources {
     pub fn burst(&self) -> u64 {
         self.burst.unwrap_or_else(|| {
             let tokens = u128::from(self.rate.tokens_per_period()) * 6_553_600_000;
-            u64::try_from(tokens / u128::from(self.rate.period_ns)).unwrap_or(u64::MAX).max(1)
+            u64::try_from(tokens / u128::from(self.rate.period_ns))
+                .unwrap_or(u64::MAX)
+                .max(1)
         })
     }
 

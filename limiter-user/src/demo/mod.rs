@@ -13,8 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::config::{Key, Limit, Malformed, Mode, Settings, settings::DEFAULT_LIMIT};
-use crate::kernel::{attach::attach_unpinned, maps::Tables};
+use crate::config::{Limit, Mode, Settings, compile::FIRST_SLOT, settings::DEFAULT_LIMIT};
+use crate::kernel::{attach::attach_unpinned, maps::Tables, set::Wanted};
 use crate::lab::{Address, Pair};
 use crate::stats::demo::{Figures, Row};
 use traffic::{Receiver, Sender};
@@ -65,19 +65,20 @@ const SERVER: [Address; 2] = [
     ),
 ];
 
-fn settings() -> anyhow::Result<Settings> {
-    Ok(Settings {
-        limit: Limit {
-            name: DEFAULT_LIMIT.to_owned(),
-            rate: RATE.to_string().parse()?,
-            burst: Some(BURST.to_string().parse()?),
-            key: Key::default(),
-        },
-        shadow: false,
-        malformed: Malformed::Drop,
-        max_sources: 1_024,
-        mode: Mode::Native,
+fn limit() -> anyhow::Result<Limit> {
+    Ok(Limit {
+        burst: Some(BURST.to_string().parse()?),
+        ..Limit::new(DEFAULT_LIMIT, RATE.to_string().parse()?)
     })
+}
+
+fn settings(limit: &Limit) -> Settings {
+    Settings {
+        mode: Mode::Native,
+        max_sources: 1_024,
+        limits: vec![limit.clone()],
+        ..Settings::default()
+    }
 }
 
 /// Runs the traffic for `duration`, and calls `show` with the figures a few times a second, then once
@@ -95,9 +96,13 @@ pub fn run(
         .collect();
     let hosts = Pair::new(&SERVER, &addresses)?;
 
-    let settings = settings()?;
+    let limit = limit()?;
+    let wanted = Wanted {
+        settings: settings(&limit),
+        file: None,
+    };
     let server = hosts.left.namespace.clone();
-    let mut linked = server.block_on(|| attach_unpinned(crate::lab::INTERFACE, &settings))??;
+    let mut linked = server.block_on(|| attach_unpinned(crate::lab::INTERFACE, &wanted))??;
     let tables = Tables::take(&mut linked.program)?;
     let receiver = Receiver::start(&server)?;
     let senders = clients
@@ -115,7 +120,7 @@ pub fn run(
 
     let figures = |elapsed: Duration| -> anyhow::Result<Figures> {
         let rows = clients.iter().zip(&senders);
-        let rows = rows.map(|(client, sender)| row(client, sender, &receiver, &tables, &settings));
+        let rows = rows.map(|(client, sender)| row(client, sender, &receiver, &tables, &limit));
         Ok(Figures {
             mode: linked.mode.name(),
             elapsed,
@@ -144,14 +149,14 @@ fn row(
     sender: &Sender,
     receiver: &Receiver,
     tables: &Tables,
-    settings: &Settings,
+    limit: &Limit,
 ) -> anyhow::Result<Row> {
-    let key = settings.limit.key.of(client.sources[0]);
+    let key = limit.key.of(FIRST_SLOT, client.sources[0], 0);
     let source = tables.source(&key)?.unwrap_or_default();
     let (sent, sending_for) = sender.progress();
     Ok(Row {
         name: client.name,
-        source: settings.limit.key.show(&key),
+        source: limit.key.show(&key),
         sent,
         passed: client
             .sources

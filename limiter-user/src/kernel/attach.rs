@@ -13,12 +13,14 @@ use super::{
     error::{Error, Result},
     interface::{self, Interface, XdpMode, XdpState},
     link::Link,
-    object::{self, Maps, Program, Variant},
+    maps::fill_newcomers,
+    object::{self, Entry, ListMaps, Maps, Program, Variant},
     pins,
     record::Record,
     requirements,
+    set::Wanted,
 };
-use crate::config::{Mode, Settings};
+use crate::config::{Mode, compile::TierBits};
 
 /// A program on an interface, held by nothing but this process.
 #[derive(Debug)]
@@ -35,7 +37,7 @@ pub struct Linked {
 }
 
 /// Attaches to `name`, and pins: from here on no process is needed.
-pub async fn attach(name: &str, settings: &Settings) -> Result<()> {
+pub async fn attach(name: &str, wanted: &Wanted) -> Result<()> {
     requirements::kernel()?;
     requirements::privileges()?;
     let interfaces = interface::all().await?;
@@ -43,7 +45,7 @@ pub async fn attach(name: &str, settings: &Settings) -> Result<()> {
     bpffs::ensure()?;
     let _lock = bpffs::lock()?;
     let folder = free_folder(&interface, &interfaces)?;
-    let linked = link(interface, settings)?;
+    let linked = link(interface, wanted)?;
     let pinned = pin(&linked, &folder);
     if pinned.is_err() {
         pins::remove(&folder)?;
@@ -52,10 +54,10 @@ pub async fn attach(name: &str, settings: &Settings) -> Result<()> {
 }
 
 /// Attaches to `name` for as long as the returned value lives.
-pub async fn attach_unpinned(name: &str, settings: &Settings) -> Result<Linked> {
+pub async fn attach_unpinned(name: &str, wanted: &Wanted) -> Result<Linked> {
     requirements::kernel()?;
     requirements::privileges()?;
-    link(interface::by_name(name).await?, settings)
+    link(interface::by_name(name).await?, wanted)
 }
 
 /// Where the pins will be, cleared of what a killed command may have left there.
@@ -92,26 +94,27 @@ fn pin(linked: &Linked, folder: &Path) -> Result<()> {
     linked.link.pin(folder)
 }
 
-/// Pins a program and its record.
+/// Pins a program, its lists and its record.
 pub(super) fn pin_generation(program: &Program, record: &Record, folder: &Path) -> Result<()> {
+    program.pin_lists(folder)?;
     program.pin(&folder.join("program"))?;
     record.pin(&folder.join("record"))
 }
 
 /// Loads and attaches, in the mode that was asked for or, if that may be, in the next best one.
-fn link(interface: Interface, settings: &Settings) -> Result<Linked> {
+fn link(interface: Interface, wanted: &Wanted) -> Result<Linked> {
     if let Some(xdp) = interface.xdp {
         return Err(foreign(&interface, xdp));
     }
-    if settings.mode == Mode::Generic {
-        return link_in(&interface, XdpMode::Generic, settings, None)
+    if wanted.settings.mode == Mode::Generic {
+        return link_in(&interface, XdpMode::Generic, wanted, None)
             .map_err(|refused| refused.into_error(&interface, XdpMode::Generic));
     }
-    match link_in(&interface, XdpMode::Native, settings, None) {
+    match link_in(&interface, XdpMode::Native, wanted, None) {
         Ok(linked) => Ok(linked),
-        Err(Refused::ByDriver(why)) if settings.mode == Mode::Auto => {
+        Err(Refused::ByDriver(why)) if wanted.settings.mode == Mode::Auto => {
             let why = no_native_reason(&why, &interface);
-            link_in(&interface, XdpMode::Generic, settings, Some(why))
+            link_in(&interface, XdpMode::Generic, wanted, Some(why))
                 .map_err(|refused| refused.into_error(&interface, XdpMode::Generic))
         }
         Err(refused) => Err(refused.into_error(&interface, XdpMode::Native)),
@@ -185,22 +188,27 @@ fn advice(why: &io::Error) -> String {
 fn link_in(
     interface: &Interface,
     mode: XdpMode,
-    settings: &Settings,
+    wanted: &Wanted,
     fallback: Option<String>,
 ) -> Result<Linked, Refused> {
     let mut record = Record {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         attached_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         namespace: pins::cookie()?,
-        settings: settings.clone(),
+        settings: wanted.settings.clone(),
+        file: wanted.file.clone(),
         frame_max: interface.frame_max(mode),
         frags: requirements::kernel()?.has_frags(),
         fallback,
         logging: false,
-        epoch: 0,
-        past: Vec::new(),
+        chained: false,
+        limits: Vec::new(),
+        tiers: TierBits::default(),
+        list_sizes: Vec::new(),
     };
-    let program = load(&mut record)?;
+    record.seat();
+    let mut program = load(&mut record)?;
+    fill_newcomers(&mut program)?;
     let link = Link::create(program.fd()?, interface.index, mode).map_err(Refused::ByDriver)?;
     Ok(Linked {
         interface: interface.clone(),
@@ -214,12 +222,26 @@ fn link_in(
 /// Loads the program for packets in several buffers where the kernel has them, else the plain one.
 fn load(record: &mut Record) -> Result<Program> {
     let config = record.config()?;
-    match object::load(Variant::Plain, &config, Maps::New, record.frags) {
+    let prefixes = record.settings.lists.compile(&record.tiers);
+    let load = |frags: bool| {
+        let entry = Entry {
+            frags,
+            chained: false,
+        };
+        object::load(
+            Variant::Plain,
+            &config,
+            Maps::New,
+            ListMaps::New(&prefixes),
+            entry,
+        )
+    };
+    match load(record.frags) {
         Err(Error::Load {
             what: "program", ..
         }) if record.frags => {
             record.frags = false;
-            object::load(Variant::Plain, &config, Maps::New, false)
+            load(false)
         }
         loaded => loaded,
     }

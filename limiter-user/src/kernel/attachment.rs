@@ -9,11 +9,13 @@ use super::{
     error::{Error, Result},
     interface::{self, Interface, XdpMode},
     link::Link,
+    lists::ListTables,
     maps::Tables,
     pins::{self, Folder},
     record::Record,
     sys::LinkInfo,
 };
+use crate::config::{Lists, Settings};
 
 /// What is attached to one interface.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub struct Attachment {
     pub record: Record,
     /// The maps.
     pub tables: Tables,
+    /// The lists.
+    pub lists: ListTables,
     pub(super) folder: PathBuf,
     pub(super) generation: u64,
     pub(super) link: Link,
@@ -132,6 +136,24 @@ impl Attachment {
         Ok((attachments, errors))
     }
 
+    /// What is in force, with the lists, which are read back from their maps.
+    pub fn settings(&self) -> Result<Settings> {
+        Ok(Settings {
+            lists: Lists::from_compiled(&self.record.tiers, &self.lists.entries()?),
+            ..self.record.settings.clone()
+        })
+    }
+
+    /// Kernel memory of all maps, in bytes.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        self.tables.memory + self.lists.memory
+    }
+
+    pub(super) fn generation_folder(&self) -> PathBuf {
+        pins::generation(&self.folder, self.generation)
+    }
+
     /// Readers take no lock: where a `set` has swapped the program meanwhile they read again.
     fn read(folder: &Folder, interfaces: &[Interface]) -> Result<Self> {
         const TRIES: usize = 10;
@@ -188,6 +210,7 @@ impl Attachment {
             program_id: info.program_id,
             record,
             tables: Tables::open(&folder.path, name)?,
+            lists: ListTables::open(&pins::generation(&folder.path, generation))?,
             interface,
             generation,
             folder: folder.path.clone(),

@@ -1,19 +1,21 @@
 //! The program's maps, opened: sources and counters.
 
-use std::{os::fd::AsFd, path::Path};
+use std::{collections::BTreeSet, os::fd::AsFd, path::Path};
 
-use aya::maps::{HashMap, IterableMap, Map, MapData, MapError, MapInfo, PerCpuArray};
+use aya::maps::{Array, HashMap, IterableMap, Map, MapData, MapError, MapInfo, PerCpuArray};
 use limiter_common::{
-    counters::{Count, Counters},
-    key::SourceKey,
+    bucket,
+    counters::{Count, Counters, LimitCounters, PLAIN, SEVERAL},
+    key::{SLOTS, SourceKey},
     layout::{Place, Source, Table},
+    rules::LISTS_MAX,
 };
 
 use super::{
     error::{Error, Result},
     memory,
     object::Program,
-    pins, sys,
+    pins, set, sys,
     wire::Wire,
 };
 
@@ -24,20 +26,53 @@ pub type Entry = (SourceKey, Source);
 pub struct Tables {
     sources: HashMap<MapData, Wire<SourceKey>, Wire<Source>>,
     counters: PerCpuArray<MapData, Wire<Counters>>,
+    limits: PerCpuArray<MapData, Wire<LimitCounters>>,
+    hits: PerCpuArray<MapData, Wire<Count>>,
     /// Kernel memory of all of them, in bytes.
     pub memory: u64,
 }
 
-/// What a map looks like: type, key, value, flags.
-const fn shape(name: &str) -> (u32, usize, usize) {
+/// What a map looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    kind: u32,
+    key: usize,
+    value: usize,
+    /// Number of entries; none: as many as the table has places.
+    entries: Option<u32>,
+}
+
+const fn shape(name: &str) -> Shape {
     const HASH: u32 = 1;
     const ARRAY: u32 = 2;
+    const PROGRAM_ARRAY: u32 = 3;
     const PER_CPU_ARRAY: u32 = 6;
-    match name.as_bytes() {
-        b"SOURCES" => (HASH, size_of::<SourceKey>(), size_of::<Source>()),
-        b"PLACES" => (ARRAY, 4, size_of::<Place>()),
-        b"TABLE" => (ARRAY, 4, size_of::<Table>()),
-        _ => (PER_CPU_ARRAY, 4, size_of::<Counters>()),
+    let (kind, key, value, entries) = match name.as_bytes() {
+        b"SOURCES" => (HASH, size_of::<SourceKey>(), size_of::<Source>(), None),
+        b"PLACES" => (ARRAY, 4, size_of::<Place>(), None),
+        b"TABLE" => (ARRAY, 4, size_of::<Table>(), Some(1)),
+        b"COUNTERS" => (PER_CPU_ARRAY, 4, size_of::<Counters>(), Some(2)),
+        b"LIMITS" => (PER_CPU_ARRAY, 4, size_of::<LimitCounters>(), Some(SLOTS)),
+        b"LIST_HITS" => (PER_CPU_ARRAY, 4, size_of::<Count>(), Some(LISTS_MAX)),
+        b"LEASES" => (PER_CPU_ARRAY, 4, 8, Some(1)),
+        _ => (PROGRAM_ARRAY, 4, 4, Some(1)),
+    };
+    Shape {
+        kind,
+        key,
+        value,
+        entries,
+    }
+}
+
+impl std::fmt::Display for Shape {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            kind, key, value, ..
+        } = self;
+        write!(f, "type {kind}, key of {key} bytes, value of {value}")?;
+        self.entries
+            .map_or(Ok(()), |entries| write!(f, ", {entries} entries"))
     }
 }
 
@@ -48,17 +83,19 @@ pub fn check_shapes(folder: &Path, interface: &str) -> Result<()> {
     for name in pins::MAPS {
         let info =
             MapInfo::from_pin(folder.join(name)).map_err(|error| unreadable(interface, &error))?;
-        let kind = info.map_type().map_or(u32::MAX, |kind| kind as u32);
-        let describe = |(kind, key, value): (u32, usize, usize)| {
-            format!("type {kind}, key of {key} bytes, value of {value}")
+        let wanted = shape(name);
+        let found = Shape {
+            kind: info.map_type().map_or(u32::MAX, |kind| kind as u32),
+            key: info.key_size() as usize,
+            value: info.value_size() as usize,
+            entries: wanted.entries.map(|_| info.max_entries()),
         };
-        let found = (kind, info.key_size() as usize, info.value_size() as usize);
-        if found != shape(name) || info.map_flags() != 0 {
+        if found != wanted || info.map_flags() != 0 {
             return Err(Error::OtherShape {
                 interface: interface.to_owned(),
                 map: name.to_owned(),
-                found: describe(found),
-                wanted: describe(shape(name)),
+                found: found.to_string(),
+                wanted: wanted.to_string(),
             });
         }
         capacities.push(info.max_entries());
@@ -80,7 +117,7 @@ fn unreadable(interface: &str, error: &MapError) -> Error {
 }
 
 /// An error with its causes, on one line.
-fn flat(error: &dyn std::error::Error) -> String {
+pub(super) fn flat(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
@@ -105,53 +142,105 @@ impl Tables {
         let open = |name: &str| {
             MapData::from_pin(folder.join(name)).map_err(|error| unreadable(interface, &error))
         };
-        let memory = memory_of(
-            &["PLACES", "TABLE"]
-                .map(open)
-                .into_iter()
-                .collect::<Result<Vec<_>>>()?,
-        );
+        let maps = pins::MAPS
+            .map(open)
+            .into_iter()
+            .collect::<Result<Vec<_>>>()?;
+        let memory = memory::of_maps(&maps.iter().collect::<Vec<_>>());
         Self::new(
-            Map::HashMap(open("SOURCES")?),
-            Map::PerCpuArray(open("COUNTERS")?),
+            |name| {
+                let map = open(name)?;
+                Ok(if name == "SOURCES" {
+                    Map::HashMap(map)
+                } else {
+                    Map::PerCpuArray(map)
+                })
+            },
             memory,
         )
     }
 
     /// Those of a program that is not pinned.
     pub fn take(program: &mut Program) -> Result<Self> {
-        Self::new(
-            program.take_map("SOURCES")?,
-            program.take_map("COUNTERS")?,
-            0,
-        )
+        Self::new(|name| program.take_map(name), 0)
     }
 
-    fn new(sources: Map, counters: Map, memory: u64) -> Result<Self> {
-        let sources: HashMap<MapData, _, _> = sources.try_into().map_err(read_failed)?;
-        let counters: PerCpuArray<MapData, _> = counters.try_into().map_err(read_failed)?;
-        let memory = memory
-            + memory::of_map(sources.map().fd().as_fd())
-            + memory::of_map(counters.map().fd().as_fd());
+    fn new(mut map: impl FnMut(&'static str) -> Result<Map>, memory: u64) -> Result<Self> {
         Ok(Self {
-            sources,
-            counters,
+            sources: map("SOURCES")?.try_into().map_err(read_failed)?,
+            counters: map("COUNTERS")?.try_into().map_err(read_failed)?,
+            limits: map("LIMITS")?.try_into().map_err(read_failed)?,
+            hits: map("LIST_HITS")?.try_into().map_err(read_failed)?,
             memory,
         })
     }
 
-    /// What all CPUs have counted.
+    /// What all CPUs have counted on the way past one limit.
+    pub fn plain(&self) -> Result<Counters> {
+        self.row(PLAIN)
+    }
+
+    /// What all CPUs have counted, on either way.
     pub fn counters(&self) -> Result<Counters> {
-        let of_cpus = self.counters.get(&0, 0).map_err(read_failed)?;
-        Ok(of_cpus
+        Ok(sum(&[self.row(PLAIN)?, self.row(SEVERAL)?]))
+    }
+
+    fn row(&self, row: u32) -> Result<Counters> {
+        let of_cpus = self.counters.get(&row, 0).map_err(read_failed)?;
+        Ok(sum(&of_cpus
             .iter()
-            .fold(Counters::default(), |sum, Wire(one)| Counters {
-                by_reason: std::array::from_fn(|i| -> Count {
-                    sum.by_reason[i] + one.by_reason[i]
-                }),
-                sources_added: sum.sources_added + one.sources_added,
-                sources_removed: sum.sources_removed + one.sources_removed,
-            }))
+            .map(|Wire(one)| *one)
+            .collect::<Vec<_>>()))
+    }
+
+    /// What all CPUs have counted for the limit in `slot`, beside [`Self::plain`].
+    pub fn limit(&self, slot: u32) -> Result<LimitCounters> {
+        let of_cpus = self.limits.get(&slot, 0).map_err(read_failed)?;
+        let total = |of: fn(&LimitCounters) -> Count| of_cpus.iter().map(|Wire(one)| of(one)).sum();
+        Ok(LimitCounters {
+            passed: total(|one| one.passed),
+            dropped: total(|one| one.dropped),
+            would_drop: total(|one| one.would_drop),
+        })
+    }
+
+    /// Packets whose source is on the list with this bit.
+    pub fn hits(&self, bit: u32) -> Result<Count> {
+        let of_cpus = self.hits.get(&bit, 0).map_err(read_failed)?;
+        Ok(of_cpus.iter().map(|Wire(one)| *one).sum())
+    }
+
+    /// Begins to count anew for limits and lists that come, and forgets the buckets of slots.
+    pub fn clear(&mut self, slots: &[u32], bits: &[u32]) -> Result<()> {
+        let cpus =
+            aya::util::nr_cpus().map_err(|(_, error)| Error::system("counting CPUs", error))?;
+        for slot in slots {
+            let zero = vec![Wire(LimitCounters::default()); cpus];
+            let zero = aya::maps::PerCpuValues::try_from(zero);
+            let zero = zero.map_err(|error| Error::system("counting CPUs", error))?;
+            self.limits.set(*slot, zero, 0).map_err(read_failed)?;
+        }
+        for bit in bits {
+            let zero = vec![Wire(Count::default()); cpus];
+            let zero = aya::maps::PerCpuValues::try_from(zero);
+            let zero = zero.map_err(|error| Error::system("counting CPUs", error))?;
+            self.hits.set(*bit, zero, 0).map_err(read_failed)?;
+        }
+        self.forget_slots(slots)
+    }
+
+    /// Forgets all buckets of these slots.
+    pub fn forget_slots(&mut self, slots: &[u32]) -> Result<()> {
+        if slots.is_empty() {
+            return Ok(());
+        }
+        let slots: BTreeSet<_> = slots.iter().collect();
+        for (key, _) in self.sources()? {
+            if slots.contains(&key.slot()) {
+                self.forget(&key)?;
+            }
+        }
+        Ok(())
     }
 
     /// One source, where it is in the table.
@@ -182,7 +271,7 @@ impl Tables {
         let mut batch = Batch::new(4_096);
         let mut entries = Vec::new();
         while batch.next(self, &mut entries)? {}
-        entries.sort_unstable_by_key(|(key, _)| (key.family, key.address));
+        entries.sort_unstable_by_key(|(key, _)| (key.scope, key.address));
         entries.dedup_by_key(|(key, _)| *key);
         Ok(entries)
     }
@@ -229,10 +318,25 @@ impl Batch {
     }
 }
 
-fn memory_of(maps: &[MapData]) -> u64 {
-    maps.iter()
-        .map(|map| memory::of_map(map.fd().as_fd()))
-        .sum()
+fn sum(counters: &[Counters]) -> Counters {
+    counters
+        .iter()
+        .fold(Counters::default(), |sum, one| Counters {
+            by_reason: std::array::from_fn(|i| sum.by_reason[i] + one.by_reason[i]),
+            sources_added: sum.sources_added + one.sources_added,
+            sources_removed: sum.sources_removed + one.sources_removed,
+        })
+}
+
+/// Fills the newcomer limit's bucket: a word of 0 may be a time that is yet to come.
+pub(super) fn fill_newcomers(program: &mut Program) -> Result<()> {
+    let map = program.map_mut("TABLE")?;
+    let mut table: Array<_, Wire<Table>> = map.try_into().map_err(read_failed)?;
+    let first = Table {
+        newcomers: bucket::time(bucket::ticks(set::now()?)),
+        ..Table::default()
+    };
+    table.set(0, Wire(first), 0).map_err(read_failed)
 }
 
 fn read_failed(error: MapError) -> Error {

@@ -1,6 +1,16 @@
 //! How much kernel memory a map takes.
 
-use std::{fs, os::fd::BorrowedFd};
+use std::{
+    fs,
+    os::fd::{AsFd, BorrowedFd},
+};
+
+use aya::maps::MapData;
+
+/// Bytes of kernel memory that all these maps hold.
+pub fn of_maps(maps: &[&MapData]) -> u64 {
+    maps.iter().map(|map| of_map(map.fd().as_fd())).sum()
+}
 
 /// Bytes of kernel memory that a map holds, as the kernel accounts for it (`memlock` in fdinfo).
 pub fn of_map(map: BorrowedFd<'_>) -> u64 {

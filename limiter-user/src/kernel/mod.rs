@@ -7,6 +7,7 @@ pub mod detach;
 pub mod error;
 pub mod interface;
 pub mod link;
+pub mod lists;
 pub mod log;
 pub mod maps;
 pub mod memory;

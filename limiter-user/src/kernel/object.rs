@@ -1,6 +1,7 @@
 //! The compiled program: chosen by byte order, given its constants, loaded over new or pinned maps.
 
 use std::{
+    collections::BTreeMap,
     io,
     os::fd::{AsFd, BorrowedFd},
     path::Path,
@@ -11,11 +12,12 @@ use aya::{
     maps::{Map, MapError},
     programs::{Program as AyaProgram, ProgramError, Xdp},
 };
-use limiter_common::layout::Config;
+use ipnet::IpNet;
+use limiter_common::layout::{Config, Listed};
 
 use super::{
     error::{Error, Result},
-    pins,
+    lists, pins,
     wire::Wire,
 };
 
@@ -67,6 +69,39 @@ pub enum Maps<'a> {
     Pinned(&'a Path),
 }
 
+/// The lists that a program looks sources up in.
+#[derive(Clone, Copy, Debug)]
+pub enum ListMaps<'a> {
+    /// New maps with these prefixes.
+    New(&'a BTreeMap<IpNet, Listed>),
+    /// Those that are pinned in this folder of a generation.
+    Pinned(&'a Path),
+}
+
+/// Which of the program's entries, beside the way that the configuration asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// The one that takes packets in several buffers (Linux 5.18).
+    pub frags: bool,
+    /// The one that hands packets which pass on to another program.
+    pub chained: bool,
+}
+
+impl Entry {
+    fn name(self, plain: bool) -> &'static str {
+        match (plain, self.chained, self.frags) {
+            (true, false, false) => "limiter",
+            (true, false, true) => "limiter_frags",
+            (true, true, false) => "limiter_chain",
+            (true, true, true) => "limiter_chain_frags",
+            (false, false, false) => "limits",
+            (false, false, true) => "limits_frags",
+            (false, true, false) => "limits_chain",
+            (false, true, true) => "limits_chain_frags",
+        }
+    }
+}
+
 /// A program in the kernel, attached to nothing yet.
 #[derive(Debug)]
 pub struct Program {
@@ -74,9 +109,14 @@ pub struct Program {
     entry: &'static str,
 }
 
-/// Loads the program with the constants of `config`. `frags` asks for the entry that takes packets in
-/// several buffers (Linux 5.18).
-pub fn load(variant: Variant, config: &Config, maps: Maps<'_>, frags: bool) -> Result<Program> {
+/// Loads the program with the constants of `config`.
+pub fn load(
+    variant: Variant,
+    config: &Config,
+    maps: Maps<'_>,
+    lists: ListMaps<'_>,
+    entry: Entry,
+) -> Result<Program> {
     let constants = Wire(*config);
     let mut loader = EbpfLoader::new();
     // Nothing is relocated against the kernel's types: no need to read them (some 50 ms).
@@ -86,16 +126,29 @@ pub fn load(variant: Variant, config: &Config, maps: Maps<'_>, frags: bool) -> R
             loader.map_max_entries("SOURCES", config.capacity);
             loader.map_max_entries("PLACES", config.capacity);
         }
-        Maps::Pinned(folder) => {
-            for name in pins::MAPS {
-                loader.map_pin_path(name, folder.join(name));
-            }
+        Maps::Pinned(folder) => pin_paths(&mut loader, &pins::MAPS, folder),
+    }
+    match lists {
+        ListMaps::New(prefixes) => {
+            let (ipv4, ipv6) = lists::sizes(prefixes);
+            loader.map_max_entries("LISTED_IPV4", ipv4);
+            loader.map_max_entries("LISTED_IPV6", ipv6);
         }
+        ListMaps::Pinned(folder) => pin_paths(&mut loader, &pins::LIST_MAPS, folder),
     }
     let mut ebpf = loader.load(variant.object()).map_err(load_error)?;
-    let entry = if frags { "limiter_frags" } else { "limiter" };
+    if let ListMaps::New(prefixes) = lists {
+        lists::fill(&mut ebpf, prefixes)?;
+    }
+    let entry = entry.name(config.plain != 0);
     xdp(&mut ebpf, entry)?.load().map_err(program_error)?;
     Ok(Program { ebpf, entry })
+}
+
+fn pin_paths(loader: &mut EbpfLoader<'_>, maps: &[&'static str], folder: &Path) {
+    for name in maps {
+        loader.map_pin_path(name, folder.join(name));
+    }
 }
 
 impl Program {
@@ -114,7 +167,16 @@ impl Program {
 
     /// Pins its maps in `folder`.
     pub fn pin_maps(&self, folder: &Path) -> Result<()> {
-        for name in pins::MAPS {
+        self.pin_all(&pins::MAPS, folder)
+    }
+
+    /// Pins its lists in the `folder` of a generation.
+    pub fn pin_lists(&self, folder: &Path) -> Result<()> {
+        self.pin_all(&pins::LIST_MAPS, folder)
+    }
+
+    fn pin_all(&self, maps: &[&'static str], folder: &Path) -> Result<()> {
+        for name in maps {
             let path = folder.join(name);
             let map = self.ebpf.map(name).ok_or_else(|| missing(name))?;
             map.pin(&path)
@@ -127,6 +189,11 @@ impl Program {
     pub fn logger<S: log::Log>(&mut self, sink: S) -> Result<aya_log::EbpfLogger<S>> {
         aya_log::EbpfLogger::init_with_logger(&mut self.ebpf, sink)
             .map_err(|error| Error::system("opening the log", io::Error::other(error)))
+    }
+
+    /// One of its maps.
+    pub fn map_mut(&mut self, name: &'static str) -> Result<&mut Map> {
+        self.ebpf.map_mut(name).ok_or_else(|| missing(name))
     }
 
     /// Gives away one of its maps.

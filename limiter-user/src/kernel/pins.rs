@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! link                      what keeps the program attached
-//! SOURCES PLACES TABLE COUNTERS
+//! SOURCES PLACES TABLE ...  the maps that all programs work on
 //! g<N>/program g<N>/record  one generation of the program, and what it was made from
+//! g<N>/LISTED_IPV4 ...      its lists
 //! ```
 //!
 //! The program that the link runs tells which generation is in force: a command that is killed while
@@ -31,7 +32,20 @@ use super::{
 };
 
 /// The maps that outlive a program.
-pub const MAPS: [&str; 4] = ["SOURCES", "PLACES", "TABLE", "COUNTERS"];
+pub const MAPS: [&str; 9] = [
+    "SOURCES",
+    "PLACES",
+    "TABLE",
+    "COUNTERS",
+    "LIMITS",
+    "LEASES",
+    "LIST_HITS",
+    "NEXT",
+    "NEXT_FRAGS",
+];
+
+/// The maps of a generation.
+pub const LIST_MAPS: [&str; 2] = ["LISTED_IPV4", "LISTED_IPV6"];
 
 /// The folder of everything that this layout pins.
 #[must_use]

@@ -1,16 +1,17 @@
 //! Changing what is in force: a new program with new constants over the same maps, swapped into the
 //! link in one step. Each packet sees the old configuration or the new one, and no bucket is lost.
 
-use std::os::fd::{AsFd, OwnedFd};
-
-use limiter_common::bucket;
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    path::PathBuf,
+};
 
 use super::{
     attach::pin_generation,
     attachment::Attachment,
     bpffs,
     error::{Error, Result},
-    object::{self, Maps, Program, Variant},
+    object::{self, Entry, ListMaps, Maps, Program, Variant},
     pins,
     record::Record,
     sys,
@@ -24,8 +25,19 @@ pub struct Swapped {
     pub old: Settings,
     /// The settings now.
     pub new: Settings,
+    /// The configuration file that they came from, but for later changes.
+    pub file: Option<PathBuf>,
     /// The program that runs now.
     pub program: Program,
+}
+
+/// What an attachment is to be like.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// All settings.
+    pub settings: Settings,
+    /// The file that they come from.
+    pub file: Option<PathBuf>,
 }
 
 /// Changes the settings of the attachment of `name`.
@@ -33,33 +45,86 @@ pub async fn set(
     name: &str,
     change: impl FnOnce(&Settings) -> Result<Settings, Invalid>,
 ) -> Result<Swapped> {
-    swap(name, Variant::Plain, change).await
+    swap(name, Variant::Plain, |wanted| {
+        Ok(Wanted {
+            settings: change(&wanted.settings)?,
+            ..wanted
+        })
+    })
+    .await
 }
 
 /// Puts another build or configuration of the program in the place of the one that runs.
-pub(super) async fn swap(
+pub async fn swap(
     name: &str,
     variant: Variant,
-    change: impl FnOnce(&Settings) -> Result<Settings, Invalid>,
+    change: impl FnOnce(Wanted) -> Result<Wanted>,
 ) -> Result<Swapped> {
     super::requirements::privileges()?;
     let lock = bpffs::look()?.then(bpffs::lock).transpose()?;
-    let attachment = Attachment::open(name).await?;
+    let mut attachment = Attachment::open(name).await?;
     clear_leftovers(&attachment);
-    let old = attachment.record.settings.clone();
-    let new = change(&old)?;
-    let mut record = attachment.record.changed(new.clone(), now()?)?;
+    let old = attachment.settings()?;
+    let wanted = change(Wanted {
+        settings: old.clone(),
+        file: attachment.record.file.clone(),
+    })?;
+    fixed_at_attach(&old, &wanted.settings)?;
+    let (mut record, moves) = attachment.record.changed(wanted.settings.clone(), now()?)?;
     record.logging = variant == Variant::Log;
+    record.file = wanted.file;
     let config = record.config()?;
+    let same_lists = old.lists == wanted.settings.lists && attachment.record.tiers == record.tiers;
+    let prefixes = record.settings.lists.compile(&record.tiers);
+    let lists = attachment.generation_folder();
     let program = object::load(
         variant,
         &config,
         Maps::Pinned(&attachment.folder),
-        record.frags,
+        if same_lists {
+            ListMaps::Pinned(&lists)
+        } else {
+            ListMaps::New(&prefixes)
+        },
+        Entry {
+            frags: record.frags,
+            chained: record.chained,
+        },
     )?;
+    attachment
+        .tables
+        .clear(&moves.slots_taken, &moves.bits_taken)?;
     put_in_force(&attachment, &program, &record)?;
+    attachment.tables.forget_slots(&moves.slots_left)?;
     drop(lock);
-    Ok(Swapped { old, new, program })
+    Ok(Swapped {
+        old,
+        new: wanted.settings,
+        file: record.file,
+        program,
+    })
+}
+
+/// What a change cannot reach.
+fn fixed_at_attach(old: &Settings, new: &Settings) -> Result<(), Invalid> {
+    let fixed = |what: &str, old: String, new: String| {
+        if old == new {
+            return Ok(());
+        }
+        Err(Invalid(format!(
+            "{what} is fixed at attach ({old}, {new} wanted): `limiter detach` and attach again for that"
+        )))
+    };
+    fixed(
+        "max_sources",
+        old.max_sources.to_string(),
+        new.max_sources.to_string(),
+    )?;
+    fixed(
+        "mode",
+        old.mode.name().to_owned(),
+        new.mode.name().to_owned(),
+    )
 }
 
 /// Pins the next generation, swaps it into the link, and removes the one that is obsolete: the old
@@ -98,10 +163,9 @@ fn running(attachment: &Attachment) -> Result<OwnedFd> {
     sys::open_pin(&path).map_err(|error| Error::path("opening", path, error))
 }
 
-/// The clock that the program reads, in ticks.
+/// The clock that the program reads, in nanoseconds.
 pub fn now() -> Result<u64> {
     let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
         .map_err(|error| Error::system("reading the clock", error.into()))?;
-    let nanoseconds = time.tv_sec().unsigned_abs() * 1_000_000_000 + time.tv_nsec().unsigned_abs();
-    Ok(bucket::ticks(nanoseconds))
+    Ok(time.tv_sec().unsigned_abs() * 1_000_000_000 + time.tv_nsec().unsigned_abs())
 }

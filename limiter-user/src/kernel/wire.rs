@@ -1,9 +1,9 @@
 //! Types of `limiter-common` as aya wants to see them.
 
 use limiter_common::{
-    counters::Counters,
+    counters::{Count, Counters, LimitCounters},
     key::SourceKey,
-    layout::{Config, Source, Stamp},
+    layout::{Config, Listed, Source, Stamp, Table},
 };
 
 /// A value that is copied bytewise between the kernel and this process.
@@ -21,4 +21,14 @@ macro_rules! plain_words {
     };
 }
 
-plain_words!(Config, Counters, Source, SourceKey, Stamp);
+plain_words!(
+    Config,
+    Count,
+    Counters,
+    LimitCounters,
+    Listed,
+    Source,
+    SourceKey,
+    Stamp,
+    Table,
+);

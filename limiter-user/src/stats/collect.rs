@@ -1,108 +1,233 @@
 //! From an attachment's maps to plain types.
 
-use limiter_common::{counters::Counters, layout::Config, verdict::Reason};
+use std::{collections::HashMap, net::IpAddr};
+
+use limiter_common::{
+    counters::Counters,
+    layout::Source,
+    rules::{ON_ALLOW, ON_DENY},
+    verdict::Reason,
+};
 
 use super::{
-    Interface, Limit, Sources, drops,
-    source::{Reader, Top, TopSource},
+    Interface, Limit, List, Passes, Sources, drops,
+    source::{Check, CheckedLimit, Reader, Top, TopSource},
     verdicts,
 };
-use crate::config::settings;
+use crate::config::{
+    self, Key,
+    compile::FIRST_SLOT,
+    lists::{ALLOW, DENY},
+    matches::IpVersion,
+};
 use crate::kernel::{
-    Attachment, error::Result, interface::Interface as Device, maps::Tables, record::Record, set,
+    Attachment,
+    error::Result,
+    maps::Tables,
+    record::{Record, Seat},
+    set,
 };
 
 /// Everything that `status` shows of an attachment.
 pub fn interface(attachment: &Attachment) -> Result<Interface> {
-    let tables = &attachment.tables;
+    let Attachment {
+        interface,
+        record,
+        tables,
+        ..
+    } = attachment;
+    let settings = &record.settings;
     let tracked = tables.sources()?.len() as u64;
     let counters = tables.counters()?;
-    describe(
-        &attachment.interface,
-        attachment.mode.name(),
-        attachment.program_id,
-        &attachment.record,
-        &counters,
-        Sources {
-            tracked,
-            capacity: attachment.record.settings.max_sources.into(),
-            memory_bytes: tables.memory,
-            added: counters.sources_added,
-            removed: counters.sources_removed,
-        },
-    )
-}
-
-fn describe(
-    device: &Device,
-    mode: &'static str,
-    program_id: u32,
-    record: &Record,
-    counters: &Counters,
-    sources: Sources,
-) -> Result<Interface> {
-    let settings = &record.settings;
+    let limits = record.seated();
+    let limits = limits
+        .iter()
+        .map(|(of, seat)| limit(of, seat, record, tables));
     Ok(Interface {
-        name: device.name.clone(),
-        ifindex: device.index,
-        mode,
+        name: interface.name.clone(),
+        ifindex: interface.index,
+        mode: attachment.mode.name(),
         fallback: record.fallback.clone(),
-        program_id,
+        program_id: attachment.program_id,
         attached_at: record.attached_at.clone(),
         shadow: settings.shadow,
         malformed: settings.malformed.name(),
         logging: record.logging,
         frags: record.frags,
-        limits: vec![limit(record, counters)?],
-        packets: verdicts(counters, |count| count.packets),
-        bytes: verdicts(counters, |count| count.bytes),
-        drops: drops(counters),
-        sources,
+        chained: record.chained,
+        file: record.file.as_ref().map(|path| path.display().to_string()),
+        new_sources: settings.new_sources.map(|limit| limit.rate.to_string()),
+        exempt: settings.exempt.names(),
+        limits: limits.collect::<Result<_>>()?,
+        lists: lists(record, tables)?,
+        packets: verdicts(&counters, |count| count.packets),
+        bytes: verdicts(&counters, |count| count.bytes),
+        drops: drops(&counters),
+        passes: passes(&counters),
+        sources: Sources {
+            tracked,
+            capacity: settings.max_sources.into(),
+            memory_bytes: attachment.memory(),
+            added: counters.sources_added,
+            removed: counters.sources_removed,
+        },
     })
 }
 
-fn limit(record: &Record, counters: &Counters) -> Result<Limit> {
-    let settings::Limit {
-        name, rate, key, ..
-    } = &record.settings.limit;
-    let of = |reason: Reason| counters.by_reason[reason as usize];
+fn passes(counters: &Counters) -> Passes {
+    let of = |reason: Reason| counters.by_reason[reason as usize].packets;
+    Passes {
+        not_ip: of(Reason::NotIp),
+        allowed: of(Reason::Allowed),
+        unlimited: of(Reason::Unlimited),
+        established: of(Reason::Established),
+    }
+}
+
+/// The figures of the limit in the first slot are those of the short way too, on which it was alone.
+fn limit(of: &config::Limit, seat: &Seat, record: &Record, tables: &Tables) -> Result<Limit> {
+    let own = tables.limit(seat.slot)?;
+    let plain = if seat.slot == FIRST_SLOT {
+        tables.plain()?
+    } else {
+        Counters::default()
+    };
+    let plain = |reason: Reason| plain.by_reason[reason as usize];
+    let dropped = plain(Reason::Limit) + plain(Reason::Newcomer) + plain(Reason::Contended);
     Ok(Limit {
-        name: name.clone(),
-        rate: rate.to_string(),
-        burst: record.settings.limit.burst(record.frame_max)?.to_string(),
-        key: key.to_string(),
-        algorithm: "token-bucket",
-        shadow: false,
-        passed: (of(Reason::Admitted) + of(Reason::WouldDrop)).into(),
-        dropped: (of(Reason::Limit) + of(Reason::Newcomer) + of(Reason::Contended)).into(),
-        would_drop: of(Reason::WouldDrop).into(),
+        name: of.name.clone(),
+        rate: of.rate.to_string(),
+        burst: of.burst(record.frame_max)?.to_string(),
+        key: of.key.to_string(),
+        algorithm: of.algorithm.name(),
+        shadow: of.shadow,
+        passed: (own.passed + plain(Reason::Admitted) + plain(Reason::WouldDrop)).into(),
+        dropped: (own.dropped + dropped).into(),
+        would_drop: (own.would_drop + plain(Reason::WouldDrop)).into(),
     })
 }
 
-/// What reads the buckets of an attachment, as of now.
-pub fn reader(record: &Record) -> Result<Reader> {
-    let Config {
-        terms,
-        epoch,
-        past,
-        past_length,
-        ..
-    } = record.config()?;
-    Ok(Reader {
-        terms,
-        burst: record.settings.limit.burst(record.frame_max)?.tokens,
-        epoch,
-        past: past.into_iter().take(past_length as usize).collect(),
-        now: set::now()?,
-    })
+fn lists(record: &Record, tables: &Tables) -> Result<Vec<List>> {
+    let lists = record.list_sizes.iter();
+    lists
+        .map(|(name, prefixes)| {
+            let hits = record.tiers.of(name).map(|bit| tables.hits(bit));
+            Ok(List {
+                name: name.clone(),
+                prefixes: *prefixes,
+                hits: hits.transpose()?.unwrap_or_default().into(),
+            })
+        })
+        .collect()
 }
 
-/// The sources that dropped most, then those that passed most; at most `most` of them.
-pub fn top(interface: &str, record: &Record, tables: &Tables, most: usize) -> Result<Top> {
+/// What reads the buckets of each limit, as of now.
+fn readers(record: &Record) -> Result<Vec<(config::Limit, Seat, Reader)>> {
+    let now = set::now()?;
+    let seated = record.seated().into_iter();
+    seated
+        .map(|(limit, seat)| {
+            let reader = Reader {
+                name: limit.name.clone(),
+                terms: limit.terms(record.frame_max)?.at_phase(seat.phase),
+                epoch: seat.epoch,
+                past: seat.changes(),
+                now,
+            };
+            Ok((limit, seat, reader))
+        })
+        .collect()
+}
+
+/// What each limit says of a source.
+pub fn check(attachment: &Attachment, source: IpAddr) -> Result<Check> {
+    let Attachment { record, tables, .. } = attachment;
+    let listed = attachment.lists.of(source)?.lists;
+    let on = |name: &String| {
+        let bit = record.tiers.of(name);
+        bit.is_some_and(|bit| listed >> bit & 1 != 0)
+    };
+    let holds = |limit: &config::Limit| {
+        let matches = &limit.matches;
+        let version = matches
+            .ip_version
+            .is_none_or(|version| (version == IpVersion::V4) == source.is_ipv4());
+        let on_list = matches.source.is_empty() || matches.source.iter().any(on);
+        version && on_list && !matches.unless.iter().any(on)
+    };
     // The clock is read after the buckets: otherwise a packet in between would seem to come from the
     // future.
-    let mut entries = tables.sources()?;
-    let reader = reader(record)?;
+    let mut buckets = Vec::new();
+    for (limit, seat) in record.seated() {
+        if holds(&limit) {
+            buckets.push(buckets_of(&limit.key, seat.slot, source, tables)?);
+        } else {
+            buckets.push(Vec::new());
+        }
+    }
+    let readers = readers(record)?;
+    let checked = readers
+        .iter()
+        .zip(&buckets)
+        .flat_map(|((.., reader), buckets)| {
+            let lines = buckets.iter();
+            lines.map(|(name, entry)| reader.check(name.clone(), entry.as_ref()))
+        });
+    let limits: Vec<CheckedLimit> = checked.collect();
+    Ok(Check {
+        interface: attachment.interface.name.clone(),
+        source: source.to_string(),
+        listed: match listed {
+            listed if listed & ON_DENY != 0 => Some(DENY),
+            listed if listed & ON_ALLOW != 0 => Some(ALLOW),
+            _ => None,
+        },
+        tiers: record
+            .tiers
+            .0
+            .keys()
+            .filter(|name| on(name))
+            .cloned()
+            .collect(),
+        limits,
+    })
+}
+
+/// The buckets of a source under one limit: one, or one for each port that it has sent to.
+fn buckets_of(
+    key: &Key,
+    slot: u32,
+    source: IpAddr,
+    tables: &Tables,
+) -> Result<Vec<(String, Option<Source>)>> {
+    let first = key.of(slot, source, 0);
+    if !key.by_port {
+        return Ok(vec![(key.show(&first), tables.source(&first)?)]);
+    }
+    let of_any_port = |entry: &limiter_common::key::SourceKey| {
+        entry.slot() == slot && entry.family() == first.family() && entry.address == first.address
+    };
+    let entries = tables.sources()?;
+    let mut found: Vec<_> = entries
+        .iter()
+        .filter(|(entry, _)| of_any_port(entry))
+        .map(|(entry, value)| (key.show(entry), Some(*value)))
+        .collect();
+    if found.is_empty() {
+        found.push((key.show_source(&first), None));
+    }
+    Ok(found)
+}
+
+/// The sources that dropped most, then those that passed most; at most `most` of them. A source has a
+/// line for each bucket.
+pub fn top(attachment: &Attachment, most: usize) -> Result<Top> {
+    let mut entries = attachment.tables.sources()?;
+    let readers = readers(&attachment.record)?;
+    let by_slot: HashMap<_, _> = readers
+        .iter()
+        .map(|(limit, seat, reader)| (seat.slot, (limit, reader)))
+        .collect();
     entries.sort_by_key(|(_, source)| {
         std::cmp::Reverse((
             source.dropped.packets,
@@ -110,10 +235,12 @@ pub fn top(interface: &str, record: &Record, tables: &Tables, most: usize) -> Re
             source.passed.packets,
         ))
     });
-    let key = record.settings.limit.key;
-    let line = |(source, entry): &_| -> TopSource { reader.top(key.show(source), entry) };
+    let line = |(key, entry): &(limiter_common::key::SourceKey, Source)| -> Option<TopSource> {
+        let (limit, reader) = by_slot.get(&key.slot())?;
+        Some(reader.top(limit.key.show(key), entry))
+    };
     Ok(Top {
-        interface: interface.to_owned(),
-        sources: entries.iter().take(most).map(line).collect(),
+        interface: attachment.interface.name.clone(),
+        sources: entries.iter().filter_map(line).take(most).collect(),
     })
 }

@@ -60,14 +60,28 @@ pub struct Interface {
     pub logging: bool,
     /// Whether frames in several buffers (jumbo frames) are taken.
     pub frags: bool,
+    /// Whether packets that pass go on to another XDP program.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub chained: bool,
+    /// The configuration file that the settings came from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// How fast new sources are taken in; null: as fast as they come.
+    pub new_sources: Option<String>,
+    /// What the limits do not hold.
+    pub exempt: Vec<&'static str>,
     /// The limits.
     pub limits: Vec<Limit>,
+    /// The lists.
+    pub lists: Vec<List>,
     /// Packets by verdict.
     pub packets: Verdicts,
     /// Bytes by verdict.
     pub bytes: Verdicts,
     /// Dropped packets by reason.
     pub drops: Drops,
+    /// Packets that passed without being charged, by reason.
+    pub passes: Passes,
     /// The table.
     pub sources: Sources,
 }
@@ -83,7 +97,7 @@ pub struct Limit {
     pub burst: String,
     /// As written.
     pub key: String,
-    /// `token-bucket`.
+    /// `token-bucket` or `fixed-window`.
     pub algorithm: &'static str,
     /// Whether this limit drops nothing.
     pub shadow: bool,
@@ -93,6 +107,28 @@ pub struct Limit {
     pub dropped: Count,
     /// What it would have dropped without shadow.
     pub would_drop: Count,
+}
+
+/// One list of sources.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct List {
+    /// `allow`, `deny`, or a tier.
+    pub name: String,
+    /// Prefixes on it.
+    pub prefixes: u64,
+    /// Packets whose source it decided about.
+    pub hits: Count,
+}
+
+/// `allow list --json`, and of the other lists.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Listing {
+    /// Name of the interface.
+    pub interface: String,
+    /// Name of the list.
+    pub list: String,
+    /// What is on it, in order.
+    pub prefixes: Vec<String>,
 }
 
 /// `seen = passed + dropped`; `would_drop` is part of `passed`.
@@ -115,12 +151,25 @@ pub struct Drops {
     pub limit: u64,
     /// On the deny list.
     pub deny: u64,
-    /// A new source without room in the table.
+    /// A new source beyond the newcomer limit, or without room in the table.
     pub newcomer: u64,
     /// No valid IP header.
     pub malformed: u64,
     /// Lost the race for a bucket too often.
     pub contended: u64,
+}
+
+/// Packets that passed without being charged, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Passes {
+    /// Not IP.
+    pub not_ip: u64,
+    /// On the allow list.
+    pub allowed: u64,
+    /// No limit matches it.
+    pub unlimited: u64,
+    /// Over a limit, but of a connection of the host's own sockets.
+    pub established: u64,
 }
 
 /// The table of sources.

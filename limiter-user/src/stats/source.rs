@@ -1,11 +1,13 @@
 //! One source: what is left in its bucket, and what it has sent.
 
 use limiter_common::{
-    bucket::{self, Decision, Rescale},
+    bucket::{self, Decision},
     layout::Source,
-    limit::Terms,
+    rescale::{self, Rescale},
 };
 use serde::Serialize;
+
+use crate::config::terms::Terms;
 
 /// A frame of 60 bytes, the shortest that Ethernet carries (without checksum): what `retry_after`
 /// waits for where a packet costs by its length.
@@ -16,10 +18,12 @@ const SHORTEST_FRAME: u64 = 60;
 pub struct Check {
     /// Name of the interface.
     pub interface: String,
-    /// The source, as its bucket's key: an address, or a prefix.
+    /// The source.
     pub source: String,
     /// The list that decides about it before any limit.
     pub listed: Option<&'static str>,
+    /// The other lists that limits match it by.
+    pub tiers: Vec<String>,
     /// What each limit says.
     pub limits: Vec<CheckedLimit>,
 }
@@ -29,6 +33,8 @@ pub struct Check {
 pub struct CheckedLimit {
     /// Name of the limit.
     pub name: String,
+    /// What the bucket is kept for: an address, a prefix, with a port perhaps.
+    pub bucket: String,
     /// Whether it has a bucket; one that has none has a full one.
     pub tracked: bool,
     /// What is left, in packets or bytes.
@@ -57,8 +63,10 @@ pub struct Top {
 /// One line of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TopSource {
-    /// An address, or a prefix.
+    /// An address, or a prefix, with a port perhaps.
     pub source: String,
+    /// The limit whose bucket it is.
+    pub limit: String,
     /// Packets that passed.
     pub passed: u64,
     /// Packets that were dropped.
@@ -76,15 +84,15 @@ pub struct TopSource {
 /// What is needed to read a bucket's word.
 #[derive(Clone, Debug)]
 pub struct Reader {
-    /// The limit's terms.
+    /// Name of the limit.
+    pub name: String,
+    /// Its terms.
     pub terms: Terms,
-    /// Tokens of a full bucket.
-    pub burst: u64,
-    /// How often the terms were changed.
+    /// How often they were changed.
     pub epoch: u32,
     /// The last changes, newest first.
     pub past: Vec<Rescale>,
-    /// The time, in ticks.
+    /// The time, in nanoseconds.
     pub now: u64,
 }
 
@@ -93,46 +101,49 @@ impl Reader {
     /// counts as full.
     fn word(&self, source: &Source) -> u64 {
         if !bucket::is_time(source.tat) {
-            return self.now;
+            return self.terms.in_kernel.full(self.now);
         }
         let behind = self.epoch.wrapping_sub(source.epoch);
         let known = u32::try_from(self.past.len()).unwrap_or(0);
-        let word = bucket::carry_over(source.tat, behind, known, |i| {
-            self.past.get(i as usize).copied()
-        })
-        .unwrap_or(source.tat);
-        bucket::corrected(word, self.now, self.terms.tau).unwrap_or(word)
+        let past = |i: u32| self.past.get(i as usize).copied();
+        let word = rescale::carry_over(source.tat, behind, known, past).unwrap_or(source.tat);
+        let corrected = self.terms.in_kernel.corrected(word, self.now);
+        corrected.unwrap_or(word)
     }
 
     /// Tokens left, in packets or bytes, between 0 and the burst.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
     pub fn tokens(&self, source: &Source) -> f64 {
-        let left = self.terms.tau - bucket::spent(self.word(source), self.now, self.terms.tau);
-        left as f64 / self.terms.tau as f64 * self.burst as f64
+        let terms = &self.terms.in_kernel;
+        let left = terms.left(self.word(source), self.now);
+        left as f64 / terms.tau as f64 * self.terms.burst as f64
     }
 
     /// Seconds until the next packet passes.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
     pub fn retry_after(&self, source: &Source) -> f64 {
-        let cost = self.terms.cost_of(SHORTEST_FRAME);
-        match bucket::decide(self.word(source), self.now, cost, self.terms.tau) {
+        let terms = &self.terms.in_kernel;
+        let cost = terms.cost_of(SHORTEST_FRAME);
+        match terms.decide(self.word(source), self.now, cost) {
             Decision::Admit { .. } => 0.0,
             Decision::Refuse { wait } => wait as f64 / bucket::TICKS_PER_SECOND as f64,
         }
     }
 
-    /// What `check` says of a source; none means that it is not in the table.
+    /// What `check` says of a bucket; none means that it is not in the table.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
-    pub fn check(&self, name: &str, source: Option<&Source>) -> CheckedLimit {
+    pub fn check(&self, bucket: String, source: Option<&Source>) -> CheckedLimit {
         let counts = source.copied().unwrap_or_default();
+        let burst = self.terms.burst;
         CheckedLimit {
-            name: name.to_owned(),
+            name: self.name.clone(),
+            bucket,
             tracked: source.is_some(),
-            tokens: source.map_or(self.burst as f64, |source| self.tokens(source)),
-            burst: self.burst,
+            tokens: source.map_or(burst as f64, |source| self.tokens(source)),
+            burst,
             retry_after_seconds: source.map_or(0.0, |source| self.retry_after(source)),
             passed: counts.passed.packets,
             dropped: counts.dropped.packets,
@@ -145,6 +156,7 @@ impl Reader {
     pub fn top(&self, name: String, source: &Source) -> TopSource {
         TopSource {
             source: name,
+            limit: self.name.clone(),
             passed: source.passed.packets,
             dropped: source.dropped.packets,
             would_drop: source.would_drop.packets,

@@ -9,6 +9,14 @@ use crate::view::units::{grouped, seconds};
 #[must_use]
 pub fn check(check: &Check) -> String {
     let mut text = format!("{} on {}\n", check.source, check.interface);
+    match check.listed {
+        Some("deny") => text.push_str("  on the deny list: dropped before any limit\n"),
+        Some(list) => text.push_str(&format!("  on the {list} list: passes before any limit\n")),
+        None => {}
+    }
+    if !check.tiers.is_empty() {
+        text.push_str(&format!("  on {}\n", check.tiers.join(", ")));
+    }
     for limit in &check.limits {
         let state = if limit.tracked {
             ""
@@ -16,8 +24,9 @@ pub fn check(check: &Check) -> String {
             " (not in the table: its bucket is full)"
         };
         text.push_str(&format!(
-            "  {}: {:.1} of {} tokens{state}\n",
+            "  {}: {}: {:.1} of {} tokens{state}\n",
             limit.name,
+            limit.bucket,
             limit.tokens,
             grouped(limit.burst)
         ));
@@ -51,19 +60,25 @@ pub fn top(top: &Top) -> String {
         return format!("{}: no source has sent yet\n", top.interface);
     }
     let mut table = Table::new();
-    table
-        .load_preset(NOTHING)
-        .set_header(["SOURCE", "PASSED", "DROPPED", "WOULD DROP", "TOKENS"]);
+    table.load_preset(NOTHING).set_header([
+        "SOURCE",
+        "LIMIT",
+        "PASSED",
+        "DROPPED",
+        "WOULD DROP",
+        "TOKENS",
+    ]);
     for source in &top.sources {
         table.add_row([
             source.source.clone(),
+            source.limit.clone(),
             grouped(source.passed),
             grouped(source.dropped),
             grouped(source.would_drop),
             format!("{:.1}", source.tokens),
         ]);
     }
-    for column in table.column_iter_mut().skip(1) {
+    for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     format!("{}\n", table.trim_fmt())

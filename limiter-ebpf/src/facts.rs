@@ -1,0 +1,82 @@
+//! What several limits and lists want to know of a packet, and what they have made of it so far.
+
+use core::mem::MaybeUninit;
+
+use limiter_common::{
+    key::Address,
+    rules::{ANY, WHOLE},
+};
+
+/// Lies on the stack, and goes by pointer to the functions that the verifier checks by themselves.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Facts {
+    /// When it came, in nanoseconds.
+    pub now: u64,
+    /// Bytes of the frame.
+    pub length: u64,
+    /// Limits that match it, by index.
+    pub matching: u64,
+    /// Limits that it has been charged to.
+    pub charged: u64,
+    /// Its source.
+    pub source: Address,
+    /// Transport protocol, or [`ANY`] where that is out of sight.
+    pub protocol: u32,
+    /// Source port, or [`ANY`] where it has none.
+    pub source_port: u32,
+    /// Destination port, or [`ANY`].
+    pub destination_port: u32,
+    /// TCP flags, or [`ANY`].
+    pub flags: u32,
+    /// Where it stands in its datagram.
+    pub fragment: u32,
+    /// 1: control traffic.
+    pub control: u32,
+    /// Lists that decide about its source.
+    pub lists: u32,
+    /// 1: a limit in shadow would have dropped it.
+    pub would_drop: u32,
+    /// Index of the limit that refused it.
+    pub refused_by: u32,
+    /// What that said.
+    pub refused: u32,
+    /// Makes the size a multiple of eight.
+    pub reserved: u32,
+}
+
+impl Facts {
+    /// A packet of which no more is known than its length.
+    ///
+    /// Field by field: LLVM would write two of four bytes at once wherever they lie, and the verifier
+    /// wants eight bytes aligned on the stack.
+    #[inline(always)]
+    pub fn begin(place: &mut MaybeUninit<Self>, length: u64) -> &mut Self {
+        let facts = place.as_mut_ptr();
+        macro_rules! write {
+            ($($field:ident$(.$inner:tt)?: $value:expr),+ $(,)?) => {
+                // SAFETY: fields of the place, which is aligned.
+                unsafe { $((&raw mut (*facts).$field$(.$inner)?).write_volatile($value);)+ }
+            };
+        }
+        write! {
+            now: 0, length: length, matching: 0, charged: 0,
+            source.words: [0; 2], source.family: 0, source.reserved: 0,
+            protocol: ANY, source_port: ANY, destination_port: ANY, flags: ANY,
+            fragment: WHOLE, control: 0, lists: 0, would_drop: 0,
+            refused_by: 0, refused: 0, reserved: 0,
+        }
+        // SAFETY: every field is written.
+        unsafe { &mut *facts }
+    }
+
+    /// The port that is part of keys: 0 where there is none.
+    #[inline(always)]
+    pub fn key_port(&self) -> u16 {
+        if self.destination_port == ANY {
+            0
+        } else {
+            self.destination_port as u16
+        }
+    }
+}

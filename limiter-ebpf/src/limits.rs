@@ -1,0 +1,292 @@
+//! Several limits: which of them match, and all or nothing. Each is asked first and charged then; what was
+//! charged is taken back where a later one refuses after all.
+//!
+//! The exported functions are checked once by the verifier, whatever the number of limits: that is what
+//! an exported symbol means to it (global functions, Linux 5.6; pointers to memory, 5.12).
+
+use limiter_common::{
+    key::SourceKey,
+    rules::{ANY, LIMITS_MAX, PORTS_MAX},
+    verdict::Reason,
+};
+
+use crate::bucket::{Charged, Demand, Tried};
+use crate::config::{Limit, Ports};
+use crate::facts::Facts;
+use crate::{config, counters, table};
+
+/// Asks each limit, until one answers something else than 0. A macro, because the compiler would make
+/// a function with a stack of its own.
+macro_rules! any {
+    ($facts:expr, $ask:ident) => {{
+        let mut answered = false;
+        for index in 0..LIMITS_MAX {
+            if index >= config::limits_length() {
+                break;
+            }
+            if $ask(&raw mut *$facts, index) != 0 {
+                answered = true;
+                break;
+            }
+        }
+        answered
+    }};
+}
+
+/// Finds the limits that match the packet.
+#[inline(always)]
+pub fn classify(facts: &mut Facts) {
+    for index in 0..LIMITS_MAX {
+        if index >= config::limits_length() {
+            break;
+        }
+        let matches = limit_matches(&raw const *facts, index) as u64;
+        facts.matching |= (matches & 1) << index;
+    }
+}
+
+/// What the limits that match say to the packet, which is charged to all of them or to none.
+#[inline(always)]
+pub fn decide(facts: &mut Facts) -> Reason {
+    if facts.matching == 0 {
+        return Reason::Unlimited;
+    }
+    let several = facts.matching & (facts.matching - 1) != 0;
+    let refused = (several && any!(facts, limit_weigh)) || any!(facts, charge);
+    if !refused {
+        return if facts.would_drop != 0 {
+            Reason::WouldDrop
+        } else {
+            Reason::Admitted
+        };
+    }
+    if several {
+        any!(facts, limit_refund);
+    }
+    reason(facts.refused)
+}
+
+/// Counts the packet for the limit that has refused it; `reason` says what became of it.
+#[inline(always)]
+pub fn count_refused(facts: &Facts, reason: Reason) {
+    limit_count(&raw const *facts, reason.passes().into());
+}
+
+/// Charges the packet to one limit; a bucket that is not there is made. Two functions, because the
+/// stack has no room for one.
+#[inline(always)]
+fn charge(facts: *mut Facts, index: u32) -> u32 {
+    for _ in 0..ATTEMPTS {
+        let said = limit_charge(facts, index);
+        if said != NEW {
+            return said;
+        }
+        let said = limit_add(facts, index);
+        if said != NEW {
+            return said;
+        }
+    }
+    limit_lost(facts, index)
+}
+
+/// Losing the race to make a bucket this often means that it is made and forgotten as often.
+const ATTEMPTS: u32 = 4;
+
+/// What [`limit_charge`] says where there is no bucket yet, and [`limit_add`] where there is one after
+/// all.
+const NEW: u32 = 2;
+
+/// What a limit may have said, by its number.
+#[inline(always)]
+fn reason(number: u32) -> Reason {
+    if number == Reason::Limit as u32 {
+        Reason::Limit
+    } else if number == Reason::Newcomer as u32 {
+        Reason::Newcomer
+    } else {
+        Reason::Contended
+    }
+}
+
+#[inline(always)]
+fn key(facts: &Facts, limit: Limit) -> SourceKey {
+    limit
+        .mask()
+        .key(limit.slot(), &facts.source, facts.key_port())
+}
+
+/// The facts, where they and the limit are there and `bits` has the limit's.
+macro_rules! of_limit {
+    ($facts:expr, $index:expr, $bits:ident) => {{
+        // SAFETY: the caller's own, which the verifier has checked; it wants to see null checked.
+        let facts = unsafe { $facts.as_mut() };
+        match (facts, config::limit($index)) {
+            (Some(facts), Some(limit)) if facts.$bits >> $index & 1 != 0 => (facts, limit),
+            _ => return 0,
+        }
+    }};
+}
+
+/// 1 where the limit refuses the packet as things stand. Charges nothing.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn limit_weigh(facts: *mut Facts, index: u32) -> u32 {
+    let (facts, limit) = of_limit!(facts, index, matching);
+    if limit.shadow() {
+        return 0;
+    }
+    let key = key(facts, limit);
+    let said = Demand::new(index, limit, &key, facts.now, facts.length).weigh();
+    refuse(facts, index, said)
+}
+
+/// Charges the packet to the limit. 1 where that refuses it, [`NEW`] where there is no bucket yet.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn limit_charge(facts: *mut Facts, index: u32) -> u32 {
+    let (facts, limit) = of_limit!(facts, index, matching);
+    let key = key(facts, limit);
+    let demand = Demand::new(index, limit, &key, facts.now, facts.length);
+    match demand.charge_if_known() {
+        Tried::Said(charged) => take(facts, index, limit, charged),
+        _ => NEW,
+    }
+}
+
+/// Makes the bucket, and charges it. Returns as [`limit_charge`] does.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn limit_add(facts: *mut Facts, index: u32) -> u32 {
+    let (facts, limit) = of_limit!(facts, index, matching);
+    let key = key(facts, limit);
+    let demand = Demand::new(index, limit, &key, facts.now, facts.length);
+    match demand.charge_new() {
+        Tried::Said(charged) => take(facts, index, limit, charged),
+        _ => NEW,
+    }
+}
+
+/// The race was lost for good. 1, unless the limit is in shadow.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn limit_lost(facts: *mut Facts, index: u32) -> u32 {
+    let (facts, limit) = of_limit!(facts, index, matching);
+    let charged = Charged {
+        reason: Reason::Contended,
+        entry: None,
+    };
+    take(facts, index, limit, charged)
+}
+
+/// Notes and counts what the limit has said. 1 where it refuses the packet.
+#[inline(always)]
+fn take(facts: &mut Facts, index: u32, limit: Limit, charged: Charged) -> u32 {
+    let admitted = matches!(charged.reason, Reason::Admitted);
+    if !admitted && !limit.shadow() {
+        return refuse(facts, index, charged.reason);
+    }
+    let counted = if admitted {
+        facts.charged |= 1 << index;
+        Reason::Admitted
+    } else {
+        facts.would_drop = 1;
+        Reason::WouldDrop
+    };
+    if let Some(entry) = charged.entry {
+        entry.count(counted, facts.length);
+    }
+    counters::count_limit(limit.slot(), counted, facts.length);
+    0
+}
+
+/// Takes back what [`take`] has charged and counted. Always 0: none is left out.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn limit_refund(facts: *mut Facts, index: u32) -> u32 {
+    let (facts, limit) = of_limit!(facts, index, charged);
+    let key = key(facts, limit);
+    let demand = Demand::new(index, limit, &key, facts.now, facts.length);
+    if let Some(entry) = demand.refund() {
+        entry.uncount(facts.length);
+    }
+    counters::uncount_limit(limit.slot(), facts.length);
+    0
+}
+
+/// Counts the packet for the limit that refused it: as dropped, or as passed because of shadow.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn limit_count(facts: *const Facts, passed: u32) -> u32 {
+    // SAFETY: as in `of_limit`.
+    let Some(facts) = (unsafe { facts.as_ref() }) else {
+        return 0;
+    };
+    let Some(limit) = config::limit(facts.refused_by) else {
+        return 0;
+    };
+    let reason = if passed != 0 {
+        Reason::WouldDrop
+    } else {
+        Reason::Limit
+    };
+    if let Some(entry) = table::find(&key(facts, limit)) {
+        entry.count(reason, facts.length);
+    }
+    counters::count_limit(limit.slot(), reason, facts.length);
+    0
+}
+
+#[inline(always)]
+fn refuse(facts: &mut Facts, index: u32, said: Reason) -> u32 {
+    if matches!(said, Reason::Admitted) {
+        return 0;
+    }
+    facts.refused_by = index;
+    facts.refused = said as u32;
+    1
+}
+
+/// 1 where the limit matches the packet.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn limit_matches(facts: *const Facts, index: u32) -> u32 {
+    // SAFETY: as in `of_limit`.
+    let Some(facts) = (unsafe { facts.as_ref() }) else {
+        return 0;
+    };
+    let Some(limit) = config::limit(index) else {
+        return 0;
+    };
+    let wanted = limit.matches();
+    let fits = |wanted: u32, found: u32, any: u32| wanted == any || wanted == found;
+    let lists = wanted.lists();
+    let flags = wanted.flags_mask();
+    let holds = facts.control == wanted.control()
+        && fits(wanted.family(), facts.source.family, 0)
+        && fits(wanted.protocol(), facts.protocol, ANY)
+        && wanted.fragments() & facts.fragment != 0
+        && (lists == 0 || lists & facts.lists != 0)
+        && wanted.unless() & facts.lists == 0
+        && (flags == 0 || (facts.flags != ANY && facts.flags & flags == wanted.flags()))
+        && ports_hold(wanted.destination(), facts.destination_port)
+        && ports_hold(wanted.source(), facts.source_port);
+    holds.into()
+}
+
+/// A packet without ports is held where all are.
+#[inline(always)]
+fn ports_hold(ports: Ports, port: u32) -> bool {
+    let length = ports.length();
+    if length == 0 {
+        return true;
+    }
+    for index in 0..PORTS_MAX as u32 {
+        if index >= length {
+            break;
+        }
+        if ports.range(index).is_some_and(|range| range.holds(port)) {
+            return true;
+        }
+    }
+    false
+}

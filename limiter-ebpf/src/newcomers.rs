@@ -1,0 +1,67 @@
+//! The newcomer limit: how fast new buckets are made, whoever sends. A flood of spoofed sources meets
+//! this before it meets the table.
+
+use limiter_common::bucket::{self, Decision};
+
+use crate::maps::{LEASES, TABLE};
+use crate::{atomic, config};
+
+/// Losing this often means that other CPUs took tokens as often.
+const ATTEMPTS: u32 = 4;
+
+/// Whether one more bucket may be made at `now` (nanoseconds): takes a token of this CPU's lease, or a
+/// new lease.
+#[inline(always)]
+pub fn admit(now: u64) -> bool {
+    let limit = config::newcomers();
+    if limit.cost == 0 {
+        return true;
+    }
+    let Some(lease) = LEASES.get_ptr_mut(0) else {
+        return false;
+    };
+    // SAFETY: this CPU's own map value.
+    unsafe {
+        if *lease > 0 {
+            *lease -= 1;
+            return true;
+        }
+        let taken = take(now);
+        if taken == 0 {
+            return false;
+        }
+        *lease = taken - 1;
+    }
+    true
+}
+
+/// Takes a lease from the bucket; a single token where there are not so many, or none.
+#[inline(always)]
+fn take(now: u64) -> u64 {
+    let limit = config::newcomers();
+    let Some(table) = TABLE.get_ptr_mut(0) else {
+        return 0;
+    };
+    // SAFETY: a field of a map value.
+    let word = unsafe { &raw mut (*table).newcomers };
+    let now = bucket::ticks(now);
+    for _ in 0..ATTEMPTS {
+        // SAFETY: as above.
+        let tat = unsafe { atomic::load(word) };
+        let (tokens, after) = match bucket::decide(tat, now, limit.cost * limit.lease, limit.tau) {
+            Decision::Admit { tat } => (limit.lease, tat),
+            Decision::Refuse { .. } => match bucket::decide(tat, now, limit.cost, limit.tau) {
+                Decision::Admit { tat } => (1, tat),
+                Decision::Refuse { .. } => match bucket::corrected(tat, now, limit.tau) {
+                    Some(corrected) => (0, corrected),
+                    None => return 0,
+                },
+            },
+        };
+        // SAFETY: as above.
+        if unsafe { atomic::compare_and_swap(word, tat, after) } == tat {
+            return tokens;
+        }
+    }
+    0
+}

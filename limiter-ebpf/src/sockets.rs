@@ -1,0 +1,126 @@
+//! Whether a packet belongs to a connection of the host's own sockets. Looked up only for packets that
+//! are about to be dropped.
+
+use aya_ebpf::{
+    EbpfContext,
+    bindings::{bpf_sock, bpf_sock_tuple},
+    helpers::generated::{bpf_sk_lookup_tcp, bpf_sk_lookup_udp, bpf_sk_release},
+    programs::XdpContext,
+};
+use limiter_common::{
+    key::{IPV4, Words},
+    rules::ANY,
+};
+
+use crate::facts::Facts;
+
+/// The network namespace of the interface (`BPF_F_CURRENT_NETNS`, include/uapi/linux/bpf.h: -1 in the
+/// kernel's signed 32 bits).
+const CURRENT_NAMESPACE: u64 = u64::MAX;
+
+/// States of a socket (include/net/tcp_states.h) in which its peer is known: from the segment that
+/// opens a connection of the host's own, up to the last that closes it. A connected UDP socket is in the
+/// first of them; a listening one, or one that is not connected, in none.
+const CONNECTED: u32 =
+    1 << ESTABLISHED | 1 << SYN_SENT | 1 << FIN_WAIT1 | 1 << FIN_WAIT2 | 1 << CLOSE_WAIT
+        | 1 << LAST_ACK | 1 << CLOSING;
+const ESTABLISHED: u32 = 1;
+const SYN_SENT: u32 = 2;
+const FIN_WAIT1: u32 = 4;
+const FIN_WAIT2: u32 = 5;
+const CLOSE_WAIT: u32 = 8;
+const LAST_ACK: u32 = 9;
+const CLOSING: u32 = 11;
+
+const TCP: u32 = 6;
+const UDP: u32 = 17;
+
+/// `struct bpf_sock_tuple` of either family, in network byte order.
+#[repr(C)]
+struct Tuple<A> {
+    source: A,
+    destination: A,
+    source_port: u16,
+    destination_port: u16,
+}
+
+/// Whether one of the host's sockets is connected to the packet's sender. `destination` is the packet's,
+/// as it stands there.
+#[inline(always)]
+pub fn hold(context: &XdpContext, facts: &Facts, destination: Words) -> bool {
+    if facts.source_port == ANY {
+        return false;
+    }
+    let ports = (
+        (facts.source_port as u16).to_be(),
+        (facts.destination_port as u16).to_be(),
+    );
+    if facts.source.family == IPV4 {
+        let (source, destination) = (first(&facts.source.words), first(&destination));
+        connected(context, facts.protocol, &mut tuple(source, destination, ports))
+    } else {
+        let source = facts.source.words;
+        connected(context, facts.protocol, &mut tuple(source, destination, ports))
+    }
+}
+
+/// The first four bytes.
+#[inline(always)]
+fn first(words: &Words) -> u32 {
+    // SAFETY: within the words, and aligned.
+    unsafe { words.as_ptr().cast::<u32>().read() }
+}
+
+#[inline(always)]
+fn tuple<A>(source: A, destination: A, ports: (u16, u16)) -> Tuple<A> {
+    Tuple {
+        source,
+        destination,
+        source_port: ports.0,
+        destination_port: ports.1,
+    }
+}
+
+#[inline(always)]
+fn connected<A>(context: &XdpContext, protocol: u32, tuple: &mut Tuple<A>) -> bool {
+    // The ports are the last that the helpers read: no padding of the address's alignment.
+    let size = (2 * size_of::<A>() + 4) as u32;
+    let tuple = (&raw mut *tuple).cast::<bpf_sock_tuple>();
+    // SAFETY: the context is the program's, and the tuple as long as is said; a socket that is found
+    // is released below.
+    unsafe {
+        match protocol {
+            TCP => is_connected(bpf_sk_lookup_tcp(
+                context.as_ptr(),
+                tuple,
+                size,
+                CURRENT_NAMESPACE,
+                0,
+            )),
+            UDP => is_connected(bpf_sk_lookup_udp(
+                context.as_ptr(),
+                tuple,
+                size,
+                CURRENT_NAMESPACE,
+                0,
+            )),
+            _ => false,
+        }
+    }
+}
+
+/// # Safety
+/// `socket` is what a lookup has just returned, and not used again.
+#[inline(always)]
+unsafe fn is_connected(socket: *mut bpf_sock) -> bool {
+    if socket.is_null() {
+        return false;
+    }
+    // SAFETY: the caller vouches for it.
+    let state = unsafe {
+        let state = (&raw const (*socket).state).read_volatile();
+        bpf_sk_release(socket.cast());
+        state
+    };
+    state < u32::BITS && CONNECTED & (1 << state) != 0
+}

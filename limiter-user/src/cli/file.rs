@@ -1,0 +1,98 @@
+//! `limiter config`, `limiter reload`, and the file of `attach --config`.
+
+use std::path::Path;
+
+use crate::cli::{
+    args,
+    output::{about, note, print},
+    set::in_words,
+};
+use crate::config::file::{self, File};
+use crate::kernel::{
+    Attachment,
+    error::Error,
+    object::Variant,
+    set::{Wanted, swap},
+};
+
+/// What is in a file. Everything that is wrong with it is told, a line each; the last one ends the
+/// command.
+pub fn read(path: &Path) -> anyhow::Result<(Vec<String>, Wanted)> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| anyhow::anyhow!("{shown} cannot be read ({error}): is that the file?"))?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let File {
+        interfaces,
+        settings,
+    } = file::parse(&text, folder).map_err(|mistakes| {
+        for mistake in &mistakes {
+            note(&format!("{shown}, {mistake}"));
+        }
+        let count = mistakes.len();
+        let mistakes = if count == 1 {
+            "1 mistake"
+        } else {
+            &format!("{count} mistakes")
+        };
+        anyhow::anyhow!("{shown} has {mistakes}, and nothing was changed: mend what is named above")
+    })?;
+    let file = std::path::absolute(path)
+        .map_err(|error| anyhow::anyhow!("{shown} has no path ({error}): write it in full"))?;
+    Ok((
+        interfaces,
+        Wanted {
+            settings,
+            file: Some(file),
+        },
+    ))
+}
+
+/// `limiter config check`.
+pub fn check(path: &Path) -> anyhow::Result<()> {
+    let (_, wanted) = read(path)?;
+    let limits = wanted.settings.limits.len();
+    let prefixes: usize = wanted
+        .settings
+        .lists
+        .all()
+        .map(|(_, list)| list.len())
+        .sum();
+    Ok(print(&format!(
+        "{}: sound: {limits} limits, {prefixes} prefixes on lists\n",
+        path.display()
+    ))?)
+}
+
+/// `limiter config show`.
+pub async fn show(interface: &str) -> anyhow::Result<()> {
+    let attachment = Attachment::open(interface).await?;
+    let settings = attachment.settings()?;
+    Ok(print(&file::show(&[interface.to_owned()], &settings))?)
+}
+
+/// `limiter reload`.
+pub async fn reload(arguments: args::Reload) -> anyhow::Result<()> {
+    let args::Reload { interface, config } = arguments;
+    let path = match config {
+        Some(path) => path,
+        None => last_file(&interface).await?,
+    };
+    let (_, wanted) = read(&path)?;
+    let changed = swap(&interface, Variant::Plain, |_| Ok(wanted))
+        .await
+        .map_err(|error| about(&interface, error))?;
+    Ok(print(&format!(
+        "{interface}: {}\n",
+        in_words(&changed.old, &changed.new)
+    ))?)
+}
+
+async fn last_file(interface: &str) -> anyhow::Result<std::path::PathBuf> {
+    let attachment = Attachment::open(interface).await.map_err(Error::from)?;
+    attachment.record.file.ok_or_else(|| {
+        anyhow::anyhow!(
+            "{interface} was not attached from a file: write `limiter reload {interface} --config FILE`, or change it with `limiter set {interface}`"
+        )
+    })
+}

@@ -1,0 +1,179 @@
+//! `limiter allow`, `limiter deny` and `limiter tier`.
+
+use std::path::Path;
+
+use crate::cli::{
+    args::{GivenPrefixes, ListEdit, ListShow, ListVerb, TierEdit, TierShow, TierVerb},
+    output::{note, print, print_json},
+};
+use crate::config::{
+    Invalid, Settings,
+    lists::{self, Prefixes, show},
+};
+use crate::kernel::{Attachment, set::set};
+use crate::stats::Listing;
+
+/// What to do with the prefixes that are given.
+#[derive(Clone, Copy)]
+enum Edit {
+    Add,
+    Remove,
+    Replace,
+}
+
+/// One of the two lists that every configuration has.
+pub async fn run(name: &str, verb: ListVerb) -> anyhow::Result<()> {
+    let (
+        edit,
+        ListEdit {
+            interface,
+            prefixes,
+        },
+    ) = match verb {
+        ListVerb::Add(arguments) => (Edit::Add, arguments),
+        ListVerb::Remove(arguments) => (Edit::Remove, arguments),
+        ListVerb::Replace(arguments) => (Edit::Replace, arguments),
+        ListVerb::List(ListShow { interface, json }) => return list(&interface, name, json).await,
+    };
+    change(edit, &interface, name, &prefixes).await
+}
+
+/// A list with a name of its own.
+pub async fn run_tier(verb: TierVerb) -> anyhow::Result<()> {
+    let (edit, arguments) = match verb {
+        TierVerb::Add(arguments) => (Edit::Add, arguments),
+        TierVerb::Remove(arguments) => (Edit::Remove, arguments),
+        TierVerb::Replace(arguments) => (Edit::Replace, arguments),
+        TierVerb::List(TierShow {
+            interface,
+            name,
+            json,
+        }) => return list(&interface, &name, json).await,
+    };
+    let TierEdit {
+        interface,
+        name,
+        prefixes,
+    } = arguments;
+    if name == lists::ALLOW || name == lists::DENY {
+        return Err(crate::cli::output::Usage(format!(
+            "'{name}' is no tier: write `limiter {name}` for it"
+        ))
+        .into());
+    }
+    change(edit, &interface, &name, &prefixes).await
+}
+
+async fn list(interface: &str, name: &str, json: bool) -> anyhow::Result<()> {
+    let attachment = Attachment::open(interface).await?;
+    let mut settings = attachment.settings()?;
+    let prefixes = find(&mut settings, name)?;
+    let shown: Vec<_> = prefixes.iter().map(show).collect();
+    if json {
+        return print_json(&Listing {
+            interface: interface.to_owned(),
+            list: name.to_owned(),
+            prefixes: shown,
+        });
+    }
+    let lines: String = shown.iter().map(|prefix| format!("{prefix}\n")).collect();
+    Ok(print(&lines)?)
+}
+
+async fn change(
+    edit: Edit,
+    interface: &str,
+    name: &str,
+    given: &GivenPrefixes,
+) -> anyhow::Result<()> {
+    let prefixes = all_given(given)?;
+    let swapped = set(interface, |settings| {
+        let mut new = settings.clone();
+        apply(edit, find(&mut new, name)?, &prefixes, name)?;
+        Ok(new)
+    })
+    .await?;
+    let (mut old, mut new) = (swapped.old, swapped.new);
+    let (before, after) = (find(&mut old, name)?, find(&mut new, name)?);
+    let (added, removed) = (
+        after.difference(before).count(),
+        before.difference(after).count(),
+    );
+    let changed = match (added, removed) {
+        (0, 0) => "unchanged: it was so already".to_owned(),
+        (added, 0) => format!("{added} added"),
+        (0, removed) => format!("{removed} removed"),
+        (added, removed) => format!("{added} added, {removed} removed"),
+    };
+    print(&format!(
+        "{interface}: {name}: {changed}, {} on it now\n",
+        after.len()
+    ))?;
+    if let Some(file) = swapped.file {
+        note(&format!(
+            "{} does not know of it: `limiter reload {interface}` would put its list in force again",
+            file.display()
+        ));
+    }
+    Ok(())
+}
+
+/// From the command line and the file.
+fn all_given(given: &GivenPrefixes) -> anyhow::Result<Prefixes> {
+    let mut prefixes: Prefixes = given.prefixes.iter().copied().collect();
+    if let Some(path) = &given.file {
+        prefixes.extend(read(path)?);
+    }
+    Ok(prefixes)
+}
+
+fn read(path: &Path) -> anyhow::Result<Prefixes> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        anyhow::anyhow!(
+            "{} cannot be read ({error}): is that the file?",
+            path.display()
+        )
+    })?;
+    lists::read(&text).map_err(|mistakes| {
+        let mut lines = mistakes.iter();
+        let first = lines
+            .next()
+            .map_or_else(String::new, |(line, why)| format!(", line {line}: {why}"));
+        let more = match lines.len() {
+            0 => String::new(),
+            more => format!("; and {more} more such lines"),
+        };
+        anyhow::anyhow!("{}{first}{more}", path.display())
+    })
+}
+
+fn find<'a>(settings: &'a mut Settings, name: &str) -> Result<&'a mut Prefixes, Invalid> {
+    let tiers: Vec<_> = settings.lists.tiers.keys().cloned().collect();
+    settings.lists.named_mut(name).ok_or_else(|| {
+        let known = if tiers.is_empty() {
+            "no configuration file has defined one".to_owned()
+        } else {
+            format!("there is {}", tiers.join(", "))
+        };
+        Invalid(format!(
+            "there is no list '{name}' ({known}): write it under [lists] of the file, and reload"
+        ))
+    })
+}
+
+fn apply(edit: Edit, list: &mut Prefixes, prefixes: &Prefixes, name: &str) -> Result<(), Invalid> {
+    match edit {
+        Edit::Add => list.extend(prefixes),
+        Edit::Replace => list.clone_from(prefixes),
+        Edit::Remove => {
+            if let Some(missing) = prefixes.iter().find(|prefix| !list.contains(prefix)) {
+                return Err(Invalid(format!(
+                    "{} is not on {name}, and nothing was removed: `limiter {name} list` prints what is",
+                    show(missing)
+                )));
+            }
+            list.retain(|prefix| !prefixes.contains(prefix));
+        }
+    }
+    Ok(())
+}

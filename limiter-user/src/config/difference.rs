@@ -1,0 +1,137 @@
+//! What a change has changed, in words.
+
+use super::{Limit, Lists, Settings, lists::Prefixes};
+
+/// One line for each thing that differs; none where nothing does.
+#[must_use]
+pub fn difference(old: &Settings, new: &Settings) -> Vec<String> {
+    let mut changes = Vec::new();
+    let new_sources = |settings: &Settings| {
+        settings.new_sources.map_or_else(
+            || "none".to_owned(),
+            |limit| format!("{} burst {}", limit.rate, limit.burst()),
+        )
+    };
+    let exempt = |settings: &Settings| match settings.exempt.names().join(",") {
+        names if names.is_empty() => "nothing".to_owned(),
+        names => names,
+    };
+    note(
+        &mut changes,
+        "new sources",
+        new_sources(old),
+        new_sources(new),
+    );
+    note(&mut changes, "exempt", exempt(old), exempt(new));
+    note(&mut changes, "shadow", on(old.shadow), on(new.shadow));
+    note(
+        &mut changes,
+        "malformed",
+        old.malformed.name().to_owned(),
+        new.malformed.name().to_owned(),
+    );
+    limits(&mut changes, &old.limits, &new.limits);
+    lists(&mut changes, &old.lists, &new.lists);
+    changes
+}
+
+fn note(changes: &mut Vec<String>, what: &str, from: String, to: String) {
+    if from != to {
+        changes.push(format!("{what} {from} -> {to}"));
+    }
+}
+
+fn on(shadow: bool) -> String {
+    if shadow { "on" } else { "off" }.to_owned()
+}
+
+fn limits(changes: &mut Vec<String>, old: &[Limit], new: &[Limit]) {
+    let named =
+        |limits: &[Limit], name: &str| limits.iter().find(|limit| limit.name == name).cloned();
+    for limit in old {
+        if named(new, &limit.name).is_none() {
+            changes.push(format!("limit {} gone", limit.name));
+        }
+    }
+    for limit in new {
+        let Some(before) = named(old, &limit.name) else {
+            changes.push(format!("limit {} new: {}", limit.name, limit.rate));
+            continue;
+        };
+        // The name goes without saying where there is no other.
+        let prefix = if new.len() == 1 {
+            String::new()
+        } else {
+            format!("{}: ", limit.name)
+        };
+        let mut of_limit = Vec::new();
+        one_limit(&mut of_limit, &before, limit);
+        changes.extend(
+            of_limit
+                .into_iter()
+                .map(|change| format!("{prefix}{change}")),
+        );
+    }
+    let order = |limits: &[Limit]| {
+        limits
+            .iter()
+            .map(|limit| limit.name.clone())
+            .collect::<Vec<_>>()
+    };
+    if changes.is_empty() && order(old) != order(new) {
+        changes.push("order of the limits".to_owned());
+    }
+}
+
+fn one_limit(changes: &mut Vec<String>, old: &Limit, new: &Limit) {
+    let burst = |limit: &Limit| {
+        limit.burst.map_or_else(
+            || "one period's worth".to_owned(),
+            |burst| burst.to_string(),
+        )
+    };
+    let cost = |limit: &Limit| {
+        limit
+            .cost
+            .map_or_else(|| "by unit".to_owned(), |cost| cost.to_string())
+    };
+    note(changes, "rate", old.rate.to_string(), new.rate.to_string());
+    note(changes, "burst", burst(old), burst(new));
+    note(changes, "cost", cost(old), cost(new));
+    note(changes, "shadow", on(old.shadow), on(new.shadow));
+    note(
+        changes,
+        "algorithm",
+        old.algorithm.name().to_owned(),
+        new.algorithm.name().to_owned(),
+    );
+    if old.key != new.key {
+        changes.push(format!("key {} -> {}, with new buckets", old.key, new.key));
+    }
+    if old.matches != new.matches {
+        changes.push("match".to_owned());
+    }
+}
+
+fn lists(changes: &mut Vec<String>, old: &Lists, new: &Lists) {
+    let none = Prefixes::new();
+    let named = |lists: &Lists, name: &str| -> Prefixes {
+        lists
+            .all()
+            .find(|(other, _)| *other == name)
+            .map_or_else(|| none.clone(), |(_, prefixes)| prefixes.clone())
+    };
+    let mut names: Vec<&str> = old.all().chain(new.all()).map(|(name, _)| name).collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        let (before, after) = (named(old, name), named(new, name));
+        let (added, removed) = (
+            after.difference(&before).count(),
+            before.difference(&after).count(),
+        );
+        if added + removed > 0 {
+            changes.push(format!("{name}: {added} added, {removed} removed"));
+        }
+    }
+}
