@@ -4,6 +4,7 @@
 
 pub mod burst;
 pub mod compile;
+pub mod file;
 pub mod key;
 pub mod lists;
 pub mod matches;
