@@ -54,7 +54,13 @@ pub struct Demand<'a> {
 impl<'a> Demand<'a> {
     /// A packet of `length` bytes at `now` (nanoseconds), for the bucket of `key`.
     #[inline(always)]
-    pub fn new(index: u32, limit: config::Limit, key: &'a SourceKey, now: u64, length: u64) -> Self {
+    pub fn new(
+        index: u32,
+        limit: config::Limit,
+        key: &'a SourceKey,
+        now: u64,
+        length: u64,
+    ) -> Self {
         let terms = limit.terms();
         Self {
             index,

@@ -21,9 +21,13 @@ const CURRENT_NAMESPACE: u64 = u64::MAX;
 /// States of a socket (include/net/tcp_states.h) in which its peer is known: from the segment that
 /// opens a connection of the host's own, up to the last that closes it. A connected UDP socket is in the
 /// first of them; a listening one, or one that is not connected, in none.
-const CONNECTED: u32 =
-    1 << ESTABLISHED | 1 << SYN_SENT | 1 << FIN_WAIT1 | 1 << FIN_WAIT2 | 1 << CLOSE_WAIT
-        | 1 << LAST_ACK | 1 << CLOSING;
+const CONNECTED: u32 = 1 << ESTABLISHED
+    | 1 << SYN_SENT
+    | 1 << FIN_WAIT1
+    | 1 << FIN_WAIT2
+    | 1 << CLOSE_WAIT
+    | 1 << LAST_ACK
+    | 1 << CLOSING;
 const ESTABLISHED: u32 = 1;
 const SYN_SENT: u32 = 2;
 const FIN_WAIT1: u32 = 4;
@@ -57,10 +61,18 @@ pub fn hold(context: &XdpContext, facts: &Facts, destination: Words) -> bool {
     );
     if facts.source.family == IPV4 {
         let (source, destination) = (first(&facts.source.words), first(&destination));
-        connected(context, facts.protocol, &mut tuple(source, destination, ports))
+        connected(
+            context,
+            facts.protocol,
+            &mut tuple(source, destination, ports),
+        )
     } else {
         let source = facts.source.words;
-        connected(context, facts.protocol, &mut tuple(source, destination, ports))
+        connected(
+            context,
+            facts.protocol,
+            &mut tuple(source, destination, ports),
+        )
     }
 }
 

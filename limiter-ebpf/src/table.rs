@@ -9,9 +9,7 @@ use aya_ebpf::bindings::BPF_NOEXIST;
 use limiter_common::{
     bucket,
     key::SourceKey,
-    layout::{
-        AT_ONCE, KEPT_FOR, PLACE_FREE, PLACE_LOCKED, PLACE_TAKEN, Place, Source, Table,
-    },
+    layout::{AT_ONCE, KEPT_FOR, PLACE_FREE, PLACE_LOCKED, PLACE_TAKEN, Place, Source, Table},
 };
 
 use crate::maps::{PLACES, SOURCES, TABLE};

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Burst, Invalid, Key, Lists, Match, Rate, Unit,
     lists::{ALLOW, DENY, TIERS_MAX},
+    matches::Ports,
     terms::{self, Terms},
 };
 
@@ -85,7 +86,10 @@ impl Settings {
                     why,
                 });
             };
-            if !names.insert(&limit.name) {
+            let is_new = names.insert(&limit.name);
+            if let Err(why) = name(&limit.name) {
+                found("name", why);
+            } else if !is_new {
                 found(
                     "name",
                     Invalid::new(format!(
@@ -94,12 +98,10 @@ impl Settings {
                     )),
                 );
             }
-            if let Err(why) = name(&limit.name) {
-                found("name", why);
-            }
-            for list in limit.matches.source.iter().chain(&limit.matches.unless) {
-                if let Err(why) = self.knows(list) {
-                    found("match", why);
+            let Match { source, unless, .. } = &limit.matches;
+            for (key, lists) in [("source", source), ("unless", unless)] {
+                for why in lists.iter().filter_map(|list| self.knows(list).err()) {
+                    found(key, why);
                 }
             }
             for (key, why) in limit.problems() {
@@ -193,6 +195,25 @@ pub fn name(text: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
+/// What the kernel takes as the name of an interface.
+pub fn interface(text: &str) -> Result<(), Invalid> {
+    /// `IFNAMSIZ` less the final zero.
+    const LONGEST: usize = 15;
+    let allowed = |c: char| !(c == '/' || c == ':' || c.is_whitespace() || c.is_control());
+    if text.is_empty() || text == "." || text == ".." || !text.chars().all(allowed) {
+        return Err(Invalid::new(format!(
+            "'{}' is not the name of an interface: `ip link` lists those that there are",
+            text.escape_debug()
+        )));
+    }
+    if text.len() > LONGEST {
+        return Err(Invalid::new(format!(
+            "'{text}' is too long for the name of an interface: write at most {LONGEST} characters"
+        )));
+    }
+    Ok(())
+}
+
 /// What matches is charged to one bucket for each key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
@@ -251,8 +272,9 @@ impl Limit {
             }
         };
         check("cost", self.cost_fits_the_rate());
-        check("match", self.ports_are_few());
-        check("match", self.flags_need_tcp());
+        check("destination_port", few(&self.matches.destination_port));
+        check("source_port", few(&self.matches.source_port));
+        check("protocol", self.flags_need_tcp());
         let burst = self
             .burst
             .map_or(Ok(()), |burst| burst.for_rate(&self.rate).map(drop));
@@ -279,21 +301,6 @@ impl Limit {
         }
     }
 
-    fn ports_are_few(&self) -> Result<(), Invalid> {
-        let Match {
-            destination_port,
-            source_port,
-            ..
-        } = &self.matches;
-        let most = destination_port.0.len().max(source_port.0.len());
-        if most > PORTS_MAX {
-            return Err(Invalid::new(format!(
-                "{most} ports or ranges are too many for one limit: write at most {PORTS_MAX}, or two limits"
-            )));
-        }
-        Ok(())
-    }
-
     fn flags_need_tcp(&self) -> Result<(), Invalid> {
         let Match {
             protocol,
@@ -315,6 +322,16 @@ impl Limit {
             _ => Ok(()),
         }
     }
+}
+
+fn few(ports: &Ports) -> Result<(), Invalid> {
+    let count = ports.0.len();
+    if count > PORTS_MAX {
+        return Err(Invalid::new(format!(
+            "{count} ports or ranges are too many for one limit: write at most {PORTS_MAX}, or two limits"
+        )));
+    }
+    Ok(())
 }
 
 /// How a bucket refills.
@@ -411,6 +428,11 @@ impl NewSources {
                 "new sources come by number, and {} is in bits: write a rate as in 10k/s, or none",
                 self.rate
             )));
+        }
+        if self.burst == Some(0) {
+            return Err(Invalid::new(
+                "a burst of 0 would take in no new source: write at least 1, or leave it out",
+            ));
         }
         let limit = Limit {
             burst: Some(Burst {

@@ -1,0 +1,132 @@
+//! What is wrong with a file, by line.
+
+use std::{collections::BTreeSet, fmt};
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// The line that it is on; the first is 1.
+    pub line: usize,
+    /// What is wrong, why, and what to write.
+    pub message: String,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.message)
+    }
+}
+
+/// Mistakes as they are found.
+pub struct Mistakes {
+    /// Where each line begins, in bytes.
+    starts: Vec<usize>,
+    /// Lines with a header, in order.
+    headers: Vec<usize>,
+    /// Lines that are no TOML: what is read from them says nothing.
+    broken: BTreeSet<usize>,
+    found: Vec<Mistake>,
+}
+
+impl Mistakes {
+    /// None yet.
+    pub fn new(text: &str) -> Self {
+        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        Self {
+            starts: std::iter::once(0)
+                .chain(ends.map(|(end, _)| end + 1))
+                .collect(),
+            headers: Vec::new(),
+            broken: BTreeSet::new(),
+            found: Vec::new(),
+        }
+    }
+
+    /// The line with the byte at `offset`.
+    pub fn line(&self, offset: usize) -> usize {
+        self.starts.partition_point(|start| *start <= offset)
+    }
+
+    /// There is a header on `line`.
+    pub fn header(&mut self, line: usize) {
+        self.headers.push(line);
+    }
+
+    /// The first line of the next section after `line`.
+    pub fn section_end(&self, line: usize) -> usize {
+        let next = self.headers.partition_point(|header| *header <= line);
+        self.headers.get(next).copied().unwrap_or(usize::MAX)
+    }
+
+    /// `line` is no TOML. Only the first such mistake of a line is told: others follow from it.
+    pub fn syntax(&mut self, line: usize, message: String) {
+        if self.broken.insert(line) {
+            self.found.push(Mistake { line, message });
+        }
+    }
+
+    /// Something is wrong with what is written on `line`.
+    pub fn add(&mut self, line: usize, message: String) {
+        if !self.is_broken(line) {
+            self.found.push(Mistake { line, message });
+        }
+    }
+
+    /// Something is missing from the section that begins on `line`; not told where a line of it is
+    /// broken, as that may be what is missing.
+    pub fn missing(&mut self, line: usize, message: String) {
+        let section = line..self.section_end(line);
+        if self.broken.range(section).next().is_none() {
+            self.found.push(Mistake { line, message });
+        }
+    }
+
+    /// Whether `line` is no TOML.
+    pub fn is_broken(&self, line: usize) -> bool {
+        self.broken.contains(&line)
+    }
+
+    /// Whether any line is.
+    pub fn any_is_broken(&self) -> bool {
+        !self.broken.is_empty()
+    }
+
+    /// Whether nothing is wrong so far.
+    pub fn are_none(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// What was read, if nothing is wrong with it.
+    pub fn none_or<T>(self, read: T) -> Result<T, Vec<Mistake>> {
+        let mut found = self.found;
+        if found.is_empty() {
+            return Ok(read);
+        }
+        found.sort_by_key(|mistake| mistake.line);
+        for mistake in &mut found {
+            mistake.message = on_one_line(&mistake.message);
+        }
+        Err(found)
+    }
+}
+
+/// What was written may hold anything: newlines, what a terminal would obey, and much of it. Its
+/// middle tells least: what is wrong stands in front, and what to write behind.
+fn on_one_line(message: &str) -> String {
+    const LONGEST: usize = 600;
+    let mut line = String::with_capacity(message.len());
+    for c in message.chars() {
+        if c.is_control() {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
+        }
+    }
+    let count = line.chars().count();
+    if count <= LONGEST {
+        return line;
+    }
+    let front: String = line.chars().take(LONGEST / 2).collect();
+    let back: String = line.chars().skip(count - LONGEST / 2).collect();
+    format!("{front} … {back}")
+}

@@ -1,0 +1,54 @@
+//! The configuration file: TOML ↔ [`Settings`].
+//!
+//! Strict, and complete: what is not known is a mistake, and all mistakes are told at once. A text goes
+//! through `repair` (brackets and headers that would make everything behind them unreadable),
+//! `syntax` (TOML), `whole` and `limit` (what the keys mean), and `problems` (what does not go
+//! together). Each step leaves out what a mistake of an earlier one has made doubtful, so that one
+//! mistake is told once.
+
+mod keys;
+mod limit;
+mod lists;
+mod mistakes;
+mod packets;
+mod problems;
+mod repair;
+mod section;
+mod show;
+mod syntax;
+#[cfg(test)]
+mod tests;
+mod value;
+mod whole;
+
+use std::path::Path;
+
+pub use mistakes::Mistake;
+pub use show::show;
+
+use super::Settings;
+use mistakes::Mistakes;
+
+/// What a configuration file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// The interfaces that it is for; empty where it names none.
+    pub interfaces: Vec<String>,
+    /// How they are to be limited.
+    pub settings: Settings,
+}
+
+/// Reads a configuration file; `folder` is where it lies, for the files of lists that it names.
+/// Mistakes are in the order of their lines.
+pub fn parse(text: &str, folder: &Path) -> Result<File, Vec<Mistake>> {
+    let mut mistakes = Mistakes::new(text);
+    let text = if syntax::is_toml(text) {
+        text.to_owned()
+    } else {
+        let text = repair::repair(text, &mut mistakes);
+        syntax::without_lone_keys(text, &mut mistakes)
+    };
+    let tree = syntax::tree(&text, &mut mistakes);
+    let file = whole::read(tree.get_ref(), folder, &mut mistakes);
+    mistakes.none_or(file)
+}

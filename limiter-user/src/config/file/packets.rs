@@ -1,0 +1,74 @@
+//! `match`: which packets a limit holds.
+
+use toml::de::DeValue;
+
+use super::{
+    super::{
+        Match,
+        matches::{IpVersion, PortRange, Ports, TcpFlags},
+    },
+    section::{Places, Section},
+    value::{self, Read, Value},
+};
+
+const PORT: &str = "a port as in 53, a range as in \"5300-5353\", or an array of them";
+const PROTOCOL: &str = "a protocol as in \"tcp\", or its number";
+const FLAGS: &str = "flags as in \"syn\" or \"syn/syn,ack\"";
+const LIST: &str = "the name of a list, or an array of names";
+
+/// Reads what the section says.
+pub fn read(mut section: Section) -> (Match, Places) {
+    let matches = Match {
+        protocol: section.read("protocol", |value| value::number(value, PROTOCOL)),
+        destination_port: section.read("destination_port", ports).unwrap_or_default(),
+        source_port: section.read("source_port", ports).unwrap_or_default(),
+        tcp_flags: section.read("tcp_flags", tcp_flags),
+        source: section.read("source", lists).unwrap_or_default(),
+        unless: section.read("unless", lists).unwrap_or_default(),
+        ip_version: section.read("ip_version", ip_version),
+        fragments: section.read("fragments", value::boolean),
+    };
+    (matches, section.close())
+}
+
+fn ports(value: &Value) -> Read<Ports> {
+    let one = |value: &Value| value::number::<PortRange>(value, PORT);
+    value::some(value, PORT, one).map(Ports)
+}
+
+fn lists(value: &Value) -> Read<Vec<String>> {
+    let one = |value: &Value| value::text_with(value, LIST, |text| Ok(text.to_owned()));
+    value::some(value, LIST, one)
+}
+
+fn ip_version(value: &Value) -> Read<IpVersion> {
+    let DeValue::Integer(number) = value.get_ref() else {
+        return value::wrong(value, "4 or 6");
+    };
+    let number = value::integer(number).and_then(|number| i64::try_from(number).ok());
+    let version = IpVersion::from_number(number.unwrap_or(i64::MAX));
+    version.or_else(|why| value::fault(value, why.0))
+}
+
+/// An array names the flags that must be set, one by one: it means the same as with commas.
+fn tcp_flags(value: &Value) -> Read<TcpFlags> {
+    if !matches!(value.get_ref(), DeValue::Array(_)) {
+        return value::text(value, FLAGS);
+    }
+    let names = value::some(value, FLAGS, |value| {
+        let name = value::text_with(value, FLAGS, |text| Ok(text.to_owned()))?;
+        if name.contains([',', '/']) {
+            return value::fault(
+                value,
+                format!(
+                    "'{name}' is more than one flag: write it as tcp_flags = \"{name}\", without an array"
+                ),
+            );
+        }
+        value::text::<TcpFlags>(value, FLAGS).map(|_| name)
+    })?;
+    names
+        .join(",")
+        .parse()
+        .or_else(|why: super::super::Invalid| value::fault(value, why.0))
+}

@@ -1,0 +1,169 @@
+//! A table of the file: its keys are read one by one, and what is wrong is told with key and line.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use toml::de::DeTable;
+
+use super::{
+    keys::Keys,
+    mistakes::Mistakes,
+    value::{Read, Value},
+};
+
+/// A table, while it is read.
+pub struct Section<'s, 't> {
+    table: &'s DeTable<'t>,
+    mistakes: &'s mut Mistakes,
+    /// Known keys that were written as others.
+    meant: BTreeSet<&'static str>,
+    places: Places,
+}
+
+/// Where the keys of a table are, and which were wrong.
+#[derive(Debug, Default)]
+pub struct Places {
+    /// The line of the table itself.
+    pub line: usize,
+    lines: BTreeMap<String, usize>,
+    wrong: BTreeSet<String>,
+}
+
+impl Places {
+    /// Whether one of `keys` was wrong, so that nothing can be said about its value.
+    pub fn any_wrong(&self, keys: &[&str]) -> bool {
+        keys.iter().any(|key| self.wrong.contains(*key))
+    }
+
+    /// The line of the first of `keys` that is there, or of the table.
+    pub fn line_of(&self, keys: &[&str]) -> usize {
+        let line = keys.iter().find_map(|key| self.lines.get(*key));
+        line.copied().unwrap_or(self.line)
+    }
+
+    /// Those of a table within this one.
+    pub fn take_in(&mut self, inner: Self) {
+        self.lines.extend(inner.lines);
+        self.wrong.extend(inner.wrong);
+    }
+
+    /// The value of `key` was wrong.
+    pub fn is_wrong(&mut self, key: &str) {
+        self.wrong.insert(key.to_owned());
+    }
+}
+
+impl<'s, 't> Section<'s, 't> {
+    /// A table that begins on `line`; keys that it does not have are told.
+    pub fn open(
+        table: &'s DeTable<'t>,
+        line: usize,
+        keys: &Keys,
+        mistakes: &'s mut Mistakes,
+    ) -> Self {
+        let mut section = Self::with_any_key(table, line, mistakes);
+        for key in table.keys() {
+            if !keys.known.contains(&key.get_ref().as_ref()) {
+                let line = section.mistakes.line(key.span().start);
+                section.mistakes.add(line, keys.unknown(key.get_ref()));
+                section.meant.extend(keys.nearest(key.get_ref()));
+            }
+        }
+        section
+    }
+
+    /// A table whose keys are names.
+    pub fn with_any_key(table: &'s DeTable<'t>, line: usize, mistakes: &'s mut Mistakes) -> Self {
+        let line_of = |offset: usize| mistakes.line(offset);
+        let lines = table.keys().map(|key| {
+            (
+                key.get_ref().clone().into_owned(),
+                line_of(key.span().start),
+            )
+        });
+        let places = Places {
+            line,
+            lines: lines.collect(),
+            wrong: BTreeSet::new(),
+        };
+        Self {
+            table,
+            mistakes,
+            meant: BTreeSet::new(),
+            places,
+        }
+    }
+
+    /// The value of `key`, if it is there and readable.
+    pub fn value(&mut self, key: &str) -> Option<&'s Value<'t>> {
+        let (written, value) = self.table.get_key_value(key)?;
+        let line = self.mistakes.line(written.span().start);
+        if self.mistakes.is_broken(line) {
+            self.places.is_wrong(key);
+            return None;
+        }
+        Some(value)
+    }
+
+    /// Reads the value of `key`; tells what is wrong with it.
+    pub fn read<T>(&mut self, key: &str, read: impl FnOnce(&Value<'t>) -> Read<T>) -> Option<T> {
+        let value = self.value(key)?;
+        match read(value) {
+            Ok(value) => Some(value),
+            Err(faults) => {
+                for fault in faults {
+                    let line = self.mistakes.line(fault.at);
+                    self.mistakes.add(line, format!("{key}: {}", fault.why));
+                }
+                self.places.is_wrong(key);
+                None
+            }
+        }
+    }
+
+    /// The same for a key that must be there; `write` is an example of it.
+    pub fn require<T>(
+        &mut self,
+        keys: &Keys,
+        (key, write): (&str, &str),
+        read: impl FnOnce(&Value<'t>) -> Read<T>,
+    ) -> Option<T> {
+        if !self.table.contains_key(key) {
+            if !self.meant.contains(key) {
+                let message = format!(
+                    "{} needs '{key}', which is missing: write it as in {write}",
+                    keys.table
+                );
+                self.mistakes.missing(self.places.line, message);
+            }
+            self.places.is_wrong(key);
+        }
+        self.read(key, read)
+    }
+
+    /// Something is wrong with `key`.
+    pub fn refuse(&mut self, key: &str, why: &str) {
+        let line = self.places.line_of(&[key]);
+        self.mistakes.add(line, format!("{key}: {why}"));
+        self.places.is_wrong(key);
+    }
+
+    /// The line of a value's key.
+    pub fn line_of(&self, key: &str) -> usize {
+        self.places.line_of(&[key])
+    }
+
+    /// For what is read from within.
+    pub fn mistakes(&mut self) -> &mut Mistakes {
+        self.mistakes
+    }
+
+    /// For what is read from within.
+    pub fn places(&mut self) -> &mut Places {
+        &mut self.places
+    }
+
+    /// It has been read.
+    pub fn close(self) -> Places {
+        self.places
+    }
+}

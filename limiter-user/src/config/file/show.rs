@@ -1,0 +1,180 @@
+//! [`Settings`] as a file that can be used again.
+
+use std::fmt::Display;
+
+use super::super::{
+    Algorithm, Burst, Key, Limit, Lists, Malformed, Match, Settings, Unit,
+    lists::{self, ALLOW, DENY, Prefixes},
+    matches::{PortRange, Ports},
+};
+
+/// Prefixes that stand on one line.
+const ON_ONE_LINE: usize = 4;
+
+/// What `parse` reads as the same settings. What holds anyway is left out, but for what is asked for
+/// most: the mode, the number of sources, and how fast they are taken in.
+#[must_use]
+pub fn show(interfaces: &[String], settings: &Settings) -> String {
+    let mut out = Lines::default();
+    out.unless(interfaces.is_empty(), "interfaces", || {
+        array(interfaces.iter().map(text))
+    });
+    out.line("mode", text(settings.mode.name()));
+    out.line("max_sources", settings.max_sources);
+    match &settings.new_sources {
+        None => out.line("new_sources", text("none")),
+        Some(new_sources) => {
+            out.line("new_sources", text(new_sources.rate));
+            out.some("new_sources_burst", new_sources.burst);
+        }
+    }
+    let exempt = settings.exempt.names();
+    out.unless(exempt.is_empty(), "exempt", || {
+        array(exempt.iter().map(text))
+    });
+    out.unless(
+        settings.malformed == Malformed::default(),
+        "malformed",
+        || text(settings.malformed.name()),
+    );
+    out.unless(!settings.shadow, "shadow", || "true".to_owned());
+    out.lists(&settings.lists);
+    for limit in &settings.limits {
+        out.limit(limit);
+    }
+    out.0
+}
+
+#[derive(Default)]
+struct Lines(String);
+
+impl Lines {
+    fn line(&mut self, key: &str, value: impl Display) {
+        self.0.push_str(&format!("{key} = {value}\n"));
+    }
+
+    fn some(&mut self, key: &str, value: Option<impl Display>) {
+        if let Some(value) = value {
+            self.line(key, value);
+        }
+    }
+
+    fn unless(&mut self, default: bool, key: &str, value: impl FnOnce() -> String) {
+        if !default {
+            self.line(key, value());
+        }
+    }
+
+    fn lists(&mut self, lists: &Lists) {
+        let is_default = |(name, prefixes): &(&str, &Prefixes)| {
+            (*name == ALLOW || *name == DENY) && prefixes.is_empty()
+        };
+        let written: Vec<_> = lists.all().filter(|list| !is_default(list)).collect();
+        if !written.is_empty() {
+            self.0.push_str("\n[lists]\n");
+        }
+        for (name, prefixes) in written {
+            // A dot would begin a table within.
+            let key = if name.contains('.') {
+                text(name)
+            } else {
+                name.to_owned()
+            };
+            self.line(&key, prefix_array(prefixes));
+        }
+    }
+
+    fn limit(&mut self, limit: &Limit) {
+        self.0.push_str("\n[[limit]]\n");
+        self.line("name", text(&limit.name));
+        self.unless(limit.matches.is_everything(), "match", || {
+            matches(&limit.matches)
+        });
+        self.unless(limit.key == Key::default(), "key", || text(limit.key));
+        self.line("rate", text(limit.rate));
+        self.some("burst", limit.burst.map(burst));
+        self.some("cost", limit.cost);
+        self.unless(limit.algorithm == Algorithm::default(), "algorithm", || {
+            text(limit.algorithm.name())
+        });
+        self.unless(!limit.shadow, "shadow", || "true".to_owned());
+    }
+}
+
+/// With quotes, and escapes where needed.
+fn text(value: impl Display) -> String {
+    toml::Value::String(value.to_string()).to_string()
+}
+
+fn array(values: impl Iterator<Item = String>) -> String {
+    format!("[{}]", values.collect::<Vec<_>>().join(", "))
+}
+
+/// The one value, or an array of all.
+fn one_or_array(mut values: Vec<String>) -> String {
+    match values.pop() {
+        Some(value) if values.is_empty() => value,
+        last => array(values.into_iter().chain(last)),
+    }
+}
+
+fn prefix_array(prefixes: &Prefixes) -> String {
+    let written: Vec<_> = prefixes
+        .iter()
+        .map(|prefix| text(lists::show(prefix)))
+        .collect();
+    if written.len() <= ON_ONE_LINE {
+        return array(written.into_iter());
+    }
+    format!("[\n    {},\n]", written.join(",\n    "))
+}
+
+fn matches(matches: &Match) -> String {
+    let ports = |ports: &Ports| {
+        (!ports.0.is_empty()).then(|| one_or_array(ports.0.iter().map(port).collect()))
+    };
+    let lists = |names: &[String]| {
+        (!names.is_empty()).then(|| one_or_array(names.iter().map(text).collect()))
+    };
+    let fields = [
+        ("protocol", matches.protocol.map(text)),
+        ("destination_port", ports(&matches.destination_port)),
+        ("source_port", ports(&matches.source_port)),
+        ("tcp_flags", matches.tcp_flags.map(text)),
+        ("source", lists(&matches.source)),
+        ("unless", lists(&matches.unless)),
+        (
+            "ip_version",
+            matches
+                .ip_version
+                .map(|version| version.number().to_string()),
+        ),
+        ("fragments", matches.fragments.map(|only| only.to_string())),
+    ];
+    let written = fields
+        .into_iter()
+        .filter_map(|(key, value)| Some(format!("{key} = {}", value?)));
+    format!("{{ {} }}", written.collect::<Vec<_>>().join(", "))
+}
+
+fn port(range: &PortRange) -> String {
+    if range.first == range.last {
+        range.first.to_string()
+    } else {
+        text(range)
+    }
+}
+
+/// A number without a unit goes with either, and so is not the same as one of packets.
+fn burst(burst: Burst) -> String {
+    const THOUSAND: u64 = 1_000;
+    match burst.unit {
+        None => burst.tokens.to_string(),
+        Some(Unit::Packets) if !burst.tokens.is_multiple_of(THOUSAND) => text(format!(
+            "{}.{:03}k",
+            burst.tokens / THOUSAND,
+            burst.tokens % THOUSAND
+        )),
+        Some(_) => text(burst),
+    }
+}

@@ -1,0 +1,188 @@
+//! What files say; what they are told is in [`messages`].
+
+mod messages;
+
+use std::{fs, path::Path};
+
+use super::{
+    super::{
+        Burst, Exempt, Limit, Lists, Match, NewSources, Settings, Unit,
+        lists::prefix,
+        matches::{PortRange, Ports, Protocol},
+    },
+    File, parse, show,
+};
+
+const EXAMPLE: &str = r#"
+interfaces = ["eth0"]
+mode = "auto"
+max_sources = 65536
+new_sources = "10k/s"
+exempt = ["established", "control"]
+
+[lists]
+allow = ["198.51.100.0/24", "2001:db8::/32"]
+deny  = ["203.0.113.66"]
+partners = ["192.0.2.0/24"]            # a tier: a list that a limit matches on
+
+[[limit]]
+name = "ssh"
+match = { protocol = "tcp", destination_port = 22, tcp_flags = "syn" }
+rate = "5/m"
+burst = 5
+
+[[limit]]
+name = "dns"
+match = { protocol = "udp", destination_port = [53, "5300-5353"] }
+key = "/32,/64"
+rate = "20/s"
+burst = 40
+
+[[limit]]
+name = "subnet"
+key = "/24,/48"
+rate = "20k/s"
+burst = "40k"
+shadow = true
+
+[[limit]]
+name = "partners"
+match = { source = "partners" }
+rate = "100mbit"
+burst = "1mb"
+"#;
+
+/// A limit that is as short as can be.
+const LIMIT: &str = "[[limit]]\nname = \"a\"\nrate = \"5/s\"\n";
+
+fn limit(name: &str, rate: &str, (tokens, unit): (u64, Option<Unit>)) -> Limit {
+    Limit {
+        burst: Some(Burst { tokens, unit }),
+        ..Limit::new(name, rate.parse().unwrap())
+    }
+}
+
+fn ports(ranges: &[(u16, u16)]) -> Ports {
+    Ports(
+        ranges
+            .iter()
+            .map(|&(first, last)| PortRange { first, last })
+            .collect(),
+    )
+}
+
+fn example_limits() -> Vec<Limit> {
+    let ssh = Match {
+        protocol: Some(Protocol::TCP),
+        destination_port: ports(&[(22, 22)]),
+        tcp_flags: Some("syn".parse().unwrap()),
+        ..Match::default()
+    };
+    let dns = Match {
+        protocol: Some(Protocol(17)),
+        destination_port: ports(&[(53, 53), (5_300, 5_353)]),
+        ..Match::default()
+    };
+    let partners = Match {
+        source: vec!["partners".to_owned()],
+        ..Match::default()
+    };
+    vec![
+        Limit {
+            matches: ssh,
+            ..limit("ssh", "5/m", (5, None))
+        },
+        Limit {
+            matches: dns,
+            ..limit("dns", "20/s", (40, None))
+        },
+        Limit {
+            key: "/24,/48".parse().unwrap(),
+            shadow: true,
+            ..limit("subnet", "20k/s", (40_000, Some(Unit::Packets)))
+        },
+        Limit {
+            matches: partners,
+            ..limit("partners", "100mbit", (1 << 20, Some(Unit::Bytes)))
+        },
+    ]
+}
+
+#[test]
+fn the_example_says_what_it_says() {
+    let prefixes = |texts: &[&str]| texts.iter().map(|text| prefix(text).unwrap()).collect();
+    let settings = Settings {
+        exempt: Exempt {
+            established: true,
+            control: true,
+        },
+        new_sources: Some(NewSources::default()),
+        lists: Lists {
+            allow: prefixes(&["198.51.100.0/24", "2001:db8::/32"]),
+            deny: prefixes(&["203.0.113.66"]),
+            tiers: [("partners".to_owned(), prefixes(&["192.0.2.0/24"]))].into(),
+        },
+        limits: example_limits(),
+        ..Settings::default()
+    };
+    let file = File {
+        interfaces: vec!["eth0".to_owned()],
+        settings,
+    };
+    assert_eq!(parse(EXAMPLE, Path::new(".")), Ok(file.clone()));
+    let shown = show(&file.interfaces, &file.settings);
+    assert_eq!(parse(&shown, Path::new(".")), Ok(file), "{shown}");
+    assert!(
+        shown.contains("\nburst = \"40k\"\n"),
+        "as it was written: {shown}"
+    );
+}
+
+#[test]
+fn a_list_may_be_in_a_file() {
+    let folder = std::env::temp_dir().join(format!("limiter-lists-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("good"), "192.0.2.0/24 # lab\n").unwrap();
+    fs::write(folder.join("bad"), "192.0.2.0/24\nx\n".repeat(7)).unwrap();
+    let good = parse("[lists]\nallow = { file = \"good\" }", &folder)
+        .map(|file| file.settings.lists.allow);
+    let bad = parse("[lists]\nallow = { file = \"bad\" }", &folder).expect_err("no prefixes");
+    fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(good, Ok([prefix("192.0.2.0/24").unwrap()].into()));
+    assert_eq!(bad.len(), 6, "{bad:?}");
+    assert!(bad.iter().all(|mistake| mistake.line == 2), "{bad:?}");
+    assert!(
+        bad[0].message.contains("/bad line 2: 'x' is not a prefix"),
+        "{bad:?}"
+    );
+    assert!(bad[5].message.contains("and 2 more"), "{bad:?}");
+}
+
+#[test]
+fn what_is_written_otherwise_means_the_same() {
+    let same = |one: &str, other: &str| {
+        let read = |text: &str| {
+            parse(&format!("{text}\n{LIMIT}"), Path::new("."))
+                .unwrap_or_else(|mistakes| panic!("{text}: {mistakes:?}"))
+        };
+        assert_eq!(read(one), read(other), "{one} and {other}");
+    };
+    same(
+        "",
+        "mode = \"auto\"\nmax_sources = \"65536\"\nnew_sources = \"10k/s\"",
+    );
+    same("max_sources = \"64k\"", "max_sources = 64_000");
+    same("new_sources = false", "new_sources = \"none\"");
+    same("interfaces = \"eth0\"", "interfaces = [\"eth0\"]");
+    same("new_sources_burst = \"2k\"", "new_sources_burst = 2000");
+    let limit = |rest: &str| format!("[[limit]]\nname = \"b\"\nrate = 5\n{rest}");
+    same(&limit("cost = \"packets\""), &limit(""));
+    same(
+        &limit("match = { tcp_flags = [\"syn\", \"ack\"] }"),
+        &limit("match.tcp_flags = \"syn,ack\""),
+    );
+    same(
+        &limit("[limit.match]\nprotocol = 6"),
+        &limit("match = { protocol = \"tcp\" }"),
+    );
+}

@@ -1,0 +1,154 @@
+//! Single values: which type they have, and what was written instead.
+
+use std::str::FromStr;
+
+use toml::{
+    Spanned,
+    de::{DeInteger, DeValue},
+};
+
+use super::{super::Invalid, keys};
+
+/// A value, and where it is.
+pub type Value<'t> = Spanned<DeValue<'t>>;
+
+/// What is wrong, and at which byte.
+#[derive(Debug)]
+pub struct Fault {
+    /// Offset into the file.
+    pub at: usize,
+    /// What is wrong, and what to write.
+    pub why: String,
+}
+
+/// A value, or all that is wrong with it.
+pub type Read<T> = Result<T, Vec<Fault>>;
+
+/// One fault with `value`.
+pub fn fault<T>(value: &Value, why: impl Into<String>) -> Read<T> {
+    let at = value.span().start;
+    Err(vec![Fault {
+        at,
+        why: why.into(),
+    }])
+}
+
+/// A value of a type that the key does not have.
+pub fn wrong<T>(value: &Value, write: &str) -> Read<T> {
+    let found = match value.get_ref() {
+        DeValue::String(text) => format!("the text '{}'", text.escape_debug()),
+        DeValue::Integer(number) => match integer(number) {
+            Some(number) if number < 0 => format!("the negative number {number}"),
+            _ => format!("the number {number}"),
+        },
+        DeValue::Float(number) => format!("the float {number}"),
+        DeValue::Boolean(on) => on.to_string(),
+        DeValue::Datetime(_) => "a date or time".to_owned(),
+        DeValue::Array(items) if items.is_empty() => "an empty array".to_owned(),
+        DeValue::Array(_) => "an array".to_owned(),
+        DeValue::Table(_) => "a table".to_owned(),
+    };
+    fault(value, format!("{found} cannot stand here: write {write}"))
+}
+
+/// None where it is beyond all use.
+pub fn integer(number: &DeInteger) -> Option<i128> {
+    i128::from_str_radix(number.as_str(), number.radix()).ok()
+}
+
+/// `true` or `false`.
+pub fn boolean(value: &Value) -> Read<bool> {
+    match value.get_ref() {
+        DeValue::Boolean(on) => Ok(*on),
+        _ => wrong(value, "true or false"),
+    }
+}
+
+/// A string that `read` can read.
+pub fn text_with<T>(
+    value: &Value,
+    write: &str,
+    read: impl Fn(&str) -> Result<T, Invalid>,
+) -> Read<T> {
+    match value.get_ref() {
+        DeValue::String(text) => read(text).or_else(|why| fault(value, why.0)),
+        _ => wrong(value, write),
+    }
+}
+
+/// The same, or a number: it is read as its digits are.
+pub fn number_with<T>(
+    value: &Value,
+    write: &str,
+    read: impl Fn(&str) -> Result<T, Invalid>,
+) -> Read<T> {
+    match value.get_ref() {
+        DeValue::Integer(number) => match integer(number) {
+            None => fault(
+                value,
+                format!("the number {number} is far too large: write {write}"),
+            ),
+            Some(number) if number < 0 => wrong(value, write),
+            Some(number) => read(&number.to_string()).or_else(|why| fault(value, why.0)),
+        },
+        _ => text_with(value, write, read),
+    }
+}
+
+/// A string that reads as `T`.
+pub fn text<T: FromStr<Err = Invalid>>(value: &Value, write: &str) -> Read<T> {
+    text_with(value, write, str::parse)
+}
+
+/// A string or a number that reads as `T`.
+pub fn number<T: FromStr<Err = Invalid>>(value: &Value, write: &str) -> Read<T> {
+    number_with(value, write, str::parse)
+}
+
+/// One of a few words.
+pub fn word<T: Copy>(value: &Value, words: &[(&'static str, T)]) -> Read<T> {
+    let names: Vec<_> = words.iter().map(|(name, _)| *name).collect();
+    let write = format!("\"{}\"", names.join("\" or \""));
+    text_with(value, &write, |text| {
+        let found = words.iter().find(|(name, _)| *name == text);
+        found.map(|(_, meant)| *meant).ok_or_else(|| {
+            let text = text.escape_debug();
+            Invalid(
+                match keys::nearest(&text.to_string(), names.iter().copied()) {
+                    Some(name) => format!("'{text}' is not known here: did you mean \"{name}\"?"),
+                    None => format!("'{text}' is not known here: write {write}"),
+                },
+            )
+        })
+    })
+}
+
+/// Each value of an array, or a value that stands alone.
+pub fn each<T>(value: &Value, one: impl Fn(&Value) -> Read<T>) -> Read<Vec<T>> {
+    let DeValue::Array(items) = value.get_ref() else {
+        return one(value).map(|item| vec![item]);
+    };
+    let (mut read, mut faults) = (Vec::new(), Vec::new());
+    for item in items {
+        match one(item) {
+            Ok(item) => read.push(item),
+            Err(more) => faults.extend(more),
+        }
+    }
+    if faults.is_empty() {
+        Ok(read)
+    } else {
+        Err(faults)
+    }
+}
+
+/// The same, with at least one: an empty array would mean the opposite of what it looks like.
+pub fn some<T>(value: &Value, write: &str, one: impl Fn(&Value) -> Read<T>) -> Read<Vec<T>> {
+    match value.get_ref() {
+        DeValue::Array(items) if items.is_empty() => fault(
+            value,
+            format!("an empty array says nothing: write {write}, or leave the key out"),
+        ),
+        _ => each(value, one),
+    }
+}

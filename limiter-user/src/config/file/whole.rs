@@ -1,0 +1,212 @@
+//! The file as a whole.
+
+use std::path::Path;
+
+use clap::ValueEnum;
+use toml::de::{DeTable, DeValue};
+
+use super::{
+    super::{
+        Burst, Exempt, Invalid, Limit, Lists, Malformed, Mode, NewSources, Rate, Settings, Unit,
+        number, settings,
+    },
+    File,
+    keys::TOP,
+    limit, lists,
+    mistakes::Mistakes,
+    problems,
+    section::{Places, Section},
+    value::{self, Read, Value},
+};
+
+const INTERFACES: &str = "the name of an interface as in \"eth0\", or an array of them";
+const SOURCES: &str = "a number as in 65536 or \"64k\"";
+const NEW_SOURCES: &str = "a rate as in \"10k/s\", or \"none\"";
+const LIMIT: &str = "[[limit]] above each limit, and its keys below";
+
+/// Reads everything, and tells what is wrong with it.
+pub fn read(root: &DeTable, folder: &Path, mistakes: &mut Mistakes) -> File {
+    let mut top = Section::open(root, 1, &TOP, mistakes);
+    let interfaces = top.read("interfaces", interfaces).unwrap_or_default();
+    no_interface_twice(&interfaces, &mut top);
+    let defaults = Settings::default();
+    let mut settings = Settings {
+        mode: top.read("mode", mode).unwrap_or_default(),
+        max_sources: top
+            .read("max_sources", max_sources)
+            .unwrap_or(defaults.max_sources),
+        new_sources: new_sources(&mut top),
+        exempt: top.read("exempt", exempt).unwrap_or_default(),
+        malformed: top.read("malformed", malformed).unwrap_or_default(),
+        shadow: top.read("shadow", value::boolean).unwrap_or_default(),
+        lists: Lists::default(),
+        limits: Vec::new(),
+    };
+    settings.lists = all_lists(&mut top, folder);
+    let limits;
+    (settings.limits, limits) = all_limits(&mut top);
+    let top = top.close();
+    problems::tell(&settings, &problems::Read { top, limits }, mistakes);
+    if mistakes.are_none() && settings.limits.is_empty() && settings.lists.are_empty() {
+        mistakes.add(
+            1,
+            "nothing to limit: write [[limit]] with a name and a rate, or prefixes under [lists]"
+                .to_owned(),
+        );
+    }
+    File {
+        interfaces,
+        settings,
+    }
+}
+
+fn interfaces(value: &Value) -> Read<Vec<String>> {
+    let named = |text: &str| settings::interface(text).map(|()| text.to_owned());
+    value::each(value, |value| value::text_with(value, INTERFACES, named))
+}
+
+fn no_interface_twice(interfaces: &[String], top: &mut Section) {
+    for (index, interface) in interfaces.iter().enumerate() {
+        if interfaces[..index].contains(interface) {
+            top.refuse(
+                "interfaces",
+                &format!("'{interface}' is there twice: leave one"),
+            );
+        }
+    }
+}
+
+fn mode(value: &Value) -> Read<Mode> {
+    let words: Vec<_> = Mode::value_variants()
+        .iter()
+        .map(|mode| (mode.name(), *mode))
+        .collect();
+    value::word(value, &words)
+}
+
+fn malformed(value: &Value) -> Read<Malformed> {
+    let words: Vec<_> = Malformed::value_variants()
+        .iter()
+        .map(|malformed| (malformed.name(), *malformed))
+        .collect();
+    value::word(value, &words)
+}
+
+/// A number that is beyond the type is beyond the table too, which is told with the other problems.
+fn max_sources(value: &Value) -> Read<u32> {
+    value::number_with(value, SOURCES, |text| {
+        let number = number::parse(text, &[("", 1), ("k", 1_000), ("M", 1_000_000)])?;
+        Ok(u32::try_from(number).unwrap_or(u32::MAX))
+    })
+}
+
+fn exempt(value: &Value) -> Read<Exempt> {
+    let established = Exempt {
+        established: true,
+        control: false,
+    };
+    let control = Exempt {
+        established: false,
+        control: true,
+    };
+    let words = [("established", established), ("control", control)];
+    let each = value::each(value, |value| value::word(value, &words))?;
+    Ok(Exempt {
+        established: each.contains(&established),
+        control: each.contains(&control),
+    })
+}
+
+fn new_sources(top: &mut Section) -> Option<NewSources> {
+    let rate = top.read("new_sources", |value| match value.get_ref() {
+        DeValue::Boolean(false) => Ok(None),
+        DeValue::String(text) if text == "none" => Ok(None),
+        _ => value::number::<Rate>(value, NEW_SOURCES).map(Some),
+    });
+    let burst = top.read("new_sources_burst", new_sources_burst);
+    let default = NewSources::default();
+    match rate {
+        Some(None) => {
+            if burst.is_some() {
+                top.refuse("new_sources_burst", "without a rate of new sources there is no burst: write a rate as in new_sources = \"10k/s\", or leave the burst out");
+            }
+            None
+        }
+        rate => Some(NewSources {
+            rate: rate.flatten().unwrap_or(default.rate),
+            burst,
+        }),
+    }
+}
+
+fn new_sources_burst(value: &Value) -> Read<u64> {
+    value::number_with(value, SOURCES, |text| {
+        let burst: Burst = text.parse()?;
+        if burst.unit == Some(Unit::Bytes) {
+            return Err(Invalid(format!(
+                "'{text}' is in bytes, and new sources come by number: write {SOURCES}"
+            )));
+        }
+        Ok(burst.tokens)
+    })
+}
+
+fn all_lists(top: &mut Section, folder: &Path) -> Lists {
+    let read = top.read("lists", |value| match value.get_ref() {
+        DeValue::Table(table) => Ok(table.clone()),
+        _ => value::wrong(value, "[lists], and each list below it"),
+    });
+    let Some(table) = read else {
+        return Lists::default();
+    };
+    if table
+        .keys()
+        .any(|name| settings::name(name.get_ref()).is_err())
+    {
+        // A limit may name one that is not there for its name.
+        top.places().is_wrong("lists");
+    }
+    let line = top.line_of("lists");
+    lists::read(
+        &table,
+        Section::with_any_key(&table, line, top.mistakes()),
+        folder,
+    )
+}
+
+fn all_limits(top: &mut Section) -> (Vec<Limit>, Vec<Places>) {
+    let Some(value) = top.value("limit") else {
+        return (Vec::new(), Vec::new());
+    };
+    let line = top.line_of("limit");
+    let items = match value.get_ref() {
+        DeValue::Array(items) => &items[..],
+        DeValue::Table(table) => {
+            top.mistakes().add(
+                line,
+                "[limit] makes one limit only: write [[limit]] above each".to_owned(),
+            );
+            // A header that is missing altogether, as where [limit.match] stands alone, is told by that.
+            let is_limit = table.contains_key("name") || table.contains_key("rate");
+            if is_limit {
+                std::slice::from_ref(value)
+            } else {
+                &[]
+            }
+        }
+        _ => {
+            let _ = top.read("limit", |value| value::wrong::<()>(value, LIMIT));
+            &[]
+        }
+    };
+    let mut limits = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        let mistakes = top.mistakes();
+        let line = mistakes.line(item.span().start);
+        match item.get_ref() {
+            DeValue::Table(table) => limits.push(limit::read(table, (index, line), mistakes)),
+            _ => mistakes.add(line, format!("limit: a limit is a table: write {LIMIT}")),
+        }
+    }
+    limits.into_iter().unzip()
+}

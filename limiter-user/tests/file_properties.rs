@@ -1,0 +1,107 @@
+//! The configuration file: what is shown reads back, and no text makes reading it panic.
+
+mod files;
+
+use std::{fs, path::Path, sync::LazyLock};
+
+use files::{
+    cases,
+    changes::{CORPUS, PIECES, change, changes},
+    draw::{interfaces, settings},
+};
+use limiter_user::config::file::{File, parse, show};
+use proptest::{collection::vec, prelude::*, sample::select};
+
+/// A folder with the file that the corpus names.
+fn folder() -> &'static Path {
+    static FOLDER: LazyLock<&Path> = LazyLock::new(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let list = "203.0.113.66\n2001:db8:1::/48\n";
+        fs::write(folder.join("prefixes.txt"), list).expect("the folder can be written to");
+        folder
+    });
+    *FOLDER
+}
+
+fn reads_back(file: &File) -> Result<(), TestCaseError> {
+    let shown = show(&file.interfaces, &file.settings);
+    let read = parse(&shown, folder());
+    prop_assert_eq!(read.as_ref(), Ok(file), "shown as\n{}", shown);
+    Ok(())
+}
+
+/// What is accepted is sound, and what is not says where and why.
+fn is_accepted(text: &str) -> Result<bool, TestCaseError> {
+    match parse(text, folder()) {
+        Ok(file) => {
+            prop_assert_eq!(file.settings.problems(), vec![]);
+            reads_back(&file)?;
+            Ok(true)
+        }
+        Err(mistakes) => {
+            let lines = text.split('\n').count();
+            prop_assert!(!mistakes.is_empty(), "refused without a word");
+            prop_assert!(mistakes.is_sorted_by_key(|mistake| mistake.line));
+            for mistake in mistakes {
+                prop_assert!((1..=lines).contains(&mistake.line), "{}", mistake);
+                prop_assert!(
+                    !mistake.message.contains('\n') && mistake.message.contains([':', '?']),
+                    "{}",
+                    mistake
+                );
+            }
+            Ok(false)
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(500))]
+
+    /// Whatever can be set can be shown, and reads back as the same.
+    #[test]
+    fn settings_read_back(settings in settings(), interfaces in interfaces()) {
+        prop_assert_eq!(settings.problems(), vec![]);
+        reads_back(&File { interfaces, settings })?;
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(4_000))]
+
+    /// Files that were tampered with are read or refused.
+    #[test]
+    fn changed_files_are_read_or_refused(file in select(&CORPUS[..]), changes in vec(changes(), 1..6)) {
+        let mut text = file.as_bytes().to_vec();
+        for next in &changes {
+            change(&mut text, next);
+        }
+        is_accepted(&String::from_utf8_lossy(&text))?;
+    }
+
+    /// Any text is read or refused.
+    #[test]
+    fn any_text_is_read_or_refused(pieces in vec(prop_oneof![select(&PIECES[..]).prop_map(str::to_owned), ".{0,8}"], 0..40)) {
+        is_accepted(&pieces.concat())?;
+    }
+}
+
+/// Else the changes would be changes to what is refused anyway.
+#[test]
+fn the_corpus_is_accepted() {
+    for file in CORPUS {
+        let accepted = is_accepted(file).is_ok_and(|accepted| accepted);
+        assert!(accepted, "{:?}", parse(file, folder()));
+    }
+}
+
+/// A key is told at its own line wherever it is.
+#[test]
+fn lines_are_those_of_the_file() {
+    for empty_lines in 0..50 {
+        let text = format!("{}mood = 1\n{}", "\n".repeat(empty_lines), CORPUS[1]);
+        let mistakes = parse(&text, folder()).expect_err("not a key");
+        let lines: Vec<_> = mistakes.iter().map(|mistake| mistake.line).collect();
+        assert_eq!(lines, [empty_lines + 1], "{mistakes:?}");
+    }
+}

@@ -1,0 +1,221 @@
+//! Settings of all kinds.
+
+use std::collections::BTreeSet;
+
+use limiter_user::config::{
+    Algorithm, Burst, Exempt, Key, Limit, Lists, Malformed, Match, Mode, NewSources, Rate,
+    Settings, Unit, key,
+    lists::Prefixes,
+    matches::{IpVersion, PortRange, Ports, Protocol, TcpFlags},
+    settings,
+};
+use proptest::{
+    collection::{btree_map, btree_set, vec},
+    option,
+    prelude::*,
+    sample::{Index, select},
+};
+
+fn names() -> impl Strategy<Value = String> {
+    "[A-Za-z0-9_.-]{1,32}".prop_filter("a name", |name| {
+        settings::name(name).is_ok() && name != "allow" && name != "deny"
+    })
+}
+
+fn prefixes() -> impl Strategy<Value = Prefixes> {
+    let ipv4 = (any::<[u8; 4]>(), 0..=32_u8)
+        .prop_map(|(address, bits)| ipnet::IpNet::new(address.into(), bits));
+    let ipv6 = (any::<[u8; 16]>(), 0..=128_u8)
+        .prop_map(|(address, bits)| ipnet::IpNet::new(address.into(), bits));
+    let prefix = prop_oneof![ipv4, ipv6].prop_map(|prefix| prefix.expect("not too long").trunc());
+    btree_set(prefix, 0..8)
+}
+
+fn lists() -> impl Strategy<Value = Lists> {
+    let tiers = btree_map(names(), prefixes(), 0..4);
+    (prefixes(), prefixes(), tiers).prop_map(|(allow, deny, tiers)| Lists { allow, deny, tiers })
+}
+
+fn packet_rates() -> impl Strategy<Value = Rate> {
+    (
+        prop_oneof![1..=1_000_u64, 1..=1_000_000_000_u64],
+        prop_oneof![Just(1), Just(60), 1..=400_000_u64],
+    )
+        .prop_map(|(amount, seconds)| Rate {
+            amount,
+            period_ns: seconds * 1_000_000_000,
+            unit: Unit::Packets,
+        })
+}
+
+fn rates() -> impl Strategy<Value = Rate> {
+    let bits = prop_oneof![8..=100_000_u64, 8..=1_000_000_000_000_u64];
+    let bits = bits.prop_map(|amount| Rate {
+        amount,
+        period_ns: 1_000_000_000,
+        unit: Unit::Bytes,
+    });
+    prop_oneof![packet_rates(), bits]
+}
+
+fn ports() -> impl Strategy<Value = Ports> {
+    let range = prop_oneof![
+        any::<u16>().prop_map(|port| (port, port)),
+        any::<(u16, u16)>()
+    ];
+    let range = range.prop_map(|(one, other)| PortRange {
+        first: one.min(other),
+        last: one.max(other),
+    });
+    prop_oneof![
+        Just(Ports::default()),
+        vec(range, 1..=settings::PORTS_MAX).prop_map(Ports)
+    ]
+}
+
+fn flags() -> impl Strategy<Value = TcpFlags> {
+    (1..=255_u8, any::<u8>()).prop_map(|(looked_at, set)| TcpFlags {
+        set: set & looked_at,
+        looked_at,
+    })
+}
+
+/// Names of lists are put in later: they must be there.
+fn matches() -> impl Strategy<Value = Match> {
+    (
+        option::of(prop_oneof![any::<u8>(), select(&[6, 17][..])]),
+        ports(),
+        ports(),
+        option::of(flags()),
+        option::of(select(&[IpVersion::V4, IpVersion::V6][..])),
+        option::of(any::<bool>()),
+    )
+        .prop_map(
+            |(protocol, destination_port, source_port, tcp_flags, ip_version, fragments)| {
+                let protocol = protocol.map(Protocol);
+                let has_ports = protocol.is_none_or(Protocol::has_ports);
+                let ports = |ports| if has_ports { ports } else { Ports::default() };
+                Match {
+                    destination_port: ports(destination_port),
+                    source_port: ports(source_port),
+                    tcp_flags: tcp_flags
+                        .filter(|_| protocol.is_none_or(|protocol| protocol == Protocol::TCP)),
+                    protocol,
+                    ip_version,
+                    fragments,
+                    ..Match::default()
+                }
+            },
+        )
+}
+
+fn keys() -> impl Strategy<Value = Key> {
+    let prefix =
+        (0..=32_u8, 0..=128_u8).prop_map(|(ipv4, ipv6)| key::Source::Prefix { ipv4, ipv6 });
+    let source = prop_oneof![
+        Just(Key::default().source),
+        Just(key::Source::Interface),
+        prefix
+    ];
+    (source, any::<bool>()).prop_map(|(source, by_port)| Key { source, by_port })
+}
+
+fn limits() -> impl Strategy<Value = Limit> {
+    let burst = option::of((prop_oneof![1..=100_u64, 1..=1_000_000_u64], any::<bool>()));
+    let terms = (
+        rates(),
+        burst,
+        option::of(1..=1_000_u64),
+        select(&Algorithm::ALL[..]),
+    );
+    let terms = terms.prop_map(|(rate, burst, cost, algorithm)| Limit {
+        burst: burst.map(|(tokens, bare)| Burst {
+            tokens,
+            unit: (!bare).then_some(rate.unit),
+        }),
+        cost: cost.filter(|_| rate.unit == Unit::Packets),
+        algorithm,
+        ..Limit::new("", rate)
+    });
+    let terms = terms.prop_filter("can be had", |limit| limit.terms(1).is_ok());
+    (terms, matches(), keys(), any::<bool>()).prop_map(|(terms, matches, key, shadow)| Limit {
+        matches,
+        key,
+        shadow,
+        ..terms
+    })
+}
+
+fn new_sources() -> impl Strategy<Value = NewSources> {
+    let burst = option::of(1..=1_000_000_u64);
+    let new_sources = (packet_rates(), burst).prop_map(|(rate, burst)| NewSources { rate, burst });
+    new_sources.prop_filter("can be had", |new_sources| new_sources.terms().is_ok())
+}
+
+/// Names, and what they match on, drawn for limits that have neither.
+fn with_names(
+    limits: Vec<Limit>,
+    names: BTreeSet<String>,
+    lists: &Lists,
+    drawn: &[(Index, Index)],
+) -> Vec<Limit> {
+    let tiers: Vec<_> = lists.tiers.keys().cloned().collect();
+    let some = |index: &Index| tiers[..index.index(tiers.len() + 1)].to_vec();
+    let named = limits.into_iter().zip(names).zip(drawn.iter().cycle());
+    let named = named.map(|((limit, name), (source, unless))| {
+        let matches = Match {
+            source: some(source),
+            unless: some(unless),
+            ..limit.matches
+        };
+        Limit {
+            name,
+            matches,
+            ..limit
+        }
+    });
+    named.collect()
+}
+
+pub fn settings() -> impl Strategy<Value = Settings> {
+    let limits = (
+        vec(limits(), 0..5),
+        btree_set(names(), 5),
+        vec(any::<(Index, Index)>(), 5),
+    );
+    let plain = (
+        select(&[Mode::Auto, Mode::Native, Mode::Generic][..]),
+        1..=settings::SOURCES_MAX,
+        option::of(new_sources()),
+        any::<[bool; 4]>(),
+    );
+    let drawn = (limits, lists(), plain).prop_map(|((limits, names, drawn), lists, plain)| {
+        let (mode, max_sources, new_sources, [established, control, passes, shadow]) = plain;
+        Settings {
+            mode,
+            max_sources,
+            new_sources,
+            exempt: Exempt {
+                established,
+                control,
+            },
+            malformed: if passes {
+                Malformed::Pass
+            } else {
+                Malformed::Drop
+            },
+            shadow,
+            limits: with_names(limits, names, &lists, &drawn),
+            lists,
+        }
+    });
+    drawn.prop_filter("something to limit", |settings| {
+        !settings.limits.is_empty() || !settings.lists.are_empty()
+    })
+}
+
+pub fn interfaces() -> impl Strategy<Value = Vec<String>> {
+    let name = prop_oneof!["[a-z]{1,5}[0-9]{0,3}", "[a-z0-9.@\"'\\\\#=é-]{1,7}"];
+    let name = name.prop_filter("a name", |name| settings::interface(name).is_ok());
+    btree_set(name, 0..4).prop_map(|names| names.into_iter().collect())
+}
