@@ -64,6 +64,8 @@ pub enum Verb {
     Top(Top),
     /// Print what the program decides about each packet, until interrupted (slow: for debugging)
     Log(Log),
+    /// Show what would go wrong with `attach`, before it does; changes nothing
+    Doctor(Doctor),
     /// Two hosts in network namespaces, a flood, and what gets through
     Demo(Demo),
     /// Print shell completions
@@ -455,6 +457,17 @@ pub struct Log {
     /// The interface
     #[arg(value_name = "IFACE", value_parser = interface)]
     pub interface: String,
+}
+
+/// Arguments of `doctor`.
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// The interface
+    #[arg(value_name = "IFACE", value_parser = interface)]
+    pub interface: String,
+    /// For programs
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `demo`.

@@ -7,6 +7,7 @@ mod attach;
 mod check;
 mod demo;
 mod detach;
+mod doctor;
 mod file;
 mod lists;
 mod log;
@@ -62,6 +63,7 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Reset(arguments) => reset::run(arguments).await,
         Verb::Top(arguments) => top::run(arguments).await,
         Verb::Log(arguments) => log::run(arguments).await,
+        Verb::Doctor(arguments) => doctor::run(arguments).await,
         Verb::Demo(arguments) => demo::run(arguments).await,
         Verb::Completions { shell } => manual::completions(shell),
         Verb::Man { verb } => manual::page(verb.as_deref()),

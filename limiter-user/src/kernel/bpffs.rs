@@ -42,15 +42,21 @@ pub fn look() -> Result<bool> {
     Ok(is_mounted())
 }
 
-/// Makes sure of a bpffs that outlives this process: mounts one where there is none.
-pub fn ensure() -> Result<()> {
-    if look()? {
-        return Ok(());
-    }
-    if !shares_mounts_with_init() {
+/// Whether there is a bpffs already; an error where one mounted now might not outlive this process.
+pub fn foresee() -> Result<bool> {
+    let mounted = look()?;
+    if !mounted && !shares_mounts_with_init() {
         return Err(Error::Bpffs(format!(
             "no bpffs is mounted at {BPFFS}, and this is not the mount namespace of process 1, so that one mounted now might vanish: mount one where it stays (`mount -t bpf bpf {BPFFS}`)"
         )));
+    }
+    Ok(mounted)
+}
+
+/// Makes sure of a bpffs that outlives this process: mounts one where there is none.
+pub fn ensure() -> Result<()> {
+    if foresee()? {
+        return Ok(());
     }
     mount(Some("bpf"), BPFFS, Some("bpf"), MsFlags::empty(), Some("mode=0700")).map_err(|error| {
         Error::Bpffs(format!(

@@ -16,6 +16,7 @@ pub mod pins;
 pub mod record;
 pub mod requirements;
 pub mod set;
+pub mod survey;
 pub mod sys;
 pub mod wire;
 

@@ -20,16 +20,21 @@ const FRAGS: KernelVersion = KernelVersion(5, 18);
 
 /// The running kernel, if it is new enough.
 pub fn kernel() -> Result<KernelVersion> {
-    let name = nix::sys::utsname::uname()
-        .map_err(|error| Error::system("asking for the kernel's version", error.into()))?;
-    let release = name.release().to_string_lossy();
+    let release = release()?;
     match parse(&release) {
         Some(version) if version >= OLDEST => Ok(version),
         _ => Err(Error::KernelTooOld {
-            release: release.into_owned(),
+            release,
             oldest: format!("{}.{}", OLDEST.0, OLDEST.1),
         }),
     }
+}
+
+/// What the running kernel calls itself.
+pub fn release() -> Result<String> {
+    let name = nix::sys::utsname::uname()
+        .map_err(|error| Error::system("asking for the kernel's version", error.into()))?;
+    Ok(name.release().to_string_lossy().into_owned())
 }
 
 impl KernelVersion {
@@ -48,29 +53,43 @@ fn parse(release: &str) -> Option<KernelVersion> {
     ))
 }
 
-/// Refuses early, and in words, what the kernel would refuse later with EPERM or a line of the
-/// verifier's: `CAP_BPF`, `CAP_NET_ADMIN`, and `CAP_PERFMON`, without which a program may not
-/// subtract or compare pointers (or `CAP_SYS_ADMIN` for all three).
-pub fn privileges() -> Result<()> {
-    const CAP_NET_ADMIN: u32 = 12;
-    const CAP_SYS_ADMIN: u32 = 21;
-    const CAP_PERFMON: u32 = 38;
-    const CAP_BPF: u32 = 39;
+const CAP_SYS_ADMIN: u32 = 21;
 
-    let status = std::fs::read_to_string("/proc/self/status")
-        .map_err(|error| Error::system("reading /proc/self/status", error))?;
-    let effective = effective_capabilities(&status).ok_or_else(|| {
-        Error::system(
-            "reading the process's capabilities",
-            io::ErrorKind::InvalidData.into(),
-        )
-    })?;
-    let has = |capability: u32| effective & (1 << capability | 1 << CAP_SYS_ADMIN) != 0;
-    if has(CAP_BPF) && has(CAP_NET_ADMIN) && has(CAP_PERFMON) {
+/// The needed capabilities. Without `CAP_PERFMON` a program may not subtract or compare pointers.
+const NEEDED: [(u32, &str); 3] = [(39, "CAP_BPF"), (12, "CAP_NET_ADMIN"), (38, "CAP_PERFMON")];
+
+/// Refuses early, and in words, what the kernel would refuse later with EPERM or a line of the
+/// verifier's.
+pub fn privileges() -> Result<()> {
+    if missing_capabilities()?.is_empty() {
         Ok(())
     } else {
         Err(Error::NotPermitted)
     }
+}
+
+/// The needed capabilities that this process lacks. `CAP_SYS_ADMIN` does for all of them.
+pub fn missing_capabilities() -> Result<Vec<&'static str>> {
+    let own = own_capabilities()?;
+    let lacks = |capability: u32| own & (1 << capability | 1 << CAP_SYS_ADMIN) == 0;
+    let missing = NEEDED.into_iter().filter(|(number, _)| lacks(*number));
+    Ok(missing.map(|(_, name)| name).collect())
+}
+
+/// Whether this process may mount a bpffs.
+pub fn may_mount() -> Result<bool> {
+    Ok(own_capabilities()? & (1 << CAP_SYS_ADMIN) != 0)
+}
+
+fn own_capabilities() -> Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")
+        .map_err(|error| Error::system("reading /proc/self/status", error))?;
+    effective_capabilities(&status).ok_or_else(|| {
+        Error::system(
+            "reading the process's capabilities",
+            io::ErrorKind::InvalidData.into(),
+        )
+    })
 }
 
 fn effective_capabilities(status: &str) -> Option<u64> {

@@ -1,6 +1,7 @@
 //! Text for people. Sees only [`crate::stats`].
 
 pub mod demo;
+pub mod doctor;
 pub mod source;
 pub mod status;
 pub mod units;

@@ -1,0 +1,43 @@
+//! `limiter doctor`.
+
+use crate::cli::{
+    args,
+    output::{print, print_json},
+};
+use crate::kernel::survey::survey;
+use crate::stats::doctor::{Diagnosis, diagnose};
+use crate::view;
+
+pub async fn run(arguments: args::Doctor) -> anyhow::Result<()> {
+    let diagnosis = diagnose(&survey(&arguments.interface).await?);
+    if arguments.json {
+        print_json(&diagnosis)?;
+    } else {
+        print(&view::doctor::diagnosis(&diagnosis))?;
+    }
+    match summary(&diagnosis) {
+        None => Ok(()),
+        Some(summary) => Err(anyhow::anyhow!(summary)),
+    }
+}
+
+/// One problem is told as it is, several by their names.
+fn summary(diagnosis: &Diagnosis) -> Option<String> {
+    let interface = &diagnosis.interface;
+    match diagnosis.problems().as_slice() {
+        [] => None,
+        [one] => Some(format!(
+            "{interface}: a problem for attach: {}: {}",
+            one.found,
+            one.advice.as_deref().unwrap_or_default()
+        )),
+        several => {
+            let names: Vec<_> = several.iter().map(|finding| finding.check).collect();
+            Some(format!(
+                "{interface}: {} problems for attach ({}): do what is said with each of them",
+                several.len(),
+                names.join(", ")
+            ))
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Whose XDP program an interface runs.
+
+use aya::programs::{links::LinkType, loaded_links, loaded_programs};
+
+use crate::kernel::{
+    Attachment,
+    error::Error,
+    interface::{Interface, XdpMode, XdpState},
+};
+
+/// The program on an interface, or what limiter's pins say instead.
+#[derive(Debug)]
+pub enum Occupant {
+    /// None.
+    Nobody,
+    /// Limiter's own.
+    Limiter(XdpState),
+    /// Another one.
+    Foreign {
+        /// Where it runs, and its id.
+        state: XdpState,
+        /// Its name; asking for it wants `CAP_SYS_ADMIN`.
+        name: Option<String>,
+        /// What keeps it there.
+        holder: Holder,
+    },
+    /// Some program: whose it is cannot be told without privileges.
+    Somebody(XdpState),
+    /// Something of limiter's is in the way.
+    InTheWay(Error),
+}
+
+/// What keeps a program on an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// It was attached by netlink, as `ip link` does.
+    Netlink,
+    /// A link with this id.
+    Link(u32),
+    /// Cannot be told: asking wants `CAP_SYS_ADMIN`.
+    Unknown,
+}
+
+/// Whose program `interface` runs.
+pub async fn of(interface: &Interface) -> Occupant {
+    let no_rights = match Attachment::open(&interface.name).await {
+        Ok(Attachment {
+            mode, program_id, ..
+        }) => return Occupant::Limiter(XdpState { mode, program_id }),
+        Err(Error::NotAttached(_) | Error::NoInterface(_)) => false,
+        // Told by other findings.
+        Err(Error::NotPermitted | Error::Bpffs(_)) => true,
+        // The pins of the interface that had this name before.
+        Err(Error::Renamed { old, new }) => {
+            return Occupant::InTheWay(Error::NameTaken { old, new });
+        }
+        Err(error) => return Occupant::InTheWay(error),
+    };
+    match interface.xdp {
+        None => Occupant::Nobody,
+        Some(state) if no_rights => Occupant::Somebody(state),
+        Some(state) => Occupant::Foreign {
+            state,
+            name: name(state.program_id),
+            holder: holder(state),
+        },
+    }
+}
+
+fn name(id: u32) -> Option<String> {
+    loaded_programs()
+        .filter_map(Result::ok)
+        .find(|program| program.id() == id)
+        .and_then(|program| program.name_as_str().map(str::to_owned))
+}
+
+fn holder(state: XdpState) -> Holder {
+    if matches!(state.mode, XdpMode::Multiple) {
+        return Holder::Unknown;
+    }
+    for link in loaded_links() {
+        match link {
+            Ok(link) if link.program_id() == state.program_id => {
+                if matches!(link.link_type(), Ok(LinkType::Xdp)) {
+                    return Holder::Link(link.id());
+                }
+            }
+            Ok(_) => {}
+            Err(error) if is_gone(&error) => {}
+            Err(_) => return Holder::Unknown,
+        }
+    }
+    Holder::Netlink
+}
+
+/// Whether a link vanished between being listed and being opened.
+fn is_gone(error: &aya::programs::links::LinkError) -> bool {
+    use aya::programs::links::LinkError::SyscallError;
+
+    matches!(error, SyscallError(call) if call.io_error.kind() == std::io::ErrorKind::NotFound)
+}

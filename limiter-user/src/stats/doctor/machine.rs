@@ -1,0 +1,80 @@
+//! Kernel, privileges and bpffs.
+
+use super::Finding;
+use crate::kernel::{Error, bpffs::BPFFS, survey::Machine};
+
+pub(super) fn findings(machine: &Machine) -> Vec<Finding> {
+    vec![
+        kernel(machine),
+        frags(machine),
+        jit(machine.jit),
+        privileges(&machine.missing),
+        bpffs(machine),
+    ]
+}
+
+fn kernel(machine: &Machine) -> Finding {
+    match &machine.kernel {
+        Ok(_) => Finding::ok("kernel", format!("Linux {}", machine.release)),
+        Err(error) => Finding::error("kernel", error),
+    }
+}
+
+/// No trouble by itself: whether it is one is said with the MTU.
+fn frags(machine: &Machine) -> Finding {
+    let found = match &machine.kernel {
+        Ok(version) if version.has_frags() => "frames in several buffers are taken",
+        _ => "frames in one buffer only: Linux 5.18 takes larger ones",
+    };
+    Finding::ok("frags", found)
+}
+
+fn jit(setting: Option<u32>) -> Finding {
+    const CHECK: &str = "jit";
+    match setting {
+        Some(0) => Finding::warning(
+            CHECK,
+            "BPF programs are interpreted, which is several times slower",
+            "`sysctl -w net.core.bpf_jit_enable=1`",
+        ),
+        Some(_) => Finding::ok(CHECK, "BPF programs are compiled"),
+        None => Finding::warning(
+            CHECK,
+            "whether BPF programs are compiled cannot be told from here",
+            "look as root in the initial network namespace: `sysctl net.core.bpf_jit_enable`",
+        ),
+    }
+}
+
+fn privileges(missing: &[&str]) -> Finding {
+    const CHECK: &str = "privileges";
+    if missing.is_empty() {
+        return Finding::ok(CHECK, "CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON");
+    }
+    Finding::problem(
+        CHECK,
+        format!("this process lacks {}", missing.join(" and ")),
+        "run it with sudo",
+    )
+}
+
+fn bpffs(machine: &Machine) -> Finding {
+    const CHECK: &str = "bpffs";
+    match &machine.bpffs {
+        Ok(true) => Finding::ok(CHECK, format!("mounted at {BPFFS}")),
+        Ok(false) if machine.may_mount => {
+            Finding::ok(CHECK, format!("not mounted at {BPFFS}: `attach` does that"))
+        }
+        Ok(false) => Finding::problem(
+            CHECK,
+            format!("not mounted at {BPFFS}, and mounting it wants CAP_SYS_ADMIN"),
+            format!("`mount -t bpf bpf {BPFFS}` as root"),
+        ),
+        Err(Error::NotPermitted) => Finding::problem(
+            CHECK,
+            "it cannot be looked at without privileges",
+            "run it with sudo",
+        ),
+        Err(error) => Finding::error(CHECK, error),
+    }
+}

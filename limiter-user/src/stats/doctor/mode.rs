@@ -1,0 +1,56 @@
+//! What `attach --mode auto` is expected to use.
+
+use super::Mode;
+use crate::kernel::{
+    interface::{XdpMode, XdpState},
+    survey::{Channels, Device, Occupant},
+};
+
+/// The largest MTU whose frames fit in one buffer of a driver that has buffers of a page.
+pub(super) const ONE_BUFFER: u32 = 3498;
+
+/// Native where the driver has it and nothing is known that stands in the way.
+pub(super) fn expected(device: &Device) -> Mode {
+    if let Occupant::Limiter(XdpState { mode, .. }) = &device.occupant {
+        return in_force(*mode);
+    }
+    match device.xdp {
+        None => Mode::Unknown,
+        Some(features) if !features.native => Mode::Generic,
+        Some(_) if refused(device) => Mode::Generic,
+        // Some drivers refuse, others do not.
+        Some(features) if device.mtu > ONE_BUFFER && !features.frags => Mode::Unknown,
+        Some(_) if device.lro == Some(true) => Mode::Unknown,
+        Some(_) => Mode::Native,
+    }
+}
+
+fn in_force(mode: XdpMode) -> Mode {
+    match mode {
+        XdpMode::Native => Mode::Native,
+        XdpMode::Generic => Mode::Generic,
+        XdpMode::Offloaded | XdpMode::Multiple => Mode::Unknown,
+    }
+}
+
+/// Whether the driver is known to refuse native mode as things are.
+fn refused(device: &Device) -> bool {
+    fixed_offloads(device) || ena_queues(device).is_some()
+}
+
+/// Whether a virtio card's host may send merged or unchecked packets, whatever it is told.
+pub(super) fn fixed_offloads(device: &Device) -> bool {
+    device.virtio.is_some_and(|offloads| offloads.fixed)
+}
+
+/// How many queues an ena card may use for native mode, where it uses more: each wants another one to
+/// send by (`ena_xdp_legal_queue_count` in drivers/net/ethernet/amazon/ena).
+pub(super) fn ena_queues(device: &Device) -> Option<u32> {
+    let Channels {
+        combined,
+        max_combined,
+        ..
+    } = device.channels?;
+    let half = max_combined / 2;
+    (device.driver.as_deref() == Some("ena") && combined > half).then_some(half)
+}

@@ -1,0 +1,71 @@
+//! The program that is on the interface already.
+
+use super::Finding;
+use crate::kernel::{
+    interface::{XdpMode, XdpState},
+    survey::{Holder, Occupant},
+};
+
+const CHECK: &str = "program";
+
+pub(super) fn finding(interface: &str, occupant: &Occupant) -> Finding {
+    match occupant {
+        Occupant::Nobody => Finding::ok(CHECK, "no XDP program is attached"),
+        Occupant::Limiter(state) => Finding::ok(
+            CHECK,
+            format!("limiter is attached already ({})", place(*state)),
+        ),
+        Occupant::Somebody(state) => Finding::problem(
+            CHECK,
+            format!(
+                "an XDP program is attached ({}); whose it is cannot be told without privileges",
+                place(*state)
+            ),
+            "run it with sudo",
+        ),
+        Occupant::Foreign {
+            state,
+            name,
+            holder,
+        } => foreign(interface, *state, name.as_deref(), *holder),
+        Occupant::InTheWay(error) => Finding::error(CHECK, error),
+    }
+}
+
+fn place(state: XdpState) -> String {
+    format!("program {}, {} mode", state.program_id, state.mode.name())
+}
+
+fn foreign(interface: &str, state: XdpState, name: Option<&str>, holder: Holder) -> Finding {
+    let name = name.map_or_else(String::new, |name| format!(" '{name}'"));
+    let how = match holder {
+        Holder::Netlink => ", attached by netlink".to_owned(),
+        Holder::Link(id) => format!(", held by link {id}"),
+        Holder::Unknown => String::new(),
+    };
+    let found = format!(
+        "another XDP program{name} is attached ({}{how}), and an interface runs one",
+        place(state)
+    );
+    Finding::problem(CHECK, found, removal(interface, state.mode, holder))
+}
+
+/// How to remove it.
+fn removal(interface: &str, mode: XdpMode, holder: Holder) -> String {
+    let off = match mode {
+        XdpMode::Native | XdpMode::Multiple => "xdp",
+        XdpMode::Generic => "xdpgeneric",
+        XdpMode::Offloaded => "xdpoffload",
+    };
+    match holder {
+        Holder::Netlink => format!(
+            "remove it with the tool that put it there, or `ip link set {interface} {off} off`"
+        ),
+        Holder::Link(id) => format!(
+            "end the program that holds the link, or `bpftool link detach id {id}` (`ip link` does not remove it)"
+        ),
+        Holder::Unknown => format!(
+            "remove it with the tool that put it there: `bpftool net show dev {interface}` as root lists what is attached"
+        ),
+    }
+}

@@ -1,0 +1,303 @@
+//! Cards and kernels that no test machine has.
+
+use super::*;
+use crate::kernel::{
+    interface::{XdpMode, XdpState},
+    requirements::KernelVersion,
+    survey::{Channels, Device, Features, Holder, Link, Machine, Occupant, Offloads},
+};
+
+fn machine() -> Machine {
+    Machine {
+        release: "6.18.5".to_owned(),
+        kernel: Ok(KernelVersion(6, 18)),
+        jit: Some(1),
+        missing: Vec::new(),
+        may_mount: true,
+        bpffs: Ok(true),
+        cpus: 8,
+    }
+}
+
+/// A card with nothing to complain about.
+fn card() -> Device {
+    Device {
+        index: 2,
+        mtu: 1500,
+        link: Link {
+            up: true,
+            loopback: false,
+            ethernet: true,
+            parent: Some("0000:00:05.0".to_owned()),
+        },
+        driver: Some("ena".to_owned()),
+        xdp: Some(Features {
+            native: true,
+            frags: false,
+        }),
+        channels: Some(Channels {
+            combined: 4,
+            max_combined: 8,
+            ..Channels::default()
+        }),
+        lro: Some(false),
+        gro: Some(true),
+        vlan: Some(false),
+        virtio: None,
+        occupant: Occupant::Nobody,
+    }
+}
+
+fn judge(machine: Machine, device: Device) -> Diagnosis {
+    diagnose(&Survey {
+        interface: "eth0".to_owned(),
+        machine,
+        device: Ok(device),
+    })
+}
+
+#[track_caller]
+fn expect(diagnosis: &Diagnosis, check: &str, level: Level, words: &[&str]) {
+    let finding = diagnosis.findings.iter().find(|f| f.check == check);
+    let finding = finding.expect(check);
+    let text = format!("{}: {:?}", finding.found, finding.advice);
+    assert_eq!(finding.level, level, "{check}: {text}");
+    for word in words {
+        assert!(text.contains(word), "{check}: wanted '{word}': {text}");
+    }
+    assert_eq!(finding.advice.is_none(), level == Level::Ok, "{text}");
+}
+
+#[test]
+fn a_healthy_card() {
+    let diagnosis = judge(machine(), card());
+    for finding in &diagnosis.findings {
+        expect(&diagnosis, finding.check, Level::Ok, &[]);
+    }
+    assert_eq!(diagnosis.mode, Mode::Native);
+}
+
+#[test]
+fn ena_wants_half_of_its_queues() {
+    let mut device = card();
+    device.channels = Some(Channels {
+        combined: 8,
+        max_combined: 8,
+        ..Channels::default()
+    });
+    let diagnosis = judge(machine(), device);
+    let advice = ["8 of 8", "ethtool -L eth0 combined 4"];
+    expect(&diagnosis, "queues", Level::Warning, &advice);
+    assert_eq!(diagnosis.mode, Mode::Generic);
+}
+
+#[test]
+fn more_queues_where_there_may_be_more() {
+    for (channels, cpus, advice) in [
+        ((0, 0, 4, 16), 8, Some("combined 8")),
+        ((0, 0, 4, 6), 8, Some("combined 6")),
+        ((0, 0, 8, 16), 8, None),
+        ((0, 0, 16, 16), 8, None),
+        ((2, 4, 0, 0), 8, Some("rx 4")),
+        ((1, 1, 0, 0), 8, None),
+    ] {
+        let (rx, max_rx, combined, max_combined) = channels;
+        let mut device = card();
+        device.driver = Some("ixgbe".to_owned());
+        device.channels = Some(Channels {
+            rx,
+            max_rx,
+            combined,
+            max_combined,
+        });
+        let diagnosis = judge(Machine { cpus, ..machine() }, device);
+        match advice {
+            Some(advice) => expect(&diagnosis, "queues", Level::Warning, &[advice]),
+            None => expect(&diagnosis, "queues", Level::Ok, &[]),
+        }
+        assert_eq!(diagnosis.mode, Mode::Native);
+    }
+}
+
+#[test]
+fn a_virtio_card_whose_host_cannot_be_told() {
+    let device = Device {
+        virtio: Some(Offloads { fixed: true }),
+        ..card()
+    };
+    let diagnosis = judge(machine(), device);
+    expect(&diagnosis, "driver", Level::Warning, &["refuses native"]);
+    assert_eq!(diagnosis.mode, Mode::Generic);
+}
+
+#[test]
+fn jumbo_frames() {
+    const MTU: &str = "ip link set eth0 mtu 3498";
+    let features = |native, frags| Some(Features { native, frags });
+    let old = KernelVersion(5, 15);
+    let new = KernelVersion(6, 18);
+    for (kernel, xdp, mtu, level, mode) in [
+        (new, features(true, true), 9000, Level::Ok, Mode::Native),
+        (new, features(true, false), 3498, Level::Ok, Mode::Native),
+        (
+            new,
+            features(true, false),
+            3499,
+            Level::Warning,
+            Mode::Unknown,
+        ),
+        (new, features(false, false), 9000, Level::Ok, Mode::Generic),
+        (new, None, 9000, Level::Warning, Mode::Unknown),
+        (old, None, 9000, Level::Warning, Mode::Unknown),
+        (old, None, 1500, Level::Ok, Mode::Unknown),
+    ] {
+        let machine = Machine {
+            kernel: Ok(kernel),
+            ..machine()
+        };
+        let diagnosis = judge(machine, Device { mtu, xdp, ..card() });
+        let words: &[&str] = if level == Level::Ok { &[] } else { &[MTU] };
+        expect(&diagnosis, "mtu", level, words);
+        assert_eq!(diagnosis.mode, mode, "{xdp:?}, {mtu}");
+    }
+}
+
+#[test]
+fn merging() {
+    let with = |lro, xdp| {
+        let device = Device {
+            lro: Some(lro),
+            xdp,
+            ..card()
+        };
+        judge(machine(), device)
+    };
+    let generic = Some(Features::default());
+    let diagnosis = with(true, card().xdp);
+    expect(
+        &diagnosis,
+        "lro",
+        Level::Warning,
+        &["ethtool -K eth0 lro off"],
+    );
+    assert_eq!(diagnosis.mode, Mode::Unknown);
+    let diagnosis = with(true, generic);
+    expect(&diagnosis, "lro", Level::Ok, &[]);
+    assert_eq!(diagnosis.mode, Mode::Generic);
+    expect(
+        &diagnosis,
+        "gro",
+        Level::Warning,
+        &["ethtool -K eth0 gro off"],
+    );
+    expect(
+        &with(false, None),
+        "gro",
+        Level::Warning,
+        &["should attach fall back"],
+    );
+}
+
+#[test]
+fn who_is_there_already() {
+    let state = |mode| XdpState {
+        mode,
+        program_id: 17,
+    };
+    let foreign = |mode, holder| Occupant::Foreign {
+        state: state(mode),
+        name: Some("other".to_owned()),
+        holder,
+    };
+    let (native, generic) = (XdpMode::Native, XdpMode::Generic);
+    for (occupant, level, words, mode) in [
+        (
+            Occupant::Limiter(state(generic)),
+            Level::Ok,
+            &["limiter is attached already", "generic"][..],
+            Mode::Generic,
+        ),
+        (
+            foreign(native, Holder::Netlink),
+            Level::Problem,
+            &["'other'", "program 17", "by netlink", "eth0 xdp off"],
+            Mode::Native,
+        ),
+        (
+            foreign(generic, Holder::Netlink),
+            Level::Problem,
+            &["eth0 xdpgeneric off"],
+            Mode::Native,
+        ),
+        (
+            foreign(native, Holder::Link(5)),
+            Level::Problem,
+            &["link 5", "bpftool link detach id 5"],
+            Mode::Native,
+        ),
+        (
+            foreign(native, Holder::Unknown),
+            Level::Problem,
+            &["bpftool net show dev eth0"],
+            Mode::Native,
+        ),
+        (
+            Occupant::Somebody(state(native)),
+            Level::Problem,
+            &["whose", "sudo"],
+            Mode::Native,
+        ),
+        (
+            Occupant::InTheWay(Error::InterfaceGone("eth0".to_owned())),
+            Level::Problem,
+            &["limiter detach eth0"],
+            Mode::Native,
+        ),
+    ] {
+        let diagnosis = judge(machine(), Device { occupant, ..card() });
+        expect(&diagnosis, "program", level, words);
+        assert_eq!(diagnosis.mode, mode);
+        let problems = usize::from(level == Level::Problem);
+        assert_eq!(diagnosis.problems().len(), problems);
+    }
+}
+
+#[test]
+fn what_the_machine_lacks() {
+    let machine = Machine {
+        kernel: Err(Error::KernelTooOld {
+            release: "5.10.0".to_owned(),
+            oldest: "5.15".to_owned(),
+        }),
+        jit: Some(0),
+        missing: vec!["CAP_BPF", "CAP_PERFMON"],
+        may_mount: false,
+        bpffs: Ok(false),
+        ..machine()
+    };
+    let mut device = card();
+    device.link.up = false;
+    device.link.ethernet = false;
+    let diagnosis = judge(machine, device);
+    expect(
+        &diagnosis,
+        "kernel",
+        Level::Problem,
+        &["5.15", "boot a newer"],
+    );
+    expect(&diagnosis, "jit", Level::Warning, &["bpf_jit_enable=1"]);
+    expect(
+        &diagnosis,
+        "privileges",
+        Level::Problem,
+        &["CAP_BPF and CAP_PERFMON", "sudo"],
+    );
+    expect(&diagnosis, "bpffs", Level::Problem, &["mount -t bpf"]);
+    expect(
+        &diagnosis,
+        "interface",
+        Level::Warning,
+        &["ip link set eth0 up"],
+    );
+    expect(&diagnosis, "frames", Level::Problem, &["Ethernet"]);
+}

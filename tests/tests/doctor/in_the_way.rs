@@ -1,0 +1,229 @@
+//! What `attach` would fail for, each told by its name, with what to do.
+
+use std::{fs, os::unix::process::CommandExt, process::Command};
+
+use limiter_tests::{
+    command::{Outcome, binary, limiter},
+    engine::{Kernel, Limit},
+    eventually,
+    hosts::Hosts,
+    need, need_kernel,
+};
+use limiter_user::kernel::{interface::XdpMode, link::Link};
+use serde_json::Value;
+
+use crate::{diagnose, expect, ip};
+
+#[test]
+fn a_foreign_program() {
+    need_kernel!();
+    if !need::tool("a_foreign_program", "bpftool") {
+        return;
+    }
+    let hosts = Hosts::new();
+    // Any XDP program will do: this project's own, put there as other tools would.
+    let foreign = Kernel::new(&Limit::new("5/s", "1"));
+    let fd = foreign.program.fd().unwrap();
+    let create = || Link::create(fd, hosts.server.index, XdpMode::Native);
+    let link = hosts.server.namespace.run(create).unwrap().unwrap();
+    let id = link.info().unwrap().program_id.to_string();
+    let diagnosis = diagnose(&hosts, "eth0", 1);
+    expect(
+        &diagnosis,
+        "program",
+        &[
+            "problem",
+            "'limiter_frags'",
+            &id,
+            "native",
+            "held by link",
+            "bpftool link detach",
+        ],
+    );
+    assert_eq!(diagnosis["mode"], "native");
+    assert_ne!(link.info().unwrap().interface, 0, "it is still there");
+    drop(link);
+    eventually("the link is gone", || {
+        hosts.limiter(&["doctor", "eth0"]).status == 0
+    });
+
+    for (how, mode, off) in [
+        ("xdpdrv", "native", "xdp"),
+        ("xdpgeneric", "generic", "xdpgeneric"),
+    ] {
+        let attach = || {
+            let arguments = ["net", "attach", how, "id", &id, "dev", "eth0"];
+            Command::new("bpftool").args(arguments).output()
+        };
+        let output = hosts.server.namespace.run(attach).unwrap().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let diagnosis = diagnose(&hosts, "eth0", 1);
+        let advice = format!("ip link set eth0 {off} off");
+        expect(
+            &diagnosis,
+            "program",
+            &["problem", &id, mode, "by netlink", &advice],
+        );
+        // The advice helps.
+        assert!(ip(&hosts, &advice["ip ".len()..]));
+        diagnose(&hosts, "eth0", 0);
+    }
+}
+
+#[test]
+fn without_privileges() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let run = |capabilities: &str| {
+        let command = || {
+            Command::new("setpriv")
+                .args(["--bounding-set", capabilities, "--inh-caps", capabilities])
+                .arg(binary())
+                .args(["doctor", "eth0", "--json"])
+                .output()
+        };
+        let output = hosts.server.namespace.run(command).unwrap().unwrap();
+        let outcome = Outcome::of(capabilities.to_owned(), output);
+        let diagnosis: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        (outcome, diagnosis)
+    };
+    let (enough, diagnosis) = run("-all,+bpf,+net_admin,+perfmon");
+    enough.expect(0);
+    assert_eq!(diagnosis["mode"], "native");
+    for (too_few, missing) in [
+        ("-all,+bpf,+net_admin", "lacks CAP_PERFMON:"),
+        ("-all,+bpf,+perfmon", "lacks CAP_NET_ADMIN:"),
+        ("-all,+perfmon", "lacks CAP_BPF and CAP_NET_ADMIN:"),
+    ] {
+        let (outcome, diagnosis) = run(too_few);
+        outcome.expect(1);
+        expect(&diagnosis, "privileges", &["problem", missing, "sudo"]);
+        assert_eq!(diagnosis["mode"], "native", "this anyone may ask");
+    }
+}
+
+#[test]
+fn as_anyone() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    // Where anyone may run it.
+    let copy = std::env::temp_dir().join(format!("limiter-doctor-{}", std::process::id()));
+    fs::copy(binary(), &copy).unwrap();
+    let run = || {
+        let output = hosts.server.namespace.run(|| {
+            Command::new(&copy)
+                .args(["doctor", "eth0", "--json"])
+                .uid(65_534)
+                .gid(65_534)
+                .output()
+        });
+        let outcome = Outcome::of("doctor as nobody".to_owned(), output.unwrap().unwrap());
+        outcome.expect(1);
+        serde_json::from_str::<Value>(&outcome.stdout).unwrap()
+    };
+    let free = run();
+    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    let attached = run();
+    fs::remove_file(&copy).unwrap();
+    expect(
+        &free,
+        "privileges",
+        &["problem", "CAP_BPF and CAP_NET_ADMIN and CAP_PERFMON"],
+    );
+    expect(&free, "program", &["ok", "no XDP program"]);
+    assert_eq!(free["mode"], "native");
+    expect(
+        &attached,
+        "program",
+        &["problem", "cannot be told without privileges", "sudo"],
+    );
+}
+
+#[test]
+fn on_an_old_kernel() {
+    need_kernel!();
+    use nix::sys::personality::{Persona, set};
+
+    let hosts = Hosts::new();
+    // As in obstacles.rs: this thread, and what it starts, sees 2.6.x.
+    let outcome = hosts.server.namespace.run(|| {
+        set(Persona::UNAME26).unwrap();
+        limiter(&["doctor", "eth0", "--json"])
+    });
+    let outcome = outcome.unwrap();
+    outcome.expect(1);
+    let diagnosis: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    expect(
+        &diagnosis,
+        "kernel",
+        &["problem", "this kernel is 2.6", "5.15", "boot a newer"],
+    );
+}
+
+#[test]
+fn what_limiter_left_in_the_way() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    assert!(ip(&hosts, "link set eth0 name wan9"));
+    assert!(ip(&hosts, "link add eth0 type veth peer name far"));
+    let diagnosis = diagnose(&hosts, "eth0", 1);
+    expect(
+        &diagnosis,
+        "program",
+        &["problem", "'wan9'", "limiter detach wan9"],
+    );
+    let diagnosis = diagnose(&hosts, "wan9", 0);
+    expect(&diagnosis, "program", &["ok", "limiter is attached"]);
+    hosts.limiter(&["detach", "wan9"]).expect(0);
+    diagnose(&hosts, "eth0", 0);
+}
+
+/// In mount namespaces whose bpffs vanishes with the command: attach refuses, doctor says so, and
+/// mounts none.
+#[test]
+fn where_pins_would_vanish() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let script = "while umount /sys/fs/bpf 2>/dev/null; do :; done; \"$0\" doctor eth0 --json; echo \"$?\"; \
+                  grep -c ' /sys/fs/bpf ' /proc/self/mountinfo; \"$0\" attach eth0 --rate 5";
+    let run = || {
+        Command::new("unshare")
+            .args(["--mount", "sh", "-c", script])
+            .arg(binary())
+            .output()
+    };
+    let output = hosts.server.namespace.run(run).unwrap().unwrap();
+    let outcome = Outcome::of(script.to_owned(), output);
+    outcome.expect(1);
+    let lines: Vec<_> = outcome.stdout.lines().collect();
+    let [json, "1", "0"] = lines[..] else {
+        panic!("JSON, status 1 and no mount were wanted: {outcome:#?}");
+    };
+    let diagnosis = serde_json::from_str(json).unwrap();
+    expect(
+        &diagnosis,
+        "bpffs",
+        &["problem", "might vanish", "mount -t bpf bpf"],
+    );
+    assert!(
+        outcome
+            .stderr
+            .lines()
+            .all(|line| line.contains("might vanish"))
+    );
+    assert_eq!(outcome.stderr.lines().count(), 2, "{outcome:#?}");
+
+    let name = format!("limiter-doctor-{}", std::process::id());
+    assert!(ip(&hosts, &format!("netns add {name}")));
+    let inside = Command::new("ip")
+        .args(["netns", "exec", &name])
+        .arg(binary())
+        .args(["doctor", "lo"])
+        .output();
+    assert!(ip(&hosts, &format!("netns delete {name}")));
+    let inside = Outcome::of("doctor in ip netns exec".to_owned(), inside.unwrap());
+    inside.expect(1);
+    let advice = format!("nsenter --net=/run/netns/{name}");
+    assert!(inside.stderr.contains(&advice), "{inside:#?}");
+}
