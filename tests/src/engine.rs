@@ -4,20 +4,27 @@
 //! The model finds the source of a packet with another parser (etherparse), so that the two agree
 //! only if ours is right.
 
-use std::{collections::HashMap, net::IpAddr};
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::IpAddr,
+};
 
 use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket};
+use ipnet::IpNet;
 use limiter_common::{
-    bucket::{self, Decision},
+    bucket::Decision,
     key::SourceKey,
-    layout::{CLOCK_PACKET, Config, Source, Stamp},
+    layout::{CLOCK_PACKET, Config, Listed, Source, Stamp},
     verdict::Reason,
 };
 use limiter_user::{
-    config::{Burst, Key, Rate, terms},
+    config::{
+        self, Algorithm, Burst, Key, Rate, Settings,
+        compile::{FIRST_SLOT, Place, TierBits},
+    },
     kernel::{
         maps::Tables,
-        object::{self, Maps, Program, Variant},
+        object::{self, Entry, ListMaps, Maps, Program, Variant},
         sys,
     },
     stats::source::Reader,
@@ -32,6 +39,10 @@ pub struct Limit {
     pub burst: Burst,
     /// `--key`.
     pub key: Key,
+    /// `cost`.
+    pub cost: Option<u64>,
+    /// `algorithm`.
+    pub algorithm: Algorithm,
     /// `--shadow`.
     pub shadow: bool,
     /// `--max-sources`.
@@ -49,31 +60,64 @@ impl Limit {
             rate: rate.parse().unwrap(),
             burst: burst.parse().unwrap(),
             key: Key::default(),
+            cost: None,
+            algorithm: Algorithm::TokenBucket,
             shadow: false,
             capacity: 4_096,
+        }
+    }
+
+    fn written(&self) -> config::Limit {
+        config::Limit {
+            burst: Some(self.burst),
+            key: self.key,
+            cost: self.cost,
+            algorithm: self.algorithm,
+            ..config::Limit::new("default", self.rate)
+        }
+    }
+
+    /// Where the limit is: first, with windows that begin with the clock.
+    fn place() -> Place {
+        Place {
+            name: "default".to_owned(),
+            slot: FIRST_SLOT,
+            phase: 0,
+            epoch: 0,
+            past: Vec::new(),
         }
     }
 
     /// The program's constants.
     #[must_use]
     pub fn config(&self) -> Config {
+        let settings = Settings {
+            limits: vec![self.written()],
+            shadow: self.shadow,
+            max_sources: self.capacity,
+            new_sources: None,
+            ..Settings::default()
+        };
+        let compiled = settings.compile(&[Self::place()], &TierBits::default(), FRAME_MAX);
         Config {
-            terms: terms::terms(&self.rate, &self.burst, FRAME_MAX).unwrap(),
-            mask: self.key.mask(),
-            capacity: self.capacity,
-            shadow: self.shadow.into(),
             clock: CLOCK_PACKET,
-            ..Config::default()
+            ..compiled.unwrap()
         }
+    }
+
+    /// The key of a source's bucket.
+    #[must_use]
+    pub fn of(&self, source: IpAddr) -> SourceKey {
+        self.key.of(FIRST_SLOT, source, 0)
     }
 
     fn reader(&self, nanoseconds: u64) -> Reader {
         Reader {
-            terms: self.config().terms,
-            burst: self.burst.tokens,
+            name: "default".to_owned(),
+            terms: self.written().terms(FRAME_MAX).unwrap(),
             epoch: 0,
             past: Vec::new(),
-            now: bucket::ticks(nanoseconds),
+            now: nanoseconds,
         }
     }
 }
@@ -100,17 +144,20 @@ pub trait Engine {
     /// Tokens that `source` has left, as `check` shows them.
     fn tokens(&self, source: IpAddr, nanoseconds: u64) -> f64 {
         let limit = self.limit();
-        let entry = self.entry(&limit.key.of(source));
-        limit.reader(nanoseconds).check("", entry.as_ref()).tokens
+        let entry = self.entry(&limit.of(source));
+        limit
+            .reader(nanoseconds)
+            .check(String::new(), entry.as_ref())
+            .tokens
     }
 
     /// Seconds until `source` may send again, as `check` shows them.
     fn retry_after(&self, source: IpAddr, nanoseconds: u64) -> f64 {
         let limit = self.limit();
-        let entry = self.entry(&limit.key.of(source));
+        let entry = self.entry(&limit.of(source));
         limit
             .reader(nanoseconds)
-            .check("", entry.as_ref())
+            .check(String::new(), entry.as_ref())
             .retry_after_seconds
     }
 }
@@ -140,10 +187,45 @@ impl Kernel {
         Self::load(limit, &limit.config(), true)
     }
 
+    /// Loads it with several limits and lists, with the packet's clock.
+    #[must_use]
+    pub fn of(settings: &Settings) -> Self {
+        let places: Vec<_> = (0..)
+            .zip(settings.all_limits())
+            .map(|(slot, limit)| Place {
+                name: limit.name,
+                slot,
+                ..Limit::place()
+            })
+            .collect();
+        let bits = TierBits::default().for_lists(&settings.lists).0;
+        let config = Config {
+            clock: CLOCK_PACKET,
+            ..settings.compile(&places, &bits, FRAME_MAX).unwrap()
+        };
+        let prefixes = settings.lists.compile(&bits);
+        Self::start(&Limit::new("1/s", "1"), &config, &prefixes, true)
+    }
+
     /// Loads it with these constants, as the entry with or without multi-buffer packets.
     #[must_use]
     pub fn load(limit: &Limit, config: &Config, frags: bool) -> Self {
-        let mut program = object::load(Variant::Plain, config, Maps::New, frags).unwrap();
+        Self::start(limit, config, &BTreeMap::new(), frags)
+    }
+
+    fn start(
+        limit: &Limit,
+        config: &Config,
+        prefixes: &BTreeMap<IpNet, Listed>,
+        frags: bool,
+    ) -> Self {
+        let entry = Entry {
+            frags,
+            chained: false,
+        };
+        let lists = ListMaps::New(prefixes);
+        let loaded = object::load(Variant::Plain, config, Maps::New, lists, entry);
+        let mut program = loaded.unwrap();
         let tables = Tables::take(&mut program).unwrap();
         Self {
             program,
@@ -230,22 +312,21 @@ impl Engine for Model {
             Found::Malformed if self.config.shadow == 1 => return Reason::MalformedWouldDrop,
             Found::Malformed => return Reason::Malformed,
         };
-        let now = bucket::ticks(nanoseconds);
-        let terms = &self.config.terms;
+        let terms = &self.config.limits[0].terms;
         let cost = terms.cost_of(packet.len() as u64);
         let over = self.over();
         let new = Source {
-            tat: bucket::time(now),
+            tat: terms.full(nanoseconds),
             ..Source::default()
         };
-        let entry = self.buckets.entry(self.limit.key.of(source)).or_insert(new);
-        match bucket::decide(entry.tat, now, cost, terms.tau) {
+        let entry = self.buckets.entry(self.limit.of(source)).or_insert(new);
+        match terms.decide(entry.tat, nanoseconds, cost) {
             Decision::Admit { tat } => {
                 entry.tat = tat;
                 Reason::Admitted
             }
             Decision::Refuse { .. } => {
-                if let Some(corrected) = bucket::corrected(entry.tat, now, terms.tau) {
+                if let Some(corrected) = terms.corrected(entry.tat, nanoseconds) {
                     entry.tat = corrected;
                 }
                 over

@@ -154,8 +154,8 @@ fn set_is_whole_or_not_at_all() {
     let folder = hosts.pins();
     assert_eq!(
         fs::read_dir(&folder).unwrap().count(),
-        6,
-        "link, four maps, one generation"
+        11,
+        "link, nine maps, one generation"
     );
     hosts.limiter(&["detach", "eth0"]).expect(0);
     assert!(!folder.exists() && !has_program(&hosts));

@@ -3,7 +3,7 @@
 
 use std::{fs, os::fd::AsRawFd, path::PathBuf, process::Command};
 
-use limiter_common::{bucket::PAST_TERMS, layout::CLOCK_KERNEL};
+use limiter_common::{layout::CLOCK_KERNEL, rescale::PAST_TERMS};
 use limiter_tests::{
     engine::{Kernel, Limit},
     need_kernel,
@@ -79,8 +79,8 @@ fn the_verifier_has_little_to_do() {
         let limit = Limit::new("10mbit", "1mb");
         let mut config = limit.config();
         config.clock = CLOCK_KERNEL;
-        config.epoch = epoch;
-        config.past_length = epoch;
+        config.limits[0].epoch = epoch;
+        config.limits[0].past_length = epoch;
         for frags in [false, true] {
             let kernel = Kernel::load(&limit, &config, frags);
             let fd = kernel.program.fd().unwrap().as_raw_fd();

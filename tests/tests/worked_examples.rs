@@ -10,6 +10,7 @@ use limiter_tests::{
     need_kernel,
     packet::{Frame, udp_of_length},
 };
+use limiter_user::config::{self, Algorithm};
 
 const SECOND: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
@@ -178,15 +179,47 @@ fn example_8_cost_by_bytes() {
             "and then nothing"
         );
     });
-    let refused = limiter_user::config::terms::terms(
-        &"800bit".parse().unwrap(),
-        &"1521b".parse().unwrap(),
-        limiter_tests::engine::FRAME_MAX,
-    );
+    let mut limit = config::Limit::new("default", "800bit".parse().unwrap());
+    limit.burst = Some("1521b".parse().unwrap());
+    let refused = limit.terms(limiter_tests::engine::FRAME_MAX);
     assert!(
         refused.is_err(),
         "a frame that could never pass is refused by the configuration"
     );
+}
+
+#[test]
+fn example_8_a_fixed_cost() {
+    need_kernel!();
+    let at_cost = |cost| Limit {
+        cost: Some(cost),
+        ..Limit::new("100/s", "1000")
+    };
+    on_both(&at_cost(5), |engine| assert_eq!(burst(engine, 300, 0), 200));
+    on_both(&at_cost(1_000), |engine| assert_eq!(burst(engine, 3, 0), 1));
+}
+
+#[test]
+fn example_11_a_fixed_window() {
+    need_kernel!();
+    let window = |burst| Limit {
+        algorithm: Algorithm::FixedWindow,
+        ..Limit::new("100/m", burst)
+    };
+    const MINUTE: u64 = 60 * SECOND;
+    // The windows begin with the clock.
+    let first = MINUTE - START % MINUTE;
+    on_both(&window("100"), |engine| {
+        let late = first + MINUTE - 1;
+        assert_eq!(burst(engine, 101, late), 100, "{}", engine.name());
+        assert_eq!(burst(engine, 101, late + 1), 100, "the next starts anew");
+        assert_eq!(burst(engine, 1, late + MINUTE), 0);
+    });
+    on_both(&window("150"), |engine| {
+        assert_eq!(burst(engine, 20, first), 20);
+        assert_eq!(burst(engine, 200, first + MINUTE), 150, "not 180");
+        assert_eq!(burst(engine, 200, first + 2 * MINUTE), 100);
+    });
 }
 
 /// A source that is not in the table yet has a full bucket, and not a deeper one.

@@ -176,7 +176,11 @@ pub fn check(attachment: &Attachment, source: IpAddr) -> Result<Check> {
     let limits: Vec<CheckedLimit> = checked.collect();
     Ok(Check {
         interface: attachment.interface.name.clone(),
-        source: source.to_string(),
+        // As its bucket's key, where there is but one.
+        source: match &limits[..] {
+            [only] => only.bucket.clone(),
+            _ => source.to_string(),
+        },
         listed: match listed {
             listed if listed & ON_DENY != 0 => Some(DENY),
             listed if listed & ON_ALLOW != 0 => Some(ALLOW),

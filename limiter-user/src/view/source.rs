@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 
-use crate::stats::source::{Check, Top};
+use crate::stats::source::{Check, CheckedLimit, Top};
 use crate::view::units::{grouped, seconds};
 
 /// One source.
@@ -24,9 +24,9 @@ pub fn check(check: &Check) -> String {
             " (not in the table: its bucket is full)"
         };
         text.push_str(&format!(
-            "  {}: {}: {:.1} of {} tokens{state}\n",
+            "  {}{}: {:.1} of {} tokens{state}\n",
             limit.name,
-            limit.bucket,
+            bucket(limit, check),
             limit.tokens,
             grouped(limit.burst)
         ));
@@ -51,6 +51,15 @@ pub fn check(check: &Check) -> String {
         }
     }
     text
+}
+
+/// What the bucket is kept for, where that is not what stands above.
+fn bucket(limit: &CheckedLimit, check: &Check) -> String {
+    if limit.bucket == check.source {
+        String::new()
+    } else {
+        format!(" for {}", limit.bucket)
+    }
 }
 
 /// The busiest sources.

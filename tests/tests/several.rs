@@ -1,0 +1,218 @@
+//! Several limits at once, lists, and what a packet matches, through the kernel.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use etherparse::PacketBuilder;
+use limiter_common::verdict::Reason;
+use limiter_tests::{
+    engine::{Engine, Kernel},
+    need_kernel,
+    packet::{Frame, arp},
+};
+use limiter_user::config::{Settings, file};
+
+const START: u64 = 1_000_000_000_000;
+const SOURCE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
+
+fn settings(text: &str) -> Settings {
+    let parsed = file::parse(text, std::path::Path::new("."));
+    parsed
+        .unwrap_or_else(|mistakes| panic!("{mistakes:?}"))
+        .settings
+}
+
+fn from(source: &str) -> Vec<u8> {
+    Frame::from(source.parse().unwrap()).bytes()
+}
+
+fn tcp(port: u16, syn: bool) -> Vec<u8> {
+    let IpAddr::V4(source) = SOURCE else {
+        unreachable!()
+    };
+    let builder = PacketBuilder::ethernet2([2; 6], [4; 6])
+        .ipv4(source.octets(), [192, 0, 2, 1], 64)
+        .tcp(40_000, port, 1, 1_024);
+    let builder = if syn { builder.syn() } else { builder.ack(1) };
+    let mut bytes = Vec::new();
+    builder.write(&mut bytes, &[0; 20]).unwrap();
+    bytes
+}
+
+/// Example 9: what the /24 refuses is not charged to the source.
+#[test]
+fn example_9_all_or_nothing() {
+    need_kernel!();
+    let mut kernel = Kernel::of(&settings(
+        r#"
+        [[limit]]
+        name = "source"
+        rate = "1/h"
+        burst = 10
+        [[limit]]
+        name = "subnet"
+        key = "/24,/48"
+        rate = "1/h"
+        burst = 4
+        "#,
+    ));
+    let packet = from("192.0.2.7");
+    let passed = (0..10).filter(|_| kernel.passes(&packet, START)).count();
+    assert_eq!(passed, 4);
+    let sources = kernel.tables.sources().unwrap();
+    let of = |slot| {
+        sources
+            .iter()
+            .find(|(key, _)| key.slot() == slot)
+            .unwrap()
+            .1
+    };
+    let spent =
+        |slot| (of(slot).tat - limiter_common::bucket::ticks(START)) as f64 / 256e9 / 3600.0;
+    assert!((spent(0) - 4.0).abs() < 1e-6, "6 are left: {}", spent(0));
+    assert!((spent(1) - 4.0).abs() < 1e-6);
+    let limits = [kernel.tables.limit(0), kernel.tables.limit(1)].map(Result::unwrap);
+    assert_eq!(limits[0].passed.packets, 4);
+    assert_eq!(limits[0].dropped.packets, 0, "the subnet's limit refused");
+    assert_eq!(limits[1].dropped.packets, 6);
+}
+
+#[test]
+fn lists_come_before_limits_and_the_longest_prefix_decides() {
+    need_kernel!();
+    let mut kernel = Kernel::of(&settings(
+        r#"
+        [lists]
+        allow = ["10.1.0.0/16", "2001:db8::/32"]
+        deny = ["10.0.0.0/8", "10.1.2.0/24", "2001:db8:bad::/48"]
+        [[limit]]
+        name = "rest"
+        rate = "1/h"
+        burst = 1
+        "#,
+    ));
+    for (source, reason) in [
+        ("10.9.9.9", Reason::Deny),
+        ("10.1.9.9", Reason::Allowed),
+        ("10.1.2.9", Reason::Deny),
+        ("2001:db8::1", Reason::Allowed),
+        ("2001:db8:bad::1", Reason::Deny),
+        ("192.0.2.7", Reason::Admitted),
+        ("192.0.2.7", Reason::Limit),
+        ("2001:db9::1", Reason::Admitted),
+    ] {
+        assert_eq!(kernel.offer(&from(source), START), reason, "{source}");
+    }
+    let hits = |bit| kernel.tables.hits(bit).unwrap().packets;
+    assert_eq!((hits(0), hits(1)), (2, 3), "allow, deny");
+}
+
+#[test]
+fn ports_flags_tiers_and_shadow() {
+    need_kernel!();
+    let mut kernel = Kernel::of(&settings(
+        r#"
+        [lists]
+        friends = ["198.51.100.0/24"]
+        [[limit]]
+        name = "ssh"
+        match = { protocol = "tcp", destination_port = [22, "2200-2299"], tcp_flags = "syn" }
+        rate = "1/h"
+        burst = 2
+        [[limit]]
+        name = "strangers"
+        match = { protocol = "udp", unless = "friends" }
+        rate = "1/h"
+        burst = 1
+        [[limit]]
+        name = "watched"
+        match = { source = "friends" }
+        rate = "1/h"
+        burst = 1
+        shadow = true
+        "#,
+    ));
+    let mut offer = |packet: &[u8]| kernel.offer(packet, START);
+    assert_eq!(offer(&tcp(22, true)), Reason::Admitted);
+    assert_eq!(offer(&tcp(2250, true)), Reason::Admitted);
+    assert_eq!(offer(&tcp(22, true)), Reason::Limit);
+    assert_eq!(offer(&tcp(22, false)), Reason::Unlimited, "no SYN");
+    assert_eq!(offer(&tcp(2300, true)), Reason::Unlimited, "another port");
+    assert_eq!(offer(&from("192.0.2.7")), Reason::Admitted, "UDP");
+    assert_eq!(offer(&from("192.0.2.7")), Reason::Limit);
+    assert_eq!(offer(&from("198.51.100.1")), Reason::Admitted);
+    assert_eq!(offer(&from("198.51.100.1")), Reason::WouldDrop);
+    let watched = kernel.tables.limit(2).unwrap();
+    assert_eq!((watched.passed.packets, watched.would_drop.packets), (2, 1));
+}
+
+#[test]
+fn control_traffic_has_a_limit_of_its_own() {
+    need_kernel!();
+    let mut kernel = Kernel::of(&settings(
+        r#"
+        exempt = ["control"]
+        [[limit]]
+        name = "rest"
+        rate = "1/h"
+        burst = 1
+        "#,
+    ));
+    let passed = (0..300).filter(|_| kernel.passes(&arp(), START)).count();
+    assert_eq!(passed, 200, "ARP is exempt, and no hole");
+    assert_eq!(kernel.offer(&from("192.0.2.7"), START), Reason::Admitted);
+    assert_eq!(kernel.offer(&from("192.0.2.7"), START), Reason::Limit);
+}
+
+/// However many sources are made up, no more get in than the newcomer limit lets; who is known is not
+/// affected.
+#[test]
+fn newcomers_are_limited_and_known_sources_are_not() {
+    need_kernel!();
+    let mut kernel = Kernel::of(&settings(
+        r#"
+        new_sources = "100/s"
+        new_sources_burst = 50
+        [[limit]]
+        name = "all"
+        rate = "5/s"
+        burst = 10
+        "#,
+    ));
+    let known = from("192.0.2.7");
+    assert_eq!(kernel.offer(&known, START), Reason::Admitted);
+    let mut admitted = 0;
+    for i in 0..20_000_u32 {
+        let now = START + u64::from(i) * 50_000;
+        let spoofed = Frame::from(IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + i))).bytes();
+        match kernel.offer(&spoofed, now) {
+            Reason::Admitted => admitted += 1,
+            reason => assert_eq!(reason, Reason::Newcomer),
+        }
+        if i % 4_000 == 3_999 {
+            assert_eq!(kernel.offer(&known, now), Reason::Admitted, "known");
+        }
+    }
+    // One second's worth, the burst less the known one, and a lease.
+    assert!((148..=150).contains(&admitted), "{admitted}");
+}
+
+/// The most that can be configured loads: the verifier's limits hold, and it is far from them.
+#[test]
+fn thirty_two_limits_load() {
+    need_kernel!();
+    let mut text = "exempt = [\"established\", \"control\"]\n[lists]\nallow = [\"10.0.0.0/8\"]\ntier = [\"2001:db8::/32\"]\n".to_owned();
+    for i in 0..32 {
+        let matches = [
+            "{ protocol = \"tcp\", destination_port = [1, 2, \"3-4\"], tcp_flags = \"syn\" }",
+            "{ source = \"tier\", ip_version = 6, fragments = false }",
+            "{ unless = \"tier\" }",
+        ][i % 3];
+        let algorithm = ["token-bucket", "fixed-window"][i % 2];
+        text += &format!(
+            "[[limit]]\nname = \"l{i}\"\nmatch = {matches}\nkey = \"/32,/64,destination_port\"\nrate = \"100/s\"\nalgorithm = \"{algorithm}\"\n"
+        );
+    }
+    let mut kernel = Kernel::of(&settings(&text));
+    assert_eq!(kernel.offer(&from("10.1.2.3"), START), Reason::Allowed);
+    assert_eq!(kernel.offer(&from("192.0.2.7"), START), Reason::Admitted);
+}
