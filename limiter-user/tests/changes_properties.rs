@@ -7,8 +7,10 @@ use exact::{
     draw::{Gap, IDLE_MAX, Packet, alike, gaps, limits, magnitude, moments, packet},
     loss, part,
 };
-use limiter_common::bucket::{PAST_TERMS, Rescale, carry_over, spent, ticks};
-use limiter_user::config::terms::rescale;
+use limiter_common::{
+    bucket::{spent, ticks, time},
+    rescale::{PAST_TERMS, Rescale, carry_over},
+};
 use num_bigint::BigInt;
 use proptest::{collection::vec, prelude::*};
 
@@ -28,9 +30,9 @@ impl History {
         }
     }
 
+    /// `since` is in nanoseconds.
     fn change(&mut self, limit: Limit, since: u64) {
-        self.past
-            .insert(0, rescale(&self.limit.terms, &limit.terms, since));
+        self.past.insert(0, self.limit.rescale(&limit, since));
         self.past.truncate(PAST_TERMS as usize);
         self.limit = limit;
         self.epoch += 1;
@@ -83,7 +85,7 @@ proptest! {
                 Event::Change { gap, to } => {
                     pair.wait(gap, 60, most);
                     pair.exact.change(&paces[to], limits[to].tokens);
-                    history.change(limits[to], ticks(pair.now));
+                    history.change(limits[to], pair.now);
                 }
                 Event::Packet { packet: Packet { gap, length }, behind } => {
                     pair.limit = history.limit;
@@ -114,7 +116,7 @@ proptest! {
         let (mut now, mut carried) = (start, word);
         for (limit, wait) in limits[1..].iter().zip(waits) {
             now += wait;
-            history.change(*limit, ticks(now));
+            history.change(*limit, now);
             carried = history.past[0].apply(carried);
         }
         let remembered = PAST_TERMS;
@@ -123,7 +125,7 @@ proptest! {
         } else {
             // More than are remembered: as a bucket that was empty at the first that is.
             let oldest = history.past[PAST_TERMS as usize - 1];
-            let empty = oldest.since.wrapping_add(oldest.tau_from);
+            let empty = time(ticks(oldest.since).wrapping_add(oldest.from.tau));
             let carried = history.carry(empty, history.epoch - remembered);
             prop_assert_eq!(history.carry(word, 0), carried);
         }
@@ -150,7 +152,7 @@ proptest! {
             now += wait;
             exact.refill(ticks(wait));
             exact.change(&paces[index], limits[index].tokens);
-            history.change(limits[index], ticks(now));
+            history.change(limits[index], now);
             // Two ticks step over the marks, should the word be one of them.
             loss_most += loss(&on(index - 1), &on(index)) + 2 * &on(index).tick;
         }
@@ -192,7 +194,7 @@ proptest! {
                 if gains {
                     pair.exact.refill(ticks(pair.now - since));
                 }
-                let change = rescale(&old.terms, &new.terms, ticks(since));
+                let change = old.rescale(&new, since);
                 pair.program.tat = change.apply(pair.program.tat);
                 pair.program.terms = new.terms;
                 pair.limit = new;

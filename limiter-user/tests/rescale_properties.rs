@@ -7,12 +7,14 @@ use exact::{
     draw::{alike, bit_rates, limits, limits_of, magnitude, most_tokens, packet_rates},
     loss, part,
 };
-use limiter_common::bucket::{CONVERTING, RETIRED, Rescale, is_time, spent, time};
-use limiter_user::config::terms::rescale;
+use limiter_common::{
+    bucket::{CONVERTING, RETIRED, is_time, spent, ticks, time},
+    rescale::Rescale,
+};
 use num_bigint::BigInt;
 use proptest::prelude::*;
 
-/// Two limits that count the same, a moment, and what is spent of the first.
+/// Two limits that count the same, a moment in nanoseconds, and what is spent of the first.
 fn changes() -> impl Strategy<Value = (Limit, Limit, u64, u64)> {
     (alike(2..3), any::<u64>(), any::<u32>(), 0..4_u8).prop_map(|(limits, since, share, kind)| {
         let tau = limits[0].terms.tau;
@@ -27,8 +29,15 @@ fn changes() -> impl Strategy<Value = (Limit, Limit, u64, u64)> {
 
 /// What is spent of the new bucket, in its ticks, where `before` ticks of the old one were.
 fn carried(old: &Limit, new: &Limit, since: u64, before: u64) -> u64 {
-    let word = rescale(&old.terms, &new.terms, since).apply(since.wrapping_add(before));
-    spent(word, since, new.terms.tau)
+    let start = ticks(since);
+    let word = old.rescale(new, since).apply(start.wrapping_add(before));
+    spent(word, start, new.terms.tau)
+}
+
+/// What `change` makes of a bucket of which `before` ticks are spent, in ticks, be it to a mark.
+fn carried_by(change: &Rescale, before: u64) -> u64 {
+    let start = ticks(change.since);
+    change.apply(start.wrapping_add(before)).wrapping_sub(start)
 }
 
 /// Two buckets without rounding, on what the program takes the old terms and the new ones to be,
@@ -84,8 +93,8 @@ proptest! {
         since: u64,
         ago in prop_oneof![4 => magnitude(1 << 63), 1 => Just(0)],
     ) {
-        let change = rescale(&old.terms, &new.terms, since);
-        prop_assert_eq!(change.apply(since.wrapping_sub(ago)), time(since));
+        let (change, start) = (old.rescale(&new, since), ticks(since));
+        prop_assert_eq!(change.apply(start.wrapping_sub(ago)), time(start));
     }
 
     /// An empty bucket stays empty where the burst does not grow.
@@ -106,24 +115,26 @@ proptest! {
         since: u64,
         word in prop_oneof![2 => any::<u64>().prop_map(Ok), 1 => (0..4_u64).prop_map(Err)],
     ) {
+        let start = ticks(since);
         // Any, or within a few ticks of an empty bucket's.
         let word = word.unwrap_or_else(|few| {
-            since.wrapping_add(old.terms.tau).wrapping_add(few).wrapping_sub(1)
+            start.wrapping_add(old.terms.tau).wrapping_add(few).wrapping_sub(1)
         });
-        let change = rescale(&old.terms, &new.terms, since);
+        let change = old.rescale(&new, since);
         let Rescale { chunk_from, chunk_to, chunk_shift, chunks_most, .. } = change;
         prop_assert!(chunk_from > 0 && chunk_to > 0 && chunk_shift < 63);
         let largest = chunks_most.checked_mul(chunk_to);
         prop_assert!(largest.is_some_and(|largest| largest < (1 << 63)));
         let after = change.apply(word);
         prop_assert!(is_time(after));
-        let ahead = word.wrapping_sub(since);
+        let ahead = word.wrapping_sub(start);
         let late = if ahead < 1 << 63 { ahead.saturating_sub(old.terms.tau) } else { 0 };
-        let from = since.wrapping_add(late);
+        let from = start.wrapping_add(late);
         prop_assert!(after.wrapping_sub(from) <= new.terms.tau + CONVERTING + 1);
         if late > 0 {
-            let empty = from.wrapping_add(old.terms.tau);
-            prop_assert_eq!(after, rescale(&old.terms, &new.terms, from).apply(empty));
+            // As a change at that moment, which need not be a whole nanosecond, makes of it.
+            let empty = carried_by(&old.rescale(&new, 1 << 40), old.terms.tau);
+            prop_assert_eq!(after, time(from.wrapping_add(empty)));
         }
     }
 
@@ -133,8 +144,22 @@ proptest! {
         (old, new, _, before) in changes(),
         end in prop_oneof![Just(RETIRED), Just(CONVERTING)],
     ) {
-        let since = end.wrapping_sub(carried(&old, &new, 1 << 40, before));
-        let word = rescale(&old.terms, &new.terms, since).apply(since.wrapping_add(before));
+        // Changes come at whole nanoseconds: only what differs from the mark by some of them can
+        // become one. Of the buckets that have spent as much or a little less, one often does.
+        let probe = old.rescale(&new, 1 << 40);
+        let mut candidates = (0..1_024)
+            .map_while(|step| before.checked_sub(probe.chunk_from.checked_mul(step)?))
+            .map(|before| (before, end.wrapping_sub(carried_by(&probe, before))));
+        if let Some((before, start)) = candidates.find(|(_, start)| start % ticks(1) == 0) {
+            let since = start / ticks(1);
+            let word = old.rescale(&new, since).apply(start.wrapping_add(before));
+            prop_assert_eq!(word, CONVERTING + 1);
+        }
+        // And a packet that came after the change, which empties the bucket, comes at any tick.
+        let tau = old.terms.tau;
+        let from = end.wrapping_sub(carried_by(&probe, tau));
+        let since = (from / ticks(1)).wrapping_sub(1);
+        let word = old.rescale(&new, since).apply(from.wrapping_add(tau));
         prop_assert_eq!(word, CONVERTING + 1);
     }
 }
@@ -163,7 +188,7 @@ fn the_extremes_are_carried_over() {
     {
         let tau = old.terms.tau;
         for before in [0, 1, tau / 2, tau - 1, tau] {
-            for since in [0, 1, 1 << 40, u64::MAX - 1] {
+            for since in [0, 1, 1 << 32, 1 << 40, (1 << 56) - 1, u64::MAX - 1] {
                 let after = carried(old, new, since, before);
                 // A full bucket is at most the two ticks from full that step over the marks.
                 assert!(

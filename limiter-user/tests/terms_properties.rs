@@ -4,14 +4,14 @@
 mod exact;
 
 use exact::{
-    Limit, Pace, Program, cases,
+    Limit, Pace, Program, cases, configured,
     draw::{bit_rates, limits, limits_of, magnitude, moments, packet_rates, rates},
 };
 use limiter_common::{
     bucket::{CONVERTING, TAU_MAX, TICK_SHIFT},
     limit::{LENGTH_MAX, Terms},
 };
-use limiter_user::config::{Burst, Rate, Unit, terms::terms};
+use limiter_user::config::{Rate, Unit};
 use num_bigint::BigInt;
 use proptest::{collection::vec, prelude::*};
 
@@ -89,7 +89,7 @@ proptest! {
         tokens in magnitude(u64::MAX >> 1),
         frame_max in magnitude(LENGTH_MAX),
     ) {
-        let accepted = terms(&rate, &Burst { tokens, unit: None }, frame_max).is_ok();
+        let accepted = configured(&rate, tokens, frame_max).is_ok();
         let pace = Pace::of_rate(&rate);
         let depth = &pace.ticks * tokens;
         let most = TAU_MAX * &pace.tokens;

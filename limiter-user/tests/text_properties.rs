@@ -3,7 +3,7 @@
 mod exact;
 
 use exact::{cases, draw::magnitude};
-use limiter_user::config::{Burst, Key, Rate, Unit};
+use limiter_user::config::{Burst, Key, Rate, Unit, key::Source};
 use proptest::{prelude::*, sample::select};
 
 /// Digits, with a fraction or without.
@@ -96,10 +96,11 @@ proptest! {
 
     /// A key is shown so that it reads back.
     #[test]
-    fn a_key_reads_back(ipv4 in 0..=32_u8, ipv6 in 0..=128_u8) {
-        let key = Key::Source { ipv4, ipv6 };
-        prop_assert_eq!(key.to_string().parse(), Ok(key));
-        prop_assert_eq!(Key::Interface.to_string().parse(), Ok(Key::Interface));
+    fn a_key_reads_back(ipv4 in 0..=32_u8, ipv6 in 0..=128_u8, by_port: bool) {
+        for source in [Source::Prefix { ipv4, ipv6 }, Source::Interface] {
+            let key = Key { source, by_port };
+            prop_assert_eq!(key.to_string().parse(), Ok(key));
+        }
     }
 
     /// A prefix longer than its address is no key.

@@ -6,7 +6,7 @@ use limiter_common::{
     bucket::{TAU_MAX, TICK_SHIFT},
     limit::{LENGTH_MAX, Terms},
 };
-use limiter_user::config::{Burst, Rate, terms::terms};
+use limiter_user::config::Rate;
 use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::Limit;
@@ -53,14 +53,9 @@ pub fn rates() -> impl Strategy<Value = Rate> {
 pub fn most_tokens(rate: &Rate) -> u64 {
     let Terms {
         cost, cost_shift, ..
-    } = of(rate, 1);
+    } = Limit::with(*rate, 1).terms;
     let most = (u128::from(TAU_MAX) << cost_shift) / u128::from(cost);
     u64::try_from(most).unwrap_or(u64::MAX)
-}
-
-fn of(rate: &Rate, tokens: u64) -> Terms {
-    terms(rate, &Burst { tokens, unit: None }, 1)
-        .unwrap_or_else(|error| panic!("a burst of {tokens} goes with {rate}: {error}"))
 }
 
 /// A rate with any burst that it may have, often the largest.
@@ -68,11 +63,7 @@ pub fn limits_of(rates: impl Strategy<Value = Rate>) -> impl Strategy<Value = Li
     (rates, magnitude(TAU_MAX), prop::bool::weighted(0.1)).prop_map(|(rate, tokens, deepest)| {
         let most = most_tokens(&rate);
         let tokens = if deepest { most } else { tokens.min(most) };
-        Limit {
-            rate,
-            tokens,
-            terms: of(&rate, tokens),
-        }
+        Limit::with(rate, tokens)
     })
 }
 

@@ -9,10 +9,11 @@ use std::{env, fmt, slice};
 
 use draw::Gap;
 use limiter_common::{
-    bucket::{Decision, TICK_SHIFT, corrected, decide, ticks},
+    bucket::{Decision, TICK_SHIFT, ticks},
     limit::Terms,
+    rescale::Rescale,
 };
-use limiter_user::config::{Burst, Rate, Unit, terms::terms};
+use limiter_user::config::{self, Burst, Invalid, Rate, Unit, terms};
 use num_bigint::BigInt;
 use proptest::test_runner::{Config, RngSeed};
 
@@ -144,7 +145,18 @@ pub fn a_millionth(burst: &BigInt) -> BigInt {
 pub struct Limit {
     pub rate: Rate,
     pub tokens: u64,
+    /// What the kernel computes with: `configured.in_kernel`.
     pub terms: Terms,
+    pub configured: terms::Terms,
+}
+
+/// The terms of a token bucket that is configured so.
+pub fn configured(rate: &Rate, tokens: u64, frame_max: u64) -> Result<terms::Terms, Invalid> {
+    let limit = config::Limit {
+        burst: Some(Burst { tokens, unit: None }),
+        ..config::Limit::new("default", *rate)
+    };
+    terms::terms(&limit, frame_max)
 }
 
 impl fmt::Debug for Limit {
@@ -159,12 +171,23 @@ impl Limit {
         let rate: Rate = rate
             .parse()
             .unwrap_or_else(|error| panic!("{rate}: {error}"));
-        let terms = terms(&rate, &Burst { tokens, unit: None }, 1);
+        Self::with(rate, tokens)
+    }
+
+    pub fn with(rate: Rate, tokens: u64) -> Self {
+        let configured = configured(&rate, tokens, 1)
+            .unwrap_or_else(|error| panic!("a burst of {tokens} goes with {rate}: {error}"));
         Self {
             rate,
             tokens,
-            terms: terms.unwrap_or_else(|error| panic!("{rate}: {error}")),
+            terms: configured.in_kernel,
+            configured,
         }
+    }
+
+    /// How buckets are carried over where this limit becomes `new` at `since`, in nanoseconds.
+    pub fn rescale(&self, new: &Self, since: u64) -> Rescale {
+        terms::rescale(&self.configured, &new.configured, since)
     }
 
     pub fn by_bytes(&self) -> bool {
@@ -215,18 +238,13 @@ impl Program {
     pub fn full(terms: Terms, now: u64) -> Self {
         Self {
             terms,
-            tat: ticks(now),
+            tat: terms.full(now),
         }
     }
 
     /// Ticks until a packet passes, from a reading of the clock on, in nanoseconds.
     pub fn wait(&self, now: u64, length: u64) -> u64 {
-        match decide(
-            self.tat,
-            ticks(now),
-            self.terms.cost_of(length),
-            self.terms.tau,
-        ) {
+        match self.terms.decide(self.tat, now, self.terms.cost_of(length)) {
             Decision::Admit { .. } => 0,
             Decision::Refuse { wait } => wait,
         }
@@ -234,14 +252,13 @@ impl Program {
 
     /// Whether a packet passes at a reading of the clock, in nanoseconds.
     pub fn admits(&mut self, now: u64, length: u64) -> bool {
-        let (now, tau) = (ticks(now), self.terms.tau);
-        match decide(self.tat, now, self.terms.cost_of(length), tau) {
+        match self.terms.decide(self.tat, now, self.terms.cost_of(length)) {
             Decision::Admit { tat } => {
                 self.tat = tat;
                 true
             }
             Decision::Refuse { .. } => {
-                self.tat = corrected(self.tat, now, tau).unwrap_or(self.tat);
+                self.tat = self.terms.corrected(self.tat, now).unwrap_or(self.tat);
                 false
             }
         }
