@@ -79,6 +79,20 @@ const WRONG: &[(&[&str], &str)] = &[
         &["attach", "eth0", "--rate", "5", "--max-sources", "17M"],
         "16777216",
     ),
+    (
+        &["attach", "eth0", "--rate", "1/d", "--burst", "1M"],
+        "208 days",
+    ),
+    (
+        &["attach", "eth0", "--rate", "5", "--deny", "192.0.2.7/24"],
+        "192.0.2.0/24",
+    ),
+    (
+        &["attach", "eth0", "--rate", "5", "--config", "x"],
+        "--config",
+    ),
+    (&["deny", "add", "eth0"], "CIDR"),
+    (&["deny", "add", "eth0", "host"], "host"),
     (&["attach", "sixteencharacter", "--rate", "5"], "15"),
     (&["attach", "", "--rate", "5"], "interface"),
     (&["attach", "a/b", "--rate", "5"], "interface"),

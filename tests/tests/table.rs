@@ -48,7 +48,7 @@ fn the_memory_of_the_table_is_fixed_and_shown() {
         hosts
             .limiter(&["status", "eth0"])
             .stdout
-            .contains("larger --max-sources")
+            .contains("--new-sources")
     );
 }
 

@@ -168,7 +168,7 @@ fn apply(edit: Edit, list: &mut Prefixes, prefixes: &Prefixes, name: &str) -> Re
         Edit::Remove => {
             if let Some(missing) = prefixes.iter().find(|prefix| !list.contains(prefix)) {
                 return Err(Invalid(format!(
-                    "{} is not on {name}, and nothing was removed: `limiter {name} list` prints what is",
+                    "{} is not on {name}, and nothing was removed: `list` in the place of `remove` prints what is",
                     show(missing)
                 )));
             }

@@ -50,6 +50,17 @@ fn interface(interface: &Interface) -> String {
     for limit in &interface.limits {
         text.push_str(&format!("  limit    {}\n", limit_line(limit)));
     }
+    for list in interface.lists.iter().filter(|list| list.prefixes > 0) {
+        text.push_str(&format!(
+            "  list     {}: {} prefixes, {} packets\n",
+            list.name,
+            grouped(list.prefixes),
+            grouped(list.hits.packets)
+        ));
+    }
+    if !interface.exempt.is_empty() {
+        text.push_str(&format!("  exempt   {}\n", interface.exempt.join(", ")));
+    }
     text.push_str(&packets_line(&interface.packets));
     text.push_str(&drops_line(drops));
     text.push_str(&format!(
@@ -60,7 +71,7 @@ fn interface(interface: &Interface) -> String {
     ));
     if drops.newcomer > 0 {
         text.push_str(
-            "  The table was full of live sources: attach with a larger --max-sources.\n",
+            "  New sources came faster than --new-sources lets them in, or found the table full.\n",
         );
     }
     text
@@ -90,7 +101,7 @@ fn drops_line(drops: &Drops) -> String {
     let reasons = [
         ("over the limit", drops.limit),
         ("denied", drops.deny),
-        ("new source, table full", drops.newcomer),
+        ("new sources", drops.newcomer),
         ("malformed", drops.malformed),
         ("contended", drops.contended),
     ];
@@ -135,7 +146,17 @@ fn mode_notes(interface: &Interface) -> String {
 /// One interface that has just been attached.
 #[must_use]
 pub fn attached(interface: &Interface) -> String {
-    let limits: Vec<_> = interface.limits.iter().map(limit_line).collect();
+    // A line has room for a few.
+    const SHOWN: usize = 3;
+    let mut limits: Vec<_> = interface
+        .limits
+        .iter()
+        .take(SHOWN)
+        .map(limit_line)
+        .collect();
+    if interface.limits.len() > SHOWN {
+        limits.push(format!("{} more limits", interface.limits.len() - SHOWN));
+    }
     let shadow = if interface.shadow {
         "; shadow: nothing is dropped"
     } else {
