@@ -16,10 +16,12 @@ use aya_ebpf::{
     macros::{btf_map, xdp},
     programs::XdpContext,
 };
-use limiter_common::key::SourceKey;
+use limiter_common::{counters::PLAIN, key::SourceKey};
 use limiter_ebpf::{
-    bucket::{self, Charged},
-    clock, counters,
+    bucket::{Charged, Demand},
+    clock,
+    config::{self, Limit},
+    connection, counters,
     packet::{self, Cursor},
     parse::{Parsed, parse},
     table, verdict,
@@ -89,7 +91,7 @@ pub fn drop_only_frags(_context: XdpContext) -> u32 {
 /// Up to the source's key, which `black_box` has written to the stack, as the lookup wants it.
 #[xdp]
 pub fn step_parse(context: XdpContext) -> u32 {
-    with_key(&context, |key| {
+    with_key(&context, |_, key| {
         black_box(key);
         XDP_DROP
     })
@@ -98,7 +100,7 @@ pub fn step_parse(context: XdpContext) -> u32 {
 /// And what time it is.
 #[xdp]
 pub fn step_clock(context: XdpContext) -> u32 {
-    with_key(&context, |key| {
+    with_key(&context, |_, key| {
         black_box((key, clock::now(&context)));
         XDP_DROP
     })
@@ -107,7 +109,7 @@ pub fn step_clock(context: XdpContext) -> u32 {
 /// And the source's entry.
 #[xdp]
 pub fn step_lookup(context: XdpContext) -> u32 {
-    with_key(&context, |key| {
+    with_key(&context, |_, key| {
         let now = clock::now(&context);
         black_box((table::find(key), now));
         XDP_DROP
@@ -117,21 +119,22 @@ pub fn step_lookup(context: XdpContext) -> u32 {
 /// And the decision; where it admits, the compare-and-swap.
 #[xdp]
 pub fn step_bucket(context: XdpContext) -> u32 {
-    with_key(&context, |key| {
-        let charged = charge(&context, key);
+    with_key(&context, |limit, key| {
+        let charged = charge(&context, limit, key, packet::length::<false>(&context));
         black_box(charged.entry);
-        verdict::action(verdict::in_force(charged.reason))
+        verdict::action(connection::unless_established(&context, charged.reason))
     })
 }
 
 /// And the source's own figures.
 #[xdp]
 pub fn step_source(context: XdpContext) -> u32 {
-    with_key(&context, |key| {
-        let charged = charge(&context, key);
-        let reason = verdict::in_force(charged.reason);
+    with_key(&context, |limit, key| {
+        let length = packet::length::<false>(&context);
+        let charged = charge(&context, limit, key, length);
+        let reason = connection::unless_established(&context, charged.reason);
         if let Some(source) = charged.entry {
-            source.count(reason, packet::length::<false>(&context));
+            source.count(reason, length);
         }
         verdict::action(reason)
     })
@@ -140,29 +143,33 @@ pub fn step_source(context: XdpContext) -> u32 {
 /// And the interface's: all that the program does.
 #[xdp]
 pub fn step_counters(context: XdpContext) -> u32 {
-    with_key(&context, |key| {
-        let charged = charge(&context, key);
-        let reason = verdict::in_force(charged.reason);
+    with_key(&context, |limit, key| {
         let length = packet::length::<false>(&context);
+        let charged = charge(&context, limit, key, length);
+        let reason = connection::unless_established(&context, charged.reason);
         if let Some(source) = charged.entry {
             source.count(reason, length);
         }
-        counters::count(reason, length);
+        counters::count(PLAIN, reason, length);
         verdict::action(reason)
     })
 }
 
 #[inline(always)]
-fn with_key(context: &XdpContext, rest: impl FnOnce(&SourceKey) -> u32) -> u32 {
-    match parse(&mut Cursor::new(context)) {
-        Parsed::Ip(key) => rest(&key),
-        Parsed::NotIp | Parsed::Malformed => XDP_ABORTED,
+fn with_key(context: &XdpContext, rest: impl FnOnce(Limit, &SourceKey) -> u32) -> u32 {
+    let source = match parse(&mut Cursor::new(context)) {
+        Parsed::Ipv4(source) | Parsed::Ipv6(source) => source,
+        Parsed::Arp(_) | Parsed::NotIp | Parsed::Malformed => return XDP_ABORTED,
+    };
+    match config::limit(0) {
+        Some(limit) => rest(limit, &limit.mask().key(0, &source, 0)),
+        None => XDP_ABORTED,
     }
 }
 
 #[inline(always)]
-fn charge(context: &XdpContext, key: &SourceKey) -> Charged {
-    bucket::charge(context, key, packet::length::<false>(context))
+fn charge(context: &XdpContext, limit: Limit, key: &SourceKey, length: u64) -> Charged {
+    Demand::new(0, limit, key, clock::now(context), length).charge()
 }
 
 /// Turns the packet into one of the next source. Leaves the header's checksum, which nobody reads.

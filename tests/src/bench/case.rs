@@ -1,8 +1,11 @@
 //! What is measured: how many sources there are, and what becomes of their packets.
 
 use anyhow::Result;
-use limiter_common::{key::KeyMask, layout::Config, verdict::Reason};
-use limiter_user::config::terms::terms;
+use limiter_common::{layout::Config, verdict::Reason};
+use limiter_user::config::{
+    Limit, Settings,
+    compile::{FIRST_SLOT, Place, TierBits},
+};
 use serde::Serialize;
 
 /// `enum xdp_action` (include/uapi/linux/bpf.h): the packet is dropped.
@@ -74,15 +77,28 @@ pub struct Case {
 const CAPACITY_LEAST: u32 = 65_536;
 
 impl Case {
-    /// The program's constants. The table has just room for all sources.
+    /// The program's constants. The table has just room for all sources, and takes them in as fast as
+    /// they come.
     pub fn config(&self, cost: Cost) -> Result<Config> {
         const FRAME: u64 = 60;
+        const NAME: &str = "bench";
         let (rate, burst) = self.verdict.limit(cost);
-        Ok(Config {
-            terms: terms(&rate.parse()?, &burst.parse()?, FRAME)?,
-            mask: KeyMask::prefixes(32, 64),
-            capacity: self.sources.max(CAPACITY_LEAST),
-            ..Config::default()
-        })
+        let settings = Settings {
+            max_sources: self.sources.max(CAPACITY_LEAST),
+            new_sources: None,
+            limits: vec![Limit {
+                burst: Some(burst.parse()?),
+                ..Limit::new(NAME, rate.parse()?)
+            }],
+            ..Settings::default()
+        };
+        let place = Place {
+            name: NAME.into(),
+            slot: FIRST_SLOT,
+            phase: 0,
+            epoch: 0,
+            past: Vec::new(),
+        };
+        Ok(settings.compile(&[place], &TierBits::default(), FRAME)?)
     }
 }

@@ -64,11 +64,7 @@ impl Driver {
         } else {
             &["draw"]
         };
-        let config = Config {
-            capacity: 1,
-            ..Config::default()
-        };
-        let mut object = Object::load(Code::Steps, &config, programs)?;
+        let mut object = Object::load(Code::Steps, &Config::NONE, programs)?;
         Ok(Self {
             walk: object.take_map("WALK")?.try_into()?,
             plain: object.take_map("TARGET")?.try_into()?,

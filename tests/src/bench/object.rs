@@ -6,7 +6,11 @@ use aya::{
     maps::{Map, PerCpuArray},
     programs::{ProgramError, ProgramFd, Xdp},
 };
-use limiter_common::{counters::Counters, layout::Config, verdict::Reason};
+use limiter_common::{
+    counters::{Counters, PLAIN, SEVERAL},
+    layout::Config,
+    verdict::Reason,
+};
 use limiter_user::kernel::wire::Wire;
 
 /// Which object.
@@ -82,13 +86,14 @@ impl Object {
         self.0.take_map(name).ok_or_else(|| missing(name))
     }
 
-    /// Packets of each reason that its programs have counted so far.
+    /// Packets of each reason that its programs have counted so far, whichever way they take.
     pub fn counted(&self) -> Result<Vec<(Reason, u64)>> {
         let map = self.0.map("COUNTERS").ok_or_else(|| missing("COUNTERS"))?;
-        let counters = PerCpuArray::<_, Wire<Counters>>::try_from(map)?.get(&0, 0)?;
+        let rows = PerCpuArray::<_, Wire<Counters>>::try_from(map)?;
+        let rows = [rows.get(&PLAIN, 0)?, rows.get(&SEVERAL, 0)?];
         let of = |reason: Reason| -> u64 {
-            counters
-                .iter()
+            rows.iter()
+                .flat_map(|row| row.iter())
                 .map(|Wire(one)| one.by_reason[reason as usize].packets)
                 .sum()
         };
