@@ -173,10 +173,8 @@ unsafe fn vacate(place: *mut Place, index: u32, table: *mut Table, now: u64) -> 
     }
     let (epoch, tat) = (entry.epoch(), entry.tat());
     // SAFETY: as above.
-    if !bucket::is_time(tat)
-        || unsafe { is_kept(place, tat, now) }
-        || terms::may_be_forgotten(key.slot(), epoch, tat, now) == 0
-    {
+    let kept = unsafe { is_kept(place, tat, now) };
+    if !bucket::is_time(tat) || kept || terms::may_be_forgotten(key.slot(), epoch, tat, now) == 0 {
         return false;
     }
     // SAFETY: a field of a map value.

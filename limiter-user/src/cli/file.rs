@@ -10,7 +10,6 @@ use crate::cli::{
 use crate::config::file::{self, File};
 use crate::kernel::{
     Attachment,
-    error::Error,
     object::Variant,
     set::{Wanted, swap},
 };
@@ -89,7 +88,7 @@ pub async fn reload(arguments: args::Reload) -> anyhow::Result<()> {
 }
 
 async fn last_file(interface: &str) -> anyhow::Result<std::path::PathBuf> {
-    let attachment = Attachment::open(interface).await.map_err(Error::from)?;
+    let attachment = Attachment::open(interface).await?;
     attachment.record.file.ok_or_else(|| {
         anyhow::anyhow!(
             "{interface} was not attached from a file: write `limiter reload {interface} --config FILE`, or change it with `limiter set {interface}`"
