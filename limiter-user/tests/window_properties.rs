@@ -1,0 +1,239 @@
+//! Fixed windows, held against a model that keeps whole numbers of any size for everything.
+
+mod exact;
+
+use exact::{cases, draw::magnitude};
+use limiter_common::{
+    bucket::{Decision, is_time},
+    limit::Terms,
+    window::{TOKENS_MAX, Window},
+};
+use num_bigint::BigInt;
+use proptest::{collection::vec, prelude::*};
+
+const SECOND: u64 = 1_000_000_000;
+/// Windows that two moments may be apart to be told apart, less a margin.
+const WINDOWS_MAX: u64 = 1 << 29;
+
+/// Terms whose windows are of whole seconds, up to 208 days, and begin anywhere.
+fn terms() -> impl Strategy<Value = Terms> {
+    let seconds = prop_oneof![2 => Just(1), 2 => Just(60), 1 => magnitude(208 * 86_400)];
+    let few = || prop_oneof![2 => 1..20_u64, 1 => magnitude(TOKENS_MAX), 1 => Just(TOKENS_MAX)];
+    (seconds, any::<u64>(), few(), few()).prop_map(|(seconds, phase, grant, tau)| {
+        let period = seconds * SECOND;
+        Terms {
+            tau,
+            cost: 1,
+            window: Window {
+                period,
+                phase: phase % period,
+                grant,
+            },
+            ..Terms::default()
+        }
+    })
+}
+
+/// Years of the kernel's clock, so that nothing that follows reaches its end.
+fn moments() -> impl Strategy<Value = u64> {
+    (1_u64 << 58)..(1 << 60)
+}
+
+/// A window's bucket without any bounds on its numbers.
+struct Model {
+    terms: Terms,
+    left: BigInt,
+    /// Number of the latest window in which a packet passed.
+    window: BigInt,
+}
+
+impl Model {
+    fn full(terms: Terms, now: u64) -> Self {
+        Self {
+            terms,
+            left: terms.tau.into(),
+            window: Self::number(&terms, now),
+        }
+    }
+
+    fn number(terms: &Terms, now: u64) -> BigInt {
+        (BigInt::from(now) + terms.window.phase) / terms.window.period
+    }
+
+    /// What is left, with what the windows bring that have begun since the last packet passed.
+    fn left(&self, now: u64) -> BigInt {
+        let windows = (Self::number(&self.terms, now) - &self.window).max(BigInt::ZERO);
+        (&self.left + windows * self.terms.window.grant).min(self.terms.tau.into())
+    }
+
+    /// What is refused changes nothing: whether its clock was right nobody knows.
+    fn admits(&mut self, now: u64, cost: u64) -> bool {
+        let left = self.left(now) - cost;
+        let fits = left >= BigInt::ZERO;
+        if fits {
+            self.left = left;
+            self.window = Self::number(&self.terms, now).max(self.window.clone());
+        }
+        fits
+    }
+}
+
+/// What happens to a bucket.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// So many nanoseconds later, in hundredths of a window.
+    Later(u64),
+    /// So many whole windows later.
+    Windows(u64),
+    Packet(u64),
+    /// What the last packet was charged is taken back.
+    Refund,
+    /// A packet on a clock that is behind, by hundredths of a window.
+    Behind(u64, u64),
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let cost = || prop_oneof![3 => 1..8_u64, 1 => magnitude(TOKENS_MAX)];
+    let event = prop_oneof![
+        3 => (0..150_u64).prop_map(Event::Later),
+        1 => (0..5_u64).prop_map(Event::Windows),
+        6 => cost().prop_map(Event::Packet),
+        1 => Just(Event::Refund),
+        1 => (0..=100_u64, cost()).prop_map(|(behind, cost)| Event::Behind(behind, cost)),
+    ];
+    vec(event, 1..100)
+}
+
+proptest! {
+    #![proptest_config(cases(2_000))]
+
+    /// Exactly what the model admits is admitted, whatever the order of packets, refunds and clocks.
+    #[test]
+    fn decides_as_the_model(terms in terms(), start in moments(), events in events()) {
+        let Window { period, .. } = terms.window;
+        let (mut now, mut word, mut model) = (start, terms.full(start), Model::full(terms, start));
+        let mut last = None;
+        for event in events {
+            let (at, cost) = match event {
+                Event::Later(share) => {
+                    now += period / 100 * share;
+                    continue;
+                }
+                Event::Windows(windows) => {
+                    now += period * windows;
+                    continue;
+                }
+                Event::Refund => {
+                    if let Some(cost) = last.take() {
+                        word = terms.refunded(word, cost);
+                        model.left = (&model.left + cost).min(terms.tau.into());
+                    }
+                    continue;
+                }
+                Event::Packet(cost) => (now, cost),
+                Event::Behind(share, cost) => (now - period / 100 * share, cost),
+            };
+            prop_assert_eq!(BigInt::from(terms.left(word, at)), model.left(at));
+            prop_assert_eq!(terms.is_full(word, at), model.left(at) == terms.tau.into());
+            let fits = model.admits(at, cost);
+            match terms.decide(word, at, cost) {
+                Decision::Admit { tat } => {
+                    prop_assert!(fits, "{} tokens were one too many", cost);
+                    prop_assert!(is_time(tat));
+                    (word, last) = (tat, Some(cost));
+                }
+                Decision::Refuse { .. } => {
+                    prop_assert!(!fits, "{} tokens could have passed", cost);
+                    // A packet a window behind is no reason to correct anything.
+                    prop_assert_eq!(terms.corrected(word, at), None);
+                }
+            }
+        }
+    }
+
+    /// No window admits more than the burst.
+    #[test]
+    fn no_window_holds_more_than_the_burst(
+        terms in terms(),
+        start in moments(),
+        left in magnitude(TOKENS_MAX),
+        packets in vec((0..40_u64, 1..=TOKENS_MAX, 0..4_u8), 1..100),
+    ) {
+        let (mut now, mut word) = (start, terms.window.word(start, left.min(terms.tau)));
+        let (mut window, mut admitted) = (Model::number(&terms, now), 0);
+        for (gap, cost, kind) in packets {
+            now += terms.window.period / 100 * gap;
+            let present = Model::number(&terms, now);
+            if present != window {
+                (window, admitted) = (present, 0);
+            }
+            // Some take the whole of what is left, most a few.
+            let cost = if kind == 0 { cost } else { cost % 5 + 1 };
+            if let Decision::Admit { tat } = terms.decide(word, now, cost) {
+                word = tat;
+                admitted += cost;
+            }
+            prop_assert!(admitted <= terms.tau);
+        }
+    }
+
+    /// However many windows pass, what is left over from them is kept, up to the burst.
+    #[test]
+    fn what_is_left_over_is_kept_up_to_the_burst(
+        terms in terms(),
+        start in moments(),
+        left in 0..=TOKENS_MAX,
+        windows in magnitude(WINDOWS_MAX),
+    ) {
+        let Window { period, grant, .. } = terms.window;
+        let left = left.min(terms.tau);
+        let word = terms.window.word(start, left);
+        let windows = windows.min((u64::MAX - (1 << 61)) / period);
+        let now = start + windows * period;
+        let kept = (BigInt::from(left) + BigInt::from(grant) * windows).min(terms.tau.into());
+        prop_assert_eq!(BigInt::from(terms.left(word, now)), kept);
+    }
+
+    /// A charge that is taken back leaves the bucket as it was.
+    #[test]
+    fn a_refund_undoes_the_charge(
+        terms in terms(),
+        start in moments(),
+        later in 0..300_u64,
+        left in 0..=TOKENS_MAX,
+        cost in magnitude(TOKENS_MAX),
+    ) {
+        let word = terms.window.word(start, left.min(terms.tau));
+        let now = start + terms.window.period / 100 * later;
+        if let Decision::Admit { tat } = terms.decide(word, now, cost) {
+            let before = terms.left(word, now);
+            prop_assert_eq!(terms.left(tat, now), before - cost);
+            prop_assert_eq!(terms.left(terms.refunded(tat, cost), now), before);
+            prop_assert!(terms.left(terms.refunded(word, cost), now) <= terms.tau);
+        }
+    }
+
+    /// A clock that reads earlier, by a window or many, refills nothing; nor does correcting the word.
+    #[test]
+    fn an_earlier_clock_refills_nothing(
+        terms in terms(),
+        start in moments(),
+        left in 0..=TOKENS_MAX,
+        windows in 0..10_u64,
+    ) {
+        let left = left.min(terms.tau);
+        let word = terms.window.word(start, left);
+        let earlier = start - windows * terms.window.period;
+        prop_assert_eq!(terms.left(word, earlier), left);
+        let corrected = terms.corrected(word, earlier);
+        prop_assert_eq!(corrected.is_some(), windows > 1);
+        if let Some(corrected) = corrected {
+            prop_assert_eq!(terms.left(corrected, earlier), left);
+            prop_assert_eq!(terms.corrected(corrected, earlier), None, "once is enough");
+        }
+        // Nor does coming back to where the clock was, once something was charged meanwhile.
+        if let (Decision::Admit { tat }, true) = (terms.decide(word, earlier, 1), windows <= 1) {
+            prop_assert_eq!(terms.left(tat, start), left - 1);
+        }
+    }
+}
