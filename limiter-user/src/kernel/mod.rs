@@ -14,6 +14,7 @@ pub mod object;
 pub mod pins;
 pub mod record;
 pub mod requirements;
+pub mod session;
 pub mod set;
 pub mod sys;
 pub mod wire;
