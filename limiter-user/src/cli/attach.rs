@@ -5,7 +5,11 @@ use crate::cli::{
     output::{about, note, print, usage},
 };
 use crate::config::{Limit, Settings, settings::DEFAULT_LIMIT};
-use crate::kernel::{Attachment, attach::attach, detach::detach};
+use crate::kernel::{
+    Attachment,
+    attach::{attach, attach_on_trial},
+    detach::detach,
+};
 use crate::stats::collect;
 use crate::view;
 
@@ -16,7 +20,11 @@ pub async fn run(arguments: args::Attach) -> anyhow::Result<()> {
     }
     let mut done: Vec<&str> = Vec::new();
     for interface in unique(&arguments.interfaces) {
-        if let Err(error) = attach(interface, &settings).await {
+        let attached = match arguments.try_for {
+            None => attach(interface, &settings).await,
+            Some(duration) => attach_on_trial(interface, &settings, duration).await,
+        };
+        if let Err(error) = attached {
             undo(&done).await;
             return Err(about(interface, error));
         }

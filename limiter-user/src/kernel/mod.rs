@@ -17,6 +17,7 @@ pub mod requirements;
 pub mod session;
 pub mod set;
 pub mod sys;
+pub mod trial;
 pub mod wire;
 
 pub use attachment::Attachment;

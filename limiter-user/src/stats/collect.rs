@@ -17,7 +17,7 @@ pub fn interface(attachment: &Attachment) -> Result<Interface> {
     let tables = &attachment.tables;
     let tracked = tables.sources()?.len() as u64;
     let counters = tables.counters()?;
-    describe(
+    let described = describe(
         &attachment.interface,
         attachment.mode.name(),
         attachment.program_id,
@@ -30,7 +30,11 @@ pub fn interface(attachment: &Attachment) -> Result<Interface> {
             added: counters.sources_added,
             removed: counters.sources_removed,
         },
-    )
+    )?;
+    Ok(Interface {
+        try_until: attachment.try_until(),
+        ..described
+    })
 }
 
 fn describe(
@@ -49,6 +53,7 @@ fn describe(
         fallback: record.fallback.clone(),
         program_id,
         attached_at: record.attached_at.clone(),
+        try_until: None,
         shadow: settings.shadow,
         malformed: settings.malformed.name(),
         logging: record.logging,
