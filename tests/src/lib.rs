@@ -9,6 +9,7 @@ pub mod hosts;
 pub mod need;
 pub mod packet;
 pub mod raw;
+pub mod trials;
 
 /// Waits for `condition`: the kernel frees programs, maps and links after a grace period.
 pub fn eventually(what: &str, condition: impl Fn() -> bool) {

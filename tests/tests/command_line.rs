@@ -93,6 +93,22 @@ const WRONG: &[(&[&str], &str)] = &[
     ),
     (&["deny", "add", "eth0"], "CIDR"),
     (&["deny", "add", "eth0", "host"], "host"),
+    (&["attach", "eth0", "--rate", "5", "--try", "5"], "90s"),
+    (&["attach", "eth0", "--rate", "5", "--try", "-5s"], "90s"),
+    (
+        &["attach", "eth0", "--rate", "5", "--try", "0s"],
+        "1s to 1day",
+    ),
+    (
+        &["attach", "eth0", "--rate", "5", "--try", "999ms"],
+        "1s to 1day",
+    ),
+    (
+        &["attach", "eth0", "--rate", "5", "--try", "25h"],
+        "1s to 1day",
+    ),
+    (&["keep"], "IFACE"),
+    (&["hold"], "hold"),
     (&["attach", "sixteencharacter", "--rate", "5"], "15"),
     (&["attach", "", "--rate", "5"], "interface"),
     (&["attach", "a/b", "--rate", "5"], "interface"),

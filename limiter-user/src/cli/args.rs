@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
 
 use crate::config::{Burst, Key, Malformed, Mode, NewSources, Rate, lists, number};
+use crate::kernel::trial;
 
 /// A packet rate limiter in the Linux kernel: one exact token bucket for each source address,
 /// enforced at the network driver by XDP.
@@ -24,6 +25,8 @@ pub struct Cli {
 pub enum Verb {
     /// Limit what comes in on an interface; stays in the kernel until `detach`
     Attach(Attach),
+    /// Keep what `attach --try` has attached: it is no longer undone by itself
+    Keep(Keep),
     /// Stop limiting, and leave nothing behind
     Detach(Detach),
     /// Show what is attached, how, and what it has done
@@ -155,6 +158,15 @@ fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}: write one as in 90s or 10m"))
 }
 
+fn try_for(text: &str) -> Result<Duration, String> {
+    let duration = duration(text)?;
+    if trial::BOUNDS.contains(&duration) {
+        Ok(duration)
+    } else {
+        Err("a trial lasts 1s to 1day: write a duration in between, as in 2m".to_owned())
+    }
+}
+
 /// Arguments of `attach`.
 #[derive(Debug, Args)]
 pub struct Attach {
@@ -220,6 +232,17 @@ pub struct Attach {
         conflicts_with_all = ["rate", "burst", "key", "mode", "shadow", "malformed", "allow", "deny", "max_sources", "new_sources", "new_sources_burst", "exempt"]
     )]
     pub config: Option<PathBuf>,
+    /// Undo it by itself after this time, unless `limiter keep` is said before: 90s, 10m, at most 1day
+    #[arg(long = "try", value_name = "DURATION", value_parser = try_for, allow_hyphen_values = true)]
+    pub try_for: Option<Duration>,
+}
+
+/// Arguments of `keep`.
+#[derive(Debug, Args)]
+pub struct Keep {
+    /// The interfaces
+    #[arg(value_name = "IFACE", required = true, value_parser = interface)]
+    pub interfaces: Vec<String>,
 }
 
 /// Arguments of `detach`.

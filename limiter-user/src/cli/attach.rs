@@ -6,7 +6,12 @@ use crate::cli::{
     output::{Usage, about, note, print, usage},
 };
 use crate::config::{Exempt, Limit, Lists, Settings, settings::DEFAULT_LIMIT};
-use crate::kernel::{Attachment, attach::attach, detach::detach, set::Wanted};
+use crate::kernel::{
+    Attachment,
+    attach::{attach, attach_on_trial},
+    detach::detach,
+    set::Wanted,
+};
 use crate::stats::collect;
 use crate::view;
 
@@ -14,7 +19,11 @@ pub async fn run(arguments: args::Attach) -> anyhow::Result<()> {
     let (interfaces, wanted) = wanted(&arguments)?;
     let mut done: Vec<&str> = Vec::new();
     for interface in unique(&interfaces) {
-        if let Err(error) = attach(interface, &wanted).await {
+        let attached = match arguments.try_for {
+            None => attach(interface, &wanted).await,
+            Some(duration) => attach_on_trial(interface, &wanted, duration).await,
+        };
+        if let Err(error) = attached {
             undo(&done).await;
             return Err(about(interface, error));
         }

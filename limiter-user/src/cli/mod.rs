@@ -9,6 +9,8 @@ mod demo;
 mod detach;
 mod doctor;
 mod file;
+mod hold;
+mod keep;
 mod lists;
 mod log;
 mod manual;
@@ -28,15 +30,21 @@ use args::{Cli, ConfigVerb, Verb};
 /// Reads the command line, does what it says, and tells how it went.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => return output::wrong_command_line(&error),
-    };
+    if let Some(arguments) = hold::arguments(std::env::args_os()) {
+        return finish(hold::run(arguments));
+    }
+    match Cli::try_parse() {
+        Ok(cli) => finish(run(cli.verb)),
+        Err(error) => output::wrong_command_line(&error),
+    }
+}
+
+fn finish(work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     let result = match runtime {
-        Ok(runtime) => runtime.block_on(run(cli.verb)),
+        Ok(runtime) => runtime.block_on(work),
         Err(error) => Err(error.into()),
     };
     match result {
@@ -48,6 +56,7 @@ pub fn main() -> ExitCode {
 async fn run(verb: Verb) -> anyhow::Result<()> {
     match verb {
         Verb::Attach(arguments) => attach::run(arguments).await,
+        Verb::Keep(arguments) => keep::run(arguments).await,
         Verb::Detach(arguments) => detach::run(arguments).await,
         Verb::Status(arguments) => status::run(arguments).await,
         Verb::Set(arguments) => set::run(arguments).await,

@@ -4,7 +4,7 @@
 use std::{
     io,
     path::{Path, PathBuf},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use super::{
@@ -19,6 +19,7 @@ use super::{
     record::Record,
     requirements,
     set::Wanted,
+    trial,
 };
 use crate::config::{Mode, compile::TierBits};
 
@@ -38,6 +39,23 @@ pub struct Linked {
 
 /// Attaches to `name`, and pins: from here on no process is needed.
 pub async fn attach(name: &str, wanted: &Wanted) -> Result<()> {
+    put(name, wanted, Link::pin).await
+}
+
+/// Attaches to `name` for `duration`, and undoes that by itself unless it is kept in time.
+pub async fn attach_on_trial(name: &str, wanted: &Wanted, duration: Duration) -> Result<()> {
+    put(name, wanted, |link, folder| {
+        trial::begin(link, folder, duration)
+    })
+    .await
+}
+
+/// Attaches, pins all but the link, and does with that what `hold` says.
+async fn put(
+    name: &str,
+    wanted: &Wanted,
+    hold: impl FnOnce(&Link, &Path) -> Result<()>,
+) -> Result<()> {
     requirements::kernel()?;
     requirements::privileges()?;
     let interfaces = interface::all().await?;
@@ -46,7 +64,7 @@ pub async fn attach(name: &str, wanted: &Wanted) -> Result<()> {
     let _lock = bpffs::lock()?;
     let folder = free_folder(&interface, &interfaces)?;
     let linked = link(interface, wanted)?;
-    let pinned = pin(&linked, &folder);
+    let pinned = pin(&linked, &folder).and_then(|()| hold(&linked.link, &folder));
     if pinned.is_err() {
         pins::remove(&folder)?;
     }
@@ -90,8 +108,7 @@ fn pin(linked: &Linked, folder: &Path) -> Result<()> {
     let generation = pins::generation(folder, 0);
     pins::create(&generation)?;
     linked.program.pin_maps(folder)?;
-    pin_generation(&linked.program, &linked.record, &generation)?;
-    linked.link.pin(folder)
+    pin_generation(&linked.program, &linked.record, &generation)
 }
 
 /// Pins a program, its lists and its record.

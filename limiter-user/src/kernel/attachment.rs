@@ -154,6 +154,13 @@ impl Attachment {
         pins::generation(&self.folder, self.generation)
     }
 
+    /// When it is undone by itself unless it is kept before, RFC 3339; none if it is not on trial.
+    #[must_use]
+    pub fn try_until(&self) -> Option<String> {
+        let until = self.link.try_until()?;
+        Some(humantime::format_rfc3339_seconds(until).to_string())
+    }
+
     /// Readers take no lock: where a `set` has swapped the program meanwhile they read again.
     fn read(folder: &Folder, interfaces: &[Interface]) -> Result<Self> {
         const TRIES: usize = 10;

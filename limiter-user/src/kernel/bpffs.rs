@@ -3,7 +3,6 @@
 
 use std::{
     fs::{self, File},
-    io,
     os::unix::fs::MetadataExt,
     path::Path,
     thread,
@@ -24,7 +23,9 @@ pub const BPFFS: &str = "/sys/fs/bpf";
 const MAGIC: FsType = FsType(0xcafe_4a11);
 
 /// How long a command waits for another one.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// How often it looks whether that is done.
+pub(super) const RETRY: Duration = Duration::from_millis(20);
 
 /// Whether a bpffs is mounted at its place.
 fn is_mounted() -> bool {
@@ -117,26 +118,26 @@ pub struct Lock {
 
 /// Waits for other commands to be done.
 pub fn lock() -> Result<Lock> {
-    let directory = File::open(Path::new(BPFFS)).map_err(|e| Error::path("opening", BPFFS, e))?;
     let start = Instant::now();
     loop {
-        match directory.try_lock() {
-            Ok(()) => {
-                return Ok(Lock {
-                    _directory: directory,
-                });
-            }
-            Err(fs::TryLockError::WouldBlock) if start.elapsed() < PATIENCE => {
-                thread::sleep(Duration::from_millis(20));
-            }
-            Err(fs::TryLockError::WouldBlock) => return Err(Error::Busy(PATIENCE.as_secs())),
-            Err(fs::TryLockError::Error(error)) => return Err(lock_failed(error)),
+        match try_lock()? {
+            Some(lock) => return Ok(lock),
+            None if start.elapsed() < PATIENCE => thread::sleep(RETRY),
+            None => return Err(Error::Busy(PATIENCE.as_secs())),
         }
     }
 }
 
-fn lock_failed(error: io::Error) -> Error {
-    Error::path("locking", BPFFS, error)
+/// The lock, if nobody else has it.
+pub fn try_lock() -> Result<Option<Lock>> {
+    let directory = File::open(Path::new(BPFFS)).map_err(|e| Error::path("opening", BPFFS, e))?;
+    match directory.try_lock() {
+        Ok(()) => Ok(Some(Lock {
+            _directory: directory,
+        })),
+        Err(fs::TryLockError::WouldBlock) => Ok(None),
+        Err(fs::TryLockError::Error(error)) => Err(Error::path("locking", BPFFS, error)),
+    }
 }
 
 #[cfg(test)]

@@ -19,8 +19,9 @@ pub async fn detach(name: &str) -> Result<()> {
     }
     let _lock = bpffs::lock()?;
     for folder in folders_here()? {
-        let matches = match look(&folder) {
-            Ok(Pinned::To(_, index)) => match interface::of_link(&interfaces, index) {
+        let pinned = look(&folder);
+        let matches = match &pinned {
+            Ok(Pinned::To(_, index)) => match interface::of_link(&interfaces, *index) {
                 Some(on) => on.name == name,
                 // Moved to another network namespace.
                 None => folder.interface == name,
@@ -28,7 +29,7 @@ pub async fn detach(name: &str) -> Result<()> {
             Ok(Pinned::Gone(_) | Pinned::Leftover) | Err(_) => folder.interface == name,
         };
         if matches {
-            return remove(&folder);
+            return remove(&folder, pinned);
         }
     }
     Err(nothing_there(&interfaces, name))
@@ -52,9 +53,10 @@ pub fn detach_all() -> Result<Vec<(String, Result<()>)>> {
     let here = pins::namespace()?;
     let mut done = Vec::new();
     for folder in pins::folders()? {
-        let gone = matches!(look(&folder), Ok(Pinned::Gone(_) | Pinned::Leftover));
+        let pinned = look(&folder);
+        let gone = matches!(pinned, Ok(Pinned::Gone(_) | Pinned::Leftover));
         if folder.namespace == here || gone {
-            let removed = remove(&folder);
+            let removed = remove(&folder, pinned);
             done.push((folder.interface, removed));
         }
     }
@@ -64,12 +66,20 @@ pub fn detach_all() -> Result<Vec<(String, Result<()>)>> {
 /// The link's pin goes first: from then on the link lives only as long as this process holds it, and
 /// whoever is killed here leaves an interface without a program, and pins that the next command
 /// clears.
-fn remove(folder: &Folder) -> Result<()> {
-    // What is no link of an XDP program holds none on an interface.
-    if let Ok(Pinned::To(link, _) | Pinned::Gone(link)) = look(folder) {
-        Link::unpin(&folder.path)?;
-        // Another process may hold the link too.
-        link.detach()?;
+fn remove(folder: &Folder, pinned: Result<Pinned>) -> Result<()> {
+    match pinned {
+        Ok(Pinned::To(link, _) | Pinned::Gone(link)) => {
+            // On trial there is no pin: a process holds the link.
+            if link.try_until().is_none() {
+                Link::unpin(&folder.path)?;
+            }
+            // Another process may hold the link too.
+            link.detach()?;
+        }
+        // Somebody holds the link, and the program runs.
+        Err(error @ (Error::TrialSilent { .. } | Error::TrialElsewhere(_))) => return Err(error),
+        // What is no link of an XDP program holds none on an interface.
+        Ok(Pinned::Leftover) | Err(_) => {}
     }
     pins::remove(&folder.path)
 }

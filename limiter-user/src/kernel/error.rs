@@ -155,6 +155,36 @@ pub enum Error {
         /// What to do.
         advice: &'static str,
     },
+    /// The process that was to hold the link did not start.
+    #[error("starting the process that ends the trial on '{interface}' failed ({why}): {advice}")]
+    TrialNotStarted {
+        /// The interface.
+        interface: String,
+        /// What it said.
+        why: String,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// The process that holds the link of a trial is stopped, or stuck.
+    #[error(
+        "process {process}, which holds the trial on '{interface}', does not answer: `kill -CONT {process}` if it was stopped, or `kill -9 {process}`, which takes limiter off"
+    )]
+    TrialSilent {
+        /// The interface.
+        interface: String,
+        /// Its id.
+        process: i32,
+    },
+    /// Somebody holds the link of a trial, and cannot be asked.
+    #[error(
+        "limiter is on trial on '{0}' in a network namespace that cannot be asked from here: use limiter there, or wait until the trial ends"
+    )]
+    TrialElsewhere(String),
+    /// The trial is over, or there never was one.
+    #[error(
+        "nothing to keep: limiter is not attached to '{0}' (a trial that has ended takes it off): `limiter attach {0} --rate RATE` attaches it again"
+    )]
+    NothingToKeep(String),
     /// Netlink does not answer.
     #[error("asking the kernel about interfaces failed ({0}): is NETLINK_ROUTE available here?")]
     Netlink(#[from] rtnetlink::Error),

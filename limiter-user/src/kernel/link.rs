@@ -1,20 +1,36 @@
-//! The link: what holds the program on the interface. Pinned, it outlives every process.
+//! The link: what holds the program on the interface. Pinned, it outlives every process; on trial it
+//! is not pinned, and lives as long as the process that holds it.
 
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use super::{
     error::{Error, Result},
     interface::XdpMode,
     sys::{self, LinkInfo},
+    trial,
 };
 
 /// An XDP link of this program.
 #[derive(Debug)]
-pub struct Link(OwnedFd);
+pub struct Link {
+    fd: OwnedFd,
+    /// When it ends by itself, if it is on trial.
+    try_until: Option<SystemTime>,
+}
+
+impl From<OwnedFd> for Link {
+    fn from(fd: OwnedFd) -> Self {
+        Self {
+            fd,
+            try_until: None,
+        }
+    }
+}
 
 impl Link {
     /// Puts `program` on the interface with index `interface`.
@@ -23,18 +39,33 @@ impl Link {
             XdpMode::Generic => sys::XDP_FLAGS_SKB_MODE,
             _ => sys::XDP_FLAGS_DRV_MODE,
         };
-        sys::link_create(program, interface, flags).map(Self)
+        sys::link_create(program, interface, flags).map(Self::from)
     }
 
     fn path(folder: &Path) -> PathBuf {
         folder.join("link")
     }
 
-    /// Opens the link that is pinned in `folder`; none where there is no such pin.
+    /// Opens the link of the attachment whose pins are in `folder`: the pinned one or, on trial, the
+    /// one that a process holds; none where there is neither.
     pub fn open(folder: &Path) -> Result<Option<Self>> {
+        if let Some(pinned) = Self::open_pin(folder)? {
+            return Ok(Some(pinned));
+        }
+        match trial::ask(folder)? {
+            Some(held) => Ok(Some(Self {
+                fd: held.link,
+                try_until: Some(held.until),
+            })),
+            // It may have been kept, and so pinned, this moment.
+            None => Self::open_pin(folder),
+        }
+    }
+
+    fn open_pin(folder: &Path) -> Result<Option<Self>> {
         let path = Self::path(folder);
         match sys::open_pin(&path) {
-            Ok(fd) => Ok(Some(Self(fd))),
+            Ok(fd) => Ok(Some(Self::from(fd))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::path("opening", path, error)),
         }
@@ -43,7 +74,7 @@ impl Link {
     /// Pins it in `folder`.
     pub fn pin(&self, folder: &Path) -> Result<()> {
         let path = Self::path(folder);
-        sys::pin(self.0.as_fd(), &path).map_err(|error| Error::path("pinning", path, error))
+        sys::pin(self.fd.as_fd(), &path).map_err(|error| Error::path("pinning", path, error))
     }
 
     /// Removes the pin in `folder`.
@@ -52,22 +83,39 @@ impl Link {
         std::fs::remove_file(&path).map_err(|error| Error::path("removing", path, error))
     }
 
+    /// Whether it is pinned in `folder`.
+    pub(super) fn is_pinned(folder: &Path) -> bool {
+        Self::path(folder).symlink_metadata().is_ok()
+    }
+
+    /// When it ends by itself, if it is on trial.
+    #[must_use]
+    pub fn try_until(&self) -> Option<SystemTime> {
+        self.try_until
+    }
+
+    /// Another descriptor of it, for another process.
+    pub(super) fn share(&self) -> Result<OwnedFd> {
+        let shared = self.fd.try_clone();
+        shared.map_err(|error| Error::system("sharing the link", error))
+    }
+
     /// Program and interface.
     pub fn info(&self) -> Result<LinkInfo> {
-        sys::link_info(self.0.as_fd())
+        sys::link_info(self.fd.as_fd())
             .map_err(|error| Error::system("asking about the link", error))
     }
 
     /// Swaps the program: each packet sees the old one or the new one.
     pub fn replace(&self, old: BorrowedFd<'_>, new: BorrowedFd<'_>) -> Result<()> {
-        sys::link_update(self.0.as_fd(), new, old)
+        sys::link_update(self.fd.as_fd(), new, old)
             .map_err(|error| Error::system("swapping the program", error))
     }
 
     /// Takes the program off the interface at once, even if another process holds the link. An
     /// interface that is gone has no program any more, and is no error.
     pub fn detach(&self) -> Result<()> {
-        match sys::link_detach(self.0.as_fd()) {
+        match sys::link_detach(self.fd.as_fd()) {
             Err(error) if self.info()?.interface != 0 => {
                 Err(Error::system("detaching the program", error))
             }

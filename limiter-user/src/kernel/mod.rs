@@ -15,9 +15,11 @@ pub mod object;
 pub mod pins;
 pub mod record;
 pub mod requirements;
+pub mod session;
 pub mod set;
 pub mod survey;
 pub mod sys;
+pub mod trial;
 pub mod wire;
 
 pub use attachment::Attachment;

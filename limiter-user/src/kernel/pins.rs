@@ -142,6 +142,11 @@ fn parse_folder_name(name: &str) -> Option<(String, Namespace)> {
     Some((interface, namespace))
 }
 
+/// The interface, by its name at attach, whose pins are in the folder `path`.
+pub(super) fn interface_of(path: &Path) -> Option<String> {
+    parse_folder_name(path.file_name()?.to_str()?).map(|(interface, _)| interface)
+}
+
 /// A folder of pins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {

@@ -56,7 +56,7 @@ fn bpf<T>(command: libc::c_int, attributes: &mut T) -> io::Result<RawFd> {
     }
 }
 
-fn owned(fd: RawFd) -> OwnedFd {
+pub(super) fn owned(fd: RawFd) -> OwnedFd {
     // SAFETY: only called with a descriptor that the kernel has just made for this process.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
@@ -326,4 +326,23 @@ pub fn test_run(
 /// Name of the file that `fd` shows as in `/proc`, where the kernel accounts for a map's memory.
 pub(super) fn fdinfo_path(fd: BorrowedFd<'_>) -> String {
     format!("/proc/self/fdinfo/{}", fd.as_raw_fd())
+}
+
+/// Lets no process that is started from now on inherit a descriptor, but those given to it on purpose.
+pub(super) fn close_others_on_exec() -> io::Result<()> {
+    const FIRST: libc::c_uint = 3;
+    // SAFETY: nothing is closed in this process, and no memory is passed.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            FIRST,
+            libc::c_uint::MAX,
+            libc::CLOSE_RANGE_CLOEXEC,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }

@@ -50,6 +50,7 @@ pub fn interface(attachment: &Attachment) -> Result<Interface> {
         fallback: record.fallback.clone(),
         program_id: attachment.program_id,
         attached_at: record.attached_at.clone(),
+        try_until: attachment.try_until(),
         shadow: settings.shadow,
         malformed: settings.malformed.name(),
         logging: record.logging,

@@ -52,6 +52,9 @@ pub struct Interface {
     pub program_id: u32,
     /// RFC 3339.
     pub attached_at: String,
+    /// When it is undone by itself unless it is kept before, RFC 3339; only on trial.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub try_until: Option<String>,
     /// Whether nothing is dropped.
     pub shadow: bool,
     /// What happens to malformed IP: `drop` or `pass`.

@@ -45,7 +45,7 @@ fn interface(interface: &Interface) -> String {
         "{name}: {mode} mode, program {}, since {}{shadow}\n{}",
         interface.program_id,
         interface.attached_at,
-        mode_notes(interface)
+        notes(interface)
     );
     for limit in &interface.limits {
         text.push_str(&format!("  limit    {}\n", limit_line(limit)));
@@ -117,7 +117,23 @@ fn drops_line(drops: &Drops) -> String {
     }
 }
 
-/// What must not go without saying: a mode that was not asked for, and what it means.
+/// What must not go without saying.
+fn notes(interface: &Interface) -> String {
+    trial_note(interface) + &mode_notes(interface)
+}
+
+/// That it ends by itself, and how to keep it.
+fn trial_note(interface: &Interface) -> String {
+    let name = &interface.name;
+    interface
+        .try_until
+        .as_ref()
+        .map_or_else(String::new, |until| {
+            format!("  ON TRIAL: undone at {until} unless you say `limiter keep {name}`.\n")
+        })
+}
+
+/// A mode that was not asked for, and what it means.
 fn mode_notes(interface: &Interface) -> String {
     let mut text = String::new();
     if let Some(why) = &interface.fallback {
@@ -167,7 +183,7 @@ pub fn attached(interface: &Interface) -> String {
         interface.name,
         interface.mode,
         limits.join("; "),
-        mode_notes(interface),
+        notes(interface),
         grouped(interface.sources.capacity),
         bytes(interface.sources.memory_bytes),
         interface.name,

@@ -1,0 +1,86 @@
+//! Asking the holder of a trial for its link.
+
+use std::{
+    fs::File,
+    io::{self, ErrorKind},
+    os::fd::{AsFd, OwnedFd},
+    path::Path,
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use super::{Identity, interface_of, is_held, socket};
+use crate::kernel::error::{Error, Result};
+
+/// A holder that is not stopped answers within microseconds.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A link that a process holds.
+#[derive(Debug)]
+pub struct Held {
+    /// The link.
+    pub link: OwnedFd,
+    /// When it ends by itself.
+    pub until: SystemTime,
+}
+
+/// The link of the attachment whose pins are in `folder`, if it is on trial.
+pub fn ask(folder: &Path) -> Result<Option<Held>> {
+    const TRIES: u32 = 5;
+    for _ in 0..TRIES {
+        let directory = match File::open(folder) {
+            Ok(directory) => directory,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::path("opening", folder, error)),
+        };
+        if let Some(held) = ask_once(folder, &directory)? {
+            return Ok(Some(held));
+        }
+        if !is_held(&directory) {
+            return Ok(None);
+        }
+        // A process that is killed loses its descriptors one by one.
+        thread::sleep(Duration::from_millis(10));
+    }
+    Err(Error::TrialElsewhere(interface_of(folder)))
+}
+
+fn ask_once(folder: &Path, directory: &File) -> Result<Option<Held>> {
+    let failed = |error| Error::system("asking the holder of the trial", error);
+    let identity = Identity::of(&directory.metadata().map_err(failed)?);
+    let stream = match socket::connect(&identity.socket_name(folder), PATIENCE) {
+        Ok(stream) => stream,
+        Err(error) if is_absence(&error) => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let holder = socket::peer(&stream).map_err(failed)?;
+    // Anybody may listen on an abstract name.
+    if holder.uid() != 0 {
+        return Ok(None);
+    }
+    let answer = socket::send(&stream, &[0], directory.as_fd())
+        .and_then(|()| socket::receive::<{ size_of::<u64>() }>(&stream));
+    match answer {
+        Ok((seconds, link)) => Ok(Some(Held {
+            link,
+            until: SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from_le_bytes(seconds)),
+        })),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(Error::TrialSilent {
+            interface: interface_of(folder),
+            process: holder.pid(),
+        }),
+        Err(error) if is_absence(&error) => Ok(None),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Nobody is there, or is about to go.
+fn is_absence(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionRefused
+            | ErrorKind::ConnectionReset
+            | ErrorKind::BrokenPipe
+            | ErrorKind::UnexpectedEof
+    )
+}
