@@ -15,6 +15,9 @@ use crate::{clock, config, newcomers, terms};
 /// Losing this often means that others made progress as often; then the packet is refused.
 const ATTEMPTS: u32 = 8;
 
+/// Losing the race to make a bucket this often means that it is made and forgotten as often.
+const MAKING_ATTEMPTS: u32 = 3;
+
 /// What a bucket said, and the entry that it stands in, where there is one.
 pub struct Charged {
     /// [`Reason::Admitted`], [`Reason::Limit`], [`Reason::Newcomer`] or [`Reason::Contended`].
@@ -75,8 +78,8 @@ impl<'a> Demand<'a> {
     /// Charges the bucket, if it has enough; makes it where there is none.
     #[inline(always)]
     pub fn charge(&self) -> Charged {
-        for _ in 0..ATTEMPTS {
-            let tried = match self.charge_known() {
+        for _ in 0..MAKING_ATTEMPTS {
+            let tried = match self.charge_if_known() {
                 Tried::New => self.charge_new(),
                 tried => tried,
             };
