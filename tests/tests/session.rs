@@ -1,8 +1,10 @@
-//! Which interfaces the packets of an SSH session come through, on real ones.
+//! Which interfaces the packets of an SSH session come through, on real ones; and the warning to those
+//! who are about to limit them.
 
 use std::{net::IpAddr, process::Command};
 
 use limiter_tests::{
+    command::{Outcome, prepared},
     hosts::{CLIENT, Hosts, SERVER},
     need_kernel,
 };
@@ -56,4 +58,86 @@ fn through_the_interface_that_has_the_address_and_what_is_below_it() {
     let bridged = [198, 51, 100, 65].into();
     assert!(arrives(&hosts, bridged, "bridge0") && arrives(&hosts, bridged, "pair0"));
     assert!(!arrives(&hosts, bridged, "eth0"));
+}
+
+/// `limiter` on the server, in a session of `client`, or in none.
+fn in_session(hosts: &Hosts, client: Option<IpAddr>, arguments: &[&str]) -> Outcome {
+    let run = || {
+        let mut limiter = prepared(arguments);
+        // The test itself may run in a session.
+        limiter.env_remove("SSH_CONNECTION");
+        if let Some(client) = client {
+            limiter.env("SSH_CONNECTION", format!("{client} 50000 {SERVER} 22"));
+        }
+        Outcome::of(arguments.join(" "), limiter.output().unwrap())
+    };
+    hosts.server.namespace.run(run).unwrap()
+}
+
+/// What `attach eth0 --rate 5` and more say to a session of `client`; it is attached all the same.
+fn warning(hosts: &Hosts, client: Option<IpAddr>, more: &[&str]) -> String {
+    let arguments = [&["attach", "eth0"], more].concat();
+    let outcome = in_session(hosts, client, &arguments);
+    outcome.expect(0);
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+    outcome.stderr
+}
+
+#[test]
+fn who_is_about_to_limit_their_own_session_is_warned() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let (client, rate) = (Some(CLIENT), ["--rate", "5"]);
+    let with = |more: &[&str]| warning(&hosts, client, &[&rate[..], more].concat());
+
+    let said = with(&[]);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    let parts = [
+        "WARNING",
+        "192.0.2.2",
+        "eth0",
+        "'default'",
+        "--allow 192.0.2.2",
+        "--try 2m",
+    ];
+    for part in parts {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    // What it advises works.
+    assert_eq!(with(&["--allow", "192.0.2.2"]), "");
+    let said = with(&["--try", "2m"]);
+    assert!(
+        said.contains("--allow") && !said.contains("--try"),
+        "{said}"
+    );
+
+    assert_eq!(with(&["--shadow"]), "");
+    assert_eq!(with(&["--exempt", "established"]), "");
+    let said = with(&["--deny", "192.0.2.0/24"]);
+    assert!(
+        said.contains("deny list") && said.contains("--allow"),
+        "{said}"
+    );
+    let said = with(&["--deny", "192.0.2.2"]);
+    assert!(
+        said.contains("take 192.0.2.2 off") && !said.contains("--allow"),
+        "{said}"
+    );
+    assert_eq!(warning(&hosts, None, &rate), "", "no session, no warning");
+
+    let file = std::env::temp_dir().join(format!("limiter-session-{}", std::process::id()));
+    let limit = "[[limit]]\nname = \"ssh\"\nmatch = { destination_port = 22 }\nrate = \"5/s\"\n";
+    std::fs::write(&file, limit).unwrap();
+    let said = warning(&hosts, client, &["--config", file.to_str().unwrap()]);
+    assert!(
+        said.contains("'ssh'") && said.contains("allow = [\"192.0.2.2\"] under [lists]"),
+        "{said}"
+    );
+    let limit = limit.replace("22", "80");
+    std::fs::write(&file, limit).unwrap();
+    assert_eq!(
+        warning(&hosts, client, &["--config", file.to_str().unwrap()]),
+        ""
+    );
+    std::fs::remove_file(&file).unwrap();
 }

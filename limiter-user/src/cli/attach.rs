@@ -4,6 +4,7 @@ use crate::cli::{
     args::{self, Exemption},
     file,
     output::{Usage, about, note, print, usage},
+    ssh,
 };
 use crate::config::{Exempt, Limit, Lists, Settings, settings::DEFAULT_LIMIT};
 use crate::kernel::{
@@ -19,6 +20,10 @@ pub async fn run(arguments: args::Attach) -> anyhow::Result<()> {
     let (interfaces, wanted) = wanted(&arguments)?;
     let mut done: Vec<&str> = Vec::new();
     for interface in unique(&interfaces) {
+        ssh::warn(interface, &wanted.settings, |client| {
+            how_to_stay(&arguments, client)
+        })
+        .await;
         let attached = match arguments.try_for {
             None => attach(interface, &wanted).await,
             Some(duration) => attach_on_trial(interface, &wanted, duration).await,
@@ -34,6 +39,22 @@ pub async fn run(arguments: args::Attach) -> anyhow::Result<()> {
         print(&view::status::attached(&collect::interface(&attachment)?))?;
     }
     Ok(())
+}
+
+/// How whoever works from `client` keeps the session.
+fn how_to_stay(arguments: &args::Attach, client: &str) -> String {
+    let allow = match &arguments.config {
+        None => format!("--allow {client} lets it pass"),
+        Some(file) => format!(
+            "allow = [\"{client}\"] under [lists] of {} lets it pass",
+            file.display()
+        ),
+    };
+    if arguments.try_for.is_some() {
+        allow
+    } else {
+        format!("{allow}, and --try 2m is undone by itself")
+    }
 }
 
 /// From the file, or from the flags.

@@ -17,6 +17,7 @@ mod manual;
 mod output;
 mod reset;
 mod set;
+mod ssh;
 mod status;
 mod top;
 

@@ -4,6 +4,7 @@
 
 pub mod burst;
 pub mod compile;
+pub mod connection;
 pub mod difference;
 pub mod file;
 pub mod key;

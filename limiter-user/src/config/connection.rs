@@ -1,0 +1,225 @@
+//! What becomes of a TCP connection under some settings: told before they are put into force.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use super::{
+    Limit, Lists, Match, Settings,
+    lists::Prefixes,
+    matches::{IpVersion, Protocol, TcpFlags},
+};
+
+/// The packets of a TCP connection that come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// Where they come from.
+    pub from: IpAddr,
+    /// The port of this host that they go to.
+    pub port: u16,
+}
+
+/// What is done to a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Its packets pass, whatever there are.
+    Free,
+    /// This limit may drop its packets.
+    Limited(String),
+    /// All its packets are dropped: `deny` has the source.
+    Denied,
+}
+
+impl Settings {
+    /// What becomes of a connection that is open already.
+    #[must_use]
+    pub fn fate(&self, connection: &Connection) -> Fate {
+        if self.shadow {
+            return Fate::Free;
+        }
+        match self.lists.decide(connection.from) {
+            Some(Listed::Allow) => return Fate::Free,
+            Some(Listed::Deny) => return Fate::Denied,
+            None => {}
+        }
+        if self.exempt.established {
+            return Fate::Free;
+        }
+        let tiers = self.lists.tiers_of(connection.from);
+        let mut enforced = self.limits.iter().filter(|limit| !limit.shadow);
+        enforced
+            .find(|limit| limit.may_hold(connection, &tiers))
+            .map_or(Fate::Free, |limit| Fate::Limited(limit.name.clone()))
+    }
+}
+
+impl Limit {
+    /// Whether a segment of it other than the first may match.
+    fn may_hold(&self, connection: &Connection, tiers: &[&str]) -> bool {
+        let Match {
+            protocol,
+            destination_port,
+            source_port: _,
+            tcp_flags,
+            source,
+            unless,
+            ip_version,
+            fragments,
+        } = &self.matches;
+        let version = match connection.from {
+            IpAddr::V4(_) => IpVersion::V4,
+            IpAddr::V6(_) => IpVersion::V6,
+        };
+        let is_on = |lists: &[String]| lists.iter().any(|list| tiers.contains(&list.as_str()));
+        protocol.is_none_or(|protocol| protocol == Protocol::TCP)
+            && destination_port.hold(connection.port)
+            && tcp_flags.is_none_or(may_be_later)
+            && (source.is_empty() || is_on(source))
+            && !is_on(unless)
+            && ip_version.is_none_or(|wanted| wanted == version)
+            && *fragments != Some(true)
+    }
+}
+
+/// Whether a segment that does not open a connection may have such flags: ack is set, syn is not.
+fn may_be_later(flags: TcpFlags) -> bool {
+    const SYN: u8 = 2;
+    const ACK: u8 = 16;
+    flags.set & SYN == 0 && (flags.looked_at & ACK == 0 || flags.set & ACK != 0)
+}
+
+/// On which list that decides by itself.
+enum Listed {
+    Allow,
+    Deny,
+}
+
+impl Lists {
+    /// By the longest prefix of both; `deny` where they are equal.
+    fn decide(&self, address: IpAddr) -> Option<Listed> {
+        let longest = |prefixes: &Prefixes| {
+            let holding = prefixes.iter().filter(|prefix| prefix.contains(&address));
+            holding.map(IpNet::prefix_len).max()
+        };
+        match (longest(&self.allow), longest(&self.deny)) {
+            (None, None) => None,
+            (allow, deny) if allow > deny => Some(Listed::Allow),
+            _ => Some(Listed::Deny),
+        }
+    }
+
+    /// The tiers that have the longest prefix around the address: several where they have the same.
+    fn tiers_of(&self, address: IpAddr) -> Vec<&str> {
+        let on = self.tiers.iter().filter_map(|(name, prefixes)| {
+            let holding = prefixes.iter().filter(|prefix| prefix.contains(&address));
+            let length = holding.map(IpNet::prefix_len).max()?;
+            Some((length, name.as_str()))
+        });
+        let on: Vec<_> = on.collect();
+        let longest = on.iter().map(|(length, _)| *length).max();
+        let longest = on.iter().filter(|(length, _)| Some(*length) == longest);
+        longest.map(|(_, name)| *name).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// The fate of 192.0.2.7's connection to port 22 under a file.
+    fn fate(file: &str) -> Fate {
+        let settings = crate::config::file::parse(file, Path::new(""))
+            .unwrap()
+            .settings;
+        settings.fate(&Connection {
+            from: [192, 0, 2, 7].into(),
+            port: 22,
+        })
+    }
+
+    fn limited(matches: &str) -> bool {
+        let lists = "[lists]\nours = [\"192.0.2.0/24\"]\nothers = [\"192.0.2.8\"]\n";
+        let limit = "[[limit]]\nname = \"it\"\nrate = \"5/s\"\n";
+        match fate(&format!("{lists}{limit}{matches}")) {
+            Fate::Free => false,
+            Fate::Limited(name) => name == "it",
+            Fate::Denied => panic!("nothing is denied"),
+        }
+    }
+
+    #[test]
+    fn a_limit_holds_what_matches() {
+        for matches in [
+            "",
+            "match = { protocol = \"tcp\" }",
+            "match = { destination_port = [\"20-30\", 80] }",
+            "match = { source_port = 50000 }",
+            "match = { tcp_flags = \"ack\" }",
+            "match = { tcp_flags = \"/syn\" }",
+            "match = { source = \"ours\" }",
+            "match = { unless = \"others\" }",
+            "match = { ip_version = 4 }",
+            "match = { fragments = false }",
+        ] {
+            assert!(limited(matches), "{matches}");
+        }
+        for matches in [
+            "match = { protocol = \"udp\" }",
+            "match = { destination_port = 80 }",
+            "match = { tcp_flags = \"syn\" }",
+            "match = { tcp_flags = \"syn,ack\" }",
+            "match = { tcp_flags = \"rst/rst,ack\" }",
+            "match = { source = \"others\" }",
+            "match = { unless = \"ours\" }",
+            "match = { ip_version = 6 }",
+            "match = { fragments = true }",
+            "shadow = true",
+        ] {
+            assert!(!limited(matches), "{matches}");
+        }
+    }
+
+    #[test]
+    fn lists_and_exemptions_decide_first() {
+        let limit = "[[limit]]\nname = \"it\"\nrate = \"5/s\"\n";
+        for (file, expected) in [
+            ("shadow = true\n", Fate::Free),
+            ("exempt = [\"established\"]\n", Fate::Free),
+            ("exempt = [\"control\"]\n", Fate::Limited("it".to_owned())),
+            ("[lists]\nallow = [\"192.0.2.7\"]\n", Fate::Free),
+            (
+                "exempt = [\"established\"]\n[lists]\ndeny = [\"192.0.2.0/24\"]\n",
+                Fate::Denied,
+            ),
+            (
+                "[lists]\nallow = [\"192.0.2.0/25\"]\ndeny = [\"192.0.2.0/24\"]\n",
+                Fate::Free,
+            ),
+            (
+                "[lists]\nallow = [\"192.0.2.7\"]\ndeny = [\"192.0.2.7\"]\n",
+                Fate::Denied,
+            ),
+        ] {
+            assert_eq!(fate(&format!("{file}{limit}")), expected, "{file}");
+        }
+    }
+
+    #[test]
+    fn a_source_is_on_several_tiers_only_by_the_same_prefix() {
+        let lists = Lists {
+            tiers: [
+                ("a", "192.0.2.0/24"),
+                ("b", "192.0.2.0/24"),
+                ("c", "192.0.0.0/16"),
+            ]
+            .map(|(name, prefix)| (name.to_owned(), [prefix.parse().unwrap()].into()))
+            .into(),
+            ..Lists::default()
+        };
+        assert_eq!(lists.tiers_of([192, 0, 2, 7].into()), ["a", "b"]);
+        assert_eq!(lists.tiers_of([192, 0, 3, 7].into()), ["c"]);
+        assert!(lists.tiers_of([192, 1, 3, 7].into()).is_empty());
+    }
+}
