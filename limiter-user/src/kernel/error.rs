@@ -26,6 +26,11 @@ pub enum Error {
     /// There is no such interface.
     #[error("no interface '{0}' in this network namespace: `ip link` lists those that there are")]
     NoInterface(String),
+    /// The program would take the first bytes of IP for an Ethernet header.
+    #[error(
+        "packets come in on '{0}' without an Ethernet header, and limiter would read them wrongly: attach to the interface that they arrive on before"
+    )]
+    NoEthernet(String),
     /// Limiter is there already.
     #[error(
         "limiter is attached to '{0}' already: change it with `limiter set {0}`, or `limiter detach {0}` first"
