@@ -267,6 +267,7 @@ pub enum Switch {
 /// Arguments of `set`.
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("change").required(true).multiple(true)))]
+#[command(override_usage = "limiter set <IFACE> [--limit <NAME>] [OPTIONS]")]
 pub struct Set {
     /// The interface
     #[arg(value_name = "IFACE", value_parser = interface)]
@@ -354,10 +355,9 @@ pub struct ListEdit {
 
 /// Prefixes on the command line, or in a file.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = true)]
 pub struct GivenPrefixes {
     /// The prefixes; an address stands for itself alone
-    #[arg(value_name = "CIDR", value_parser = prefix)]
+    #[arg(value_name = "CIDR", value_parser = prefix, required_unless_present = "file")]
     pub prefixes: Vec<IpNet>,
     /// A file with one prefix a line; # begins a comment
     #[arg(long, value_name = "FILE")]

@@ -15,7 +15,7 @@ pub async fn run(arguments: args::Reset) -> anyhow::Result<()> {
             for (source, _) in attachment.tables.sources()? {
                 count += u64::from(attachment.tables.forget(&source)?);
             }
-            format!("{count} sources are forgotten: their buckets are full again")
+            format!("{count} forgotten: every bucket is full again")
         }
     };
     Ok(print(&format!("{}: {text}\n", attachment.interface.name))?)
