@@ -190,7 +190,8 @@ fn detach_is_whole_or_is_finished_by_the_next() {
 #[test]
 fn a_list_is_replaced_whole_or_not_at_all() {
     need_kernel!();
-    const PREFIXES: u32 = 2_000;
+    const PREFIXES: u32 = 1_000;
+    const STEP: u32 = 3;
     let (hosts, folder) = (Hosts::new(), Folder::new());
     hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
     // In the order in which they are printed.
@@ -205,7 +206,7 @@ fn a_list_is_replaced_whole_or_not_at_all() {
 
     let mut changed = 0;
     let mut now = 0;
-    for delay in moments(life).step_by(2) {
+    for delay in moments(life).step_by(STEP as usize) {
         let next = 1 - now;
         kill(&hosts, &replace(next), delay);
         let listed = hosts.limiter(&["deny", "list", "eth0"]);
@@ -221,13 +222,13 @@ fn a_list_is_replaced_whole_or_not_at_all() {
         assert_eq!(deny["prefixes"], PREFIXES + 1, "{status}");
     }
     assert!(
-        (1..ROUNDS / 2).contains(&changed),
+        (1..ROUNDS / STEP).contains(&changed),
         "moments on both sides: {changed} of {}",
-        ROUNDS / 2
+        ROUNDS / STEP
     );
     let status = hosts.status();
-    assert_eq!(status["drops"]["deny"], 10 * ROUNDS / 2, "{status}");
-    assert_eq!(status["packets"]["seen"], 10 * ROUNDS / 2, "{status}");
+    assert_eq!(status["drops"]["deny"], 10 * ROUNDS / STEP, "{status}");
+    assert_eq!(status["packets"]["seen"], 10 * ROUNDS / STEP, "{status}");
 
     // The next command clears what was left.
     hosts
