@@ -7,8 +7,9 @@ use limiter_common::{
     verdict::Reason,
 };
 
-/// Tells what has become of a packet.
-#[inline(always)]
+/// Tells what has become of a packet. A function of its own: its stack is not there while the limits
+/// are asked, which need all of it.
+#[inline(never)]
 pub fn packet(context: &XdpContext, source: &Address, reason: Reason, length: u64) {
     // SAFETY: the same bytes.
     let [a, b, c, d]: [u32; 4] = unsafe { core::mem::transmute(source.words) };

@@ -22,6 +22,17 @@ pub const ROW: u32 = SEVERAL;
 pub fn decide(context: &XdpContext, length: u64) -> Reason {
     let mut place = MaybeUninit::uninit();
     let facts = Facts::begin(&mut place, length);
+    let reason = judge(context, facts);
+    // What has no source is told by the counters alone.
+    #[cfg(feature = "log")]
+    if facts.source.family != 0 {
+        crate::log::packet(context, &facts.source, reason, length);
+    }
+    reason
+}
+
+#[inline(always)]
+fn judge(context: &XdpContext, facts: &mut Facts) -> Reason {
     if let Err(reason) = gather(context, facts) {
         return verdict::in_force(reason);
     }
@@ -40,8 +51,6 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
     if !decided.passes() && !matches!(reason, Reason::Established) {
         limits::count_refused(facts, reason);
     }
-    #[cfg(feature = "log")]
-    crate::log::packet(context, &facts.source, reason, length);
     reason
 }
 

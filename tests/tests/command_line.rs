@@ -29,6 +29,9 @@ const WRONG: &[(&[&str], &str)] = &[
     ),
     (&["attach", "eth0", "--rate", "2G/s"], "1G/s"),
     (&["attach", "eth0", "--rate", "2tbit"], "1tbit"),
+    (&["attach", "eth0", "--rate", "10mb"], "mbit"),
+    (&["attach", "eth0", "--rate", "10mbps"], "mbit"),
+    (&["attach", "eth0", "--rate", "5pps"], "'pps' is not a unit"),
     (&["attach", "eth0", "--rate", "0bit"], "0"),
     (&["attach", "eth0", "--rate", "10mbit/s"], "unit"),
     (&["attach", "eth0", "--rate", "5", "--burst", "0"], "0"),
@@ -114,6 +117,15 @@ const WRONG: &[(&[&str], &str)] = &[
     (&["attach", "a/b", "--rate", "5"], "interface"),
     (&["attach", "..", "--rate", "5"], "interface"),
     (&["attach", "eth 0", "--rate", "5"], "interface"),
+    (&["attach", "192.0.2.1", "--rate", "5"], "is an address"),
+    (&["check", "192.0.2.7", "eth0"], "is an address"),
+    (&["deny", "add", "192.0.2.7"], "is an address"),
+    (&["tier", "add", "eth0", "own"], "CIDR"),
+    (&["set", "eth0", "--new-sources-burst", "x"], "number"),
+    (&["set", "eth0", "--limit", "web"], "--rate"),
+    (&["config", "check"], "FILE"),
+    (&["config", "show"], "IFACE"),
+    (&["reload"], "IFACE"),
     (
         &["attach", "eth0", "--rate", "5", "--speed", "6"],
         "--speed",
@@ -156,6 +168,8 @@ fn wrong_command_lines_are_refused_and_change_nothing() {
             continue;
         }
         outcome.expect_error(2, &[word]);
+        // The way to write a value that looks like a flag: never what was meant.
+        assert!(!outcome.stderr.contains("to pass"), "{outcome:#?}");
         assert!(outcome.stderr.len() < 250, "clear and short: {outcome:#?}");
     }
     assert_eq!(
@@ -179,7 +193,14 @@ fn what_only_the_interface_makes_wrong_is_a_failure() {
             &["not attached", "limiter attach eth0"],
         ),
         (&["check", "eth9", "192.0.2.7"], &["eth9", "ip link"]),
+        (
+            &["attach", "eth0@if7", "--rate", "5"],
+            &["leave out the @", "'eth0'"],
+        ),
         (&["detach", "eth0"], &["not attached"]),
+        (&["reload", "eth0"], &["not attached"]),
+        (&["config", "show", "eth0"], &["not attached"]),
+        (&["deny", "add", "eth0", "192.0.2.7"], &["not attached"]),
         (&["status", "eth9"], &["eth9"]),
         (&["top", "eth0", "--once"], &["not attached"]),
         (&["reset", "eth0", "--all"], &["not attached"]),
@@ -208,6 +229,32 @@ fn help_version_manual_and_completions_are_there() {
             "wanted '{word}': {outcome:#?}"
         );
         assert_eq!(outcome.stderr, "");
+    }
+}
+
+/// The order that the help shows is the one that works.
+#[test]
+fn the_interface_comes_first() {
+    for verb in [
+        "set",
+        "allow add",
+        "deny replace",
+        "tier remove",
+        "check",
+        "reset",
+        "top",
+    ] {
+        let words: Vec<_> = verb.split(' ').chain(["--help"]).collect();
+        let help = limiter(&words);
+        help.expect(0);
+        let usage = help.stdout.lines().find(|line| line.starts_with("Usage: "));
+        let usage = usage.unwrap();
+        let operands: Vec<_> = usage
+            .split(' ')
+            .skip(2 + verb.split(' ').count())
+            .filter(|word| !word.contains("OPTIONS") && !word.contains("--"))
+            .collect();
+        assert_eq!(operands.first(), Some(&"<IFACE>"), "{usage}");
     }
 }
 

@@ -9,6 +9,7 @@ use std::{
 
 use limiter_tests::{
     command::prepared,
+    files::Folder,
     hosts::{CLIENT, Hosts},
     need_kernel,
     raw::Raw,
@@ -183,4 +184,55 @@ fn detach_is_whole_or_is_finished_by_the_next() {
         }
         assert!(!folder.exists() && !has_program(&hosts));
     }
+}
+
+/// A list is the old one or the new one, and what is on both is held by it all the time.
+#[test]
+fn a_list_is_replaced_whole_or_not_at_all() {
+    need_kernel!();
+    const PREFIXES: u32 = 1_000;
+    const STEP: u32 = 3;
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    // In the order in which they are printed.
+    let lists = [1, 2].map(|network| {
+        let others = (0..PREFIXES).map(|i| format!("10.{network}.{}.{}\n", i / 256, i % 256));
+        others.collect::<String>() + &format!("{CLIENT}\n")
+    });
+    let files = [0, 1].map(|i| folder.write(&i.to_string(), &lists[i]));
+    let replace = |i: usize| ["deny", "replace", "eth0", "--file", &files[i]];
+    hosts.limiter(&replace(1)).expect(0);
+    let life = duration_of(&hosts, &replace(0));
+
+    let mut changed = 0;
+    let mut now = 0;
+    for delay in moments(life).step_by(STEP as usize) {
+        let next = 1 - now;
+        kill(&hosts, &replace(next), delay);
+        let listed = hosts.limiter(&["deny", "list", "eth0"]);
+        listed.expect(0);
+        let is = |i: usize| listed.stdout == lists[i];
+        assert!(is(now) || is(next), "killed after {delay:?}: half a list");
+        changed += u32::from(is(next));
+        now = usize::from(is(1));
+        assert_eq!(passed(&hosts), 0, "killed after {delay:?}: denied");
+        let status = hosts.status();
+        let sizes = status["lists"].as_array().unwrap();
+        let deny = sizes.iter().find(|list| list["name"] == "deny").unwrap();
+        assert_eq!(deny["prefixes"], PREFIXES + 1, "{status}");
+    }
+    assert!(
+        (1..ROUNDS / STEP).contains(&changed),
+        "moments on both sides: {changed} of {}",
+        ROUNDS / STEP
+    );
+    let status = hosts.status();
+    assert_eq!(status["drops"]["deny"], 10 * ROUNDS / STEP, "{status}");
+    assert_eq!(status["packets"]["seen"], 10 * ROUNDS / STEP, "{status}");
+
+    // The next command clears what was left.
+    hosts
+        .limiter(&["deny", "add", "eth0", "10.9.9.9"])
+        .expect(0);
+    assert_eq!(fs::read_dir(hosts.pins()).unwrap().count(), 11);
 }

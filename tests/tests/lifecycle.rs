@@ -142,10 +142,12 @@ fn modes_are_what_they_are_said_to_be() {
     let attach = hosts.limiter(&["attach", "lo", "--rate", "5"]);
     attach.expect(0);
     assert!(
-        attach.stdout.contains("NOT native") && attach.stdout.contains("gro off"),
+        attach.stdout.contains("NOT native") && attach.stdout.contains("Loopback"),
         "{attach:#?}"
     );
+    assert!(!attach.stdout.contains("gro"), "it has none: {attach:#?}");
     let status = &hosts.json(&["status", "lo", "--json"])["interfaces"][0];
+    assert_eq!(status["loopback"], true);
     assert_eq!(status["mode"], "generic");
     assert!(
         status["fallback"].as_str().unwrap().contains("no XDP"),
@@ -157,9 +159,12 @@ fn modes_are_what_they_are_said_to_be() {
             .stdout
             .contains("NOT native")
     );
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "5", "--mode", "generic"])
-        .expect(0);
+    let attach = hosts.limiter(&["attach", "eth0", "--rate", "5", "--mode", "generic"]);
+    attach.expect(0);
+    assert!(
+        attach.stdout.contains("ethtool -K eth0 gro off"),
+        "{attach:#?}"
+    );
     assert_eq!(hosts.status()["mode"], "generic");
     assert_eq!(hosts.status()["fallback"], serde_json::Value::Null);
 }

@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use ipnet::IpNet;
 
-use crate::config::{Burst, Key, Malformed, Mode, NewSources, Rate, lists, number};
+use crate::config::{Burst, Key, Malformed, Mode, NewSources, Rate, lists, number, settings};
 use crate::kernel::trial;
 
 /// A packet rate limiter in the Linux kernel: one exact token bucket for each source address,
@@ -31,7 +31,7 @@ pub enum Verb {
     Detach(Detach),
     /// Show what is attached, how, and what it has done
     Status(Status),
-    /// Change rate, burst or shadow while traffic flows
+    /// Change rate, burst, shadow and other things while traffic flows
     Set(Set),
     /// Put a configuration file in force again, after it was changed
     Reload(Reload),
@@ -83,22 +83,10 @@ pub enum Verb {
     },
 }
 
-/// Longest name of an interface: `IFNAMSIZ` less the final zero.
-const NAME_MAX: usize = 15;
-
 fn interface(text: &str) -> Result<String, String> {
-    let allowed = |c: char| !(c == '/' || c == ':' || c.is_whitespace() || c.is_control());
-    if text.is_empty() || text == "." || text == ".." || !text.chars().all(allowed) {
-        return Err(
-            "not the name of an interface: `ip link` lists those that there are".to_owned(),
-        );
-    }
-    if text.len() > NAME_MAX {
-        return Err(format!(
-            "an interface's name has at most {NAME_MAX} characters"
-        ));
-    }
-    Ok(text.to_owned())
+    settings::interface(text)
+        .map(|()| text.to_owned())
+        .map_err(|error| error.to_string())
 }
 
 fn address(text: &str) -> Result<IpAddr, String> {
@@ -107,7 +95,7 @@ fn address(text: &str) -> Result<IpAddr, String> {
 }
 
 fn max_sources(text: &str) -> Result<u32, String> {
-    let most = crate::config::settings::SOURCES_MAX;
+    let most = settings::SOURCES_MAX;
     u32::try_from(count(text)?)
         .ok()
         .filter(|number| (1..=most).contains(number))
@@ -279,6 +267,7 @@ pub enum Switch {
 /// Arguments of `set`.
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("change").required(true).multiple(true)))]
+#[command(override_usage = "limiter set <IFACE> [--limit <NAME>] [OPTIONS]")]
 pub struct Set {
     /// The interface
     #[arg(value_name = "IFACE", value_parser = interface)]
@@ -308,6 +297,9 @@ pub struct Set {
         allow_hyphen_values = true
     )]
     pub new_sources: Option<NewSourcesRate>,
+    /// How many new sources at once
+    #[arg(long, value_name = "N", group = "change", value_parser = count, allow_hyphen_values = true)]
+    pub new_sources_burst: Option<u64>,
     /// What happens to IP packets with an impossible header
     #[arg(long, value_enum, group = "change")]
     pub malformed: Option<Malformed>,
@@ -363,10 +355,9 @@ pub struct ListEdit {
 
 /// Prefixes on the command line, or in a file.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = true)]
 pub struct GivenPrefixes {
     /// The prefixes; an address stands for itself alone
-    #[arg(value_name = "CIDR", value_parser = prefix)]
+    #[arg(value_name = "CIDR", value_parser = prefix, required_unless_present = "file")]
     pub prefixes: Vec<IpNet>,
     /// A file with one prefix a line; # begins a comment
     #[arg(long, value_name = "FILE")]

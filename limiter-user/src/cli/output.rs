@@ -60,7 +60,11 @@ pub fn wrong_command_line(error: &clap::Error) -> ExitCode {
 /// What clap says in paragraphs, without usage and the way to the help.
 fn one_line(text: &str) -> String {
     let paragraphs = text.split("\n\n").filter(|paragraph| {
-        !paragraph.starts_with("Usage:") && !paragraph.starts_with("For more information")
+        let paragraph = paragraph.trim_start();
+        !paragraph.starts_with("Usage:")
+            && !paragraph.starts_with("For more information")
+            // A flag that is not known is no value.
+            && !paragraph.starts_with("tip: to pass")
     });
     let words: Vec<&str> = paragraphs.flat_map(str::split_whitespace).collect();
     words.join(" ").trim_start_matches("error: ").to_owned() + " (--help says more)"

@@ -15,7 +15,7 @@ pub async fn run(arguments: args::Reset) -> anyhow::Result<()> {
             for (source, _) in attachment.tables.sources()? {
                 count += u64::from(attachment.tables.forget(&source)?);
             }
-            format!("{count} sources are forgotten: their buckets are full again")
+            format!("{count} forgotten: every bucket is full again")
         }
     };
     Ok(print(&format!("{}: {text}\n", attachment.interface.name))?)
@@ -41,10 +41,15 @@ fn forget(attachment: &mut Attachment, address: IpAddr) -> anyhow::Result<String
             found |= same && attachment.tables.forget(&other)?;
         }
     }
+    let (are, were, buckets) = if names.len() == 1 {
+        ("is", "was", "its bucket is")
+    } else {
+        ("are", "were", "their buckets are")
+    };
     let names = names.join(" and ");
     Ok(if found {
-        format!("{names} is forgotten: its bucket is full again")
+        format!("{names} {are} forgotten: {buckets} full again")
     } else {
-        format!("{names} was not in the table: its bucket is full")
+        format!("{names} {were} not in the table: {buckets} full")
     })
 }

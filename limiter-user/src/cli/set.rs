@@ -51,7 +51,16 @@ fn merged(settings: &Settings, arguments: &args::Set) -> Result<Settings, Invali
         new.malformed = malformed;
     }
     if let Some(new_sources) = arguments.new_sources {
-        new.new_sources = new_sources.with_burst(None);
+        let burst = settings.new_sources.and_then(|limit| limit.burst);
+        new.new_sources = new_sources.with_burst(arguments.new_sources_burst.or(burst));
+    } else if let Some(burst) = arguments.new_sources_burst {
+        let limit = new.new_sources.as_mut().ok_or_else(|| {
+            Invalid(
+                "without a rate of new sources there is no burst: write --new-sources RATE too"
+                    .to_owned(),
+            )
+        })?;
+        limit.burst = Some(burst);
     }
     new.check()?;
     Ok(new)

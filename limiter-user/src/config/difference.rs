@@ -85,10 +85,9 @@ fn limits(changes: &mut Vec<String>, old: &[Limit], new: &[Limit]) {
 
 fn one_limit(changes: &mut Vec<String>, old: &Limit, new: &Limit) {
     let burst = |limit: &Limit| {
-        limit.burst.map_or_else(
-            || "one period's worth".to_owned(),
-            |burst| burst.to_string(),
-        )
+        limit
+            .burst
+            .map_or_else(|| "by the rate".to_owned(), |burst| burst.to_string())
     };
     let cost = |limit: &Limit| {
         limit

@@ -65,7 +65,8 @@ pub fn prefix(text: &str) -> Result<IpNet, Invalid> {
         Ok(address) => return Ok(address.into()),
         Err(_) => text.parse::<IpNet>().map_err(|_| {
             Invalid::new(format!(
-                "'{text}' is not a prefix: write one as in 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7"
+                "'{}' is not a prefix: write one as in 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7",
+                text.escape_debug()
             ))
         })?,
     };
@@ -83,6 +84,8 @@ pub fn prefix(text: &str) -> Result<IpNet, Invalid> {
 /// wrong is told, with its line.
 pub fn read(text: &str) -> Result<Prefixes, Vec<(usize, Invalid)>> {
     let (mut prefixes, mut errors) = (Prefixes::new(), Vec::new());
+    // Some editors begin a file with a byte order mark.
+    let text = text.trim_start_matches('\u{feff}');
     for (number, line) in text.lines().enumerate() {
         let entry = line.split('#').next().unwrap_or_default().trim();
         if entry.is_empty() {

@@ -68,13 +68,23 @@ impl FromStr for Rate {
         } else {
             let (count, period) = text.split_once('/').unwrap_or((text, "s"));
             Self {
-                amount: number::parse(count, COUNTS)?,
+                amount: number::parse(count, COUNTS).map_err(|why| or_in_bits(count, why))?,
                 period_ns: parse_period(period)?,
                 unit: Unit::Packets,
             }
         };
         rate.check()
     }
+}
+
+/// Whoever writes 10mb or 10mbps means bits.
+fn or_in_bits(count: &str, Invalid(why): Invalid) -> Invalid {
+    if count.contains(['b', 'B']) {
+        return Invalid(format!(
+            "{why}; or for bits a second one with kbit, mbit, gbit"
+        ));
+    }
+    Invalid(why)
 }
 
 /// `s`, `1m`, `6s`.

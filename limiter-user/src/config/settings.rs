@@ -206,6 +206,11 @@ pub fn interface(text: &str) -> Result<(), Invalid> {
             text.escape_debug()
         )));
     }
+    if text.parse::<std::net::IpAddr>().is_ok() {
+        return Err(Invalid::new(format!(
+            "'{text}' is an address where the name of an interface belongs: write the interface in front of it, as in eth0"
+        )));
+    }
     if text.len() > LONGEST {
         return Err(Invalid::new(format!(
             "'{text}' is too long for the name of an interface: write at most {LONGEST} characters"

@@ -120,6 +120,9 @@ pub(super) fn pin_generation(program: &Program, record: &Record, folder: &Path) 
 
 /// Loads and attaches, in the mode that was asked for or, if that may be, in the next best one.
 fn link(interface: Interface, wanted: &Wanted) -> Result<Linked> {
+    if !interface.ethernet {
+        return Err(Error::NoEthernet(interface.name));
+    }
     if let Some(xdp) = interface.xdp {
         return Err(foreign(&interface, xdp));
     }

@@ -24,8 +24,13 @@ pub enum Error {
     )]
     NotPermitted,
     /// There is no such interface.
-    #[error("no interface '{0}' in this network namespace: `ip link` lists those that there are")]
+    #[error("no interface '{0}' in this network namespace: {advice}", advice = names_of_interfaces(.0))]
     NoInterface(String),
+    /// The program would take the first bytes of IP for an Ethernet header.
+    #[error(
+        "packets come in on '{0}' without an Ethernet header, and limiter would read them wrongly: attach to the interface that they arrive on before"
+    )]
+    NoEthernet(String),
     /// Limiter is there already.
     #[error(
         "limiter is attached to '{0}' already: change it with `limiter set {0}`, or `limiter detach {0}` first"
@@ -196,6 +201,16 @@ pub enum Error {
         /// Why it failed.
         source: io::Error,
     },
+}
+
+/// `ip link` shows the other end behind the name.
+fn names_of_interfaces(name: &str) -> String {
+    match name.split_once('@') {
+        Some((name, _)) if !name.is_empty() => {
+            format!("leave out the @ and what follows it, which is another one: '{name}'")
+        }
+        _ => "`ip link` lists those that there are".to_owned(),
+    }
 }
 
 impl Error {

@@ -1,7 +1,9 @@
 //! An interface as netlink describes it.
 
 use futures_util::TryStreamExt;
-use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage, LinkXdp, XdpAttached};
+use rtnetlink::packet_route::link::{
+    LinkAttribute, LinkFlags, LinkLayerType, LinkMessage, LinkXdp, XdpAttached,
+};
 
 use super::error::{Error, Result};
 
@@ -48,6 +50,10 @@ pub struct Interface {
     pub name: String,
     /// Its index in this network namespace.
     pub index: u32,
+    /// Whether its frames begin with an Ethernet header.
+    pub ethernet: bool,
+    /// Whether it leads back to this machine.
+    pub loopback: bool,
     /// The largest payload of a frame, in bytes.
     pub mtu: u32,
     /// The XDP program that it runs.
@@ -107,6 +113,8 @@ fn describe(link: &LinkMessage) -> Option<Interface> {
     let mut interface = Interface {
         name: String::new(),
         index: link.header.index,
+        ethernet: has_ethernet(link),
+        loopback: link.header.flags.contains(LinkFlags::Loopback),
         mtu: 0,
         xdp: None,
     };
@@ -119,6 +127,15 @@ fn describe(link: &LinkMessage) -> Option<Interface> {
         }
     }
     (!interface.name.is_empty()).then_some(interface)
+}
+
+/// Whether frames begin with an Ethernet header. The loopback's do too (eth_type_trans in
+/// drivers/net/loopback.c).
+pub(super) fn has_ethernet(link: &LinkMessage) -> bool {
+    matches!(
+        link.header.link_layer_type,
+        LinkLayerType::Ether | LinkLayerType::Loopback
+    )
 }
 
 fn xdp_state(attributes: &[LinkXdp]) -> Option<XdpState> {

@@ -69,7 +69,7 @@ pub async fn swap(
         settings: old.clone(),
         file: attachment.record.file.clone(),
     })?;
-    fixed_at_attach(&old, &wanted.settings)?;
+    fixed_at_attach(name, &old, &wanted.settings)?;
     let (mut record, moves) = attachment.record.changed(wanted.settings.clone(), now()?)?;
     record.logging = variant == Variant::Log;
     record.file = wanted.file;
@@ -106,13 +106,13 @@ pub async fn swap(
 }
 
 /// What a change cannot reach.
-fn fixed_at_attach(old: &Settings, new: &Settings) -> Result<(), Invalid> {
+fn fixed_at_attach(name: &str, old: &Settings, new: &Settings) -> Result<(), Invalid> {
     let fixed = |what: &str, old: String, new: String| {
         if old == new {
             return Ok(());
         }
         Err(Invalid(format!(
-            "{what} is fixed at attach ({old}, {new} wanted): `limiter detach` and attach again for that"
+            "{what} is fixed at attach ({old}, {new} wanted): `limiter detach {name}` and attach again for that, with all buckets full"
         )))
     };
     fixed(

@@ -47,6 +47,7 @@ pub fn interface(attachment: &Attachment) -> Result<Interface> {
         name: interface.name.clone(),
         ifindex: interface.index,
         mode: attachment.mode.name(),
+        loopback: interface.loopback,
         fallback: record.fallback.clone(),
         program_id: attachment.program_id,
         attached_at: record.attached_at.clone(),

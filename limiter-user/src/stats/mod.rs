@@ -45,6 +45,9 @@ pub struct Interface {
     pub ifindex: u32,
     /// `native` or `generic`.
     pub mode: &'static str,
+    /// Whether the interface leads back to this machine.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub loopback: bool,
     /// Why it is not native, where it was to be if possible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,

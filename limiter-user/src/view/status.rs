@@ -69,12 +69,34 @@ fn interface(interface: &Interface) -> String {
         grouped(sources.capacity),
         bytes(sources.memory_bytes)
     ));
-    if drops.newcomer > 0 {
-        text.push_str(
-            "  New sources came faster than --new-sources lets them in, or found the table full.\n",
-        );
-    }
+    text.push_str(&newcomers_note(interface));
     text
+}
+
+/// Why new sources were refused, and what to do if they are not part of a flood.
+fn newcomers_note(interface: &Interface) -> String {
+    let Interface {
+        name,
+        drops,
+        new_sources,
+        sources,
+        ..
+    } = interface;
+    if drops.newcomer == 0 {
+        return String::new();
+    }
+    let larger = format!(
+        "`limiter detach {name}`, then attach with a --max-sources above {}",
+        sources.capacity
+    );
+    match new_sources {
+        Some(rate) => format!(
+            "  New sources were refused, as is meant in a flood of spoofed ones: they came faster than {rate}, or the table had no room. If they are real: `limiter set {name} --new-sources RATE` with more, or {larger}.\n"
+        ),
+        None => format!(
+            "  New sources were refused, because the table had no room for them. If they are real: {larger}.\n"
+        ),
+    }
 }
 
 fn packets_line(packets: &Verdicts) -> String {
@@ -141,7 +163,11 @@ fn mode_notes(interface: &Interface) -> String {
             "  NOT native: {why}; generic mode is several times slower.\n"
         ));
     }
-    if interface.mode == "generic" {
+    if interface.mode == "generic" && interface.loopback {
+        text.push_str(
+            "  Loopback: what a program sends in one go comes as one packet of up to 64 KiB, and counts once.\n",
+        );
+    } else if interface.mode == "generic" {
         text.push_str(&format!(
             "  Generic mode sees packets after receive offload has merged them: to count each one, `ethtool -K {} gro off`.\n",
             interface.name

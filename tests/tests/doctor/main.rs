@@ -175,7 +175,7 @@ fn the_mode_is_what_attach_uses() {
 }
 
 #[test]
-fn what_attach_would_limit_nothing_on() {
+fn what_attach_refuses() {
     need_kernel!();
     let hosts = Hosts::new();
     if !ip(&hosts, "tuntap add dev tun0 mode tun") {
@@ -184,6 +184,15 @@ fn what_attach_would_limit_nothing_on() {
     }
     let diagnosis = diagnose(&hosts, "tun0", 1);
     expect(&diagnosis, "frames", &["problem", "Ethernet header"]);
+    for mode in ["auto", "native", "generic"] {
+        hosts
+            .limiter(&["attach", "tun0", "--rate", "5", "--mode", mode])
+            .expect_error(1, &["'tun0'", "Ethernet header", "attach to the interface"]);
+    }
+    assert_eq!(
+        hosts.json(&["status", "--json"])["interfaces"],
+        serde_json::json!([])
+    );
 }
 
 #[test]

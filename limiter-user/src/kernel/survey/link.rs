@@ -1,9 +1,12 @@
 //! What route netlink says of an interface, beyond [`crate::kernel::interface`].
 
 use futures_util::TryStreamExt;
-use rtnetlink::packet_route::link::{LinkAttribute, LinkFlags, LinkLayerType, LinkMessage};
+use rtnetlink::packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 
-use crate::kernel::error::{Error, Result};
+use crate::kernel::{
+    error::{Error, Result},
+    interface,
+};
 
 /// Flags, kind of frames, and the device behind an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,17 +41,15 @@ fn describe(link: &LinkMessage) -> Link {
     Link {
         up: link.header.flags.contains(LinkFlags::Up),
         loopback: link.header.flags.contains(LinkFlags::Loopback),
-        // The loopback's frames have one too (eth_type_trans in drivers/net/loopback.c).
-        ethernet: matches!(
-            link.header.link_layer_type,
-            LinkLayerType::Ether | LinkLayerType::Loopback
-        ),
+        ethernet: interface::has_ethernet(link),
         parent: link.attributes.iter().find_map(parent),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rtnetlink::packet_route::link::LinkLayerType;
+
     use super::*;
 
     #[test]

@@ -49,7 +49,7 @@ fn frames(name: &str, device: &Device) -> Finding {
     }
     Finding::problem(
         CHECK,
-        "packets come in without an Ethernet header, so that no source would be found in them, and nothing limited",
+        "packets come in without an Ethernet header, and `attach` refuses, because they would be read wrongly",
         format!("attach to the interface that the packets of '{name}' arrive on"),
     )
 }

@@ -1,0 +1,34 @@
+//! Files for a test: configurations and lists.
+
+use std::fs;
+
+/// A folder of a test's own, which goes with it.
+#[derive(Debug)]
+pub struct Folder(tempfile::TempDir);
+
+impl Folder {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// The path of the file called `name`.
+    #[must_use]
+    pub fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Writes a file, and gives its path.
+    pub fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> String {
+        let path = self.path(name);
+        fs::write(&path, contents).unwrap();
+        path
+    }
+}
+
+impl Default for Folder {
+    fn default() -> Self {
+        Self::new()
+    }
+}

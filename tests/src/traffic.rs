@@ -1,0 +1,55 @@
+//! Packets from the client, and what became of them.
+
+use std::net::IpAddr;
+
+use etherparse::PacketBuilder;
+
+use crate::{eventually, hosts::Hosts, number, raw::Raw};
+
+/// Sends UDP from the client to the server.
+#[derive(Debug)]
+pub struct Traffic<'h> {
+    hosts: &'h Hosts,
+    wire: Raw,
+}
+
+impl<'h> Traffic<'h> {
+    /// None yet.
+    #[must_use]
+    pub fn new(hosts: &'h Hosts) -> Self {
+        Self {
+            hosts,
+            wire: Raw::open(&hosts.client),
+        }
+    }
+
+    /// Sends `count` packets from `source` to `port`; how many passed, by the counters of `status`.
+    #[must_use]
+    pub fn passed_to(&self, port: u16, source: &str, count: u64) -> u64 {
+        let frame = udp(self.hosts, source.parse().unwrap(), port);
+        let packets = |verdict: &str| number(&self.hosts.status()["packets"][verdict]);
+        let (seen, passed) = (packets("seen"), packets("passed"));
+        (0..count).for_each(|_| self.wire.send(&frame));
+        eventually("all packets are seen", || packets("seen") == seen + count);
+        packets("passed") - passed
+    }
+
+    /// The same, to a port that no limit of the tests knows.
+    #[must_use]
+    pub fn passed(&self, source: &str, count: u64) -> u64 {
+        self.passed_to(9, source, count)
+    }
+}
+
+/// A UDP packet from the client to the server.
+#[must_use]
+pub fn udp(hosts: &Hosts, source: IpAddr, port: u16) -> Vec<u8> {
+    let ethernet = PacketBuilder::ethernet2(hosts.client.mac, hosts.server.mac);
+    let ip = match source {
+        IpAddr::V4(source) => ethernet.ipv4(source.octets(), [192, 0, 2, 1], 64),
+        IpAddr::V6(source) => ethernet.ipv6(source.octets(), [0xfd; 16], 64),
+    };
+    let mut bytes = Vec::new();
+    ip.udp(40_000, port).write(&mut bytes, &[0; 18]).unwrap();
+    bytes
+}

@@ -1,0 +1,182 @@
+//! `check` and `reset` where a source has several buckets: one for each limit, and for each port.
+
+use limiter_tests::{files::Folder, hosts::Hosts, need_kernel, number, traffic::Traffic};
+use serde_json::{Value, json};
+
+const LIMITS: &str = r#"
+[lists]
+friends = ["198.51.100.0/24"]
+
+[[limit]]
+name = "port"
+match = { protocol = "udp", unless = "friends" }
+key = "/32,/64,destination_port"
+rate = "1/h"
+burst = 3
+
+[[limit]]
+name = "subnet"
+key = "/24,/48"
+rate = "1/h"
+burst = 8
+
+[[limit]]
+name = "six"
+match = { ip_version = 6 }
+rate = "1/h"
+burst = 2
+"#;
+
+fn attached() -> Hosts {
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let file = folder.write("limiter.toml", LIMITS);
+    hosts
+        .limiter(&["attach", "eth0", "--config", &file])
+        .expect(0);
+    hosts
+}
+
+/// Of each bucket: its limit, what it is for, whether it is in the table, whole tokens, and packets
+/// passed and dropped.
+fn buckets(hosts: &Hosts, source: &str) -> Vec<Value> {
+    let check = hosts.json(&["check", "eth0", source, "--json"]);
+    let limits = check["limits"].as_array().unwrap();
+    let row = |limit: &Value| {
+        let tokens = limit["tokens"].as_f64().unwrap();
+        json!([
+            limit["name"],
+            limit["bucket"],
+            limit["tracked"],
+            tokens.floor(),
+            limit["passed"],
+            limit["dropped"]
+        ])
+    };
+    limits.iter().map(row).collect()
+}
+
+#[test]
+fn check_shows_every_bucket_of_a_source() {
+    need_kernel!();
+    let hosts = attached();
+    assert_eq!(
+        buckets(&hosts, "192.0.2.7"),
+        [
+            json!(["port", "192.0.2.7", false, 3.0, 0, 0]),
+            json!(["subnet", "192.0.2.0/24", false, 8.0, 0, 0]),
+        ],
+        "before it has sent"
+    );
+    let traffic = Traffic::new(&hosts);
+    assert_eq!(traffic.passed_to(53, "192.0.2.7", 5), 3);
+    assert_eq!(traffic.passed_to(80, "192.0.2.7", 2), 2);
+    assert_eq!(traffic.passed_to(80, "192.0.2.8", 1), 1);
+    assert_eq!(
+        buckets(&hosts, "192.0.2.7"),
+        [
+            json!(["port", "192.0.2.7 port 53", true, 0.0, 3, 2]),
+            json!(["port", "192.0.2.7 port 80", true, 1.0, 2, 0]),
+            json!(["subnet", "192.0.2.0/24", true, 2.0, 6, 0]),
+        ]
+    );
+    let text = hosts.limiter(&["check", "eth0", "192.0.2.7"]).stdout;
+    for line in [
+        "port for 192.0.2.7 port 53: 0.0 of 3 tokens",
+        "port for 192.0.2.7 port 80: 1.0 of 3 tokens",
+        "subnet for 192.0.2.0/24: 2.0 of 8 tokens",
+        "the next packet passes in",
+    ] {
+        assert!(text.contains(line), "wanted '{line}': {text}");
+    }
+
+    // Only the limits that may hold it: by list, and by version.
+    assert_eq!(
+        buckets(&hosts, "198.51.100.7"),
+        [json!(["subnet", "198.51.100.0/24", false, 8.0, 0, 0])]
+    );
+    assert_eq!(traffic.passed("2001:db8:0:1::7", 3), 2);
+    assert_eq!(
+        buckets(&hosts, "2001:db8:0:1::8"),
+        [
+            json!(["port", "2001:db8:0:1::/64 port 9", true, 1.0, 2, 0]),
+            json!(["subnet", "2001:db8::/48", true, 6.0, 2, 0]),
+            json!(["six", "2001:db8:0:1::/64", true, 0.0, 2, 1]),
+        ]
+    );
+}
+
+#[test]
+fn reset_forgets_every_bucket_of_a_source_and_no_other() {
+    need_kernel!();
+    let hosts = attached();
+    let traffic = Traffic::new(&hosts);
+    let reset = |arguments: &[&str]| {
+        let done = hosts.limiter(&[&["reset", "eth0"], arguments].concat());
+        done.expect(0);
+        done.stdout
+    };
+    assert_eq!(
+        reset(&["192.0.2.7"]),
+        "eth0: 192.0.2.7 and 192.0.2.0/24 were not in the table: their buckets are full\n"
+    );
+    assert_eq!(traffic.passed_to(53, "192.0.2.7", 4), 3);
+    assert_eq!(traffic.passed_to(80, "192.0.2.7", 4), 3);
+    assert_eq!(traffic.passed_to(53, "192.0.2.8", 4), 2, "8 of the /24");
+    let passed = number(&hosts.status()["packets"]["passed"]);
+    assert_eq!(
+        reset(&["192.0.2.7"]),
+        "eth0: 192.0.2.7 and 192.0.2.0/24 are forgotten: their buckets are full again\n"
+    );
+    assert_eq!(
+        buckets(&hosts, "192.0.2.8")[0],
+        json!(["port", "192.0.2.8 port 53", true, 1.0, 2, 0]),
+        "another source's own bucket stays; the subnet's limit had refused"
+    );
+    assert_eq!(hosts.status()["packets"]["passed"], passed, "figures go on");
+    assert_eq!(traffic.passed_to(53, "192.0.2.7", 4), 3);
+    assert_eq!(traffic.passed_to(80, "192.0.2.7", 4), 3);
+    assert_eq!(traffic.passed_to(53, "192.0.2.8", 4), 1);
+
+    assert_eq!(traffic.passed("2001:db8:0:1::7", 3), 2);
+    assert_eq!(
+        reset(&["2001:db8:0:1::9"]),
+        "eth0: 2001:db8:0:1::/64 and 2001:db8::/48 are forgotten: their buckets are full again\n"
+    );
+    assert_eq!(traffic.passed("2001:db8:0:1::7", 3), 2);
+
+    let tracked = number(&hosts.status()["sources"]["tracked"]);
+    assert_eq!(
+        reset(&["--all"]),
+        format!(
+            "eth0: {tracked} forgotten: every bucket is full again
+"
+        )
+    );
+    assert_eq!(number(&hosts.status()["sources"]["tracked"]), 0);
+    assert_eq!(traffic.passed_to(53, "192.0.2.8", 4), 3);
+}
+
+/// The limits are found by the names that `check` gives them.
+#[test]
+fn top_names_limits_and_ports() {
+    need_kernel!();
+    let hosts = attached();
+    let traffic = Traffic::new(&hosts);
+    assert_eq!(traffic.passed_to(53, "192.0.2.7", 5), 3);
+    assert_eq!(traffic.passed_to(80, "192.0.2.7", 1), 1);
+    let top = hosts.json(&["top", "eth0", "--once", "--json"]);
+    let rows: Vec<_> = top["sources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| json!([row["source"], row["limit"], row["passed"], row["dropped"]]))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            json!(["192.0.2.7 port 53", "port", 3, 2]),
+            json!(["192.0.2.0/24", "subnet", 4, 0]),
+            json!(["192.0.2.7 port 80", "port", 1, 0]),
+        ]
+    );
+}

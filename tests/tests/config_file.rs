@@ -1,0 +1,341 @@
+//! The configuration file through the command: what is wrong with it is told at once, and what is in
+//! force can be written down and used again.
+
+use limiter_tests::{command::limiter, files::Folder, hosts::Hosts, need_kernel};
+use serde_json::Value;
+
+/// Nearly everything that can be written.
+const EVERYTHING: &str = r#"
+interfaces = ["eth0"]
+mode = "native"
+max_sources = "3k"
+new_sources = "500/s"
+new_sources_burst = 700
+exempt = ["established", "control"]
+malformed = "pass"
+shadow = true
+
+[lists]
+allow = ["198.51.100.0/24", "2001:db8::/32"]
+deny = ["203.0.113.1", "203.0.113.2", "203.0.113.3", "203.0.113.4", "203.0.113.66"]
+partners = { file = "partners.txt" }
+nobody = []
+
+[[limit]]
+name = "ssh"
+match = { protocol = "tcp", destination_port = 22, tcp_flags = "syn" }
+rate = "5/m"
+burst = 5
+
+[[limit]]
+name = "dns"
+match = { protocol = "udp", destination_port = [53, "5300-5353"], unless = ["partners", "nobody"] }
+key = "/24,/48,destination_port"
+rate = "20/s"
+burst = "1.5k"
+cost = 2
+shadow = true
+
+[[limit]]
+name = "window"
+match = { fragments = false, ip_version = 4, source_port = 53 }
+algorithm = "fixed-window"
+rate = "300/1m"
+
+[[limit]]
+name = "partners"
+match = { source = "partners" }
+key = "interface"
+rate = "100mbit"
+burst = "1mb"
+"#;
+
+/// What differs between two attachments of the same settings.
+fn what_is_the_same(hosts: &Hosts) -> Value {
+    let mut status = hosts.status();
+    let object = status.as_object_mut().unwrap();
+    for other in ["program_id", "attached_at", "file", "ifindex"] {
+        object.remove(other);
+    }
+    status
+}
+
+fn shown(hosts: &Hosts) -> String {
+    let show = hosts.limiter(&["config", "show", "eth0"]);
+    show.expect(0);
+    show.stdout
+}
+
+/// The recipes of the cookbook.
+fn recipes() -> Vec<String> {
+    let cookbook = include_str!("../../docs/cookbook.md");
+    let blocks = cookbook.split("```toml\n").skip(1);
+    blocks
+        .map(|block| block.split("```").next().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn all_mistakes_are_told_at_once() {
+    let folder = Folder::new();
+    let file = folder.write(
+        "wrong.toml",
+        r#"interfces = ["eth0"]
+max_sources = 0
+mode = "fast"
+rate = "5/s"
+
+[lists]
+deny = ["203.0.113.7/24", "198.51.100.0/24"]
+
+[[limit]]
+name = "ssh"
+match = { protocl = "tcp", destination_port = 70000 }
+rate = "5/x"
+brust = 5
+
+[[limit]]
+name = "ssh"
+rate = "1/d"
+burst = "1M"
+
+[[limit]]
+name = "tier"
+match = { source = "partners" }
+rate = 7
+burst = "64kb"
+
+[[limit]]
+rate = 7
+"#,
+    );
+    let check = limiter(&["config", "check", &file]);
+    check.expect(1);
+    assert_eq!(check.stdout, "");
+    let told: Vec<_> = check.stderr.lines().collect();
+    let wanted: &[(usize, &[&str])] = &[
+        (1, &["'interfces'", "did you mean 'interfaces'"]),
+        (2, &["max_sources", "1 to 16777216"]),
+        (3, &["'fast'", "\"auto\" or \"native\" or \"generic\""]),
+        (4, &["'rate'", "under [[limit]]"]),
+        (7, &["203.0.113.7/24", "203.0.113.0/24"]),
+        (11, &["'protocl'", "did you mean 'protocol'"]),
+        (11, &["70000", "0 to 65535"]),
+        (12, &["'x'", "period"]),
+        (13, &["'brust'", "did you mean 'burst'"]),
+        (16, &["two limits are called 'ssh'"]),
+        (18, &["208 days"]),
+        (22, &["no list 'partners'", "[lists]"]),
+        (24, &["64kb", "packets"]),
+        (26, &["name"]),
+    ];
+    for (line, words) in wanted {
+        let place = format!("wrong.toml, line {line}: ");
+        let mut there = told.iter().filter(|told| told.contains(&place));
+        assert!(
+            there.any(|told| words.iter().all(|word| told.contains(word))),
+            "line {line}, {words:?}: {check:#?}"
+        );
+    }
+    let last = told.last().unwrap();
+    assert_eq!(told.len(), wanted.len() + 1, "one line each: {check:#?}");
+    assert!(last.contains("14 mistakes"), "{check:#?}");
+}
+
+#[test]
+fn a_file_that_is_sound_and_one_that_is_not_there() {
+    let folder = Folder::new();
+    folder.write("partners.txt", "192.0.2.0/24\n192.0.2.0/24\n");
+    let sound = folder.write("sound.toml", EVERYTHING);
+    let check = limiter(&["config", "check", &sound]);
+    check.expect(0);
+    assert!(
+        check.stdout.contains("sound: 4 limits, 8 prefixes"),
+        "{check:#?}"
+    );
+    assert_eq!(check.stderr, "");
+
+    limiter(&["config", "check", &folder.path("missing")])
+        .expect_error(1, &["missing cannot be read", "No such file"]);
+    limiter(&["config", "check"]).expect_error(2, &["FILE"]);
+    let empty = limiter(&["config", "check", &folder.write("empty", "")]);
+    empty.expect(1);
+    assert!(empty.stderr.contains("nothing to limit"), "{empty:#?}");
+}
+
+/// What `config show` prints is sound, and makes the same attachment elsewhere, down to the kernel's
+/// memory.
+#[test]
+fn what_is_shown_can_be_used_again() {
+    need_kernel!();
+    let folder = Folder::new();
+    folder.write("partners.txt", "192.0.2.0/24\n2001:db8:7::/48\n");
+    let mut files = recipes();
+    assert!(files.len() >= 5, "{files:#?}");
+    files.push(EVERYTHING.to_owned());
+    let (here, elsewhere) = (Hosts::new(), Hosts::new());
+    for (number, text) in files.iter().enumerate() {
+        let first = folder.write(&format!("{number}.toml"), text);
+        here.limiter(&["attach", "--config", &first]).expect(0);
+        let printed = shown(&here);
+        let second = folder.write(&format!("{number}-shown.toml"), &printed);
+        limiter(&["config", "check", &second]).expect(0);
+        elsewhere
+            .limiter(&["attach", "--config", &second])
+            .expect(0);
+        assert_eq!(shown(&elsewhere), printed, "{text}");
+        assert_eq!(
+            what_is_the_same(&elsewhere),
+            what_is_the_same(&here),
+            "{text}"
+        );
+
+        // The one reloaded over the other changes nothing.
+        let reload = elsewhere.limiter(&["reload", "eth0", "--config", &first]);
+        reload.expect(0);
+        assert!(reload.stdout.contains("unchanged"), "{reload:#?}");
+        for hosts in [&here, &elsewhere] {
+            hosts.limiter(&["detach", "eth0"]).expect(0);
+        }
+    }
+}
+
+/// Flags are another way to write the same.
+#[test]
+fn flags_and_file_make_the_same() {
+    need_kernel!();
+    let folder = Folder::new();
+    let (by_flags, by_file) = (Hosts::new(), Hosts::new());
+    for (flags, text) in [
+        (
+            &["--rate", "5"][..],
+            "[[limit]]\nname = \"default\"\nrate = 5",
+        ),
+        (
+            &[
+                "--rate", "1.5mbit", "--burst", "1mb", "--key", "/24,/48", "--mode", "generic",
+            ],
+            "mode = \"generic\"\n[[limit]]\nname = \"default\"\nkey = \"/24,/48\"\nrate = \"1.5mbit\"\nburst = \"1mb\"",
+        ),
+        (
+            &[
+                "--rate",
+                "300/m",
+                "--burst",
+                "2k",
+                "--key",
+                "interface",
+                "--shadow",
+                "--malformed",
+                "pass",
+                "--allow",
+                "192.0.2.0/24",
+                "--allow",
+                "2001:db8::/32",
+                "--deny",
+                "203.0.113.66",
+                "--max-sources",
+                "2k",
+                "--new-sources",
+                "100/s",
+                "--new-sources-burst",
+                "50",
+                "--exempt",
+                "established,control",
+            ],
+            "shadow = true\nmalformed = \"pass\"\nmax_sources = 2000\nnew_sources = \"100/s\"\nnew_sources_burst = 50\n\
+             exempt = [\"control\", \"established\"]\n[lists]\nallow = [\"2001:db8::/32\", \"192.0.2.0/24\"]\ndeny = [\"203.0.113.66\"]\n\
+             [[limit]]\nname = \"default\"\nkey = \"interface\"\nrate = \"300/m\"\nburst = \"2k\"",
+        ),
+        (
+            &["--rate", "1k/s", "--new-sources", "none"],
+            "new_sources = \"none\"\n[[limit]]\nname = \"default\"\nrate = \"1k/s\"",
+        ),
+    ] {
+        by_flags
+            .limiter(&[&["attach", "eth0"], flags].concat())
+            .expect(0);
+        let file = folder.write("limiter.toml", text);
+        by_file
+            .limiter(&["attach", "eth0", "--config", &file])
+            .expect(0);
+        assert_eq!(shown(&by_flags), shown(&by_file));
+        assert_eq!(what_is_the_same(&by_flags), what_is_the_same(&by_file));
+        assert_eq!(by_file.status()["file"], file.as_str());
+        for hosts in [&by_flags, &by_file] {
+            hosts.limiter(&["detach", "eth0"]).expect(0);
+        }
+    }
+}
+
+/// What `set` and the lists' commands change is shown; the file says what `config show` says.
+#[test]
+fn what_was_changed_since_is_shown() {
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    folder.write("partners.txt", "192.0.2.0/24\n");
+    let file = folder.write("limiter.toml", EVERYTHING);
+    hosts.limiter(&["attach", "--config", &file]).expect(0);
+    let before = shown(&hosts);
+    for arguments in [
+        &["set", "eth0", "--limit", "ssh", "--rate", "6/m"][..],
+        &["set", "eth0", "--limit", "dns", "--shadow", "off"],
+        &["set", "eth0", "--shadow", "off", "--malformed", "drop"],
+        &["set", "eth0", "--new-sources", "none"],
+        &["tier", "replace", "eth0", "partners", "192.0.2.128/25"],
+        &["deny", "remove", "eth0", "203.0.113.66"],
+    ] {
+        hosts.limiter(arguments).expect(0);
+    }
+    let wanted = before
+        .replace("rate = \"5/m\"", "rate = \"6/m\"")
+        .replace("cost = 2\nshadow = true\n", "cost = 2\n")
+        .replace("malformed = \"pass\"\nshadow = true\n", "")
+        .replace(
+            "new_sources = \"500/s\"\nnew_sources_burst = 700\n",
+            "new_sources = \"none\"\n",
+        )
+        .replace("partners = [\"192.0.2.0/24\"]", "partners = [\"192.0.2.128/25\"]")
+        .replace(
+            "deny = [\n    \"203.0.113.1\",\n    \"203.0.113.2\",\n    \"203.0.113.3\",\n    \"203.0.113.4\",\n    \"203.0.113.66\",\n]",
+            "deny = [\"203.0.113.1\", \"203.0.113.2\", \"203.0.113.3\", \"203.0.113.4\"]",
+        );
+    assert_eq!(shown(&hosts), wanted);
+}
+
+#[test]
+fn a_file_without_interfaces_and_a_wrong_one_attach_nothing() {
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let limit = "[[limit]]\nname = \"a\"\nrate = 5\n";
+    let none = folder.write("none.toml", limit);
+    hosts
+        .limiter(&["attach", "--config", &none])
+        .expect_error(2, &["none.toml names no interfaces"]);
+    let wrong = folder.write("wrong.toml", format!("{limit}brust = 5\n"));
+    let refused = hosts.limiter(&["attach", "eth0", "--config", &wrong]);
+    refused.expect(1);
+    assert!(
+        refused.stderr.contains("line 4: ") && refused.stderr.contains("'burst'"),
+        "{refused:#?}"
+    );
+    let gone = folder.write(
+        "gone.toml",
+        format!("interfaces = [\"eth0\", \"eth9\"]\n{limit}"),
+    );
+    let refused = hosts.limiter(&["attach", "--config", &gone]);
+    refused.expect(1);
+    assert!(
+        refused.stderr.contains("no interface 'eth9'"),
+        "{refused:#?}"
+    );
+    assert_eq!(
+        hosts.json(&["status", "--json"]),
+        serde_json::json!({"interfaces": []})
+    );
+    // The command line names others than the file does.
+    hosts
+        .limiter(&["attach", "eth0", "--config", &gone])
+        .expect(0);
+    assert_eq!(hosts.status()["limits"][0]["name"], "a");
+}

@@ -1,0 +1,397 @@
+//! `allow`, `deny` and `tier`: edited while limiter runs, whole or not at all, and what they do to
+//! packets.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
+use limiter_tests::{
+    eventually,
+    files::Folder,
+    hosts::{CLIENT, Hosts},
+    need_kernel, number,
+    raw::Raw,
+    traffic::Traffic,
+};
+use serde_json::{Value, json};
+
+/// No source gets far, and two tiers.
+const TIERS: &str = r#"
+[lists]
+own = ["192.0.2.0/24"]
+others = []
+
+[[limit]]
+name = "own"
+match = { source = "own" }
+rate = "1/h"
+burst = 5
+
+[[limit]]
+name = "strangers"
+match = { unless = ["own", "others"] }
+rate = "1/h"
+burst = 1
+"#;
+
+fn attached() -> Hosts {
+    let hosts = Hosts::new();
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "1"])
+        .expect(0);
+    hosts
+}
+
+fn attached_with_tiers() -> Hosts {
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let file = folder.write("limiter.toml", TIERS);
+    hosts
+        .limiter(&["attach", "eth0", "--config", &file])
+        .expect(0);
+    hosts
+}
+
+/// What `verb` says when it is told to do `edit` to a list: `allow add eth0` and the prefixes, or
+/// `tier add eth0 own`.
+fn edit(hosts: &Hosts, list: &str, edit: &str, prefixes: &[&str]) -> String {
+    let start: Vec<&str> = match list {
+        "allow" | "deny" => vec![list, edit, "eth0"],
+        tier => vec!["tier", edit, "eth0", tier],
+    };
+    let outcome = hosts.limiter(&[&start[..], prefixes].concat());
+    outcome.expect(0);
+    outcome.stdout
+}
+
+fn listed(hosts: &Hosts, list: &str) -> Vec<String> {
+    edit(hosts, list, "list", &[])
+        .lines()
+        .map(str::to_owned)
+        .collect()
+}
+
+/// What `status` says of a list.
+fn of_status(hosts: &Hosts, name: &str) -> Value {
+    let status = hosts.status();
+    let lists = status["lists"].as_array().unwrap();
+    lists
+        .iter()
+        .find(|list| list["name"] == name)
+        .unwrap_or_else(|| panic!("no {name}: {status}"))
+        .clone()
+}
+
+#[test]
+fn every_list_is_edited_and_printed() {
+    need_kernel!();
+    let hosts = attached_with_tiers();
+    for list in ["allow", "deny", "others"] {
+        assert_eq!(listed(&hosts, list), [""; 0], "{list}");
+        let added = [
+            "203.0.113.66",
+            "2001:db8::/32",
+            "198.51.100.0/24",
+            "203.0.113.66/32",
+        ];
+        let said = edit(&hosts, list, "add", &added);
+        assert!(said.contains("3 added, 3 on it now"), "{said}");
+        let in_order = ["198.51.100.0/24", "203.0.113.66", "2001:db8::/32"];
+        assert_eq!(listed(&hosts, list), in_order);
+        let said = edit(&hosts, list, "add", &["2001:db8::/32"]);
+        assert!(said.contains("unchanged"), "there already: {said}");
+
+        let start: &[&str] = match list {
+            "others" => &["tier", "list", "eth0", "others", "--json"],
+            list => &[list, "list", "eth0", "--json"],
+        };
+        assert_eq!(
+            hosts.json(start),
+            json!({"interface": "eth0", "list": list, "prefixes": in_order})
+        );
+        assert_eq!(number(&of_status(&hosts, list)["prefixes"]), 3);
+
+        let said = edit(&hosts, list, "remove", &["203.0.113.66", "2001:db8::/32"]);
+        assert!(said.contains("2 removed, 1 on it now"), "{said}");
+        assert_eq!(listed(&hosts, list), ["198.51.100.0/24"]);
+        let said = edit(
+            &hosts,
+            list,
+            "replace",
+            &["2001:db8::1", "198.51.100.0/24", "0.0.0.0/0"],
+        );
+        assert!(said.contains("2 added, 3 on it now"), "{said}");
+        assert_eq!(
+            listed(&hosts, list),
+            ["0.0.0.0/0", "198.51.100.0/24", "2001:db8::1"]
+        );
+        edit(&hosts, list, "replace", &["192.0.2.9"]);
+        assert_eq!(listed(&hosts, list), ["192.0.2.9"]);
+        edit(&hosts, list, "remove", &["192.0.2.9"]);
+        assert_eq!(listed(&hosts, list), [""; 0]);
+    }
+    assert_eq!(
+        listed(&hosts, "own"),
+        ["192.0.2.0/24"],
+        "nobody has touched it"
+    );
+}
+
+#[test]
+fn a_file_has_comments_and_line_ends_of_any_system() {
+    need_kernel!();
+    let (hosts, folder) = (attached(), Folder::new());
+    let unix = folder.write(
+        "unix",
+        "# blocked\n\n203.0.113.66\n  198.51.100.0/24  # a network\n\n2001:db8::/32",
+    );
+    let windows = folder.write(
+        "windows",
+        "\u{feff}203.0.113.66\r\n# blocked\r\n\r\n198.51.100.0/24\r\n2001:db8::/32\r\n",
+    );
+    let wanted = ["198.51.100.0/24", "203.0.113.66", "2001:db8::/32"];
+    for file in [&unix, &windows] {
+        edit(&hosts, "deny", "replace", &["--file", file]);
+        assert_eq!(listed(&hosts, "deny"), wanted, "{file}");
+        edit(&hosts, "deny", "remove", &["--file", file]);
+        assert_eq!(listed(&hosts, "deny"), [""; 0], "{file}");
+    }
+    let said = edit(&hosts, "deny", "add", &["192.0.2.9", "--file", &unix]);
+    assert!(said.contains("4 added"), "file and command line: {said}");
+    let empty = folder.write("empty", "# nobody\n");
+    edit(&hosts, "deny", "replace", &["--file", &empty]);
+    assert_eq!(listed(&hosts, "deny"), [""; 0]);
+}
+
+/// What is wrong is told with its line, and nothing else of the edit is done.
+#[test]
+fn an_edit_is_done_as_a_whole_or_not_at_all() {
+    need_kernel!();
+    let (hosts, folder) = (attached(), Folder::new());
+    edit(&hosts, "allow", "add", &["192.0.2.1", "192.0.2.2"]);
+    let before = hosts.status();
+    let good: String = (0..500)
+        .map(|i| format!("10.0.{}.{}\n", i / 256, i % 256))
+        .collect();
+    let one_bad = folder.write("bad", format!("{good}10.0.0.7/24\n"));
+    let many_bad = folder.write("worse", "10.0.0.1\n\nhost\n10.0.0.0/33\n");
+    let binary = folder.write("binary", [0xff, 0xfe, 0x31, 0x00]);
+    let colours = folder.write("colours", "\u{1b}[31mred\n");
+    let missing = folder.path("missing");
+    for verb in ["add", "remove", "replace"] {
+        let edit =
+            |arguments: &[&str]| hosts.limiter(&[&["allow", verb, "eth0"], arguments].concat());
+        edit(&["192.0.2.9", "192.0.2.7/24"]).expect_error(
+            2,
+            &["192.0.2.7/24", "192.0.2.0/24", "192.0.2.7 for the one"],
+        );
+        edit(&["192.0.2.9", "host"]).expect_error(2, &["'host' is not a prefix"]);
+        edit(&["--file", &one_bad]).expect_error(1, &["bad, line 501", "10.0.0.0/24"]);
+        edit(&["--file", &many_bad])
+            .expect_error(1, &["worse, line 3: 'host'", "1 more such line"]);
+        edit(&["--file", &binary]).expect_error(1, &["binary cannot be read", "UTF-8"]);
+        edit(&["--file", &missing]).expect_error(1, &["missing cannot be read"]);
+        let refused = edit(&["--file", &colours]);
+        refused.expect_error(1, &["colours, line 1"]);
+        assert!(!refused.stderr.contains('\u{1b}'), "{refused:#?}");
+        edit(&[]).expect_error(2, &["CIDR"]);
+    }
+    hosts
+        .limiter(&["allow", "remove", "eth0", "192.0.2.1", "192.0.2.3"])
+        .expect_error(1, &["192.0.2.3 is not on allow", "nothing was removed"]);
+    hosts
+        .limiter(&["deny", "remove", "eth0", "192.0.2.1"])
+        .expect_error(1, &["192.0.2.1 is not on deny"]);
+    assert_eq!(listed(&hosts, "allow"), ["192.0.2.1", "192.0.2.2"]);
+    assert_eq!(hosts.status(), before, "the same program runs");
+}
+
+#[test]
+fn lists_that_are_not_there() {
+    need_kernel!();
+    let hosts = attached();
+    for verb in ["add", "remove", "replace"] {
+        hosts
+            .limiter(&["tier", verb, "eth0", "own", "192.0.2.1"])
+            .expect_error(1, &["no list 'own'", "[lists]"]);
+    }
+    hosts
+        .limiter(&["tier", "list", "eth0", "own"])
+        .expect_error(1, &["no list 'own'", "[lists]"]);
+    hosts
+        .limiter(&["tier", "add", "eth0", "deny", "192.0.2.1"])
+        .expect_error(2, &["limiter deny"]);
+    let hosts = attached_with_tiers();
+    hosts
+        .limiter(&["tier", "add", "eth0", "owm", "192.0.2.1"])
+        .expect_error(1, &["no list 'owm'", "others, own"]);
+    for arguments in [
+        &["deny", "add", "lo", "192.0.2.1"][..],
+        &["deny", "list", "lo"],
+        &["tier", "list", "lo", "own"],
+    ] {
+        hosts
+            .limiter(arguments)
+            .expect_error(1, &["not attached to 'lo'"]);
+    }
+}
+
+/// The longest prefix decides, `deny` where both lists have it; each packet is counted for the list that
+/// decided.
+#[test]
+fn the_longest_prefix_decides_and_is_counted() {
+    need_kernel!();
+    let hosts = attached();
+    edit(
+        &hosts,
+        "deny",
+        "add",
+        &[
+            "10.0.0.0/8",
+            "10.1.2.0/24",
+            "172.16.0.0/12",
+            "2001:db8:bad::/48",
+        ],
+    );
+    edit(
+        &hosts,
+        "allow",
+        "add",
+        &["10.1.0.0/16", "10.1.2.3", "172.16.0.0/12", "2001:db8::/32"],
+    );
+    let traffic = Traffic::new(&hosts);
+    let mut hits = (0, 0);
+    for (source, list) in [
+        ("10.9.9.9", "deny"),
+        ("10.1.9.9", "allow"),
+        ("10.1.2.9", "deny"),
+        ("10.1.2.3", "allow"),
+        ("172.16.0.1", "deny"),
+        ("2001:db8::1", "allow"),
+        ("2001:db8:bad::1", "deny"),
+        ("192.0.2.7", ""),
+        ("2001:db9::1", ""),
+    ] {
+        let passed = match list {
+            "allow" => 4,
+            "deny" => 0,
+            _ => 1,
+        };
+        assert_eq!(traffic.passed(source, 4), passed, "{source}");
+        let check = hosts.json(&["check", "eth0", source, "--json"]);
+        let said = check["listed"].as_str().unwrap_or_default();
+        assert_eq!(said, list, "{check}");
+        hits.0 += u64::from(list == "allow") * 4;
+        hits.1 += u64::from(list == "deny") * 4;
+    }
+    for (name, hits) in [("allow", hits.0), ("deny", hits.1)] {
+        assert_eq!(number(&of_status(&hosts, name)["hits"]["packets"]), hits);
+    }
+    let status = hosts.status();
+    assert_eq!(number(&status["passes"]["allowed"]), hits.0);
+    assert_eq!(number(&status["drops"]["deny"]), hits.1);
+
+    // What is on no list any more meets the limit.
+    edit(&hosts, "deny", "remove", &["10.1.2.0/24", "172.16.0.0/12"]);
+    assert_eq!(traffic.passed("10.1.2.9", 4), 4, "the wider one allows");
+    assert_eq!(traffic.passed("172.16.0.1", 4), 4);
+    edit(&hosts, "allow", "remove", &["172.16.0.0/12"]);
+    assert_eq!(traffic.passed("172.16.0.1", 4), 1);
+}
+
+/// Among tiers the longest prefix decides too, and `allow` and `deny` come before.
+#[test]
+fn tiers_decide_which_limit_holds_a_source() {
+    need_kernel!();
+    let hosts = attached_with_tiers();
+    let traffic = Traffic::new(&hosts);
+    assert_eq!(traffic.passed("192.0.2.7", 9), 5, "own");
+    assert_eq!(traffic.passed("198.51.100.7", 9), 1, "a stranger");
+    edit(
+        &hosts,
+        "others",
+        "add",
+        &["192.0.2.128/25", "198.51.100.0/24"],
+    );
+    assert_eq!(traffic.passed("198.51.100.7", 9), 9, "no limit on others");
+    assert_eq!(traffic.passed("192.0.2.200", 9), 9, "the longer prefix");
+    assert_eq!(traffic.passed("192.0.2.9", 9), 5, "the shorter one");
+    edit(&hosts, "own", "add", &["192.0.2.128/25"]);
+    assert_eq!(traffic.passed("192.0.2.201", 9), 5, "on both");
+    edit(&hosts, "deny", "add", &["192.0.2.201"]);
+    assert_eq!(traffic.passed("192.0.2.201", 9), 0);
+    let check = hosts.json(&["check", "eth0", "192.0.2.201", "--json"]);
+    assert_eq!(check["listed"], "deny");
+    assert_eq!(check["tiers"], json!(["others", "own"]));
+}
+
+/// Edits forget no bucket and no figure, also where the first prefix makes another program necessary.
+#[test]
+fn edits_forget_nothing() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "3"])
+        .expect(0);
+    let traffic = Traffic::new(&hosts);
+    assert_eq!(traffic.passed("192.0.2.2", 2), 2);
+    edit(&hosts, "deny", "add", &["203.0.113.66"]);
+    assert_eq!(traffic.passed("192.0.2.2", 2), 1, "one token was left");
+    assert_eq!(traffic.passed("203.0.113.66", 2), 0);
+    edit(&hosts, "deny", "replace", &["203.0.113.67"]);
+    edit(&hosts, "deny", "remove", &["203.0.113.67"]);
+    assert_eq!(traffic.passed("192.0.2.2", 2), 0);
+    let status = hosts.status();
+    assert_eq!(status["packets"]["seen"], 8, "{status}");
+    assert_eq!(status["limits"][0]["passed"]["packets"], 3, "{status}");
+    assert_eq!(status["limits"][0]["dropped"]["packets"], 3, "{status}");
+    assert_eq!(of_status(&hosts, "deny")["hits"]["packets"], 2);
+}
+
+/// A source that is on the old list and on the new one is never treated as if it were on neither.
+#[test]
+fn a_long_list_is_replaced_under_flood_without_a_gap() {
+    need_kernel!();
+    const PREFIXES: u32 = 3_000;
+    const DENIED: &str = "198.51.100.7";
+    let (hosts, folder) = (attached(), Folder::new());
+    let list = |network: u32, source: &str| {
+        let others: String = (0..PREFIXES)
+            .map(|i| format!("10.{network}.{}.{}\n", i / 256, i % 256))
+            .collect();
+        format!("{others}{source}\n")
+    };
+    let client = CLIENT.to_string();
+    let allow = [1, 2].map(|i| folder.write(&format!("allow{i}"), list(i, &client)));
+    let deny = [3, 4].map(|i| folder.write(&format!("deny{i}"), list(i, DENIED)));
+    edit(&hosts, "allow", "replace", &["--file", &allow[0]]);
+    edit(&hosts, "deny", "replace", &["--file", &deny[0]]);
+
+    let wire = Raw::open(&hosts.client);
+    let frames = [CLIENT, DENIED.parse().unwrap()].map(|source| hosts.frame(source).bytes());
+    let stop = AtomicBool::new(false);
+    let sent = thread::scope(|scope| {
+        let flood = scope.spawn(|| {
+            let mut pairs = 0_u64;
+            while !stop.load(Ordering::Relaxed) {
+                frames.iter().for_each(|frame| wire.send(frame));
+                pairs += 1;
+            }
+            pairs
+        });
+        for round in 1..=8 {
+            edit(&hosts, "allow", "replace", &["--file", &allow[round % 2]]);
+            edit(&hosts, "deny", "replace", &["--file", &deny[round % 2]]);
+        }
+        stop.store(true, Ordering::Relaxed);
+        flood.join().unwrap()
+    });
+    eventually("all packets are seen", || {
+        hosts.status()["packets"]["seen"] == 2 * sent
+    });
+    let status = hosts.status();
+    assert!(sent > 1_000, "it was a flood: {sent}");
+    assert_eq!(status["passes"]["allowed"], sent, "{status}");
+    assert_eq!(status["drops"]["deny"], sent, "{status}");
+    assert_eq!(listed(&hosts, "deny").len(), PREFIXES as usize + 1);
+}

@@ -1,0 +1,343 @@
+//! `reload`: the file in force again, whole or not at all; what stays keeps its buckets, what goes leaves
+//! none behind.
+
+use std::{
+    fs,
+    process::Command,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
+use limiter_tests::{
+    command::{Outcome, binary},
+    eventually,
+    files::Folder,
+    hosts::{CLIENT, Hosts},
+    need_kernel, number,
+    raw::Raw,
+    traffic::Traffic,
+};
+use serde_json::Value;
+
+const SOURCE: &str = "192.0.2.2";
+
+/// A limit on packets to `port`.
+fn limit(name: &str, port: u16, rest: &str) -> String {
+    format!(
+        "[[limit]]\nname = \"{name}\"\nmatch = {{ protocol = \"udp\", destination_port = {port} }}\n{rest}\n"
+    )
+}
+
+fn hourly(name: &str, port: u16, burst: u32) -> String {
+    limit(name, port, &format!("rate = \"1/h\"\nburst = {burst}"))
+}
+
+struct Attached {
+    hosts: Hosts,
+    folder: Folder,
+    file: String,
+}
+
+impl Attached {
+    fn with(text: &str) -> Self {
+        let (hosts, folder) = (Hosts::new(), Folder::new());
+        let file = folder.write("limiter.toml", text);
+        hosts
+            .limiter(&["attach", "eth0", "--config", &file])
+            .expect(0);
+        Self {
+            hosts,
+            folder,
+            file,
+        }
+    }
+
+    /// Writes another text into the file, and puts it in force.
+    fn reload(&self, text: &str) -> Outcome {
+        fs::write(&self.file, text).unwrap();
+        self.hosts.limiter(&["reload", "eth0"])
+    }
+
+    /// What it says when that succeeds.
+    fn reloaded(&self, text: &str) -> String {
+        let outcome = self.reload(text);
+        outcome.expect(0);
+        outcome.stdout
+    }
+
+    fn shown(&self) -> String {
+        let show = self.hosts.limiter(&["config", "show", "eth0"]);
+        show.expect(0);
+        show.stdout
+    }
+
+    fn limit(&self, name: &str) -> Value {
+        let status = self.hosts.status();
+        let limits = status["limits"].as_array().unwrap();
+        let found = limits.iter().find(|limit| limit["name"] == name);
+        found.unwrap_or_else(|| panic!("{status}")).clone()
+    }
+
+    /// Packets that a limit let through and dropped.
+    fn counted(&self, name: &str) -> (u64, u64) {
+        let limit = self.limit(name);
+        let of = |verdict: &str| number(&limit[verdict]["packets"]);
+        (of("passed"), of("dropped"))
+    }
+
+    fn tracked(&self) -> u64 {
+        number(&self.hosts.status()["sources"]["tracked"])
+    }
+}
+
+#[test]
+fn a_changed_file_keeps_buckets_and_figures() {
+    need_kernel!();
+    let attached = Attached::with(&(hourly("a", 1, 5) + &hourly("b", 2, 5)));
+    let traffic = Traffic::new(&attached.hosts);
+    assert_eq!(traffic.passed_to(1, SOURCE, 7), 5);
+    assert_eq!(traffic.passed_to(2, SOURCE, 3), 3);
+    let since = attached.hosts.status()["attached_at"].clone();
+
+    let said = attached.reloaded(&(hourly("a", 1, 6) + &hourly("b", 2, 5)));
+    assert!(said.contains("a: burst 5 -> 6"), "{said}");
+    assert!(!said.contains("b:"), "{said}");
+    assert_eq!(traffic.passed_to(1, SOURCE, 7), 1, "one more fits");
+    assert_eq!(traffic.passed_to(2, SOURCE, 7), 2, "two were left");
+    assert_eq!(attached.counted("a"), (6, 8));
+    assert_eq!(attached.counted("b"), (5, 5));
+    let status = attached.hosts.status();
+    assert_eq!(status["packets"]["seen"], 24, "{status}");
+    assert_eq!(status["attached_at"], since, "the same attachment");
+}
+
+#[test]
+fn an_unchanged_file_changes_nothing() {
+    need_kernel!();
+    let text = hourly("a", 1, 5) + &hourly("b", 2, 5) + "[lists]\ndeny = [\"203.0.113.66\"]\n";
+    let attached = Attached::with(&text);
+    let traffic = Traffic::new(&attached.hosts);
+    assert_eq!(traffic.passed_to(1, SOURCE, 7), 5);
+    let shown = attached.shown();
+    for _ in 0..10 {
+        let said = attached.reloaded(&text);
+        assert!(said.contains("unchanged"), "{said}");
+    }
+    assert_eq!(attached.shown(), shown);
+    assert_eq!(
+        traffic.passed_to(1, SOURCE, 3),
+        0,
+        "the bucket is as it was"
+    );
+    assert_eq!(traffic.passed_to(2, SOURCE, 7), 5);
+    assert_eq!(attached.counted("a"), (5, 5));
+    // It undoes what commands have changed since.
+    attached
+        .hosts
+        .limiter(&["deny", "add", "eth0", "203.0.113.67"])
+        .expect(0);
+    attached
+        .hosts
+        .limiter(&["set", "eth0", "--limit", "b", "--burst", "9"])
+        .expect(0);
+    let said = attached.reloaded(&text);
+    assert!(said.contains("deny: 0 added, 1 removed"), "{said}");
+    assert!(said.contains("b: burst 9 -> 5"), "{said}");
+    assert_eq!(attached.shown(), shown);
+}
+
+#[test]
+fn a_file_that_is_wrong_or_gone_changes_nothing() {
+    need_kernel!();
+    let text = hourly("a", 1, 5);
+    let attached = Attached::with(&text);
+    let before = attached.hosts.status();
+    let shown = attached.shown();
+    for (wrong, words) in [
+        (format!("{text}brust = 3\n"), &["line 6: ", "'burst'"][..]),
+        (text.replace("1/h", "1/x"), &["line 4: ", "period"]),
+        (text.replace("[[limit]]", "[[limit"), &["line 1: "]),
+        (String::new(), &["line 1: ", "nothing to limit"]),
+        (
+            text.replace("burst = 5", "burst = \"64kb\""),
+            &["line 5: ", "packets"],
+        ),
+    ] {
+        let refused = attached.reload(&wrong);
+        refused.expect(1);
+        assert_eq!(refused.stdout, "");
+        for word in words {
+            assert!(refused.stderr.contains(word), "{word}: {refused:#?}");
+        }
+        assert!(
+            refused.stderr.contains("nothing was changed"),
+            "{refused:#?}"
+        );
+    }
+    fs::remove_file(&attached.file).unwrap();
+    attached
+        .hosts
+        .limiter(&["reload", "eth0"])
+        .expect_error(1, &["limiter.toml cannot be read", "No such file"]);
+    assert_eq!(attached.shown(), shown);
+    assert_eq!(attached.hosts.status(), before, "the same program runs");
+}
+
+/// What only the interface makes wrong: a burst that its longest frame does not fit in.
+#[test]
+fn what_does_not_fit_the_interface_changes_nothing() {
+    need_kernel!();
+    let attached = Attached::with(&hourly("a", 1, 5));
+    let before = attached.hosts.status();
+    attached
+        .reload(&limit("a", 1, "rate = \"10mbit\"\nburst = \"100b\""))
+        .expect_error(1, &["eth0: ", "100b", "1522"]);
+    assert_eq!(attached.hosts.status(), before);
+}
+
+#[test]
+fn what_is_fixed_at_attach_says_so() {
+    need_kernel!();
+    let text = hourly("a", 1, 5);
+    let attached = Attached::with(&text);
+    let before = attached.hosts.status();
+    for (change, words) in [
+        ("max_sources = 1000", ["max_sources", "65536, 1000 wanted"]),
+        ("mode = \"generic\"", ["mode", "auto, generic wanted"]),
+    ] {
+        let refused = attached.reload(&format!("{change}\n{text}"));
+        refused.expect_error(1, &["fixed at attach", "limiter detach eth0"]);
+        refused.expect_error(1, &words);
+    }
+    assert_eq!(attached.hosts.status(), before);
+}
+
+/// A limit is the same as long as it has its name and its key.
+#[test]
+fn limits_come_and_go() {
+    need_kernel!();
+    let (a, b, c) = (hourly("a", 1, 5), hourly("b", 2, 5), hourly("c", 3, 5));
+    let attached = Attached::with(&(a.clone() + &b));
+    let traffic = Traffic::new(&attached.hosts);
+    assert_eq!(traffic.passed_to(1, SOURCE, 7), 5);
+    assert_eq!(traffic.passed_to(2, SOURCE, 7), 5);
+    assert_eq!(attached.tracked(), 2);
+
+    let said = attached.reloaded(&(c.clone() + &a + &b));
+    assert!(said.contains("limit c new: 1/h"), "{said}");
+    assert_eq!(traffic.passed_to(1, SOURCE, 7), 0, "a stays");
+    assert_eq!(traffic.passed_to(2, SOURCE, 7), 0, "b stays");
+    assert_eq!(traffic.passed_to(3, SOURCE, 7), 5, "c is new");
+    assert_eq!(attached.tracked(), 3);
+
+    let said = attached.reloaded(&(c.clone() + &b));
+    assert!(said.contains("limit a gone"), "{said}");
+    assert_eq!(attached.tracked(), 2, "no bucket of it is left");
+    assert_eq!(traffic.passed_to(1, SOURCE, 7), 7, "nothing limits port 1");
+    assert_eq!(traffic.passed_to(2, SOURCE, 7), 0);
+    assert_eq!(traffic.passed_to(3, SOURCE, 7), 0);
+
+    // What comes back begins anew.
+    attached.reloaded(&(a.clone() + &b + &c));
+    assert_eq!(attached.counted("a"), (0, 0));
+    assert_eq!(traffic.passed_to(1, SOURCE, 7), 5);
+    assert_eq!(attached.counted("a"), (5, 2));
+    assert_eq!(attached.counted("b"), (5, 16));
+
+    // Renamed: another one. With another key: other buckets.
+    let other_key = c.replace("rate", "key = \"/24,/48\"\nrate");
+    let said = attached.reloaded(&(a.replace("\"a\"", "\"z\"") + &b + &other_key));
+    assert!(said.contains("limit a gone, limit z new"), "{said}");
+    assert!(
+        said.contains("c: key /32,/64 -> /24,/48, with new buckets"),
+        "{said}"
+    );
+    assert_eq!(attached.tracked(), 1, "b's");
+    assert_eq!(traffic.passed_to(1, SOURCE, 7), 5);
+    assert_eq!(traffic.passed_to(2, SOURCE, 7), 0);
+    assert_eq!(traffic.passed_to(3, "192.0.2.9", 7), 5);
+    assert_eq!(traffic.passed_to(3, SOURCE, 7), 0, "the same /24");
+
+    // The order alone.
+    let said = attached.reloaded(&(other_key + &b + &a.replace("\"a\"", "\"z\"")));
+    assert!(said.contains("order of the limits"), "{said}");
+    assert_eq!(traffic.passed_to(1, SOURCE, 7), 0);
+    let status = attached.hosts.status();
+    let sum = number(&status["packets"]["passed"]) + number(&status["packets"]["dropped"]);
+    assert_eq!(number(&status["packets"]["seen"]), sum);
+    assert_eq!(sum, 7 * 14, "figures of the interface go on: {status}");
+}
+
+#[test]
+fn which_file_is_remembered() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    hosts.limiter(&["reload", "eth0"]).expect_error(
+        1,
+        &[
+            "not attached from a file",
+            "limiter reload eth0 --config FILE",
+        ],
+    );
+    hosts
+        .limiter(&["reload", "lo"])
+        .expect_error(1, &["not attached to 'lo'"]);
+
+    let folder = Folder::new();
+    let file = folder.write("other.toml", hourly("a", 1, 5));
+    // From its own folder, by a name that means nothing elsewhere.
+    let from_there = hosts.server.namespace.run(|| {
+        Command::new(binary())
+            .args(["reload", "eth0", "--config", "other.toml"])
+            .current_dir(folder.path(""))
+            .output()
+    });
+    Outcome::of("reload".to_owned(), from_there.unwrap().unwrap()).expect(0);
+    assert_eq!(hosts.status()["file"], file.as_str());
+    assert_eq!(hosts.status()["limits"][0]["name"], "a");
+    fs::write(&file, hourly("a", 1, 6)).unwrap();
+    hosts.limiter(&["reload", "eth0"]).expect(0);
+    assert_eq!(hosts.status()["limits"][0]["burst"], "6");
+}
+
+/// While the file is put in force again and again under flood, a source whose bucket is empty, under a
+/// limit that stays, gets nothing.
+#[test]
+fn reloads_under_flood_let_nothing_through() {
+    need_kernel!();
+    let texts = [hourly("b", 2, 5), hourly("c", 3, 5)]
+        .map(|other| hourly("a", 9, 3) + &other + "[lists]\ndeny = [\"203.0.113.66\"]\n");
+    let attached = Attached::with(&texts[0]);
+    let others = [&texts[1], &texts[0]]
+        .iter()
+        .enumerate()
+        .map(|(number, text)| attached.folder.write(&number.to_string(), text))
+        .collect::<Vec<_>>();
+    let wire = Raw::open(&attached.hosts.client);
+    let frame = attached.hosts.frame(CLIENT).bytes();
+    let stop = AtomicBool::new(false);
+    let sent = thread::scope(|scope| {
+        let flood = scope.spawn(|| {
+            let mut sent = 0_u64;
+            while !stop.load(Ordering::Relaxed) {
+                wire.send(&frame);
+                sent += 1;
+            }
+            sent
+        });
+        for round in 0..20 {
+            attached
+                .hosts
+                .limiter(&["reload", "eth0", "--config", &others[round % 2]])
+                .expect(0);
+        }
+        stop.store(true, Ordering::Relaxed);
+        flood.join().unwrap()
+    });
+    eventually("all packets are seen", || {
+        attached.hosts.status()["packets"]["seen"] == sent
+    });
+    assert!(sent > 1_000, "it was a flood: {sent}");
+    assert_eq!(attached.counted("a"), (3, sent - 3));
+}
