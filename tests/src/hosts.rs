@@ -25,6 +25,11 @@ pub const SERVER_IPV6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0,
 /// The same in IPv6.
 pub const CLIENT_IPV6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2));
 
+/// Runs `work` on a host.
+pub fn on<T: Send>(host: &Host, work: impl FnOnce() -> T + Send) -> T {
+    host.namespace.run(work).unwrap()
+}
+
 /// Server and client.
 #[derive(Debug)]
 pub struct Hosts {

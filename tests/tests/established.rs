@@ -15,7 +15,7 @@ use std::{
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use limiter_tests::{
     eventually,
-    hosts::{CLIENT, CLIENT_IPV6, Hosts, SERVER, SERVER_IPV6},
+    hosts::{CLIENT, CLIENT_IPV6, Hosts, SERVER, SERVER_IPV6, on},
     need_kernel, number,
     packet::{Ends, Segment},
     raw::Raw,
@@ -65,11 +65,6 @@ const ATTACH: [fn(&Hosts); 2] = [
 fn attach(hosts: &Hosts, arguments: &[&str]) {
     let outcome = hosts.limiter(&[&["attach", "eth0"], arguments].concat());
     outcome.expect(0);
-}
-
-/// Runs `work` on a host.
-fn on<T: Send>(host: &Host, work: impl FnOnce() -> T + Send) -> T {
-    host.namespace.run(work).unwrap()
 }
 
 /// So little is under way on a connection that it finds room in the ring of a veth beside the flood (256
