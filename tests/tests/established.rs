@@ -14,7 +14,7 @@ use std::{
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use limiter_tests::{
-    eventually,
+    at_last, eventually,
     hosts::{CLIENT, CLIENT_IPV6, Hosts, SERVER, SERVER_IPV6, on},
     need_kernel, number,
     packet::{Ends, Segment},
@@ -388,6 +388,33 @@ fn listening_and_unconnected_sockets_are_limited() {
         udp.set_read_timeout(Some(SILENCE)).unwrap();
         let received = (0..20).filter(|_| udp.recv(&mut [0; 16]).is_ok()).count();
         assert_eq!(received, 3);
+    }
+}
+
+/// A connection that a client opens is one when its handshake is done: what belongs to that pays.
+#[test]
+fn a_handshake_is_limited() {
+    need_kernel!();
+    for (server, _) in FAMILIES {
+        let hosts = Hosts::of_both_families();
+        let listener = on(&hosts.server, || TcpListener::bind((server, 0))).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        attach(
+            &hosts,
+            &["--rate", "1/h", "--burst", "1", "--exempt", "established"],
+        );
+        // The client holds it for open: it has the server's answer.
+        let _client = on(&hosts.client, || TcpStream::connect(address)).unwrap();
+        eventually("the third packet is dropped", || {
+            number(&hosts.status()["drops"]["limit"]) > 0
+        });
+        assert_eq!(hosts.status()["passes"]["established"], 0);
+        assert!(listener.accept().is_err(), "not complete");
+
+        // The server answers once more, and so does the client.
+        hosts.limiter(&["reset", "eth0", "--all"]).expect(0);
+        at_last("the connection is complete", || listener.accept().is_ok());
     }
 }
 
