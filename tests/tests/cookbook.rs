@@ -358,6 +358,11 @@ fn game_server() {
         .collect();
     kitchen.holds("a /24", &network, 300, (4_000.0, 8_000.0));
 
+    let network: Vec<_> = (0..60)
+        .map(|i| kitchen.udp(&format!("2001:db8:1:{i}::1"), 27_015))
+        .collect();
+    kitchen.holds("a /48", &network, 300, (4_000.0, 8_000.0));
+
     let came = kitchen.send(&[kitchen.udp("10.2.0.1", 27_031)], 200);
     // All at the beginning of each window, and it may have begun meanwhile.
     let windows = (came.time.as_secs_f64() / 10.0).ceil();
@@ -386,6 +391,13 @@ fn ssh_bastion() {
     kitchen.holds(
         "the rest",
         &[kitchen.udp("10.0.0.2", 9)],
+        4_000,
+        (500.0, 1_000.0),
+    );
+    // Only what opens a connection is held by the smaller limit.
+    kitchen.holds(
+        "data",
+        &[kitchen.data("10.0.0.3", 22)],
         4_000,
         (500.0, 1_000.0),
     );
