@@ -1,4 +1,5 @@
-//! The short way: one limit that holds every IP packet, and no lists.
+//! The short way: one limit that holds every IP packet, no lists, and nothing exempt. (Beside what a bucket
+//! needs here, the stack has no room for looking up sockets.)
 
 use aya_ebpf::programs::XdpContext;
 use limiter_common::{counters::PLAIN, verdict::Reason};
@@ -6,7 +7,7 @@ use limiter_common::{counters::PLAIN, verdict::Reason};
 use crate::bucket::Demand;
 use crate::packet::Cursor;
 use crate::parse::{Parsed, parse};
-use crate::{clock, config, connection, verdict};
+use crate::{clock, config, verdict};
 
 /// Which figures are of this way.
 pub const ROW: u32 = PLAIN;
@@ -24,7 +25,7 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
     };
     let key = limit.mask().key(0, &source, 0);
     let charged = Demand::new(0, limit, &key, clock::now(context), length).charge();
-    let reason = connection::unless_established(context, charged.reason);
+    let reason = verdict::in_force(charged.reason);
     if let Some(entry) = charged.entry {
         entry.count(reason, length);
     }

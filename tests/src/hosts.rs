@@ -1,7 +1,8 @@
 //! Two hosts on a wire, and the limiter's command run on one of them.
 
 use std::{
-    net::{IpAddr, Ipv4Addr},
+    fs,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     path::PathBuf,
 };
 
@@ -19,6 +20,15 @@ use crate::{
 pub const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 /// The host that sends.
 pub const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));
+/// The same in IPv6.
+pub const SERVER_IPV6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1));
+/// The same in IPv6.
+pub const CLIENT_IPV6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2));
+
+/// Runs `work` on a host.
+pub fn on<T: Send>(host: &Host, work: impl FnOnce() -> T + Send) -> T {
+    host.namespace.run(work).unwrap()
+}
 
 /// Server and client.
 #[derive(Debug)]
@@ -33,7 +43,22 @@ impl Hosts {
     /// Two hosts that send nothing on their own: IPv4 addresses, known to each other, no IPv6.
     #[must_use]
     pub fn new() -> Self {
-        let pair = Pair::new(&[Address(SERVER, 24)], &[Address(CLIENT, 24)]).unwrap();
+        Self::with(&[Address(SERVER, 24)], &[Address(CLIENT, 24)])
+    }
+
+    /// The same with IPv6 addresses too. Reports of multicast groups are all that these send on their own.
+    #[must_use]
+    pub fn of_both_families() -> Self {
+        Self::with(
+            &[Address(SERVER, 24), Address(SERVER_IPV6, 64)],
+            &[Address(CLIENT, 24), Address(CLIENT_IPV6, 64)],
+        )
+    }
+
+    /// Two hosts with these addresses: the server's, the client's.
+    #[must_use]
+    pub fn with(server: &[Address], client: &[Address]) -> Self {
+        let pair = Pair::new(server, client).unwrap();
         Self {
             server: pair.left,
             client: pair.right,
@@ -63,6 +88,14 @@ impl Hosts {
     #[must_use]
     pub fn limiter(&self, arguments: &[&str]) -> Outcome {
         self.server.namespace.run(|| limiter(arguments)).unwrap()
+    }
+
+    /// Attaches on the server what a configuration file with this text says.
+    pub fn attach_file(&self, text: &str) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), text).unwrap();
+        let path = file.path().to_str().unwrap();
+        self.limiter(&["attach", "--config", path]).expect(0);
     }
 
     /// Runs `limiter` on the server, which must succeed, and reads the JSON that it prints.

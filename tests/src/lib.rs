@@ -10,18 +10,31 @@ pub mod hosts;
 pub mod need;
 pub mod packet;
 pub mod raw;
+pub mod service;
 pub mod traffic;
 pub mod trials;
 
+use std::{thread, time::Duration};
+
 /// Waits for `condition`: the kernel frees programs, maps and links after a grace period.
 pub fn eventually(what: &str, condition: impl Fn() -> bool) {
-    for _ in 0..200 {
+    within(200, what, condition);
+}
+
+/// The same for what programs of others do, on a machine that may be busy.
+pub fn at_last(what: &str, condition: impl Fn() -> bool) {
+    within(3_000, what, condition);
+}
+
+/// Waits for `condition`, for so many times 10 ms at least.
+fn within(tries: u32, what: &str, condition: impl Fn() -> bool) {
+    for _ in 0..tries {
         if condition() {
             return;
         }
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        thread::sleep(Duration::from_millis(10));
     }
-    panic!("not within 2 s: {what}");
+    panic!("not within {} ms: {what}", 10 * tries);
 }
 
 /// A whole number of a JSON document.

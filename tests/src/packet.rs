@@ -1,8 +1,11 @@
 //! Frames, made by a library that knows nothing of this project.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
-use etherparse::{EtherType, Ethernet2Header, PacketBuilder, SingleVlanHeader, VlanId};
+use etherparse::{
+    EtherType, Ethernet2Header, IpHeaders, PacketBuilder, PacketBuilderStep, SingleVlanHeader,
+    VlanId,
+};
 
 /// VLAN tags of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,6 +87,67 @@ impl Frame {
         ip.udp(40_000, 9)
             .write(bytes, &vec![0x5a; self.payload])
             .unwrap();
+    }
+}
+
+/// What a TCP segment says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Segment {
+    /// A connection is asked for.
+    Syn,
+    /// Data of a connection.
+    Data,
+}
+
+/// Who sends a frame with ports, and to whom.
+#[derive(Clone, Copy, Debug)]
+pub struct Ends {
+    /// Hardware addresses: source, destination.
+    pub macs: ([u8; 6], [u8; 6]),
+    /// The sender.
+    pub from: SocketAddr,
+    /// The receiver, of the same family.
+    pub to: SocketAddr,
+}
+
+impl Ends {
+    /// The same with other ports: source, destination.
+    #[must_use]
+    pub fn at(mut self, from: u16, to: u16) -> Self {
+        self.from.set_port(from);
+        self.to.set_port(to);
+        self
+    }
+
+    /// A UDP frame.
+    #[must_use]
+    pub fn udp(&self, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let udp = self.ip().udp(self.from.port(), self.to.port());
+        udp.write(&mut bytes, payload).unwrap();
+        bytes
+    }
+
+    /// A TCP frame, with numbers that no connection expects.
+    #[must_use]
+    pub fn tcp(&self, segment: Segment) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let tcp = self.ip().tcp(self.from.port(), self.to.port(), 1, u16::MAX);
+        match segment {
+            Segment::Syn => tcp.syn().write(&mut bytes, &[]),
+            Segment::Data => tcp.ack(1).write(&mut bytes, &[0x5a; 20]),
+        }
+        .unwrap();
+        bytes
+    }
+
+    fn ip(&self) -> PacketBuilderStep<IpHeaders> {
+        let builder = PacketBuilder::ethernet2(self.macs.0, self.macs.1);
+        match (self.from.ip(), self.to.ip()) {
+            (IpAddr::V4(from), IpAddr::V4(to)) => builder.ipv4(from.octets(), to.octets(), 64),
+            (IpAddr::V6(from), IpAddr::V6(to)) => builder.ipv6(from.octets(), to.octets(), 64),
+            mixed => panic!("of two families: {mixed:?}"),
+        }
     }
 }
 

@@ -1,0 +1,107 @@
+//! Servers of other projects on the hosts of a test, and the clients that put them under load.
+
+use std::{
+    fs,
+    process::{Child, Command, Output, Stdio},
+};
+
+use limiter_user::lab::Host;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use crate::{at_last, hosts::on};
+
+/// A transport protocol, as `/proc/net` calls its sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+/// A server that runs on a host until this is dropped.
+#[derive(Debug)]
+pub struct Service(Child);
+
+impl Service {
+    /// Starts `line` on `host`, and waits until it listens at `port` (IPv4).
+    #[must_use]
+    pub fn start(host: &Host, line: &[&str], protocol: Protocol, port: u16) -> Self {
+        // `timeout` ends it where the test itself is killed.
+        let mut command = Command::new("timeout");
+        command.arg("120").args(line);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let service = Self(on(host, || command.spawn()).unwrap());
+        let what = format!("{line:?} listens");
+        at_last(&what, || listens(host, protocol, port));
+        service
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = kill(
+            Pid::from_raw(self.0.id().try_into().unwrap()),
+            Signal::SIGTERM,
+        );
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether somebody on `host` listens at `port` (IPv4).
+fn listens(host: &Host, protocol: Protocol, port: u16) -> bool {
+    // States of TCP and of UDP: listening, not connected (include/net/tcp_states.h).
+    let (table, state) = match protocol {
+        Protocol::Tcp => ("tcp", "0A"),
+        Protocol::Udp => ("udp", "07"),
+    };
+    let wanted = format!(":{port:04X}");
+    on(host, || {
+        let table = fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap();
+        table.lines().any(|line| {
+            let fields: Vec<_> = line.split_whitespace().collect();
+            fields.len() > 3 && fields[1].ends_with(&wanted) && fields[3] == state
+        })
+    })
+}
+
+/// Connections that programs on `host` have accepted so far, according to the kernel (RFC 1213,
+/// `tcpPassiveOpens`).
+#[must_use]
+pub fn accepted(host: &Host) -> u64 {
+    let table = on(host, || fs::read_to_string("/proc/thread-self/net/snmp")).unwrap();
+    let mut lines = table.lines().filter(|line| line.starts_with("Tcp:"));
+    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+    let mut fields = names.split_whitespace().zip(values.split_whitespace());
+    let found = fields.find(|(name, _)| *name == "PassiveOpens").unwrap();
+    found.1.parse().unwrap()
+}
+
+/// Starts `line` on `host`.
+#[must_use]
+pub fn spawn(host: &Host, line: &[&str]) -> Child {
+    let mut command = Command::new(line[0]);
+    command.args(&line[1..]).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    on(host, || command.spawn()).unwrap()
+}
+
+/// Waits for it, which must succeed. Returns what it has printed.
+#[must_use]
+pub fn printed(child: Child) -> String {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = child.wait_with_output().unwrap();
+    let text = String::from_utf8(stdout).unwrap();
+    assert!(
+        status.success(),
+        "{status}: {text}{}",
+        String::from_utf8_lossy(&stderr)
+    );
+    text
+}

@@ -1,0 +1,318 @@
+//! Servers and clients of other projects: what passes of real load is what was configured.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    process::Child,
+    thread,
+    time::{Duration, Instant},
+};
+
+use limiter_tests::{
+    at_last,
+    hosts::{CLIENT, Hosts, SERVER, on},
+    need::tool,
+    need_kernel, number,
+    packet::{Ends, Segment},
+    raw::Raw,
+    service::{Protocol, Service, accepted, printed, spawn},
+};
+use limiter_user::lab::Address;
+
+/// A hundred times what is needed; only a test that has failed waits for so long.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Another address of the client, from which it talks to the server's other address.
+const FRIEND: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 3));
+const SERVER_FOR_FRIENDS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 9));
+
+/// A server and a client of two addresses each.
+fn hosts() -> Hosts {
+    let hosts = Hosts::with(
+        &[Address(SERVER, 24), Address(SERVER_FOR_FRIENDS, 24)],
+        &[Address(CLIENT, 24), Address(FRIEND, 24)],
+    );
+    let (to, from) = (SERVER_FOR_FRIENDS.to_string(), FRIEND.to_string());
+    let route = ["ip", "route", "add", &to, "dev", "eth0", "src", &from];
+    let _ = printed(spawn(&hosts.client, &route));
+    hosts
+}
+
+/// What a client under a limit came to.
+struct Load {
+    /// What it printed.
+    printed: String,
+    /// Packets of it that the limit has admitted.
+    passed: u64,
+    /// Those that it has refused.
+    dropped: u64,
+}
+
+/// Packets that the first limit has let through, and dropped.
+fn figures(hosts: &Hosts) -> (u64, u64) {
+    let status = hosts.status();
+    let of = |verdict: &str| number(&status["limits"][0][verdict]["packets"]);
+    (of("passed"), of("dropped"))
+}
+
+/// Runs a client until it ends, and then spends with `spend` what is left in the bucket. Panics unless all
+/// together has got burst + rate × time, but for a token at each end.
+fn under_limit(hosts: &Hosts, client: &[&str], (rate, burst): (f64, f64), spend: &[u8]) -> Load {
+    let begin = Instant::now();
+    let child = Reaped(Some(spawn(&hosts.client, client)));
+    at_last("the bucket is empty", || figures(hosts).1 > 0);
+    let empty = Instant::now();
+    let printed = printed(child.take());
+    let (passed, dropped) = figures(hosts);
+
+    let spending = Instant::now();
+    let wire = Raw::open(&hosts.client);
+    (0..=burst as u64).for_each(|_| wire.send(spend));
+    at_last("all is spent", || figures(hosts).1 > dropped);
+    let all = figures(hosts).0;
+    let most = burst + rate * begin.elapsed().as_secs_f64();
+    // On a machine that was busy for seconds the bucket may have been full again, and tokens lost.
+    let least = if all - passed < burst as u64 {
+        burst + rate * (spending - empty).as_secs_f64() - 2.0
+    } else {
+        2.0 * burst
+    };
+    let all = all as f64;
+    assert!(all <= most, "{all} passed, {most} allowed: {printed}");
+    assert!(all >= least, "{all} passed, {least} allowed: {printed}");
+    Load {
+        printed,
+        passed,
+        dropped,
+    }
+}
+
+/// A child that does not outlive a test that fails.
+struct Reaped(Option<Child>);
+
+impl Reaped {
+    fn take(mut self) -> Child {
+        self.0.take().unwrap()
+    }
+}
+
+impl Drop for Reaped {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// The number behind `before`, in the first line that has that and `after`.
+fn figure(printed: &str, before: &str, after: &str) -> u64 {
+    let line = printed
+        .lines()
+        .find(|line| line.contains(before) && line.contains(after));
+    let line = line.unwrap_or_else(|| panic!("no '{before}' '{after}' in: {printed}"));
+    let rest = line.split_once(before).unwrap().1;
+    let word = rest.split_whitespace().next().unwrap();
+    word.parse().unwrap_or_else(|_| panic!("no number: {line}"))
+}
+
+fn from_client(hosts: &Hosts, port: u16) -> Ends {
+    Ends {
+        macs: (hosts.client.mac, hosts.server.mac),
+        from: SocketAddr::new(CLIENT, 40_000),
+        to: SocketAddr::new(SERVER, port),
+    }
+}
+
+/// A web server that closes each connection after one answer, under `wrk`.
+#[test]
+fn a_web_server() {
+    need_kernel!();
+    for name in ["busybox", "wrk"] {
+        if !tool("a_web_server", name) {
+            return;
+        }
+    }
+    const RATE: f64 = 20.0;
+    const BURST: f64 = 100.0;
+    let hosts = hosts();
+    hosts.attach_file(
+        r#"
+        interfaces = ["eth0"]
+        [lists]
+        allow = ["192.0.2.3"]
+        [[limit]]
+        name = "connect"
+        match = { protocol = "tcp", destination_port = 80, tcp_flags = "syn" }
+        rate = "20/s"
+        burst = 100
+        "#,
+    );
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("index.html"), "limited").unwrap();
+    let root = folder.path().to_str().unwrap();
+    let line = ["busybox", "httpd", "-f", "-p", "0.0.0.0:80", "-h", root];
+    let _server = Service::start(&hosts.server, &line, Protocol::Tcp, 80);
+
+    let url = format!("http://{SERVER_FOR_FRIENDS}/index.html");
+    let begin = Instant::now();
+    let friend = ["wrk", "-t1", "-c8", "-d1s", &url];
+    let friend = printed(spawn(&hosts.client, &friend));
+    let answered = figure(&friend, "", "requests in");
+    let most = BURST + RATE * begin.elapsed().as_secs_f64();
+    assert!(answered as f64 > most, "more than a limited one: {friend}");
+    let status = hosts.status();
+    assert_eq!(status["packets"]["dropped"], 0, "{status}");
+    assert_eq!(
+        status["passes"]["allowed"], status["packets"]["seen"],
+        "{status}"
+    );
+    assert_eq!(figures(&hosts), (0, 0), "the limit has not seen it");
+
+    let url = format!("http://{SERVER}/index.html");
+    let line = ["wrk", "-t1", "-c8", "-d3s", &url];
+    let before = accepted(&hosts.server);
+    let spend = from_client(&hosts, 80).tcp(Segment::Syn);
+    let stranger = under_limit(&hosts, &line, (RATE, BURST), &spend);
+    let connections = accepted(&hosts.server) - before;
+    let answered = figure(&stranger.printed, "", "requests in");
+    assert!(stranger.dropped > 0);
+    // A client that is stopped for a second asks twice for what it was given.
+    let range = BURST as u64 - 8..=stranger.passed;
+    assert!(range.contains(&connections), "{connections} in {range:?}");
+    let range = BURST as u64 - 8..=connections;
+    assert!(range.contains(&answered), "{answered} in {range:?}");
+}
+
+/// A name server under `dnsperf`.
+#[test]
+fn a_name_server() {
+    need_kernel!();
+    for name in ["dnsmasq", "dnsperf"] {
+        if !tool("a_name_server", name) {
+            return;
+        }
+    }
+    let hosts = hosts();
+    hosts.attach_file(
+        r#"
+        interfaces = ["eth0"]
+        [lists]
+        friends = ["192.0.2.3"]
+        [[limit]]
+        name = "dns"
+        match = { protocol = "udp", destination_port = 53, unless = "friends" }
+        rate = "50/s"
+        burst = 200
+        [[limit]]
+        name = "friends"
+        match = { protocol = "udp", destination_port = 53, source = "friends" }
+        rate = "1M/s"
+        "#,
+    );
+    let line = "dnsmasq --no-daemon --no-resolv --no-hosts --conf-file=/dev/null --pid-file= --user=root \
+                --interface=eth0 --bind-interfaces --address=/example.test/192.0.2.53";
+    let line: Vec<_> = line.split_whitespace().collect();
+    let _server = Service::start(&hosts.server, &line, Protocol::Udp, 53);
+    let queries = tempfile::NamedTempFile::new().unwrap();
+    fs::write(queries.path(), "www.example.test A\n").unwrap();
+    let file = queries.path().to_str().unwrap();
+    // At 500 a second for a second and a half; for friends no more than fit into the server's buffer.
+    let load = |source: IpAddr, queries: u64, rate: u64| {
+        format!("dnsperf -s {SERVER} -a {source} -d {file} -n {queries} -Q {rate} -q 5000 -t 2")
+    };
+    let sent = |printed: &str| figure(printed, "Queries sent:", "");
+    let answered = |printed: &str| figure(printed, "Queries completed:", "");
+
+    let line = load(CLIENT, 750, 500);
+    let line: Vec<_> = line.split_whitespace().collect();
+    let spend = from_client(&hosts, 53).udp(b"x");
+    let stranger = under_limit(&hosts, &line, (50.0, 200.0), &spend);
+    assert_eq!(sent(&stranger.printed), 750);
+    assert_eq!(stranger.passed + stranger.dropped, 750, "each was seen");
+    assert_eq!(
+        answered(&stranger.printed),
+        stranger.passed,
+        "what passed was answered"
+    );
+
+    let line = load(FRIEND, 200, 200);
+    let line: Vec<_> = line.split_whitespace().collect();
+    let friend = printed(spawn(&hosts.client, &line));
+    assert_eq!((sent(&friend), answered(&friend)), (200, 200), "{friend}");
+    let status = hosts.status();
+    let of_friends = &status["limits"][1];
+    assert_eq!(of_friends["passed"]["packets"], 200, "{status}");
+    assert_eq!(of_friends["dropped"]["packets"], 0, "{status}");
+}
+
+/// Few connections are let in; those that are open do not feel the flood that asks for more.
+#[test]
+fn sessions_like_those_of_ssh() {
+    need_kernel!();
+    const SESSIONS: usize = 5;
+    const FLOOD: usize = 2_000;
+    const REFUSED: Duration = Duration::from_millis(300);
+    let hosts = hosts();
+    hosts.attach_file(
+        r#"
+        interfaces = ["eth0"]
+        [[limit]]
+        name = "ssh"
+        match = { protocol = "tcp", destination_port = 22, tcp_flags = "syn" }
+        rate = "5/h"
+        burst = 5
+        "#,
+    );
+    let listener = on(&hosts.server, || TcpListener::bind(("0.0.0.0", 22))).unwrap();
+    thread::spawn(move || listener.incoming().flatten().for_each(echo));
+    let connect = |to: IpAddr, patience: Duration| {
+        let to = SocketAddr::new(to, 22);
+        on(&hosts.client, || TcpStream::connect_timeout(&to, patience))
+    };
+    let sessions = || {
+        let sessions = (0..SESSIONS).map(|_| connect(SERVER, PATIENCE));
+        sessions.collect::<Result<Vec<_>, _>>()
+    };
+    let mut sessions = sessions().expect("as many as the burst");
+    let another = connect(SERVER, REFUSED).expect_err("one too many");
+    assert_eq!(another.kind(), std::io::ErrorKind::TimedOut);
+
+    let wire = Raw::open(&hosts.client);
+    let syn = from_client(&hosts, 22).tcp(Segment::Syn);
+    let data: Vec<u8> = (0..100_000_u32).map(|i| i as u8).collect();
+    for session in &mut sessions {
+        session.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut back = vec![0; data.len()];
+        let mut to = session.try_clone().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                data.chunks(1_000).for_each(|chunk| {
+                    (0..FLOOD / SESSIONS / 100).for_each(|_| wire.send(&syn));
+                    to.write_all(chunk).unwrap();
+                })
+            });
+            session.read_exact(&mut back).expect("a session stalls");
+        });
+        assert!(back == data, "what comes back is what was sent");
+    }
+    connect(SERVER, REFUSED).expect_err("still one too many");
+    connect(SERVER_FOR_FRIENDS, PATIENCE).expect("another source is not affected");
+
+    let status = hosts.status();
+    let (passed, dropped) = figures(&hosts);
+    assert_eq!(passed, SESSIONS as u64 + 1, "{status}");
+    assert!(dropped >= FLOOD as u64 + 2, "{status}");
+    assert_eq!(
+        status["packets"]["dropped"], dropped,
+        "nothing else: {status}"
+    );
+}
+
+/// Sends back what comes, until the end.
+fn echo(stream: TcpStream) {
+    thread::spawn(move || {
+        let mut to = stream.try_clone().unwrap();
+        let _ = std::io::copy(&mut &stream, &mut to);
+    });
+}

@@ -1,0 +1,575 @@
+//! The cookbook: each recipe as it is written there, on an interface, with packets for what its text says.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    fs,
+    io::{Read, Write},
+    net::{IpAddr, SocketAddr, TcpListener, TcpStream},
+    thread,
+    time::{Duration, Instant},
+};
+
+use etherparse::PacketBuilder;
+use limiter_tests::{
+    at_last,
+    command::{Outcome, prepared},
+    hosts::{CLIENT, Hosts, SERVER, on},
+    need_kernel, number,
+    packet::{Ends, Segment},
+    raw::Raw,
+};
+use limiter_user::lab::Address;
+
+const COOKBOOK: &str = include_str!("../../docs/cookbook.md");
+const SILENCE: Duration = Duration::from_millis(50);
+/// A hundred times what is needed; only a test that has failed waits for so long.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The blocks of the document in this language, each with the heading that it stands under.
+fn blocks(language: &str) -> Vec<(&str, String)> {
+    let fence = format!("```{language}");
+    let (mut heading, mut blocks, mut inside) = ("", Vec::new(), false);
+    for line in COOKBOOK.lines() {
+        match line.strip_prefix("## ") {
+            Some(title) if !inside => heading = title,
+            _ if line == fence => {
+                inside = true;
+                blocks.push((heading, String::new()));
+            }
+            _ if line == "```" => inside = false,
+            _ if inside => blocks.last_mut().unwrap().1 += &format!("{line}\n"),
+            _ => {}
+        }
+    }
+    blocks
+}
+
+/// A recipe that is in force on the server's `eth0`.
+struct Kitchen {
+    hosts: Hosts,
+    folder: tempfile::TempDir,
+    wire: Raw,
+    behind: Raw,
+}
+
+/// What came of some frames.
+struct Came {
+    packets: usize,
+    bytes: usize,
+    /// From before the first was sent until the last was decided about.
+    time: Duration,
+}
+
+impl Kitchen {
+    /// Checks and attaches a recipe.
+    fn new(hosts: Hosts, heading: &str) -> Self {
+        let found = blocks("toml").into_iter().find(|block| block.0 == heading);
+        let text = found.unwrap_or_else(|| panic!("no recipe '{heading}'")).1;
+        let kitchen = Self::prepare(hosts, &text);
+        kitchen
+            .limiter("limiter config check limiter.toml")
+            .expect(0);
+        kitchen
+            .limiter("limiter attach --config limiter.toml")
+            .expect(0);
+        kitchen
+    }
+
+    /// A folder with this as its `limiter.toml`.
+    fn prepare(hosts: Hosts, text: &str) -> Self {
+        let kitchen = Self {
+            folder: tempfile::tempdir().unwrap(),
+            wire: Raw::open(&hosts.client),
+            behind: Raw::open(&hosts.server),
+            hosts,
+        };
+        kitchen.write("limiter.toml", text);
+        kitchen
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.folder.path().join(name), text).unwrap();
+    }
+
+    /// Runs a line of the document in that folder.
+    fn limiter(&self, line: &str) -> Outcome {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let arguments = words.strip_prefix(&["limiter"]).expect(line);
+        let run = || prepared(arguments).current_dir(self.folder.path()).output();
+        Outcome::of(line.to_owned(), on(&self.hosts.server, run).unwrap())
+    }
+
+    /// From `source` to somebody behind the server, so that nobody answers.
+    fn ends(&self, source: &str, from: u16, to: u16) -> Ends {
+        let source: IpAddr = source.parse().unwrap();
+        let target = if source.is_ipv4() {
+            "198.18.0.1"
+        } else {
+            "2001:db8:ffff::1"
+        };
+        Ends {
+            macs: (self.hosts.client.mac, self.hosts.server.mac),
+            from: SocketAddr::new(source, from),
+            to: SocketAddr::new(target.parse().unwrap(), to),
+        }
+    }
+
+    fn udp(&self, source: &str, port: u16) -> Vec<u8> {
+        self.ends(source, 40_000, port).udp(b"x")
+    }
+
+    fn syn(&self, source: &str, port: u16) -> Vec<u8> {
+        self.ends(source, 40_000, port).tcp(Segment::Syn)
+    }
+
+    /// A segment of a connection that is not there.
+    fn data(&self, source: &str, port: u16) -> Vec<u8> {
+        self.ends(source, 40_000, port).tcp(Segment::Data)
+    }
+
+    fn icmpv6(&self, source: &str, hop_limit: u8, kind: u8) -> Vec<u8> {
+        let ends = self.ends(source, 0, 0);
+        let (IpAddr::V6(from), IpAddr::V6(to)) = (ends.from.ip(), ends.to.ip()) else {
+            panic!("IPv6: {source}")
+        };
+        let mut bytes = Vec::new();
+        PacketBuilder::ethernet2(ends.macs.0, ends.macs.1)
+            .ipv6(from.octets(), to.octets(), hop_limit)
+            .icmpv6_raw(kind, 0, [0; 4])
+            .write(&mut bytes, &[0; 16])
+            .unwrap();
+        bytes
+    }
+
+    fn seen(&self) -> u64 {
+        number(&self.hosts.status()["packets"]["seen"])
+    }
+
+    /// Sends each of `frames` `times` over, in turn.
+    fn send(&self, frames: &[Vec<u8>], times: usize) -> Came {
+        let sent: HashSet<_> = frames.iter().collect();
+        let before = self.seen();
+        let begin = Instant::now();
+        for _ in 0..times {
+            frames.iter().for_each(|frame| self.wire.send(frame));
+        }
+        let all = before + (frames.len() * times) as u64;
+        at_last("all are decided about", || self.seen() >= all);
+        let time = begin.elapsed();
+        let came = self.behind.receive(SILENCE);
+        let came: Vec<_> = came.iter().filter(|frame| sent.contains(frame)).collect();
+        Came {
+            packets: came.len(),
+            bytes: came.iter().map(|frame| frame.len()).sum(),
+            time,
+        }
+    }
+
+    /// Panics unless all of these pass.
+    fn passes(&self, what: &str, frames: &[Vec<u8>], times: usize) {
+        assert_eq!(
+            self.send(frames, times).packets,
+            frames.len() * times,
+            "{what}"
+        );
+    }
+
+    /// Panics unless none of these passes.
+    fn denies(&self, what: &str, frame: Vec<u8>) {
+        assert_eq!(self.send(&[frame], 10).packets, 0, "{what}");
+    }
+
+    /// Panics unless these, whose buckets are full, get `burst` and `rate` packets a second.
+    fn holds(&self, what: &str, frames: &[Vec<u8>], times: usize, (rate, burst): (f64, f64)) {
+        let came = self.send(frames, times);
+        agrees(
+            what,
+            came.packets as f64,
+            burst,
+            rate * came.time.as_secs_f64(),
+        );
+        assert!(
+            frames.len() * times > 2 * burst as usize,
+            "{what}: no flood"
+        );
+    }
+}
+
+/// Panics unless what came is `burst`, and of `refilled` no more than all.
+fn agrees(what: &str, came: f64, burst: f64, refilled: f64) {
+    let most = burst + refilled;
+    assert!(
+        came >= burst,
+        "{what}: {came} came, {burst} at once are allowed"
+    );
+    assert!(came <= most, "{what}: {came} came, {most} are allowed");
+}
+
+/// Hosts of which no recipe's list knows.
+fn strangers() -> Hosts {
+    let address = |text: &str| Address(text.parse().unwrap(), 24);
+    Hosts::with(&[address("198.18.1.1")], &[address("198.18.1.2")])
+}
+
+/// A connection to `port` of the server, both ends.
+fn session(hosts: &Hosts, server: IpAddr, port: u16) -> (TcpStream, TcpStream) {
+    let address = SocketAddr::new(server, port);
+    let listener = on(&hosts.server, || TcpListener::bind(address)).unwrap();
+    let connect = || TcpStream::connect_timeout(&address, PATIENCE);
+    let client = on(&hosts.client, connect).unwrap();
+    (client, listener.accept().unwrap().0)
+}
+
+/// Panics unless all that is written arrives.
+fn goes_on(what: &str, (from, to): &mut (TcpStream, TcpStream)) {
+    to.set_read_timeout(Some(PATIENCE)).unwrap();
+    let (data, mut received) = (vec![0x5a; 1 << 20], vec![0; 1 << 20]);
+    thread::scope(|scope| {
+        scope.spawn(|| from.write_all(&data).unwrap());
+        to.read_exact(&mut received).expect(what);
+    });
+}
+
+/// No recipe is without a test, and none of the subjects is missing.
+#[test]
+fn every_recipe_is_tried_here() {
+    let written: BTreeSet<_> = blocks("toml").into_iter().map(|block| block.0).collect();
+    let tried = [WEB, DNS, GAME, SSH, IPV6].into();
+    assert_eq!(written, tried);
+    assert!(COOKBOOK.contains("\n## Rate and burst\n"));
+    for (heading, text) in blocks("sh") {
+        assert!(
+            [INTRODUCTION, LISTS].contains(&heading),
+            "{heading}: {text}"
+        );
+    }
+}
+
+const WEB: &str = "Web front end";
+const DNS: &str = "DNS resolver";
+const GAME: &str = "Game server";
+const SSH: &str = "SSH bastion";
+const IPV6: &str = "IPv6";
+const INTRODUCTION: &str = "";
+const LISTS: &str = "Lists";
+
+#[test]
+fn web_front_end() {
+    need_kernel!();
+    let kitchen = Kitchen::new(strangers(), WEB);
+    for (source, port) in [("10.0.80.1", 80), ("10.0.43.1", 443)] {
+        kitchen.holds(source, &[kitchen.syn(source, port)], 300, (20.0, 100.0));
+    }
+    let network: Vec<_> = (0..30)
+        .map(|i| kitchen.syn(&format!("10.1.0.{i}"), 443))
+        .collect();
+    kitchen.holds("a /24", &network, 100, (200.0, 1_000.0));
+    let network: Vec<_> = (0..30)
+        .map(|i| kitchen.syn(&format!("2001:db8:5:{i}::1"), 443))
+        .collect();
+    kitchen.holds("a /48", &network, 100, (200.0, 1_000.0));
+    kitchen.holds(
+        "TCP",
+        &[kitchen.data("10.2.0.1", 443)],
+        9_000,
+        (2_000.0, 4_000.0),
+    );
+
+    let quic = kitchen.ends("10.3.0.1", 40_000, 443).udp(&[0x5a; 1_400]);
+    let came = kitchen.send(std::slice::from_ref(&quic), 2_000);
+    let burst = f64::from(1 << 20) - quic.len() as f64;
+    let refilled = 20e6 / 8.0 * came.time.as_secs_f64() + quic.len() as f64;
+    agrees("QUIC", came.bytes as f64, burst, refilled);
+
+    kitchen.passes("allowed", &[kitchen.syn("192.0.2.7", 443)], 300);
+    kitchen.passes("no limit matches", &[kitchen.udp("10.4.0.1", 53)], 300);
+}
+
+/// What belongs to a connection that the host has accepted passes over the limit, but not when denied.
+#[test]
+fn web_connections() {
+    need_kernel!();
+    let kitchen = Kitchen::new(strangers(), WEB);
+    let server = "198.18.1.1".parse().unwrap();
+    let mut session = session(&kitchen.hosts, server, 80);
+    let flood = [
+        kitchen.syn("198.18.1.2", 80),
+        kitchen.data("198.18.1.2", 80),
+    ];
+    let came = kitchen.send(&flood, 5_000);
+    assert!(came.packets < 10_000, "over the limit");
+    goes_on("the connection", &mut session);
+
+    kitchen
+        .limiter("limiter deny add eth0 198.18.1.2")
+        .expect(0);
+    session.0.write_all(b"denied").unwrap();
+    session
+        .1
+        .set_read_timeout(Some(Duration::from_millis(300)))
+        .unwrap();
+    assert!(session.1.read(&mut [0; 16]).is_err(), "denied");
+}
+
+#[test]
+fn dns_resolver() {
+    need_kernel!();
+    let kitchen = Kitchen::new(strangers(), DNS);
+    for (stranger, own) in [
+        ("10.0.0.1", "192.0.2.1"),
+        ("2001:db8:2::1", "2001:db8:1::1"),
+    ] {
+        kitchen.holds(stranger, &[kitchen.udp(stranger, 53)], 200, (20.0, 40.0));
+        kitchen.holds(own, &[kitchen.udp(own, 53)], 5_000, (500.0, 2_000.0));
+    }
+    kitchen.holds(
+        "over TCP",
+        &[kitchen.data("10.0.0.2", 53)],
+        200,
+        (20.0, 40.0),
+    );
+    let answer = kitchen.ends("10.0.0.3", 53, 40_000).udp(b"answer");
+    kitchen.passes("answers to its own questions", &[answer], 300);
+
+    let fragment = |source: &str| {
+        let mut frame = kitchen.ends(source, 53, 40_000).udp(&[0x5a; 64]);
+        // Of an IPv4 header, behind that of Ethernet: it begins at byte 1,480 of its datagram.
+        frame[20..22].copy_from_slice(&(1_480_u16 / 8).to_be_bytes());
+        frame
+    };
+    kitchen.holds(
+        "later fragments",
+        &[fragment("10.0.0.4")],
+        100,
+        (10.0, 20.0),
+    );
+    kitchen.passes("of the own network", &[fragment("192.0.2.4")], 300);
+}
+
+#[test]
+fn game_server() {
+    need_kernel!();
+    let kitchen = Kitchen::new(strangers(), GAME);
+    for (player, port) in [("10.0.15.1", 27_015), ("10.0.30.1", 27_030)] {
+        kitchen.holds(player, &[kitchen.udp(player, port)], 1_000, (200.0, 400.0));
+    }
+    let network: Vec<_> = (0..60)
+        .map(|i| kitchen.udp(&format!("10.1.0.{i}"), 27_015))
+        .collect();
+    kitchen.holds("a /24", &network, 300, (4_000.0, 8_000.0));
+
+    let network: Vec<_> = (0..60)
+        .map(|i| kitchen.udp(&format!("2001:db8:1:{i}::1"), 27_015))
+        .collect();
+    kitchen.holds("a /48", &network, 300, (4_000.0, 8_000.0));
+
+    let came = kitchen.send(&[kitchen.udp("10.2.0.1", 27_031)], 200);
+    // All at the beginning of each window, and it may have begun meanwhile.
+    let windows = (came.time.as_secs_f64() / 10.0).ceil();
+    agrees("queries", came.packets as f64, 30.0, 30.0 * windows);
+
+    let large = kitchen.ends("10.3.0.1", 40_000, 9).udp(&[0x5a; 1_000]);
+    let came = kitchen.send(std::slice::from_ref(&large), 500);
+    let burst = f64::from(128 << 10) - large.len() as f64;
+    let refilled = 2e6 / 8.0 * came.time.as_secs_f64() + large.len() as f64;
+    agrees("volume", came.bytes as f64, burst, refilled);
+    kitchen.passes("TCP", &[kitchen.data("10.3.0.1", 27_015)], 300);
+}
+
+#[test]
+fn ssh_bastion() {
+    need_kernel!();
+    let kitchen = Kitchen::new(Hosts::new(), SSH);
+    let syn = |source| kitchen.syn(source, 22);
+    kitchen.holds("SYN", &[syn("10.0.0.1")], 50, (5.0 / 60.0, 5.0));
+    let check = kitchen.hosts.json(&["check", "eth0", "10.0.0.1", "--json"]);
+    let retry = check["limits"][0]["retry_after_seconds"].as_f64().unwrap();
+    assert!(
+        retry > 0.0 && retry <= 12.0,
+        "one every twelve seconds: {check}"
+    );
+    kitchen.holds(
+        "the rest",
+        &[kitchen.udp("10.0.0.2", 9)],
+        4_000,
+        (500.0, 1_000.0),
+    );
+    // Only what opens a connection is held by the smaller limit.
+    kitchen.holds(
+        "data",
+        &[kitchen.data("10.0.0.3", 22)],
+        4_000,
+        (500.0, 1_000.0),
+    );
+    kitchen.passes("the office", &[syn("198.51.100.7")], 2_500);
+    kitchen.passes("one host", &[syn("203.0.113.7")], 2_500);
+    kitchen.denies("its network", syn("203.0.113.8"));
+
+    let mut session = session(&kitchen.hosts, SERVER, 22);
+    let client = CLIENT.to_string();
+    let flood = [syn(&client), kitchen.udp(&client, 9)];
+    assert!(
+        kitchen.send(&flood, 2_000).packets < 4_000,
+        "over the limit"
+    );
+    goes_on("an open session", &mut session);
+}
+
+#[test]
+fn ipv6() {
+    need_kernel!();
+    let kitchen = Kitchen::new(strangers(), IPV6);
+    let subnet: Vec<_> = (0..50)
+        .map(|i| kitchen.udp(&format!("2001:db8:1:1::{i}"), 9))
+        .collect();
+    kitchen.holds("a /64", &subnet, 100, (1_000.0, 2_000.0));
+    let neighbour = kitchen.icmpv6("2001:db8:1:1::1", 255, 135);
+    kitchen.holds("neighbour discovery", &[neighbour], 500, (100.0, 200.0));
+
+    let site: Vec<_> = (0..20)
+        .map(|i| kitchen.udp(&format!("2001:db8:2:{i}::1"), 9))
+        .collect();
+    kitchen.holds("a /48", &site, 1_000, (4_000.0, 8_000.0));
+    let ping = kitchen.icmpv6("2001:db8:3::1", 64, 128);
+    kitchen.holds("pings", &[ping], 100, (10.0, 20.0));
+    kitchen.passes("IPv4", &[kitchen.udp("10.0.0.1", 9)], 300);
+}
+
+/// The commands of the document, in their order.
+#[test]
+fn the_commands() {
+    need_kernel!();
+    let recipe = blocks("toml").into_iter().find(|block| block.0 == DNS);
+    let kitchen = Kitchen::prepare(strangers(), &recipe.unwrap().1);
+    kitchen.write("blocked.txt", "10.9.0.0/16  # strangers\n");
+    for (heading, block) in blocks("sh") {
+        for line in block.lines() {
+            let line = line.split('#').next().unwrap().trim();
+            kitchen.limiter(line.trim_start_matches("sudo ")).expect(0);
+        }
+        if heading == INTRODUCTION {
+            kitchen.passes("before", &[kitchen.udp("10.9.0.1", 9)], 10);
+        }
+    }
+    let list = |line: &str| kitchen.limiter(line).stdout;
+    assert_eq!(list("limiter deny list eth0").trim(), "10.9.0.0/16");
+    assert!(list("limiter tier list eth0 own").contains("192.0.2.128/25"));
+    kitchen.denies("in force at once", kitchen.udp("10.9.0.1", 9));
+
+    kitchen.limiter("limiter reload eth0").expect(0);
+    kitchen.passes("the file's list is back", &[kitchen.udp("10.9.0.1", 9)], 10);
+    assert!(!list("limiter tier list eth0 own").contains("192.0.2.128/25"));
+}
+
+/// "Begin with `shadow = true`".
+#[test]
+fn in_shadow_first() {
+    need_kernel!();
+    let recipe = blocks("toml").into_iter().find(|block| block.0 == SSH);
+    let recipe = recipe.unwrap().1;
+    let kitchen = Kitchen::prepare(strangers(), &format!("shadow = true\n{recipe}"));
+    kitchen
+        .limiter("limiter attach --config limiter.toml")
+        .expect(0);
+    let syn = kitchen.syn("10.0.0.1", 22);
+    kitchen.passes("shadow", std::slice::from_ref(&syn), 100);
+    let would_drop = number(&kitchen.hosts.status()["packets"]["would_drop"]);
+    assert!((1..=95).contains(&would_drop), "{would_drop}");
+    let top = kitchen.hosts.json(&["top", "eth0", "--once", "--json"]);
+    assert_eq!(top["sources"][0]["source"], "10.0.0.1", "{top}");
+
+    kitchen.write("limiter.toml", &recipe);
+    kitchen.limiter("limiter reload eth0").expect(0);
+    let came = kitchen.send(&[syn], 100);
+    let most = came.time.as_secs_f64() / 12.0 + 5.0;
+    assert!((came.packets as f64) <= most, "{}", came.packets);
+}
+
+/// Which list wins, and what is refused.
+#[test]
+fn how_lists_overlap() {
+    need_kernel!();
+    let kitchen = Kitchen::prepare(
+        strangers(),
+        r#"
+        interfaces = ["eth0"]
+        [lists]
+        allow = ["10.1.2.0/24", "10.1.2.0/24", "10.2.0.0/16"]
+        deny = { file = "blocked.txt" }
+        wide = ["10.3.0.0/16", "10.4.0.0/16"]
+        narrow = ["10.3.3.0/24", "10.4.0.0/16"]
+        [[limit]]
+        name = "tiers"
+        match = { source = ["wide", "narrow"] }
+        rate = "1M/s"
+        "#,
+    );
+    kitchen.write("blocked.txt", "10.1.0.0/16\n10.2.0.0/16\n");
+    kitchen
+        .limiter("limiter attach --config limiter.toml")
+        .expect(0);
+    let udp = |source| kitchen.udp(source, 9);
+    kitchen.passes("the longest prefix", &[udp("10.1.2.3")], 10);
+    kitchen.denies("its surroundings", udp("10.1.3.3"));
+    kitchen.denies("on both", udp("10.2.0.1"));
+    let allowed = kitchen.limiter("limiter allow list eth0").stdout;
+    assert_eq!(allowed.matches("10.1.2.0/24").count(), 1, "{allowed}");
+
+    for (source, tiers) in [
+        ("10.3.0.1", &["wide"][..]),
+        ("10.3.3.1", &["narrow"]),
+        ("10.4.0.1", &["narrow", "wide"]),
+    ] {
+        let check = kitchen.hosts.json(&["check", "eth0", source, "--json"]);
+        assert_eq!(check["tiers"], serde_json::json!(tiers), "{source}");
+    }
+
+    let before = kitchen.limiter("limiter deny list eth0").stdout;
+    for line in [
+        "limiter deny add eth0 10.7.0.0/16 192.0.2.7/24",
+        "limiter deny replace eth0 10.7.0.0/16 192.0.2.7/24",
+        "limiter deny remove eth0 10.1.0.0/16 10.8.0.0/16",
+    ] {
+        assert_ne!(kitchen.limiter(line).status, 0, "{line}");
+        assert_eq!(
+            kitchen.limiter("limiter deny list eth0").stdout,
+            before,
+            "{line}"
+        );
+    }
+    kitchen.limiter("limiter deny add eth0 192.0.2.7").expect(0);
+    kitchen.denies("the one address", udp("192.0.2.7"));
+    kitchen.passes("its neighbour", &[udp("192.0.2.8")], 10);
+}
+
+/// What is said of rates and bursts.
+#[test]
+fn rate_and_burst() {
+    need_kernel!();
+    let kitchen = Kitchen::prepare(
+        strangers(),
+        r#"
+        interfaces = ["eth0"]
+        [[limit]]
+        name = "rates"
+        rate = "300/s"
+        "#,
+    );
+    kitchen
+        .limiter("limiter attach --config limiter.toml")
+        .expect(0);
+    assert_eq!(kitchen.hosts.status()["limits"][0]["burst"], "300");
+    kitchen.limiter("limiter detach eth0").expect(0);
+    kitchen
+        .limiter("limiter attach eth0 --rate 10mbit --burst 1000b")
+        .expect(1);
+
+    // Spent at once, and back after burst / rate: a second.
+    kitchen
+        .limiter("limiter attach eth0 --rate 300/m --burst 5")
+        .expect(0);
+    let packet = [kitchen.udp("10.0.0.1", 9)];
+    kitchen.holds("5 at once", &packet, 20, (5.0, 5.0));
+    thread::sleep(Duration::from_secs(1));
+    kitchen.holds("and again", &packet, 20, (5.0, 5.0));
+}

@@ -1,0 +1,500 @@
+//! `established`: connections of the host's own sockets pass over a limit that a flood with the same source
+//! address has used up; nothing else does.
+//!
+//! Whether a packet of a connection was dropped is not told by how long it took, but counted: what was
+//! dropped is what was sent of the flood, less what arrived of it.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    thread,
+    time::{Duration, Instant},
+};
+
+use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+use limiter_tests::{
+    at_last, eventually,
+    hosts::{CLIENT, CLIENT_IPV6, Hosts, SERVER, SERVER_IPV6, on},
+    need_kernel, number,
+    packet::{Ends, Segment},
+    raw::Raw,
+};
+use limiter_user::lab::Host;
+
+const SILENCE: Duration = Duration::from_millis(100);
+/// A hundred times what is needed; only a test that has failed waits for so long.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes of a download: at 5 packets a second it would take five minutes.
+const DOWNLOAD: usize = 2 << 20;
+/// The longest payload of a segment in an Ethernet frame.
+const SEGMENT: u64 = 1_460;
+/// The limit of the tests: packets a second, and at once.
+const RATE: f64 = 5.0;
+const BURST: f64 = 10.0;
+const NEVER_SENT: u16 = 7;
+const FAMILIES: [(IpAddr, IpAddr); 2] = [(SERVER, CLIENT), (SERVER_IPV6, CLIENT_IPV6)];
+
+/// The same limit, from the command line and from a file, there beside another one.
+const ATTACH: [fn(&Hosts); 2] = [
+    |hosts| {
+        let limit = ["attach", "eth0", "--rate", "5", "--burst", "10"];
+        let outcome = hosts.limiter(&[&limit[..], &["--exempt", "established"]].concat());
+        outcome.expect(0);
+    },
+    |hosts| {
+        hosts.attach_file(
+            r#"
+            interfaces = ["eth0"]
+            exempt = ["established"]
+            [lists]
+            deny = ["203.0.113.66"]
+            [[limit]]
+            name = "all"
+            rate = "5/s"
+            burst = 10
+            [[limit]]
+            name = "network"
+            key = "/24,/48"
+            rate = "1M/s"
+            "#,
+        );
+    },
+];
+
+fn attach(hosts: &Hosts, arguments: &[&str]) {
+    let outcome = hosts.limiter(&[&["attach", "eth0"], arguments].concat());
+    outcome.expect(0);
+}
+
+/// So little is under way on a connection that it finds room in the ring of a veth beside the flood (256
+/// packets), however late the other end comes to read it.
+fn small_buffers(host: &Host) {
+    on(host, || {
+        for sizes in ["rmem", "wmem"] {
+            fs::write(
+                format!("/proc/sys/net/ipv4/tcp_{sizes}"),
+                "4096 65536 65536",
+            )
+            .unwrap();
+        }
+    });
+}
+
+/// From the client to the server.
+fn ends(hosts: &Hosts, from: SocketAddr, to: SocketAddr) -> Ends {
+    Ends {
+        macs: (hosts.client.mac, hosts.server.mac),
+        from,
+        to,
+    }
+}
+
+/// Frames with a connection's addresses that are not of the connection, TCP or UDP.
+fn strange(connection: Ends, tcp: bool) -> Vec<Vec<u8>> {
+    let (from, to) = (connection.from.port(), connection.to.port());
+    let mut frames = Vec::new();
+    for ends in [
+        connection.at(from, NEVER_SENT),
+        connection.at(NEVER_SENT, to),
+        connection.at(to, from),
+    ] {
+        let segments = [Segment::Syn, Segment::Data].map(|segment| ends.tcp(segment));
+        frames.extend(segments);
+        frames.push(ends.udp(b"flood"));
+    }
+    // The very same ports, but of the other protocol.
+    frames.push(if tcp {
+        connection.udp(b"flood")
+    } else {
+        connection.tcp(Segment::Data)
+    });
+    frames
+}
+
+/// A flood from the client, a few frames at a time.
+struct Flood {
+    wire: Raw,
+    frames: Vec<Vec<u8>>,
+    sent: usize,
+}
+
+impl Flood {
+    fn new(hosts: &Hosts, frames: Vec<Vec<u8>>) -> Self {
+        Self {
+            wire: Raw::open(&hosts.client),
+            frames,
+            sent: 0,
+        }
+    }
+
+    fn send(&mut self, count: usize) {
+        for _ in 0..count {
+            self.wire.send(&self.frames[self.sent % self.frames.len()]);
+            self.sent += 1;
+        }
+    }
+}
+
+/// What has arrived behind the limiter.
+#[derive(Debug, Default)]
+struct Arrived {
+    /// Frames of the connection; the kernel may have merged some.
+    connection: u64,
+    /// Other frames from the client's address. (Its kernel sends some on its own, from no address.)
+    flood: u64,
+}
+
+impl Arrived {
+    fn count(frames: &[Vec<u8>], connection: Ends, tcp: bool) -> Self {
+        let mut arrived = Self::default();
+        for frame in frames {
+            match sender(frame) {
+                Some((from, _)) if from.ip() != connection.from.ip() => {}
+                Some((from, rest))
+                    if from == connection.from && rest == (tcp, connection.to.port()) =>
+                {
+                    arrived.connection += 1;
+                }
+                _ => arrived.flood += 1,
+            }
+        }
+        arrived
+    }
+}
+
+/// Who sent a frame; whether it is TCP, and its destination port.
+fn sender(frame: &[u8]) -> Option<(SocketAddr, (bool, u16))> {
+    let packet = SlicedPacket::from_ethernet(frame).ok()?;
+    let source: IpAddr = match packet.net? {
+        NetSlice::Ipv4(ip) => ip.header().source_addr().into(),
+        NetSlice::Ipv6(ip) => ip.header().source_addr().into(),
+        NetSlice::Arp(_) => return None,
+    };
+    Some(match packet.transport {
+        Some(TransportSlice::Tcp(tcp)) => (
+            SocketAddr::new(source, tcp.source_port()),
+            (true, tcp.destination_port()),
+        ),
+        Some(TransportSlice::Udp(udp)) => (
+            SocketAddr::new(source, udp.source_port()),
+            (false, udp.destination_port()),
+        ),
+        _ => (SocketAddr::new(source, 0), (false, 0)),
+    })
+}
+
+/// Panics unless the flood was held, and of the connection nothing was dropped: at least `packets` of it
+/// have passed.
+fn only_the_flood_was_dropped(
+    hosts: &Hosts,
+    client: IpAddr,
+    (sent, packets): (usize, u64),
+    arrived: &Arrived,
+    since: Instant,
+) {
+    let status = hosts.status();
+    let most = (BURST + RATE * since.elapsed().as_secs_f64()) as u64;
+    let dropped = number(&status["packets"]["dropped"]);
+    let established = number(&status["passes"]["established"]);
+    let check = hosts.json(&["check", "eth0", &client.to_string(), "--json"]);
+    let admitted = number(&check["limits"][0]["passed"]);
+    let what = format!("{client}: {arrived:?}, {status}, {check}");
+    assert_eq!(dropped + arrived.flood, sent as u64, "{what}");
+    assert_eq!(number(&status["drops"]["limit"]), dropped, "{what}");
+    assert!(arrived.flood <= most, "more than {most}: {what}");
+    assert!((BURST as u64..=most).contains(&admitted), "{most}: {what}");
+    assert!(arrived.connection > 0, "{what}");
+    assert!(established + admitted >= packets, "{what}");
+}
+
+/// The server downloads from the client, which floods it at the same time: all arrives, and no packet of it
+/// was dropped.
+#[test]
+fn a_download_under_flood() {
+    need_kernel!();
+    for ((server, client), attach) in FAMILIES.into_iter().flat_map(|f| ATTACH.map(|a| (f, a))) {
+        let hosts = Hosts::of_both_families();
+        small_buffers(&hosts.server);
+        small_buffers(&hosts.client);
+        let listener = on(&hosts.client, || TcpListener::bind((client, 0))).unwrap();
+        let address = listener.local_addr().unwrap();
+        let behind = Raw::open(&hosts.server);
+        let since = Instant::now();
+        attach(&hosts);
+        // The bucket is empty before the connection begins.
+        let unknown = ends(&hosts, address, SocketAddr::new(server, NEVER_SENT));
+        let mut flood = Flood::new(&hosts, vec![unknown.udp(b"flood")]);
+        flood.send(50);
+
+        let connect = || TcpStream::connect_timeout(&address, PATIENCE);
+        let to = on(&hosts.server, connect).expect("the answer passes too");
+        let (mut peer, from) = listener.accept().unwrap();
+        peer.set_write_timeout(Some(PATIENCE)).unwrap();
+        let connection = ends(&hosts, address, from);
+        flood.frames = strange(connection, true);
+        let received = thread::scope(|scope| {
+            let download = scope.spawn(|| read_all(to));
+            for _ in 0..DOWNLOAD / CHUNK {
+                assert!(since.elapsed() < PATIENCE, "it crawls");
+                flood.send(16);
+                peer.write_all(&[0x5a; CHUNK]).unwrap();
+            }
+            peer.shutdown(Shutdown::Write).unwrap();
+            download.join().unwrap()
+        });
+        assert_eq!(received, DOWNLOAD, "{client}");
+        let arrived = Arrived::count(&behind.receive(SILENCE), connection, true);
+        let packets = DOWNLOAD as u64 / SEGMENT;
+        only_the_flood_was_dropped(&hosts, client, (flood.sent, packets), &arrived, since);
+    }
+}
+
+/// Bytes that are written at once.
+const CHUNK: usize = 16 << 10;
+
+/// Reads until the end. Returns how many bytes came.
+fn read_all(mut connection: TcpStream) -> usize {
+    connection.set_read_timeout(Some(PATIENCE)).unwrap();
+    let (mut buffer, mut received) = ([0; CHUNK], 0);
+    loop {
+        match connection.read(&mut buffer).unwrap() {
+            0 => return received,
+            length => received += length,
+        }
+    }
+}
+
+/// The same over UDP: the server's socket is connected, the client's answers it.
+#[test]
+fn a_connected_udp_socket_under_flood() {
+    need_kernel!();
+    const ROUNDS: usize = 100;
+    const EACH: usize = 32;
+    for ((server, client), attach) in FAMILIES.into_iter().flat_map(|f| ATTACH.map(|a| (f, a))) {
+        let hosts = Hosts::of_both_families();
+        let behind = Raw::open(&hosts.server);
+        let (to, from) = connected_udp(&hosts, server, client);
+        let connection = ends(&hosts, from.local_addr().unwrap(), to.local_addr().unwrap());
+        let mut flood = Flood::new(&hosts, strange(connection, false));
+        let since = Instant::now();
+        attach(&hosts);
+        flood.send(50);
+        for _ in 0..ROUNDS {
+            flood.send(16);
+            for _ in 0..EACH {
+                from.send_to(b"data", connection.to).unwrap();
+            }
+            for _ in 0..EACH {
+                assert_eq!(to.recv(&mut [0; 16]).expect("a datagram is missing"), 4);
+            }
+        }
+        let arrived = Arrived::count(&behind.receive(SILENCE), connection, false);
+        let packets = (ROUNDS * EACH) as u64;
+        assert_eq!(arrived.connection, packets, "{client}");
+        only_the_flood_was_dropped(&hosts, client, (flood.sent, packets), &arrived, since);
+    }
+}
+
+/// The server's socket, connected to the client's, which is not connected.
+fn connected_udp(hosts: &Hosts, server: IpAddr, client: IpAddr) -> (UdpSocket, UdpSocket) {
+    let from = on(&hosts.client, || UdpSocket::bind((client, 0))).unwrap();
+    let to = on(&hosts.server, || UdpSocket::bind((server, 0))).unwrap();
+    to.connect(from.local_addr().unwrap()).unwrap();
+    to.set_read_timeout(Some(PATIENCE)).unwrap();
+    (to, from)
+}
+
+/// Without the exemption the same download gets what the limit gives it.
+#[test]
+fn without_the_exemption_a_download_starves() {
+    need_kernel!();
+    const WATCHED: Duration = Duration::from_secs(1);
+    for (_, client) in FAMILIES {
+        let hosts = Hosts::of_both_families();
+        small_buffers(&hosts.client);
+        let listener = on(&hosts.client, || TcpListener::bind((client, 0))).unwrap();
+        let address = listener.local_addr().unwrap();
+        let since = Instant::now();
+        attach(&hosts, &["--rate", "5", "--burst", "10"]);
+        let mut to = on(&hosts.server, || TcpStream::connect(address)).unwrap();
+        let mut peer = listener.accept().unwrap().0;
+        // It fails when the other end gives up.
+        let sender = thread::spawn(move || peer.write_all(&[0x5a; DOWNLOAD]));
+        let (mut buffer, mut received) = ([0; CHUNK], 0);
+        to.set_read_timeout(Some(Duration::from_millis(100)))
+            .unwrap();
+        while since.elapsed() < WATCHED {
+            received += to.read(&mut buffer).unwrap_or(0) as u64;
+        }
+        let most = (BURST + RATE * since.elapsed().as_secs_f64()) as u64;
+        let status = hosts.status();
+        assert!(
+            received <= most * SEGMENT,
+            "{received} bytes, {most} packets"
+        );
+        assert!(number(&status["drops"]["limit"]) > 0, "{status}");
+        assert_eq!(status["passes"]["established"], 0, "{status}");
+        hosts.limiter(&["detach", "eth0"]).expect(0);
+        drop(to);
+        assert!(sender.join().unwrap().is_err(), "it was not all sent");
+    }
+}
+
+/// Sends `count` times `frame` from the client. Returns how many of them were passed as established, and
+/// how many dropped.
+fn offer(hosts: &Hosts, frame: &[u8], count: usize) -> (u64, u64) {
+    let figures = || {
+        let status = hosts.status();
+        let of = |section: &str, reason: &str| number(&status[section][reason]);
+        (
+            of("packets", "seen"),
+            of("passes", "established"),
+            of("drops", "limit"),
+        )
+    };
+    let before = figures();
+    let wire = Raw::open(&hosts.client);
+    (0..count).for_each(|_| wire.send(frame));
+    eventually("all were seen", || figures().0 >= before.0 + count as u64);
+    let after = figures();
+    (after.1 - before.1, after.2 - before.2)
+}
+
+/// A socket that anybody may send to has no established connection.
+#[test]
+fn listening_and_unconnected_sockets_are_limited() {
+    need_kernel!();
+    // From nobody, so that nobody takes tokens by answering the server.
+    for (server, nobody) in [(SERVER, "192.0.2.77"), (SERVER_IPV6, "2001:db8::77")] {
+        let hosts = Hosts::of_both_families();
+        let listener = on(&hosts.server, || TcpListener::bind((server, 0))).unwrap();
+        let udp = on(&hosts.server, || UdpSocket::bind((server, 0))).unwrap();
+        let from = SocketAddr::new(nobody.parse().unwrap(), 40_000);
+        let tcp = ends(&hosts, from, listener.local_addr().unwrap());
+        let to_udp = ends(&hosts, from, udp.local_addr().unwrap());
+        attach(
+            &hosts,
+            &["--rate", "1/h", "--burst", "3", "--exempt", "established"],
+        );
+        for frame in [
+            tcp.tcp(Segment::Syn),
+            tcp.tcp(Segment::Data),
+            to_udp.udp(b"flood"),
+        ] {
+            hosts.limiter(&["reset", "eth0", "--all"]).expect(0);
+            assert_eq!(offer(&hosts, &frame, 20), (0, 17), "{:?}", sender(&frame));
+        }
+        udp.set_read_timeout(Some(SILENCE)).unwrap();
+        let received = (0..20).filter(|_| udp.recv(&mut [0; 16]).is_ok()).count();
+        assert_eq!(received, 3);
+    }
+}
+
+/// A connection that a client opens is one when its handshake is done: what belongs to that pays.
+#[test]
+fn a_handshake_is_limited() {
+    need_kernel!();
+    for (server, _) in FAMILIES {
+        let hosts = Hosts::of_both_families();
+        let listener = on(&hosts.server, || TcpListener::bind((server, 0))).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        attach(
+            &hosts,
+            &["--rate", "1/h", "--burst", "1", "--exempt", "established"],
+        );
+        // The client holds it for open: it has the server's answer.
+        let _client = on(&hosts.client, || TcpStream::connect(address)).unwrap();
+        eventually("the third packet is dropped", || {
+            number(&hosts.status()["drops"]["limit"]) > 0
+        });
+        assert_eq!(hosts.status()["passes"]["established"], 0);
+        assert!(listener.accept().is_err(), "not complete");
+
+        // The server answers once more, and so does the client.
+        hosts.limiter(&["reset", "eth0", "--all"]).expect(0);
+        at_last("the connection is complete", || listener.accept().is_ok());
+    }
+}
+
+/// What was a connection passes while it is one, and no longer.
+#[test]
+fn a_closed_connection_is_limited() {
+    need_kernel!();
+    for (server_closes_first, (server, _)) in [true, false].into_iter().zip(FAMILIES) {
+        let hosts = Hosts::of_both_families();
+        let listener = on(&hosts.server, || TcpListener::bind((server, 0))).unwrap();
+        let address = listener.local_addr().unwrap();
+        let from = on(&hosts.client, || TcpStream::connect(address)).unwrap();
+        let to = listener.accept().unwrap().0;
+        let frame = ends(&hosts, from.local_addr().unwrap(), address).tcp(Segment::Data);
+        attach(
+            &hosts,
+            &["--rate", "1/h", "--burst", "3", "--exempt", "established"],
+        );
+        assert_eq!(offer(&hosts, &frame, 20), (17, 0), "open");
+
+        // The bucket is empty: what closes the connection is exempt too.
+        if server_closes_first {
+            drop(to);
+            drop(from);
+        } else {
+            drop(from);
+            drop(to);
+        }
+        eventually("the connection is closed", || {
+            !has_connection(&hosts, address.port())
+        });
+        let (established, dropped) = offer(&hosts, &frame, 20);
+        assert_eq!((established, dropped), (0, 20), "closed");
+    }
+}
+
+/// Whether a connection with this port is open on the server, or not yet closed by both.
+fn has_connection(hosts: &Hosts, port: u16) -> bool {
+    const TIME_WAIT: &str = "06";
+    const CLOSED: &str = "07";
+    const LISTEN: &str = "0A";
+    let port = format!(":{port:04X}");
+    let open = |line: &str| {
+        let mut fields = line.split_whitespace().skip(1);
+        let local = fields.next().unwrap_or_default();
+        let state = fields.nth(1).unwrap_or_default();
+        local.ends_with(&port) && ![TIME_WAIT, CLOSED, LISTEN].contains(&state)
+    };
+    on(&hosts.server, || {
+        let tables = ["tcp", "tcp6"].map(|table| {
+            let path = format!("/proc/thread-self/net/{table}");
+            fs::read_to_string(path).unwrap()
+        });
+        tables.iter().any(|table| table.lines().any(open))
+    })
+}
+
+/// Packets that the limit admits are not looked up: they are counted as admitted, and pay.
+#[test]
+fn only_what_is_about_to_be_dropped_is_looked_up() {
+    need_kernel!();
+    for (server, client) in FAMILIES {
+        let hosts = Hosts::of_both_families();
+        let (to, from) = connected_udp(&hosts, server, client);
+        let connection = ends(&hosts, from.local_addr().unwrap(), to.local_addr().unwrap());
+        let frame = connection.udp(b"data");
+        attach(
+            &hosts,
+            &["--rate", "1/h", "--burst", "10", "--exempt", "established"],
+        );
+        assert_eq!(
+            offer(&hosts, &frame, 10),
+            (0, 0),
+            "as long as there are tokens"
+        );
+        assert_eq!(offer(&hosts, &frame, 7), (7, 0));
+        hosts.limiter(&["reset", "eth0", "--all"]).expect(0);
+        assert_eq!(offer(&hosts, &frame, 11), (1, 0));
+        for _ in 0..28 {
+            to.recv(&mut [0; 16]).expect("all have arrived");
+        }
+    }
+}
