@@ -15,9 +15,6 @@ use crate::{clock, config, newcomers, terms};
 /// Losing this often means that others made progress as often; then the packet is refused.
 const ATTEMPTS: u32 = 8;
 
-/// Losing the race to make a bucket this often means that it is made and forgotten as often.
-const MAKING_ATTEMPTS: u32 = 3;
-
 /// What a bucket said, and the entry that it stands in, where there is one.
 pub struct Charged {
     /// [`Reason::Admitted`], [`Reason::Limit`], [`Reason::Newcomer`] or [`Reason::Contended`].
@@ -30,6 +27,20 @@ impl Charged {
     #[inline(always)]
     fn with(reason: Reason, entry: Option<Entry>) -> Self {
         Self { reason, entry }
+    }
+}
+
+/// What a bucket may have said, by its number.
+#[inline(always)]
+pub fn reason(number: u32) -> Reason {
+    const ADMITTED: u32 = Reason::Admitted as u32;
+    const LIMIT: u32 = Reason::Limit as u32;
+    const NEWCOMER: u32 = Reason::Newcomer as u32;
+    match number {
+        ADMITTED => Reason::Admitted,
+        LIMIT => Reason::Limit,
+        NEWCOMER => Reason::Newcomer,
+        _ => Reason::Contended,
     }
 }
 
@@ -75,22 +86,7 @@ impl<'a> Demand<'a> {
         }
     }
 
-    /// Charges the bucket, if it has enough; makes it where there is none.
-    #[inline(always)]
-    pub fn charge(&self) -> Charged {
-        for _ in 0..MAKING_ATTEMPTS {
-            let tried = match self.charge_if_known() {
-                Tried::New => self.charge_new(),
-                tried => tried,
-            };
-            if let Tried::Said(charged) = tried {
-                return charged;
-            }
-        }
-        self.contended()
-    }
-
-    /// The same, but tells where there is no bucket.
+    /// Charges the bucket, if it has enough; tells where there is no bucket.
     #[inline(always)]
     pub fn charge_if_known(&self) -> Tried {
         for _ in 0..ATTEMPTS {
@@ -102,8 +98,9 @@ impl<'a> Demand<'a> {
         Tried::Said(self.contended())
     }
 
+    /// The race was lost for good.
     #[inline(always)]
-    fn contended(&self) -> Charged {
+    pub fn contended(&self) -> Charged {
         Charged::with(Reason::Contended, table::find(self.key))
     }
 
@@ -143,20 +140,29 @@ impl<'a> Demand<'a> {
         None
     }
 
-    /// Makes a bucket, which is full, and charges it.
+    /// Makes a bucket, which is full, and charges it. Nothing where there is one after all.
     #[inline(always)]
-    pub fn charge_new(&self) -> Tried {
+    pub fn charge_new(&self) -> Option<Reason> {
         let full = self.terms.full(self.now);
         let Decision::Admit { tat } = self.terms.decide(full, self.now, self.cost) else {
-            return Tried::Said(Charged::with(Reason::Limit, None));
+            return Some(Reason::Limit);
         };
         if !newcomers::admit(self.now) {
-            return Tried::Said(Charged::with(Reason::Newcomer, None));
+            return Some(Reason::Newcomer);
         }
         match table::add(self.key, tat, self.epoch, self.now) {
-            Added::Done => Tried::Said(Charged::with(Reason::Admitted, table::find(self.key))),
-            Added::Raced => Tried::Lost,
-            Added::NoRoom => Tried::Said(Charged::with(Reason::Newcomer, None)),
+            Added::Done => Some(Reason::Admitted),
+            Added::Raced => None,
+            Added::NoRoom => Some(Reason::Newcomer),
+        }
+    }
+
+    /// What [`Self::charge_new`] has said, with the entry that it has made.
+    #[inline(always)]
+    pub fn made(&self, reason: Reason) -> Charged {
+        match reason {
+            Reason::Admitted => Charged::with(reason, table::find(self.key)),
+            _ => Charged::with(reason, None),
         }
     }
 

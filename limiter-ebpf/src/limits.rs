@@ -10,7 +10,7 @@ use limiter_common::{
     verdict::Reason,
 };
 
-use crate::bucket::{Charged, Demand, Tried};
+use crate::bucket::{self, Charged, Demand, Tried};
 use crate::config::{Limit, Ports};
 use crate::facts::Facts;
 use crate::{config, counters, table};
@@ -63,7 +63,7 @@ pub fn decide(facts: &mut Facts) -> Reason {
     if several {
         any!(facts, limit_refund);
     }
-    reason(facts.refused)
+    bucket::reason(facts.refused)
 }
 
 /// Counts the packet for the limit that has refused it; `reason` says what became of it.
@@ -95,18 +95,6 @@ const ATTEMPTS: u32 = 4;
 /// What [`limit_charge`] says where there is no bucket yet, and [`limit_add`] where there is one after
 /// all.
 const NEW: u32 = 2;
-
-/// What a limit may have said, by its number.
-#[inline(always)]
-fn reason(number: u32) -> Reason {
-    if number == Reason::Limit as u32 {
-        Reason::Limit
-    } else if number == Reason::Newcomer as u32 {
-        Reason::Newcomer
-    } else {
-        Reason::Contended
-    }
-}
 
 #[inline(always)]
 fn key(facts: &Facts, limit: Limit) -> SourceKey {
@@ -161,8 +149,8 @@ extern "C" fn limit_add(facts: *mut Facts, index: u32) -> u32 {
     let key = key(facts, limit);
     let demand = Demand::new(index, limit, &key, facts.now, facts.length);
     match demand.charge_new() {
-        Tried::Said(charged) => take(facts, index, limit, charged),
-        _ => NEW,
+        Some(reason) => take(facts, index, limit, demand.made(reason)),
+        None => NEW,
     }
 }
 

@@ -1,13 +1,12 @@
-//! The short way: one limit that holds every IP packet, no lists, and nothing exempt. (Beside what a bucket
-//! needs here, the stack has no room for looking up sockets.)
+//! The short way: one limit that holds every IP packet, and no lists.
 
 use aya_ebpf::programs::XdpContext;
-use limiter_common::{counters::PLAIN, verdict::Reason};
+use limiter_common::{counters::PLAIN, key::SourceKey, verdict::Reason};
 
-use crate::bucket::Demand;
+use crate::bucket::{self, Charged, Demand, Tried};
 use crate::packet::Cursor;
 use crate::parse::{Parsed, parse};
-use crate::{clock, config, verdict};
+use crate::{clock, config, connection, verdict};
 
 /// Which figures are of this way.
 pub const ROW: u32 = PLAIN;
@@ -24,12 +23,58 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
         return Reason::Unlimited;
     };
     let key = limit.mask().key(0, &source, 0);
-    let charged = Demand::new(0, limit, &key, clock::now(context), length).charge();
-    let reason = verdict::in_force(charged.reason);
+    let charged = charge(limit, &key, clock::now(context), length);
+    let reason = connection::unless_established(context, charged.reason);
     if let Some(entry) = charged.entry {
         entry.count(reason, length);
     }
     #[cfg(feature = "log")]
     crate::log::packet(context, &source, reason, length);
     reason
+}
+
+/// Losing the race to make a bucket this often means that it is made and forgotten as often.
+const ATTEMPTS: u32 = 3;
+
+/// Charges the bucket of `key` for a packet of `length` bytes at `now` (nanoseconds), if it has enough;
+/// makes it where there is none.
+#[inline(always)]
+pub fn charge(limit: config::Limit, key: &SourceKey, now: u64, length: u64) -> Charged {
+    let demand = Demand::new(0, limit, key, now, length);
+    for _ in 0..ATTEMPTS {
+        match demand.charge_if_known() {
+            Tried::Said(charged) => return charged,
+            Tried::New => match source_add(key, now, length) {
+                RACED => {}
+                said => return demand.made(bucket::reason(said)),
+            },
+            Tried::Lost => {}
+        }
+    }
+    demand.contended()
+}
+
+/// What [`source_add`] says where there is a bucket after all.
+const RACED: u32 = u32::MAX;
+
+/// Makes the bucket, and charges it. Returns the number of what it says, or [`RACED`]. A function of its
+/// own (a global function: Linux 5.6, pointers to memory: 5.12), for its stack: before Linux 6.10 the
+/// stack that a frame takes is rounded up to 32 bytes, and there is no room for more beside that of
+/// `is_established`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn source_add(key: *const SourceKey, now: u64, length: u64) -> u32 {
+    let Some(limit) = config::limit(0) else {
+        return Reason::Contended as u32;
+    };
+    if key.is_null() {
+        return Reason::Contended as u32;
+    }
+    // A copy on this function's stack, because Linux 6.1 takes no other memory for a key.
+    // SAFETY: the caller's own, which the verifier has checked; it wants to see null checked.
+    let key = unsafe { key.read_volatile() };
+    match Demand::new(0, limit, &key, now, length).charge_new() {
+        Some(reason) => reason as u32,
+        None => RACED,
+    }
 }

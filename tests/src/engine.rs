@@ -190,6 +190,12 @@ impl Kernel {
     /// Loads it with several limits and lists, with the packet's clock.
     #[must_use]
     pub fn of(settings: &Settings) -> Self {
+        Self::with_clock(settings, CLOCK_PACKET)
+    }
+
+    /// The same with one of the two clocks. Limits have slots in their order.
+    #[must_use]
+    pub fn with_clock(settings: &Settings, clock: u32) -> Self {
         let places: Vec<_> = (0..)
             .zip(settings.all_limits())
             .map(|(slot, limit)| Place {
@@ -200,7 +206,7 @@ impl Kernel {
             .collect();
         let bits = TierBits::default().for_lists(&settings.lists).0;
         let config = Config {
-            clock: CLOCK_PACKET,
+            clock,
             ..settings.compile(&places, &bits, FRAME_MAX).unwrap()
         };
         let prefixes = settings.lists.compile(&bits);

@@ -18,13 +18,13 @@ use aya_ebpf::{
 };
 use limiter_common::{counters::PLAIN, key::SourceKey};
 use limiter_ebpf::{
-    bucket::{Charged, Demand},
+    bucket::Charged,
     clock,
     config::{self, Limit},
     connection, counters,
     packet::{self, Cursor},
     parse::{Parsed, parse},
-    table, verdict,
+    plain, table, verdict,
 };
 use network_types::{eth::EthHdr, ip::Ipv4Hdr};
 
@@ -169,7 +169,7 @@ fn with_key(context: &XdpContext, rest: impl FnOnce(Limit, &SourceKey) -> u32) -
 
 #[inline(always)]
 fn charge(context: &XdpContext, limit: Limit, key: &SourceKey, length: u64) -> Charged {
-    Demand::new(0, limit, key, clock::now(context), length).charge()
+    plain::charge(limit, key, clock::now(context), length)
 }
 
 /// Turns the packet into one of the next source. Leaves the header's checksum, which nobody reads.

@@ -95,7 +95,7 @@ impl Settings {
     fn is_plain(&self, places: &[Place]) -> bool {
         let alone = matches!(places, [place] if place.slot == FIRST_SLOT);
         let only = matches!(&self.limits[..], [limit] if limit.matches.is_everything() && !limit.shadow && !limit.key.by_port);
-        alone && only && self.lists.are_empty() && self.exempt.names().is_empty()
+        alone && only && self.lists.are_empty() && !self.exempt.control
     }
 }
 

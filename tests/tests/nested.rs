@@ -1,0 +1,253 @@
+//! Nested limits, two CPUs: a packet is charged to every limit that matches it, or to none, whoever else
+//! is being charged at the same moment.
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    path::Path,
+    sync::{
+        Barrier, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use limiter_common::{
+    bucket::ticks,
+    layout::{CLOCK_KERNEL, CLOCK_PACKET},
+    verdict::Reason,
+};
+use limiter_tests::{
+    engine::{FRAME_MAX, Kernel},
+    need_kernel,
+    packet::udp_of_length,
+};
+use limiter_user::{
+    config::{Settings, file},
+    kernel::{set, sys},
+};
+use nix::{
+    sched::{CpuSet, sched_setaffinity},
+    unistd::Pid,
+};
+
+/// These tests want both CPUs for themselves.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn pin_to(cpu: usize) {
+    let mut set = CpuSet::new();
+    set.set(cpu % thread::available_parallelism().unwrap().get())
+        .unwrap();
+    sched_setaffinity(Pid::from_raw(0), &set).unwrap();
+}
+
+/// CPUs that race: what a lost race may leave charged is a packet of each.
+const CPUS: u64 = 2;
+
+/// Limits by source, by /24 and for the interface. The first two are deep, and so slow that not one packet's
+/// worth is refilled while a test runs: what stands in their buckets is what was charged to them. The last
+/// one is what packets compete for.
+struct Nest {
+    what: &'static str,
+    /// Terms of the limits by source and by /24.
+    deep: &'static str,
+    /// Terms of the interface's limit: one packet each `step` nanoseconds, and no burst.
+    scarce: &'static str,
+    step: u64,
+    /// Terms of the interface's limit in the flood, its burst and rate a second, in packets.
+    flood: (&'static str, f64, f64),
+    /// Bytes of a packet.
+    length: usize,
+}
+
+const NESTS: [Nest; 3] = [
+    Nest {
+        what: "packets",
+        deep: "rate = \"1/m\"\nburst = \"250k\"",
+        scarce: "rate = \"1k/s\"\nburst = 1",
+        step: 1_000_000,
+        flood: ("rate = \"20k/s\"\nburst = 10", 10.0, 20_000.0),
+        length: 60,
+    },
+    Nest {
+        what: "bytes",
+        deep: "rate = \"80bit\"\nburst = \"170mb\"",
+        // Of the longest frames only one fits.
+        scarce: "rate = \"13mbit\"\nburst = \"1522b\"",
+        step: 1_000_000,
+        // 2,000 packets a second.
+        flood: ("rate = \"24352kbit\"\nburst = \"3044b\"", 2.0, 2_000.0),
+        length: FRAME_MAX as usize,
+    },
+    Nest {
+        what: "windows",
+        deep: "rate = \"250k/200d\"\nalgorithm = \"fixed-window\"",
+        scarce: "rate = \"1/s\"\nalgorithm = \"fixed-window\"",
+        step: 1_000_000_000,
+        flood: ("rate = \"20k/s\"\nburst = 10", 10.0, 20_000.0),
+        length: 60,
+    },
+];
+
+/// The interface's limit where it is asked last, and what was charged before it is to be taken back; and
+/// where it is asked first.
+const ORDERS: [[&str; 3]; 2] = [
+    ["source", "subnet", "interface"],
+    ["interface", "subnet", "source"],
+];
+
+impl Nest {
+    fn settings(&self, order: [&str; 3], of_interface: &str) -> Settings {
+        let limit = |name: &str| {
+            let (key, terms) = match name {
+                "source" => ("/32,/128", self.deep),
+                "subnet" => ("/24,/48", self.deep),
+                _ => ("interface", of_interface),
+            };
+            format!("[[limit]]\nname = \"{name}\"\nkey = \"{key}\"\n{terms}\n")
+        };
+        let text: String = order.map(limit).concat();
+        let parsed = file::parse(&text, Path::new("."));
+        parsed
+            .unwrap_or_else(|mistakes| panic!("{}: {mistakes:?}", self.what))
+            .settings
+    }
+
+    /// A packet of the source that belongs to this CPU; both are of one /24.
+    fn packet(&self, cpu: usize) -> Vec<u8> {
+        let source = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10 + cpu as u8));
+        udp_of_length(source, self.length)
+    }
+
+    /// Packets that were charged to all buckets of the limit called `name`, which were full at `since`.
+    fn charged(&self, kernel: &Kernel, settings: &Settings, name: &str, since: u64) -> u64 {
+        let index = settings.limits.iter().position(|limit| limit.name == name);
+        let index = index.unwrap();
+        let terms = settings.limits[index].terms(FRAME_MAX).unwrap().in_kernel;
+        let cost = terms.cost_of(self.length as u64);
+        let sources = kernel.tables.sources().unwrap();
+        let of_limit = sources
+            .iter()
+            .filter(|(key, _)| key.slot() as usize == index);
+        of_limit
+            .map(|(_, bucket)| {
+                let spent = if terms.window.period == 0 {
+                    // Never full since, and so ahead of the moment at which it was by what was charged.
+                    bucket.tat.wrapping_sub(ticks(since))
+                } else {
+                    terms.tau - terms.left(bucket.tat, since)
+                };
+                spent / cost
+            })
+            .sum()
+    }
+
+    /// Panics unless each of the two deep limits was charged what passed.
+    fn expect_all_or_nothing(&self, kernel: &Kernel, settings: &Settings, since: u64, passed: u64) {
+        let what = self.what;
+        for name in ["source", "subnet"] {
+            let charged = self.charged(kernel, settings, name, since);
+            assert!(
+                charged >= passed,
+                "{what}: {passed} passed, {charged} were charged to {name}"
+            );
+            assert!(
+                charged <= passed + CPUS,
+                "{what}: {charged} were charged to {name}, {passed} passed"
+            );
+        }
+        for index in 0..settings.limits.len() as u32 {
+            let counted = kernel.tables.limit(index).unwrap().passed.packets;
+            assert_eq!(counted, passed, "{what}: counted for limit {index}");
+        }
+    }
+}
+
+/// Again and again two packets meet one token: one passes, and the other one is charged to no limit.
+#[test]
+fn one_token_and_two_packets() {
+    need_kernel!();
+    let _alone = alone();
+    const START: u64 = 1_000_000_000_000;
+    const ROUNDS: u64 = 3_000;
+    for (nest, order) in NESTS
+        .iter()
+        .flat_map(|nest| ORDERS.map(|order| (nest, order)))
+    {
+        let settings = nest.settings(order, nest.scarce);
+        let kernel = Kernel::with_clock(&settings, CLOCK_PACKET);
+        let barrier = Barrier::new(2);
+        let reasons = |cpu: usize| {
+            pin_to(cpu);
+            let packet = nest.packet(cpu);
+            let offer = |round: u64| {
+                barrier.wait();
+                kernel.run(&packet, START + round * nest.step).1
+            };
+            (0..ROUNDS).map(offer).collect::<Vec<_>>()
+        };
+        let (one, two) = thread::scope(|scope| {
+            let other = scope.spawn(|| reasons(1));
+            let mine = scope.spawn(|| reasons(0));
+            (mine.join().unwrap(), other.join().unwrap())
+        });
+        for (round, pair) in one.into_iter().zip(two).enumerate() {
+            assert_eq!(
+                [pair.0.min(pair.1), pair.0.max(pair.1)],
+                [Reason::Admitted, Reason::Limit],
+                "{}, {order:?}, round {round}",
+                nest.what
+            );
+        }
+        nest.expect_all_or_nothing(&kernel, &settings, START, ROUNDS);
+    }
+}
+
+/// Both CPUs hammer the nested limits on the kernel's own clock: none of them ever gives more than burst +
+/// rate × t, and what is refused is charged to none.
+#[test]
+fn a_flood_from_two_cpus() {
+    need_kernel!();
+    let _alone = alone();
+    for (nest, order) in NESTS
+        .iter()
+        .flat_map(|nest| ORDERS.map(|order| (nest, order)))
+    {
+        let (terms, burst, per_second) = nest.flood;
+        let settings = nest.settings(order, terms);
+        let kernel = Kernel::with_clock(&settings, CLOCK_KERNEL);
+        let before = set::now().unwrap();
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for cpu in 0..2 {
+                let (kernel, done) = (&kernel, &done);
+                scope.spawn(move || {
+                    pin_to(cpu);
+                    let mut packet = nest.packet(cpu);
+                    while !done.load(Ordering::Relaxed) {
+                        let program = kernel.program.fd().unwrap();
+                        sys::test_run(program, &mut packet, 0, 100_000).unwrap();
+                        let over = set::now().unwrap() > before + 600_000_000;
+                        done.fetch_or(over, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        let after = set::now().unwrap();
+
+        let counters = kernel.tables.counters().unwrap();
+        let of = |reason: Reason| counters.by_reason[reason as usize].packets;
+        let (passed, dropped) = (of(Reason::Admitted), of(Reason::Limit));
+        let most = burst + per_second * (after - before) as f64 / 1e9;
+        let what = nest.what;
+        assert!(passed as f64 <= most, "{what}: {passed} > {most}");
+        assert!(
+            passed as f64 > burst && dropped > passed,
+            "{what}: they did compete: {counters:?}"
+        );
+        nest.expect_all_or_nothing(&kernel, &settings, before, passed);
+    }
+}

@@ -1,0 +1,119 @@
+//! A flood of made-up sources that fills a small table: who was known before goes on being served, by a
+//! bucket of its own, to the packet.
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    path::Path,
+};
+
+use limiter_common::{
+    layout::{CLOCK_PACKET, Source},
+    verdict::Reason,
+};
+use limiter_tests::{
+    engine::{Engine, Kernel},
+    need_kernel,
+    packet::Frame,
+};
+use limiter_user::config::{Key, compile::FIRST_SLOT, file};
+
+const START: u64 = 1_000_000_000_000;
+/// Between two packets of the flood.
+const STEP: u64 = 250_000;
+const FLOOD: u32 = 40_000;
+/// Packets of the flood between two of each known client: five a second.
+const BETWEEN: u32 = 800;
+const CAPACITY: usize = 64;
+const CLIENTS: u8 = 8;
+
+fn client(number: u8) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10 + number))
+}
+
+/// What the table keeps of each client.
+fn entries(kernel: &Kernel) -> Vec<Option<Source>> {
+    let key = |number| Key::default().of(FIRST_SLOT, client(number), 0);
+    (0..CLIENTS)
+        .map(|number| kernel.entry(&key(number)))
+        .collect()
+}
+
+/// Half of the clients stay below the limit of 10 a second; the other half send 20, and get 10 each. The
+/// flood gets no more sources in than `new_sources` brings.
+fn known_clients_are_served(new_sources: &str, burst: f64, per_second: f64) {
+    let text = format!(
+        "max_sources = {CAPACITY}\n{new_sources}\n[[limit]]\nname = \"all\"\nrate = \"10/s\"\nburst = 10\n"
+    );
+    let settings = file::parse(&text, Path::new(".")).unwrap().settings;
+    let mut kernel = Kernel::with_clock(&settings, CLOCK_PACKET);
+    let mut admitted = [0_u64; CLIENTS as usize];
+    let mut offer = |kernel: &mut Kernel, number: u8, now: u64| {
+        let reason = kernel.offer(&Frame::from(client(number)).bytes(), now);
+        let modest = number.is_multiple_of(2);
+        assert!(
+            reason == Reason::Admitted || !modest && reason == Reason::Limit,
+            "{new_sources}: client {number} met {reason:?}"
+        );
+        admitted[usize::from(number)] += u64::from(reason == Reason::Admitted);
+    };
+    // They are known by having sent more than once.
+    for round in 0..2 {
+        (0..CLIENTS).for_each(|number| offer(&mut kernel, number, START + round * STEP));
+    }
+    let places = |kernel: &Kernel| -> Vec<u32> {
+        let found = entries(kernel);
+        found.iter().map(|entry| entry.unwrap().place).collect()
+    };
+    let before = places(&kernel);
+    let (mut taken_in, mut refused) = (0_u64, 0_u64);
+    for i in 1..=FLOOD {
+        let now = START + STEP * u64::from(i + 1);
+        let spoofed = IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + i));
+        match kernel.offer(&Frame::from(spoofed).bytes(), now) {
+            Reason::Admitted => taken_in += 1,
+            Reason::Newcomer => refused += 1,
+            reason => panic!("{reason:?}"),
+        }
+        if i.is_multiple_of(BETWEEN) {
+            (0..CLIENTS).for_each(|number| offer(&mut kernel, number, now));
+        }
+        if i.is_multiple_of(BETWEEN / 4) {
+            (1..CLIENTS)
+                .step_by(2)
+                .for_each(|number| offer(&mut kernel, number, now));
+            assert!(kernel.tables.sources().unwrap().len() <= CAPACITY);
+        }
+    }
+    let seconds = (STEP * u64::from(FLOOD)) as f64 / 1e9;
+    for (number, entry) in (0_u8..).zip(entries(&kernel)) {
+        let passed = entry.unwrap().passed.packets;
+        let admitted = admitted[usize::from(number)];
+        assert_eq!(passed, admitted, "client {number}: one entry all the time");
+        if !number.is_multiple_of(2) {
+            // What came in at 25 a second until the burst was spent, and then what the rate brings.
+            let most = 10.0 + 10.0 * seconds;
+            let admitted = admitted as f64;
+            assert!(
+                (most - 1.0..=most).contains(&admitted),
+                "client {number}: {admitted} of {most}"
+            );
+        }
+    }
+    assert_eq!(places(&kernel), before, "{new_sources}: none was moved");
+    assert!(taken_in > 50 && refused > taken_in, "{taken_in} {refused}");
+    // The clients themselves were new once.
+    let most = burst + per_second * seconds - f64::from(CLIENTS);
+    assert!(taken_in as f64 <= most, "{new_sources}: {taken_in} {most}");
+}
+
+#[test]
+fn by_default() {
+    need_kernel!();
+    known_clients_are_served("", 65_536.0, 10_000.0);
+}
+
+#[test]
+fn with_few_new_sources() {
+    need_kernel!();
+    known_clients_are_served("new_sources = \"20/s\"\nnew_sources_burst = 30", 30.0, 20.0);
+}
