@@ -1,0 +1,164 @@
+//! The program in the kernel with its own clock, and one after another over the same maps: as
+//! `limiter reload` does it, but attached to nothing.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use aya::maps::Array;
+use limiter_common::{
+    bucket,
+    key::SourceKey,
+    layout::{CLOCK_PACKET, Config, Source, Table},
+    limit::Terms,
+    rescale,
+};
+use limiter_user::{
+    config::{Limit, Settings, compile::TierBits},
+    kernel::{
+        bpffs,
+        object::{self, Entry, ListMaps, Maps, Program, Variant},
+        record::{Record, Seat},
+        wire::Wire,
+    },
+};
+
+use crate::engine::Kernel;
+
+/// Programs over the same maps.
+#[derive(Debug)]
+pub struct Generations {
+    /// The one that is in force.
+    pub kernel: Kernel,
+    /// What it was made from.
+    pub record: Record,
+    folder: Folder,
+}
+
+/// Where the maps are pinned; nothing is left of it.
+#[derive(Debug)]
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        bpffs::ensure().unwrap();
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("limiter-test-generations-{}-{number}", std::process::id());
+        let folder = Path::new(bpffs::BPFFS).join(name);
+        fs::create_dir(&folder).unwrap();
+        Self(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Another failure may be on its way out.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Generations {
+    /// The first one, at `now` (nanoseconds) with frames of at most `frame_max` bytes.
+    #[must_use]
+    pub fn new(settings: &Settings, frame_max: u64, now: u64) -> Self {
+        let mut record = Record {
+            version: String::new(),
+            attached_at: String::new(),
+            namespace: 0,
+            settings: settings.clone(),
+            file: None,
+            frame_max,
+            frags: true,
+            fallback: None,
+            logging: false,
+            chained: false,
+            limits: Vec::new(),
+            tiers: TierBits::default(),
+            list_sizes: Vec::new(),
+        };
+        record.seat();
+        let mut program = load(&record, Maps::New);
+        fill_newcomers(&mut program, now);
+        let folder = Folder::new();
+        program.pin_maps(&folder.0).unwrap();
+        Self {
+            kernel: Kernel::over(program),
+            record,
+            folder,
+        }
+    }
+
+    /// The next one, from `now` on.
+    pub fn change(&mut self, settings: &Settings, now: u64) {
+        let (record, moves) = self.record.changed(settings.clone(), now).unwrap();
+        let program = load(&record, Maps::Pinned(&self.folder.0));
+        let tables = &mut self.kernel.tables;
+        tables.clear(&moves.slots_taken, &moves.bits_taken).unwrap();
+        tables.forget_slots(&moves.slots_left).unwrap();
+        self.kernel = Kernel::over(program);
+        self.record = record;
+    }
+
+    /// By how much the windows of each limit are shifted.
+    #[must_use]
+    pub fn phases(&self) -> BTreeMap<String, u64> {
+        let seats = self.record.limits.iter();
+        seats.map(|seat| (seat.name.clone(), seat.phase)).collect()
+    }
+
+    /// The limit of this name, with its seat.
+    #[must_use]
+    pub fn limit(&self, name: &str) -> (Limit, Seat) {
+        let mut seated = self.record.seated().into_iter();
+        seated.find(|(limit, _)| limit.name == name).unwrap()
+    }
+
+    /// A bucket, its word on the present terms, and those.
+    #[must_use]
+    pub fn bucket(&self, seat: &Seat, key: &SourceKey) -> Option<(Source, Terms)> {
+        let mut source = self.kernel.tables.source(key).unwrap()?;
+        let past = seat.changes();
+        let behind = seat.epoch - source.epoch;
+        let known = u32::try_from(past.len()).unwrap();
+        let of = |index: u32| past.get(index as usize).copied();
+        source.tat = rescale::carry_over(source.tat, behind, known, of).unwrap();
+        let config = self.record.config().unwrap();
+        let terms = config.limits.iter().find(|limit| limit.slot == seat.slot);
+        Some((source, terms.unwrap().terms))
+    }
+}
+
+fn load(record: &Record, maps: Maps<'_>) -> Program {
+    let config = Config {
+        clock: CLOCK_PACKET,
+        ..record.config().unwrap()
+    };
+    let prefixes = record.settings.lists.compile(&record.tiers);
+    let entry = Entry {
+        frags: true,
+        chained: false,
+    };
+    object::load(
+        Variant::Plain,
+        &config,
+        maps,
+        ListMaps::New(&prefixes),
+        entry,
+    )
+    .unwrap()
+}
+
+/// As `attach` does, at the packets' own time.
+fn fill_newcomers(program: &mut Program, now: u64) {
+    let map = program.map_mut("TABLE").unwrap();
+    let mut table: Array<_, Wire<Table>> = map.try_into().unwrap();
+    let first = Table {
+        newcomers: bucket::time(bucket::ticks(now)),
+        ..Table::default()
+    };
+    table.set(0, Wire(first), 0).unwrap();
+}
