@@ -35,6 +35,7 @@ pub struct Generations {
     pub kernel: Kernel,
     /// What it was made from.
     pub record: Record,
+    seated: Vec<(Limit, Seat)>,
     folder: Folder,
 }
 
@@ -87,6 +88,7 @@ impl Generations {
         program.pin_maps(&folder.0).unwrap();
         Self {
             kernel: Kernel::over(program),
+            seated: record.seated(),
             record,
             folder,
         }
@@ -100,6 +102,7 @@ impl Generations {
         tables.clear(&moves.slots_taken, &moves.bits_taken).unwrap();
         tables.forget_slots(&moves.slots_left).unwrap();
         self.kernel = Kernel::over(program);
+        self.seated = record.seated();
         self.record = record;
     }
 
@@ -112,23 +115,30 @@ impl Generations {
 
     /// The limit of this name, with its seat.
     #[must_use]
-    pub fn limit(&self, name: &str) -> (Limit, Seat) {
-        let mut seated = self.record.seated().into_iter();
+    pub fn limit(&self, name: &str) -> &(Limit, Seat) {
+        let mut seated = self.seated.iter();
         seated.find(|(limit, _)| limit.name == name).unwrap()
     }
 
-    /// A bucket, its word on the present terms, and those.
+    /// A bucket of the limit in `seat`, its word on the present terms.
     #[must_use]
-    pub fn bucket(&self, seat: &Seat, key: &SourceKey) -> Option<(Source, Terms)> {
+    pub fn bucket(&self, seat: &Seat, key: &SourceKey) -> Option<Source> {
         let mut source = self.kernel.tables.source(key).unwrap()?;
-        let past = seat.changes();
         let behind = seat.epoch - source.epoch;
-        let known = u32::try_from(past.len()).unwrap();
-        let of = |index: u32| past.get(index as usize).copied();
-        source.tat = rescale::carry_over(source.tat, behind, known, of).unwrap();
-        let config = self.record.config().unwrap();
-        let terms = config.limits.iter().find(|limit| limit.slot == seat.slot);
-        Some((source, terms.unwrap().terms))
+        if behind > 0 {
+            let past = seat.changes();
+            let known = u32::try_from(past.len()).unwrap();
+            let of = |index: u32| past.get(index as usize).copied();
+            source.tat = rescale::carry_over(source.tat, behind, known, of).unwrap();
+        }
+        Some(source)
+    }
+
+    /// The terms of a limit, as the program has them.
+    #[must_use]
+    pub fn terms(&self, limit: &Limit, seat: &Seat) -> Terms {
+        let terms = limit.terms(self.record.frame_max).unwrap();
+        terms.at_phase(seat.phase).in_kernel
     }
 }
 

@@ -127,8 +127,9 @@ impl Pair {
     }
 
     fn in_kernel(&self, id: &Id) -> Option<(Source, Terms)> {
-        let (_, seat) = self.kernel.limit(&id.0);
-        self.kernel.bucket(&seat, &self.key(id))
+        let (limit, seat) = self.kernel.limit(&id.0);
+        let source = self.kernel.bucket(seat, &self.key(id))?;
+        Some((source, self.kernel.terms(limit, seat)))
     }
 
     /// What is left in a bucket and what is counted beside it.
@@ -270,7 +271,7 @@ fn kernel_and_model_agree_whatever_is_configured() {
         let times = seen[reason as usize];
         match reason {
             Reason::Contended | Reason::Established => assert_eq!(times, 0, "{reason:?}"),
-            _ => assert!(times > 100, "{reason:?} came up {times} times"),
+            _ => assert!(times > 30, "{reason:?} came up {times} times"),
         }
     }
     assert!(changes > 50, "{changes} changes");
