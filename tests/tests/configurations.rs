@@ -29,10 +29,11 @@ use limiter_tests::{
 };
 use limiter_user::config::{Settings, file};
 
-const CONFIGURATIONS: u64 = 150;
-const PACKETS: u32 = 240;
+/// Loading a program takes a hundred times as long as all of its packets.
+const CONFIGURATIONS: u64 = 100;
+const PACKETS: u32 = 600;
 /// Chances in a thousand, before each packet, that the settings change.
-const CHANGES: u32 = 6;
+const CHANGES: u32 = 2;
 /// Limits that there may be, and the one on control traffic: each makes a bucket at most.
 const SOURCES: u32 = PACKETS * 33;
 
@@ -266,6 +267,10 @@ fn kernel_and_model_agree_whatever_is_configured() {
         pair.finish();
         changes += pair.changes;
     }
+    println!(
+        "{changes} changes, {:?}",
+        Reason::ALL.map(|reason| (reason, seen[reason as usize]))
+    );
     // It looked at something: every reason came up but for two, which take other CPUs and sockets.
     for reason in Reason::ALL {
         let times = seen[reason as usize];

@@ -46,8 +46,27 @@ pub fn settings(rng: &mut Rng, sources: u32) -> Settings {
 }
 
 fn any(rng: &mut Rng, sources: u32) -> Settings {
+    let settings = several(rng, sources);
+    if percent(rng, 90) {
+        return settings;
+    }
+    // One limit on everything, which takes the short way.
+    let limit = Limit {
+        matches: Match::default(),
+        shadow: false,
+        ..settings.limits[0].clone()
+    };
+    Settings {
+        exempt: Exempt::default(),
+        lists: Lists::default(),
+        limits: vec![limit],
+        ..settings
+    }
+}
+
+fn several(rng: &mut Rng, sources: u32) -> Settings {
     let lists = lists(rng);
-    let most = *one(rng, &[1, 1, 2, 3, 4, 5, 8, 12, 32]);
+    let most = *one(rng, &[2, 2, 3, 4, 5, 8, 12, 32]);
     let limits = (0..rng.usize(1..=most))
         .map(|number| limit(rng, &format!("l{number}"), &lists))
         .collect();
