@@ -8,7 +8,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use aya::maps::Array;
+use aya::maps::{Array, Map, MapData};
 use limiter_common::{
     bucket,
     key::SourceKey,
@@ -63,9 +63,9 @@ impl Drop for Folder {
 }
 
 impl Generations {
-    /// The first one, at `now` (nanoseconds) with frames of at most `frame_max` bytes.
+    /// The first one, with frames of at most `frame_max` bytes.
     #[must_use]
-    pub fn new(settings: &Settings, frame_max: u64, now: u64) -> Self {
+    pub fn new(settings: &Settings, frame_max: u64) -> Self {
         let mut record = Record {
             version: String::new(),
             attached_at: String::new(),
@@ -82,8 +82,7 @@ impl Generations {
             list_sizes: Vec::new(),
         };
         record.seat();
-        let mut program = load(&record, Maps::New);
-        fill_newcomers(&mut program, now);
+        let program = load(&record, Maps::New);
         let folder = Folder::new();
         program.pin_maps(&folder.0).unwrap();
         Self {
@@ -92,6 +91,18 @@ impl Generations {
             record,
             folder,
         }
+    }
+
+    /// Lets the bucket of the newcomer limit be full at `tick`.
+    pub fn fill_newcomers(&self, tick: u64) {
+        let map = MapData::from_pin(self.folder.0.join("TABLE")).unwrap();
+        let mut table: Array<_, Wire<Table>> = Map::Array(map).try_into().unwrap();
+        let Wire(before) = table.get(&0, 0).unwrap();
+        let filled = Table {
+            newcomers: bucket::time(tick),
+            ..before
+        };
+        table.set(0, Wire(filled), 0).unwrap();
     }
 
     /// The next one, from `now` on.
@@ -160,15 +171,4 @@ fn load(record: &Record, maps: Maps<'_>) -> Program {
         entry,
     )
     .unwrap()
-}
-
-/// As `attach` does, at the packets' own time.
-fn fill_newcomers(program: &mut Program, now: u64) {
-    let map = program.map_mut("TABLE").unwrap();
-    let mut table: Array<_, Wire<Table>> = map.try_into().unwrap();
-    let first = Table {
-        newcomers: bucket::time(bucket::ticks(now)),
-        ..Table::default()
-    };
-    table.set(0, Wire(first), 0).unwrap();
 }

@@ -55,8 +55,12 @@ impl Pair {
         fastrand::seed(seed);
         let settings = settings::settings(&mut rng, SOURCES);
         let clock = Clock::new(&mut rng);
-        let kernel = Generations::new(&settings, FRAME_MAX, clock.now);
-        let model = Model::new(&settings, &kernel.phases(), FRAME_MAX, clock.now);
+        let kernel = Generations::new(&settings, FRAME_MAX);
+        // A few packets could not come to the end of a large burst.
+        let left = [0, rng.u64(0..200), u64::MAX][rng.usize(0..3)];
+        let model = Model::new(&settings, &kernel.phases(), FRAME_MAX, left, clock.now);
+        let full_at = model.newcomers_full_at().unwrap_or_default();
+        kernel.fill_newcomers((full_at as u128 & u128::from(u64::MAX)) as u64);
         Self {
             seed,
             rng,

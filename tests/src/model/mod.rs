@@ -110,20 +110,23 @@ fn count(one: &mut Count, length: usize) {
 }
 
 impl Model {
-    /// No buckets yet, at `now` (nanoseconds). `phases` are those of the limits' windows, by name.
+    /// No buckets yet, at `now` (nanoseconds); of the newcomer limit's tokens are no more than
+    /// `new_sources` left. `phases` are those of the limits' windows, by name.
     #[must_use]
     pub fn new(
         settings: &Settings,
         phases: &BTreeMap<String, u64>,
         frame_max: u64,
+        new_sources: u64,
         now: u64,
     ) -> Self {
+        let begin = i128::from(now) * TICKS;
         let newcomers = settings.new_sources.as_ref();
         let mut model = Self {
             settings: settings.clone(),
             frame_max,
             limits: Vec::new(),
-            newcomers: newcomers.map(|limit| Newcomers::new(limit, i128::from(now) * TICKS)),
+            newcomers: newcomers.map(|limit| Newcomers::new(limit, new_sources, begin)),
             buckets: HashMap::new(),
             reasons: Default::default(),
             figures: BTreeMap::new(),
@@ -144,6 +147,12 @@ impl Model {
                 limit,
             })
             .collect();
+    }
+
+    /// When the newcomer limit's bucket will be full, in ticks, where there is that limit.
+    #[must_use]
+    pub fn newcomers_full_at(&self) -> Option<i128> {
+        self.newcomers.as_ref().map(Newcomers::full_at)
     }
 
     /// The terms of a limit.

@@ -14,8 +14,8 @@ pub struct Newcomers {
 }
 
 impl Newcomers {
-    /// Full at `now`.
-    pub fn new(limit: &NewSources, now: i128) -> Self {
+    /// With no more than `left` tokens at `now`.
+    pub fn new(limit: &NewSources, left: u64, now: i128) -> Self {
         // 6.5536 seconds' worth, where nothing is written.
         let per_period = i128::from(limit.rate.amount) * 6_553_600_000;
         let burst = limit.burst.map_or_else(
@@ -24,11 +24,20 @@ impl Newcomers {
         );
         let mut one = Terms::new(&Limit::new("new", limit.rate), 0, 1);
         one.depth = one.token.0 * burst;
+        let spent = one.token.0 * (burst - i128::from(left)).max(0);
         Self {
             one,
             lease: (burst / 1_024).clamp(1, 64),
-            bucket: one.full(now),
+            bucket: State::FullAt(now + spent),
             leased: 0,
+        }
+    }
+
+    /// When the bucket will be full, in ticks.
+    pub fn full_at(&self) -> i128 {
+        match self.bucket {
+            State::FullAt(full) => full,
+            State::Left { .. } => unreachable!("it is a token bucket"),
         }
     }
 
