@@ -93,16 +93,25 @@ impl Generations {
         }
     }
 
+    fn table(&self) -> Array<MapData, Wire<Table>> {
+        let map = MapData::from_pin(self.folder.0.join("TABLE")).unwrap();
+        Map::Array(map).try_into().unwrap()
+    }
+
+    /// The word of the newcomer limit's bucket.
+    #[must_use]
+    pub fn newcomers(&self) -> u64 {
+        let Wire(table) = self.table().get(&0, 0).unwrap();
+        table.newcomers
+    }
+
     /// Lets the bucket of the newcomer limit be full at `tick`.
     pub fn fill_newcomers(&self, tick: u64) {
-        let map = MapData::from_pin(self.folder.0.join("TABLE")).unwrap();
-        let mut table: Array<_, Wire<Table>> = Map::Array(map).try_into().unwrap();
-        let Wire(before) = table.get(&0, 0).unwrap();
         let filled = Table {
             newcomers: bucket::time(tick),
-            ..before
+            ..Table::default()
         };
-        table.set(0, Wire(filled), 0).unwrap();
+        self.table().set(0, Wire(filled), 0).unwrap();
     }
 
     /// The next one, from `now` on.

@@ -57,10 +57,10 @@ impl Pair {
         let clock = Clock::new(&mut rng);
         let kernel = Generations::new(&settings, FRAME_MAX);
         // A few packets could not come to the end of a large burst.
-        let left = [0, rng.u64(0..200), u64::MAX][rng.usize(0..3)];
+        let left = [rng.u64(0..10), rng.u64(0..200), u64::MAX][rng.usize(0..3)];
         let model = Model::new(&settings, &kernel.phases(), FRAME_MAX, left, clock.now);
         let full_at = model.newcomers_full_at().unwrap_or_default();
-        kernel.fill_newcomers((full_at as u128 & u128::from(u64::MAX)) as u64);
+        kernel.fill_newcomers(word(full_at));
         Self {
             seed,
             rng,
@@ -219,12 +219,21 @@ impl Pair {
                 self.model.added
             ));
         }
+        let newcomers = self.model.newcomers_full_at().map(word);
+        if newcomers.is_some_and(|word| word != self.kernel.newcomers()) {
+            differences.push("the newcomer limit's bucket is another".to_owned());
+        }
         assert!(
             differences.is_empty(),
             "{}",
             self.about(&differences.join("\n"))
         );
     }
+}
+
+/// A moment in ticks as the kernel writes it.
+fn word(tick: i128) -> u64 {
+    u64::try_from(tick.rem_euclid(1 << 64)).unwrap()
 }
 
 /// What a word of the kernel says: of a token bucket when it is full, near `now`; of a window what is left.

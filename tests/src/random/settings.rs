@@ -119,6 +119,9 @@ fn new_sources(rng: &mut Rng) -> Option<NewSources> {
             ("5/s", None),
             ("1/m", Some(3)),
             ("7/h", Some(20)),
+            // Leases of more than one, of a bucket that refills slowly.
+            ("1/s", Some(4_000)),
+            ("5/m", Some(70_000)),
             ("1k/s", Some(2_500)),
         ],
     );
