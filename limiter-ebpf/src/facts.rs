@@ -19,6 +19,8 @@ pub struct Facts {
     pub matching: u64,
     /// Limits that it has been charged to.
     pub charged: u64,
+    /// Limits in shadow that would have dropped it.
+    pub would_drop: u64,
     /// Its source.
     pub source: Address,
     /// Transport protocol, or [`ANY`] where that is out of sight.
@@ -35,8 +37,6 @@ pub struct Facts {
     pub control: u32,
     /// Lists that decide about its source.
     pub lists: u32,
-    /// 1: a limit in shadow would have dropped it.
-    pub would_drop: u32,
     /// Index of the limit that refused it.
     pub refused_by: u32,
     /// What that said.
@@ -60,10 +60,10 @@ impl Facts {
             };
         }
         write! {
-            now: 0, length: length, matching: 0, charged: 0,
+            now: 0, length: length, matching: 0, charged: 0, would_drop: 0,
             source.words: [0; 2], source.family: 0, source.reserved: 0,
             protocol: ANY, source_port: ANY, destination_port: ANY, flags: ANY,
-            fragment: WHOLE, control: 0, lists: 0, would_drop: 0,
+            fragment: WHOLE, control: 0, lists: 0,
             refused_by: 0, refused: 0, reserved: 0,
         }
         // SAFETY: every field is written.

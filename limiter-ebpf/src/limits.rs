@@ -54,11 +54,11 @@ pub fn decide(facts: &mut Facts) -> Reason {
     let several = facts.matching & (facts.matching - 1) != 0;
     let refused = (several && any!(facts, limit_weigh)) || any!(facts, charge);
     if !refused {
-        return if facts.would_drop != 0 {
-            Reason::WouldDrop
-        } else {
-            Reason::Admitted
-        };
+        if facts.would_drop == 0 {
+            return Reason::Admitted;
+        }
+        count_would_drop(facts);
+        return Reason::WouldDrop;
     }
     if several {
         any!(facts, limit_refund);
@@ -69,7 +69,21 @@ pub fn decide(facts: &mut Facts) -> Reason {
 /// Counts the packet for the limit that has refused it; `reason` says what became of it.
 #[inline(always)]
 pub fn count_refused(facts: &Facts, reason: Reason) {
-    limit_count(&raw const *facts, reason.passes().into());
+    limit_count(&raw const *facts, facts.refused_by, reason.passes().into());
+}
+
+/// Counts the packet for the limits in shadow that it is over, now that no other limit refuses it: for
+/// none of them it has passed otherwise.
+#[inline(always)]
+fn count_would_drop(facts: &Facts) {
+    for index in 0..LIMITS_MAX {
+        if index >= config::limits_length() {
+            break;
+        }
+        if facts.would_drop >> index & 1 != 0 {
+            limit_count(&raw const *facts, index, 1);
+        }
+    }
 }
 
 /// Charges the packet to one limit; a bucket that is not there is made. Two functions, because the
@@ -166,24 +180,21 @@ extern "C" fn limit_lost(facts: *mut Facts, index: u32) -> u32 {
     take(facts, index, limit, charged)
 }
 
-/// Notes and counts what the limit has said. 1 where it refuses the packet.
+/// Notes what the limit has said, and counts a packet that it admits. 1 where it refuses the packet.
 #[inline(always)]
 fn take(facts: &mut Facts, index: u32, limit: Limit, charged: Charged) -> u32 {
-    let admitted = matches!(charged.reason, Reason::Admitted);
-    if !admitted && !limit.shadow() {
-        return refuse(facts, index, charged.reason);
+    if !matches!(charged.reason, Reason::Admitted) {
+        if !limit.shadow() {
+            return refuse(facts, index, charged.reason);
+        }
+        facts.would_drop |= 1 << index;
+        return 0;
     }
-    let counted = if admitted {
-        facts.charged |= 1 << index;
-        Reason::Admitted
-    } else {
-        facts.would_drop = 1;
-        Reason::WouldDrop
-    };
+    facts.charged |= 1 << index;
     if let Some(entry) = charged.entry {
-        entry.count(counted, facts.length);
+        entry.count(Reason::Admitted, facts.length);
     }
-    counters::count_limit(limit.slot(), counted, facts.length);
+    counters::count_limit(limit.slot(), Reason::Admitted, facts.length);
     0
 }
 
@@ -201,15 +212,15 @@ extern "C" fn limit_refund(facts: *mut Facts, index: u32) -> u32 {
     0
 }
 
-/// Counts the packet for the limit that refused it: as dropped, or as passed because of shadow.
+/// Counts the packet for a limit that it is over: as dropped, or as passed because of shadow.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn limit_count(facts: *const Facts, passed: u32) -> u32 {
+extern "C" fn limit_count(facts: *const Facts, index: u32, passed: u32) -> u32 {
     // SAFETY: as in `of_limit`.
     let Some(facts) = (unsafe { facts.as_ref() }) else {
         return 0;
     };
-    let Some(limit) = config::limit(facts.refused_by) else {
+    let Some(limit) = config::limit(index) else {
         return 0;
     };
     let reason = if passed != 0 {

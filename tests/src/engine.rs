@@ -231,12 +231,20 @@ impl Kernel {
         };
         let lists = ListMaps::New(prefixes);
         let loaded = object::load(Variant::Plain, config, Maps::New, lists, entry);
-        let mut program = loaded.unwrap();
+        Self {
+            limit: limit.clone(),
+            ..Self::over(loaded.unwrap())
+        }
+    }
+
+    /// A program that is loaded.
+    #[must_use]
+    pub fn over(mut program: Program) -> Self {
         let tables = Tables::take(&mut program).unwrap();
         Self {
             program,
             tables,
-            limit: limit.clone(),
+            limit: Limit::new("1/s", "1"),
         }
     }
 

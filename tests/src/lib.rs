@@ -6,9 +6,12 @@
 pub mod command;
 pub mod engine;
 pub mod files;
+pub mod generations;
 pub mod hosts;
+pub mod model;
 pub mod need;
 pub mod packet;
+pub mod random;
 pub mod raw;
 pub mod service;
 pub mod traffic;

@@ -8,6 +8,7 @@ use limiter_tests::{
     engine::{Engine, Kernel},
     need_kernel,
     packet::{Frame, arp},
+    random,
 };
 use limiter_user::config::{Settings, file};
 
@@ -161,6 +162,78 @@ fn control_traffic_has_a_limit_of_its_own() {
     assert_eq!(passed, 200, "ARP is exempt, and no hole");
     assert_eq!(kernel.offer(&from("192.0.2.7"), START), Reason::Admitted);
     assert_eq!(kernel.offer(&from("192.0.2.7"), START), Reason::Limit);
+}
+
+/// Neighbour discovery and DHCP, too, also where no limit looks behind the IP header.
+#[test]
+fn neighbour_discovery_and_dhcp_are_control_traffic() {
+    need_kernel!();
+    let mut kernel = Kernel::of(&settings(
+        r#"
+        exempt = ["control"]
+        [[limit]]
+        name = "rest"
+        rate = "1/h"
+        burst = 1
+        "#,
+    ));
+    let frame = random::frame::Frame {
+        tags: Vec::new(),
+        source: "fe80::1".parse().unwrap(),
+        protocol: 58,
+        ports: (68, 67),
+        flags: 0,
+        icmp: 135,
+        hops: 255,
+        fragment: None,
+        options: 0,
+        extensions: Vec::new(),
+        payload: 16,
+    };
+    let from_afar = random::frame::Frame {
+        hops: 64,
+        ..frame.clone()
+    };
+    let dhcp = random::frame::Frame {
+        source: SOURCE,
+        protocol: 17,
+        ..frame.clone()
+    };
+    for control in [frame, dhcp] {
+        let passed = (0..300).filter(|_| kernel.passes(&control.bytes(), START));
+        assert_eq!(passed.count(), 200, "exempt, and no hole: {control:?}");
+    }
+    let passed = (0..300).filter(|_| kernel.passes(&from_afar.bytes(), START));
+    assert_eq!(passed.count(), 1, "no neighbour can have sent it");
+}
+
+/// A limit in shadow that a packet is over counts it as passed only if it passes.
+#[test]
+fn shadow_counts_no_packet_that_another_limit_drops() {
+    need_kernel!();
+    let mut kernel = Kernel::of(&settings(
+        r#"
+        new_sources = "1/d"
+        new_sources_burst = 2
+        [[limit]]
+        name = "watched"
+        key = "interface"
+        rate = "1/h"
+        burst = 1
+        shadow = true
+        [[limit]]
+        name = "sources"
+        rate = "1/h"
+        burst = 2
+        "#,
+    ));
+    let (known, new) = (from("192.0.2.7"), from("192.0.2.8"));
+    assert_eq!(kernel.offer(&known, START), Reason::Admitted);
+    assert_eq!(kernel.offer(&known, START), Reason::WouldDrop);
+    assert_eq!(kernel.offer(&new, START), Reason::Newcomer);
+    let [watched, sources] = [0, 1].map(|slot| kernel.tables.limit(slot).unwrap());
+    assert_eq!((watched.passed.packets, watched.would_drop.packets), (2, 1));
+    assert_eq!((sources.passed.packets, sources.dropped.packets), (2, 1));
 }
 
 /// However many sources are made up, no more get in than the newcomer limit lets; who is known is not

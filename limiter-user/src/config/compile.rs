@@ -78,7 +78,9 @@ impl Settings {
             config.indices[place.slot as usize] = index;
         }
         config.limits_length = u32::try_from(limits.len()).unwrap_or(0);
-        config.transport = limits.iter().any(needs_transport).into();
+        // Neighbour discovery and DHCP are told by what stands there.
+        let transport = self.exempt.control || limits.iter().any(needs_transport);
+        config.transport = transport.into();
         config.plain = self.is_plain(places).into();
         Ok(config)
     }

@@ -1,0 +1,183 @@
+//! The program in the kernel with its own clock, and one after another over the same maps: as
+//! `limiter reload` does it, but attached to nothing.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use aya::maps::{Array, Map, MapData};
+use limiter_common::{
+    bucket,
+    key::SourceKey,
+    layout::{CLOCK_PACKET, Config, Source, Table},
+    limit::Terms,
+    rescale,
+};
+use limiter_user::{
+    config::{Limit, Settings, compile::TierBits},
+    kernel::{
+        bpffs,
+        object::{self, Entry, ListMaps, Maps, Program, Variant},
+        record::{Record, Seat},
+        wire::Wire,
+    },
+};
+
+use crate::engine::Kernel;
+
+/// Programs over the same maps.
+#[derive(Debug)]
+pub struct Generations {
+    /// The one that is in force.
+    pub kernel: Kernel,
+    /// What it was made from.
+    pub record: Record,
+    seated: Vec<(Limit, Seat)>,
+    folder: Folder,
+}
+
+/// Where the maps are pinned; nothing is left of it.
+#[derive(Debug)]
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        bpffs::ensure().unwrap();
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("limiter-test-generations-{}-{number}", std::process::id());
+        let folder = Path::new(bpffs::BPFFS).join(name);
+        fs::create_dir(&folder).unwrap();
+        Self(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Another failure may be on its way out.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Generations {
+    /// The first one, with frames of at most `frame_max` bytes.
+    #[must_use]
+    pub fn new(settings: &Settings, frame_max: u64) -> Self {
+        let mut record = Record {
+            version: String::new(),
+            attached_at: String::new(),
+            namespace: 0,
+            settings: settings.clone(),
+            file: None,
+            frame_max,
+            frags: true,
+            fallback: None,
+            logging: false,
+            chained: false,
+            limits: Vec::new(),
+            tiers: TierBits::default(),
+            list_sizes: Vec::new(),
+        };
+        record.seat();
+        let program = load(&record, Maps::New);
+        let folder = Folder::new();
+        program.pin_maps(&folder.0).unwrap();
+        Self {
+            kernel: Kernel::over(program),
+            seated: record.seated(),
+            record,
+            folder,
+        }
+    }
+
+    fn table(&self) -> Array<MapData, Wire<Table>> {
+        let map = MapData::from_pin(self.folder.0.join("TABLE")).unwrap();
+        Map::Array(map).try_into().unwrap()
+    }
+
+    /// The word of the newcomer limit's bucket.
+    #[must_use]
+    pub fn newcomers(&self) -> u64 {
+        let Wire(table) = self.table().get(&0, 0).unwrap();
+        table.newcomers
+    }
+
+    /// Lets the bucket of the newcomer limit be full at `tick`.
+    pub fn fill_newcomers(&self, tick: u64) {
+        let filled = Table {
+            newcomers: bucket::time(tick),
+            ..Table::default()
+        };
+        self.table().set(0, Wire(filled), 0).unwrap();
+    }
+
+    /// The next one, from `now` on.
+    pub fn change(&mut self, settings: &Settings, now: u64) {
+        let (record, moves) = self.record.changed(settings.clone(), now).unwrap();
+        let program = load(&record, Maps::Pinned(&self.folder.0));
+        let tables = &mut self.kernel.tables;
+        tables.clear(&moves.slots_taken, &moves.bits_taken).unwrap();
+        tables.forget_slots(&moves.slots_left).unwrap();
+        self.kernel = Kernel::over(program);
+        self.seated = record.seated();
+        self.record = record;
+    }
+
+    /// By how much the windows of each limit are shifted.
+    #[must_use]
+    pub fn phases(&self) -> BTreeMap<String, u64> {
+        let seats = self.record.limits.iter();
+        seats.map(|seat| (seat.name.clone(), seat.phase)).collect()
+    }
+
+    /// The limit of this name, with its seat.
+    #[must_use]
+    pub fn limit(&self, name: &str) -> &(Limit, Seat) {
+        let mut seated = self.seated.iter();
+        seated.find(|(limit, _)| limit.name == name).unwrap()
+    }
+
+    /// A bucket of the limit in `seat`, its word on the present terms.
+    #[must_use]
+    pub fn bucket(&self, seat: &Seat, key: &SourceKey) -> Option<Source> {
+        let mut source = self.kernel.tables.source(key).unwrap()?;
+        let behind = seat.epoch - source.epoch;
+        if behind > 0 {
+            let past = seat.changes();
+            let known = u32::try_from(past.len()).unwrap();
+            let of = |index: u32| past.get(index as usize).copied();
+            source.tat = rescale::carry_over(source.tat, behind, known, of).unwrap();
+        }
+        Some(source)
+    }
+
+    /// The terms of a limit, as the program has them.
+    #[must_use]
+    pub fn terms(&self, limit: &Limit, seat: &Seat) -> Terms {
+        let terms = limit.terms(self.record.frame_max).unwrap();
+        terms.at_phase(seat.phase).in_kernel
+    }
+}
+
+fn load(record: &Record, maps: Maps<'_>) -> Program {
+    let config = Config {
+        clock: CLOCK_PACKET,
+        ..record.config().unwrap()
+    };
+    let prefixes = record.settings.lists.compile(&record.tiers);
+    let entry = Entry {
+        frags: true,
+        chained: false,
+    };
+    object::load(
+        Variant::Plain,
+        &config,
+        maps,
+        ListMaps::New(&prefixes),
+        entry,
+    )
+    .unwrap()
+}

@@ -1,0 +1,147 @@
+//! Other settings while buckets are there.
+
+use std::{collections::BTreeMap, ops::RangeInclusive};
+
+use limiter_user::config::Settings;
+use num_bigint::BigInt;
+
+use super::{
+    Id, Model,
+    bucket::{State, TICKS, Terms},
+};
+
+/// What a bucket that was carried over to new terms may hold, until the model is told.
+#[derive(Clone, Debug)]
+pub struct Carried {
+    /// Which.
+    pub id: Id,
+    /// Its state; of a token bucket the latest.
+    pub earliest: State,
+    /// The other end.
+    pub latest: State,
+}
+
+impl Carried {
+    /// Whether `state` is one of those that it may be in.
+    #[must_use]
+    pub fn may_be(&self, state: State) -> bool {
+        match (self.earliest, self.latest, state) {
+            (State::FullAt(earliest), State::FullAt(latest), State::FullAt(found)) => {
+                (earliest..=latest).contains(&found)
+            }
+            (
+                State::Left { tokens: most, .. },
+                State::Left {
+                    window,
+                    tokens: least,
+                },
+                State::Left {
+                    window: found,
+                    tokens,
+                },
+            ) => found == window && (least..=most).contains(&tokens),
+            _ => false,
+        }
+    }
+}
+
+impl Model {
+    /// Other settings from `nanoseconds` on. A limit is the same where name and key are; its buckets stay.
+    /// Those whose terms are other ones are told: what was spent stays spent, which the program may
+    /// measure as a little more, and never as less.
+    pub fn change(
+        &mut self,
+        settings: &Settings,
+        phases: &BTreeMap<String, u64>,
+        nanoseconds: u64,
+    ) -> Vec<Carried> {
+        let now = i128::from(nanoseconds) * TICKS;
+        let before = self.limits.clone();
+        self.hold(settings, phases);
+        let stays = |name: &str| {
+            let of = |limits: &[super::Held]| {
+                let found = limits.iter().find(|held| held.limit.name == name);
+                found.map(|held| (held.limit.key, held.terms))
+            };
+            let ((old_key, old), (new_key, new)) = (of(&before)?, of(&self.limits)?);
+            (old_key == new_key).then_some((old, new))
+        };
+        self.buckets.retain(|(name, _), _| stays(name).is_some());
+        self.figures.retain(|name, _| stays(name).is_some());
+        let lists = &settings.lists;
+        self.hits
+            .retain(|name, _| lists.all().any(|(list, _)| list == name));
+        let carried = self.buckets.iter().filter_map(|(id, bucket)| {
+            let (old, new) = stays(&id.0)?;
+            (old != new).then(|| {
+                let (earliest, latest) = carry_over(&old, &new, bucket.state, now);
+                Carried {
+                    id: id.clone(),
+                    earliest,
+                    latest,
+                }
+            })
+        });
+        carried.collect()
+    }
+
+    /// What a bucket holds, of what it may.
+    pub fn settle(&mut self, id: &Id, state: State) {
+        if let Some(bucket) = self.buckets.get_mut(id) {
+            bucket.state = state;
+        }
+    }
+}
+
+/// The state on new terms, between the least and the most that may count as spent.
+fn carry_over(old: &Terms, new: &Terms, state: State, since: i128) -> (State, State) {
+    let (from, left) = standing(old, state, since);
+    let spent = spent(old, new, old.depth - left);
+    let at = |spent: i128| match new.window {
+        None => State::FullAt(from + spent),
+        Some(window) => State::Left {
+            window: window.number(from),
+            tokens: new.depth - spent,
+        },
+    };
+    (at(*spent.start()), at(*spent.end()))
+}
+
+/// The moment, `since` or later, for which the state tells what is left, and that. Later only where the
+/// clock was set back meanwhile.
+fn standing(old: &Terms, state: State, since: i128) -> (i128, i128) {
+    let from = match (state, old.window) {
+        (State::FullAt(full), _) => since.max(full - old.depth),
+        (State::Left { window, .. }, Some(cut)) if window > cut.number(since) => {
+            (window * cut.period - cut.phase) * TICKS
+        }
+        _ => since,
+    };
+    (from, old.left(state, from))
+}
+
+/// What was `spent` on the old terms, on the new ones: the same tokens, or the same share where tokens are
+/// not the same thing. It may be measured in millionths of the old burst, rounded up.
+fn spent(old: &Terms, new: &Terms, spent: i128) -> RangeInclusive<i128> {
+    let (numerator, denominator) = if old.unit == new.unit {
+        let ((to, to_shift), (from, from_shift)) = (new.token, old.token);
+        // Both over the same power of two.
+        (to << from_shift, from << to_shift)
+    } else {
+        (new.depth, old.depth)
+    };
+    if spent == 0 {
+        return 0..=0;
+    }
+    let on_new = |spent: i128| scaled(spent, numerator, denominator, new.depth);
+    let chunk = (old.depth >> 20).max(1);
+    let most = on_new(spent + chunk - 1);
+    on_new(spent)..=(most + (most >> 38) + 1).min(new.depth)
+}
+
+/// `value × numerator / denominator`, rounded up; at most `most`.
+fn scaled(value: i128, numerator: i128, denominator: i128, most: i128) -> i128 {
+    let [value, numerator, denominator] = [value, numerator, denominator].map(BigInt::from);
+    let scaled = (value * numerator + &denominator - 1) / denominator;
+    i128::try_from(scaled).map_or(most, |scaled| scaled.min(most))
+}

@@ -1,0 +1,171 @@
+//! From a frame to what lists and limits say of it.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use limiter_common::{counters::LimitCounters, verdict::Reason};
+use limiter_user::config::{Limit, key};
+
+use super::{
+    Bucket, Held, Id, Model, Outcome, Who,
+    bucket::Terms,
+    count,
+    lists::{self, Listed},
+    matching,
+    packet::{self, Seen, Transport},
+};
+
+impl Model {
+    /// What the lists and the limits say of a frame at `now` (ticks).
+    pub(super) fn decide(&mut self, frame: &[u8], now: i128) -> Outcome {
+        let simply = |reason| Outcome {
+            reason,
+            refused_by: None,
+            buckets: Vec::new(),
+        };
+        let exempt = self.settings.exempt.control;
+        let behind = exempt || (self.limits.iter()).any(|held| matching::looks_behind(&held.limit));
+        let (source, transport, control) = match packet::read(frame) {
+            Seen::NotIp => return simply(Reason::NotIp),
+            Seen::Malformed => return simply(Reason::Malformed),
+            Seen::Arp(_) if !exempt => return simply(Reason::NotIp),
+            Seen::Arp(sender) => (sender.into(), None, true),
+            Seen::Ip(ip) if behind => match ip.behind {
+                packet::Behind::Hidden => return simply(Reason::Malformed),
+                packet::Behind::Transport(seen) => (ip.source, Some(seen), exempt && seen.control),
+            },
+            Seen::Ip(ip) => (ip.source, None, false),
+        };
+        let mut listed = Listed::default();
+        if !control {
+            listed = lists::look_up(&self.settings.lists, source);
+            for name in listed.names() {
+                count(self.hits.entry(name.to_owned()).or_default(), frame.len());
+            }
+        }
+        if listed.denied {
+            return simply(Reason::Deny);
+        }
+        if listed.allowed {
+            return simply(Reason::Allowed);
+        }
+        let matching: Vec<Held> = (self.limits.iter())
+            .filter(|held| held.control == control)
+            .filter(|held| {
+                control || matching::holds(&held.limit.matches, source, transport.as_ref(), &listed)
+            })
+            .cloned()
+            .collect();
+        self.ask(&matching, source, transport.as_ref(), frame.len(), now)
+    }
+
+    /// All limits that match must admit the packet. It is charged to all of them, or to none.
+    fn ask(
+        &mut self,
+        matching: &[Held],
+        source: IpAddr,
+        transport: Option<&Transport>,
+        length: usize,
+        now: i128,
+    ) -> Outcome {
+        let port = transport.and_then(|seen| seen.ports).map(|(_, to)| to);
+        let mut outcome = Outcome {
+            reason: Reason::Unlimited,
+            refused_by: None,
+            buckets: (matching.iter())
+                .map(|held| (held.limit.name.clone(), who(&held.limit, source, port)))
+                .collect(),
+        };
+        let asked: Vec<_> = matching.iter().zip(outcome.buckets.clone()).collect();
+        let refusing = (asked.iter().filter(|(held, _)| !held.limit.shadow)).find(|(held, id)| {
+            let bucket = self.buckets.get_mut(id);
+            bucket.is_some_and(|known| !held.terms.admits(&mut known.state, now, length))
+        });
+        if let Some((held, _)) = refusing {
+            outcome.reason = Reason::Limit;
+            outcome.refused_by = Some(held.limit.name.clone());
+            return outcome;
+        }
+        // Who has no bucket yet needs leave to have one made.
+        let mut charged = Vec::new();
+        for (held, id) in &asked {
+            let said = self.charge(&held.terms, id, length, now);
+            if said != Reason::Admitted && !held.limit.shadow {
+                for (terms, id, admitted) in charged {
+                    self.take_back(terms, id, admitted, length);
+                }
+                outcome.reason = said;
+                outcome.refused_by = Some(held.limit.name.clone());
+                return outcome;
+            }
+            charged.push((&held.terms, id, said == Reason::Admitted));
+        }
+        for (_, id, admitted) in &charged {
+            let note = |counts: &mut LimitCounters| passed(counts, *admitted, length);
+            note(self.figures.entry(id.0.clone()).or_default());
+            if let Some(bucket) = self.buckets.get_mut(*id) {
+                note(&mut bucket.counts);
+            }
+        }
+        if charged.iter().any(|(.., admitted)| !admitted) {
+            outcome.reason = Reason::WouldDrop;
+        } else if !charged.is_empty() {
+            outcome.reason = Reason::Admitted;
+        }
+        outcome
+    }
+
+    fn charge(&mut self, terms: &Terms, id: &Id, length: usize, now: i128) -> Reason {
+        if !self.buckets.contains_key(id) {
+            let mut newcomers = self.newcomers.as_mut();
+            if !newcomers.as_mut().is_none_or(|limit| limit.admit(now)) {
+                return Reason::Newcomer;
+            }
+            self.added += 1;
+            let bucket = Bucket {
+                state: terms.full(now),
+                counts: LimitCounters::default(),
+            };
+            self.buckets.insert(id.clone(), bucket);
+        }
+        let bucket = self.buckets.get_mut(id).expect("it is there by now");
+        if !terms.admits(&mut bucket.state, now, length) {
+            return Reason::Limit;
+        }
+        terms.charge(&mut bucket.state, now, length);
+        Reason::Admitted
+    }
+
+    fn take_back(&mut self, terms: &Terms, id: &Id, admitted: bool, length: usize) {
+        if let Some(bucket) = self.buckets.get_mut(id).filter(|_| admitted) {
+            terms.refund(&mut bucket.state, length);
+        }
+    }
+}
+
+/// Counts a packet that went on its way, for one of its limits.
+fn passed(counts: &mut LimitCounters, admitted: bool, length: usize) {
+    count(&mut counts.passed, length);
+    if !admitted {
+        count(&mut counts.would_drop, length);
+    }
+}
+
+/// Who shares a bucket of the limit.
+fn who(limit: &Limit, source: IpAddr, port: Option<u16>) -> Who {
+    let prefix = match limit.key.source {
+        key::Source::Interface => None,
+        key::Source::Prefix { ipv4, ipv6 } => {
+            let bits = if source.is_ipv4() { ipv4 } else { ipv6 };
+            Some(
+                IpNet::new(source, bits)
+                    .expect("within the address")
+                    .trunc(),
+            )
+        }
+    };
+    Who {
+        prefix,
+        port: limit.key.by_port.then(|| port.unwrap_or(0)),
+    }
+}

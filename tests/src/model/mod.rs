@@ -1,0 +1,201 @@
+//! What the limiter should do, from the design and the documentation, and from the settings as they are
+//! written: nothing of the program, and nothing of what makes its constants.
+//!
+//! One CPU, a table that is large enough, and no sockets of the host.
+
+pub mod bucket;
+mod change;
+mod decide;
+mod lists;
+mod matching;
+mod newcomers;
+mod packet;
+
+use std::collections::{BTreeMap, HashMap};
+
+use ipnet::IpNet;
+use limiter_common::{
+    counters::{Count, LimitCounters},
+    verdict::Reason,
+};
+use limiter_user::config::{Burst, Limit, Malformed, Rate, Settings};
+
+use bucket::{State, TICKS, Terms};
+use newcomers::Newcomers;
+
+/// What has a bucket of a limit: a prefix, or all that comes in; and a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Who {
+    /// Nothing where one bucket is for all.
+    pub prefix: Option<IpNet>,
+    /// Where each destination port has one; 0 for packets without ports.
+    pub port: Option<u16>,
+}
+
+/// The limit's name, and who.
+pub type Id = (String, Who);
+
+/// A bucket, and what is counted beside it.
+#[derive(Clone, Copy, Debug)]
+pub struct Bucket {
+    /// What is in it.
+    pub state: State,
+    /// Packets of the source.
+    pub counts: LimitCounters,
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Under this it is counted.
+    pub reason: Reason,
+    /// Name of the limit that refused it, if one did.
+    pub refused_by: Option<String>,
+    /// Its bucket in each limit that matches.
+    pub buckets: Vec<Id>,
+}
+
+/// A limit, with the terms that follow from it.
+#[derive(Clone, Debug)]
+struct Held {
+    limit: Limit,
+    terms: Terms,
+    control: bool,
+}
+
+/// The limiter.
+#[derive(Clone, Debug)]
+pub struct Model {
+    settings: Settings,
+    frame_max: u64,
+    limits: Vec<Held>,
+    newcomers: Option<Newcomers>,
+    /// All buckets that have been made.
+    pub buckets: HashMap<Id, Bucket>,
+    /// Packets by reason.
+    pub reasons: [Count; Reason::ALL.len()],
+    /// Packets by limit.
+    pub figures: BTreeMap<String, LimitCounters>,
+    /// Packets by list that decides about their source.
+    pub hits: BTreeMap<String, Count>,
+    /// Buckets made.
+    pub added: u64,
+}
+
+/// The name of the limit on control traffic.
+const CONTROL: &str = "control";
+
+/// All limits of `settings`: the one on control traffic comes last.
+fn limits(settings: &Settings) -> Vec<Limit> {
+    let mut limits = settings.limits.clone();
+    if settings.exempt.control {
+        limits.push(Limit {
+            burst: Some(Burst {
+                tokens: 200,
+                unit: None,
+            }),
+            ..Limit::new(CONTROL, Rate::packets_per_second(100))
+        });
+    }
+    limits
+}
+
+fn count(one: &mut Count, length: usize) {
+    one.packets += 1;
+    one.bytes += length as u64;
+}
+
+impl Model {
+    /// No buckets yet, at `now` (nanoseconds); of the newcomer limit's tokens are no more than
+    /// `new_sources` left. `phases` are those of the limits' windows, by name.
+    #[must_use]
+    pub fn new(
+        settings: &Settings,
+        phases: &BTreeMap<String, u64>,
+        frame_max: u64,
+        new_sources: u64,
+        now: u64,
+    ) -> Self {
+        let begin = i128::from(now) * TICKS;
+        let newcomers = settings.new_sources.as_ref();
+        let mut model = Self {
+            settings: settings.clone(),
+            frame_max,
+            limits: Vec::new(),
+            newcomers: newcomers.map(|limit| Newcomers::new(limit, new_sources, begin)),
+            buckets: HashMap::new(),
+            reasons: Default::default(),
+            figures: BTreeMap::new(),
+            hits: BTreeMap::new(),
+            added: 0,
+        };
+        model.hold(settings, phases);
+        model
+    }
+
+    fn hold(&mut self, settings: &Settings, phases: &BTreeMap<String, u64>) {
+        self.settings = settings.clone();
+        self.limits = limits(settings)
+            .into_iter()
+            .map(|limit| Held {
+                terms: Terms::new(&limit, phases[&limit.name], self.frame_max),
+                control: limit.name == CONTROL,
+                limit,
+            })
+            .collect();
+    }
+
+    /// When the newcomer limit's bucket will be full, in ticks, where there is that limit.
+    #[must_use]
+    pub fn newcomers_full_at(&self) -> Option<i128> {
+        self.newcomers.as_ref().map(Newcomers::full_at)
+    }
+
+    /// The terms of a limit.
+    #[must_use]
+    pub fn terms(&self, name: &str) -> Option<&Terms> {
+        let held = self.limits.iter().find(|held| held.limit.name == name);
+        held.map(|held| &held.terms)
+    }
+
+    /// What happens to `frame` at the moment `nanoseconds`.
+    pub fn offer(&mut self, frame: &[u8], nanoseconds: u64) -> Outcome {
+        let now = i128::from(nanoseconds) * TICKS;
+        let mut outcome = self.decide(frame, now);
+        outcome.reason = self.in_force(outcome.reason);
+        if let Some(name) = &outcome.refused_by {
+            let passed = outcome.reason.passes();
+            let note = |counts: &mut LimitCounters| refused(counts, passed, frame.len());
+            note(self.figures.entry(name.clone()).or_default());
+            let id = outcome.buckets.iter().find(|(limit, _)| limit == name);
+            if let Some(bucket) = id.and_then(|id| self.buckets.get_mut(id)) {
+                note(&mut bucket.counts);
+            }
+        }
+        count(&mut self.reasons[outcome.reason as usize], frame.len());
+        outcome
+    }
+
+    /// Shadow drops nothing, and malformed IP may be let through.
+    fn in_force(&self, reason: Reason) -> Reason {
+        let Settings {
+            malformed, shadow, ..
+        } = self.settings;
+        match (reason, malformed, shadow) {
+            (Reason::Malformed, Malformed::Pass, _) => Reason::MalformedPassed,
+            (Reason::Malformed, _, true) => Reason::MalformedWouldDrop,
+            (reason, _, true) if !reason.passes() => Reason::WouldDrop,
+            (reason, ..) => reason,
+        }
+    }
+}
+
+/// Counts a packet for the limit that refused it: it passed all the same where the interface is in shadow.
+fn refused(counts: &mut LimitCounters, passed: bool, length: usize) {
+    if passed {
+        count(&mut counts.passed, length);
+        count(&mut counts.would_drop, length);
+    } else {
+        count(&mut counts.dropped, length);
+    }
+}

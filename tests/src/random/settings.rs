@@ -1,0 +1,262 @@
+//! Random settings: every key of the configuration file that a test-run can show.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use fastrand::Rng;
+use ipnet::IpNet;
+use limiter_user::config::{
+    Algorithm, Exempt, Limit, Lists, Malformed, Match, NewSources, Settings, Unit,
+    lists::Prefixes,
+    matches::{IpVersion, PortRange, Ports},
+};
+
+use super::{one, percent};
+
+/// The longest frame that the packets of these tests have.
+pub const FRAME_MAX: u64 = 1_522;
+
+/// Addresses that lists and packets are made around.
+pub const IPV4: [Ipv4Addr; 3] = [
+    Ipv4Addr::new(192, 0, 2, 7),
+    Ipv4Addr::new(192, 0, 3, 255),
+    Ipv4Addr::new(10, 1, 2, 3),
+];
+/// The same of IPv6.
+pub const IPV6: [Ipv6Addr; 3] = [
+    Ipv6Addr::new(0x2001, 0xdb8, 1, 2, 3, 4, 5, 6),
+    Ipv6Addr::new(0x2001, 0xdb8, 1, 3, 0, 0, 0, 1),
+    Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1),
+];
+/// Ports around which ranges and packets are.
+pub const PORTS: [u16; 10] = [0, 1, 22, 53, 67, 68, 443, 546, 5_300, u16::MAX];
+/// Protocols with ports, and some without.
+pub const PROTOCOLS: [u8; 12] = [6, 6, 6, 17, 17, 17, 33, 132, 136, 1, 58, 47];
+
+const TIERS: [&str; 4] = ["bronze", "gold", "own", "silver"];
+
+/// Settings that can be put in force, at `sources` sources at most.
+pub fn settings(rng: &mut Rng, sources: u32) -> Settings {
+    loop {
+        let settings = any(rng, sources);
+        let fits = |limit: &Limit| limit.terms(FRAME_MAX).is_ok();
+        if settings.check().is_ok() && settings.limits.iter().all(fits) {
+            return settings;
+        }
+    }
+}
+
+fn any(rng: &mut Rng, sources: u32) -> Settings {
+    let settings = several(rng, sources);
+    if percent(rng, 90) {
+        return settings;
+    }
+    // One limit on everything, which takes the short way.
+    let limit = Limit {
+        matches: Match::default(),
+        shadow: false,
+        ..settings.limits[0].clone()
+    };
+    Settings {
+        exempt: Exempt::default(),
+        lists: Lists::default(),
+        limits: vec![limit],
+        ..settings
+    }
+}
+
+fn several(rng: &mut Rng, sources: u32) -> Settings {
+    let lists = lists(rng);
+    let most = *one(rng, &[2, 2, 3, 4, 5, 8, 12, 32]);
+    let limits = (0..rng.usize(1..=most))
+        .map(|number| limit(rng, &format!("l{number}"), &lists))
+        .collect();
+    Settings {
+        max_sources: sources,
+        new_sources: new_sources(rng),
+        exempt: Exempt {
+            established: false,
+            control: percent(rng, 35),
+        },
+        malformed: *one(rng, &[Malformed::Drop, Malformed::Drop, Malformed::Pass]),
+        shadow: percent(rng, 10),
+        lists,
+        limits,
+        ..Settings::default()
+    }
+}
+
+/// Other settings: some limits stay as they are, some with other rates, some go, some come.
+pub fn changed(rng: &mut Rng, old: &Settings) -> Settings {
+    loop {
+        let mut new = settings(rng, old.max_sources);
+        new.new_sources = old.new_sources;
+        if percent(rng, 40) {
+            new.lists = old.lists.clone();
+        }
+        for limit in &mut new.limits {
+            let Some(before) = old.limits.iter().find(|old| old.name == limit.name) else {
+                continue;
+            };
+            if percent(rng, 40) {
+                *limit = before.clone();
+            } else if percent(rng, 70) {
+                limit.key = before.key;
+            }
+        }
+        rng.shuffle(&mut new.limits);
+        let fits = |limit: &Limit| limit.terms(FRAME_MAX).is_ok();
+        if new.check().is_ok() && new.limits.iter().all(fits) {
+            return new;
+        }
+    }
+}
+
+fn new_sources(rng: &mut Rng) -> Option<NewSources> {
+    let (rate, burst) = *one(
+        rng,
+        &[
+            ("10k/s", None),
+            ("5/s", None),
+            ("1/m", Some(3)),
+            ("7/h", Some(20)),
+            // Leases of more than one, of a bucket that refills slowly.
+            ("1/s", Some(4_000)),
+            ("5/m", Some(70_000)),
+            ("1k/s", Some(2_500)),
+        ],
+    );
+    let limit = NewSources {
+        rate: rate.parse().unwrap(),
+        burst,
+    };
+    percent(rng, 60).then_some(limit)
+}
+
+/// A prefix around one of the addresses, or beside it.
+fn prefix(rng: &mut Rng) -> IpNet {
+    let net = if rng.bool() {
+        let length = *one(rng, &[0, 1, 8, 16, 23, 24, 30, 31, 32, 32]);
+        let flipped = u32::from(*one(rng, &IPV4)) ^ (u32::from(rng.bool()) << rng.u32(0..32));
+        IpNet::new(IpAddr::V4(flipped.into()), length)
+    } else {
+        let length = *one(rng, &[0, 10, 32, 48, 63, 64, 65, 127, 128, 128]);
+        let flipped = u128::from(*one(rng, &IPV6)) ^ (u128::from(rng.bool()) << rng.u32(0..128));
+        IpNet::new(IpAddr::V6(flipped.into()), length)
+    };
+    net.unwrap().trunc()
+}
+
+/// Lists that overlap: prefixes come from a few, so that they are on several.
+fn lists(rng: &mut Rng) -> Lists {
+    let few: Vec<_> = (0..rng.usize(1..12)).map(|_| prefix(rng)).collect();
+    let some = |rng: &mut Rng, chance: u32| -> Prefixes {
+        if !percent(rng, chance) {
+            return Prefixes::new();
+        }
+        (0..rng.usize(1..6)).map(|_| *one(rng, &few)).collect()
+    };
+    let mut lists = Lists {
+        allow: some(rng, 25),
+        deny: some(rng, 25),
+        ..Lists::default()
+    };
+    for tier in TIERS {
+        if percent(rng, 40) {
+            lists.tiers.insert(tier.to_owned(), some(rng, 85));
+        }
+    }
+    lists
+}
+
+fn limit(rng: &mut Rng, name: &str, lists: &Lists) -> Limit {
+    let by_bytes = percent(rng, 25);
+    let rates = if by_bytes {
+        ["64kbit", "1mbit", "9bit", "10mbit", "400gbit", "100kbit"]
+    } else {
+        ["1/h", "5/s", "3/s", "10/6s", "1/d", "1M/s"]
+    };
+    let bursts = if by_bytes {
+        ["1522b", "2000b", "4kb", "64kb", "3043"]
+    } else {
+        ["1", "2", "3", "10", "40"]
+    };
+    let rate: limiter_user::config::Rate = one(rng, &rates).parse().unwrap();
+    let cost = rate.unit == Unit::Packets && percent(rng, 15);
+    Limit {
+        matches: matches(rng, lists),
+        key: one(
+            rng,
+            &[
+                "/32,/64",
+                "/32,/64",
+                "/24,/48",
+                "/31,/65",
+                "/0,/0",
+                "/17,/127",
+                "/32,/128",
+                "interface",
+                "/32,/64,destination_port",
+                "interface,destination_port",
+            ],
+        )
+        .parse()
+        .unwrap(),
+        burst: percent(rng, 80).then(|| one(rng, &bursts).parse().unwrap()),
+        cost: cost.then(|| rng.u64(1..12)),
+        algorithm: *one(
+            rng,
+            &[
+                Algorithm::TokenBucket,
+                Algorithm::TokenBucket,
+                Algorithm::FixedWindow,
+            ],
+        ),
+        shadow: percent(rng, 15),
+        ..Limit::new(name, rate)
+    }
+}
+
+fn matches(rng: &mut Rng, lists: &Lists) -> Match {
+    let names: Vec<_> = lists.tiers.keys().cloned().collect();
+    let some_of = |rng: &mut Rng| -> Vec<String> {
+        if names.is_empty() || !percent(rng, 20) {
+            return Vec::new();
+        }
+        (0..rng.usize(1..3))
+            .map(|_| one(rng, &names).clone())
+            .collect()
+    };
+    let protocol = percent(rng, 30).then(|| one(rng, &["tcp", "udp", "icmpv6", "sctp", "1", "47"]));
+    let flags = [
+        "syn",
+        "syn,ack",
+        "syn/syn",
+        "/ack",
+        "fin,psh,urg",
+        "rst",
+        "cwr/ece,cwr",
+    ];
+    Match {
+        protocol: protocol.map(|name| name.parse().unwrap()),
+        destination_port: ports(rng, 25),
+        source_port: ports(rng, 8),
+        tcp_flags: percent(rng, 12).then(|| one(rng, &flags).parse().unwrap()),
+        source: some_of(rng),
+        unless: some_of(rng),
+        ip_version: percent(rng, 15).then(|| *one(rng, &[IpVersion::V4, IpVersion::V6])),
+        fragments: percent(rng, 15).then(|| rng.bool()),
+    }
+}
+
+fn ports(rng: &mut Rng, chance: u32) -> Ports {
+    if !percent(rng, chance) {
+        return Ports::default();
+    }
+    let range = |rng: &mut Rng| {
+        let first = *one(rng, &PORTS);
+        let last = first.saturating_add(*one(rng, &[0, 0, 1, 5, 900, u16::MAX]));
+        PortRange { first, last }
+    };
+    let most = if rng.bool() { 2 } else { 16 };
+    Ports((0..rng.usize(1..=most)).map(|_| range(rng)).collect())
+}

@@ -1,0 +1,296 @@
+//! Random settings, changed while packets come, through the kernel and through a model that is made from
+//! what is documented: for every packet the same verdict, for the same reason, by the same limit, with as
+//! much left in its buckets; and in the end the same figures.
+//!
+//! `LIMITER_SEED=0x... cargo test --test configurations` runs the configuration that a failure names, and
+//! those that follow.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use fastrand::Rng;
+use ipnet::IpNet;
+use limiter_common::{
+    counters::{Count, LimitCounters},
+    key::SourceKey,
+    layout::Source,
+    limit::Terms,
+    verdict::Reason,
+};
+use limiter_tests::{
+    engine::Engine,
+    generations::Generations,
+    model::{Id, Model, bucket::State},
+    need_kernel,
+    random::{
+        moment::Clock,
+        packets, seed,
+        settings::{self, FRAME_MAX},
+    },
+};
+use limiter_user::config::{Settings, file};
+
+/// Loading a program takes a hundred times as long as all of its packets.
+const CONFIGURATIONS: u64 = 100;
+const PACKETS: u32 = 600;
+/// Chances in a thousand, before each packet, that the settings change.
+const CHANGES: u32 = 2;
+/// Limits that there may be, and the one on control traffic: each makes a bucket at most.
+const SOURCES: u32 = PACKETS * 33;
+
+/// One configuration after another, in the kernel and in the model.
+struct Pair {
+    seed: u64,
+    rng: Rng,
+    settings: Settings,
+    clock: Clock,
+    kernel: Generations,
+    model: Model,
+    changes: u32,
+}
+
+impl Pair {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        // Phases of windows are drawn from here.
+        fastrand::seed(seed);
+        let settings = settings::settings(&mut rng, SOURCES);
+        let clock = Clock::new(&mut rng);
+        let kernel = Generations::new(&settings, FRAME_MAX);
+        // A few packets could not come to the end of a large burst.
+        let left = [rng.u64(0..10), rng.u64(0..200), u64::MAX][rng.usize(0..3)];
+        let model = Model::new(&settings, &kernel.phases(), FRAME_MAX, left, clock.now);
+        let full_at = model.newcomers_full_at().unwrap_or_default();
+        kernel.fill_newcomers(word(full_at));
+        Self {
+            seed,
+            rng,
+            settings,
+            clock,
+            kernel,
+            model,
+            changes: 0,
+        }
+    }
+
+    /// What to say where the two differ.
+    fn about(&self, what: &str) -> String {
+        let shown = file::show(&[], &self.settings);
+        format!(
+            "LIMITER_SEED={:#x}, at {} ns, after {} changes, phases {:?}\n{shown}\n{what}",
+            self.seed,
+            self.clock.now,
+            self.changes,
+            self.kernel.phases()
+        )
+    }
+
+    /// One packet, a little later.
+    fn packet(&mut self) -> Reason {
+        self.clock.step(&mut self.rng, &self.settings);
+        let now = self.clock.now;
+        let frame = packets::frame(&mut self.rng, &self.settings);
+        let reason = self.kernel.kernel.offer(&frame, now);
+        let wanted = self.model.offer(&frame, now);
+        let packet = || self.about(&format!("packet {frame:02x?}\nin the model: {wanted:?}"));
+        assert_eq!(reason, wanted.reason, "{}", packet());
+        for id in &wanted.buckets {
+            if let Some(difference) = self.bucket_differs(id) {
+                panic!("{difference}: {}", packet());
+            }
+        }
+        if let Some(difference) = self.figures_differ(wanted.refused_by.iter()) {
+            panic!("{difference}: {}", packet());
+        }
+        reason
+    }
+
+    /// Other settings, from now on.
+    fn change(&mut self) {
+        let new = settings::changed(&mut self.rng, &self.settings);
+        self.kernel.change(&new, self.clock.now);
+        self.settings = new;
+        self.changes += 1;
+        let phases = self.kernel.phases();
+        let carried = (self.model).change(&self.settings, &phases, self.clock.now);
+        for bucket in carried {
+            let (source, terms) = self.in_kernel(&bucket.id).unwrap();
+            let state = state(&source, &terms, self.clock.now);
+            assert!(
+                bucket.may_be(state),
+                "{}",
+                self.about(&format!("{bucket:?}, but in the kernel {state:?}"))
+            );
+            self.model.settle(&bucket.id, state);
+        }
+    }
+
+    fn key(&self, (name, who): &Id) -> SourceKey {
+        let (limit, seat) = self.kernel.limit(name);
+        let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let address = who.prefix.as_ref().map_or(any, IpNet::network);
+        limit.key.of(seat.slot, address, who.port.unwrap_or(0))
+    }
+
+    fn in_kernel(&self, id: &Id) -> Option<(Source, Terms)> {
+        let (limit, seat) = self.kernel.limit(&id.0);
+        let source = self.kernel.bucket(seat, &self.key(id))?;
+        Some((source, self.kernel.terms(limit, seat)))
+    }
+
+    /// What is left in a bucket and what is counted beside it.
+    fn bucket_differs(&self, id: &Id) -> Option<String> {
+        let (ours, wanted) = (self.in_kernel(id), self.model.buckets.get(id));
+        let seen = ours.map(|(source, terms)| {
+            let counts = LimitCounters {
+                passed: source.passed,
+                dropped: source.dropped,
+                would_drop: source.would_drop,
+            };
+            (state(&source, &terms, self.clock.now), counts)
+        });
+        // Of a window's word the kernel tells what is left now.
+        let wanted = wanted.map(|bucket| {
+            let now = i128::from(self.clock.now) * 256;
+            let terms = self.model.terms(&id.0).unwrap();
+            let state = match bucket.state {
+                State::FullAt(_) => bucket.state,
+                State::Left { window, .. } => State::Left {
+                    window: window.max(terms.window.unwrap().number(now)),
+                    tokens: terms.left(bucket.state, now),
+                },
+            };
+            (state, bucket.counts)
+        });
+        (seen != wanted).then(|| format!("{id:?} holds {seen:?} instead of {wanted:?}"))
+    }
+
+    /// The figures of limits.
+    fn figures_differ<'a>(&self, names: impl Iterator<Item = &'a String>) -> Option<String> {
+        let tables = &self.kernel.kernel.tables;
+        let plain = tables.plain().unwrap().by_reason;
+        let plain = |reasons: &[Reason]| -> Count {
+            reasons.iter().map(|reason| plain[*reason as usize]).sum()
+        };
+        for name in names {
+            let (_, seat) = self.kernel.limit(name);
+            let mut ours = tables.limit(seat.slot).unwrap();
+            if seat.slot == 0 {
+                // On the short way the one limit's figures are those of the reasons.
+                ours.passed = ours.passed + plain(&[Reason::Admitted, Reason::WouldDrop]);
+                ours.dropped = ours.dropped + plain(&[Reason::Limit, Reason::Newcomer]);
+                ours.would_drop = ours.would_drop + plain(&[Reason::WouldDrop]);
+            }
+            let wanted = self.model.figures.get(name).copied().unwrap_or_default();
+            if ours != wanted {
+                return Some(format!("{name} has counted {ours:?} instead of {wanted:?}"));
+            }
+        }
+        None
+    }
+
+    /// All figures and all buckets.
+    fn finish(&self) {
+        let tables = &self.kernel.kernel.tables;
+        let counters = tables.counters().unwrap();
+        let names: Vec<_> = (self.kernel.record.limits.iter())
+            .map(|seat| seat.name.clone())
+            .collect();
+        let mut differences: Vec<String> = (self.model.buckets.keys())
+            .filter_map(|id| self.bucket_differs(id))
+            .chain(self.figures_differ(names.iter()))
+            .collect();
+        for (name, _) in self.settings.lists.all() {
+            let bit = self.kernel.record.tiers.of(name).unwrap();
+            let (ours, wanted) = (tables.hits(bit).unwrap(), self.model.hits.get(name));
+            if ours != wanted.copied().unwrap_or_default() {
+                differences.push(format!("list {name} has {ours:?} instead of {wanted:?}"));
+            }
+        }
+        if counters.by_reason != self.model.reasons {
+            let (ours, wanted) = (&counters.by_reason, &self.model.reasons);
+            differences.push(format!("by reason {ours:?} instead of {wanted:?}"));
+        }
+        let kept = tables.sources().unwrap().len();
+        let buckets = self.model.buckets.len();
+        let sources = (kept, counters.sources_added, counters.sources_removed);
+        if sources != (buckets, self.model.added, 0) {
+            differences.push(format!(
+                "sources kept, added, removed {sources:?} instead of {buckets}, {}, 0",
+                self.model.added
+            ));
+        }
+        let newcomers = self.model.newcomers_full_at().map(word);
+        if newcomers.is_some_and(|word| word != self.kernel.newcomers()) {
+            differences.push("the newcomer limit's bucket is another".to_owned());
+        }
+        assert!(
+            differences.is_empty(),
+            "{}",
+            self.about(&differences.join("\n"))
+        );
+    }
+}
+
+/// A moment in ticks as the kernel writes it.
+fn word(tick: i128) -> u64 {
+    u64::try_from(tick.rem_euclid(1 << 64)).unwrap()
+}
+
+/// What a word of the kernel says: of a token bucket when it is full, near `now`; of a window what is left.
+fn state(source: &Source, terms: &Terms, now: u64) -> State {
+    let ticks = i128::from(now) * 256;
+    if terms.window.period == 0 {
+        let ahead = source.tat.wrapping_sub(now << 8).cast_signed();
+        return State::FullAt(ticks + i128::from(ahead));
+    }
+    let cut = terms.window;
+    let present = i128::from((now + cut.phase) / cut.period);
+    let written = i128::from(source.tat >> 32 & 0x7fff_ffff);
+    State::Left {
+        window: present.max(written),
+        tokens: terms.left(source.tat, now).into(),
+    }
+}
+
+/// The newcomer limit gives a few to each CPU at a time: all packets are on one.
+fn stay_on_this_cpu() {
+    use nix::{
+        sched::{CpuSet, sched_getcpu, sched_setaffinity},
+        unistd::Pid,
+    };
+    let mut one = CpuSet::new();
+    one.set(sched_getcpu().unwrap()).unwrap();
+    sched_setaffinity(Pid::from_raw(0), &one).unwrap();
+}
+
+#[test]
+fn kernel_and_model_agree_whatever_is_configured() {
+    need_kernel!();
+    stay_on_this_cpu();
+    let first = seed(0x0c0f_1600);
+    let (mut seen, mut changes) = ([0_u64; Reason::ALL.len()], 0);
+    for number in 0..CONFIGURATIONS {
+        let mut pair = Pair::new(first + number);
+        for _ in 0..PACKETS {
+            if pair.rng.u32(0..1_000) < CHANGES {
+                pair.change();
+            }
+            seen[pair.packet() as usize] += 1;
+        }
+        pair.finish();
+        changes += pair.changes;
+    }
+    println!(
+        "{changes} changes, {:?}",
+        Reason::ALL.map(|reason| (reason, seen[reason as usize]))
+    );
+    // It looked at something: every reason came up but for two, which take other CPUs and sockets.
+    for reason in Reason::ALL {
+        let times = seen[reason as usize];
+        match reason {
+            Reason::Contended | Reason::Established => assert_eq!(times, 0, "{reason:?}"),
+            _ => assert!(times > 30, "{reason:?} came up {times} times"),
+        }
+    }
+    assert!(changes > 50, "{changes} changes");
+}
