@@ -20,8 +20,10 @@ pub async fn run(arguments: args::Attach) -> anyhow::Result<()> {
     let mut done: Vec<&str> = Vec::new();
     for interface in unique(&interfaces) {
         let attached = match arguments.try_for {
-            None => attach(interface, &wanted).await,
-            Some(duration) => attach_on_trial(interface, &wanted, duration).await,
+            None => attach(interface, &wanted, arguments.chain).await,
+            Some(duration) => {
+                attach_on_trial(interface, &wanted, arguments.chain, duration).await
+            }
         };
         if let Err(error) = attached {
             undo(&done).await;
@@ -110,7 +112,7 @@ fn unique(interfaces: &[String]) -> Vec<&str> {
 async fn undo(done: &[&str]) {
     for interface in done {
         match detach(interface).await {
-            Ok(()) => note(&format!(
+            Ok(_) => note(&format!(
                 "{interface}: detached again, because another one failed"
             )),
             Err(error) => note(&format!(

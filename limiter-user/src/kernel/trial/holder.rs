@@ -24,8 +24,8 @@ use super::{Identity, socket};
 use crate::kernel::{
     bpffs::{self, Lock},
     error::{Error, Result},
+    foreign,
     link::Link,
-    pins,
 };
 
 /// How often it looks whether the link was pinned or detached meanwhile, and for the time: timers do
@@ -150,9 +150,15 @@ impl Holder {
         drop(self.listener);
         // If this fails, the end of the process does it.
         let _ = self.link.detach();
-        if lock.is_some() && has_folder {
-            // What stays is cleared by the next command.
-            let _ = pins::remove(&self.folder);
+        if !has_folder {
+            return;
+        }
+        // What stays, or cannot be put back, is for the next command, which says so.
+        if lock.is_some() {
+            let _ = foreign::clear(&self.folder);
+        } else {
+            // At worst another program has taken the place, and keeps it.
+            let _ = foreign::put_back(&self.folder);
         }
     }
 
