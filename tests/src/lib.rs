@@ -5,10 +5,12 @@
 
 pub mod command;
 pub mod engine;
+pub mod foreign;
 pub mod hosts;
 pub mod need;
 pub mod packet;
 pub mod raw;
+pub mod steps;
 pub mod trials;
 
 /// Waits for `condition`: the kernel frees programs, maps and links after a grace period.

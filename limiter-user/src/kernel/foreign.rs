@@ -9,6 +9,8 @@ use std::{
     io::{self, ErrorKind},
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
 use aya::programs::{ProgramError, ProgramFd, ProgramInfo, loaded_programs};
@@ -53,6 +55,9 @@ pub(super) enum PutBack {
     /// There is no interface of that index in this network namespace.
     NoInterface,
 }
+
+/// How long a command is given to be done.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 const PREFIX: &str = "foreign_";
 
@@ -212,18 +217,25 @@ pub(super) fn put_back(folder: &Path) -> Result<Option<Foreign>> {
 }
 
 /// What is wrong where a folder of pins has no link: limiter is off, and a program that it ran in front of
-/// was not put back. Not while another command is at work.
+/// was not put back.
 pub(super) fn waiting(folder: &Folder) -> Option<Error> {
-    find_pin(&folder.path)?;
-    let lock = bpffs::try_lock().ok().flatten()?;
-    // Under the lock: before it, a command may have been about to pin the link.
-    let linked = Link::open(&folder.path).is_ok_and(|link| link.is_none());
-    let foreign = Foreign::open(&folder.path).ok().flatten()?;
-    drop(lock);
-    linked.then(|| Error::Waiting {
-        interface: folder.interface.clone(),
-        program: foreign.to_string(),
-    })
+    let start = Instant::now();
+    loop {
+        // A command that is at work right now has the lock, and may be about to pin the link. This very
+        // command may have it as well: then nothing changes any more.
+        let lock = bpffs::try_lock().ok().flatten();
+        let foreign = Foreign::open(&folder.path).ok().flatten()?;
+        if Link::open(&folder.path).is_ok_and(|link| link.is_some()) {
+            return None;
+        }
+        if lock.is_some() || start.elapsed() > PATIENCE {
+            return Some(Error::Waiting {
+                interface: folder.interface.clone(),
+                program: foreign.to_string(),
+            });
+        }
+        thread::sleep(bpffs::RETRY);
+    }
 }
 
 /// Whether a folder of pins has a program that is to be put back.
