@@ -71,7 +71,10 @@ impl Foreign {
     /// Attaches it to the server by netlink, as another tool would; `mode` as `bpftool` calls it.
     pub fn attach(&self, hosts: &Hosts, mode: &str) {
         let id = self.id.to_string();
-        assert!(bpftool(hosts, &["net", "attach", mode, "id", &id, "dev", "eth0"]));
+        assert!(bpftool(
+            hosts,
+            &["net", "attach", mode, "id", &id, "dev", "eth0"]
+        ));
     }
 }
 
@@ -118,26 +121,26 @@ fn instructions(seen: &Array<MapData, u64>) -> Vec<[u8; 8]> {
     let map = seen.map().fd().as_fd().as_raw_fd();
     let port = i32::from(DROPPED_PORT.to_be());
     vec![
-        instruction(0x61, (1, 6), 0, 0),            // r6 = data
-        instruction(0x61, (1, 7), 4, 0),            // r7 = data_end
-        instruction(0xb7, (0, 8), 0, PASS),         // r8 = XDP_PASS
-        instruction(0xbf, (6, 0), 0, 0),            // r0 = r6
-        instruction(0x07, (0, 0), 0, 42),           // r0 += 42
-        instruction(0x2d, (7, 0), 3, 0),            // if r0 > r7 goto count
-        instruction(0x69, (6, 0), 36, 0),           // r0 = *(u16 *)(r6 + 36)
-        instruction(0x55, (0, 0), 1, port),         // if r0 != port goto count
-        instruction(0xb7, (0, 8), 0, DROP),         // r8 = XDP_DROP
-        instruction(0x62, (0, 10), -4, 0),          // count: *(u32 *)(r10 - 4) = 0
-        instruction(0xbf, (10, 2), 0, 0),           // r2 = r10
-        instruction(0x07, (0, 2), 0, -4),           // r2 += -4
-        instruction(0x18, (1, 1), 0, map),          // r1 = map
+        instruction(0x61, (1, 6), 0, 0),    // r6 = data
+        instruction(0x61, (1, 7), 4, 0),    // r7 = data_end
+        instruction(0xb7, (0, 8), 0, PASS), // r8 = XDP_PASS
+        instruction(0xbf, (6, 0), 0, 0),    // r0 = r6
+        instruction(0x07, (0, 0), 0, 42),   // r0 += 42
+        instruction(0x2d, (7, 0), 3, 0),    // if r0 > r7 goto count
+        instruction(0x69, (6, 0), 36, 0),   // r0 = *(u16 *)(r6 + 36)
+        instruction(0x55, (0, 0), 1, port), // if r0 != port goto count
+        instruction(0xb7, (0, 8), 0, DROP), // r8 = XDP_DROP
+        instruction(0x62, (0, 10), -4, 0),  // count: *(u32 *)(r10 - 4) = 0
+        instruction(0xbf, (10, 2), 0, 0),   // r2 = r10
+        instruction(0x07, (0, 2), 0, -4),   // r2 += -4
+        instruction(0x18, (1, 1), 0, map),  // r1 = map
         instruction(0, (0, 0), 0, 0),
-        instruction(0x85, (0, 0), 0, MAP_LOOKUP),   // r0 = map_lookup_elem(r1, r2)
-        instruction(0x15, (0, 0), 2, 0),            // if r0 == 0 goto out
-        instruction(0xb7, (0, 1), 0, 1),            // r1 = 1
-        instruction(0xdb, (1, 0), 0, 0),            // lock *(u64 *)(r0 + 0) += r1
-        instruction(0xbf, (8, 0), 0, 0),            // out: r0 = r8
-        instruction(0x95, (0, 0), 0, 0),            // exit
+        instruction(0x85, (0, 0), 0, MAP_LOOKUP), // r0 = map_lookup_elem(r1, r2)
+        instruction(0x15, (0, 0), 2, 0),          // if r0 == 0 goto out
+        instruction(0xb7, (0, 1), 0, 1),          // r1 = 1
+        instruction(0xdb, (1, 0), 0, 0),          // lock *(u64 *)(r0 + 0) += r1
+        instruction(0xbf, (8, 0), 0, 0),          // out: r0 = r8
+        instruction(0x95, (0, 0), 0, 0),          // exit
     ]
 }
 

@@ -149,7 +149,9 @@ fn a_file_is_put_in_force_in_front_of_it() {
     };
     let file = path.to_str().unwrap();
     write(4);
-    hosts.limiter(&["attach", "--config", file, "--chain"]).expect(0);
+    hosts
+        .limiter(&["attach", "--config", file, "--chain"])
+        .expect(0);
     assert_eq!(arrive(&hosts, &[9], 20), 4);
     write(7);
     hosts.limiter(&["reload", "eth0"]).expect(0);
@@ -164,25 +166,33 @@ fn a_trial_puts_it_back() {
     need_all!();
     let foreign = Foreign::load(FRAGS);
     let hosts = hosts_with(&foreign, "xdpdrv");
-    hosts.limiter(&[&CHAIN[..], &["--try", "1s"]].concat()).expect(0);
+    hosts
+        .limiter(&[&CHAIN[..], &["--try", "1s"]].concat())
+        .expect(0);
     eventually("it is undone", || !hosts.pins().exists());
     expect_back(&hosts, &foreign, "native");
 
-    hosts.limiter(&[&CHAIN[..], &["--try", "1h"]].concat()).expect(0);
+    hosts
+        .limiter(&[&CHAIN[..], &["--try", "1h"]].concat())
+        .expect(0);
     assert_eq!(arrive(&hosts, &[9, DROPPED_PORT], 20), 3);
     kill(holder(&hosts), Signal::SIGTERM).unwrap();
     eventually("it is undone before its time", || !hosts.pins().exists());
     expect_back(&hosts, &foreign, "native");
 
     // Nothing can be put back by a process that is killed: the next command does.
-    hosts.limiter(&[&CHAIN[..], &["--try", "1h"]].concat()).expect(0);
+    hosts
+        .limiter(&[&CHAIN[..], &["--try", "1h"]].concat())
+        .expect(0);
     kill(holder(&hosts), Signal::SIGKILL).unwrap();
     eventually("limiter is off", || on_server(&hosts).is_none());
     expect_waiting(&hosts);
     hosts.limiter(&["detach", "eth0"]).expect(0);
     expect_back(&hosts, &foreign, "native");
 
-    hosts.limiter(&[&CHAIN[..], &["--try", "1h"]].concat()).expect(0);
+    hosts
+        .limiter(&[&CHAIN[..], &["--try", "1h"]].concat())
+        .expect(0);
     hosts.limiter(&["keep", "eth0"]).expect(0);
     assert_eq!(try_until(&hosts), None);
     hosts.limiter(&["detach", "eth0"]).expect(0);
@@ -295,7 +305,11 @@ fn what_it_cannot_run_in_front_of() {
 
     let foreign = Foreign::load(PLAIN);
     foreign.attach(&hosts, "xdpdrv");
-    let words = ["'somebody'", "`limiter attach eth0 --chain ...`", "ip link set eth0 xdp off"];
+    let words = [
+        "'somebody'",
+        "`limiter attach eth0 --chain ...`",
+        "ip link set eth0 xdp off",
+    ];
     refused(&hosts, &CHAIN[..6], &words);
     let doctor = hosts.limiter(&["doctor", "eth0"]);
     doctor.expect(1);
@@ -324,7 +338,9 @@ fn what_it_cannot_run_in_front_of() {
 
 fn refused_by_limiter_itself(hosts: &Hosts) {
     let before = on_server(hosts);
-    hosts.limiter(&CHAIN).expect_error(1, &["limiter is attached", "already"]);
+    hosts
+        .limiter(&CHAIN)
+        .expect_error(1, &["limiter is attached", "already"]);
     assert_eq!(on_server(hosts), before);
 }
 
@@ -334,11 +350,15 @@ fn what_a_link_holds() {
     use std::os::fd::AsFd;
 
     let (hosts, foreign) = (Hosts::new(), Foreign::load(PLAIN));
-    let create =
-        || Link::create(foreign.fd.as_fd(), hosts.server.index, XdpMode::Native);
+    let create = || Link::create(foreign.fd.as_fd(), hosts.server.index, XdpMode::Native);
     let link = hosts.server.namespace.run(create).unwrap().unwrap();
     let process = format!("process {}", std::process::id());
-    let words = ["'somebody'", "attached by netlink", &process, "bpftool link detach id"];
+    let words = [
+        "'somebody'",
+        "attached by netlink",
+        &process,
+        "bpftool link detach id",
+    ];
     refused(&hosts, &CHAIN, &words);
     assert_ne!(link.info().unwrap().interface, 0, "it is still there");
 }
@@ -357,7 +377,15 @@ fn an_interface_that_is_gone_has_nothing_to_put_back() {
             let mut ip = std::process::Command::new("ip");
             ip.args(["link", "delete", "eth0"]).status()
         };
-        assert!(hosts.server.namespace.run(delete).unwrap().unwrap().success());
+        assert!(
+            hosts
+                .server
+                .namespace
+                .run(delete)
+                .unwrap()
+                .unwrap()
+                .success()
+        );
         eventually("detach clears what is left", || {
             hosts.limiter(&["detach", "eth0"]).status == 0 || !hosts.pins().exists()
         });

@@ -37,7 +37,10 @@ fn expect_truth(hosts: &Hosts, foreign: &Foreign, at: &str) {
         for command in ["status", "doctor"] {
             let said = hosts.limiter(&[command, "eth0"]);
             said.expect(1);
-            assert!(said.stderr.contains("`limiter detach eth0` puts it back"), "{at}: {said:#?}");
+            assert!(
+                said.stderr.contains("`limiter detach eth0` puts it back"),
+                "{at}: {said:#?}"
+            );
         }
     }
 }

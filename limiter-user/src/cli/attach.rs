@@ -21,9 +21,7 @@ pub async fn run(arguments: args::Attach) -> anyhow::Result<()> {
     for interface in unique(&interfaces) {
         let attached = match arguments.try_for {
             None => attach(interface, &wanted, arguments.chain).await,
-            Some(duration) => {
-                attach_on_trial(interface, &wanted, arguments.chain, duration).await
-            }
+            Some(duration) => attach_on_trial(interface, &wanted, arguments.chain, duration).await,
         };
         if let Err(error) = attached {
             undo(&done).await;

@@ -11,7 +11,7 @@ use super::{
     attachment::{Pinned, folders_here, look},
     bpffs, chain,
     error::{Error, Result},
-    foreign,
+    foreign::{self, Foreign},
     interface::{self, Interface, XdpMode, XdpState},
     link::Link,
     maps::fill_newcomers,
@@ -110,12 +110,16 @@ fn free_folder(interface: &Interface, interfaces: &[Interface]) -> Result<PathBu
                 _ => {}
             },
             Ok(Pinned::Gone(_)) if named_so => return Err(Error::InterfaceGone(name.clone())),
-            Ok(Pinned::Leftover) if named_so => drop(foreign::clear(&folder.path)?),
+            Ok(Pinned::Leftover) if named_so => clear_leftover(&folder.path)?,
             Err(error) if named_so => return Err(error),
             _ => {}
         }
     }
     pins::directory(name)
+}
+
+fn clear_leftover(folder: &Path) -> Result<()> {
+    foreign::clear(folder, Foreign::open(folder)?).map(drop)
 }
 
 fn pin(linked: &Linked, folder: &Path) -> Result<()> {
@@ -180,7 +184,10 @@ impl Refused {
                 interface: interface.name.clone(),
                 program: "attached this moment".to_owned(),
                 mode: "some".to_owned(),
-                how: format!("`ip link show {}` names it, remove it first", interface.name),
+                how: format!(
+                    "`ip link show {}` names it, remove it first",
+                    interface.name
+                ),
             },
             Self::ByDriver(why) if why.raw_os_error() == Some(libc::ENODEV) => {
                 Error::NoInterface(interface.name.clone())

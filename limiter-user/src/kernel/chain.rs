@@ -62,18 +62,13 @@ pub(super) fn put(
         })
     });
     if let Err(error) = held {
-        foreign::clear(folder)?;
+        foreign::clear(folder, Some(foreign))?;
         return Err(error);
     }
     Ok(())
 }
 
-fn create(
-    interface: &Interface,
-    mode: XdpMode,
-    program: &Program,
-    frags: bool,
-) -> Result<Link> {
+fn create(interface: &Interface, mode: XdpMode, program: &Program, frags: bool) -> Result<Link> {
     Link::create(program.fd()?, interface.index, mode).map_err(|why| {
         if why.raw_os_error() == Some(libc::ERANGE) && !frags {
             return Error::Attach {
@@ -114,7 +109,11 @@ fn load(
 ) -> Result<Program> {
     let config = record.config()?;
     let prefixes = record.settings.lists.compile(&record.tiers);
-    let kinds: &[bool] = if record.frags { &[true, false] } else { &[false] };
+    let kinds: &[bool] = if record.frags {
+        &[true, false]
+    } else {
+        &[false]
+    };
     let mut refused = None;
     for frags in kinds {
         let entry = Entry {
@@ -155,16 +154,18 @@ fn advice(why: &io::Error) -> &'static str {
 }
 
 fn take_off(interface: &Interface, state: XdpState, foreign: &Foreign) -> Result<()> {
-    foreign.take_off().map_err(|error| match error.raw_os_error() {
-        Some(libc::EBUSY) => held_by_link(interface, state, None),
-        Some(libc::EPERM) => Error::NotPermitted,
-        Some(libc::EEXIST) => Error::Attach {
-            interface: interface.name.clone(),
-            why: error,
-            advice: "its XDP program was changed this moment: try again",
-        },
-        _ => Error::system("taking the other program off the interface", error),
-    })
+    foreign
+        .take_off()
+        .map_err(|error| match error.raw_os_error() {
+            Some(libc::EBUSY) => held_by_link(interface, state, None),
+            Some(libc::EPERM) => Error::NotPermitted,
+            Some(libc::EEXIST) => Error::Attach {
+                interface: interface.name.clone(),
+                why: error,
+                advice: "its XDP program was changed this moment: try again",
+            },
+            _ => Error::system("taking the other program off the interface", error),
+        })
 }
 
 /// Name and id, for messages.
@@ -204,10 +205,14 @@ fn processes_with_link(id: u32) -> Vec<String> {
     let line = format!("link_id:\t{id}");
     let has = |process: &fs::DirEntry| {
         let descriptors = fs::read_dir(process.path().join("fdinfo"));
-        descriptors.into_iter().flatten().flatten().any(|descriptor| {
-            let info = fs::read_to_string(descriptor.path()).unwrap_or_default();
-            info.lines().any(|of_info| of_info == line)
-        })
+        descriptors
+            .into_iter()
+            .flatten()
+            .flatten()
+            .any(|descriptor| {
+                let info = fs::read_to_string(descriptor.path()).unwrap_or_default();
+                info.lines().any(|of_info| of_info == line)
+            })
     };
     let describe = |process: fs::DirEntry| {
         let number: u32 = process.file_name().to_str()?.parse().ok()?;

@@ -86,6 +86,8 @@ fn remove(
     interfaces: &[Interface],
 ) -> Result<Option<Foreign>> {
     let moved = matches!(&pinned, Ok(Pinned::To(_, index)) if interface::of_link(interfaces, *index).is_none());
+    // Before limiter is off: until the other program is back, neither of the two runs.
+    let foreign = Foreign::open(&folder.path)?;
     match pinned {
         Ok(Pinned::To(link, _) | Pinned::Gone(link)) => {
             // On trial there is no pin: a process holds the link.
@@ -100,14 +102,14 @@ fn remove(
         // What is no link of an XDP program holds none on an interface.
         Ok(Pinned::Leftover) | Err(_) => {}
     }
-    if moved && foreign::is_pinned(&folder.path) {
+    if moved && foreign.is_some() {
         return Err(not_here(
             &folder.path,
             "the interface is in another network namespace now",
             "put it back there (`bpftool net attach`)",
         ));
     }
-    foreign::clear(&folder.path)
+    foreign::clear(&folder.path, foreign)
 }
 
 fn not_here(folder: &Path, why: &str, first: &'static str) -> Error {

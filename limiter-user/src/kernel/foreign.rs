@@ -93,7 +93,10 @@ impl Foreign {
             {
                 Error::ChainNotPermitted(interface.name.clone())
             }
-            error => Error::system("opening the program on the interface", io::Error::other(error)),
+            error => Error::system(
+                "opening the program on the interface",
+                io::Error::other(error),
+            ),
         };
         for program in loaded_programs() {
             let program = match program {
@@ -198,22 +201,19 @@ fn name_of(program: &ProgramInfo) -> Option<String> {
     name.map(str::to_owned)
 }
 
-/// Puts back what limiter ran in front of, where there is something, and then removes the pins of an
-/// attachment whose program is off the interface. Returns what runs again. Where that fails, the pins
-/// stay, and the next command tries again.
-pub(super) fn clear(folder: &Path) -> Result<Option<Foreign>> {
-    let back = put_back(folder)?;
+/// Puts back the program that limiter ran in front of, which was opened before limiter was taken off, and
+/// then removes the pins. Returns what runs again. Where that fails, the pins stay, and the next command
+/// tries again.
+pub(super) fn clear(folder: &Path, foreign: Option<Foreign>) -> Result<Option<Foreign>> {
+    let back = match foreign {
+        Some(foreign) => {
+            let done = foreign.put_back(folder)? == PutBack::Done;
+            done.then_some(foreign)
+        }
+        None => None,
+    };
     pins::remove(folder)?;
     Ok(back)
-}
-
-/// The same, but for the pins.
-pub(super) fn put_back(folder: &Path) -> Result<Option<Foreign>> {
-    let Some(foreign) = Foreign::open(folder)? else {
-        return Ok(None);
-    };
-    let done = foreign.put_back(folder)? == PutBack::Done;
-    Ok(done.then_some(foreign))
 }
 
 /// What is wrong where a folder of pins has no link: limiter is off, and a program that it ran in front of
@@ -254,7 +254,13 @@ mod tests {
             assert!(!name.contains('.'), "bpffs allows no dots: {name}");
             assert_eq!(parse_pin_name(&name), Some((mode, interface)), "{name}");
         }
-        for other in ["foreign", "foreign_native", "foreign_offloaded_2", "link", "NEXT"] {
+        for other in [
+            "foreign",
+            "foreign_native",
+            "foreign_offloaded_2",
+            "link",
+            "NEXT",
+        ] {
             assert_eq!(parse_pin_name(other), None, "{other}");
         }
     }

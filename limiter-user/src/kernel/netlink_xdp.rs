@@ -30,7 +30,12 @@ const XDP_FLAGS_REPLACE: u32 = 1 << 4;
 pub(super) fn take_off(interface: u32, mode: XdpMode, program: BorrowedFd<'_>) -> io::Result<()> {
     const NONE: i32 = -1;
     let expected = LinkXdp::ExpectedFd(program.as_raw_fd().cast_unsigned());
-    request(interface, mode, XDP_FLAGS_REPLACE, [LinkXdp::Fd(NONE), expected])
+    request(
+        interface,
+        mode,
+        XDP_FLAGS_REPLACE,
+        [LinkXdp::Fd(NONE), expected],
+    )
 }
 
 /// Puts `program` on the interface with this index, if there is none in any mode: else `EBUSY` or

@@ -24,7 +24,7 @@ use super::{Identity, socket};
 use crate::kernel::{
     bpffs::{self, Lock},
     error::{Error, Result},
-    foreign,
+    foreign::{self, Foreign},
     link::Link,
 };
 
@@ -148,17 +148,19 @@ impl Holder {
         // From here on commands say that nothing is attached, rather than that it is half gone.
         drop(self.lease);
         drop(self.listener);
+        // Before limiter is off: until the other program is back, neither of the two runs.
+        let foreign = Foreign::open(&self.folder);
         // If this fails, the end of the process does it.
         let _ = self.link.detach();
         if !has_folder {
             return;
         }
         // What stays, or cannot be put back, is for the next command, which says so.
-        if lock.is_some() {
-            let _ = foreign::clear(&self.folder);
-        } else {
+        match foreign {
+            Ok(foreign) if lock.is_some() => drop(foreign::clear(&self.folder, foreign)),
             // At worst another program has taken the place, and keeps it.
-            let _ = foreign::put_back(&self.folder);
+            Ok(Some(foreign)) => drop(foreign.put_back(&self.folder)),
+            _ => {}
         }
     }
 
