@@ -33,7 +33,11 @@ fn expect_truth(hosts: &Hosts, foreign: &Foreign, at: &str) {
     }
     let settled = || [None, own].contains(&on_server(hosts));
     eventually("nobody, or the other program", settled);
-    if on_server(hosts).is_none() {
+    if on_server(hosts) == own {
+        hosts
+            .limiter(&["status", "eth0"])
+            .expect_error(1, &["not attached"]);
+    } else {
         for command in ["status", "doctor"] {
             let said = hosts.limiter(&[command, "eth0"]);
             said.expect(1);

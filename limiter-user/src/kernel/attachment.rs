@@ -108,7 +108,9 @@ impl Attachment {
                 Pinned::Gone(_) if folder.interface == name => {
                     gone = Some(Error::InterfaceGone(name.to_owned()));
                 }
-                Pinned::Leftover if folder.interface == name => gone = foreign::waiting(&folder),
+                Pinned::Leftover if folder.interface == name => {
+                    gone = foreign::waiting(&folder, &interfaces);
+                }
                 _ => {}
             }
         }
@@ -131,7 +133,9 @@ impl Attachment {
                     Err(error) => errors.push(error),
                 },
                 Ok(Pinned::Gone(_)) => errors.push(Error::InterfaceGone(folder.interface)),
-                Ok(Pinned::Leftover) => errors.extend(foreign::waiting(&folder)),
+                Ok(Pinned::Leftover) => {
+                    errors.extend(foreign::waiting(&folder, &interfaces));
+                }
                 Err(error) => errors.push(error),
             }
         }

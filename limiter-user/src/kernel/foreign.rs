@@ -217,8 +217,8 @@ pub(super) fn clear(folder: &Path, foreign: Option<Foreign>) -> Result<Option<Fo
 }
 
 /// What is wrong where a folder of pins has no link: limiter is off, and a program that it ran in front of
-/// was not put back.
-pub(super) fn waiting(folder: &Folder) -> Option<Error> {
+/// was not put back. None where that runs, or its interface is gone: then nothing is missing.
+pub(super) fn waiting(folder: &Folder, interfaces: &[Interface]) -> Option<Error> {
     let start = Instant::now();
     loop {
         // A command that is at work right now has the lock, and may be about to pin the link. This very
@@ -226,6 +226,11 @@ pub(super) fn waiting(folder: &Folder) -> Option<Error> {
         let lock = bpffs::try_lock().ok().flatten();
         let foreign = Foreign::open(&folder.path).ok().flatten()?;
         if Link::open(&folder.path).is_ok_and(|link| link.is_some()) {
+            return None;
+        }
+        let mut own = interfaces.iter();
+        let on = own.find(|interface| interface.index == foreign.interface)?;
+        if on.xdp.is_some_and(|xdp| xdp.program_id == foreign.id) {
             return None;
         }
         if lock.is_some() || start.elapsed() > PATIENCE {
