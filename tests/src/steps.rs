@@ -16,6 +16,9 @@ use nix::{
     unistd::Pid,
 };
 
+/// Of calls of one kind in a row (the maps are pinned one after the other), each of so many is a step.
+const EACH: usize = 4;
+
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
@@ -43,17 +46,21 @@ pub fn run_until(command: &mut Command, step: usize) -> io::Result<End> {
 
 fn follow(process: Pid, step: usize) -> io::Result<End> {
     let mut signal = None;
-    let mut steps = 0;
+    let (mut steps, mut last, mut alike) = (0, String::new(), 0);
     let mut options = Some(Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_EXITKILL);
     loop {
         match waitpid(process, None)? {
             WaitStatus::Exited(_, status) => return Ok(End::Done(status)),
             WaitStatus::PtraceSyscall(_) => {
                 if let Some(name) = step_of(process)? {
-                    if steps == step {
-                        return Ok(End::Killed(name));
+                    alike = if name == last { alike + 1 } else { 0 };
+                    if alike % EACH == 0 {
+                        if steps == step {
+                            return Ok(End::Killed(name));
+                        }
+                        steps += 1;
                     }
-                    steps += 1;
+                    last = name;
                 }
             }
             // It has become the command.
