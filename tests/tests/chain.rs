@@ -4,6 +4,7 @@
 use std::{
     fs,
     path::PathBuf,
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -17,7 +18,10 @@ use limiter_tests::{
     raw::Raw,
     trials::{holder, try_until},
 };
-use limiter_user::kernel::{interface::XdpMode, link::Link};
+use limiter_user::kernel::{
+    interface::{self, XdpMode},
+    link::Link,
+};
 use nix::sys::signal::{Signal, kill};
 
 /// Leaves a test where there is no kernel to test on, or no `bpftool` to attach the other program.
@@ -387,7 +391,7 @@ fn an_interface_that_is_gone_has_nothing_to_put_back() {
             lose_link(&hosts);
         }
         let delete = || {
-            let mut ip = std::process::Command::new("ip");
+            let mut ip = Command::new("ip");
             ip.args(["link", "delete", "eth0"]).status()
         };
         assert!(
@@ -404,4 +408,46 @@ fn an_interface_that_is_gone_has_nothing_to_put_back() {
         });
         assert!(!hosts.pins().exists());
     }
+}
+
+/// From here it cannot be put back there; but it is not lost.
+#[test]
+fn an_interface_that_is_in_another_namespace() {
+    need_all!();
+    use std::os::fd::AsRawFd;
+
+    let foreign = Foreign::load(PLAIN);
+    let hosts = hosts_with(&foreign, "xdpdrv");
+    hosts.limiter(&CHAIN).expect(0);
+    let target = hosts.client.namespace.file().as_raw_fd();
+    let target = format!("/proc/{}/fd/{target}", std::process::id());
+    let ip = |line: &str| {
+        let mut ip = Command::new("ip");
+        ip.args(line.split(' ')).status().unwrap().success()
+    };
+    let moved = hosts
+        .server
+        .namespace
+        .run(|| ip("link set eth0 name away") && ip(&format!("link set away netns {target}")));
+    assert!(moved.unwrap());
+    let pin = foreign_pin(&hosts).unwrap();
+    let words = ["another network namespace", pin.to_str().unwrap()];
+    hosts.limiter(&["detach", "eth0"]).expect_error(1, &words);
+    let away = || {
+        let client = &hosts.client.namespace;
+        let away = client.block_on(|| interface::by_name("away"));
+        away.unwrap().unwrap().xdp.map(|xdp| xdp.program_id)
+    };
+    assert_eq!(away(), None, "limiter is off");
+    // As the message says.
+    let put_back = hosts.client.namespace.run(|| {
+        let mut bpftool = Command::new("bpftool");
+        bpftool.args(["net", "attach", "xdpdrv", "pinned", words[1], "dev", "away"]);
+        bpftool.status().unwrap().success()
+    });
+    assert!(put_back.unwrap());
+    assert_eq!(away(), Some(foreign.id));
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+    assert_eq!(away(), Some(foreign.id), "left alone");
+    assert!(!hosts.pins().exists());
 }
