@@ -6,6 +6,7 @@
 pub mod command;
 pub mod engine;
 pub mod files;
+pub mod foreign;
 pub mod generations;
 pub mod hosts;
 pub mod model;
@@ -14,6 +15,7 @@ pub mod packet;
 pub mod random;
 pub mod raw;
 pub mod service;
+pub mod steps;
 pub mod traffic;
 pub mod trials;
 

@@ -33,7 +33,7 @@ fn a_foreign_program_is_named_and_left_alone() {
             "another XDP program",
             "'limiter_frags'",
             "native",
-            "ip link set eth0 xdp off",
+            "bpftool link detach id",
         ],
     );
     assert_ne!(link.info().unwrap().interface, 0, "it is still there");

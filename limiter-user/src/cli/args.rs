@@ -223,6 +223,9 @@ pub struct Attach {
     /// Undo it by itself after this time, unless `limiter keep` is said before: 90s, 10m, at most 1day
     #[arg(long = "try", value_name = "DURATION", value_parser = try_for, allow_hyphen_values = true)]
     pub try_for: Option<Duration>,
+    /// In front of the XDP program that is there: it gets what passes, and is put back on detach
+    #[arg(long)]
+    pub chain: bool,
 }
 
 /// Arguments of `keep`.

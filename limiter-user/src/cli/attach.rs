@@ -25,8 +25,8 @@ pub async fn run(arguments: args::Attach) -> anyhow::Result<()> {
         })
         .await;
         let attached = match arguments.try_for {
-            None => attach(interface, &wanted).await,
-            Some(duration) => attach_on_trial(interface, &wanted, duration).await,
+            None => attach(interface, &wanted, arguments.chain).await,
+            Some(duration) => attach_on_trial(interface, &wanted, arguments.chain, duration).await,
         };
         if let Err(error) = attached {
             undo(&done).await;
@@ -131,7 +131,7 @@ fn unique(interfaces: &[String]) -> Vec<&str> {
 async fn undo(done: &[&str]) {
     for interface in done {
         match detach(interface).await {
-            Ok(()) => note(&format!(
+            Ok(_) => note(&format!(
                 "{interface}: detached again, because another one failed"
             )),
             Err(error) => note(&format!(

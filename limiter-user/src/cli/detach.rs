@@ -9,7 +9,7 @@ use crate::kernel::detach::{detach, detach_all};
 pub async fn run(arguments: args::Detach) -> anyhow::Result<()> {
     let mut results = Vec::new();
     if arguments.all {
-        results = detach_all()?;
+        results = detach_all().await?;
         if results.is_empty() {
             print("limiter was not attached to anything\n")?;
         }
@@ -23,7 +23,10 @@ pub async fn run(arguments: args::Detach) -> anyhow::Result<()> {
     let mut failed = None;
     for (interface, result) in results {
         match result {
-            Ok(()) => print(&format!("{interface}: detached\n"))?,
+            Ok(None) => print(&format!("{interface}: detached\n"))?,
+            Ok(Some(again)) => print(&format!(
+                "{interface}: detached; {again} runs there again, as before\n"
+            ))?,
             Err(error) => {
                 if let Some(earlier) = failed.replace(error) {
                     note(&earlier.to_string());

@@ -9,8 +9,9 @@ use std::{
 
 use super::{
     attachment::{Pinned, folders_here, look},
-    bpffs,
+    bpffs, chain,
     error::{Error, Result},
+    foreign::{self, Foreign},
     interface::{self, Interface, XdpMode, XdpState},
     link::Link,
     maps::fill_newcomers,
@@ -19,6 +20,7 @@ use super::{
     record::Record,
     requirements,
     set::Wanted,
+    survey::{Holder, occupant},
     trial,
 };
 use crate::config::{Mode, compile::TierBits};
@@ -37,14 +39,20 @@ pub struct Linked {
     link: Link,
 }
 
-/// Attaches to `name`, and pins: from here on no process is needed.
-pub async fn attach(name: &str, wanted: &Wanted) -> Result<()> {
-    put(name, wanted, Link::pin).await
+/// Attaches to `name`, and pins: from here on no process is needed. `chain`: in front of the program that
+/// is there, instead of where none is.
+pub async fn attach(name: &str, wanted: &Wanted, chain: bool) -> Result<()> {
+    put(name, wanted, chain, Link::pin).await
 }
 
 /// Attaches to `name` for `duration`, and undoes that by itself unless it is kept in time.
-pub async fn attach_on_trial(name: &str, wanted: &Wanted, duration: Duration) -> Result<()> {
-    put(name, wanted, |link, folder| {
+pub async fn attach_on_trial(
+    name: &str,
+    wanted: &Wanted,
+    chain: bool,
+    duration: Duration,
+) -> Result<()> {
+    put(name, wanted, chain, |link, folder| {
         trial::begin(link, folder, duration)
     })
     .await
@@ -54,6 +62,7 @@ pub async fn attach_on_trial(name: &str, wanted: &Wanted, duration: Duration) ->
 async fn put(
     name: &str,
     wanted: &Wanted,
+    chain: bool,
     hold: impl FnOnce(&Link, &Path) -> Result<()>,
 ) -> Result<()> {
     requirements::kernel()?;
@@ -63,6 +72,11 @@ async fn put(
     bpffs::ensure()?;
     let _lock = bpffs::lock()?;
     let folder = free_folder(&interface, &interfaces)?;
+    // What a killed command had not put back is there again.
+    let interface = interface::by_name(name).await?;
+    if chain {
+        return chain::put(&interface, wanted, &folder, hold);
+    }
     let linked = link(interface, wanted)?;
     let pinned = pin(&linked, &folder).and_then(|()| hold(&linked.link, &folder));
     if pinned.is_err() {
@@ -96,7 +110,7 @@ fn free_folder(interface: &Interface, interfaces: &[Interface]) -> Result<PathBu
                 _ => {}
             },
             Ok(Pinned::Gone(_)) if named_so => return Err(Error::InterfaceGone(name.clone())),
-            Ok(Pinned::Leftover) if named_so => pins::remove(&folder.path)?,
+            Ok(Pinned::Leftover) if named_so => clear_leftover(&folder.path)?,
             Err(error) if named_so => return Err(error),
             _ => {}
         }
@@ -104,11 +118,20 @@ fn free_folder(interface: &Interface, interfaces: &[Interface]) -> Result<PathBu
     pins::directory(name)
 }
 
+fn clear_leftover(folder: &Path) -> Result<()> {
+    foreign::clear(folder, Foreign::open(folder)?).map(drop)
+}
+
 fn pin(linked: &Linked, folder: &Path) -> Result<()> {
+    pin_all(&linked.program, &linked.record, folder)
+}
+
+/// Pins everything but the link.
+pub(super) fn pin_all(program: &Program, record: &Record, folder: &Path) -> Result<()> {
     let generation = pins::generation(folder, 0);
     pins::create(&generation)?;
-    linked.program.pin_maps(folder)?;
-    pin_generation(&linked.program, &linked.record, &generation)
+    program.pin_maps(folder)?;
+    pin_generation(program, record, &generation)
 }
 
 /// Pins a program, its lists and its record.
@@ -124,7 +147,7 @@ fn link(interface: Interface, wanted: &Wanted) -> Result<Linked> {
         return Err(Error::NoEthernet(interface.name));
     }
     if let Some(xdp) = interface.xdp {
-        return Err(foreign(&interface, xdp));
+        return Err(in_the_way(&interface, xdp));
     }
     if wanted.settings.mode == Mode::Generic {
         return link_in(&interface, XdpMode::Generic, wanted, None)
@@ -142,7 +165,7 @@ fn link(interface: Interface, wanted: &Wanted) -> Result<Linked> {
 }
 
 /// Who refused.
-enum Refused {
+pub(super) enum Refused {
     /// The interface would not take the program in this mode.
     ByDriver(io::Error),
     /// It did not come so far.
@@ -156,7 +179,7 @@ impl From<Error> for Refused {
 }
 
 impl Refused {
-    fn into_error(self, interface: &Interface, mode: XdpMode) -> Error {
+    pub(super) fn into_error(self, interface: &Interface, mode: XdpMode) -> Error {
         match self {
             Self::Before(error) => error,
             Self::ByDriver(why) if why.raw_os_error() == Some(libc::EPERM) => Error::NotPermitted,
@@ -164,7 +187,10 @@ impl Refused {
                 interface: interface.name.clone(),
                 program: "attached this moment".to_owned(),
                 mode: "some".to_owned(),
-                how: format!("`ip link show {}` names it", interface.name),
+                how: format!(
+                    "`ip link show {}` names it, remove it first",
+                    interface.name
+                ),
             },
             Self::ByDriver(why) if why.raw_os_error() == Some(libc::ENODEV) => {
                 Error::NoInterface(interface.name.clone())
@@ -211,22 +237,8 @@ fn link_in(
     wanted: &Wanted,
     fallback: Option<String>,
 ) -> Result<Linked, Refused> {
-    let mut record = Record {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        attached_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-        namespace: pins::cookie()?,
-        settings: wanted.settings.clone(),
-        file: wanted.file.clone(),
-        frame_max: interface.frame_max(mode),
-        frags: requirements::kernel()?.has_frags(),
-        fallback,
-        logging: false,
-        chained: false,
-        limits: Vec::new(),
-        tiers: TierBits::default(),
-        list_sizes: Vec::new(),
-    };
-    record.seat();
+    let mut record = record(interface, mode, wanted)?;
+    record.fallback = fallback;
     let mut program = load(&mut record)?;
     fill_newcomers(&mut program)?;
     let link = Link::create(program.fd()?, interface.index, mode).map_err(Refused::ByDriver)?;
@@ -237,6 +249,27 @@ fn link_in(
         program,
         link,
     })
+}
+
+/// What is written down of a new attachment.
+pub(super) fn record(interface: &Interface, mode: XdpMode, wanted: &Wanted) -> Result<Record> {
+    let mut record = Record {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        attached_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        namespace: pins::cookie()?,
+        settings: wanted.settings.clone(),
+        file: wanted.file.clone(),
+        frame_max: interface.frame_max(mode),
+        frags: requirements::kernel()?.has_frags(),
+        fallback: None,
+        logging: false,
+        chained: false,
+        limits: Vec::new(),
+        tiers: TierBits::default(),
+        list_sizes: Vec::new(),
+    };
+    record.seat();
+    Ok(record)
 }
 
 /// Loads the program for packets in several buffers where the kernel has them, else the plain one.
@@ -267,27 +300,28 @@ fn load(record: &mut Record) -> Result<Program> {
     }
 }
 
-/// Names the program that is in the way.
-fn foreign(interface: &Interface, xdp: XdpState) -> Error {
-    let id = xdp.program_id;
-    // Asking for a program by its id wants CAP_SYS_ADMIN: without it the id must do.
-    let name = aya::programs::loaded_programs()
-        .filter_map(std::result::Result::ok)
-        .find(|program| program.id() == id)
-        .and_then(|program| program.name_as_str().map(str::to_owned));
-    let program = name.map_or_else(|| format!("id {id}"), |name| format!("'{name}', id {id}"));
+/// Names the program that is in the way, and says what can be done about it.
+fn in_the_way(interface: &Interface, xdp: XdpState) -> Error {
+    let name = &interface.name;
     let off = if xdp.mode == XdpMode::Generic {
         "xdpgeneric"
     } else {
         "xdp"
     };
-    Error::Foreign {
-        program,
-        mode: xdp.mode.name().to_owned(),
-        how: format!(
-            "`ip link set {} {off} off` if it was attached so, else with the tool that put it there",
-            interface.name
+    let front = format!("`limiter attach {name} --chain ...` runs in front of it");
+    let how = match occupant::holder(xdp) {
+        Holder::Netlink => {
+            format!("{front}, or remove it first (`ip link set {name} {off} off`)")
+        }
+        Holder::Link(id) => chain::end_link(id),
+        Holder::Unknown => format!(
+            "{front} if it was attached as `ip link` does; `ip link set {name} {off} off` removes it then, else the tool that put it there"
         ),
+    };
+    Error::Foreign {
+        program: chain::describe(xdp),
+        mode: xdp.mode.name().to_owned(),
+        how,
         interface: interface.name.clone(),
     }
 }

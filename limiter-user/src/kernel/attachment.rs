@@ -7,6 +7,7 @@ use aya::programs::ProgramInfo;
 use super::{
     bpffs,
     error::{Error, Result},
+    foreign::{self, Foreign},
     interface::{self, Interface, XdpMode},
     link::Link,
     lists::ListTables,
@@ -107,6 +108,9 @@ impl Attachment {
                 Pinned::Gone(_) if folder.interface == name => {
                     gone = Some(Error::InterfaceGone(name.to_owned()));
                 }
+                Pinned::Leftover if folder.interface == name => {
+                    gone = foreign::waiting(&folder, &interfaces);
+                }
                 _ => {}
             }
         }
@@ -129,7 +133,9 @@ impl Attachment {
                     Err(error) => errors.push(error),
                 },
                 Ok(Pinned::Gone(_)) => errors.push(Error::InterfaceGone(folder.interface)),
-                Ok(Pinned::Leftover) => {}
+                Ok(Pinned::Leftover) => {
+                    errors.extend(foreign::waiting(&folder, &interfaces));
+                }
                 Err(error) => errors.push(error),
             }
         }
@@ -152,6 +158,11 @@ impl Attachment {
 
     pub(super) fn generation_folder(&self) -> PathBuf {
         pins::generation(&self.folder, self.generation)
+    }
+
+    /// The program that limiter runs in front of.
+    pub fn next(&self) -> Result<Option<Foreign>> {
+        Foreign::open(&self.folder)
     }
 
     /// When it is undone by itself unless it is kept before, RFC 3339; none if it is not on trial.

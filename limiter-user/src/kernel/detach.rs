@@ -1,9 +1,12 @@
-//! Detaching: link, then pins, then nothing is left.
+//! Detaching: link, then pins, then nothing is left but what was there before.
+
+use std::path::Path;
 
 use super::{
     attachment::{Pinned, folders_here, look},
     bpffs,
     error::{Error, Result},
+    foreign::{self, Foreign},
     interface::{self, Interface},
     link::Link,
     pins::{self, Folder},
@@ -11,7 +14,8 @@ use super::{
 };
 
 /// Detaches from the interface called `name`, or clears what is left of an attachment of that name.
-pub async fn detach(name: &str) -> Result<()> {
+/// Returns the program that limiter ran in front of, which runs again.
+pub async fn detach(name: &str) -> Result<Option<Foreign>> {
     requirements::privileges()?;
     let interfaces = interface::all().await?;
     if !bpffs::look()? {
@@ -29,7 +33,7 @@ pub async fn detach(name: &str) -> Result<()> {
             Ok(Pinned::Gone(_) | Pinned::Leftover) | Err(_) => folder.interface == name,
         };
         if matches {
-            return remove(&folder, pinned);
+            return remove(&folder, pinned, &interfaces);
         }
     }
     Err(nothing_there(&interfaces, name))
@@ -44,8 +48,9 @@ fn nothing_there(interfaces: &[Interface], name: &str) -> Error {
 
 /// Detaches from all interfaces of this network namespace, and clears what is left of interfaces and
 /// namespaces that are gone. Returns for each how it went.
-pub fn detach_all() -> Result<Vec<(String, Result<()>)>> {
+pub async fn detach_all() -> Result<Vec<(String, Result<Option<Foreign>>)>> {
     requirements::privileges()?;
+    let interfaces = interface::all().await?;
     if !bpffs::look()? {
         return Ok(Vec::new());
     }
@@ -56,7 +61,16 @@ pub fn detach_all() -> Result<Vec<(String, Result<()>)>> {
         let pinned = look(&folder);
         let gone = matches!(pinned, Ok(Pinned::Gone(_) | Pinned::Leftover));
         if folder.namespace == here || gone {
-            let removed = remove(&folder, pinned);
+            let elsewhere = folder.namespace != here && matches!(pinned, Ok(Pinned::Leftover));
+            let removed = if elsewhere && foreign::is_pinned(&folder.path) {
+                Err(not_here(
+                    &folder.path,
+                    "its network namespace is another one",
+                    "use limiter there",
+                ))
+            } else {
+                remove(&folder, pinned, &interfaces)
+            };
             done.push((folder.interface, removed));
         }
     }
@@ -66,7 +80,14 @@ pub fn detach_all() -> Result<Vec<(String, Result<()>)>> {
 /// The link's pin goes first: from then on the link lives only as long as this process holds it, and
 /// whoever is killed here leaves an interface without a program, and pins that the next command
 /// clears.
-fn remove(folder: &Folder, pinned: Result<Pinned>) -> Result<()> {
+fn remove(
+    folder: &Folder,
+    pinned: Result<Pinned>,
+    interfaces: &[Interface],
+) -> Result<Option<Foreign>> {
+    let moved = matches!(&pinned, Ok(Pinned::To(_, index)) if interface::of_link(interfaces, *index).is_none());
+    // Before limiter is off: until the other program is back, neither of the two runs.
+    let foreign = Foreign::open(&folder.path)?;
     match pinned {
         Ok(Pinned::To(link, _) | Pinned::Gone(link)) => {
             // On trial there is no pin: a process holds the link.
@@ -81,5 +102,20 @@ fn remove(folder: &Folder, pinned: Result<Pinned>) -> Result<()> {
         // What is no link of an XDP program holds none on an interface.
         Ok(Pinned::Leftover) | Err(_) => {}
     }
-    pins::remove(&folder.path)
+    if moved && foreign.is_some() {
+        return Err(not_here(
+            &folder.path,
+            "the interface is in another network namespace now",
+            "put it back there (`bpftool net attach`)",
+        ));
+    }
+    foreign::clear(&folder.path, foreign)
+}
+
+fn not_here(folder: &Path, why: &str, first: &'static str) -> Error {
+    match Foreign::open(folder) {
+        Ok(Some(foreign)) => foreign.not_put_back(folder, why.to_owned(), first),
+        Ok(None) => Error::NotAttached(pins::interface_of(folder).unwrap_or_default()),
+        Err(error) => error,
+    }
 }

@@ -38,7 +38,7 @@ pub enum Error {
     AlreadyAttached(String),
     /// Another program is there.
     #[error(
-        "another XDP program ({program}, {mode} mode) is attached to '{interface}', and an interface runs one: remove it first ({how})"
+        "another XDP program ({program}, {mode} mode) is attached to '{interface}', and an interface runs one: {how}"
     )]
     Foreign {
         /// The interface.
@@ -47,8 +47,86 @@ pub enum Error {
         program: String,
         /// Where it runs.
         mode: String,
+        /// How to run in front of it, or to remove it.
+        how: String,
+    },
+    /// `--chain`, and nothing to run in front of.
+    #[error(
+        "no XDP program is attached to '{0}' that limiter could run in front of: attach that one first, or leave --chain out"
+    )]
+    ChainNothing(String),
+    /// Opening programs of others wants more than limiter does otherwise.
+    #[error(
+        "not permitted: --chain opens the program that is on '{0}', which needs CAP_SYS_ADMIN: run it as root with all capabilities"
+    )]
+    ChainNotPermitted(String),
+    /// `--chain` in front of what cannot be taken off and put back.
+    #[error(
+        "the XDP program on '{interface}' ({program}) is held by {holder}, and limiter can run in front of those only that were attached by netlink: {how}"
+    )]
+    ChainLink {
+        /// The interface.
+        interface: String,
+        /// Name and id of the program.
+        program: String,
+        /// Link and process.
+        holder: String,
         /// How to remove it.
         how: String,
+    },
+    /// `--chain` in another mode than the other program's.
+    #[error(
+        "the XDP program on '{interface}' ({program}) runs in {mode} mode, and with --chain limiter runs where that one does: {how}"
+    )]
+    ChainMode {
+        /// The interface.
+        interface: String,
+        /// Name and id of the program.
+        program: String,
+        /// Where it runs.
+        mode: &'static str,
+        /// What to do.
+        how: &'static str,
+    },
+    /// The kernel does not let limiter hand packets on to that program.
+    #[error(
+        "the kernel does not let limiter hand packets on to the XDP program on '{interface}' ({program}; {why}): {advice}"
+    )]
+    ChainRefused {
+        /// The interface.
+        interface: String,
+        /// Name and id of the program.
+        program: String,
+        /// What the kernel said.
+        why: io::Error,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// The other program is not on its interface any more, but it is not lost.
+    #[error(
+        "limiter is off '{interface}', but the XDP program that it ran in front of, {program}, could not be put back ({why}): {first} and `limiter detach {interface}` again; until then it stays pinned as {pin} (remove that to give it up)"
+    )]
+    NotPutBack {
+        /// The interface.
+        interface: String,
+        /// Name and id of the program.
+        program: String,
+        /// What the kernel said.
+        why: String,
+        /// What to do first.
+        first: &'static str,
+        /// Where it is pinned.
+        pin: PathBuf,
+    },
+    /// Limiter was killed, and the program that it ran in front of does not run.
+    #[error(
+        "limiter was ended on '{interface}' before it could put back {program}, which it ran in front of: `limiter detach {interface}` puts it back"
+    )]
+    Waiting {
+        /// The interface.
+        interface: String,
+        /// Name and id of the program.
+        program: String,
     },
     /// Nothing is there.
     #[error(

@@ -3,14 +3,17 @@
 pub mod attach;
 pub mod attachment;
 pub mod bpffs;
+pub mod chain;
 pub mod detach;
 pub mod error;
+pub mod foreign;
 pub mod interface;
 pub mod link;
 pub mod lists;
 pub mod log;
 pub mod maps;
 pub mod memory;
+mod netlink_xdp;
 pub mod object;
 pub mod pins;
 pub mod record;

@@ -9,8 +9,8 @@ use std::{
 
 use aya::{
     Ebpf, EbpfError, EbpfLoader, include_bytes_aligned,
-    maps::{Map, MapError},
-    programs::{Program as AyaProgram, ProgramError, Xdp},
+    maps::{Map, MapError, ProgramArray},
+    programs::{Program as AyaProgram, ProgramError, ProgramFd, Xdp},
 };
 use ipnet::IpNet;
 use limiter_common::layout::{Config, Listed};
@@ -158,6 +158,23 @@ impl Program {
             Some(AyaProgram::Xdp(program)) => Ok(program.fd().map_err(program_error)?.as_fd()),
             _ => Err(missing(self.entry)),
         }
+    }
+
+    /// Hands the packets that pass on to `next`, with an entry that is chained. `EINVAL` where that is of
+    /// another kind: one takes packets in several buffers, and the other does not.
+    pub(super) fn lead_to(&mut self, next: &ProgramFd) -> io::Result<()> {
+        let name = if self.entry.ends_with("_frags") {
+            "NEXT_FRAGS"
+        } else {
+            "NEXT"
+        };
+        let map = self.ebpf.map_mut(name);
+        let map = map.ok_or_else(|| io::Error::other(missing(name)))?;
+        let set = ProgramArray::try_from(map).and_then(|mut array| array.set(0, next, 0));
+        set.map_err(|error| match error {
+            MapError::SyscallError(call) => call.io_error,
+            error => io::Error::other(error),
+        })
     }
 
     /// Pins it under `path`.

@@ -10,7 +10,7 @@ use limiter_common::{
 };
 
 use super::{
-    Interface, Limit, List, Passes, Sources, drops,
+    Interface, Limit, List, NextProgram, Passes, Sources, drops,
     source::{Check, CheckedLimit, Reader, Top, TopSource},
     verdicts,
 };
@@ -57,6 +57,11 @@ pub fn interface(attachment: &Attachment) -> Result<Interface> {
         logging: record.logging,
         frags: record.frags,
         chained: record.chained,
+        next_program: attachment.next()?.map(|next| NextProgram {
+            program_id: next.id,
+            name: next.name,
+            mode: next.mode.name(),
+        }),
         file: record.file.as_ref().map(|path| path.display().to_string()),
         new_sources: settings.new_sources.map(|limit| limit.rate.to_string()),
         exempt: settings.exempt.names(),

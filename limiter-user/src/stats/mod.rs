@@ -70,6 +70,9 @@ pub struct Interface {
     /// Whether packets that pass go on to another XDP program.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub chained: bool,
+    /// That program; none where its pin was removed, so that detach does not put it back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_program: Option<NextProgram>,
     /// The configuration file that the settings came from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
@@ -91,6 +94,17 @@ pub struct Interface {
     pub passes: Passes,
     /// The table.
     pub sources: Sources,
+}
+
+/// The program that limiter runs in front of.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NextProgram {
+    /// Its id.
+    pub program_id: u32,
+    /// Its name, where it has one.
+    pub name: Option<String>,
+    /// Where it ran before, and will run again: `native` or `generic`.
+    pub mode: &'static str,
 }
 
 /// One limit.

@@ -141,7 +141,22 @@ fn drops_line(drops: &Drops) -> String {
 
 /// What must not go without saying.
 fn notes(interface: &Interface) -> String {
-    trial_note(interface) + &mode_notes(interface)
+    trial_note(interface) + &chain_note(interface) + &mode_notes(interface)
+}
+
+/// That another program decides too.
+fn chain_note(interface: &Interface) -> String {
+    if !interface.chained {
+        return String::new();
+    }
+    let Some(next) = &interface.next_program else {
+        return "  In front of another XDP program, which decides about what passes here. Its pin was removed: detach does not put it back.\n".to_owned();
+    };
+    let name = next.name.as_deref().unwrap_or("without a name");
+    format!(
+        "  In front of program {} ({name}), which decides about what passes here, and is put back by `limiter detach {}`.\n",
+        next.program_id, interface.name
+    )
 }
 
 /// That it ends by itself, and how to keep it.
@@ -179,7 +194,9 @@ fn mode_notes(interface: &Interface) -> String {
             interface.name
         ));
     }
-    if !interface.frags {
+    if !interface.frags && interface.chained {
+        text.push_str("  Jumbo frames: the program behind limiter does not take them, or this kernel: no MTU above about 3500.\n");
+    } else if !interface.frags {
         text.push_str("  Jumbo frames: this kernel did not take the program for them (5.18 or later does): no MTU above about 3500.\n");
     }
     text

@@ -4,7 +4,7 @@
 mod ethtool;
 mod link;
 mod netdev;
-mod occupant;
+pub(super) mod occupant;
 mod virtio;
 
 use std::{fs, fs::File, io, thread};

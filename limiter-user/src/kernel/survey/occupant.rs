@@ -67,14 +67,16 @@ pub async fn of(interface: &Interface) -> Occupant {
     }
 }
 
-fn name(id: u32) -> Option<String> {
+/// The name of a program; asking for it wants `CAP_SYS_ADMIN`.
+pub(in crate::kernel) fn name(id: u32) -> Option<String> {
     loaded_programs()
         .filter_map(Result::ok)
         .find(|program| program.id() == id)
         .and_then(|program| program.name_as_str().map(str::to_owned))
 }
 
-fn holder(state: XdpState) -> Holder {
+/// What keeps the program on its interface.
+pub(in crate::kernel) fn holder(state: XdpState) -> Holder {
     if matches!(state.mode, XdpMode::Multiple) {
         return Holder::Unknown;
     }

@@ -24,8 +24,8 @@ use super::{Identity, socket};
 use crate::kernel::{
     bpffs::{self, Lock},
     error::{Error, Result},
+    foreign::{self, Foreign},
     link::Link,
-    pins,
 };
 
 /// How often it looks whether the link was pinned or detached meanwhile, and for the time: timers do
@@ -148,11 +148,19 @@ impl Holder {
         // From here on commands say that nothing is attached, rather than that it is half gone.
         drop(self.lease);
         drop(self.listener);
+        // Before limiter is off: until the other program is back, neither of the two runs.
+        let foreign = Foreign::open(&self.folder);
         // If this fails, the end of the process does it.
         let _ = self.link.detach();
-        if lock.is_some() && has_folder {
-            // What stays is cleared by the next command.
-            let _ = pins::remove(&self.folder);
+        if !has_folder {
+            return;
+        }
+        // What stays, or cannot be put back, is for the next command, which says so.
+        match foreign {
+            Ok(foreign) if lock.is_some() => drop(foreign::clear(&self.folder, foreign)),
+            // At worst another program has taken the place, and keeps it.
+            Ok(Some(foreign)) => drop(foreign.put_back(&self.folder)),
+            _ => {}
         }
     }
 

@@ -59,13 +59,13 @@ fn removal(interface: &str, mode: XdpMode, holder: Holder) -> String {
     };
     match holder {
         Holder::Netlink => format!(
-            "remove it with the tool that put it there, or `ip link set {interface} {off} off`"
+            "`limiter attach {interface} --chain ...` runs in front of it; or remove it with the tool that put it there, or `ip link set {interface} {off} off`"
         ),
         Holder::Link(id) => format!(
-            "end the program that holds the link, or `bpftool link detach id {id}` (`ip link` does not remove it)"
+            "limiter cannot run in front of what a link holds (--chain): end the program that has it, or `bpftool link detach id {id}` (`ip link` does not remove it)"
         ),
         Holder::Unknown => format!(
-            "remove it with the tool that put it there: `bpftool net show dev {interface}` as root lists what is attached"
+            "`limiter attach {interface} --chain ...` as root runs in front of it if it was attached by netlink; or remove it with the tool that put it there: `bpftool net show dev {interface}` as root lists what is attached"
         ),
     }
 }

@@ -220,7 +220,13 @@ fn who_is_there_already() {
         (
             foreign(native, Holder::Netlink),
             Level::Problem,
-            &["'other'", "program 17", "by netlink", "eth0 xdp off"],
+            &[
+                "'other'",
+                "program 17",
+                "by netlink",
+                "`limiter attach eth0 --chain ...`",
+                "eth0 xdp off",
+            ],
             Mode::Native,
         ),
         (
@@ -232,7 +238,7 @@ fn who_is_there_already() {
         (
             foreign(native, Holder::Link(5)),
             Level::Problem,
-            &["link 5", "bpftool link detach id 5"],
+            &["link 5", "cannot run in front", "bpftool link detach id 5"],
             Mode::Native,
         ),
         (

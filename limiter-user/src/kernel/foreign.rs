@@ -1,0 +1,272 @@
+//! The XDP program of somebody else that limiter runs in front of (`attach --chain`).
+//!
+//! It is pinned among limiter's pins before it is taken off its interface, under a name that says where it
+//! was: `foreign_<mode>_<index of the interface>`. So whoever is killed at whatever moment leaves enough
+//! to put it back, even for a command that cannot read the rest.
+
+use std::{
+    fs,
+    io::{self, ErrorKind},
+    os::fd::{AsFd, OwnedFd},
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use aya::programs::{ProgramError, ProgramFd, ProgramInfo, loaded_programs};
+
+use super::{
+    bpffs,
+    error::{Error, Result},
+    interface::{Interface, XdpMode, XdpState},
+    link::Link,
+    netlink_xdp,
+    pins::{self, Folder},
+    sys,
+};
+
+/// Such a program, and where it belongs.
+#[derive(Debug)]
+pub struct Foreign {
+    /// Its id.
+    pub id: u32,
+    /// Its name, where it has one.
+    pub name: Option<String>,
+    /// Where it ran before.
+    pub mode: XdpMode,
+    interface: u32,
+    fd: OwnedFd,
+}
+
+impl std::fmt::Display for Foreign {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "'{name}' (program {})", self.id),
+            None => write!(f, "program {}", self.id),
+        }
+    }
+}
+
+/// What became of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum PutBack {
+    /// It runs where it ran before.
+    Done,
+    /// There is no interface of that index in this network namespace.
+    NoInterface,
+}
+
+/// How long a command is given to be done.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+const PREFIX: &str = "foreign_";
+
+fn pin_name(mode: XdpMode, interface: u32) -> String {
+    format!("{PREFIX}{}_{interface}", mode.name())
+}
+
+fn parse_pin_name(name: &str) -> Option<(XdpMode, u32)> {
+    let (mode, interface) = name.strip_prefix(PREFIX)?.split_once('_')?;
+    let mode = [XdpMode::Native, XdpMode::Generic]
+        .into_iter()
+        .find(|known| known.name() == mode)?;
+    Some((mode, interface.parse().ok()?))
+}
+
+/// Where the program is pinned, and what the name says.
+fn find_pin(folder: &Path) -> Option<(PathBuf, XdpMode, u32)> {
+    let entries = fs::read_dir(folder).ok()?.flatten();
+    let mut pins = entries.filter_map(|entry| {
+        let (mode, interface) = parse_pin_name(entry.file_name().to_str()?)?;
+        Some((entry.path(), mode, interface))
+    });
+    pins.next()
+}
+
+impl Foreign {
+    /// The program on `interface`, and what a program array takes. Opening the program of another wants
+    /// `CAP_SYS_ADMIN`.
+    pub(super) fn on(interface: &Interface, state: XdpState) -> Result<(Self, ProgramFd)> {
+        let refused = |error| match error {
+            ProgramError::SyscallError(call)
+                if call.io_error.raw_os_error() == Some(libc::EPERM) =>
+            {
+                Error::ChainNotPermitted(interface.name.clone())
+            }
+            error => Error::system(
+                "opening the program on the interface",
+                io::Error::other(error),
+            ),
+        };
+        for program in loaded_programs() {
+            let program = match program {
+                // It was unloaded between being listed and being opened.
+                Err(ProgramError::SyscallError(call))
+                    if call.io_error.kind() == ErrorKind::NotFound =>
+                {
+                    continue;
+                }
+                program => program.map_err(refused)?,
+            };
+            if program.id() != state.program_id {
+                continue;
+            }
+            let handle = program.fd().map_err(refused)?;
+            let fd = handle.as_fd().try_clone_to_owned();
+            let foreign = Self {
+                id: state.program_id,
+                name: name_of(&program),
+                mode: state.mode,
+                interface: interface.index,
+                fd: fd.map_err(|error| Error::system("opening a program", error))?,
+            };
+            return Ok((foreign, handle));
+        }
+        Err(Error::ChainNothing(interface.name.clone()))
+    }
+
+    /// The one that is pinned in `folder`; none where limiter runs in front of none.
+    pub fn open(folder: &Path) -> Result<Option<Self>> {
+        let Some((path, mode, interface)) = find_pin(folder) else {
+            return Ok(None);
+        };
+        let info = match ProgramInfo::from_pin(&path) {
+            Ok(info) => info,
+            // Somebody has put it back this moment.
+            Err(_) if !path.exists() => return Ok(None),
+            Err(error) => return Err(Error::path("opening", path, io::Error::other(error))),
+        };
+        let fd = sys::open_pin(&path).map_err(|error| Error::path("opening", path, error))?;
+        Ok(Some(Self {
+            id: info.id(),
+            name: name_of(&info),
+            mode,
+            interface,
+            fd,
+        }))
+    }
+
+    pub(super) fn pin(&self, folder: &Path) -> Result<()> {
+        let path = self.path(folder);
+        sys::pin(self.fd.as_fd(), &path).map_err(|error| Error::path("pinning", path, error))
+    }
+
+    fn path(&self, folder: &Path) -> PathBuf {
+        folder.join(pin_name(self.mode, self.interface))
+    }
+
+    pub(super) fn take_off(&self) -> io::Result<()> {
+        netlink_xdp::take_off(self.interface, self.mode, self.fd.as_fd())
+    }
+
+    /// Puts it back where it was, if no other program is there; `folder` has its pin.
+    pub(super) fn put_back(&self, folder: &Path) -> Result<PutBack> {
+        let fd = self.fd.as_fd();
+        let refused = match netlink_xdp::put_on(self.interface, self.mode, fd) {
+            Ok(()) => return Ok(PutBack::Done),
+            Err(error) => error,
+        };
+        match refused.raw_os_error() {
+            Some(libc::ENODEV) => Ok(PutBack::NoInterface),
+            // A command that was killed had put it back, or had not taken it off.
+            Some(libc::EBUSY | libc::EEXIST)
+                if netlink_xdp::is_on(self.interface, self.mode, fd) =>
+            {
+                Ok(PutBack::Done)
+            }
+            Some(libc::EBUSY | libc::EEXIST) => Err(self.not_put_back(
+                folder,
+                "another XDP program has taken its place".to_owned(),
+                "remove that one",
+            )),
+            _ => Err(self.not_put_back(folder, refused.to_string(), "put that right")),
+        }
+    }
+
+    /// Nothing is lost: it stays pinned.
+    pub(super) fn not_put_back(&self, folder: &Path, why: String, first: &'static str) -> Error {
+        let interface = pins::interface_of(folder).unwrap_or_default();
+        Error::NotPutBack {
+            program: self.to_string(),
+            why,
+            first,
+            pin: self.path(folder),
+            interface,
+        }
+    }
+}
+
+fn name_of(program: &ProgramInfo) -> Option<String> {
+    let name = program.name_as_str().filter(|name| !name.is_empty());
+    name.map(str::to_owned)
+}
+
+/// Puts back the program that limiter ran in front of, which was opened before limiter was taken off, and
+/// then removes the pins. Returns what runs again. Where that fails, the pins stay, and the next command
+/// tries again.
+pub(super) fn clear(folder: &Path, foreign: Option<Foreign>) -> Result<Option<Foreign>> {
+    let back = match foreign {
+        Some(foreign) => {
+            let done = foreign.put_back(folder)? == PutBack::Done;
+            done.then_some(foreign)
+        }
+        None => None,
+    };
+    pins::remove(folder)?;
+    Ok(back)
+}
+
+/// What is wrong where a folder of pins has no link: limiter is off, and a program that it ran in front of
+/// was not put back. None where that runs, or its interface is gone: then nothing is missing.
+pub(super) fn waiting(folder: &Folder, interfaces: &[Interface]) -> Option<Error> {
+    let start = Instant::now();
+    loop {
+        // A command that is at work right now has the lock, and may be about to pin the link. This very
+        // command may have it as well: then nothing changes any more.
+        let lock = bpffs::try_lock().ok().flatten();
+        let foreign = Foreign::open(&folder.path).ok().flatten()?;
+        if Link::open(&folder.path).is_ok_and(|link| link.is_some()) {
+            return None;
+        }
+        let mut own = interfaces.iter();
+        let on = own.find(|interface| interface.index == foreign.interface)?;
+        if on.xdp.is_some_and(|xdp| xdp.program_id == foreign.id) {
+            return None;
+        }
+        if lock.is_some() || start.elapsed() > PATIENCE {
+            return Some(Error::Waiting {
+                interface: folder.interface.clone(),
+                program: foreign.to_string(),
+            });
+        }
+        thread::sleep(bpffs::RETRY);
+    }
+}
+
+/// Whether a folder of pins has a program that is to be put back.
+pub(super) fn is_pinned(folder: &Path) -> bool {
+    find_pin(folder).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pins_name_says_where_the_program_was() {
+        for (mode, interface) in [(XdpMode::Native, 2), (XdpMode::Generic, 4_294_967_295)] {
+            let name = pin_name(mode, interface);
+            assert!(!name.contains('.'), "bpffs allows no dots: {name}");
+            assert_eq!(parse_pin_name(&name), Some((mode, interface)), "{name}");
+        }
+        for other in [
+            "foreign",
+            "foreign_native",
+            "foreign_offloaded_2",
+            "link",
+            "NEXT",
+        ] {
+            assert_eq!(parse_pin_name(other), None, "{other}");
+        }
+    }
+}

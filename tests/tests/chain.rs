@@ -1,0 +1,453 @@
+//! `attach --chain`: limiter in front of somebody else's program, which decides about what passes, and is
+//! put back.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use limiter_tests::{
+    command::Outcome,
+    eventually,
+    foreign::{DROPPED_PORT, FRAGS, Foreign, Kind, PLAIN, bpftool, on_server},
+    hosts::{CLIENT, Hosts},
+    need, need_kernel,
+    raw::Raw,
+    trials::{holder, try_until},
+};
+use limiter_user::kernel::{
+    interface::{self, XdpMode},
+    link::Link,
+};
+use nix::sys::signal::{Signal, kill};
+
+/// Leaves a test where there is no kernel to test on, or no `bpftool` to attach the other program.
+macro_rules! need_all {
+    () => {
+        need_kernel!();
+        if !need::tool(concat!("chain, line ", line!()), "bpftool") {
+            return;
+        }
+    };
+}
+
+/// Six packets, and then none.
+const CHAIN: [&str; 7] = ["attach", "eth0", "--rate", "1/h", "--burst", "6", "--chain"];
+
+/// Hosts with `foreign` on the server.
+fn hosts_with(foreign: &Foreign, mode: &str) -> Hosts {
+    let hosts = Hosts::new();
+    foreign.attach(&hosts, mode);
+    hosts
+}
+
+/// Sends packets to these ports in turn, `count` in all; how many arrive.
+fn arrive(hosts: &Hosts, ports: &[u16], count: usize) -> usize {
+    let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
+    let mut frame = hosts.frame(CLIENT).bytes();
+    for port in ports.iter().cycle().take(count) {
+        // Ethernet, IPv4 without options, source port.
+        frame[36..38].copy_from_slice(&port.to_be_bytes());
+        from.send(&frame);
+    }
+    to.receive(Duration::from_millis(20)).len()
+}
+
+/// The pin of the other program.
+fn foreign_pin(hosts: &Hosts) -> Option<PathBuf> {
+    let entries = fs::read_dir(hosts.pins()).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.path())
+        .find(|path| path.display().to_string().contains("/foreign_"))
+}
+
+/// Panics unless all is as if limiter had never been there.
+#[track_caller]
+fn expect_back(hosts: &Hosts, foreign: &Foreign, mode: &'static str) {
+    assert_eq!(on_server(hosts), Some((mode, foreign.id)));
+    assert!(!hosts.pins().exists(), "pins are left");
+    let before = foreign.seen();
+    assert_eq!(arrive(hosts, &[9, DROPPED_PORT], 20), 10, "its verdicts");
+    assert_eq!(foreign.seen(), before + 20, "it sees all");
+}
+
+/// Limiter off, as the kernel leaves it when a process is killed on the way; the other program not back.
+fn lose_link(hosts: &Hosts) {
+    fs::remove_file(hosts.pins().join("link")).unwrap();
+    eventually("the program is off", || on_server(hosts).is_none());
+}
+
+#[test]
+fn what_passes_is_decided_by_the_program_behind() {
+    need_all!();
+    for (kind, how, mode) in [
+        (PLAIN, "xdpdrv", "native"),
+        (FRAGS, "xdpdrv", "native"),
+        (PLAIN, "xdpgeneric", "generic"),
+        (FRAGS, "xdpgeneric", "generic"),
+    ] {
+        let foreign = Foreign::load(kind);
+        let hosts = hosts_with(&foreign, how);
+        let attach = hosts.limiter(&CHAIN);
+        attach.expect(0);
+        let said = format!("In front of program {} (somebody)", foreign.id);
+        assert!(attach.stdout.contains(&said), "{attach:#?}");
+
+        assert_eq!(arrive(&hosts, &[9, DROPPED_PORT], 20), 3, "{kind:?} {mode}");
+        assert_eq!(foreign.seen(), 6, "what limiter drops does not reach it");
+        let status = hosts.status();
+        assert_eq!(status["packets"]["passed"], 6, "as far as limiter knows");
+        assert_eq!(status["packets"]["dropped"], 14);
+        assert_eq!(status["mode"], mode);
+        assert_eq!(status["chained"], true);
+        assert_eq!(status["frags"], kind.frags);
+        let next = serde_json::json!(
+            {"program_id": foreign.id, "name": "somebody", "mode": mode});
+        assert_eq!(status["next_program"], next);
+        assert!(hosts.limiter(&["status", "eth0"]).stdout.contains(&said));
+
+        let detach = hosts.limiter(&["detach", "eth0"]);
+        detach.expect(0);
+        assert!(detach.stdout.contains("runs there again"), "{detach:#?}");
+        expect_back(&hosts, &foreign, mode);
+    }
+}
+
+#[test]
+fn changes_go_on_leading_there() {
+    need_all!();
+    for kind in [PLAIN, FRAGS] {
+        let foreign = Foreign::load(kind);
+        let hosts = hosts_with(&foreign, "xdpdrv");
+        hosts.limiter(&CHAIN).expect(0);
+        let mut seen = 0;
+        let mut expect = |change: &[&str], reach: u64, pass: usize| {
+            hosts.limiter(change).expect(0);
+            hosts.limiter(&["reset", "eth0", "--all"]).expect(0);
+            assert_eq!(arrive(&hosts, &[9, DROPPED_PORT], 20), pass, "{change:?}");
+            assert_eq!(foreign.seen() - seen, reach, "{change:?}");
+            seen = foreign.seen();
+        };
+        expect(&["set", "eth0", "--burst", "4"], 4, 2);
+        // The way past lists is another program.
+        expect(&["deny", "add", "eth0", "203.0.113.0/24"], 4, 2);
+        if kind == FRAGS {
+            continue;
+        }
+        expect(&["set", "eth0", "--burst", "8"], 8, 4);
+        expect(&["allow", "add", "eth0", "192.0.2.2"], 20, 10);
+        expect(&["allow", "remove", "eth0", "192.0.2.2"], 8, 4);
+        expect(&["set", "eth0", "--shadow", "on"], 20, 10);
+        assert_eq!(hosts.status()["chained"], true);
+        hosts.limiter(&["detach", "eth0"]).expect(0);
+        expect_back(&hosts, &foreign, "native");
+    }
+}
+
+#[test]
+fn a_file_is_put_in_force_in_front_of_it() {
+    need_all!();
+    let foreign = Foreign::load(PLAIN);
+    let hosts = hosts_with(&foreign, "xdpdrv");
+    let path = std::env::temp_dir().join(format!("limiter-chain-{}.toml", std::process::id()));
+    let write = |burst: u32| {
+        let text = format!(
+            "interfaces = [\"eth0\"]\n[[limit]]\nname = \"all\"\nrate = \"1/h\"\nburst = {burst}\n"
+        );
+        fs::write(&path, text).unwrap();
+    };
+    let file = path.to_str().unwrap();
+    write(4);
+    hosts
+        .limiter(&["attach", "--config", file, "--chain"])
+        .expect(0);
+    assert_eq!(arrive(&hosts, &[9], 20), 4);
+    write(7);
+    hosts.limiter(&["reload", "eth0"]).expect(0);
+    hosts.limiter(&["reset", "eth0", "--all"]).expect(0);
+    assert_eq!(arrive(&hosts, &[9], 20), 7);
+    assert_eq!(foreign.seen(), 11);
+    fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_trial_puts_it_back() {
+    need_all!();
+    let foreign = Foreign::load(FRAGS);
+    let hosts = hosts_with(&foreign, "xdpdrv");
+    hosts
+        .limiter(&[&CHAIN[..], &["--try", "1s"]].concat())
+        .expect(0);
+    // The end waits for other commands, and does without them after a while.
+    let start = Instant::now();
+    while hosts.pins().exists() {
+        assert!(start.elapsed() < Duration::from_secs(20), "not undone");
+        thread::sleep(Duration::from_millis(10));
+    }
+    expect_back(&hosts, &foreign, "native");
+
+    hosts
+        .limiter(&[&CHAIN[..], &["--try", "1h"]].concat())
+        .expect(0);
+    assert_eq!(arrive(&hosts, &[9, DROPPED_PORT], 20), 3);
+    kill(holder(&hosts), Signal::SIGTERM).unwrap();
+    eventually("it is undone before its time", || !hosts.pins().exists());
+    expect_back(&hosts, &foreign, "native");
+
+    // Nothing can be put back by a process that is killed: the next command does.
+    hosts
+        .limiter(&[&CHAIN[..], &["--try", "1h"]].concat())
+        .expect(0);
+    kill(holder(&hosts), Signal::SIGKILL).unwrap();
+    eventually("limiter is off", || on_server(&hosts).is_none());
+    expect_waiting(&hosts);
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+    expect_back(&hosts, &foreign, "native");
+
+    hosts
+        .limiter(&[&CHAIN[..], &["--try", "1h"]].concat())
+        .expect(0);
+    hosts.limiter(&["keep", "eth0"]).expect(0);
+    assert_eq!(try_until(&hosts), None);
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+    expect_back(&hosts, &foreign, "native");
+}
+
+/// Commands say that a program is to be put back, and how.
+fn expect_waiting(hosts: &Hosts) {
+    let words = ["somebody", "`limiter detach eth0` puts it back"];
+    let all = hosts.limiter(&["status"]);
+    all.expect(1);
+    for word in words {
+        assert!(all.stderr.contains(word), "{all:#?}");
+    }
+    hosts.limiter(&["status", "eth0"]).expect_error(1, &words);
+    let doctor = hosts.limiter(&["doctor", "eth0"]);
+    doctor.expect(1);
+    assert!(doctor.stderr.contains(words[1]), "{doctor:#?}");
+}
+
+#[test]
+fn what_a_killed_command_left_is_put_back() {
+    need_all!();
+    let foreign = Foreign::load(PLAIN);
+    for how in ["xdpdrv", "xdpgeneric"] {
+        let mode = if how == "xdpdrv" { "native" } else { "generic" };
+        let hosts = hosts_with(&foreign, how);
+        hosts.limiter(&CHAIN).expect(0);
+        lose_link(&hosts);
+        expect_waiting(&hosts);
+        // Without --chain that one is in the way, now that it is there again.
+        hosts
+            .limiter(&CHAIN[..6])
+            .expect_error(1, &["'somebody'", mode, "--chain"]);
+        expect_back(&hosts, &foreign, mode);
+
+        hosts.limiter(&CHAIN).expect(0);
+        lose_link(&hosts);
+        hosts.limiter(&CHAIN).expect(0);
+        assert_eq!(arrive(&hosts, &[9, DROPPED_PORT], 20), 3);
+
+        // It was put back by hand.
+        lose_link(&hosts);
+        foreign.attach(&hosts, how);
+        hosts.limiter(&["detach", "eth0"]).expect(0);
+        expect_back(&hosts, &foreign, mode);
+
+        // The link was forced off.
+        hosts.limiter(&CHAIN).expect(0);
+        let pin = hosts.pins().join("link").display().to_string();
+        assert!(bpftool(&hosts, &["link", "detach", "pinned", &pin]));
+        hosts.limiter(&["detach", "eth0"]).expect(0);
+        expect_back(&hosts, &foreign, mode);
+    }
+}
+
+#[test]
+fn somebody_else_has_taken_the_place() {
+    need_all!();
+    let (foreign, other) = (Foreign::load(PLAIN), Foreign::load(FRAGS));
+    for (how, mode) in [("xdpdrv", "native"), ("xdpgeneric", "generic")] {
+        let hosts = hosts_with(&foreign, "xdpdrv");
+        hosts.limiter(&CHAIN).expect(0);
+        lose_link(&hosts);
+        other.attach(&hosts, how);
+        let pin = foreign_pin(&hosts).unwrap();
+        let words = [
+            "could not be put back",
+            "taken its place",
+            "`limiter detach eth0` again",
+            pin.to_str().unwrap(),
+        ];
+        for command in [&["detach", "eth0"][..], &CHAIN, &CHAIN[..6]] {
+            hosts.limiter(command).expect_error(1, &words);
+            assert_eq!(on_server(&hosts), Some((mode, other.id)), "left alone");
+            assert!(pin.exists());
+        }
+        assert!(bpftool(&hosts, &["net", "detach", how, "dev", "eth0"]));
+        hosts.limiter(&["detach", "eth0"]).expect(0);
+        expect_back(&hosts, &foreign, "native");
+
+        hosts.limiter(&CHAIN).expect(0);
+        lose_link(&hosts);
+        other.attach(&hosts, how);
+        // Given up, as the message says.
+        fs::remove_file(foreign_pin(&hosts).unwrap()).unwrap();
+        hosts.limiter(&["detach", "eth0"]).expect(0);
+        assert_eq!(on_server(&hosts), Some((mode, other.id)));
+        assert!(!hosts.pins().exists());
+    }
+}
+
+/// Runs `limiter` on the server; it must fail with these words, and change nothing.
+#[track_caller]
+fn refused(hosts: &Hosts, arguments: &[&str], words: &[&str]) -> Outcome {
+    let before = on_server(hosts);
+    let outcome = hosts.limiter(arguments);
+    outcome.expect_error(1, words);
+    assert_eq!(on_server(hosts), before);
+    assert!(!hosts.pins().exists(), "pins are left");
+    outcome
+}
+
+#[test]
+fn what_it_cannot_run_in_front_of() {
+    need_all!();
+    let hosts = Hosts::new();
+    let words = ["no XDP program", "leave --chain out"];
+    refused(&hosts, &CHAIN, &words);
+
+    let foreign = Foreign::load(PLAIN);
+    foreign.attach(&hosts, "xdpdrv");
+    let words = [
+        "'somebody'",
+        "`limiter attach eth0 --chain ...`",
+        "ip link set eth0 xdp off",
+    ];
+    refused(&hosts, &CHAIN[..6], &words);
+    let doctor = hosts.limiter(&["doctor", "eth0"]);
+    doctor.expect(1);
+    assert!(doctor.stderr.contains("--chain"), "{doctor:#?}");
+    let generic = [&CHAIN[..], &["--mode", "generic"]].concat();
+    refused(&hosts, &generic, &["native mode", "leave --mode out"]);
+    let several = [&CHAIN[..], &["eth9"]].concat();
+    let outcome = hosts.limiter(&several);
+    outcome.expect(1);
+    assert!(outcome.stderr.contains("eth9"), "{outcome:#?}");
+    expect_back(&hosts, &foreign, "native");
+    hosts.limiter(&CHAIN).expect(0);
+    refused_by_limiter_itself(&hosts);
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+    assert!(bpftool(&hosts, &["net", "detach", "xdpdrv", "dev", "eth0"]));
+
+    // Loaded as old loaders do.
+    let old = Foreign::load(Kind {
+        attach_type: 0,
+        ..PLAIN
+    });
+    old.attach(&hosts, "xdpdrv");
+    refused(&hosts, &CHAIN, &["'somebody'", "expected_attach_type"]);
+    expect_back(&hosts, &old, "native");
+}
+
+fn refused_by_limiter_itself(hosts: &Hosts) {
+    let before = on_server(hosts);
+    hosts
+        .limiter(&CHAIN)
+        .expect_error(1, &["limiter is attached", "already"]);
+    assert_eq!(on_server(hosts), before);
+}
+
+#[test]
+fn what_a_link_holds() {
+    need_all!();
+    use std::os::fd::AsFd;
+
+    let (hosts, foreign) = (Hosts::new(), Foreign::load(PLAIN));
+    let create = || Link::create(foreign.fd.as_fd(), hosts.server.index, XdpMode::Native);
+    let link = hosts.server.namespace.run(create).unwrap().unwrap();
+    let process = format!("process {}", std::process::id());
+    let words = [
+        "'somebody'",
+        "attached by netlink",
+        &process,
+        "bpftool link detach id",
+    ];
+    refused(&hosts, &CHAIN, &words);
+    assert_ne!(link.info().unwrap().interface, 0, "it is still there");
+}
+
+#[test]
+fn an_interface_that_is_gone_has_nothing_to_put_back() {
+    need_all!();
+    let foreign = Foreign::load(PLAIN);
+    for lose in [false, true] {
+        let hosts = hosts_with(&foreign, "xdpdrv");
+        hosts.limiter(&CHAIN).expect(0);
+        if lose {
+            lose_link(&hosts);
+        }
+        let delete = || {
+            let mut ip = Command::new("ip");
+            ip.args(["link", "delete", "eth0"]).status()
+        };
+        assert!(
+            hosts
+                .server
+                .namespace
+                .run(delete)
+                .unwrap()
+                .unwrap()
+                .success()
+        );
+        eventually("detach clears what is left", || {
+            hosts.limiter(&["detach", "eth0"]).status == 0 || !hosts.pins().exists()
+        });
+        assert!(!hosts.pins().exists());
+    }
+}
+
+/// From here it cannot be put back there; but it is not lost.
+#[test]
+fn an_interface_that_is_in_another_namespace() {
+    need_all!();
+    use std::os::fd::AsRawFd;
+
+    let foreign = Foreign::load(PLAIN);
+    let hosts = hosts_with(&foreign, "xdpdrv");
+    hosts.limiter(&CHAIN).expect(0);
+    let target = hosts.client.namespace.file().as_raw_fd();
+    let target = format!("/proc/{}/fd/{target}", std::process::id());
+    let ip = |line: &str| {
+        let mut ip = Command::new("ip");
+        ip.args(line.split(' ')).status().unwrap().success()
+    };
+    let moved = hosts
+        .server
+        .namespace
+        .run(|| ip("link set eth0 name away") && ip(&format!("link set away netns {target}")));
+    assert!(moved.unwrap());
+    let pin = foreign_pin(&hosts).unwrap();
+    let words = ["another network namespace", pin.to_str().unwrap()];
+    hosts.limiter(&["detach", "eth0"]).expect_error(1, &words);
+    let away = || {
+        let client = &hosts.client.namespace;
+        let away = client.block_on(|| interface::by_name("away"));
+        away.unwrap().unwrap().xdp.map(|xdp| xdp.program_id)
+    };
+    assert_eq!(away(), None, "limiter is off");
+    // As the message says.
+    let put_back = hosts.client.namespace.run(|| {
+        let mut bpftool = Command::new("bpftool");
+        bpftool.args(["net", "attach", "xdpdrv", "pinned", words[1], "dev", "away"]);
+        bpftool.status().unwrap().success()
+    });
+    assert!(put_back.unwrap());
+    assert_eq!(away(), Some(foreign.id));
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+    assert_eq!(away(), Some(foreign.id), "left alone");
+    assert!(!hosts.pins().exists());
+}

@@ -1,0 +1,122 @@
+//! kill -9 before each step of `attach --chain` and of `detach`: the other program is never lost.
+
+use limiter_tests::{
+    command::prepared,
+    eventually,
+    foreign::{FRAGS, Foreign, PLAIN, on_server},
+    hosts::Hosts,
+    need, need_kernel,
+    steps::{End, run_until},
+};
+
+const CHAIN: [&str; 7] = ["attach", "eth0", "--rate", "1/h", "--burst", "6", "--chain"];
+/// More steps than any command here has.
+const MOST: usize = 200;
+
+fn killed_at(hosts: &Hosts, arguments: &[&str], step: usize) -> End {
+    let run = || run_until(&mut prepared(arguments), step);
+    hosts.server.namespace.run(run).unwrap().unwrap()
+}
+
+/// Whether limiter is attached; the kernel lets go of a dead process's link in its own time.
+fn is_attached(hosts: &Hosts) -> bool {
+    hosts.pins().join("link").exists()
+}
+
+/// What `status` and `doctor` say must be what is so.
+fn expect_truth(hosts: &Hosts, foreign: &Foreign, at: &str) {
+    let own = Some(("native", foreign.id));
+    if is_attached(hosts) {
+        assert_ne!(on_server(hosts), own, "{at}");
+        hosts.limiter(&["status", "eth0"]).expect(0);
+        return;
+    }
+    let settled = || [None, own].contains(&on_server(hosts));
+    eventually("nobody, or the other program", settled);
+    if on_server(hosts) == own {
+        hosts
+            .limiter(&["status", "eth0"])
+            .expect_error(1, &["not attached"]);
+    } else {
+        for command in ["status", "doctor"] {
+            let said = hosts.limiter(&[command, "eth0"]);
+            said.expect(1);
+            assert!(
+                said.stderr.contains("`limiter detach eth0` puts it back"),
+                "{at}: {said:#?}"
+            );
+        }
+    }
+}
+
+/// All is as if limiter had never been there.
+fn expect_back(hosts: &Hosts, foreign: &Foreign, at: &str) {
+    assert_eq!(on_server(hosts), Some(("native", foreign.id)), "{at}");
+    assert!(!hosts.pins().exists(), "{at}: pins are left");
+}
+
+#[test]
+fn attach_loses_nothing() {
+    need_kernel!();
+    if !need::tool("attach_loses_nothing", "bpftool") {
+        return;
+    }
+    let foreign = Foreign::load(FRAGS);
+    let hosts = Hosts::new();
+    foreign.attach(&hosts, "xdpdrv");
+    let mut gone = 0;
+    for step in 0..MOST {
+        let end = killed_at(&hosts, &CHAIN, step);
+        let at = format!("killed before step {step}, {end:?}");
+        expect_truth(&hosts, &foreign, &at);
+        gone += u32::from(on_server(&hosts).is_none());
+        // Either of the two goes on from there.
+        if step % 2 == 0 && !is_attached(&hosts) {
+            hosts.limiter(&CHAIN).expect(0);
+        }
+        let pins = hosts.pins().exists();
+        let detach = hosts.limiter(&["detach", "eth0"]);
+        assert_eq!(detach.status == 0, pins, "{at}: {detach:#?}");
+        expect_back(&hosts, &foreign, &at);
+        if let End::Done(status) = end {
+            assert_eq!(status, 0);
+            assert!(step > 10, "only {step} steps");
+            assert!(gone >= 2, "never killed between the two programs: {gone}");
+            return;
+        }
+    }
+    panic!("more than {MOST} steps");
+}
+
+#[test]
+fn detach_loses_nothing() {
+    need_kernel!();
+    if !need::tool("detach_loses_nothing", "bpftool") {
+        return;
+    }
+    let foreign = Foreign::load(PLAIN);
+    let hosts = Hosts::new();
+    foreign.attach(&hosts, "xdpdrv");
+    let mut gone = 0;
+    for step in 0..MOST {
+        if !is_attached(&hosts) {
+            hosts.limiter(&CHAIN).expect(0);
+        }
+        let end = killed_at(&hosts, &["detach", "eth0"], step);
+        let at = format!("killed before step {step}, {end:?}");
+        expect_truth(&hosts, &foreign, &at);
+        gone += u32::from(on_server(&hosts).is_none());
+        if let End::Done(status) = end {
+            assert_eq!(status, 0);
+            expect_back(&hosts, &foreign, &at);
+            assert!(step > 5, "only {step} steps");
+            assert!(gone >= 2, "never killed between the two programs: {gone}");
+            return;
+        }
+        if hosts.pins().exists() && !is_attached(&hosts) {
+            hosts.limiter(&["detach", "eth0"]).expect(0);
+            expect_back(&hosts, &foreign, &at);
+        }
+    }
+    panic!("more than {MOST} steps");
+}
