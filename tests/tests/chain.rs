@@ -239,6 +239,8 @@ fn what_a_killed_command_left_is_put_back() {
         let hosts = hosts_with(&foreign, how);
         hosts.limiter(&CHAIN).expect(0);
         lose_link(&hosts);
+        // From elsewhere it cannot be put back, and so is not cleared away.
+        Hosts::new().limiter(&["detach", "--all"]).expect(0);
         expect_waiting(&hosts);
         // Without --chain that one is in the way, now that it is there again.
         hosts

@@ -62,15 +62,11 @@ pub async fn detach_all() -> Result<Vec<(String, Result<Option<Foreign>>)>> {
         let gone = matches!(pinned, Ok(Pinned::Gone(_) | Pinned::Leftover));
         if folder.namespace == here || gone {
             let elsewhere = folder.namespace != here && matches!(pinned, Ok(Pinned::Leftover));
-            let removed = if elsewhere && foreign::is_pinned(&folder.path) {
-                Err(not_here(
-                    &folder.path,
-                    "its network namespace is another one",
-                    "use limiter there",
-                ))
-            } else {
-                remove(&folder, pinned, &interfaces)
-            };
+            if elsewhere && foreign::is_pinned(&folder.path) {
+                // It is to be put back there, and whether there still is, cannot be told.
+                continue;
+            }
+            let removed = remove(&folder, pinned, &interfaces);
             done.push((folder.interface, removed));
         }
     }
