@@ -4,7 +4,7 @@ mod in_the_way;
 
 use std::{fs, process::Command};
 
-use limiter_tests::{hosts::Hosts, need_kernel};
+use limiter_tests::{eventually, hosts::Hosts, need_kernel};
 use serde_json::Value;
 
 /// What one check found, as `level: found: advice`.
@@ -214,12 +214,17 @@ fn down_and_jumbo_frames() {
 fn it_changes_nothing() {
     need_kernel!();
     let hosts = Hosts::new();
-    let picture = || {
+    let links = || {
         let links = || {
             let links = Command::new("ip").args(["-d", "link"]).output().unwrap();
             String::from_utf8(links.stdout).unwrap()
         };
-        let links = hosts.server.namespace.run(links).unwrap();
+        hosts.server.namespace.run(links).unwrap()
+    };
+    // The kernel tells of a carrier some time after the link is up.
+    eventually("eth0 has a carrier", || links().contains("state UP"));
+    let picture = || {
+        let links = links();
         assert!(links.contains("eth0"), "{links}");
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
         let own_mounts = mounts.lines().filter(|line| line.contains("bpf")).count();
