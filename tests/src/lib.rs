@@ -42,6 +42,18 @@ fn within(tries: u32, what: &str, condition: impl Fn() -> bool) {
     panic!("not within {} ms: {what}", 10 * tries);
 }
 
+/// Instructions that the verifier has looked at; Linux 5.16 and later say it.
+#[must_use]
+pub fn verified_instructions(program: &limiter_user::kernel::object::Program) -> Option<u32> {
+    use std::os::fd::AsRawFd;
+    let fd = program.fd().unwrap().as_raw_fd();
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).unwrap();
+    let line = info
+        .lines()
+        .find_map(|line| line.strip_prefix("verified_insns:"));
+    line.map(|line| line.trim().parse().unwrap())
+}
+
 /// A whole number of a JSON document.
 #[must_use]
 pub fn number(value: &serde_json::Value) -> u64 {

@@ -1,0 +1,187 @@
+//! The most that can be configured: 32 limits and 100,000 prefixes, attached by the command.
+
+use std::{collections::BTreeSet, fmt::Write as _, fs, net::IpAddr, path::PathBuf, time::Instant};
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use limiter_common::{
+    layout::CLOCK_PACKET,
+    rules::{LIMITS_MAX, ON_ALLOW, ON_DENY},
+    verdict::Reason,
+};
+use limiter_tests::{
+    engine::{Engine, Kernel},
+    hosts::Hosts,
+    need_kernel, number,
+    packet::Frame,
+};
+use limiter_user::{
+    config::{Settings, file},
+    kernel::{Attachment, memory},
+};
+
+const PREFIXES: usize = 100_000;
+/// Which list a prefix is on, in turn.
+const LISTS: [&str; 4] = ["allow", "deny", "gold", "silver"];
+
+/// Prefixes of both families, none within another one; the lists take them in turn.
+fn prefixes() -> Vec<IpNet> {
+    let prefix = |i: usize| {
+        let i = i as u32;
+        if i.is_multiple_of(3) {
+            let address = 0x2001_0db8_0000_0000_u128 << 64 | u128::from(i) << 64;
+            IpNet::from(Ipv6Net::new(address.into(), 64).unwrap())
+        } else {
+            IpNet::from(Ipv4Net::new((0x0a00_0000 + (i << 6)).into(), 28).unwrap())
+        }
+    };
+    (0..PREFIXES).map(prefix).collect()
+}
+
+fn text(prefixes: &[IpNet]) -> String {
+    let mut text = "exempt = [\"established\", \"control\"]\n[lists]\n".to_owned();
+    for (list, name) in LISTS.iter().enumerate() {
+        let on_it: Vec<_> = prefixes
+            .iter()
+            .skip(list)
+            .step_by(LISTS.len())
+            .map(|prefix| format!("\"{prefix}\""))
+            .collect();
+        writeln!(text, "{name} = [{}]", on_it.join(", ")).unwrap();
+    }
+    // One place is for the limit on control traffic.
+    for i in 0..LIMITS_MAX - 1 {
+        let matches = [
+            "{ protocol = \"tcp\", destination_port = [1, 2, \"3-4\"], tcp_flags = \"syn\" }",
+            "{ source = \"gold\", ip_version = 6, fragments = false }",
+            "{ unless = [\"gold\", \"silver\"] }",
+        ][i as usize % 3];
+        let algorithm = ["token-bucket", "fixed-window"][i as usize % 2];
+        writeln!(
+            text,
+            "[[limit]]\nname = \"l{i}\"\nmatch = {matches}\nkey = \"/32,/64,destination_port\"\nrate = \"10mbit\"\nburst = \"1mb\"\nalgorithm = \"{algorithm}\""
+        )
+        .unwrap();
+    }
+    text
+}
+
+fn settings(text: &str) -> Settings {
+    let parsed = file::parse(text, std::path::Path::new("."));
+    parsed
+        .unwrap_or_else(|mistakes| panic!("{:?}", mistakes.first()))
+        .settings
+}
+
+/// What becomes of a packet of a source under the prefix with this number.
+fn expected(number: usize) -> &'static [Reason] {
+    match LISTS[number % LISTS.len()] {
+        "allow" => &[Reason::Allowed],
+        "deny" => &[Reason::Deny],
+        "gold" => &[Reason::Admitted, Reason::Unlimited],
+        _ => &[Reason::Unlimited],
+    }
+}
+
+/// The verifier of every supported kernel gives up after a million instructions (Linux 5.2).
+#[test]
+fn it_loads_far_below_what_the_verifier_takes_and_finds_the_right_list() {
+    need_kernel!();
+    let prefixes = prefixes();
+    let mut kernel = Kernel::with_clock(&settings(&text(&prefixes)), CLOCK_PACKET);
+    if let Some(verified) = limiter_tests::verified_instructions(&kernel.program) {
+        println!("32 limits: {verified} instructions verified");
+        assert!((1_000..500_000).contains(&verified), "{verified}");
+    }
+    let v4 = |address: u32| IpAddr::V4(address.into());
+    let v6 = |address: u128| IpAddr::V6(address.into());
+    let mut rng = fastrand::Rng::with_seed(7);
+    for _ in 0..2_000 {
+        let number = rng.usize(0..PREFIXES);
+        let within: IpAddr = match prefixes[number] {
+            IpNet::V4(net) => v4(u32::from(net.addr()) | rng.u32(0..16)),
+            IpNet::V6(net) => v6(u128::from(net.addr()) | u128::from(rng.u64(..))),
+        };
+        let reason = kernel.offer(&Frame::from(within).bytes(), 1_000_000_000_000);
+        assert!(
+            expected(number).contains(&reason),
+            "{within} of {}: {reason:?}",
+            prefixes[number]
+        );
+        let beside: IpAddr = match prefixes[number] {
+            // The sixteen behind a prefix are on no list.
+            IpNet::V4(net) => v4(u32::from(net.addr()) + 16 + rng.u32(0..16)),
+            IpNet::V6(net) => v6(u128::from(net.addr()) ^ (1 << 100)),
+        };
+        let reason = kernel.offer(&Frame::from(beside).bytes(), 1_000_000_000_000);
+        assert_eq!(reason, Reason::Admitted, "{beside}");
+    }
+}
+
+/// A file that goes with the test.
+struct Written(PathBuf);
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn it_is_attached_and_its_memory_is_what_the_kernel_says() {
+    need_kernel!();
+    let prefixes = prefixes();
+    let path = std::env::temp_dir().join(format!("limiter-large-{}.toml", std::process::id()));
+    fs::write(&path, text(&prefixes)).unwrap();
+    let file = Written(path);
+    let path = file.0.to_str().unwrap();
+    let hosts = Hosts::new();
+    let check = hosts.limiter(&["config", "check", path]);
+    check.expect(0);
+    let counted = format!("{} limits, {PREFIXES} prefixes", LIMITS_MAX - 1);
+    assert!(check.stdout.contains(&counted), "{check:?}");
+    let start = Instant::now();
+    hosts
+        .limiter(&["attach", "eth0", "--config", path])
+        .expect(0);
+    println!("attached in {:?}", start.elapsed());
+
+    let open = || async { Attachment::open("eth0").await };
+    let attachment = hosts.server.namespace.block_on(open).unwrap().unwrap();
+    let folder = hosts.pins();
+    let generation = fs::read_dir(&folder).unwrap().flatten();
+    let generation = generation
+        .map(|entry| entry.path())
+        .find(|path| path.is_dir());
+    // The pinned maps of the program: their names are in capitals.
+    let pinned: BTreeSet<_> = [folder, generation.unwrap()]
+        .iter()
+        .flat_map(|folder| fs::read_dir(folder).unwrap().flatten())
+        .map(|entry| entry.path())
+        .filter(|path| {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            !name.contains(char::is_lowercase)
+        })
+        .collect();
+    let maps: Vec<_> = pinned
+        .iter()
+        .map(|path| aya::maps::MapData::from_pin(path).unwrap())
+        .collect();
+    assert_eq!(maps.len(), 11, "{pinned:?}");
+    let sum = memory::of_maps(&maps.iter().collect::<Vec<_>>());
+    let shown = number(&hosts.status()["sources"]["memory_bytes"]);
+    println!("{shown} bytes in {} maps", maps.len());
+    assert_eq!(shown, sum);
+    assert!(sum > (PREFIXES * 20) as u64, "{sum}");
+
+    for number in (0..PREFIXES).step_by(997) {
+        let listed = attachment.lists.of(prefixes[number].addr()).unwrap().lists;
+        let action = match LISTS[number % LISTS.len()] {
+            "allow" => ON_ALLOW,
+            "deny" => ON_DENY,
+            _ => 0,
+        };
+        assert_eq!(listed & (ON_ALLOW | ON_DENY), action, "{number}");
+        assert_ne!(listed, 0, "{number}");
+    }
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+}
