@@ -58,9 +58,8 @@ pub fn charge(limit: config::Limit, key: &SourceKey, now: u64, length: u64) -> C
 const RACED: u32 = u32::MAX;
 
 /// Makes the bucket, and charges it. Returns the number of what it says, or [`RACED`]. A function of its
-/// own (a global function: Linux 5.6, pointers to memory: 5.12), for its stack: before Linux 6.10 the
-/// stack that a frame takes is rounded up to 32 bytes, and there is no room for more beside that of
-/// `is_established`.
+/// own (a global function: Linux 5.6, pointers to memory: 5.12), for its stack: Linux 6.1 rounds what a
+/// frame takes up to 32 bytes, and there is no room for more beside that of `is_established`.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn source_add(key: *const SourceKey, now: u64, length: u64) -> u32 {
