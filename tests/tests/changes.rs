@@ -22,9 +22,6 @@ use limiter_user::{
 };
 
 const CHANGES: u32 = 1_000;
-/// On a machine that is busy with other things as well, fewer changes must do: as many as fit in this time.
-const PATIENCE: Duration = Duration::from_secs(20);
-const AT_LEAST: u32 = 20;
 /// Every so many changes one is made by the command, the others through the library.
 const BY_COMMAND: u32 = 19;
 
@@ -252,7 +249,7 @@ fn a_thousand_changes_under_flood() {
         while rounds.load(Ordering::Relaxed) < 20_000 {
             thread::yield_now();
         }
-        while changes < CHANGES && start.elapsed() < PATIENCE {
+        while changes < CHANGES {
             let next = written.next(changes);
             server.change(written, next, changes);
             written = next;
@@ -265,7 +262,6 @@ fn a_thousand_changes_under_flood() {
     thread::sleep(Duration::from_millis(200));
     fs::remove_file(&server.file).unwrap();
     let [_, edited, busy, friend, foe] = flood.sent;
-    assert!(changes >= AT_LEAST, "{changes} changes in {time:?}");
     println!(
         "{changes} changes in {time:?}, packets sent: {:?}",
         flood.sent
