@@ -25,7 +25,11 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
     let key = limit.mask().key(0, &source, 0);
     let charged = charge(limit, &key, clock::now(context), length);
     let reason = connection::unless_established(context, charged.reason);
-    if let Some(entry) = charged.entry {
+    // What passes in spite of the limit is none of its source's figures, as on the long way.
+    let is_exempt = config::established() && matches!(reason, Reason::Established);
+    if let Some(entry) = charged.entry
+        && !is_exempt
+    {
         entry.count(reason, length);
     }
     #[cfg(feature = "log")]
