@@ -123,7 +123,7 @@ fn a_source_is_shown_and_forgotten() {
     assert_eq!(check()["passed"], 3);
     let reset = hosts.limiter(&["reset", "eth0", "--all"]);
     reset.expect(0);
-    assert!(reset.stdout.contains("1 sources"), "{reset:#?}");
+    assert!(reset.stdout.contains("1 forgotten"), "{reset:#?}");
     assert_eq!(check()["tracked"], false);
     assert_eq!(
         hosts.status()["packets"]["passed"],
