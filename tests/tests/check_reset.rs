@@ -180,3 +180,44 @@ fn top_names_limits_and_ports() {
         ]
     );
 }
+
+/// What holds only the other version of IP is nobody's concern here: `reset` leaves its bucket, though it
+/// is everybody's.
+#[test]
+fn reset_leaves_limits_on_the_other_version_of_ip() {
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let limits = r#"
+[[limit]]
+name = "six"
+match = { ip_version = 6 }
+key = "interface"
+rate = "1/h"
+burst = 2
+"#;
+    let file = folder.write("limiter.toml", limits);
+    hosts
+        .limiter(&["attach", "eth0", "--config", &file])
+        .expect(0);
+    let traffic = Traffic::new(&hosts);
+    assert_eq!(traffic.passed("2001:db8:0:1::7", 3), 2);
+    let said = |arguments: &[&str]| {
+        let done = hosts.limiter(arguments);
+        done.expect(0);
+        done.stdout
+    };
+    assert_eq!(
+        said(&["reset", "eth0", "192.0.2.7"]),
+        "eth0: no limit holds 192.0.2.7: it has no bucket\n"
+    );
+    assert_eq!(traffic.passed("2001:db8:0:1::7", 3), 0, "it is still spent");
+    assert_eq!(
+        said(&["check", "eth0", "192.0.2.7"]),
+        "192.0.2.7 on eth0\n  no limit holds it: passes\n"
+    );
+    assert_eq!(
+        said(&["reset", "eth0", "2001:db8::1"]),
+        "eth0: interface is forgotten: its bucket is full again\n"
+    );
+    assert_eq!(traffic.passed("2001:db8:0:1::7", 3), 2);
+}

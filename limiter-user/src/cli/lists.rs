@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::cli::{
     args::{GivenPrefixes, ListEdit, ListShow, ListVerb, TierEdit, TierShow, TierVerb},
     output::{note, print, print_json},
+    ssh,
 };
 use crate::config::{
     Invalid, Settings,
@@ -87,12 +88,14 @@ async fn change(
     given: &GivenPrefixes,
 ) -> anyhow::Result<()> {
     let prefixes = all_given(given)?;
-    let swapped = set(interface, |settings| {
+    let edited = |settings: &Settings| {
         let mut new = settings.clone();
         apply(edit, find(&mut new, name)?, &prefixes, name)?;
-        Ok(new)
-    })
-    .await?;
+        Ok::<_, Invalid>(new)
+    };
+    let advice = |client: &str| ssh::allow_first(interface, client);
+    ssh::warn_of_change(interface, edited, advice).await;
+    let swapped = set(interface, edited).await?;
     let (mut old, mut new) = (swapped.old, swapped.new);
     let (before, after) = (find(&mut old, name)?, find(&mut new, name)?);
     let (added, removed) = (

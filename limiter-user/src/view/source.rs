@@ -17,6 +17,9 @@ pub fn check(check: &Check) -> String {
     if !check.tiers.is_empty() {
         text.push_str(&format!("  on {}\n", check.tiers.join(", ")));
     }
+    if check.limits.is_empty() && check.listed.is_none() {
+        text.push_str("  no limit holds it: passes\n");
+    }
     for limit in &check.limits {
         let state = if limit.tracked {
             ""
