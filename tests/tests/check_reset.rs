@@ -221,3 +221,31 @@ burst = 2
     );
     assert_eq!(traffic.passed("2001:db8:0:1::7", 3), 2);
 }
+
+#[test]
+fn who_is_denied_in_shadow_is_not_said_to_be_dropped() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let attach = ["attach", "eth0", "--rate", "5", "--deny", "192.0.2.7"];
+    hosts
+        .limiter(&[&attach[..], &["--shadow"]].concat())
+        .expect(0);
+    assert!(
+        Traffic::new(&hosts).passed("192.0.2.7", 1) == 1,
+        "in shadow"
+    );
+    let check = |more: &[&str]| {
+        let done = hosts.limiter(&[&["check", "eth0", "192.0.2.7"], more].concat());
+        done.expect(0);
+        done.stdout
+    };
+    let said = check(&[]);
+    assert!(
+        said.contains("deny list: passes only because of shadow"),
+        "{said}"
+    );
+    assert!(check(&["--json"]).contains("\"shadow\":true"));
+    hosts.limiter(&["set", "eth0", "--shadow", "off"]).expect(0);
+    let said = check(&[]);
+    assert!(said.contains("deny list: dropped"), "{said}");
+}

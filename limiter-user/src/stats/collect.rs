@@ -186,6 +186,7 @@ pub fn check(attachment: &Attachment, source: IpAddr) -> Result<Check> {
             [only] => only.bucket.clone(),
             _ => source.to_string(),
         },
+        shadow: record.settings.shadow,
         listed: match listed {
             listed if listed & ON_DENY != 0 => Some(DENY),
             listed if listed & ON_ALLOW != 0 => Some(ALLOW),
