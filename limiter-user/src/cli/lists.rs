@@ -112,6 +112,7 @@ async fn change(
         "{interface}: {name}: {changed}, {} on it now\n",
         after.len()
     ))?;
+    note_denied(name, &prefixes, &new);
     if let Some(file) = swapped.file {
         note(&format!(
             "{} does not know of it: `limiter reload {interface}` would put its list in force again",
@@ -119,6 +120,25 @@ async fn change(
         ));
     }
     Ok(())
+}
+
+/// What was put on `allow` in vain.
+fn note_denied(name: &str, given: &Prefixes, new: &Settings) {
+    if name != lists::ALLOW {
+        return;
+    }
+    let on_both = given.intersection(&new.lists.deny);
+    let mut on_both = on_both.filter(|prefix| new.lists.allow.contains(prefix));
+    if let Some(first) = on_both.next() {
+        let more = match on_both.count() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        note(&format!(
+            "{}{more} is on deny too, which goes before allow where both have the same prefix",
+            show(first)
+        ));
+    }
 }
 
 /// From the command line and the file.
