@@ -180,3 +180,72 @@ fn top_names_limits_and_ports() {
         ]
     );
 }
+
+/// What holds only the other version of IP is nobody's concern here: `reset` leaves its bucket, though it
+/// is everybody's.
+#[test]
+fn reset_leaves_limits_on_the_other_version_of_ip() {
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let limits = r#"
+[[limit]]
+name = "six"
+match = { ip_version = 6 }
+key = "interface"
+rate = "1/h"
+burst = 2
+"#;
+    let file = folder.write("limiter.toml", limits);
+    hosts
+        .limiter(&["attach", "eth0", "--config", &file])
+        .expect(0);
+    let traffic = Traffic::new(&hosts);
+    assert_eq!(traffic.passed("2001:db8:0:1::7", 3), 2);
+    let said = |arguments: &[&str]| {
+        let done = hosts.limiter(arguments);
+        done.expect(0);
+        done.stdout
+    };
+    assert_eq!(
+        said(&["reset", "eth0", "192.0.2.7"]),
+        "eth0: no limit holds 192.0.2.7: it has no bucket\n"
+    );
+    assert_eq!(traffic.passed("2001:db8:0:1::7", 3), 0, "it is still spent");
+    assert_eq!(
+        said(&["check", "eth0", "192.0.2.7"]),
+        "192.0.2.7 on eth0\n  no limit holds it: passes\n"
+    );
+    assert_eq!(
+        said(&["reset", "eth0", "2001:db8::1"]),
+        "eth0: interface is forgotten: its bucket is full again\n"
+    );
+    assert_eq!(traffic.passed("2001:db8:0:1::7", 3), 2);
+}
+
+#[test]
+fn who_is_denied_in_shadow_is_not_said_to_be_dropped() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let attach = ["attach", "eth0", "--rate", "5", "--deny", "192.0.2.7"];
+    hosts
+        .limiter(&[&attach[..], &["--shadow"]].concat())
+        .expect(0);
+    assert!(
+        Traffic::new(&hosts).passed("192.0.2.7", 1) == 1,
+        "in shadow"
+    );
+    let check = |more: &[&str]| {
+        let done = hosts.limiter(&[&["check", "eth0", "192.0.2.7"], more].concat());
+        done.expect(0);
+        done.stdout
+    };
+    let said = check(&[]);
+    assert!(
+        said.contains("deny list: passes only because of shadow"),
+        "{said}"
+    );
+    assert!(check(&["--json"]).contains("\"shadow\":true"));
+    hosts.limiter(&["set", "eth0", "--shadow", "off"]).expect(0);
+    let said = check(&[]);
+    assert!(said.contains("deny list: dropped"), "{said}");
+}

@@ -146,6 +146,7 @@ const WRONG: &[(&[&str], &str)] = &[
     (&["reset", "eth0"], "ADDRESS"),
     (&["reset", "eth0", "--all", "192.0.2.7"], "--all"),
     (&["top", "eth0", "--once", "-n", "-3"], "-3"),
+    (&["top", "eth0", "--once", "-n", "0"], "zero"),
     (&["demo", "--for", "5"], "90s"),
     (&["demo", "--for", "1h"], "60s"),
     (&["man", "dance"], "dance"),

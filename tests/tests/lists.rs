@@ -395,3 +395,23 @@ fn a_long_list_is_replaced_under_flood_without_a_gap() {
     assert_eq!(status["drops"]["deny"], sent, "{status}");
     assert_eq!(listed(&hosts, "deny").len(), PREFIXES as usize + 1);
 }
+
+/// Nobody should think that it passes now.
+#[test]
+fn what_is_allowed_in_vain_is_told() {
+    need_kernel!();
+    let hosts = attached();
+    let said = |arguments: &[&str]| {
+        let outcome = hosts.limiter(arguments);
+        outcome.expect(0);
+        outcome.stderr
+    };
+    assert_eq!(said(&["deny", "add", "eth0", "203.0.113.0/24"]), "");
+    assert_eq!(said(&["allow", "add", "eth0", "203.0.113.7"]), "", "longer");
+    let note = said(&["allow", "add", "eth0", "203.0.113.0/24", "192.0.2.9"]);
+    assert!(
+        note.contains("203.0.113.0/24 is on deny too, which goes before allow"),
+        "{note}"
+    );
+    assert_eq!(said(&["allow", "remove", "eth0", "203.0.113.0/24"]), "");
+}

@@ -89,16 +89,25 @@ fn one_limit() {
     let (printed, passed) = logged(ONE, &["192.0.2.7"]);
     assert_eq!(passed, 2);
     assert_eq!(count(&printed, "192.0.2.7"), 3, "{printed}");
+    assert_eq!(count(&printed, ", passed: admitted"), 2, "{printed}");
+    assert_eq!(count(&printed, ", dropped: over the limit"), 1, "{printed}");
 }
 
 /// Listed sources too.
 #[test]
 fn several_limits_and_lists() {
     need_kernel!();
-    let sources = ["192.0.2.7", "198.51.100.7", "203.0.113.66"];
+    let sources = [
+        "192.0.2.7",
+        "198.51.100.7",
+        "203.0.113.66",
+        "2001:db8:bad::7",
+    ];
     let (printed, passed) = logged(MUCH, &sources);
     assert_eq!(passed, 2 + 3);
     for source in sources {
         assert_eq!(count(&printed, source), 3, "{source}: {printed}");
     }
+    assert_eq!(count(&printed, ", passed: allowed"), 3, "{printed}");
+    assert_eq!(count(&printed, ", dropped: denied"), 6, "{printed}");
 }

@@ -5,6 +5,7 @@ use std::{net::IpAddr, process::Command};
 
 use limiter_tests::{
     command::{Outcome, prepared},
+    files::Folder,
     hosts::{CLIENT, Hosts, SERVER},
     need_kernel,
 };
@@ -140,4 +141,57 @@ fn who_is_about_to_limit_their_own_session_is_warned() {
         ""
     );
     std::fs::remove_file(&file).unwrap();
+}
+
+/// A change that shuts the session out, or limits it, is told as well; one that changes nothing for it,
+/// and one that is refused, are not.
+#[test]
+fn a_change_that_limits_the_session_is_warned_of() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let changed = |client: Option<IpAddr>, arguments: &[&str]| {
+        let outcome = in_session(&hosts, client, arguments);
+        outcome.expect(0);
+        outcome.stderr
+    };
+    let session = |arguments: &[&str]| changed(Some(CLIENT), arguments);
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "5", "--shadow"])
+        .expect(0);
+
+    assert_eq!(session(&["set", "eth0", "--rate", "6"]), "");
+    let said = session(&["set", "eth0", "--shadow", "off"]);
+    for part in ["WARNING", "'default'", "`limiter allow add eth0 192.0.2.2`"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_eq!(
+        session(&["set", "eth0", "--rate", "7"]),
+        "",
+        "no news: it was limited already"
+    );
+    assert_eq!(session(&["deny", "add", "eth0", "203.0.113.0/24"]), "");
+    let said = session(&["deny", "add", "eth0", "192.0.2.0/24"]);
+    for part in ["WARNING", "deny list", "`limiter allow add eth0 192.0.2.2`"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    // What it advises works, and taking it back is told.
+    assert_eq!(session(&["allow", "add", "eth0", "192.0.2.2"]), "");
+    assert_eq!(session(&["deny", "remove", "eth0", "192.0.2.0/24"]), "");
+    let said = session(&["allow", "remove", "eth0", "192.0.2.2"]);
+    assert!(said.contains("'default'"), "{said}");
+    assert_eq!(
+        changed(None, &["deny", "add", "eth0", "192.0.2.0/24"]),
+        "",
+        "no session, no warning"
+    );
+
+    let folder = Folder::new();
+    let limit = "[[limit]]\nname = \"ssh\"\nrate = \"5/s\"\n";
+    let file = folder.write("limiter.toml", limit);
+    let said = session(&["reload", "eth0", "--config", &file]);
+    for part in ["WARNING", "'ssh'", "allow = [\"192.0.2.2\"] under [lists]"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    in_session(&hosts, Some(CLIENT), &["deny", "remove", "eth0", "1.2.3.4"])
+        .expect_error(1, &["1.2.3.4 is not on deny"]);
 }

@@ -131,3 +131,45 @@ fn what_is_so_already() {
     same.expect(0);
     assert_eq!(same.stdout, "eth0: unchanged: it was so already\n");
 }
+
+/// Which limit drops, what it holds, and that one of them drops nothing.
+#[test]
+fn status_tells_limits_apart() {
+    need_kernel!();
+    let hosts = attached();
+    let traffic = Traffic::new(&hosts);
+    assert_eq!(traffic.passed_to(80, "192.0.2.2", 8), 5);
+    hosts
+        .limiter(&["set", "eth0", "--limit", "all", "--shadow", "on"])
+        .expect(0);
+    let status = hosts.limiter(&["status", "eth0"]).stdout;
+    let limits = "  limit    web: 1/h, burst 5, per /32,/64
+           match { protocol = \"udp\", destination_port = 80 }
+           5 passed, 3 dropped
+  limit    all: 1/h, burst 20, per /32,/64, shadow: drops nothing
+";
+    assert!(status.contains(limits), "{status}");
+    let status = hosts.status();
+    let web = &status["limits"][0];
+    assert_eq!(
+        web["match"], "{ protocol = \"udp\", destination_port = 80 }",
+        "{status}"
+    );
+    assert!(web["cost"].is_null(), "{status}");
+    assert!(status["limits"][1]["match"].is_null(), "{status}");
+}
+
+#[test]
+fn where_there_are_only_lists_there_is_no_limit_to_change() {
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let file = folder.write("limiter.toml", "[lists]\ndeny = [\"203.0.113.0/24\"]\n");
+    hosts
+        .limiter(&["attach", "eth0", "--config", &file])
+        .expect(0);
+    for arguments in [&["--rate", "6"][..], &["--rate", "6", "--limit", "web"]] {
+        hosts
+            .limiter(&[&["set", "eth0"], arguments].concat())
+            .expect_error(1, &["there is no limit to change", "[[limit]]"]);
+    }
+}

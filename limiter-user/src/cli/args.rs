@@ -1,6 +1,6 @@
 //! What can be written on the command line.
 
-use std::{net::IpAddr, path::PathBuf, time::Duration};
+use std::{net::IpAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -461,8 +461,8 @@ pub struct Top {
     #[arg(long, required = true)]
     pub once: bool,
     /// How many sources
-    #[arg(short = 'n', value_name = "N", default_value_t = 20)]
-    pub most: usize,
+    #[arg(short = 'n', value_name = "N", default_value = "20")]
+    pub most: NonZeroUsize,
     /// For programs
     #[arg(long)]
     pub json: bool,

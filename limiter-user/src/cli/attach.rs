@@ -45,10 +45,7 @@ pub async fn run(arguments: args::Attach) -> anyhow::Result<()> {
 fn how_to_stay(arguments: &args::Attach, client: &str) -> String {
     let allow = match &arguments.config {
         None => format!("--allow {client} lets it pass"),
-        Some(file) => format!(
-            "allow = [\"{client}\"] under [lists] of {} lets it pass",
-            file.display()
-        ),
+        Some(path) => file::allow_in(path, client),
     };
     if arguments.try_for.is_some() {
         allow

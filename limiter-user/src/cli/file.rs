@@ -1,11 +1,12 @@
 //! `limiter config`, `limiter reload`, and the file of `attach --config`.
 
-use std::path::Path;
+use std::{convert::Infallible, path::Path};
 
 use crate::cli::{
     args,
     output::{about, note, print},
     set::in_words,
+    ssh,
 };
 use crate::config::file::{self, File};
 use crate::kernel::{
@@ -13,6 +14,7 @@ use crate::kernel::{
     object::Variant,
     set::{Wanted, swap},
 };
+use crate::view::units::counted;
 
 /// What is in a file. Everything that is wrong with it is told, a line each; the last one ends the
 /// command.
@@ -58,8 +60,10 @@ pub fn check(path: &Path) -> anyhow::Result<()> {
         .map(|(_, list)| list.len())
         .sum();
     Ok(print(&format!(
-        "{}: sound: {limits} limits, {prefixes} prefixes on lists\n",
-        path.display()
+        "{}: sound: {}, {} on lists\n",
+        path.display(),
+        counted(limits as u64, "limit"),
+        counted(prefixes as u64, "prefix")
     ))?)
 }
 
@@ -78,6 +82,12 @@ pub async fn reload(arguments: args::Reload) -> anyhow::Result<()> {
         None => last_file(&interface).await?,
     };
     let (_, wanted) = read(&path)?;
+    ssh::warn_of_change(
+        &interface,
+        |_| Ok::<_, Infallible>(wanted.settings.clone()),
+        |client| allow_in(&path, client),
+    )
+    .await;
     let changed = swap(&interface, Variant::Plain, |_| Ok(wanted))
         .await
         .map_err(|error| about(&interface, error))?;
@@ -85,6 +95,14 @@ pub async fn reload(arguments: args::Reload) -> anyhow::Result<()> {
         "{interface}: {}\n",
         in_words(&changed.old, &changed.new)
     ))?)
+}
+
+/// How whoever works from `client` keeps the session, by the file.
+pub fn allow_in(file: &Path, client: &str) -> String {
+    format!(
+        "allow = [\"{client}\"] under [lists] of {} lets it pass",
+        file.display()
+    )
 }
 
 async fn last_file(interface: &str) -> anyhow::Result<std::path::PathBuf> {

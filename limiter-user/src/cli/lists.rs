@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::cli::{
     args::{GivenPrefixes, ListEdit, ListShow, ListVerb, TierEdit, TierShow, TierVerb},
     output::{note, print, print_json},
+    ssh,
 };
 use crate::config::{
     Invalid, Settings,
@@ -87,12 +88,14 @@ async fn change(
     given: &GivenPrefixes,
 ) -> anyhow::Result<()> {
     let prefixes = all_given(given)?;
-    let swapped = set(interface, |settings| {
+    let edited = |settings: &Settings| {
         let mut new = settings.clone();
         apply(edit, find(&mut new, name)?, &prefixes, name)?;
-        Ok(new)
-    })
-    .await?;
+        Ok::<_, Invalid>(new)
+    };
+    let advice = |client: &str| ssh::allow_first(interface, client);
+    ssh::warn_of_change(interface, edited, advice).await;
+    let swapped = set(interface, edited).await?;
     let (mut old, mut new) = (swapped.old, swapped.new);
     let (before, after) = (find(&mut old, name)?, find(&mut new, name)?);
     let (added, removed) = (
@@ -109,6 +112,7 @@ async fn change(
         "{interface}: {name}: {changed}, {} on it now\n",
         after.len()
     ))?;
+    note_denied(name, &prefixes, &new);
     if let Some(file) = swapped.file {
         note(&format!(
             "{} does not know of it: `limiter reload {interface}` would put its list in force again",
@@ -116,6 +120,25 @@ async fn change(
         ));
     }
     Ok(())
+}
+
+/// What was put on `allow` in vain.
+fn note_denied(name: &str, given: &Prefixes, new: &Settings) {
+    if name != lists::ALLOW {
+        return;
+    }
+    let on_both = given.intersection(&new.lists.deny);
+    let mut on_both = on_both.filter(|prefix| new.lists.allow.contains(prefix));
+    if let Some(first) = on_both.next() {
+        let more = match on_both.count() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        note(&format!(
+            "{}{more} is on deny too, which goes before allow where both have the same prefix",
+            show(first)
+        ));
+    }
 }
 
 /// From the command line and the file.

@@ -2,6 +2,7 @@
 
 use crate::cli::{args, output::note};
 use crate::kernel::log::Logging;
+use crate::view;
 
 pub async fn run(arguments: args::Log) -> anyhow::Result<()> {
     let stop = interruption()?;
@@ -10,7 +11,9 @@ pub async fn run(arguments: args::Log) -> anyhow::Result<()> {
         "{}: every packet is logged until you press Ctrl-C; limiting goes on",
         arguments.interface
     ));
-    Ok(logging.print(stop).await?)
+    let shadow = logging.shadow;
+    let show = |line: &str| view::log::line(line, shadow);
+    Ok(logging.print(show, stop).await?)
 }
 
 /// Ctrl-C, `kill`, or a terminal that goes away.

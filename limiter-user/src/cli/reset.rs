@@ -21,11 +21,13 @@ pub async fn run(arguments: args::Reset) -> anyhow::Result<()> {
     Ok(print(&format!("{}: {text}\n", attachment.interface.name))?)
 }
 
-/// Its buckets under all limits.
+/// Its buckets under all limits that may hold it.
 fn forget(attachment: &mut Attachment, address: IpAddr) -> anyhow::Result<String> {
     let mut names: Vec<String> = Vec::new();
     let mut found = false;
-    for (limit, seat) in attachment.record.seated() {
+    let seated = attachment.record.seated().into_iter();
+    let holding = seated.filter(|(limit, _)| limit.matches.holds_version_of(address));
+    for (limit, seat) in holding {
         let key = limit.key.of(seat.slot, address, 0);
         let name = limit.key.show_source(&key);
         if !names.contains(&name) {
@@ -40,6 +42,9 @@ fn forget(attachment: &mut Attachment, address: IpAddr) -> anyhow::Result<String
                 == (key.slot(), key.family(), key.address);
             found |= same && attachment.tables.forget(&other)?;
         }
+    }
+    if names.is_empty() {
+        return Ok(format!("no limit holds {address}: it has no bucket"));
     }
     let (are, were, buckets) = if names.len() == 1 {
         ("is", "was", "its bucket is")

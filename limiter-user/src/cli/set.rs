@@ -3,6 +3,7 @@
 use crate::cli::{
     args::{self, Switch},
     output::{about, print, usage},
+    ssh,
 };
 use crate::config::{Invalid, Limit, Settings, difference::difference};
 use crate::kernel::set::set;
@@ -12,6 +13,12 @@ pub async fn run(arguments: args::Set) -> anyhow::Result<()> {
         burst.for_rate(rate).map_err(usage)?;
     }
     let interface = &arguments.interface;
+    ssh::warn_of_change(
+        interface,
+        |settings| merged(settings, &arguments),
+        |client| ssh::allow_first(interface, client),
+    )
+    .await;
     let changed = set(interface, |settings| merged(settings, &arguments))
         .await
         .map_err(|error| about(interface, error))?;
@@ -70,6 +77,12 @@ fn merged(settings: &Settings, arguments: &args::Set) -> Result<Settings, Invali
 fn chosen<'a>(limits: &'a mut [Limit], name: Option<&str>) -> Result<&'a mut Limit, Invalid> {
     let names: Vec<_> = limits.iter().map(|limit| limit.name.clone()).collect();
     let names = names.join(", ");
+    if limits.is_empty() {
+        return Err(Invalid(
+            "there is no limit to change, only lists: write a [[limit]] in the file, and reload"
+                .to_owned(),
+        ));
+    }
     let found = match (name, limits.len()) {
         (Some(name), _) => limits.iter_mut().find(|limit| limit.name == name),
         (None, 1) => limits.first_mut(),

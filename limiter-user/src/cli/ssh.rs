@@ -5,7 +5,10 @@ use crate::config::{
     Settings,
     connection::{Connection, Fate},
 };
-use crate::kernel::session::{arrives_on, peer};
+use crate::kernel::{
+    Attachment,
+    session::{Session, arrives_on, peer},
+};
 
 /// Tells what is about to happen to this SSH session on the interface, and how to prevent it;
 /// `advice` is given the address to allow. Says nothing where there is none, or where it passes.
@@ -13,10 +16,7 @@ pub async fn warn(interface: &str, settings: &Settings, advice: impl Fn(&str) ->
     let Some(session) = peer() else {
         return;
     };
-    let connection = Connection {
-        from: session.client,
-        port: session.server_port,
-    };
+    let connection = connection(&session);
     let danger = match settings.fate(&connection) {
         Fate::Free => return,
         Fate::Limited(limit) => format!("limit '{limit}' holds its packets too"),
@@ -37,6 +37,42 @@ pub async fn warn(interface: &str, settings: &Settings, advice: impl Fn(&str) ->
     note(&format!(
         "WARNING: your SSH session from {client} comes in through {interface}, and {danger}: {advice}"
     ));
+}
+
+/// The same before `change` is made to what is in force. Says nothing where the session is no worse off
+/// than it was, or where there is no such change: that is told by whoever makes it.
+pub async fn warn_of_change<E>(
+    interface: &str,
+    change: impl FnOnce(&Settings) -> Result<Settings, E>,
+    advice: impl Fn(&str) -> String,
+) {
+    let Some(connection) = peer().as_ref().map(connection) else {
+        return;
+    };
+    let Ok(attachment) = Attachment::open(interface).await else {
+        return;
+    };
+    let Ok(old) = attachment.settings() else {
+        return;
+    };
+    let Ok(new) = change(&old) else {
+        return;
+    };
+    if old.fate(&connection) != new.fate(&connection) {
+        warn(interface, &new, advice).await;
+    }
+}
+
+/// How whoever works from `client` keeps the session, where limiter is attached already.
+pub fn allow_first(interface: &str, client: &str) -> String {
+    format!("`limiter allow add {interface} {client}` lets it pass")
+}
+
+fn connection(session: &Session) -> Connection {
+    Connection {
+        from: session.client,
+        port: session.server_port,
+    }
 }
 
 fn passes_when_allowed(settings: &Settings, connection: &Connection) -> bool {

@@ -10,7 +10,7 @@ use crate::view;
 
 pub async fn run(arguments: args::Top) -> anyhow::Result<()> {
     let attachment = Attachment::open(&arguments.interface).await?;
-    let top = collect::top(&attachment, arguments.most)?;
+    let top = collect::top(&attachment, arguments.most.get())?;
     if arguments.json {
         return print_json(&top);
     }

@@ -1,6 +1,6 @@
 //! `match`: which packets a limit holds.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, net::IpAddr, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +32,14 @@ impl Match {
     #[must_use]
     pub fn is_everything(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Whether a packet from `source` has the version of IP that it asks for.
+    #[must_use]
+    pub fn holds_version_of(&self, source: IpAddr) -> bool {
+        let is_v4 = |version| version == IpVersion::V4;
+        self.ip_version
+            .is_none_or(|version| is_v4(version) == source.is_ipv4())
     }
 
     /// Whether what it looks at stands behind the IP header's fixed part.

@@ -24,6 +24,8 @@ const INTERVAL: Duration = Duration::from_millis(10);
 pub struct Logging {
     name: String,
     program: Program,
+    /// Whether the interface drops nothing.
+    pub shadow: bool,
 }
 
 impl Logging {
@@ -33,19 +35,31 @@ impl Logging {
         Ok(Self {
             name: name.to_owned(),
             program: swapped.program,
+            shadow: swapped.new.shadow,
         })
     }
 
-    /// Prints to standard output until `stop` is ready or the output is closed, then swaps the plain
-    /// program back.
-    pub async fn print<T>(mut self, stop: impl Future<Output = T>) -> Result<()> {
-        let printed = self.forward(stop).await;
+    /// Prints to standard output, each line in the words of `show`, until `stop` is ready or the output is
+    /// closed, then swaps the plain program back.
+    pub async fn print<T>(
+        mut self,
+        show: impl Fn(&str) -> String + Send + Sync,
+        stop: impl Future<Output = T>,
+    ) -> Result<()> {
+        let printed = self.forward(show, stop).await;
         set::set(&self.name, |settings| Ok(settings.clone())).await?;
         printed
     }
 
-    async fn forward<T>(&mut self, stop: impl Future<Output = T>) -> Result<()> {
-        let sink = Sink::default();
+    async fn forward<T>(
+        &mut self,
+        show: impl Fn(&str) -> String + Send + Sync,
+        stop: impl Future<Output = T>,
+    ) -> Result<()> {
+        let sink = Sink {
+            show,
+            closed: AtomicBool::new(false),
+        };
         let mut logger = self.program.logger(&sink)?;
         let mut interval = tokio::time::interval(INTERVAL);
         tokio::pin!(stop);
@@ -60,18 +74,19 @@ impl Logging {
 }
 
 /// Standard output, which may be a pipe that is closed at some time.
-#[derive(Debug, Default)]
-struct Sink {
+struct Sink<S> {
+    show: S,
     closed: AtomicBool,
 }
 
-impl log::Log for Sink {
+impl<S: Fn(&str) -> String + Send + Sync> log::Log for Sink<S> {
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {
         true
     }
 
     fn log(&self, record: &log::Record<'_>) {
-        if writeln!(io::stdout(), "{}", record.args()).is_err() {
+        let line = (self.show)(&record.args().to_string());
+        if writeln!(io::stdout(), "{line}").is_err() {
             self.closed.store(true, Ordering::Relaxed);
         }
     }

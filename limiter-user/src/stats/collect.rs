@@ -18,7 +18,6 @@ use crate::config::{
     self, Key,
     compile::FIRST_SLOT,
     lists::{ALLOW, DENY},
-    matches::IpVersion,
 };
 use crate::kernel::{
     Attachment,
@@ -106,6 +105,8 @@ fn limit(of: &config::Limit, seat: &Seat, record: &Record, tables: &Tables) -> R
         rate: of.rate.to_string(),
         burst: of.burst(record.frame_max)?.to_string(),
         key: of.key.to_string(),
+        r#match: (!of.matches.is_everything()).then(|| config::file::matches(&of.matches)),
+        cost: of.cost,
         algorithm: of.algorithm.name(),
         shadow: of.shadow,
         passed: (own.passed + plain(Reason::Admitted) + plain(Reason::WouldDrop)).into(),
@@ -156,11 +157,8 @@ pub fn check(attachment: &Attachment, source: IpAddr) -> Result<Check> {
     };
     let holds = |limit: &config::Limit| {
         let matches = &limit.matches;
-        let version = matches
-            .ip_version
-            .is_none_or(|version| (version == IpVersion::V4) == source.is_ipv4());
         let on_list = matches.source.is_empty() || matches.source.iter().any(on);
-        version && on_list && !matches.unless.iter().any(on)
+        matches.holds_version_of(source) && on_list && !matches.unless.iter().any(on)
     };
     // The clock is read after the buckets: otherwise a packet in between would seem to come from the
     // future.
@@ -188,6 +186,7 @@ pub fn check(attachment: &Attachment, source: IpAddr) -> Result<Check> {
             [only] => only.bucket.clone(),
             _ => source.to_string(),
         },
+        shadow: record.settings.shadow,
         listed: match listed {
             listed if listed & ON_DENY != 0 => Some(DENY),
             listed if listed & ON_ALLOW != 0 => Some(ALLOW),

@@ -118,6 +118,10 @@ pub struct Limit {
     pub burst: String,
     /// As written.
     pub key: String,
+    /// As written in the file; null: it holds all that is IP.
+    pub r#match: Option<String>,
+    /// Tokens that a packet costs; null: one by packets, its length by bytes.
+    pub cost: Option<u64>,
     /// `token-bucket` or `fixed-window`.
     pub algorithm: &'static str,
     /// Whether this limit drops nothing.

@@ -20,6 +20,8 @@ pub struct Check {
     pub interface: String,
     /// The source.
     pub source: String,
+    /// Whether the interface drops nothing.
+    pub shadow: bool,
     /// The list that decides about it before any limit.
     pub listed: Option<&'static str>,
     /// The other lists that limits match it by.

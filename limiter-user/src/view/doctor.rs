@@ -2,7 +2,7 @@
 
 use crate::stats::doctor::{Diagnosis, Finding, Mode};
 
-/// A line for each finding, and what mode to expect.
+/// A line for each finding, and what to expect of `attach`.
 #[must_use]
 pub fn diagnosis(diagnosis: &Diagnosis) -> String {
     let widest = |of: fn(&Finding) -> usize| diagnosis.findings.iter().map(of).max().unwrap_or(0);
@@ -30,11 +30,13 @@ pub fn diagnosis(diagnosis: &Diagnosis) -> String {
     text
 }
 
-fn mode_line(
-    Diagnosis {
+fn mode_line(diagnosis: &Diagnosis) -> String {
+    let Diagnosis {
         interface, mode, ..
-    }: &Diagnosis,
-) -> String {
+    } = diagnosis;
+    if !diagnosis.problems().is_empty() {
+        return format!("{interface}: expect `limiter attach {interface}` to fail\n");
+    }
     match mode {
         Mode::Unknown => {
             format!(

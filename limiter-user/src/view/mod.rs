@@ -2,6 +2,7 @@
 
 pub mod demo;
 pub mod doctor;
+pub mod log;
 pub mod source;
 pub mod status;
 pub mod units;

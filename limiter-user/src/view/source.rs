@@ -10,12 +10,18 @@ use crate::view::units::{grouped, seconds};
 pub fn check(check: &Check) -> String {
     let mut text = format!("{} on {}\n", check.source, check.interface);
     match check.listed {
+        Some("deny") if check.shadow => {
+            text.push_str("  on the deny list: passes only because of shadow\n");
+        }
         Some("deny") => text.push_str("  on the deny list: dropped before any limit\n"),
         Some(list) => text.push_str(&format!("  on the {list} list: passes before any limit\n")),
         None => {}
     }
     if !check.tiers.is_empty() {
         text.push_str(&format!("  on {}\n", check.tiers.join(", ")));
+    }
+    if check.limits.is_empty() && check.listed.is_none() {
+        text.push_str("  no limit holds it: passes\n");
     }
     for limit in &check.limits {
         let state = if limit.tracked {

@@ -1,7 +1,7 @@
 //! `status`, and what `attach` says when it is done.
 
 use crate::stats::{Drops, Interface, Limit, Status, Verdicts};
-use crate::view::units::{bytes, grouped};
+use crate::view::units::{bytes, counted, grouped};
 
 /// All attachments.
 #[must_use]
@@ -23,9 +23,48 @@ fn limit_line(limit: &Limit) -> String {
         rate,
         burst,
         key,
+        algorithm,
         ..
     } = limit;
-    format!("{name}: {rate}, burst {burst}, per {key}")
+    let mut text = format!("{name}: {rate}, burst {burst}, per {key}");
+    if let Some(cost) = limit.cost {
+        text.push_str(&format!(", cost {cost}"));
+    }
+    if *algorithm != "token-bucket" {
+        text.push_str(&format!(", {algorithm}"));
+    }
+    if limit.shadow {
+        text.push_str(", shadow: drops nothing");
+    }
+    text
+}
+
+/// What tells several limits apart: what each holds, and what it has done. Of a limit that holds
+/// everything by itself, the sums of the interface say that.
+fn own_lines(limit: &Limit, is_only: bool) -> String {
+    const INDENT: &str = "           ";
+    let mut text = String::new();
+    if let Some(matches) = &limit.r#match {
+        text.push_str(&format!("{INDENT}match {matches}\n"));
+    } else if is_only {
+        return text;
+    }
+    let (passed, dropped) = (limit.passed.packets, limit.dropped.packets);
+    text.push_str(&format!(
+        "{INDENT}{} passed, {} dropped{}\n",
+        grouped(passed),
+        grouped(dropped),
+        by_shadow(limit.would_drop.packets)
+    ));
+    text
+}
+
+fn by_shadow(would_drop: u64) -> String {
+    if would_drop > 0 {
+        format!(" ({} passed only because of shadow)", grouped(would_drop))
+    } else {
+        String::new()
+    }
 }
 
 fn interface(interface: &Interface) -> String {
@@ -49,13 +88,14 @@ fn interface(interface: &Interface) -> String {
     );
     for limit in &interface.limits {
         text.push_str(&format!("  limit    {}\n", limit_line(limit)));
+        text.push_str(&own_lines(limit, interface.limits.len() == 1));
     }
     for list in interface.lists.iter().filter(|list| list.prefixes > 0) {
         text.push_str(&format!(
-            "  list     {}: {} prefixes, {} packets\n",
+            "  list     {}: {}, {}\n",
             list.name,
-            grouped(list.prefixes),
-            grouped(list.hits.packets)
+            counted(list.prefixes, "prefix"),
+            counted(list.hits.packets, "packet")
         ));
     }
     if !interface.exempt.is_empty() {
@@ -106,16 +146,12 @@ fn packets_line(packets: &Verdicts) -> String {
         dropped,
         would_drop,
     } = *packets;
-    let by_shadow = if would_drop > 0 {
-        format!(" ({} passed only because of shadow)", grouped(would_drop))
-    } else {
-        String::new()
-    };
     format!(
-        "  packets  {} seen, {} passed, {} dropped{by_shadow}\n",
+        "  packets  {} seen, {} passed, {} dropped{}\n",
         grouped(seen),
         grouped(passed),
-        grouped(dropped)
+        grouped(dropped),
+        by_shadow(would_drop)
     )
 }
 
@@ -214,7 +250,8 @@ pub fn attached(interface: &Interface) -> String {
         .map(limit_line)
         .collect();
     if interface.limits.len() > SHOWN {
-        limits.push(format!("{} more limits", interface.limits.len() - SHOWN));
+        let more = interface.limits.len() - SHOWN;
+        limits.push(counted(more as u64, "more limit"));
     }
     let shadow = if interface.shadow {
         "; shadow: nothing is dropped"

@@ -14,6 +14,17 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
+/// `1 limit`, `2 limits`, for a word that takes `s` or, as `prefix`, `es`.
+#[must_use]
+pub fn counted(number: u64, word: &str) -> String {
+    let ending = match number {
+        1 => "",
+        _ if word.ends_with('x') => "es",
+        _ => "s",
+    };
+    format!("{} {word}{ending}", grouped(number))
+}
+
 /// `10485760` as `10.0 MiB`.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
@@ -52,6 +63,14 @@ mod tests {
         assert_eq!(
             ["0", "999", "1,000", "1,234,567"],
             [0, 999, 1_000, 1_234_567].map(grouped)[..]
+        );
+        assert_eq!(
+            ["0 prefixes", "1 prefix", "1,000 limits"],
+            [
+                counted(0, "prefix"),
+                counted(1, "prefix"),
+                counted(1_000, "limit")
+            ]
         );
         assert_eq!(bytes(512), "512 B");
         assert_eq!(bytes(10 << 20), "10.0 MiB");

@@ -184,6 +184,9 @@ fn what_attach_refuses() {
     }
     let diagnosis = diagnose(&hosts, "tun0", 1);
     expect(&diagnosis, "frames", &["problem", "Ethernet header"]);
+    let text = hosts.limiter(&["doctor", "tun0"]).stdout;
+    let last = text.lines().last();
+    assert_eq!(last, Some("tun0: expect `limiter attach tun0` to fail"));
     for mode in ["auto", "native", "generic"] {
         hosts
             .limiter(&["attach", "tun0", "--rate", "5", "--mode", mode])

@@ -89,6 +89,11 @@ impl Keys {
 
 /// Where a key belongs.
 pub fn place_of(key: &str) -> Option<&'static str> {
+    match key {
+        "lists" => return Some("as [lists], a header of its own"),
+        "limit" => return Some("as [[limit]], a header of its own"),
+        _ => {}
+    }
     let home = [&TOP, &LIMIT, &MATCH]
         .into_iter()
         .find(|keys| keys.known.contains(&key));

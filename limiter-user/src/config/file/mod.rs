@@ -24,7 +24,7 @@ mod whole;
 use std::path::Path;
 
 pub use mistakes::Mistake;
-pub use show::show;
+pub use show::{matches, show};
 
 use super::Settings;
 use mistakes::Mistakes;

@@ -129,7 +129,9 @@ fn prefix_array(prefixes: &Prefixes) -> String {
     format!("[\n    {},\n]", written.join(",\n    "))
 }
 
-fn matches(matches: &Match) -> String {
+/// As `match` is written in the file.
+#[must_use]
+pub fn matches(matches: &Match) -> String {
     let ports = |ports: &Ports| {
         (!ports.0.is_empty()).then(|| one_or_array(ports.0.iter().map(port).collect()))
     };

@@ -56,6 +56,10 @@ fn a_key_that_is_not_known_names_the_nearest() {
             "line 4: 'exempt' is not a key of a limit: write it at the top of the file",
         ),
         (
+            "limit = 5",
+            "line 4: 'limit' is not a key of a limit: write it as [[limit]], a header of its own",
+        ),
+        (
             "protocol = \"tcp\"",
             "line 4: 'protocol' is not a key of a limit: write it in match",
         ),

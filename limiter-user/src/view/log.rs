@@ -1,0 +1,82 @@
+//! `log`: what the program says of a packet, for people.
+
+use std::net::Ipv6Addr;
+
+use limiter_common::verdict::Reason;
+
+/// A line of the program's, as in `192.0.2.7: 98 bytes, reason 3`, with its verdict in words. `shadow`:
+/// the interface drops nothing, which the program applies after it has written the line.
+#[must_use]
+pub fn line(written: &str, shadow: bool) -> String {
+    readable(written, shadow).unwrap_or_else(|| written.to_owned())
+}
+
+fn readable(written: &str, shadow: bool) -> Option<String> {
+    let (source, rest) = written.split_once(": ")?;
+    let (length, number) = rest.split_once(" bytes, reason ")?;
+    let reason = Reason::from_number(number.parse().ok()?)?;
+    let verdict = match (reason.passes(), shadow) {
+        (true, _) => "passed",
+        (false, true) => "passed in shadow",
+        (false, false) => "dropped",
+    };
+    let source = ipv6(source).map_or_else(|| source.to_owned(), |address| address.to_string());
+    Some(format!(
+        "{source}: {length} bytes, {verdict}: {}",
+        why(reason)
+    ))
+}
+
+/// The program writes an IPv6 address as four words of 32 bits.
+fn ipv6(text: &str) -> Option<Ipv6Addr> {
+    let words: Result<Vec<_>, _> = text
+        .split(':')
+        .map(|word| u32::from_str_radix(word, 16))
+        .collect();
+    let [a, b, c, d] = words.ok()?.try_into().ok()?;
+    let upper = u64::from(a) << 32 | u64::from(b);
+    let lower = u64::from(c) << 32 | u64::from(d);
+    Some((u128::from(upper) << 64 | u128::from(lower)).into())
+}
+
+fn why(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Admitted => "admitted",
+        Reason::NotIp => "not IP",
+        Reason::WouldDrop => "over the limit, in shadow",
+        Reason::Limit => "over the limit",
+        Reason::Deny => "denied",
+        Reason::Newcomer => "new source",
+        Reason::Malformed | Reason::MalformedPassed => "malformed",
+        Reason::MalformedWouldDrop => "malformed, in shadow",
+        Reason::Contended => "contended",
+        Reason::Allowed => "allowed",
+        Reason::Unlimited => "no limit holds it",
+        Reason::Established => "established",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_in_words() {
+        let over = "192.0.2.7: 98 bytes, reason 3";
+        assert_eq!(
+            line(over, false),
+            "192.0.2.7: 98 bytes, dropped: over the limit"
+        );
+        assert_eq!(
+            line(over, true),
+            "192.0.2.7: 98 bytes, passed in shadow: over the limit"
+        );
+        assert_eq!(
+            line("20010db8:10000:0:2: 62 bytes, reason 0", false),
+            "2001:db8:1::2: 62 bytes, passed: admitted"
+        );
+        for strange in ["", "lost", "192.0.2.7: 98 bytes, reason 99"] {
+            assert_eq!(line(strange, false), strange);
+        }
+    }
+}
