@@ -119,9 +119,15 @@ pub const fn time(tick: u64) -> u64 {
     if is_time(tick) { tick } else { CONVERTING + 1 }
 }
 
-/// The word without a charge of `cost` ticks that it holds: what was charged is taken back.
+/// The word without a charge of `cost` ticks that was made at `charged`. What has been refilled since, up to
+/// `now`, stays charged: without the charge the bucket may have been full for as long, and refilled
+/// nothing. So a bucket never gains by it.
 #[must_use]
 #[inline(always)]
-pub const fn refunded(tat: u64, cost: u64) -> u64 {
-    time(tat.wrapping_sub(cost))
+pub const fn refunded(tat: u64, cost: u64, charged: u64, now: u64) -> u64 {
+    let elapsed = ahead(now, charged);
+    if elapsed >= cost {
+        return tat;
+    }
+    time(tat.wrapping_sub(cost - elapsed))
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     bucket::{self, Decision},
-    window::{self, Window},
+    window::Window,
 };
 
 /// Rate and burst of one limit. A token bucket counts in ticks (see [`crate::bucket`]), a fixed window
@@ -76,14 +76,15 @@ impl Terms {
         }
     }
 
-    /// The word without a charge of `cost` that it holds.
+    /// The word without a charge of `cost` that was made at `charged`; `now` is no earlier than the word was
+    /// read. Never less spent than if the charge had not been made.
     #[must_use]
     #[inline(always)]
-    pub const fn refunded(&self, word: u64, cost: u64) -> u64 {
+    pub const fn refunded(&self, word: u64, cost: u64, charged: u64, now: u64) -> u64 {
         if self.has_windows() {
-            window::refunded(word, cost, self.tau)
+            self.window.refunded(word, cost, charged, self.tau)
         } else {
-            bucket::refunded(word, cost)
+            bucket::refunded(word, cost, bucket::ticks(charged), bucket::ticks(now))
         }
     }
 

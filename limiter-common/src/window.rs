@@ -150,12 +150,17 @@ impl Window {
             if left > burst { burst } else { left },
         )
     }
-}
 
-/// The word with a charge of `cost` tokens taken back.
-#[must_use]
-#[inline(always)]
-pub const fn refunded(word: u64, cost: u64, burst: u64) -> u64 {
-    let left = (word & TOKENS_MAX) + cost;
-    written(index_of(word), if left > burst { burst } else { left })
+    /// The word with a charge of `cost` tokens taken back, which was made at `charged`. It stays in a word of
+    /// another window than that: what was left over may have been cut to `burst` meanwhile.
+    #[must_use]
+    #[inline(always)]
+    pub(crate) const fn refunded(&self, word: u64, cost: u64, charged: u64, burst: u64) -> u64 {
+        let of_word = index_of(word);
+        if of_word != self.index(charged) {
+            return word;
+        }
+        let left = (word & TOKENS_MAX) + cost;
+        written(of_word, if left > burst { burst } else { left })
+    }
 }

@@ -104,40 +104,43 @@ impl<'a> Demand<'a> {
         Charged::with(Reason::Contended, table::find(self.key))
     }
 
-    /// What the bucket would say at this moment, charging nothing.
+    /// What the bucket would say at this moment, charging nothing; nothing where there is none yet.
     #[inline(always)]
-    pub fn weigh(&self) -> Reason {
+    pub fn weigh(&self) -> Option<Reason> {
         let witness = table::witness();
-        let Some(entry) = table::find(self.key) else {
-            // A full one.
-            return Reason::Admitted;
-        };
+        let entry = table::find(self.key)?;
         // Where another CPU is at work on it, charging will tell.
         let Some(word) = self.current_word(entry) else {
-            return Reason::Admitted;
+            return Some(Reason::Admitted);
         };
-        match self.terms.decide(word, self.now, self.cost) {
+        Some(match self.terms.decide(word, self.now, self.cost) {
             Decision::Admit { .. } => Reason::Admitted,
             Decision::Refuse { .. } if self.changed_hands(entry, witness) => Reason::Admitted,
             Decision::Refuse { .. } => {
                 self.correct(entry, word);
                 Reason::Limit
             }
-        }
+        })
     }
 
     /// Takes a charge back, because another limit has refused the packet after all. Where that fails,
     /// the charge stays: that errs towards refusing.
     #[inline(always)]
-    pub fn refund(&self) -> Option<Entry> {
+    pub fn refund(&self) {
         for _ in 0..ATTEMPTS {
-            let entry = table::find(self.key)?;
-            let word = self.current_word(entry)?;
-            if entry.swap_tat(word, self.terms.refunded(word, self.cost)) {
-                return Some(entry);
+            let Some(entry) = table::find(self.key) else {
+                return;
+            };
+            let Some(word) = self.current_word(entry) else {
+                return;
+            };
+            // Read after the word: what was charged until then is in it.
+            let present = clock::again(self.now);
+            let refunded = self.terms.refunded(word, self.cost, self.now, present);
+            if entry.swap_tat(word, refunded) {
+                return;
             }
         }
-        None
     }
 
     /// Makes a bucket, which is full, and charges it. Nothing where there is one after all.
@@ -240,8 +243,9 @@ impl<'a> Demand<'a> {
         if !entry.swap_tat(word, CONVERTING) {
             return None;
         }
-        // Another CPU may have converted it between the two reads that brought epoch and word.
-        if entry.epoch() != epoch {
+        // Another CPU may have converted it between the two reads that brought epoch and word, or the
+        // entry may have become that of another limit, whose epochs are not these.
+        if entry.epoch() != epoch || table::find(self.key) != Some(entry) {
             entry.swap_tat(CONVERTING, word);
             return None;
         }

@@ -41,8 +41,8 @@ pub struct Facts {
     pub refused_by: u32,
     /// What that said.
     pub refused: u32,
-    /// Makes the size a multiple of eight.
-    pub reserved: u32,
+    /// Buckets that are to be made for it.
+    pub buckets_new: u32,
 }
 
 impl Facts {
@@ -64,7 +64,7 @@ impl Facts {
             source.words: [0; 2], source.family: 0, source.reserved: 0,
             protocol: ANY, source_port: ANY, destination_port: ANY, flags: ANY,
             fragment: WHOLE, control: 0, lists: 0,
-            refused_by: 0, refused: 0, reserved: 0,
+            refused_by: 0, refused: 0, buckets_new: 0,
         }
         // SAFETY: every field is written.
         unsafe { &mut *facts }

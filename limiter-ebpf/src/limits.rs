@@ -13,7 +13,7 @@ use limiter_common::{
 use crate::bucket::{self, Charged, Demand, Tried};
 use crate::config::{Limit, Ports};
 use crate::facts::Facts;
-use crate::{config, counters, table};
+use crate::{config, counters, newcomers, table};
 
 /// Asks each limit, until one answers something else than 0. A macro, because the compiler would make
 /// a function with a stack of its own.
@@ -52,7 +52,8 @@ pub fn decide(facts: &mut Facts) -> Reason {
         return Reason::Unlimited;
     }
     let several = facts.matching & (facts.matching - 1) != 0;
-    let refused = (several && any!(facts, limit_weigh)) || any!(facts, charge);
+    let refused =
+        (several && (any!(facts, limit_weigh) || lacks_buckets(facts))) || any!(facts, charge);
     if !refused {
         if facts.would_drop == 0 {
             return Reason::Admitted;
@@ -134,12 +135,29 @@ macro_rules! of_limit {
 #[inline(never)]
 extern "C" fn limit_weigh(facts: *mut Facts, index: u32) -> u32 {
     let (facts, limit) = of_limit!(facts, index, matching);
-    if limit.shadow() {
-        return 0;
-    }
     let key = key(facts, limit);
-    let said = Demand::new(index, limit, &key, facts.now, facts.length).weigh();
-    refuse(facts, index, said)
+    match Demand::new(index, limit, &key, facts.now, facts.length).weigh() {
+        Some(_) if limit.shadow() => 0,
+        Some(said) => refuse(facts, index, said),
+        None => {
+            facts.buckets_new += 1;
+            // Should there be no leave to make it, the first such limit is the one that refuses the packet.
+            if !limit.shadow() && facts.refused != NEWCOMER {
+                facts.refused_by = index;
+                facts.refused = NEWCOMER;
+            }
+            0
+        }
+    }
+}
+
+const NEWCOMER: u32 = Reason::Newcomer as u32;
+
+/// Whether there is no leave for all the buckets that are to be made for the packet: then none is. Else the
+/// first one would take what there is for new sources, and few packets would ever get their last.
+#[inline(always)]
+fn lacks_buckets(facts: &Facts) -> bool {
+    facts.refused == NEWCOMER && !newcomers::reserve(facts.now, facts.buckets_new)
 }
 
 /// Charges the packet to the limit. 1 where that refuses it, [`NEW`] where there is no bucket yet.
@@ -205,7 +223,8 @@ extern "C" fn limit_refund(facts: *mut Facts, index: u32) -> u32 {
     let (facts, limit) = of_limit!(facts, index, charged);
     let key = key(facts, limit);
     let demand = Demand::new(index, limit, &key, facts.now, facts.length);
-    if let Some(entry) = demand.refund() {
+    demand.refund();
+    if let Some(entry) = table::find(&key) {
         entry.uncount(facts.length);
     }
     counters::uncount_limit(limit.slot(), facts.length);

@@ -1,10 +1,13 @@
 //! The newcomer limit: how fast new buckets are made, whoever sends. A flood of spoofed sources meets
 //! this before it meets the table.
 
-use limiter_common::bucket::{self, Decision};
+use limiter_common::{
+    bucket::{self, Decision},
+    rules::LIMITS_MAX,
+};
 
 use crate::maps::{LEASES, TABLE};
-use crate::{atomic, config};
+use crate::{atomic, clock, config};
 
 /// Losing this often means that other CPUs took tokens as often.
 const ATTEMPTS: u32 = 4;
@@ -35,6 +38,39 @@ pub fn admit(now: u64) -> bool {
     true
 }
 
+/// Whether `buckets` more may be made at `now` (nanoseconds): sees to it that this CPU's lease has so many
+/// tokens, and leaves them there. What there is of them stays for the next packet.
+#[inline(always)]
+pub fn reserve(now: u64, buckets: u32) -> bool {
+    lease_reserve(now, buckets) != 0
+}
+
+/// A function of its own, so that the verifier checks the loop once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn lease_reserve(now: u64, buckets: u32) -> u32 {
+    if config::newcomers().cost == 0 {
+        return 1;
+    }
+    let Some(lease) = LEASES.get_ptr_mut(0) else {
+        return 0;
+    };
+    for _ in 0..=LIMITS_MAX {
+        // SAFETY: this CPU's own map value.
+        unsafe {
+            if *lease >= buckets as u64 {
+                return 1;
+            }
+            let taken = take_lease(now);
+            if taken == 0 {
+                return 0;
+            }
+            *lease += taken;
+        }
+    }
+    0
+}
+
 /// Takes a lease from the bucket; a single token where there are not so many, or none. A function of its
 /// own, so that the verifier checks it once (a global function, Linux 5.6).
 #[unsafe(no_mangle)]
@@ -46,6 +82,7 @@ extern "C" fn take_lease(now: u64) -> u64 {
     };
     // SAFETY: a field of a map value.
     let word = unsafe { &raw mut (*table).newcomers };
+    let nanoseconds = now;
     let now = bucket::ticks(now);
     for _ in 0..ATTEMPTS {
         // SAFETY: as above.
@@ -54,7 +91,7 @@ extern "C" fn take_lease(now: u64) -> u64 {
             Decision::Admit { tat } => (limit.lease, tat),
             Decision::Refuse { .. } => match bucket::decide(tat, now, limit.cost, limit.tau) {
                 Decision::Admit { tat } => (1, tat),
-                Decision::Refuse { .. } => match bucket::corrected(tat, now, limit.tau) {
+                Decision::Refuse { .. } => match corrected(tat, nanoseconds, limit.tau) {
                     Some(corrected) => (0, corrected),
                     None => return 0,
                 },
@@ -66,4 +103,12 @@ extern "C" fn take_lease(now: u64) -> u64 {
         }
     }
     0
+}
+
+/// The word in the place of one that a clock which was set back has left far ahead. The clock is read again,
+/// after the word, as for the bucket of a source: this CPU may have been stopped between the two.
+#[inline(always)]
+fn corrected(tat: u64, nanoseconds: u64, tau: u64) -> Option<u64> {
+    bucket::corrected(tat, bucket::ticks(nanoseconds), tau)?;
+    bucket::corrected(tat, bucket::ticks(clock::again(nanoseconds)), tau)
 }

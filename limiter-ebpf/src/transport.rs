@@ -94,7 +94,11 @@ pub fn read_ipv6(packet: &mut Cursor, facts: &mut Facts) -> Result<(), Hidden> {
             )
         };
         if next == FRAGMENT {
-            facts.fragment = place(fragment & 0xfff8 != 0, fragment & 1 != 0);
+            let place = place(fragment & 0xfff8 != 0, fragment & 1 != 0);
+            // Another header inside a first fragment does not make it whole again.
+            if place != WHOLE {
+                facts.fragment = place;
+            }
         }
         let size = extension_size(next, length);
         if size > EXTENSION_LENGTH_MAX {

@@ -9,7 +9,9 @@ use exact::{
         most_tokens, packet_rates, rates, traffic,
     },
 };
-use limiter_common::bucket::{CONVERTING, Decision, TICK_SHIFT, decide, spent, ticks, time};
+use limiter_common::bucket::{
+    CONVERTING, Decision, TICK_SHIFT, decide, refunded, spent, ticks, time,
+};
 use limiter_user::config::Unit;
 use num_bigint::BigInt;
 use proptest::{collection::vec, prelude::*};
@@ -169,5 +171,41 @@ proptest! {
                 prop_assert!(matches!(then, Decision::Admit { .. }), "{:?}", then);
             }
         }
+    }
+
+    /// A charge that is taken back leaves no more in the bucket than if it had not been, whatever others
+    /// took meanwhile, and less only by what was refilled since.
+    #[test]
+    fn a_refund_gives_nothing_away(
+        (tau, start, cost, tat) in buckets(),
+        others in vec((0..40_u64, 1..=100_u64), 0..6),
+        later in 0..40_u64,
+    ) {
+        let Decision::Admit { tat: charged } = decide(tat, start, cost, tau) else {
+            return Ok(());
+        };
+        let (mut with, mut without, mut elapsed) = (charged, tat, 0);
+        let mut all_fit = true;
+        for (gap, share) in others {
+            elapsed += cost / 20 * gap;
+            let now = start.wrapping_add(elapsed);
+            let other = (cost / 50 * share).max(1);
+            match decide(with, now, other, tau) {
+                Decision::Admit { tat } => with = tat,
+                Decision::Refuse { .. } => continue,
+            }
+            match decide(without, now, other, tau) {
+                Decision::Admit { tat } => without = tat,
+                Decision::Refuse { .. } => all_fit = false,
+            }
+        }
+        prop_assert!(all_fit, "there is more in it without the charge");
+        elapsed += cost / 20 * later;
+        let now = start.wrapping_add(elapsed);
+        let back = refunded(with, cost, start, now);
+        let (back, without) = (spent(back, now, tau), spent(without, now, tau));
+        // Each word may be two ticks late, for the sake of the marks.
+        prop_assert!(back + AFTER_MARKS >= without, "{} and not {}", back, without);
+        prop_assert!(back <= without + elapsed.min(cost) + AFTER_MARKS, "{} of {}", back, without);
     }
 }

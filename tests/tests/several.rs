@@ -270,6 +270,31 @@ fn newcomers_are_limited_and_known_sources_are_not() {
 }
 
 /// The most that can be configured loads: the verifier's limits hold, and it is far from them.
+/// A second fragment header, which says that what follows is whole, does not hide that the packet is the
+/// first fragment of a datagram.
+#[test]
+fn a_first_fragment_stays_one_behind_another_fragment_header() {
+    need_kernel!();
+    let mut kernel = Kernel::of(&settings(
+        r#"
+        [[limit]]
+        name = "fragments"
+        match = { fragments = true }
+        rate = "1/h"
+        burst = 1
+        "#,
+    ));
+    let whole = from("2001:db8::7");
+    let (headers, udp) = whole.split_at(14 + 40);
+    let more = [44, 0, 0, 1, 0, 0, 0, 7];
+    let atomic = [17, 0, 0, 0, 0, 0, 0, 8];
+    let mut packet = [headers, &more, &atomic, udp].concat();
+    packet[14 + 6] = 44;
+    assert_eq!(kernel.offer(&whole, START), Reason::Unlimited);
+    assert_eq!(kernel.offer(&packet, START), Reason::Admitted);
+    assert_eq!(kernel.offer(&packet, START), Reason::Limit);
+}
+
 #[test]
 fn thirty_two_limits_load() {
     need_kernel!();

@@ -117,3 +117,37 @@ fn with_few_new_sources() {
     need_kernel!();
     known_clients_are_served("new_sources = \"20/s\"\nnew_sources_burst = 30", 30.0, 20.0);
 }
+
+/// A new source needs a bucket of each limit: as many come in as there are tokens for all of them, and one
+/// that is refused has none at all. Others would take the tokens, and few sources would ever get their last.
+#[test]
+fn new_sources_get_all_their_buckets_or_none() {
+    need_kernel!();
+    const RATE: u64 = 1_000;
+    const BURST: u64 = 64;
+    for shadow in [false, true] {
+        let text = format!(
+            "new_sources = \"{RATE}/s\"\nnew_sources_burst = {BURST}\n[[limit]]\nname = \"first\"\nrate = \"10/s\"\nshadow = {shadow}\n[[limit]]\nname = \"second\"\nrate = \"20/s\"\n"
+        );
+        let settings = file::parse(&text, Path::new(".")).unwrap().settings;
+        let mut kernel = Kernel::with_clock(&settings, CLOCK_PACKET);
+        let mut taken_in = 0_u64;
+        for i in 1..=FLOOD / 2 {
+            let spoofed = IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + i));
+            let now = START + STEP * u64::from(i);
+            match kernel.offer(&Frame::from(spoofed).bytes(), now) {
+                Reason::Admitted => taken_in += 1,
+                Reason::Newcomer => {}
+                reason => panic!("{reason:?}"),
+            }
+        }
+        let tokens = BURST + RATE * STEP * u64::from(FLOOD / 2) / 1_000_000_000;
+        let fair = tokens / 2;
+        assert!(
+            (fair - 1..=fair).contains(&taken_in),
+            "{taken_in} of {fair} came in, shadow {shadow}"
+        );
+        let sources = kernel.tables.sources().unwrap();
+        assert_eq!(sources.len() as u64, 2 * taken_in, "shadow {shadow}");
+    }
+}

@@ -208,16 +208,21 @@ impl TierBits {
     /// Bits for the tiers of `lists`: those that have one keep it. Also those that are given out anew.
     #[must_use]
     pub fn for_lists(&self, lists: &Lists) -> (Self, Vec<u32>) {
-        let (mut bits, mut new) = (BTreeMap::new(), Vec::new());
+        let stays = |tier: &String| lists.tiers.contains_key(tier);
+        let mut bits = self.0.clone();
+        bits.retain(|tier, _| stays(tier));
+        let mut new = Vec::new();
         for tier in lists.tiers.keys() {
-            let bit = self.0.get(tier).copied().unwrap_or_else(|| {
-                let taken = |bit: &u32| self.0.values().chain(&new).any(|other| other == bit);
-                let free = (FIRST_TIER..LISTS_MAX).find(|bit| !taken(bit));
-                // Only where as many have gone as have come: their figures are lost.
-                let bit = free.unwrap_or(LISTS_MAX - 1);
-                new.push(bit);
-                bit
-            });
+            if bits.contains_key(tier) {
+                continue;
+            }
+            let in_use = |bit: &u32| bits.values().any(|other| other == bit);
+            let left = |bit: &u32| self.0.values().any(|other| other == bit);
+            let mut free = (FIRST_TIER..LISTS_MAX).filter(|bit| !in_use(bit));
+            // One that no tier had a moment ago, while there are such. There are as many bits as tiers.
+            let bit = free.clone().find(|bit| !left(bit)).or_else(|| free.next());
+            let bit = bit.unwrap_or(LISTS_MAX - 1);
+            new.push(bit);
             bits.insert(tier.clone(), bit);
         }
         (Self(bits), new)
@@ -305,7 +310,7 @@ impl Lists {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::lists::prefix;
+    use crate::config::lists::{TIERS_MAX, prefix};
 
     fn prefixes(texts: &[&str]) -> Prefixes {
         texts.iter().map(|text| prefix(text).unwrap()).collect()
@@ -342,6 +347,30 @@ mod tests {
         assert_eq!(new, [4]);
         lists.tiers.remove("all");
         assert_eq!(bits.for_lists(&lists).0.of("gold"), Some(3));
+    }
+
+    /// Bits that tiers have left go to those that come, before two would have to share one.
+    #[test]
+    fn tiers_that_come_where_all_bits_are_taken_have_bits_of_their_own() {
+        let named = |names: &[String]| Lists {
+            tiers: (names.iter())
+                .map(|name| (name.clone(), Prefixes::new()))
+                .collect(),
+            ..Lists::default()
+        };
+        let mut names: Vec<_> = (0..TIERS_MAX)
+            .map(|number| format!("t{number:02}"))
+            .collect();
+        let before = TierBits::default().for_lists(&named(&names)).0;
+        names[3] = "a".to_owned();
+        names[7] = "z".to_owned();
+        let (after, new) = before.for_lists(&named(&names));
+        let distinct: std::collections::BTreeSet<_> = after.0.values().collect();
+        assert_eq!(distinct.len(), TIERS_MAX, "{after:?}");
+        assert_eq!(new.len(), 2);
+        for name in names.iter().filter(|name| name.starts_with('t')) {
+            assert_eq!(after.of(name), before.of(name), "{name} keeps its bit");
+        }
     }
 
     /// What the longest matching prefix says, as the kernel's trie looks it up.

@@ -86,7 +86,19 @@ impl Model {
             outcome.refused_by = Some(held.limit.name.clone());
             return outcome;
         }
-        // Who has no bucket yet needs leave to have one made.
+        // Who has no bucket yet needs leave to have one made: for all that are to be made, or none is.
+        let new: Vec<_> = (asked.iter())
+            .filter(|(_, id)| !self.buckets.contains_key(id))
+            .map(|(held, _)| held)
+            .collect();
+        let first = new.iter().find(|held| !held.limit.shadow);
+        if let (true, Some(first), Some(limit)) = (asked.len() > 1, first, self.newcomers.as_mut())
+            && !limit.reserve(now, new.len())
+        {
+            outcome.reason = Reason::Newcomer;
+            outcome.refused_by = Some(first.limit.name.clone());
+            return outcome;
+        }
         let mut charged = Vec::new();
         for (held, id) in &asked {
             let said = self.charge(&held.terms, id, length, now);

@@ -44,25 +44,41 @@ impl Newcomers {
     /// Whether one more bucket may be made: from the lease, or else from a new one, or else, where there
     /// is not enough for that, from the bucket itself.
     pub fn admit(&mut self, now: i128) -> bool {
-        if self.leased == 0 {
-            let lease = Terms {
-                price: super::bucket::Price::Packet(self.one.token.0 * self.lease),
-                ..self.one
-            };
-            // Only the last of the two may put right what a clock that was set back has left.
-            let whole = lease.admits(&mut self.bucket.clone(), now, 0);
-            let (terms, tokens) = if whole {
-                (lease, self.lease)
-            } else {
-                (self.one, 1)
-            };
-            if !terms.admits(&mut self.bucket, now, 0) {
-                return false;
-            }
-            terms.charge(&mut self.bucket, now, 0);
-            self.leased = tokens;
+        if self.leased == 0 && !self.lease(now) {
+            return false;
         }
         self.leased -= 1;
+        true
+    }
+
+    /// Whether so many may be made, which stay in the lease.
+    pub fn reserve(&mut self, now: i128, buckets: usize) -> bool {
+        let buckets = i128::try_from(buckets).expect("few");
+        while self.leased < buckets {
+            if !self.lease(now) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn lease(&mut self, now: i128) -> bool {
+        let lease = Terms {
+            price: super::bucket::Price::Packet(self.one.token.0 * self.lease),
+            ..self.one
+        };
+        // Only the last of the two may put right what a clock that was set back has left.
+        let whole = lease.admits(&mut self.bucket.clone(), now, 0);
+        let (terms, tokens) = if whole {
+            (lease, self.lease)
+        } else {
+            (self.one, 1)
+        };
+        if !terms.admits(&mut self.bucket, now, 0) {
+            return false;
+        }
+        terms.charge(&mut self.bucket, now, 0);
+        self.leased += tokens;
         true
     }
 }

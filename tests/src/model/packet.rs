@@ -154,7 +154,8 @@ fn behind_ipv6(bytes: &[u8], first: u8, hop_limit: u8) -> Option<Behind> {
             place = match (short(header, 2)? >> 3 > 0, header[3] & 1 == 1) {
                 (true, _) => Place::Later,
                 (false, true) => Place::First,
-                (false, false) => Place::Whole,
+                // What it is already, by another such header.
+                (false, false) => place,
             };
         }
         next = header[0];
