@@ -62,7 +62,7 @@ fn one_limit_of_several() {
     }
     set(&["--limit", "wep", "--rate", "6"])
         .expect_error(1, &["no limit 'wep'", "write one of web, all"]);
-    set(&["--limit", "control", "--rate", "6"]).expect_error(1, &["web, all"]);
+    set(&["--limit", "control", "--rate", "6"]).expect_error(1, &["built in", "--exempt control"]);
     set(&["--limit", "web"]).expect_error(2, &["--rate"]);
     set(&["--limit", "web", "--burst", "64kb"]).expect_error(1, &["packets"]);
     assert_eq!(hosts.status()["limits"][1]["burst"], "20");

@@ -5,7 +5,7 @@ use crate::cli::{
     output::{about, print, usage},
     ssh,
 };
-use crate::config::{Invalid, Limit, Settings, difference::difference};
+use crate::config::{Invalid, Limit, Settings, difference::difference, settings::CONTROL_LIMIT};
 use crate::kernel::set::set;
 
 pub async fn run(arguments: args::Set) -> anyhow::Result<()> {
@@ -82,6 +82,11 @@ fn chosen<'a>(limits: &'a mut [Limit], name: Option<&str>) -> Result<&'a mut Lim
             "there is no limit to change, only lists: write a [[limit]] in the file, and reload"
                 .to_owned(),
         ));
+    }
+    if name == Some(CONTROL_LIMIT) {
+        return Err(Invalid(format!(
+            "'{CONTROL_LIMIT}' is built in and cannot be changed: attach without --exempt control to be without it"
+        )));
     }
     let found = match (name, limits.len()) {
         (Some(name), _) => limits.iter_mut().find(|limit| limit.name == name),

@@ -48,7 +48,7 @@ pub fn foresee() -> Result<bool> {
     let mounted = look()?;
     if !mounted && !shares_mounts_with_init() {
         return Err(Error::Bpffs(format!(
-            "no bpffs is mounted at {BPFFS}, and this is not the mount namespace of process 1, so that one mounted now might vanish: mount one where it stays (`mount -t bpf bpf {BPFFS}`)"
+            "no bpffs is mounted at {BPFFS}, and this is not the mount namespace of process 1, so that one mounted now might vanish: mount one where it stays (`mount -t bpf -o mode=0700 bpf {BPFFS}`)"
         )));
     }
     Ok(mounted)
@@ -61,7 +61,7 @@ pub fn ensure() -> Result<()> {
     }
     mount(Some("bpf"), BPFFS, Some("bpf"), MsFlags::empty(), Some("mode=0700")).map_err(|error| {
         Error::Bpffs(format!(
-            "no bpffs is mounted at {BPFFS}, and mounting one failed ({}): `mount -t bpf bpf {BPFFS}`",
+            "no bpffs is mounted at {BPFFS}, and mounting one failed ({}): `mount -t bpf -o mode=0700 bpf {BPFFS}`",
             error.desc()
         ))
     })

@@ -94,7 +94,9 @@ fn remove(
             link.detach()?;
         }
         // Somebody holds the link, and the program runs.
-        Err(error @ (Error::TrialSilent { .. } | Error::TrialElsewhere(_))) => return Err(error),
+        Err(error @ (Error::TrialSilent { .. } | Error::TrialElsewhere(_) | Error::Busy(_))) => {
+            return Err(error);
+        }
         // What is no link of an XDP program holds none on an interface.
         Ok(Pinned::Leftover) | Err(_) => {}
     }

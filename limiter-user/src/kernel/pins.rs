@@ -201,13 +201,29 @@ pub fn generations(folder: &Path) -> Vec<u64> {
     numbers
 }
 
-/// Makes a folder and those above it, for root alone.
+/// Makes a folder and those above it, for whoever runs this alone. Where the bpffs is open to all, somebody
+/// else may have made one of them before, and could take away what is pinned below.
 pub fn create(folder: &Path) -> Result<()> {
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(folder)
-        .map_err(|error| Error::path("making the folder", folder, error))
+        .map_err(|error| Error::path("making the folder", folder, error))?;
+    let root = root();
+    for above in [Some(root.as_path()), root.parent()].into_iter().flatten() {
+        let metadata =
+            fs::metadata(above).map_err(|error| Error::path("looking at", above, error))?;
+        let is_own = [0, nix::unistd::geteuid().as_raw()].contains(&metadata.uid());
+        if folder.starts_with(above) && (!is_own || metadata.mode() & 0o022 != 0) {
+            return Err(Error::Bpffs(format!(
+                "others may change what is pinned in {} (owner {}, mode {:o}): remove it if it is not yours, or `chown root` and `chmod 700` it",
+                above.display(),
+                metadata.uid(),
+                metadata.mode() & 0o7777
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Removes a folder and what is in it, then the folders above it that are empty by then, up to

@@ -143,8 +143,9 @@ fn put_in_force(attachment: &Attachment, program: &Program, record: &Record) -> 
     } else {
         next
     };
-    let removed = pins::remove(&pins::generation(&attachment.folder, obsolete));
-    swapped.and(removed)
+    // What stays is cleared the next time, and in nobody's way till then.
+    let _ = pins::remove(&pins::generation(&attachment.folder, obsolete));
+    swapped
 }
 
 /// Removes the generations that a killed command left.

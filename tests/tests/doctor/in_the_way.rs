@@ -204,7 +204,7 @@ fn where_pins_would_vanish() {
     expect(
         &diagnosis,
         "bpffs",
-        &["problem", "might vanish", "mount -t bpf bpf"],
+        &["problem", "might vanish", "mount -t bpf -o mode=0700 bpf"],
     );
     assert!(
         outcome

@@ -51,6 +51,10 @@ fn ask_once(folder: &Path, directory: &File) -> Result<Option<Held>> {
     let stream = match socket::connect(&identity.socket_name(folder), PATIENCE) {
         Ok(stream) => stream,
         Err(error) if is_absence(&error) => return Ok(None),
+        // Others wait for an answer, more than the kernel lets queue.
+        Err(error) if error.kind() == ErrorKind::WouldBlock => {
+            return Err(Error::Busy(PATIENCE.as_secs()));
+        }
         Err(error) => return Err(failed(error)),
     };
     let holder = socket::peer(&stream).map_err(failed)?;

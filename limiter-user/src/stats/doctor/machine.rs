@@ -68,7 +68,7 @@ fn bpffs(machine: &Machine) -> Finding {
         Ok(false) => Finding::problem(
             CHECK,
             format!("not mounted at {BPFFS}, and mounting it wants CAP_SYS_ADMIN"),
-            format!("`mount -t bpf bpf {BPFFS}` as root"),
+            format!("`mount -t bpf -o mode=0700 bpf {BPFFS}` as root"),
         ),
         Err(Error::NotPermitted) => Finding::problem(
             CHECK,
