@@ -12,7 +12,7 @@ use crate::rules::{LIMITS_MAX, Limit, Match, Newcomers, Ports};
 use crate::window::Window;
 
 /// Version of everything in this file.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Where the program's clock comes from.
 pub const CLOCK_KERNEL: u32 = 0;
@@ -31,6 +31,8 @@ pub struct Config {
     pub limits: [Limit; LIMITS_MAX as usize],
     /// The limit on new sources.
     pub newcomers: Newcomers,
+    /// The kernel's tick in nanoseconds, after which `jiffies` goes up; 0: always read the clock.
+    pub tick: u64,
     /// Index of the limit that has a slot; [`NO_LIMIT`] where there is none.
     pub indices: [u32; SLOTS as usize],
     /// Limits in use.
@@ -69,6 +71,7 @@ impl Config {
             cost: 0,
             lease: 1,
         },
+        tick: 0,
         indices: [NO_LIMIT; SLOTS as usize],
         limits_length: 0,
         plain: 0,
@@ -170,8 +173,27 @@ pub struct Stamp {
     pub nanoseconds: u64,
     /// Out: the number of the [`crate::verdict::Reason`].
     pub reason: u32,
-    /// Makes the size a multiple of eight without padding.
-    pub reserved: u32,
+    /// In: how far from `nanoseconds` the bounds lie that the program is given to begin with. What it
+    /// decides must not depend on it.
+    pub spread: u32,
+}
+
+/// What a CPU knows of the time and of the newcomer limit, by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Cpu {
+    /// The clock, in nanoseconds, when it was read last: it is no earlier.
+    pub earliest: u64,
+    /// It is no later, as long as `jiffy` and `uses` say so.
+    pub latest: u64,
+    /// `jiffies` at that reading.
+    pub jiffy: u64,
+    /// Packets that may still do with that reading.
+    pub uses: u64,
+    /// New sources that may still be taken in without asking the newcomer limit.
+    pub lease: u64,
+    /// New sources that are refused without asking it, until the next tick at most.
+    pub dry: u64,
 }
 
 /// Asserts at compile time that a type has exactly the bytes of its fields.
@@ -193,7 +215,7 @@ assert_bytes! {
     Match: 8 * 4 + 2 * 68,
     Limit: 168 + 48 + 40 + 4 * 4 + PAST_TERMS as usize * 104,
     Newcomers: 3 * 8,
-    Config: LIMITS_MAX as usize * 1104 + 24 + SLOTS as usize * 4 + 12 * 4,
+    Config: LIMITS_MAX as usize * 1104 + 24 + 8 + SLOTS as usize * 4 + 12 * 4,
     Count: 2 * 8,
     Counters: 13 * 16 + 2 * 8,
     LimitCounters: 3 * 16,
@@ -202,4 +224,5 @@ assert_bytes! {
     Table: 33 * 8,
     Listed: 2 * 4,
     Stamp: 8 + 4 + 4,
+    Cpu: 6 * 8,
 }

@@ -65,6 +65,37 @@ impl Terms {
         }
     }
 
+    /// What [`Self::decide`] says, where it says the same at every moment from `earliest` to `latest`
+    /// and [`Self::corrected`] has nothing to put right: then nobody needs to know what time it is.
+    ///
+    /// It is enough to ask at both ends. A later moment never refuses what an earlier one admits, and
+    /// never makes the new word smaller.
+    #[must_use]
+    #[inline(always)]
+    pub const fn decide_between(
+        &self,
+        word: u64,
+        earliest: u64,
+        latest: u64,
+        cost: u64,
+    ) -> Option<Decision> {
+        let ends = (
+            self.decide(word, earliest, cost),
+            self.decide(word, latest, cost),
+        );
+        match ends {
+            (Decision::Admit { tat: first }, Decision::Admit { tat: last }) if first == last => {
+                Some(Decision::Admit { tat: last })
+            }
+            (Decision::Refuse { .. }, Decision::Refuse { wait })
+                if self.corrected(word, earliest).is_none() =>
+            {
+                Some(Decision::Refuse { wait })
+            }
+            _ => None,
+        }
+    }
+
     /// The word to put in the place of one that a clock which was set back has left far ahead.
     #[must_use]
     #[inline(always)]

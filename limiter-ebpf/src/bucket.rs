@@ -8,12 +8,16 @@ use limiter_common::{
     verdict::Reason,
 };
 
+use crate::clock::{self, Between};
 use crate::entry::Entry;
 use crate::table::{self, Added};
-use crate::{clock, config, newcomers, terms};
+use crate::{config, newcomers, terms};
 
 /// Losing this often means that others made progress as often; then the packet is refused.
 const ATTEMPTS: u32 = 8;
+
+/// Instead of the time: the clock has not been read for this packet.
+pub const NOT_READ: u64 = 0;
 
 /// What a bucket said, and the entry that it stands in, where there is one.
 pub struct Charged {
@@ -61,18 +65,19 @@ pub struct Demand<'a> {
     epoch: u32,
     terms: Terms,
     key: &'a SourceKey,
-    now: u64,
+    now: &'a mut u64,
     cost: u64,
 }
 
 impl<'a> Demand<'a> {
-    /// A packet of `length` bytes at `now` (nanoseconds), for the bucket of `key`.
+    /// A packet of `length` bytes, for the bucket of `key`. `now` is when it came, in nanoseconds, or
+    /// [`NOT_READ`] until somebody must know.
     #[inline(always)]
     pub fn new(
         index: u32,
         limit: config::Limit,
         key: &'a SourceKey,
-        now: u64,
+        now: &'a mut u64,
         length: u64,
     ) -> Self {
         let terms = limit.terms();
@@ -88,7 +93,7 @@ impl<'a> Demand<'a> {
 
     /// Charges the bucket, if it has enough; tells where there is no bucket.
     #[inline(always)]
-    pub fn charge_if_known(&self) -> Tried {
+    pub fn charge_if_known(&mut self) -> Tried {
         for _ in 0..ATTEMPTS {
             match self.charge_known() {
                 Tried::Lost => {}
@@ -106,14 +111,14 @@ impl<'a> Demand<'a> {
 
     /// What the bucket would say at this moment, charging nothing; nothing where there is none yet.
     #[inline(always)]
-    pub fn weigh(&self) -> Option<Reason> {
+    pub fn weigh(&mut self) -> Option<Reason> {
         let witness = table::witness();
         let entry = table::find(self.key)?;
         // Where another CPU is at work on it, charging will tell.
         let Some(word) = self.current_word(entry) else {
             return Some(Reason::Admitted);
         };
-        Some(match self.terms.decide(word, self.now, self.cost) {
+        Some(match self.decide(word) {
             Decision::Admit { .. } => Reason::Admitted,
             Decision::Refuse { .. } if self.changed_hands(entry, witness) => Reason::Admitted,
             Decision::Refuse { .. } => {
@@ -126,7 +131,7 @@ impl<'a> Demand<'a> {
     /// Takes a charge back, because another limit has refused the packet after all. Where that fails,
     /// the charge stays: that errs towards refusing.
     #[inline(always)]
-    pub fn refund(&self) {
+    pub fn refund(&mut self) {
         for _ in 0..ATTEMPTS {
             let Some(entry) = table::find(self.key) else {
                 return;
@@ -135,8 +140,9 @@ impl<'a> Demand<'a> {
                 return;
             };
             // Read after the word: what was charged until then is in it.
-            let present = clock::again(self.now);
-            let refunded = self.terms.refunded(word, self.cost, self.now, present);
+            let present = clock::now();
+            let charged = *self.now;
+            let refunded = self.terms.refunded(word, self.cost, charged, present);
             if entry.swap_tat(word, refunded) {
                 return;
             }
@@ -145,15 +151,19 @@ impl<'a> Demand<'a> {
 
     /// Makes a bucket, which is full, and charges it. Nothing where there is one after all.
     #[inline(always)]
-    pub fn charge_new(&self) -> Option<Reason> {
-        let full = self.terms.full(self.now);
-        let Decision::Admit { tat } = self.terms.decide(full, self.now, self.cost) else {
-            return Some(Reason::Limit);
-        };
-        if !newcomers::admit(self.now) {
+    pub fn charge_new(&mut self) -> Option<Reason> {
+        if newcomers::are_out() {
             return Some(Reason::Newcomer);
         }
-        match table::add(self.key, tat, self.epoch, self.now) {
+        let now = self.now();
+        let full = self.terms.full(now);
+        let Decision::Admit { tat } = self.terms.decide(full, now, self.cost) else {
+            return Some(Reason::Limit);
+        };
+        if !newcomers::admit(now) {
+            return Some(Reason::Newcomer);
+        }
+        match table::add(self.key, tat, self.epoch, now) {
             Added::Done => Some(Reason::Admitted),
             Added::Raced => None,
             Added::NoRoom => Some(Reason::Newcomer),
@@ -171,7 +181,7 @@ impl<'a> Demand<'a> {
 
     /// Charges a bucket that is there.
     #[inline(always)]
-    fn charge_known(&self) -> Tried {
+    fn charge_known(&mut self) -> Tried {
         let witness = table::witness();
         let Some(entry) = table::find(self.key) else {
             return Tried::New;
@@ -179,7 +189,7 @@ impl<'a> Demand<'a> {
         let Some(word) = self.current_word(entry) else {
             return Tried::Lost;
         };
-        match self.terms.decide(word, self.now, self.cost) {
+        match self.decide(word) {
             Decision::Refuse { .. } => {
                 if self.changed_hands(entry, witness) {
                     return Tried::Lost;
@@ -202,6 +212,31 @@ impl<'a> Demand<'a> {
         }
     }
 
+    /// What the terms say to the packet. The clock is read only where its bounds leave that open.
+    #[inline(always)]
+    fn decide(&mut self, word: u64) -> Decision {
+        if *self.now == NOT_READ
+            && let Some(between) = clock::between()
+        {
+            let Between { earliest, latest } = between;
+            let decided = self.terms.decide_between(word, earliest, latest, self.cost);
+            if let Some(decision) = decided {
+                return decision;
+            }
+        }
+        let now = self.now();
+        self.terms.decide(word, now, self.cost)
+    }
+
+    /// When the packet came.
+    #[inline(always)]
+    fn now(&mut self) -> u64 {
+        if *self.now == NOT_READ {
+            *self.now = clock::now();
+        }
+        *self.now
+    }
+
     /// Whether the entry that was found after `witness` is no longer that of the key.
     #[inline(always)]
     fn changed_hands(&self, entry: Entry, witness: u64) -> bool {
@@ -214,10 +249,11 @@ impl<'a> Demand<'a> {
     /// milliseconds) between reading the clock and the bucket, which others went on charging.
     #[inline(always)]
     fn correct(&self, entry: Entry, word: u64) {
-        if self.terms.corrected(word, self.now).is_none() {
+        // Where the bounds were enough there is nothing to correct.
+        if *self.now == NOT_READ || self.terms.corrected(word, *self.now).is_none() {
             return;
         }
-        if let Some(corrected) = self.terms.corrected(word, clock::again(self.now)) {
+        if let Some(corrected) = self.terms.corrected(word, clock::now()) {
             entry.swap_tat(word, corrected);
         }
     }

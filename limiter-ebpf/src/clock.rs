@@ -1,31 +1,119 @@
-//! What time it is, in nanoseconds of the kernel's monotonic clock.
+//! What time it is, in nanoseconds of the kernel's monotonic clock: bounds that cost next to nothing, and
+//! the clock itself, which costs more than all else that is done to a packet.
+//!
+//! A reading of the clock bounds the time from below for good, and from above for as long as `jiffies` has
+//! not gone up since. Most packets of a flood are refused at either bound, and then it does not matter
+//! what time it is.
 
-use aya_ebpf::{helpers::generated::bpf_ktime_get_ns, programs::XdpContext};
-use limiter_common::layout::CLOCK_PACKET;
+use aya_ebpf::{
+    helpers::generated::{bpf_jiffies64, bpf_ktime_get_ns},
+    programs::XdpContext,
+};
+use limiter_common::layout::{CLOCK_PACKET, Cpu};
 
+use crate::maps::CPUS;
 use crate::{config, packet};
+
+/// Packets that do with one reading. Ticks may come late (a virtual CPU is stopped for milliseconds), and
+/// then the upper bound is too low: no more than so many may be refused because of it.
+const USES: u64 = 64;
+
+/// Ticks after a reading at which the upper bound lies: one that the tick may take, and one that it may
+/// be late.
+const TICKS: u64 = 2;
+
+/// Between which moments a packet came.
+pub struct Between {
+    /// Not before this one.
+    pub earliest: u64,
+    /// Not after this one.
+    pub latest: u64,
+}
+
+/// Begins with a packet: after it [`between`] and [`now`] are those of the packet.
+#[inline(always)]
+pub fn begin(context: &XdpContext) {
+    let Some(cpu) = of_this_cpu() else {
+        return;
+    };
+    if config::clock() == CLOCK_PACKET {
+        if let Some(stamp) = packet::stamp(context) {
+            // SAFETY: `stamp` has checked that it lies within the metadata, and the map value is this
+            // CPU's own.
+            unsafe {
+                let now = (&raw const (*stamp).nanoseconds).read();
+                let spread = (&raw const (*stamp).spread).read() as u64;
+                (*cpu).earliest = now.saturating_sub(spread);
+                (*cpu).latest = now.saturating_add(spread);
+                (*cpu).jiffy = now;
+            }
+        }
+        return;
+    }
+    if config::tick() == 0 {
+        return;
+    }
+    // SAFETY: this CPU's own map value; the helper has no preconditions.
+    unsafe {
+        let jiffy = bpf_jiffies64();
+        if (*cpu).jiffy != jiffy {
+            (*cpu).jiffy = jiffy;
+            (*cpu).dry = 0;
+            read(cpu);
+        } else if (*cpu).uses == 0 {
+            read(cpu);
+        } else {
+            (*cpu).uses -= 1;
+        }
+    }
+}
+
+/// The bounds, where there are any.
+#[inline(always)]
+pub fn between() -> Option<Between> {
+    if config::clock() != CLOCK_PACKET && config::tick() == 0 {
+        return None;
+    }
+    let cpu = of_this_cpu()?;
+    // SAFETY: this CPU's own map value.
+    unsafe {
+        Some(Between {
+            earliest: (*cpu).earliest,
+            latest: (*cpu).latest,
+        })
+    }
+}
 
 /// Now: the kernel's clock, or what the packet's stamp says where the program was loaded for test or
 /// replay.
 #[inline(always)]
-pub fn now(context: &XdpContext) -> u64 {
-    if config::clock() == CLOCK_PACKET {
-        return match packet::stamp(context) {
-            // SAFETY: `stamp` has checked that it lies within the metadata.
-            Some(stamp) => unsafe { (&raw const (*stamp).nanoseconds).read() },
-            None => 0,
-        };
+pub fn now() -> u64 {
+    let cpu = of_this_cpu();
+    match cpu {
+        // SAFETY: this CPU's own map value.
+        Some(cpu) if config::clock() == CLOCK_PACKET => unsafe { (*cpu).jiffy },
+        // SAFETY: as above.
+        Some(cpu) if config::tick() != 0 => unsafe { read(cpu) },
+        // SAFETY: the helper has no preconditions.
+        _ => unsafe { bpf_ktime_get_ns() },
     }
-    // SAFETY: the helper has no preconditions.
-    unsafe { bpf_ktime_get_ns() }
 }
 
-/// The kernel's clock once more, later in the same packet; a packet's own time stands still.
+/// # Safety
+/// `cpu` is this CPU's own map value.
 #[inline(always)]
-pub fn again(now: u64) -> u64 {
-    if config::clock() == CLOCK_PACKET {
-        return now;
+unsafe fn read(cpu: *mut Cpu) -> u64 {
+    // SAFETY: the caller vouches for it; the helper has no preconditions.
+    unsafe {
+        let now = bpf_ktime_get_ns();
+        (*cpu).earliest = now;
+        (*cpu).latest = now + TICKS * config::tick();
+        (*cpu).uses = USES;
+        now
     }
-    // SAFETY: the helper has no preconditions.
-    unsafe { bpf_ktime_get_ns() }
+}
+
+#[inline(always)]
+fn of_this_cpu() -> Option<*mut Cpu> {
+    CPUS.get_ptr_mut(0)
 }

@@ -45,6 +45,12 @@ pub fn newcomers() -> Newcomers {
     }
 }
 
+/// The kernel's tick, in nanoseconds; 0 where it is not known.
+#[inline(always)]
+pub fn tick() -> u64 {
+    constant!(tick)
+}
+
 /// Places in the table.
 #[inline(always)]
 pub fn capacity() -> u32 {

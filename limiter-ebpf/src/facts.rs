@@ -11,7 +11,7 @@ use limiter_common::{
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Facts {
-    /// When it came, in nanoseconds.
+    /// When it came, in nanoseconds; [`crate::bucket::NOT_READ`] until somebody must know.
     pub now: u64,
     /// Bytes of the frame.
     pub length: u64,

@@ -13,7 +13,7 @@ use limiter_common::{
 use crate::bucket::{self, Charged, Demand, Tried};
 use crate::config::{Limit, Ports};
 use crate::facts::Facts;
-use crate::{config, counters, newcomers, table};
+use crate::{clock, config, counters, newcomers, table};
 
 /// Asks each limit, until one answers something else than 0. A macro, because the compiler would make
 /// a function with a stack of its own.
@@ -52,6 +52,10 @@ pub fn decide(facts: &mut Facts) -> Reason {
         return Reason::Unlimited;
     }
     let several = facts.matching & (facts.matching - 1) != 0;
+    if several {
+        // All of them decide about the same moment, and a refund wants to know it.
+        facts.now = clock::now();
+    }
     let refused =
         (several && (any!(facts, limit_weigh) || lacks_buckets(facts))) || any!(facts, charge);
     if !refused {
@@ -136,7 +140,7 @@ macro_rules! of_limit {
 extern "C" fn limit_weigh(facts: *mut Facts, index: u32) -> u32 {
     let (facts, limit) = of_limit!(facts, index, matching);
     let key = key(facts, limit);
-    match Demand::new(index, limit, &key, facts.now, facts.length).weigh() {
+    match Demand::new(index, limit, &key, &mut facts.now, facts.length).weigh() {
         Some(_) if limit.shadow() => 0,
         Some(said) => refuse(facts, index, said),
         None => {
@@ -166,7 +170,7 @@ fn lacks_buckets(facts: &Facts) -> bool {
 extern "C" fn limit_charge(facts: *mut Facts, index: u32) -> u32 {
     let (facts, limit) = of_limit!(facts, index, matching);
     let key = key(facts, limit);
-    let demand = Demand::new(index, limit, &key, facts.now, facts.length);
+    let mut demand = Demand::new(index, limit, &key, &mut facts.now, facts.length);
     match demand.charge_if_known() {
         Tried::Said(charged) => take(facts, index, limit, charged),
         _ => NEW,
@@ -179,11 +183,12 @@ extern "C" fn limit_charge(facts: *mut Facts, index: u32) -> u32 {
 extern "C" fn limit_add(facts: *mut Facts, index: u32) -> u32 {
     let (facts, limit) = of_limit!(facts, index, matching);
     let key = key(facts, limit);
-    let demand = Demand::new(index, limit, &key, facts.now, facts.length);
-    match demand.charge_new() {
-        Some(reason) => take(facts, index, limit, demand.made(reason)),
-        None => NEW,
-    }
+    let mut demand = Demand::new(index, limit, &key, &mut facts.now, facts.length);
+    let Some(reason) = demand.charge_new() else {
+        return NEW;
+    };
+    let charged = demand.made(reason);
+    take(facts, index, limit, charged)
 }
 
 /// The race was lost for good. 1, unless the limit is in shadow.
@@ -222,8 +227,7 @@ fn take(facts: &mut Facts, index: u32, limit: Limit, charged: Charged) -> u32 {
 extern "C" fn limit_refund(facts: *mut Facts, index: u32) -> u32 {
     let (facts, limit) = of_limit!(facts, index, charged);
     let key = key(facts, limit);
-    let demand = Demand::new(index, limit, &key, facts.now, facts.length);
-    demand.refund();
+    Demand::new(index, limit, &key, &mut facts.now, facts.length).refund();
     if let Some(entry) = table::find(&key) {
         entry.uncount(facts.length);
     }

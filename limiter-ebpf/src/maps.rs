@@ -5,7 +5,7 @@ use aya_ebpf::macros::btf_map;
 use limiter_common::{
     counters::{Count, Counters, LimitCounters},
     key::{SLOTS, SourceKey},
-    layout::{Listed, Place, Source, Table},
+    layout::{Cpu, Listed, Place, Source, Table},
     rules::LISTS_MAX,
 };
 
@@ -29,9 +29,9 @@ pub static COUNTERS: PerCpuArray<Counters, 2> = PerCpuArray::new();
 #[btf_map]
 pub static LIMITS: PerCpuArray<LimitCounters, { SLOTS as usize }> = PerCpuArray::new();
 
-/// New sources that each CPU may still take in without asking.
+/// What each CPU keeps to itself: its last reading of the clock, and its lease of new sources.
 #[btf_map]
-pub static LEASES: PerCpuArray<u64, 1> = PerCpuArray::new();
+pub static CPUS: PerCpuArray<Cpu, 1> = PerCpuArray::new();
 
 /// Packets whose source is on a list, by each CPU, by the list's bit.
 #[btf_map]

@@ -6,11 +6,34 @@ use limiter_common::{
     rules::LIMITS_MAX,
 };
 
-use crate::maps::{LEASES, TABLE};
+use crate::maps::{CPUS, TABLE};
 use crate::{atomic, clock, config};
 
 /// Losing this often means that other CPUs took tokens as often.
 const ATTEMPTS: u32 = 4;
+
+/// New sources that are refused without a look at the bucket, once it has turned one away: a flood reads
+/// neither the clock nor what other CPUs write to. Until the next tick at most.
+const DRY: u64 = 16;
+
+/// Whether the limit has just turned a new source away, and this one is, too.
+#[inline(always)]
+pub fn are_out() -> bool {
+    if config::newcomers().cost == 0 {
+        return false;
+    }
+    let Some(cpu) = CPUS.get_ptr_mut(0) else {
+        return true;
+    };
+    // SAFETY: this CPU's own map value.
+    unsafe {
+        if (*cpu).dry == 0 {
+            return false;
+        }
+        (*cpu).dry -= 1;
+    }
+    true
+}
 
 /// Whether one more bucket may be made at `now` (nanoseconds): takes a token of this CPU's lease, or a
 /// new lease.
@@ -20,20 +43,22 @@ pub fn admit(now: u64) -> bool {
     if limit.cost == 0 {
         return true;
     }
-    let Some(lease) = LEASES.get_ptr_mut(0) else {
+    let Some(cpu) = CPUS.get_ptr_mut(0) else {
         return false;
     };
     // SAFETY: this CPU's own map value.
     unsafe {
-        if *lease > 0 {
-            *lease -= 1;
+        if (*cpu).lease > 0 {
+            (*cpu).lease -= 1;
             return true;
         }
         let taken = take_lease(now);
         if taken == 0 {
+            // Without ticks nobody would end it.
+            (*cpu).dry = if config::tick() == 0 { 0 } else { DRY };
             return false;
         }
-        *lease = taken - 1;
+        (*cpu).lease = taken - 1;
     }
     true
 }
@@ -52,20 +77,20 @@ extern "C" fn lease_reserve(now: u64, buckets: u32) -> u32 {
     if config::newcomers().cost == 0 {
         return 1;
     }
-    let Some(lease) = LEASES.get_ptr_mut(0) else {
+    let Some(cpu) = CPUS.get_ptr_mut(0) else {
         return 0;
     };
     for _ in 0..=LIMITS_MAX {
         // SAFETY: this CPU's own map value.
         unsafe {
-            if *lease >= buckets as u64 {
+            if (*cpu).lease >= buckets as u64 {
                 return 1;
             }
             let taken = take_lease(now);
             if taken == 0 {
                 return 0;
             }
-            *lease += taken;
+            (*cpu).lease += taken;
         }
     }
     0
@@ -110,5 +135,5 @@ extern "C" fn take_lease(now: u64) -> u64 {
 #[inline(always)]
 fn corrected(tat: u64, nanoseconds: u64, tau: u64) -> Option<u64> {
     bucket::corrected(tat, bucket::ticks(nanoseconds), tau)?;
-    bucket::corrected(tat, bucket::ticks(clock::again(nanoseconds)), tau)
+    bucket::corrected(tat, bucket::ticks(clock::now()), tau)
 }

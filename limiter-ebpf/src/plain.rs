@@ -3,7 +3,7 @@
 use aya_ebpf::programs::XdpContext;
 use limiter_common::{counters::PLAIN, key::SourceKey, verdict::Reason};
 
-use crate::bucket::{self, Charged, Demand, Tried};
+use crate::bucket::{self, Charged, Demand, NOT_READ, Tried};
 use crate::packet::Cursor;
 use crate::parse::{Parsed, parse};
 use crate::{clock, config, connection, verdict};
@@ -23,7 +23,8 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
         return Reason::Unlimited;
     };
     let key = limit.mask().key(0, &source, 0);
-    let charged = charge(limit, &key, clock::now(context), length);
+    clock::begin(context);
+    let charged = charge(limit, &key, length);
     let reason = connection::unless_established(context, charged.reason);
     // What passes in spite of the limit is none of its source's figures, as on the long way.
     let is_exempt = config::established() && matches!(reason, Reason::Established);
@@ -40,15 +41,16 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
 /// Losing the race to make a bucket this often means that it is made and forgotten as often.
 const ATTEMPTS: u32 = 3;
 
-/// Charges the bucket of `key` for a packet of `length` bytes at `now` (nanoseconds), if it has enough;
-/// makes it where there is none.
+/// Charges the bucket of `key` for a packet of `length` bytes, if it has enough; makes it where there is
+/// none.
 #[inline(always)]
-pub fn charge(limit: config::Limit, key: &SourceKey, now: u64, length: u64) -> Charged {
-    let demand = Demand::new(0, limit, key, now, length);
+pub fn charge(limit: config::Limit, key: &SourceKey, length: u64) -> Charged {
+    let mut now = NOT_READ;
+    let mut demand = Demand::new(0, limit, key, &mut now, length);
     for _ in 0..ATTEMPTS {
         match demand.charge_if_known() {
             Tried::Said(charged) => return charged,
-            Tried::New => match source_add(key, now, length) {
+            Tried::New => match source_add(key, length) {
                 RACED => {}
                 said => return demand.made(bucket::reason(said)),
             },
@@ -66,7 +68,7 @@ const RACED: u32 = u32::MAX;
 /// frame takes up to 32 bytes, and there is no room for more beside that of `is_established`.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn source_add(key: *const SourceKey, now: u64, length: u64) -> u32 {
+extern "C" fn source_add(key: *const SourceKey, length: u64) -> u32 {
     let Some(limit) = config::limit(0) else {
         return Reason::Contended as u32;
     };
@@ -76,7 +78,7 @@ extern "C" fn source_add(key: *const SourceKey, now: u64, length: u64) -> u32 {
     // A copy on this function's stack, because Linux 6.1 takes no other memory for a key.
     // SAFETY: the caller's own, which the verifier has checked; it wants to see null checked.
     let key = unsafe { key.read_volatile() };
-    match Demand::new(0, limit, &key, now, length).charge_new() {
+    match Demand::new(0, limit, &key, &mut { NOT_READ }, length).charge_new() {
         Some(reason) => reason as u32,
         None => RACED,
     }

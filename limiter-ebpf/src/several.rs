@@ -68,7 +68,7 @@ fn gather(context: &XdpContext, facts: &mut Facts) -> Result<(), Reason> {
         Parsed::NotIp => return Err(Reason::NotIp),
         Parsed::Malformed => return Err(Reason::Malformed),
     }
-    facts.now = clock::now(context);
+    clock::begin(context);
     if config::transport() {
         let read = match parsed {
             Parsed::Ipv4(_) => transport::read_ipv4(&mut packet, facts),

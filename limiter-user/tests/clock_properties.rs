@@ -10,6 +10,7 @@ use limiter_common::bucket::{
     CONVERTING, Decision, RETIRED, SKEW_MAX, TAU_MAX, corrected, decide, is_full, is_time, spent,
     ticks, time,
 };
+use limiter_common::limit::Terms;
 use proptest::{collection::vec, prelude::*};
 
 proptest! {
@@ -197,4 +198,40 @@ fn a_year_and_a_half_cost_at_most_a_burst() {
     let first = program.admits(later, 60);
     let second = program.admits(later + 2 * SECOND, 60);
     assert!(first || second, "two seconds are a burst");
+}
+
+/// A moment, the ends of the time around it, and a share of that time.
+fn around() -> impl Strategy<Value = (u64, u64, u64)> {
+    let far = || prop_oneof![0..3_u64, magnitude(1 << 34)];
+    (moments(), far(), far())
+        .prop_map(|(now, before, after)| (now, now.saturating_sub(before), now + after))
+}
+
+proptest! {
+    #![proptest_config(cases(8_000))]
+
+    /// Where bounds are enough, they say what the clock says; and a clock is bounds enough.
+    #[test]
+    fn bounds_say_what_the_clock_says(
+        (tau, now_in_ticks, cost, word) in buckets(),
+        (now, earliest, latest) in around(),
+        elsewhere in prop_oneof![3 => Just(0), 1 => magnitude(TAU_MAX)],
+    ) {
+        let terms = Terms { tau, cost, ..Terms::default() };
+        // The bucket as it was drawn, at some moment in between or further off.
+        let word = time(word.wrapping_sub(now_in_ticks).wrapping_add(ticks(now)).wrapping_add(elsewhere));
+        let decided = terms.decide(word, now, cost);
+        match (terms.decide_between(word, earliest, latest, cost), decided) {
+            (Some(Decision::Admit { tat }), _) => prop_assert_eq!(decided, Decision::Admit { tat }),
+            (Some(Decision::Refuse { wait }), Decision::Refuse { wait: longer }) => {
+                prop_assert!(wait <= longer);
+                prop_assert_eq!(terms.corrected(word, now), None);
+            }
+            (Some(Decision::Refuse { .. }), admitted) => prop_assert!(false, "{:?}", admitted),
+            (None, _) => {}
+        }
+        if terms.corrected(word, now).is_none() {
+            prop_assert_eq!(terms.decide_between(word, now, now, cost), Some(decided));
+        }
+    }
 }

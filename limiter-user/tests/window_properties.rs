@@ -240,3 +240,35 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    #![proptest_config(cases(4_000))]
+
+    /// Where bounds are enough, they say what the clock says; and a clock is bounds enough.
+    #[test]
+    fn bounds_say_what_the_clock_says(
+        terms in terms(),
+        written in moments(),
+        left in magnitude(TOKENS_MAX),
+        cost in 0..20_u64,
+        windows in 0..4_u64,
+        (before, after) in (magnitude(1 << 34), magnitude(1 << 34)),
+    ) {
+        let word = terms.window.word(written, left.min(terms.tau));
+        let now = written + windows * terms.window.period / 2;
+        let (earliest, latest) = (now - before, now + after);
+        let decided = terms.decide(word, now, cost);
+        match (terms.decide_between(word, earliest, latest, cost), decided) {
+            (Some(Decision::Admit { tat }), _) => prop_assert_eq!(decided, Decision::Admit { tat }),
+            (Some(Decision::Refuse { wait }), Decision::Refuse { wait: longer }) => {
+                prop_assert!(wait <= longer || cost > terms.tau);
+                prop_assert_eq!(terms.corrected(word, now), None);
+            }
+            (Some(Decision::Refuse { .. }), admitted) => prop_assert!(false, "{:?}", admitted),
+            (None, _) => {}
+        }
+        if terms.corrected(word, now).is_none() {
+            prop_assert_eq!(terms.decide_between(word, now, now, cost), Some(decided));
+        }
+    }
+}

@@ -254,6 +254,7 @@ impl Kernel {
         let mut buffer = vec![0; STAMP];
         buffer[..8].copy_from_slice(&nanoseconds.to_ne_bytes());
         buffer[8..12].copy_from_slice(&u32::MAX.to_ne_bytes());
+        buffer[12..16].copy_from_slice(&spread(nanoseconds).to_ne_bytes());
         buffer.extend(packet);
         let metadata = u32::try_from(STAMP).unwrap();
         let run = sys::test_run(self.program.fd().unwrap(), &mut buffer, metadata, 1).unwrap();
@@ -264,6 +265,12 @@ impl Kernel {
             buffer.split_off(STAMP),
         )
     }
+}
+
+/// How wide the bounds are that the program begins with: anything, because nothing may depend on it.
+fn spread(nanoseconds: u64) -> u32 {
+    let mut rng = fastrand::Rng::with_seed(nanoseconds);
+    rng.u32(..) >> rng.u32(0..32)
 }
 
 impl Engine for Kernel {

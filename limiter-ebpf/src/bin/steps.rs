@@ -101,7 +101,8 @@ pub fn step_parse(context: XdpContext) -> u32 {
 #[xdp]
 pub fn step_clock(context: XdpContext) -> u32 {
     with_key(&context, |_, key| {
-        black_box((key, clock::now(&context)));
+        clock::begin(&context);
+        black_box((key, latest()));
         XDP_DROP
     })
 }
@@ -110,8 +111,8 @@ pub fn step_clock(context: XdpContext) -> u32 {
 #[xdp]
 pub fn step_lookup(context: XdpContext) -> u32 {
     with_key(&context, |_, key| {
-        let now = clock::now(&context);
-        black_box((table::find(key), now));
+        clock::begin(&context);
+        black_box((table::find(key), latest()));
         XDP_DROP
     })
 }
@@ -167,9 +168,16 @@ fn with_key(context: &XdpContext, rest: impl FnOnce(Limit, &SourceKey) -> u32) -
     }
 }
 
+/// What a decision wants to know of the time.
+#[inline(always)]
+fn latest() -> u64 {
+    clock::between().map_or_else(clock::now, |between| between.latest)
+}
+
 #[inline(always)]
 fn charge(context: &XdpContext, limit: Limit, key: &SourceKey, length: u64) -> Charged {
-    plain::charge(limit, key, clock::now(context), length)
+    clock::begin(context);
+    plain::charge(limit, key, length)
 }
 
 /// Turns the packet into one of the next source. Leaves the header's checksum, which nobody reads.

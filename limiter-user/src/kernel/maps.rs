@@ -7,7 +7,7 @@ use limiter_common::{
     bucket,
     counters::{Count, Counters, LimitCounters, PLAIN, SEVERAL},
     key::{SLOTS, SourceKey},
-    layout::{Place, Source, Table},
+    layout::{Cpu, Place, Source, Table},
     rules::LISTS_MAX,
 };
 
@@ -54,7 +54,7 @@ const fn shape(name: &str) -> Shape {
         b"COUNTERS" => (PER_CPU_ARRAY, 4, size_of::<Counters>(), Some(2)),
         b"LIMITS" => (PER_CPU_ARRAY, 4, size_of::<LimitCounters>(), Some(SLOTS)),
         b"LIST_HITS" => (PER_CPU_ARRAY, 4, size_of::<Count>(), Some(LISTS_MAX)),
-        b"LEASES" => (PER_CPU_ARRAY, 4, 8, Some(1)),
+        b"CPUS" => (PER_CPU_ARRAY, 4, size_of::<Cpu>(), Some(1)),
         _ => (PROGRAM_ARRAY, 4, 4, Some(1)),
     };
     Shape {

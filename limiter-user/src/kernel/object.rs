@@ -5,6 +5,7 @@ use std::{
     io,
     os::fd::{AsFd, BorrowedFd},
     path::Path,
+    time::Duration,
 };
 
 use aya::{
@@ -13,7 +14,7 @@ use aya::{
     programs::{Program as AyaProgram, ProgramError, ProgramFd, Xdp},
 };
 use ipnet::IpNet;
-use limiter_common::layout::{Config, Listed};
+use limiter_common::layout::{CLOCK_KERNEL, Config, Listed};
 
 use super::{
     error::{Error, Result},
@@ -117,7 +118,15 @@ pub fn load(
     lists: ListMaps<'_>,
     entry: Entry,
 ) -> Result<Program> {
-    let constants = Wire(*config);
+    let constants = Wire(Config {
+        // A packet's own time needs no bounds.
+        tick: if config.clock == CLOCK_KERNEL {
+            tick()?
+        } else {
+            0
+        },
+        ..*config
+    });
     let mut loader = EbpfLoader::new();
     // Nothing is relocated against the kernel's types: no need to read them (some 50 ms).
     loader.btf(None).override_global("CONFIG", &constants, true);
@@ -143,6 +152,13 @@ pub fn load(
     let entry = entry.name(config.plain != 0);
     xdp(&mut ebpf, entry)?.load().map_err(program_error)?;
     Ok(Program { ebpf, entry })
+}
+
+/// Length of the kernel's tick in nanoseconds: the coarse clock goes by ticks, and says so.
+fn tick() -> Result<u64> {
+    let tick = nix::time::clock_getres(nix::time::ClockId::CLOCK_MONOTONIC_COARSE)
+        .map_err(|error| Error::system("asking for the clock's resolution", error.into()))?;
+    Ok(Duration::from(tick).as_nanos().try_into().unwrap_or(0))
 }
 
 fn pin_paths(loader: &mut EbpfLoader<'_>, maps: &[&'static str], folder: &Path) {

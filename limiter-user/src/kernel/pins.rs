@@ -38,7 +38,7 @@ pub const MAPS: [&str; 9] = [
     "TABLE",
     "COUNTERS",
     "LIMITS",
-    "LEASES",
+    "CPUS",
     "LIST_HITS",
     "NEXT",
     "NEXT_FRAGS",
