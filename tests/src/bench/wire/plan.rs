@@ -1,0 +1,91 @@
+//! What is measured, and how long.
+
+use serde::Serialize;
+
+use super::{
+    case::{Case, Cpus, Family, Sources, Verdict},
+    subject::Subject,
+};
+
+/// What is measured, and how long.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plan {
+    /// How often each subject has its turn in each case.
+    pub rounds: u32,
+    /// Packets of one turn, on each processor.
+    pub packets: u32,
+    /// Packets before each turn, which bring code and table into the caches again.
+    pub warm_up: u32,
+    /// Who has turns.
+    #[serde(skip)]
+    pub subjects: Vec<Subject>,
+    /// Numbers of sources.
+    #[serde(skip)]
+    pub sources: Vec<Sources>,
+    /// Only so many cases that every part has its turn.
+    #[serde(skip)]
+    pub quick: bool,
+}
+
+impl Plan {
+    /// `rounds` turns of `packets` packets.
+    pub fn new(rounds: u32, packets: u32, subjects: Vec<Subject>, sources: Vec<Sources>) -> Self {
+        Self {
+            rounds,
+            packets,
+            warm_up: packets / 10,
+            subjects,
+            sources,
+            quick: false,
+        }
+    }
+
+    /// Only to see that it works.
+    pub fn quick(subjects: Vec<Subject>) -> Self {
+        Self {
+            quick: true,
+            ..Self::new(1, 4_000, subjects, vec![Sources::Number(64), Sources::New])
+        }
+    }
+
+    /// All that is offered, where there are so many processors.
+    pub fn cases(&self, cpus: usize) -> Vec<Case> {
+        let mut cases = Vec::new();
+        for (cpus, family, verdict) in self.tables(cpus) {
+            cases.extend(
+                self.sources
+                    .iter()
+                    // What passes was seen before: the first packet of a source says nothing.
+                    .filter(|sources| **sources != Sources::New || verdict == Verdict::Dropped)
+                    // Each of them more than one processor would bring, in a case of its own.
+                    .filter(|sources| cpus == Cpus::One || **sources != Sources::New)
+                    .map(|&sources| Case {
+                        family,
+                        verdict,
+                        sources,
+                        cpus,
+                    }),
+            );
+        }
+        cases
+    }
+
+    fn tables(&self, cpus: usize) -> Vec<(Cpus, Family, Verdict)> {
+        use Verdict::{Dropped, Passed};
+        let mut tables = vec![
+            (Cpus::One, Family::Ipv4, Dropped),
+            (Cpus::One, Family::Ipv4, Passed),
+        ];
+        if !self.quick {
+            tables.push((Cpus::One, Family::Ipv6, Passed));
+        }
+        tables.push((Cpus::One, Family::Ipv6, Dropped));
+        if cpus >= 2 {
+            tables.push((Cpus::Same, Family::Ipv4, Dropped));
+        }
+        if cpus >= 2 && !self.quick {
+            tables.push((Cpus::Different, Family::Ipv4, Dropped));
+        }
+        tables
+    }
+}
