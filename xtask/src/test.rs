@@ -5,12 +5,12 @@ use std::{collections::BTreeMap, env, ffi::OsString, fs, process::ExitCode};
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    check, debian, host,
+    bench, check, debian, host,
     process::{cargo, exit_code, progress},
 };
 
-/// What of Debian the tests call.
-const PACKAGES: [&str; 3] = ["bpftool", "iproute2", "util-linux"];
+/// What of Debian the tests call: those of the benchmark, and more.
+const PACKAGES: [&str; 2] = ["bpftool", "util-linux"];
 
 /// Runs `cargo test` with `args`; strictly, and on a build server, a test left out is a failure.
 pub fn run(strict: bool, args: &[OsString]) -> Result<ExitCode> {
@@ -47,7 +47,8 @@ fn install_packages(needed: bool) -> Result<()> {
     if !needed && !debian::can_install() {
         return Ok(());
     }
-    match debian::ensure(&PACKAGES, "testing") {
+    let packages = [&PACKAGES[..], &bench::PACKAGES].concat();
+    match debian::ensure(&packages, "testing") {
         Err(error) if !needed => progress(&format!("going on without: {error:#}")),
         result => return result,
     }

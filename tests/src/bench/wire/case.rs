@@ -20,9 +20,6 @@ pub enum Family {
 }
 
 impl Family {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Ipv4, Self::Ipv6];
-
     /// The source whose number is 0. The others follow: IPv4 in 128.0.0.0/2, which the stack takes
     /// from anybody; IPv6 in a network that is for documentation.
     pub fn first_source(self) -> IpAddr {
@@ -72,11 +69,12 @@ impl Sources {
         }
     }
 
-    /// How many packets it takes until each has been seen.
+    /// How many packets it takes until each has been seen; where they are new, until there is no room
+    /// for more.
     pub fn to_fill(self) -> u32 {
         match self {
             Self::Number(number) => number,
-            Self::New => 0,
+            Self::New => self.capacity(),
         }
     }
 }

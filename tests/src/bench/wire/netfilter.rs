@@ -33,7 +33,7 @@ fn nft(case: Case, road: &Road, family: &str, hook: &str) -> Result<()> {
     let rules = format!(
         "table {family} bench {{
             set sources {{ type {kind}; size {size}; flags dynamic, timeout; timeout {timeout}; }}
-            chain limit {{
+            chain over {{
                 type filter {hook}; policy accept;
                 update @sources {{ {key} limit {rate} }} drop
             }}

@@ -14,8 +14,6 @@ pub struct Plan {
     pub rounds: u32,
     /// Packets of one turn, on each processor.
     pub packets: u32,
-    /// Packets before each turn, which bring code and table into the caches again.
-    pub warm_up: u32,
     /// Who has turns.
     #[serde(skip)]
     pub subjects: Vec<Subject>,
@@ -33,7 +31,6 @@ impl Plan {
         Self {
             rounds,
             packets,
-            warm_up: packets / 10,
             subjects,
             sources,
             quick: false,
@@ -68,6 +65,26 @@ impl Plan {
             );
         }
         cases
+    }
+
+    /// Packets that are sent before all else.
+    pub fn to_fill(&self, sources: Sources) -> u32 {
+        match sources {
+            // A second for each subject, and hardly more to be seen than after the warm-up.
+            Sources::New if self.quick => self.warm_up(sources),
+            _ => sources.to_fill(),
+        }
+    }
+
+    /// Packets before each turn, which bring code and table into the caches again. What was saved up
+    /// of limiter's burst of new sources is gone then, as it is a moment after a flood has begun.
+    pub fn warm_up(&self, sources: Sources) -> u32 {
+        const BEYOND_BURST: u32 = 1 << 17;
+        let tenth = self.packets.div_ceil(10);
+        match sources {
+            Sources::New => tenth.max(BEYOND_BURST),
+            Sources::Number(_) => tenth,
+        }
     }
 
     fn tables(&self, cpus: usize) -> Vec<(Cpus, Family, Verdict)> {

@@ -1,6 +1,10 @@
 //! Two hosts on a wire, and what has come over it.
 
-use std::{fs, net::UdpSocket, process::Command};
+use std::{
+    fs,
+    net::{Ipv4Addr, Ipv6Addr, UdpSocket},
+    process::Command,
+};
 
 use anyhow::{Context as _, Result, ensure};
 use limiter_user::lab::{Address, Host, INTERFACE, Pair};
@@ -32,28 +36,27 @@ const PORT: u16 = 9;
 impl Road {
     /// Builds it, for packets from so many processors at once.
     pub fn build(cpus: usize) -> Result<Self> {
-        let addresses = |host: u8| -> Result<[Address; 2]> {
-            Ok([
-                Address(format!("192.0.2.{host}").parse()?, 24),
-                Address(format!("2001:db8::{host}").parse()?, 64),
-            ])
+        let addresses = |host: u8| {
+            let ipv4 = Ipv4Addr::new(192, 0, 2, host);
+            let ipv6 = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, host.into());
+            [Address(ipv4.into(), 24), Address(ipv6.into(), 64)]
         };
-        let pair = Pair::new(&addresses(1)?, &addresses(2)?)?;
+        let pair = Pair::new(&addresses(1), &addresses(2))?;
         let (server, client) = (pair.left, pair.right);
+        // The client would report what multicast groups it is in: one packet too many. Its frames need
+        // no address.
+        let switch = format!("/proc/sys/net/ipv6/conf/{INTERFACE}/disable_ipv6");
+        client.namespace.run(|| fs::write(switch, "1"))??;
         // A device receives redirected frames only where it polls: with a native program, or with
         // receive offload, as most network cards have it.
         on(&server, &["ethtool", "-K", INTERFACE, "gro", "on"])?;
         let queues = cpus.to_string();
         on(&server, &["ethtool", "-L", INTERFACE, "rx", &queues])?;
         // What comes from an address to which there is no way is refused by some systems.
-        on(
-            &server,
-            &["ip", "route", "add", "default", "via", "192.0.2.2"],
-        )?;
-        on(
-            &server,
-            &["ip", "route", "add", "default", "via", "2001:db8::2"],
-        )?;
+        for family in ["-4", "-6"] {
+            let route = ["ip", family, "route", "add", "default", "dev", INTERFACE];
+            on(&server, &route)?;
+        }
         let sink = server.namespace.run(open_sink)??;
         Ok(Self {
             server,

@@ -75,14 +75,14 @@ pub fn measure(case: Case, plan: &Plan, cpus: &[usize]) -> Result<Series> {
         .iter()
         .filter(|subject| subject.has_turns(case))
     {
-        match Standing::set_up(subject, case, cpus) {
+        match Standing::set_up(subject, case, plan, cpus) {
             Ok(set_up) => standing.push(set_up),
             Err(error) => left_out.push(leave_out(subject, format!("{error:#}"))),
         }
     }
     for _ in 0..plan.rounds {
         for one in standing.iter_mut().filter(|one| one.failed.is_none()) {
-            match one.turn(case, plan) {
+            match again(|| one.turn(case, plan)) {
                 Ok(turn) => one.turns.push(turn),
                 Err(error) => one.failed = Some(format!("{error:#}")),
             }
@@ -115,18 +115,27 @@ pub fn measure(case: Case, plan: &Plan, cpus: &[usize]) -> Result<Series> {
     Ok(Series { measured, left_out })
 }
 
+/// On a busy machine, or where a host has said something of its own, it may fail by chance.
+fn again<T>(mut work: impl FnMut() -> Result<T>) -> Result<T> {
+    const TRIES: u32 = 3;
+    for _ in 1..TRIES {
+        if let Ok(done) = work() {
+            return Ok(done);
+        }
+    }
+    work()
+}
+
 impl Standing {
     /// Sets a subject up, and lets it see all sources once.
-    fn set_up(subject: Subject, case: Case, cpus: &[usize]) -> Result<Self> {
+    fn set_up(subject: Subject, case: Case, plan: &Plan, cpus: &[usize]) -> Result<Self> {
         /// More than fit into the socket at the end.
         const FILL_SOCKET: u32 = 256;
         let road = Road::build(case.cpus.count())?;
         let senders = Senders::new(case, &road, cpus)?;
-        senders.send(&road, FILL_SOCKET)?;
+        again(|| senders.send(&road, FILL_SOCKET))?;
         let installed = subject.install(case, &road)?;
-        if case.sources.to_fill() > 0 {
-            senders.send(&road, case.sources.to_fill())?;
-        }
+        again(|| senders.send(&road, plan.to_fill(case.sources)))?;
         Ok(Self {
             subject,
             road,
@@ -137,24 +146,9 @@ impl Standing {
         })
     }
 
-    /// A turn in which nothing was lost, and the subject did what is to be measured. On a busy machine
-    /// a turn may fail by chance: it may be tried again.
+    /// A turn in which nothing was lost, and the subject did what is to be measured.
     fn turn(&self, case: Case, plan: &Plan) -> Result<Turn> {
-        const TRIES: u32 = 3;
-        let mut tried = 0;
-        loop {
-            tried += 1;
-            let turn = self.try_turn(case, plan);
-            if turn.is_ok() || tried == TRIES {
-                return turn;
-            }
-        }
-    }
-
-    fn try_turn(&self, case: Case, plan: &Plan) -> Result<Turn> {
-        if plan.warm_up > 0 {
-            self.senders.send(&self.road, plan.warm_up)?;
-        }
+        self.senders.send(&self.road, plan.warm_up(case.sources))?;
         let turn = self.senders.send(&self.road, plan.packets)?;
         let Turn {
             sent, delivered, ..

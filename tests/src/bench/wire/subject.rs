@@ -50,6 +50,7 @@ pub enum Subject {
 }
 
 /// What keeps a subject in its place.
+#[expect(dead_code, reason = "held, and never looked at")]
 pub enum Installed {
     /// Nothing but the hosts themselves.
     InNamespace,
