@@ -54,7 +54,11 @@ impl Plan {
                     .iter()
                     // What passes was seen before: the first packet of a source says nothing.
                     .filter(|sources| **sources != Sources::New || verdict == Verdict::Dropped)
-                    // Each of them more than one processor would bring, in a case of its own.
+                    // The longest to set up, once.
+                    .filter(|sources| {
+                        !self.quick || **sources != Sources::New || family == Family::Ipv4
+                    })
+                    // Two processors would bring the same new ones, or run out of them.
                     .filter(|sources| cpus == Cpus::One || **sources != Sources::New)
                     .map(|&sources| Case {
                         family,
