@@ -29,7 +29,7 @@ struct Args {
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Packets of one turn on the wire
-    #[arg(long, value_name = "N", default_value = "300000", value_parser = clap::value_parser!(u32).range(10..=10_000_000))]
+    #[arg(long, value_name = "N", default_value = "200000", value_parser = clap::value_parser!(u32).range(10..=10_000_000))]
     packets: u32,
     /// Packets of one turn of a step
     #[arg(long, value_name = "N", default_value = "1000000", value_parser = clap::value_parser!(u32).range(10..))]
