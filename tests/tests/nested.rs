@@ -23,7 +23,7 @@ use limiter_tests::{
 };
 use limiter_user::{
     config::{Settings, file},
-    kernel::{set, sys},
+    kernel::{clock, sys},
 };
 use nix::{
     sched::{CpuSet, sched_setaffinity},
@@ -219,7 +219,7 @@ fn a_flood_from_two_cpus() {
         let (terms, burst, per_second) = nest.flood;
         let settings = nest.settings(order, terms);
         let kernel = Kernel::with_clock(&settings, CLOCK_KERNEL);
-        let before = set::now().unwrap();
+        let before = clock::now().unwrap();
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
             for cpu in 0..2 {
@@ -230,13 +230,13 @@ fn a_flood_from_two_cpus() {
                     while !done.load(Ordering::Relaxed) {
                         let program = kernel.program.fd().unwrap();
                         sys::test_run(program, &mut packet, 0, 100_000).unwrap();
-                        let over = set::now().unwrap() > before + 600_000_000;
+                        let over = clock::now().unwrap() > before + 600_000_000;
                         done.fetch_or(over, Ordering::Relaxed);
                     }
                 });
             }
         });
-        let after = set::now().unwrap();
+        let after = clock::now().unwrap();
 
         let counters = kernel.tables.counters().unwrap();
         let of = |reason: Reason| counters.by_reason[reason as usize].packets;

@@ -15,7 +15,7 @@ use limiter_tests::{
     need_kernel,
     packet::Frame,
 };
-use limiter_user::kernel::{set, sys};
+use limiter_user::kernel::{clock, sys};
 use nix::{
     sched::{CpuSet, sched_setaffinity},
     unistd::Pid,
@@ -100,7 +100,7 @@ fn two_cpus_on_one_source_never_get_more_than_their_share() {
         let source = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
         let packet = Frame::from(source).bytes();
 
-        let before = set::now().unwrap();
+        let before = clock::now().unwrap();
         // From its first packet on the bucket is not full, and refills.
         assert_eq!(run(&kernel, &packet, 1), XDP_PASS);
         thread::scope(|scope| {
@@ -108,7 +108,7 @@ fn two_cpus_on_one_source_never_get_more_than_their_share() {
                 let (kernel, packet) = (&kernel, &packet);
                 scope.spawn(move || {
                     pin_to(cpu % cpus());
-                    while set::now().unwrap() < before + 3_000_000_000 {
+                    while clock::now().unwrap() < before + 3_000_000_000 {
                         run(kernel, packet, 500_000);
                     }
                 });
@@ -117,7 +117,7 @@ fn two_cpus_on_one_source_never_get_more_than_their_share() {
         // A test run with repetitions returns long after its last packet (the kernel takes the
         // program out of its XDP dispatcher first): what has been refilled since is spent too.
         while run(&kernel, &packet, 1) == XDP_PASS {}
-        let after = set::now().unwrap();
+        let after = clock::now().unwrap();
 
         let counters = kernel.tables.counters().unwrap();
         let admitted = counters.by_reason[Reason::Admitted as usize].packets;

@@ -1,13 +1,23 @@
-//! `cargo xtask bench`: what the program costs a packet.
+//! `cargo xtask bench`: what limiting costs a packet.
 
 use std::{ffi::OsString, process::ExitCode};
 
 use anyhow::Result;
 
-use crate::process::{cargo, exit_code};
+use crate::{
+    debian,
+    process::{cargo, exit_code, progress},
+};
+
+/// What of Debian the benchmark calls: what limiter is compared with, and what sets the hosts up.
+pub const PACKAGES: [&str; 4] = ["ethtool", "iproute2", "iptables", "nftables"];
 
 /// Runs the benchmarks, and passes on how they ended.
 pub fn run(args: &[OsString]) -> Result<ExitCode> {
+    // Subjects that are not there are left out, and the benchmark says so.
+    if let Err(error) = debian::ensure(&PACKAGES, "the whole benchmark") {
+        progress(&format!("going on without: {error:#}"));
+    }
     let mut command = cargo();
     command
         .args([

@@ -11,7 +11,7 @@ pub struct Program {
 }
 
 /// The programs.
-pub const PROGRAMS: [Program; 3] = [
+pub const PROGRAMS: [Program; 4] = [
     Program {
         name: "limiter",
         bin: "limiter",
@@ -25,6 +25,11 @@ pub const PROGRAMS: [Program; 3] = [
     Program {
         name: "steps",
         bin: "steps",
+        features: "",
+    },
+    Program {
+        name: "wire",
+        bin: "wire",
         features: "",
     },
 ];

@@ -5,17 +5,17 @@ use std::{collections::BTreeMap, env, ffi::OsString, fs, process::ExitCode};
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    check, debian, host,
+    bench, check, debian, host,
     process::{cargo, exit_code, progress},
 };
 
-/// What of Debian the tests call. None of them starts a service when it is installed.
-const PACKAGES: [&str; 7] = [
+/// What of Debian the tests call: those of the benchmark, and more. None of them starts a service when it is
+/// installed.
+const PACKAGES: [&str; 6] = [
     "bpftool",
     "busybox",
     "dnsmasq-base",
     "dnsperf",
-    "iproute2",
     "util-linux",
     "wrk",
 ];
@@ -55,7 +55,8 @@ fn install_packages(needed: bool) -> Result<()> {
     if !needed && !debian::can_install() {
         return Ok(());
     }
-    match debian::ensure(&PACKAGES, "testing") {
+    let packages = [&PACKAGES[..], &bench::PACKAGES].concat();
+    match debian::ensure(&packages, "testing") {
         Err(error) if !needed => progress(&format!("going on without: {error:#}")),
         result => return result,
     }

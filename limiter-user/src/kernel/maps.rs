@@ -12,10 +12,11 @@ use limiter_common::{
 };
 
 use super::{
+    clock,
     error::{Error, Result},
     memory,
     object::Program,
-    pins, set, sys,
+    pins, sys,
     wire::Wire,
 };
 
@@ -333,7 +334,7 @@ pub(super) fn fill_newcomers(program: &mut Program) -> Result<()> {
     let map = program.map_mut("TABLE")?;
     let mut table: Array<_, Wire<Table>> = map.try_into().map_err(read_failed)?;
     let first = Table {
-        newcomers: bucket::time(bucket::ticks(set::now()?)),
+        newcomers: bucket::time(bucket::ticks(clock::now()?)),
         ..Table::default()
     };
     table.set(0, Wire(first), 0).map_err(read_failed)

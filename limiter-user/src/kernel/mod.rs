@@ -4,6 +4,7 @@ pub mod attach;
 pub mod attachment;
 pub mod bpffs;
 pub mod chain;
+pub mod clock;
 pub mod detach;
 pub mod error;
 pub mod foreign;

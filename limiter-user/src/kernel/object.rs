@@ -5,7 +5,6 @@ use std::{
     io,
     os::fd::{AsFd, BorrowedFd},
     path::Path,
-    time::Duration,
 };
 
 use aya::{
@@ -17,6 +16,7 @@ use ipnet::IpNet;
 use limiter_common::layout::{CLOCK_KERNEL, Config, Listed};
 
 use super::{
+    clock,
     error::{Error, Result},
     lists, pins,
     wire::Wire,
@@ -121,7 +121,7 @@ pub fn load(
     let constants = Wire(Config {
         // A packet's own time needs no bounds.
         tick: if config.clock == CLOCK_KERNEL {
-            tick()?
+            clock::tick()?
         } else {
             0
         },
@@ -152,13 +152,6 @@ pub fn load(
     let entry = entry.name(config.plain != 0);
     xdp(&mut ebpf, entry)?.load().map_err(program_error)?;
     Ok(Program { ebpf, entry })
-}
-
-/// Length of the kernel's tick in nanoseconds: the coarse clock goes by ticks, and says so.
-fn tick() -> Result<u64> {
-    let tick = nix::time::clock_getres(nix::time::ClockId::CLOCK_MONOTONIC_COARSE)
-        .map_err(|error| Error::system("asking for the clock's resolution", error.into()))?;
-    Ok(Duration::from(tick).as_nanos().try_into().unwrap_or(0))
 }
 
 fn pin_paths(loader: &mut EbpfLoader<'_>, maps: &[&'static str], folder: &Path) {

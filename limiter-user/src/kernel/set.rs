@@ -9,7 +9,7 @@ use std::{
 use super::{
     attach::pin_generation,
     attachment::Attachment,
-    bpffs,
+    bpffs, clock,
     error::{Error, Result},
     object::{self, Entry, ListMaps, Maps, Program, Variant},
     pins,
@@ -70,7 +70,9 @@ pub async fn swap(
         file: attachment.record.file.clone(),
     })?;
     fixed_at_attach(name, &old, &wanted.settings)?;
-    let (mut record, moves) = attachment.record.changed(wanted.settings.clone(), now()?)?;
+    let (mut record, moves) = attachment
+        .record
+        .changed(wanted.settings.clone(), clock::now()?)?;
     record.logging = variant == Variant::Log;
     record.file = wanted.file;
     let config = record.config()?;
@@ -162,11 +164,4 @@ fn clear_leftovers(attachment: &Attachment) {
 fn running(attachment: &Attachment) -> Result<OwnedFd> {
     let path = pins::generation(&attachment.folder, attachment.generation).join("program");
     sys::open_pin(&path).map_err(|error| Error::path("opening", path, error))
-}
-
-/// The clock that the program reads, in nanoseconds.
-pub fn now() -> Result<u64> {
-    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
-        .map_err(|error| Error::system("reading the clock", error.into()))?;
-    Ok(time.tv_sec().unsigned_abs() * 1_000_000_000 + time.tv_nsec().unsigned_abs())
 }

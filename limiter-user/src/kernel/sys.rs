@@ -273,35 +273,14 @@ pub fn test_run(
         rx_queue_index: u32,
         egress_ifindex: u32,
     }
-    #[repr(C)]
-    #[derive(Default)]
-    struct Attributes {
-        program: u32,
-        action: u32,
-        data_size_in: u32,
-        data_size_out: u32,
-        data_in: u64,
-        data_out: u64,
-        repeat: u32,
-        nanoseconds: u32,
-        context_size_in: u32,
-        context_size_out: u32,
-        context_in: u64,
-        context_out: u64,
-        flags: u32,
-        cpu: u32,
-        batch_size: u32,
-        padding: u32,
-    }
-    let length = u32::try_from(packet.len())
-        .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "packet too long"))?;
+    let length = length(packet)?;
     let context = Context {
         data: metadata,
         data_end: length,
         ..Context::default()
     };
     let with_context = metadata != 0;
-    let mut attributes = Attributes {
+    let mut attributes = TestRunAttributes {
         program: raw(program),
         data_size_in: length,
         data_size_out: length,
@@ -314,13 +293,61 @@ pub fn test_run(
         } else {
             0
         },
-        ..Attributes::default()
+        ..TestRunAttributes::default()
     };
     bpf(BPF_PROG_TEST_RUN, &mut attributes)?;
     Ok(TestRun {
         action: attributes.action,
         nanoseconds: attributes.nanoseconds,
     })
+}
+
+/// Runs an XDP program on `count` frames that begin as `packet`, and does with them what it says: what
+/// it redirects is transmitted. As many as `batch` (256 at most) go out at a time. Linux 5.18.
+pub fn test_run_live(
+    program: BorrowedFd<'_>,
+    packet: &[u8],
+    count: u32,
+    batch: u32,
+) -> io::Result<()> {
+    /// `BPF_F_TEST_XDP_LIVE_FRAMES`.
+    const LIVE_FRAMES: u32 = 1 << 1;
+    let mut attributes = TestRunAttributes {
+        program: raw(program),
+        data_size_in: length(packet)?,
+        data_in: address(packet.as_ptr()),
+        repeat: count,
+        flags: LIVE_FRAMES,
+        batch_size: batch,
+        ..TestRunAttributes::default()
+    };
+    bpf(BPF_PROG_TEST_RUN, &mut attributes).map(drop)
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct TestRunAttributes {
+    program: u32,
+    action: u32,
+    data_size_in: u32,
+    data_size_out: u32,
+    data_in: u64,
+    data_out: u64,
+    repeat: u32,
+    nanoseconds: u32,
+    context_size_in: u32,
+    context_size_out: u32,
+    context_in: u64,
+    context_out: u64,
+    flags: u32,
+    cpu: u32,
+    batch_size: u32,
+    padding: u32,
+}
+
+fn length(packet: &[u8]) -> io::Result<u32> {
+    u32::try_from(packet.len())
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "packet too long"))
 }
 
 /// Name of the file that `fd` shows as in `/proc`, where the kernel accounts for a map's memory.

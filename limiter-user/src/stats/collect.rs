@@ -20,11 +20,10 @@ use crate::config::{
     lists::{ALLOW, DENY},
 };
 use crate::kernel::{
-    Attachment,
+    Attachment, clock,
     error::Result,
     maps::Tables,
     record::{Record, Seat},
-    set,
 };
 
 /// Everything that `status` shows of an attachment.
@@ -131,7 +130,7 @@ fn lists(record: &Record, tables: &Tables) -> Result<Vec<List>> {
 
 /// What reads the buckets of each limit, as of now.
 fn readers(record: &Record) -> Result<Vec<(config::Limit, Seat, Reader)>> {
-    let now = set::now()?;
+    let now = clock::now()?;
     let seated = record.seated().into_iter();
     seated
         .map(|(limit, seat)| {

@@ -4,6 +4,7 @@ use std::{fs, time::SystemTime};
 
 use nix::{
     sched::{CpuSet, sched_getaffinity, sched_setaffinity},
+    time::{ClockId, clock_gettime},
     unistd::Pid,
 };
 use serde::Serialize;
@@ -13,28 +14,54 @@ use serde::Serialize;
 pub struct Machine {
     /// Model of the processor.
     pub cpu: String,
+    /// Processors that this process may use.
+    pub cpus: usize,
     /// Release of the kernel.
     pub kernel: String,
     /// Where the kernel's clock comes from, which decides what reading it costs.
     pub clock_source: String,
     /// What the kernel does about Spectre v2, which decides what jumps and calls cost.
     pub spectre_v2: String,
+    /// Load averages over 1, 5 and 15 minutes, before the benchmark.
+    pub load: String,
     /// RFC 3339.
     pub date: String,
 }
 
 impl Machine {
-    /// This one, now.
-    pub fn this() -> Self {
+    /// This one, now, with so many processors.
+    pub fn this(cpus: usize) -> Self {
+        let load = line_of("/proc/loadavg");
+        let load: Vec<&str> = load.split(' ').take(3).collect();
         Self {
             cpu: cpu_model(),
+            cpus,
             kernel: line_of("/proc/sys/kernel/osrelease"),
             clock_source: line_of(
                 "/sys/devices/system/clocksource/clocksource0/current_clocksource",
             ),
             spectre_v2: line_of("/sys/devices/system/cpu/vulnerabilities/spectre_v2"),
+            load: load.join(" "),
             date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         }
+    }
+
+    /// In three lines.
+    pub fn lines(&self) -> String {
+        let Self {
+            cpu,
+            cpus,
+            kernel,
+            clock_source,
+            spectre_v2,
+            load,
+            date,
+        } = self;
+        format!(
+            "{cpus} x {cpu}, Linux {kernel}, clock {clock_source}, {date}\n\
+             spectre_v2: {spectre_v2}\n\
+             load average before: {load}\n"
+        )
     }
 }
 
@@ -53,14 +80,30 @@ fn cpu_model() -> String {
     )
 }
 
-/// Keeps this thread on the last processor that it may use: the first one has most interrupts.
-pub fn stay_on_one_cpu() -> nix::Result<()> {
-    let this = Pid::from_raw(0);
-    let allowed = sched_getaffinity(this)?;
-    let last = (0..CpuSet::count())
-        .rev()
-        .find(|cpu| allowed.is_set(*cpu).unwrap_or(false));
+/// The processors that this thread may use; the last one first, as the first one has most interrupts.
+pub fn cpus() -> nix::Result<Vec<usize>> {
+    let allowed = sched_getaffinity(Pid::from_raw(0))?;
+    let mut cpus: Vec<usize> = (0..CpuSet::count())
+        .filter(|&cpu| allowed.is_set(cpu).unwrap_or(false))
+        .collect();
+    cpus.reverse();
+    Ok(cpus)
+}
+
+/// Keeps this thread on one processor.
+pub fn stay_on(cpu: usize) -> nix::Result<()> {
     let mut one = CpuSet::new();
-    one.set(last.unwrap_or(0))?;
-    sched_setaffinity(this, &one)
+    one.set(cpu)?;
+    sched_setaffinity(Pid::from_raw(0), &one)
+}
+
+/// Nanoseconds of processor time that this thread has used; what the kernel does in it for others, as
+/// receiving what it sends, is among them.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "exact for 104 days of processor time"
+)]
+pub fn processor_time() -> nix::Result<f64> {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?;
+    Ok(time.tv_sec() as f64 * 1e9 + time.tv_nsec() as f64)
 }

@@ -1,84 +1,175 @@
-//! How long the program takes for a packet, and which of its steps takes how long.
+//! What limiting costs a packet: on a wire, beside what else limits, and step by step.
 
-mod case;
-mod driver;
-mod json;
 mod machine;
 mod object;
-mod objects;
-mod report;
 mod sample;
-mod series;
 mod steps;
-mod subject;
+mod wire;
 
-use std::{io, path::PathBuf};
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, Result};
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use limiter_user::kernel::requirements;
+use serde::Serialize;
 
-use case::{Case, Verdict};
 use machine::Machine;
-use series::Effort;
+use steps::{Effort, Steps};
+use wire::{Plan, Sources, Subject, Wire};
 
-/// Measure nanoseconds a packet by the kernel's test-run, and each step's share.
+/// Measure what limiting costs a packet.
 #[derive(Debug, Parser)]
 #[command(name = "bench")]
 struct Args {
-    /// How often each program has its turn
+    /// How often each subject has its turn
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Packets of one turn
+    /// Packets of one turn on the wire
+    #[arg(long, value_name = "N", default_value = "200000", value_parser = clap::value_parser!(u32).range(10..=10_000_000))]
+    packets: u32,
+    /// Packets of one turn of a step
     #[arg(long, value_name = "N", default_value = "1000000", value_parser = clap::value_parser!(u32).range(10..))]
     repeat: u32,
-    /// Numbers of sources, powers of two. The tables of a million take half a gigabyte
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,65536,1048576", value_parser = sources)]
-    sources: Vec<u32>,
+    /// Numbers of sources, powers of two, or `new`: every packet has another one
+    #[arg(
+        long,
+        value_name = "N,...",
+        value_delimiter = ',',
+        default_value = "1,1024,65536,1048576,new"
+    )]
+    sources: Vec<Sources>,
+    /// Only these, and what they are compared with
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    subject: Vec<Subject>,
+    /// Only this part
+    #[arg(long)]
+    only: Option<Part>,
     /// Write everything to FILE as JSON too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write results.txt, results.json and the charts to FOLDER too
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
     /// Only see that it works, within seconds: the figures are worth nothing
-    #[arg(long, conflicts_with_all = ["rounds", "repeat", "sources"])]
+    #[arg(long, conflicts_with_all = ["rounds", "packets", "repeat", "sources"])]
     quick: bool,
 }
 
-fn sources(text: &str) -> Result<u32, String> {
-    match text.parse::<u32>() {
-        Ok(number) if number.is_power_of_two() && number <= 1 << 24 => Ok(number),
-        _ => Err("write a power of two, up to 16777216".into()),
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Limiter and others on a wire
+    Wire,
+    /// The program by itself, and each step's share
+    Steps,
+}
+
+/// All that was measured.
+#[derive(Debug, Serialize)]
+struct Report {
+    machine: Machine,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wire: Option<Wire>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steps: Option<Steps>,
+}
+
+impl Args {
+    fn plan(&self) -> Plan {
+        let floors = [Subject::BareDrop, Subject::BarePass];
+        let wanted = |subject: &Subject| {
+            self.subject.is_empty() || self.subject.contains(subject) || floors.contains(subject)
+        };
+        let all = Subject::value_variants().iter().copied();
+        let subjects = all.filter(wanted).collect();
+        if self.quick {
+            return Plan::quick(subjects);
+        }
+        Plan::new(self.rounds, self.packets, subjects, self.sources.clone())
     }
+
+    /// The steps' sources, of which only numbers make sense there, and a thousand are as one.
+    fn effort(&self) -> (Effort, Vec<u32>) {
+        if self.quick {
+            return (Effort::QUICK, vec![1, 1_024]);
+        }
+        let numbers = self.sources.iter().filter_map(|sources| match sources {
+            Sources::Number(1_024) | Sources::New => None,
+            Sources::Number(number) => Some(*number),
+        });
+        (Effort::new(self.rounds, self.repeat), numbers.collect())
+    }
+
+    fn wants(&self, part: Part) -> bool {
+        self.only.is_none_or(|only| only == part)
+    }
+}
+
+impl Report {
+    fn measure(args: &Args) -> Result<Self> {
+        let cpus = machine::cpus().context("asking for processors")?;
+        let machine = Machine::this(cpus.len());
+        let wire = args
+            .wants(Part::Wire)
+            .then(|| Wire::measure(args.plan(), &cpus));
+        let wire = wire.transpose()?;
+        machine::stay_on(cpus[0]).context("staying on one processor")?;
+        let (effort, sources) = args.effort();
+        let steps = args
+            .wants(Part::Steps)
+            .then(|| Steps::measure(effort, &sources));
+        Ok(Self {
+            machine,
+            wire,
+            steps: steps.transpose()?,
+        })
+    }
+
+    fn text(&self) -> Result<String> {
+        let mut text = self.machine.lines().into_bytes();
+        if let Some(wire) = &self.wire {
+            writeln!(text)?;
+            wire.print(&mut text)?;
+        }
+        if let Some(steps) = &self.steps {
+            writeln!(text)?;
+            steps.print(&mut text)?;
+        }
+        Ok(String::from_utf8(text)?)
+    }
+
+    fn write_json(&self, path: &Path) -> Result<()> {
+        write(path, &(serde_json::to_string_pretty(self)? + "\n"))
+    }
+
+    fn write_all(&self, folder: &Path) -> Result<()> {
+        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+        write(&folder.join("results.txt"), &self.text()?)?;
+        self.write_json(&folder.join("results.json"))?;
+        match &self.wire {
+            Some(wire) => wire.draw(folder, &self.machine),
+            None => Ok(()),
+        }
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("writing {}", path.display()))
 }
 
 fn main() -> Result<()> {
     let args = Args::parse();
-    let frags = requirements::kernel()?.has_frags();
     requirements::privileges()?;
-    machine::stay_on_one_cpu().context("staying on one processor")?;
-
-    let (effort, sources) = if args.quick {
-        (Effort::QUICK, vec![1, 1_024])
-    } else {
-        (Effort::new(args.rounds, args.repeat), args.sources)
-    };
-    let cases: Vec<Case> = sources
-        .into_iter()
-        .flat_map(|sources| Verdict::ALL.map(|verdict| Case { sources, verdict }))
-        .collect();
-    let mut measured = Vec::new();
-    for case in &cases {
-        measured.extend(series::measure(*case, effort, frags)?);
+    let report = Report::measure(&args)?;
+    io::stdout().lock().write_all(report.text()?.as_bytes())?;
+    if let Some(path) = &args.json {
+        report.write_json(path)?;
     }
-    let machine = Machine::this();
-    report::print(
-        &mut io::stdout().lock(),
-        &machine,
-        effort,
-        &cases,
-        &measured,
-    )?;
-    match args.json {
-        Some(path) => json::write(&path, &machine, effort, &measured),
+    match &args.out {
+        Some(folder) => report.write_all(folder),
         None => Ok(()),
     }
 }

@@ -11,7 +11,7 @@ use limiter_common::{
     layout::Config,
     verdict::Reason,
 };
-use limiter_user::kernel::wire::Wire;
+use limiter_user::kernel::{clock, wire::Wire};
 
 /// Which object.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +20,8 @@ pub enum Code {
     Limiter,
     /// The driver and the steps.
     Steps,
+    /// The sender, and the reference.
+    Wire,
 }
 
 #[cfg(target_endian = "little")]
@@ -48,6 +50,7 @@ impl Code {
         match self {
             Self::Limiter => prebuilt!("limiter"),
             Self::Steps => prebuilt!("steps"),
+            Self::Wire => prebuilt!("wire"),
         }
     }
 }
@@ -59,11 +62,33 @@ pub struct Object(Ebpf);
 impl Object {
     /// Loads `programs` with the constants of `config`.
     pub fn load(code: Code, config: &Config, programs: &[&str]) -> Result<Self> {
-        let constants = Wire(*config);
-        let mut object = EbpfLoader::new()
+        let constants = Wire(Config {
+            tick: clock::tick()?,
+            ..*config
+        });
+        let mut loader = EbpfLoader::new();
+        loader
             .override_global("CONFIG", &constants, false)
             .map_max_entries("SOURCES", config.capacity)
-            .map_max_entries("PLACES", config.capacity)
+            .map_max_entries("PLACES", config.capacity);
+        Self::finish(&mut loader, code, programs)
+    }
+
+    /// Loads `programs` of [`Code::Wire`], with the reference's cost and burst in nanoseconds, and room
+    /// for so many sources.
+    pub fn load_wire(terms: [u64; 2], capacity: u32, programs: &[&str]) -> Result<Self> {
+        let mut loader = EbpfLoader::new();
+        loader
+            .override_global("TERMS", &terms, true)
+            .map_max_entries("LRU_IPV4", capacity)
+            .map_max_entries("LRU_IPV6", capacity);
+        Self::finish(&mut loader, Code::Wire, programs)
+    }
+
+    fn finish(loader: &mut EbpfLoader<'_>, code: Code, programs: &[&str]) -> Result<Self> {
+        // Nothing is relocated against the kernel's types: no need to read them (some 50 ms).
+        let mut object = loader
+            .btf(None)
             .load(code.bytes())
             .context("the maps of the benchmark")?;
         for name in programs {

@@ -3,22 +3,23 @@
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 
-use crate::{
+use super::{
     case::{Case, Verdict},
     driver::{Driver, Order},
     objects::{Counted, Objects, expect_only},
-    sample::Sample,
     subject::{self, FLOORS, Subject},
 };
+use crate::sample::Sample;
 
 /// How long to measure.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Effort {
     /// How often each subject has its turn.
     pub rounds: u32,
     /// Packets of one turn.
     pub repeat: u32,
     /// Packets before that, which bring the code, and what of the table fits, into the caches again.
+    #[serde(skip)]
     pub warm_up: u32,
 }
 

@@ -5,13 +5,13 @@ use std::os::fd::AsFd as _;
 use anyhow::{Result, ensure};
 use aya::programs::ProgramFd;
 
-use crate::{
+use super::{
     case::{Case, XDP_DROP, XDP_PASS},
     driver::{self, Driver},
-    object::Object,
     objects::Objects,
-    steps::STEPS,
+    programs::STEPS,
 };
+use crate::object::Object;
 
 /// How packets come to a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,9 +8,11 @@ use aya::programs::ProgramFd;
 use limiter_common::layout::Config;
 use limiter_tests::packet::Frame;
 use limiter_user::kernel::sys;
-use nix::time::{ClockId, clock_gettime};
 
-use crate::object::{Code, Object};
+use crate::{
+    machine::processor_time,
+    object::{Code, Object},
+};
 
 /// In which order the sources come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,13 +109,4 @@ pub fn run(program: BorrowedFd<'_>, repeat: u32) -> Result<Run> {
         action: run.action,
         nanoseconds,
     })
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "exact for 104 days of processor time"
-)]
-fn processor_time() -> Result<f64> {
-    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?;
-    Ok(time.tv_sec() as f64 * 1e9 + time.tv_nsec() as f64)
 }

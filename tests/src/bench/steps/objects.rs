@@ -4,12 +4,12 @@ use anyhow::{Context as _, Result, ensure};
 use aya::programs::ProgramFd;
 use limiter_common::{layout::Config, verdict::Reason};
 
-use crate::{
+use super::{
     case::{Case, Cost},
     driver::{Driver, Order},
-    object::{Code, Object},
-    steps::STEPS,
+    programs::STEPS,
 };
+use crate::object::{Code, Object};
 
 /// Everything that is measured in one case.
 pub struct Objects {

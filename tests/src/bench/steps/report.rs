@@ -2,11 +2,10 @@
 
 use std::io::{self, Write};
 
-use crate::{
+use super::{
     case::{Case, Verdict},
-    machine::Machine,
+    programs::STEPS,
     series::{Effort, Measured},
-    steps::STEPS,
 };
 
 /// What the figures are, and what they are not.
@@ -29,21 +28,11 @@ const FEWEST: u32 = 100_000;
 /// Writes the tables.
 pub fn print(
     out: &mut impl Write,
-    machine: &Machine,
     effort: Effort,
     cases: &[Case],
     measured: &[Measured],
 ) -> io::Result<()> {
     writeln!(out, "{WHAT}")?;
-    let Machine {
-        cpu,
-        kernel,
-        clock_source,
-        spectre_v2,
-        date,
-    } = machine;
-    writeln!(out, "{cpu}, Linux {kernel}, clock {clock_source}, {date}")?;
-    writeln!(out, "spectre_v2: {spectre_v2}")?;
     writeln!(
         out,
         "{} rounds of {} packets each\n",

@@ -1,0 +1,208 @@
+//! Programs for the benchmark on a wire, attached to nothing else: a sender that gives every packet
+//! the next source, and the limiter that everybody would write first, to compare with.
+//!
+//! The sender is run by the kernel's test-run with live frames, which transmits what it redirects.
+#![no_std]
+#![no_main]
+
+use aya_ebpf::{
+    bindings::{
+        BPF_NOEXIST,
+        xdp_action::{XDP_ABORTED, XDP_DROP, XDP_PASS},
+    },
+    btf_maps::{Array, LruHashMap},
+    helpers::generated::{bpf_ktime_get_ns, bpf_redirect},
+    macros::{btf_map, xdp},
+    programs::XdpContext,
+};
+use limiter_ebpf::{atomic, packet::Cursor};
+use network_types::{
+    eth::{EthHdr, EtherType},
+    ip::{Ipv4Hdr, Ipv6Hdr},
+};
+
+/// What is sent, and where to.
+#[repr(C)]
+pub struct Flow {
+    /// Number of the next packet.
+    next: u64,
+    /// Number of sources, a power of two, less one.
+    mask: u64,
+    /// Added to a source's number to make 32 bits of its address.
+    first: u64,
+    /// Index of the interface that packets leave by.
+    interface: u64,
+    /// Sum of the IPv4 header's 16-bit words but for its source and its checksum.
+    header_sum: u64,
+}
+
+#[btf_map]
+static FLOW: Array<Flow, 1> = Array::new();
+
+/// Odd, so that multiplying is a bijection of the numbers below any power of two: every source once,
+/// in an order in which neighbours are far apart. 2^32 divided by the golden ratio.
+const SPREAD: u64 = 0x9e37_79b1;
+
+impl Flow {
+    /// The part of the next packet's source address that makes it another one.
+    #[inline(always)]
+    fn draw(&mut self) -> u32 {
+        let number = self.next.wrapping_mul(SPREAD) & self.mask;
+        self.next += 1;
+        (self.first + number) as u32
+    }
+}
+
+#[xdp]
+pub fn send_ipv4(context: XdpContext) -> u32 {
+    let mut packet = Cursor::new(&context);
+    let (Some(_), Some(header), Some(flow)) = (
+        packet.take::<EthHdr>(),
+        packet.take::<Ipv4Hdr>(),
+        FLOW.get_ptr_mut(0),
+    ) else {
+        return XDP_ABORTED;
+    };
+    // SAFETY: a map value that only one CPU uses, and fields of a header that `take` has found to lie
+    // within the packet. The helper takes numbers.
+    unsafe {
+        let source = (*flow).draw();
+        write(&raw const (*header).src_addr, source.to_be());
+        let sum = (*flow).header_sum as u32 + (source >> 16) + (source & 0xffff);
+        // Twice: adding the carry may carry once more.
+        let sum = (sum & 0xffff) + (sum >> 16);
+        let sum = (sum & 0xffff) + (sum >> 16);
+        write(&raw const (*header).check, (!sum as u16).to_be());
+        bpf_redirect((*flow).interface as u32, 0) as u32
+    }
+}
+
+/// The second word of the address makes the /64, and its complement stands in the last word, so that
+/// the sum of both, and with it the packet's checksum, is always the same.
+#[xdp]
+pub fn send_ipv6(context: XdpContext) -> u32 {
+    let mut packet = Cursor::new(&context);
+    let (Some(_), Some(header), Some(flow)) = (
+        packet.take::<EthHdr>(),
+        packet.take::<Ipv6Hdr>(),
+        FLOW.get_ptr_mut(0),
+    ) else {
+        return XDP_ABORTED;
+    };
+    // SAFETY: as above.
+    unsafe {
+        let source = (*flow).draw();
+        let words = (&raw const (*header).src_addr).cast::<u32>();
+        write(words.add(1), source.to_be());
+        write(words.add(3), (!source).to_be());
+        bpf_redirect((*flow).interface as u32, 0) as u32
+    }
+}
+
+/// Writes into the packet, at any alignment.
+///
+/// # Safety
+/// `field` has room for the value within the packet.
+#[inline(always)]
+unsafe fn write<F, T>(field: *const F, value: T) {
+    // SAFETY: the caller vouches for the room.
+    unsafe { field.cast_mut().cast::<T>().write_unaligned(value) }
+}
+
+/// The reference's rate and burst, in nanoseconds.
+#[repr(C)]
+pub struct Terms {
+    /// What a packet costs.
+    cost: u64,
+    /// What a full bucket is worth.
+    tau: u64,
+}
+
+/// Filled in by the loader.
+#[unsafe(no_mangle)]
+static TERMS: Terms = Terms { cost: 1, tau: 1 };
+
+/// When each source's bucket is full again. The loader sets the number of entries.
+#[btf_map]
+static LRU_IPV4: LruHashMap<u32, u64, 1> = LruHashMap::new();
+
+/// The same for each /64 of IPv6.
+#[btf_map]
+static LRU_IPV6: LruHashMap<[u32; 2], u64, 1> = LruHashMap::new();
+
+/// A limiter by the book: LRU hash, clock, compare-and-swap. It counts nothing, and has no option.
+#[xdp]
+pub fn reference(context: XdpContext) -> u32 {
+    const IPV4: u16 = EtherType::Ipv4 as u16;
+    const IPV6: u16 = EtherType::Ipv6 as u16;
+    let mut packet = Cursor::new(&context);
+    let Some(ethernet) = packet.take::<EthHdr>() else {
+        return XDP_PASS;
+    };
+    // SAFETY: `take` and `peek` have checked that the headers lie within the packet.
+    unsafe {
+        match (&raw const (*ethernet).ether_type).read_unaligned() {
+            IPV4 => match packet.peek::<Ipv4Hdr>() {
+                Some(header) => {
+                    let source = (&raw const (*header).src_addr).cast::<u32>();
+                    let source = source.read_unaligned();
+                    decide(LRU_IPV4.get_ptr_mut(source), |full_at| {
+                        let _ = LRU_IPV4.insert(source, full_at, BPF_NOEXIST.into());
+                    })
+                }
+                None => XDP_DROP,
+            },
+            IPV6 => match packet.peek::<Ipv6Hdr>() {
+                Some(header) => {
+                    let source = (&raw const (*header).src_addr).cast::<[u32; 2]>();
+                    let source = source.read_unaligned();
+                    decide(LRU_IPV6.get_ptr_mut(source), |full_at| {
+                        let _ = LRU_IPV6.insert(source, full_at, BPF_NOEXIST.into());
+                    })
+                }
+                None => XDP_DROP,
+            },
+            _ => XDP_PASS,
+        }
+    }
+}
+
+#[inline(always)]
+fn decide(bucket: Option<*mut u64>, insert: impl FnOnce(u64)) -> u32 {
+    const TRIES: u32 = 8;
+    // SAFETY: the helper has no preconditions, and the terms are initialised.
+    let (now, cost, tau) = unsafe {
+        (
+            bpf_ktime_get_ns(),
+            (&raw const TERMS.cost).read_volatile(),
+            (&raw const TERMS.tau).read_volatile(),
+        )
+    };
+    let Some(bucket) = bucket else {
+        insert(now + cost);
+        return XDP_PASS;
+    };
+    for _ in 0..TRIES {
+        // SAFETY: a map value of eight bytes, aligned.
+        let seen = unsafe { atomic::load(bucket) };
+        let full_at = seen.max(now) + cost;
+        if full_at - now > tau {
+            return XDP_DROP;
+        }
+        // SAFETY: as above.
+        if unsafe { atomic::compare_and_swap(bucket, seen, full_at) } == seen {
+            return XDP_PASS;
+        }
+    }
+    XDP_DROP
+}
+
+#[cfg(not(test))]
+#[panic_handler]
+fn panic(_info: &core::panic::PanicInfo) -> ! {
+    loop {}
+}
+
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

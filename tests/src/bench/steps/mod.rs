@@ -1,0 +1,57 @@
+//! How long the program takes for a packet by itself, and which of its steps takes how long: by the
+//! kernel's test-run, without a wire.
+
+mod case;
+mod driver;
+mod objects;
+mod programs;
+mod report;
+mod series;
+mod subject;
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use limiter_user::kernel::requirements;
+use serde::Serialize;
+
+use case::{Case, Verdict};
+pub use series::Effort;
+use series::Measured;
+
+/// What was measured.
+#[derive(Debug, Serialize)]
+pub struct Steps {
+    what: String,
+    #[serde(flatten)]
+    effort: Effort,
+    #[serde(skip)]
+    cases: Vec<Case>,
+    results: Vec<Measured>,
+}
+
+impl Steps {
+    /// Measures with these numbers of sources, which are powers of two.
+    pub fn measure(effort: Effort, sources: &[u32]) -> Result<Self> {
+        let frags = requirements::kernel()?.has_frags();
+        let cases: Vec<Case> = sources
+            .iter()
+            .flat_map(|&sources| Verdict::ALL.map(|verdict| Case { sources, verdict }))
+            .collect();
+        let mut results = Vec::new();
+        for case in &cases {
+            results.extend(series::measure(*case, effort, frags)?);
+        }
+        Ok(Self {
+            what: report::WHAT.trim().replace('\n', " "),
+            effort,
+            cases,
+            results,
+        })
+    }
+
+    /// Writes the tables.
+    pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        report::print(out, self.effort, &self.cases, &self.results)
+    }
+}

@@ -1,0 +1,129 @@
+//! limiter's own settings that are measured.
+
+use anyhow::Result;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use limiter_user::{
+    config::{
+        Burst, Limit, Match, NewSources, Rate, Settings,
+        compile::{Place, TierBits},
+        matches::Ports,
+    },
+    kernel::{
+        object::{self, Entry, ListMaps, Maps, Program, Variant},
+        requirements,
+    },
+};
+
+use super::case::{Case, Family, Sources, Verdict};
+
+/// What is configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Configured {
+    /// One limit by source.
+    Plain,
+    /// The same, and eight that match on a port that nobody uses.
+    EightMore,
+    /// The same, and an allow list of 100,000 prefixes on which no source is.
+    Lists,
+    /// The same, within limits of the source's network and of the interface that nobody reaches.
+    Nested,
+}
+
+/// Prefixes on the list.
+const PREFIXES: u32 = 100_000;
+
+const FRAME_MAX: u64 = 1_522;
+
+impl Configured {
+    /// Loads the program as `attach` would, over maps that nobody else sees.
+    pub fn load(self, case: Case) -> Result<Program> {
+        let settings = self.settings(case)?;
+        let place = |(slot, limit): (u32, Limit)| Place {
+            name: limit.name,
+            slot,
+            phase: 0,
+            epoch: 0,
+            past: Vec::new(),
+        };
+        let places: Vec<Place> = (0..).zip(settings.all_limits()).map(place).collect();
+        let bits = TierBits::default().for_lists(&settings.lists).0;
+        let config = settings.compile(&places, &bits, FRAME_MAX)?;
+        let entry = Entry {
+            frags: requirements::kernel()?.has_frags(),
+            chained: false,
+        };
+        let lists = settings.lists.compile(&bits);
+        Ok(object::load(
+            Variant::Plain,
+            &config,
+            Maps::New,
+            ListMaps::New(&lists),
+            entry,
+        )?)
+    }
+
+    fn settings(self, case: Case) -> Result<Settings> {
+        let mut settings = Settings {
+            max_sources: case.sources.capacity(),
+            // Against spoofed sources as it is by default. Sources that are to be known already are
+            // taken in as fast as they come.
+            new_sources: (case.sources == Sources::New).then(NewSources::default),
+            limits: vec![by_source(case.verdict)?],
+            ..Settings::default()
+        };
+        match self {
+            Self::Plain => {}
+            Self::EightMore => {
+                for number in 1..=8_u16 {
+                    let mut limit = by_source(case.verdict)?;
+                    limit.name = format!("port-{number}");
+                    limit.matches = Match {
+                        protocol: Some("tcp".parse()?),
+                        destination_port: Ports(vec![(7_000 + number).to_string().parse()?]),
+                        ..Match::default()
+                    };
+                    settings.limits.push(limit);
+                }
+            }
+            Self::Lists => settings.lists.allow = prefixes(case.family)?,
+            Self::Nested => {
+                for (name, key) in [("network", "/24,/48"), ("interface", "interface")] {
+                    let mut limit = limit(name, "100M/s", "100M")?;
+                    limit.key = key.parse()?;
+                    settings.limits.push(limit);
+                }
+            }
+        }
+        Ok(settings)
+    }
+}
+
+fn by_source(verdict: Verdict) -> Result<Limit> {
+    match verdict {
+        Verdict::Dropped => limit("source", "1/h", "1"),
+        Verdict::Passed => limit("source", "1M/s", "1M"),
+    }
+}
+
+fn limit(name: &str, rate: &str, burst: &str) -> Result<Limit> {
+    let (rate, burst): (Rate, Burst) = (rate.parse()?, burst.parse()?);
+    Ok(Limit {
+        burst: Some(burst),
+        ..Limit::new(name, rate)
+    })
+}
+
+/// Prefixes one after the other: of 10.0.0.0/8 or of 2001:db8::/32.
+fn prefixes(family: Family) -> Result<std::collections::BTreeSet<IpNet>> {
+    (0..PREFIXES)
+        .map(|number| {
+            Ok(match family {
+                Family::Ipv4 => Ipv4Net::new((0x0a00_0000 + number * 16).into(), 28)?.into(),
+                Family::Ipv6 => {
+                    let network = (0x2001_0db8 << 96) | (u128::from(number) << 64);
+                    Ipv6Net::new(network.into(), 64)?.into()
+                }
+            })
+        })
+        .collect()
+}

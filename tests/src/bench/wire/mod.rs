@@ -1,0 +1,77 @@
+//! What a packet costs on a wire: two hosts in network namespaces, a sender in the kernel of one, and
+//! on the other each of the subjects in turn.
+//!
+//! Sending and receiving happen on the same processor, one after the other, a batch at a time: nothing
+//! is lost, and processor time by packets is the price of a packet, that of sending it included. What
+//! a subject costs is what its figure has over a program that only drops, or only passes.
+
+mod case;
+mod chart;
+mod limiter;
+mod netfilter;
+mod offer;
+mod plan;
+mod road;
+mod series;
+mod subject;
+mod svg;
+mod table;
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::Path,
+};
+
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+
+pub use case::Sources;
+pub use plan::Plan;
+use series::{LeftOut, Measured};
+pub use subject::Subject;
+
+use crate::machine::Machine;
+
+/// What was measured.
+#[derive(Debug, Serialize)]
+pub struct Wire {
+    what: String,
+    #[serde(flatten)]
+    plan: Plan,
+    results: Vec<Measured>,
+    left_out: Vec<LeftOut>,
+}
+
+impl Wire {
+    /// Measures all that is planned, on these processors.
+    pub fn measure(plan: Plan, cpus: &[usize]) -> Result<Self> {
+        let (mut results, mut left_out) = (Vec::new(), Vec::new());
+        for case in plan.cases(cpus.len()) {
+            eprintln!("bench: {case}");
+            let series = series::measure(case, &plan, cpus)?;
+            results.extend(series.measured);
+            left_out.extend(series.left_out);
+        }
+        Ok(Self {
+            what: table::WHAT.trim().replace('\n', " "),
+            plan,
+            results,
+            left_out,
+        })
+    }
+
+    /// Writes the tables.
+    pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        table::print(out, &self.plan, &self.results, &self.left_out)
+    }
+
+    /// Draws the charts into `folder`.
+    pub fn draw(&self, folder: &Path, machine: &Machine) -> Result<()> {
+        for (name, drawing) in chart::all(&self.results, machine) {
+            let path = folder.join(name);
+            fs::write(&path, drawing).with_context(|| format!("writing {}", path.display()))?;
+        }
+        Ok(())
+    }
+}

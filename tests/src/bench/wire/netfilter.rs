@@ -1,0 +1,84 @@
+//! What the kernel has for limiting, set up as its manuals advise: room for all sources, buckets kept for
+//! as long as they take to refill, dropped as early as each can.
+
+use anyhow::Result;
+use limiter_user::lab::INTERFACE;
+
+use super::{
+    case::{Case, Family, Verdict},
+    road::{Road, on, on_with_input},
+};
+
+/// A dynamic set on the ingress hook of the device.
+pub fn nft_ingress(case: Case, road: &Road) -> Result<()> {
+    let hook = format!("hook ingress device \"{INTERFACE}\" priority 0");
+    nft(case, road, "netdev", &hook)
+}
+
+/// The same before connection tracking and routing.
+pub fn nft_prerouting(case: Case, road: &Road) -> Result<()> {
+    nft(case, road, "inet", "hook prerouting priority raw")
+}
+
+fn nft(case: Case, road: &Road, family: &str, hook: &str) -> Result<()> {
+    let (kind, key) = match case.family {
+        Family::Ipv4 => ("ipv4_addr", "ip saddr"),
+        Family::Ipv6 => ("ipv6_addr", "ip6 saddr and ffff:ffff:ffff:ffff::"),
+    };
+    let (rate, timeout) = match case.verdict {
+        Verdict::Dropped => ("rate over 1/hour burst 1 packets", "1h"),
+        Verdict::Passed => ("rate over 1000000/second burst 1000000 packets", "1m"),
+    };
+    let size = case.sources.capacity();
+    let rules = format!(
+        "table {family} bench {{
+            set sources {{ type {kind}; size {size}; flags dynamic, timeout; timeout {timeout}; }}
+            chain over {{
+                type filter {hook}; policy accept;
+                update @sources {{ {key} limit {rate} }} drop
+            }}
+        }}"
+    );
+    on_with_input(&road.server, &["nft", "-f", "-"], &rules)
+}
+
+/// hashlimit before connection tracking and routing.
+pub fn hashlimit(case: Case, road: &Road) -> Result<()> {
+    let (program, mask) = match case.family {
+        Family::Ipv4 => ("iptables", "32"),
+        Family::Ipv6 => ("ip6tables", "64"),
+    };
+    let (rate, burst, expire) = match case.verdict {
+        Verdict::Dropped => ("1/hour", "1", "3600000"),
+        Verdict::Passed => ("1000000/second", "1000000", "60000"),
+    };
+    let size = case.sources.capacity().to_string();
+    let rule = format!(
+        "-t raw -A PREROUTING -m hashlimit --hashlimit-name bench --hashlimit-mode srcip \
+         --hashlimit-srcmask {mask} --hashlimit-above {rate} --hashlimit-burst {burst} \
+         --hashlimit-htable-size {size} --hashlimit-htable-max {size} \
+         --hashlimit-htable-expire {expire} -j DROP"
+    );
+    let mut words = vec![program, "-w"];
+    words.extend(rule.split_whitespace());
+    on(&road.server, &words)
+}
+
+/// A policer on ingress: one bucket for all, as it knows no sources.
+pub fn tc_police(case: Case, road: &Road) -> Result<()> {
+    let (rate, burst) = match case.verdict {
+        Verdict::Dropped => ("1", "1"),
+        Verdict::Passed => ("100000000", "100000000"),
+    };
+    on(
+        &road.server,
+        &["tc", "qdisc", "add", "dev", INTERFACE, "clsact"],
+    )?;
+    let filter = format!(
+        "filter add dev {INTERFACE} ingress matchall action police pkts_rate {rate} \
+         pkts_burst {burst} conform-exceed drop/pipe"
+    );
+    let mut words = vec!["tc"];
+    words.extend(filter.split_whitespace());
+    on(&road.server, &words)
+}

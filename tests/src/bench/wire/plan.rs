@@ -1,0 +1,112 @@
+//! What is measured, and how long.
+
+use serde::Serialize;
+
+use super::{
+    case::{Case, Cpus, Family, Sources, Verdict},
+    subject::Subject,
+};
+
+/// What is measured, and how long.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plan {
+    /// How often each subject has its turn in each case.
+    pub rounds: u32,
+    /// Packets of one turn, on each processor.
+    pub packets: u32,
+    /// Who has turns.
+    #[serde(skip)]
+    pub subjects: Vec<Subject>,
+    /// Numbers of sources.
+    #[serde(skip)]
+    pub sources: Vec<Sources>,
+    /// Only so many cases that every part has its turn.
+    #[serde(skip)]
+    pub quick: bool,
+}
+
+impl Plan {
+    /// `rounds` turns of `packets` packets.
+    pub fn new(rounds: u32, packets: u32, subjects: Vec<Subject>, sources: Vec<Sources>) -> Self {
+        Self {
+            rounds,
+            packets,
+            subjects,
+            sources,
+            quick: false,
+        }
+    }
+
+    /// Only to see that it works.
+    pub fn quick(subjects: Vec<Subject>) -> Self {
+        Self {
+            quick: true,
+            ..Self::new(1, 4_000, subjects, vec![Sources::Number(64), Sources::New])
+        }
+    }
+
+    /// All that is offered, where there are so many processors.
+    pub fn cases(&self, cpus: usize) -> Vec<Case> {
+        let mut cases = Vec::new();
+        for (cpus, family, verdict) in self.tables(cpus) {
+            cases.extend(
+                self.sources
+                    .iter()
+                    // What passes was seen before: the first packet of a source says nothing.
+                    .filter(|sources| **sources != Sources::New || verdict == Verdict::Dropped)
+                    // The longest to set up, once.
+                    .filter(|sources| {
+                        !self.quick || **sources != Sources::New || family == Family::Ipv4
+                    })
+                    // Two processors would bring the same new ones, or run out of them.
+                    .filter(|sources| cpus == Cpus::One || **sources != Sources::New)
+                    .map(|&sources| Case {
+                        family,
+                        verdict,
+                        sources,
+                        cpus,
+                    }),
+            );
+        }
+        cases
+    }
+
+    /// Packets that are sent before all else.
+    pub fn to_fill(&self, sources: Sources) -> u32 {
+        match sources {
+            // A second for each subject, and hardly more to be seen than after the warm-up.
+            Sources::New if self.quick => self.warm_up(sources),
+            _ => sources.to_fill(),
+        }
+    }
+
+    /// Packets before each turn, which bring code and table into the caches again. What was saved up
+    /// of limiter's burst of new sources is gone then, as it is a moment after a flood has begun.
+    pub fn warm_up(&self, sources: Sources) -> u32 {
+        const BEYOND_BURST: u32 = 1 << 17;
+        let tenth = self.packets.div_ceil(10);
+        match sources {
+            Sources::New => tenth.max(BEYOND_BURST),
+            Sources::Number(_) => tenth,
+        }
+    }
+
+    fn tables(&self, cpus: usize) -> Vec<(Cpus, Family, Verdict)> {
+        use Verdict::{Dropped, Passed};
+        let mut tables = vec![
+            (Cpus::One, Family::Ipv4, Dropped),
+            (Cpus::One, Family::Ipv4, Passed),
+        ];
+        if !self.quick {
+            tables.push((Cpus::One, Family::Ipv6, Passed));
+        }
+        tables.push((Cpus::One, Family::Ipv6, Dropped));
+        if cpus >= 2 {
+            tables.push((Cpus::Same, Family::Ipv4, Dropped));
+        }
+        if cpus >= 2 && !self.quick {
+            tables.push((Cpus::Different, Family::Ipv4, Dropped));
+        }
+        tables
+    }
+}

@@ -1,0 +1,152 @@
+//! Two hosts on a wire, and what has come over it.
+
+use std::{
+    fs,
+    net::{Ipv4Addr, Ipv6Addr, UdpSocket},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use limiter_user::lab::{Address, Host, INTERFACE, Pair};
+use nix::sys::socket::{setsockopt, sockopt::RcvBuf};
+
+/// What has come so far.
+#[derive(Clone, Copy, Debug)]
+pub struct Come {
+    /// Packets that were received from the wire, whatever became of them.
+    pub arrived: u64,
+    /// Packets of them that the stack has brought up to the socket.
+    pub delivered: u64,
+}
+
+/// A host that packets come to, and one that they come from.
+#[derive(Debug)]
+pub struct Road {
+    /// Where the subject is.
+    pub server: Host,
+    /// Where the sender is.
+    pub client: Host,
+    /// Where packets end: its buffer is full, and whatever comes is counted and thrown away.
+    _sink: UdpSocket,
+}
+
+/// Where the packets go: the discard service.
+const PORT: u16 = 9;
+
+impl Road {
+    /// Builds it, for packets from so many processors at once.
+    pub fn build(cpus: usize) -> Result<Self> {
+        let addresses = |host: u8| {
+            let ipv4 = Ipv4Addr::new(192, 0, 2, host);
+            let ipv6 = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, host.into());
+            [Address(ipv4.into(), 24), Address(ipv6.into(), 64)]
+        };
+        let pair = Pair::new(&addresses(1), &addresses(2))?;
+        let (server, client) = (pair.left, pair.right);
+        // The client would report what multicast groups it is in: one packet too many. Its frames need
+        // no address.
+        let switch = format!("/proc/sys/net/ipv6/conf/{INTERFACE}/disable_ipv6");
+        client.namespace.run(|| fs::write(switch, "1"))??;
+        // A device receives redirected frames only where it polls: with a native program, or with
+        // receive offload, as most network cards have it.
+        on(&server, &["ethtool", "-K", INTERFACE, "gro", "on"])?;
+        let queues = cpus.to_string();
+        on(&server, &["ethtool", "-L", INTERFACE, "rx", &queues])?;
+        // What comes from an address to which there is no way is refused by some systems.
+        for family in ["-4", "-6"] {
+            let route = ["ip", family, "route", "add", "default", "dev", INTERFACE];
+            on(&server, &route)?;
+        }
+        let sink = server.namespace.run(open_sink)??;
+        Ok(Self {
+            server,
+            client,
+            _sink: sink,
+        })
+    }
+
+    /// What has come so far.
+    pub fn come(&self) -> Result<Come> {
+        self.server.namespace.run(|| {
+            let devices = fs::read_to_string("/proc/thread-self/net/dev")?;
+            let ipv4 = fs::read_to_string("/proc/thread-self/net/snmp")?;
+            let ipv6 = fs::read_to_string("/proc/thread-self/net/snmp6").unwrap_or_default();
+            let refused_ipv6 = ipv6.lines().find_map(|line| {
+                let count = line.strip_prefix("Udp6RcvbufErrors")?;
+                count.trim().parse::<u64>().ok()
+            });
+            Ok(Come {
+                arrived: received(&devices).context("no counters of the interface")?,
+                delivered: refused(&ipv4).context("no counters of UDP")?
+                    + refused_ipv6.unwrap_or(0),
+            })
+        })?
+    }
+}
+
+fn open_sink() -> Result<UdpSocket> {
+    let socket = UdpSocket::bind(("::", PORT)).context("opening a socket")?;
+    // The kernel makes of that the least that there is.
+    setsockopt(&socket, RcvBuf, &0)?;
+    Ok(socket)
+}
+
+/// Packets received, of the file `net/dev`: the second figure of the interface's line.
+fn received(devices: &str) -> Option<u64> {
+    let figures = devices
+        .lines()
+        .find_map(|line| line.trim().strip_prefix(INTERFACE)?.strip_prefix(':'))?;
+    figures.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// `RcvbufErrors` of UDP, of the file `net/snmp`: a line of names, and one of figures.
+fn refused(snmp: &str) -> Option<u64> {
+    let mut lines = snmp.lines().filter(|line| line.starts_with("Udp: "));
+    let (names, figures) = (lines.next()?, lines.next()?);
+    let at = names.split(' ').position(|name| name == "RcvbufErrors")?;
+    figures.split(' ').nth(at)?.parse().ok()
+}
+
+/// Runs a command on a host.
+pub fn on(host: &Host, words: &[&str]) -> Result<()> {
+    on_with_input(host, words, "")
+}
+
+/// Runs a command on a host, with `input` as its standard input. It must succeed.
+pub fn on_with_input(host: &Host, words: &[&str], input: &str) -> Result<()> {
+    use std::{io::Write as _, process::Stdio};
+    let (program, arguments) = words.split_first().context("no command")?;
+    let output = host.namespace.run(|| {
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(input.as_bytes())?;
+        }
+        child.wait_with_output()
+    })?;
+    let output = output.with_context(|| format!("`{program}` cannot be run"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success(),
+        "`{}` failed: {}",
+        words.join(" "),
+        said.lines().next().unwrap_or("without a word")
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn counters_are_found_by_name() {
+        let devices = "head\n    lo: 1 2 3\n  eth0: 600 10 0 0\n";
+        assert_eq!(super::received(devices), Some(10));
+        let snmp = "Udp: InErrors RcvbufErrors X\nUdp: 7 8 9\nUdpLite: A\n";
+        assert_eq!(super::refused(snmp), Some(8));
+        assert_eq!(super::refused("Tcp: a\nTcp: 1\n"), None);
+    }
+}

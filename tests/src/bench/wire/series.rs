@@ -1,0 +1,185 @@
+//! Measures one case: its subjects take turns, so that whatever else the machine does meets all alike.
+
+use anyhow::{Result, bail};
+use serde::Serialize;
+
+use super::{
+    case::{Case, Sources, Verdict},
+    offer::{Senders, Turn},
+    plan::Plan,
+    road::Road,
+    subject::{Installed, Subject},
+};
+use crate::sample::Sample;
+
+/// What was measured of one subject in one case.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measured {
+    /// What was offered.
+    #[serde(flatten)]
+    pub case: Case,
+    /// To whom.
+    pub subject: Subject,
+    /// Nanoseconds of processor time for a packet, sending it included.
+    #[serde(flatten)]
+    pub sample: Sample,
+    /// Nanoseconds above the bare program.
+    pub over_floor: f64,
+    /// How many times the bare program's.
+    pub times_floor: f64,
+    /// Million packets a second, on all processors of the case together.
+    pub mpps: f64,
+    /// Packets sent in all rounds; as many have arrived, or there would be no figure.
+    pub sent: u64,
+    /// Packets of them that were not dropped.
+    pub delivered: u64,
+}
+
+/// What could not be measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct LeftOut {
+    /// What was offered.
+    #[serde(flatten)]
+    pub case: Case,
+    /// To whom.
+    pub subject: Subject,
+    /// What stood in the way.
+    pub why: String,
+}
+
+/// A case's results.
+pub struct Series {
+    /// Figures.
+    pub measured: Vec<Measured>,
+    /// What there are none of.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A subject in its place, on hosts of its own, and its figures so far.
+struct Standing {
+    subject: Subject,
+    road: Road,
+    senders: Senders,
+    turns: Vec<Turn>,
+    /// Why it has no more turns.
+    failed: Option<String>,
+    _installed: Installed,
+}
+
+/// Measures a case.
+pub fn measure(case: Case, plan: &Plan, cpus: &[usize]) -> Result<Series> {
+    let (mut standing, mut left_out) = (Vec::new(), Vec::new());
+    let leave_out = |subject, why| LeftOut { case, subject, why };
+    for &subject in plan
+        .subjects
+        .iter()
+        .filter(|subject| subject.has_turns(case))
+    {
+        match Standing::set_up(subject, case, plan, cpus) {
+            Ok(set_up) => standing.push(set_up),
+            Err(error) => left_out.push(leave_out(subject, format!("{error:#}"))),
+        }
+    }
+    for _ in 0..plan.rounds {
+        for one in standing.iter_mut().filter(|one| one.failed.is_none()) {
+            match again(|| one.turn(case, plan)) {
+                Ok(turn) => one.turns.push(turn),
+                Err(error) => one.failed = Some(format!("{error:#}")),
+            }
+        }
+    }
+    let mut measured = Vec::new();
+    for one in standing {
+        match (&one.failed, Sample::of(one.nanoseconds())) {
+            (None, Some(sample)) => measured.push(one.measured(case, sample)),
+            (why, _) => {
+                let why = why.clone().unwrap_or_else(|| "no rounds".into());
+                left_out.push(leave_out(one.subject, why));
+            }
+        }
+    }
+    let floor = measured
+        .iter()
+        .find(|one| one.subject == Subject::floor(case.verdict));
+    let Some(floor) = floor.map(|one| one.sample.median) else {
+        let why: Vec<String> = left_out
+            .iter()
+            .map(|one| format!("{}: {}", one.subject.name(), one.why))
+            .collect();
+        bail!("{case}: nothing to compare with; {}", why.join("; "));
+    };
+    for one in &mut measured {
+        one.over_floor = one.sample.median - floor;
+        one.times_floor = one.sample.median / floor;
+    }
+    Ok(Series { measured, left_out })
+}
+
+/// On a busy machine, or where a host has said something of its own, it may fail by chance.
+fn again<T>(mut work: impl FnMut() -> Result<T>) -> Result<T> {
+    const TRIES: u32 = 3;
+    for _ in 1..TRIES {
+        if let Ok(done) = work() {
+            return Ok(done);
+        }
+    }
+    work()
+}
+
+impl Standing {
+    /// Sets a subject up, and lets it see all sources once.
+    fn set_up(subject: Subject, case: Case, plan: &Plan, cpus: &[usize]) -> Result<Self> {
+        /// More than fit into the socket at the end.
+        const FILL_SOCKET: u32 = 256;
+        let road = Road::build(case.cpus.count())?;
+        let senders = Senders::new(case, &road, cpus)?;
+        again(|| senders.send(&road, FILL_SOCKET))?;
+        let installed = subject.install(case, &road)?;
+        again(|| senders.send(&road, plan.to_fill(case.sources)))?;
+        Ok(Self {
+            subject,
+            road,
+            senders,
+            turns: Vec::new(),
+            failed: None,
+            _installed: installed,
+        })
+    }
+
+    /// A turn in which nothing was lost, and the subject did what is to be measured.
+    fn turn(&self, case: Case, plan: &Plan) -> Result<Turn> {
+        self.senders.send(&self.road, plan.warm_up(case.sources))?;
+        let turn = self.senders.send(&self.road, plan.packets)?;
+        let Turn {
+            sent, delivered, ..
+        } = turn;
+        let all_pass = case.verdict == Verdict::Passed || !self.subject.limits();
+        if all_pass && delivered != sent {
+            bail!("{delivered} of {sent} packets passed, and all should have");
+        }
+        // One in a hundred, for what forgets a source now and then.
+        let known = case.sources != Sources::New;
+        if !all_pass && known && delivered * 100 > sent {
+            bail!("{delivered} of {sent} packets passed, and hardly any should have");
+        }
+        Ok(turn)
+    }
+
+    fn nanoseconds(&self) -> Vec<f64> {
+        self.turns.iter().map(|turn| turn.nanoseconds).collect()
+    }
+
+    fn measured(&self, case: Case, sample: Sample) -> Measured {
+        let cpus = if case.cpus.count() == 1 { 1.0 } else { 2.0 };
+        Measured {
+            case,
+            subject: self.subject,
+            sample,
+            over_floor: 0.0,
+            times_floor: 1.0,
+            mpps: cpus * 1e3 / sample.median,
+            sent: self.turns.iter().map(|turn| turn.sent).sum(),
+            delivered: self.turns.iter().map(|turn| turn.delivered).sum(),
+        }
+    }
+}

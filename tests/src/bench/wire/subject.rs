@@ -1,0 +1,148 @@
+//! What has turns: limiter, what else limits, and what does nothing at all.
+
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use anyhow::{Context as _, Result};
+use clap::ValueEnum;
+use limiter_common::layout::Config;
+use limiter_user::kernel::{
+    object::Program,
+    sys::{self, XDP_FLAGS_DRV_MODE},
+};
+use serde::Serialize;
+
+use super::{
+    case::{Case, Verdict},
+    limiter::Configured,
+    netfilter,
+    road::Road,
+};
+use crate::object::{Code, Object};
+
+/// Who has turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Subject {
+    /// An XDP program that drops: what all that is dropped is compared with
+    BareDrop,
+    /// An XDP program that passes: what all that passes is compared with
+    BarePass,
+    /// limiter with one limit by source
+    Limiter,
+    /// limiter with eight limits more that match nothing
+    LimiterEight,
+    /// limiter with an allow list of 100,000 prefixes
+    LimiterLists,
+    /// limiter with limits of source, network and interface
+    LimiterNested,
+    /// The XDP limiter by the book: LRU hash, clock, compare-and-swap, and no counters
+    Reference,
+    /// nftables, a dynamic set at the hook netdev ingress
+    NftIngress,
+    /// nftables, a dynamic set at the hook prerouting
+    NftPrerouting,
+    /// iptables, hashlimit in raw PREROUTING
+    Hashlimit,
+    /// tc, one policer for all sources
+    TcPolice,
+    /// Nothing: the stack takes all
+    None,
+}
+
+/// What keeps a subject in its place.
+#[expect(dead_code, reason = "held, and never looked at")]
+pub enum Installed {
+    /// Nothing but the hosts themselves.
+    InNamespace,
+    /// An object of the benchmark's own, and its link.
+    Own(Object, OwnedFd),
+    /// limiter, and its link.
+    Limiter(Program, OwnedFd),
+}
+
+impl Subject {
+    /// What its figures are divided by.
+    pub fn floor(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Dropped => Self::BareDrop,
+            Verdict::Passed => Self::BarePass,
+        }
+    }
+
+    /// Its name, as in the options.
+    pub fn name(self) -> String {
+        self.to_possible_value()
+            .map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// Whether there is anything to be measured.
+    pub fn has_turns(self, case: Case) -> bool {
+        match self {
+            Self::BareDrop => case.verdict == Verdict::Dropped,
+            Self::BarePass => case.verdict == Verdict::Passed,
+            _ => true,
+        }
+    }
+
+    /// Whether it refuses what is over a source's limit, where it has seen that source before.
+    pub fn limits(self) -> bool {
+        !matches!(self, Self::BarePass | Self::None)
+    }
+
+    /// Puts it in its place on the server.
+    pub fn install(self, case: Case, road: &Road) -> Result<Installed> {
+        let own = |code, program: &str| own(code, program, case, road);
+        let limiter = |configured: Configured| {
+            let program = configured.load(case)?;
+            let link = attach(program.fd()?, road)?;
+            Ok(Installed::Limiter(program, link))
+        };
+        let in_namespace = |result: Result<()>| result.map(|()| Installed::InNamespace);
+        match self {
+            Self::BareDrop => own(Code::Steps, "drop_only"),
+            Self::BarePass => own(Code::Steps, "pass_only"),
+            Self::Limiter => limiter(Configured::Plain),
+            Self::LimiterEight => limiter(Configured::EightMore),
+            Self::LimiterLists => limiter(Configured::Lists),
+            Self::LimiterNested => limiter(Configured::Nested),
+            Self::Reference => own(Code::Wire, "reference"),
+            Self::NftIngress => in_namespace(netfilter::nft_ingress(case, road)),
+            Self::NftPrerouting => in_namespace(netfilter::nft_prerouting(case, road)),
+            Self::Hashlimit => in_namespace(netfilter::hashlimit(case, road)),
+            Self::TcPolice => in_namespace(netfilter::tc_police(case, road)),
+            Self::None => Ok(Installed::InNamespace),
+        }
+    }
+}
+
+fn own(code: Code, program: &str, case: Case, road: &Road) -> Result<Installed> {
+    let object = match code {
+        Code::Wire => Object::load_wire(terms(case.verdict), case.sources.capacity(), &[program])?,
+        _ => {
+            let smallest = Config {
+                capacity: 1,
+                ..Config::NONE
+            };
+            Object::load(code, &smallest, &[program])?
+        }
+    };
+    let link = attach(object.program(program)?.as_fd(), road)?;
+    Ok(Installed::Own(object, link))
+}
+
+/// The reference's cost of a packet, and its burst, in nanoseconds.
+fn terms(verdict: Verdict) -> [u64; 2] {
+    const SECOND: u64 = 1_000_000_000;
+    match verdict {
+        Verdict::Dropped => [3_600 * SECOND, 3_600 * SECOND],
+        Verdict::Passed => [SECOND / 1_000_000, SECOND],
+    }
+}
+
+fn attach(program: BorrowedFd<'_>, road: &Road) -> Result<OwnedFd> {
+    let link = road
+        .server
+        .namespace
+        .run(|| sys::link_create(program, road.server.index, XDP_FLAGS_DRV_MODE))?;
+    link.context("attaching")
+}

@@ -1,0 +1,151 @@
+//! Shows what was measured, as tables.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+};
+
+use super::{
+    case::{Case, Sources},
+    plan::Plan,
+    series::{LeftOut, Measured},
+    subject::Subject,
+};
+
+/// What the figures are, and what they are not.
+pub const WHAT: &str = "\
+Nanoseconds of processor time for a packet that crosses a veth pair, by sender and receiver together,
+on one and the same processor. Frames of 60 bytes (IPv6: 80), sent by the kernel's test-run with live
+frames, 64 at a time. Every packet that was sent has arrived, or there is no figure. What a subject
+costs is what it has over the bare program. Compare the ratios of one run, not two machines.
+";
+
+/// How to read the tables.
+const HOW: &str = "\
+median (lowest..highest) of the rounds, and how many times the bare program's; `new`: every packet has
+a source that was never seen before. Where some of what should be dropped came through, the share
+stands behind it.
+";
+
+/// With fewer packets in a turn than these, the figures are of the call.
+const FEWEST: u32 = 100_000;
+
+/// Writes the tables.
+pub fn print(
+    out: &mut impl Write,
+    plan: &Plan,
+    measured: &[Measured],
+    left_out: &[LeftOut],
+) -> io::Result<()> {
+    writeln!(out, "{WHAT}\n{HOW}")?;
+    writeln!(
+        out,
+        "{} rounds of {} packets each",
+        plan.rounds, plan.packets
+    )?;
+    if plan.packets < FEWEST {
+        writeln!(
+            out,
+            "These are too few packets: only see that it works, and forget the figures."
+        )?;
+    }
+    for table in tables(measured) {
+        print_table(out, &table)?;
+    }
+    print_left_out(out, left_out)
+}
+
+/// The results table by table, each with its cases.
+pub fn tables(measured: &[Measured]) -> Vec<Vec<&Measured>> {
+    let mut tables: Vec<Vec<&Measured>> = Vec::new();
+    for one in measured {
+        match tables
+            .iter_mut()
+            .find(|table| table[0].case.is_beside(&one.case))
+        {
+            Some(table) => table.push(one),
+            None => tables.push(vec![one]),
+        }
+    }
+    tables
+}
+
+/// The numbers of sources of a table, in the order in which they were measured.
+pub fn columns(table: &[&Measured]) -> Vec<Sources> {
+    in_order(table.iter().map(|one| one.case.sources))
+}
+
+/// Who is in a table, in the same way.
+pub fn rows(table: &[&Measured]) -> Vec<Subject> {
+    in_order(table.iter().map(|one| one.subject))
+}
+
+fn in_order<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut seen = Vec::new();
+    for item in items {
+        if !seen.contains(&item) {
+            seen.push(item);
+        }
+    }
+    seen
+}
+
+fn print_table(out: &mut impl Write, table: &[&Measured]) -> io::Result<()> {
+    const NAME: usize = 15;
+    const CELL: usize = 28;
+    writeln!(out, "\n{}", table[0].case.title())?;
+    write!(out, "{:NAME$}", "sources")?;
+    for sources in columns(table) {
+        write!(out, " {sources:>CELL$}")?;
+    }
+    writeln!(out)?;
+    for subject in rows(table) {
+        write!(out, "{:NAME$}", subject.name())?;
+        for sources in columns(table) {
+            let found = table
+                .iter()
+                .find(|one| one.subject == subject && one.case.sources == sources);
+            write!(
+                out,
+                " {:>CELL$}",
+                found.map_or_else(|| "-".into(), |one| cell(one))
+            )?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+fn cell(one: &Measured) -> String {
+    let Measured {
+        sample,
+        times_floor,
+        ..
+    } = one;
+    let figures = format!(
+        "{:.0} ({:.0}..{:.0}) x{times_floor:.2}",
+        sample.median, sample.min, sample.max
+    );
+    let drops = one.case.verdict == super::case::Verdict::Dropped && one.subject != Subject::None;
+    let percent = (one.delivered * 100).div_ceil(one.sent.max(1));
+    if drops && one.delivered > 0 {
+        return format!("{figures} {percent}%");
+    }
+    figures
+}
+
+/// One line a reason, with the cases that it holds for.
+fn print_left_out(out: &mut impl Write, left_out: &[LeftOut]) -> io::Result<()> {
+    let mut reasons: BTreeMap<(String, &str), Vec<Case>> = BTreeMap::new();
+    for one in left_out {
+        let reason = (one.subject.name(), one.why.as_str());
+        reasons.entry(reason).or_default().push(one.case);
+    }
+    for ((subject, why), cases) in reasons {
+        match &cases[..] {
+            [case] => writeln!(out, "\nleft out: {subject} ({case}): {why}")?,
+            _ => writeln!(out, "\nleft out: {subject} ({} cases): {why}", cases.len())?,
+        }
+    }
+    Ok(())
+}
