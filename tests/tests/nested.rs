@@ -5,7 +5,7 @@ use std::{
     net::{IpAddr, Ipv4Addr},
     path::Path,
     sync::{
-        Barrier, Mutex, MutexGuard, PoisonError,
+        Barrier,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -17,6 +17,7 @@ use limiter_common::{
     verdict::Reason,
 };
 use limiter_tests::{
+    cpus::{alone, pin_to},
     engine::{FRAME_MAX, Kernel},
     need_kernel,
     packet::udp_of_length,
@@ -25,24 +26,6 @@ use limiter_user::{
     config::{Settings, file},
     kernel::{clock, sys},
 };
-use nix::{
-    sched::{CpuSet, sched_setaffinity},
-    unistd::Pid,
-};
-
-/// These tests want both CPUs for themselves.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn pin_to(cpu: usize) {
-    let mut set = CpuSet::new();
-    set.set(cpu % thread::available_parallelism().unwrap().get())
-        .unwrap();
-    sched_setaffinity(Pid::from_raw(0), &set).unwrap();
-}
 
 /// CPUs that race: what a lost race may leave charged is a packet of each.
 const CPUS: u64 = 2;

@@ -3,7 +3,7 @@
 use std::{
     net::{IpAddr, Ipv4Addr},
     sync::{
-        Barrier, Mutex, MutexGuard, PoisonError,
+        Barrier,
         atomic::{AtomicU64, Ordering},
     },
     thread,
@@ -11,28 +11,12 @@ use std::{
 
 use limiter_common::{key::SourceKey, layout::CLOCK_KERNEL, verdict::Reason};
 use limiter_tests::{
+    cpus::{alone, pin_to},
     engine::{Engine, Kernel, Limit},
     need_kernel,
     packet::Frame,
 };
 use limiter_user::kernel::{clock, sys};
-use nix::{
-    sched::{CpuSet, sched_setaffinity},
-    unistd::Pid,
-};
-
-/// These tests want both CPUs for themselves.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn pin_to(cpu: usize) {
-    let mut set = CpuSet::new();
-    set.set(cpu).unwrap();
-    sched_setaffinity(Pid::from_raw(0), &set).unwrap();
-}
 
 fn cpus() -> usize {
     thread::available_parallelism().unwrap().get().min(2)
