@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn only_the_whole_line_is_that_of_a_holder() {
-        let folder = "/sys/fs/bpf/limiter/v1/eth0";
+        let folder = "/sys/fs/bpf/limiter/v3/eth0";
         assert_eq!(
             read(&["limiter", "hold", folder, "1500"]),
             Some((folder.into(), 1500))

@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 
-use ipnet::IpNet;
+use limiter_common::rules::{ON_ALLOW, ON_DENY};
 
 use super::{
     Limit, Lists, Match, Settings,
-    lists::Prefixes,
+    compile::TierBits,
     matches::{IpVersion, Protocol, TcpFlags},
 };
 
@@ -37,25 +37,25 @@ impl Settings {
         if self.shadow {
             return Fate::Free;
         }
-        match self.lists.decide(connection.from) {
-            Some(Listed::Allow) => return Fate::Free,
-            Some(Listed::Deny) => return Fate::Denied,
-            None => {}
+        let bits = TierBits::default().for_lists(&self.lists).0;
+        let listed = self.lists.deciding(&bits, connection.from);
+        if listed & ON_DENY != 0 {
+            return Fate::Denied;
         }
-        if self.exempt.established {
+        if listed & ON_ALLOW != 0 || self.exempt.established {
             return Fate::Free;
         }
-        let tiers = self.lists.tiers_of(connection.from);
+        let is_on = |list: &String| bits.of(list).is_some_and(|bit| listed >> bit & 1 != 0);
         let mut enforced = self.limits.iter().filter(|limit| !limit.shadow);
         enforced
-            .find(|limit| limit.may_hold(connection, &tiers))
+            .find(|limit| limit.may_hold(connection, &is_on))
             .map_or(Fate::Free, |limit| Fate::Limited(limit.name.clone()))
     }
 }
 
 impl Limit {
-    /// Whether a segment of it other than the first may match.
-    fn may_hold(&self, connection: &Connection, tiers: &[&str]) -> bool {
+    /// Whether a segment of it other than the first may match; `is_on` tells the lists that its source is on.
+    fn may_hold(&self, connection: &Connection, is_on: &impl Fn(&String) -> bool) -> bool {
         let Match {
             protocol,
             destination_port,
@@ -70,12 +70,11 @@ impl Limit {
             IpAddr::V4(_) => IpVersion::V4,
             IpAddr::V6(_) => IpVersion::V6,
         };
-        let is_on = |lists: &[String]| lists.iter().any(|list| tiers.contains(&list.as_str()));
         protocol.is_none_or(|protocol| protocol == Protocol::TCP)
             && destination_port.hold(connection.port)
             && tcp_flags.is_none_or(may_be_later)
-            && (source.is_empty() || is_on(source))
-            && !is_on(unless)
+            && (source.is_empty() || source.iter().any(is_on))
+            && !unless.iter().any(is_on)
             && ip_version.is_none_or(|wanted| wanted == version)
             && *fragments != Some(true)
     }
@@ -88,37 +87,14 @@ fn may_be_later(flags: TcpFlags) -> bool {
     flags.set & SYN == 0 && (flags.looked_at & ACK == 0 || flags.set & ACK != 0)
 }
 
-/// On which list that decides by itself.
-enum Listed {
-    Allow,
-    Deny,
-}
-
 impl Lists {
-    /// By the longest prefix of both; `deny` where they are equal.
-    fn decide(&self, address: IpAddr) -> Option<Listed> {
-        let longest = |prefixes: &Prefixes| {
-            let holding = prefixes.iter().filter(|prefix| prefix.contains(&address));
-            holding.map(IpNet::prefix_len).max()
-        };
-        match (longest(&self.allow), longest(&self.deny)) {
-            (None, None) => None,
-            (allow, deny) if allow > deny => Some(Listed::Allow),
-            _ => Some(Listed::Deny),
-        }
-    }
-
-    /// The tiers that have the longest prefix around the address: several where they have the same.
-    fn tiers_of(&self, address: IpAddr) -> Vec<&str> {
-        let on = self.tiers.iter().filter_map(|(name, prefixes)| {
-            let holding = prefixes.iter().filter(|prefix| prefix.contains(&address));
-            let length = holding.map(IpNet::prefix_len).max()?;
-            Some((length, name.as_str()))
-        });
-        let on: Vec<_> = on.collect();
-        let longest = on.iter().map(|(length, _)| *length).max();
-        let longest = on.iter().filter(|(length, _)| Some(*length) == longest);
-        longest.map(|(_, name)| *name).collect()
+    /// The bits of the lists that decide about the address, as the list maps hold them.
+    fn deciding(&self, bits: &TierBits, address: IpAddr) -> u32 {
+        let around = self.compile(bits).into_iter();
+        around
+            .filter(|(prefix, _)| prefix.contains(&address))
+            .max_by_key(|(prefix, _)| prefix.prefix_len())
+            .map_or(0, |(_, listed)| listed.lists)
     }
 }
 
@@ -218,8 +194,15 @@ mod tests {
             .into(),
             ..Lists::default()
         };
-        assert_eq!(lists.tiers_of([192, 0, 2, 7].into()), ["a", "b"]);
-        assert_eq!(lists.tiers_of([192, 0, 3, 7].into()), ["c"]);
-        assert!(lists.tiers_of([192, 1, 3, 7].into()).is_empty());
+        let bits = TierBits::default().for_lists(&lists).0;
+        let on = |names: &[&str]| {
+            names
+                .iter()
+                .fold(0, |on, name| on | 1 << bits.of(name).unwrap())
+        };
+        let deciding = |address: [u8; 4]| lists.deciding(&bits, address.into());
+        assert_eq!(deciding([192, 0, 2, 7]), on(&["a", "b"]));
+        assert_eq!(deciding([192, 0, 3, 7]), on(&["c"]));
+        assert_eq!(deciding([192, 1, 3, 7]), 0);
     }
 }
