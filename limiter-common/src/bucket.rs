@@ -17,11 +17,17 @@ pub const TICKS_PER_SECOND: u64 = 1_000_000_000 << TICK_SHIFT;
 /// half of the clock's range, which is what comparing by sign needs.
 pub const TAU_MAX: u64 = 1 << 62;
 
-/// Not a time: the entry has been taken out of the table, and whoever still holds it looks again.
-pub const RETIRED: u64 = 0;
+/// Not a time: nobody's bucket, and never has been.
+pub const FREE: u64 = 0;
 
-/// Not a time: another CPU is converting this bucket to new terms, and is done in a moment.
-pub const CONVERTING: u64 = 1;
+/// Not a time: a CPU is handing the entry over, or converts it to new terms, and is done in a moment.
+pub const BUSY: u64 = 1;
+
+/// Not a time: nobody's bucket any more. Its source has been forgotten by the operator.
+pub const FORGOTTEN: u64 = 2;
+
+/// Not a time: the entry is the second half of the one before it, whose key takes two.
+pub const REST: u64 = 3;
 
 /// The clock of the kernel (`CLOCK_MONOTONIC`, nanoseconds) in ticks; wraps.
 #[must_use]
@@ -30,11 +36,11 @@ pub const fn ticks(nanoseconds: u64) -> u64 {
     nanoseconds << TICK_SHIFT
 }
 
-/// Whether `word` is a time, and not one of the two marks above.
+/// Whether `word` is a time, and not one of the marks above.
 #[must_use]
 #[inline(always)]
 pub const fn is_time(word: u64) -> bool {
-    word > CONVERTING
+    word > REST
 }
 
 /// How far apart the clocks of two CPUs may read, at most, in ticks: 1 ms, a thousand times what is
@@ -73,11 +79,17 @@ pub const fn corrected(tat: u64, now: u64, tau: u64) -> Option<u64> {
     }
 }
 
-/// Whether the bucket is full at `now`: forgetting it then loses nothing.
+/// For how many ticks the bucket has been full at `now`, where it is: forgetting it then loses
+/// nothing.
 #[must_use]
 #[inline(always)]
-pub const fn is_full(tat: u64, now: u64) -> bool {
-    tat.wrapping_sub(now).cast_signed() <= 0
+pub const fn full_for(tat: u64, now: u64) -> Option<u64> {
+    let since = now.wrapping_sub(tat);
+    if since.cast_signed() < 0 {
+        None
+    } else {
+        Some(since)
+    }
 }
 
 /// What a bucket says to a packet.
@@ -111,12 +123,12 @@ pub const fn decide(tat: u64, now: u64, cost: u64, tau: u64) -> Decision {
     }
 }
 
-/// The word for the moment `tick`: the two marks are stepped over, at most two ticks later, so that
-/// a bucket never gains by it.
+/// The word for the moment `tick`: the marks are stepped over, at most four ticks later, so that a
+/// bucket never gains by it.
 #[must_use]
 #[inline(always)]
 pub const fn time(tick: u64) -> u64 {
-    if is_time(tick) { tick } else { CONVERTING + 1 }
+    if is_time(tick) { tick } else { REST + 1 }
 }
 
 /// The word without a charge of `cost` ticks that was made at `charged`. What has been refilled since, up to

@@ -47,20 +47,128 @@ pub const SLOTS: u32 = 64;
 impl SourceKey {
     /// [`INTERFACE`], [`IPV4`] or [`IPV6`].
     #[must_use]
+    #[inline(always)]
     pub const fn family(&self) -> u32 {
         self.scope & 0xff
     }
 
     /// The slot of its limit.
     #[must_use]
+    #[inline(always)]
     pub const fn slot(&self) -> u32 {
         (self.scope >> 8) & 0xff
     }
 
     /// The destination port; 0 where that is not part of the key, or the packet has none.
     #[must_use]
+    #[inline(always)]
     pub const fn port(&self) -> u32 {
         self.scope >> 16
+    }
+}
+
+/// A key, as it stands in an entry of the table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tag {
+    /// The address. That of IPv4 has the key's scope beside it, which keeps limits apart at one look.
+    pub address: u64,
+    /// The second half of an address of IPv6; 0 for all others, and where the limit leaves it out.
+    pub rest: u64,
+    /// Destination port in bits 0-15, family in bits 16-17, the limit's slot in bits 18-23.
+    pub scope: u64,
+}
+
+const FAMILY_SHIFT: u32 = 16;
+const SLOT_SHIFT: u32 = FAMILY_SHIFT + 2;
+
+/// Families in [`Tag::scope`].
+const TAG_INTERFACE: u64 = 0;
+const TAG_IPV4: u64 = 1;
+const TAG_IPV6: u64 = 2;
+/// With a second half of the address.
+const TAG_WIDE: u64 = 3;
+
+/// The slot of the limit in what [`Tag::limit`] returns.
+#[inline(always)]
+pub(crate) const fn slot_in(limit: u64) -> u32 {
+    (limit >> (SLOT_SHIFT - FAMILY_SHIFT)) as u32
+}
+
+impl Tag {
+    #[inline(always)]
+    const fn family(&self) -> u64 {
+        (self.scope >> FAMILY_SHIFT) & 3
+    }
+
+    /// Destination port.
+    #[must_use]
+    #[inline(always)]
+    pub const fn port(&self) -> u64 {
+        self.scope & 0xffff
+    }
+
+    /// Family and slot: bits 0-7.
+    #[must_use]
+    #[inline(always)]
+    pub const fn limit(&self) -> u64 {
+        self.scope >> FAMILY_SHIFT
+    }
+}
+
+/// By how much a scope is shifted that stands beside an address of IPv4.
+const BESIDE: u32 = if cfg!(target_endian = "big") { 0 } else { 32 };
+
+impl Tag {
+    /// Whether it takes two entries.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_wide(&self) -> bool {
+        self.rest != 0 || self.family() == TAG_WIDE
+    }
+
+    /// The slot of its limit.
+    #[must_use]
+    #[inline(always)]
+    pub const fn slot(&self) -> u32 {
+        slot_in(self.limit())
+    }
+
+    /// The key.
+    #[must_use]
+    pub const fn key(&self) -> SourceKey {
+        let scope = (self.slot() << 8) | ((self.port() as u32) << 16);
+        let (family, address) = match self.family() {
+            TAG_INTERFACE => (INTERFACE, [0; 2]),
+            TAG_IPV4 => (IPV4, [self.address & !((u32::MAX as u64) << BESIDE), 0]),
+            _ => (IPV6, [self.address, self.rest]),
+        };
+        SourceKey {
+            address,
+            scope: scope | family,
+            reserved: 0,
+        }
+    }
+}
+
+impl SourceKey {
+    /// As it stands in the table.
+    #[must_use]
+    #[inline(always)]
+    pub const fn tag(&self) -> Tag {
+        let [first, rest] = self.address;
+        let (address, family) = match self.family() {
+            IPV6 if rest != 0 => (first, TAG_WIDE),
+            IPV6 => (first, TAG_IPV6),
+            IPV4 => (first | ((self.scope as u64) << BESIDE), TAG_IPV4),
+            _ => (first | ((self.scope as u64) << BESIDE), TAG_INTERFACE),
+        };
+        Tag {
+            address,
+            rest,
+            scope: self.port() as u64
+                | (family << FAMILY_SHIFT)
+                | ((self.slot() as u64) << SLOT_SHIFT),
+        }
     }
 }
 

@@ -5,14 +5,16 @@
 //! of another shape.
 
 use crate::counters::{Count, Counters, LimitCounters};
+use crate::entry::Entry;
 use crate::key::{Address, KeyMask, SLOTS, SourceKey};
 use crate::limit::Terms;
 use crate::rescale::{PAST_TERMS, Rescale, Shape};
 use crate::rules::{LIMITS_MAX, Limit, Match, Newcomers, Ports};
+use crate::table::{Seed, WAYS};
 use crate::window::Window;
 
 /// Version of everything in this file.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Where the program's clock comes from.
 pub const CLOCK_KERNEL: u32 = 0;
@@ -31,6 +33,8 @@ pub struct Config {
     pub limits: [Limit; LIMITS_MAX as usize],
     /// The limit on new sources.
     pub newcomers: Newcomers,
+    /// Which set is whose.
+    pub seed: Seed,
     /// The kernel's tick in nanoseconds, after which `jiffies` goes up; 0: always read the clock.
     pub tick: u64,
     /// Index of the limit that has a slot; [`NO_LIMIT`] where there is none.
@@ -40,8 +44,8 @@ pub struct Config {
     /// 1: the first limit is the only one, holds every IP packet, drops what is over it, and has slot 0;
     /// and there are neither lists nor control traffic. Tells the loader which entry to take.
     pub plain: u32,
-    /// Sources that the table holds; at least 1.
-    pub capacity: u32,
+    /// Sets of the table; at least 1.
+    pub sets: u32,
     /// 1: charge and count as always, but drop nothing.
     pub shadow: u32,
     /// 1: let malformed IP through.
@@ -71,11 +75,12 @@ impl Config {
             cost: 0,
             lease: 1,
         },
+        seed: Seed([0, 1, 1, 1]),
         tick: 0,
         indices: [NO_LIMIT; SLOTS as usize],
         limits_length: 0,
         plain: 0,
-        capacity: 1,
+        sets: 1,
         shadow: 0,
         malformed_passes: 0,
         clock: CLOCK_KERNEL,
@@ -88,68 +93,46 @@ impl Config {
     };
 }
 
-/// What the table keeps of one source.
+/// What the table keeps of one source, unpacked from its [`crate::entry`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
 pub struct Source {
     /// The bucket; see [`crate::bucket`] and [`crate::window`].
     pub tat: u64,
-    /// The [`Limit::epoch`] on whose terms `tat` stands.
-    pub epoch: u32,
-    /// Index of the [`Place`] that it has.
-    pub place: u32,
-    /// Packets of this source that passed, those in `would_drop` among them.
-    pub passed: Count,
-    /// Packets of this source that were dropped.
-    pub dropped: Count,
-    /// Packets that only passed because of shadow.
-    pub would_drop: Count,
+    /// The word with the [`Limit::epoch`] on whose terms `tat` stands; see [`crate::entry::epoch_in`].
+    pub over: u64,
+    /// Packets of this source that passed, those that only did because of shadow among them.
+    pub passed: u64,
+    /// Packets of this source that were over the limit: dropped, or passed because of shadow.
+    pub refused: u64,
 }
 
-/// A place in the table. The hash map finds a source by its key; the places give an order in which
-/// to look for a bucket that is full again when there is no room.
+/// A set of the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Place {
-    /// [`PLACE_FREE`], [`PLACE_TAKEN`] or [`PLACE_LOCKED`].
-    pub state: u64,
-    /// The source's bucket when the hand last came by: another word now means that it has been used.
-    pub seen: u64,
-    /// When `seen` was written, in nanoseconds; [`AT_ONCE`] as long as the source has sent only once.
-    pub since: u64,
-    /// Who has it, where it is taken.
-    pub key: SourceKey,
+pub struct Set {
+    /// Its entries.
+    pub entries: [Entry; WAYS as usize],
 }
 
-/// Value of [`Place::since`]: the place may be taken as soon as the bucket is full.
-pub const AT_ONCE: u64 = 0;
-
-/// A source that has sent more than once keeps its place for at least so long after its last packet, in
-/// nanoseconds: a flood of new sources, each of which sends once, must not drive out those that the
-/// host has been serving.
+/// A source that has sent more than once keeps its place for at least so long after its bucket is full
+/// again, in nanoseconds: a flood of new sources, each of which sends once, must not drive out those
+/// that the host has been serving.
 pub const KEPT_FOR: u64 = 10_000_000_000;
 
-/// Nobody has the place.
-pub const PLACE_FREE: u64 = 0;
-/// The place belongs to the source in `key`.
-pub const PLACE_TAKEN: u64 = 1;
-/// A CPU is handing the place over.
-pub const PLACE_LOCKED: u64 = 2;
+/// Sets that share a word in which they count the sources that are in other sets, a byte each.
+pub const SETS_OF_WORD: u32 = 8;
 
-/// The one record of what all CPUs do to the table.
+/// Locks for new sources. More than CPUs ever bring in at once; two sets may share one.
+pub const LOCKS: u32 = 1024;
+
+/// The one record of the table as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Table {
-    /// The next place to look at, modulo the capacity. Written at every new source.
-    pub hand: u64,
-    /// Keeps `hand`, which changes often, off the cache line of the two below.
-    pub apart: [u64; 15],
-    /// Removals that were begun.
-    pub removals_begun: u64,
-    /// Removals that are done. While the two agree, nothing that was found can have changed hands.
-    pub removals_done: u64,
-    /// Keeps the word below, which changes at every lease, off their cache line.
-    pub apart_too: [u64; 14],
+    /// Which set is whose. Programs have it among their constants.
+    pub seed: Seed,
+    /// Keeps the word below, which changes at every lease, off other cache lines.
+    pub apart: [u64; 12],
     /// The bucket of the newcomer limit.
     pub newcomers: u64,
 }
@@ -215,13 +198,13 @@ assert_bytes! {
     Match: 8 * 4 + 2 * 68,
     Limit: 168 + 48 + 40 + 4 * 4 + PAST_TERMS as usize * 104,
     Newcomers: 3 * 8,
-    Config: LIMITS_MAX as usize * 1104 + 24 + 8 + SLOTS as usize * 4 + 12 * 4,
+    Config: LIMITS_MAX as usize * 1104 + 24 + 32 + 8 + SLOTS as usize * 4 + 12 * 4,
     Count: 2 * 8,
     Counters: 13 * 16 + 2 * 8,
     LimitCounters: 3 * 16,
-    Source: 8 + 2 * 4 + 3 * 16,
-    Place: 3 * 8 + 24,
-    Table: 33 * 8,
+    Entry: 4 * 8,
+    Set: 4 * 32,
+    Table: 17 * 8,
     Listed: 2 * 4,
     Stamp: 8 + 4 + 4,
     Cpu: 6 * 8,

@@ -6,10 +6,12 @@
 
 pub mod bucket;
 pub mod counters;
+pub mod entry;
 pub mod key;
 pub mod layout;
 pub mod limit;
 pub mod rescale;
 pub mod rules;
+pub mod table;
 pub mod verdict;
 pub mod window;

@@ -130,14 +130,18 @@ impl Terms {
         }
     }
 
-    /// Whether the bucket is full at `now`: forgetting it then loses nothing.
+    /// For how many nanoseconds the bucket has been full at `now`, where it is: forgetting it then
+    /// loses nothing.
     #[must_use]
     #[inline(always)]
-    pub const fn is_full(&self, word: u64, now: u64) -> bool {
+    pub const fn full_for(&self, word: u64, now: u64) -> Option<u64> {
         if self.has_windows() {
-            self.left(word, now) >= self.tau
+            self.window.full_for(word, now, self.tau)
         } else {
-            bucket::is_full(word, bucket::ticks(now))
+            match bucket::full_for(word, bucket::ticks(now)) {
+                Some(ticks) => Some(ticks >> bucket::TICK_SHIFT),
+                None => None,
+            }
         }
     }
 }

@@ -89,6 +89,29 @@ impl Window {
         if left > burst { burst } else { left }
     }
 
+    /// For how many nanoseconds a bucket has held `burst` tokens at `now`, where it does.
+    #[must_use]
+    #[inline(always)]
+    pub(crate) const fn full_for(&self, word: u64, now: u64, burst: u64) -> Option<u64> {
+        let passed = after(self.index(now), index_of(word));
+        let left = word & TOKENS_MAX;
+        // Windows after the one of the word until it is full.
+        let needed = if left >= burst {
+            0
+        } else {
+            quotient(burst - left + self.grant.wrapping_sub(1), self.grant)
+        };
+        if passed < 0 || passed.cast_unsigned() < needed {
+            return if left >= burst { Some(0) } else { None };
+        }
+        let windows = passed.cast_unsigned() - needed;
+        Some(
+            windows
+                .wrapping_mul(self.period)
+                .wrapping_add(self.since_start(now)),
+        )
+    }
+
     /// Decides about a packet that costs `cost` tokens.
     #[must_use]
     #[inline(always)]

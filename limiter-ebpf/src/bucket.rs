@@ -2,8 +2,9 @@
 //! arithmetic is in `limiter_common`; here is only what a race needs.
 
 use limiter_common::{
-    bucket::{self, CONVERTING, Decision},
-    key::SourceKey,
+    bucket::{self, Decision},
+    entry::{OVER, Protocol, Shared, epoch_in},
+    key::Tag,
     limit::Terms,
     verdict::Reason,
 };
@@ -14,23 +15,26 @@ use crate::table::{self, Added};
 use crate::{config, newcomers, terms};
 
 /// Losing this often means that others made progress as often; then the packet is refused.
-const ATTEMPTS: u32 = 8;
+pub const ATTEMPTS: u32 = 8;
 
 /// Instead of the time: the clock has not been read for this packet.
 pub const NOT_READ: u64 = 0;
 
-/// What a bucket said, and the entry that it stands in, where there is one.
+/// What a bucket said, and the entry that it stands in.
 pub struct Charged {
     /// [`Reason::Admitted`], [`Reason::Limit`], [`Reason::Newcomer`] or [`Reason::Contended`].
     pub reason: Reason,
-    /// For the source's own figures.
+    /// For the source's own figures; nothing where it has none, or they have the packet in them.
     pub entry: Option<Entry>,
 }
 
-impl Charged {
+impl From<Reason> for Charged {
     #[inline(always)]
-    fn with(reason: Reason, entry: Option<Entry>) -> Self {
-        Self { reason, entry }
+    fn from(reason: Reason) -> Self {
+        Self {
+            reason,
+            entry: None,
+        }
     }
 }
 
@@ -56,15 +60,34 @@ pub enum Tried {
     New,
     /// Another CPU was faster: try again.
     Lost,
+    /// [`bucket_refresh`] is to be called first.
+    Stale,
+}
+
+/// What one try to weigh has come to.
+pub enum Weighed {
+    /// The bucket would say this.
+    Said(Reason),
+    /// There is no bucket yet: it is full, and to be made.
+    New,
+    /// [`bucket_refresh`] is to be called first.
+    Stale,
+}
+
+impl Tried {
+    #[inline(always)]
+    fn said(reason: Reason, entry: Entry) -> Self {
+        Self::Said(Charged {
+            reason,
+            entry: Some(entry),
+        })
+    }
 }
 
 /// A packet that wants to pass one limit.
 pub struct Demand<'a> {
-    /// Index of the limit.
-    index: u32,
-    epoch: u32,
-    terms: Terms,
-    key: &'a SourceKey,
+    limit: config::Limit,
+    key: &'a Tag,
     now: &'a mut u64,
     cost: u64,
 }
@@ -73,59 +96,39 @@ impl<'a> Demand<'a> {
     /// A packet of `length` bytes, for the bucket of `key`. `now` is when it came, in nanoseconds, or
     /// [`NOT_READ`] until somebody must know.
     #[inline(always)]
-    pub fn new(
-        index: u32,
-        limit: config::Limit,
-        key: &'a SourceKey,
-        now: &'a mut u64,
-        length: u64,
-    ) -> Self {
-        let terms = limit.terms();
+    pub fn new(limit: config::Limit, key: &'a Tag, now: &'a mut u64, length: u64) -> Self {
         Self {
-            index,
-            epoch: limit.epoch(),
+            limit,
             key,
             now,
-            cost: terms.cost_of(length),
-            terms,
+            cost: limit.terms().cost_of(length),
         }
     }
 
-    /// Charges the bucket, if it has enough; tells where there is no bucket.
+    /// Read where they are needed, because the stack has no room to keep them.
     #[inline(always)]
-    pub fn charge_if_known(&mut self) -> Tried {
-        for _ in 0..ATTEMPTS {
-            match self.charge_known() {
-                Tried::Lost => {}
-                tried => return tried,
-            }
-        }
-        Tried::Said(self.contended())
+    fn terms(&self) -> Terms {
+        self.limit.terms()
     }
 
-    /// The race was lost for good.
+    /// What the bucket would say at this moment, charging nothing.
     #[inline(always)]
-    pub fn contended(&self) -> Charged {
-        Charged::with(Reason::Contended, table::find(self.key))
-    }
-
-    /// What the bucket would say at this moment, charging nothing; nothing where there is none yet.
-    #[inline(always)]
-    pub fn weigh(&mut self) -> Option<Reason> {
-        let witness = table::witness();
-        let entry = table::find(self.key)?;
-        // Where another CPU is at work on it, charging will tell.
-        let Some(word) = self.current_word(entry) else {
-            return Some(Reason::Admitted);
+    pub fn weigh(&mut self) -> Weighed {
+        let Some(entry) = table::find(self.key) else {
+            return Weighed::New;
         };
-        Some(match self.decide(word) {
-            Decision::Admit { .. } => Reason::Admitted,
-            Decision::Refuse { .. } if self.changed_hands(entry, witness) => Reason::Admitted,
-            Decision::Refuse { .. } => {
-                self.correct(entry, word);
-                Reason::Limit
-            }
-        })
+        let word = match self.word(entry) {
+            Word::Present(word) => word,
+            // Another CPU is at work on it: charging will tell.
+            Word::Busy => return Weighed::Said(Reason::Admitted),
+            Word::Stale => return Weighed::Stale,
+        };
+        match self.decide(word) {
+            Decision::Refuse { .. } if !entry.is_of(self.key) => Weighed::Said(Reason::Admitted),
+            Decision::Refuse { .. } if self.is_too_far_ahead(word) => Weighed::Stale,
+            Decision::Refuse { .. } => Weighed::Said(Reason::Limit),
+            Decision::Admit { .. } => Weighed::Said(Reason::Admitted),
+        }
     }
 
     /// Takes a charge back, because another limit has refused the packet after all. Where that fails,
@@ -136,79 +139,59 @@ impl<'a> Demand<'a> {
             let Some(entry) = table::find(self.key) else {
                 return;
             };
-            let Some(word) = self.current_word(entry) else {
+            let Word::Present(word) = self.word(entry) else {
                 return;
             };
             // Read after the word: what was charged until then is in it.
             let present = clock::now();
             let charged = *self.now;
-            let refunded = self.terms.refunded(word, self.cost, charged, present);
-            if entry.swap_tat(word, refunded) {
+            let refunded = self.terms().refunded(word, self.cost, charged, present);
+            if entry.charge(self.key, word, refunded) {
                 return;
             }
         }
     }
 
-    /// Makes a bucket, which is full, and charges it. Nothing where there is one after all.
+    /// Makes a bucket, which is full, charges it, and counts the packet for its source. Nothing where there is one after all.
     #[inline(always)]
     pub fn charge_new(&mut self) -> Option<Reason> {
         if newcomers::are_out() {
             return Some(Reason::Newcomer);
         }
         let now = self.now();
-        let full = self.terms.full(now);
-        let Decision::Admit { tat } = self.terms.decide(full, now, self.cost) else {
+        let full = self.terms().full(now);
+        let Decision::Admit { tat } = self.terms().decide(full, now, self.cost) else {
             return Some(Reason::Limit);
         };
         if !newcomers::admit(now) {
             return Some(Reason::Newcomer);
         }
-        match table::add(self.key, tat, self.epoch, now) {
-            Added::Done => Some(Reason::Admitted),
+        match table::add(self.key, tat, self.limit.epoch(), now) {
+            Added::Done | Added::Replaced => Some(Reason::Admitted),
             Added::Raced => None,
             Added::NoRoom => Some(Reason::Newcomer),
         }
     }
 
-    /// What [`Self::charge_new`] has said, with the entry that it has made.
+    /// Charges the bucket, if it has enough; tells where there is no bucket.
     #[inline(always)]
-    pub fn made(&self, reason: Reason) -> Charged {
-        match reason {
-            Reason::Admitted => Charged::with(reason, table::find(self.key)),
-            _ => Charged::with(reason, None),
-        }
-    }
-
-    /// Charges a bucket that is there.
-    #[inline(always)]
-    fn charge_known(&mut self) -> Tried {
-        let witness = table::witness();
+    pub fn charge_known(&mut self) -> Tried {
         let Some(entry) = table::find(self.key) else {
             return Tried::New;
         };
-        let Some(word) = self.current_word(entry) else {
-            return Tried::Lost;
+        let word = match self.word(entry) {
+            Word::Present(word) => word,
+            Word::Busy => return Tried::Lost,
+            Word::Stale => return Tried::Stale,
         };
         match self.decide(word) {
-            Decision::Refuse { .. } => {
-                if self.changed_hands(entry, witness) {
-                    return Tried::Lost;
-                }
-                self.correct(entry, word);
-                Tried::Said(Charged::with(Reason::Limit, Some(entry)))
+            Decision::Refuse { .. } if !entry.is_of(self.key) => Tried::Lost,
+            Decision::Refuse { .. } if self.is_too_far_ahead(word) => Tried::Stale,
+            Decision::Refuse { .. } => Tried::said(Reason::Limit, entry),
+            Decision::Admit { tat: charged } if entry.charge(self.key, word, charged) => {
+                Tried::said(Reason::Admitted, entry)
             }
-            Decision::Admit { tat: charged } => {
-                if !entry.swap_tat(word, charged) {
-                    return Tried::Lost;
-                }
-                if self.changed_hands(entry, witness) {
-                    // Another source was charged. If its bucket has changed since, the charge stays:
-                    // that errs towards refusing.
-                    entry.swap_tat(charged, word);
-                    return Tried::Lost;
-                }
-                Tried::Said(Charged::with(Reason::Admitted, Some(entry)))
-            }
+            Decision::Admit { .. } => Tried::Lost,
         }
     }
 
@@ -219,13 +202,15 @@ impl<'a> Demand<'a> {
             && let Some(between) = clock::between()
         {
             let Between { earliest, latest } = between;
-            let decided = self.terms.decide_between(word, earliest, latest, self.cost);
+            let decided = self
+                .terms()
+                .decide_between(word, earliest, latest, self.cost);
             if let Some(decision) = decided {
                 return decision;
             }
         }
         let now = self.now();
-        self.terms.decide(word, now, self.cost)
+        self.terms().decide(word, now, self.cost)
     }
 
     /// When the packet came.
@@ -237,57 +222,67 @@ impl<'a> Demand<'a> {
         *self.now
     }
 
-    /// Whether the entry that was found after `witness` is no longer that of the key.
+    /// Whether the word is further ahead than any packet could have brought it. Where the bounds of the time
+    /// were enough, it is not.
     #[inline(always)]
-    fn changed_hands(&self, entry: Entry, witness: u64) -> bool {
-        table::moved_since(witness) && table::find(self.key) != Some(entry)
+    fn is_too_far_ahead(&self, word: u64) -> bool {
+        *self.now != NOT_READ && self.terms().corrected(word, *self.now).is_some()
     }
 
-    /// Keeps a source from being locked out by a clock that was set back. Whoever comes first does it.
-    ///
-    /// The clock is read again, after the word: this CPU may have been stopped (a virtual one is, for
-    /// milliseconds) between reading the clock and the bucket, which others went on charging.
+    /// The bucket's word.
     #[inline(always)]
-    fn correct(&self, entry: Entry, word: u64) {
-        // Where the bounds were enough there is nothing to correct.
-        if *self.now == NOT_READ || self.terms.corrected(word, *self.now).is_none() {
-            return;
-        }
-        if let Some(corrected) = self.terms.corrected(word, clock::now()) {
-            entry.swap_tat(word, corrected);
-        }
-    }
-
-    /// The bucket's word on the present terms; nothing where it is being removed or converted by
-    /// another CPU, or has been taken further than this program knows.
-    #[inline(always)]
-    fn current_word(&self, entry: Entry) -> Option<u64> {
-        let (epoch, word) = (entry.epoch(), entry.tat());
+    fn word(&self, entry: Entry) -> Word {
+        let (over, word) = (entry.load(OVER), entry.tat());
+        let epoch = self.limit.epoch();
         if !bucket::is_time(word) {
-            return None;
+            Word::Busy
+        } else if epoch_in(over, epoch) == epoch {
+            Word::Present(word)
+        } else {
+            Word::Stale
         }
-        if epoch == self.epoch {
-            return Some(word);
-        }
-        self.convert(entry, epoch, word)
     }
+}
 
-    /// Brings a bucket from past terms to the present ones, while [`CONVERTING`] keeps others away.
-    #[inline(always)]
-    fn convert(&self, entry: Entry, epoch: u32, word: u64) -> Option<u64> {
-        let converted = terms::on_present(self.index, epoch, word)?;
-        if !entry.swap_tat(word, CONVERTING) {
-            return None;
+/// What stands in a bucket.
+enum Word {
+    /// Its word, on the present terms.
+    Present(u64),
+    /// Another CPU is at work on it, or it has been forgotten.
+    Busy,
+    /// It stands on past terms.
+    Stale,
+}
+
+/// Brings the bucket of `key`, of the limit with this index, from past terms to the present ones; and puts a
+/// word right that a clock which was set back has left too far ahead, so that no source is locked out.
+/// Whoever comes first does it. Returns 0.
+///
+/// A function of its own, because it is seldom needed: the stack has no room to have it everywhere (a
+/// global function, Linux 5.6; pointers to memory, 5.12).
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn bucket_refresh(key: *const Tag, index: u32) -> u32 {
+    // SAFETY: the caller's own, which the verifier has checked; it wants to see null checked.
+    let key = unsafe { key.as_ref() };
+    if let (Some(key), Some(limit)) = (key, config::limit(index))
+        && let Some(entry) = table::find(key)
+    {
+        let (over, word) = (entry.load(OVER), entry.tat());
+        let epoch = epoch_in(over, limit.epoch());
+        if !bucket::is_time(word) {
+            return 0;
         }
-        // Another CPU may have converted it between the two reads that brought epoch and word, or the
-        // entry may have become that of another limit, whose epochs are not these.
-        if entry.epoch() != epoch || table::find(self.key) != Some(entry) {
-            entry.swap_tat(CONVERTING, word);
-            return None;
+        if epoch != limit.epoch() {
+            // Nothing where it is later than this program, which is at its last packets.
+            if let Some(converted) = terms::on_present(index, epoch, word) {
+                entry.convert(key, over, word, converted, limit.epoch());
+            }
+        } else if let Some(corrected) = limit.terms().corrected(word, clock::now()) {
+            // The clock is read after the word: this CPU may have been stopped (a virtual one is, for
+            // milliseconds) between its last reading and the bucket, which others went on charging.
+            entry.charge(key, word, corrected);
         }
-        entry.set_epoch(self.epoch);
-        // A compare-and-swap, because it orders the epoch before the word.
-        entry.swap_tat(CONVERTING, converted);
-        Some(converted)
     }
+    0
 }

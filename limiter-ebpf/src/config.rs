@@ -7,6 +7,7 @@ use limiter_common::{
     limit::Terms,
     rescale::{PAST_TERMS, Rescale},
     rules::{self, LIMITS_MAX, Newcomers, PORTS_MAX, PortRange},
+    table::Seed,
     window::Window,
 };
 
@@ -51,10 +52,21 @@ pub fn tick() -> u64 {
     constant!(tick)
 }
 
-/// Places in the table.
+/// Sets of the table.
 #[inline(always)]
-pub fn capacity() -> u32 {
-    constant!(capacity)
+pub fn sets() -> u32 {
+    constant!(sets)
+}
+
+/// Which set is whose.
+#[inline(always)]
+pub fn seed() -> Seed {
+    Seed([
+        constant!(seed.0[0]),
+        constant!(seed.0[1]),
+        constant!(seed.0[2]),
+        constant!(seed.0[3]),
+    ])
 }
 
 /// Whether nothing is to be dropped.

@@ -1,96 +1,142 @@
 //! One entry of the table: a source's bucket and figures, in a map value that other CPUs work on too.
+//! What may be done to it is in [`limiter_common::entry`].
 
-use limiter_common::{counters::Count, layout::Source, verdict::Reason};
+use core::arch::asm;
+
+use limiter_common::{
+    entry::{self, ADDRESS, ONE_PACKET, OVER, PASSED, Shared, TAT},
+    layout,
+    table::{SharedSet, WAYS},
+    verdict::Reason,
+};
 
 use crate::atomic;
 
-/// Points into a value of the hash map; only the table hands it out.
+/// A set, in a value of the map of sets; only the table hands it out.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Entry(*mut Source);
+pub struct Set(*mut layout::Set);
 
-impl Entry {
+impl Set {
     /// # Safety
-    /// `source` came from a lookup in this run of the program.
+    /// `set` came from a lookup in this run of the program.
     #[inline(always)]
-    pub(crate) unsafe fn new(source: *mut Source) -> Self {
-        Self(source)
+    pub(crate) unsafe fn new(set: *mut layout::Set) -> Self {
+        Self(set)
+    }
+}
+
+impl SharedSet for Set {
+    type Entry = Entry;
+
+    #[inline(always)]
+    fn entry(self, way: u32) -> Entry {
+        Entry { set: self, way }
     }
 
+    /// The number as one that the verifier does not know: it would check all that follows once for each way.
     #[inline(always)]
-    fn word(self) -> *mut u64 {
-        // SAFETY: a field of a map value, within its bounds.
-        unsafe { &raw mut (*self.0).tat }
+    fn found(self, way: u32) -> Entry {
+        let mut way = way as u64;
+        let mut unknown = self.entry(0).load(ADDRESS);
+        // SAFETY: arithmetic on registers. The difference is 0, which the verifier does not see.
+        unsafe {
+            asm!(
+                "{copy} = {unknown}",
+                "{unknown} -= {copy}",
+                "{way} += {unknown}",
+                "{way} &= 3",
+                copy = out(reg) _,
+                unknown = inout(reg) unknown,
+                way = inout(reg) way,
+                options(nomem, nostack),
+            );
+        }
+        let _ = unknown;
+        self.entry(way as u32)
+    }
+}
+
+/// An entry of a set.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    set: Set,
+    way: u32,
+}
+
+impl Entry {
+    #[inline(always)]
+    fn word(self, word: usize) -> *mut u64 {
+        let way = (self.way % WAYS) as usize;
+        // SAFETY: a word of one of the set's entries; callers name words by constants.
+        unsafe {
+            (&raw mut (*self.set.0).entries)
+                .cast::<entry::Entry>()
+                .add(way)
+                .cast::<u64>()
+                .add(word)
+        }
+    }
+
+    /// Its number in the set.
+    #[inline(always)]
+    pub fn way(self) -> u32 {
+        self.way % WAYS
     }
 
     /// The bucket's word.
     #[inline(always)]
     pub fn tat(self) -> u64 {
-        // SAFETY: the first word of a map value is aligned.
-        unsafe { atomic::load(self.word()) }
-    }
-
-    /// Puts `new` in the place of `expected`, if the word still is that. Returns whether it was.
-    #[inline(always)]
-    pub fn swap_tat(self, expected: u64, new: u64) -> bool {
-        // SAFETY: as above.
-        unsafe { atomic::compare_and_swap(self.word(), expected, new) == expected }
-    }
-
-    /// The epoch on whose terms the word stands.
-    #[inline(always)]
-    pub fn epoch(self) -> u32 {
-        // SAFETY: an aligned field of a map value.
-        unsafe { (&raw const (*self.0).epoch).read_volatile() }
-    }
-
-    /// Sets the epoch, while the word is marked as being converted.
-    #[inline(always)]
-    pub fn set_epoch(self, epoch: u32) {
-        // SAFETY: as above.
-        unsafe { (&raw mut (*self.0).epoch).write_volatile(epoch) };
-    }
-
-    /// Index of the place that it has.
-    #[inline(always)]
-    pub fn place(self) -> u32 {
-        // SAFETY: an aligned field of a map value.
-        unsafe { (&raw const (*self.0).place).read_volatile() }
+        self.load(TAT)
     }
 
     /// Counts one packet of this source.
     #[inline(always)]
-    pub fn count(self, reason: Reason, length: u64) {
-        // SAFETY: fields of a map value; `Count` is two aligned words.
-        unsafe {
-            if reason.passes() {
-                add(&raw mut (*self.0).passed, length);
-            } else {
-                add(&raw mut (*self.0).dropped, length);
-            }
-            if reason.would_drop() {
-                add(&raw mut (*self.0).would_drop, length);
-            }
+    pub fn count(self, reason: Reason) {
+        if reason.passes() {
+            self.add(PASSED, ONE_PACKET);
+        }
+        if !reason.passes() || reason.would_drop() {
+            self.add(OVER, ONE_PACKET);
         }
     }
 
     /// Takes back that a packet of this source has passed.
     #[inline(always)]
-    pub fn uncount(self, length: u64) {
-        // SAFETY: as in `count`.
-        unsafe {
-            atomic::add(&raw mut (*self.0).passed.packets, u64::MAX);
-            atomic::add(&raw mut (*self.0).passed.bytes, length.wrapping_neg());
-        }
+    pub fn uncount(self) {
+        self.add(PASSED, ONE_PACKET.wrapping_neg());
     }
 }
 
-/// # Safety
-/// `count` points into a map value.
-#[inline(always)]
-unsafe fn add(count: *mut Count, length: u64) {
-    // SAFETY: the caller vouches for it.
-    unsafe {
-        atomic::add(&raw mut (*count).packets, 1);
-        atomic::add(&raw mut (*count).bytes, length);
+impl Shared for Entry {
+    #[inline(always)]
+    fn load(self, word: usize) -> u64 {
+        // SAFETY: an aligned word of a map value.
+        unsafe { atomic::load(self.word(word)) }
+    }
+
+    #[inline(always)]
+    fn swap(self, word: usize, expected: u64, new: u64) -> bool {
+        // SAFETY: as above.
+        unsafe { atomic::compare_and_swap(self.word(word), expected, new) == expected }
+    }
+
+    #[inline(always)]
+    fn store(self, word: usize, value: u64) {
+        // SAFETY: as above.
+        unsafe { self.word(word).write_volatile(value) }
+    }
+
+    #[inline(always)]
+    fn add(self, word: usize, amount: u64) {
+        // SAFETY: as above.
+        unsafe { atomic::add(self.word(word), amount) }
+    }
+
+    #[inline(always)]
+    fn next(self) -> Self {
+        Self {
+            way: self.way | 1,
+            ..self
+        }
     }
 }

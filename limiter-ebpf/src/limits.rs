@@ -5,12 +5,12 @@
 //! an exported symbol means to it (global functions, Linux 5.6; pointers to memory, 5.12).
 
 use limiter_common::{
-    key::SourceKey,
+    key::Tag,
     rules::{ANY, LIMITS_MAX, PORTS_MAX},
     verdict::Reason,
 };
 
-use crate::bucket::{self, Charged, Demand, Tried};
+use crate::bucket::{self, Charged, Demand, Tried, Weighed, bucket_refresh};
 use crate::config::{Limit, Ports};
 use crate::facts::Facts;
 use crate::{clock, config, counters, newcomers, table};
@@ -56,8 +56,7 @@ pub fn decide(facts: &mut Facts) -> Reason {
         // All of them decide about the same moment, and a refund wants to know it.
         facts.now = clock::now();
     }
-    let refused =
-        (several && (any!(facts, limit_weigh) || lacks_buckets(facts))) || any!(facts, charge);
+    let refused = (several && (any!(facts, weigh) || lacks_buckets(facts))) || any!(facts, charge);
     if !refused {
         if facts.would_drop == 0 {
             return Reason::Admitted;
@@ -97,6 +96,10 @@ fn count_would_drop(facts: &Facts) {
 fn charge(facts: *mut Facts, index: u32) -> u32 {
     for _ in 0..ATTEMPTS {
         let said = limit_charge(facts, index);
+        if said == STALE {
+            limit_refresh(facts, index);
+            continue;
+        }
         if said != NEW {
             return said;
         }
@@ -108,6 +111,18 @@ fn charge(facts: *mut Facts, index: u32) -> u32 {
     limit_lost(facts, index)
 }
 
+/// Asks one limit, charging nothing. As above.
+#[inline(always)]
+fn weigh(facts: *mut Facts, index: u32) -> u32 {
+    let said = limit_weigh(facts, index);
+    if said != STALE {
+        return said;
+    }
+    limit_refresh(facts, index);
+    // Where it still is, charging will tell.
+    (limit_weigh(facts, index) == 1).into()
+}
+
 /// Losing the race to make a bucket this often means that it is made and forgotten as often.
 const ATTEMPTS: u32 = 4;
 
@@ -115,11 +130,15 @@ const ATTEMPTS: u32 = 4;
 /// all.
 const NEW: u32 = 2;
 
+/// What they say where the bucket is to be refreshed first.
+const STALE: u32 = 3;
+
 #[inline(always)]
-fn key(facts: &Facts, limit: Limit) -> SourceKey {
+fn key(facts: &Facts, limit: Limit) -> Tag {
     limit
         .mask()
         .key(limit.slot(), &facts.source, facts.key_port())
+        .tag()
 }
 
 /// The facts, where they and the limit are there and `bits` has the limit's.
@@ -134,16 +153,17 @@ macro_rules! of_limit {
     }};
 }
 
-/// 1 where the limit refuses the packet as things stand. Charges nothing.
+/// 1 where the limit refuses the packet as things stand, or [`STALE`]. Charges nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn limit_weigh(facts: *mut Facts, index: u32) -> u32 {
     let (facts, limit) = of_limit!(facts, index, matching);
     let key = key(facts, limit);
-    match Demand::new(index, limit, &key, &mut facts.now, facts.length).weigh() {
-        Some(_) if limit.shadow() => 0,
-        Some(said) => refuse(facts, index, said),
-        None => {
+    match Demand::new(limit, &key, &mut facts.now, facts.length).weigh() {
+        Weighed::Stale => STALE,
+        Weighed::Said(_) if limit.shadow() => 0,
+        Weighed::Said(said) => refuse(facts, index, said),
+        Weighed::New => {
             facts.buckets_new += 1;
             // Should there be no leave to make it, the first such limit is the one that refuses the packet.
             if !limit.shadow() && facts.refused != NEWCOMER {
@@ -164,17 +184,31 @@ fn lacks_buckets(facts: &Facts) -> bool {
     facts.refused == NEWCOMER && !newcomers::reserve(facts.now, facts.buckets_new)
 }
 
-/// Charges the packet to the limit. 1 where that refuses it, [`NEW`] where there is no bucket yet.
+/// Charges the packet to the limit. 1 where that refuses it, [`NEW`] where there is no bucket yet, or
+/// [`STALE`].
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn limit_charge(facts: *mut Facts, index: u32) -> u32 {
     let (facts, limit) = of_limit!(facts, index, matching);
     let key = key(facts, limit);
-    let mut demand = Demand::new(index, limit, &key, &mut facts.now, facts.length);
-    match demand.charge_if_known() {
-        Tried::Said(charged) => take(facts, index, limit, charged),
-        _ => NEW,
+    let mut demand = Demand::new(limit, &key, &mut facts.now, facts.length);
+    for _ in 0..bucket::ATTEMPTS {
+        match demand.charge_known() {
+            Tried::Said(charged) => return take(facts, index, limit, charged),
+            Tried::New => return NEW,
+            Tried::Stale => return STALE,
+            Tried::Lost => {}
+        }
     }
+    take(facts, index, limit, Reason::Contended.into())
+}
+
+/// Calls [`bucket_refresh`] for the limit's bucket. Always 0.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn limit_refresh(facts: *mut Facts, index: u32) -> u32 {
+    let (facts, limit) = of_limit!(facts, index, matching);
+    bucket_refresh(&key(facts, limit), index)
 }
 
 /// Makes the bucket, and charges it. Returns as [`limit_charge`] does.
@@ -183,12 +217,11 @@ extern "C" fn limit_charge(facts: *mut Facts, index: u32) -> u32 {
 extern "C" fn limit_add(facts: *mut Facts, index: u32) -> u32 {
     let (facts, limit) = of_limit!(facts, index, matching);
     let key = key(facts, limit);
-    let mut demand = Demand::new(index, limit, &key, &mut facts.now, facts.length);
-    let Some(reason) = demand.charge_new() else {
-        return NEW;
-    };
-    let charged = demand.made(reason);
-    take(facts, index, limit, charged)
+    let mut demand = Demand::new(limit, &key, &mut facts.now, facts.length);
+    match demand.charge_new() {
+        Some(reason) => take(facts, index, limit, reason.into()),
+        None => NEW,
+    }
 }
 
 /// The race was lost for good. 1, unless the limit is in shadow.
@@ -196,11 +229,7 @@ extern "C" fn limit_add(facts: *mut Facts, index: u32) -> u32 {
 #[inline(never)]
 extern "C" fn limit_lost(facts: *mut Facts, index: u32) -> u32 {
     let (facts, limit) = of_limit!(facts, index, matching);
-    let charged = Charged {
-        reason: Reason::Contended,
-        entry: None,
-    };
-    take(facts, index, limit, charged)
+    take(facts, index, limit, Reason::Contended.into())
 }
 
 /// Notes what the limit has said, and counts a packet that it admits. 1 where it refuses the packet.
@@ -215,7 +244,7 @@ fn take(facts: &mut Facts, index: u32, limit: Limit, charged: Charged) -> u32 {
     }
     facts.charged |= 1 << index;
     if let Some(entry) = charged.entry {
-        entry.count(Reason::Admitted, facts.length);
+        entry.count(Reason::Admitted);
     }
     counters::count_limit(limit.slot(), Reason::Admitted, facts.length);
     0
@@ -227,9 +256,9 @@ fn take(facts: &mut Facts, index: u32, limit: Limit, charged: Charged) -> u32 {
 extern "C" fn limit_refund(facts: *mut Facts, index: u32) -> u32 {
     let (facts, limit) = of_limit!(facts, index, charged);
     let key = key(facts, limit);
-    Demand::new(index, limit, &key, &mut facts.now, facts.length).refund();
+    Demand::new(limit, &key, &mut facts.now, facts.length).refund();
     if let Some(entry) = table::find(&key) {
-        entry.uncount(facts.length);
+        entry.uncount();
     }
     counters::uncount_limit(limit.slot(), facts.length);
     0
@@ -252,7 +281,7 @@ extern "C" fn limit_count(facts: *const Facts, index: u32, passed: u32) -> u32 {
         Reason::Limit
     };
     if let Some(entry) = table::find(&key(facts, limit)) {
-        entry.count(reason, facts.length);
+        entry.count(reason);
     }
     counters::count_limit(limit.slot(), reason, facts.length);
     0

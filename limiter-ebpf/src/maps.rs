@@ -1,23 +1,29 @@
 //! The program's maps. Their names and shapes are part of [`limiter_common::layout::VERSION`].
 
-use aya_ebpf::btf_maps::{Array, HashMap, LpmTrie, PerCpuArray, ProgramArray};
+use aya_ebpf::bindings::BPF_F_MMAPABLE;
+use aya_ebpf::btf_maps::{Array, LpmTrie, PerCpuArray, ProgramArray};
 use aya_ebpf::macros::btf_map;
 use limiter_common::{
     counters::{Count, Counters, LimitCounters},
-    key::{SLOTS, SourceKey},
-    layout::{Cpu, Listed, Place, Source, Table},
+    key::SLOTS,
+    layout::{Cpu, LOCKS, Listed, Set, Table},
     rules::LISTS_MAX,
 };
 
-/// The buckets. The loader sets the number of entries to the capacity.
+/// The table. The loader sets the number of sets, and lets user space map it: values of such a map begin on
+/// a page, so that a set is two whole cache lines.
 #[btf_map]
-pub static SOURCES: HashMap<SourceKey, Source, 1> = HashMap::new();
+pub static SETS: Array<Set, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
 
-/// The places of the table, as many as `SOURCES` has entries.
+/// How many sources of each set are in other ones. The loader sets the number of words.
 #[btf_map]
-pub static PLACES: Array<Place, 1> = Array::new();
+pub static DISPLACED: Array<u64, 1> = Array::new();
 
-/// What all CPUs do to the table.
+/// Who is bringing sources in.
+#[btf_map]
+pub static LOCKED: Array<u64, { LOCKS as usize }> = Array::new();
+
+/// The table as a whole.
 #[btf_map]
 pub static TABLE: Array<Table, 1> = Array::new();
 

@@ -1,9 +1,9 @@
 //! The short way: one limit that holds every IP packet, and no lists.
 
 use aya_ebpf::programs::XdpContext;
-use limiter_common::{counters::PLAIN, key::SourceKey, verdict::Reason};
+use limiter_common::{counters::PLAIN, key::Tag, verdict::Reason};
 
-use crate::bucket::{self, Charged, Demand, NOT_READ, Tried};
+use crate::bucket::{self, ATTEMPTS, Charged, Demand, NOT_READ, Tried, bucket_refresh};
 use crate::packet::Cursor;
 use crate::parse::{Parsed, parse};
 use crate::{clock, config, connection, verdict};
@@ -22,7 +22,7 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
     let Some(limit) = config::limit(0) else {
         return Reason::Unlimited;
     };
-    let key = limit.mask().key(0, &source, 0);
+    let key = limit.mask().key(0, &source, 0).tag();
     clock::begin(context);
     let charged = charge(limit, &key, length);
     let reason = connection::unless_established(context, charged.reason);
@@ -31,33 +31,33 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
     if let Some(entry) = charged.entry
         && !is_exempt
     {
-        entry.count(reason, length);
+        entry.count(reason);
     }
     #[cfg(feature = "log")]
     crate::log::packet(context, &source, reason, length);
     reason
 }
 
-/// Losing the race to make a bucket this often means that it is made and forgotten as often.
-const ATTEMPTS: u32 = 3;
-
 /// Charges the bucket of `key` for a packet of `length` bytes, if it has enough; makes it where there is
 /// none.
 #[inline(always)]
-pub fn charge(limit: config::Limit, key: &SourceKey, length: u64) -> Charged {
+pub fn charge(limit: config::Limit, key: &Tag, length: u64) -> Charged {
     let mut now = NOT_READ;
-    let mut demand = Demand::new(0, limit, key, &mut now, length);
+    let mut demand = Demand::new(limit, key, &mut now, length);
     for _ in 0..ATTEMPTS {
-        match demand.charge_if_known() {
+        match demand.charge_known() {
             Tried::Said(charged) => return charged,
             Tried::New => match source_add(key, length) {
                 RACED => {}
-                said => return demand.made(bucket::reason(said)),
+                said => return bucket::reason(said).into(),
             },
             Tried::Lost => {}
+            Tried::Stale => {
+                bucket_refresh(key, 0);
+            }
         }
     }
-    demand.contended()
+    Reason::Contended.into()
 }
 
 /// What [`source_add`] says where there is a bucket after all.
@@ -68,17 +68,15 @@ const RACED: u32 = u32::MAX;
 /// frame takes up to 32 bytes, and there is no room for more beside that of `is_established`.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn source_add(key: *const SourceKey, length: u64) -> u32 {
+extern "C" fn source_add(key: *const Tag, length: u64) -> u32 {
     let Some(limit) = config::limit(0) else {
         return Reason::Contended as u32;
     };
-    if key.is_null() {
-        return Reason::Contended as u32;
-    }
-    // A copy on this function's stack, because Linux 6.1 takes no other memory for a key.
     // SAFETY: the caller's own, which the verifier has checked; it wants to see null checked.
-    let key = unsafe { key.read_volatile() };
-    match Demand::new(0, limit, &key, &mut { NOT_READ }, length).charge_new() {
+    let Some(key) = (unsafe { key.as_ref() }) else {
+        return Reason::Contended as u32;
+    };
+    match Demand::new(limit, key, &mut { NOT_READ }, length).charge_new() {
         Some(reason) => reason as u32,
         None => RACED,
     }

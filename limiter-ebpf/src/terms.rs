@@ -4,7 +4,7 @@
 //! The exported functions are checked once by the verifier, instead of at every turn of the loops that
 //! they are called from: that is what an exported symbol means to it (global functions, Linux 5.6).
 
-use limiter_common::{bucket, rescale};
+use limiter_common::{bucket, entry, rescale};
 
 use crate::config::{self, Limit};
 
@@ -20,31 +20,29 @@ pub fn on_present(index: u32, epoch: u32, word: u64) -> Option<u64> {
     bucket::is_time(word).then_some(word)
 }
 
-/// [`rescale::carry_over`]; [`bucket::RETIRED`] stands for nothing.
+/// [`rescale::carry_over`]; [`bucket::FREE`] stands for nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn carried_over(index: u32, epoch: u32, word: u64) -> u64 {
     let Some(limit) = config::limit(index) else {
-        return bucket::RETIRED;
+        return bucket::FREE;
     };
-    carry_over(limit, epoch, word).unwrap_or(bucket::RETIRED)
+    carry_over(limit, epoch, word).unwrap_or(bucket::FREE)
 }
 
-/// 1 where forgetting a bucket of the limit in this slot loses nothing: it is full at `now`
-/// (nanoseconds), or the limit has gone. `word` is a time or a window's word.
+/// For how many nanoseconds the bucket of an entry with these words has been full at `now` (nanoseconds),
+/// and one more; 0 where it is not. For ever, where its limit has gone. `word` is a time or a window's
+/// word.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn may_be_forgotten(slot: u32, epoch: u32, word: u64, now: u64) -> u32 {
-    let Some(index) = config::index_of(slot) else {
-        return 1;
+pub extern "C" fn full_for(over: u64, word: u64, now: u64) -> u64 {
+    let Some(limit) = config::index_of(entry::slot_in(over)).and_then(config::limit) else {
+        return u64::MAX;
     };
-    let Some(limit) = config::limit(index) else {
-        return 1;
-    };
-    match carry_over(limit, epoch, word) {
-        Some(word) => limit.terms().is_full(word, now).into(),
-        None => 0,
-    }
+    let epoch = entry::epoch_in(over, limit.epoch());
+    let full_for =
+        carry_over(limit, epoch, word).and_then(|word| limit.terms().full_for(word, now));
+    full_for.map_or(0, |nanoseconds| nanoseconds.saturating_add(1))
 }
 
 #[inline(always)]

@@ -10,14 +10,14 @@ use exact::{
     },
 };
 use limiter_common::bucket::{
-    CONVERTING, Decision, TICK_SHIFT, decide, refunded, spent, ticks, time,
+    REST, Decision, TICK_SHIFT, decide, refunded, spent, ticks, time,
 };
 use limiter_user::config::Unit;
 use num_bigint::BigInt;
 use proptest::{collection::vec, prelude::*};
 
 /// The word that a time becomes which would be a mark, up to two ticks late.
-const AFTER_MARKS: u64 = CONVERTING + 1;
+const AFTER_MARKS: u64 = REST + 1;
 
 proptest! {
     #![proptest_config(cases(512))]

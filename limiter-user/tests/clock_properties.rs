@@ -7,7 +7,7 @@ use exact::{
     draw::{Gap, IDLE_MAX, buckets, gaps, limits, magnitude, moments},
 };
 use limiter_common::bucket::{
-    CONVERTING, Decision, RETIRED, SKEW_MAX, TAU_MAX, corrected, decide, is_full, is_time, spent,
+    REST, Decision, FREE, SKEW_MAX, TAU_MAX, corrected, decide, is_full, is_time, spent,
     ticks, time,
 };
 use limiter_common::limit::Terms;
@@ -86,7 +86,7 @@ proptest! {
     /// two ticks at most, and never gains it any.
     #[test]
     fn a_decision_is_never_a_mark(
-        end in prop_oneof![Just(u64::MAX), Just(RETIRED), Just(CONVERTING), Just(CONVERTING + 1)],
+        end in prop_oneof![Just(u64::MAX), Just(FREE), Just(REST), Just(REST + 1)],
         (tau, _, cost, _) in buckets(),
         before in any::<u64>(),
     ) {
@@ -96,8 +96,8 @@ proptest! {
         let Decision::Admit { tat } = decision else {
             return Err(TestCaseError::fail(format!("{decision:?}")));
         };
-        prop_assert!(![RETIRED, CONVERTING].contains(&tat) && is_time(tat));
-        let late = if end == u64::MAX { 0 } else { CONVERTING + 1 - end };
+        prop_assert!(![FREE, REST].contains(&tat) && is_time(tat));
+        let late = if end == u64::MAX { 0 } else { REST + 1 - end };
         prop_assert_eq!(tat.wrapping_sub(end), late);
         // Nor does a correction, where an empty bucket's word would be a mark.
         let now = end.wrapping_sub(tau);

@@ -8,7 +8,7 @@ use exact::{
     loss, part,
 };
 use limiter_common::{
-    bucket::{CONVERTING, RETIRED, is_time, spent, ticks, time},
+    bucket::{REST, FREE, is_time, spent, ticks, time},
     rescale::Rescale,
 };
 use num_bigint::BigInt;
@@ -130,7 +130,7 @@ proptest! {
         let ahead = word.wrapping_sub(start);
         let late = if ahead < 1 << 63 { ahead.saturating_sub(old.terms.tau) } else { 0 };
         let from = start.wrapping_add(late);
-        prop_assert!(after.wrapping_sub(from) <= new.terms.tau + CONVERTING + 1);
+        prop_assert!(after.wrapping_sub(from) <= new.terms.tau + REST + 1);
         if late > 0 {
             // As a change at that moment, which need not be a whole nanosecond, makes of it.
             let empty = carried_by(&old.rescale(&new, 1 << 40), old.terms.tau);
@@ -142,7 +142,7 @@ proptest! {
     #[test]
     fn a_word_is_never_carried_to_a_mark(
         (old, new, _, before) in changes(),
-        end in prop_oneof![Just(RETIRED), Just(CONVERTING)],
+        end in prop_oneof![Just(FREE), Just(REST)],
     ) {
         // Changes come at whole nanoseconds: only what differs from the mark by some of them can
         // become one. Of the buckets that have spent as much or a little less, one often does.
@@ -153,14 +153,14 @@ proptest! {
         if let Some((before, start)) = candidates.find(|(_, start)| start % ticks(1) == 0) {
             let since = start / ticks(1);
             let word = old.rescale(&new, since).apply(start.wrapping_add(before));
-            prop_assert_eq!(word, CONVERTING + 1);
+            prop_assert_eq!(word, REST + 1);
         }
         // And a packet that came after the change, which empties the bucket, comes at any tick.
         let tau = old.terms.tau;
         let from = end.wrapping_sub(carried_by(&probe, tau));
         let since = (from / ticks(1)).wrapping_sub(1);
         let word = old.rescale(&new, since).apply(from.wrapping_add(tau));
-        prop_assert_eq!(word, CONVERTING + 1);
+        prop_assert_eq!(word, REST + 1);
     }
 }
 

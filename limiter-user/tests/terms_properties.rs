@@ -8,7 +8,7 @@ use exact::{
     draw::{bit_rates, limits, limits_of, magnitude, moments, packet_rates, rates},
 };
 use limiter_common::{
-    bucket::{CONVERTING, TAU_MAX, TICK_SHIFT},
+    bucket::{REST, TAU_MAX, TICK_SHIFT},
     limit::{LENGTH_MAX, Terms},
 };
 use limiter_user::config::{Rate, Unit};
@@ -144,7 +144,7 @@ proptest! {
         for packet in skipped..limit.tokens {
             prop_assert!(program.admits(now, 60), "packet {}", packet);
             // A nanosecond makes up for two ticks by which a mark is stepped over.
-            now += u64::from(program.tat == CONVERTING + 1);
+            now += u64::from(program.tat == REST + 1);
         }
         prop_assert!(!program.admits(now, 60), "one more than the burst");
     }

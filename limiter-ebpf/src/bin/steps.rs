@@ -16,7 +16,7 @@ use aya_ebpf::{
     macros::{btf_map, xdp},
     programs::XdpContext,
 };
-use limiter_common::{counters::PLAIN, key::SourceKey};
+use limiter_common::{counters::PLAIN, key::Tag};
 use limiter_ebpf::{
     bucket::Charged,
     clock,
@@ -135,7 +135,7 @@ pub fn step_source(context: XdpContext) -> u32 {
         let charged = charge(&context, limit, key, length);
         let reason = connection::unless_established(&context, charged.reason);
         if let Some(source) = charged.entry {
-            source.count(reason, length);
+            source.count(reason);
         }
         verdict::action(reason)
     })
@@ -149,7 +149,7 @@ pub fn step_counters(context: XdpContext) -> u32 {
         let charged = charge(&context, limit, key, length);
         let reason = connection::unless_established(&context, charged.reason);
         if let Some(source) = charged.entry {
-            source.count(reason, length);
+            source.count(reason);
         }
         counters::count(PLAIN, reason, length);
         verdict::action(reason)
@@ -157,13 +157,13 @@ pub fn step_counters(context: XdpContext) -> u32 {
 }
 
 #[inline(always)]
-fn with_key(context: &XdpContext, rest: impl FnOnce(Limit, &SourceKey) -> u32) -> u32 {
+fn with_key(context: &XdpContext, rest: impl FnOnce(Limit, &Tag) -> u32) -> u32 {
     let source = match parse(&mut Cursor::new(context)) {
         Parsed::Ipv4(source) | Parsed::Ipv6(source) => source,
         Parsed::Arp(_) | Parsed::NotIp | Parsed::Malformed => return XDP_ABORTED,
     };
     match config::limit(0) {
-        Some(limit) => rest(limit, &limit.mask().key(0, &source, 0)),
+        Some(limit) => rest(limit, &limit.mask().key(0, &source, 0).tag()),
         None => XDP_ABORTED,
     }
 }
@@ -175,7 +175,7 @@ fn latest() -> u64 {
 }
 
 #[inline(always)]
-fn charge(context: &XdpContext, limit: Limit, key: &SourceKey, length: u64) -> Charged {
+fn charge(context: &XdpContext, limit: Limit, key: &Tag, length: u64) -> Charged {
     clock::begin(context);
     plain::charge(limit, key, length)
 }

@@ -1,0 +1,190 @@
+//! One entry of the table: whose it is, its bucket, and two figures, in four words that all CPUs work
+//! on at once.
+//!
+//! The word of the bucket says who may do what. Only the CPU that has put [`BUSY`] in the place of it
+//! writes the key; everybody else takes the word, judges by it, and puts another one in its place by
+//! compare-and-swap. What the key was is looked at again after that: an entry may have changed hands
+//! meanwhile. It never does so with a word that was there before: the new owner's bucket is full
+//! later than the old one's was.
+
+use crate::bucket::{self, BUSY, REST};
+use crate::key::Tag;
+
+/// Index of the word with the address: of IPv4 with the key's scope beside it, of IPv6 the first half.
+pub const ADDRESS: usize = 0;
+/// Index of the bucket's word; see [`crate::bucket`] and [`crate::window`].
+pub const TAT: usize = 1;
+/// Index of the word with the packets that passed, and with the key's port below them.
+pub const PASSED: usize = 2;
+/// Index of the word with the packets that were over the limit, and below them the epoch on whose
+/// terms the bucket stands and the rest of the key's scope.
+pub const OVER: usize = 3;
+
+/// An entry, as it stands in memory. A key of more than 64 bits takes two, the second one for the
+/// second half of its address, and an even number first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Entry {
+    /// At the indices above.
+    pub words: [u64; 4],
+}
+
+/// Bits below a figure, which a sum that overflows does not reach.
+pub const FIGURE_SHIFT: u32 = 16;
+/// One packet, in a word with a figure.
+pub const ONE_PACKET: u64 = 1 << FIGURE_SHIFT;
+const BELOW_FIGURE: u64 = ONE_PACKET - 1;
+
+const EPOCH_SHIFT: u32 = 8;
+const SCOPE_MASK: u64 = (1 << EPOCH_SHIFT) - 1;
+/// Bits of an epoch that an entry keeps.
+const EPOCH_MASK: u64 = BELOW_FIGURE >> EPOCH_SHIFT;
+
+/// How far behind an epoch may be at most, for the bits that are kept of it to tell: whoever changes
+/// terms sees to it. Half of their range.
+pub const BEHIND_MAX: u32 = 1 << (FIGURE_SHIFT - EPOCH_SHIFT - 1);
+
+/// The figure in a word.
+#[must_use]
+#[inline(always)]
+pub const fn figure(word: u64) -> u64 {
+    word >> FIGURE_SHIFT
+}
+
+/// The epoch in [`OVER`], which is no more than [`BEHIND_MAX`] changes away from `present`.
+#[must_use]
+#[inline(always)]
+pub const fn epoch_in(over: u64, present: u32) -> u32 {
+    let kept = (over >> EPOCH_SHIFT) as u8;
+    let behind = (present as u8).wrapping_sub(kept).cast_signed();
+    present.wrapping_sub((behind as i32).cast_unsigned())
+}
+
+/// The slot of the limit in [`OVER`].
+#[must_use]
+#[inline(always)]
+pub const fn slot_in(over: u64) -> u32 {
+    crate::key::slot_in(over & SCOPE_MASK)
+}
+
+/// [`OVER`] with another epoch.
+#[must_use]
+#[inline(always)]
+pub const fn with_epoch(over: u64, epoch: u32) -> u64 {
+    (over & !(EPOCH_MASK << EPOCH_SHIFT)) | ((epoch as u64 & EPOCH_MASK) << EPOCH_SHIFT)
+}
+
+/// [`OVER`] without its packets.
+#[must_use]
+#[inline(always)]
+pub const fn without_figure(over: u64) -> u64 {
+    over & BELOW_FIGURE
+}
+
+/// An entry that others work on at the same time.
+pub trait Shared: Copy {
+    /// Reads a word.
+    fn load(self, word: usize) -> u64;
+    /// Puts `new` in the place of `expected`, where the word still is that. Returns whether it was. Ordered
+    /// before and after everything else.
+    fn swap(self, word: usize, expected: u64, new: u64) -> bool;
+    /// Writes a word that nobody else writes.
+    fn store(self, word: usize, value: u64);
+    /// Adds to a word.
+    fn add(self, word: usize, amount: u64);
+    /// The entry after this one, which has an even number.
+    #[must_use]
+    fn next(self) -> Self;
+}
+
+/// What is done to an entry.
+pub trait Protocol: Shared {
+    /// Whether it is the key's; a word that is no time says that it is not, or not for long.
+    #[inline(always)]
+    fn is_of(self, tag: &Tag) -> bool {
+        self.begins_with(tag) && (tag.rest == 0 || self.next().load(ADDRESS) == tag.rest)
+    }
+
+    /// The same, but for the second half of an address.
+    #[inline(always)]
+    fn begins_with(self, tag: &Tag) -> bool {
+        if self.load(ADDRESS) != tag.address {
+            return false;
+        }
+        let other_port = (self.load(PASSED) ^ tag.port()) & BELOW_FIGURE;
+        let other_limit = (self.load(OVER) ^ tag.limit()) & SCOPE_MASK;
+        other_port | other_limit == 0
+    }
+
+    /// Whose it is.
+    #[inline(always)]
+    fn tag(self) -> Tag {
+        let mut tag = Tag {
+            address: self.load(ADDRESS),
+            rest: 0,
+            scope: (self.load(PASSED) & BELOW_FIGURE)
+                | ((self.load(OVER) & SCOPE_MASK) << FIGURE_SHIFT),
+        };
+        if tag.is_wide() {
+            tag.rest = self.next().load(ADDRESS);
+        }
+        tag
+    }
+
+    /// Puts the charged word in the place of the one that was judged. Returns whether the key has been
+    /// charged.
+    #[inline(always)]
+    fn charge(self, tag: &Tag, judged: u64, charged: u64) -> bool {
+        if !self.swap(TAT, judged, charged) {
+            return false;
+        }
+        if self.is_of(tag) {
+            return true;
+        }
+        // Another source was charged. If its bucket has changed since, the charge stays: that errs
+        // towards refusing.
+        self.swap(TAT, charged, judged);
+        false
+    }
+
+    /// Brings the bucket, whose word on past terms was `judged`, to `converted` on those of `epoch`.
+    /// Returns whether it did.
+    #[inline(always)]
+    fn convert(self, tag: &Tag, over: u64, judged: u64, converted: u64, epoch: u32) -> bool {
+        if !self.swap(TAT, judged, BUSY) {
+            return false;
+        }
+        // Another CPU may have converted it between the two reads that brought epoch and word, or the
+        // entry may have changed hands. Figures change at any time: two looks, then the next packet
+        // does it.
+        let mut done = false;
+        for _ in 0..2 {
+            let present = self.load(OVER);
+            if !self.is_of(tag) || without_figure(present) != without_figure(over) {
+                break;
+            }
+            if self.swap(OVER, present, with_epoch(present, epoch)) {
+                done = true;
+                break;
+            }
+        }
+        self.swap(TAT, BUSY, if done { converted } else { judged });
+        done
+    }
+}
+
+impl<T: Shared> Protocol for T {}
+
+/// Whether an entry with this word is somebody's.
+#[must_use]
+#[inline(always)]
+pub const fn is_taken(word: u64) -> bool {
+    bucket::is_time(word) || word == BUSY
+}
+
+/// Whether a CPU is at work on the entry, or it belongs to the one before it.
+#[must_use]
+#[inline(always)]
+pub(crate) const fn is_out_of_reach(word: u64) -> bool {
+    word == BUSY || word == REST
+}
