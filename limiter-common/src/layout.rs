@@ -75,7 +75,7 @@ impl Config {
             cost: 0,
             lease: 1,
         },
-        seed: Seed([0, 1, 1, 1]),
+        seed: Seed::KNOWN,
         tick: 0,
         indices: [NO_LIMIT; SLOTS as usize],
         limits_length: 0,
@@ -131,7 +131,7 @@ pub const LOCKS: u32 = 1024;
 pub struct Table {
     /// Which set is whose. Programs have it among their constants.
     pub seed: Seed,
-    /// Keeps the word below, which changes at every lease, off other cache lines.
+    /// Keeps the word below, which changes at every lease, off the cache line of others.
     pub apart: [u64; 12],
     /// The bucket of the newcomer limit.
     pub newcomers: u64,

@@ -30,6 +30,14 @@ pub const SETS_OF_SOURCE: u32 = 16;
 pub struct Seed(pub [u64; 4]);
 
 impl Seed {
+    /// One that is no secret: for tests, and where nobody sends on purpose. Digits of pi.
+    pub const KNOWN: Self = Self::new([
+        0x243f_6a88_85a3_08d3,
+        0x1319_8a2e_0370_7344,
+        0xa409_3822_299f_31d0,
+        0x082e_fa98_ec4e_6c89,
+    ]);
+
     /// From random bits.
     #[must_use]
     pub const fn new([a, b, c, d]: [u64; 4]) -> Self {
@@ -78,6 +86,13 @@ impl Home {
         1 + scaled(bits, self.sets.wrapping_sub(1))
     }
 
+    /// All of them, its own the first. Some come again where the table is small.
+    pub fn sets(&self) -> impl Iterator<Item = u32> {
+        let (home, step) = (*self, self.step());
+        let next = move |set: &u32| Some(home.after(*set, step));
+        core::iter::successors(Some(self.set), next).take(SETS_OF_SOURCE as usize)
+    }
+
     #[inline(always)]
     const fn after(&self, set: u32, step: u32) -> u32 {
         // Both are below 2^31.
@@ -124,6 +139,16 @@ pub trait SharedTable {
     /// For how many nanoseconds the bucket of an entry with these words has been full at `now`; nothing
     /// where it is not, and for ever where its limit has gone.
     fn full_for(&self, over: u64, word: u64, now: u64) -> Option<u64>;
+    /// Whether the source is in one of its sets.
+    #[inline(always)]
+    fn has(&self, tag: &Tag, home: &Home) -> bool {
+        find_far(self, tag, home, true).is_some()
+    }
+    /// [`settle`], as a function of its own where that is better.
+    #[inline(always)]
+    fn settle(&self, set: u32, way: u32, new: &New<'_>, home: u32) -> Option<Added> {
+        settle(self, set, way, new, home)
+    }
 }
 
 type EntryOf<T> = <<T as SharedTable>::Set as SharedSet>::Entry;
@@ -177,7 +202,7 @@ pub fn find_in<S: SharedSet>(set: S, tag: &Tag, wide: bool) -> Option<S::Entry> 
 /// The entry of a source in any of its sets, with the number of the set; its own set is one of them where
 /// `home_too` says so.
 #[inline(always)]
-pub fn find_far<T: SharedTable>(
+pub fn find_far<T: SharedTable + ?Sized>(
     table: &T,
     tag: &Tag,
     home: &Home,
@@ -205,7 +230,7 @@ pub fn find_far<T: SharedTable>(
 
 /// Brings a source in, unless it is there.
 #[inline(always)]
-pub fn add<T: SharedTable>(table: &T, new: &New<'_>) -> Added {
+pub fn add<T: SharedTable + ?Sized>(table: &T, new: &New<'_>) -> Added {
     let home = table.home(new.tag);
     if !table.lock(home.set) {
         return Added::Raced;
@@ -216,8 +241,8 @@ pub fn add<T: SharedTable>(table: &T, new: &New<'_>) -> Added {
 }
 
 #[inline(always)]
-fn add_locked<T: SharedTable>(table: &T, new: &New<'_>, home: &Home) -> Added {
-    if find_far(table, new.tag, home, true).is_some() {
+fn add_locked<T: SharedTable + ?Sized>(table: &T, new: &New<'_>, home: &Home) -> Added {
+    if table.has(new.tag, home) {
         return Added::Raced;
     }
     let step = home.step();
@@ -227,29 +252,26 @@ fn add_locked<T: SharedTable>(table: &T, new: &New<'_>, home: &Home) -> Added {
         if way == 0 && probe > 0 {
             number = home.after(number, step);
         }
-        let Some(set) = table.set(number) else {
-            return Added::NoRoom;
-        };
         if new.tag.is_wide() && way % 2 != 0 {
             continue;
         }
-        if let Some(added) = settle(table, set.entry(way), way, number, new, home.set) {
+        if let Some(added) = table.settle(number, way, new, home.set) {
             return added;
         }
     }
     Added::NoRoom
 }
 
-/// Puts the source into the entry, if that may be taken.
+/// Puts the source into an entry of the set with this number, if that may be taken.
 #[inline(always)]
-fn settle<T: SharedTable>(
+pub fn settle<T: SharedTable + ?Sized>(
     table: &T,
-    entry: EntryOf<T>,
-    way: u32,
     number: u32,
+    way: u32,
     new: &New<'_>,
     home: u32,
 ) -> Option<Added> {
+    let entry = table.set(number)?.entry(way);
     let word = take(table, entry, BUSY, new.now)?;
     let was_wide = way % 2 == 0 && entry.tag().is_wide();
     let mut left = Left::of(table, entry, word, number);
@@ -288,7 +310,7 @@ fn settle<T: SharedTable>(
 
 /// Takes an entry that may be taken, and puts `mark` in the place of its word. Returns that.
 #[inline(always)]
-fn take<T: SharedTable>(table: &T, entry: EntryOf<T>, mark: u64, now: u64) -> Option<u64> {
+fn take<T: SharedTable + ?Sized>(table: &T, entry: EntryOf<T>, mark: u64, now: u64) -> Option<u64> {
     let word = entry.load(TAT);
     if is_out_of_reach(word) || !may_be_taken(table, entry, word, now) {
         return None;
@@ -306,7 +328,7 @@ fn take<T: SharedTable>(table: &T, entry: EntryOf<T>, mark: u64, now: u64) -> Op
 
 /// Whether the entry with this word is nobody's, or its bucket is full and not kept for its source.
 #[inline(always)]
-fn may_be_taken<T: SharedTable>(table: &T, entry: EntryOf<T>, word: u64, now: u64) -> bool {
+fn may_be_taken<T: SharedTable + ?Sized>(table: &T, entry: EntryOf<T>, word: u64, now: u64) -> bool {
     if !bucket::is_time(word) {
         return true;
     }
@@ -329,7 +351,7 @@ struct Left {
 impl Left {
     /// `number` is that of the set that the entry is in.
     #[inline(always)]
-    fn of<T: SharedTable>(table: &T, entry: EntryOf<T>, word: u64, number: u32) -> Self {
+    fn of<T: SharedTable + ?Sized>(table: &T, entry: EntryOf<T>, word: u64, number: u32) -> Self {
         let home = if word == FREE {
             number
         } else {
@@ -343,7 +365,7 @@ impl Left {
 
     /// Not before the key is gone: a set never counts less than there are.
     #[inline(always)]
-    fn account<T: SharedTable>(&self, table: &T) {
+    fn account<T: SharedTable + ?Sized>(&self, table: &T) {
         if let Some(set) = self.displaced_from {
             table.replace(set);
         }

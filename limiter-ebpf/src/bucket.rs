@@ -10,7 +10,7 @@ use limiter_common::{
 };
 
 use crate::clock::{self, Between};
-use crate::entry::Entry;
+use crate::entry::{Entry, Found};
 use crate::table::{self, Added};
 use crate::{config, newcomers, terms};
 
@@ -24,8 +24,8 @@ pub const NOT_READ: u64 = 0;
 pub struct Charged {
     /// [`Reason::Admitted`], [`Reason::Limit`], [`Reason::Newcomer`] or [`Reason::Contended`].
     pub reason: Reason,
-    /// For the source's own figures; nothing where it has none, or they have the packet in them.
-    pub entry: Option<Entry>,
+    /// For the source's own figures; nowhere, where it has none, or they have the packet in them.
+    pub entry: Found,
 }
 
 impl From<Reason> for Charged {
@@ -33,7 +33,7 @@ impl From<Reason> for Charged {
     fn from(reason: Reason) -> Self {
         Self {
             reason,
-            entry: None,
+            entry: Found::NOWHERE,
         }
     }
 }
@@ -54,8 +54,10 @@ pub fn reason(number: u32) -> Reason {
 
 /// What one try to charge has come to.
 pub enum Tried {
-    /// The bucket has said something.
-    Said(Charged),
+    /// The bucket has enough, and is charged.
+    Admitted,
+    /// It has not.
+    Refused,
     /// There is no bucket yet: it is full, and to be made.
     New,
     /// Another CPU was faster: try again.
@@ -74,22 +76,15 @@ pub enum Weighed {
     Stale,
 }
 
-impl Tried {
-    #[inline(always)]
-    fn said(reason: Reason, entry: Entry) -> Self {
-        Self::Said(Charged {
-            reason,
-            entry: Some(entry),
-        })
-    }
-}
-
 /// A packet that wants to pass one limit.
 pub struct Demand<'a> {
     limit: config::Limit,
     key: &'a Tag,
     now: &'a mut u64,
     cost: u64,
+    /// Where the bucket was last found. Not in what functions return: LLVM would copy a register that was
+    /// never written in the cases in which there is none, which the verifier refuses.
+    entry: Found,
 }
 
 impl<'a> Demand<'a> {
@@ -102,6 +97,7 @@ impl<'a> Demand<'a> {
             key,
             now,
             cost: limit.terms().cost_of(length),
+            entry: Found::NOWHERE,
         }
     }
 
@@ -152,6 +148,15 @@ impl<'a> Demand<'a> {
         }
     }
 
+    /// What [`Self::charge_known`] has done.
+    #[inline(always)]
+    pub fn charged(&self, reason: Reason) -> Charged {
+        Charged {
+            reason,
+            entry: self.entry,
+        }
+    }
+
     /// Makes a bucket, which is full, charges it, and counts the packet for its source. Nothing where there is one after all.
     #[inline(always)]
     pub fn charge_new(&mut self) -> Option<Reason> {
@@ -179,6 +184,7 @@ impl<'a> Demand<'a> {
         let Some(entry) = table::find(self.key) else {
             return Tried::New;
         };
+        self.entry = entry.into();
         let word = match self.word(entry) {
             Word::Present(word) => word,
             Word::Busy => return Tried::Lost,
@@ -187,9 +193,9 @@ impl<'a> Demand<'a> {
         match self.decide(word) {
             Decision::Refuse { .. } if !entry.is_of(self.key) => Tried::Lost,
             Decision::Refuse { .. } if self.is_too_far_ahead(word) => Tried::Stale,
-            Decision::Refuse { .. } => Tried::said(Reason::Limit, entry),
+            Decision::Refuse { .. } => Tried::Refused,
             Decision::Admit { tat: charged } if entry.charge(self.key, word, charged) => {
-                Tried::said(Reason::Admitted, entry)
+                Tried::Admitted
             }
             Decision::Admit { .. } => Tried::Lost,
         }

@@ -107,6 +107,44 @@ impl Entry {
     }
 }
 
+/// Where an entry was found.
+#[derive(Clone, Copy)]
+pub struct Found {
+    /// Null: nowhere.
+    set: *mut layout::Set,
+    way: u32,
+}
+
+impl Found {
+    /// There was none.
+    pub const NOWHERE: Self = Self {
+        set: core::ptr::null_mut(),
+        way: 0,
+    };
+
+    /// The entry.
+    #[inline(always)]
+    pub fn entry(self) -> Option<Entry> {
+        if self.set.is_null() {
+            return None;
+        }
+        Some(Entry {
+            set: Set(self.set),
+            way: self.way,
+        })
+    }
+}
+
+impl From<Entry> for Found {
+    #[inline(always)]
+    fn from(entry: Entry) -> Self {
+        Self {
+            set: entry.set.0,
+            way: entry.way,
+        }
+    }
+}
+
 impl Shared for Entry {
     #[inline(always)]
     fn load(self, word: usize) -> u64 {
@@ -132,10 +170,17 @@ impl Shared for Entry {
         unsafe { atomic::add(self.word(word), amount) }
     }
 
+    /// By instructions that LLVM cannot look into: it would add to the address instead, whose bounds the
+    /// verifier no longer knows then.
     #[inline(always)]
     fn next(self) -> Self {
+        let mut way = self.way as u64;
+        // SAFETY: arithmetic on a register.
+        unsafe {
+            asm!("{way} |= 1", "{way} &= 3", way = inout(reg) way, options(nomem, nostack));
+        }
         Self {
-            way: self.way | 1,
+            way: way as u32,
             ..self
         }
     }

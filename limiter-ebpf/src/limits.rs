@@ -192,15 +192,19 @@ extern "C" fn limit_charge(facts: *mut Facts, index: u32) -> u32 {
     let (facts, limit) = of_limit!(facts, index, matching);
     let key = key(facts, limit);
     let mut demand = Demand::new(limit, &key, &mut facts.now, facts.length);
+    let mut said = Reason::Contended;
     for _ in 0..bucket::ATTEMPTS {
         match demand.charge_known() {
-            Tried::Said(charged) => return take(facts, index, limit, charged),
+            Tried::Admitted => said = Reason::Admitted,
+            Tried::Refused => said = Reason::Limit,
             Tried::New => return NEW,
             Tried::Stale => return STALE,
-            Tried::Lost => {}
+            Tried::Lost => continue,
         }
+        break;
     }
-    take(facts, index, limit, Reason::Contended.into())
+    let charged = demand.charged(said);
+    take(facts, index, limit, charged)
 }
 
 /// Calls [`bucket_refresh`] for the limit's bucket. Always 0.
@@ -243,7 +247,7 @@ fn take(facts: &mut Facts, index: u32, limit: Limit, charged: Charged) -> u32 {
         return 0;
     }
     facts.charged |= 1 << index;
-    if let Some(entry) = charged.entry {
+    if let Some(entry) = charged.entry.entry() {
         entry.count(Reason::Admitted);
     }
     counters::count_limit(limit.slot(), Reason::Admitted, facts.length);

@@ -28,7 +28,7 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
     let reason = connection::unless_established(context, charged.reason);
     // What passes in spite of the limit is none of its source's figures, as on the long way.
     let is_exempt = config::established() && matches!(reason, Reason::Established);
-    if let Some(entry) = charged.entry
+    if let Some(entry) = charged.entry.entry()
         && !is_exempt
     {
         entry.count(reason);
@@ -46,7 +46,8 @@ pub fn charge(limit: config::Limit, key: &Tag, length: u64) -> Charged {
     let mut demand = Demand::new(limit, key, &mut now, length);
     for _ in 0..ATTEMPTS {
         match demand.charge_known() {
-            Tried::Said(charged) => return charged,
+            Tried::Admitted => return demand.charged(Reason::Admitted),
+            Tried::Refused => return demand.charged(Reason::Limit),
             Tried::New => match source_add(key, length) {
                 RACED => {}
                 said => return bucket::reason(said).into(),

@@ -29,28 +29,55 @@ pub fn find(tag: &Tag) -> Option<Entry> {
         }
     }
     // Nothing where it has left meanwhile.
-    let number = table_find(tag).checked_sub(1)?;
+    let number = table_find(tag, tag.is_wide().into()).checked_sub(1)?;
     Some(Maps.set(number / WAYS)?.entry(number % WAYS))
 }
 
-/// Number of the entry of a source whose key is wide, or that is not in its own set, counted from 1; 0 where
-/// there is none. A function of its own, so that the verifier checks the loop once (global functions,
+/// Number of the entry of a source, counted from 1; 0 where there is none. Its own set is looked at where
+/// `home_too` is 1. A function of its own, so that the verifier checks the loop once (global functions,
 /// Linux 5.6; pointers to memory, 5.12).
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn table_find(tag: *const Tag) -> u32 {
+extern "C" fn table_find(tag: *const Tag, home_too: u32) -> u32 {
     // SAFETY: the caller's own, which the verifier has checked; it wants to see null checked.
     let Some(tag) = (unsafe { tag.as_ref() }) else {
         return 0;
     };
-    match table::find_far(&Maps, tag, &Maps.home(tag), tag.is_wide()) {
+    match table::find_far(&Maps, tag, &Maps.home(tag), home_too != 0) {
         Some((set, entry)) => set * WAYS + entry.way() + 1,
         None => 0,
     }
 }
 
-/// Brings in a source whose bucket's first word is `word`, on the terms of `epoch`, at `now`
-/// (nanoseconds).
+/// [`table::settle`] for the entry with this number. [`DONE`], [`REPLACED`], or 0 where that may not be taken.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn table_settle(tag: *const Tag, number: u32, home: u32, word: u64, now: u64) -> u32 {
+    // SAFETY: as above.
+    let Some(tag) = (unsafe { tag.as_ref() }) else {
+        return 0;
+    };
+    let Some(limit) = config::index_of(tag.slot()).and_then(config::limit) else {
+        return 0;
+    };
+    let new = New {
+        tag,
+        word,
+        epoch: limit.epoch(),
+        now,
+    };
+    match table::settle(&Maps, number / WAYS, number % WAYS, &new, home) {
+        Some(Added::Done) => DONE,
+        Some(Added::Replaced) => REPLACED,
+        _ => 0,
+    }
+}
+
+const DONE: u32 = 1;
+const REPLACED: u32 = 2;
+
+/// Brings in a source whose bucket's first word is `word`, on the terms of `epoch`, which are the present ones, at
+/// `now` (nanoseconds).
 #[inline(always)]
 pub fn add(tag: &Tag, word: u64, epoch: u32, now: u64) -> Added {
     let new = New {
@@ -155,6 +182,20 @@ impl SharedTable for Maps {
     #[inline(always)]
     fn full_for(&self, over: u64, word: u64, now: u64) -> Option<u64> {
         terms::full_for(over, word, now).checked_sub(1)
+    }
+
+    #[inline(always)]
+    fn has(&self, tag: &Tag, _: &Home) -> bool {
+        table_find(tag, 1) != 0
+    }
+
+    #[inline(always)]
+    fn settle(&self, set: u32, way: u32, new: &New<'_>, home: u32) -> Option<Added> {
+        match table_settle(new.tag, set * WAYS + way, home, new.word, new.now) {
+            DONE => Some(Added::Done),
+            REPLACED => Some(Added::Replaced),
+            _ => None,
+        }
     }
 }
 

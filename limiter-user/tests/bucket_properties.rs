@@ -9,9 +9,7 @@ use exact::{
         most_tokens, packet_rates, rates, traffic,
     },
 };
-use limiter_common::bucket::{
-    REST, Decision, TICK_SHIFT, decide, refunded, spent, ticks, time,
-};
+use limiter_common::bucket::{Decision, REST, TICK_SHIFT, decide, refunded, spent, ticks, time};
 use limiter_user::config::Unit;
 use num_bigint::BigInt;
 use proptest::{collection::vec, prelude::*};

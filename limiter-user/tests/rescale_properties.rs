@@ -8,7 +8,7 @@ use exact::{
     loss, part,
 };
 use limiter_common::{
-    bucket::{REST, FREE, is_time, spent, ticks, time},
+    bucket::{FREE, REST, is_time, spent, ticks, time},
     rescale::Rescale,
 };
 use num_bigint::BigInt;

@@ -134,7 +134,7 @@ pub fn step_source(context: XdpContext) -> u32 {
         let length = packet::length::<false>(&context);
         let charged = charge(&context, limit, key, length);
         let reason = connection::unless_established(&context, charged.reason);
-        if let Some(source) = charged.entry {
+        if let Some(source) = charged.entry.entry() {
             source.count(reason);
         }
         verdict::action(reason)
@@ -148,7 +148,7 @@ pub fn step_counters(context: XdpContext) -> u32 {
         let length = packet::length::<false>(&context);
         let charged = charge(&context, limit, key, length);
         let reason = connection::unless_established(&context, charged.reason);
-        if let Some(source) = charged.entry {
+        if let Some(source) = charged.entry.entry() {
             source.count(reason);
         }
         counters::count(PLAIN, reason, length);

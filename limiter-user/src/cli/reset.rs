@@ -11,10 +11,7 @@ pub async fn run(arguments: args::Reset) -> anyhow::Result<()> {
     let text = match arguments.address {
         Some(address) => forget(&mut attachment, address)?,
         None => {
-            let mut count = 0_u64;
-            for (source, _) in attachment.tables.sources()? {
-                count += u64::from(attachment.tables.forget(&source)?);
-            }
+            let count = attachment.tables.forget_all();
             format!("{count} forgotten: every bucket is full again")
         }
     };
@@ -34,13 +31,13 @@ fn forget(attachment: &mut Attachment, address: IpAddr) -> anyhow::Result<String
             names.push(name);
         }
         if !limit.key.by_port {
-            found |= attachment.tables.forget(&key)?;
+            found |= attachment.tables.forget(&key);
             continue;
         }
-        for (other, _) in attachment.tables.sources()? {
+        for (other, _) in attachment.tables.sources() {
             let same = (other.slot(), other.family(), other.address)
                 == (key.slot(), key.family(), key.address);
-            found |= same && attachment.tables.forget(&other)?;
+            found |= same && attachment.tables.forget(&other);
         }
     }
     if names.is_empty() {

@@ -152,7 +152,7 @@ fn row(
     limit: &Limit,
 ) -> anyhow::Result<Row> {
     let key = limit.key.of(FIRST_SLOT, client.sources[0], 0);
-    let source = tables.source(&key)?.unwrap_or_default();
+    let source = tables.source(&key).unwrap_or_default();
     let (sent, sending_for) = sender.progress();
     Ok(Row {
         name: client.name,
@@ -163,7 +163,7 @@ fn row(
             .iter()
             .map(|address| receiver.received(*address))
             .sum(),
-        dropped: source.dropped.packets,
+        dropped: source.refused,
         sending_for,
     })
 }

@@ -14,7 +14,6 @@ use super::{
     foreign::{self, Foreign},
     interface::{self, Interface, XdpMode, XdpState},
     link::Link,
-    maps::fill_newcomers,
     object::{self, Entry, ListMaps, Maps, Program, Variant},
     pins,
     record::Record,
@@ -239,8 +238,7 @@ fn link_in(
 ) -> Result<Linked, Refused> {
     let mut record = record(interface, mode, wanted)?;
     record.fallback = fallback;
-    let mut program = load(&mut record)?;
-    fill_newcomers(&mut program)?;
+    let program = load(&mut record)?;
     let link = Link::create(program.fd()?, interface.index, mode).map_err(Refused::ByDriver)?;
     Ok(Linked {
         interface: interface.clone(),

@@ -15,7 +15,6 @@ use super::{
     foreign::{self, Foreign},
     interface::{Interface, XdpMode, XdpState},
     link::Link,
-    maps::fill_newcomers,
     object::{self, Entry, ListMaps, Maps, Program, Variant},
     pins,
     record::Record,
@@ -125,7 +124,6 @@ fn load(
         match program.lead_to(next) {
             Ok(()) => {
                 record.frags = *frags;
-                fill_newcomers(&mut program)?;
                 return Ok(program);
             }
             Err(why) => refused = Some(why),

@@ -1,31 +1,32 @@
 //! The program's maps, opened: sources and counters.
 
-use std::{collections::BTreeSet, os::fd::AsFd, path::Path};
+use std::path::Path;
 
-use aya::maps::{Array, HashMap, IterableMap, Map, MapData, MapError, MapInfo, PerCpuArray};
+use aya::maps::{Array, Map, MapData, MapError, MapInfo, PerCpuArray};
 use limiter_common::{
     bucket,
     counters::{Count, Counters, LimitCounters, PLAIN, SEVERAL},
     key::{SLOTS, SourceKey},
-    layout::{Cpu, Place, Source, Table},
+    layout::{Cpu, LOCKS, SETS_OF_WORD, Set, Source, Table},
     rules::LISTS_MAX,
+    table::Seed,
 };
 
 use super::{
-    clock,
     error::{Error, Result},
     memory,
     object::Program,
-    pins, sys,
+    pins,
+    table::Sets,
     wire::Wire,
 };
 
 /// A source and what the table keeps of it.
-pub type Entry = (SourceKey, Source);
+pub use super::table::Entry;
 
 /// The maps of one attachment.
 pub struct Tables {
-    sources: HashMap<MapData, Wire<SourceKey>, Wire<Source>>,
+    sets: Sets,
     counters: PerCpuArray<MapData, Wire<Counters>>,
     limits: PerCpuArray<MapData, Wire<LimitCounters>>,
     hits: PerCpuArray<MapData, Wire<Count>>,
@@ -41,16 +42,17 @@ struct Shape {
     value: usize,
     /// Number of entries; none: as many as the table has places.
     entries: Option<u32>,
+    flags: u32,
 }
 
 const fn shape(name: &str) -> Shape {
-    const HASH: u32 = 1;
     const ARRAY: u32 = 2;
     const PROGRAM_ARRAY: u32 = 3;
     const PER_CPU_ARRAY: u32 = 6;
     let (kind, key, value, entries) = match name.as_bytes() {
-        b"SOURCES" => (HASH, size_of::<SourceKey>(), size_of::<Source>(), None),
-        b"PLACES" => (ARRAY, 4, size_of::<Place>(), None),
+        b"SETS" => (ARRAY, 4, size_of::<Set>(), None),
+        b"DISPLACED" => (ARRAY, 4, 8, None),
+        b"LOCKED" => (ARRAY, 4, 8, Some(LOCKS)),
         b"TABLE" => (ARRAY, 4, size_of::<Table>(), Some(1)),
         b"COUNTERS" => (PER_CPU_ARRAY, 4, size_of::<Counters>(), Some(2)),
         b"LIMITS" => (PER_CPU_ARRAY, 4, size_of::<LimitCounters>(), Some(SLOTS)),
@@ -63,15 +65,28 @@ const fn shape(name: &str) -> Shape {
         key,
         value,
         entries,
+        flags: match name.as_bytes() {
+            b"SETS" => BPF_F_MMAPABLE,
+            _ => 0,
+        },
     }
 }
+
+const BPF_F_MMAPABLE: u32 = 1 << 10;
 
 impl std::fmt::Display for Shape {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self {
-            kind, key, value, ..
+            kind,
+            key,
+            value,
+            flags,
+            ..
         } = self;
-        write!(f, "type {kind}, key of {key} bytes, value of {value}")?;
+        write!(
+            f,
+            "type {kind}, key of {key} bytes, value of {value}, flags {flags:#x}"
+        )?;
         self.entries
             .map_or(Ok(()), |entries| write!(f, ", {entries} entries"))
     }
@@ -90,8 +105,9 @@ pub fn check_shapes(folder: &Path, interface: &str) -> Result<()> {
             key: info.key_size() as usize,
             value: info.value_size() as usize,
             entries: wanted.entries.map(|_| info.max_entries()),
+            flags: info.map_flags(),
         };
-        if found != wanted || info.map_flags() != 0 {
+        if found != wanted {
             return Err(Error::OtherShape {
                 interface: interface.to_owned(),
                 map: name.to_owned(),
@@ -101,10 +117,13 @@ pub fn check_shapes(folder: &Path, interface: &str) -> Result<()> {
         }
         capacities.push(info.max_entries());
     }
-    if capacities[0] != capacities[1] {
+    if capacities[0].div_ceil(SETS_OF_WORD) != capacities[1] {
         return Err(Error::Unreadable {
             interface: interface.to_owned(),
-            why: format!("{} sources, but {} places", capacities[0], capacities[1]),
+            why: format!(
+                "{} sets, but {} words of counts",
+                capacities[0], capacities[1]
+            ),
         });
     }
     Ok(())
@@ -151,10 +170,9 @@ impl Tables {
         Self::new(
             |name| {
                 let map = open(name)?;
-                Ok(if name == "SOURCES" {
-                    Map::HashMap(map)
-                } else {
-                    Map::PerCpuArray(map)
+                Ok(match name {
+                    "SETS" | "TABLE" => Map::Array(map),
+                    _ => Map::PerCpuArray(map),
                 })
             },
             memory,
@@ -167,8 +185,13 @@ impl Tables {
     }
 
     fn new(mut map: impl FnMut(&'static str) -> Result<Map>, memory: u64) -> Result<Self> {
+        let Map::Array(sets) = map("SETS")? else {
+            return Err(read_failed(MapError::InvalidName {
+                name: "SETS".to_owned(),
+            }));
+        };
         Ok(Self {
-            sources: map("SOURCES")?.try_into().map_err(read_failed)?,
+            sets: Sets::open(&sets, read_seed(map("TABLE")?)?)?,
             counters: map("COUNTERS")?.try_into().map_err(read_failed)?,
             limits: map("LIMITS")?.try_into().map_err(read_failed)?,
             hits: map("LIST_HITS")?.try_into().map_err(read_failed)?,
@@ -211,6 +234,12 @@ impl Tables {
         Ok(of_cpus.iter().map(|Wire(one)| *one).sum())
     }
 
+    /// Sources that there is room for.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.sets.capacity()
+    }
+
     /// Begins to count anew for limits and lists that come, and forgets the buckets of slots.
     pub fn clear(&mut self, slots: &[u32], bits: &[u32]) -> Result<()> {
         let cpus =
@@ -227,95 +256,52 @@ impl Tables {
             let zero = zero.map_err(|error| Error::system("counting CPUs", error))?;
             self.hits.set(*bit, zero, 0).map_err(read_failed)?;
         }
-        self.forget_slots(slots)
-    }
-
-    /// Forgets all buckets of these slots.
-    pub fn forget_slots(&mut self, slots: &[u32]) -> Result<()> {
-        if slots.is_empty() {
-            return Ok(());
-        }
-        let slots: BTreeSet<_> = slots.iter().collect();
-        for (key, _) in self.sources()? {
-            if slots.contains(&key.slot()) {
-                self.forget(&key)?;
-            }
-        }
+        self.forget_slots(slots);
         Ok(())
     }
 
-    /// One source, where it is in the table.
-    pub fn source(&self, key: &SourceKey) -> Result<Option<Source>> {
-        match self.sources.get(&Wire(*key), 0) {
-            Ok(Wire(source)) => Ok(Some(source)),
-            Err(MapError::KeyNotFound) => Ok(None),
-            Err(error) => Err(read_failed(error)),
+    /// Forgets all buckets of these slots.
+    pub fn forget_slots(&self, slots: &[u32]) {
+        if !slots.is_empty() {
+            self.sets.forget_all(|key| slots.contains(&key.slot()));
         }
+    }
+
+    /// One source, where it is in the table.
+    #[must_use]
+    pub fn source(&self, key: &SourceKey) -> Option<Source> {
+        self.sets.source(key)
     }
 
     /// Forgets a source. Returns whether it was there.
-    pub fn forget(&mut self, key: &SourceKey) -> Result<bool> {
-        match self.sources.remove(&Wire(*key)) {
-            Ok(()) => Ok(true),
-            Err(MapError::SyscallError(error))
-                if error.io_error.kind() == std::io::ErrorKind::NotFound =>
-            {
-                Ok(false)
-            }
-            Err(MapError::KeyNotFound) => Ok(false),
-            Err(error) => Err(read_failed(error)),
+    #[must_use]
+    pub fn forget(&self, key: &SourceKey) -> bool {
+        self.sets.forget(key)
+    }
+
+    /// Forgets all sources. Returns how many there were.
+    #[must_use]
+    pub fn forget_all(&self) -> u64 {
+        self.sets.forget_all(|_| true)
+    }
+
+    /// All sources. Of a table that changes meanwhile it shows each entry as it was at some moment.
+    pub fn sources(&self) -> impl Iterator<Item = Entry> {
+        self.sets.sources()
+    }
+
+    /// Begins to count anew what was over the limits in these slots: from now on it is dropped, and was
+    /// not before, or the other way round.
+    pub fn forget_refused(&self, slots: &[u32]) {
+        if !slots.is_empty() {
+            self.sets.forget_refused(slots);
         }
     }
 
-    /// All sources. A table that changes meanwhile may show one twice or not at all.
-    pub fn sources(&self) -> Result<Vec<Entry>> {
-        let mut batch = Batch::new(4_096);
-        let mut entries = Vec::new();
-        while batch.next(self, &mut entries)? {}
-        entries.sort_unstable_by_key(|(key, _)| (key.scope, key.address));
-        entries.dedup_by_key(|(key, _)| *key);
-        Ok(entries)
-    }
-}
-
-/// Reads the hash map many entries at a time.
-struct Batch {
-    keys: Vec<Wire<SourceKey>>,
-    values: Vec<Wire<Source>>,
-    token: Option<u32>,
-}
-
-impl Batch {
-    fn new(size: usize) -> Self {
-        Self {
-            keys: vec![Wire::default(); size],
-            values: vec![Wire::default(); size],
-            token: None,
-        }
-    }
-
-    /// Appends the next entries; false at the end.
-    fn next(&mut self, tables: &Tables, entries: &mut Vec<Entry>) -> Result<bool> {
-        let map = tables.sources.map().fd().as_fd();
-        // SAFETY: aya has compared the sizes with the map's when it made `tables.sources`.
-        let read = unsafe { sys::lookup_batch(map, self.token, &mut self.keys, &mut self.values) };
-        match read {
-            Ok((count, token)) => {
-                let pairs = self.keys.iter().zip(&self.values).take(count);
-                entries.extend(pairs.map(|(Wire(key), Wire(value))| (*key, *value)));
-                self.token = token;
-                Ok(token.is_some())
-            }
-            // One chain of the hash map holds more than fits.
-            Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => {
-                *self = Self {
-                    token: self.token,
-                    ..Self::new(self.keys.len() * 2)
-                };
-                Ok(true)
-            }
-            Err(error) => Err(Error::system("reading the table of sources", error)),
-        }
+    /// Sees to it that the bits which an entry keeps of its epoch can be told from those of `epoch`, which
+    /// the limit in `slot` is about to have.
+    pub fn age(&self, slot: u32, epoch: u32) {
+        self.sets.age(slot, epoch);
     }
 }
 
@@ -329,18 +315,37 @@ fn sum(counters: &[Counters]) -> Counters {
         })
 }
 
-/// Fills the newcomer limit's bucket: a word of 0 may be a time that is yet to come.
-pub(super) fn fill_newcomers(program: &mut Program) -> Result<()> {
-    let map = program.map_mut("TABLE")?;
+/// Writes what a new table begins with: its seed, and the bucket of the newcomer limit, full at a moment in
+/// nanoseconds; a word of 0 may be a time that is yet to come.
+pub(super) fn fill_table(ebpf: &mut aya::Ebpf, seed: Seed, full_at: u64) -> Result<()> {
+    let map = ebpf.map_mut("TABLE");
+    let map = map.ok_or_else(|| {
+        read_failed(MapError::InvalidName {
+            name: "TABLE".to_owned(),
+        })
+    })?;
     let mut table: Array<_, Wire<Table>> = map.try_into().map_err(read_failed)?;
     let first = Table {
-        newcomers: bucket::time(bucket::ticks(clock::now()?)),
+        seed,
+        newcomers: bucket::time(bucket::ticks(full_at)),
         ..Table::default()
     };
     table.set(0, Wire(first), 0).map_err(read_failed)
 }
 
-fn read_failed(error: MapError) -> Error {
+/// The seed of the table that is pinned in `folder`.
+pub(super) fn seed_of(folder: &Path) -> Result<Seed> {
+    let map = MapData::from_pin(folder.join("TABLE")).map_err(read_failed)?;
+    read_seed(Map::Array(map))
+}
+
+fn read_seed(map: Map) -> Result<Seed> {
+    let table: Array<_, Wire<Table>> = map.try_into().map_err(read_failed)?;
+    let Wire(table) = table.get(&0, 0).map_err(read_failed)?;
+    Ok(table.seed)
+}
+
+pub(super) fn read_failed(error: MapError) -> Error {
     Error::system(
         "reading the limiter's maps",
         std::io::Error::other(flat(&error)),

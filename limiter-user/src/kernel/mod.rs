@@ -23,6 +23,7 @@ pub mod session;
 pub mod set;
 pub mod survey;
 pub mod sys;
+mod table;
 pub mod trial;
 pub mod wire;
 

@@ -13,12 +13,15 @@ use aya::{
     programs::{Program as AyaProgram, ProgramError, ProgramFd, Xdp},
 };
 use ipnet::IpNet;
-use limiter_common::layout::{CLOCK_KERNEL, Config, Listed};
+use limiter_common::{
+    layout::{CLOCK_KERNEL, Config, Listed, SETS_OF_WORD},
+    table::Seed,
+};
 
 use super::{
     clock,
     error::{Error, Result},
-    lists, pins,
+    lists, maps, pins,
     wire::Wire,
 };
 
@@ -118,7 +121,12 @@ pub fn load(
     lists: ListMaps<'_>,
     entry: Entry,
 ) -> Result<Program> {
+    let seed = match maps {
+        Maps::New => new_seed()?,
+        Maps::Pinned(folder) => maps::seed_of(folder)?,
+    };
     let constants = Wire(Config {
+        seed,
         // A packet's own time needs no bounds.
         tick: if config.clock == CLOCK_KERNEL {
             clock::tick()?
@@ -132,8 +140,8 @@ pub fn load(
     loader.btf(None).override_global("CONFIG", &constants, true);
     match maps {
         Maps::New => {
-            loader.map_max_entries("SOURCES", config.capacity);
-            loader.map_max_entries("PLACES", config.capacity);
+            loader.map_max_entries("SETS", config.sets);
+            loader.map_max_entries("DISPLACED", config.sets.div_ceil(SETS_OF_WORD));
         }
         Maps::Pinned(folder) => pin_paths(&mut loader, &pins::MAPS, folder),
     }
@@ -149,9 +157,26 @@ pub fn load(
     if let ListMaps::New(prefixes) = lists {
         lists::fill(&mut ebpf, prefixes)?;
     }
+    if let Maps::New = maps {
+        let newcomers_full_at = if config.clock == CLOCK_KERNEL {
+            clock::now()?
+        } else {
+            0
+        };
+        maps::fill_table(&mut ebpf, seed, newcomers_full_at)?;
+    }
     let entry = entry.name(config.plain != 0);
     xdp(&mut ebpf, entry)?.load().map_err(program_error)?;
     Ok(Program { ebpf, entry })
+}
+
+/// Which set is whose, in a new table.
+fn new_seed() -> Result<Seed> {
+    let random = || {
+        getrandom::u64()
+            .map_err(|error| Error::system("asking for random bits", io::Error::other(error)))
+    };
+    Ok(Seed::new([random()?, random()?, random()?, random()?]))
 }
 
 fn pin_paths(loader: &mut EbpfLoader<'_>, maps: &[&'static str], folder: &Path) {

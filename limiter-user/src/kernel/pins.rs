@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! link                      what keeps the program attached
-//! SOURCES PLACES TABLE ...  the maps that all programs work on
+//! SETS DISPLACED TABLE ...  the maps that all programs work on
 //! g<N>/program g<N>/record  one generation of the program, and what it was made from
 //! g<N>/LISTED_IPV4 ...      its lists
 //! ```
@@ -32,9 +32,10 @@ use super::{
 };
 
 /// The maps that outlive a program.
-pub const MAPS: [&str; 9] = [
-    "SOURCES",
-    "PLACES",
+pub const MAPS: [&str; 10] = [
+    "SETS",
+    "DISPLACED",
+    "LOCKED",
     "TABLE",
     "COUNTERS",
     "LIMITS",

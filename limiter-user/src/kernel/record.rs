@@ -75,6 +75,8 @@ pub struct Moves {
     pub slots_taken: Vec<u32>,
     /// Slots of limits that go.
     pub slots_left: Vec<u32>,
+    /// Slots of limits that begin to drop what is over them, or no longer do.
+    pub slots_turned: Vec<u32>,
     /// Bits of lists that come.
     pub bits_taken: Vec<u32>,
 }
@@ -170,7 +172,13 @@ impl Record {
         let mut seats = Vec::new();
         for limit in &limits {
             let seat = match same(&old, &limit.name, limit.key) {
-                Some((before, seat)) => self.stay(before, limit, seat, now)?,
+                Some((before, seat)) => {
+                    let shadow_before = self.settings.shadow || before.shadow;
+                    if shadow_before != (settings.shadow || limit.shadow) {
+                        moves.slots_turned.push(seat.slot);
+                    }
+                    self.stay(before, limit, seat, now)?
+                }
                 None => {
                     let slot = free_slot(&old, &seats)?;
                     moves.slots_taken.push(slot);

@@ -93,11 +93,14 @@ pub async fn swap(
             chained: record.chained,
         },
     )?;
-    attachment
-        .tables
-        .clear(&moves.slots_taken, &moves.bits_taken)?;
+    let tables = &mut attachment.tables;
+    tables.clear(&moves.slots_taken, &moves.bits_taken)?;
+    for seat in &record.limits {
+        tables.age(seat.slot, seat.epoch);
+    }
     put_in_force(&attachment, &program, &record)?;
-    attachment.tables.forget_slots(&moves.slots_left)?;
+    attachment.tables.forget_slots(&moves.slots_left);
+    attachment.tables.forget_refused(&moves.slots_turned);
     drop(lock);
     Ok(Swapped {
         old,

@@ -19,7 +19,6 @@ const BPF_OBJ_PIN: libc::c_int = 6;
 const BPF_OBJ_GET: libc::c_int = 7;
 const BPF_PROG_TEST_RUN: libc::c_int = 10;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
-const BPF_MAP_LOOKUP_BATCH: libc::c_int = 24;
 const BPF_LINK_CREATE: libc::c_int = 28;
 const BPF_LINK_UPDATE: libc::c_int = 29;
 const BPF_LINK_DETACH: libc::c_int = 34;
@@ -194,55 +193,6 @@ pub fn open_pin(path: &Path) -> io::Result<OwnedFd> {
         flags: 0,
     };
     bpf(BPF_OBJ_GET, &mut attributes).map(owned)
-}
-
-/// Reads many entries of a hash map in one call, from `token` on; `None` starts.
-///
-/// Returns how many of `keys` and `values` were filled, and the token to go on from, if there is
-/// more.
-///
-/// # Safety
-/// `K` and `V` have exactly the size of the map's keys and values.
-pub(super) unsafe fn lookup_batch<K: aya::Pod, V: aya::Pod>(
-    map: BorrowedFd<'_>,
-    token: Option<u32>,
-    keys: &mut [K],
-    values: &mut [V],
-) -> io::Result<(usize, Option<u32>)> {
-    #[repr(C)]
-    struct Attributes {
-        in_batch: u64,
-        out_batch: u64,
-        keys: u64,
-        values: u64,
-        count: u32,
-        map: u32,
-        element_flags: u64,
-        flags: u64,
-    }
-    let (input, mut output) = (token.unwrap_or(0), 0_u32);
-    let mut attributes = Attributes {
-        in_batch: if token.is_some() {
-            address(&raw const input)
-        } else {
-            0
-        },
-        out_batch: address(&raw mut output),
-        keys: address(keys.as_mut_ptr()),
-        values: address(values.as_mut_ptr()),
-        count: u32::try_from(keys.len().min(values.len())).unwrap_or(u32::MAX),
-        map: raw(map),
-        element_flags: 0,
-        flags: 0,
-    };
-    let result = bpf(BPF_MAP_LOOKUP_BATCH, &mut attributes);
-    let filled = attributes.count as usize;
-    match result {
-        Ok(_) => Ok((filled, Some(output))),
-        // The end of the map.
-        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok((filled, None)),
-        Err(error) => Err(error),
-    }
 }
 
 /// What a test run of an XDP program gave.

@@ -2,8 +2,7 @@
 
 use limiter_common::{
     counters::{Count, Counters, LimitCounters},
-    key::SourceKey,
-    layout::{Config, Listed, Source, Stamp, Table},
+    layout::{Config, Listed, Set, Stamp, Table},
 };
 
 /// A value that is copied bytewise between the kernel and this process.
@@ -27,8 +26,7 @@ plain_words!(
     Counters,
     LimitCounters,
     Listed,
-    Source,
-    SourceKey,
+    Set,
     Stamp,
     Table,
 );

@@ -35,7 +35,7 @@ pub fn interface(attachment: &Attachment) -> Result<Interface> {
         ..
     } = attachment;
     let settings = &record.settings;
-    let tracked = tables.sources()?.len() as u64;
+    let tracked = tables.sources().count() as u64;
     let counters = tables.counters()?;
     let limits = record.seated();
     let limits = limits
@@ -71,7 +71,7 @@ pub fn interface(attachment: &Attachment) -> Result<Interface> {
         passes: passes(&counters),
         sources: Sources {
             tracked,
-            capacity: settings.max_sources.into(),
+            capacity: tables.capacity(),
             memory_bytes: attachment.memory(),
             added: counters.sources_added,
             removed: counters.sources_removed,
@@ -136,6 +136,7 @@ fn readers(record: &Record) -> Result<Vec<(config::Limit, Seat, Reader)>> {
         .map(|(limit, seat)| {
             let reader = Reader {
                 name: limit.name.clone(),
+                shadow: record.settings.shadow || limit.shadow,
                 terms: limit.terms(record.frame_max)?.at_phase(seat.phase),
                 epoch: seat.epoch,
                 past: seat.changes(),
@@ -211,16 +212,15 @@ fn buckets_of(
 ) -> Result<Vec<(String, Option<Source>)>> {
     let first = key.of(slot, source, 0);
     if !key.by_port {
-        return Ok(vec![(key.show(&first), tables.source(&first)?)]);
+        return Ok(vec![(key.show(&first), tables.source(&first))]);
     }
     let of_any_port = |entry: &limiter_common::key::SourceKey| {
         entry.slot() == slot && entry.family() == first.family() && entry.address == first.address
     };
-    let entries = tables.sources()?;
-    let mut found: Vec<_> = entries
-        .iter()
+    let mut found: Vec<_> = tables
+        .sources()
         .filter(|(entry, _)| of_any_port(entry))
-        .map(|(entry, value)| (key.show(entry), Some(*value)))
+        .map(|(entry, value)| (key.show(&entry), Some(value)))
         .collect();
     if found.is_empty() {
         found.push((key.show_source(&first), None));
@@ -231,19 +231,13 @@ fn buckets_of(
 /// The sources that dropped most, then those that passed most; at most `most` of them. A source has a
 /// line for each bucket.
 pub fn top(attachment: &Attachment, most: usize) -> Result<Top> {
-    let mut entries = attachment.tables.sources()?;
+    let mut entries: Vec<_> = attachment.tables.sources().collect();
     let readers = readers(&attachment.record)?;
     let by_slot: HashMap<_, _> = readers
         .iter()
         .map(|(limit, seat, reader)| (seat.slot, (limit, reader)))
         .collect();
-    entries.sort_by_key(|(_, source)| {
-        std::cmp::Reverse((
-            source.dropped.packets,
-            source.would_drop.packets,
-            source.passed.packets,
-        ))
-    });
+    entries.sort_by_key(|(_, source)| std::cmp::Reverse((source.refused, source.passed)));
     let line = |(key, entry): &(limiter_common::key::SourceKey, Source)| -> Option<TopSource> {
         let (limit, reader) = by_slot.get(&key.slot())?;
         Some(reader.top(limit.key.show(key), entry))

@@ -2,6 +2,7 @@
 
 use limiter_common::{
     bucket::{self, Decision},
+    entry::epoch_in,
     layout::Source,
     rescale::{self, Rescale},
 };
@@ -75,10 +76,6 @@ pub struct TopSource {
     pub dropped: u64,
     /// Packets that only passed because of shadow; part of `passed`.
     pub would_drop: u64,
-    /// Bytes that passed.
-    pub passed_bytes: u64,
-    /// Bytes that were dropped.
-    pub dropped_bytes: u64,
     /// What is left, in packets or bytes.
     pub tokens: f64,
 }
@@ -88,6 +85,8 @@ pub struct TopSource {
 pub struct Reader {
     /// Name of the limit.
     pub name: String,
+    /// Whether what is over it passes all the same.
+    pub shadow: bool,
     /// Its terms.
     pub terms: Terms,
     /// How often they were changed.
@@ -105,7 +104,7 @@ impl Reader {
         if !bucket::is_time(source.tat) {
             return self.terms.in_kernel.full(self.now);
         }
-        let behind = self.epoch.wrapping_sub(source.epoch);
+        let behind = self.epoch.wrapping_sub(epoch_in(source.over, self.epoch));
         let known = u32::try_from(self.past.len()).unwrap_or(0);
         let past = |i: u32| self.past.get(i as usize).copied();
         let word = rescale::carry_over(source.tat, behind, known, past).unwrap_or(source.tat);
@@ -134,6 +133,14 @@ impl Reader {
         }
     }
 
+    fn dropped(&self, source: &Source) -> u64 {
+        if self.shadow { 0 } else { source.refused }
+    }
+
+    fn would_drop(&self, source: &Source) -> u64 {
+        if self.shadow { source.refused } else { 0 }
+    }
+
     /// What `check` says of a bucket; none means that it is not in the table.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
@@ -147,9 +154,9 @@ impl Reader {
             tokens: source.map_or(burst as f64, |source| self.tokens(source)),
             burst,
             retry_after_seconds: source.map_or(0.0, |source| self.retry_after(source)),
-            passed: counts.passed.packets,
-            dropped: counts.dropped.packets,
-            would_drop: counts.would_drop.packets,
+            passed: counts.passed,
+            dropped: self.dropped(&counts),
+            would_drop: self.would_drop(&counts),
         }
     }
 
@@ -159,11 +166,9 @@ impl Reader {
         TopSource {
             source: name,
             limit: self.name.clone(),
-            passed: source.passed.packets,
-            dropped: source.dropped.packets,
-            would_drop: source.would_drop.packets,
-            passed_bytes: source.passed.bytes,
-            dropped_bytes: source.dropped.bytes,
+            passed: source.passed,
+            dropped: self.dropped(source),
+            would_drop: self.would_drop(source),
             tokens: self.tokens(source),
         }
     }

@@ -1,0 +1,255 @@
+//! The table of sources, mapped into this process: read and changed without a system call for each
+//! source, while the program works on it.
+//!
+//! What is changed here is one word by one compare-and-swap each: a command that is killed leaves no
+//! entry half changed.
+
+use std::{
+    num::NonZeroUsize,
+    ptr::NonNull,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use aya::maps::MapData;
+use limiter_common::{
+    bucket::{self, FORGOTTEN},
+    entry::{
+        self, BEHIND_MAX, OVER, PASSED, Protocol, Shared, TAT, epoch_in, figure, slot_in,
+        with_epoch, without_figure,
+    },
+    key::SourceKey,
+    layout::{Set, Source},
+    table::{Seed, WAYS},
+};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+
+use super::{
+    error::{Error, Result},
+    maps::read_failed,
+};
+
+/// A source and what the table keeps of it.
+pub type Entry = (SourceKey, Source);
+
+/// Words of an entry.
+const WORDS: usize = size_of::<entry::Entry>() / size_of::<u64>();
+
+/// How often an entry is read that changes meanwhile.
+const TRIES: u32 = 64;
+
+/// Changes of terms after which entries that have missed them are marked.
+const AGE: u32 = BEHIND_MAX / 4;
+
+/// The sets of a table.
+#[derive(Debug)]
+pub struct Sets {
+    start: NonNull<AtomicU64>,
+    bytes: NonZeroUsize,
+    sets: u32,
+    seed: Seed,
+}
+
+// SAFETY: the memory is the kernel's, and reached by atomic operations alone.
+unsafe impl Send for Sets {}
+// SAFETY: as above.
+unsafe impl Sync for Sets {}
+
+impl Drop for Sets {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped by `open`, and nothing that is borrowed from it is left.
+        let _ = unsafe { munmap(self.start.cast(), self.bytes.get()) };
+    }
+}
+
+impl Sets {
+    /// Maps the sets.
+    pub fn open(map: &MapData, seed: Seed) -> Result<Self> {
+        let failed =
+            |error: nix::Error| Error::system("mapping the table of sources", error.into());
+        let sets = map.info().map_err(read_failed)?.max_entries();
+        let bytes = sets as usize * size_of::<Set>();
+        let bytes = NonZeroUsize::new(bytes).ok_or_else(|| failed(nix::Error::EINVAL))?;
+        // SAFETY: a new mapping, wherever the kernel wants it.
+        let start = unsafe {
+            mmap(
+                None,
+                bytes,
+                ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
+                MapFlags::MAP_SHARED,
+                map.fd(),
+                0,
+            )
+        };
+        Ok(Self {
+            start: start.map_err(failed)?.cast(),
+            bytes,
+            sets,
+            seed,
+        })
+    }
+
+    /// Sources that there is room for.
+    pub fn capacity(&self) -> u64 {
+        u64::from(self.sets) * u64::from(WAYS)
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        // SAFETY: so many words are mapped for as long as `self` lives, and aligned to a page.
+        unsafe {
+            std::slice::from_raw_parts(self.start.as_ptr(), self.bytes.get() / size_of::<u64>())
+        }
+    }
+
+    fn entries(&self) -> impl Iterator<Item = Mapped<'_>> {
+        let words = self.words();
+        (0..words.len())
+            .step_by(WORDS)
+            .map(move |first| Mapped { words, first })
+    }
+
+    /// All sources.
+    pub fn sources(&self) -> impl Iterator<Item = Entry> {
+        self.entries().filter_map(Mapped::read)
+    }
+
+    fn find(&self, key: &SourceKey) -> Option<Mapped<'_>> {
+        let tag = key.tag();
+        let words = self.words();
+        let of_set = WAYS as usize * WORDS;
+        self.seed
+            .home(&tag, self.sets)
+            .sets()
+            .flat_map(|set| {
+                let start = set as usize * of_set;
+                (start..start + of_set).step_by(WORDS)
+            })
+            .map(|first| Mapped { words, first })
+            .find(|entry| entry.read().is_some_and(|(found, _)| found == *key))
+    }
+
+    /// One source, where it is in the table.
+    pub fn source(&self, key: &SourceKey) -> Option<Source> {
+        Some(self.find(key)?.read()?.1)
+    }
+
+    /// Forgets a source. Returns whether it was there.
+    pub fn forget(&self, key: &SourceKey) -> bool {
+        self.find(key)
+            .is_some_and(|entry| entry.forget(|found| found == key))
+    }
+
+    /// Forgets the sources that `which` is true of. Returns how many there were.
+    pub fn forget_all(&self, which: impl Fn(&SourceKey) -> bool) -> u64 {
+        self.entries()
+            .map(|entry| u64::from(entry.forget(&which)))
+            .sum()
+    }
+
+    /// Sets the figure of what was over the limits in these slots to 0.
+    pub fn forget_refused(&self, slots: &[u32]) {
+        for entry in self.entries() {
+            entry.change_over(|over| slots.contains(&slot_in(over)).then(|| without_figure(over)));
+        }
+    }
+
+    /// Entries of the limit in `slot` that have missed so many changes that their terms are no longer
+    /// remembered are marked as of no earlier than that: what is kept of an epoch goes round.
+    pub fn age(&self, slot: u32, epoch: u32) {
+        if epoch % AGE != 0 {
+            return;
+        }
+        for entry in self.entries() {
+            entry.change_over(|over| {
+                let behind = epoch.wrapping_sub(epoch_in(over, epoch));
+                let is_old = slot_in(over) == slot && (AGE + 1..BEHIND_MAX).contains(&behind);
+                is_old.then(|| with_epoch(over, epoch.wrapping_sub(AGE)))
+            });
+        }
+    }
+}
+
+/// An entry of the table.
+#[derive(Clone, Copy)]
+struct Mapped<'a> {
+    words: &'a [AtomicU64],
+    /// Index of its first word.
+    first: usize,
+}
+
+impl Shared for Mapped<'_> {
+    fn load(self, word: usize) -> u64 {
+        self.words[self.first + word].load(Ordering::Acquire)
+    }
+
+    fn swap(self, word: usize, expected: u64, new: u64) -> bool {
+        self.words[self.first + word]
+            .compare_exchange(expected, new, Ordering::SeqCst, Ordering::SeqCst)
+            .is_ok()
+    }
+
+    fn store(self, word: usize, value: u64) {
+        self.words[self.first + word].store(value, Ordering::Release);
+    }
+
+    fn add(self, word: usize, amount: u64) {
+        self.words[self.first + word].fetch_add(amount, Ordering::SeqCst);
+    }
+
+    fn next(self) -> Self {
+        Self {
+            first: self.first + WORDS,
+            ..self
+        }
+    }
+}
+
+impl Mapped<'_> {
+    /// Whose it is, and what is in it: all of one moment, but for figures that grow meanwhile. Nothing where
+    /// it is nobody's.
+    fn read(self) -> Option<Entry> {
+        for _ in 0..TRIES {
+            let word = self.load(TAT);
+            if !entry::is_taken(word) {
+                return None;
+            }
+            let tag = self.tag();
+            let source = Source {
+                tat: word,
+                over: self.load(OVER),
+                passed: figure(self.load(PASSED)),
+                refused: figure(self.load(OVER)),
+            };
+            if bucket::is_time(word) && self.load(TAT) == word {
+                return Some((tag.key(), source));
+            }
+            std::hint::spin_loop();
+        }
+        None
+    }
+
+    /// Forgets the source, if there is one and `which` is true of it. Returns whether it did.
+    fn forget(self, which: impl Fn(&SourceKey) -> bool) -> bool {
+        for _ in 0..TRIES {
+            match self.read() {
+                Some((key, source)) if which(&key) => {
+                    if self.swap(TAT, source.tat, FORGOTTEN) {
+                        return true;
+                    }
+                }
+                _ => return false,
+            }
+        }
+        false
+    }
+
+    /// Changes [`OVER`], if `change` wants to.
+    fn change_over(self, change: impl Fn(u64) -> Option<u64>) {
+        for _ in 0..TRIES {
+            let over = self.load(OVER);
+            match change(over) {
+                Some(new) if !self.swap(OVER, over, new) => {}
+                _ => return,
+            }
+        }
+    }
+}
