@@ -328,7 +328,12 @@ fn take<T: SharedTable + ?Sized>(table: &T, entry: EntryOf<T>, mark: u64, now: u
 
 /// Whether the entry with this word is nobody's, or its bucket is full and not kept for its source.
 #[inline(always)]
-fn may_be_taken<T: SharedTable + ?Sized>(table: &T, entry: EntryOf<T>, word: u64, now: u64) -> bool {
+fn may_be_taken<T: SharedTable + ?Sized>(
+    table: &T,
+    entry: EntryOf<T>,
+    word: u64,
+    now: u64,
+) -> bool {
     if !bucket::is_time(word) {
         return true;
     }

@@ -114,6 +114,7 @@ impl Limit {
     fn reader(&self, nanoseconds: u64) -> Reader {
         Reader {
             name: "default".to_owned(),
+            shadow: self.shadow,
             terms: self.written().terms(FRAME_MAX).unwrap(),
             epoch: 0,
             past: Vec::new(),
@@ -285,7 +286,7 @@ impl Engine for Kernel {
     }
 
     fn entry(&self, key: &SourceKey) -> Option<Source> {
-        self.tables.source(key).unwrap()
+        self.tables.source(key)
     }
 
     fn limit(&self) -> &Limit {

@@ -11,6 +11,7 @@ use std::{
 use aya::maps::{Array, Map, MapData};
 use limiter_common::{
     bucket,
+    entry::epoch_in,
     key::SourceKey,
     layout::{CLOCK_PACKET, Config, Source, Table},
     limit::Terms,
@@ -107,9 +108,10 @@ impl Generations {
 
     /// Lets the bucket of the newcomer limit be full at `tick`.
     pub fn fill_newcomers(&self, tick: u64) {
+        let Wire(table) = self.table().get(&0, 0).unwrap();
         let filled = Table {
             newcomers: bucket::time(tick),
-            ..Table::default()
+            ..table
         };
         self.table().set(0, Wire(filled), 0).unwrap();
     }
@@ -119,8 +121,8 @@ impl Generations {
         let (record, moves) = self.record.changed(settings.clone(), now).unwrap();
         let program = load(&record, Maps::Pinned(&self.folder.0));
         let tables = &mut self.kernel.tables;
-        tables.clear(&moves.slots_taken, &moves.bits_taken).unwrap();
-        tables.forget_slots(&moves.slots_left).unwrap();
+        tables.make_way(&moves, &record.limits).unwrap();
+        tables.tidy_up(&moves);
         self.kernel = Kernel::over(program);
         self.seated = record.seated();
         self.record = record;
@@ -143,8 +145,8 @@ impl Generations {
     /// A bucket of the limit in `seat`, its word on the present terms.
     #[must_use]
     pub fn bucket(&self, seat: &Seat, key: &SourceKey) -> Option<Source> {
-        let mut source = self.kernel.tables.source(key).unwrap()?;
-        let behind = seat.epoch - source.epoch;
+        let mut source = self.kernel.tables.source(key)?;
+        let behind = seat.epoch - epoch_in(source.over, seat.epoch);
         if behind > 0 {
             let past = seat.changes();
             let known = u32::try_from(past.len()).unwrap();

@@ -17,6 +17,7 @@ use super::{
     memory,
     object::Program,
     pins,
+    record::{Moves, Seat},
     table::Sets,
     wire::Wire,
 };
@@ -240,8 +241,27 @@ impl Tables {
         self.sets.capacity()
     }
 
-    /// Begins to count anew for limits and lists that come, and forgets the buckets of slots.
-    pub fn clear(&mut self, slots: &[u32], bits: &[u32]) -> Result<()> {
+    /// Before a change: begins to count anew for limits and lists that come, forgets buckets that are left in
+    /// their slots, and marks those that have missed too many changes.
+    pub fn make_way(&mut self, moves: &Moves, seats: &[Seat]) -> Result<()> {
+        self.count_anew(&moves.slots_taken, &moves.bits_taken)?;
+        self.forget_slots(&moves.slots_taken);
+        for seat in seats {
+            self.sets.age(seat.slot, seat.epoch);
+        }
+        Ok(())
+    }
+
+    /// After a change: forgets the buckets of limits that have gone, and begins to count anew what was over
+    /// those that drop it now, and did not before, or the other way round.
+    pub fn tidy_up(&self, moves: &Moves) {
+        self.forget_slots(&moves.slots_left);
+        if !moves.slots_turned.is_empty() {
+            self.sets.forget_refused(&moves.slots_turned);
+        }
+    }
+
+    fn count_anew(&mut self, slots: &[u32], bits: &[u32]) -> Result<()> {
         let cpus =
             aya::util::nr_cpus().map_err(|(_, error)| Error::system("counting CPUs", error))?;
         for slot in slots {
@@ -256,12 +276,10 @@ impl Tables {
             let zero = zero.map_err(|error| Error::system("counting CPUs", error))?;
             self.hits.set(*bit, zero, 0).map_err(read_failed)?;
         }
-        self.forget_slots(slots);
         Ok(())
     }
 
-    /// Forgets all buckets of these slots.
-    pub fn forget_slots(&self, slots: &[u32]) {
+    fn forget_slots(&self, slots: &[u32]) {
         if !slots.is_empty() {
             self.sets.forget_all(|key| slots.contains(&key.slot()));
         }
@@ -288,20 +306,6 @@ impl Tables {
     /// All sources. Of a table that changes meanwhile it shows each entry as it was at some moment.
     pub fn sources(&self) -> impl Iterator<Item = Entry> {
         self.sets.sources()
-    }
-
-    /// Begins to count anew what was over the limits in these slots: from now on it is dropped, and was
-    /// not before, or the other way round.
-    pub fn forget_refused(&self, slots: &[u32]) {
-        if !slots.is_empty() {
-            self.sets.forget_refused(slots);
-        }
-    }
-
-    /// Sees to it that the bits which an entry keeps of its epoch can be told from those of `epoch`, which
-    /// the limit in `slot` is about to have.
-    pub fn age(&self, slot: u32, epoch: u32) {
-        self.sets.age(slot, epoch);
     }
 }
 

@@ -93,14 +93,9 @@ pub async fn swap(
             chained: record.chained,
         },
     )?;
-    let tables = &mut attachment.tables;
-    tables.clear(&moves.slots_taken, &moves.bits_taken)?;
-    for seat in &record.limits {
-        tables.age(seat.slot, seat.epoch);
-    }
+    attachment.tables.make_way(&moves, &record.limits)?;
     put_in_force(&attachment, &program, &record)?;
-    attachment.tables.forget_slots(&moves.slots_left);
-    attachment.tables.forget_refused(&moves.slots_turned);
+    attachment.tables.tidy_up(&moves);
     drop(lock);
     Ok(Swapped {
         old,

@@ -8,7 +8,7 @@ use aya::{
 };
 use limiter_common::{
     counters::{Counters, PLAIN, SEVERAL},
-    layout::Config,
+    layout::{Config, SETS_OF_WORD},
     verdict::Reason,
 };
 use limiter_user::kernel::{clock, wire::Wire};
@@ -69,8 +69,8 @@ impl Object {
         let mut loader = EbpfLoader::new();
         loader
             .override_global("CONFIG", &constants, false)
-            .map_max_entries("SOURCES", config.capacity)
-            .map_max_entries("PLACES", config.capacity);
+            .map_max_entries("SETS", config.sets)
+            .map_max_entries("DISPLACED", config.sets.div_ceil(SETS_OF_WORD));
         Self::finish(&mut loader, code, programs)
     }
 
