@@ -4,7 +4,7 @@
 use core::arch::asm;
 
 use limiter_common::{
-    entry::{self, ADDRESS, ONE_PACKET, OVER, PASSED, Shared, TAT},
+    entry::{ADDRESS, ONE_PACKET, OVER, PASSED, Shared, TAT},
     layout,
     table::{SharedSet, WAYS},
     verdict::Reason,
@@ -32,27 +32,40 @@ impl SharedSet for Set {
     fn entry(self, way: u32) -> Entry {
         Entry { set: self, way }
     }
+}
 
-    /// The number as one that the verifier does not know: it would check all that follows once for each way.
+impl Set {
+    /// The entry that has this address, or another one where none or more than one does.
+    ///
+    /// Without branches: they would depend on what has just been missed in the cache, and half of them go
+    /// the other way than predicted. The processor could not begin with the next packet meanwhile.
     #[inline(always)]
-    fn found(self, way: u32) -> Entry {
-        let mut way = way as u64;
-        let mut unknown = self.entry(0).load(ADDRESS);
-        // SAFETY: arithmetic on registers. The difference is 0, which the verifier does not see.
-        unsafe {
-            asm!(
-                "{copy} = {unknown}",
-                "{unknown} -= {copy}",
-                "{way} += {unknown}",
-                "{way} &= 3",
-                copy = out(reg) _,
-                unknown = inout(reg) unknown,
-                way = inout(reg) way,
-                options(nomem, nostack),
-            );
+    pub fn entry_with(self, address: u64) -> Option<Entry> {
+        let differs = |way| {
+            let mut word = self.entry(way).load(ADDRESS);
+            // SAFETY: arithmetic on registers. Written out, because LLVM makes a branch of a comparison.
+            unsafe {
+                asm!(
+                    "{word} ^= {address}",
+                    "{negative} = {word}",
+                    "{negative} = -{negative}",
+                    "{word} |= {negative}",
+                    "{word} >>= 63",
+                    word = inout(reg) word,
+                    negative = out(reg) _,
+                    address = in(reg) address,
+                    options(pure, nomem, nostack),
+                );
+            }
+            word
+        };
+        let [a, b, c, d] = [differs(0), differs(1), differs(2), differs(3)];
+        if a & b & c & d != 0 {
+            return None;
         }
-        let _ = unknown;
-        self.entry(way as u32)
+        // 0 where it is the first.
+        let way = 6 - b - 2 * c - 3 * d;
+        Some(self.entry(way as u32 % WAYS))
     }
 }
 
@@ -69,11 +82,9 @@ impl Entry {
         let way = (self.way % WAYS) as usize;
         // SAFETY: a word of one of the set's entries; callers name words by constants.
         unsafe {
-            (&raw mut (*self.set.0).entries)
-                .cast::<entry::Entry>()
-                .add(way)
+            (&raw mut (*self.set.0).words)
                 .cast::<u64>()
-                .add(word)
+                .add(word * WAYS as usize + way)
         }
     }
 

@@ -1,6 +1,7 @@
 //! The table of sources, as [`limiter_common::table`] has it, in maps.
 
 use limiter_common::{
+    entry::{Protocol, is_taken},
     key::Tag,
     layout::{LOCKS, SETS_OF_WORD},
     table::{self, Home, New, SharedSet, SharedTable, WAYS},
@@ -21,15 +22,16 @@ pub fn find(tag: &Tag) -> Option<Entry> {
     if !tag.is_wide() {
         let home = Maps.home(tag);
         let set = Maps.set(home.set)?;
-        if let Some(entry) = table::find_in(set, tag, false) {
-            return Some(entry);
-        }
-        if Maps.displaced(home.set) == 0 {
-            return None;
+        match set.entry_with(tag.address) {
+            Some(entry) if entry.begins_with(tag) && is_taken(entry.tat()) => return Some(entry),
+            // Another limit has one of the same address, or the source was forgotten, and is back.
+            Some(_) => {}
+            None if Maps.displaced(home.set) == 0 => return None,
+            None => {}
         }
     }
     // Nothing where it has left meanwhile.
-    let number = table_find(tag, tag.is_wide().into()).checked_sub(1)?;
+    let number = table_find(tag, 1).checked_sub(1)?;
     Some(Maps.set(number / WAYS)?.entry(number % WAYS))
 }
 

@@ -77,14 +77,14 @@ pub struct Case {
 const CAPACITY_LEAST: u32 = 65_536;
 
 impl Case {
-    /// The program's constants. The table has just room for all sources, and takes them in as fast as
+    /// The program's constants. The table has room for twice as many sources, and takes them in as fast as
     /// they come.
     pub fn config(&self, cost: Cost) -> Result<Config> {
         const FRAME: u64 = 60;
         const NAME: &str = "bench";
         let (rate, burst) = self.verdict.limit(cost);
         let settings = Settings {
-            max_sources: self.sources.max(CAPACITY_LEAST),
+            max_sources: (2 * self.sources).max(CAPACITY_LEAST),
             new_sources: None,
             limits: vec![Limit {
                 burst: Some(burst.parse()?),
