@@ -135,7 +135,8 @@ pub trait Protocol: Shared {
     /// charged.
     #[inline(always)]
     fn charge(self, tag: &Tag, judged: u64, charged: u64) -> bool {
-        if !self.swap(TAT, judged, charged) {
+        // Before as well: after it alone, the entry could have come back from the source that was charged.
+        if !self.is_of(tag) || !self.swap(TAT, judged, charged) {
             return false;
         }
         if self.is_of(tag) {

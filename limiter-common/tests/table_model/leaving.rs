@@ -1,11 +1,12 @@
 //! Sources whose entry another one takes.
 
-use limiter_common::bucket::{FORGOTTEN, ticks};
+use limiter_common::bucket::ticks;
 
 use crate::{
-    cpu::{Packet, Said, forget},
+    cpu::{Packet, Said},
+    memory::Machine,
     scene::{Scene, is_among},
-    world::{COST, ONE_SET, START, TWO_SETS, World},
+    world::{COST, ONE_SET, START, TWO_SETS},
 };
 
 /// A bucket that is full, and has been for as long as a packet takes.
@@ -62,7 +63,7 @@ fn two_packets_of_the_former_owner() {
     // The first CPU may charge the second source by mistake, and that stays where another packet comes in
     // between.
     scene.all_are_charged(&b, &[1, 2], 0, ticks(COST));
-    scene.explore();
+    scene.on(Machine::X86);
 }
 
 /// The entry goes to another source and comes back, while a packet of the first owner is under way.
