@@ -19,7 +19,10 @@ const ONE_SPENT: u64 = ticks(START + COST);
 #[test]
 fn a_change_of_terms_loses_no_charge() {
     let tag = ONE_SET.narrow(0, 0);
-    let packet = Packet { tag: &tag, now: START };
+    let packet = Packet {
+        tag: &tag,
+        now: START,
+    };
     for epochs in [[0, 1], [1, 1], [1, 2]] {
         let mut scene = Scene::of(ONE_SET);
         scene.put(0, 0, &tag, ONE_SPENT, 1);
@@ -42,10 +45,21 @@ fn a_bucket_that_is_converted_is_not_taken() {
         scene.put(0, 0, &a, FULL, 1);
         scene.fill();
         scene.cpu_in(epochs[0], |table| {
-            let packet = Packet { tag: &a, now: START };
+            let packet = Packet {
+                tag: &a,
+                now: START,
+            };
             vec![packet.pass(table), packet.pass(table)]
         });
-        scene.cpu_in(epochs[1], |table| vec![Packet { tag: &b, now: START }.pass(table)]);
+        scene.cpu_in(epochs[1], |table| {
+            vec![
+                Packet {
+                    tag: &b,
+                    now: START,
+                }
+                .pass(table),
+            ]
+        });
         scene.all_are_charged(&a, &[0], 0, CHANGE);
         scene.all_are_charged(&b, &[1], 0, CHANGE);
         let ends = scene.explore();
@@ -62,17 +76,31 @@ fn who_is_forgotten_begins_anew() {
         let mut scene = Scene::of(ONE_SET);
         scene.put(0, 1, &tag, ONE_SPENT, 1);
         scene.fill();
-        scene.cpu_in(epoch, |table| vec![Packet { tag: &tag, now: START }.pass(table)]);
+        scene.cpu_in(epoch, |table| {
+            vec![
+                Packet {
+                    tag: &tag,
+                    now: START,
+                }
+                .pass(table),
+            ]
+        });
         scene.cpu_in(epoch, |table| vec![forget(table, &tag)]);
         scene.rule(|words, ends| {
             let fits = match (&ends[0][..], &ONE_SET.buckets(words, &tag)[..]) {
                 // Forgotten before the packet, and perhaps once more.
                 ([Said::New], [ONE_SPENT]) => true,
-                ([Said::New | Said::Charged | Said::Refused | Said::Contended], []) => ends[1][0] == Said::Forgotten,
+                ([Said::New | Said::Charged | Said::Refused | Said::Contended], []) => {
+                    ends[1][0] == Said::Forgotten
+                }
                 ([_], [_]) => ends[1][0] != Said::Forgotten,
                 _ => false,
             };
-            if fits { Ok(()) } else { Err("neither before nor after".into()) }
+            if fits {
+                Ok(())
+            } else {
+                Err("neither before nor after".into())
+            }
         });
         let ends = scene.explore();
         assert!(is_among(&ends, &[&[Said::New], &[Said::Forgotten]]));
@@ -87,14 +115,39 @@ fn who_is_forgotten_leaves_room() {
     // Spent, and not at home.
     scene.put(0, 1, &a, ONE_SPENT, 2);
     scene.fill();
-    scene.cpu(|table| vec![Packet { tag: &a, now: START }.pass(table)]);
-    scene.cpu(|table| vec![Packet { tag: &b, now: START }.pass(table)]);
+    scene.cpu(|table| {
+        vec![
+            Packet {
+                tag: &a,
+                now: START,
+            }
+            .pass(table),
+        ]
+    });
+    scene.cpu(|table| {
+        vec![
+            Packet {
+                tag: &b,
+                now: START,
+            }
+            .pass(table),
+        ]
+    });
     scene.cpu(|table| vec![forget(table, &a)]);
     scene.all_are_charged(&b, &[1], 0, 0);
     let ends = scene.on(Machine::X86);
-    assert!(is_among(&ends, &[&[Said::Charged], &[Said::New], &[Said::Forgotten]]));
-    assert!(is_among(&ends, &[&[Said::New], &[Said::NoRoom], &[Said::Forgotten]]));
-    assert!(is_among(&ends, &[&[Said::NoRoom], &[Said::New], &[Said::Forgotten]]));
+    assert!(is_among(
+        &ends,
+        &[&[Said::Charged], &[Said::New], &[Said::Forgotten]]
+    ));
+    assert!(is_among(
+        &ends,
+        &[&[Said::New], &[Said::NoRoom], &[Said::Forgotten]]
+    ));
+    assert!(is_among(
+        &ends,
+        &[&[Said::NoRoom], &[Said::New], &[Said::Forgotten]]
+    ));
 }
 
 /// A source that has been forgotten is not there, and its entry is its own again at the next packet.
@@ -105,12 +158,23 @@ fn a_forgotten_source_comes_in_at_once() {
     scene.put(0, 3, &tag, FORGOTTEN, 2);
     scene.fill();
     for _ in 0..2 {
-        scene.cpu(|table| vec![Packet { tag: &tag, now: START }.pass(table)]);
+        scene.cpu(|table| {
+            vec![
+                Packet {
+                    tag: &tag,
+                    now: START,
+                }
+                .pass(table),
+            ]
+        });
     }
     scene.all_are_charged(&tag, &[0, 1], 0, 0);
     let ends = scene.explore();
     assert!(is_among(&ends, &[&[Said::New], &[Said::Charged]]));
-    assert!(ends.iter().all(|end| end.iter().any(|said| said == &[Said::New])));
+    assert!(
+        ends.iter()
+            .all(|end| end.iter().any(|said| said == &[Said::New]))
+    );
 }
 
 /// A charge is taken back while another packet is charged, or another source takes the entry.
@@ -122,13 +186,24 @@ fn a_refund_gives_nothing_away() {
         scene.put(0, 0, &a, FULL, 0);
         scene.fill();
         scene.cpu(|table| {
-            let packet = Packet { tag: &a, now: START };
+            let packet = Packet {
+                tag: &a,
+                now: START,
+            };
             match packet.pass(table) {
                 said if said.is_admitted() => vec![said, packet.refund(table)],
                 said => vec![said],
             }
         });
-        scene.cpu(move |table| vec![Packet { tag: other, now: START }.pass(table)]);
+        scene.cpu(move |table| {
+            vec![
+                Packet {
+                    tag: other,
+                    now: START,
+                }
+                .pass(table),
+            ]
+        });
         if other == &a {
             scene.all_are_charged(&a, &[0, 1], 0, 0);
         } else {
@@ -136,6 +211,9 @@ fn a_refund_gives_nothing_away() {
             scene.all_are_charged(&b, &[1], 0, 0);
         }
         let ends = scene.explore();
-        assert!(ends.iter().any(|end| end[0] == [Said::Charged, Said::Refunded]));
+        assert!(
+            ends.iter()
+                .any(|end| end[0] == [Said::Charged, Said::Refunded])
+        );
     }
 }

@@ -18,16 +18,28 @@ const FULL: u64 = ticks(START - COST);
 #[test]
 fn two_cpus_make_one_bucket_of_a_source() {
     let tag = ONE_SET.narrow(0, 0);
-    let packet = Packet { tag: &tag, now: START };
+    let packet = Packet {
+        tag: &tag,
+        now: START,
+    };
     let mut scene = Scene::of(ONE_SET);
     scene.cpu(|table| vec![packet.pass(table)]);
     scene.cpu(|table| vec![packet.pass(table), packet.pass(table)]);
     scene.all_are_charged(&tag, &[0, 1], 0, 0);
     let ends = scene.explore();
-    assert!(is_among(&ends, &[&[Said::New], &[Said::Charged, Said::Refused]]));
-    assert!(is_among(&ends, &[&[Said::Refused], &[Said::New, Said::Charged]]));
+    assert!(is_among(
+        &ends,
+        &[&[Said::New], &[Said::Charged, Said::Refused]]
+    ));
+    assert!(is_among(
+        &ends,
+        &[&[Said::Refused], &[Said::New, Said::Charged]]
+    ));
     let contended = [Said::Contended, Said::Charged];
-    assert!(is_among(&ends, &[&[Said::New], &contended]), "while it is brought in");
+    assert!(
+        is_among(&ends, &[&[Said::New], &contended]),
+        "while it is brought in"
+    );
 }
 
 /// So do three.
@@ -36,17 +48,31 @@ fn three_cpus_make_one_bucket_of_a_source() {
     let tag = ONE_SET.narrow(0, 0);
     let mut scene = Scene::of(ONE_SET);
     for _ in 0..3 {
-        scene.cpu(|table| vec![Packet { tag: &tag, now: START }.charge_new_said(table)]);
+        scene.cpu(|table| {
+            vec![
+                Packet {
+                    tag: &tag,
+                    now: START,
+                }
+                .charge_new_said(table),
+            ]
+        });
     }
     scene.all_are_charged(&tag, &[0, 1, 2], 0, 0);
-    assert!(is_among(&scene.explore(), &[&[Said::Contended], &[Said::New], &[Said::Contended]]));
+    assert!(is_among(
+        &scene.explore(),
+        &[&[Said::Contended], &[Said::New], &[Said::Contended]]
+    ));
 }
 
 /// Where its own set is full, it is in the other one, once, and its set counts it.
 #[test]
 fn a_source_that_finds_no_room_at_home_is_elsewhere_once() {
     let tag = TWO_SETS.narrow(0, 0);
-    let packet = Packet { tag: &tag, now: START };
+    let packet = Packet {
+        tag: &tag,
+        now: START,
+    };
     let mut scene = Scene::of(TWO_SETS);
     let gone = TWO_SETS.narrow_of(GONE, 1, 0);
     scene.put(1, 2, &gone, ticks(2 * START), 9);
@@ -108,12 +134,22 @@ fn without_the_lock_nothing_changes() {
     let mut scene = Scene::of(ONE_SET);
     scene.cpu(|table| {
         assert!(table.lock(0));
-        let added = Packet { tag: &tag, now: START }.charge_new(table);
+        let added = Packet {
+            tag: &tag,
+            now: START,
+        }
+        .charge_new(table);
         table.unlock(0);
         assert_eq!(added, Added::Raced);
         vec![Said::Contended]
     });
     let before = scene.words.clone();
-    scene.rule(move |words, _| if words == before { Ok(()) } else { Err("changed".into()) });
+    scene.rule(move |words, _| {
+        if words == before {
+            Ok(())
+        } else {
+            Err("changed".into())
+        }
+    });
     assert_eq!(scene.explore().len(), 1);
 }

@@ -35,7 +35,10 @@ pub enum Said {
 
 impl Said {
     pub fn is_admitted(self) -> bool {
-        matches!(self, Self::Charged | Self::ChargedToAnother | Self::New | Self::Replaced)
+        matches!(
+            self,
+            Self::Charged | Self::ChargedToAnother | Self::New | Self::Replaced
+        )
     }
 }
 
@@ -76,7 +79,15 @@ impl Packet<'_> {
             unreachable!("a full bucket has enough");
         };
         let epoch = table.epoch;
-        table::add(table, &New { tag, word: tat, epoch, now })
+        table::add(
+            table,
+            &New {
+                tag,
+                word: tat,
+                epoch,
+                now,
+            },
+        )
     }
 
     /// The same, and what the packet is told.
@@ -106,7 +117,11 @@ impl Packet<'_> {
             Decision::Refuse { .. } => Tried::Said(Said::Refused, entry),
             Decision::Admit { tat } if entry.charge(tag, word, tat) => {
                 let is_own = table.changed.get() == World::number_of(tag);
-                let said = if is_own { Said::Charged } else { Said::ChargedToAnother };
+                let said = if is_own {
+                    Said::Charged
+                } else {
+                    Said::ChargedToAnother
+                };
                 Tried::Said(said, entry)
             }
             Decision::Admit { .. } => Tried::Lost,

@@ -78,7 +78,9 @@ fn run<O: Clone + Debug + PartialEq>(
         }),
     };
     let said = body(&cpu);
-    let Run { mut state, is_new, .. } = cpu.run.into_inner();
+    let Run {
+        mut state, is_new, ..
+    } = cpu.run.into_inner();
     if is_new {
         state.said[number] = Some(said);
         search.borrow_mut().visit(&state, Some(number));
@@ -137,7 +139,11 @@ impl<'a, O: Clone + Debug + PartialEq> Search<'a, O> {
                 Next::Publish(index) => {
                     let mut state = task.state;
                     let (cpu, place) = state.memory.publish(index);
-                    state.remember(Step { cpu, what: What::Seen { place }, earlier: None });
+                    state.remember(Step {
+                        cpu,
+                        what: What::Seen { place },
+                        earlier: None,
+                    });
                     search.borrow_mut().visit(&state, None);
                 }
                 Next::Run { cpu, choice } => run(&search, task.state, cpu, choice, &cpus[cpu]),
@@ -198,8 +204,14 @@ struct Step {
 }
 
 enum What {
-    Did { place: usize, access: Access, found: u64 },
-    Seen { place: usize },
+    Did {
+        place: usize,
+        access: Access,
+        found: u64,
+    },
+    Seen {
+        place: usize,
+    },
 }
 
 impl<O: Debug> State<O> {
@@ -252,20 +264,30 @@ impl<O: Debug> State<O> {
         for step in self.steps() {
             let cpu = step.cpu;
             match step.what {
-                What::Did { place, access, found } => {
+                What::Did {
+                    place,
+                    access,
+                    found,
+                } => {
                     eprintln!("CPU {cpu}: {access:x?} at {place}: {found:#x}");
                 }
                 What::Seen { place } => eprintln!("CPU {cpu}: what it wrote at {place} is seen"),
             }
         }
-        panic!("{error}\nsaid {:?}, in this order of {} steps", self.said, self.steps().len());
+        panic!(
+            "{error}\nsaid {:?}, in this order of {} steps",
+            self.said,
+            self.steps().len()
+        );
     }
 }
 
 const LANES: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f];
 
 fn mixed(lane: u64, word: u64, key: u64) -> u64 {
-    let mixed = (lane.rotate_left(23) ^ word).wrapping_add(key).wrapping_mul(key);
+    let mixed = (lane.rotate_left(23) ^ word)
+        .wrapping_add(key)
+        .wrapping_mul(key);
     mixed ^ (mixed >> 29)
 }
 
@@ -329,8 +351,16 @@ impl<O: Clone + Debug + PartialEq> Run<'_, '_, O> {
             found = owner + 1;
         }
         if self.is_new {
-            let what = What::Did { place, access, found };
-            self.state.remember(Step { cpu, what, earlier: None });
+            let what = What::Did {
+                place,
+                access,
+                found,
+            };
+            self.state.remember(Step {
+                cpu,
+                what,
+                earlier: None,
+            });
             self.is_new = search.visit(&self.state, Some(cpu));
         }
         found

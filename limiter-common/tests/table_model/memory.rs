@@ -76,7 +76,8 @@ impl Memory {
             let is_here = |other: &&Old| other.cpu == old.cpu && other.place == old.place;
             let rank = self.old[..index].iter().filter(is_here).count();
             let place = (rank << 32 | old.place << 8 | old.cpu + 1) as u64;
-            let mixed = (old.word ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+            let mixed = (old.word ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+                .wrapping_mul(0xd6e8_feb8_6659_fd93);
             sum = sum.wrapping_add(mixed ^ (mixed >> 31));
         }
         word(sum);
@@ -86,7 +87,11 @@ impl Memory {
     pub fn choices(&self, cpu: usize, place: usize, access: Access) -> usize {
         match access {
             Access::Load if self.forwarded(cpu, place).is_none() => {
-                1 + self.old.iter().filter(|old| old.cpu == cpu && old.place == place).count()
+                1 + self
+                    .old
+                    .iter()
+                    .filter(|old| old.cpu == cpu && old.place == place)
+                    .count()
             }
             _ => 1,
         }
@@ -114,11 +119,19 @@ impl Memory {
             }
             Access::Add(_) if self.machine == Machine::X86 => {
                 self.publish_all(cpu);
-                self.apply(Pending { cpu, place, write: access });
+                self.apply(Pending {
+                    cpu,
+                    place,
+                    write: access,
+                });
                 0
             }
             Access::Store(_) | Access::Add(_) => {
-                self.pending.push(Pending { cpu, place, write: access });
+                self.pending.push(Pending {
+                    cpu,
+                    place,
+                    write: access,
+                });
                 0
             }
         }
@@ -207,7 +220,8 @@ impl Memory {
         if self.machine == Machine::X86 || word == new {
             return;
         }
-        self.old.retain(|old| old.cpu != writer || old.place != place);
+        self.old
+            .retain(|old| old.cpu != writer || old.place != place);
         for cpu in (0..self.cpus).filter(|&cpu| cpu != writer) {
             self.old.push(Old { cpu, place, word });
         }

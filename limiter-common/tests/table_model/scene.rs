@@ -2,7 +2,10 @@
 
 use std::cell::Cell;
 
-use limiter_common::{bucket::{is_time, ticks}, key::Tag};
+use limiter_common::{
+    bucket::{is_time, ticks},
+    key::Tag,
+};
 
 use crate::{
     cpu::Said,
@@ -26,12 +29,18 @@ pub struct Scene<'a> {
 
 impl<'a> Scene<'a> {
     pub fn of(world: World) -> Self {
-        Self { world, words: world.words(), works: Vec::new(), rules: Vec::new() }
+        Self {
+            world,
+            words: world.words(),
+            works: Vec::new(),
+            rules: Vec::new(),
+        }
     }
 
     /// As [`World::put`].
     pub fn put(&mut self, set: u32, way: u32, tag: &Tag, word: u64, packets: u64) {
-        self.world.put(&mut self.words, set, way, tag, word, packets);
+        self.world
+            .put(&mut self.words, set, way, tag, word, packets);
     }
 
     /// As [`World::fill`].
@@ -69,7 +78,9 @@ impl<'a> Scene<'a> {
             let buckets = world.buckets(words, tag);
             let is_right = match buckets[..] {
                 // It may have been taken once it was full again.
-                [] => packets == 0 || said(|said| matches!(said, Said::Refunded | Said::Nothing)) > 0,
+                [] => {
+                    packets == 0 || said(|said| matches!(said, Said::Refunded | Said::Nothing)) > 0
+                }
                 [word] if packets == 0 => is_time(word) && word <= due + beyond,
                 [word] => is_time(word) && (due..=due + beyond).contains(&word),
                 _ => false,
@@ -77,7 +88,9 @@ impl<'a> Scene<'a> {
             if is_right && packets <= BURST {
                 return Ok(());
             }
-            Err(format!("{packets} packets of {tag:x?}: buckets {buckets:x?}, and due is {due:x}"))
+            Err(format!(
+                "{packets} packets of {tag:x?}: buckets {buckets:x?}, and due is {due:x}"
+            ))
         });
     }
 
@@ -98,7 +111,11 @@ impl<'a> Scene<'a> {
         let world = self.world;
         let at_rest = |words: &[u64], ends: &[Vec<Said>]| {
             world.at_rest(words)?;
-            if ends.iter().flatten().any(|&said| said == Said::ChargedToAnother) {
+            if ends
+                .iter()
+                .flatten()
+                .any(|&said| said == Said::ChargedToAnother)
+            {
                 return Err("admitted without a charge to its own bucket".into());
             }
             self.rules.iter().try_for_each(|rule| rule(words, ends))
@@ -114,18 +131,28 @@ impl<'a> Scene<'a> {
             .map(|(epoch, work)| {
                 let body = move |bus: &dyn Bus| {
                     let changed = Cell::new(0);
-                    work(&Table { bus, world, epoch: *epoch, changed: &changed })
+                    work(&Table {
+                        bus,
+                        world,
+                        epoch: *epoch,
+                        changed: &changed,
+                    })
                 };
                 Box::new(body) as Body<'_, _>
             })
             .collect();
         let Explored { states, ends } = explore(machine, &self.words, &rules, &bodies);
-        println!("{machine:?}: {states} states, {} ends, {:?}", ends.len(), began.elapsed());
+        println!(
+            "{machine:?}: {states} states, {} ends, {:?}",
+            ends.len(),
+            began.elapsed()
+        );
         ends
     }
 }
 
 /// Whether one of them is this.
 pub fn is_among(ends: &[Vec<Vec<Said>>], said: &[&[Said]]) -> bool {
-    ends.iter().any(|end| end.iter().map(Vec::as_slice).eq(said.iter().copied()))
+    ends.iter()
+        .any(|end| end.iter().map(Vec::as_slice).eq(said.iter().copied()))
 }

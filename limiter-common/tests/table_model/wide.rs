@@ -14,14 +14,34 @@ const FULL: u64 = ticks(START - COST);
 /// Two CPUs make one bucket of a source whose key is wide, in place of two others, one of which has a packet.
 #[test]
 fn two_entries_become_one() {
-    let [a, b, wide] = [ONE_SET.narrow(0, 0), ONE_SET.narrow(0, 1), ONE_SET.wide(0, 0)];
+    let [a, b, wide] = [
+        ONE_SET.narrow(0, 0),
+        ONE_SET.narrow(0, 1),
+        ONE_SET.wide(0, 0),
+    ];
     for former in [&a, &b] {
         let mut scene = Scene::of(ONE_SET);
         scene.put(0, 2, &a, FULL, 1);
         scene.put(0, 3, &b, FULL, 1);
         scene.fill();
-        scene.cpu(|table| vec![Packet { tag: &wide, now: START }.pass(table)]);
-        scene.cpu(move |table| vec![Packet { tag: former, now: START }.pass(table)]);
+        scene.cpu(|table| {
+            vec![
+                Packet {
+                    tag: &wide,
+                    now: START,
+                }
+                .pass(table),
+            ]
+        });
+        scene.cpu(move |table| {
+            vec![
+                Packet {
+                    tag: former,
+                    now: START,
+                }
+                .pass(table),
+            ]
+        });
         scene.all_are_charged(&wide, &[0], 0, 0);
         scene.all_are_charged(former, &[1], 0, 0);
         let ends = scene.explore();
@@ -33,29 +53,64 @@ fn two_entries_become_one() {
 /// The same by two CPUs that have a packet each.
 #[test]
 fn two_cpus_make_one_bucket_of_a_wide_source() {
-    let [a, b, wide] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(1, 1), TWO_SETS.wide(0, 0)];
+    let [a, b, wide] = [
+        TWO_SETS.narrow(0, 0),
+        TWO_SETS.narrow(1, 1),
+        TWO_SETS.wide(0, 0),
+    ];
     let mut scene = Scene::of(TWO_SETS);
     scene.put(1, 0, &a, FULL, 1);
     scene.put(1, 1, &b, FULL, 1);
     scene.fill();
     for _ in 0..2 {
-        scene.cpu(|table| vec![Packet { tag: &wide, now: START }.pass(table)]);
+        scene.cpu(|table| {
+            vec![
+                Packet {
+                    tag: &wide,
+                    now: START,
+                }
+                .pass(table),
+            ]
+        });
     }
     scene.all_are_charged(&wide, &[0, 1], 0, 0);
-    assert!(is_among(&scene.explore(), &[&[Said::Replaced], &[Said::Charged]]));
+    assert!(is_among(
+        &scene.explore(),
+        &[&[Said::Replaced], &[Said::Charged]]
+    ));
 }
 
 /// A narrow one takes the first entry of a wide one, and another one the second that becomes free.
 #[test]
 fn one_entry_becomes_two() {
-    let [a, b, wide] = [ONE_SET.narrow(0, 0), ONE_SET.narrow(0, 1), ONE_SET.wide(0, 0)];
+    let [a, b, wide] = [
+        ONE_SET.narrow(0, 0),
+        ONE_SET.narrow(0, 1),
+        ONE_SET.wide(0, 0),
+    ];
     for other in [&b, &wide] {
         for word in [FULL, FORGOTTEN] {
             let mut scene = Scene::of(ONE_SET);
             scene.put(0, 2, &wide, word, 1);
             scene.fill();
-            scene.cpu(|table| vec![Packet { tag: &a, now: START }.pass(table)]);
-            scene.cpu(move |table| vec![Packet { tag: other, now: START }.pass(table)]);
+            scene.cpu(|table| {
+                vec![
+                    Packet {
+                        tag: &a,
+                        now: START,
+                    }
+                    .pass(table),
+                ]
+            });
+            scene.cpu(move |table| {
+                vec![
+                    Packet {
+                        tag: other,
+                        now: START,
+                    }
+                    .pass(table),
+                ]
+            });
             scene.all_are_charged(&a, &[0], 0, 0);
             scene.all_are_charged(other, &[1], 0, 0);
             let ends = scene.explore();
@@ -75,8 +130,24 @@ fn a_wide_source_takes_the_place_of_another() {
     let mut scene = Scene::of(ONE_SET);
     scene.put(0, 0, &a, FULL, 1);
     scene.fill();
-    scene.cpu(|table| vec![Packet { tag: &a, now: START }.pass(table)]);
-    scene.cpu(|table| vec![Packet { tag: &b, now: START }.pass(table)]);
+    scene.cpu(|table| {
+        vec![
+            Packet {
+                tag: &a,
+                now: START,
+            }
+            .pass(table),
+        ]
+    });
+    scene.cpu(|table| {
+        vec![
+            Packet {
+                tag: &b,
+                now: START,
+            }
+            .pass(table),
+        ]
+    });
     scene.all_are_charged(&a, &[0], 0, 0);
     scene.all_are_charged(&b, &[1], 0, 0);
     let ends = scene.explore();
@@ -91,8 +162,24 @@ fn a_wide_source_that_gets_one_entry_gives_it_back() {
     let mut scene = Scene::of(TWO_SETS);
     scene.put(1, 2, &a, FULL, 1);
     scene.fill();
-    scene.cpu(|table| vec![Packet { tag: &wide, now: START }.pass(table)]);
-    scene.cpu(|table| vec![Packet { tag: &a, now: START }.pass(table)]);
+    scene.cpu(|table| {
+        vec![
+            Packet {
+                tag: &wide,
+                now: START,
+            }
+            .pass(table),
+        ]
+    });
+    scene.cpu(|table| {
+        vec![
+            Packet {
+                tag: &a,
+                now: START,
+            }
+            .pass(table),
+        ]
+    });
     scene.all_are_charged(&a, &[1], 0, 0);
     let ends = scene.explore();
     assert!(is_among(&ends, &[&[Said::NoRoom], &[Said::Charged]]));
@@ -103,13 +190,33 @@ fn a_wide_source_that_gets_one_entry_gives_it_back() {
 /// together.
 #[test]
 fn narrow_and_wide_want_the_same_pair() {
-    let [a, b, wide] = [ONE_SET.narrow(0, 0), ONE_SET.narrow(0, 1), ONE_SET.wide(0, 0)];
+    let [a, b, wide] = [
+        ONE_SET.narrow(0, 0),
+        ONE_SET.narrow(0, 1),
+        ONE_SET.wide(0, 0),
+    ];
     let mut scene = Scene::of(ONE_SET);
     scene.put(0, 2, &b, FORGOTTEN, 1);
     scene.put(0, 3, &b, FORGOTTEN, 1);
     scene.fill();
-    scene.cpu(|table| vec![Packet { tag: &wide, now: START }.pass(table)]);
-    scene.cpu(|table| vec![Packet { tag: &a, now: START }.pass(table)]);
+    scene.cpu(|table| {
+        vec![
+            Packet {
+                tag: &wide,
+                now: START,
+            }
+            .pass(table),
+        ]
+    });
+    scene.cpu(|table| {
+        vec![
+            Packet {
+                tag: &a,
+                now: START,
+            }
+            .pass(table),
+        ]
+    });
     scene.all_are_charged(&wide, &[0], 0, 0);
     scene.all_are_charged(&a, &[1], 0, 0);
     let ends = scene.explore();

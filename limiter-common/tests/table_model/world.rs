@@ -5,8 +5,8 @@ use std::cell::{Cell, RefCell};
 use limiter_common::{
     bucket::{TICK_SHIFT, ticks},
     entry::{
-        ADDRESS, FIGURE_SHIFT, OVER, ONE_PACKET, PASSED, Protocol, Shared, TAT, epoch_in, figure, is_taken,
-        slot_in, with_epoch,
+        ADDRESS, FIGURE_SHIFT, ONE_PACKET, OVER, PASSED, Protocol, Shared, TAT, epoch_in, figure,
+        is_taken, slot_in, with_epoch,
     },
     key::{IPV4, IPV6, SourceKey, Tag, ipv4_words},
     limit::Terms,
@@ -33,7 +33,11 @@ pub const TERMS: Terms = Terms {
     cost: COST << TICK_SHIFT,
     cost_shift: 0,
     by_bytes: 0,
-    window: limiter_common::window::Window { period: 0, phase: 0, grant: 0 },
+    window: limiter_common::window::Window {
+        period: 0,
+        phase: 0,
+        grant: 0,
+    },
 };
 /// Slot of a limit that has gone.
 pub const GONE: u32 = 63;
@@ -108,10 +112,19 @@ impl World {
     pub fn narrow_of(self, slot: u32, home: u32, number: usize) -> Tag {
         let tag = |address: u32| {
             let scope = IPV4 | slot << 8;
-            SourceKey { address: ipv4_words(address), scope, reserved: 0 }.tag()
+            SourceKey {
+                address: ipv4_words(address),
+                scope,
+                reserved: 0,
+            }
+            .tag()
         };
         let is_at_home = |tag: &Tag| self.is_at(tag, home);
-        (1..).map(tag).filter(is_at_home).nth(number).expect("one of two is")
+        (1..)
+            .map(tag)
+            .filter(is_at_home)
+            .nth(number)
+            .expect("one of two is")
     }
 
     pub fn narrow(self, home: u32, number: usize) -> Tag {
@@ -121,10 +134,19 @@ impl World {
     /// The same for IPv6, with the same first half.
     pub fn wide(self, home: u32, number: usize) -> Tag {
         let tag = |rest: u64| {
-            SourceKey { address: [0xb80d_0120, rest], scope: IPV6, reserved: 0 }.tag()
+            SourceKey {
+                address: [0xb80d_0120, rest],
+                scope: IPV6,
+                reserved: 0,
+            }
+            .tag()
         };
         let is_at_home = |tag: &Tag| self.is_at(tag, home);
-        (1..).map(tag).filter(is_at_home).nth(number).expect("one of two is")
+        (1..)
+            .map(tag)
+            .filter(is_at_home)
+            .nth(number)
+            .expect("one of two is")
     }
 
     fn displaced(self, set: u32) -> usize {
@@ -174,15 +196,24 @@ impl World {
     /// Numbers of the entries, and their words.
     fn entries(self, words: &[u64]) -> impl Iterator<Item = (u32, u32, Seen<'_>)> {
         let both = move |number: u32| (number / WAYS, number % WAYS);
-        (0..self.sets * WAYS)
-            .map(both)
-            .map(move |(set, way)| (set, way, Seen { words, first: place(set, way) }))
+        (0..self.sets * WAYS).map(both).map(move |(set, way)| {
+            (
+                set,
+                way,
+                Seen {
+                    words,
+                    first: place(set, way),
+                },
+            )
+        })
     }
 
     /// The words of the source's buckets, with those a CPU is at work on.
     pub fn buckets(self, words: &[u64], tag: &Tag) -> Vec<u64> {
         self.entries(words)
-            .filter(|(_, way, entry)| (!tag.is_wide() || way % 2 == 0) && is_taken(entry.load(TAT)) && entry.is_of(tag))
+            .filter(|(_, way, entry)| {
+                (!tag.is_wide() || way % 2 == 0) && is_taken(entry.load(TAT)) && entry.is_of(tag)
+            })
             .map(|(_, _, entry)| entry.load(TAT))
             .collect()
     }
@@ -201,12 +232,18 @@ impl World {
     /// What holds at every moment.
     pub fn always(self, words: &[u64]) -> Result<(), String> {
         use limiter_common::bucket::is_time;
-        let live = || self.entries(words).filter(|(_, _, entry)| is_time(entry.load(TAT)));
+        let live = || {
+            self.entries(words)
+                .filter(|(_, _, entry)| is_time(entry.load(TAT)))
+        };
         for home in 0..self.sets {
-            let elsewhere = live().filter(|(set, _, entry)| *set != home && self.home(&entry.tag()) == home);
+            let elsewhere =
+                live().filter(|(set, _, entry)| *set != home && self.home(&entry.tag()) == home);
             let (there, counted) = (elsewhere.count() as u64, words[self.displaced(home)]);
             if counted < there || counted > 1 << 32 {
-                return Err(format!("set {home} counts {counted}, and {there} are elsewhere"));
+                return Err(format!(
+                    "set {home} counts {counted}, and {there} are elsewhere"
+                ));
             }
         }
         let tags: Vec<Tag> = live().map(|(_, _, entry)| entry.tag()).collect();
@@ -226,10 +263,15 @@ impl World {
             if word == BUSY {
                 return Err(format!("set {set} way {way} is left busy"));
             }
-            let before = Seen { words, first: place(set, way & !1) };
+            let before = Seen {
+                words,
+                first: place(set, way & !1),
+            };
             let is_second = way % 2 == 1 && before.load(TAT) != FREE && before.tag().is_wide();
             if (word == REST) != is_second {
-                return Err(format!("set {set} way {way}: a second half and its first do not go together"));
+                return Err(format!(
+                    "set {set} way {way}: a second half and its first do not go together"
+                ));
             }
         }
         for home in 0..self.sets {
@@ -239,7 +281,9 @@ impl World {
             });
             let (there, counted) = (elsewhere.count() as u64, words[self.displaced(home)]);
             if counted != there {
-                return Err(format!("set {home} counts {counted}, and {there} are elsewhere"));
+                return Err(format!(
+                    "set {home} counts {counted}, and {there} are elsewhere"
+                ));
             }
             if self.is_locked(words, home) {
                 return Err(format!("set {home} is left locked"));
@@ -251,7 +295,13 @@ impl World {
     /// The number of the key that the entry around a word has.
     pub fn owner(self, words: &[u64], at: usize) -> u64 {
         if at < self.displaced(0) {
-            Self::number_of(&Seen { words, first: at / WORDS * WORDS }.tag())
+            Self::number_of(
+                &Seen {
+                    words,
+                    first: at / WORDS * WORDS,
+                }
+                .tag(),
+            )
         } else {
             0
         }
@@ -259,7 +309,11 @@ impl World {
 
     /// A number for the key, below 2^63.
     pub fn number_of(tag: &Tag) -> u64 {
-        let Tag { address, rest, scope } = *tag;
+        let Tag {
+            address,
+            rest,
+            scope,
+        } = *tag;
         let mixed = address.wrapping_mul(SEED.0[1]) ^ rest.wrapping_mul(SEED.0[2]);
         (mixed ^ scope).wrapping_mul(SEED.0[3]) >> 1
     }
@@ -290,7 +344,10 @@ impl Shared for Seen<'_> {
         unreachable!("only looked at")
     }
     fn next(self) -> Self {
-        Self { first: self.first | WORDS, ..self }
+        Self {
+            first: self.first | WORDS,
+            ..self
+        }
     }
 }
 
@@ -329,7 +386,9 @@ impl Shared for Entry<'_> {
         self.bus.access(self.first + word, Access::Load)
     }
     fn swap(self, word: usize, expected: u64, new: u64) -> bool {
-        let found = self.bus.access(self.first + word, Access::Swap { expected, new });
+        let found = self
+            .bus
+            .access(self.first + word, Access::Swap { expected, new });
         let is_done = found != 0;
         if is_done && word == TAT {
             self.changed.set(found - 1);
@@ -343,7 +402,10 @@ impl Shared for Entry<'_> {
         self.bus.access(self.first + word, Access::Add(amount));
     }
     fn next(self) -> Self {
-        Self { first: self.first | WORDS, ..self }
+        Self {
+            first: self.first | WORDS,
+            ..self
+        }
     }
 }
 
@@ -351,7 +413,11 @@ impl<'a> SharedSet for Set<'a> {
     type Entry = Entry<'a>;
 
     fn entry(self, way: u32) -> Entry<'a> {
-        Entry { bus: self.bus, changed: self.changed, first: place(self.number, way) }
+        Entry {
+            bus: self.bus,
+            changed: self.changed,
+            first: place(self.number, way),
+        }
     }
 }
 
@@ -367,7 +433,11 @@ impl<'a> SharedTable for Table<'a> {
     type Set = Set<'a>;
 
     fn set(&self, number: u32) -> Option<Set<'a>> {
-        (number < self.world.sets).then_some(Set { bus: self.bus, changed: self.changed, number })
+        (number < self.world.sets).then_some(Set {
+            bus: self.bus,
+            changed: self.changed,
+            number,
+        })
     }
     fn home(&self, tag: &Tag) -> Home {
         SEED.home(tag, WHOLE)
@@ -379,14 +449,27 @@ impl<'a> SharedTable for Table<'a> {
         self.bus.access(self.world.displaced(set), Access::Add(1));
     }
     fn replace(&self, set: u32) {
-        self.bus.access(self.world.displaced(set), Access::Add(u64::MAX));
+        self.bus
+            .access(self.world.displaced(set), Access::Add(u64::MAX));
     }
     /// Once: who tries more often is who comes later.
     fn lock(&self, set: u32) -> bool {
-        self.bus.access(self.world.lock(set), Access::Swap { expected: 0, new: 1 }) != 0
+        self.bus.access(
+            self.world.lock(set),
+            Access::Swap {
+                expected: 0,
+                new: 1,
+            },
+        ) != 0
     }
     fn unlock(&self, set: u32) {
-        self.bus.access(self.world.lock(set), Access::Swap { expected: 1, new: 0 });
+        self.bus.access(
+            self.world.lock(set),
+            Access::Swap {
+                expected: 1,
+                new: 0,
+            },
+        );
     }
     fn full_for(&self, over: u64, word: u64, now: u64) -> Option<u64> {
         if slot_in(over) == GONE {
