@@ -30,6 +30,19 @@ fn a_change_of_terms_loses_no_charge() {
             scene.cpu_in(epoch, |table| vec![packet.pass(table)]);
         }
         scene.all_are_charged(&tag, &[0, 1], 1, 2 * CHANGE);
+        scene.rule(|words, ends| {
+            let admitted = ends.iter().flatten().filter(|said| said.is_admitted());
+            let due = ONE_SPENT + ticks(COST * admitted.count() as u64);
+            let epoch = ONE_SET
+                .epoch(words, &tag)
+                .map(u64::from)
+                .unwrap_or_default();
+            if ONE_SET.buckets(words, &tag) == [due + CHANGE * epoch] {
+                Ok(())
+            } else {
+                Err(format!("not converted as its epoch {epoch} says"))
+            }
+        });
         let ends = scene.explore();
         // Three ticks late is too late for the second packet of the burst.
         assert!(ends.iter().any(|end| end[1].contains(&Said::Refused)));
@@ -62,6 +75,10 @@ fn a_bucket_that_is_converted_is_not_taken() {
         });
         scene.all_are_charged(&a, &[0], 0, CHANGE);
         scene.all_are_charged(&b, &[1], 0, CHANGE);
+        scene.rule(|words, _| match ONE_SET.epoch(words, &b) {
+            Some(epoch) if epoch != epochs[1] => Err(format!("in epoch {epoch}")),
+            _ => Ok(()),
+        });
         let ends = scene.explore();
         assert!(ends.iter().any(|end| end[1] == [Said::Replaced]));
         assert!(ends.iter().any(|end| end[0].contains(&Said::Charged)));

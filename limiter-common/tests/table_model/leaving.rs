@@ -1,6 +1,6 @@
 //! Sources whose entry another one takes.
 
-use limiter_common::bucket::ticks;
+use limiter_common::{bucket::ticks, layout::KEPT_FOR};
 
 use crate::{
     cpu::{Packet, Said},
@@ -167,4 +167,23 @@ fn the_entry_goes_and_comes_back() {
         ends.iter()
             .any(|end| end[1] == [Said::Replaced, Said::Replaced])
     );
+}
+
+/// Who has sent more than once keeps the entry for a while after its bucket is full.
+#[test]
+fn who_has_sent_more_than_once_keeps_the_entry() {
+    let [a, b] = [ONE_SET.narrow(0, 0), ONE_SET.narrow(0, 1)];
+    for (since, said) in [(KEPT_FOR - 1, Said::NoRoom), (KEPT_FOR, Said::Replaced)] {
+        let mut scene = Scene::of(ONE_SET);
+        scene.put(0, 0, &a, ticks(START - since), 2);
+        scene.fill();
+        scene.cpu(|table| {
+            let packet = Packet {
+                tag: &b,
+                now: START,
+            };
+            vec![packet.pass(table)]
+        });
+        assert_eq!(scene.explore(), [[[said]]]);
+    }
 }

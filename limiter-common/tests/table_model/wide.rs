@@ -4,6 +4,7 @@ use limiter_common::bucket::{FORGOTTEN, ticks};
 
 use crate::{
     cpu::{Packet, Said},
+    memory::Machine,
     scene::{Scene, is_among},
     world::{COST, ONE_SET, START, TWO_SETS},
 };
@@ -48,6 +49,24 @@ fn two_entries_become_one() {
         assert!(is_among(&ends, &[&[Said::Replaced], &[Said::NoRoom]]));
         assert!(is_among(&ends, &[&[Said::NoRoom], &[Said::Charged]]));
     }
+}
+
+/// Where they were not at home, their sets no longer count them.
+#[test]
+fn two_that_were_elsewhere_make_room() {
+    let [a, b] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(0, 1)];
+    let wide = TWO_SETS.wide(1, 0);
+    let mut scene = Scene::of(TWO_SETS);
+    scene.put(1, 2, &a, FULL, 1);
+    scene.put(1, 3, &b, FULL, 1);
+    scene.fill();
+    for tag in [&wide, &b] {
+        scene.cpu(move |table| vec![Packet { tag, now: START }.pass(table)]);
+    }
+    scene.all_are_charged(&wide, &[0], 0, 0);
+    scene.all_are_charged(&b, &[1], 0, 0);
+    let ends = scene.on(Machine::X86);
+    assert!(is_among(&ends, &[&[Said::Replaced], &[Said::NoRoom]]));
 }
 
 /// The same by two CPUs that have a packet each.

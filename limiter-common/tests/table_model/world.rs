@@ -5,8 +5,8 @@ use std::cell::{Cell, RefCell};
 use limiter_common::{
     bucket::{TICK_SHIFT, ticks},
     entry::{
-        ADDRESS, FIGURE_SHIFT, ONE_PACKET, OVER, PASSED, Protocol, Shared, TAT, epoch_in, figure,
-        is_taken, slot_in, with_epoch,
+        ADDRESS, FIGURE_SHIFT, ONE_PACKET, OVER, PASSED, Protocol, Shared, TAT, epoch_in, is_taken,
+        slot_in, with_epoch,
     },
     key::{IPV4, IPV6, SourceKey, Tag, ipv4_words},
     limit::Terms,
@@ -218,11 +218,11 @@ impl World {
             .collect()
     }
 
-    /// The packets that its entry has counted: those that passed, and those that did not.
-    pub fn figures(self, words: &[u64], tag: &Tag) -> Option<(u64, u64)> {
+    /// The epoch on whose terms its bucket stands.
+    pub fn epoch(self, words: &[u64], tag: &Tag) -> Option<u32> {
         self.entries(words)
             .find(|(_, _, entry)| is_taken(entry.load(TAT)) && entry.is_of(tag))
-            .map(|(_, _, entry)| (figure(entry.load(PASSED)), figure(entry.load(OVER))))
+            .map(|(_, _, entry)| epoch_in(entry.load(OVER), 0))
     }
 
     pub fn is_locked(self, words: &[u64], set: u32) -> bool {
