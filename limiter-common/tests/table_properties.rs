@@ -293,7 +293,10 @@ fn in_a_row(kind: usize, number: u32) -> Tag {
         2 => (v6(0x2001_0db8_0000_0000 + number_64, 0), 0),
         3 => (v6(0x2001_0db8_0000_0000 + (number_64 << 16), 0), 0),
         4 => (v6(0x2001_0db8_0000_0000, 1 + number_64), 0),
-        _ => (Address::ipv4(0x0a00_0001_u32.to_be()), number as u16),
+        _ => (
+            Address::ipv4(0x0a00_0001_u32.to_be()),
+            (number & 0xffff) as u16,
+        ),
     };
     mask.key(0, &address, port).tag()
 }

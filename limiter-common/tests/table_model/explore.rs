@@ -11,12 +11,14 @@ use crate::memory::{Access, Machine, Memory};
 /// What a CPU does, and what it says in the end.
 pub type Body<'a, O> = Box<dyn Fn(&dyn Bus) -> O + 'a>;
 
+type AtRest<'a, O> = &'a dyn Fn(&[u64], &[O]) -> Result<(), String>;
+
 /// What is to hold.
 pub struct Rules<'a, O> {
     /// At every moment.
     pub always: &'a dyn Fn(&[u64]) -> Result<(), String>,
     /// When all CPUs are done.
-    pub at_rest: &'a dyn Fn(&[u64], &[O]) -> Result<(), String>,
+    pub at_rest: AtRest<'a, O>,
     /// A number, below the last, for whom the word at a place belongs to.
     pub owner: &'a dyn Fn(&[u64], usize) -> u64,
 }

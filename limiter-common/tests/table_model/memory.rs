@@ -67,7 +67,7 @@ impl Memory {
                 Access::Store(value) => (2, value),
                 Access::Load | Access::Swap { .. } => (3, 0),
             };
-            word((cpu << 32 | place << 8 | kind) as u64);
+            word(((cpu << 32) | (place << 8) | kind) as u64);
             word(value);
         }
         // Between places there is no order.
@@ -75,7 +75,7 @@ impl Memory {
         for (index, old) in self.old.iter().enumerate() {
             let is_here = |other: &&Old| other.cpu == old.cpu && other.place == old.place;
             let rank = self.old[..index].iter().filter(is_here).count();
-            let place = (rank << 32 | old.place << 8 | old.cpu + 1) as u64;
+            let place = ((rank << 32) | (old.place << 8) | (old.cpu + 1)) as u64;
             let mixed = (old.word ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15))
                 .wrapping_mul(0xd6e8_feb8_6659_fd93);
             sum = sum.wrapping_add(mixed ^ (mixed >> 31));

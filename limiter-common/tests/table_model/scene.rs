@@ -17,6 +17,9 @@ use crate::{
 /// What a CPU does.
 type Work<'a> = Box<dyn Fn(&Table<'_>) -> Vec<Said> + 'a>;
 
+/// What is to hold in the end.
+type Rule<'a> = Box<dyn Fn(&[u64], &Ends) -> Result<(), String> + 'a>;
+
 /// What became of it, for each CPU.
 pub type Ends = [Vec<Said>];
 
@@ -24,7 +27,7 @@ pub struct Scene<'a> {
     pub world: World,
     pub words: Vec<u64>,
     works: Vec<(u32, Work<'a>)>,
-    rules: Vec<Box<dyn Fn(&[u64], &Ends) -> Result<(), String> + 'a>>,
+    rules: Vec<Rule<'a>>,
 }
 
 impl<'a> Scene<'a> {

@@ -29,7 +29,7 @@ pub const CHANGE: u64 = 3;
 
 /// The limit of all slots but the last, which has gone.
 pub const TERMS: Terms = Terms {
-    tau: BURST * COST << TICK_SHIFT,
+    tau: (BURST * COST) << TICK_SHIFT,
     cost: COST << TICK_SHIFT,
     cost_shift: 0,
     by_bytes: 0,
