@@ -36,8 +36,8 @@ const SCOPE_MASK: u64 = (1 << EPOCH_SHIFT) - 1;
 const EPOCH_MASK: u64 = BELOW_FIGURE >> EPOCH_SHIFT;
 
 /// How far behind an epoch may be at most, for the bits that are kept of it to tell: whoever changes
-/// terms sees to it. Half of their range.
-pub const BEHIND_MAX: u32 = 1 << (FIGURE_SHIFT - EPOCH_SHIFT - 1);
+/// terms sees to it. Half of their range, less one.
+pub const BEHIND_MAX: u32 = (1 << (FIGURE_SHIFT - EPOCH_SHIFT - 1)) - 1;
 
 /// The figure in a word.
 #[must_use]
@@ -130,7 +130,8 @@ pub trait Protocol: Shared {
     /// charged.
     #[inline(always)]
     fn charge(self, tag: &Tag, judged: u64, charged: u64) -> bool {
-        if !self.swap(TAT, judged, charged) {
+        // Before as well: after it alone, the entry could have come back from the source that was charged.
+        if !self.is_of(tag) || !self.swap(TAT, judged, charged) {
             return false;
         }
         if self.is_of(tag) {

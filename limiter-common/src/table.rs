@@ -54,6 +54,8 @@ impl Seed {
         let mut mixed = (tag.address ^ mask).wrapping_mul(first).wrapping_add(rest);
         mixed ^= mixed >> 32;
         mixed = (mixed ^ tag.scope).wrapping_mul(second);
+        // Without this turn one seed of some hundreds puts most networks in a row into few sets.
+        mixed = (mixed ^ (mixed >> 32)).wrapping_mul(third);
         Home {
             set: scaled(mixed >> 32, sets),
             mixed,

@@ -7,8 +7,8 @@ use exact::{
     draw::{Gap, IDLE_MAX, buckets, gaps, limits, magnitude, moments},
 };
 use limiter_common::bucket::{
-    Decision, FREE, REST, SKEW_MAX, TAU_MAX, corrected, decide, is_full, is_time, spent, ticks,
-    time,
+    REST, Decision, FREE, SKEW_MAX, TAU_MAX, corrected, decide, full_for, is_time, spent,
+    ticks, time,
 };
 use limiter_common::limit::Terms;
 use proptest::{collection::vec, prelude::*};
@@ -36,11 +36,11 @@ proptest! {
         tau in magnitude(TAU_MAX),
     ) {
         prop_assert!(spent(tat, now, tau) <= tau);
-        prop_assert_eq!(is_full(tat, now), spent(tat, now, tau) == 0);
+        prop_assert_eq!(full_for(tat, now).is_some(), spent(tat, now, tau) == 0);
         match decide(tat, now, cost, tau) {
             Decision::Admit { tat: charged } => {
                 prop_assert!(cost <= tau && is_time(charged));
-                prop_assert!(!is_full(charged, now), "what was admitted is charged");
+                prop_assert!(full_for(charged, now).is_none(), "what was admitted is charged");
             }
             Decision::Refuse { wait } => {
                 prop_assert!(wait > 0);
@@ -75,7 +75,7 @@ proptest! {
         tau in magnitude(TAU_MAX),
     ) {
         let tat = now.wrapping_sub(ago);
-        prop_assert!(is_full(tat, now));
+        prop_assert_eq!(full_for(tat, now), (ago < 1 << 63).then_some(ago));
         prop_assert_eq!(spent(tat, now, tau), 0);
         let charged = Decision::Admit { tat: time(now.wrapping_add(tau)) };
         prop_assert_eq!(decide(tat, now, tau, tau), charged);

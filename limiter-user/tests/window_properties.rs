@@ -137,7 +137,7 @@ proptest! {
                 Event::Behind(share, cost) => (now - period / 100 * share, cost),
             };
             prop_assert_eq!(BigInt::from(terms.left(word, at)), model.left(at));
-            prop_assert_eq!(terms.is_full(word, at), model.left(at) == terms.tau.into());
+            prop_assert_eq!(terms.full_for(word, at).is_some(), model.left(at) == terms.tau.into());
             let fits = model.admits(at, cost);
             match terms.decide(word, at, cost) {
                 Decision::Admit { tat } => {

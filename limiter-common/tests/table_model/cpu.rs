@@ -1,0 +1,200 @@
+//! What a CPU does with one packet, as the program does it, and what the operator does.
+
+use limiter_common::{
+    bucket::{self, Decision, FORGOTTEN},
+    entry::{ONE_PACKET, OVER, PASSED, Protocol, Shared, TAT, epoch_in},
+    key::Tag,
+    table::{self, Added, New, SharedTable},
+};
+
+use crate::world::{Entry, TERMS, Table, World};
+
+/// What has become of a packet, or of what the operator wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// Charged to a bucket that was there.
+    Charged,
+    /// Charged to a bucket that was not its own.
+    ChargedToAnother,
+    /// Charged to a new bucket.
+    New,
+    /// The same, in the entry of another source.
+    Replaced,
+    /// The bucket has not enough.
+    Refused,
+    /// There is no room for a new source.
+    NoRoom,
+    /// Others were faster, too often.
+    Contended,
+    /// The operator has forgotten a source, or there was nothing to forget.
+    Forgotten,
+    Nothing,
+    /// The charge has been taken back.
+    Refunded,
+}
+
+impl Said {
+    pub fn is_admitted(self) -> bool {
+        matches!(
+            self,
+            Self::Charged | Self::ChargedToAnother | Self::New | Self::Replaced
+        )
+    }
+}
+
+/// A packet of a source, which came at `now` nanoseconds.
+#[derive(Clone, Copy)]
+pub struct Packet<'a> {
+    pub tag: &'a Tag,
+    pub now: u64,
+}
+
+/// How often a packet loses at most.
+const ATTEMPTS: u32 = 2;
+
+impl Packet<'_> {
+    /// As `charge` in the program.
+    pub fn pass(self, table: &Table<'_>) -> Said {
+        for _ in 0..ATTEMPTS {
+            match self.charge_known(table) {
+                Tried::Said(said, entry) => {
+                    entry.count(if said.is_admitted() { PASSED } else { OVER });
+                    return said;
+                }
+                Tried::New => match self.charge_new_said(table) {
+                    Said::Contended => {}
+                    said => return said,
+                },
+                Tried::Lost => {}
+                Tried::Stale => self.refresh(table),
+            }
+        }
+        Said::Contended
+    }
+
+    /// Only brings the source in.
+    pub fn charge_new(self, table: &Table<'_>) -> Added {
+        let Self { tag, now } = self;
+        let Decision::Admit { tat } = TERMS.decide(TERMS.full(now), now, TERMS.cost) else {
+            unreachable!("a full bucket has enough");
+        };
+        let epoch = table.epoch;
+        table::add(
+            table,
+            &New {
+                tag,
+                word: tat,
+                epoch,
+                now,
+            },
+        )
+    }
+
+    /// The same, and what the packet is told.
+    pub fn charge_new_said(self, table: &Table<'_>) -> Said {
+        match self.charge_new(table) {
+            Added::Done => Said::New,
+            Added::Replaced => Said::Replaced,
+            Added::NoRoom => Said::NoRoom,
+            Added::Raced => Said::Contended,
+        }
+    }
+
+    fn charge_known<'a>(self, table: &Table<'a>) -> Tried<'a> {
+        let Self { tag, now } = self;
+        let Some(entry) = find(table, tag) else {
+            return Tried::New;
+        };
+        let (over, word) = (entry.load(OVER), entry.load(TAT));
+        if !bucket::is_time(word) {
+            return Tried::Lost;
+        }
+        if epoch_in(over, table.epoch) != table.epoch {
+            return Tried::Stale;
+        }
+        match TERMS.decide(word, now, TERMS.cost) {
+            Decision::Refuse { .. } if !entry.is_of(tag) => Tried::Lost,
+            Decision::Refuse { .. } => Tried::Said(Said::Refused, entry),
+            Decision::Admit { tat } if entry.charge(tag, word, tat) => {
+                let is_own = table.changed.get() == World::number_of(tag);
+                let said = if is_own {
+                    Said::Charged
+                } else {
+                    Said::ChargedToAnother
+                };
+                Tried::Said(said, entry)
+            }
+            Decision::Admit { .. } => Tried::Lost,
+        }
+    }
+
+    /// Takes the charge back.
+    pub fn refund(self, table: &Table<'_>) -> Said {
+        let Self { tag, now } = self;
+        for _ in 0..ATTEMPTS {
+            let Some(entry) = find(table, tag) else {
+                return Said::Nothing;
+            };
+            let (over, word) = (entry.load(OVER), entry.load(TAT));
+            if !bucket::is_time(word) || epoch_in(over, table.epoch) != table.epoch {
+                return Said::Nothing;
+            }
+            let refunded = TERMS.refunded(word, TERMS.cost, now, now);
+            if entry.charge(tag, word, refunded) {
+                entry.add(PASSED, ONE_PACKET.wrapping_neg());
+                return Said::Refunded;
+            }
+        }
+        Said::Nothing
+    }
+
+    fn refresh(self, table: &Table<'_>) {
+        let Some(entry) = find(table, self.tag) else {
+            return;
+        };
+        let (over, word) = (entry.load(OVER), entry.load(TAT));
+        let epoch = epoch_in(over, table.epoch);
+        if bucket::is_time(word)
+            && epoch != table.epoch
+            && let Some(converted) = table.on_present(epoch, word)
+        {
+            entry.convert(self.tag, over, word, converted, table.epoch);
+        }
+    }
+}
+
+enum Tried<'a> {
+    Said(Said, Entry<'a>),
+    New,
+    Lost,
+    Stale,
+}
+
+/// The entry of a source, as the program looks for it.
+fn find<'a>(table: &Table<'a>, tag: &Tag) -> Option<Entry<'a>> {
+    let home = table.home(tag);
+    if !tag.is_wide() {
+        if let Some(entry) = table::find_in(table.set(home.set)?, tag, false) {
+            return Some(entry);
+        }
+        if table.displaced(home.set) == 0 {
+            return None;
+        }
+    }
+    table::find_far(table, tag, &home, tag.is_wide()).map(|(_, entry)| entry)
+}
+
+/// The operator forgets what the source has spent.
+pub fn forget(table: &Table<'_>, tag: &Tag) -> Said {
+    for _ in 0..ATTEMPTS {
+        let home = table.home(tag);
+        let Some((_, entry)) = table::find_far(table, tag, &home, true) else {
+            return Said::Nothing;
+        };
+        let word = entry.load(TAT);
+        if bucket::is_time(word) && entry.is_of(tag) && entry.swap(TAT, word, FORGOTTEN) {
+            return Said::Forgotten;
+        }
+    }
+    Said::Contended
+}

@@ -1,0 +1,370 @@
+//! Goes through every order in which CPUs may do what they do to memory that they share.
+//!
+//! What a CPU does next depends on what it has found so far, and on nothing else. So two orders that
+//! leave the same memory, and in which each CPU has found the same, go on alike: each such state is
+//! looked at once, and no order is left out.
+
+use std::{cell::RefCell, collections::HashSet, fmt::Debug, rc::Rc};
+
+use crate::memory::{Access, Machine, Memory};
+
+/// What a CPU does, and what it says in the end.
+pub type Body<'a, O> = Box<dyn Fn(&dyn Bus) -> O + 'a>;
+
+type AtRest<'a, O> = &'a dyn Fn(&[u64], &[O]) -> Result<(), String>;
+
+/// What is to hold.
+pub struct Rules<'a, O> {
+    /// At every moment.
+    pub always: &'a dyn Fn(&[u64]) -> Result<(), String>,
+    /// When all CPUs are done.
+    pub at_rest: AtRest<'a, O>,
+    /// A number, below the last, for whom the word at a place belongs to.
+    pub owner: &'a dyn Fn(&[u64], usize) -> u64,
+}
+
+/// What has been gone through.
+#[derive(Debug)]
+pub struct Explored<O> {
+    pub states: usize,
+    /// Each way in which the CPUs may have ended, once.
+    pub ends: Vec<Vec<O>>,
+}
+
+/// Goes through all that the CPUs may do.
+///
+/// Words that nobody writes need no look at when they are read. Which ones these are shows: it is begun
+/// anew, whenever a word is written that was thought to be one of them.
+///
+/// # Panics
+/// Where a rule does not hold; the message has the order that led there.
+pub fn explore<O: Clone + Debug + PartialEq>(
+    machine: Machine,
+    words: &[u64],
+    rules: &Rules<'_, O>,
+    cpus: &[Body<'_, O>],
+) -> Explored<O> {
+    let mut written = HashSet::new();
+    loop {
+        let memory = Memory::new(machine, cpus.len(), words.to_vec());
+        let before = written.len();
+        let search = Search::new(rules, written).through(memory, cpus);
+        if search.written.len() == before {
+            return Explored {
+                states: search.seen.len(),
+                ends: search.ends,
+            };
+        }
+        written = search.written;
+    }
+}
+
+/// Lets a CPU go on to its end, and leaves what other CPUs may do in between for later.
+fn run<O: Clone + Debug + PartialEq>(
+    search: &RefCell<Search<'_, O>>,
+    state: State<O>,
+    number: usize,
+    choice: usize,
+    body: &Body<'_, O>,
+) {
+    let found = state.found_by(number);
+    let cpu = Cpu {
+        number,
+        run: RefCell::new(Run {
+            search,
+            state,
+            found,
+            next: 0,
+            choice,
+            is_new: true,
+        }),
+    };
+    let said = body(&cpu);
+    let Run {
+        mut state, is_new, ..
+    } = cpu.run.into_inner();
+    if is_new {
+        state.said[number] = Some(said);
+        search.borrow_mut().visit(&state, Some(number));
+    }
+}
+
+struct Search<'a, O> {
+    rules: &'a Rules<'a, O>,
+    /// Places that have been written to, be it in vain.
+    written: HashSet<usize>,
+    /// Whether there is one that was not known at the beginning.
+    is_void: bool,
+    seen: HashSet<[u64; 2]>,
+    tasks: Vec<Task<O>>,
+    ends: Vec<Vec<O>>,
+}
+
+struct Task<O> {
+    state: State<O>,
+    next: Next,
+}
+
+enum Next {
+    /// A write is seen.
+    Publish(usize),
+    /// A CPU goes on, and finds the word with this number.
+    Run { cpu: usize, choice: usize },
+}
+
+impl<'a, O: Clone + Debug + PartialEq> Search<'a, O> {
+    fn new(rules: &'a Rules<'a, O>, written: HashSet<usize>) -> Self {
+        Self {
+            rules,
+            written,
+            is_void: false,
+            seen: HashSet::new(),
+            tasks: Vec::new(),
+            ends: Vec::new(),
+        }
+    }
+
+    fn through(self, memory: Memory, cpus: &[Body<'_, O>]) -> Self {
+        let start = State {
+            memory,
+            said: vec![None; cpus.len()],
+            found: vec![[0; 2]; cpus.len()],
+            last: None,
+        };
+        let search = RefCell::new(self);
+        search.borrow_mut().visit(&start, None);
+        while !search.borrow().is_void {
+            let Some(task) = search.borrow_mut().tasks.pop() else {
+                break;
+            };
+            match task.next {
+                Next::Publish(index) => {
+                    let mut state = task.state;
+                    let (cpu, place) = state.memory.publish(index);
+                    state.remember(Step {
+                        cpu,
+                        what: What::Seen { place },
+                        earlier: None,
+                    });
+                    search.borrow_mut().visit(&state, None);
+                }
+                Next::Run { cpu, choice } => run(&search, task.state, cpu, choice, &cpus[cpu]),
+            }
+        }
+        search.into_inner()
+    }
+
+    /// Returns whether the state is a new one. Somebody goes on with `running`.
+    fn visit(&mut self, state: &State<O>, running: Option<usize>) -> bool {
+        if !self.seen.insert(state.fingerprint()) {
+            return false;
+        }
+        if let Err(error) = (self.rules.always)(&state.memory.words) {
+            state.fail(&error);
+        }
+        for (cpu, said) in state.said.iter().enumerate() {
+            if said.is_none() && running != Some(cpu) {
+                self.later(state, Next::Run { cpu, choice: 0 });
+            }
+        }
+        for index in state.memory.publishable() {
+            self.later(state, Next::Publish(index));
+        }
+        let ends: Option<Vec<O>> = state.said.iter().cloned().collect();
+        if let (Some(said), true) = (ends, state.memory.is_settled()) {
+            if let Err(error) = (self.rules.at_rest)(&state.memory.words, &said) {
+                state.fail(&error);
+            }
+            if !self.ends.contains(&said) {
+                self.ends.push(said);
+            }
+        }
+        true
+    }
+
+    fn later(&mut self, state: &State<O>, next: Next) {
+        let state = state.clone();
+        self.tasks.push(Task { state, next });
+    }
+}
+
+/// Where all CPUs stand.
+#[derive(Clone)]
+struct State<O> {
+    memory: Memory,
+    said: Vec<Option<O>>,
+    /// What tells apart what each of them has found.
+    found: Vec<[u64; 2]>,
+    last: Option<Rc<Step>>,
+}
+
+/// One step on the way to a state.
+struct Step {
+    cpu: usize,
+    what: What,
+    earlier: Option<Rc<Step>>,
+}
+
+enum What {
+    Did {
+        place: usize,
+        access: Access,
+        found: u64,
+    },
+    Seen {
+        place: usize,
+    },
+}
+
+impl<O: Debug> State<O> {
+    fn remember(&mut self, step: Step) {
+        if let What::Did { found, .. } = step.what {
+            for (lane, key) in self.found[step.cpu].iter_mut().zip(LANES) {
+                *lane = mixed(*lane, found, key);
+            }
+        }
+        let earlier = self.last.take();
+        self.last = Some(Rc::new(Step { earlier, ..step }));
+    }
+
+    fn steps(&self) -> Vec<&Step> {
+        let mut steps = Vec::new();
+        let mut step = self.last.as_deref();
+        while let Some(this) = step {
+            steps.push(this);
+            step = this.earlier.as_deref();
+        }
+        steps.reverse();
+        steps
+    }
+
+    fn found_by(&self, cpu: usize) -> Vec<u64> {
+        let found = |step: &&Step| match step.what {
+            What::Did { found, .. } if step.cpu == cpu => Some(found),
+            _ => None,
+        };
+        self.steps().iter().filter_map(found).collect()
+    }
+
+    fn fingerprint(&self) -> [u64; 2] {
+        let mut lanes = [0; 2];
+        let mut add = |word| {
+            for (lane, key) in lanes.iter_mut().zip(LANES) {
+                *lane = mixed(*lane, word, key);
+            }
+        };
+        self.memory.fingerprint(&mut add);
+        for (found, said) in self.found.iter().zip(&self.said) {
+            add(found[0]);
+            add(found[1]);
+            add(u64::from(said.is_some()));
+        }
+        lanes
+    }
+
+    fn fail(&self, error: &str) -> ! {
+        for step in self.steps() {
+            let cpu = step.cpu;
+            match step.what {
+                What::Did {
+                    place,
+                    access,
+                    found,
+                } => {
+                    eprintln!("CPU {cpu}: {access:x?} at {place}: {found:#x}");
+                }
+                What::Seen { place } => eprintln!("CPU {cpu}: what it wrote at {place} is seen"),
+            }
+        }
+        panic!(
+            "{error}\nsaid {:?}, in this order of {} steps",
+            self.said,
+            self.steps().len()
+        );
+    }
+}
+
+const LANES: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f];
+
+fn mixed(lane: u64, word: u64, key: u64) -> u64 {
+    let mixed = (lane.rotate_left(23) ^ word)
+        .wrapping_add(key)
+        .wrapping_mul(key);
+    mixed ^ (mixed >> 29)
+}
+
+struct Cpu<'s, 'a, O> {
+    number: usize,
+    run: RefCell<Run<'s, 'a, O>>,
+}
+
+struct Run<'s, 'a, O> {
+    search: &'s RefCell<Search<'a, O>>,
+    state: State<O>,
+    /// What it has found before.
+    found: Vec<u64>,
+    next: usize,
+    /// Number of the word that the first access from now on finds.
+    choice: usize,
+    /// Whether nobody has been here before.
+    is_new: bool,
+}
+
+/// The way of a CPU to the memory.
+pub trait Bus {
+    /// Returns the word that a load finds; for a swap 0 where it has not been done, and otherwise one more
+    /// than the number of the owner that the word had at that moment.
+    fn access(&self, place: usize, access: Access) -> u64;
+}
+
+impl<O: Clone + Debug + PartialEq> Bus for Cpu<'_, '_, O> {
+    fn access(&self, place: usize, access: Access) -> u64 {
+        self.run.borrow_mut().access(self.number, place, access)
+    }
+}
+
+impl<O: Clone + Debug + PartialEq> Run<'_, '_, O> {
+    fn access(&mut self, cpu: usize, place: usize, access: Access) -> u64 {
+        let mut search = self.search.borrow_mut();
+        if !search.written.contains(&place) {
+            if matches!(access, Access::Load) {
+                return self.state.memory.words[place];
+            }
+            search.written.insert(place);
+            search.is_void = true;
+        }
+        if search.is_void {
+            // What follows is not looked at, but shows what else is written.
+            self.is_new = false;
+        }
+        if let Some(&found) = self.found.get(self.next) {
+            self.next += 1;
+            return found;
+        }
+        let choice = std::mem::take(&mut self.choice);
+        if self.is_new && choice == 0 {
+            for choice in 1..self.state.memory.choices(cpu, place, access) {
+                search.later(&self.state, Next::Run { cpu, choice });
+            }
+        }
+        let owner = (search.rules.owner)(&self.state.memory.words, place);
+        let mut found = self.state.memory.access(cpu, place, access, choice);
+        if matches!(access, Access::Swap { .. }) && found != 0 {
+            found = owner + 1;
+        }
+        if self.is_new {
+            let what = What::Did {
+                place,
+                access,
+                found,
+            };
+            self.state.remember(Step {
+                cpu,
+                what,
+                earlier: None,
+            });
+            self.is_new = search.visit(&self.state, Some(cpu));
+        }
+        found
+    }
+}

@@ -1,0 +1,245 @@
+//! Keys that take two entries, and those that take one.
+
+use limiter_common::bucket::{FORGOTTEN, ticks};
+
+use crate::{
+    cpu::{Packet, Said},
+    scene::{Scene, is_among},
+    world::{COST, ONE_SET, START, TWO_SETS},
+};
+
+/// A bucket that is full, and has been for as long as a packet takes.
+const FULL: u64 = ticks(START - COST);
+
+/// Two CPUs make one bucket of a source whose key is wide, in place of two others, one of which has a packet.
+#[test]
+fn two_entries_become_one() {
+    let [a, b, wide] = [
+        ONE_SET.narrow(0, 0),
+        ONE_SET.narrow(0, 1),
+        ONE_SET.wide(0, 0),
+    ];
+    for former in [&a, &b] {
+        let mut scene = Scene::of(ONE_SET);
+        scene.put(0, 2, &a, FULL, 1);
+        scene.put(0, 3, &b, FULL, 1);
+        scene.fill();
+        scene.cpu(|table| {
+            vec![
+                Packet {
+                    tag: &wide,
+                    now: START,
+                }
+                .pass(table),
+            ]
+        });
+        scene.cpu(move |table| {
+            vec![
+                Packet {
+                    tag: former,
+                    now: START,
+                }
+                .pass(table),
+            ]
+        });
+        scene.all_are_charged(&wide, &[0], 0, 0);
+        scene.all_are_charged(former, &[1], 0, 0);
+        let ends = scene.explore();
+        assert!(is_among(&ends, &[&[Said::Replaced], &[Said::NoRoom]]));
+        assert!(is_among(&ends, &[&[Said::NoRoom], &[Said::Charged]]));
+    }
+}
+
+/// Where they were not at home, their sets no longer count them.
+#[test]
+fn two_that_were_elsewhere_make_room() {
+    let [a, b] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(0, 1)];
+    let wide = TWO_SETS.wide(1, 0);
+    let mut scene = Scene::of(TWO_SETS);
+    scene.put(1, 2, &a, FULL, 1);
+    scene.put(1, 3, &b, FULL, 1);
+    scene.fill();
+    scene.cpu(|table| {
+        let packet = Packet {
+            tag: &wide,
+            now: START,
+        };
+        vec![packet.pass(table)]
+    });
+    scene.all_are_charged(&wide, &[0], 0, 0);
+    assert_eq!(scene.explore(), [[[Said::Replaced]]]);
+}
+
+/// The same by two CPUs that have a packet each.
+#[test]
+fn two_cpus_make_one_bucket_of_a_wide_source() {
+    let [a, b, wide] = [
+        TWO_SETS.narrow(0, 0),
+        TWO_SETS.narrow(1, 1),
+        TWO_SETS.wide(0, 0),
+    ];
+    let mut scene = Scene::of(TWO_SETS);
+    scene.put(1, 0, &a, FULL, 1);
+    scene.put(1, 1, &b, FULL, 1);
+    scene.fill();
+    for _ in 0..2 {
+        scene.cpu(|table| {
+            vec![
+                Packet {
+                    tag: &wide,
+                    now: START,
+                }
+                .pass(table),
+            ]
+        });
+    }
+    scene.all_are_charged(&wide, &[0, 1], 0, 0);
+    assert!(is_among(
+        &scene.explore(),
+        &[&[Said::Replaced], &[Said::Charged]]
+    ));
+}
+
+/// A narrow one takes the first entry of a wide one, and another one the second that becomes free.
+#[test]
+fn one_entry_becomes_two() {
+    let [a, b, wide] = [
+        ONE_SET.narrow(0, 0),
+        ONE_SET.narrow(0, 1),
+        ONE_SET.wide(0, 0),
+    ];
+    for other in [&b, &wide] {
+        for word in [FULL, FORGOTTEN] {
+            let mut scene = Scene::of(ONE_SET);
+            scene.put(0, 2, &wide, word, 1);
+            scene.fill();
+            scene.cpu(|table| {
+                vec![
+                    Packet {
+                        tag: &a,
+                        now: START,
+                    }
+                    .pass(table),
+                ]
+            });
+            scene.cpu(move |table| {
+                vec![
+                    Packet {
+                        tag: other,
+                        now: START,
+                    }
+                    .pass(table),
+                ]
+            });
+            scene.all_are_charged(&a, &[0], 0, 0);
+            scene.all_are_charged(other, &[1], 0, 0);
+            let ends = scene.explore();
+            assert!(ends.iter().any(|end| end[0][0].is_admitted()));
+            assert!(ends.iter().any(|end| end[1][0].is_admitted()));
+            let both = |end: &Vec<Vec<Said>>| end.iter().all(|said| said[0].is_admitted());
+            assert_eq!(ends.iter().any(both), other == &b);
+        }
+    }
+}
+
+/// A wide one takes the entries of another wide one, which has a packet, or of which there is another packet
+/// of the new one. Their keys differ in the second half only.
+#[test]
+fn a_wide_source_takes_the_place_of_another() {
+    let [a, b] = [ONE_SET.wide(0, 0), ONE_SET.wide(0, 1)];
+    let mut scene = Scene::of(ONE_SET);
+    scene.put(0, 0, &a, FULL, 1);
+    scene.fill();
+    scene.cpu(|table| {
+        vec![
+            Packet {
+                tag: &a,
+                now: START,
+            }
+            .pass(table),
+        ]
+    });
+    scene.cpu(|table| {
+        vec![
+            Packet {
+                tag: &b,
+                now: START,
+            }
+            .pass(table),
+        ]
+    });
+    scene.all_are_charged(&a, &[0], 0, 0);
+    scene.all_are_charged(&b, &[1], 0, 0);
+    let ends = scene.explore();
+    assert!(is_among(&ends, &[&[Said::Charged], &[Said::NoRoom]]));
+    assert!(is_among(&ends, &[&[Said::NoRoom], &[Said::Replaced]]));
+}
+
+/// Where the second entry cannot be had, the first one stays whose it is, and its set counts it.
+#[test]
+fn a_wide_source_that_gets_one_entry_gives_it_back() {
+    let [a, wide] = [TWO_SETS.narrow(0, 0), TWO_SETS.wide(0, 0)];
+    let mut scene = Scene::of(TWO_SETS);
+    scene.put(1, 2, &a, FULL, 1);
+    scene.fill();
+    scene.cpu(|table| {
+        vec![
+            Packet {
+                tag: &wide,
+                now: START,
+            }
+            .pass(table),
+        ]
+    });
+    scene.cpu(|table| {
+        vec![
+            Packet {
+                tag: &a,
+                now: START,
+            }
+            .pass(table),
+        ]
+    });
+    scene.all_are_charged(&a, &[1], 0, 0);
+    let ends = scene.explore();
+    assert!(is_among(&ends, &[&[Said::NoRoom], &[Said::Charged]]));
+    assert!(ends.iter().all(|end| end[0] == [Said::NoRoom]));
+}
+
+/// A narrow source that wants both entries of a pair, one after the other, and a wide one that wants them
+/// together.
+#[test]
+fn narrow_and_wide_want_the_same_pair() {
+    let [a, b, wide] = [
+        ONE_SET.narrow(0, 0),
+        ONE_SET.narrow(0, 1),
+        ONE_SET.wide(0, 0),
+    ];
+    let mut scene = Scene::of(ONE_SET);
+    scene.put(0, 2, &b, FORGOTTEN, 1);
+    scene.put(0, 3, &b, FORGOTTEN, 1);
+    scene.fill();
+    scene.cpu(|table| {
+        vec![
+            Packet {
+                tag: &wide,
+                now: START,
+            }
+            .pass(table),
+        ]
+    });
+    scene.cpu(|table| {
+        vec![
+            Packet {
+                tag: &a,
+                now: START,
+            }
+            .pass(table),
+        ]
+    });
+    scene.all_are_charged(&wide, &[0], 0, 0);
+    scene.all_are_charged(&a, &[1], 0, 0);
+    let ends = scene.explore();
+    assert!(is_among(&ends, &[&[Said::New], &[Said::NoRoom]]));
+    assert!(is_among(&ends, &[&[Said::NoRoom], &[Said::New]]));
+}

@@ -1,0 +1,481 @@
+//! A small table in the memory of the model: [`limiter_common::table`] over a handful of words.
+
+use std::cell::{Cell, RefCell};
+
+use limiter_common::{
+    bucket::{TICK_SHIFT, ticks},
+    entry::{
+        ADDRESS, FIGURE_SHIFT, ONE_PACKET, OVER, PASSED, Protocol, Shared, TAT, epoch_in, is_taken,
+        slot_in, with_epoch,
+    },
+    key::{IPV4, IPV6, SourceKey, Tag, ipv4_words},
+    limit::Terms,
+    table::{Home, SETS_OF_SOURCE, Seed, SharedSet, SharedTable, WAYS, find_far},
+};
+
+use crate::{explore::Bus, memory::Access};
+
+const WORDS: usize = 4;
+const SET: usize = WAYS as usize * WORDS;
+
+/// Time at which all begins, in nanoseconds.
+pub const START: u64 = 100_000_000_000;
+/// What a packet costs, in nanoseconds.
+pub const COST: u64 = 1_000;
+/// Packets in a full bucket.
+pub const BURST: u64 = 2;
+/// How much later a bucket is full for each change of the limit's terms, in ticks.
+pub const CHANGE: u64 = 3;
+
+/// The limit of all slots but the last, which has gone.
+pub const TERMS: Terms = Terms {
+    tau: (BURST * COST) << TICK_SHIFT,
+    cost: COST << TICK_SHIFT,
+    cost_shift: 0,
+    by_bytes: 0,
+    window: limiter_common::window::Window {
+        period: 0,
+        phase: 0,
+        grant: 0,
+    },
+};
+/// Slot of a limit that has gone.
+pub const GONE: u32 = 63;
+
+/// Slot of the sources that only fill the table.
+const FILLER: u32 = 62;
+
+/// A table of one set, and one of two.
+pub const ONE_SET: World = World { sets: 1 };
+pub const TWO_SETS: World = World { sets: 2 };
+
+/// A table of a few sets.
+#[derive(Clone, Copy)]
+pub struct World {
+    pub sets: u32,
+}
+
+const SEED: Seed = Seed::new([
+    0x243f_6a88_85a3_08d3,
+    0x1319_8a2e_0370_7344,
+    0xa409_3822_299f_31d0,
+    0x082e_fa98_ec4e_6c89,
+]);
+
+/// Sets that the table would have if it were whole: as many as one source may be in, and one more. Those
+/// that are missing are not there for anybody.
+const WHOLE: u32 = SETS_OF_SOURCE + 1;
+
+/// Writes down where a source is looked for.
+struct Looked(RefCell<Vec<u32>>);
+
+impl SharedTable for Looked {
+    type Set = Set<'static>;
+
+    fn set(&self, number: u32) -> Option<Self::Set> {
+        self.0.borrow_mut().push(number);
+        None
+    }
+    fn home(&self, tag: &Tag) -> Home {
+        SEED.home(tag, WHOLE)
+    }
+    fn displaced(&self, _: u32) -> u64 {
+        1
+    }
+    fn displace(&self, _: u32) {}
+    fn replace(&self, _: u32) {}
+    fn lock(&self, _: u32) -> bool {
+        false
+    }
+    fn unlock(&self, _: u32) {}
+    fn full_for(&self, _: u64, _: u64, _: u64) -> Option<u64> {
+        None
+    }
+}
+
+impl World {
+    pub fn home(self, tag: &Tag) -> u32 {
+        SEED.home(tag, WHOLE).set
+    }
+
+    /// Whether `home` is the source's own set, and the other one there is the next.
+    fn is_at(self, tag: &Tag, home: u32) -> bool {
+        if self.home(tag) != home {
+            return false;
+        }
+        let looked = Looked(RefCell::default());
+        find_far(&looked, tag, &looked.home(tag), true);
+        self.sets == 1 || looked.0.borrow()[1] == 1 - home
+    }
+
+    /// The `number`-th source of IPv4 whose own set is `home`, under the limit in `slot`.
+    pub fn narrow_of(self, slot: u32, home: u32, number: usize) -> Tag {
+        let tag = |address: u32| {
+            let scope = IPV4 | slot << 8;
+            SourceKey {
+                address: ipv4_words(address),
+                scope,
+                reserved: 0,
+            }
+            .tag()
+        };
+        let is_at_home = |tag: &Tag| self.is_at(tag, home);
+        (1..)
+            .map(tag)
+            .filter(is_at_home)
+            .nth(number)
+            .expect("one of two is")
+    }
+
+    pub fn narrow(self, home: u32, number: usize) -> Tag {
+        self.narrow_of(0, home, number)
+    }
+
+    /// The same for IPv6, with the same first half.
+    pub fn wide(self, home: u32, number: usize) -> Tag {
+        let tag = |rest: u64| {
+            SourceKey {
+                address: [0xb80d_0120, rest],
+                scope: IPV6,
+                reserved: 0,
+            }
+            .tag()
+        };
+        let is_at_home = |tag: &Tag| self.is_at(tag, home);
+        (1..)
+            .map(tag)
+            .filter(is_at_home)
+            .nth(number)
+            .expect("one of two is")
+    }
+
+    fn displaced(self, set: u32) -> usize {
+        (self.sets as usize) * SET + set as usize
+    }
+
+    fn lock(self, set: u32) -> usize {
+        self.displaced(self.sets) + set as usize
+    }
+
+    /// An empty table.
+    pub fn words(self) -> Vec<u64> {
+        vec![0; self.lock(self.sets)]
+    }
+
+    /// Puts a source into an entry, as if it had been there for long.
+    pub fn put(self, words: &mut [u64], set: u32, way: u32, tag: &Tag, word: u64, packets: u64) {
+        let first = place(set, way);
+        words[first + ADDRESS] = tag.address;
+        words[first + PASSED] = tag.port() | packets << FIGURE_SHIFT;
+        words[first + OVER] = with_epoch(tag.limit(), 0);
+        words[first + TAT] = word;
+        if tag.is_wide() {
+            words[first + WORDS + ADDRESS] = tag.rest;
+            words[first + WORDS + TAT] = limiter_common::bucket::REST;
+        }
+        let home = self.home(tag);
+        if home != set {
+            words[self.displaced(home)] += 1;
+        }
+    }
+
+    /// Fills what is free with sources whose buckets are not full.
+    pub fn fill(self, words: &mut [u64]) {
+        let mut number = 0;
+        for set in 0..self.sets {
+            for way in 0..WAYS {
+                if words[place(set, way) + TAT] == 0 {
+                    number += 1;
+                    let tag = self.narrow_of(FILLER, set, number);
+                    self.put(words, set, way, &tag, ticks(2 * START), 2);
+                }
+            }
+        }
+    }
+
+    /// Numbers of the entries, and their words.
+    fn entries(self, words: &[u64]) -> impl Iterator<Item = (u32, u32, Seen<'_>)> {
+        let both = move |number: u32| (number / WAYS, number % WAYS);
+        (0..self.sets * WAYS).map(both).map(move |(set, way)| {
+            (
+                set,
+                way,
+                Seen {
+                    words,
+                    first: place(set, way),
+                },
+            )
+        })
+    }
+
+    /// The words of the source's buckets, with those a CPU is at work on.
+    pub fn buckets(self, words: &[u64], tag: &Tag) -> Vec<u64> {
+        self.entries(words)
+            .filter(|(_, way, entry)| {
+                (!tag.is_wide() || way % 2 == 0) && is_taken(entry.load(TAT)) && entry.is_of(tag)
+            })
+            .map(|(_, _, entry)| entry.load(TAT))
+            .collect()
+    }
+
+    /// The epoch on whose terms its bucket stands.
+    pub fn epoch(self, words: &[u64], tag: &Tag) -> Option<u32> {
+        self.entries(words)
+            .find(|(_, _, entry)| is_taken(entry.load(TAT)) && entry.is_of(tag))
+            .map(|(_, _, entry)| epoch_in(entry.load(OVER), 0))
+    }
+
+    pub fn is_locked(self, words: &[u64], set: u32) -> bool {
+        words[self.lock(set)] != 0
+    }
+
+    /// What holds at every moment.
+    pub fn always(self, words: &[u64]) -> Result<(), String> {
+        use limiter_common::bucket::is_time;
+        let live = || {
+            self.entries(words)
+                .filter(|(_, _, entry)| is_time(entry.load(TAT)))
+        };
+        for home in 0..self.sets {
+            let elsewhere =
+                live().filter(|(set, _, entry)| *set != home && self.home(&entry.tag()) == home);
+            let (there, counted) = (elsewhere.count() as u64, words[self.displaced(home)]);
+            if counted < there || counted > 1 << 32 {
+                return Err(format!(
+                    "set {home} counts {counted}, and {there} are elsewhere"
+                ));
+            }
+        }
+        let tags: Vec<Tag> = live().map(|(_, _, entry)| entry.tag()).collect();
+        for (number, tag) in tags.iter().enumerate() {
+            if tags[..number].contains(tag) {
+                return Err(format!("two buckets of {tag:x?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What holds when nobody is at work: nothing is left half done, and the counts are exact.
+    pub fn at_rest(self, words: &[u64]) -> Result<(), String> {
+        use limiter_common::bucket::{BUSY, FREE, REST};
+        for (set, way, entry) in self.entries(words) {
+            let word = entry.load(TAT);
+            if word == BUSY {
+                return Err(format!("set {set} way {way} is left busy"));
+            }
+            let before = Seen {
+                words,
+                first: place(set, way & !1),
+            };
+            let is_second = way % 2 == 1 && before.load(TAT) != FREE && before.tag().is_wide();
+            if (word == REST) != is_second {
+                return Err(format!(
+                    "set {set} way {way}: a second half and its first do not go together"
+                ));
+            }
+        }
+        for home in 0..self.sets {
+            let elsewhere = self.entries(words).filter(|(set, _, entry)| {
+                let is_somebodys = ![FREE, REST].contains(&entry.load(TAT));
+                is_somebodys && *set != home && self.home(&entry.tag()) == home
+            });
+            let (there, counted) = (elsewhere.count() as u64, words[self.displaced(home)]);
+            if counted != there {
+                return Err(format!(
+                    "set {home} counts {counted}, and {there} are elsewhere"
+                ));
+            }
+            if self.is_locked(words, home) {
+                return Err(format!("set {home} is left locked"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of the key that the entry around a word has.
+    pub fn owner(self, words: &[u64], at: usize) -> u64 {
+        if at < self.displaced(0) {
+            Self::number_of(
+                &Seen {
+                    words,
+                    first: at / WORDS * WORDS,
+                }
+                .tag(),
+            )
+        } else {
+            0
+        }
+    }
+
+    /// A number for the key, below 2^63.
+    pub fn number_of(tag: &Tag) -> u64 {
+        let Tag {
+            address,
+            rest,
+            scope,
+        } = *tag;
+        let mixed = address.wrapping_mul(SEED.0[1]) ^ rest.wrapping_mul(SEED.0[2]);
+        (mixed ^ scope).wrapping_mul(SEED.0[3]) >> 1
+    }
+}
+
+fn place(set: u32, way: u32) -> usize {
+    set as usize * SET + way as usize * WORDS
+}
+
+/// An entry that nobody works on.
+#[derive(Clone, Copy)]
+struct Seen<'a> {
+    words: &'a [u64],
+    first: usize,
+}
+
+impl Shared for Seen<'_> {
+    fn load(self, word: usize) -> u64 {
+        self.words[self.first + word]
+    }
+    fn swap(self, _: usize, _: u64, _: u64) -> bool {
+        unreachable!("only looked at")
+    }
+    fn store(self, _: usize, _: u64) {
+        unreachable!("only looked at")
+    }
+    fn add(self, _: usize, _: u64) {
+        unreachable!("only looked at")
+    }
+    fn next(self) -> Self {
+        Self {
+            first: self.first | WORDS,
+            ..self
+        }
+    }
+}
+
+/// The table, as a program sees it that has come with a change of the limit's terms.
+#[derive(Clone, Copy)]
+pub struct Table<'a> {
+    pub bus: &'a dyn Bus,
+    pub world: World,
+    pub epoch: u32,
+    /// Whose the bucket was when this CPU changed one last; see [`World::number_of`].
+    pub changed: &'a Cell<u64>,
+}
+
+#[derive(Clone, Copy)]
+pub struct Set<'a> {
+    bus: &'a dyn Bus,
+    changed: &'a Cell<u64>,
+    number: u32,
+}
+
+#[derive(Clone, Copy)]
+pub struct Entry<'a> {
+    bus: &'a dyn Bus,
+    changed: &'a Cell<u64>,
+    first: usize,
+}
+
+impl Entry<'_> {
+    pub fn count(self, word: usize) {
+        self.add(word, ONE_PACKET);
+    }
+}
+
+impl Shared for Entry<'_> {
+    fn load(self, word: usize) -> u64 {
+        self.bus.access(self.first + word, Access::Load)
+    }
+    fn swap(self, word: usize, expected: u64, new: u64) -> bool {
+        let found = self
+            .bus
+            .access(self.first + word, Access::Swap { expected, new });
+        let is_done = found != 0;
+        if is_done && word == TAT {
+            self.changed.set(found - 1);
+        }
+        is_done
+    }
+    fn store(self, word: usize, value: u64) {
+        self.bus.access(self.first + word, Access::Store(value));
+    }
+    fn add(self, word: usize, amount: u64) {
+        self.bus.access(self.first + word, Access::Add(amount));
+    }
+    fn next(self) -> Self {
+        Self {
+            first: self.first | WORDS,
+            ..self
+        }
+    }
+}
+
+impl<'a> SharedSet for Set<'a> {
+    type Entry = Entry<'a>;
+
+    fn entry(self, way: u32) -> Entry<'a> {
+        Entry {
+            bus: self.bus,
+            changed: self.changed,
+            first: place(self.number, way),
+        }
+    }
+}
+
+impl Table<'_> {
+    /// A word that was written in `epoch`, on the terms of this program; nothing where they are later.
+    pub fn on_present(&self, epoch: u32, word: u64) -> Option<u64> {
+        let behind = self.epoch.wrapping_sub(epoch);
+        (behind.cast_signed() >= 0).then(|| word + CHANGE * u64::from(behind))
+    }
+}
+
+impl<'a> SharedTable for Table<'a> {
+    type Set = Set<'a>;
+
+    fn set(&self, number: u32) -> Option<Set<'a>> {
+        (number < self.world.sets).then_some(Set {
+            bus: self.bus,
+            changed: self.changed,
+            number,
+        })
+    }
+    fn home(&self, tag: &Tag) -> Home {
+        SEED.home(tag, WHOLE)
+    }
+    fn displaced(&self, set: u32) -> u64 {
+        self.bus.access(self.world.displaced(set), Access::Load)
+    }
+    fn displace(&self, set: u32) {
+        self.bus.access(self.world.displaced(set), Access::Add(1));
+    }
+    fn replace(&self, set: u32) {
+        self.bus
+            .access(self.world.displaced(set), Access::Add(u64::MAX));
+    }
+    /// Once: who tries more often is who comes later.
+    fn lock(&self, set: u32) -> bool {
+        self.bus.access(
+            self.world.lock(set),
+            Access::Swap {
+                expected: 0,
+                new: 1,
+            },
+        ) != 0
+    }
+    fn unlock(&self, set: u32) {
+        self.bus.access(
+            self.world.lock(set),
+            Access::Swap {
+                expected: 1,
+                new: 0,
+            },
+        );
+    }
+    fn full_for(&self, over: u64, word: u64, now: u64) -> Option<u64> {
+        if slot_in(over) == GONE {
+            return Some(u64::MAX);
+        }
+        let word = self.on_present(epoch_in(over, self.epoch), word)?;
+        TERMS.full_for(word, now)
+    }
+}

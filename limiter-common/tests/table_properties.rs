@@ -1,0 +1,339 @@
+//! What an entry of the table says, and which sets are whose.
+
+use std::{cell::RefCell, collections::HashSet};
+
+use limiter_common::{
+    bucket::{self, TAU_MAX, TICK_SHIFT, ticks},
+    entry::{
+        BEHIND_MAX, FIGURE_SHIFT, Shared, epoch_in, figure, slot_in, with_epoch, without_figure,
+    },
+    key::{Address, KeyMask, SLOTS, SourceKey, Tag},
+    limit::Terms,
+    table::{Home, SETS_OF_SOURCE, Seed, SharedSet, SharedTable, WAYS, find_far},
+    window::{TOKENS_MAX, Window},
+};
+use num_bigint::BigInt;
+use proptest::{
+    prelude::*,
+    test_runner::{Config, RngSeed},
+};
+
+/// The same cases each time, unless the environment asks for more.
+fn cases(cases: u32) -> Config {
+    let default = Config {
+        failure_persistence: None,
+        ..Config::default()
+    };
+    if std::env::var_os("PROPTEST_CASES").is_some() {
+        default
+    } else {
+        Config {
+            cases,
+            rng_seed: RngSeed::Fixed(0x117e),
+            ..default
+        }
+    }
+}
+
+/// Any key that a limit can make.
+fn keys() -> impl Strategy<Value = SourceKey> {
+    let masks =
+        (0..=32_u32, 0..=128_u32, 0..4_u32, 0..2_u32).prop_map(|(ipv4, ipv6, kind, port)| {
+            KeyMask {
+                interface: u32::from(kind == 0),
+                port,
+                ..KeyMask::prefixes(ipv4, ipv6)
+            }
+        });
+    let ipv6 = prop_oneof![3 => any::<[u64; 2]>(), 1 => any::<u64>().prop_map(|first| [first, 0]), 1 => Just([0, 0])];
+    let address = prop_oneof![
+        any::<u32>().prop_map(Address::ipv4),
+        ipv6.prop_map(Address::ipv6)
+    ];
+    (masks, 0..SLOTS, address, any::<u16>())
+        .prop_map(|(mask, slot, address, port)| mask.key(slot, &address, port))
+}
+
+/// The epochs that an entry may have, as seen from `present`: no further away than the bits of it tell.
+fn epochs() -> impl Strategy<Value = (u32, u32)> {
+    let present = prop_oneof![3 => any::<u32>(), 1 => 0..300_u32, 1 => u32::MAX - 300..=u32::MAX];
+    (
+        present,
+        -(BEHIND_MAX.cast_signed())..=BEHIND_MAX.cast_signed(),
+    )
+        .prop_map(|(present, behind)| (present, present.wrapping_sub(behind.cast_unsigned())))
+}
+
+proptest! {
+    #![proptest_config(cases(4_000))]
+
+    /// A tag is its key, and says whether that is wide.
+    #[test]
+    fn a_tag_is_its_key(key in keys()) {
+        let tag = key.tag();
+        prop_assert_eq!(tag.key(), key);
+        prop_assert_eq!(tag.key().tag(), tag);
+        prop_assert_eq!(tag.is_wide(), key.address[1] != 0);
+        prop_assert_eq!((tag.slot(), tag.port()), (key.slot(), u64::from(key.port())));
+        prop_assert_eq!(tag.scope >> 24, 0, "what an entry has no room for");
+        prop_assert_eq!(tag.limit() >> 8, 0);
+    }
+
+    /// No two keys are one tag.
+    #[test]
+    fn no_two_keys_share_a_tag(one in keys(), slot in 0..SLOTS, port: u16, other in keys()) {
+        let like_it = SourceKey { scope: one.family() | slot << 8 | u32::from(port) << 16, ..one };
+        for other in [other, like_it] {
+            prop_assert_eq!(one.tag() == other.tag(), one == other);
+        }
+    }
+
+    /// An entry keeps an epoch, whatever its figure and limit are, and nothing else changes.
+    #[test]
+    fn an_entry_keeps_an_epoch((present, epoch) in epochs(), over: u64) {
+        let with = with_epoch(over, epoch);
+        prop_assert_eq!(epoch_in(with, present), epoch);
+        prop_assert_eq!((figure(with), slot_in(with)), (figure(over), slot_in(over)));
+        prop_assert_eq!(without_figure(with) & 0xff, over & 0xff);
+        prop_assert_eq!(with | without_figure(u64::MAX), over | without_figure(u64::MAX));
+        prop_assert_eq!(without_figure(with) >> FIGURE_SHIFT, 0);
+    }
+
+    /// For how long a bucket has been full is how long ago the moment is at which it was.
+    #[test]
+    fn a_bucket_is_full_since_its_moment(now: u64, apart in prop_oneof![0..3 * (1_i64 << TICK_SHIFT), any::<i64>()]) {
+        let apart = apart.max(i64::MIN + 1);
+        let tat = now.wrapping_sub(apart.cast_unsigned());
+        let since = (apart >= 0).then_some(apart.cast_unsigned());
+        prop_assert_eq!(bucket::full_for(tat, now), since);
+        prop_assert_eq!(since.is_some(), bucket::spent(tat, now, TAU_MAX) == 0);
+        let at = now >> TICK_SHIFT;
+        let terms = Terms { tau: 1, cost: 1, ..Terms::default() };
+        let full = bucket::full_for(tat, ticks(at)).map(|ticks| ticks >> TICK_SHIFT);
+        prop_assert_eq!(terms.full_for(tat, at), full);
+    }
+
+    /// A window's bucket has been full since the window began that filled it: that one and all later ones
+    /// find it full, and the one before does not.
+    #[test]
+    fn a_window_is_full_since_the_window_that_filled_it(
+        (period, phase) in (1..1_u64 << 40, any::<u64>()),
+        (grant, burst) in (1..200_u64, 1..2_000_u64),
+        start in 1_u64 << 60..1 << 61,
+        left in 0..2_000_u64,
+        later in 0..3_000_u64,
+        within in any::<u64>(),
+    ) {
+        let window = Window { period, phase: phase % period, grant };
+        let terms = Terms { tau: burst, cost: 1, window, ..Terms::default() };
+        let left = left.min(burst);
+        let word = window.word(start, left);
+        let now = start + later * period + within % period;
+        let number = |moment: u64| (BigInt::from(moment) + window.phase) / period;
+        let has = |moment: &BigInt| {
+            let passed = ((moment + window.phase) / period - number(start)).max(BigInt::ZERO);
+            (BigInt::from(left) + passed * grant).min(burst.into())
+        };
+        let model = if has(&now.into()) < burst.into() {
+            None
+        } else {
+            let missing: BigInt = BigInt::from(burst - left) + grant - 1_u32;
+            let first = number(start) + missing / grant;
+            let began: BigInt = first * period - window.phase;
+            prop_assert_eq!(has(&began), burst.into());
+            prop_assert!(left == burst || has(&(&began - 1_u32)) < burst.into());
+            Some(BigInt::from(now) - began)
+        };
+        prop_assert_eq!(terms.full_for(word, now).map(BigInt::from), model);
+        prop_assert_eq!(terms.full_for(word, now).is_some(), terms.left(word, now) == burst);
+    }
+
+    /// Nor does a clock that reads earlier say that a bucket is full which is not.
+    #[test]
+    fn an_earlier_clock_fills_no_window(
+        grant in 1..=TOKENS_MAX,
+        burst in 1..=TOKENS_MAX,
+        left in 0..=TOKENS_MAX,
+        windows in 1..1_000_u64,
+    ) {
+        let window = Window { period: 1_000, phase: 0, grant };
+        let terms = Terms { tau: burst, cost: 1, window, ..Terms::default() };
+        let start = 1 << 60;
+        let word = window.word(start, left.min(burst));
+        let full = (left >= burst).then_some(0);
+        prop_assert_eq!(terms.full_for(word, start - windows * window.period), full);
+    }
+
+    /// A source has as many sets as it may be in, none of them twice, as long as there are so many.
+    #[test]
+    fn the_sets_of_a_source_are_distinct(key in keys(), seed: [u64; 4], sets in 1..200_u32) {
+        let looked = Looked::at(&Seed::new(seed), &key.tag(), sets);
+        prop_assert_eq!(looked.len(), SETS_OF_SOURCE as usize);
+        prop_assert!(looked.iter().all(|&set| set < sets));
+        prop_assert_eq!(looked[0], Seed::new(seed).home(&key.tag(), sets).set);
+        let distinct: HashSet<_> = looked.iter().collect();
+        if is_prime(sets) {
+            prop_assert_eq!(distinct.len(), sets.min(SETS_OF_SOURCE) as usize);
+        } else {
+            prop_assert!(sets == 1 || distinct.len() >= 2);
+        }
+    }
+}
+
+fn is_prime(number: u32) -> bool {
+    number > 1 && (2..number).all(|divisor| !number.is_multiple_of(divisor))
+}
+
+/// A table that has nothing, and writes down where it is looked for.
+struct Looked {
+    seed: Seed,
+    sets: u32,
+    numbers: RefCell<Vec<u32>>,
+}
+
+impl Looked {
+    fn at(seed: &Seed, tag: &Tag, sets: u32) -> Vec<u32> {
+        let table = Self {
+            seed: *seed,
+            sets,
+            numbers: RefCell::default(),
+        };
+        find_far(&table, tag, &table.home(tag), true);
+        table.numbers.into_inner()
+    }
+}
+
+/// What is not there.
+#[derive(Clone, Copy)]
+enum Nothing {}
+
+impl SharedSet for Nothing {
+    type Entry = Self;
+    fn entry(self, _: u32) -> Self {
+        self
+    }
+}
+
+impl Shared for Nothing {
+    fn load(self, _: usize) -> u64 {
+        match self {}
+    }
+    fn swap(self, _: usize, _: u64, _: u64) -> bool {
+        match self {}
+    }
+    fn store(self, _: usize, _: u64) {}
+    fn add(self, _: usize, _: u64) {}
+    fn next(self) -> Self {
+        self
+    }
+}
+
+impl SharedTable for Looked {
+    type Set = Nothing;
+
+    fn set(&self, number: u32) -> Option<Nothing> {
+        self.numbers.borrow_mut().push(number);
+        None
+    }
+    fn home(&self, tag: &Tag) -> Home {
+        self.seed.home(tag, self.sets)
+    }
+    fn displaced(&self, _: u32) -> u64 {
+        1
+    }
+    fn displace(&self, _: u32) {}
+    fn replace(&self, _: u32) {}
+    fn lock(&self, _: u32) -> bool {
+        false
+    }
+    fn unlock(&self, _: u32) {}
+    fn full_for(&self, _: u64, _: u64, _: u64) -> Option<u64> {
+        None
+    }
+}
+
+const SEEDS: [[u64; 4]; 4] = [
+    [
+        0,
+        0x9e37_79b9_7f4a_7c15,
+        0xc2b2_ae3d_27d4_eb4f,
+        0xd6e8_feb8_6659_fd93,
+    ],
+    [
+        0x243f_6a88_85a3_08d3,
+        0x1319_8a2e_0370_7344,
+        0xa409_3822_299f_31d0,
+        0x082e_fa98_ec4e_6c89,
+    ],
+    [
+        0x4528_21e6_38d0_1377,
+        0xbe54_66cf_34e9_0c6c,
+        0xc0ac_29b7_c97c_50dd,
+        0x3f84_d5b5_b547_0917,
+    ],
+    [
+        0x9216_d5d9_8979_fb1b,
+        0xd131_0ba6_98df_b5ac,
+        0x2ffd_72db_d01a_dfb7,
+        0xb8e1_afed_6a26_7e96,
+    ],
+];
+
+/// Sources as they come in a row: addresses of IPv4, networks of IPv6, hosts of one network, ports.
+fn in_a_row(kind: usize, number: u32) -> Tag {
+    let mask = KeyMask {
+        port: u32::from(kind == 5),
+        ..KeyMask::prefixes(32, 128)
+    };
+    let v6 = |high: u64, low: u64| Address::ipv6([high.to_be(), low.to_be()]);
+    let number_64 = u64::from(number);
+    let (address, port) = match kind {
+        0 => (Address::ipv4((0x0a00_0000 + number).to_be()), 0),
+        1 => (Address::ipv4((number << 8).to_be()), 0),
+        2 => (v6(0x2001_0db8_0000_0000 + number_64, 0), 0),
+        3 => (v6(0x2001_0db8_0000_0000 + (number_64 << 16), 0), 0),
+        4 => (v6(0x2001_0db8_0000_0000, 1 + number_64), 0),
+        _ => (
+            Address::ipv4(0x0a00_0001_u32.to_be()),
+            (number & 0xffff) as u16,
+        ),
+    };
+    mask.key(0, &address, port).tag()
+}
+
+/// Sources in a row are spread as if by lot: no more of them fight for a set than a Poisson distribution has.
+#[test]
+fn sources_in_a_row_are_spread_as_if_by_lot() {
+    const SETS: u32 = 16_411;
+    let sources = SETS * WAYS / 2;
+    for (kind, seed) in (0..6).flat_map(|kind| SEEDS.map(|seed| (kind, Seed::new(seed)))) {
+        let mut fill = vec![0_u32; SETS as usize];
+        for number in 0..sources {
+            fill[seed.home(&in_a_row(kind, number), SETS).set as usize] += 1;
+        }
+        // With two in a set on average.
+        let expected = |more: u32| {
+            let mut term = (-2.0_f64).exp();
+            let mut below = 0.0;
+            for k in 0..=more {
+                below += term;
+                term *= 2.0 / f64::from(k + 1);
+            }
+            (1.0 - below) * f64::from(SETS)
+        };
+        let have = |more: u32| fill.iter().filter(|&&sources| sources > more).count() as f64;
+        for more in [WAYS, 6, 8] {
+            assert!(
+                have(more) <= 1.25 * expected(more) + 12.0,
+                "kind {kind}, {seed:x?}: {} sets of more than {more}, and {} by lot",
+                have(more),
+                expected(more)
+            );
+        }
+        let most = fill.iter().max();
+        assert!(
+            most <= Some(&14),
+            "kind {kind}, {seed:x?}: {most:?} in a set"
+        );
+    }
+}
