@@ -26,12 +26,8 @@ pub const BUSY: u64 = 1;
 /// Not a time: nobody's bucket any more. Its source has been forgotten by the operator.
 pub const FORGOTTEN: u64 = 2;
 
-/// Not a time, in the two lowest bits: the entry is the second half of the one before it, whose key takes two.
-/// Bits 2 to 33 are part of that key.
+/// Not a time: the entry is the second half of the one before it, whose key takes two.
 pub const REST: u64 = 3;
-
-/// The least time. Words below are marks: 67 ms of the 2.28 years after which the clock wraps.
-pub const TIME_MIN: u64 = 1 << 34;
 
 /// The clock of the kernel (`CLOCK_MONOTONIC`, nanoseconds) in ticks; wraps.
 #[must_use]
@@ -44,7 +40,7 @@ pub const fn ticks(nanoseconds: u64) -> u64 {
 #[must_use]
 #[inline(always)]
 pub const fn is_time(word: u64) -> bool {
-    word >= TIME_MIN
+    word > REST
 }
 
 /// How far apart the clocks of two CPUs may read, at most, in ticks: 1 ms, a thousand times what is
@@ -127,12 +123,12 @@ pub const fn decide(tat: u64, now: u64, cost: u64, tau: u64) -> Decision {
     }
 }
 
-/// The word for the moment `tick`: the marks are stepped over, to a later moment, so that a bucket never
-/// gains by it.
+/// The word for the moment `tick`: the marks are stepped over, at most four ticks later, so that a
+/// bucket never gains by it.
 #[must_use]
 #[inline(always)]
 pub const fn time(tick: u64) -> u64 {
-    if is_time(tick) { tick } else { TIME_MIN }
+    if is_time(tick) { tick } else { REST + 1 }
 }
 
 /// The word without a charge of `cost` ticks that was made at `charged`. What has been refilled since, up to

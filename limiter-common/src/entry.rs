@@ -1,6 +1,5 @@
 //! One entry of the table: whose it is, its bucket, and two figures, in four words that all CPUs work
-//! on at once. A key of more than one word takes two entries of a set that stand side by side, of which the
-//! first has an even number.
+//! on at once.
 //!
 //! The word of the bucket says who may do what. Only the CPU that has put [`BUSY`] in the place of it
 //! writes the key; everybody else takes the word, judges by it, and puts another one in its place by
@@ -8,47 +7,73 @@
 //! meanwhile. It never does so with a word that was there before: the new owner's bucket is full
 //! later than the old one's was.
 
-use crate::bucket::{self, BUSY, REST, TIME_MIN};
-use crate::key::{self, BEYOND_HEAD, Tag};
+use crate::bucket::{self, BUSY, REST};
+use crate::key::Tag;
 
-/// Index of the word with the head of the key, and the epoch on whose terms the bucket stands above it. In
-/// the second entry of a key: its middle.
-pub const KEY: usize = 0;
-/// Index of the bucket's word; see [`crate::bucket`] and [`crate::window`]. In the second entry of a key: its
-/// tail.
+/// Index of the word with the address: of IPv4 with the key's scope beside it, of IPv6 the first half.
+pub const ADDRESS: usize = 0;
+/// Index of the bucket's word; see [`crate::bucket`] and [`crate::window`].
 pub const TAT: usize = 1;
-/// Index of the number of packets that passed.
+/// Index of the word with the packets that passed, and with the key's port below them.
 pub const PASSED: usize = 2;
-/// Index of the number of packets that were over the limit.
+/// Index of the word with the packets that were over the limit, and below them the epoch on whose
+/// terms the bucket stands and the rest of the key's scope.
 pub const OVER: usize = 3;
 
-const EPOCH_SHIFT: u32 = u64::BITS - BEYOND_HEAD;
+/// Words of an entry. A key of more than 64 bits takes two entries of a set, the second one for the second
+/// half of its address, and one with an even number first.
+pub const WORDS: usize = 4;
+
+/// Bits below a figure, which a sum that overflows does not reach.
+pub const FIGURE_SHIFT: u32 = 16;
+/// One packet, in a word with a figure.
+pub const ONE_PACKET: u64 = 1 << FIGURE_SHIFT;
+const BELOW_FIGURE: u64 = ONE_PACKET - 1;
+
+const EPOCH_SHIFT: u32 = 8;
+const SCOPE_MASK: u64 = (1 << EPOCH_SHIFT) - 1;
+/// Bits of an epoch that an entry keeps.
+const EPOCH_MASK: u64 = BELOW_FIGURE >> EPOCH_SHIFT;
 
 /// How far behind an epoch may be at most, for the bits that are kept of it to tell: whoever changes
 /// terms sees to it. Half of their range, less one.
-pub const BEHIND_MAX: u32 = (1 << (BEYOND_HEAD - 1)) - 1;
+pub const BEHIND_MAX: u32 = (1 << (FIGURE_SHIFT - EPOCH_SHIFT - 1)) - 1;
 
-/// The epoch in a word at [`KEY`], which is no more than [`BEHIND_MAX`] changes away from `present`.
+/// The figure in a word.
 #[must_use]
 #[inline(always)]
-pub const fn epoch_in(key: u64, present: u32) -> u32 {
-    let kept = (key >> EPOCH_SHIFT) as u8;
+pub const fn figure(word: u64) -> u64 {
+    word >> FIGURE_SHIFT
+}
+
+/// The epoch in [`OVER`], which is no more than [`BEHIND_MAX`] changes away from `present`.
+#[must_use]
+#[inline(always)]
+pub const fn epoch_in(over: u64, present: u32) -> u32 {
+    let kept = (over >> EPOCH_SHIFT) as u8;
     let behind = (present as u8).wrapping_sub(kept).cast_signed();
     present.wrapping_sub((behind as i32).cast_unsigned())
 }
 
-/// A word at [`KEY`] without its epoch.
+/// The slot of the limit in [`OVER`].
 #[must_use]
 #[inline(always)]
-pub const fn head_in(key: u64) -> u64 {
-    key & ((1 << EPOCH_SHIFT) - 1)
+pub const fn slot_in(over: u64) -> u32 {
+    crate::key::slot_in(over & SCOPE_MASK)
 }
 
-/// A word at [`KEY`] with another epoch.
+/// [`OVER`] with another epoch.
 #[must_use]
 #[inline(always)]
-pub const fn with_epoch(key: u64, epoch: u32) -> u64 {
-    head_in(key) | ((epoch as u64) << EPOCH_SHIFT)
+pub const fn with_epoch(over: u64, epoch: u32) -> u64 {
+    (over & !(EPOCH_MASK << EPOCH_SHIFT)) | ((epoch as u64 & EPOCH_MASK) << EPOCH_SHIFT)
+}
+
+/// [`OVER`] without its packets.
+#[must_use]
+#[inline(always)]
+pub const fn without_figure(over: u64) -> u64 {
+    over & BELOW_FIGURE
 }
 
 /// An entry that others work on at the same time.
@@ -72,31 +97,33 @@ pub trait Protocol: Shared {
     /// Whether it is the key's; a word that is no time says that it is not, or not for long.
     #[inline(always)]
     fn is_of(self, tag: &Tag) -> bool {
-        let differs = (self.load(KEY) ^ tag.head) << BEYOND_HEAD;
-        differs == 0
-            && (!tag.is_wide() || {
-                let second = self.next();
-                second.load(KEY) == tag.middle && second.load(TAT) == tag.tail
-            })
+        self.begins_with(tag) && (tag.rest == 0 || self.next().load(ADDRESS) == tag.rest)
+    }
+
+    /// The same, but for the second half of an address.
+    #[inline(always)]
+    fn begins_with(self, tag: &Tag) -> bool {
+        if self.load(ADDRESS) != tag.address {
+            return false;
+        }
+        let other_port = (self.load(PASSED) ^ tag.port()) & BELOW_FIGURE;
+        let other_limit = (self.load(OVER) ^ tag.limit()) & SCOPE_MASK;
+        other_port | other_limit == 0
     }
 
     /// Whose it is.
     #[inline(always)]
     fn tag(self) -> Tag {
-        let head = head_in(self.load(KEY));
-        if !key::is_wide(head) {
-            return Tag {
-                head,
-                middle: 0,
-                tail: 0,
-            };
+        let mut tag = Tag {
+            address: self.load(ADDRESS),
+            rest: 0,
+            scope: (self.load(PASSED) & BELOW_FIGURE)
+                | ((self.load(OVER) & SCOPE_MASK) << FIGURE_SHIFT),
+        };
+        if tag.is_wide() {
+            tag.rest = self.next().load(ADDRESS);
         }
-        let second = self.next();
-        Tag {
-            head,
-            middle: second.load(KEY),
-            tail: second.load(TAT),
-        }
+        tag
     }
 
     /// Puts the charged word in the place of the one that was judged. Returns whether the key has been
@@ -116,17 +143,29 @@ pub trait Protocol: Shared {
         false
     }
 
-    /// Brings the bucket, whose word on the past terms of `key` was `judged`, to `converted` on those of
-    /// `epoch`.
+    /// Brings the bucket, whose word on past terms was `judged`, to `converted` on those of `epoch`.
+    /// Returns whether it did.
     #[inline(always)]
-    fn convert(self, key: u64, judged: u64, converted: u64, epoch: u32) {
+    fn convert(self, tag: &Tag, over: u64, judged: u64, converted: u64, epoch: u32) -> bool {
         if !self.swap(TAT, judged, BUSY) {
-            return;
+            return false;
         }
-        // Another CPU may have converted it between the two reads that brought key and word, or the entry
-        // may have changed hands. The user's side may change the epoch at any time.
-        let done = self.swap(KEY, key, with_epoch(key, epoch));
+        // Another CPU may have converted it between the two reads that brought epoch and word, or the
+        // entry may have changed hands. Figures change at any time: two looks, then the next packet
+        // does it.
+        let mut done = false;
+        for _ in 0..2 {
+            let present = self.load(OVER);
+            if !self.is_of(tag) || without_figure(present) != without_figure(over) {
+                break;
+            }
+            if self.swap(OVER, present, with_epoch(present, epoch)) {
+                done = true;
+                break;
+            }
+        }
         self.swap(TAT, BUSY, if done { converted } else { judged });
+        done
     }
 }
 
@@ -143,12 +182,5 @@ pub const fn is_taken(word: u64) -> bool {
 #[must_use]
 #[inline(always)]
 pub(crate) const fn is_out_of_reach(word: u64) -> bool {
-    word == BUSY || is_rest(word)
-}
-
-/// Whether the entry belongs to the one before it.
-#[must_use]
-#[inline(always)]
-pub(crate) const fn is_rest(word: u64) -> bool {
-    word < TIME_MIN && word & REST == REST
+    word == BUSY || word == REST
 }

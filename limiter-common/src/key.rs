@@ -1,8 +1,6 @@
 //! What a bucket is kept for: a limit, and a source's prefix or the interface as a whole, and perhaps
 //! a port.
 
-use crate::bucket::REST;
-
 /// An address as it stands in a packet, in network byte order; IPv4 in the first four bytes, the others
 /// 0. Words of eight bytes, because LLVM copies so many at a time, and the verifier wants them aligned on
 /// the stack.
@@ -69,94 +67,84 @@ impl SourceKey {
     }
 }
 
-/// A key, as it stands in the table.
+/// A key, as it stands in an entry of the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tag {
-    /// Bits 0-31: the address of IPv4, or the four words of one of IPv6 folded into one. Bits 32-47: the
-    /// destination port. Bits 48-53: the limit's slot. Bits 54-55: the family. The rest is not the key's.
-    pub head: u64,
-    /// The second half of an address of IPv6.
-    pub middle: u64,
-    /// The second word of an address of IPv6, in bits 2-33, and [`REST`] below it; 0 for all other keys.
-    pub tail: u64,
+    /// The address. That of IPv4 has the key's scope beside it, which keeps limits apart at one look.
+    pub address: u64,
+    /// The second half of an address of IPv6; 0 for all others, and where the limit leaves it out.
+    pub rest: u64,
+    /// Destination port in bits 0-15, family in bits 16-17, the limit's slot in bits 18-23.
+    pub scope: u64,
 }
 
-const PORT_SHIFT: u32 = 32;
-const SLOT_SHIFT: u32 = 48;
-const FAMILY_SHIFT: u32 = 54;
-const TAIL_SHIFT: u32 = 2;
+const FAMILY_SHIFT: u32 = 16;
+const SLOT_SHIFT: u32 = FAMILY_SHIFT + 2;
 
-/// Bits of a word above those of [`Tag::head`].
-pub const BEYOND_HEAD: u32 = 8;
-
+/// Families in [`Tag::scope`].
 const TAG_INTERFACE: u64 = 0;
 const TAG_IPV4: u64 = 1;
 const TAG_IPV6: u64 = 2;
+/// With a second half of the address.
+const TAG_WIDE: u64 = 3;
 
+/// The slot of the limit in what [`Tag::limit`] returns.
 #[inline(always)]
-const fn family_in(head: u64) -> u64 {
-    (head >> FAMILY_SHIFT) & 3
+pub(crate) const fn slot_in(limit: u64) -> u32 {
+    (limit >> (SLOT_SHIFT - FAMILY_SHIFT)) as u32
 }
 
-/// Whether a key with this head takes two entries.
-#[must_use]
-#[inline(always)]
-pub const fn is_wide(head: u64) -> bool {
-    family_in(head) == TAG_IPV6
-}
+impl Tag {
+    #[inline(always)]
+    const fn family(&self) -> u64 {
+        (self.scope >> FAMILY_SHIFT) & 3
+    }
 
-/// The slot of the limit in a [`Tag::head`].
-#[must_use]
-#[inline(always)]
-pub const fn slot_in(head: u64) -> u32 {
-    (head >> SLOT_SHIFT) as u32 % SLOTS
-}
+    /// Destination port.
+    #[must_use]
+    #[inline(always)]
+    pub const fn port(&self) -> u64 {
+        self.scope & 0xffff
+    }
 
-/// The two halves of a word, in the order in which they stand in memory.
-#[inline(always)]
-const fn halves(word: u64) -> (u64, u64) {
-    let (low, high) = (word as u32 as u64, word >> u32::BITS);
-    if cfg!(target_endian = "big") {
-        (high, low)
-    } else {
-        (low, high)
+    /// Family and slot: bits 0-7.
+    #[must_use]
+    #[inline(always)]
+    pub const fn limit(&self) -> u64 {
+        self.scope >> FAMILY_SHIFT
     }
 }
 
-const fn whole(first: u64, second: u64) -> u64 {
-    if cfg!(target_endian = "big") {
-        first << u32::BITS | second
-    } else {
-        second << u32::BITS | first
-    }
-}
+/// By how much a scope is shifted that stands beside an address of IPv4.
+const BESIDE: u32 = if cfg!(target_endian = "big") { 0 } else { 32 };
 
 impl Tag {
     /// Whether it takes two entries.
     #[must_use]
     #[inline(always)]
     pub const fn is_wide(&self) -> bool {
-        self.tail != 0
+        self.rest != 0 || self.family() == TAG_WIDE
+    }
+
+    /// The slot of its limit.
+    #[must_use]
+    #[inline(always)]
+    pub const fn slot(&self) -> u32 {
+        slot_in(self.limit())
     }
 
     /// The key.
     #[must_use]
     pub const fn key(&self) -> SourceKey {
-        let port = ((self.head >> PORT_SHIFT) & 0xffff) as u32;
-        let folded = self.head as u32 as u64;
-        let (family, address) = match family_in(self.head) {
+        let scope = (self.slot() << 8) | ((self.port() as u32) << 16);
+        let (family, address) = match self.family() {
             TAG_INTERFACE => (INTERFACE, [0; 2]),
-            TAG_IPV4 => (IPV4, [whole(folded, 0), 0]),
-            _ => {
-                let (third, fourth) = halves(self.middle);
-                let second = self.tail >> TAIL_SHIFT;
-                let first = folded ^ second ^ third ^ fourth;
-                (IPV6, [whole(first, second), self.middle])
-            }
+            TAG_IPV4 => (IPV4, [self.address & !((u32::MAX as u64) << BESIDE), 0]),
+            _ => (IPV6, [self.address, self.rest]),
         };
         SourceKey {
             address,
-            scope: family | (slot_in(self.head) << 8) | (port << 16),
+            scope: scope | family,
             reserved: 0,
         }
     }
@@ -167,27 +155,19 @@ impl SourceKey {
     #[must_use]
     #[inline(always)]
     pub const fn tag(&self) -> Tag {
-        let [start, middle] = self.address;
-        let (first, second) = halves(start);
-        let scope = ((self.port() as u64) << PORT_SHIFT) | ((self.slot() as u64) << SLOT_SHIFT);
-        if self.family() != IPV6 {
-            let family = if self.family() == IPV4 {
-                TAG_IPV4
-            } else {
-                TAG_INTERFACE
-            };
-            return Tag {
-                head: first | scope | (family << FAMILY_SHIFT),
-                middle: 0,
-                tail: 0,
-            };
-        }
-        let (third, fourth) = halves(middle);
-        let folded = first ^ second ^ third ^ fourth;
+        let [first, rest] = self.address;
+        let (address, family) = match self.family() {
+            IPV6 if rest != 0 => (first, TAG_WIDE),
+            IPV6 => (first, TAG_IPV6),
+            IPV4 => (first | ((self.scope as u64) << BESIDE), TAG_IPV4),
+            _ => (first | ((self.scope as u64) << BESIDE), TAG_INTERFACE),
+        };
         Tag {
-            head: folded | scope | (TAG_IPV6 << FAMILY_SHIFT),
-            middle,
-            tail: (second << TAIL_SHIFT) | REST,
+            address,
+            rest,
+            scope: self.port() as u64
+                | (family << FAMILY_SHIFT)
+                | ((self.slot() as u64) << SLOT_SHIFT),
         }
     }
 }

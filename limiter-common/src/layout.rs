@@ -5,6 +5,7 @@
 //! of another shape.
 
 use crate::counters::{Count, Counters, LimitCounters};
+use crate::entry::WORDS;
 use crate::key::{Address, KeyMask, SLOTS, SourceKey};
 use crate::limit::Terms;
 use crate::rescale::{PAST_TERMS, Rescale, Shape};
@@ -98,31 +99,20 @@ pub struct Source {
     /// The bucket; see [`crate::bucket`] and [`crate::window`].
     pub tat: u64,
     /// The word with the [`Limit::epoch`] on whose terms `tat` stands; see [`crate::entry::epoch_in`].
-    pub key: u64,
+    pub over: u64,
     /// Packets of this source that passed, those that only did because of shadow among them.
     pub passed: u64,
     /// Packets of this source that were over the limit: dropped, or passed because of shadow.
     pub refused: u64,
 }
 
-/// Keys and buckets of a set of the table: one cache line has all that it takes to refuse a packet.
+/// A set of the table: first the addresses of its entries, then their buckets, then the rest. So one cache
+/// line has all that it takes to see that a source is not there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Set {
-    /// Words at [`crate::entry::KEY`].
-    pub keys: [u64; WAYS as usize],
-    /// Words at [`crate::entry::TAT`].
-    pub buckets: [u64; WAYS as usize],
-}
-
-/// Figures of a set of the table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Figures {
-    /// Words at [`crate::entry::PASSED`].
-    pub passed: [u64; WAYS as usize],
-    /// Words at [`crate::entry::OVER`].
-    pub over: [u64; WAYS as usize],
+    /// The words of the entries, by [`crate::entry`]'s indices, and then by entry.
+    pub words: [[u64; WAYS as usize]; WORDS],
 }
 
 /// A source that has sent more than once keeps its place for at least so long after its bucket is full
@@ -213,8 +203,7 @@ assert_bytes! {
     Count: 2 * 8,
     Counters: 13 * 16 + 2 * 8,
     LimitCounters: 3 * 16,
-    Set: 64,
-    Figures: 64,
+    Set: 4 * 32,
     Table: 17 * 8,
     Listed: 2 * 4,
     Stamp: 8 + 4 + 4,

@@ -8,14 +8,15 @@
 //! Only new sources lock anything: a source is brought in under the lock of its set, so that two CPUs
 //! make no two buckets of it.
 
-use crate::bucket::{self, BUSY, FREE};
+use crate::bucket::{self, BUSY, FREE, REST};
 use crate::entry::{
-    KEY, OVER, PASSED, Protocol, Shared, TAT, is_out_of_reach, is_taken, with_epoch,
+    ADDRESS, ONE_PACKET, OVER, PASSED, Protocol, Shared, TAT, figure, is_out_of_reach, is_taken,
+    with_epoch,
 };
-use crate::key::{Tag, is_wide};
+use crate::key::Tag;
 use crate::layout::KEPT_FOR;
 
-/// Entries of a set: a cache line with keys and buckets, and one with figures.
+/// Entries of a set: two cache lines.
 pub const WAYS: u32 = 4;
 
 /// Sets that a source may be in. Nineteen of twenty entries are in use before the first new source finds
@@ -49,10 +50,10 @@ impl Seed {
     #[inline(always)]
     pub const fn home(&self, tag: &Tag, sets: u32) -> Home {
         let [mask, first, second, third] = self.0;
-        let rest = tag.middle.wrapping_mul(third);
-        let rest = tag.tail.wrapping_mul(second).wrapping_add(rest);
-        let mut mixed = (tag.head ^ mask).wrapping_mul(first).wrapping_add(rest);
-        mixed = (mixed ^ (mixed >> 32)).wrapping_mul(second);
+        let rest = tag.rest.wrapping_mul(third);
+        let mut mixed = (tag.address ^ mask).wrapping_mul(first).wrapping_add(rest);
+        mixed ^= mixed >> 32;
+        mixed = (mixed ^ tag.scope).wrapping_mul(second);
         // Without this turn one seed of some hundreds puts most networks in a row into few sets.
         mixed = (mixed ^ (mixed >> 32)).wrapping_mul(third);
         Home {
@@ -112,6 +113,11 @@ pub trait SharedSet: Copy {
     type Entry: Shared;
     /// One of them, below [`WAYS`].
     fn entry(self, way: u32) -> Self::Entry;
+    /// The same, where a search has found it.
+    #[inline(always)]
+    fn found(self, way: u32) -> Self::Entry {
+        self.entry(way)
+    }
 }
 
 /// A table that others work on at the same time.
@@ -134,11 +140,11 @@ pub trait SharedTable {
     fn unlock(&self, set: u32);
     /// For how many nanoseconds the bucket of an entry with these words has been full at `now`; nothing
     /// where it is not, and for ever where its limit has gone.
-    fn full_for(&self, key: u64, word: u64, now: u64) -> Option<u64>;
+    fn full_for(&self, over: u64, word: u64, now: u64) -> Option<u64>;
     /// Whether the source is in one of its sets.
     #[inline(always)]
     fn has(&self, tag: &Tag, home: &Home) -> bool {
-        find_far(self, tag, home).is_some()
+        find_far(self, tag, home, true).is_some()
     }
     /// [`settle`], as a function of its own where that is better.
     #[inline(always)]
@@ -175,34 +181,51 @@ pub enum Added {
     NoRoom,
 }
 
-/// The entry of a source in one set.
+/// The entry of a source in one set. `wide` says whether its key takes two entries.
 #[inline(always)]
-pub fn find_in<S: SharedSet>(set: S, tag: &Tag) -> Option<S::Entry> {
-    for way in 0..WAYS {
+pub fn find_in<S: SharedSet>(set: S, tag: &Tag, wide: bool) -> Option<S::Entry> {
+    let step = if wide { 2 } else { 1 };
+    let mut way = 0;
+    while way < WAYS {
         let entry = set.entry(way);
-        let may_be_its = !tag.is_wide() || way % 2 == 0;
-        if may_be_its && entry.is_of(tag) && is_taken(entry.load(TAT)) {
-            return Some(entry);
+        let is_its = if wide {
+            entry.is_of(tag)
+        } else {
+            entry.begins_with(tag)
+        };
+        if is_its && is_taken(entry.load(TAT)) {
+            return Some(set.found(way));
         }
+        way += step;
     }
     None
 }
 
-/// The entry of a source, in whichever of its sets.
+/// The entry of a source in any of its sets, with the number of the set; its own set is one of them where
+/// `home_too` says so.
 #[inline(always)]
-pub fn find_far<T: SharedTable + ?Sized>(table: &T, tag: &Tag, home: &Home) -> Option<EntryOf<T>> {
+pub fn find_far<T: SharedTable + ?Sized>(
+    table: &T,
+    tag: &Tag,
+    home: &Home,
+    home_too: bool,
+) -> Option<(u32, EntryOf<T>)> {
     let step = home.step();
     let mut number = home.set;
     for place in 0..SETS_OF_SOURCE {
+        if place > 0 {
+            number = home.after(number, step);
+        } else if !home_too {
+            continue;
+        }
         if let Some(set) = table.set(number)
-            && let Some(entry) = find_in(set, tag)
+            && let Some(entry) = find_in(set, tag, tag.is_wide())
         {
-            return Some(entry);
+            return Some((number, entry));
         }
         if place == 0 && table.displaced(home.set) == 0 {
             break;
         }
-        number = home.after(number, step);
     }
     None
 }
@@ -251,29 +274,30 @@ pub fn settle<T: SharedTable + ?Sized>(
     home: u32,
 ) -> Option<Added> {
     let entry = table.set(number)?.entry(way);
-    let word = take(table, entry, new.now)?;
-    let was_wide = way % 2 == 0 && is_wide(entry.load(KEY));
+    let word = take(table, entry, BUSY, new.now)?;
+    let was_wide = way % 2 == 0 && entry.tag().is_wide();
     let mut left = Left::of(table, entry, word, number);
     if new.tag.is_wide() {
-        let second = entry.next();
-        let mut mark = second.load(TAT);
+        let rest = entry.next();
         if !was_wide {
-            let Some(word_of_second) = take(table, second, new.now) else {
+            let Some(word) = take(table, rest, REST, new.now) else {
                 entry.swap(TAT, BUSY, word);
                 return None;
             };
-            left.and(&Left::of(table, second, word_of_second, number));
-            mark = BUSY;
+            let other = Left::of(table, rest, word, number);
+            rest.store(PASSED, 0);
+            rest.store(OVER, 0);
+            rest.store(ADDRESS, new.tag.rest);
+            other.account(table);
+            left.was_taken |= other.was_taken;
         }
-        second.store(KEY, new.tag.middle);
-        second.swap(TAT, mark, new.tag.tail);
+        rest.store(ADDRESS, new.tag.rest);
     } else if was_wide {
-        let second = entry.next();
-        second.swap(TAT, second.load(TAT), FREE);
+        entry.next().swap(TAT, REST, FREE);
     }
-    entry.store(KEY, with_epoch(new.tag.head, new.epoch));
-    entry.store(PASSED, 1);
-    entry.store(OVER, 0);
+    entry.store(ADDRESS, new.tag.address);
+    entry.store(PASSED, new.tag.port() | ONE_PACKET);
+    entry.store(OVER, with_epoch(new.tag.limit(), new.epoch));
     if number != home {
         table.displace(home);
     }
@@ -286,19 +310,19 @@ pub fn settle<T: SharedTable + ?Sized>(
     })
 }
 
-/// Takes an entry that may be taken: puts [`BUSY`] in the place of its word, and returns that.
+/// Takes an entry that may be taken, and puts `mark` in the place of its word. Returns that.
 #[inline(always)]
-fn take<T: SharedTable + ?Sized>(table: &T, entry: EntryOf<T>, now: u64) -> Option<u64> {
+fn take<T: SharedTable + ?Sized>(table: &T, entry: EntryOf<T>, mark: u64, now: u64) -> Option<u64> {
     let word = entry.load(TAT);
     if is_out_of_reach(word) || !may_be_taken(table, entry, word, now) {
         return None;
     }
-    if !entry.swap(TAT, word, BUSY) {
+    if !entry.swap(TAT, word, mark) {
         return None;
     }
     // It may have changed hands before that. From now on it does not.
     if !may_be_taken(table, entry, word, now) {
-        entry.swap(TAT, BUSY, word);
+        entry.swap(TAT, mark, word);
         return None;
     }
     Some(word)
@@ -315,8 +339,9 @@ fn may_be_taken<T: SharedTable + ?Sized>(
     if !bucket::is_time(word) {
         return true;
     }
-    match table.full_for(entry.load(KEY), word, now) {
-        Some(full_for) => full_for >= KEPT_FOR || entry.load(PASSED) + entry.load(OVER) <= 1,
+    let over = entry.load(OVER);
+    match table.full_for(over, word, now) {
+        Some(full_for) => full_for >= KEPT_FOR || figure(entry.load(PASSED)) + figure(over) <= 1,
         None => false,
     }
 }
@@ -326,9 +351,7 @@ fn may_be_taken<T: SharedTable + ?Sized>(
 struct Left {
     /// The set that counts its source as displaced.
     displaced_from: Option<u32>,
-    /// The same, of the second entry that was taken.
-    second_from: Option<u32>,
-    /// Whether one of them was somebody's.
+    /// Whether it was somebody's.
     was_taken: bool,
 }
 
@@ -343,25 +366,14 @@ impl Left {
         };
         Self {
             displaced_from: (home != number).then_some(home),
-            second_from: None,
             was_taken: bucket::is_time(word),
         }
     }
 
-    /// The second entry, too.
-    #[inline(always)]
-    fn and(&mut self, second: &Self) {
-        self.second_from = second.displaced_from;
-        self.was_taken |= second.was_taken;
-    }
-
-    /// Not before the keys are gone: a set never counts less than there are.
+    /// Not before the key is gone: a set never counts less than there are.
     #[inline(always)]
     fn account<T: SharedTable + ?Sized>(&self, table: &T) {
         if let Some(set) = self.displaced_from {
-            table.replace(set);
-        }
-        if let Some(set) = self.second_from {
             table.replace(set);
         }
     }

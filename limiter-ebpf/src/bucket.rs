@@ -3,7 +3,7 @@
 
 use limiter_common::{
     bucket::{self, Decision},
-    entry::{KEY, Protocol, Shared, epoch_in},
+    entry::{OVER, Protocol, Shared, epoch_in},
     key::Tag,
     limit::Terms,
     verdict::Reason,
@@ -238,11 +238,11 @@ impl<'a> Demand<'a> {
     /// The bucket's word.
     #[inline(always)]
     fn word(&self, entry: Entry) -> Word {
-        let (present, word) = (entry.load(KEY), entry.tat());
+        let (over, word) = (entry.load(OVER), entry.tat());
         let epoch = self.limit.epoch();
         if !bucket::is_time(word) {
             Word::Busy
-        } else if epoch_in(present, epoch) == epoch {
+        } else if epoch_in(over, epoch) == epoch {
             Word::Present(word)
         } else {
             Word::Stale
@@ -271,18 +271,18 @@ enum Word {
 pub extern "C" fn bucket_refresh(key: *const Tag, index: u32) -> u32 {
     // SAFETY: the caller's own, which the verifier has checked; it wants to see null checked.
     let key = unsafe { key.as_ref() };
-    if let (Some(key), Some(limit)) = (key, config::limit_of_copy(index))
+    if let (Some(key), Some(limit)) = (key, config::limit(index))
         && let Some(entry) = table::find(key)
     {
-        let (present, word) = (entry.load(KEY), entry.tat());
-        let epoch = epoch_in(present, limit.epoch());
+        let (over, word) = (entry.load(OVER), entry.tat());
+        let epoch = epoch_in(over, limit.epoch());
         if !bucket::is_time(word) {
             return 0;
         }
         if epoch != limit.epoch() {
             // Nothing where it is later than this program, which is at its last packets.
             if let Some(converted) = terms::on_present(index, epoch, word) {
-                entry.convert(present, word, converted, limit.epoch());
+                entry.convert(key, over, word, converted, limit.epoch());
             }
         } else if let Some(corrected) = limit.terms().corrected(word, clock::now()) {
             // The clock is read after the word: this CPU may have been stopped (a virtual one is, for

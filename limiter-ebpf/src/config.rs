@@ -1,8 +1,6 @@
 //! The program's constants, in a read-only section that user space fills before it loads the
 //! program. The verifier knows their values and removes the branches that they switch off.
 
-use core::arch::asm;
-
 use limiter_common::{
     key::{KeyMask, SLOTS},
     layout::Config,
@@ -148,16 +146,6 @@ pub fn limit(index: u32) -> Option<Limit> {
             .cast::<rules::Limit>()
             .add(index as usize)
     }))
-}
-
-/// The same, where the index is used again: LLVM would keep that from before its bounds are checked, and the
-/// verifier does not know them then.
-#[inline(always)]
-pub fn limit_of_copy(index: u32) -> Option<Limit> {
-    let mut copy = index as u64;
-    // SAFETY: a register is copied to itself.
-    unsafe { asm!("{0} = {0}", inout(reg) copy, options(nomem, nostack)) };
-    limit(copy as u32)
 }
 
 /// One of the limits in the constants.

@@ -6,18 +6,14 @@ use aya_ebpf::macros::btf_map;
 use limiter_common::{
     counters::{Count, Counters, LimitCounters},
     key::SLOTS,
-    layout::{Cpu, Figures, LOCKS, Listed, Set, Table},
+    layout::{Cpu, LOCKS, Listed, Set, Table},
     rules::LISTS_MAX,
 };
 
-/// The table: keys and buckets. The loader sets the number of sets. User space maps it; and values of such a
-/// map begin on a page, so that a set is one whole cache line.
+/// The table. The loader sets the number of sets, and lets user space map it: values of such a map begin on
+/// a page, so that a set is two whole cache lines.
 #[btf_map]
 pub static SETS: Array<Set, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
-
-/// The table: figures of as many sets.
-#[btf_map]
-pub static FIGURES: Array<Figures, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
 
 /// How many sources of each set are in other ones. The loader sets the number of words.
 #[btf_map]

@@ -1,7 +1,8 @@
 //! The table of sources, as [`limiter_common::table`] has it, in maps.
 
 use limiter_common::{
-    key::{Tag, slot_in},
+    entry::{Protocol, is_taken},
+    key::Tag,
     layout::{LOCKS, SETS_OF_WORD},
     table::{self, Home, New, SharedSet, SharedTable, WAYS},
 };
@@ -18,27 +19,36 @@ const TRIES: u32 = 64;
 /// The entry of a source.
 #[inline(always)]
 pub fn find(tag: &Tag) -> Option<Entry> {
-    let home = Maps.home(tag);
-    match Maps.set(home.set)?.entry_of(tag) {
-        Some(entry) if entry.is_still_of(tag) => return Some(entry),
-        None if Maps.displaced(home.set) == 0 => return None,
-        _ => {}
+    if !tag.is_wide() {
+        let home = Maps.home(tag);
+        let set = Maps.set(home.set)?;
+        match set.entry_with(tag.address) {
+            Some(entry) if entry.begins_with(tag) && is_taken(entry.tat()) => return Some(entry),
+            // Another limit has one of the same address, or the source was forgotten, and is back.
+            Some(_) => {}
+            None if Maps.displaced(home.set) == 0 => return None,
+            None => {}
+        }
     }
     // Nothing where it has left meanwhile.
-    let number = table_find(tag).checked_sub(1)?;
+    let number = table_find(tag, 1).checked_sub(1)?;
     Some(Maps.set(number / WAYS)?.entry(number % WAYS))
 }
 
-/// Number of the entry of a source, counted from 1, wherever it is; 0 where there is none. A function of its own, so that the verifier checks the loop once (global functions,
+/// Number of the entry of a source, counted from 1; 0 where there is none. Its own set is looked at where
+/// `home_too` is 1. A function of its own, so that the verifier checks the loop once (global functions,
 /// Linux 5.6; pointers to memory, 5.12).
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn table_find(tag: *const Tag) -> u32 {
+extern "C" fn table_find(tag: *const Tag, home_too: u32) -> u32 {
     // SAFETY: the caller's own, which the verifier has checked; it wants to see null checked.
     let Some(tag) = (unsafe { tag.as_ref() }) else {
         return 0;
     };
-    table::find_far(&Maps, tag, &Maps.home(tag)).map_or(0, |entry| entry.number() + 1)
+    match table::find_far(&Maps, tag, &Maps.home(tag), home_too != 0) {
+        Some((set, entry)) => set * WAYS + entry.way() + 1,
+        None => 0,
+    }
 }
 
 /// [`table::settle`] for the entry with this number. [`DONE`], [`REPLACED`], or 0 where that may not be taken.
@@ -49,7 +59,7 @@ extern "C" fn table_settle(tag: *const Tag, number: u32, home: u32, word: u64, n
     let Some(tag) = (unsafe { tag.as_ref() }) else {
         return 0;
     };
-    let Some(limit) = config::index_of(slot_in(tag.head)).and_then(config::limit) else {
+    let Some(limit) = config::index_of(tag.slot()).and_then(config::limit) else {
         return 0;
     };
     let new = New {
@@ -121,8 +131,7 @@ impl SharedTable for Maps {
     #[inline(always)]
     fn set(&self, number: u32) -> Option<Set> {
         // SAFETY: it comes from a lookup.
-        SETS.get_ptr_mut(number)
-            .map(|set| unsafe { Set::new(set, number) })
+        SETS.get_ptr_mut(number).map(|set| unsafe { Set::new(set) })
     }
 
     #[inline(always)]
@@ -173,13 +182,13 @@ impl SharedTable for Maps {
     }
 
     #[inline(always)]
-    fn full_for(&self, key: u64, word: u64, now: u64) -> Option<u64> {
-        terms::full_for(key, word, now).checked_sub(1)
+    fn full_for(&self, over: u64, word: u64, now: u64) -> Option<u64> {
+        terms::full_for(over, word, now).checked_sub(1)
     }
 
     #[inline(always)]
     fn has(&self, tag: &Tag, _: &Home) -> bool {
-        table_find(tag) != 0
+        table_find(tag, 1) != 0
     }
 
     #[inline(always)]

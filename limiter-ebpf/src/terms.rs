@@ -4,15 +4,18 @@
 //! The exported functions are checked once by the verifier, instead of at every turn of the loops that
 //! they are called from: that is what an exported symbol means to it (global functions, Linux 5.6).
 
-use limiter_common::{bucket, entry, key::slot_in, rescale};
+use limiter_common::{bucket, entry, rescale};
 
 use crate::config::{self, Limit};
 
-/// A word that was written in `epoch`, a past one, on the present terms of the limit with this index. Nothing where
+/// A word that was written in `epoch`, on the present terms of the limit with this index. Nothing where
 /// the epoch is later than this program's, which has been replaced, and is at its last packets on this
 /// CPU.
 #[inline(always)]
 pub fn on_present(index: u32, epoch: u32, word: u64) -> Option<u64> {
+    if epoch == config::limit(index)?.epoch() {
+        return Some(word);
+    }
     let word = carried_over(index, epoch, word);
     bucket::is_time(word).then_some(word)
 }
@@ -32,11 +35,11 @@ extern "C" fn carried_over(index: u32, epoch: u32, word: u64) -> u64 {
 /// word.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn full_for(key: u64, word: u64, now: u64) -> u64 {
-    let Some(limit) = config::index_of(slot_in(key)).and_then(config::limit) else {
+pub extern "C" fn full_for(over: u64, word: u64, now: u64) -> u64 {
+    let Some(limit) = config::index_of(entry::slot_in(over)).and_then(config::limit) else {
         return u64::MAX;
     };
-    let epoch = entry::epoch_in(key, limit.epoch());
+    let epoch = entry::epoch_in(over, limit.epoch());
     let full_for =
         carry_over(limit, epoch, word).and_then(|word| limit.terms().full_for(word, now));
     full_for.map_or(0, |nanoseconds| nanoseconds.saturating_add(1))

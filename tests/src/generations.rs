@@ -146,7 +146,7 @@ impl Generations {
     #[must_use]
     pub fn bucket(&self, seat: &Seat, key: &SourceKey) -> Option<Source> {
         let mut source = self.kernel.tables.source(key)?;
-        let behind = seat.epoch - epoch_in(source.key, seat.epoch);
+        let behind = seat.epoch - epoch_in(source.over, seat.epoch);
         if behind > 0 {
             let past = seat.changes();
             let known = u32::try_from(past.len()).unwrap();

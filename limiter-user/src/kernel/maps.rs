@@ -7,7 +7,7 @@ use limiter_common::{
     bucket,
     counters::{Count, Counters, LimitCounters, PLAIN, SEVERAL},
     key::{SLOTS, SourceKey},
-    layout::{Cpu, Figures, LOCKS, SETS_OF_WORD, Set, Source, Table},
+    layout::{Cpu, LOCKS, SETS_OF_WORD, Set, Source, Table},
     rules::LISTS_MAX,
     table::Seed,
 };
@@ -52,7 +52,6 @@ const fn shape(name: &str) -> Shape {
     const PER_CPU_ARRAY: u32 = 6;
     let (kind, key, value, entries) = match name.as_bytes() {
         b"SETS" => (ARRAY, 4, size_of::<Set>(), None),
-        b"FIGURES" => (ARRAY, 4, size_of::<Figures>(), None),
         b"DISPLACED" => (ARRAY, 4, 8, None),
         b"LOCKED" => (ARRAY, 4, 8, Some(LOCKS)),
         b"TABLE" => (ARRAY, 4, size_of::<Table>(), Some(1)),
@@ -68,7 +67,7 @@ const fn shape(name: &str) -> Shape {
         value,
         entries,
         flags: match name.as_bytes() {
-            b"SETS" | b"FIGURES" => BPF_F_MMAPABLE,
+            b"SETS" => BPF_F_MMAPABLE,
             _ => 0,
         },
     }
@@ -119,13 +118,13 @@ pub fn check_shapes(folder: &Path, interface: &str) -> Result<()> {
         }
         capacities.push(info.max_entries());
     }
-    let [sets, words, figures, ..] = capacities[..] else {
-        return Ok(());
-    };
-    if sets.div_ceil(SETS_OF_WORD) != words || sets != figures {
+    if capacities[0].div_ceil(SETS_OF_WORD) != capacities[1] {
         return Err(Error::Unreadable {
             interface: interface.to_owned(),
-            why: format!("{sets} sets, {figures} of figures, {words} words of counts"),
+            why: format!(
+                "{} sets, but {} words of counts",
+                capacities[0], capacities[1]
+            ),
         });
     }
     Ok(())
@@ -173,7 +172,7 @@ impl Tables {
             |name| {
                 let map = open(name)?;
                 Ok(match name {
-                    "SETS" | "FIGURES" | "TABLE" => Map::Array(map),
+                    "SETS" | "TABLE" => Map::Array(map),
                     _ => Map::PerCpuArray(map),
                 })
             },
@@ -187,9 +186,13 @@ impl Tables {
     }
 
     fn new(mut map: impl FnMut(&'static str) -> Result<Map>, memory: u64) -> Result<Self> {
-        let (sets, figures) = (data(map("SETS")?)?, data(map("FIGURES")?)?);
+        let Map::Array(sets) = map("SETS")? else {
+            return Err(read_failed(MapError::InvalidName {
+                name: "SETS".to_owned(),
+            }));
+        };
         Ok(Self {
-            sets: Sets::open(&sets, &figures, read_seed(map("TABLE")?)?)?,
+            sets: Sets::open(&sets, read_seed(map("TABLE")?)?)?,
             counters: map("COUNTERS")?.try_into().map_err(read_failed)?,
             limits: map("LIMITS")?.try_into().map_err(read_failed)?,
             hits: map("LIST_HITS")?.try_into().map_err(read_failed)?,
@@ -344,14 +347,6 @@ fn read_seed(map: Map) -> Result<Seed> {
     let table: Array<_, Wire<Table>> = map.try_into().map_err(read_failed)?;
     let Wire(table) = table.get(&0, 0).map_err(read_failed)?;
     Ok(table.seed)
-}
-
-/// The map itself, of an array.
-fn data(map: Map) -> Result<MapData> {
-    match map {
-        Map::Array(data) => Ok(data),
-        _ => Err(read_failed(MapError::InvalidMapType { map_type: 0 })),
-    }
 }
 
 pub(super) fn read_failed(error: MapError) -> Error {

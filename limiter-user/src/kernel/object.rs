@@ -141,7 +141,6 @@ pub fn load(
     match maps {
         Maps::New => {
             loader.map_max_entries("SETS", config.sets);
-            loader.map_max_entries("FIGURES", config.sets);
             loader.map_max_entries("DISPLACED", config.sets.div_ceil(SETS_OF_WORD));
         }
         Maps::Pinned(folder) => pin_paths(&mut loader, &pins::MAPS, folder),

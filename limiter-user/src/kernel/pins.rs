@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! link                      what keeps the program attached
-//! SETS FIGURES TABLE ...    the maps that all programs work on
+//! SETS DISPLACED TABLE ...  the maps that all programs work on
 //! g<N>/program g<N>/record  one generation of the program, and what it was made from
 //! g<N>/LISTED_IPV4 ...      its lists
 //! ```
@@ -32,10 +32,9 @@ use super::{
 };
 
 /// The maps that outlive a program.
-pub const MAPS: [&str; 11] = [
+pub const MAPS: [&str; 10] = [
     "SETS",
     "DISPLACED",
-    "FIGURES",
     "LOCKED",
     "TABLE",
     "COUNTERS",

@@ -13,9 +13,12 @@ use std::{
 use aya::maps::MapData;
 use limiter_common::{
     bucket::{self, FORGOTTEN},
-    entry::{self, BEHIND_MAX, KEY, OVER, PASSED, Protocol, Shared, TAT, epoch_in, with_epoch},
+    entry::{
+        self, BEHIND_MAX, OVER, PASSED, Protocol, Shared, TAT, WORDS, epoch_in, figure, slot_in,
+        with_epoch, without_figure,
+    },
     key::SourceKey,
-    layout::{Figures, Set, Source},
+    layout::{Set, Source},
     table::{Seed, WAYS},
 };
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
@@ -34,29 +37,34 @@ const TRIES: u32 = 64;
 /// Changes of terms after which entries that have missed them are marked.
 const AGE: u32 = BEHIND_MAX / 4;
 
-/// Memory of a map.
+/// The sets of a table.
 #[derive(Debug)]
-struct Mapping {
+pub struct Sets {
     start: NonNull<AtomicU64>,
     bytes: NonZeroUsize,
+    sets: u32,
+    seed: Seed,
 }
 
 // SAFETY: the memory is the kernel's, and reached by atomic operations alone.
-unsafe impl Send for Mapping {}
+unsafe impl Send for Sets {}
 // SAFETY: as above.
-unsafe impl Sync for Mapping {}
+unsafe impl Sync for Sets {}
 
-impl Drop for Mapping {
+impl Drop for Sets {
     fn drop(&mut self) {
-        // SAFETY: it was mapped by `of`, and nothing that is borrowed from it is left.
+        // SAFETY: it was mapped by `open`, and nothing that is borrowed from it is left.
         let _ = unsafe { munmap(self.start.cast(), self.bytes.get()) };
     }
 }
 
-impl Mapping {
-    fn of(map: &MapData, bytes: usize) -> Result<Self> {
+impl Sets {
+    /// Maps the sets.
+    pub fn open(map: &MapData, seed: Seed) -> Result<Self> {
         let failed =
             |error: nix::Error| Error::system("mapping the table of sources", error.into());
+        let sets = map.info().map_err(read_failed)?.max_entries();
+        let bytes = sets as usize * size_of::<Set>();
         let bytes = NonZeroUsize::new(bytes).ok_or_else(|| failed(nix::Error::EINVAL))?;
         // SAFETY: a new mapping, wherever the kernel wants it.
         let start = unsafe {
@@ -72,7 +80,14 @@ impl Mapping {
         Ok(Self {
             start: start.map_err(failed)?.cast(),
             bytes,
+            sets,
+            seed,
         })
+    }
+
+    /// Sources that there is room for.
+    pub fn capacity(&self) -> u64 {
+        u64::from(self.sets) * u64::from(WAYS)
     }
 
     fn words(&self) -> &[AtomicU64] {
@@ -81,47 +96,15 @@ impl Mapping {
             std::slice::from_raw_parts(self.start.as_ptr(), self.bytes.get() / size_of::<u64>())
         }
     }
-}
-
-/// The sets of a table.
-#[derive(Debug)]
-pub struct Sets {
-    sets: Mapping,
-    figures: Mapping,
-    length: u32,
-    seed: Seed,
-}
-
-impl Sets {
-    /// Maps the sets, and as many sets of figures.
-    pub fn open(sets: &MapData, figures: &MapData, seed: Seed) -> Result<Self> {
-        let length = sets.info().map_err(read_failed)?.max_entries();
-        Ok(Self {
-            sets: Mapping::of(sets, length as usize * size_of::<Set>())?,
-            figures: Mapping::of(figures, length as usize * size_of::<Figures>())?,
-            length,
-            seed,
-        })
-    }
-
-    /// Sources that there is room for.
-    pub fn capacity(&self) -> u64 {
-        u64::from(self.length) * u64::from(WAYS)
-    }
 
     fn entries(&self) -> impl Iterator<Item = Mapped<'_>> {
-        (0..self.length).flat_map(|set| self.of_set(set))
+        (0..self.sets).flat_map(|set| self.of_set(set))
     }
 
     fn of_set(&self, set: u32) -> impl Iterator<Item = Mapped<'_>> {
-        let (buckets, figures) = (self.sets.words(), self.figures.words());
-        // A set is two rows of so many words, in either map.
-        let start = set as usize * 2 * WAYS as usize;
-        (start..start + WAYS as usize).map(move |first| Mapped {
-            buckets,
-            figures,
-            first,
-        })
+        let words = self.words();
+        let start = set as usize * WAYS as usize * WORDS;
+        (start..start + WAYS as usize).map(move |first| Mapped { words, first })
     }
 
     /// All sources.
@@ -132,7 +115,7 @@ impl Sets {
     fn find(&self, key: &SourceKey) -> Option<Mapped<'_>> {
         let tag = key.tag();
         self.seed
-            .home(&tag, self.length)
+            .home(&tag, self.sets)
             .sets()
             .flat_map(|set| self.of_set(set))
             .find(|entry| entry.read().is_some_and(|(found, _)| found == *key))
@@ -159,32 +142,22 @@ impl Sets {
     /// Sets the figure of what was over the limits in these slots to 0.
     pub fn forget_refused(&self, slots: &[u32]) {
         for entry in self.entries() {
-            let is_theirs = |(key, _): Entry| slots.contains(&key.slot());
-            if entry.read().is_some_and(is_theirs) {
-                entry.store(OVER, 0);
-            }
+            entry.change_over(|over| slots.contains(&slot_in(over)).then(|| without_figure(over)));
         }
     }
 
     /// Entries of the limit in `slot` that have missed so many changes that their terms are no longer
     /// remembered are marked as of no earlier than that: what is kept of an epoch goes round.
     pub fn age(&self, slot: u32, epoch: u32) {
-        if !epoch.is_multiple_of(AGE) {
+        if epoch % AGE != 0 {
             return;
         }
         for entry in self.entries() {
-            let Some((key, source)) = entry.read() else {
-                continue;
-            };
-            let behind = epoch.wrapping_sub(epoch_in(source.key, epoch));
-            if key.slot() == slot && (AGE + 1..=BEHIND_MAX).contains(&behind) {
-                // Where it fails, the program has just brought it to the present.
-                entry.swap(
-                    KEY,
-                    source.key,
-                    with_epoch(source.key, epoch.wrapping_sub(AGE)),
-                );
-            }
+            entry.change_over(|over| {
+                let behind = epoch.wrapping_sub(epoch_in(over, epoch));
+                let is_old = slot_in(over) == slot && (AGE + 1..BEHIND_MAX).contains(&behind);
+                is_old.then(|| with_epoch(over, epoch.wrapping_sub(AGE)))
+            });
         }
     }
 }
@@ -192,41 +165,28 @@ impl Sets {
 /// An entry of the table.
 #[derive(Clone, Copy)]
 struct Mapped<'a> {
-    buckets: &'a [AtomicU64],
-    figures: &'a [AtomicU64],
-    /// Index of its first word, in both.
+    words: &'a [AtomicU64],
+    /// Index of its first word.
     first: usize,
-}
-
-impl<'a> Mapped<'a> {
-    fn word(self, word: usize) -> &'a AtomicU64 {
-        let second = self.first + WAYS as usize;
-        match word {
-            KEY => &self.buckets[self.first],
-            TAT => &self.buckets[second],
-            PASSED => &self.figures[self.first],
-            _ => &self.figures[second],
-        }
-    }
 }
 
 impl Shared for Mapped<'_> {
     fn load(self, word: usize) -> u64 {
-        self.word(word).load(Ordering::Acquire)
+        self.words[self.first + word * WAYS as usize].load(Ordering::Acquire)
     }
 
     fn swap(self, word: usize, expected: u64, new: u64) -> bool {
-        self.word(word)
+        self.words[self.first + word * WAYS as usize]
             .compare_exchange(expected, new, Ordering::SeqCst, Ordering::SeqCst)
             .is_ok()
     }
 
     fn store(self, word: usize, value: u64) {
-        self.word(word).store(value, Ordering::Release);
+        self.words[self.first + word * WAYS as usize].store(value, Ordering::Release);
     }
 
     fn add(self, word: usize, amount: u64) {
-        self.word(word).fetch_add(amount, Ordering::SeqCst);
+        self.words[self.first + word * WAYS as usize].fetch_add(amount, Ordering::SeqCst);
     }
 
     fn next(self) -> Self {
@@ -249,9 +209,9 @@ impl Mapped<'_> {
             let tag = self.tag();
             let source = Source {
                 tat: word,
-                key: self.load(KEY),
-                passed: self.load(PASSED),
-                refused: self.load(OVER),
+                over: self.load(OVER),
+                passed: figure(self.load(PASSED)),
+                refused: figure(self.load(OVER)),
             };
             if bucket::is_time(word) && self.load(TAT) == word {
                 return Some((tag.key(), source));
@@ -274,5 +234,16 @@ impl Mapped<'_> {
             }
         }
         false
+    }
+
+    /// Changes [`OVER`], if `change` wants to.
+    fn change_over(self, change: impl Fn(u64) -> Option<u64>) {
+        for _ in 0..TRIES {
+            let over = self.load(OVER);
+            match change(over) {
+                Some(new) if !self.swap(OVER, over, new) => {}
+                _ => return,
+            }
+        }
     }
 }

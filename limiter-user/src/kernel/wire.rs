@@ -2,7 +2,7 @@
 
 use limiter_common::{
     counters::{Count, Counters, LimitCounters},
-    layout::{Config, Figures, Listed, Set, Stamp, Table},
+    layout::{Config, Listed, Set, Stamp, Table},
 };
 
 /// A value that is copied bytewise between the kernel and this process.
@@ -23,7 +23,6 @@ macro_rules! plain_words {
 plain_words!(
     Config,
     Count,
-    Figures,
     Counters,
     LimitCounters,
     Listed,

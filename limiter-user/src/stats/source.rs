@@ -104,7 +104,7 @@ impl Reader {
         if !bucket::is_time(source.tat) {
             return self.terms.in_kernel.full(self.now);
         }
-        let behind = self.epoch.wrapping_sub(epoch_in(source.key, self.epoch));
+        let behind = self.epoch.wrapping_sub(epoch_in(source.over, self.epoch));
         let known = u32::try_from(self.past.len()).unwrap_or(0);
         let past = |i: u32| self.past.get(i as usize).copied();
         let word = rescale::carry_over(source.tat, behind, known, past).unwrap_or(source.tat);
