@@ -95,7 +95,11 @@ impl Pair {
         let reason = self.kernel.kernel.offer(&frame, now);
         let gone = self.forget_replaced()?;
         let wanted = self.model.offer(&frame, now);
-        let packet = || self.about(&format!("packet {frame:02x?}\nin the model: {wanted:?}"));
+        let packet = || {
+            let found: Vec<_> = wanted.buckets.iter().map(|id| self.in_kernel(id)).collect();
+            let seen = format!("packet {frame:02x?}\nin the kernel: {found:?}");
+            self.about(&format!("{seen}\nin the model: {wanted:?}"))
+        };
         if wanted.buckets.iter().any(|id| gone.contains(id)) {
             return None;
         }
