@@ -323,6 +323,20 @@ impl Model {
         }
     }
 
+    /// Forgets the buckets that `gone` is true of. Panics unless they are full at the moment `nanoseconds`.
+    /// Returns how many there were.
+    pub fn forget(&mut self, gone: impl Fn(&SourceKey) -> bool, nanoseconds: u64) -> u64 {
+        let terms = &self.config.limits[0].terms;
+        let before = self.buckets.len();
+        self.buckets.retain(|key, source| {
+            let gone = gone(key);
+            let full = terms.full_for(source.tat, nanoseconds).is_some();
+            assert!(!gone || full, "{key:?} is gone: {source:?}");
+            !gone
+        });
+        (before - self.buckets.len()) as u64
+    }
+
     fn over(&self) -> Reason {
         if self.config.shadow == 0 {
             Reason::Limit
