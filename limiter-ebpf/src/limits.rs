@@ -114,11 +114,14 @@ fn charge(facts: *mut Facts, index: u32) -> u32 {
 /// Asks one limit, charging nothing. As above.
 #[inline(always)]
 fn weigh(facts: *mut Facts, index: u32) -> u32 {
-    let said = limit_weigh(facts, index);
-    if said != STALE {
-        return said;
+    // Twice: a bucket may stand on past terms, and be too far ahead as well.
+    for _ in 0..2 {
+        let said = limit_weigh(facts, index);
+        if said != STALE {
+            return said;
+        }
+        limit_refresh(facts, index);
     }
-    limit_refresh(facts, index);
     // Where it still is, charging will tell.
     (limit_weigh(facts, index) == 1).into()
 }

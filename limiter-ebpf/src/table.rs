@@ -187,6 +187,11 @@ impl SharedTable for Maps {
     }
 
     #[inline(always)]
+    fn second_replaced(&self) {
+        counters::source_removed();
+    }
+
+    #[inline(always)]
     fn has(&self, tag: &Tag, _: &Home) -> bool {
         table_find(tag, 1) != 0
     }

@@ -30,6 +30,8 @@ use limiter_user::{
     stats::source::Reader,
 };
 
+use crate::store::Store;
+
 /// A limit as it is written, and what else the program is told.
 #[derive(Clone, Debug)]
 pub struct Limit {
@@ -176,6 +178,8 @@ pub struct Kernel {
     pub program: Program,
     /// Its maps.
     pub tables: Tables,
+    /// The table of sources, word by word.
+    pub store: Store,
     limit: Limit,
 }
 
@@ -241,10 +245,12 @@ impl Kernel {
     /// A program that is loaded.
     #[must_use]
     pub fn over(mut program: Program) -> Self {
+        let store = Store::of(&mut program);
         let tables = Tables::take(&mut program).unwrap();
         Self {
             program,
             tables,
+            store,
             limit: Limit::new("1/s", "1"),
         }
     }
@@ -315,6 +321,20 @@ impl Model {
             config: limit.config(),
             buckets: HashMap::new(),
         }
+    }
+
+    /// Forgets the buckets that `gone` is true of. Panics unless they are full at the moment `nanoseconds`.
+    /// Returns how many there were.
+    pub fn forget(&mut self, gone: impl Fn(&SourceKey) -> bool, nanoseconds: u64) -> u64 {
+        let terms = &self.config.limits[0].terms;
+        let before = self.buckets.len();
+        self.buckets.retain(|key, source| {
+            let gone = gone(key);
+            let full = terms.full_for(source.tat, nanoseconds).is_some();
+            assert!(!gone || full, "{key:?} is gone: {source:?}");
+            !gone
+        });
+        (before - self.buckets.len()) as u64
     }
 
     fn over(&self) -> Reason {

@@ -118,12 +118,16 @@ impl Generations {
 
     /// The next one, from `now` on.
     pub fn change(&mut self, settings: &Settings, now: u64) {
+        self.change_unseen(settings, now);
+        self.kernel = Kernel::over(load(&self.record, Maps::Pinned(&self.folder.0)));
+    }
+
+    /// The same, for one that is followed by another one before a packet comes: its program is not even loaded.
+    pub fn change_unseen(&mut self, settings: &Settings, now: u64) {
         let (record, moves) = self.record.changed(settings.clone(), now).unwrap();
-        let program = load(&record, Maps::Pinned(&self.folder.0));
         let tables = &mut self.kernel.tables;
         tables.make_way(&moves, &record.limits).unwrap();
         tables.tidy_up(&moves);
-        self.kernel = Kernel::over(program);
         self.seated = record.seated();
         self.record = record;
     }

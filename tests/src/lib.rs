@@ -17,6 +17,7 @@ pub mod random;
 pub mod raw;
 pub mod service;
 pub mod steps;
+pub mod store;
 pub mod traffic;
 pub mod trials;
 

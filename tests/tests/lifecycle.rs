@@ -64,7 +64,7 @@ fn pins_are_for_root_alone() {
             }
         }
     }
-    assert_eq!(files, 14, "link, nine maps, program, two lists, record");
+    assert_eq!(files, 15, "link, ten maps, program, two lists, record");
 }
 
 #[test]

@@ -111,9 +111,9 @@ impl Nest {
         let index = index.unwrap();
         let terms = settings.limits[index].terms(FRAME_MAX).unwrap().in_kernel;
         let cost = terms.cost_of(self.length as u64);
-        let sources = kernel.tables.sources().unwrap();
-        let of_limit = sources
-            .iter()
+        let of_limit = kernel
+            .tables
+            .sources()
             .filter(|(key, _)| key.slot() as usize == index);
         of_limit
             .map(|(_, bucket)| {

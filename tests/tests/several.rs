@@ -59,7 +59,7 @@ fn example_9_all_or_nothing() {
     let packet = from("192.0.2.7");
     let passed = (0..10).filter(|_| kernel.passes(&packet, START)).count();
     assert_eq!(passed, 4);
-    let sources = kernel.tables.sources().unwrap();
+    let sources: Vec<_> = kernel.tables.sources().collect();
     let of = |slot| {
         sources
             .iter()

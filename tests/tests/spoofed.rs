@@ -2,14 +2,12 @@
 //! bucket of its own, to the packet.
 
 use std::{
+    collections::HashSet,
     net::{IpAddr, Ipv4Addr},
     path::Path,
 };
 
-use limiter_common::{
-    layout::{CLOCK_PACKET, Source},
-    verdict::Reason,
-};
+use limiter_common::{layout::CLOCK_PACKET, verdict::Reason};
 use limiter_tests::{
     engine::{Engine, Kernel},
     need_kernel,
@@ -30,12 +28,17 @@ fn client(number: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10 + number))
 }
 
-/// What the table keeps of each client.
-fn entries(kernel: &Kernel) -> Vec<Option<Source>> {
-    let key = |number| Key::default().of(FIRST_SLOT, client(number), 0);
-    (0..CLIENTS)
-        .map(|number| kernel.entry(&key(number)))
-        .collect()
+/// Where in the table each client is, and the packets of it that passed.
+fn entries(kernel: &Kernel) -> Vec<(u32, u32, u64)> {
+    let all = kernel.store.entries();
+    let of = |number| {
+        let key = Key::default().of(FIRST_SLOT, client(number), 0);
+        let mut found = all.iter().filter(|entry| entry.key == key);
+        let entry = found.next().unwrap();
+        assert!(found.next().is_none(), "client {number}: two buckets");
+        (entry.set, entry.way, kernel.entry(&key).unwrap().passed)
+    };
+    (0..CLIENTS).map(of).collect()
 }
 
 /// Half of the clients stay below the limit of 10 a second; the other half send 20, and get 10 each. The
@@ -60,9 +63,9 @@ fn known_clients_are_served(new_sources: &str, burst: f64, per_second: f64) {
     for round in 0..2 {
         (0..CLIENTS).for_each(|number| offer(&mut kernel, number, START + round * STEP));
     }
-    let places = |kernel: &Kernel| -> Vec<u32> {
-        let found = entries(kernel);
-        found.iter().map(|entry| entry.unwrap().place).collect()
+    let places = |kernel: &Kernel| -> Vec<(u32, u32)> {
+        let found = entries(kernel).into_iter();
+        found.map(|(set, way, _)| (set, way)).collect()
     };
     let before = places(&kernel);
     let (mut taken_in, mut refused) = (0_u64, 0_u64);
@@ -81,12 +84,11 @@ fn known_clients_are_served(new_sources: &str, burst: f64, per_second: f64) {
             (1..CLIENTS)
                 .step_by(2)
                 .for_each(|number| offer(&mut kernel, number, now));
-            assert!(kernel.tables.sources().unwrap().len() <= CAPACITY);
+            assert!(kernel.tables.sources().count() <= CAPACITY);
         }
     }
     let seconds = (STEP * u64::from(FLOOD)) as f64 / 1e9;
-    for (number, entry) in (0_u8..).zip(entries(&kernel)) {
-        let passed = entry.unwrap().passed.packets;
+    for (number, (_, _, passed)) in (0_u8..).zip(entries(&kernel)) {
         let admitted = admitted[usize::from(number)];
         assert_eq!(passed, admitted, "client {number}: one entry all the time");
         if !number.is_multiple_of(2) {
@@ -131,12 +133,15 @@ fn new_sources_get_all_their_buckets_or_none() {
         );
         let settings = file::parse(&text, Path::new(".")).unwrap().settings;
         let mut kernel = Kernel::with_clock(&settings, CLOCK_PACKET);
-        let mut taken_in = 0_u64;
+        let (mut taken_in, mut known) = (0_u64, HashSet::new());
         for i in 1..=FLOOD / 2 {
             let spoofed = IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + i));
             let now = START + STEP * u64::from(i);
             match kernel.offer(&Frame::from(spoofed).bytes(), now) {
-                Reason::Admitted => taken_in += 1,
+                Reason::Admitted => {
+                    taken_in += 1;
+                    known.extend([0, 1].map(|slot| Key::default().of(slot, spoofed, 0)));
+                }
                 Reason::Newcomer => {}
                 reason => panic!("{reason:?}"),
             }
@@ -147,7 +152,15 @@ fn new_sources_get_all_their_buckets_or_none() {
             (fair - 1..=fair).contains(&taken_in),
             "{taken_in} of {fair} came in, shadow {shadow}"
         );
-        let sources = kernel.tables.sources().unwrap();
-        assert_eq!(sources.len() as u64, 2 * taken_in, "shadow {shadow}");
+        // Entries of some have been taken since, their buckets being full again.
+        let counters = kernel.tables.counters().unwrap();
+        assert_eq!(counters.sources_added, 2 * taken_in, "shadow {shadow}");
+        let entries = kernel.store.expect_sound(false);
+        assert_eq!(
+            entries.len() as u64,
+            counters.sources_added - counters.sources_removed
+        );
+        let stranger = entries.iter().find(|entry| !known.contains(&entry.key));
+        assert_eq!(stranger, None, "it was refused, shadow {shadow}");
     }
 }

@@ -4,6 +4,7 @@ use std::{collections::HashMap, net::IpAddr};
 
 use limiter_common::{
     counters::Counters,
+    key::SourceKey,
     layout::Source,
     rules::{ON_ALLOW, ON_DENY},
     verdict::Reason,
@@ -214,12 +215,16 @@ fn buckets_of(
     if !key.by_port {
         return Ok(vec![(key.show(&first), tables.source(&first))]);
     }
-    let of_any_port = |entry: &limiter_common::key::SourceKey| {
+    let of_any_port = |entry: &SourceKey| {
         entry.slot() == slot && entry.family() == first.family() && entry.address == first.address
     };
-    let mut found: Vec<_> = tables
+    let mut of_ports: Vec<_> = tables
         .sources()
         .filter(|(entry, _)| of_any_port(entry))
+        .collect();
+    of_ports.sort_by_key(|(entry, _)| entry.port());
+    let mut found: Vec<_> = of_ports
+        .into_iter()
         .map(|(entry, value)| (key.show(&entry), Some(value)))
         .collect();
     if found.is_empty() {
@@ -237,8 +242,15 @@ pub fn top(attachment: &Attachment, most: usize) -> Result<Top> {
         .iter()
         .map(|(limit, seat, reader)| (seat.slot, (limit, reader)))
         .collect();
-    entries.sort_by_key(|(_, source)| std::cmp::Reverse((source.refused, source.passed)));
-    let line = |(key, entry): &(limiter_common::key::SourceKey, Source)| -> Option<TopSource> {
+    // What would be dropped but for shadow comes after what is dropped.
+    let dropped = |key: &SourceKey, source: &Source| match by_slot.get(&key.slot()) {
+        Some((_, reader)) if !reader.shadow => source.refused,
+        _ => 0,
+    };
+    entries.sort_by_key(|(key, source)| {
+        std::cmp::Reverse((dropped(key, source), source.refused, source.passed))
+    });
+    let line = |(key, entry): &(SourceKey, Source)| -> Option<TopSource> {
         let (limit, reader) = by_slot.get(&key.slot())?;
         Some(reader.top(limit.key.show(key), entry))
     };

@@ -96,10 +96,10 @@ pub fn divided_up(numerator: i128, denominator: i128) -> i128 {
     (numerator + denominator - 1) / denominator
 }
 
-/// Two words of a bucket are not times, and are stepped over.
+/// Four words of a bucket are not times, and are stepped over.
 fn step_over_marks(tick: i128) -> i128 {
     let word = tick.rem_euclid(1 << 64);
-    if word < 2 { tick + 2 - word } else { tick }
+    if word < 4 { tick + 4 - word } else { tick }
 }
 
 impl Terms {

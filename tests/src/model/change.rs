@@ -57,7 +57,19 @@ impl Model {
     ) -> Vec<Carried> {
         let now = i128::from(nanoseconds) * TICKS;
         let before = self.limits.clone();
+        let shadow_before = self.settings.shadow;
         self.hold(settings, phases);
+        // What was over the limit counts as dropped or as passed in shadow, and never as both.
+        let shadow = |limits: &[super::Held], all: bool, name: &str| {
+            let mut found = limits.iter().filter(|held| held.limit.name == name);
+            found.any(|held| all || held.limit.shadow)
+        };
+        for ((name, _), bucket) in &mut self.buckets {
+            let now = shadow(&self.limits, settings.shadow, name);
+            if now != shadow(&before, shadow_before, name) {
+                bucket.refused = 0;
+            }
+        }
         let stays = |name: &str| {
             let of = |limits: &[super::Held]| {
                 let found = limits.iter().find(|held| held.limit.name == name);

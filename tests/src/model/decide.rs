@@ -113,10 +113,11 @@ impl Model {
             charged.push((&held.terms, id, said == Reason::Admitted));
         }
         for (_, id, admitted) in &charged {
-            let note = |counts: &mut LimitCounters| passed(counts, *admitted, length);
-            note(self.figures.entry(id.0.clone()).or_default());
+            let figures = self.figures.entry(id.0.clone()).or_default();
+            passed(figures, *admitted, length);
             if let Some(bucket) = self.buckets.get_mut(*id) {
-                note(&mut bucket.counts);
+                bucket.passed += 1;
+                bucket.refused += u64::from(!admitted);
             }
         }
         if charged.iter().any(|(.., admitted)| !admitted) {
@@ -134,10 +135,7 @@ impl Model {
                 return Reason::Newcomer;
             }
             self.added += 1;
-            let bucket = Bucket {
-                state: terms.full(now),
-                counts: LimitCounters::default(),
-            };
+            let bucket = Bucket::full(terms.full(now));
             self.buckets.insert(id.clone(), bucket);
         }
         let bucket = self.buckets.get_mut(id).expect("it is there by now");

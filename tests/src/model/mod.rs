@@ -40,8 +40,20 @@ pub type Id = (String, Who);
 pub struct Bucket {
     /// What is in it.
     pub state: State,
-    /// Packets of the source.
-    pub counts: LimitCounters,
+    /// Packets of the source that passed.
+    pub passed: u64,
+    /// Those that were over the limit, since it began to drop them, or to let them pass in shadow.
+    pub refused: u64,
+}
+
+impl Bucket {
+    fn full(state: State) -> Self {
+        Self {
+            state,
+            passed: 0,
+            refused: 0,
+        }
+    }
 }
 
 /// What becomes of a packet.
@@ -165,11 +177,12 @@ impl Model {
         outcome.reason = self.in_force(outcome.reason);
         if let Some(name) = &outcome.refused_by {
             let passed = outcome.reason.passes();
-            let note = |counts: &mut LimitCounters| refused(counts, passed, frame.len());
-            note(self.figures.entry(name.clone()).or_default());
+            let figures = self.figures.entry(name.clone()).or_default();
+            refused(figures, passed, frame.len());
             let id = outcome.buckets.iter().find(|(limit, _)| limit == name);
             if let Some(bucket) = id.and_then(|id| self.buckets.get_mut(id)) {
-                note(&mut bucket.counts);
+                bucket.refused += 1;
+                bucket.passed += u64::from(passed);
             }
         }
         count(&mut self.reasons[outcome.reason as usize], frame.len());

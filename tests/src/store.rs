@@ -1,0 +1,180 @@
+//! The table of sources from outside, word by word: which source is where, and whether all of it agrees.
+
+use std::collections::{BTreeMap, HashSet};
+
+use aya::maps::{Array, Map, MapData};
+use limiter_common::{
+    bucket::{FREE, REST, is_time},
+    entry::{ADDRESS, OVER, PASSED, TAT},
+    key::{SourceKey, Tag},
+    layout::{SETS_OF_WORD, Set, Table},
+    table::{SETS_OF_SOURCE, Seed, WAYS},
+};
+use limiter_user::kernel::{object::Program, wire::Wire};
+
+/// The maps of a table.
+pub struct Store {
+    sets: Array<MapData, Wire<Set>>,
+    displaced: Array<MapData, u64>,
+    locked: Array<MapData, u64>,
+    /// Which set is whose.
+    pub seed: Seed,
+}
+
+/// A source, and where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Number of the set.
+    pub set: u32,
+    /// Number of its entry in the set.
+    pub way: u32,
+    /// Its key.
+    pub key: SourceKey,
+    /// Its bucket's word.
+    pub tat: u64,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// That of a program, which keeps its maps.
+    #[must_use]
+    pub fn of(program: &mut Program) -> Self {
+        let table: Array<_, Wire<Table>> = opened(program, "TABLE").try_into().unwrap();
+        let Wire(Table { seed, .. }) = table.get(&0, 0).unwrap();
+        Self {
+            sets: opened(program, "SETS").try_into().unwrap(),
+            displaced: opened(program, "DISPLACED").try_into().unwrap(),
+            locked: opened(program, "LOCKED").try_into().unwrap(),
+            seed,
+        }
+    }
+
+    /// How many sets there are.
+    #[must_use]
+    pub fn sets(&self) -> u32 {
+        self.sets.len()
+    }
+
+    /// A source's own set.
+    #[must_use]
+    pub fn home(&self, key: &SourceKey) -> u32 {
+        self.seed.home(&key.tag(), self.sets()).set
+    }
+
+    /// All sources that have a bucket. The entries are taken apart here anew, from what is written of their
+    /// shape.
+    #[must_use]
+    pub fn entries(&self) -> Vec<Placed> {
+        let mut found = Vec::new();
+        for set in 0..self.sets() {
+            let Wire(Set { entries }) = self.sets.get(&set, 0).unwrap();
+            for (way, entry) in (0..WAYS).zip(entries) {
+                let [address, tat, passed, over] =
+                    [ADDRESS, TAT, PASSED, OVER].map(|word| entry.words[word]);
+                if !is_time(tat) {
+                    assert!(
+                        tat != REST || way % 2 == 1,
+                        "set {set}, entry {way}: half a key at its beginning"
+                    );
+                    continue;
+                }
+                let mut tag = Tag {
+                    address,
+                    rest: 0,
+                    scope: (passed & 0xffff) | (over & 0xff) << 16,
+                };
+                if tag.is_wide() {
+                    let rest = entries[way as usize | 1];
+                    assert_eq!(
+                        (way % 2, rest.words[TAT]),
+                        (0, REST),
+                        "set {set}, entry {way}: a wide key has two entries"
+                    );
+                    tag.rest = rest.words[ADDRESS];
+                }
+                let key = tag.key();
+                found.push(Placed { set, way, key, tat });
+            }
+        }
+        found
+    }
+
+    /// How many sources of each set are said to be in others, where there are any.
+    #[must_use]
+    pub fn displaced(&self) -> BTreeMap<u32, u64> {
+        let byte = |set: u32| {
+            let word = self.displaced.get(&(set / SETS_OF_WORD), 0).unwrap();
+            (set, word >> (8 * (set % SETS_OF_WORD)) & 0xff)
+        };
+        let counts = (0..self.sets()).map(byte);
+        counts.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// Panics unless all is in order while nobody is at work: no source twice, each in one of its sets, no more
+    /// than there is room for; of those that are in others, each set knows how many, where the operator has not
+    /// forgotten any; nothing locked, nothing half done. Returns the sources.
+    pub fn expect_sound(&self, forgotten: bool) -> Vec<Placed> {
+        let entries = self.entries();
+        let (mut keys, mut away) = (HashSet::new(), BTreeMap::new());
+        let mut room = 0;
+        for Placed { set, way, key, .. } in &entries {
+            assert!(keys.insert(*key), "two buckets of {key:?}");
+            let home = self.seed.home(&key.tag(), self.sets());
+            assert!(
+                home.sets().any(|of_source| of_source == *set),
+                "{key:?} in set {set}, entry {way}, which is none of its {SETS_OF_SOURCE}"
+            );
+            if home.set != *set {
+                *away.entry(home.set).or_insert(0) += 1;
+            }
+            room += if key.tag().is_wide() { 2 } else { 1 };
+        }
+        assert!(room <= self.sets() * WAYS, "more than there is room for");
+        let displaced = self.displaced();
+        if forgotten {
+            // Of those that have been forgotten the count stays until their entries are taken.
+            for (set, sources) in &away {
+                let count = displaced.get(set).copied().unwrap_or_default();
+                assert!(count >= *sources, "set {set} has missed one: {count}");
+            }
+        } else {
+            assert_eq!(displaced, away, "sources that are in other sets");
+        }
+        self.expect_at_rest();
+        entries
+    }
+
+    fn expect_at_rest(&self) {
+        let locked = self
+            .locked
+            .iter()
+            .filter(|word| *word.as_ref().unwrap() != 0);
+        assert_eq!(locked.count(), 0, "locks are given back");
+        for set in 0..self.sets() {
+            let Wire(Set { entries }) = self.sets.get(&set, 0).unwrap();
+            let words = entries.map(|entry| entry.words[TAT]);
+            for (way, word) in words.into_iter().enumerate() {
+                assert_ne!(word, limiter_common::bucket::BUSY, "set {set}: {words:?}");
+                let halves = word == REST;
+                assert!(
+                    !halves || words[way & !1] != FREE,
+                    "set {set}: half a key, and nobody's: {words:?}"
+                );
+            }
+        }
+    }
+}
+
+/// One of a program's maps, once more.
+fn opened(program: &mut Program, name: &'static str) -> Map {
+    let (Map::Array(map) | Map::PerCpuArray(map)) = program.map_mut(name).unwrap() else {
+        panic!("{name} is an array");
+    };
+    let id = map.info().unwrap().id();
+    Map::Array(MapData::from_id(id).unwrap())
+}

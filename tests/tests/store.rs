@@ -1,0 +1,311 @@
+//! The table of sources on the real kernel: how full it gets, who gives way, and that no two sources ever
+//! share a bucket.
+
+use std::{
+    collections::{HashMap, HashSet},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
+use fastrand::Rng;
+use limiter_common::{bucket::ticks, key::SourceKey, layout::KEPT_FOR, verdict::Reason};
+use limiter_tests::{
+    engine::{Engine, Kernel, Limit, Model},
+    need_kernel,
+    packet::Frame,
+    store::Placed,
+};
+
+const START: u64 = 1_000_000_000_000;
+const HOUR: u64 = 3_600_000_000_000;
+const CAPACITY: u32 = 4_096;
+const BURST: u64 = 10;
+
+/// Each number is another one's.
+fn scattered(number: u32) -> u32 {
+    let number = (number ^ number >> 16).wrapping_mul(0x7feb_352d);
+    let number = (number ^ number >> 15).wrapping_mul(0x846c_a68b);
+    number ^ number >> 16
+}
+
+/// The source with this number: of IPv4, and of networks of IPv6, which take one entry each.
+fn narrow(number: u32) -> IpAddr {
+    if number.is_multiple_of(2) {
+        Ipv4Addr::from(scattered(number)).into()
+    } else {
+        let network = 0x2001_0db8_0000_0000 + u64::from(scattered(number));
+        Ipv6Addr::from((u128::from(network) << 64) + 1).into()
+    }
+}
+
+/// Addresses of IPv6 of one network, which take two entries each.
+fn wide(number: u32) -> IpAddr {
+    Ipv6Addr::from((0x2001_0db8_0000_0000 << 64) + u128::from(scattered(number)) + 1).into()
+}
+
+/// A table that is filled step by step.
+struct Filling {
+    kernel: Kernel,
+    model: Model,
+    source: fn(u32) -> IpAddr,
+    entries_of_source: u32,
+    now: u64,
+    known: Vec<IpAddr>,
+    refused: u64,
+    /// Sources that have been admitted, known or not.
+    admitted: u64,
+    rng: Rng,
+}
+
+impl Filling {
+    fn new(key: &str, source: fn(u32) -> IpAddr, entries_of_source: u32) -> Self {
+        let limit = Limit {
+            key: key.parse().unwrap(),
+            capacity: CAPACITY,
+            ..Limit::new("1/h", &BURST.to_string())
+        };
+        Self {
+            kernel: Kernel::new(&limit),
+            model: Model::new(&limit),
+            source,
+            entries_of_source,
+            now: START,
+            known: Vec::new(),
+            refused: 0,
+            admitted: 0,
+            rng: Rng::with_seed(7),
+        }
+    }
+
+    fn room(&self) -> usize {
+        (CAPACITY / self.entries_of_source) as usize
+    }
+
+    /// One packet of a known source: the same verdict, and the same word in the same bucket, as if there were
+    /// no table.
+    fn expect_own_bucket(&mut self, source: IpAddr) {
+        let packet = Frame::from(source).bytes();
+        let wanted = self.model.offer(&packet, self.now);
+        let ours = self.kernel.offer(&packet, self.now);
+        assert_eq!(ours, wanted, "{source}, {} known", self.known.len());
+        self.admitted += u64::from(ours == Reason::Admitted);
+        let key = self.kernel.limit().of(source);
+        let word = |engine: &dyn Engine| engine.entry(&key).unwrap().tat;
+        assert_eq!(word(&self.kernel), word(&self.model), "{source}");
+    }
+
+    /// A new source, and now and then a look at one that is known.
+    fn one_more(&mut self, number: u32) {
+        self.now += 1_000;
+        let source = (self.source)(number);
+        let packet = Frame::from(source).bytes();
+        match self.kernel.offer(&packet, self.now) {
+            Reason::Admitted => {
+                self.model.offer(&packet, self.now);
+                self.admitted += 1;
+                self.known.push(source);
+            }
+            reason => {
+                assert_eq!(reason, Reason::Newcomer);
+                self.refused += 1;
+                let key = self.kernel.limit().of(source);
+                assert_eq!(self.kernel.entry(&key), None, "refused, and no bucket");
+            }
+        }
+        if number.is_multiple_of(4) {
+            let known = self.known[self.rng.usize(0..self.known.len())];
+            self.expect_own_bucket(known);
+        }
+    }
+
+    /// What the table and the counters say of who is in.
+    fn expect_figures(&self, removed: u64) {
+        let counters = self.kernel.tables.counters().unwrap();
+        let of = |reason: Reason| counters.by_reason[reason as usize].packets;
+        assert_eq!(of(Reason::Newcomer), self.refused, "{counters:?}");
+        assert_eq!(of(Reason::Admitted), self.admitted, "{counters:?}");
+        assert_eq!(counters.sources_removed, removed);
+        let placed = self.kernel.store.expect_sound(false);
+        let tracked = counters.sources_added - counters.sources_removed;
+        assert_eq!(placed.len() as u64, tracked);
+        let limit = self.kernel.limit();
+        let known: HashSet<SourceKey> = self.known.iter().map(|ip| limit.of(*ip)).collect();
+        let found: HashSet<SourceKey> = placed.iter().map(|entry| entry.key).collect();
+        assert!(found == known, "those that were admitted, and no others");
+        let mapped: HashMap<_, _> = self.kernel.tables.sources().collect();
+        assert_eq!(mapped.len() as u64, tracked, "as it is mapped");
+        for entry in &placed {
+            assert_eq!(mapped[&entry.key].tat, entry.tat, "as it is mapped");
+        }
+        let passed: u64 = mapped.values().map(|source| source.passed).sum();
+        let refused: u64 = mapped.values().map(|source| source.refused).sum();
+        if removed == 0 {
+            assert_eq!((passed, refused), (self.admitted, of(Reason::Limit)));
+        }
+    }
+}
+
+/// From empty to full: whoever got in keeps a bucket of its own, and next to nobody is refused before the
+/// table is nearly full: so many at most until 85 and until 95 % of the room is taken. (The secret is another
+/// one each time: of the mean, which is 0.04 and 10, and of wide keys 0.8 and 20, many times as many.) Then
+/// time passes, and others come in the place of all of them.
+fn from_empty_to_full_and_over(mut filling: Filling, most_refused: [u64; 2]) {
+    let mut number = 0;
+    let mut refused_until = [0; 2];
+    while filling.known.len() < filling.room() {
+        filling.one_more(number);
+        number += 1;
+        for (percent, refused) in [85, 95].into_iter().zip(&mut refused_until) {
+            if filling.known.len() * 100 <= filling.room() * percent {
+                *refused = filling.refused;
+            }
+        }
+        assert!(number < 100 * CAPACITY, "{} got in", filling.known.len());
+        if number.is_power_of_two() {
+            filling.expect_figures(0);
+        }
+    }
+    println!("refused until 85 and 95 % were taken: {refused_until:?}");
+    for (refused, most) in refused_until.into_iter().zip(most_refused) {
+        assert!(refused <= most, "{refused_until:?}");
+    }
+    let refused = filling.refused;
+    for _ in 0..500 {
+        filling.one_more(number);
+        number += 1;
+    }
+    assert_eq!(filling.refused, refused + 500, "it is full");
+    filling.expect_figures(0);
+    for source in filling.known.clone() {
+        filling.expect_own_bucket(source);
+    }
+    assert!(
+        !filling.kernel.store.displaced().is_empty(),
+        "some are in other sets"
+    );
+
+    // All buckets are full, and have been for long. So many new sources to each set as it has room for.
+    filling.now += 2 * BURST * HOUR + KEPT_FOR;
+    let gone = std::mem::take(&mut filling.known);
+    let of_set = limiter_common::table::WAYS / filling.entries_of_source;
+    let mut in_set: HashMap<u32, u32> = HashMap::new();
+    while filling.known.len() < filling.room() {
+        number += 1;
+        let source = (filling.source)(number);
+        let key = filling.kernel.limit().of(source);
+        let sources = in_set.entry(filling.kernel.store.home(&key)).or_default();
+        if *sources < of_set {
+            *sources += 1;
+            let packet = Frame::from(source).bytes();
+            assert!(filling.kernel.passes(&packet, filling.now), "{source}");
+            filling.admitted += 1;
+            filling.known.push(source);
+        }
+    }
+    filling.expect_figures(gone.len() as u64);
+    let displaced = filling.kernel.store.displaced();
+    assert!(displaced.is_empty(), "all of them have left: {displaced:?}");
+}
+
+#[test]
+fn narrow_keys_from_empty_to_full() {
+    need_kernel!();
+    from_empty_to_full_and_over(Filling::new("/32,/64", narrow, 1), [12, 60]);
+}
+
+#[test]
+fn wide_keys_from_empty_to_full() {
+    need_kernel!();
+    from_empty_to_full_and_over(Filling::new("/32,/128", wide, 2), [20, 90]);
+}
+
+/// Who has sent more than once keeps the place for a while after the bucket is full, to the nanosecond; who
+/// has sent once gives way as soon as it is.
+#[test]
+fn a_place_is_kept_for_those_that_have_sent_more_than_once() {
+    need_kernel!();
+    const SECOND: u64 = 1_000_000_000;
+    let limit = Limit {
+        capacity: 4,
+        ..Limit::new("1/s", "2")
+    };
+    // One set. Its sources are full a second after they have sent once, and two after they have sent twice.
+    for (packets, free_at) in [(1, SECOND), (2, 2 * SECOND + KEPT_FOR)] {
+        for (later, reason) in [(free_at - 1, Reason::Newcomer), (free_at, Reason::Admitted)] {
+            let mut kernel = Kernel::new(&limit);
+            for number in 0..4 {
+                for _ in 0..packets {
+                    let packet = Frame::from(narrow(number)).bytes();
+                    assert!(kernel.passes(&packet, START));
+                }
+            }
+            let new = Frame::from(narrow(9)).bytes();
+            let what = format!("{packets} packets, {later} ns later");
+            assert_eq!(kernel.offer(&new, START + later), reason, "{what}");
+            let removed = kernel.tables.counters().unwrap().sources_removed;
+            assert_eq!(removed, u64::from(reason == Reason::Admitted), "{what}");
+            kernel.store.expect_sound(false);
+        }
+    }
+}
+
+/// Thousands of sources that all belong to one set, which nobody can choose who does not know the seed:
+/// each that gets in has a bucket of its own, as far as the set can count.
+#[test]
+fn sources_of_one_set_have_buckets_of_their_own() {
+    need_kernel!();
+    let limit = Limit {
+        capacity: 8_192,
+        ..Limit::new("1/h", "3")
+    };
+    let mut kernel = Kernel::new(&limit);
+    let home = 77;
+    let candidates = (0..).map(narrow);
+    let of_home = candidates.filter(|source| kernel.store.home(&limit.of(*source)) == home);
+    let sources: Vec<IpAddr> = of_home.take(2_000).collect();
+    // In both neighbours, whose counts are in the same word, nobody is away.
+    let mut known = Vec::new();
+    for (i, source) in (0..).zip(&sources) {
+        let packet = Frame::from(*source).bytes();
+        match kernel.offer(&packet, START + i) {
+            Reason::Admitted => known.push((*source, START + i)),
+            reason => assert_eq!(reason, Reason::Newcomer),
+        }
+    }
+    // A byte is what the set counts with.
+    assert_eq!(known.len(), 4 + 255, "so many as it can count");
+    let placed = kernel.store.expect_sound(false);
+    assert_eq!(placed.len(), known.len());
+    let hour = ticks(HOUR);
+    for (source, since) in &known {
+        let key = limit.of(*source);
+        assert_eq!(kernel.entry(&key).unwrap().tat, ticks(*since) + hour);
+        let packet = Frame::from(*source).bytes();
+        let later = START + 5_000;
+        assert!(kernel.passes(&packet, later) && kernel.passes(&packet, later));
+        assert_eq!(kernel.offer(&packet, later), Reason::Limit, "{source}");
+        let entry = kernel.entry(&key).unwrap();
+        assert_eq!(entry.tat, ticks(*since) + 3 * hour);
+        assert_eq!((entry.passed, entry.refused), (3, 1));
+    }
+    // What has left makes room: first in the set itself, and in others as soon as theirs come in there.
+    let later = START + 3 * HOUR + KEPT_FOR + 5_000;
+    let mut offer = |number: usize| kernel.offer(&Frame::from(sources[number]).bytes(), later);
+    let again: Vec<Reason> = (1_000..1_100).map(&mut offer).collect();
+    let room = again.iter().take_while(|reason| reason.passes()).count();
+    assert_eq!(room, 4);
+    assert!(
+        again[room..]
+            .iter()
+            .all(|reason| *reason == Reason::Newcomer)
+    );
+    let mut offer_narrow = |number| kernel.offer(&Frame::from(narrow(number)).bytes(), later);
+    (10_000_000..10_030_000).for_each(|number| {
+        let _ = offer_narrow(number);
+    });
+    let placed = kernel.store.expect_sound(false);
+    let of_home = |placed: &[Placed]| {
+        let homes = placed.iter().map(|entry| kernel.store.home(&entry.key));
+        homes.filter(|set| *set == home).count()
+    };
+    assert!(of_home(&placed) < 50, "{} of 2,000 left", of_home(&placed));
+}

@@ -1,0 +1,267 @@
+//! Terms that change again and again, more often than entries can count: no source gets more than its share,
+//! and none is locked out.
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    path::Path,
+};
+
+use limiter_common::{entry::epoch_in, verdict::Reason};
+use limiter_tests::{
+    engine::{Engine, FRAME_MAX},
+    generations::Generations,
+    need_kernel,
+    packet::Frame,
+};
+use limiter_user::{
+    config::{Settings, file},
+    stats::source::{CheckedLimit, Reader},
+};
+
+const START: u64 = 1_000_000_000_000;
+const MILLISECOND: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MILLISECOND;
+
+fn settings(text: &str) -> Settings {
+    let parsed = file::parse(text, Path::new("."));
+    parsed
+        .unwrap_or_else(|mistakes| panic!("{mistakes:?}"))
+        .settings
+}
+
+/// Packets a second, in turn: no two neighbours are the same.
+const RATES: [u64; 4] = [10, 20, 5, 40];
+const BURST: u64 = 10;
+
+fn at_rate(rate: u64) -> Settings {
+    settings(&format!(
+        "max_sources = 4096\nnew_sources = \"none\"\n[[limit]]\nname = \"all\"\nrate = \"{rate}/s\"\nburst = {BURST}\n"
+    ))
+}
+
+fn idle(number: u32) -> IpAddr {
+    Ipv4Addr::from(0x0a00_0000 + number).into()
+}
+
+const BUSY: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
+
+/// What a bucket may hold at most, in billionths of a token: refilled at each rate for as long as that was in
+/// force.
+struct Most {
+    left: u64,
+    then: u64,
+}
+
+impl Most {
+    fn at(&mut self, now: u64, rate: u64) -> u64 {
+        self.left = (self.left + (now - self.then) * rate).min(BURST * SECOND);
+        self.then = now;
+        self.left
+    }
+}
+
+/// Sends until it is refused; so many passed.
+fn passing(generations: &mut Generations, source: IpAddr, now: u64) -> u64 {
+    let packet = Frame::from(source).bytes();
+    let mut passed = 0;
+    while generations.kernel.offer(&packet, now) == Reason::Admitted {
+        passed += 1;
+        assert!(passed <= BURST, "{source}: more than a burst at once");
+    }
+    passed
+}
+
+/// Six hundred changes of a rate: what is kept of their number in an entry goes round twice. One source sends
+/// now and then, and gets exactly what it should. The others have emptied their buckets in the beginning and
+/// been silent since, each for another number of changes: what is in their buckets then is no more than was
+/// refilled, and as much as since the last eight changes, which are remembered.
+#[test]
+fn six_hundred_changes() {
+    need_kernel!();
+    const CHANGES: u32 = 600;
+    /// Changes that are remembered.
+    const KNOWN: usize = 8;
+    /// Of each change a millionth of a burst at most is rounded away.
+    const ROUNDED: u64 = BURST * SECOND / 1_000_000;
+    let rate_after = |changes: u32| RATES[changes as usize % RATES.len()];
+    let mut generations = Generations::new(&at_rate(rate_after(0)), FRAME_MAX);
+    let mut now = START;
+    for number in 0..=CHANGES {
+        assert_eq!(passing(&mut generations, idle(number), now), BURST);
+    }
+    let (mut busy, mut of_all) = (
+        Most {
+            left: BURST * SECOND,
+            then: now,
+        },
+        Most { left: 0, then: now },
+    );
+    // When each change came.
+    let mut times = Vec::new();
+    let mut passed_in_all = 0;
+    for change in 1..=CHANGES {
+        let rate = rate_after(change - 1);
+        now += 10 * MILLISECOND + u64::from(change % 5) * MILLISECOND;
+        busy.at(now, rate);
+        of_all.at(now, rate);
+        // A packet comes after every fifth, and around those at which the number goes round.
+        let seen = change.is_multiple_of(5) || [127, 0, 1].contains(&(change % 128));
+        let settings = at_rate(rate_after(change));
+        times.push(now);
+        if !seen {
+            generations.change_unseen(&settings, now);
+            continue;
+        }
+        generations.change(&settings, now);
+        let rate = rate_after(change);
+        now += 3 * MILLISECOND;
+
+        // The one that has been silent until now.
+        let since = times.len().saturating_sub(KNOWN);
+        let mut remembered = Most {
+            left: 0,
+            then: times[since],
+        };
+        for (index, time) in times.iter().enumerate().skip(since + 1) {
+            remembered.at(*time, rate_after(index as u32));
+        }
+        let least = if change as usize <= KNOWN {
+            // All changes are known, and what was refilled before the first, too.
+            of_all.at(now, rate)
+        } else {
+            remembered.at(now, rate)
+        };
+        let least = least.saturating_sub(KNOWN as u64 * ROUNDED) / SECOND;
+        let most = of_all.at(now, rate) / SECOND;
+        let passed = passing(&mut generations, idle(change), now);
+        assert!(
+            (least..=most).contains(&passed),
+            "silent for {change} changes: {passed} passed, of {least} to {most}"
+        );
+        let (limit, seat) = generations.limit("all").clone();
+        let word = generations
+            .kernel
+            .tables
+            .source(&limit.key.of(seat.slot, idle(change), 0));
+        assert_eq!(
+            epoch_in(word.unwrap().over, seat.epoch),
+            change,
+            "it is up to date"
+        );
+
+        if change.is_multiple_of(5) {
+            let most = busy.at(now, rate);
+            let passed = passing(&mut generations, BUSY, now);
+            let rounded = 5 * ROUNDED;
+            assert!(
+                passed * SECOND <= most
+                    && most < (passed + 1) * SECOND + u64::from(change) * rounded,
+                "after {change} changes {passed} passed, of {most} billionths"
+            );
+            busy.left -= passed * SECOND;
+            passed_in_all += passed;
+        }
+    }
+    assert!(passed_in_all > 50, "{passed_in_all}");
+    // Nobody is locked out: a full bucket again after as long as a burst takes.
+    now += BURST * SECOND / rate_after(CHANGES) + SECOND;
+    for number in 0..=CHANGES {
+        assert_eq!(
+            passing(&mut generations, idle(number), now),
+            BURST,
+            "{number}"
+        );
+    }
+    generations.kernel.store.expect_sound(false);
+}
+
+/// What `check` says of a source.
+fn check(generations: &Generations, name: &str, source: IpAddr, now: u64) -> CheckedLimit {
+    let (limit, seat) = generations.limit(name);
+    let record = &generations.record;
+    let reader = Reader {
+        name: name.to_owned(),
+        shadow: record.settings.shadow || limit.shadow,
+        terms: limit.terms(FRAME_MAX).unwrap().at_phase(seat.phase),
+        epoch: seat.epoch,
+        past: seat.changes(),
+        now,
+    };
+    let key = limit.key.of(seat.slot, source, 0);
+    let found = generations.kernel.tables.source(&key);
+    reader.check(String::new(), found.as_ref())
+}
+
+/// A source's figure of what was over the limit is of one kind: it begins anew when the limit begins to drop,
+/// or to let pass, and goes on at all other changes.
+#[test]
+fn figures_of_a_source_where_shadow_is_switched() {
+    need_kernel!();
+    let of = |all: bool, watched: bool, rate: u32| {
+        settings(&format!(
+            "shadow = {all}\n[[limit]]\nname = \"watched\"\nmatch = {{ protocol = \"udp\" }}\nrate = \"{rate}/h\"\nburst = 3\nshadow = {watched}\n\
+             [[limit]]\nname = \"other\"\nmatch = {{ protocol = \"tcp\" }}\nrate = \"1/h\"\n"
+        ))
+    };
+    let mut generations = Generations::new(&of(false, false, 1), FRAME_MAX);
+    let packet = Frame::from(BUSY).bytes();
+    let mut now = START;
+    // Interface in shadow, limit in shadow, its rate; packets; then its figures: passed, dropped, passed because
+    // of shadow.
+    for (index, (settings, packets, figures)) in [
+        ((false, false, 1), 5, (3, 2, 0)),
+        ((false, true, 1), 4, (7, 0, 4)),
+        ((false, true, 2), 1, (8, 0, 5)),
+        ((true, true, 2), 1, (9, 0, 6)),
+        ((true, false, 2), 1, (10, 0, 7)),
+        ((false, false, 2), 0, (10, 0, 0)),
+        ((false, false, 2), 2, (10, 2, 0)),
+        ((false, false, 1), 1, (10, 3, 0)),
+        ((true, false, 1), 1, (11, 0, 1)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        now += MILLISECOND;
+        let (all, watched, rate) = settings;
+        generations.change(&of(all, watched, rate), now);
+        for _ in 0..packets {
+            generations.kernel.offer(&packet, now);
+        }
+        let checked = check(&generations, "watched", BUSY, now);
+        let found = (checked.passed, checked.dropped, checked.would_drop);
+        assert_eq!(
+            found, figures,
+            "step {index}: {settings:?}, {packets} packets"
+        );
+        assert!(!check(&generations, "other", BUSY, now).tracked);
+    }
+}
+
+/// The same on the way of one limit, which knows the interface's shadow only.
+#[test]
+fn figures_of_a_source_of_the_one_limit_where_shadow_is_switched() {
+    need_kernel!();
+    let of = |shadow: bool| {
+        settings(&format!(
+            "shadow = {shadow}\n[[limit]]\nname = \"all\"\nrate = \"1/h\"\nburst = 3\n"
+        ))
+    };
+    let mut generations = Generations::new(&of(false), FRAME_MAX);
+    let packet = Frame::from(BUSY).bytes();
+    for (shadow, packets, figures) in [
+        (false, 5, (3, 2, 0)),
+        (true, 4, (7, 0, 4)),
+        (false, 1, (7, 1, 0)),
+        (false, 1, (7, 2, 0)),
+        (true, 0, (7, 0, 0)),
+    ] {
+        generations.change(&of(shadow), START);
+        for _ in 0..packets {
+            generations.kernel.offer(&packet, START);
+        }
+        let checked = check(&generations, "all", BUSY, START);
+        let found = (checked.passed, checked.dropped, checked.would_drop);
+        assert_eq!(found, figures, "shadow {shadow}, {packets} packets");
+    }
+}

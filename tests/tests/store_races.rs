@@ -1,0 +1,313 @@
+//! Two CPUs at work on tiny tables, whose entries change hands all the time: no source is ever in twice, none
+//! gets more than its share, and in the end everything adds up.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    path::Path,
+    sync::{
+        Barrier,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+};
+
+use fastrand::Rng;
+use limiter_common::{
+    key::SourceKey,
+    layout::{CLOCK_KERNEL, CLOCK_PACKET, KEPT_FOR},
+    verdict::Reason,
+};
+use limiter_tests::{
+    cpus::{alone, pin_to},
+    engine::{FRAME_MAX, Kernel},
+    need_kernel,
+    packet::Frame,
+    store::Placed,
+};
+use limiter_user::{
+    config::{Settings, file},
+    kernel::{clock, sys},
+};
+
+const START: u64 = 1_000_000_000_000;
+
+/// Addresses of IPv4, networks of IPv6, and addresses of one network of IPv6, in turn.
+fn source(number: u32) -> IpAddr {
+    let network = |low: u32| u128::from(0x2001_0db8_0000_0000 + u64::from(low)) << 64;
+    match number % 3 {
+        0 => Ipv4Addr::from(0x0a00_0000 + number).into(),
+        1 => Ipv6Addr::from(network(number) + 1).into(),
+        _ => Ipv6Addr::from(network(0) + u128::from(number)).into(),
+    }
+}
+
+fn settings(text: &str) -> Settings {
+    let parsed = file::parse(text, Path::new("."));
+    parsed
+        .unwrap_or_else(|mistakes| panic!("{mistakes:?}"))
+        .settings
+}
+
+/// A table of `sources`, and limits of these keys: one, which takes the short way, or more.
+fn table(sources: u32, keys: &[&str], terms: &str) -> Settings {
+    let limit = |(number, key): (usize, &&str)| {
+        format!("[[limit]]\nname = \"l{number}\"\nkey = \"{key}\"\n{terms}\n")
+    };
+    let limits: String = keys.iter().enumerate().map(limit).collect();
+    settings(&format!(
+        "max_sources = {sources}\nnew_sources = \"none\"\n{limits}"
+    ))
+}
+
+fn packet(number: u32) -> Vec<u8> {
+    Frame::from(source(number)).bytes()
+}
+
+/// The short way and the long one, narrow keys and wide ones.
+const KEYS: [&[&str]; 3] = [&["/32,/64"], &["/32,/128"], &["/32,/64", "/24,/128"]];
+
+/// Packets that each CPU sends at one moment.
+const AT_ONCE: usize = 6;
+
+/// What both CPUs do at one moment: each the same packets, in an order of its own.
+struct Round {
+    now: u64,
+    numbers: [u32; AT_ONCE],
+}
+
+fn rounds(count: usize, pool: u32, rng: &mut Rng) -> Vec<Round> {
+    let mut now = START;
+    let steps = [0, 300, 1_000, 1_000, 4_000];
+    let round = |_| {
+        now += if rng.u32(0..40) == 0 {
+            KEPT_FOR + 10_000
+        } else {
+            steps[rng.usize(0..steps.len())]
+        };
+        Round {
+            now,
+            numbers: std::array::from_fn(|_| rng.u32(0..pool)),
+        }
+    };
+    (0..count).map(round).collect()
+}
+
+/// Runs the rounds on two CPUs, which wait for each other before each. Returns what became of each packet, by
+/// round.
+fn on_two_cpus(kernel: &Kernel, rounds: &[Round]) -> Vec<Vec<(u32, Reason)>> {
+    let barrier = Barrier::new(2);
+    let run = |cpu: usize| {
+        pin_to(cpu);
+        let one = |(index, round): (usize, &Round)| {
+            barrier.wait();
+            let mut numbers = round.numbers;
+            numbers.rotate_left(cpu * (index % AT_ONCE));
+            let offer = |number| (number, kernel.run(&packet(number), round.now).1);
+            numbers.map(offer).to_vec()
+        };
+        rounds.iter().enumerate().map(one).collect::<Vec<_>>()
+    };
+    let (one, two) = thread::scope(|scope| {
+        let other = scope.spawn(|| run(1));
+        let mine = scope.spawn(|| run(0));
+        (mine.join().unwrap(), other.join().unwrap())
+    });
+    let both = one.into_iter().zip(two);
+    both.map(|(one, two)| [one, two].concat()).collect()
+}
+
+/// The table is in order, and the counters say what is in it.
+fn expect_sound(kernel: &Kernel) -> Vec<Placed> {
+    let placed = kernel.store.expect_sound(false);
+    let counters = kernel.tables.counters().unwrap();
+    assert_eq!(
+        placed.len() as u64,
+        counters.sources_added - counters.sources_removed,
+        "{counters:?}"
+    );
+    assert!(placed.len() as u64 <= kernel.tables.capacity());
+    assert_eq!(kernel.tables.sources().count(), placed.len());
+    placed
+}
+
+/// No bucket ever gives more than it held and what was refilled, in whole ticks: replays what was admitted.
+fn expect_shares(settings: &Settings, rounds: &[Round], outcomes: &[Vec<(u32, Reason)>]) {
+    for (slot, limit) in (0..).zip(&settings.limits) {
+        let terms = limit.terms(FRAME_MAX).unwrap().in_kernel;
+        let (cost, tau) = (u128::from(terms.cost_of(60)), u128::from(terms.tau));
+        let mut full_at: HashMap<SourceKey, u128> = HashMap::new();
+        for (round, outcome) in rounds.iter().zip(outcomes) {
+            let now = u128::from(round.now) << 8;
+            for (number, reason) in outcome {
+                if *reason != Reason::Admitted {
+                    continue;
+                }
+                let bucket = full_at.entry(limit.key.of(slot, source(*number), 0));
+                let full = bucket.or_insert(0);
+                *full = (*full).max(now) + cost;
+                assert!(
+                    *full <= now + tau,
+                    "{}, source {number}: more than its share at {}",
+                    limit.name,
+                    round.now
+                );
+            }
+        }
+    }
+}
+
+/// The same new sources on both CPUs at once.
+#[test]
+fn entries_that_change_hands_all_the_time() {
+    need_kernel!();
+    let _alone = alone();
+    const ROUNDS: usize = 1_500;
+    let mut rng = Rng::with_seed(0x5e75);
+    for keys in KEYS {
+        for sources in [4, 16, 64] {
+            let settings = table(sources, keys, "rate = \"1M/s\"\nburst = 3");
+            let kernel = Kernel::with_clock(&settings, CLOCK_PACKET);
+            let rounds = rounds(ROUNDS, 3 * sources + 6, &mut rng);
+            let some = rounds.chunks(100).flat_map(|some| {
+                let outcomes = on_two_cpus(&kernel, some);
+                expect_sound(&kernel);
+                outcomes
+            });
+            let outcomes: Vec<_> = some.collect();
+            let mut by_reason: BTreeMap<Reason, u64> = BTreeMap::new();
+            for (_, reason) in outcomes.iter().flatten() {
+                *by_reason.entry(*reason).or_default() += 1;
+            }
+            println!("{keys:?}, {sources}: {by_reason:?}");
+            expect_shares(&settings, &rounds, &outcomes);
+            let counters = kernel.tables.counters().unwrap();
+            for reason in Reason::ALL {
+                let seen = by_reason.get(&reason).copied().unwrap_or_default();
+                let counted = counters.by_reason[reason as usize].packets;
+                assert_eq!(counted, seen, "{keys:?}, {sources}: {reason:?}");
+            }
+            for slot in 0..keys.len() as u32 {
+                let of_limit = kernel.tables.limit(slot).unwrap().passed.packets;
+                let of_way = kernel.tables.plain().unwrap();
+                let plain = of_way.by_reason[Reason::Admitted as usize].packets;
+                assert_eq!(of_limit + plain, by_reason[&Reason::Admitted]);
+            }
+            // It was about something: entries were taken, and some found none.
+            assert!(counters.sources_removed > 50, "{counters:?}");
+            assert!(by_reason[&Reason::Admitted] > 300, "{by_reason:?}");
+            assert!(by_reason.contains_key(&Reason::Newcomer), "{by_reason:?}");
+        }
+    }
+}
+
+/// Ends the flood, also where the test fails.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+const XDP_PASS: u32 = 2;
+
+/// The operator resets sources, one or all, while both CPUs send for them: each reset fills a bucket once, and
+/// the table stays in order.
+#[test]
+fn resets_during_a_flood() {
+    need_kernel!();
+    let _alone = alone();
+    const SOURCES: u32 = 24;
+    const BURST: u64 = 3;
+    const RESETS: u32 = 20_000;
+    for keys in KEYS {
+        // No token comes back while the test runs. All sources find room: 40 entries, or 20 pairs and more.
+        let terms = format!("rate = \"1/d\"\nburst = {BURST}");
+        let settings = table(6 * SOURCES, keys, &terms);
+        let kernel = Kernel::with_clock(&settings, CLOCK_KERNEL);
+        let passed: Vec<_> = (0..SOURCES).map(|_| AtomicU64::new(0)).collect();
+        let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
+        let before = clock::now().unwrap();
+        let keys_of = |number: u32| {
+            let limits = (0..).zip(&settings.limits);
+            limits.map(move |(slot, limit)| limit.key.of(slot, source(number), 0))
+        };
+        let mut resets: HashMap<SourceKey, u64> = HashMap::new();
+        let mut resets_of_all = 0;
+        thread::scope(|scope| {
+            for cpu in 0..2_usize {
+                let (kernel, passed, stop, sent) = (&kernel, &passed, &stop, &sent);
+                scope.spawn(move || {
+                    pin_to(cpu);
+                    let mut rng = Rng::with_seed(cpu as u64);
+                    while !stop.load(Ordering::Relaxed) {
+                        let number = rng.u32(0..SOURCES);
+                        let program = kernel.program.fd().unwrap();
+                        let run = sys::test_run(program, &mut packet(number), 0, 1).unwrap();
+                        let passes = u64::from(run.action == XDP_PASS);
+                        passed[number as usize].fetch_add(passes, Ordering::Relaxed);
+                        sent.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            let _ending = Ending(&stop);
+            let mut rng = Rng::with_seed(99);
+            for reset in 0..RESETS {
+                if reset.is_multiple_of(64) {
+                    let _ = kernel.tables.forget_all();
+                    resets_of_all += 1;
+                } else {
+                    for key in keys_of(rng.u32(0..SOURCES)) {
+                        let done = kernel.tables.forget(&key);
+                        *resets.entry(key).or_default() += u64::from(done);
+                    }
+                }
+                if reset.is_multiple_of(500) {
+                    thread::yield_now();
+                }
+            }
+            while sent.load(Ordering::Relaxed) < 2_000 {
+                thread::yield_now();
+            }
+        });
+        let days = (clock::now().unwrap() - before).div_ceil(86_400_000_000_000);
+        let mut of_bucket: HashMap<SourceKey, u64> = HashMap::new();
+        let mut total = 0;
+        for (number, passed) in (0..).zip(&passed) {
+            let passed = passed.load(Ordering::Relaxed);
+            keys_of(number).for_each(|key| *of_bucket.entry(key).or_default() += passed);
+            total += passed;
+        }
+        for (key, passed) in &of_bucket {
+            let resets = resets.get(key).copied().unwrap_or_default() + resets_of_all;
+            let most = (resets + 1) * BURST + days;
+            assert!(*passed <= most, "{keys:?}, {key:?}: {passed} > {most}");
+        }
+        println!(
+            "{keys:?}: {total} passed of {}, {resets_of_all} resets of all, {} of one",
+            sent.load(Ordering::Relaxed),
+            resets.values().sum::<u64>()
+        );
+        assert!(total > u64::from(SOURCES) * BURST, "resets let more pass");
+        let placed = kernel.store.expect_sound(true);
+        assert_eq!(kernel.tables.sources().count(), placed.len());
+        everything_is_taken_again(&kernel);
+    }
+}
+
+/// Forgets all, and brings new sources until each entry is taken again: none is counted any more of those that
+/// were in other sets before.
+fn everything_is_taken_again(kernel: &Kernel) {
+    let _ = kernel.tables.forget_all();
+    assert_eq!(kernel.tables.sources().count(), 0);
+    let capacity = kernel.tables.capacity();
+    // Each of another /24, and of one entry.
+    let mut numbers = (0..20_000).map(|number| 3 * 256 * (100 + number));
+    while kernel.tables.sources().count() as u64 != capacity {
+        let program = kernel.program.fd().unwrap();
+        let number = numbers.next().expect("some find the last entries");
+        sys::test_run(program, &mut packet(number), 0, 1).unwrap();
+    }
+    assert_eq!(kernel.store.expect_sound(false).len() as u64, capacity);
+}
