@@ -62,6 +62,13 @@ pub const fn slot_in(over: u64) -> u32 {
     crate::key::slot_in(over & SCOPE_MASK)
 }
 
+/// Whether the key that a part of is in [`OVER`] takes two entries.
+#[must_use]
+#[inline(always)]
+pub const fn is_wide(over: u64) -> bool {
+    crate::key::is_wide(over & SCOPE_MASK)
+}
+
 /// [`OVER`] with another epoch.
 #[must_use]
 #[inline(always)]

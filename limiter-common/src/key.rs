@@ -88,6 +88,12 @@ const TAG_IPV6: u64 = 2;
 /// With a second half of the address.
 const TAG_WIDE: u64 = 3;
 
+/// Whether a key takes two entries, from what [`Tag::limit`] returns.
+#[inline(always)]
+pub(crate) const fn is_wide(limit: u64) -> bool {
+    limit & 3 == TAG_WIDE
+}
+
 /// The slot of the limit in what [`Tag::limit`] returns.
 #[inline(always)]
 pub(crate) const fn slot_in(limit: u64) -> u32 {

@@ -10,7 +10,7 @@ use crate::key::{Address, KeyMask, SLOTS, SourceKey};
 use crate::limit::Terms;
 use crate::rescale::{PAST_TERMS, Rescale, Shape};
 use crate::rules::{LIMITS_MAX, Limit, Match, Newcomers, Ports};
-use crate::table::{Seed, WAYS};
+use crate::table::{DISPLACED_WIDTH, Seed, WAYS};
 use crate::window::Window;
 
 /// Version of everything in this file.
@@ -44,7 +44,7 @@ pub struct Config {
     /// 1: the first limit is the only one, holds every IP packet, drops what is over it, and has slot 0;
     /// and there are neither lists nor control traffic. Tells the loader which entry to take.
     pub plain: u32,
-    /// Sets of the table; at least 1.
+    /// Sets of the table: an even number; at least 2.
     pub sets: u32,
     /// 1: charge and count as always, but drop nothing.
     pub shadow: u32,
@@ -80,7 +80,7 @@ impl Config {
         indices: [NO_LIMIT; SLOTS as usize],
         limits_length: 0,
         plain: 0,
-        sets: 1,
+        sets: 2,
         shadow: 0,
         malformed_passes: 0,
         clock: CLOCK_KERNEL,
@@ -120,8 +120,8 @@ pub struct Set {
 /// that the host has been serving.
 pub const KEPT_FOR: u64 = 10_000_000_000;
 
-/// Sets that share a word in which they count the sources that are in other sets, a byte each.
-pub const SETS_OF_WORD: u32 = 8;
+/// Sets that share a word in which they count the sources that are in other sets.
+pub const SETS_OF_WORD: u32 = u64::BITS / DISPLACED_WIDTH;
 
 /// Locks for new sources. More than CPUs ever bring in at once; two sets may share one.
 pub const LOCKS: u32 = 1024;
@@ -203,7 +203,7 @@ assert_bytes! {
     Count: 2 * 8,
     Counters: 13 * 16 + 2 * 8,
     LimitCounters: 3 * 16,
-    Set: 4 * 32,
+    Set: 64,
     Table: 17 * 8,
     Listed: 2 * 4,
     Stamp: 8 + 4 + 4,

@@ -11,21 +11,27 @@
 use crate::bucket::{self, BUSY, FREE, REST};
 use crate::entry::{
     ADDRESS, ONE_PACKET, OVER, PASSED, Protocol, Shared, TAT, figure, is_out_of_reach, is_taken,
-    with_epoch,
+    is_wide, with_epoch,
 };
 use crate::key::Tag;
 use crate::layout::KEPT_FOR;
 
-/// Entries of a set: two cache lines.
-pub const WAYS: u32 = 4;
+/// Entries of a set: a cache line. With two entries of 32 bytes it has all that a packet of a known source
+/// needs, figures included.
+pub const WAYS: u32 = 2;
+
+/// Sets that stand side by side: processors fetch two lines at a time.
+pub const SETS_OF_PAIR: u32 = 2;
+
+/// Entries of a pair.
+pub const ENTRIES_OF_PAIR: u32 = SETS_OF_PAIR * WAYS;
+
+/// Pairs of sets that a source may be in.
+const PAIRS_OF_SOURCE: u32 = 16;
 
 /// Sets that a source may be in. Until 85 % of the entries are in use, one of tens of thousands of new
 /// sources finds no room; between 90 and 95 % it is one of 25.
-pub const SETS_OF_SOURCE: u32 = 16;
-
-/// Sources of a set that may be in other ones: more than a byte counts are never in a table whose secret
-/// nobody knows.
-const DISPLACED_MAX: u64 = u8::MAX as u64;
+pub const SETS_OF_SOURCE: u32 = PAIRS_OF_SOURCE * SETS_OF_PAIR;
 
 /// The secret that says which set is whose: nobody who does not know it can fill one of them on
 /// purpose.
@@ -84,31 +90,119 @@ pub struct Home {
 }
 
 impl Home {
-    /// From one of its sets to the next, its own the first. Odd, because the number of sets is mostly a power
-    /// of two: with a step that divides it the same few would come again and again.
+    /// Its sets in the order in which they are looked at: its own, the one beside it, and then pairs that
+    /// follow one another at a distance of its own. Some come again where the table is small.
     #[inline(always)]
-    const fn step(&self) -> u32 {
-        // Other bits than those that chose the set.
+    pub const fn places(&self) -> Places {
+        let pairs = self.sets / SETS_OF_PAIR;
+        // Other bits than those that chose the set. Odd, because the number of pairs is mostly a power of
+        // two: with a step that divides it the same few would come again and again.
         let bits = (self.mixed ^ (self.mixed >> 29)) & 0xffff_ffff;
-        1 + 2 * scaled(bits, self.sets / 2)
-    }
-
-    /// All of them, its own the first. Some come again where the table is small.
-    pub fn sets(&self) -> impl Iterator<Item = u32> {
-        let (home, step) = (*self, self.step());
-        let next = move |set: &u32| Some(home.after(*set, step));
-        core::iter::successors(Some(self.set), next).take(SETS_OF_SOURCE as usize)
-    }
-
-    #[inline(always)]
-    const fn after(&self, set: u32, step: u32) -> u32 {
-        // Both are below 2^31.
-        let next = set + step;
-        if next >= self.sets {
-            next - self.sets
-        } else {
-            next
+        Places {
+            pair: self.set / SETS_OF_PAIR,
+            side: self.set % SETS_OF_PAIR,
+            step: 1 + 2 * scaled(bits, pairs / 2),
+            pairs,
         }
+    }
+}
+
+impl Home {
+    /// The numbers of its sets in that order.
+    pub fn sets(&self) -> impl Iterator<Item = u32> {
+        let mut places = self.places();
+        (0..SETS_OF_SOURCE).map(move |place| places.set(place))
+    }
+}
+
+/// The sets of a source, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Places {
+    pair: u32,
+    side: u32,
+    step: u32,
+    pairs: u32,
+}
+
+impl Places {
+    /// The set that stands at `place`, of which there are [`SETS_OF_SOURCE`]; asked for in their order.
+    #[inline(always)]
+    pub const fn set(&mut self, place: u32) -> u32 {
+        if place > 0 && place % SETS_OF_PAIR == 0 {
+            // Both are below 2^31.
+            let next = self.pair + self.step;
+            self.pair = if next >= self.pairs {
+                next - self.pairs
+            } else {
+                next
+            };
+        }
+        let side = self.side ^ (place % SETS_OF_PAIR);
+        self.pair * SETS_OF_PAIR + side
+    }
+}
+
+/// How many sources of a set are in other ones, and how far from it, in a byte: so many bits for either.
+const DISPLACED_BITS: u32 = 4;
+const DISPLACED_MASK: u64 = (1 << DISPLACED_BITS) - 1;
+/// Bits of both.
+pub const DISPLACED_WIDTH: u32 = 2 * DISPLACED_BITS;
+
+/// What a set knows of its sources that are in other ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Displaced(pub u64);
+
+impl Displaced {
+    /// The byte at `shift` of a word that several sets share.
+    #[must_use]
+    #[inline(always)]
+    pub const fn in_word(word: u64, shift: u32) -> Self {
+        Self(word >> shift & ((1 << DISPLACED_WIDTH) - 1))
+    }
+
+    /// The word with this in its place.
+    #[must_use]
+    #[inline(always)]
+    pub const fn put_into(self, word: u64, shift: u32) -> u64 {
+        let mask = ((1 << DISPLACED_WIDTH) - 1) << shift;
+        (word & !mask) | (self.0 << shift)
+    }
+
+    /// How many there are; never less.
+    #[must_use]
+    #[inline(always)]
+    pub const fn count(self) -> u64 {
+        self.0 & DISPLACED_MASK
+    }
+
+    /// The pair that the furthest of them is in, its own being 0.
+    #[inline(always)]
+    const fn furthest(self) -> u32 {
+        (self.0 >> DISPLACED_BITS & DISPLACED_MASK) as u32
+    }
+
+    /// Whether the set at this place may have one of them.
+    #[inline(always)]
+    const fn reach(self, place: u32) -> bool {
+        place == 0 || (self.count() > 0 && place / SETS_OF_PAIR <= self.furthest())
+    }
+
+    /// With one more, in the set at this place. Nothing where there is no room to count it.
+    #[must_use]
+    #[inline(always)]
+    pub const fn and_one(self, place: u32) -> Option<Self> {
+        if self.count() == DISPLACED_MASK {
+            return None;
+        }
+        let pair = place / SETS_OF_PAIR;
+        let furthest = if self.count() > 0 && self.furthest() > pair {
+            self.furthest()
+        } else {
+            pair
+        };
+        Some(Self(
+            (self.count() + 1) | ((furthest as u64) << DISPLACED_BITS),
+        ))
     }
 }
 
@@ -133,11 +227,11 @@ pub trait SharedTable {
     fn set(&self, number: u32) -> Option<Self::Set>;
     /// The sets of a source.
     fn home(&self, tag: &Tag) -> Home;
-    /// How many sources of the set are in other ones; never less.
-    fn displaced(&self, set: u32) -> u64;
-    /// One more of them.
-    fn displace(&self, set: u32);
-    /// One less.
+    /// What a set knows of its sources that are in other ones.
+    fn displaced(&self, set: u32) -> Displaced;
+    /// Counts one more, in the set at `place`. Returns whether that could be.
+    fn displace(&self, set: u32, place: u32) -> bool;
+    /// Counts one less.
     fn replace(&self, set: u32);
     /// Counts the second of two sources that a wide one takes the place of: [`Added::Replaced`] stands for one.
     fn second_replaced(&self) {}
@@ -151,12 +245,12 @@ pub trait SharedTable {
     /// Whether the source is in one of its sets.
     #[inline(always)]
     fn has(&self, tag: &Tag, home: &Home) -> bool {
-        find_far(self, tag, home, true).is_some()
+        find_far(self, tag, home).is_some()
     }
     /// [`settle`], as a function of its own where that is better.
     #[inline(always)]
-    fn settle(&self, set: u32, way: u32, new: &New<'_>, home: u32) -> Option<Added> {
-        settle(self, set, way, new, home)
+    fn settle(&self, set: u32, way: u32, new: &New<'_>, place: u32) -> Option<Added> {
+        settle(self, set, way, new, place, new.tag.is_wide())
     }
 }
 
@@ -208,30 +302,24 @@ pub fn find_in<S: SharedSet>(set: S, tag: &Tag, wide: bool) -> Option<S::Entry> 
     None
 }
 
-/// The entry of a source in any of its sets, with the number of the set; its own set is one of them where
-/// `home_too` says so.
+/// The entry of a source, in whichever of its sets, with the number of that.
 #[inline(always)]
 pub fn find_far<T: SharedTable + ?Sized>(
     table: &T,
     tag: &Tag,
     home: &Home,
-    home_too: bool,
 ) -> Option<(u32, EntryOf<T>)> {
-    let step = home.step();
-    let mut number = home.set;
+    let mut places = home.places();
+    let displaced = table.displaced(home.set);
     for place in 0..SETS_OF_SOURCE {
-        if place > 0 {
-            number = home.after(number, step);
-        } else if !home_too {
-            continue;
+        if !displaced.reach(place) {
+            break;
         }
+        let number = places.set(place);
         if let Some(set) = table.set(number)
             && let Some(entry) = find_in(set, tag, tag.is_wide())
         {
             return Some((number, entry));
-        }
-        if place == 0 && table.displaced(home.set) == 0 {
-            break;
         }
     }
     None
@@ -254,81 +342,103 @@ fn add_locked<T: SharedTable + ?Sized>(table: &T, new: &New<'_>, home: &Home) ->
     if table.has(new.tag, home) {
         return Added::Raced;
     }
-    let step = home.step();
+    let mut places = home.places();
     let mut number = home.set;
-    // One more would be counted for the set that has the byte beside this one, and not be found.
-    let sets = if table.displaced(home.set) < DISPLACED_MAX {
-        SETS_OF_SOURCE
-    } else {
-        1
-    };
     for probe in 0..SETS_OF_SOURCE * WAYS {
-        let way = probe % WAYS;
-        if probe >= sets * WAYS {
-            break;
-        }
-        if way == 0 && probe > 0 {
-            number = home.after(number, step);
-        }
-        if new.tag.is_wide() && way % 2 != 0 {
+        let (place, way) = (probe / WAYS, probe % WAYS);
+        if way == 0 {
+            number = places.set(place);
+        } else if new.tag.is_wide() {
             continue;
         }
-        if let Some(added) = table.settle(number, way, new, home.set) {
+        if let Some(added) = table.settle(number, way, new, place) {
             return added;
         }
     }
     Added::NoRoom
 }
 
-/// Puts the source into an entry of the set with this number, if that may be taken.
+/// Puts the source into an entry of the set with this number, if that may be taken. `wide` says whether it
+/// takes two.
 #[inline(always)]
 pub fn settle<T: SharedTable + ?Sized>(
     table: &T,
     number: u32,
     way: u32,
     new: &New<'_>,
-    home: u32,
+    place: u32,
+    wide: bool,
 ) -> Option<Added> {
     let entry = table.set(number)?.entry(way);
     let word = take(table, entry, BUSY, new.now)?;
-    let was_wide = way % 2 == 0 && entry.tag().is_wide();
-    let mut left = Left::of(table, entry, word, number);
-    if new.tag.is_wide() {
-        let rest = entry.next();
+    // Before its key is there: a set never counts less than there are.
+    let home = table.home(new.tag).set;
+    if number != home && !table.displace(home, place) {
+        entry.swap(TAT, BUSY, word);
+        return None;
+    }
+    let was_wide = way % 2 == 0 && is_wide(entry.load(OVER));
+    let mut was_taken = bucket::is_time(word);
+    if wide {
+        let second = entry.next();
         if !was_wide {
-            let Some(word) = take(table, rest, REST, new.now) else {
+            let Some(word_of_second) = take(table, second, REST, new.now) else {
+                leave(table, home, number);
                 entry.swap(TAT, BUSY, word);
                 return None;
             };
-            let other = Left::of(table, rest, word, number);
-            rest.store(PASSED, 0);
-            rest.store(OVER, 0);
-            rest.store(ADDRESS, new.tag.rest);
-            other.account(table);
-            if other.was_taken {
-                if left.was_taken {
+            let former = home_of_former(table, second, word_of_second, number);
+            second.store(PASSED, 0);
+            second.store(OVER, 0);
+            second.store(ADDRESS, new.tag.rest);
+            leave(table, former, number);
+            if bucket::is_time(word_of_second) {
+                if was_taken {
                     table.second_replaced();
                 }
-                left.was_taken = true;
+                was_taken = true;
             }
         }
-        rest.store(ADDRESS, new.tag.rest);
+    }
+    let former = home_of_former(table, entry, word, number);
+    if wide {
+        entry.next().store(ADDRESS, new.tag.rest);
     } else if was_wide {
         entry.next().swap(TAT, REST, FREE);
     }
     entry.store(ADDRESS, new.tag.address);
     entry.store(PASSED, new.tag.port() | ONE_PACKET);
     entry.store(OVER, with_epoch(new.tag.limit(), new.epoch));
-    if number != home {
-        table.displace(home);
-    }
     entry.swap(TAT, BUSY, new.word);
-    left.account(table);
-    Some(if left.was_taken {
+    leave(table, former, number);
+    Some(if was_taken {
         Added::Replaced
     } else {
         Added::Done
     })
+}
+
+/// The set that the former source of an entry that was taken belongs to; that which the entry is in, of
+/// `number`, where there was none.
+#[inline(always)]
+fn home_of_former<T: SharedTable + ?Sized>(
+    table: &T,
+    entry: EntryOf<T>,
+    word: u64,
+    number: u32,
+) -> u32 {
+    if word == FREE {
+        return number;
+    }
+    table.home(&entry.tag()).set
+}
+
+/// Accounts for a source that has left a set, once its key is gone: a set never counts less than there are.
+#[inline(always)]
+fn leave<T: SharedTable + ?Sized>(table: &T, home: u32, number: u32) {
+    if home != number {
+        table.replace(home);
+    }
 }
 
 /// Takes an entry that may be taken, and puts `mark` in the place of its word. Returns that.
@@ -364,38 +474,5 @@ fn may_be_taken<T: SharedTable + ?Sized>(
     match table.full_for(over, word, now) {
         Some(full_for) => full_for >= KEPT_FOR || figure(entry.load(PASSED)) + figure(over) <= 1,
         None => false,
-    }
-}
-
-/// What is to be put right once the key of an entry that was taken is gone.
-#[derive(Clone, Copy)]
-struct Left {
-    /// The set that counts its source as displaced.
-    displaced_from: Option<u32>,
-    /// Whether it was somebody's.
-    was_taken: bool,
-}
-
-impl Left {
-    /// `number` is that of the set that the entry is in.
-    #[inline(always)]
-    fn of<T: SharedTable + ?Sized>(table: &T, entry: EntryOf<T>, word: u64, number: u32) -> Self {
-        let home = if word == FREE {
-            number
-        } else {
-            table.home(&entry.tag()).set
-        };
-        Self {
-            displaced_from: (home != number).then_some(home),
-            was_taken: bucket::is_time(word),
-        }
-    }
-
-    /// Not before the key is gone: a set never counts less than there are.
-    #[inline(always)]
-    fn account<T: SharedTable + ?Sized>(&self, table: &T) {
-        if let Some(set) = self.displaced_from {
-            table.replace(set);
-        }
     }
 }

@@ -59,13 +59,11 @@ impl Set {
             }
             word
         };
-        let [a, b, c, d] = [differs(0), differs(1), differs(2), differs(3)];
-        if a & b & c & d != 0 {
+        let (first, second) = (differs(0), differs(1));
+        if first & second != 0 {
             return None;
         }
-        // 0 where it is the first.
-        let way = 6 - b - 2 * c - 3 * d;
-        Some(self.entry(way as u32 % WAYS))
+        Some(self.entry(first as u32))
     }
 }
 
@@ -188,7 +186,7 @@ impl Shared for Entry {
         let mut way = self.way as u64;
         // SAFETY: arithmetic on a register.
         unsafe {
-            asm!("{way} |= 1", "{way} &= 3", way = inout(reg) way, options(nomem, nostack));
+            asm!("{way} |= 1", "{way} &= 1", way = inout(reg) way, options(nomem, nostack));
         }
         Self {
             way: way as u32,

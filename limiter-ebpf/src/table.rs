@@ -4,7 +4,7 @@ use limiter_common::{
     entry::{Protocol, is_taken},
     key::Tag,
     layout::{LOCKS, SETS_OF_WORD},
-    table::{self, Home, New, SharedSet, SharedTable, WAYS},
+    table::{self, DISPLACED_WIDTH, Displaced, Home, New, SharedSet, SharedTable, WAYS},
 };
 
 pub use limiter_common::table::Added;
@@ -21,31 +21,30 @@ const TRIES: u32 = 64;
 pub fn find(tag: &Tag) -> Option<Entry> {
     if !tag.is_wide() {
         let home = Maps.home(tag);
-        let set = Maps.set(home.set)?;
-        match set.entry_with(tag.address) {
+        match Maps.set(home.set)?.entry_with(tag.address) {
             Some(entry) if entry.begins_with(tag) && is_taken(entry.tat()) => return Some(entry),
             // Another limit has one of the same address, or the source was forgotten, and is back.
             Some(_) => {}
-            None if Maps.displaced(home.set) == 0 => return None,
+            None if Maps.displaced(home.set).count() == 0 => return None,
             None => {}
         }
     }
     // Nothing where it has left meanwhile.
-    let number = table_find(tag, 1).checked_sub(1)?;
+    let number = table_find(tag).checked_sub(1)?;
     Some(Maps.set(number / WAYS)?.entry(number % WAYS))
 }
 
-/// Number of the entry of a source, counted from 1; 0 where there is none. Its own set is looked at where
-/// `home_too` is 1. A function of its own, so that the verifier checks the loop once (global functions,
-/// Linux 5.6; pointers to memory, 5.12).
+/// Number of the entry of a source, counted from 1, wherever it is; 0 where there is none. A function of its
+/// own, so that the verifier checks the loop once (global functions, Linux 5.6; pointers to memory,
+/// 5.12).
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn table_find(tag: *const Tag, home_too: u32) -> u32 {
+extern "C" fn table_find(tag: *const Tag) -> u32 {
     // SAFETY: the caller's own, which the verifier has checked; it wants to see null checked.
     let Some(tag) = (unsafe { tag.as_ref() }) else {
         return 0;
     };
-    match table::find_far(&Maps, tag, &Maps.home(tag), home_too != 0) {
+    match table::find_far(&Maps, tag, &Maps.home(tag)) {
         Some((set, entry)) => set * WAYS + entry.way() + 1,
         None => 0,
     }
@@ -54,7 +53,25 @@ extern "C" fn table_find(tag: *const Tag, home_too: u32) -> u32 {
 /// [`table::settle`] for the entry with this number. [`DONE`], [`REPLACED`], or 0 where that may not be taken.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn table_settle(tag: *const Tag, number: u32, home: u32, word: u64, now: u64) -> u32 {
+extern "C" fn table_settle(tag: *const Tag, number: u32, place: u32, word: u64, now: u64) -> u32 {
+    settle(tag, number, place, word, now, false)
+}
+
+/// The same for a key that takes two entries. A function of its own, for the other one's stack.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn table_settle_wide(
+    tag: *const Tag,
+    number: u32,
+    place: u32,
+    word: u64,
+    now: u64,
+) -> u32 {
+    settle(tag, number, place, word, now, true)
+}
+
+#[inline(always)]
+fn settle(tag: *const Tag, number: u32, place: u32, word: u64, now: u64, wide: bool) -> u32 {
     // SAFETY: as above.
     let Some(tag) = (unsafe { tag.as_ref() }) else {
         return 0;
@@ -68,7 +85,7 @@ extern "C" fn table_settle(tag: *const Tag, number: u32, home: u32, word: u64, n
         epoch: limit.epoch(),
         now,
     };
-    match table::settle(&Maps, number / WAYS, number % WAYS, &new, home) {
+    match table::settle(&Maps, number / WAYS, number % WAYS, &new, place, wide) {
         Some(Added::Done) => DONE,
         Some(Added::Replaced) => REPLACED,
         _ => 0,
@@ -104,19 +121,11 @@ pub fn add(tag: &Tag, word: u64, epoch: u32, now: u64) -> Added {
 struct Maps;
 
 impl Maps {
-    /// The word in which a set counts, and by how much the count is shifted.
+    /// The word in which a set counts, and by how much that is shifted.
     #[inline(always)]
     fn count(set: u32) -> Option<(*mut u64, u32)> {
         let word = DISPLACED.get_ptr_mut(set / SETS_OF_WORD)?;
-        Some((word, set % SETS_OF_WORD * u8::BITS))
-    }
-
-    #[inline(always)]
-    fn add_to_count(set: u32, amount: u64) {
-        if let Some((word, shift)) = Self::count(set) {
-            // SAFETY: a map value of eight bytes, aligned.
-            unsafe { atomic::add(word, amount << shift) };
-        }
+        Some((word, set % SETS_OF_WORD * DISPLACED_WIDTH))
     }
 
     #[inline(always)]
@@ -140,22 +149,39 @@ impl SharedTable for Maps {
     }
 
     #[inline(always)]
-    fn displaced(&self, set: u32) -> u64 {
-        match Self::count(set) {
-            // SAFETY: as above.
-            Some((word, shift)) => (unsafe { atomic::load(word) }) >> shift & u8::MAX as u64,
-            None => 0,
-        }
+    fn displaced(&self, set: u32) -> Displaced {
+        Self::count(set).map_or(Displaced::default(), |(word, shift)| {
+            // SAFETY: a map value of eight bytes, aligned.
+            Displaced::in_word(unsafe { atomic::load(word) }, shift)
+        })
     }
 
     #[inline(always)]
-    fn displace(&self, set: u32) {
-        Self::add_to_count(set, 1);
+    fn displace(&self, set: u32, place: u32) -> bool {
+        let Some((word, shift)) = Self::count(set) else {
+            return false;
+        };
+        for _ in 0..TRIES {
+            // SAFETY: as above.
+            let before = unsafe { atomic::load(word) };
+            let Some(more) = Displaced::in_word(before, shift).and_one(place) else {
+                return false;
+            };
+            let after = more.put_into(before, shift);
+            // SAFETY: as above.
+            if unsafe { atomic::compare_and_swap(word, before, after) } == before {
+                return true;
+            }
+        }
+        false
     }
 
     #[inline(always)]
     fn replace(&self, set: u32) {
-        Self::add_to_count(set, u64::MAX);
+        if let Some((word, shift)) = Self::count(set) {
+            // SAFETY: as above. There is one that is counted: the bits above stay as they are.
+            unsafe { atomic::add(word, u64::MAX << shift) };
+        }
     }
 
     #[inline(always)]
@@ -193,12 +219,18 @@ impl SharedTable for Maps {
 
     #[inline(always)]
     fn has(&self, tag: &Tag, _: &Home) -> bool {
-        table_find(tag, 1) != 0
+        table_find(tag) != 0
     }
 
     #[inline(always)]
-    fn settle(&self, set: u32, way: u32, new: &New<'_>, home: u32) -> Option<Added> {
-        match table_settle(new.tag, set * WAYS + way, home, new.word, new.now) {
+    fn settle(&self, set: u32, way: u32, new: &New<'_>, place: u32) -> Option<Added> {
+        let number = set * WAYS + way;
+        let said = if new.tag.is_wide() {
+            table_settle_wide(new.tag, number, place, new.word, new.now)
+        } else {
+            table_settle(new.tag, number, place, new.word, new.now)
+        };
+        match said {
             DONE => Some(Added::Done),
             REPLACED => Some(Added::Replaced),
             _ => None,

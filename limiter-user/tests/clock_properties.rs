@@ -7,8 +7,8 @@ use exact::{
     draw::{Gap, IDLE_MAX, buckets, gaps, limits, magnitude, moments},
 };
 use limiter_common::bucket::{
-    REST, Decision, FREE, SKEW_MAX, TAU_MAX, corrected, decide, full_for, is_time, spent,
-    ticks, time,
+    Decision, FREE, REST, SKEW_MAX, TAU_MAX, corrected, decide, full_for, is_time, spent, ticks,
+    time,
 };
 use limiter_common::limit::Terms;
 use proptest::{collection::vec, prelude::*};

@@ -11,7 +11,7 @@ use limiter_common::{
         self, ANY, FIRST_FRAGMENT, FIRST_TIER, LATER_FRAGMENT, LISTS_MAX, Newcomers, ON_ALLOW,
         ON_DENY, WHOLE,
     },
-    table::WAYS,
+    table::{ENTRIES_OF_PAIR, SETS_OF_PAIR},
 };
 use serde::{Deserialize, Serialize};
 
@@ -61,7 +61,7 @@ impl Settings {
     ) -> Result<Config, Invalid> {
         let mut config = Config {
             newcomers: newcomers(self.new_sources)?,
-            sets: self.max_sources.div_ceil(WAYS),
+            sets: self.max_sources.div_ceil(ENTRIES_OF_PAIR) * SETS_OF_PAIR,
             shadow: self.shadow.into(),
             malformed_passes: (self.malformed == Malformed::Pass).into(),
             lists_ipv4: self.has_prefixes(true).into(),

@@ -27,7 +27,7 @@ impl Objects {
     /// Loads them, and takes all sources into their tables.
     pub fn load(case: Case, driver: &mut Driver, frags: bool) -> Result<Self> {
         let config = case.config(Cost::Packets)?;
-        let smallest = Config { sets: 1, ..config };
+        let smallest = Config { sets: 2, ..config };
         // The last of either takes packets in several buffers.
         let bare = ["drop_only", "pass_only", "drop_only_frags"];
         let entries = ["limiter", "limiter_frags"];

@@ -120,7 +120,7 @@ fn own(code: Code, program: &str, case: Case, road: &Road) -> Result<Installed> 
         Code::Wire => Object::load_wire(terms(case.verdict), case.sources.capacity(), &[program])?,
         _ => {
             let smallest = Config {
-                sets: 1,
+                sets: 2,
                 ..Config::NONE
             };
             Object::load(code, &smallest, &[program])?
