@@ -20,9 +20,14 @@ pub const PASSED: usize = 2;
 /// terms the bucket stands and the rest of the key's scope.
 pub const OVER: usize = 3;
 
-/// Words of an entry. A key of more than 64 bits takes two entries of a set, the second one for the second
-/// half of its address, and one with an even number first.
-pub const WORDS: usize = 4;
+/// An entry, as it stands in memory. A key of more than 64 bits takes two, the second one for the
+/// second half of its address, and an even number first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Entry {
+    /// At the indices above.
+    pub words: [u64; 4],
+}
 
 /// Bits below a figure, which a sum that overflows does not reach.
 pub const FIGURE_SHIFT: u32 = 16;

@@ -5,7 +5,7 @@
 //! of another shape.
 
 use crate::counters::{Count, Counters, LimitCounters};
-use crate::entry::WORDS;
+use crate::entry::Entry;
 use crate::key::{Address, KeyMask, SLOTS, SourceKey};
 use crate::limit::Terms;
 use crate::rescale::{PAST_TERMS, Rescale, Shape};
@@ -106,13 +106,12 @@ pub struct Source {
     pub refused: u64,
 }
 
-/// A set of the table: first the addresses of its entries, then their buckets, then the rest. So one cache
-/// line has all that it takes to see that a source is not there.
+/// A set of the table: one cache line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Set {
-    /// The words of the entries, by [`crate::entry`]'s indices, and then by entry.
-    pub words: [[u64; WAYS as usize]; WORDS],
+    /// Its entries.
+    pub entries: [Entry; WAYS as usize],
 }
 
 /// A source that has sent more than once keeps its place for at least so long after its bucket is full
@@ -203,6 +202,7 @@ assert_bytes! {
     Count: 2 * 8,
     Counters: 13 * 16 + 2 * 8,
     LimitCounters: 3 * 16,
+    Entry: 4 * 8,
     Set: 64,
     Table: 17 * 8,
     Listed: 2 * 4,

@@ -181,9 +181,10 @@ impl Displaced {
         (self.0 >> DISPLACED_BITS & DISPLACED_MASK) as u32
     }
 
-    /// Whether the set at this place may have one of them.
+    /// Whether a source may be in the set at this place.
+    #[must_use]
     #[inline(always)]
-    const fn reach(self, place: u32) -> bool {
+    pub const fn reach(self, place: u32) -> bool {
         place == 0 || (self.count() > 0 && place / SETS_OF_PAIR <= self.furthest())
     }
 

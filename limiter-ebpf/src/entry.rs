@@ -4,7 +4,7 @@
 use core::arch::asm;
 
 use limiter_common::{
-    entry::{ADDRESS, ONE_PACKET, OVER, PASSED, Shared, TAT},
+    entry::{self, ADDRESS, ONE_PACKET, OVER, PASSED, Shared, TAT},
     layout,
     table::{SharedSet, WAYS},
     verdict::Reason,
@@ -80,9 +80,11 @@ impl Entry {
         let way = (self.way % WAYS) as usize;
         // SAFETY: a word of one of the set's entries; callers name words by constants.
         unsafe {
-            (&raw mut (*self.set.0).words)
+            (&raw mut (*self.set.0).entries)
+                .cast::<entry::Entry>()
+                .add(way)
                 .cast::<u64>()
-                .add(word * WAYS as usize + way)
+                .add(word)
         }
     }
 

@@ -8,7 +8,7 @@ use limiter_common::{
     entry::{ADDRESS, OVER, PASSED, TAT},
     key::{SourceKey, Tag},
     layout::{SETS_OF_WORD, Set, Table},
-    table::{SETS_OF_SOURCE, Seed, WAYS},
+    table::{DISPLACED_WIDTH, Displaced, Seed, WAYS},
 };
 use limiter_user::kernel::{object::Program, wire::Wire};
 
@@ -107,12 +107,13 @@ impl Store {
     /// How many sources of each set are said to be in others, where there are any.
     #[must_use]
     pub fn displaced(&self) -> BTreeMap<u32, u64> {
-        let byte = |set: u32| {
-            let word = self.displaced.get(&(set / SETS_OF_WORD), 0).unwrap();
-            (set, word >> (8 * (set % SETS_OF_WORD)) & 0xff)
-        };
-        let counts = (0..self.sets()).map(byte);
+        let counts = (0..self.sets()).map(|set| (set, self.displaced_from(set).count()));
         counts.filter(|(_, count)| *count > 0).collect()
+    }
+
+    fn displaced_from(&self, set: u32) -> Displaced {
+        let word = self.displaced.get(&(set / SETS_OF_WORD), 0).unwrap();
+        Displaced::in_word(word, DISPLACED_WIDTH * (set % SETS_OF_WORD))
     }
 
     /// Panics unless all is in order while nobody is at work: no source twice, each in one of its sets, no more
@@ -125,9 +126,12 @@ impl Store {
         for Placed { set, way, key, .. } in &entries {
             assert!(keys.insert(*key), "two buckets of {key:?}");
             let home = self.seed.home(&key.tag(), self.sets());
+            let displaced = self.displaced_from(home.set);
+            let looked_at = (0..).take_while(|place| displaced.reach(*place));
+            let mut looked_at = home.sets().zip(looked_at);
             assert!(
-                home.sets().any(|of_source| of_source == *set),
-                "{key:?} in set {set}, entry {way}, which is none of its {SETS_OF_SOURCE}"
+                looked_at.any(|(of_source, _)| of_source == *set),
+                "{key:?} in set {set}, entry {way}, which is not looked at: {displaced:?}"
             );
             if home.set != *set {
                 *away.entry(home.set).or_insert(0) += 1;

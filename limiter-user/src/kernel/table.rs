@@ -14,7 +14,7 @@ use aya::maps::MapData;
 use limiter_common::{
     bucket::{self, FORGOTTEN},
     entry::{
-        self, BEHIND_MAX, OVER, PASSED, Protocol, Shared, TAT, WORDS, epoch_in, figure, slot_in,
+        self, BEHIND_MAX, OVER, PASSED, Protocol, Shared, TAT, epoch_in, figure, slot_in,
         with_epoch, without_figure,
     },
     key::SourceKey,
@@ -30,6 +30,9 @@ use super::{
 
 /// A source and what the table keeps of it.
 pub type Entry = (SourceKey, Source);
+
+/// Words of an entry.
+const WORDS: usize = size_of::<entry::Entry>() / size_of::<u64>();
 
 /// How often an entry is read that changes meanwhile.
 const TRIES: u32 = 64;
@@ -104,7 +107,9 @@ impl Sets {
     fn of_set(&self, set: u32) -> impl Iterator<Item = Mapped<'_>> {
         let words = self.words();
         let start = set as usize * WAYS as usize * WORDS;
-        (start..start + WAYS as usize).map(move |first| Mapped { words, first })
+        (start..start + WAYS as usize * WORDS)
+            .step_by(WORDS)
+            .map(move |first| Mapped { words, first })
     }
 
     /// All sources.
@@ -172,26 +177,26 @@ struct Mapped<'a> {
 
 impl Shared for Mapped<'_> {
     fn load(self, word: usize) -> u64 {
-        self.words[self.first + word * WAYS as usize].load(Ordering::Acquire)
+        self.words[self.first + word].load(Ordering::Acquire)
     }
 
     fn swap(self, word: usize, expected: u64, new: u64) -> bool {
-        self.words[self.first + word * WAYS as usize]
+        self.words[self.first + word]
             .compare_exchange(expected, new, Ordering::SeqCst, Ordering::SeqCst)
             .is_ok()
     }
 
     fn store(self, word: usize, value: u64) {
-        self.words[self.first + word * WAYS as usize].store(value, Ordering::Release);
+        self.words[self.first + word].store(value, Ordering::Release);
     }
 
     fn add(self, word: usize, amount: u64) {
-        self.words[self.first + word * WAYS as usize].fetch_add(amount, Ordering::SeqCst);
+        self.words[self.first + word].fetch_add(amount, Ordering::SeqCst);
     }
 
     fn next(self) -> Self {
         Self {
-            first: self.first + 1,
+            first: self.first + WORDS,
             ..self
         }
     }
