@@ -16,6 +16,9 @@ use crate::{atomic, config, counters, terms};
 /// How often a lock is tried: longer than it takes to bring a source in.
 const TRIES: u32 = 64;
 
+/// How often a set tries to count: other CPUs do so at the same moment in sets that share its word.
+const COUNT_TRIES: u32 = 4;
+
 /// The entry of a source.
 #[inline(always)]
 pub fn find(tag: &Tag) -> Option<Entry> {
@@ -161,7 +164,7 @@ impl SharedTable for Maps {
         let Some((word, shift)) = Self::count(set) else {
             return false;
         };
-        for _ in 0..TRIES {
+        for _ in 0..COUNT_TRIES {
             // SAFETY: as above.
             let before = unsafe { atomic::load(word) };
             let Some(more) = Displaced::in_word(before, shift).and_one(place) else {

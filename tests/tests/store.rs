@@ -271,8 +271,8 @@ fn sources_of_one_set_have_buckets_of_their_own() {
             reason => assert_eq!(reason, Reason::Newcomer),
         }
     }
-    // A byte is what the set counts with.
-    assert_eq!(known.len(), 4 + 255, "so many as it can count");
+    // Four bits are what the set counts with.
+    assert_eq!(known.len(), 2 + 15, "so many as it can count");
     let placed = kernel.store.expect_sound(false);
     assert_eq!(placed.len(), known.len());
     let hour = ticks(HOUR);
