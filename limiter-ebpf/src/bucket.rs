@@ -77,7 +77,10 @@ pub enum Weighed {
 }
 
 /// A packet that wants to pass one limit.
-pub struct Demand<'a> {
+///
+/// `IN_LINE`: the bucket is looked for without a call. The verifier checks that anew in each function that
+/// does so.
+pub struct Demand<'a, const IN_LINE: bool> {
     limit: config::Limit,
     key: &'a Tag,
     now: &'a mut u64,
@@ -87,7 +90,7 @@ pub struct Demand<'a> {
     entry: Found,
 }
 
-impl<'a> Demand<'a> {
+impl<'a, const IN_LINE: bool> Demand<'a, IN_LINE> {
     /// A packet of `length` bytes, for the bucket of `key`. `now` is when it came, in nanoseconds, or
     /// [`NOT_READ`] until somebody must know.
     #[inline(always)]
@@ -101,6 +104,15 @@ impl<'a> Demand<'a> {
         }
     }
 
+    #[inline(always)]
+    fn find(&self) -> Option<Entry> {
+        if IN_LINE {
+            table::find_in_line(self.key)
+        } else {
+            table::find(self.key)
+        }
+    }
+
     /// Read where they are needed, because the stack has no room to keep them.
     #[inline(always)]
     fn terms(&self) -> Terms {
@@ -110,7 +122,7 @@ impl<'a> Demand<'a> {
     /// What the bucket would say at this moment, charging nothing.
     #[inline(always)]
     pub fn weigh(&mut self) -> Weighed {
-        let Some(entry) = table::find(self.key) else {
+        let Some(entry) = self.find() else {
             return Weighed::New;
         };
         let word = match self.word(entry) {
@@ -132,7 +144,7 @@ impl<'a> Demand<'a> {
     #[inline(always)]
     pub fn refund(&mut self) {
         for _ in 0..ATTEMPTS {
-            let Some(entry) = table::find(self.key) else {
+            let Some(entry) = self.find() else {
                 return;
             };
             let Word::Present(word) = self.word(entry) else {
@@ -140,7 +152,10 @@ impl<'a> Demand<'a> {
             };
             // Read after the word: what was charged until then is in it.
             let present = clock::now();
-            let charged = *self.now;
+            let charged = match *self.now {
+                NOT_READ => clock::earliest(),
+                now => now,
+            };
             let refunded = self.terms().refunded(word, self.cost, charged, present);
             if entry.charge(self.key, word, refunded) {
                 return;
@@ -181,7 +196,7 @@ impl<'a> Demand<'a> {
     /// Charges the bucket, if it has enough; tells where there is no bucket.
     #[inline(always)]
     pub fn charge_known(&mut self) -> Tried {
-        let Some(entry) = table::find(self.key) else {
+        let Some(entry) = self.find() else {
             return Tried::New;
         };
         self.entry = entry.into();

@@ -10,7 +10,7 @@ use limiter_common::{
     verdict::Reason,
 };
 
-use crate::bucket::{self, Charged, Demand, Tried, Weighed, bucket_refresh};
+use crate::bucket::{self, Charged, Demand, NOT_READ, Tried, Weighed, bucket_refresh};
 use crate::config::{Limit, Ports};
 use crate::facts::Facts;
 use crate::{clock, config, counters, newcomers, table};
@@ -52,10 +52,6 @@ pub fn decide(facts: &mut Facts) -> Reason {
         return Reason::Unlimited;
     }
     let several = facts.matching & (facts.matching - 1) != 0;
-    if several {
-        // All of them decide about the same moment, and a refund wants to know it.
-        facts.now = clock::now();
-    }
     let refused = (several && (any!(facts, weigh) || lacks_buckets(facts))) || any!(facts, charge);
     if !refused {
         if facts.would_drop == 0 {
@@ -162,7 +158,7 @@ macro_rules! of_limit {
 extern "C" fn limit_weigh(facts: *mut Facts, index: u32) -> u32 {
     let (facts, limit) = of_limit!(facts, index, matching);
     let key = key(facts, limit);
-    match Demand::new(limit, &key, &mut facts.now, facts.length).weigh() {
+    match Demand::<false>::new(limit, &key, &mut facts.now, facts.length).weigh() {
         Weighed::Stale => STALE,
         Weighed::Said(_) if limit.shadow() => 0,
         Weighed::Said(said) => refuse(facts, index, said),
@@ -183,8 +179,17 @@ const NEWCOMER: u32 = Reason::Newcomer as u32;
 /// Whether there is no leave for all the buckets that are to be made for the packet: then none is. Else the
 /// first one would take what there is for new sources, and few packets would ever get their last.
 #[inline(always)]
-fn lacks_buckets(facts: &Facts) -> bool {
-    facts.refused == NEWCOMER && !newcomers::reserve(facts.now, facts.buckets_new)
+fn lacks_buckets(facts: &mut Facts) -> bool {
+    if facts.refused != NEWCOMER {
+        return false;
+    }
+    if newcomers::are_out() {
+        return true;
+    }
+    if facts.now == NOT_READ {
+        facts.now = clock::now();
+    }
+    !newcomers::reserve(facts.now, facts.buckets_new)
 }
 
 /// Charges the packet to the limit. 1 where that refuses it, [`NEW`] where there is no bucket yet, or
@@ -194,7 +199,7 @@ fn lacks_buckets(facts: &Facts) -> bool {
 extern "C" fn limit_charge(facts: *mut Facts, index: u32) -> u32 {
     let (facts, limit) = of_limit!(facts, index, matching);
     let key = key(facts, limit);
-    let mut demand = Demand::new(limit, &key, &mut facts.now, facts.length);
+    let mut demand = Demand::<false>::new(limit, &key, &mut facts.now, facts.length);
     let mut said = Reason::Contended;
     for _ in 0..bucket::ATTEMPTS {
         match demand.charge_known() {
@@ -224,7 +229,7 @@ extern "C" fn limit_refresh(facts: *mut Facts, index: u32) -> u32 {
 extern "C" fn limit_add(facts: *mut Facts, index: u32) -> u32 {
     let (facts, limit) = of_limit!(facts, index, matching);
     let key = key(facts, limit);
-    let mut demand = Demand::new(limit, &key, &mut facts.now, facts.length);
+    let mut demand = Demand::<false>::new(limit, &key, &mut facts.now, facts.length);
     match demand.charge_new() {
         Some(reason) => take(facts, index, limit, reason.into()),
         None => NEW,
@@ -263,7 +268,7 @@ fn take(facts: &mut Facts, index: u32, limit: Limit, charged: Charged) -> u32 {
 extern "C" fn limit_refund(facts: *mut Facts, index: u32) -> u32 {
     let (facts, limit) = of_limit!(facts, index, charged);
     let key = key(facts, limit);
-    Demand::new(limit, &key, &mut facts.now, facts.length).refund();
+    Demand::<false>::new(limit, &key, &mut facts.now, facts.length).refund();
     if let Some(entry) = table::find(&key) {
         entry.uncount();
     }

@@ -3,6 +3,7 @@
 
 use limiter_common::{
     bucket::{self, Decision},
+    layout::Cpu,
     rules::LIMITS_MAX,
 };
 
@@ -35,6 +36,18 @@ pub fn are_out() -> bool {
     true
 }
 
+/// Lets the next new sources be refused, up to the next tick.
+///
+/// # Safety
+/// `cpu` is this CPU's own map value.
+#[inline(always)]
+unsafe fn dry_up(cpu: *mut Cpu) {
+    // Without ticks nobody would end it.
+    let dry = if config::tick() == 0 { 0 } else { DRY };
+    // SAFETY: the caller vouches for it.
+    unsafe { (*cpu).dry = dry };
+}
+
 /// Whether one more bucket may be made at `now` (nanoseconds): takes a token of this CPU's lease, or a
 /// new lease.
 #[inline(always)]
@@ -54,8 +67,7 @@ pub fn admit(now: u64) -> bool {
         }
         let taken = take_lease(now);
         if taken == 0 {
-            // Without ticks nobody would end it.
-            (*cpu).dry = if config::tick() == 0 { 0 } else { DRY };
+            dry_up(cpu);
             return false;
         }
         (*cpu).lease = taken - 1;
@@ -88,6 +100,9 @@ extern "C" fn lease_reserve(now: u64, buckets: u32) -> u32 {
             }
             let taken = take_lease(now);
             if taken == 0 {
+                if (*cpu).lease == 0 {
+                    dry_up(cpu);
+                }
                 return 0;
             }
             (*cpu).lease += taken;

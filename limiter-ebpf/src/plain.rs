@@ -43,7 +43,7 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
 #[inline(always)]
 pub fn charge(limit: config::Limit, key: &Tag, length: u64) -> Charged {
     let mut now = NOT_READ;
-    let mut demand = Demand::new(limit, key, &mut now, length);
+    let mut demand = Demand::<true>::new(limit, key, &mut now, length);
     for _ in 0..ATTEMPTS {
         match demand.charge_known() {
             Tried::Admitted => return demand.charged(Reason::Admitted),
@@ -77,7 +77,7 @@ extern "C" fn source_add(key: *const Tag, length: u64) -> u32 {
     let Some(key) = (unsafe { key.as_ref() }) else {
         return Reason::Contended as u32;
     };
-    match Demand::new(limit, key, &mut { NOT_READ }, length).charge_new() {
+    match Demand::<false>::new(limit, key, &mut { NOT_READ }, length).charge_new() {
         Some(reason) => reason as u32,
         None => RACED,
     }
