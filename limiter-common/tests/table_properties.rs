@@ -198,7 +198,7 @@ impl Looked {
             sets,
             numbers: RefCell::default(),
         };
-        find_far(&table, tag, &table.home(tag), true);
+        find_far(&table, tag, &table.home(tag));
         table.numbers.into_inner()
     }
 }
@@ -238,10 +238,12 @@ impl SharedTable for Looked {
     fn home(&self, tag: &Tag) -> Home {
         self.seed.home(tag, self.sets)
     }
-    fn displaced(&self, _: u32) -> u64 {
-        1
+    fn displaced(&self, _: u32) -> Displaced {
+        self.displaced
     }
-    fn displace(&self, _: u32) {}
+    fn displace(&self, _: u32, _: u32) -> bool {
+        false
+    }
     fn replace(&self, _: u32) {}
     fn lock(&self, _: u32) -> bool {
         false
