@@ -54,6 +54,7 @@ pub const fn figure(word: u64) -> u64 {
 /// The epoch in [`OVER`], which is no more than [`BEHIND_MAX`] changes away from `present`.
 #[must_use]
 #[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "the bits that are kept")]
 pub const fn epoch_in(over: u64, present: u32) -> u32 {
     let kept = (over >> EPOCH_SHIFT) as u8;
     let behind = (present as u8).wrapping_sub(kept).cast_signed();

@@ -2,8 +2,9 @@
 
 use limiter_common::{
     bucket::{self, Decision, FORGOTTEN},
-    entry::{ADDRESS, ONE_PACKET, OVER, PASSED, Protocol, Shared, TAT, epoch_in, is_taken,
-        with_epoch},
+    entry::{
+        ADDRESS, ONE_PACKET, OVER, PASSED, Protocol, Shared, TAT, epoch_in, is_taken, with_epoch,
+    },
     key::Tag,
     table::{self, Added, New, SharedSet, SharedTable, WAYS},
 };
@@ -40,11 +41,7 @@ impl Said {
     pub fn is_admitted(self) -> bool {
         matches!(
             self,
-            Self::Charged
-                | Self::ChargedToAnother
-                | Self::New
-                | Self::Replaced
-                | Self::ReplacedTwo
+            Self::Charged | Self::ChargedToAnother | Self::New | Self::Replaced | Self::ReplacedTwo
         )
     }
 

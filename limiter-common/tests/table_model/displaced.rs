@@ -227,8 +227,15 @@ fn who_was_far_comes_back_while_others_come_and_go() {
     scene.put(1, 1, &FOUR_SETS.narrow(1, 3), FORGOTTEN, 1);
     scene.put(3, 0, &FOUR_SETS.narrow(3, 4), FORGOTTEN, 1);
     scene.fill();
-    for tag in [&gone, &other, &near] {
-        scene.cpu(move |table| vec![Packet { tag, now: START }.pass(table)]);
+    scene.cpu(|table| {
+        let packet = Packet {
+            tag: &gone,
+            now: START,
+        };
+        vec![packet.pass(table)]
+    });
+    for tag in [&other, &near] {
+        scene.cpu(move |table| vec![Packet { tag, now: START }.charge_new_said(table)]);
     }
     for (number, tag) in [&gone, &other, &near].into_iter().enumerate() {
         scene.all_are_charged(tag, [&[0], &[1], &[2]][number], 0, 0);

@@ -129,7 +129,9 @@ impl<'a> Scene<'a> {
             }
             let came: i64 = ends.iter().flatten().map(|said| said.came()).sum();
             if world.sources(words) as i64 != sources + came {
-                return Err(format!("{sources} sources and {came} more are not what is there"));
+                return Err(format!(
+                    "{sources} sources and {came} more are not what is there"
+                ));
             }
             self.rules.iter().try_for_each(|rule| rule(words, ends))
         };

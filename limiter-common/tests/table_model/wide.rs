@@ -247,6 +247,8 @@ fn narrow_and_wide_want_the_same_pair() {
 
 /// The entry of a wide one that the operator has forgotten goes to a narrow one, and back to a wide one,
 /// while the first one has a packet again.
+///
+/// Not on arm64, for the reason that [`crate::leaving`] gives: it changes hands twice.
 #[test]
 fn a_forgotten_wide_entry_goes_to_a_narrow_one_and_back() {
     let a = TWO_SETS.narrow(0, 0);
@@ -278,7 +280,7 @@ fn a_forgotten_wide_entry_goes_to_a_narrow_one_and_back() {
             .pass(table),
         ]
     });
-    let ends = scene.explore();
+    let ends = scene.on(Machine::X86);
     assert!(is_among(
         &ends,
         &[&[Said::New, Said::Replaced], &[Said::NoRoom]]
@@ -290,14 +292,17 @@ fn a_forgotten_wide_entry_goes_to_a_narrow_one_and_back() {
 }
 
 /// The operator forgets a wide one while a narrow one takes its entry, and it has a packet.
+///
+/// Not in the same nanosecond: the new source would have the very word that the forgotten one had, and whoever
+/// charged that would take it for its own charge to another source, and take it back.
 #[test]
 fn a_wide_source_is_forgotten_while_its_entry_is_taken() {
     let [a, wide] = [ONE_SET.narrow(0, 0), ONE_SET.wide(0, 0)];
     let mut scene = Scene::of(ONE_SET);
     scene.put(0, 0, &wide, FULL, 1);
     scene.cpu(|table| vec![forget(table, &wide)]);
-    for tag in [&a, &wide] {
-        scene.cpu(move |table| vec![Packet { tag, now: START }.pass(table)]);
+    for (tag, now) in [(&a, START), (&wide, START - 1)] {
+        scene.cpu(move |table| vec![Packet { tag, now }.pass(table)]);
     }
     scene.all_are_charged(&a, &[1], 0, 0);
     let ends = scene.on(Machine::X86);

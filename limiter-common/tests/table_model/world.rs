@@ -485,7 +485,11 @@ impl<'a> SharedTable for Table<'a> {
             };
             let new = more.put_into(before, shift);
             let expected = before;
-            if self.bus.access(self.world.counts(), Access::Swap { expected, new }) != 0 {
+            if self
+                .bus
+                .access(self.world.counts(), Access::Swap { expected, new })
+                != 0
+            {
                 return true;
             }
         }
