@@ -5,7 +5,9 @@
 //! writes the key; everybody else takes the word, judges by it, and puts another one in its place by
 //! compare-and-swap. What the key was is looked at again after that: an entry may have changed hands
 //! meanwhile. It never does so with a word that was there before: the new owner's bucket is full
-//! later than the old one's was.
+//! later than the old one's was. Where the old one was not full, because the operator has forgotten its
+//! source or its limit has gone, only chance would make the two words the same tick; that would cost
+//! the charge of a packet that is under way at that moment.
 
 use crate::bucket::{self, BUSY, REST};
 use crate::key::Tag;
