@@ -5,7 +5,9 @@
 //! writes the key; everybody else takes the word, judges by it, and puts another one in its place by
 //! compare-and-swap. What the key was is looked at again after that: an entry may have changed hands
 //! meanwhile. It never does so with a word that was there before: the new owner's bucket is full
-//! later than the old one's was.
+//! later than the old one's was. Where the old one was not full, because the operator has forgotten its
+//! source or its limit has gone, only chance would make the two words the same tick; that would cost
+//! the charge of a packet that is under way at that moment.
 
 use crate::bucket::{self, BUSY, REST};
 use crate::key::Tag;
@@ -54,6 +56,7 @@ pub const fn figure(word: u64) -> u64 {
 /// The epoch in [`OVER`], which is no more than [`BEHIND_MAX`] changes away from `present`.
 #[must_use]
 #[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "the bits that are kept")]
 pub const fn epoch_in(over: u64, present: u32) -> u32 {
     let kept = (over >> EPOCH_SHIFT) as u8;
     let behind = (present as u8).wrapping_sub(kept).cast_signed();

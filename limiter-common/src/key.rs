@@ -96,6 +96,7 @@ pub(crate) const fn is_wide(limit: u64) -> bool {
 
 /// The slot of the limit in what [`Tag::limit`] returns.
 #[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "of eight bits")]
 pub(crate) const fn slot_in(limit: u64) -> u32 {
     (limit >> (SLOT_SHIFT - FAMILY_SHIFT)) as u32
 }
@@ -141,6 +142,7 @@ impl Tag {
 
     /// The key.
     #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "of 16 bits")]
     pub const fn key(&self) -> SourceKey {
         let scope = (self.slot() << 8) | ((self.port() as u32) << 16);
         let (family, address) = match self.family() {

@@ -128,7 +128,7 @@ impl Places {
     /// The set that stands at `place`, of which there are [`SETS_OF_SOURCE`]; asked for in their order.
     #[inline(always)]
     pub const fn set(&mut self, place: u32) -> u32 {
-        if place > 0 && place % SETS_OF_PAIR == 0 {
+        if place > 0 && place.is_multiple_of(SETS_OF_PAIR) {
             // Both are below 2^31.
             let next = self.pair + self.step;
             self.pair = if next >= self.pairs {
@@ -378,7 +378,7 @@ pub fn settle<T: SharedTable + ?Sized>(
         entry.swap(TAT, BUSY, word);
         return None;
     }
-    let was_wide = way % 2 == 0 && is_wide(entry.load(OVER));
+    let was_wide = way.is_multiple_of(2) && is_wide(entry.load(OVER));
     let mut was_taken = bucket::is_time(word);
     if wide {
         let second = entry.next();

@@ -9,7 +9,10 @@ use limiter_common::{
     },
     key::{Address, KeyMask, SLOTS, SourceKey, Tag},
     limit::Terms,
-    table::{Home, SETS_OF_SOURCE, Seed, SharedSet, SharedTable, WAYS, find_far},
+    table::{
+        DISPLACED_WIDTH, Displaced, Home, SETS_OF_PAIR, SETS_OF_SOURCE, Seed, SharedSet,
+        SharedTable, WAYS, find_far,
+    },
     window::{TOKENS_MAX, Window},
 };
 use num_bigint::BigInt;
@@ -164,20 +167,100 @@ proptest! {
         prop_assert_eq!(terms.full_for(word, start - windows * window.period), full);
     }
 
-    /// A source has as many sets as it may be in, none of them twice, as long as there are so many.
+    /// A source has as many sets as it may be in, in pairs, none of them twice as long as there are so many.
     #[test]
-    fn the_sets_of_a_source_are_distinct(key in keys(), seed: [u64; 4], sets in 1..200_u32) {
-        let looked = Looked::at(&Seed::new(seed), &key.tag(), sets);
+    fn the_sets_of_a_source_are_distinct(
+        key in keys(),
+        seed: [u64; 4],
+        pairs in prop_oneof![1..100_u32, (0..20_u32).prop_map(|bits| 1 << bits)],
+    ) {
+        let (seed, sets) = (Seed::new(seed), pairs * SETS_OF_PAIR);
+        let looked: Vec<u32> = seed.home(&key.tag(), sets).sets().collect();
         prop_assert_eq!(looked.len(), SETS_OF_SOURCE as usize);
         prop_assert!(looked.iter().all(|&set| set < sets));
-        prop_assert_eq!(looked[0], Seed::new(seed).home(&key.tag(), sets).set);
+        prop_assert_eq!(looked[0], seed.home(&key.tag(), sets).set);
+        prop_assert!(looked.chunks(2).all(|pair| pair[0] ^ 1 == pair[1]), "{:?}", looked);
         let distinct: HashSet<_> = looked.iter().collect();
-        if is_prime(sets) {
-            prop_assert_eq!(distinct.len(), sets.min(SETS_OF_SOURCE) as usize);
+        let most = sets.min(SETS_OF_SOURCE) as usize;
+        if is_prime(pairs) || pairs.is_power_of_two() {
+            prop_assert_eq!(distinct.len(), most);
         } else {
-            prop_assert!(sets == 1 || distinct.len() >= 2);
+            prop_assert!((2..=most).contains(&distinct.len()));
         }
     }
+
+    /// It is looked for where it may be, and no further than the furthest of its set is.
+    #[test]
+    fn a_source_is_looked_for_where_it_may_be(key in keys(), seed: [u64; 4], pairs in 1..100_u32, places in places()) {
+        let (seed, sets) = (Seed::new(seed), pairs * SETS_OF_PAIR);
+        let displaced = with_all(&places);
+        let furthest = places.iter().max().map_or(0, |place| place / SETS_OF_PAIR * SETS_OF_PAIR + 1);
+        let wanted: Vec<u32> = seed.home(&key.tag(), sets).sets().take(1 + furthest as usize).collect();
+        prop_assert_eq!(Looked::at(&seed, &key.tag(), sets, displaced), wanted);
+    }
+
+    /// A set counts its sources that are elsewhere, and knows how far they are; its neighbours in the word know
+    /// nothing of it.
+    #[test]
+    fn a_set_counts_who_is_elsewhere(word: u64, byte in 0..u64::BITS / DISPLACED_WIDTH, places in places()) {
+        let shift = byte * DISPLACED_WIDTH;
+        let mask = ((1 << DISPLACED_WIDTH) - 1) << shift;
+        let displaced = with_all(&places);
+        prop_assert_eq!(displaced.count(), places.len() as u64);
+        for place in 0..SETS_OF_SOURCE {
+            let within = places.iter().any(|&there| place / SETS_OF_PAIR <= there / SETS_OF_PAIR);
+            prop_assert_eq!(displaced.reach(place), place == 0 || within);
+        }
+        prop_assert_eq!(displaced.and_one(1).is_none(), places.len() == COUNT_MAX);
+        let with = displaced.put_into(word, shift);
+        prop_assert_eq!(Displaced::in_word(with, shift), displaced);
+        prop_assert_eq!(with & !mask, word & !mask);
+        if !places.is_empty() {
+            let one_less = with.wrapping_add(u64::MAX << shift);
+            prop_assert_eq!(Displaced::in_word(one_less, shift).count(), displaced.count() - 1);
+            prop_assert_eq!(one_less & !mask, word & !mask);
+        }
+    }
+
+    /// Whoever comes and goes: those that are there are within reach.
+    #[test]
+    fn who_is_elsewhere_is_within_reach(steps in prop::collection::vec((any::<bool>(), 1..SETS_OF_SOURCE, any::<prop::sample::Index>()), 0..60)) {
+        let mut there: Vec<u32> = Vec::new();
+        let mut word = 0_u64;
+        for (comes, place, which) in steps {
+            if comes || there.is_empty() {
+                match Displaced::in_word(word, 0).and_one(place) {
+                    Some(more) => {
+                        word = more.put_into(word, 0);
+                        there.push(place);
+                    }
+                    None => prop_assert_eq!(there.len(), COUNT_MAX),
+                }
+            } else {
+                there.swap_remove(which.index(there.len()));
+                word -= 1;
+            }
+            let displaced = Displaced::in_word(word, 0);
+            prop_assert_eq!(displaced.count(), there.len() as u64);
+            prop_assert!(there.iter().all(|&place| displaced.reach(place)));
+        }
+    }
+}
+
+/// How many sources a set can count that are in other ones.
+const COUNT_MAX: usize = 15;
+
+/// Places of the sources of one set that are in other ones.
+fn places() -> impl Strategy<Value = Vec<u32>> {
+    prop::collection::vec(1..SETS_OF_SOURCE, 0..=COUNT_MAX)
+}
+
+fn with_all(places: &[u32]) -> Displaced {
+    places
+        .iter()
+        .fold(Displaced::default(), |displaced, &place| {
+            displaced.and_one(place).expect("room")
+        })
 }
 
 fn is_prime(number: u32) -> bool {
@@ -188,17 +271,19 @@ fn is_prime(number: u32) -> bool {
 struct Looked {
     seed: Seed,
     sets: u32,
+    displaced: Displaced,
     numbers: RefCell<Vec<u32>>,
 }
 
 impl Looked {
-    fn at(seed: &Seed, tag: &Tag, sets: u32) -> Vec<u32> {
+    fn at(seed: &Seed, tag: &Tag, sets: u32, displaced: Displaced) -> Vec<u32> {
         let table = Self {
             seed: *seed,
             sets,
+            displaced,
             numbers: RefCell::default(),
         };
-        find_far(&table, tag, &table.home(tag), true);
+        find_far(&table, tag, &table.home(tag));
         table.numbers.into_inner()
     }
 }
@@ -238,10 +323,12 @@ impl SharedTable for Looked {
     fn home(&self, tag: &Tag) -> Home {
         self.seed.home(tag, self.sets)
     }
-    fn displaced(&self, _: u32) -> u64 {
-        1
+    fn displaced(&self, _: u32) -> Displaced {
+        self.displaced
     }
-    fn displace(&self, _: u32) {}
+    fn displace(&self, _: u32, _: u32) -> bool {
+        false
+    }
     fn replace(&self, _: u32) {}
     fn lock(&self, _: u32) -> bool {
         false
@@ -304,8 +391,8 @@ fn in_a_row(kind: usize, number: u32) -> Tag {
 /// Sources in a row are spread as if by lot: no more of them fight for a set than a Poisson distribution has.
 #[test]
 fn sources_in_a_row_are_spread_as_if_by_lot() {
-    const SETS: u32 = 16_411;
-    let sources = SETS * WAYS / 2;
+    const SETS: u32 = 16_412;
+    let sources = 2 * SETS;
     for (kind, seed) in (0..6).flat_map(|kind| SEEDS.map(|seed| (kind, Seed::new(seed)))) {
         let mut fill = vec![0_u32; SETS as usize];
         for number in 0..sources {
@@ -322,7 +409,7 @@ fn sources_in_a_row_are_spread_as_if_by_lot() {
             (1.0 - below) * f64::from(SETS)
         };
         let have = |more: u32| fill.iter().filter(|&&sources| sources > more).count() as f64;
-        for more in [WAYS, 6, 8] {
+        for more in [WAYS, 4, 6, 8] {
             assert!(
                 have(more) <= 1.25 * expected(more) + 12.0,
                 "kind {kind}, {seed:x?}: {} sets of more than {more}, and {} by lot",
@@ -334,6 +421,37 @@ fn sources_in_a_row_are_spread_as_if_by_lot() {
         assert!(
             most <= Some(&14),
             "kind {kind}, {seed:x?}: {most:?} in a set"
+        );
+    }
+}
+
+/// Until 85 % of the entries are in use, one of ten thousand finds no room at most.
+#[test]
+fn nearly_all_find_room() {
+    const SETS: u32 = 1 << 14;
+    let entries = SETS * WAYS;
+    for (kind, seed) in (0..6).flat_map(|kind| SEEDS.map(|seed| (kind, Seed::new(seed)))) {
+        let mut fill = vec![0; SETS as usize];
+        let mut displaced = vec![Displaced::default(); SETS as usize];
+        let mut without_room = 0;
+        for number in 0..entries * 85 / 100 {
+            let home = seed.home(&in_a_row(kind, number), SETS);
+            let own = &mut displaced[home.set as usize];
+            let room = (0..).zip(home.sets()).find_map(|(place, set)| {
+                let has_room = fill[set as usize] < WAYS;
+                if has_room && place > 0 {
+                    *own = own.and_one(place)?;
+                }
+                has_room.then_some(set)
+            });
+            match room {
+                Some(set) => fill[set as usize] += 1,
+                None => without_room += 1,
+            }
+        }
+        assert!(
+            without_room <= entries / 10_000,
+            "kind {kind}, {seed:x?}: {without_room} of {entries}"
         );
     }
 }

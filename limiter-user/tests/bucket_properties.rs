@@ -14,7 +14,7 @@ use limiter_user::config::Unit;
 use num_bigint::BigInt;
 use proptest::{collection::vec, prelude::*};
 
-/// The word that a time becomes which would be a mark, up to two ticks late.
+/// The word that a time becomes which would be a mark, up to four ticks late.
 const AFTER_MARKS: u64 = REST + 1;
 
 proptest! {
@@ -202,7 +202,7 @@ proptest! {
         let now = start.wrapping_add(elapsed);
         let back = refunded(with, cost, start, now);
         let (back, without) = (spent(back, now, tau), spent(without, now, tau));
-        // Each word may be two ticks late, for the sake of the marks.
+        // Each word may be four ticks late, for the sake of the marks.
         prop_assert!(back + AFTER_MARKS >= without, "{} and not {}", back, without);
         prop_assert!(back <= without + elapsed.min(cost) + AFTER_MARKS, "{} of {}", back, without);
     }

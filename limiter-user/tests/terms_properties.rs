@@ -143,7 +143,7 @@ proptest! {
         let mut now = start;
         for packet in skipped..limit.tokens {
             prop_assert!(program.admits(now, 60), "packet {}", packet);
-            // A nanosecond makes up for two ticks by which a mark is stepped over.
+            // A nanosecond makes up for the ticks by which a mark is stepped over.
             now += u64::from(program.tat == REST + 1);
         }
         prop_assert!(!program.admits(now, 60), "one more than the burst");

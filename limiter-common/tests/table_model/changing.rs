@@ -4,7 +4,7 @@
 use limiter_common::bucket::{FORGOTTEN, ticks};
 
 use crate::{
-    cpu::{Packet, Said, forget},
+    cpu::{Packet, Said, forget, mark},
     memory::Machine,
     scene::{Scene, is_among},
     world::{CHANGE, COST, ONE_SET, START, TWO_SETS},
@@ -172,7 +172,7 @@ fn who_is_forgotten_leaves_room() {
 fn a_forgotten_source_comes_in_at_once() {
     let tag = TWO_SETS.narrow(1, 0);
     let mut scene = Scene::of(TWO_SETS);
-    scene.put(0, 3, &tag, FORGOTTEN, 2);
+    scene.put(0, 1, &tag, FORGOTTEN, 2);
     scene.fill();
     for _ in 0..2 {
         scene.cpu(|table| {
@@ -233,4 +233,35 @@ fn a_refund_gives_nothing_away() {
                 .any(|end| end[0] == [Said::Charged, Said::Refunded])
         );
     }
+}
+
+/// Entries that have missed many changes are marked while another source takes one of them.
+#[test]
+fn who_is_marked_as_older_is_the_former_one() {
+    let [a, b] = [ONE_SET.narrow(0, 0), ONE_SET.narrow(0, 1)];
+    let mut scene = Scene::of(ONE_SET);
+    scene.put(0, 0, &a, FULL, 1);
+    scene.fill();
+    scene.cpu_in(2, |table| {
+        vec![
+            Packet {
+                tag: &b,
+                now: START,
+            }
+            .pass(table),
+        ]
+    });
+    scene.cpu_in(2, |table| {
+        mark(table, 0, 0, 1);
+        vec![]
+    });
+    scene.rule(
+        |words, ends| match (ONE_SET.epoch(words, &a), ONE_SET.epoch(words, &b)) {
+            (None, Some(2)) if ends[0] == [Said::Replaced] => Ok(()),
+            (Some(1), None) if ends[0] != [Said::Replaced] => Ok(()),
+            epochs => Err(format!("in epochs {epochs:?}")),
+        },
+    );
+    scene.all_are_charged(&b, &[0], 0, 0);
+    assert!(is_among(&scene.explore(), &[&[Said::Replaced], &[]]));
 }

@@ -75,7 +75,7 @@ fn a_source_that_finds_no_room_at_home_is_elsewhere_once() {
     };
     let mut scene = Scene::of(TWO_SETS);
     let gone = TWO_SETS.narrow_of(GONE, 1, 0);
-    scene.put(1, 2, &gone, ticks(2 * START), 9);
+    scene.put(1, 1, &gone, ticks(2 * START), 9);
     scene.fill();
     for _ in 0..2 {
         scene.cpu(|table| vec![packet.pass(table)]);
@@ -94,7 +94,7 @@ fn the_last_entry_goes_to_one_of_two() {
         let [a, b] = [TWO_SETS.narrow(homes[0], 0), TWO_SETS.narrow(homes[1], 1)];
         let mut scene = Scene::of(TWO_SETS);
         let gone = TWO_SETS.narrow_of(GONE, 0, 0);
-        scene.put(1, 2, &gone, ticks(2 * START), 9);
+        scene.put(1, 1, &gone, ticks(2 * START), 9);
         scene.fill();
         for tag in [&a, &b] {
             scene.cpu(move |table| vec![Packet { tag, now: START }.pass(table)]);
@@ -115,8 +115,8 @@ fn two_entries_are_enough_for_two() {
     let [a, b] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(1, 1)];
     let mut scene = Scene::of(TWO_SETS);
     let [c, d] = [TWO_SETS.narrow(0, 2), TWO_SETS.narrow(1, 3)];
-    scene.put(0, 1, &c, FULL, 1);
-    scene.put(0, 3, &d, FULL, 1);
+    scene.put(0, 0, &c, FULL, 1);
+    scene.put(0, 1, &d, FULL, 1);
     scene.fill();
     for tag in [&a, &b] {
         scene.cpu(move |table| vec![Packet { tag, now: START }.pass(table)]);

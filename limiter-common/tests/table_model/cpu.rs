@@ -2,9 +2,11 @@
 
 use limiter_common::{
     bucket::{self, Decision, FORGOTTEN},
-    entry::{ONE_PACKET, OVER, PASSED, Protocol, Shared, TAT, epoch_in},
+    entry::{
+        ADDRESS, ONE_PACKET, OVER, PASSED, Protocol, Shared, TAT, epoch_in, is_taken, with_epoch,
+    },
     key::Tag,
-    table::{self, Added, New, SharedTable},
+    table::{self, Added, New, SharedSet, SharedTable, WAYS},
 };
 
 use crate::world::{Entry, TERMS, Table, World};
@@ -20,6 +22,8 @@ pub enum Said {
     New,
     /// The same, in the entry of another source.
     Replaced,
+    /// The same, in those of two.
+    ReplacedTwo,
     /// The bucket has not enough.
     Refused,
     /// There is no room for a new source.
@@ -37,8 +41,17 @@ impl Said {
     pub fn is_admitted(self) -> bool {
         matches!(
             self,
-            Self::Charged | Self::ChargedToAnother | Self::New | Self::Replaced
+            Self::Charged | Self::ChargedToAnother | Self::New | Self::Replaced | Self::ReplacedTwo
         )
+    }
+
+    /// How many more sources there are, as the program counts them.
+    pub fn came(self) -> i64 {
+        match self {
+            Self::New => 1,
+            Self::ReplacedTwo | Self::Forgotten => -1,
+            _ => 0,
+        }
     }
 }
 
@@ -92,8 +105,10 @@ impl Packet<'_> {
 
     /// The same, and what the packet is told.
     pub fn charge_new_said(self, table: &Table<'_>) -> Said {
+        let before = table.seconds.get();
         match self.charge_new(table) {
             Added::Done => Said::New,
+            Added::Replaced if table.seconds.get() > before => Said::ReplacedTwo,
             Added::Replaced => Said::Replaced,
             Added::NoRoom => Said::NoRoom,
             Added::Raced => Said::Contended,
@@ -174,21 +189,28 @@ enum Tried<'a> {
 fn find<'a>(table: &Table<'a>, tag: &Tag) -> Option<Entry<'a>> {
     let home = table.home(tag);
     if !tag.is_wide() {
-        if let Some(entry) = table::find_in(table.set(home.set)?, tag, false) {
-            return Some(entry);
-        }
-        if table.displaced(home.set) == 0 {
-            return None;
+        let set = table.set(home.set)?;
+        // Which of the two has the address is found out without branches.
+        let differs = [0, 1].map(|way| set.entry(way).load(ADDRESS) != tag.address);
+        if differs == [true; 2] {
+            if table.displaced(home.set).count() == 0 {
+                return None;
+            }
+        } else {
+            let entry = set.entry(u32::from(differs[0]));
+            if entry.begins_with(tag) && is_taken(entry.load(TAT)) {
+                return Some(entry);
+            }
         }
     }
-    table::find_far(table, tag, &home, tag.is_wide()).map(|(_, entry)| entry)
+    table::find_far(table, tag, &home).map(|(_, entry)| entry)
 }
 
 /// The operator forgets what the source has spent.
 pub fn forget(table: &Table<'_>, tag: &Tag) -> Said {
     for _ in 0..ATTEMPTS {
         let home = table.home(tag);
-        let Some((_, entry)) = table::find_far(table, tag, &home, true) else {
+        let Some((_, entry)) = table::find_far(table, tag, &home) else {
             return Said::Nothing;
         };
         let word = entry.load(TAT);
@@ -197,4 +219,18 @@ pub fn forget(table: &Table<'_>, tag: &Tag) -> Said {
         }
     }
     Said::Contended
+}
+
+/// Entries of a set that are of epoch `old` are marked as of `new`.
+pub fn mark(table: &Table<'_>, set: u32, old: u32, new: u32) {
+    let Some(set) = table.set(set) else { return };
+    for way in 0..WAYS {
+        let entry = set.entry(way);
+        for _ in 0..ATTEMPTS {
+            let over = entry.load(OVER);
+            if epoch_in(over, old) != old || entry.swap(OVER, over, with_epoch(over, new)) {
+                break;
+            }
+        }
+    }
 }

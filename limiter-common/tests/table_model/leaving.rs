@@ -23,7 +23,7 @@ fn whoever_loses_the_entry_comes_in_again_or_stays_out() {
     ] {
         let [a, b] = [world.narrow(homes[0], 0), world.narrow(homes[1], 1)];
         let mut scene = Scene::of(world);
-        scene.put(0, 2, &a, FULL, 1);
+        scene.put(0, 1, &a, FULL, 1);
         scene.fill();
         scene.cpu(|table| {
             vec![

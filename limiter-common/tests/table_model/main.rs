@@ -9,5 +9,6 @@ mod world;
 
 mod changing;
 mod coming;
+mod displaced;
 mod leaving;
 mod wide;

@@ -51,6 +51,11 @@ impl<'a> Scene<'a> {
         self.world.fill(&mut self.words);
     }
 
+    /// As [`World::hide`].
+    pub fn hide(&mut self, set: u32, sources: u64) {
+        self.world.hide(&mut self.words, set, sources);
+    }
+
     /// One more CPU.
     pub fn cpu(&mut self, work: impl Fn(&Table<'_>) -> Vec<Said> + 'a) {
         self.cpu_in(0, work);
@@ -112,6 +117,7 @@ impl<'a> Scene<'a> {
     pub fn on(&self, machine: Machine) -> Vec<Vec<Vec<Said>>> {
         let began = std::time::Instant::now();
         let world = self.world;
+        let sources = world.sources(&self.words) as i64;
         let at_rest = |words: &[u64], ends: &[Vec<Said>]| {
             world.at_rest(words)?;
             if ends
@@ -120,6 +126,12 @@ impl<'a> Scene<'a> {
                 .any(|&said| said == Said::ChargedToAnother)
             {
                 return Err("admitted without a charge to its own bucket".into());
+            }
+            let came: i64 = ends.iter().flatten().map(|said| said.came()).sum();
+            if world.sources(words) as i64 != sources + came {
+                return Err(format!(
+                    "{sources} sources and {came} more are not what is there"
+                ));
             }
             self.rules.iter().try_for_each(|rule| rule(words, ends))
         };
@@ -133,12 +145,13 @@ impl<'a> Scene<'a> {
             .iter()
             .map(|(epoch, work)| {
                 let body = move |bus: &dyn Bus| {
-                    let changed = Cell::new(0);
+                    let (changed, seconds) = (Cell::new(0), Cell::new(0));
                     work(&Table {
                         bus,
                         world,
                         epoch: *epoch,
                         changed: &changed,
+                        seconds: &seconds,
                     })
                 };
                 Box::new(body) as Body<'_, _>

@@ -1,6 +1,6 @@
 //! A small table in the memory of the model: [`limiter_common::table`] over a handful of words.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
 use limiter_common::{
     bucket::{TICK_SHIFT, ticks},
@@ -10,7 +10,10 @@ use limiter_common::{
     },
     key::{IPV4, IPV6, SourceKey, Tag, ipv4_words},
     limit::Terms,
-    table::{Home, SETS_OF_SOURCE, Seed, SharedSet, SharedTable, WAYS, find_far},
+    table::{
+        DISPLACED_WIDTH, Displaced, Home, SETS_OF_PAIR, SETS_OF_SOURCE, Seed, SharedSet,
+        SharedTable, WAYS,
+    },
 };
 
 use crate::{explore::Bus, memory::Access};
@@ -45,67 +48,57 @@ pub const GONE: u32 = 63;
 /// Slot of the sources that only fill the table.
 const FILLER: u32 = 62;
 
-/// A table of one set, and one of two.
-pub const ONE_SET: World = World { sets: 1 };
-pub const TWO_SETS: World = World { sets: 2 };
+/// A table of one set, one of the two of a pair, and one of two pairs.
+pub const ONE_SET: World = World::of(1);
+pub const TWO_SETS: World = World::of(2);
+pub const FOUR_SETS: World = World::of(4);
+
+/// How many sources a set can count that are in other ones.
+pub const COUNT_MAX: u64 = 15;
+
+/// How often a count is tried. The program does so more often, and gives up in the same way.
+const TRIES: u32 = 2;
 
 /// A table of a few sets.
 #[derive(Clone, Copy)]
 pub struct World {
     pub sets: u32,
+    /// How many sources of each set are in others that are missing.
+    hidden: [u64; 4],
 }
 
-const SEED: Seed = Seed::new([
-    0x243f_6a88_85a3_08d3,
-    0x1319_8a2e_0370_7344,
-    0xa409_3822_299f_31d0,
-    0x082e_fa98_ec4e_6c89,
-]);
+const SEED: Seed = Seed::KNOWN;
 
-/// Sets that the table would have if it were whole: as many as one source may be in, and one more. Those
-/// that are missing are not there for anybody.
-const WHOLE: u32 = SETS_OF_SOURCE + 1;
-
-/// Writes down where a source is looked for.
-struct Looked(RefCell<Vec<u32>>);
-
-impl SharedTable for Looked {
-    type Set = Set<'static>;
-
-    fn set(&self, number: u32) -> Option<Self::Set> {
-        self.0.borrow_mut().push(number);
-        None
-    }
-    fn home(&self, tag: &Tag) -> Home {
-        SEED.home(tag, WHOLE)
-    }
-    fn displaced(&self, _: u32) -> u64 {
-        1
-    }
-    fn displace(&self, _: u32) {}
-    fn replace(&self, _: u32) {}
-    fn lock(&self, _: u32) -> bool {
-        false
-    }
-    fn unlock(&self, _: u32) {}
-    fn full_for(&self, _: u64, _: u64, _: u64) -> Option<u64> {
-        None
-    }
-}
+/// Sets that the table would have if it were whole: as many as one source may be in, and one more pair.
+/// Those that are missing are not there for anybody.
+const WHOLE: u32 = SETS_OF_SOURCE + SETS_OF_PAIR;
 
 impl World {
+    const fn of(sets: u32) -> Self {
+        Self {
+            sets,
+            hidden: [0; 4],
+        }
+    }
+
     pub fn home(self, tag: &Tag) -> u32 {
         SEED.home(tag, WHOLE).set
     }
 
-    /// Whether `home` is the source's own set, and the other one there is the next.
+    /// Whether `home` is the source's own set, and the first pair's next one is the second.
     fn is_at(self, tag: &Tag, home: u32) -> bool {
-        if self.home(tag) != home {
-            return false;
-        }
-        let looked = Looked(RefCell::default());
-        find_far(&looked, tag, &looked.home(tag), true);
-        self.sets == 1 || looked.0.borrow()[1] == 1 - home
+        let [own, _, next] = [0, 1, 2].map(|place| SEED.home(tag, WHOLE).sets().nth(place));
+        let is_first_pair = home < SETS_OF_PAIR;
+        own == Some(home)
+            && (self.sets <= SETS_OF_PAIR || !is_first_pair || next == Some(home + SETS_OF_PAIR))
+    }
+
+    /// Where a set stands among those of the source.
+    fn place_of(self, tag: &Tag, set: u32) -> u32 {
+        (0..SETS_OF_SOURCE)
+            .zip(SEED.home(tag, WHOLE).sets())
+            .find_map(|(place, at)| (at == set).then_some(place))
+            .expect("a set that it may be in")
     }
 
     /// The `number`-th source of IPv4 whose own set is `home`, under the limit in `slot`.
@@ -124,7 +117,7 @@ impl World {
             .map(tag)
             .filter(is_at_home)
             .nth(number)
-            .expect("one of two is")
+            .expect("one of some is")
     }
 
     pub fn narrow(self, home: u32, number: usize) -> Tag {
@@ -146,15 +139,35 @@ impl World {
             .map(tag)
             .filter(is_at_home)
             .nth(number)
-            .expect("one of two is")
+            .expect("one of some is")
     }
 
-    fn displaced(self, set: u32) -> usize {
-        (self.sets as usize) * SET + set as usize
+    /// The word in which all sets count.
+    fn counts(self) -> usize {
+        self.sets as usize * SET
     }
 
     fn lock(self, set: u32) -> usize {
-        self.displaced(self.sets) + set as usize
+        self.counts() + 1 + set as usize
+    }
+
+    /// What a set knows of its sources that are in other ones.
+    pub fn displaced(self, words: &[u64], set: u32) -> Displaced {
+        Displaced::in_word(words[self.counts()], set * DISPLACED_WIDTH)
+    }
+
+    fn displace(self, words: &mut [u64], set: u32, place: u32) {
+        let one_more = self.displaced(words, set).and_one(place).expect("room");
+        let counts = self.counts();
+        words[counts] = one_more.put_into(words[counts], set * DISPLACED_WIDTH);
+    }
+
+    /// Counts sources of the set that are in ones that are missing, not far from it.
+    pub fn hide(&mut self, words: &mut [u64], set: u32, sources: u64) {
+        self.hidden[set as usize] += sources;
+        for _ in 0..sources {
+            self.displace(words, set, 1);
+        }
     }
 
     /// An empty table.
@@ -175,7 +188,7 @@ impl World {
         }
         let home = self.home(tag);
         if home != set {
-            words[self.displaced(home)] += 1;
+            self.displace(words, home, self.place_of(tag, set));
         }
     }
 
@@ -194,7 +207,7 @@ impl World {
     }
 
     /// Numbers of the entries, and their words.
-    fn entries(self, words: &[u64]) -> impl Iterator<Item = (u32, u32, Seen<'_>)> {
+    fn entries(self, words: &[u64]) -> impl Iterator<Item = (u32, u32, Seen<'_>)> + Clone {
         let both = move |number: u32| (number / WAYS, number % WAYS);
         (0..self.sets * WAYS).map(both).map(move |(set, way)| {
             (
@@ -225,6 +238,13 @@ impl World {
             .map(|(_, _, entry)| epoch_in(entry.load(OVER), 0))
     }
 
+    /// How many sources there are.
+    pub fn sources(self, words: &[u64]) -> usize {
+        self.entries(words)
+            .filter(|(_, _, entry)| limiter_common::bucket::is_time(entry.load(TAT)))
+            .count()
+    }
+
     pub fn is_locked(self, words: &[u64], set: u32) -> bool {
         words[self.lock(set)] != 0
     }
@@ -232,21 +252,33 @@ impl World {
     /// What holds at every moment.
     pub fn always(self, words: &[u64]) -> Result<(), String> {
         use limiter_common::bucket::is_time;
-        let live = || {
-            self.entries(words)
-                .filter(|(_, _, entry)| is_time(entry.load(TAT)))
-        };
-        for home in 0..self.sets {
-            let elsewhere =
-                live().filter(|(set, _, entry)| *set != home && self.home(&entry.tag()) == home);
-            let (there, counted) = (elsewhere.count() as u64, words[self.displaced(home)]);
-            if counted < there || counted > 1 << 32 {
+        let mut there = self.hidden;
+        // With those that a CPU is at work on, for as long as their keys are there.
+        for (set, _, entry) in self.entries(words) {
+            if !is_taken(entry.load(TAT)) {
+                continue;
+            }
+            let tag = entry.tag();
+            let home = self.home(&tag);
+            if home == set || home >= self.sets {
+                continue;
+            }
+            there[home as usize] += 1;
+            let (counted, there) = (self.displaced(words, home), there[home as usize]);
+            if counted.count() < there || !counted.reach(self.place_of(&tag, set)) {
                 return Err(format!(
-                    "set {home} counts {counted}, and {there} are elsewhere"
+                    "set {home} counts {counted:x?}, and {there} are elsewhere, one in {set}"
                 ));
             }
         }
-        let tags: Vec<Tag> = live().map(|(_, _, entry)| entry.tag()).collect();
+        let bits = self.sets * DISPLACED_WIDTH;
+        if words[self.counts()] >> bits != 0 {
+            return Err("more is counted than there are sets".into());
+        }
+        let live = self
+            .entries(words)
+            .filter(|(_, _, entry)| is_time(entry.load(TAT)));
+        let tags: Vec<Tag> = live.map(|(_, _, entry)| entry.tag()).collect();
         for (number, tag) in tags.iter().enumerate() {
             if tags[..number].contains(tag) {
                 return Err(format!("two buckets of {tag:x?}"));
@@ -279,7 +311,8 @@ impl World {
                 let is_somebodys = ![FREE, REST].contains(&entry.load(TAT));
                 is_somebodys && *set != home && self.home(&entry.tag()) == home
             });
-            let (there, counted) = (elsewhere.count() as u64, words[self.displaced(home)]);
+            let there = elsewhere.count() as u64 + self.hidden[home as usize];
+            let counted = self.displaced(words, home).count();
             if counted != there {
                 return Err(format!(
                     "set {home} counts {counted}, and {there} are elsewhere"
@@ -294,7 +327,7 @@ impl World {
 
     /// The number of the key that the entry around a word has.
     pub fn owner(self, words: &[u64], at: usize) -> u64 {
-        if at < self.displaced(0) {
+        if at < self.counts() {
             Self::number_of(
                 &Seen {
                     words,
@@ -359,6 +392,8 @@ pub struct Table<'a> {
     pub epoch: u32,
     /// Whose the bucket was when this CPU changed one last; see [`World::number_of`].
     pub changed: &'a Cell<u64>,
+    /// How many times a wide source has taken the place of two.
+    pub seconds: &'a Cell<u64>,
 }
 
 #[derive(Clone, Copy)]
@@ -442,15 +477,35 @@ impl<'a> SharedTable for Table<'a> {
     fn home(&self, tag: &Tag) -> Home {
         SEED.home(tag, WHOLE)
     }
-    fn displaced(&self, set: u32) -> u64 {
-        self.bus.access(self.world.displaced(set), Access::Load)
+    fn displaced(&self, set: u32) -> Displaced {
+        let word = self.bus.access(self.world.counts(), Access::Load);
+        Displaced::in_word(word, set * DISPLACED_WIDTH)
     }
-    fn displace(&self, set: u32) {
-        self.bus.access(self.world.displaced(set), Access::Add(1));
+    fn displace(&self, set: u32, place: u32) -> bool {
+        for _ in 0..TRIES {
+            let before = self.bus.access(self.world.counts(), Access::Load);
+            let shift = set * DISPLACED_WIDTH;
+            let Some(more) = Displaced::in_word(before, shift).and_one(place) else {
+                return false;
+            };
+            let new = more.put_into(before, shift);
+            let expected = before;
+            if self
+                .bus
+                .access(self.world.counts(), Access::Swap { expected, new })
+                != 0
+            {
+                return true;
+            }
+        }
+        false
     }
     fn replace(&self, set: u32) {
-        self.bus
-            .access(self.world.displaced(set), Access::Add(u64::MAX));
+        let one_less = u64::MAX << (set * DISPLACED_WIDTH);
+        self.bus.access(self.world.counts(), Access::Add(one_less));
+    }
+    fn second_replaced(&self) {
+        self.seconds.set(self.seconds.get() + 1);
     }
     /// Once: who tries more often is who comes later.
     fn lock(&self, set: u32) -> bool {
