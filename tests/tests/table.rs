@@ -52,6 +52,36 @@ fn the_memory_of_the_table_is_fixed_and_shown() {
     );
 }
 
+/// 32 bytes, and a byte for each two sources in which their set counts. What else there is does not depend on
+/// their number.
+#[test]
+fn a_source_takes_32_bytes() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let memory = |most: u64| {
+        let most_written = most.to_string();
+        let attach = [
+            "attach",
+            "eth0",
+            "--rate",
+            "5",
+            "--max-sources",
+            &most_written,
+        ];
+        let attach = hosts.limiter(&attach);
+        attach.expect(0);
+        assert!(attach.stdout.contains("32 bytes each"), "{attach:#?}");
+        let sources = hosts.status()["sources"].clone();
+        hosts.limiter(&["detach", "eth0"]).expect(0);
+        assert_eq!(sources["capacity"], most);
+        sources["memory_bytes"].as_u64().unwrap()
+    };
+    const DEFAULT: u64 = 65_536;
+    let (default, more) = (memory(DEFAULT), memory(4 * DEFAULT));
+    assert!(default > 32 * DEFAULT, "{default}");
+    assert_eq!(more - default, 3 * DEFAULT * (32 * 2 + 1) / 2);
+}
+
 /// A source that was reset and comes back takes no second place.
 #[test]
 fn reset_loses_no_places() {

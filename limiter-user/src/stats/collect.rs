@@ -4,6 +4,7 @@ use std::{collections::HashMap, net::IpAddr};
 
 use limiter_common::{
     counters::Counters,
+    entry::Entry,
     key::SourceKey,
     layout::Source,
     rules::{ON_ALLOW, ON_DENY},
@@ -74,6 +75,7 @@ pub fn interface(attachment: &Attachment) -> Result<Interface> {
             tracked,
             capacity: tables.capacity(),
             memory_bytes: attachment.memory(),
+            source_bytes: size_of::<Entry>() as u64,
             added: counters.sources_added,
             removed: counters.sources_removed,
         },

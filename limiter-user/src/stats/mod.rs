@@ -206,6 +206,9 @@ pub struct Sources {
     pub capacity: u64,
     /// Kernel memory of all maps.
     pub memory_bytes: u64,
+    /// What of it one source takes; twice as much where a limit looks at more than the first 64 bits of
+    /// an IPv6 address.
+    pub source_bytes: u64,
     /// Sources taken in since attach.
     pub added: u64,
     /// Sources forgotten since attach, because their bucket was full again.

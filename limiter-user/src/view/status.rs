@@ -259,12 +259,13 @@ pub fn attached(interface: &Interface) -> String {
         ""
     };
     format!(
-        "{}: attached in {} mode; {}{shadow}\n{}  {} sources at most, {} of kernel memory. See `limiter status {}`; undo with `limiter detach {}`.\n",
+        "{}: attached in {} mode; {}{shadow}\n{}  {} sources at most, {} bytes each; {} of kernel memory in all. See `limiter status {}`; undo with `limiter detach {}`.\n",
         interface.name,
         interface.mode,
         limits.join("; "),
         notes(interface),
         grouped(interface.sources.capacity),
+        interface.sources.source_bytes,
         bytes(interface.sources.memory_bytes),
         interface.name,
         interface.name,
