@@ -1,0 +1,119 @@
+//! What a subject costs: what its figure has over the bare program's, and what that is beside others.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+};
+
+use serde::Serialize;
+
+use super::{
+    case::{Case, Sources},
+    results::Results,
+    series::Measured,
+    subject::Subject,
+    table::{columns, rows},
+};
+
+/// A subject's price in a case.
+#[derive(Clone, Debug, Serialize)]
+pub struct Price {
+    /// What was offered.
+    #[serde(flatten)]
+    pub case: Case,
+    /// To whom.
+    pub subject: Subject,
+    /// Nanoseconds over the bare program.
+    pub price: f64,
+    /// Nanoseconds over `one-line`; of limiter only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over_one_line: Option<f64>,
+    /// The price as a share of others' by their names; of limiter only.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub share_of: BTreeMap<String, f64>,
+}
+
+/// With whom limiter is compared.
+const OTHERS: [Subject; 4] = [
+    Subject::Reference,
+    Subject::NftIngress,
+    Subject::NftPrerouting,
+    Subject::Hashlimit,
+];
+
+/// All prices, in the order in which they were measured.
+pub fn all(measured: &[Measured]) -> Vec<Price> {
+    let results = Results(measured);
+    let priced = measured.iter().filter(|one| one.subject.has_price());
+    priced.map(|one| Price::of(one, results)).collect()
+}
+
+impl Price {
+    fn of(one: &Measured, results: Results<'_>) -> Self {
+        let Measured {
+            case,
+            subject,
+            over_floor: price,
+            ..
+        } = *one;
+        let mut found = Self {
+            case,
+            subject,
+            price,
+            over_one_line: None,
+            share_of: BTreeMap::new(),
+        };
+        if subject.is_limiter() {
+            let line = results.price(case, Subject::OneLine);
+            found.over_one_line = line.map(|line| price - line);
+            let share = |of: Subject| Some((of.name(), results.share(case, subject, of)?));
+            found.share_of = OTHERS.into_iter().filter_map(share).collect();
+        }
+        found
+    }
+}
+
+const NAME: usize = 20;
+const CELL: usize = 8;
+
+/// Writes the prices of a table below it.
+pub fn print(out: &mut impl Write, table: &[&Measured], prices: &[Price]) -> io::Result<()> {
+    let case = table[0].case;
+    let floor = Subject::floor(case.verdict).name();
+    let columns = columns(table);
+    writeln!(out, "\nprice: nanoseconds over {floor}")?;
+    write!(out, "{:NAME$}", "sources")?;
+    for sources in &columns {
+        write!(out, " {sources:>CELL$}")?;
+    }
+    writeln!(out)?;
+    for subject in rows(table).into_iter().filter(|one| one.has_price()) {
+        let find = |sources: Sources| {
+            prices
+                .iter()
+                .find(|one| one.subject == subject && one.case == Case { sources, ..case })
+        };
+        let mut line = |name: &str, cell: &dyn Fn(&Price) -> Option<String>| {
+            write!(out, "{name:NAME$}")?;
+            for &sources in &columns {
+                let cell = find(sources).and_then(cell).unwrap_or_else(|| "-".into());
+                write!(out, " {cell:>CELL$}")?;
+            }
+            writeln!(out)
+        };
+        line(&subject.name(), &|one| Some(format!("{:.0}", one.price)))?;
+        if !subject.is_limiter() {
+            continue;
+        }
+        line("  over one-line", &|one| {
+            one.over_one_line.map(|over| format!("{over:+.0}"))
+        })?;
+        for other in OTHERS.map(Subject::name) {
+            line(&format!("  % of {other}"), &|one| {
+                let share = one.share_of.get(&other)?;
+                Some(format!("{:.0}%", share * 100.0))
+            })?;
+        }
+    }
+    Ok(())
+}
