@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    hint::{black_box, spin_loop},
+    hint::black_box,
     sync::{
         Barrier,
         atomic::{AtomicU32, Ordering},
@@ -63,11 +63,7 @@ impl Topology {
             pace,
             handover,
         } = self;
-        let each: Vec<String> = processors
-            .iter()
-            .zip(same_core)
-            .map(|(cpu, core)| format!("{cpu} (of the core of {core})"))
-            .collect();
+        let each: Vec<String> = processors.iter().zip(same_core).map(core_of).collect();
         let whose = if *hypervisor {
             "as a hypervisor says"
         } else {
@@ -85,6 +81,13 @@ impl Topology {
             );
         }
         lines
+    }
+}
+
+fn core_of((cpu, core): (&usize, &String)) -> String {
+    match core.parse::<usize>() {
+        Ok(alone) if *cpu == alone => format!("{cpu} has a core of its own"),
+        _ => format!("{cpu} shares the core of {core}"),
     }
 }
 
@@ -201,14 +204,22 @@ fn handover([first, second]: [usize; 2]) -> Option<f64> {
 }
 
 fn wait_for(word: &AtomicU32, value: u32) {
+    // Without a hint to the processor that this waits: it would sleep for longer than a line takes.
     while word.load(Ordering::Acquire) != value {
-        spin_loop();
+        black_box(());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_shares_a_core_is_told() {
+        let core_of = |cpu, list: &str| core_of((&cpu, &list.to_owned()));
+        assert_eq!(core_of(1, "1"), "1 has a core of its own");
+        assert_eq!(core_of(1, "0-1"), "1 shares the core of 0-1");
+    }
 
     #[test]
     fn one_processor_has_no_other() {

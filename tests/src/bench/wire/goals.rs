@@ -237,3 +237,88 @@ pub fn print(out: &mut impl Write, goals: &[Goal]) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{super::results::tests::made_up, *};
+
+    const ONE: Sources = Sources::Number(1);
+
+    fn goal(measured: &[Measured], what: &str, sources: Sources) -> (Option<f64>, Option<bool>) {
+        let found: Vec<Goal> = all(measured)
+            .into_iter()
+            .filter(|goal| goal.what.contains(what) && goal.sources == Some(sources))
+            .collect();
+        let [goal] = &found[..] else {
+            panic!("{what}: {found:?}");
+        };
+        (goal.measured, goal.met)
+    }
+
+    #[test]
+    fn what_was_not_measured_is_neither_met_nor_missed() {
+        let goals = all(&[]);
+        let without_wire = goals.iter().filter(|goal| goal.sources.is_some());
+        assert!(without_wire.clone().count() > 40);
+        for goal in without_wire {
+            assert_eq!((goal.measured, goal.met), (None, None), "{}", goal.what);
+        }
+    }
+
+    #[test]
+    fn goals_are_met_up_to_their_bound() {
+        let flood = Case::flood(Family::Ipv4, ONE);
+        let times = |median| {
+            goal(
+                &[made_up(flood, Subject::Limiter, median)],
+                "bare-drop",
+                ONE,
+            )
+        };
+        assert_eq!(times(57.5), (Some(1.15), Some(true)));
+        assert_eq!(times(58.0), (Some(1.16), Some(false)));
+    }
+
+    #[test]
+    fn prices_are_compared_and_not_figures() {
+        let flood = Case::flood(Family::Ipv4, ONE);
+        let measured = [
+            made_up(flood, Subject::Limiter, 60.0),
+            made_up(flood, Subject::NftIngress, 150.0),
+            made_up(flood, Subject::Reference, 75.0),
+            made_up(flood, Subject::LimiterEight, 62.0),
+            made_up(flood, Subject::LimiterLists, 121.0),
+        ];
+        let goal = |what| goal(&measured, what, ONE);
+        assert_eq!(goal("nft-ingress"), (Some(0.1), Some(true)));
+        assert_eq!(goal("reference"), (Some(0.4), Some(false)));
+        assert_eq!(goal("eight"), (Some(1.2), Some(true)));
+        assert_eq!(goal("prefixes"), (Some(61.0), Some(false)));
+    }
+
+    #[test]
+    fn families_are_compared_with_each_other() {
+        let flood = |family| Case::flood(family, ONE);
+        let measured = [
+            made_up(flood(Family::Ipv4), Subject::Limiter, 100.0),
+            made_up(flood(Family::Ipv6), Subject::Limiter, 125.0),
+        ];
+        let said = goal(&measured, "with IPv6, times with IPv4", ONE);
+        assert_eq!(said, (Some(1.25), Some(false)));
+    }
+
+    #[test]
+    fn two_processors_are_compared_with_one() {
+        let flood = Case::flood(Family::Ipv4, ONE);
+        let measured = [
+            made_up(flood, Subject::Limiter, 100.0),
+            made_up(flood.on(Cpus::Different), Subject::Limiter, 100.0),
+            made_up(flood.on(Cpus::Same), Subject::Limiter, 200.0),
+        ];
+        let own = goal(&measured, "each its own sources", ONE);
+        assert_eq!(own, (Some(2.0), Some(true)));
+        // 100 ns alone, and 250 ns on the slower one of the two.
+        let same = goal(&measured, "one source", ONE);
+        assert_eq!(same, (Some(0.4), Some(false)));
+    }
+}

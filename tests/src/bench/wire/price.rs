@@ -117,3 +117,41 @@ pub fn print(out: &mut impl Write, table: &[&Measured], prices: &[Price]) -> io:
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{case::Family, results::tests::made_up},
+        *,
+    };
+
+    #[test]
+    fn limiter_is_compared_with_the_line_and_with_others() {
+        let case = Case::flood(Family::Ipv4, Sources::New);
+        let measured = [
+            made_up(case, Subject::BareDrop, 50.0),
+            made_up(case, Subject::OneLine, 70.0),
+            made_up(case, Subject::Limiter, 80.0),
+            made_up(case, Subject::Hashlimit, 250.0),
+        ];
+        let prices = all(&measured);
+        let said: Vec<_> = prices.iter().map(|one| (one.subject, one.price)).collect();
+        let expected = [
+            (Subject::OneLine, 20.0),
+            (Subject::Limiter, 30.0),
+            (Subject::Hashlimit, 200.0),
+        ];
+        assert_eq!(said, expected);
+        assert_eq!(prices[1].over_one_line, Some(10.0));
+        let shares: Vec<_> = prices[1].share_of.iter().collect();
+        assert_eq!(shares, [(&"hashlimit".to_owned(), &0.15)]);
+        let mut text = Vec::new();
+        let table: Vec<&Measured> = measured.iter().collect();
+        print(&mut text, &table, &prices).expect("writing to memory");
+        let text = String::from_utf8_lossy(&text);
+        for line in ["limiter 30", "over one-line +10", "% of hashlimit 15%"] {
+            let found = |row: &str| row.split_whitespace().eq(line.split(' '));
+            assert!(text.lines().any(found), "{line}: {text}");
+        }
+    }
+}

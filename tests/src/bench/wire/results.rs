@@ -55,3 +55,44 @@ impl Case {
         }
     }
 }
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::sample::Sample;
+
+    /// What might have been measured: `median` nanoseconds, where the bare program takes 50.
+    pub fn made_up(case: Case, subject: Subject, median: f64) -> Measured {
+        const FLOOR: f64 = 50.0;
+        let processors = if case.cpus == Cpus::One { 1.0 } else { 2.0 };
+        Measured {
+            case,
+            subject,
+            sample: Sample {
+                median,
+                min: median,
+                max: median,
+            },
+            over_floor: median - FLOOR,
+            times_floor: median / FLOOR,
+            slower: (case.cpus != Cpus::One).then_some(median * 1.25),
+            mpps: processors * 1e3 / median,
+            sent: 1,
+            delivered: 0,
+        }
+    }
+
+    #[test]
+    fn shares_are_of_prices() {
+        let case = Case::flood(Family::Ipv4, Sources::New);
+        let measured = [
+            made_up(case, Subject::Limiter, 60.0),
+            made_up(case, Subject::Reference, 90.0),
+            made_up(case, Subject::Hashlimit, 50.0),
+        ];
+        let share = |of| Results(&measured).share(case, Subject::Limiter, of);
+        assert_eq!(share(Subject::Reference), Some(0.25));
+        assert_eq!(share(Subject::Hashlimit), None, "it has no price");
+        assert_eq!(share(Subject::NftIngress), None, "it was not measured");
+    }
+}
