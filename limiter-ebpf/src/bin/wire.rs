@@ -1,5 +1,6 @@
 //! Programs for the benchmark on a wire, attached to nothing else: a sender that gives every packet
-//! the next source, and the limiter that everybody would write first, to compare with.
+//! the next source, and two to compare with: the limiter that everybody would write first, and what only
+//! looks at one cache line of the packet's source.
 //!
 //! The sender is run by the kernel's test-run with live frames, which transmits what it redirects.
 #![no_std]
@@ -15,7 +16,12 @@ use aya_ebpf::{
     macros::{btf_map, xdp},
     programs::XdpContext,
 };
-use limiter_ebpf::{atomic, packet::Cursor};
+use limiter_ebpf::{
+    atomic, config,
+    maps::SETS,
+    packet::Cursor,
+    parse::{Parsed, parse},
+};
 use network_types::{
     eth::{EthHdr, EtherType},
     ip::{Ipv4Hdr, Ipv6Hdr},
@@ -195,6 +201,43 @@ fn decide(bucket: Option<*mut u64>, insert: impl FnOnce(u64)) -> u32 {
         }
     }
     XDP_DROP
+}
+
+/// Drops what is IP, after a look at the line of its source.
+#[xdp]
+pub fn one_line_drop(context: XdpContext) -> u32 {
+    one_line(&context, XDP_DROP, XDP_PASS)
+}
+
+/// Passes it, after the same look.
+#[xdp]
+pub fn one_line_pass(context: XdpContext) -> u32 {
+    one_line(&context, XDP_PASS, XDP_DROP)
+}
+
+/// What any limiter by source does at least, with the limiter's own parser, key, hash and map: it reads one
+/// word of the source's set. The verdict depends on the word, or nobody would read it; but nothing is ever
+/// written there, and so it is always the same.
+#[inline(always)]
+fn one_line(context: &XdpContext, verdict: u32, otherwise: u32) -> u32 {
+    const NEVER_THERE: u64 = u64::MAX;
+    let source = match parse(&mut Cursor::new(context)) {
+        Parsed::Ipv4(source) | Parsed::Ipv6(source) => source,
+        Parsed::Arp(_) | Parsed::NotIp | Parsed::Malformed => return XDP_PASS,
+    };
+    let Some(limit) = config::limit(0) else {
+        return XDP_ABORTED;
+    };
+    let tag = limit.mask().key(0, &source, 0).tag();
+    let home = config::seed().home(&tag, config::sets());
+    let Some(set) = SETS.get_ptr_mut(home.set) else {
+        return XDP_ABORTED;
+    };
+    // SAFETY: the first of eight words of a map value, aligned.
+    if unsafe { atomic::load(set.cast()) } == NEVER_THERE {
+        return otherwise;
+    }
+    verdict
 }
 
 #[cfg(not(test))]

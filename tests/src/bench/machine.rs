@@ -9,6 +9,8 @@ use nix::{
 };
 use serde::Serialize;
 
+use crate::topology::Topology;
+
 /// The machine, and when.
 #[derive(Debug, Serialize)]
 pub struct Machine {
@@ -16,6 +18,8 @@ pub struct Machine {
     pub cpu: String,
     /// Processors that this process may use.
     pub cpus: usize,
+    /// How those are related that are measured on.
+    pub topology: Topology,
     /// Release of the kernel.
     pub kernel: String,
     /// Where the kernel's clock comes from, which decides what reading it costs.
@@ -29,13 +33,14 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This one, now, with so many processors.
-    pub fn this(cpus: usize) -> Self {
+    /// This one, now, with these processors.
+    pub fn this(cpus: &[usize]) -> Self {
         let load = line_of("/proc/loadavg");
         let load: Vec<&str> = load.split(' ').take(3).collect();
         Self {
             cpu: cpu_model(),
-            cpus,
+            cpus: cpus.len(),
+            topology: Topology::of(cpus),
             kernel: line_of("/proc/sys/kernel/osrelease"),
             clock_source: line_of(
                 "/sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -46,11 +51,12 @@ impl Machine {
         }
     }
 
-    /// In three lines.
+    /// In a few lines.
     pub fn lines(&self) -> String {
         let Self {
             cpu,
             cpus,
+            topology,
             kernel,
             clock_source,
             spectre_v2,
@@ -60,7 +66,8 @@ impl Machine {
         format!(
             "{cpus} x {cpu}, Linux {kernel}, clock {clock_source}, {date}\n\
              spectre_v2: {spectre_v2}\n\
-             load average before: {load}\n"
+             load average before: {load}\n{}",
+            topology.lines()
         )
     }
 }

@@ -4,6 +4,7 @@ mod machine;
 mod object;
 mod sample;
 mod steps;
+mod topology;
 mod wire;
 
 use std::{
@@ -111,7 +112,7 @@ impl Args {
 impl Report {
     fn measure(args: &Args) -> Result<Self> {
         let cpus = machine::cpus().context("asking for processors")?;
-        let machine = Machine::this(cpus.len());
+        let machine = Machine::this(&cpus);
         let wire = args
             .wants(Part::Wire)
             .then(|| Wire::measure(args.plan(), &cpus));

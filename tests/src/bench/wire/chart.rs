@@ -51,6 +51,7 @@ fn file_name(one: &Measured) -> String {
 fn style(subject: Subject) -> (&'static str, &'static str) {
     match subject {
         Subject::BareDrop | Subject::BarePass => ("#222", "2 3"),
+        Subject::OneLine => ("#555", "6 2 1 2"),
         Subject::Limiter => ("#0b6e4f", ""),
         Subject::LimiterEight => ("#2ca58d", ""),
         Subject::LimiterLists => ("#5fb3d4", ""),

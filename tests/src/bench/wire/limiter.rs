@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use limiter_common::layout::Config;
 use limiter_user::{
     config::{
         Burst, Limit, Match, NewSources, Rate, Settings,
@@ -38,16 +39,8 @@ impl Configured {
     /// Loads the program as `attach` would, over maps that nobody else sees.
     pub fn load(self, case: Case) -> Result<Program> {
         let settings = self.settings(case)?;
-        let place = |(slot, limit): (u32, Limit)| Place {
-            name: limit.name,
-            slot,
-            phase: 0,
-            epoch: 0,
-            past: Vec::new(),
-        };
-        let places: Vec<Place> = (0..).zip(settings.all_limits()).map(place).collect();
         let bits = TierBits::default().for_lists(&settings.lists).0;
-        let config = settings.compile(&places, &bits, FRAME_MAX)?;
+        let config = compile(&settings, &bits)?;
         let entry = Entry {
             frags: requirements::kernel()?.has_frags(),
             chained: false,
@@ -60,6 +53,11 @@ impl Configured {
             ListMaps::New(&lists),
             entry,
         )?)
+    }
+
+    /// The program's constants, where nothing is on lists.
+    pub fn config(self, case: Case) -> Result<Config> {
+        compile(&self.settings(case)?, &TierBits::default())
     }
 
     fn settings(self, case: Case) -> Result<Settings> {
@@ -96,6 +94,18 @@ impl Configured {
         }
         Ok(settings)
     }
+}
+
+fn compile(settings: &Settings, bits: &TierBits) -> Result<Config> {
+    let place = |(slot, limit): (u32, Limit)| Place {
+        name: limit.name,
+        slot,
+        phase: 0,
+        epoch: 0,
+        past: Vec::new(),
+    };
+    let places: Vec<Place> = (0..).zip(settings.all_limits()).map(place).collect();
+    Ok(settings.compile(&places, bits, FRAME_MAX)?)
 }
 
 fn by_source(verdict: Verdict) -> Result<Limit> {

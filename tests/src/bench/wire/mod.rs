@@ -7,11 +7,15 @@
 
 mod case;
 mod chart;
+mod goals;
 mod limiter;
 mod netfilter;
 mod offer;
 mod plan;
+mod price;
+mod results;
 mod road;
+mod scaling;
 mod series;
 mod subject;
 mod svg;
@@ -27,7 +31,10 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 
 pub use case::Sources;
+use goals::Goal;
 pub use plan::Plan;
+use price::Price;
+use scaling::Scaling;
 use series::{LeftOut, Measured};
 pub use subject::Subject;
 
@@ -40,6 +47,9 @@ pub struct Wire {
     #[serde(flatten)]
     plan: Plan,
     results: Vec<Measured>,
+    prices: Vec<Price>,
+    scaling: Vec<Scaling>,
+    goals: Vec<Goal>,
     left_out: Vec<LeftOut>,
 }
 
@@ -56,6 +66,9 @@ impl Wire {
         Ok(Self {
             what: table::WHAT.trim().replace('\n', " "),
             plan,
+            prices: price::all(&results),
+            scaling: scaling::all(&results),
+            goals: goals::all(&results),
             results,
             left_out,
         })
@@ -63,7 +76,10 @@ impl Wire {
 
     /// Writes the tables.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        table::print(out, &self.plan, &self.results, &self.left_out)
+        table::print(out, &self.plan, &self.results, &self.prices)?;
+        scaling::print(out, &self.results, &self.scaling)?;
+        goals::print(out, &self.goals)?;
+        table::print_left_out(out, &self.left_out)
     }
 
     /// Draws the charts into `folder`.

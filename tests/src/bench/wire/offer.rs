@@ -34,6 +34,8 @@ pub struct Senders(Vec<Sender>);
 pub struct Turn {
     /// Nanoseconds of processor time for a packet.
     pub nanoseconds: f64,
+    /// The same of the slowest processor alone.
+    pub slowest: f64,
     /// Packets sent, and arrived.
     pub sent: u64,
     /// Packets that came through to the socket.
@@ -80,6 +82,7 @@ impl Senders {
             bail!("{packets} packets were sent and {arrived} arrived: a figure would be wrong");
         }
         Ok(Turn {
+            slowest: times.iter().copied().fold(0.0, f64::max) / f64::from(count),
             nanoseconds: times.iter().sum::<f64>() / self.0.len() as f64 / f64::from(count),
             sent: packets,
             delivered: delivered - before.delivered,

@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use serde::Serialize;
 
 use super::{
-    case::{Case, Sources, Verdict},
+    case::{Case, Cpus, Sources, Verdict},
     offer::{Senders, Turn},
     plan::Plan,
     road::Road,
@@ -27,6 +27,9 @@ pub struct Measured {
     pub over_floor: f64,
     /// How many times the bare program's.
     pub times_floor: f64,
+    /// Nanoseconds for a packet on the slower one of two processors: the median of the rounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slower: Option<f64>,
     /// Million packets a second, on all processors of the case together.
     pub mpps: f64,
     /// Packets sent in all rounds; as many have arrived, or there would be no figure.
@@ -171,12 +174,16 @@ impl Standing {
 
     fn measured(&self, case: Case, sample: Sample) -> Measured {
         let cpus = if case.cpus.count() == 1 { 1.0 } else { 2.0 };
+        let slowest = Sample::of(self.turns.iter().map(|turn| turn.slowest).collect());
         Measured {
             case,
             subject: self.subject,
             sample,
             over_floor: 0.0,
             times_floor: 1.0,
+            slower: slowest
+                .filter(|_| case.cpus != Cpus::One)
+                .map(|slowest| slowest.median),
             mpps: cpus * 1e3 / sample.median,
             sent: self.turns.iter().map(|turn| turn.sent).sum(),
             delivered: self.turns.iter().map(|turn| turn.delivered).sum(),

@@ -12,7 +12,7 @@ use limiter_user::kernel::{
 use serde::Serialize;
 
 use super::{
-    case::{Case, Verdict},
+    case::{Case, Cpus, Verdict},
     limiter::Configured,
     netfilter,
     road::Road,
@@ -27,6 +27,8 @@ pub enum Subject {
     BareDrop,
     /// An XDP program that passes: what all that passes is compared with
     BarePass,
+    /// An XDP program that reads one cache line of each source, and does the same with all
+    OneLine,
     /// limiter with one limit by source
     Limiter,
     /// limiter with eight limits more that match nothing
@@ -80,8 +82,25 @@ impl Subject {
         match self {
             Self::BareDrop => case.verdict == Verdict::Dropped,
             Self::BarePass => case.verdict == Verdict::Passed,
+            // Most of what passes is the stack's, in which the two meet anyway.
+            _ if case.cpus != Cpus::One && case.verdict == Verdict::Passed => {
+                matches!(self, Self::OneLine | Self::Limiter | Self::LimiterNested)
+            }
             _ => true,
         }
+    }
+
+    /// Whether it is what all this is about, however it is configured.
+    pub fn is_limiter(self) -> bool {
+        matches!(
+            self,
+            Self::Limiter | Self::LimiterEight | Self::LimiterLists | Self::LimiterNested
+        )
+    }
+
+    /// Whether it has a price: it does something that the bare programs do not.
+    pub fn has_price(self) -> bool {
+        !matches!(self, Self::BareDrop | Self::BarePass | Self::None)
     }
 
     /// Whether it refuses what is over a source's limit, where it has seen that source before.
@@ -91,7 +110,13 @@ impl Subject {
 
     /// Puts it in its place on the server.
     pub fn install(self, case: Case, road: &Road) -> Result<Installed> {
-        let own = |code, program: &str| own(code, program, case, road);
+        let bare = |program: &str| {
+            own(
+                Object::load(Code::Steps, &SMALLEST, &[program])?,
+                program,
+                road,
+            )
+        };
         let limiter = |configured: Configured| {
             let program = configured.load(case)?;
             let link = attach(program.fd()?, road)?;
@@ -99,13 +124,30 @@ impl Subject {
         };
         let in_namespace = |result: Result<()>| result.map(|()| Installed::InNamespace);
         match self {
-            Self::BareDrop => own(Code::Steps, "drop_only"),
-            Self::BarePass => own(Code::Steps, "pass_only"),
+            Self::BareDrop => bare("drop_only"),
+            Self::BarePass => bare("pass_only"),
+            Self::OneLine => {
+                let program = match case.verdict {
+                    Verdict::Dropped => "one_line_drop",
+                    Verdict::Passed => "one_line_pass",
+                };
+                // The table, and whose line is whose, are limiter's.
+                let config = Configured::Plain.config(case)?;
+                own(
+                    Object::load(Code::Wire, &config, &[program])?,
+                    program,
+                    road,
+                )
+            }
             Self::Limiter => limiter(Configured::Plain),
             Self::LimiterEight => limiter(Configured::EightMore),
             Self::LimiterLists => limiter(Configured::Lists),
             Self::LimiterNested => limiter(Configured::Nested),
-            Self::Reference => own(Code::Wire, "reference"),
+            Self::Reference => {
+                let (program, capacity) = ("reference", case.sources.capacity());
+                let object = Object::load_wire(terms(case.verdict), capacity, &[program])?;
+                own(object, program, road)
+            }
             Self::NftIngress => in_namespace(netfilter::nft_ingress(case, road)),
             Self::NftPrerouting => in_namespace(netfilter::nft_prerouting(case, road)),
             Self::Hashlimit => in_namespace(netfilter::hashlimit(case, road)),
@@ -115,17 +157,13 @@ impl Subject {
     }
 }
 
-fn own(code: Code, program: &str, case: Case, road: &Road) -> Result<Installed> {
-    let object = match code {
-        Code::Wire => Object::load_wire(terms(case.verdict), case.sources.capacity(), &[program])?,
-        _ => {
-            let smallest = Config {
-                sets: 2,
-                ..Config::NONE
-            };
-            Object::load(code, &smallest, &[program])?
-        }
-    };
+/// Constants of what reads none of them.
+const SMALLEST: Config = Config {
+    sets: 2,
+    ..Config::NONE
+};
+
+fn own(object: Object, program: &str, road: &Road) -> Result<Installed> {
     let link = attach(object.program(program)?.as_fd(), road)?;
     Ok(Installed::Own(object, link))
 }

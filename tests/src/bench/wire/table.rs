@@ -8,6 +8,7 @@ use std::{
 use super::{
     case::{Case, Sources},
     plan::Plan,
+    price::{self, Price},
     series::{LeftOut, Measured},
     subject::Subject,
 };
@@ -24,7 +25,7 @@ costs is what it has over the bare program. Compare the ratios of one run, not t
 const HOW: &str = "\
 median (lowest..highest) of the rounds, and how many times the bare program's; `new`: every packet has
 a source that was never seen before. Where some of what should be dropped came through, the share
-stands behind it.
+stands behind it. A price is the difference of two medians: what a subject adds to the bare program.
 ";
 
 /// With fewer packets in a turn than these, the figures are of the call.
@@ -35,7 +36,7 @@ pub fn print(
     out: &mut impl Write,
     plan: &Plan,
     measured: &[Measured],
-    left_out: &[LeftOut],
+    prices: &[Price],
 ) -> io::Result<()> {
     writeln!(out, "{WHAT}\n{HOW}")?;
     writeln!(
@@ -51,8 +52,9 @@ pub fn print(
     }
     for table in tables(measured) {
         print_table(out, &table)?;
+        price::print(out, &table, prices)?;
     }
-    print_left_out(out, left_out)
+    Ok(())
 }
 
 /// The results table by table, each with its cases.
@@ -135,7 +137,7 @@ fn cell(one: &Measured) -> String {
 }
 
 /// One line a reason, with the cases that it holds for.
-fn print_left_out(out: &mut impl Write, left_out: &[LeftOut]) -> io::Result<()> {
+pub fn print_left_out(out: &mut impl Write, left_out: &[LeftOut]) -> io::Result<()> {
     let mut reasons: BTreeMap<(String, &str), Vec<Case>> = BTreeMap::new();
     for one in left_out {
         let reason = (one.subject.name(), one.why.as_str());

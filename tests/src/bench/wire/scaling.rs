@@ -1,0 +1,121 @@
+//! What a second processor adds.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::{
+    case::{Case, Cpus},
+    results::Results,
+    series::Measured,
+    table::{columns, rows, tables},
+};
+
+/// What two processors do at once, beside one.
+#[derive(Clone, Debug, Serialize)]
+pub struct Scaling {
+    /// What the two were offered, and to whom.
+    #[serde(flatten)]
+    of: Of,
+    /// Million packets a second that one does.
+    pub mpps_one: f64,
+    /// Those that both do together.
+    pub mpps_two: f64,
+    /// The second by the first.
+    pub times: f64,
+    /// Packets a second of the slower one, as a share of what one does alone.
+    pub slower: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct Of {
+    #[serde(flatten)]
+    case: Case,
+    subject: super::subject::Subject,
+}
+
+impl Scaling {
+    /// Of what two processors were measured with; nothing where one alone was not.
+    pub fn of(two: &Measured, results: Results<'_>) -> Option<Self> {
+        let one = results.find(two.case.on(Cpus::One), two.subject)?;
+        Some(Self {
+            of: Of {
+                case: two.case,
+                subject: two.subject,
+            },
+            mpps_one: one.mpps,
+            mpps_two: two.mpps,
+            times: two.mpps / one.mpps,
+            slower: one.sample.median / two.slower?,
+        })
+    }
+}
+
+/// Of everything that two processors were measured with.
+pub fn all(measured: &[Measured]) -> Vec<Scaling> {
+    let results = Results(measured);
+    measured
+        .iter()
+        .filter(|one| one.case.cpus != Cpus::One)
+        .filter_map(|two| Scaling::of(two, results))
+        .collect()
+}
+
+/// What the figures are.
+pub const WHAT: &str = "\
+What two processors receive in a second of their time, by what one receives in one of its own; and, of
+the slower one of them, the share of what one receives alone.
+";
+
+/// Writes the tables.
+pub fn print(out: &mut impl Write, measured: &[Measured], all: &[Scaling]) -> io::Result<()> {
+    const NAME: usize = 15;
+    const CELL: usize = 28;
+    if all.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nScaling\n\n{WHAT}")?;
+    for table in tables(measured) {
+        if table[0].case.cpus == Cpus::One {
+            continue;
+        }
+        writeln!(out, "{}: million packets a second", table[0].case.title())?;
+        write!(out, "{:NAME$}", "sources")?;
+        for sources in columns(&table) {
+            write!(out, " {sources:>CELL$}")?;
+        }
+        writeln!(out)?;
+        for subject in rows(&table) {
+            write!(out, "{:NAME$}", subject.name())?;
+            for sources in columns(&table) {
+                let case = Case {
+                    sources,
+                    ..table[0].case
+                };
+                let found = all.iter().find(|one| one.of == Of { case, subject });
+                write!(
+                    out,
+                    " {:>CELL$}",
+                    found.map_or_else(|| "-".into(), Scaling::cell)
+                )?;
+            }
+            writeln!(out)?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+impl Scaling {
+    fn cell(&self) -> String {
+        let Self {
+            mpps_one,
+            mpps_two,
+            times,
+            slower,
+            ..
+        } = self;
+        let share = slower * 100.0;
+        format!("{mpps_one:.1} -> {mpps_two:.1} x{times:.2} {share:.0}%")
+    }
+}
