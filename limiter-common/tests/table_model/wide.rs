@@ -143,6 +143,23 @@ fn one_entry_becomes_two() {
     }
 }
 
+/// The same, where it was not at home: its set no longer counts it, though its second entry has a new key by
+/// then.
+#[test]
+fn a_wide_source_that_was_elsewhere_makes_room_for_two() {
+    let [a, b] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(1, 1)];
+    let mut scene = Scene::of(TWO_SETS);
+    scene.put(0, 0, &TWO_SETS.wide(1, 0), FULL, 1);
+    scene.fill();
+    for tag in [&a, &b] {
+        scene.cpu(move |table| vec![Packet { tag, now: START }.charge_new_said(table)]);
+    }
+    scene.all_are_charged(&a, &[0], 0, 0);
+    scene.all_are_charged(&b, &[1], 0, 0);
+    let ends = scene.explore();
+    assert!(is_among(&ends, &[&[Said::Replaced], &[Said::New]]));
+}
+
 /// A wide one takes the entries of another wide one, which has a packet, or of which there is another packet
 /// of the new one. Their keys differ in the second half only.
 #[test]
