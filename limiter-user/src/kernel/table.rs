@@ -154,7 +154,7 @@ impl Sets {
     /// Entries of the limit in `slot` that have missed so many changes that their terms are no longer
     /// remembered are marked as of no earlier than that: what is kept of an epoch goes round.
     pub fn age(&self, slot: u32, epoch: u32) {
-        if epoch % AGE != 0 {
+        if !epoch.is_multiple_of(AGE) {
             return;
         }
         for entry in self.entries() {
