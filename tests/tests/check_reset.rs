@@ -181,6 +181,39 @@ fn top_names_limits_and_ports() {
     );
 }
 
+/// An IPv6 address takes two entries: a table that is full of them holds half as many sources.
+#[test]
+fn status_shows_what_addresses_of_128_bits_take() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let attach = "attach eth0 --rate 1/h --burst 2 --key /32,/128 --max-sources 4";
+    let attach: Vec<_> = attach.split(' ').collect();
+    hosts.limiter(&attach).expect(0);
+    let traffic = Traffic::new(&hosts);
+    let sources = || {
+        let sources = hosts.status()["sources"].clone();
+        ["tracked", "entries", "capacity"].map(|name| number(&sources[name]))
+    };
+    assert_eq!(traffic.passed("192.0.2.7", 1), 1);
+    assert_eq!(sources(), [1, 1, 4]);
+    let said = |arguments: &[&str]| hosts.limiter(arguments).stdout;
+    assert!(said(&["status", "eth0"]).contains("  sources  1 of 4, "));
+    said(&["reset", "eth0", "--all"]);
+    assert_eq!(
+        said(&["top", "eth0", "--once"]),
+        "eth0: no source is in the table\n"
+    );
+
+    let passed = (1..=3).map(|host| traffic.passed(&format!("2001:db8::{host}"), 1));
+    assert_eq!(passed.sum::<u64>(), 2, "the third one has no room");
+    assert_eq!(sources(), [2, 4, 4]);
+    let status = said(&["status", "eth0"]);
+    assert!(
+        status.contains("  sources  2 in 4 entries of 4, "),
+        "{status}"
+    );
+}
+
 /// What holds only the other version of IP is nobody's concern here: `reset` leaves its bucket, though it
 /// is everybody's.
 #[test]

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use crate::cli::{args, output::print};
 use crate::kernel::{Attachment, bpffs};
+use crate::view::units::grouped;
 
 pub async fn run(arguments: args::Reset) -> anyhow::Result<()> {
     let mut attachment = Attachment::open(&arguments.interface).await?;
@@ -12,7 +13,7 @@ pub async fn run(arguments: args::Reset) -> anyhow::Result<()> {
         Some(address) => forget(&mut attachment, address)?,
         None => {
             let count = attachment.tables.forget_all();
-            format!("{count} forgotten: every bucket is full again")
+            format!("{} forgotten: every bucket is full again", grouped(count))
         }
     };
     Ok(print(&format!("{}: {text}\n", attachment.interface.name))?)

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    attachment::{Pinned, folders_here, look},
+    attachment::{Pinned, folders_here, look, no_other_version},
     bpffs, chain,
     error::{Error, Result},
     foreign::{self, Foreign},
@@ -94,6 +94,7 @@ pub async fn attach_unpinned(name: &str, wanted: &Wanted) -> Result<Linked> {
 /// Where the pins will be, cleared of what a killed command may have left there.
 fn free_folder(interface: &Interface, interfaces: &[Interface]) -> Result<PathBuf> {
     let name = &interface.name;
+    no_other_version(interfaces, name)?;
     for folder in folders_here()? {
         let named_so = folder.interface == *name;
         match look(&folder) {

@@ -67,6 +67,36 @@ pub(super) fn folders_here() -> Result<Vec<Folder>> {
         .collect())
 }
 
+/// What other versions of limiter have attached to interfaces of this network namespace, each with the
+/// interface's name. They pin the link under the same name.
+pub(super) fn of_other_versions(interfaces: &[Interface]) -> Result<Vec<(String, Error)>> {
+    let here = pins::namespace()?;
+    let folders = pins::folders_of_other_layouts()?.into_iter();
+    let attached = folders
+        .filter(|folder| folder.namespace == here)
+        .filter_map(|folder| {
+            let Ok(Pinned::To(_, index)) = look(&folder) else {
+                return None;
+            };
+            let interface = interface::of_link(interfaces, index)?.name.clone();
+            let error = Error::OtherVersion {
+                interface: interface.clone(),
+                path: folder.path,
+            };
+            Some((interface, error))
+        });
+    Ok(attached.collect())
+}
+
+/// The same of the interface called `name`, as an error.
+pub(super) fn no_other_version(interfaces: &[Interface], name: &str) -> Result<()> {
+    let mut attached = of_other_versions(interfaces)?.into_iter();
+    match attached.find(|(interface, _)| interface == name) {
+        Some((_, error)) => Err(error),
+        None => Ok(()),
+    }
+}
+
 fn not_attached(interface: Option<&Interface>, name: &str) -> Error {
     match interface {
         Some(_) => Error::NotAttached(name.to_owned()),
@@ -114,6 +144,7 @@ impl Attachment {
                 _ => {}
             }
         }
+        no_other_version(&interfaces, name)?;
         Err(gone.unwrap_or_else(|| not_attached(interface, name)))
     }
 
@@ -139,6 +170,8 @@ impl Attachment {
                 Err(error) => errors.push(error),
             }
         }
+        let of_others = of_other_versions(&interfaces)?;
+        errors.extend(of_others.into_iter().map(|(_, error)| error));
         Ok((attachments, errors))
     }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{
-    attachment::{Pinned, folders_here, look},
+    attachment::{Pinned, folders_here, look, no_other_version, of_other_versions},
     bpffs,
     error::{Error, Result},
     foreign::{self, Foreign},
@@ -36,6 +36,7 @@ pub async fn detach(name: &str) -> Result<Option<Foreign>> {
             return remove(&folder, pinned, &interfaces);
         }
     }
+    no_other_version(&interfaces, name)?;
     Err(nothing_there(&interfaces, name))
 }
 
@@ -70,6 +71,8 @@ pub async fn detach_all() -> Result<Vec<(String, Result<Option<Foreign>>)>> {
             done.push((folder.interface, removed));
         }
     }
+    let of_others = of_other_versions(&interfaces)?.into_iter();
+    done.extend(of_others.map(|(interface, error)| (interface, Err(error))));
     Ok(done)
 }
 

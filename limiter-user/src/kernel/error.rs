@@ -133,6 +133,16 @@ pub enum Error {
         "limiter is not attached to '{0}': `limiter attach {0} --rate RATE` does that, `limiter status` shows where it is"
     )]
     NotAttached(String),
+    /// What limits there was attached by a version with another layout of what is pinned.
+    #[error(
+        "another version of limiter is attached to '{interface}', which this one can neither read nor change: `limiter detach {interface}` of that version takes it off, or `rm -r {}`", path.display()
+    )]
+    OtherVersion {
+        /// The interface.
+        interface: String,
+        /// The folder of its pins.
+        path: PathBuf,
+    },
     /// The link outlived its interface.
     #[error(
         "the interface that limiter was attached to as '{0}' is gone, and limits nothing any more: `limiter detach {0}` clears what is left"

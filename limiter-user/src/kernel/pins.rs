@@ -48,12 +48,15 @@ pub const MAPS: [&str; 10] = [
 /// The maps of a generation.
 pub const LIST_MAPS: [&str; 2] = ["LISTED_IPV4", "LISTED_IPV6"];
 
+/// The folder of what limiter pins, whatever the layout.
+fn of_all_layouts() -> PathBuf {
+    Path::new(BPFFS).join("limiter")
+}
+
 /// The folder of everything that this layout pins.
 #[must_use]
 pub fn root() -> PathBuf {
-    Path::new(BPFFS)
-        .join("limiter")
-        .join(format!("v{}", layout::VERSION))
+    of_all_layouts().join(format!("v{}", layout::VERSION))
 }
 
 /// A network namespace: none for the one of process 1, which people do not call a namespace, else the
@@ -161,14 +164,39 @@ pub struct Folder {
 
 /// All folders of this layout, in all network namespaces, by name.
 pub fn folders() -> Result<Vec<Folder>> {
-    let root = root();
-    let entries = match fs::read_dir(&root) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(Error::path("reading", root, error)),
+    folders_in(&root())
+}
+
+/// The same of all other layouts: those of other versions of limiter.
+pub fn folders_of_other_layouts() -> Result<Vec<Folder>> {
+    let own = root();
+    let is_layout = |path: &Path| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let number = name.and_then(|name| name.strip_prefix('v'));
+        number.is_some_and(|number| number.parse::<u32>().is_ok())
     };
-    let mut folders: Vec<_> = entries
-        .flatten()
+    let mut folders = Vec::new();
+    for entry in entries(&of_all_layouts())? {
+        let path = entry.path();
+        if path != own && is_layout(&path) {
+            folders.extend(folders_in(&path)?);
+        }
+    }
+    Ok(folders)
+}
+
+/// What is in a folder; nothing where it is not there.
+fn entries(folder: &Path) -> Result<impl Iterator<Item = fs::DirEntry>> {
+    let found = match fs::read_dir(folder) {
+        Ok(found) => Some(found),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => return Err(Error::path("reading", folder, error)),
+    };
+    Ok(found.into_iter().flatten().flatten())
+}
+
+fn folders_in(root: &Path) -> Result<Vec<Folder>> {
+    let mut folders: Vec<_> = entries(root)?
         .filter_map(|entry| {
             let (interface, namespace) = parse_folder_name(entry.file_name().to_str()?)?;
             Some(Folder {

@@ -37,7 +37,11 @@ pub fn interface(attachment: &Attachment) -> Result<Interface> {
         ..
     } = attachment;
     let settings = &record.settings;
-    let tracked = tables.sources().count() as u64;
+    let (mut tracked, mut entries) = (0, 0);
+    for (key, _) in tables.sources() {
+        tracked += 1;
+        entries += 1 + u64::from(key.tag().is_wide());
+    }
     let counters = tables.counters()?;
     let limits = record.seated();
     let limits = limits
@@ -73,6 +77,7 @@ pub fn interface(attachment: &Attachment) -> Result<Interface> {
         passes: passes(&counters),
         sources: Sources {
             tracked,
+            entries,
             capacity: tables.capacity(),
             memory_bytes: attachment.memory(),
             source_bytes: size_of::<Entry>() as u64,

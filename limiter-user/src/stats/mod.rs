@@ -202,7 +202,9 @@ pub struct Passes {
 pub struct Sources {
     /// Sources in it.
     pub tracked: u64,
-    /// Sources that it can hold.
+    /// Entries that they take: two for an IPv6 address of which more than 64 bits count, else one.
+    pub entries: u64,
+    /// Entries that there are.
     pub capacity: u64,
     /// Kernel memory of all maps.
     pub memory_bytes: u64,

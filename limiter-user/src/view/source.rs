@@ -72,7 +72,7 @@ fn bucket(limit: &CheckedLimit, check: &Check) -> String {
 #[must_use]
 pub fn top(top: &Top) -> String {
     if top.sources.is_empty() {
-        return format!("{}: no source has sent yet\n", top.interface);
+        return format!("{}: no source is in the table\n", top.interface);
     }
     let mut table = Table::new();
     table.load_preset(NOTHING).set_header([

@@ -1,6 +1,6 @@
 //! `status`, and what `attach` says when it is done.
 
-use crate::stats::{Drops, Interface, Limit, Status, Verdicts};
+use crate::stats::{Drops, Interface, Limit, Sources, Status, Verdicts};
 use crate::view::units::{bytes, counted, grouped};
 
 /// All attachments.
@@ -105,12 +105,21 @@ fn interface(interface: &Interface) -> String {
     text.push_str(&drops_line(drops));
     text.push_str(&format!(
         "  sources  {} of {}, {} of kernel memory\n",
-        grouped(sources.tracked),
+        room_taken(sources),
         grouped(sources.capacity),
         bytes(sources.memory_bytes)
     ));
     text.push_str(&newcomers_note(interface));
     text
+}
+
+/// How many sources there are, and what they take of the table where each takes more than one entry.
+fn room_taken(sources: &Sources) -> String {
+    let tracked = grouped(sources.tracked);
+    if sources.entries == sources.tracked {
+        return tracked;
+    }
+    format!("{tracked} in {} entries", grouped(sources.entries))
 }
 
 /// Why new sources were refused, and what to do if they are not part of a flood.
