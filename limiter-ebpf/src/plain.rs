@@ -34,8 +34,18 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
         entry.count(reason);
     }
     #[cfg(feature = "log")]
-    crate::log::packet(context, &source, reason, length);
+    log(context, length, reason);
     reason
+}
+
+/// A function of its own, which reads the source again: the stack has no room to keep it while a bucket is made
+/// (Linux 6.1).
+#[cfg(feature = "log")]
+#[inline(never)]
+fn log(context: &XdpContext, length: u64, reason: Reason) {
+    if let Parsed::Ipv4(source) | Parsed::Ipv6(source) = parse(&mut Cursor::new(context)) {
+        crate::log::packet(context, &source, reason, length);
+    }
 }
 
 /// Charges the bucket of `key` for a packet of `length` bytes, if it has enough; makes it where there is
