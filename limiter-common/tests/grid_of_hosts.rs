@@ -47,7 +47,11 @@ fn host((in_network, network): (usize, u8), (in_host, host): (usize, u8)) -> Tag
 fn hosts_of_networks_in_a_row_are_spread_as_if_by_lot() {
     const SETS: u32 = 1 << 13;
     let grid = || (0..64).flat_map(|network| (0..64).map(move |host| (network, host)));
-    let bytes = || (4..8).rev().flat_map(|network| (8..16).rev().map(move |host| (network, host)));
+    let bytes = || {
+        (4..8)
+            .rev()
+            .flat_map(|network| (8..16).rev().map(move |host| (network, host)))
+    };
     for ((in_network, in_host), words) in
         bytes().flat_map(|bytes| SEEDS.map(|words| (bytes, words)))
     {
