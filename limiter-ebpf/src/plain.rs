@@ -43,8 +43,13 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
 #[cfg(feature = "log")]
 #[inline(never)]
 fn log(context: &XdpContext, length: u64, reason: Reason) {
-    if let Parsed::Ipv4(source) | Parsed::Ipv6(source) = parse(&mut Cursor::new(context)) {
-        crate::log::packet(context, &source, reason, length);
+    let mut pointer = context.ctx;
+    // SAFETY: does nothing, which LLVM cannot know: it would have the caller read where the packet lies, and pass
+    // that on as numbers.
+    unsafe { core::arch::asm!("{0} = {0}", inout(reg) pointer, options(nomem, nostack)) };
+    let context = XdpContext::new(pointer);
+    if let Parsed::Ipv4(source) | Parsed::Ipv6(source) = parse(&mut Cursor::new(&context)) {
+        crate::log::packet(&context, &source, reason, length);
     }
 }
 
