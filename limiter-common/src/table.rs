@@ -60,7 +60,9 @@ impl Seed {
     #[inline(always)]
     pub const fn home(&self, tag: &Tag, sets: u32) -> Home {
         let [mask, first, second, third] = self.0;
-        let rest = tag.rest.wrapping_mul(third);
+        // Turned round: a sum of both halves would be the same for hosts that count up in networks that do,
+        // and for two keys that differ in the highest bits alone, whatever the seed.
+        let rest = tag.rest.wrapping_mul(third).swap_bytes();
         let mut mixed = (tag.address ^ mask).wrapping_mul(first).wrapping_add(rest);
         mixed ^= mixed >> 32;
         mixed = (mixed ^ tag.scope).wrapping_mul(second);

@@ -140,7 +140,7 @@ impl<'a, const IN_LINE: bool> Demand<'a, IN_LINE> {
     }
 
     /// Takes a charge back, because another limit has refused the packet after all. Where that fails,
-    /// the charge stays: that errs towards refusing.
+    /// the charge stays: that errs towards refusing. The clock was read before the charge.
     #[inline(always)]
     pub fn refund(&mut self) {
         for _ in 0..ATTEMPTS {
@@ -152,11 +152,7 @@ impl<'a, const IN_LINE: bool> Demand<'a, IN_LINE> {
             };
             // Read after the word: what was charged until then is in it.
             let present = clock::now();
-            let charged = match *self.now {
-                NOT_READ => clock::earliest(),
-                now => now,
-            };
-            let refunded = self.terms().refunded(word, self.cost, charged, present);
+            let refunded = self.terms().refunded(word, self.cost, *self.now, present);
             if entry.charge(self.key, word, refunded) {
                 return;
             }

@@ -84,18 +84,6 @@ pub fn between() -> Option<Between> {
     }
 }
 
-/// A moment that is not after the one at which the packet came, and where it brings its own time that.
-#[inline(always)]
-pub fn earliest() -> u64 {
-    match of_this_cpu() {
-        // SAFETY: this CPU's own map value.
-        Some(cpu) if config::clock() == CLOCK_PACKET => unsafe { (*cpu).jiffy },
-        // SAFETY: as above.
-        Some(cpu) => unsafe { (*cpu).earliest },
-        None => 0,
-    }
-}
-
 /// Now: the kernel's clock, or what the packet's stamp says where the program was loaded for test or
 /// replay.
 #[inline(always)]

@@ -177,19 +177,20 @@ extern "C" fn limit_weigh(facts: *mut Facts, index: u32) -> u32 {
 const NEWCOMER: u32 = Reason::Newcomer as u32;
 
 /// Whether there is no leave for all the buckets that are to be made for the packet: then none is. Else the
-/// first one would take what there is for new sources, and few packets would ever get their last.
+/// first one would take what there is for new sources, and few packets would ever get their last. After it
+/// the clock has been read.
 #[inline(always)]
 fn lacks_buckets(facts: &mut Facts) -> bool {
-    if facts.refused != NEWCOMER {
-        return false;
-    }
-    if newcomers::are_out() {
+    let are_new = facts.refused == NEWCOMER;
+    if are_new && newcomers::are_out() {
         return true;
     }
+    // Before the first charge at the latest: a refund that takes a charge to be later than it was gives back what
+    // the bucket would have refilled without it.
     if facts.now == NOT_READ {
         facts.now = clock::now();
     }
-    !newcomers::reserve(facts.now, facts.buckets_new)
+    are_new && !newcomers::reserve(facts.now, facts.buckets_new)
 }
 
 /// Charges the packet to the limit. 1 where that refuses it, [`NEW`] where there is no bucket yet, or

@@ -34,8 +34,23 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
         entry.count(reason);
     }
     #[cfg(feature = "log")]
-    crate::log::packet(context, &source, reason, length);
+    log(context, length, reason);
     reason
+}
+
+/// A function of its own, which reads the source again: the stack has no room to keep it while a bucket is made
+/// (Linux 6.1).
+#[cfg(feature = "log")]
+#[inline(never)]
+fn log(context: &XdpContext, length: u64, reason: Reason) {
+    let mut pointer = context.ctx;
+    // SAFETY: does nothing, which LLVM cannot know: it would have the caller read where the packet lies, and pass
+    // that on as numbers.
+    unsafe { core::arch::asm!("{0} = {0}", inout(reg) pointer, options(nomem, nostack)) };
+    let context = XdpContext::new(pointer);
+    if let Parsed::Ipv4(source) | Parsed::Ipv6(source) = parse(&mut Cursor::new(&context)) {
+        crate::log::packet(&context, &source, reason, length);
+    }
 }
 
 /// Charges the bucket of `key` for a packet of `length` bytes, if it has enough; makes it where there is
