@@ -55,6 +55,6 @@ pub struct Counters {
     pub by_reason: [Count; Reason::ALL.len()],
     /// Sources taken into the table.
     pub sources_added: u64,
-    /// Sources whose bucket was full again and whose place another one took.
+    /// Sources whose bucket was full again and whose entry another one took.
     pub sources_removed: u64,
 }

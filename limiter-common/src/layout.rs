@@ -114,7 +114,7 @@ pub struct Set {
     pub entries: [Entry; WAYS as usize],
 }
 
-/// A source that has sent more than once keeps its place for at least so long after its bucket is full
+/// A source that has sent more than once keeps its entry for at least so long after its bucket is full
 /// again, in nanoseconds: a flood of new sources, each of which sends once, must not drive out those
 /// that the host has been serving.
 pub const KEPT_FOR: u64 = 10_000_000_000;

@@ -131,7 +131,7 @@ impl<'a, const IN_LINE: bool> Demand<'a, IN_LINE> {
             Word::Busy => return Weighed::Said(Reason::Admitted),
             Word::Stale => return Weighed::Stale,
         };
-        match self.decide(word) {
+        match self.decide(word, false) {
             Decision::Refuse { .. } if !entry.is_of(self.key) => Weighed::Said(Reason::Admitted),
             Decision::Refuse { .. } if self.is_too_far_ahead(word) => Weighed::Stale,
             Decision::Refuse { .. } => Weighed::Said(Reason::Limit),
@@ -201,7 +201,7 @@ impl<'a, const IN_LINE: bool> Demand<'a, IN_LINE> {
             Word::Busy => return Tried::Lost,
             Word::Stale => return Tried::Stale,
         };
-        match self.decide(word) {
+        match self.decide(word, true) {
             Decision::Refuse { .. } if !entry.is_of(self.key) => Tried::Lost,
             Decision::Refuse { .. } if self.is_too_far_ahead(word) => Tried::Stale,
             Decision::Refuse { .. } => Tried::Refused,
@@ -212,9 +212,11 @@ impl<'a, const IN_LINE: bool> Demand<'a, IN_LINE> {
         }
     }
 
-    /// What the terms say to the packet. The clock is read only where its bounds leave that open.
+    /// What the terms say to the packet. The clock is read only where its bounds leave that open, and before
+    /// anything is charged: a tick may come late, and then the upper bound is too low. A packet may be refused
+    /// because of that, but none may pass.
     #[inline(always)]
-    fn decide(&mut self, word: u64) -> Decision {
+    fn decide(&mut self, word: u64, charging: bool) -> Decision {
         if *self.now == NOT_READ
             && let Some(between) = clock::between()
         {
@@ -222,8 +224,10 @@ impl<'a, const IN_LINE: bool> Demand<'a, IN_LINE> {
             let decided = self
                 .terms()
                 .decide_between(word, earliest, latest, self.cost);
-            if let Some(decision) = decided {
-                return decision;
+            match decided {
+                Some(Decision::Admit { .. }) if charging => {}
+                Some(decision) => return decision,
+                None => {}
             }
         }
         let now = self.now();
@@ -249,11 +253,15 @@ impl<'a, const IN_LINE: bool> Demand<'a, IN_LINE> {
     /// The bucket's word.
     #[inline(always)]
     fn word(&self, entry: Entry) -> Word {
-        let (over, word) = (entry.load(OVER), entry.tat());
         let epoch = self.limit.epoch();
+        // Before the word and after it: another program, which is about to take the place of this one or has
+        // done so, may convert it meanwhile.
+        let before = epoch_in(entry.load(OVER), epoch);
+        let word = entry.tat();
+        let after = epoch_in(entry.load(OVER), epoch);
         if !bucket::is_time(word) {
             Word::Busy
-        } else if epoch_in(over, epoch) == epoch {
+        } else if before == epoch && after == epoch {
             Word::Present(word)
         } else {
             Word::Stale

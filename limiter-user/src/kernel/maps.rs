@@ -41,7 +41,7 @@ struct Shape {
     kind: u32,
     key: usize,
     value: usize,
-    /// Number of entries; none: as many as the table has places.
+    /// Number of entries; none: by the size of the table.
     entries: Option<u32>,
     flags: u32,
 }

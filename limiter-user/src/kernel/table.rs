@@ -154,12 +154,8 @@ impl Sets {
     /// Entries of the limit in `slot` that have missed so many changes that their terms are no longer
     /// remembered are marked as of no earlier than that: what is kept of an epoch goes round.
     pub fn age(&self, slot: u32, epoch: u32) {
-<<<<<<< HEAD
-        if !epoch.is_multiple_of(AGE) {
-=======
         // Before the first change there is nothing that could have been missed.
-        if epoch == 0 || epoch % AGE != 0 {
->>>>>>> h-rev1
+        if epoch == 0 || !epoch.is_multiple_of(AGE) {
             return;
         }
         for entry in self.entries() {
@@ -226,7 +222,8 @@ impl Mapped<'_> {
             if bucket::is_time(word) && self.load(TAT) == word {
                 return Some((tag.key(), source));
             }
-            std::hint::spin_loop();
+            // Whoever is at work on it may have been stopped.
+            std::thread::yield_now();
         }
         None
     }
