@@ -62,7 +62,7 @@ pub enum Tried {
     New,
     /// Another CPU was faster: try again.
     Lost,
-    /// [`bucket_refresh`] is to be called first.
+    /// [`refresh`] is to be called first.
     Stale,
 }
 
@@ -72,7 +72,7 @@ pub enum Weighed {
     Said(Reason),
     /// There is no bucket yet: it is full, and to be made.
     New,
-    /// [`bucket_refresh`] is to be called first.
+    /// [`refresh`] is to be called first.
     Stale,
 }
 
@@ -281,13 +281,17 @@ enum Word {
 
 /// Brings the bucket of `key`, of the limit with this index, from past terms to the present ones; and puts a
 /// word right that a clock which was set back has left too far ahead, so that no source is locked out.
-/// Whoever comes first does it. Returns 0.
-///
-/// A function of its own, because it is seldom needed: the stack has no room to have it everywhere (a
+/// Whoever comes first does it.
+#[inline(always)]
+pub fn refresh(key: &Tag, index: u32) {
+    bucket_refresh(key, index);
+}
+
+/// Always 0. A function of its own, because it is seldom needed: the stack has no room to have it everywhere (a
 /// global function, Linux 5.6; pointers to memory, 5.12).
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn bucket_refresh(key: *const Tag, index: u32) -> u32 {
+extern "C" fn bucket_refresh(key: *const Tag, index: u32) -> u32 {
     // SAFETY: the caller's own, which the verifier has checked; it wants to see null checked.
     let key = unsafe { key.as_ref() };
     if let (Some(key), Some(limit)) = (key, config::limit(index))

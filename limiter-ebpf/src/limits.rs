@@ -10,7 +10,7 @@ use limiter_common::{
     verdict::Reason,
 };
 
-use crate::bucket::{self, Charged, Demand, NOT_READ, Tried, Weighed, bucket_refresh};
+use crate::bucket::{self, Charged, Demand, NOT_READ, Tried, Weighed};
 use crate::config::{Limit, Ports};
 use crate::facts::Facts;
 use crate::{clock, config, counters, newcomers, table};
@@ -216,12 +216,13 @@ extern "C" fn limit_charge(facts: *mut Facts, index: u32) -> u32 {
     take(facts, index, limit, charged)
 }
 
-/// Calls [`bucket_refresh`] for the limit's bucket. Always 0.
+/// Calls [`bucket::refresh`] for the limit's bucket. Always 0.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn limit_refresh(facts: *mut Facts, index: u32) -> u32 {
     let (facts, limit) = of_limit!(facts, index, matching);
-    bucket_refresh(&key(facts, limit), index)
+    bucket::refresh(&key(facts, limit), index);
+    0
 }
 
 /// Makes the bucket, and charges it. Returns as [`limit_charge`] does.

@@ -3,7 +3,7 @@
 use aya_ebpf::programs::XdpContext;
 use limiter_common::{counters::PLAIN, key::Tag, verdict::Reason};
 
-use crate::bucket::{self, ATTEMPTS, Charged, Demand, NOT_READ, Tried, bucket_refresh};
+use crate::bucket::{self, ATTEMPTS, Charged, Demand, NOT_READ, Tried};
 use crate::packet::Cursor;
 use crate::parse::{Parsed, parse};
 use crate::{clock, config, connection, verdict};
@@ -46,7 +46,7 @@ fn log(context: &XdpContext, length: u64, reason: Reason) {
     let mut pointer = context.ctx;
     // SAFETY: does nothing, which LLVM cannot know: it would have the caller read where the packet lies, and pass
     // that on as numbers.
-    unsafe { core::arch::asm!("{0} = {0}", inout(reg) pointer, options(nomem, nostack)) };
+    unsafe { core::arch::asm!("{0} = {0}", inout(reg) pointer, options(nostack)) };
     let context = XdpContext::new(pointer);
     if let Parsed::Ipv4(source) | Parsed::Ipv6(source) = parse(&mut Cursor::new(&context)) {
         crate::log::packet(&context, &source, reason, length);
@@ -69,7 +69,7 @@ pub fn charge(limit: config::Limit, key: &Tag, length: u64) -> Charged {
             },
             Tried::Lost => {}
             Tried::Stale => {
-                bucket_refresh(key, 0);
+                bucket::refresh(key, 0);
             }
         }
     }
