@@ -29,7 +29,7 @@ pub const ENTRIES_OF_PAIR: u32 = SETS_OF_PAIR * WAYS;
 /// Pairs of sets that a source may be in.
 const PAIRS_OF_SOURCE: u32 = 16;
 
-/// Sets that a source may be in. Until 85 % of the entries are in use, one of tens of thousands of new
+/// Sets that a source may be in. Until about 85 % of the entries are in use, one of tens of thousands of new
 /// sources finds no room; between 90 and 95 % it is one of 25.
 pub const SETS_OF_SOURCE: u32 = PAIRS_OF_SOURCE * SETS_OF_PAIR;
 
@@ -107,9 +107,7 @@ impl Home {
             pairs,
         }
     }
-}
 
-impl Home {
     /// The numbers of its sets in that order.
     pub fn sets(&self) -> impl Iterator<Item = u32> {
         let mut places = self.places();
@@ -215,11 +213,6 @@ pub trait SharedSet: Copy {
     type Entry: Shared;
     /// One of them, below [`WAYS`].
     fn entry(self, way: u32) -> Self::Entry;
-    /// The same, where a search has found it.
-    #[inline(always)]
-    fn found(self, way: u32) -> Self::Entry {
-        self.entry(way)
-    }
 }
 
 /// A table that others work on at the same time.
@@ -298,7 +291,7 @@ pub fn find_in<S: SharedSet>(set: S, tag: &Tag, wide: bool) -> Option<S::Entry> 
             entry.begins_with(tag)
         };
         if is_its && is_taken(entry.load(TAT)) {
-            return Some(set.found(way));
+            return Some(entry);
         }
         way += step;
     }

@@ -13,7 +13,7 @@ use crate::entry::{Entry, Set};
 use crate::maps::{DISPLACED, LOCKED, SETS};
 use crate::{atomic, config, counters, terms};
 
-/// How often a lock is tried: longer than it takes to bring a source in.
+/// How often a lock is tried: longer than it takes to bring a source in, but for one that finds no room.
 const TRIES: u32 = 64;
 
 /// How often a set tries to count: other CPUs do so at the same moment in sets that share its word.
