@@ -4,6 +4,7 @@
 //! goes up: it is part of the path under which maps are pinned, so that a program never meets maps
 //! of another shape.
 
+use crate::candidates::{ByByte, Candidates};
 use crate::counters::{Count, Counters, LimitCounters};
 use crate::entry::Entry;
 use crate::key::{Address, KeyMask, SLOTS, SourceKey};
@@ -14,7 +15,7 @@ use crate::table::{DISPLACED_WIDTH, Seed, WAYS};
 use crate::window::Window;
 
 /// Version of everything in this file.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Where the program's clock comes from.
 pub const CLOCK_KERNEL: u32 = 0;
@@ -31,6 +32,8 @@ pub const NO_LIMIT: u32 = u32::MAX;
 pub struct Config {
     /// The limits, in the order in which they are looked at.
     pub limits: [Limit; LIMITS_MAX as usize],
+    /// Which of them may match a packet.
+    pub candidates: Candidates,
     /// The limit on new sources.
     pub newcomers: Newcomers,
     /// Which set is whose.
@@ -70,6 +73,7 @@ impl Config {
     /// No limit.
     pub const NONE: Self = Self {
         limits: [Limit::NONE; LIMITS_MAX as usize],
+        candidates: Candidates::NONE,
         newcomers: Newcomers {
             tau: 0,
             cost: 0,
@@ -197,8 +201,10 @@ assert_bytes! {
     Ports: 4 + 16 * 4,
     Match: 8 * 4 + 2 * 68,
     Limit: 168 + 48 + 40 + 4 * 4 + PAST_TERMS as usize * 104,
+    ByByte: 257 * 8,
+    Candidates: 8 * 8 + 3 * 257 * 8 + 8,
     Newcomers: 3 * 8,
-    Config: LIMITS_MAX as usize * 1104 + 24 + 32 + 8 + SLOTS as usize * 4 + 12 * 4,
+    Config: LIMITS_MAX as usize * 1104 + 6240 + 24 + 32 + 8 + SLOTS as usize * 4 + 12 * 4,
     Count: 2 * 8,
     Counters: 13 * 16 + 2 * 8,
     LimitCounters: 3 * 16,

@@ -5,6 +5,7 @@
 #![cfg_attr(not(test), no_std)]
 
 pub mod bucket;
+pub mod candidates;
 pub mod counters;
 pub mod entry;
 pub mod key;

@@ -44,11 +44,25 @@ impl PortRange {
         Self((first as u32) << 16 | last as u32)
     }
 
+    /// The first port in it.
+    #[must_use]
+    #[inline(always)]
+    pub const fn first(self) -> u32 {
+        self.0 >> 16
+    }
+
+    /// The last one.
+    #[must_use]
+    #[inline(always)]
+    pub const fn last(self) -> u32 {
+        self.0 & 0xffff
+    }
+
     /// Whether `port` is in it.
     #[must_use]
     #[inline(always)]
     pub const fn holds(self, port: u32) -> bool {
-        port >= self.0 >> 16 && port <= self.0 & 0xffff
+        self.first() <= port && port <= self.last()
     }
 }
 

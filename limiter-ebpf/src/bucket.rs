@@ -125,6 +125,7 @@ impl<'a, const IN_LINE: bool> Demand<'a, IN_LINE> {
         let Some(entry) = self.find() else {
             return Weighed::New;
         };
+        self.entry = entry.into();
         let word = match self.word(entry) {
             Word::Present(word) => word,
             // Another CPU is at work on it: charging will tell.

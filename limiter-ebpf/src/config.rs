@@ -2,11 +2,12 @@
 //! program. The verifier knows their values and removes the branches that they switch off.
 
 use limiter_common::{
-    key::{KeyMask, SLOTS},
+    candidates::ByByte,
+    key::{IPV6, KeyMask, SLOTS},
     layout::Config,
     limit::Terms,
     rescale::{PAST_TERMS, Rescale},
-    rules::{self, LIMITS_MAX, Newcomers, PORTS_MAX, PortRange},
+    rules::{self, ANY, LIMITS_MAX, Newcomers, PORTS_MAX, PortRange},
     table::Seed,
     window::Window,
 };
@@ -131,6 +132,68 @@ pub fn index_of(slot: u32) -> Option<u32> {
             .read_volatile()
     };
     (index < LIMITS_MAX).then_some(index)
+}
+
+/// Limits that may match a packet of this kind. See [`limiter_common::candidates`].
+#[inline(always)]
+pub fn candidates(control: u32, family: u32, fragment: u32) -> u64 {
+    let family = if family == IPV6 {
+        constant!(candidates.family[1])
+    } else {
+        constant!(candidates.family[0])
+    };
+    let control = if control != 0 {
+        constant!(candidates.control[1])
+    } else {
+        constant!(candidates.control[0])
+    };
+    let place = (fragment >> 1 & 3) as usize;
+    // SAFETY: the index is in bounds.
+    let fragments = unsafe {
+        (&raw const CONFIG.candidates.fragments)
+            .cast::<u64>()
+            .add(place)
+            .read_volatile()
+    };
+    control & family & fragments
+}
+
+/// Those that may match a packet of this transport protocol, or [`ANY`].
+#[inline(always)]
+pub fn candidates_of_protocol(protocol: u32) -> u64 {
+    of_byte(&raw const CONFIG.candidates.protocol, protocol, protocol)
+}
+
+/// Those that may match a packet to this port, or [`ANY`].
+#[inline(always)]
+pub fn candidates_to(port: u32) -> u64 {
+    of_byte(&raw const CONFIG.candidates.destination, port, port >> 8)
+}
+
+/// Those that may match a packet from this port, or [`ANY`].
+#[inline(always)]
+pub fn candidates_from(port: u32) -> u64 {
+    of_byte(&raw const CONFIG.candidates.source, port, port >> 8)
+}
+
+/// The candidates that have to be looked at closer.
+#[inline(always)]
+pub fn look_closer() -> u64 {
+    constant!(candidates.look_closer)
+}
+
+#[inline(always)]
+fn of_byte(bytes: *const ByByte, value: u32, byte: u32) -> u64 {
+    if value == ANY {
+        return read!(bytes, without);
+    }
+    // SAFETY: the index is in bounds.
+    unsafe {
+        (&raw const (*bytes).with)
+            .cast::<u64>()
+            .add((byte & 0xff) as usize)
+            .read_volatile()
+    }
 }
 
 /// A limit, 0 the first.

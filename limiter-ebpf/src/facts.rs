@@ -40,7 +40,9 @@ pub struct Facts {
     /// Index of the limit that refused it.
     pub refused_by: u32,
     /// What that said.
-    pub refused: u32,
+    pub refused: u16,
+    /// 1: the limit has counted that already.
+    pub counted: u16,
     /// Buckets that are to be made for it.
     pub buckets_new: u32,
 }
@@ -64,7 +66,7 @@ impl Facts {
             source.words: [0; 2], source.family: 0, source.reserved: 0,
             protocol: ANY, source_port: ANY, destination_port: ANY, flags: ANY,
             fragment: WHOLE, control: 0, lists: 0,
-            refused_by: 0, refused: 0, buckets_new: 0,
+            refused_by: 0, refused: 0, counted: 0, buckets_new: 0,
         }
         // SAFETY: every field is written.
         unsafe { &mut *facts }

@@ -5,6 +5,7 @@
 //! an exported symbol means to it (global functions, Linux 5.6; pointers to memory, 5.12).
 
 use limiter_common::{
+    candidates::lowest,
     key::Tag,
     rules::{ANY, LIMITS_MAX, PORTS_MAX},
     verdict::Reason,
@@ -13,18 +14,18 @@ use limiter_common::{
 use crate::bucket::{self, Charged, Demand, NOT_READ, Tried, Weighed};
 use crate::config::{Limit, Ports};
 use crate::facts::Facts;
-use crate::{clock, config, counters, newcomers, table};
+use crate::{clock, config, counters, newcomers, table, verdict};
 
-/// Asks each limit, until one answers something else than 0. A macro, because the compiler would make
-/// a function with a stack of its own.
+/// Asks each limit whose bit is set, until one answers something else than 0. A macro, because the compiler
+/// would make a function with a stack of its own.
 macro_rules! any {
-    ($facts:expr, $ask:ident) => {{
+    ($facts:expr, $bits:ident, $ask:ident) => {{
         let mut answered = false;
         for index in 0..LIMITS_MAX {
             if index >= config::limits_length() {
                 break;
             }
-            if $ask(&raw mut *$facts, index) != 0 {
+            if $facts.$bits >> index & 1 != 0 && $ask(&raw mut *$facts, index) != 0 {
                 answered = true;
                 break;
             }
@@ -36,13 +37,24 @@ macro_rules! any {
 /// Finds the limits that match the packet.
 #[inline(always)]
 pub fn classify(facts: &mut Facts) {
-    for index in 0..LIMITS_MAX {
-        if index >= config::limits_length() {
-            break;
-        }
-        let matches = limit_matches(&raw const *facts, index) as u64;
-        facts.matching |= (matches & 1) << index;
+    facts.matching = config::candidates(facts.control, facts.source.family, facts.fragment);
+    if config::transport() {
+        facts.matching &= config::candidates_of_protocol(facts.protocol)
+            & config::candidates_to(facts.destination_port)
+            & config::candidates_from(facts.source_port);
     }
+    if facts.matching & config::look_closer() != 0 {
+        any!(facts, matching, look_closer);
+    }
+}
+
+/// Takes a candidate that does not match out of those that do. Always 0: all are looked at.
+#[inline(always)]
+fn look_closer(facts: *mut Facts, index: u32) -> u32 {
+    if config::look_closer() >> index & 1 != 0 {
+        limit_matches(facts, index);
+    }
+    0
 }
 
 /// What the limits that match say to the packet, which is charged to all of them or to none.
@@ -52,7 +64,11 @@ pub fn decide(facts: &mut Facts) -> Reason {
         return Reason::Unlimited;
     }
     let several = facts.matching & (facts.matching - 1) != 0;
-    let refused = (several && (any!(facts, weigh) || lacks_buckets(facts))) || any!(facts, charge);
+    let refused = if several {
+        any!(facts, matching, weigh) || lacks_buckets(facts) || any!(facts, matching, charge)
+    } else {
+        charge(&raw mut *facts, lowest(facts.matching)) != 0
+    };
     if !refused {
         if facts.would_drop == 0 {
             return Reason::Admitted;
@@ -60,16 +76,17 @@ pub fn decide(facts: &mut Facts) -> Reason {
         count_would_drop(facts);
         return Reason::WouldDrop;
     }
-    if several {
-        any!(facts, limit_refund);
-    }
-    bucket::reason(facts.refused)
+    any!(facts, charged, limit_refund);
+    bucket::reason(facts.refused.into())
 }
 
-/// Counts the packet for the limit that has refused it; `reason` says what became of it.
+/// Counts the packet for the limit that has refused it, where that has not done so; `reason` says what became
+/// of it.
 #[inline(always)]
 pub fn count_refused(facts: &Facts, reason: Reason) {
-    limit_count(&raw const *facts, facts.refused_by, reason.passes().into());
+    if facts.counted == 0 {
+        limit_count(&raw const *facts, facts.refused_by, reason.passes().into());
+    }
 }
 
 /// Counts the packet for the limits in shadow that it is over, now that no other limit refuses it: for
@@ -158,10 +175,15 @@ macro_rules! of_limit {
 extern "C" fn limit_weigh(facts: *mut Facts, index: u32) -> u32 {
     let (facts, limit) = of_limit!(facts, index, matching);
     let key = key(facts, limit);
-    match Demand::<false>::new(limit, &key, &mut facts.now, facts.length).weigh() {
+    let mut demand = Demand::<false>::new(limit, &key, &mut facts.now, facts.length);
+    match demand.weigh() {
         Weighed::Stale => STALE,
         Weighed::Said(_) if limit.shadow() => 0,
-        Weighed::Said(said) => refuse(facts, index, said),
+        Weighed::Said(Reason::Admitted) => 0,
+        Weighed::Said(said) => {
+            let charged = demand.charged(said);
+            refuse(facts, index, limit, charged)
+        }
         Weighed::New => {
             facts.buckets_new += 1;
             // Should there be no leave to make it, the first such limit is the one that refuses the packet.
@@ -174,7 +196,7 @@ extern "C" fn limit_weigh(facts: *mut Facts, index: u32) -> u32 {
     }
 }
 
-const NEWCOMER: u32 = Reason::Newcomer as u32;
+const NEWCOMER: u16 = Reason::Newcomer as u16;
 
 /// Whether there is no leave for all the buckets that are to be made for the packet: then none is. Else the
 /// first one would take what there is for new sources, and few packets would ever get their last. After it
@@ -200,7 +222,7 @@ fn lacks_buckets(facts: &mut Facts) -> bool {
 extern "C" fn limit_charge(facts: *mut Facts, index: u32) -> u32 {
     let (facts, limit) = of_limit!(facts, index, matching);
     let key = key(facts, limit);
-    let mut demand = Demand::<false>::new(limit, &key, &mut facts.now, facts.length);
+    let mut demand = Demand::<true>::new(limit, &key, &mut facts.now, facts.length);
     let mut said = Reason::Contended;
     for _ in 0..bucket::ATTEMPTS {
         match demand.charge_known() {
@@ -251,7 +273,7 @@ extern "C" fn limit_lost(facts: *mut Facts, index: u32) -> u32 {
 fn take(facts: &mut Facts, index: u32, limit: Limit, charged: Charged) -> u32 {
     if !matches!(charged.reason, Reason::Admitted) {
         if !limit.shadow() {
-            return refuse(facts, index, charged.reason);
+            return refuse(facts, index, limit, charged);
         }
         facts.would_drop |= 1 << index;
         return 0;
@@ -301,27 +323,27 @@ extern "C" fn limit_count(facts: *const Facts, index: u32, passed: u32) -> u32 {
     0
 }
 
+/// Notes that the limit refuses the packet, and counts it, if nothing can let it pass any more. Always 1.
 #[inline(always)]
-fn refuse(facts: &mut Facts, index: u32, said: Reason) -> u32 {
-    if matches!(said, Reason::Admitted) {
-        return 0;
-    }
+fn refuse(facts: &mut Facts, index: u32, limit: Limit, charged: Charged) -> u32 {
     facts.refused_by = index;
-    facts.refused = said as u32;
+    facts.refused = charged.reason as u16;
+    if !config::established()
+        && let Some(entry) = charged.entry.entry()
+    {
+        let reason = verdict::in_force(Reason::Limit);
+        entry.count(reason);
+        counters::count_limit(limit.slot(), reason, facts.length);
+        facts.counted = 1;
+    }
     1
 }
 
-/// 1 where the limit matches the packet.
+/// Takes the limit out of those that match the packet, if it does not. Always 0.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn limit_matches(facts: *const Facts, index: u32) -> u32 {
-    // SAFETY: as in `of_limit`.
-    let Some(facts) = (unsafe { facts.as_ref() }) else {
-        return 0;
-    };
-    let Some(limit) = config::limit(index) else {
-        return 0;
-    };
+extern "C" fn limit_matches(facts: *mut Facts, index: u32) -> u32 {
+    let (facts, limit) = of_limit!(facts, index, matching);
     let wanted = limit.matches();
     let fits = |wanted: u32, found: u32, any: u32| wanted == any || wanted == found;
     let lists = wanted.lists();
@@ -335,7 +357,8 @@ extern "C" fn limit_matches(facts: *const Facts, index: u32) -> u32 {
         && (flags == 0 || (facts.flags != ANY && facts.flags & flags == wanted.flags()))
         && ports_hold(wanted.destination(), facts.destination_port)
         && ports_hold(wanted.source(), facts.source_port);
-    holds.into()
+    facts.matching &= !(u64::from(!holds) << index);
+    0
 }
 
 /// A packet without ports is held where all are.

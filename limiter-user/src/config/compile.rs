@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ipnet::IpNet;
 use limiter_common::{
+    candidates::Candidates,
     key::{IPV4, IPV6},
     layout::{Config, Listed},
     rescale::{PAST_TERMS, Rescale},
@@ -79,6 +80,7 @@ impl Settings {
             config.indices[place.slot as usize] = index;
         }
         config.limits_length = u32::try_from(limits.len()).unwrap_or(0);
+        config.candidates = Candidates::of(&config.limits[..limits.len()]);
         // Neighbour discovery and DHCP are told by what stands there.
         let transport = self.exempt.control || limits.iter().any(needs_transport);
         config.transport = transport.into();

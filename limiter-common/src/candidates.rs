@@ -1,0 +1,149 @@
+//! Which limits may match a packet, told for all of them at once: for each value that a field can have there
+//! is a word with a bit for each limit, and what is in all of a packet's words is a candidate. So a limit that
+//! a packet has nothing to do with costs it nothing.
+
+use crate::key::{IPV4, IPV6};
+use crate::rules::{ANY, Limit, PortRange, Ports};
+
+/// Bits of the limits, by one byte of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct ByByte {
+    /// Those that match packets which do not have it.
+    pub without: u64,
+    /// Those that match where it has this value.
+    pub with: [u64; 256],
+}
+
+impl ByByte {
+    const NONE: Self = Self {
+        without: 0,
+        with: [0; 256],
+    };
+}
+
+/// Bits of the limits, by what a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Candidates {
+    /// By [`crate::rules::Match::control`].
+    pub control: [u64; 2],
+    /// Of IPv4 and of IPv6.
+    pub family: [u64; 2],
+    /// By the number of the bit in [`crate::rules::Match::fragments`]; the last is never used.
+    pub fragments: [u64; 4],
+    /// By transport protocol.
+    pub protocol: ByByte,
+    /// By the upper byte of the destination port.
+    pub destination: ByByte,
+    /// By the upper byte of the source port.
+    pub source: ByByte,
+    /// Those that look at more than this: what is a candidate of them need not match.
+    pub look_closer: u64,
+}
+
+impl Candidates {
+    /// No limit.
+    pub const NONE: Self = Self {
+        control: [0; 2],
+        family: [0; 2],
+        fragments: [0; 4],
+        protocol: ByByte::NONE,
+        destination: ByByte::NONE,
+        source: ByByte::NONE,
+        look_closer: 0,
+    };
+
+    /// Of these limits; the first has bit 0. At most [`crate::rules::LIMITS_MAX`].
+    #[must_use]
+    pub fn of(limits: &[Limit]) -> Self {
+        let mut all = Self::NONE;
+        for (index, limit) in limits.iter().enumerate() {
+            all.add(1 << index, limit);
+        }
+        all
+    }
+
+    fn add(&mut self, bit: u64, limit: &Limit) {
+        let matches = &limit.matches;
+        self.control[usize::from(matches.control != 0)] |= bit;
+        for (family, bits) in [IPV4, IPV6].into_iter().zip(&mut self.family) {
+            if matches.family == 0 || matches.family == family {
+                *bits |= bit;
+            }
+        }
+        for (place, bits) in self.fragments.iter_mut().enumerate() {
+            if matches.fragments >> place & 1 != 0 {
+                *bits |= bit;
+            }
+        }
+        add(&mut self.protocol, bit, matches.protocol == ANY, |value| {
+            matches.protocol == value
+        });
+        add_ports(&mut self.destination, bit, &matches.destination);
+        add_ports(&mut self.source, bit, &matches.source);
+        if matches.flags_mask != 0
+            || matches.lists != 0
+            || matches.unless != 0
+            || matches.destination.length != 0
+            || matches.source.length != 0
+        {
+            self.look_closer |= bit;
+        }
+    }
+}
+
+fn add(bytes: &mut ByByte, bit: u64, everything: bool, holds: impl Fn(u32) -> bool) {
+    if everything {
+        bytes.without |= bit;
+    }
+    for (value, bits) in (0..).zip(&mut bytes.with) {
+        if everything || holds(value) {
+            *bits |= bit;
+        }
+    }
+}
+
+fn add_ports(bytes: &mut ByByte, bit: u64, ports: &Ports) {
+    let ranges = &ports.ranges[..ports.length as usize];
+    add(bytes, bit, ranges.is_empty(), |upper| {
+        ranges.iter().any(|range: &PortRange| {
+            range.first() >> 8 <= upper && upper <= range.last() >> 8
+        })
+    });
+}
+
+/// Number of the lowest bit that is set; 0 of nothing. BPF has no instruction for it: the multiplication puts
+/// a number of its own for each bit into the upper six (a de Bruijn sequence).
+#[must_use]
+#[inline(always)]
+pub const fn lowest(bits: u64) -> u32 {
+    (LOWEST[((bits & bits.wrapping_neg()).wrapping_mul(SEQUENCE) >> 58) as usize]) as u32
+}
+
+/// Each six bits in a row of it occur once.
+const SEQUENCE: u64 = 0x0218_a392_cd3d_5dbf;
+
+static LOWEST: [u8; 64] = {
+    let mut numbers = [0; 64];
+    let mut bit = 0;
+    while bit < 64 {
+        numbers[((1_u64 << bit).wrapping_mul(SEQUENCE) >> 58) as usize] = bit as u8;
+        bit += 1;
+    }
+    numbers
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_bit_of_every_word_with_one_or_two() {
+        for low in 0..64 {
+            for high in low..64 {
+                assert_eq!(lowest(1 << low | 1 << high), low);
+            }
+        }
+    }
+}
