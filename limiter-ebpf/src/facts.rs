@@ -56,14 +56,14 @@ impl Facts {
     pub fn begin(place: &mut MaybeUninit<Self>, length: u64) -> &mut Self {
         let facts = place.as_mut_ptr();
         macro_rules! write {
-            ($($field:ident$(.$inner:tt)?: $value:expr),+ $(,)?) => {
+            ($($field:ident$(.$inner:ident$([$index:literal])?)?: $value:expr),+ $(,)?) => {
                 // SAFETY: fields of the place, which is aligned.
-                unsafe { $((&raw mut (*facts).$field$(.$inner)?).write_volatile($value);)+ }
+                unsafe { $((&raw mut (*facts).$field$(.$inner$([$index])?)?).write_volatile($value);)+ }
             };
         }
         write! {
             now: 0, length: length, matching: 0, charged: 0, would_drop: 0,
-            source.words: [0; 2], source.family: 0, source.reserved: 0,
+            source.words[0]: 0, source.words[1]: 0, source.family: 0, source.reserved: 0,
             protocol: ANY, source_port: ANY, destination_port: ANY, flags: ANY,
             fragment: WHOLE, control: 0, lists: 0,
             refused_by: 0, refused: 0, counted: 0, buckets_new: 0,
