@@ -107,9 +107,9 @@ fn add(bytes: &mut ByByte, bit: u64, everything: bool, holds: impl Fn(u32) -> bo
 fn add_ports(bytes: &mut ByByte, bit: u64, ports: &Ports) {
     let ranges = &ports.ranges[..ports.length as usize];
     add(bytes, bit, ranges.is_empty(), |upper| {
-        ranges.iter().any(|range: &PortRange| {
-            range.first() >> 8 <= upper && upper <= range.last() >> 8
-        })
+        ranges
+            .iter()
+            .any(|range: &PortRange| range.first() >> 8 <= upper && upper <= range.last() >> 8)
     });
 }
 

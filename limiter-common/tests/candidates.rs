@@ -1,0 +1,197 @@
+//! Candidates: every limit that matches a packet is one, and one that need not be looked at closer matches.
+
+use limiter_common::{
+    candidates::{ByByte, Candidates},
+    key::{IPV4, IPV6},
+    rules::{
+        ANY, FIRST_FRAGMENT, LATER_FRAGMENT, LIMITS_MAX, Limit, Match, PORTS_MAX, PortRange, Ports,
+        WHOLE,
+    },
+};
+use proptest::{
+    prelude::*,
+    test_runner::{Config, RngSeed},
+};
+
+/// What limits look at.
+#[derive(Clone, Copy, Debug)]
+struct Packet {
+    control: u32,
+    family: u32,
+    protocol: u32,
+    fragment: u32,
+    flags: u32,
+    lists: u32,
+    destination: u32,
+    source: u32,
+}
+
+/// As `rules::Match` says.
+fn holds(matches: &Match, packet: Packet) -> bool {
+    let on = |ports: &Ports, port: u32| {
+        let ranges = &ports.ranges[..ports.length as usize];
+        ranges.is_empty() || ranges.iter().any(|range| range.holds(port))
+    };
+    matches.control == packet.control
+        && (matches.family == 0 || matches.family == packet.family)
+        && (matches.protocol == ANY || matches.protocol == packet.protocol)
+        && matches.fragments & packet.fragment != 0
+        && (matches.flags_mask == 0
+            || packet.flags != ANY && packet.flags & matches.flags_mask == matches.flags)
+        && (matches.lists == 0 || matches.lists & packet.lists != 0)
+        && matches.unless & packet.lists == 0
+        && on(&matches.destination, packet.destination)
+        && on(&matches.source, packet.source)
+}
+
+fn of_byte(bytes: &ByByte, value: u32, byte: u32) -> u64 {
+    if value == ANY {
+        bytes.without
+    } else {
+        bytes.with[byte as usize]
+    }
+}
+
+fn candidates(all: &Candidates, packet: Packet) -> u64 {
+    all.control[packet.control as usize]
+        & all.family[usize::from(packet.family == IPV6)]
+        & all.fragments[(packet.fragment >> 1) as usize]
+        & of_byte(&all.protocol, packet.protocol, packet.protocol)
+        & of_byte(
+            &all.destination,
+            packet.destination,
+            packet.destination >> 8,
+        )
+        & of_byte(&all.source, packet.source, packet.source >> 8)
+}
+
+/// Few values, at the edges of the bytes, so that packets and limits meet.
+fn ports() -> impl Strategy<Value = u16> {
+    prop_oneof![
+        Just(0),
+        Just(53),
+        Just(255),
+        Just(256),
+        Just(257),
+        Just(511),
+        Just(512),
+        Just(u16::MAX),
+        any::<u16>()
+    ]
+}
+
+fn ranges() -> impl Strategy<Value = Ports> {
+    let range = (ports(), ports()).prop_map(|(a, b)| PortRange::new(a.min(b), a.max(b)));
+    let some = proptest::collection::vec(range, 1..=PORTS_MAX).prop_map(|some| {
+        let mut ports = Ports {
+            length: some.len().try_into().unwrap(),
+            ..Ports::default()
+        };
+        ports.ranges[..some.len()].copy_from_slice(&some);
+        ports
+    });
+    prop_oneof![1 => Just(Ports::default()), 1 => some]
+}
+
+fn protocols() -> impl Strategy<Value = u32> {
+    prop_oneof![Just(ANY), Just(6), Just(17), Just(0), Just(255)]
+}
+
+fn limits() -> impl Strategy<Value = Limit> {
+    let first = (
+        prop_oneof![9 => Just(0), 1 => Just(1_u32)],
+        prop_oneof![Just(0), Just(IPV4), Just(IPV6)],
+        protocols(),
+        1..=(WHOLE | FIRST_FRAGMENT | LATER_FRAGMENT),
+        prop_oneof![3 => Just(0), 1 => Just(0x12_u32)],
+    );
+    let second = (
+        prop_oneof![3 => Just(0), 1 => Just(4_u32)],
+        prop_oneof![3 => Just(0), 1 => Just(8_u32)],
+        ranges(),
+        ranges(),
+    );
+    (first, second).prop_map(
+        |((control, family, protocol, fragments, flags_mask), (lists, unless, to, from))| Limit {
+            matches: Match {
+                control,
+                family,
+                protocol,
+                fragments,
+                flags_mask,
+                flags: flags_mask & 2,
+                lists,
+                unless,
+                destination: to,
+                source: from,
+            },
+            ..Limit::NONE
+        },
+    )
+}
+
+fn packets() -> impl Strategy<Value = Packet> {
+    let port = || prop_oneof![4 => ports().prop_map(u32::from), 1 => Just(ANY)];
+    (
+        0..=1_u32,
+        prop_oneof![Just(IPV4), Just(IPV6)],
+        protocols(),
+        prop_oneof![Just(WHOLE), Just(FIRST_FRAGMENT), Just(LATER_FRAGMENT)],
+        prop_oneof![Just(ANY), Just(0), Just(2), Just(0x12_u32)],
+        prop_oneof![Just(0), Just(4), Just(8), Just(12_u32)],
+        port(),
+        port(),
+    )
+        .prop_map(
+            |(control, family, protocol, fragment, flags, lists, destination, source)| Packet {
+                control,
+                family,
+                protocol,
+                fragment,
+                flags,
+                lists,
+                destination,
+                source,
+            },
+        )
+}
+
+proptest! {
+    #![proptest_config(Config {
+        cases: 150,
+        rng_seed: RngSeed::Fixed(0xca4d),
+        failure_persistence: None,
+        ..Config::default()
+    })]
+
+    #[test]
+    fn what_matches_is_a_candidate_and_what_need_not_be_looked_at_matches(
+        limits in proptest::collection::vec(limits(), 0..=LIMITS_MAX as usize),
+        packets in proptest::collection::vec(packets(), 1..20),
+    ) {
+        let all = Candidates::of(&limits);
+        for packet in packets {
+            let found = candidates(&all, packet);
+            prop_assert_eq!(found >> limits.len(), 0);
+            for (bit, limit) in limits.iter().enumerate() {
+                let is_candidate = found >> bit & 1 != 0;
+                if holds(&limit.matches, packet) {
+                    prop_assert!(is_candidate, "{:?} {:?}", limit.matches, packet);
+                } else if is_candidate {
+                    prop_assert!(all.look_closer >> bit & 1 != 0, "{:?} {:?}", limit.matches, packet);
+                }
+            }
+        }
+    }
+
+    /// Else nothing would be won: ports of another 256 are no candidates.
+    #[test]
+    fn other_ports_are_no_candidates(port in any::<u16>(), other in any::<u16>()) {
+        let mut limit = Limit::NONE;
+        limit.matches.destination.length = 1;
+        limit.matches.destination.ranges[0] = PortRange::new(port, port);
+        let all = Candidates::of(&[limit]);
+        let to = of_byte(&all.destination, other.into(), u32::from(other) >> 8);
+        prop_assert_eq!(to != 0, port >> 8 == other >> 8);
+    }
+}
