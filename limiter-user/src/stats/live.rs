@@ -139,7 +139,6 @@ fn grown(last: u32, figure: u64) -> u64 {
 }
 
 /// Tells an entry's owners apart, but for one time in four thousand million. Never that of an entry that was free.
-#[expect(clippy::cast_possible_truncation, reason = "the bits that are kept")]
 fn fingerprint(key: &SourceKey) -> u32 {
     // An odd number without a pattern: the golden ratio.
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
