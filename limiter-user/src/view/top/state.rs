@@ -188,11 +188,10 @@ impl State {
 
     /// Which of `rows` keys act on.
     pub(super) fn selected(&self, rows: &[&Busy]) -> usize {
-        let Some((source, limit)) = &self.chosen else {
+        let Some(chosen) = &self.chosen else {
             return 0;
         };
-        let is_chosen = |row: &&Busy| row.source.source == *source && row.source.limit == *limit;
-        let found = rows.iter().position(is_chosen);
+        let found = rows.iter().position(|row| name(row) == *chosen);
         found.unwrap_or(self.line.min(rows.len().saturating_sub(1)))
     }
 
@@ -248,14 +247,14 @@ impl State {
             return;
         };
         let line = to(self.selected(&rows), rows.len()).min(last);
-        let source = &rows[line].source;
-        let chosen = (source.source.clone(), source.limit.clone());
+        let chosen = name(rows[line]);
         (self.line, self.chosen) = (line, Some(chosen));
     }
 
     fn ask(&mut self, action: impl FnOnce(&Busy) -> Option<Action>) -> Effect {
         let rows = self.rows();
-        let Some(row) = rows.get(self.selected(&rows)) else {
+        let line = self.selected(&rows);
+        let Some(row) = rows.get(line) else {
             self.notice = Some(("no source is there to do that to".to_owned(), true));
             return Effect::None;
         };
@@ -267,6 +266,8 @@ impl State {
             self.notice = Some((text, true));
             return Effect::None;
         };
+        // The same key is to undo it, wherever the source goes then.
+        (self.line, self.chosen) = (line, Some(name(row)));
         self.mode = Mode::Ask(action, None);
         Effect::Weigh(action)
     }
@@ -297,4 +298,9 @@ impl State {
             _ => {}
         }
     }
+}
+
+/// What tells a line from others.
+fn name(row: &Busy) -> (String, String) {
+    (row.source.source.clone(), row.source.limit.clone())
 }

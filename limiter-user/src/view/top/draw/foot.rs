@@ -9,10 +9,26 @@ use ratatui::{
 
 use crate::view::top::{State, Theme, state::Mode};
 
-const KEYS: &str = "q quit  ? help  s sort  / filter  p pause  d deny  a allow  r reset";
+/// The most needed first: a narrow screen has no room for all of them.
+const KEYS: [&str; 8] = [
+    "q quit", "? help", "s sort", "/ filter", "p pause", "d deny", "a allow", "r reset",
+];
+
+/// Those that there is room for.
+fn keys(width: u16) -> String {
+    let mut text = KEYS[0].to_owned();
+    for key in &KEYS[1..] {
+        if text.len() + 2 + key.len() > usize::from(width) {
+            break;
+        }
+        text.push_str("  ");
+        text.push_str(key);
+    }
+    text
+}
 
 /// What is said.
-pub fn text(state: &State, theme: Theme) -> Text<'static> {
+pub fn text(state: &State, width: u16, theme: Theme) -> Text<'static> {
     match &state.mode {
         Mode::Filter => Text::from(vec![Line::from(vec![
             Span::styled(format!("filter: {}_", state.filter), theme.warning()),
@@ -28,7 +44,7 @@ pub fn text(state: &State, theme: Theme) -> Text<'static> {
         Mode::Look | Mode::Help => match &state.notice {
             Some((text, true)) => Text::styled(text.clone(), theme.warning()),
             Some((text, false)) => Text::from(text.clone()),
-            None => Text::from(KEYS),
+            None => Text::from(keys(width)),
         },
     }
 }

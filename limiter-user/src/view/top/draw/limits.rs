@@ -70,6 +70,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
         0 => "LIMIT".to_owned(),
         hidden => format!("LIMIT (+{hidden})"),
     };
+    let first_length = u16::try_from(first.len()).unwrap_or(u16::MAX);
     let wide = area.width >= 70;
     let right = |text: String| Text::from(text).alignment(Alignment::Right);
     let columns = |name: String, terms: String, figures: [String; 4]| {
@@ -93,9 +94,11 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     };
     let titles = ["PASS/s", "DROP/s", "PASSED", "DROPPED"].map(str::to_owned);
     let titles = columns(first, String::new(), titles).style(theme.heading());
+    let longest = shown.iter().map(|(limit, _)| limit.name.chars().count());
+    let longest = u16::try_from(longest.max().unwrap_or(0)).unwrap_or(u16::MAX);
     let widths: &[Constraint] = if wide {
         &[
-            Constraint::Max(16),
+            Constraint::Length(longest.min(16).max(first_length)),
             Constraint::Fill(1),
             Constraint::Length(9),
             Constraint::Length(9),

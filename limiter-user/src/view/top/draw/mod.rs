@@ -20,7 +20,7 @@ const SOURCES: u16 = 5;
 /// Draws all of it.
 pub fn draw(frame: &mut Frame<'_>, state: &State, theme: Theme) {
     let area = frame.area();
-    let said = foot::text(state, theme);
+    let said = foot::text(state, area.width, theme);
     let foot = foot::height(&said, area);
     let spare = area.height.saturating_sub(1 + foot + SOURCES);
     let curves = curves(area.height).min(spare / 2 * 2);
