@@ -37,7 +37,8 @@ impl Screen {
         {
             tmux.arg("-e").arg(format!("{name}={value}"));
         }
-        tmux.arg("sh");
+        // Without its own editing of lines, which changes the terminal while it waits.
+        tmux.args(["bash", "--norc", "--noprofile", "--noediting"]);
         // A test that was started with them must not fail for that.
         for name in ["NO_COLOR", "TMUX", "SSH_CONNECTION"] {
             tmux.env_remove(name);
@@ -78,6 +79,12 @@ impl Screen {
             .collect()
     }
 
+    /// The same as one text, of whole lines that the terminal has broken.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.ask(&["capture-pane", "-p", "-J"])
+    }
+
     /// The same with the sequences that colour it.
     #[must_use]
     pub fn coloured(&self) -> String {
@@ -102,7 +109,7 @@ impl Screen {
 
     /// Waits until this is on it.
     pub fn wait_for(&self, text: &str) {
-        self.wait(text, |screen| screen.lines().join("\n").contains(text));
+        self.wait(text, |screen| screen.text().contains(text));
     }
 
     /// Presses a key, by tmux's name of it.
@@ -122,7 +129,13 @@ impl Screen {
 
     /// Runs a command in the shell, which says its exit status when it is done.
     pub fn run(&self, line: &str) {
-        self.write(&format!("clear; {line}; echo \"status $?\""));
+        // What an earlier one has said must not be taken for this one's.
+        self.write("clear");
+        self.press("Enter");
+        self.wait("nothing but a prompt", |screen| {
+            screen.lines()[0] == PROMPT && screen.last() == PROMPT
+        });
+        self.write(&format!("{line}; echo \"status $?\""));
         self.press("Enter");
     }
 
@@ -156,6 +169,7 @@ impl Screen {
         ));
         self.press("Enter");
         at_last("stty has said it", || file.exists());
+        self.wait("a prompt", |screen| screen.last() == PROMPT);
         fs::read_to_string(file).unwrap()
     }
 
@@ -165,6 +179,7 @@ impl Screen {
             screen.said("alternate_on") == "0"
         });
         self.wait("the cursor", |screen| screen.said("cursor_flag") == "1");
+        self.wait("a prompt", |screen| screen.last() == PROMPT);
         assert_eq!(self.state(), state, "{:#?}", self.lines());
         self.write("echo it is $((6 * 7))");
         self.wait("what is typed", |screen| {

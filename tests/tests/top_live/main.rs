@@ -96,8 +96,11 @@ fn shows_the_flood_at(size: (u16, u16)) {
     }
     assert_eq!(sources.len(), 3, "{sources:?}");
     drop(flood);
-    let rate = "dropped           0/s";
-    screen.wait_for(rate);
+    screen.wait("the flood has ended", |screen| {
+        let lines = screen.lines();
+        let curve = lines.iter().find(|line| line.starts_with("dropped "));
+        curve.is_some_and(|line| line.contains(" 0/s"))
+    });
     screen.press("q");
     screen.wait_for("status 0");
 }

@@ -10,7 +10,9 @@ use ratatui::{
     backend::CrosstermBackend,
     crossterm::{
         cursor, event, execute,
-        terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode},
+        terminal::{
+            self, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+        },
     },
 };
 use tokio::sync::mpsc;
@@ -70,8 +72,15 @@ impl Screen {
         // It remembers the state from before, and would not look again.
         disable_raw_mode()?;
         enable_raw_mode()?;
-        execute!(io::stdout(), EnterAlternateScreen)?;
-        self.0.clear()
+        execute!(
+            io::stdout(),
+            EnterAlternateScreen,
+            terminal::Clear(terminal::ClearType::All)
+        )?;
+        // One that knows nothing of what was drawn. (`Terminal::clear` asks the terminal where its cursor is, and
+        // the answer would go to who reads the keys.)
+        self.0 = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+        Ok(())
     }
 }
 
