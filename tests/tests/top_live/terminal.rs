@@ -241,3 +241,18 @@ fn colours_only_where_they_are_wanted() {
     let seen = plain.coloured();
     assert!(!is_coloured(&seen), "{seen:?}");
 }
+
+#[test]
+fn it_ends_with_its_terminal() {
+    need_kernel!();
+    if !can_run() {
+        return;
+    }
+    let hosts = limited();
+    let (screen, _) = opened(&hosts, &[]);
+    let process = screen.process();
+    drop(screen);
+    limiter_tests::at_last("it has ended", || {
+        nix::sys::signal::kill(process, None).is_err()
+    });
+}
