@@ -33,7 +33,8 @@ fn each_order_sorts_by_its_figure() {
         change(&mut figures);
         figures
     };
-    let cases: [(Order, fn(&mut Figures)); 5] = [
+    type Change = fn(&mut Figures);
+    let cases: [(Order, Change); 5] = [
         (Order::DroppedPerSecond, |figures| figures.over_since = 6),
         (Order::Dropped, |figures| figures.over = 6),
         (Order::PassedPerSecond, |figures| figures.passed_since = 6),
