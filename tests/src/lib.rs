@@ -15,6 +15,7 @@ pub mod need;
 pub mod packet;
 pub mod random;
 pub mod raw;
+pub mod screen;
 pub mod service;
 pub mod steps;
 pub mod store;

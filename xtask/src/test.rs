@@ -11,11 +11,12 @@ use crate::{
 
 /// What of Debian the tests call: those of the benchmark, and more. None of them starts a service when it is
 /// installed.
-const PACKAGES: [&str; 6] = [
+const PACKAGES: [&str; 7] = [
     "bpftool",
     "busybox",
     "dnsmasq-base",
     "dnsperf",
+    "tmux",
     "util-linux",
     "wrk",
 ];

@@ -142,6 +142,16 @@ pub enum Exemption {
     Control,
 }
 
+fn interval(text: &str) -> Result<Duration, String> {
+    let given = humantime::parse_duration(text)
+        .map_err(|error| format!("{error}: write one as in 500ms or 2s"))?;
+    let possible = Duration::from_millis(100)..=Duration::from_secs(10);
+    if possible.contains(&given) {
+        return Ok(given);
+    }
+    Err("write 100ms to 10s".to_owned())
+}
+
 fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}: write one as in 90s or 10m"))
 }
@@ -457,15 +467,18 @@ pub struct Top {
     /// The interface
     #[arg(value_name = "IFACE", value_parser = interface)]
     pub interface: String,
-    /// Print once and end (the live view is yet to come)
-    #[arg(long, required = true)]
-    pub once: bool,
-    /// How many sources
-    #[arg(short = 'n', value_name = "N", default_value = "20")]
-    pub most: NonZeroUsize,
-    /// For programs
+    /// Print once and end
     #[arg(long)]
+    pub once: bool,
+    /// How many sources: 20 with --once, 200 in the live view (at most 1,000 there), unless told
+    #[arg(short = 'n', value_name = "N")]
+    pub most: Option<NonZeroUsize>,
+    /// For programs
+    #[arg(long, requires = "once")]
     pub json: bool,
+    /// How often the live view looks: 100ms to 10s
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval, conflicts_with = "once")]
+    pub interval: Duration,
 }
 
 /// Arguments of `log`.

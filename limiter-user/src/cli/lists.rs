@@ -1,6 +1,6 @@
 //! `limiter allow`, `limiter deny` and `limiter tier`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::cli::{
     args::{GivenPrefixes, ListEdit, ListShow, ListVerb, TierEdit, TierShow, TierVerb},
@@ -15,11 +15,23 @@ use crate::kernel::{Attachment, set::set};
 use crate::stats::Listing;
 
 /// What to do with the prefixes that are given.
-#[derive(Clone, Copy)]
-enum Edit {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edit {
+    /// Put them on the list too.
     Add,
+    /// Take them off it.
     Remove,
+    /// Put them in the place of what is on it.
     Replace,
+}
+
+/// What an edit has done, in words.
+#[derive(Debug)]
+pub struct Edited {
+    /// The result.
+    pub text: String,
+    /// What is good to know beside it.
+    pub notes: Vec<String>,
 }
 
 /// One of the two lists that every configuration has.
@@ -88,14 +100,35 @@ async fn change(
     given: &GivenPrefixes,
 ) -> anyhow::Result<()> {
     let prefixes = all_given(given)?;
-    let edited = |settings: &Settings| {
-        let mut new = settings.clone();
-        apply(edit, find(&mut new, name)?, &prefixes, name)?;
-        Ok::<_, Invalid>(new)
-    };
+    if let Some(warning) = warning(edit, interface, name, &prefixes).await {
+        note(&warning);
+    }
+    let Edited { text, notes } = put_in_force(edit, interface, name, &prefixes).await?;
+    print(&format!("{interface}: {text}\n"))?;
+    notes.iter().for_each(|text| note(text));
+    Ok(())
+}
+
+/// What the edit would do to the SSH session that this runs in, if that is worse off by it.
+pub async fn warning(
+    edit: Edit,
+    interface: &str,
+    name: &str,
+    prefixes: &Prefixes,
+) -> Option<String> {
+    let edited = |settings: &Settings| edited(edit, settings, name, prefixes);
     let advice = |client: &str| ssh::allow_first(interface, client);
-    ssh::warn_of_change(interface, edited, advice).await;
-    let swapped = set(interface, edited).await?;
+    ssh::warning_of_change(interface, edited, advice).await
+}
+
+/// Edits a list while traffic flows.
+pub async fn put_in_force(
+    edit: Edit,
+    interface: &str,
+    name: &str,
+    prefixes: &Prefixes,
+) -> anyhow::Result<Edited> {
+    let swapped = set(interface, |settings| edited(edit, settings, name, prefixes)).await?;
     let (mut old, mut new) = (swapped.old, swapped.new);
     let (before, after) = (find(&mut old, name)?, find(&mut new, name)?);
     let (added, removed) = (
@@ -108,37 +141,47 @@ async fn change(
         (0, removed) => format!("{removed} removed"),
         (added, removed) => format!("{added} added, {removed} removed"),
     };
-    print(&format!(
-        "{interface}: {name}: {changed}, {} on it now\n",
-        after.len()
-    ))?;
-    note_denied(name, &prefixes, &new);
-    if let Some(file) = swapped.file {
-        note(&format!(
+    let text = format!("{name}: {changed}, {} on it now", after.len());
+    let unknown_to = |file: PathBuf| {
+        format!(
             "{} does not know of it: `limiter reload {interface}` would put its list in force again",
             file.display()
-        ));
-    }
-    Ok(())
+        )
+    };
+    let notes = denied_too(name, prefixes, &new).into_iter();
+    Ok(Edited {
+        text,
+        notes: notes.chain(swapped.file.map(unknown_to)).collect(),
+    })
+}
+
+fn edited(
+    edit: Edit,
+    settings: &Settings,
+    name: &str,
+    prefixes: &Prefixes,
+) -> Result<Settings, Invalid> {
+    let mut new = settings.clone();
+    apply(edit, find(&mut new, name)?, prefixes, name)?;
+    Ok(new)
 }
 
 /// What was put on `allow` in vain.
-fn note_denied(name: &str, given: &Prefixes, new: &Settings) {
+fn denied_too(name: &str, given: &Prefixes, new: &Settings) -> Option<String> {
     if name != lists::ALLOW {
-        return;
+        return None;
     }
     let on_both = given.intersection(&new.lists.deny);
     let mut on_both = on_both.filter(|prefix| new.lists.allow.contains(prefix));
-    if let Some(first) = on_both.next() {
-        let more = match on_both.count() {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        note(&format!(
-            "{}{more} is on deny too, which goes before allow where both have the same prefix",
-            show(first)
-        ));
-    }
+    let first = on_both.next()?;
+    let more = match on_both.count() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!(
+        "{}{more} is on deny too, which goes before allow where both have the same prefix",
+        show(first)
+    ))
 }
 
 /// From the command line and the file.

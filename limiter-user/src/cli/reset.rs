@@ -7,16 +7,24 @@ use crate::kernel::{Attachment, bpffs};
 use crate::view::units::grouped;
 
 pub async fn run(arguments: args::Reset) -> anyhow::Result<()> {
-    let mut attachment = Attachment::open(&arguments.interface).await?;
-    let _lock = bpffs::lock()?;
+    let interface = &arguments.interface;
     let text = match arguments.address {
-        Some(address) => forget(&mut attachment, address)?,
+        Some(address) => reset(interface, address).await?,
         None => {
+            let attachment = Attachment::open(interface).await?;
+            let _lock = bpffs::lock()?;
             let count = attachment.tables.forget_all();
             format!("{} forgotten: every bucket is full again", grouped(count))
         }
     };
-    Ok(print(&format!("{}: {text}\n", attachment.interface.name))?)
+    Ok(print(&format!("{interface}: {text}\n"))?)
+}
+
+/// Forgets a source. Returns what was done, in words.
+pub async fn reset(interface: &str, address: IpAddr) -> anyhow::Result<String> {
+    let mut attachment = Attachment::open(interface).await?;
+    let _lock = bpffs::lock()?;
+    forget(&mut attachment, address)
 }
 
 /// Its buckets under all limits that may hold it.

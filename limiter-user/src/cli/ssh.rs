@@ -13,18 +13,26 @@ use crate::kernel::{
 /// Tells what is about to happen to this SSH session on the interface, and how to prevent it;
 /// `advice` is given the address to allow. Says nothing where there is none, or where it passes.
 pub async fn warn(interface: &str, settings: &Settings, advice: impl Fn(&str) -> String) {
-    let Some(session) = peer() else {
-        return;
-    };
+    if let Some(warning) = warning(interface, settings, advice).await {
+        note(&warning);
+    }
+}
+
+async fn warning(
+    interface: &str,
+    settings: &Settings,
+    advice: impl Fn(&str) -> String,
+) -> Option<String> {
+    let session = peer()?;
     let connection = connection(&session);
     let danger = match settings.fate(&connection) {
-        Fate::Free => return,
+        Fate::Free => return None,
         Fate::Limited(limit) => format!("limit '{limit}' holds its packets too"),
         Fate::Denied => "the deny list drops its packets".to_owned(),
     };
     // Where the kernel does not say, it may well be.
     if !arrives_on(&session, interface).await.unwrap_or(true) {
-        return;
+        return None;
     }
     let client = session.client.to_string();
     let advice = if passes_when_allowed(settings, &connection) {
@@ -34,9 +42,9 @@ pub async fn warn(interface: &str, settings: &Settings, advice: impl Fn(&str) ->
             "take {client} off the deny list, which goes before allow where both have the same prefix"
         )
     };
-    note(&format!(
+    Some(format!(
         "WARNING: your SSH session from {client} comes in through {interface}, and {danger}: {advice}"
-    ));
+    ))
 }
 
 /// The same before `change` is made to what is in force. Says nothing where the session is no worse off
@@ -46,21 +54,25 @@ pub async fn warn_of_change<E>(
     change: impl FnOnce(&Settings) -> Result<Settings, E>,
     advice: impl Fn(&str) -> String,
 ) {
-    let Some(connection) = peer().as_ref().map(connection) else {
-        return;
-    };
-    let Ok(attachment) = Attachment::open(interface).await else {
-        return;
-    };
-    let Ok(old) = attachment.settings() else {
-        return;
-    };
-    let Ok(new) = change(&old) else {
-        return;
-    };
-    if old.fate(&connection) != new.fate(&connection) {
-        warn(interface, &new, advice).await;
+    if let Some(warning) = warning_of_change(interface, change, advice).await {
+        note(&warning);
     }
+}
+
+/// The same warning, to be shown elsewhere.
+pub async fn warning_of_change<E>(
+    interface: &str,
+    change: impl FnOnce(&Settings) -> Result<Settings, E>,
+    advice: impl Fn(&str) -> String,
+) -> Option<String> {
+    let connection = peer().as_ref().map(connection)?;
+    let attachment = Attachment::open(interface).await.ok()?;
+    let old = attachment.settings().ok()?;
+    let new = change(&old).ok()?;
+    if old.fate(&connection) == new.fate(&connection) {
+        return None;
+    }
+    warning(interface, &new, advice).await
 }
 
 /// How whoever works from `client` keeps the session, where limiter is attached already.

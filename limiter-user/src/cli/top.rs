@@ -1,18 +1,158 @@
 //! `limiter top`.
 
+mod actions;
+mod signals;
+
+use std::{env, io, num::NonZeroUsize};
+
+use nix::sys::signal::{Signal, raise};
+use tokio::{
+    sync::mpsc::UnboundedReceiver,
+    time::{Interval, MissedTickBehavior, interval},
+};
+
 use crate::cli::{
     args,
-    output::{print, print_json},
+    output::{Usage, print, print_json},
 };
 use crate::kernel::Attachment;
-use crate::stats::collect;
-use crate::view;
+use crate::stats::{
+    collect,
+    live::{Gauge, Sample},
+};
+use crate::view::{
+    self,
+    top::{
+        Effect, Event, State, Theme, draw,
+        terminal::{self, Input, Screen},
+    },
+};
+use signals::{Said, Signals};
+
+/// Sources that are printed, unless told.
+const PRINTED: usize = 20;
+/// Sources that the view holds, unless told.
+const HELD: usize = 200;
+/// Sources that the view holds at most: more than anybody scrolls through.
+const HELD_MAX: usize = 1000;
 
 pub async fn run(arguments: args::Top) -> anyhow::Result<()> {
+    if !arguments.once {
+        return live(arguments).await;
+    }
     let attachment = Attachment::open(&arguments.interface).await?;
-    let top = collect::top(&attachment, arguments.most.get())?;
+    let most = arguments.most.map_or(PRINTED, NonZeroUsize::get);
+    let top = collect::top(&attachment, most)?;
     if arguments.json {
         return print_json(&top);
     }
     Ok(print(&view::source::top(&top))?)
+}
+
+async fn live(arguments: args::Top) -> anyhow::Result<()> {
+    let interface = arguments.interface;
+    let variable = |name: &str| env::var(name).ok();
+    if let Some(why) = terminal::missing(variable) {
+        return Err(Usage(format!(
+            "the live view needs a terminal, and {why}: `limiter top {interface} --once` prints the same once"
+        ))
+        .into());
+    }
+    let most = arguments.most.map_or(HELD, NonZeroUsize::get).min(HELD_MAX);
+    let mut state = State::new(most, arguments.interval);
+    let mut gauge = Gauge::default();
+    // What is wrong is said before the screen is taken.
+    let first = look(&interface, &state, &mut gauge).await?;
+    (state, _) = state.after(Event::Sample(Box::new(first)));
+    let signals = Signals::new()?;
+    let mut ticks = interval(arguments.interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The first tick is at once.
+    ticks.tick().await;
+    let mut screen = Screen::enter()?;
+    let mut happenings = Happenings {
+        signals,
+        ticks,
+        input: terminal::input(),
+    };
+    let theme = Theme::of(variable);
+    loop {
+        screen.draw(|frame| draw(frame, &state, theme))?;
+        let event = match happenings.next().await? {
+            Happening::Key(key) => Event::Key(key),
+            Happening::Tick => Event::Sample(Box::new(look(&interface, &state, &mut gauge).await?)),
+            Happening::Resized => continue,
+            Happening::Said(Said::Leave) => return Ok(()),
+            Happening::Said(Said::Stop) => {
+                suspend(&mut screen)?;
+                continue;
+            }
+            Happening::Said(Said::GoOn) => {
+                screen.come_back()?;
+                continue;
+            }
+        };
+        let mut effect;
+        (state, effect) = state.after(event);
+        // What an effect brings may have an effect itself.
+        while effect != Effect::None {
+            screen.draw(|frame| draw(frame, &state, theme))?;
+            let event = match effect {
+                Effect::Leave => return Ok(()),
+                Effect::Suspend => {
+                    suspend(&mut screen)?;
+                    break;
+                }
+                Effect::Weigh(action) => Event::Warning(actions::warning(&interface, action).await),
+                Effect::Do(action) => Event::Done(actions::run(&interface, action).await),
+                Effect::None => break,
+            };
+            (state, effect) = state.after(event);
+        }
+    }
+}
+
+/// Opens the attachment anew each time: a change has brought another program meanwhile, or there is none any more.
+async fn look(interface: &str, state: &State, gauge: &mut Gauge) -> anyhow::Result<Sample> {
+    let attachment = Attachment::open(interface).await?;
+    Ok(collect::sample(&attachment, &state.wanted(), gauge)?)
+}
+
+/// Gives the terminal to the shell, which lets this go on later.
+fn suspend(screen: &mut Screen) -> io::Result<()> {
+    screen.leave();
+    raise(Signal::SIGSTOP)?;
+    screen.come_back()
+}
+
+/// All that may happen.
+struct Happenings {
+    signals: Signals,
+    ticks: Interval,
+    input: UnboundedReceiver<Input>,
+}
+
+enum Happening {
+    Key(view::top::Key),
+    Tick,
+    Resized,
+    Said(Said),
+}
+
+impl Happenings {
+    /// Waits for the next one.
+    async fn next(&mut self) -> io::Result<Happening> {
+        tokio::select! {
+            // Who is told to leave leaves, however much else there is to do.
+            biased;
+            said = self.signals.next() => Ok(Happening::Said(said)),
+            input = self.input.recv() => match input {
+                Some(Input::Key(key)) => Ok(Happening::Key(key)),
+                Some(Input::Resized) => Ok(Happening::Resized),
+                Some(Input::Failed(error)) => Err(error),
+                None => Err(io::ErrorKind::UnexpectedEof.into()),
+            },
+            _ = self.ticks.tick() => Ok(Happening::Tick),
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
+use ipnet::IpNet;
 use limiter_common::key::{Address, KeyMask, SourceKey, Words};
 use serde::{Deserialize, Serialize};
 
@@ -101,32 +102,59 @@ impl Key {
     /// port, where that is part of it, as in `192.0.2.7 port 53`.
     #[must_use]
     pub fn show(&self, key: &SourceKey) -> String {
-        let source = self.show_source(key);
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write(key, &mut text);
+        text
+    }
+
+    /// The same, to where there is room already.
+    pub fn write(&self, key: &SourceKey, to: &mut impl fmt::Write) -> fmt::Result {
+        self.write_source(key, to)?;
         if self.by_port {
-            format!("{source} port {}", key.port())
+            write!(to, " port {}", key.port())?;
+        }
+        Ok(())
+    }
+
+    /// How it is written without the port.
+    #[must_use]
+    pub fn show_source(&self, key: &SourceKey) -> String {
+        let mut text = String::new();
+        // As above.
+        let _ = self.write_source(key, &mut text);
+        text
+    }
+
+    fn write_source(&self, key: &SourceKey, to: &mut impl fmt::Write) -> fmt::Result {
+        let Some((address, bits)) = self.prefix(key) else {
+            return to.write_str("interface");
+        };
+        if bits == if address.is_ipv4() { 32 } else { 128 } {
+            write!(to, "{address}")
         } else {
-            source
+            write!(to, "{address}/{bits}")
         }
     }
 
-    /// The same without the port.
+    /// The addresses that share the bucket; none where it is everybody's.
     #[must_use]
-    pub fn show_source(&self, key: &SourceKey) -> String {
+    pub fn network(&self, key: &SourceKey) -> Option<IpNet> {
+        let (address, bits) = self.prefix(key)?;
+        IpNet::new(address, bits).ok()
+    }
+
+    fn prefix(&self, key: &SourceKey) -> Option<(IpAddr, u8)> {
         let Source::Prefix { ipv4, ipv6 } = self.source else {
-            return "interface".to_owned();
+            return None;
         };
-        let (address, bits, whole) = match key.family() {
+        Some(match key.family() {
             limiter_common::key::IPV4 => {
                 let [a, b, c, d, ..] = octets(key.address);
-                (IpAddr::from([a, b, c, d]), ipv4, 32)
+                (IpAddr::from([a, b, c, d]), ipv4)
             }
-            _ => (IpAddr::from(octets(key.address)), ipv6, 128),
-        };
-        if bits == whole {
-            address.to_string()
-        } else {
-            format!("{address}/{bits}")
-        }
+            _ => (IpAddr::from(octets(key.address)), ipv6),
+        })
     }
 }
 
@@ -147,7 +175,9 @@ fn words(octets: [u8; 16]) -> Words {
     ]
 }
 
-fn octets(words: Words) -> [u8; 16] {
+/// An address's bytes, as they follow each other in a packet.
+#[must_use]
+pub fn octets(words: Words) -> [u8; 16] {
     std::array::from_fn(|i| words[i / 8].to_ne_bytes()[i % 8])
 }
 
@@ -232,6 +262,9 @@ mod tests {
         let by_port: Key = "/24,/64,destination_port".parse().unwrap();
         let key = by_port.of(3, "192.0.2.7".parse().unwrap(), 53);
         assert_eq!(by_port.show(&key), "192.0.2.0/24 port 53");
+        assert_eq!(by_port.show_source(&key), "192.0.2.0/24");
+        let network = by_port.network(&key).unwrap();
+        assert_eq!(network, "192.0.2.0/24".parse().unwrap());
     }
 
     #[test]

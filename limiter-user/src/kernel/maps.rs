@@ -307,6 +307,11 @@ impl Tables {
     pub fn sources(&self) -> impl Iterator<Item = Entry> {
         self.sets.sources()
     }
+
+    /// The same in one loop, each with the number of its entry: below [`Self::capacity`].
+    pub fn look_through(&self, look: impl FnMut(usize, &SourceKey, &Source)) {
+        self.sets.look_through(look);
+    }
 }
 
 fn sum(counters: &[Counters]) -> Counters {

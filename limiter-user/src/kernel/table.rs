@@ -117,6 +117,17 @@ impl Sets {
         self.entries().filter_map(Mapped::read)
     }
 
+    /// Shows `look` all sources, each with the number of its entry. A plain loop: for a million of them, each
+    /// second, it matters.
+    pub fn look_through(&self, mut look: impl FnMut(usize, &SourceKey, &Source)) {
+        let words = self.words();
+        for (number, first) in (0..words.len()).step_by(WORDS).enumerate() {
+            if let Some((key, source)) = (Mapped { words, first }).read() {
+                look(number, &key, &source);
+            }
+        }
+    }
+
     fn find(&self, key: &SourceKey) -> Option<Mapped<'_>> {
         let tag = key.tag();
         self.seed

@@ -1,19 +1,22 @@
 //! From an attachment's maps to plain types.
 
-use std::{collections::HashMap, net::IpAddr};
+use std::{net::IpAddr, time::Instant};
 
 use limiter_common::{
     counters::Counters,
     entry::Entry,
-    key::SourceKey,
+    key::{SLOTS, SourceKey},
     layout::Source,
     rules::{ON_ALLOW, ON_DENY},
     verdict::Reason,
 };
 
 use super::{
-    Interface, Limit, List, NextProgram, Passes, Sources, drops,
-    source::{Check, CheckedLimit, Reader, Top, TopSource},
+    Interface, Limit, List, NextProgram, Passes, Sources,
+    busiest::{Busiest, Filter, Order, Place},
+    drops,
+    live::{Busy, Gauge, Sample, Since, Wanted},
+    source::{Check, CheckedLimit, Reader, Top},
     verdicts,
 };
 use crate::config::{
@@ -30,6 +33,26 @@ use crate::kernel::{
 
 /// Everything that `status` shows of an attachment.
 pub fn interface(attachment: &Attachment) -> Result<Interface> {
+    let mut taken = Taken::default();
+    attachment.tables.look_through(|_, key, _| taken.count(key));
+    described(attachment, taken)
+}
+
+/// What sources take of the table.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
+    sources: u64,
+    entries: u64,
+}
+
+impl Taken {
+    fn count(&mut self, key: &SourceKey) {
+        self.sources += 1;
+        self.entries += 1 + u64::from(key.tag().is_wide());
+    }
+}
+
+fn described(attachment: &Attachment, taken: Taken) -> Result<Interface> {
     let Attachment {
         interface,
         record,
@@ -37,11 +60,6 @@ pub fn interface(attachment: &Attachment) -> Result<Interface> {
         ..
     } = attachment;
     let settings = &record.settings;
-    let (mut tracked, mut entries) = (0, 0);
-    for (key, _) in tables.sources() {
-        tracked += 1;
-        entries += 1 + u64::from(key.tag().is_wide());
-    }
     let counters = tables.counters()?;
     let limits = record.seated();
     let limits = limits
@@ -76,8 +94,8 @@ pub fn interface(attachment: &Attachment) -> Result<Interface> {
         drops: drops(&counters),
         passes: passes(&counters),
         sources: Sources {
-            tracked,
-            entries,
+            tracked: taken.sources,
+            entries: taken.entries,
             capacity: tables.capacity(),
             memory_bytes: attachment.memory(),
             source_bytes: size_of::<Entry>() as u64,
@@ -195,11 +213,7 @@ pub fn check(attachment: &Attachment, source: IpAddr) -> Result<Check> {
             _ => source.to_string(),
         },
         shadow: record.settings.shadow,
-        listed: match listed {
-            listed if listed & ON_DENY != 0 => Some(DENY),
-            listed if listed & ON_ALLOW != 0 => Some(ALLOW),
-            _ => None,
-        },
+        listed: decided_by(listed),
         tiers: record
             .tiers
             .0
@@ -243,26 +257,116 @@ fn buckets_of(
 /// The sources that dropped most, then those that passed most; at most `most` of them. A source has a
 /// line for each bucket.
 pub fn top(attachment: &Attachment, most: usize) -> Result<Top> {
-    let mut entries: Vec<_> = attachment.tables.sources().collect();
-    let readers = readers(&attachment.record)?;
-    let by_slot: HashMap<_, _> = readers
-        .iter()
-        .map(|(limit, seat, reader)| (seat.slot, (limit, reader)))
-        .collect();
-    // What would be dropped but for shadow comes after what is dropped.
-    let dropped = |key: &SourceKey, source: &Source| match by_slot.get(&key.slot()) {
-        Some((_, reader)) if !reader.shadow => source.refused,
-        _ => 0,
+    let wanted = Wanted {
+        order: Order::Dropped,
+        filter: Filter::All,
+        most,
     };
-    entries.sort_by_key(|(key, source)| {
-        std::cmp::Reverse((dropped(key, source), source.refused, source.passed))
-    });
-    let line = |(key, entry): &(SourceKey, Source)| -> Option<TopSource> {
-        let (limit, reader) = by_slot.get(&key.slot())?;
-        Some(reader.top(limit.key.show(key), entry))
-    };
+    let busiest = look_through(attachment, &wanted, |_, _, _| Since::default())?.busiest;
+    let rows = rows(attachment, busiest)?.into_iter();
     Ok(Top {
         interface: attachment.interface.name.clone(),
-        sources: entries.iter().filter_map(line).take(most).collect(),
+        sources: rows.map(|row| row.source).collect(),
     })
+}
+
+/// What the live view shows; `gauge` has seen the table before, or not.
+pub fn sample(attachment: &Attachment, wanted: &Wanted, gauge: &mut Gauge) -> Result<Sample> {
+    let interface = &attachment.interface;
+    let of = (interface.index, attachment.record.attached_at.clone());
+    let elapsed = gauge.begin(of, attachment.tables.capacity(), Instant::now());
+    let all = look_through(attachment, wanted, |number, key, source| {
+        gauge.since(number, key, source)
+    })?;
+    Ok(Sample {
+        interface: described(attachment, all.taken)?,
+        matching: all.matching,
+        elapsed,
+        sources: rows(attachment, all.busiest)?,
+    })
+}
+
+/// What one pass over the table finds.
+struct Found {
+    taken: Taken,
+    matching: u64,
+    busiest: Vec<(SourceKey, Source, Since)>,
+}
+
+/// Looks at each source once. `since` tells what has come since the last look; each source is shown to it.
+fn look_through(
+    attachment: &Attachment,
+    wanted: &Wanted,
+    mut since: impl FnMut(usize, &SourceKey, &Source) -> Since,
+) -> Result<Found> {
+    let Attachment { record, tables, .. } = attachment;
+    let readers = readers(record)?;
+    let by_slot = by_slot(&readers);
+    let by_name =
+        by_slot.map(|of| of.is_some_and(|(limit, _)| wanted.filter.wants_limit(&limit.name)));
+    let (mut taken, mut matching, mut text) = (Taken::default(), 0, String::new());
+    let mut busiest = Busiest::new(wanted.most);
+    tables.look_through(|number, key, source| {
+        taken.count(key);
+        let since = since(number, key, source);
+        let slot = key.slot() as usize;
+        // A limit that has just gone has buckets until they are cleared.
+        let Some((limit, reader)) = by_slot.get(slot).copied().flatten() else {
+            return;
+        };
+        let filter = &wanted.filter;
+        if filter.wants_key(&limit.key, key, by_name[slot], &mut text) {
+            matching += 1;
+            let rank = reader
+                .figures(source, since, wanted.order)
+                .rank(wanted.order, key.into());
+            busiest.offer(rank, (*key, *source, since));
+        }
+    });
+    Ok(Found {
+        taken,
+        matching,
+        busiest: busiest.in_order(),
+    })
+}
+
+type BySlot<'r> = [Option<(&'r config::Limit, &'r Reader)>; SLOTS as usize];
+
+fn by_slot(readers: &[(config::Limit, Seat, Reader)]) -> BySlot<'_> {
+    let mut by_slot = [None; SLOTS as usize];
+    for (limit, seat, reader) in readers {
+        if let Some(of) = by_slot.get_mut(seat.slot as usize) {
+            *of = Some((limit, reader));
+        }
+    }
+    by_slot
+}
+
+/// The lines of sources. The clock is read again, after their buckets.
+fn rows(attachment: &Attachment, found: Vec<(SourceKey, Source, Since)>) -> Result<Vec<Busy>> {
+    let readers = readers(&attachment.record)?;
+    let by_slot = by_slot(&readers);
+    let row = |(key, source, since): (SourceKey, Source, Since)| {
+        let (limit, reader) = by_slot.get(key.slot() as usize).copied().flatten()?;
+        let network = limit.key.network(&key);
+        let listed = network.map(|network| attachment.lists.of(network.addr()));
+        let figures = reader.figures(&source, since, Order::Tokens);
+        Some(listed.transpose().map(|listed| Busy {
+            source: reader.top(limit.key.show(&key), &source),
+            network,
+            listed: listed.and_then(|listed| decided_by(listed.lists)),
+            figures,
+            place: Place::from(&key),
+        }))
+    };
+    found.into_iter().filter_map(row).collect()
+}
+
+/// The list that decides about a source before any limit.
+fn decided_by(lists: u32) -> Option<&'static str> {
+    match lists {
+        lists if lists & ON_DENY != 0 => Some(DENY),
+        lists if lists & ON_ALLOW != 0 => Some(ALLOW),
+        _ => None,
+    }
 }

@@ -2,9 +2,11 @@
 //!
 //! Field names and nesting are a contract with scripts: they may grow, and nothing in them changes.
 
+pub mod busiest;
 pub mod collect;
 pub mod demo;
 pub mod doctor;
+pub mod live;
 pub mod source;
 
 use limiter_common::counters::{Count as KernelCount, Counters};

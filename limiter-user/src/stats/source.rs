@@ -8,6 +8,10 @@ use limiter_common::{
 };
 use serde::Serialize;
 
+use super::{
+    busiest::{Figures, Order},
+    live::Since,
+};
 use crate::config::terms::Terms;
 
 /// A frame of 60 bytes, the shortest that Ethernet carries (without checksum): what `retry_after`
@@ -157,6 +161,23 @@ impl Reader {
             passed: counts.passed,
             dropped: self.dropped(&counts),
             would_drop: self.would_drop(&counts),
+        }
+    }
+
+    /// What a source is sorted by; its tokens are worked out only where `order` asks for them.
+    #[must_use]
+    pub fn figures(&self, source: &Source, since: Since, order: Order) -> Figures {
+        Figures {
+            passed: source.passed,
+            over: source.refused,
+            drops: !self.shadow,
+            passed_since: since.passed,
+            over_since: since.over,
+            tokens: if order == Order::Tokens {
+                self.tokens(source)
+            } else {
+                0.0
+            },
         }
     }
 

@@ -5,4 +5,5 @@ pub mod doctor;
 pub mod log;
 pub mod source;
 pub mod status;
+pub mod top;
 pub mod units;

@@ -1,0 +1,222 @@
+//! What the live view shows, and what must be remembered of the table from one look to the next.
+
+use std::time::{Duration, Instant};
+
+use ipnet::IpNet;
+use limiter_common::{key::SourceKey, layout::Source};
+
+use super::{
+    Interface,
+    busiest::{Figures, Filter, Order, Place},
+    source::TopSource,
+};
+
+/// Which sources are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// In what order.
+    pub order: Order,
+    /// Which of them.
+    pub filter: Filter,
+    /// How many at most.
+    pub most: usize,
+}
+
+/// The attachment at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// All that `status` says.
+    pub interface: Interface,
+    /// Sources that the filter wants; the first of them are below.
+    pub matching: u64,
+    /// Since the last look; none where there is nothing to compare with.
+    pub elapsed: Option<Duration>,
+    /// The sources that are wanted, in order.
+    pub sources: Vec<Busy>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Busy {
+    /// As `top --once` shows it.
+    pub source: TopSource,
+    /// The addresses that share its bucket; none where it is everybody's.
+    pub network: Option<IpNet>,
+    /// The list that decides about it before any limit.
+    pub listed: Option<&'static str>,
+    /// What it is sorted by.
+    pub figures: Figures,
+    /// Where it stands among those with the same figures.
+    pub place: Place,
+}
+
+/// Packets of a source since the last look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Since {
+    /// That passed.
+    pub passed: u64,
+    /// That were over the limit.
+    pub over: u64,
+}
+
+/// What is remembered of each entry of the table: 12 bytes, whatever the number of sources.
+#[derive(Debug, Default)]
+pub struct Gauge {
+    /// Index of the interface, and when limiter was attached to it.
+    of: (u32, String),
+    at: Option<Instant>,
+    known: Vec<Known>,
+}
+
+/// An entry at the last look.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// Whose it was, as far as 32 bits tell.
+    whose: u32,
+    /// The last bits of its figures.
+    passed: u32,
+    over: u32,
+}
+
+/// After so long the last bits of a figure do not tell any more how much has come: half of what they count,
+/// at 148.8 million packets a second, which is all that fits on a wire of 100 Gbit/s.
+pub const LONGEST: Duration = Duration::from_secs(14);
+
+impl Gauge {
+    /// Begins a look at the table with so many entries of the attachment `of`. Returns the time since the
+    /// last one, if that was of the same table, and not too long ago.
+    pub fn begin(&mut self, of: (u32, String), entries: u64, now: Instant) -> Option<Duration> {
+        let entries = usize::try_from(entries).unwrap_or(usize::MAX);
+        let elapsed = self.at.map(|at| now.saturating_duration_since(at));
+        let same = self.of == of && self.known.len() == entries;
+        if !same {
+            self.of = of;
+            self.known.clear();
+            self.known.resize(entries, Known::default());
+        }
+        self.at = Some(now);
+        elapsed.filter(|elapsed| same && (Duration::from_nanos(1)..LONGEST).contains(elapsed))
+    }
+
+    /// What has come since the last look of the source in the entry of this number, and remembers it. Of one that
+    /// was not there, all that it has sent.
+    pub fn since(&mut self, number: usize, key: &SourceKey, source: &Source) -> Since {
+        let Some(known) = self.known.get_mut(number) else {
+            return Since::default();
+        };
+        let now = Known {
+            whose: fingerprint(key),
+            passed: low(source.passed),
+            over: low(source.refused),
+        };
+        let last = std::mem::replace(known, now);
+        if last.whose != now.whose {
+            return Since {
+                passed: source.passed,
+                over: source.refused,
+            };
+        }
+        Since {
+            passed: grown(last.passed, source.passed),
+            over: grown(last.over, source.refused),
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the bits that are kept")]
+const fn low(figure: u64) -> u32 {
+    figure as u32
+}
+
+/// By how much a figure has grown; all of it, where it began anew.
+fn grown(last: u32, figure: u64) -> u64 {
+    let grown = low(figure).wrapping_sub(last);
+    if grown.cast_signed() < 0 {
+        figure
+    } else {
+        u64::from(grown)
+    }
+}
+
+/// Tells an entry's owners apart, but for one time in four thousand million. Never that of an entry that was free.
+fn fingerprint(key: &SourceKey) -> u32 {
+    // An odd number without a pattern: the golden ratio.
+    const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+    let [first, rest] = key.address;
+    let mixed = (first ^ rest.rotate_left(23) ^ (u64::from(key.scope) << 32)).wrapping_mul(MIX);
+    ((mixed ^ (mixed >> 29)).wrapping_mul(MIX) >> 32) as u32 | 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Key;
+
+    fn source(passed: u64, refused: u64) -> Source {
+        Source {
+            passed,
+            refused,
+            ..Source::default()
+        }
+    }
+
+    fn since(passed: u64, over: u64) -> Since {
+        Since { passed, over }
+    }
+
+    fn key(address: &str) -> SourceKey {
+        Key::default().of(0, address.parse().unwrap(), 0)
+    }
+
+    #[test]
+    fn tells_what_has_come_of_each_source() {
+        let mut gauge = Gauge::default();
+        let of = || (3, "then".to_owned());
+        let start = Instant::now();
+        let later = |seconds| start + Duration::from_secs(seconds);
+        let (one, other) = (key("192.0.2.1"), key("192.0.2.2"));
+        assert_eq!(gauge.begin(of(), 4, start), None, "nothing to compare with");
+        gauge.since(1, &one, &source(10, 20));
+        assert_eq!(gauge.begin(of(), 4, later(2)), Some(Duration::from_secs(2)));
+        assert_eq!(gauge.since(1, &one, &source(15, 27)), since(5, 7));
+        gauge.begin(of(), 4, later(3));
+        assert_eq!(
+            gauge.since(1, &other, &source(100, 300)),
+            since(100, 300),
+            "the entry is another one's"
+        );
+        gauge.begin(of(), 4, later(4));
+        assert_eq!(
+            gauge.since(1, &other, &source(101, 4)),
+            since(1, 4),
+            "a figure that began anew"
+        );
+        // Not an entry of this table.
+        assert_eq!(gauge.since(4, &one, &source(1, 1)), since(0, 0));
+    }
+
+    #[test]
+    fn figures_may_be_larger_than_what_is_kept_of_them() {
+        let mut gauge = Gauge::default();
+        gauge.begin((3, String::new()), 1, Instant::now());
+        let key = key("192.0.2.1");
+        let large = u64::from(u32::MAX);
+        gauge.since(0, &key, &source(large, 5 * large));
+        let now = source(large + 7, 5 * large + 3_000_000_000 / 2);
+        assert_eq!(gauge.since(0, &key, &now), since(7, 1_500_000_000));
+    }
+
+    #[test]
+    fn compares_nothing_with_another_table_or_with_long_ago() {
+        let start = Instant::now();
+        let soon = start + Duration::from_secs(1);
+        let of = |index| (index, "then".to_owned());
+        let mut gauge = Gauge::default();
+        gauge.begin(of(1), 4, start);
+        assert_eq!(gauge.begin(of(2), 4, soon), None, "another interface");
+        assert_eq!(gauge.begin(of(2), 8, soon), None, "another size");
+        assert_eq!(gauge.begin(of(2), 8, soon), None, "no time has passed");
+        assert_eq!(gauge.begin(of(2), 8, soon + LONGEST), None, "long ago");
+        assert!(gauge.begin(of(2), 8, soon + LONGEST * 3 / 2).is_some());
+    }
+}

@@ -1,0 +1,64 @@
+//! Packets a second, from two samples.
+
+use std::time::Duration;
+
+use crate::stats::{Interface, Limit};
+
+/// Packets a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rate {
+    /// That passed.
+    pub passed: f64,
+    /// That were over a limit, denied, and so on: dropped, or not because of shadow.
+    pub dropped: f64,
+}
+
+/// Those of an interface and its limits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rates {
+    /// All packets.
+    pub all: Rate,
+    /// Of each limit, in their order; none of one that has just come.
+    pub limits: Vec<Option<Rate>>,
+}
+
+impl Rates {
+    /// What came in `elapsed`.
+    pub fn between(old: &Interface, new: &Interface, elapsed: Duration) -> Self {
+        let of = |limit: &Limit| {
+            let before = old.limits.iter().find(|old| old.name == limit.name)?;
+            Some(rate(of_limit(before), of_limit(limit), elapsed))
+        };
+        Self {
+            all: rate(of_all(old), of_all(new), elapsed),
+            limits: new.limits.iter().map(of).collect(),
+        }
+    }
+}
+
+/// Packets that passed, and that were over the limits. In shadow the latter are among the former too.
+pub fn of_all(interface: &Interface) -> (u64, u64) {
+    let packets = &interface.packets;
+    (packets.passed, packets.dropped + packets.would_drop)
+}
+
+/// The same of a limit.
+pub fn of_limit(limit: &Limit) -> (u64, u64) {
+    let over = limit.dropped.packets + limit.would_drop.packets;
+    (limit.passed.packets, over)
+}
+
+fn rate(old: (u64, u64), new: (u64, u64), elapsed: Duration) -> Rate {
+    // Counters begin anew where a limit takes another one's slot.
+    let grown = |old: u64, new: u64| per_second(new.saturating_sub(old), elapsed);
+    Rate {
+        passed: grown(old.0, new.0),
+        dropped: grown(old.1, new.1),
+    }
+}
+
+/// So many in `elapsed`.
+#[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
+pub fn per_second(count: u64, elapsed: Duration) -> f64 {
+    count as f64 / elapsed.as_secs_f64()
+}

@@ -1,0 +1,203 @@
+//! A terminal on a host, with a shell in it: tmux, whose screen a test can read.
+
+use std::{
+    fs,
+    process::{Command, Output},
+};
+
+use limiter_user::lab::Host;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use crate::{at_last, command::binary, hosts::on};
+
+/// What the shell says when it waits for a command.
+const PROMPT: &str = "ready>";
+
+/// A terminal. The shell and what it runs end with it.
+#[derive(Debug)]
+pub struct Screen {
+    folder: tempfile::TempDir,
+}
+
+impl Screen {
+    /// A terminal of so many columns and lines, on `host`, with these variables beside the usual ones.
+    #[must_use]
+    pub fn open(host: &Host, (columns, lines): (u16, u16), variables: &[(&str, &str)]) -> Self {
+        let screen = Self {
+            folder: tempfile::tempdir().unwrap(),
+        };
+        let mut tmux = screen.tmux(&["-f", "/dev/null", "new-session", "-d"]);
+        tmux.args(["-x", &columns.to_string(), "-y", &lines.to_string()]);
+        for (name, value) in [("PS1", PROMPT), ("LC_ALL", "C.UTF-8")]
+            .iter()
+            .chain(variables)
+        {
+            tmux.arg("-e").arg(format!("{name}={value}"));
+        }
+        // Without its own editing of lines, which changes the terminal while it waits.
+        tmux.args(["bash", "--norc", "--noprofile", "--noediting"]);
+        // A test that was started with them must not fail for that.
+        for name in ["NO_COLOR", "TMUX", "SSH_CONNECTION"] {
+            tmux.env_remove(name);
+        }
+        done(on(host, || tmux.output()).unwrap());
+        screen.wait("a prompt", |screen| screen.last() == PROMPT);
+        screen
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> Command {
+        let mut tmux = Command::new("tmux");
+        tmux.arg("-u")
+            .arg("-S")
+            .arg(self.folder.path().join("socket"));
+        tmux.args(arguments);
+        tmux
+    }
+
+    fn ask(&self, arguments: &[&str]) -> String {
+        done(self.tmux(arguments).output().unwrap())
+    }
+
+    /// What tmux knows of the terminal.
+    #[must_use]
+    pub fn said(&self, what: &str) -> String {
+        let format = format!("#{{{what}}}");
+        self.ask(&["display-message", "-p", &format])
+            .trim_end()
+            .to_owned()
+    }
+
+    /// What is on it, without what is empty at the ends.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let text = self.ask(&["capture-pane", "-p"]);
+        text.lines()
+            .map(|line| line.trim_end().to_owned())
+            .collect()
+    }
+
+    /// The same as one text, of whole lines that the terminal has broken.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.ask(&["capture-pane", "-p", "-J"])
+    }
+
+    /// The same with the sequences that colour it.
+    #[must_use]
+    pub fn coloured(&self) -> String {
+        self.ask(&["capture-pane", "-p", "-e"])
+    }
+
+    /// The last line that is not empty.
+    #[must_use]
+    pub fn last(&self) -> String {
+        let lines = self.lines();
+        let last = lines.iter().rev().find(|line| !line.is_empty());
+        last.cloned().unwrap_or_default()
+    }
+
+    /// Waits until this is true of it.
+    pub fn wait(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            at_last(what, || is_so(self));
+        }));
+        assert!(result.is_ok(), "{what}: {:#?}", self.lines());
+    }
+
+    /// Waits until this is on it.
+    pub fn wait_for(&self, text: &str) {
+        self.wait(text, |screen| screen.text().contains(text));
+    }
+
+    /// Presses a key, by tmux's name of it.
+    pub fn press(&self, key: &str) {
+        self.ask(&["send-keys", key]);
+    }
+
+    /// Types text.
+    pub fn write(&self, text: &str) {
+        self.ask(&["send-keys", "-l", text]);
+    }
+
+    /// Runs `limiter` in the shell, which says its exit status when it is done.
+    pub fn limiter(&self, arguments: &str) {
+        self.run(&format!("{} {arguments}", binary().display()));
+    }
+
+    /// Runs a command in the shell, which says its exit status when it is done.
+    pub fn run(&self, line: &str) {
+        // What an earlier one has said must not be taken for this one's.
+        self.write("clear");
+        self.press("Enter");
+        self.wait("nothing but a prompt", |screen| {
+            screen.lines()[0] == PROMPT && screen.last() == PROMPT
+        });
+        self.write(&format!("{line}; echo \"status $?\""));
+        self.press("Enter");
+    }
+
+    /// Makes it another size.
+    pub fn resize(&self, (columns, lines): (u16, u16)) {
+        let (columns, lines) = (columns.to_string(), lines.to_string());
+        self.ask(&["resize-window", "-x", &columns, "-y", &lines]);
+    }
+
+    /// Process id of what the shell runs.
+    #[must_use]
+    pub fn process(&self) -> Pid {
+        let shell = self.said("pane_pid");
+        let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
+        Pid::from_raw(children.split_whitespace().next().unwrap().parse().unwrap())
+    }
+
+    /// Sends what the shell runs a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill(self.process(), signal).unwrap();
+    }
+
+    /// The state of the terminal, as `stty` has it.
+    #[must_use]
+    pub fn state(&self) -> String {
+        let file = self.folder.path().join("state");
+        let _ = fs::remove_file(&file);
+        self.write(&format!(
+            "stty -g > {0}.new; mv {0}.new {0}",
+            file.display()
+        ));
+        self.press("Enter");
+        at_last("stty has said it", || file.exists());
+        self.wait("a prompt", |screen| screen.last() == PROMPT);
+        fs::read_to_string(file).unwrap()
+    }
+
+    /// Panics unless the shell has the terminal as it was in `state`.
+    pub fn expect_given_back(&self, state: &str) {
+        self.wait("the usual screen", |screen| {
+            screen.said("alternate_on") == "0"
+        });
+        self.wait("the cursor", |screen| screen.said("cursor_flag") == "1");
+        self.wait("a prompt", |screen| screen.last() == PROMPT);
+        assert_eq!(self.state(), state, "{:#?}", self.lines());
+        self.write("echo it is $((6 * 7))");
+        self.wait("what is typed", |screen| {
+            screen.last().ends_with("echo it is $((6 * 7))")
+        });
+        self.press("Enter");
+        self.wait_for("it is 42");
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // Another failure may be on its way out.
+        let _ = self.tmux(&["kill-server"]).output();
+    }
+}
+
+fn done(output: Output) -> String {
+    assert!(output.status.success(), "tmux: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}

@@ -1,0 +1,189 @@
+//! What keys do: pause, sort, filter; deny, allow and reset, which are done as by the commands.
+
+use limiter_tests::{hosts::Hosts, need_kernel, number, screen::Screen};
+
+use super::{FLOODER, can_run, dropped, flood::Flood, is_first, limited, rows};
+
+fn opened(hosts: &Hosts) -> Screen {
+    let screen = Screen::open(&hosts.server, (80, 24), &[]);
+    screen.limiter("top eth0 --interval 200ms");
+    screen.wait("the flooder is first", |screen| is_first(screen, FLOODER));
+    screen
+}
+
+fn sources(screen: &Screen) -> Vec<String> {
+    let rows = rows(screen).into_iter();
+    let source = |row: Vec<String>| row.into_iter().find(|field| field.contains('.'));
+    rows.filter_map(source).collect()
+}
+
+#[test]
+fn pause_sort_and_filter() {
+    need_kernel!();
+    if !can_run() {
+        return;
+    }
+    let hosts = limited();
+    let _flood = Flood::start(&hosts);
+    let screen = opened(&hosts);
+
+    screen.press("p");
+    screen.wait_for("PAUSED");
+    let seen = screen.lines();
+    let then = number(&hosts.status()["packets"]["dropped"]);
+    limiter_tests::at_last("the flood goes on", || {
+        number(&hosts.status()["packets"]["dropped"]) > then + 1_000
+    });
+    assert_eq!(screen.lines(), seen, "nothing moves");
+    screen.press("p");
+    let old = shown_drops(&seen);
+    screen.wait("it moves", |screen| dropped(screen) > old);
+
+    screen.press("?");
+    screen.wait_for("the same key undoes it");
+    screen.press("x");
+    screen.wait("the help is gone", |screen| rows(screen).len() == 3);
+
+    let orders = ["dropped", "passed/s", "passed", "tokens", "address"];
+    for order in orders {
+        screen.press("s");
+        let title = format!("3 sources by {order}");
+        screen.wait(&title, |screen| screen.lines().contains(&title));
+    }
+    screen.wait("sorted by address", |screen| {
+        sources(screen) == ["192.0.2.7", "192.0.2.9", FLOODER]
+    });
+    screen.press("s");
+    screen.wait("the flooder is first", |screen| is_first(screen, FLOODER));
+
+    screen.write("/192.0.2.6");
+    screen.wait("one is left", |screen| sources(screen) == [FLOODER]);
+    screen.press("Enter");
+    screen.wait_for("1 source by dropped/s  filter: 192.0.2.6");
+    screen.press("Escape");
+    screen.wait("all are back", |screen| sources(screen).len() == 3);
+    screen.write("/192.0.2.0/28");
+    screen.press("Enter");
+    screen.wait("those of a prefix", |screen| {
+        sources(screen) == ["192.0.2.7", "192.0.2.9"]
+    });
+    screen.press("q");
+    screen.wait_for("status 0");
+}
+
+fn shown_drops(lines: &[String]) -> u64 {
+    let row = lines.iter().find(|line| line.starts_with('>')).unwrap();
+    let fields: Vec<_> = row.split_whitespace().collect();
+    super::shown(fields[fields.len() - 2])
+}
+
+fn on_list(hosts: &Hosts, list: &str) -> String {
+    let outcome = hosts.limiter(&[list, "list", "eth0"]);
+    outcome.expect(0);
+    outcome.stdout
+}
+
+#[test]
+fn deny_allow_and_reset() {
+    need_kernel!();
+    if !can_run() {
+        return;
+    }
+    let hosts = limited();
+    let flood = Flood::start(&hosts);
+    let screen = opened(&hosts);
+
+    // Asked, and not confirmed.
+    screen.press("d");
+    screen.wait_for("Deny 192.0.2.66?");
+    screen.press("n");
+    screen.wait_for("nothing was changed");
+    assert_eq!(on_list(&hosts, "deny"), "");
+
+    screen.press("d");
+    screen.wait_for("Deny 192.0.2.66?");
+    screen.press("y");
+    screen.wait_for("deny: 1 added, 1 on it now");
+    assert_eq!(on_list(&hosts, "deny"), "192.0.2.66\n");
+    let denied = || number(&hosts.status()["drops"]["deny"]);
+    limiter_tests::at_last("it is denied", || denied() > 0);
+    screen.wait("it is marked", |screen| {
+        rows(screen)
+            .iter()
+            .any(|row| row[..3] == [">", FLOODER, "deny"])
+    });
+    screen.press("d");
+    screen.wait_for("Take 192.0.2.66 off the deny list?");
+    screen.press("y");
+    screen.wait_for("deny: 1 removed, 0 on it now");
+    assert_eq!(on_list(&hosts, "deny"), "");
+
+    screen.press("a");
+    screen.wait_for("Put 192.0.2.66 on the allow list?");
+    screen.press("y");
+    screen.wait_for("allow: 1 added, 1 on it now");
+    assert_eq!(on_list(&hosts, "allow"), "192.0.2.66\n");
+    // The program was swapped four times by now, and the view goes on.
+    hosts.limiter(&["set", "eth0", "--rate", "1/h"]).expect(0);
+    screen.wait_for("default 1/h, burst 10");
+    screen.press("Home");
+
+    drop(flood);
+    let check = |name: &str| {
+        let check = hosts.json(&["check", "eth0", "192.0.2.7", "--json"]);
+        check["limits"][0][name].clone()
+    };
+    assert_eq!(check("tracked"), true);
+    assert!(number(&check("dropped")) > 0);
+    screen.write("/192.0.2.7");
+    screen.press("Enter");
+    screen.wait("it is there alone", |screen| {
+        sources(screen) == ["192.0.2.7"]
+    });
+    screen.press("r");
+    screen.wait_for("Reset 192.0.2.7?");
+    screen.press("y");
+    screen.wait_for("192.0.2.7 is forgotten: its bucket is full again");
+    assert_eq!(check("tracked"), false);
+    screen.press("q");
+    screen.wait_for("status 0");
+}
+
+#[test]
+fn what_fails_is_said_in_the_view() {
+    need_kernel!();
+    if !can_run() {
+        return;
+    }
+    let hosts = limited();
+    let _flood = Flood::start(&hosts);
+    // A wider prefix is on the list: the source itself is not.
+    hosts
+        .limiter(&["deny", "add", "eth0", "192.0.2.64/26"])
+        .expect(0);
+    hosts
+        .limiter(&["allow", "add", "eth0", "192.0.2.7"])
+        .expect(0);
+    hosts
+        .limiter(&["deny", "remove", "eth0", "192.0.2.64/26"])
+        .expect(0);
+    let screen = opened(&hosts);
+    hosts
+        .limiter(&["deny", "add", "eth0", "192.0.2.64/26"])
+        .expect(0);
+    screen.wait("it is marked", |screen| {
+        rows(screen)
+            .iter()
+            .any(|row| row.contains(&"deny".to_owned()))
+    });
+    screen.write("/192.0.2.66");
+    screen.press("Enter");
+    screen.wait("it is there alone", |screen| sources(screen) == [FLOODER]);
+    screen.press("d");
+    screen.wait_for("Take 192.0.2.66 off the deny list?");
+    screen.press("y");
+    screen.wait_for("192.0.2.66 is not on deny");
+    assert_eq!(on_list(&hosts, "deny"), "192.0.2.64/26\n");
+    screen.press("q");
+    screen.wait_for("status 0");
+}

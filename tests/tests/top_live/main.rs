@@ -1,0 +1,130 @@
+//! `limiter top` on a real terminal, with a flood on a real wire.
+
+mod actions;
+mod flood;
+mod many;
+mod terminal;
+
+use limiter_tests::{hosts::Hosts, need, need_kernel, number, screen::Screen};
+
+use flood::Flood;
+
+/// The source that sends most.
+const FLOODER: &str = "192.0.2.66";
+
+/// Where the tests need nothing that is missing.
+fn can_run() -> bool {
+    need::tool("top_live", "tmux")
+}
+
+/// Two hosts, on one of which 5 packets a second are let through.
+fn limited() -> Hosts {
+    let hosts = Hosts::new();
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "5", "--burst", "10"])
+        .expect(0);
+    hosts
+}
+
+/// The lines of sources, field by field; the mark of the chosen one is a field.
+fn rows(screen: &Screen) -> Vec<Vec<String>> {
+    let lines = screen.lines();
+    let at = lines.iter().position(|line| line.starts_with("  SOURCE"));
+    let lines = at.map_or(&[][..], |at| &lines[at + 1..]);
+    let fields = lines
+        .iter()
+        .take_while(|line| !line.is_empty() && !line.starts_with("q quit"))
+        .map(|line| line.split_whitespace().map(str::to_owned).collect());
+    fields.collect()
+}
+
+/// A number as it is shown.
+fn shown(text: &str) -> u64 {
+    text.replace(',', "")
+        .parse()
+        .unwrap_or_else(|_| panic!("no number: {text}"))
+}
+
+/// What has been dropped of the chosen source, which is on the first line. In a column that depends on the size.
+fn dropped(screen: &Screen) -> u64 {
+    let lines = screen.lines();
+    let titles = lines.iter().find(|line| line.starts_with("  SOURCE"));
+    let titles = titles.unwrap_or_else(|| panic!("no sources: {lines:#?}"));
+    let end = titles.find("DROPPED").unwrap() + "DROPPED".len();
+    let row = lines.iter().find(|line| line.starts_with('>'));
+    let row = row.unwrap_or_else(|| panic!("no source is chosen: {lines:#?}"));
+    shown(row[..end].split_whitespace().last().unwrap())
+}
+
+fn is_first(screen: &Screen, source: &str) -> bool {
+    rows(screen)
+        .first()
+        .is_some_and(|row| row[..2] == [">", source])
+}
+
+fn shows_the_flood_at(size: (u16, u16)) {
+    let hosts = limited();
+    let flood = Flood::start(&hosts);
+    let screen = Screen::open(&hosts.server, size, &[]);
+    screen.limiter("top eth0");
+    screen.wait("the flooder is first", |screen| is_first(screen, FLOODER));
+    let total = || number(&hosts.status()["packets"]["dropped"]);
+    let before = dropped(&screen);
+    screen.wait("its drops grow", |screen| dropped(screen) > before);
+    assert!(dropped(&screen) <= total());
+    // What the screen says of all is between what was said before and after.
+    let of_all = |screen: &Screen| {
+        let lines = screen.lines();
+        let line = lines.iter().find(|line| line.starts_with("default"));
+        shown(line.unwrap().split_whitespace().last().unwrap())
+    };
+    if size.1 >= 24 {
+        let before = total();
+        screen.wait("the limit's drops", |screen| of_all(screen) >= before);
+        let seen = of_all(&screen);
+        assert!((before..=total()).contains(&seen), "{before}, {seen}");
+    }
+    let sources: Vec<_> = rows(&screen)
+        .into_iter()
+        .map(|row| row[row.len().min(2) - 1].clone())
+        .collect();
+    for row in &rows(&screen) {
+        assert!(
+            row.iter().any(|field| field.starts_with("192.0.2.")),
+            "{row:?}"
+        );
+    }
+    assert_eq!(sources.len(), 3, "{sources:?}");
+    drop(flood);
+    screen.wait("the flood has ended", |screen| {
+        let lines = screen.lines();
+        let curve = lines.iter().find(|line| line.starts_with("dropped "));
+        curve.is_some_and(|line| line.contains(" 0/s"))
+    });
+    screen.press("q");
+    screen.wait_for("status 0");
+}
+
+#[test]
+fn shows_the_flood_on_a_usual_screen() {
+    need_kernel!();
+    if can_run() {
+        shows_the_flood_at((80, 24));
+    }
+}
+
+#[test]
+fn shows_the_flood_on_a_large_screen() {
+    need_kernel!();
+    if can_run() {
+        shows_the_flood_at((140, 50));
+    }
+}
+
+#[test]
+fn shows_the_flood_on_a_small_screen() {
+    need_kernel!();
+    if can_run() {
+        shows_the_flood_at((40, 10));
+    }
+}

@@ -1,0 +1,109 @@
+//! A million sources: the view stays within its share of a processor, and of memory.
+
+use std::{fs, thread, time::Duration};
+
+use limiter_tests::{hosts::Hosts, need_kernel, number, raw::Raw, screen::Screen, traffic::udp};
+
+use limiter_user::view::units::grouped;
+
+use super::{can_run, shown};
+
+const SOURCES: u32 = 1_000_000;
+/// Room for all of them, but perhaps for one or two: a table is never quite full.
+const ROOM: u64 = 1_500_000;
+
+/// Where an IPv4 source stands in a frame.
+const SOURCE: usize = 14 + 12;
+
+/// Sends one packet from each of so many sources.
+fn fill(hosts: &Hosts) {
+    let wire = Raw::open(&hosts.client);
+    let mut frame = udp(hosts, [10, 0, 0, 0].into(), 9);
+    for i in 0..SOURCES {
+        // The checksum of the header is not looked at before the limit is.
+        frame[SOURCE..SOURCE + 4].copy_from_slice(&(0x0a00_0000 + i).to_be_bytes());
+        wire.send(&frame);
+    }
+}
+
+/// Seconds of processor time of a process until now.
+fn processor_time(process: nix::unistd::Pid) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    // The name, which comes before, may have spaces in it: proc_pid_stat(5).
+    let fields: Vec<_> = stat
+        .rsplit(')')
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .collect();
+    let ticks = |field: usize| fields[field - 3].parse::<u64>().unwrap();
+    // USER_HZ is 100 on every platform that limiter runs on.
+    (ticks(14) + ticks(15)) as f64 / 100.0
+}
+
+/// Bytes, of what /proc/PID/status calls this.
+fn memory(process: nix::unistd::Pid, name: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+    let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kib << 10
+}
+
+#[test]
+fn a_million_sources_take_less_than_a_quarter_of_a_processor() {
+    need_kernel!();
+    if !can_run() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let room = ROOM.to_string();
+    let attach = [
+        "attach",
+        "eth0",
+        "--rate",
+        "1/h",
+        "--burst",
+        "2",
+        "--new-sources",
+        "none",
+    ];
+    let attach = [&attach[..], &["--max-sources", &room]].concat();
+    hosts.limiter(&attach).expect(0);
+    fill(&hosts);
+    let status = hosts.status();
+    let tracked = number(&status["sources"]["tracked"]);
+    assert!(tracked > u64::from(SOURCES) - 100, "{status}");
+
+    let screen = Screen::open(&hosts.server, (80, 24), &[]);
+    screen.limiter("top eth0 --interval 1s");
+    screen.wait_for(&format!("200 of {} sources by dropped/s", grouped(tracked)));
+    let process = screen.process();
+    let passes = |screen: &Screen| {
+        let lines = screen.lines();
+        let line = lines
+            .iter()
+            .find(|line| line.starts_with("default"))
+            .unwrap();
+        shown(line.split_whitespace().nth_back(1).unwrap())
+    };
+    assert_eq!(passes(&screen), tracked, "each has sent one packet");
+    let (begin, before) = (std::time::Instant::now(), processor_time(process));
+    thread::sleep(Duration::from_secs(5));
+    // Read in this order, and with one tick more, it errs to the side of a failure.
+    let used = processor_time(process) - before;
+    let looks = begin.elapsed().as_secs_f64();
+    let share = used / looks;
+    eprintln!(
+        "{share:.3} of a processor, {} bytes at most",
+        memory(process, "VmHWM")
+    );
+    // Without the compiler's optimisation each look takes some ten times as long.
+    let allowed = if cfg!(debug_assertions) { 0.75 } else { 0.25 };
+    assert!(share < allowed, "{share:.3} of a processor");
+    // The table itself, twelve bytes for each entry of it, and the program: no room for a list of the sources.
+    let most = ROOM * (32 + 12) + (24 << 20);
+    let peak = memory(process, "VmHWM");
+    assert!(peak < most, "{peak} bytes, {most} expected at most");
+    screen.press("q");
+    screen.wait_for("status 0");
+}

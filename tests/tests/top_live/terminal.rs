@@ -1,0 +1,258 @@
+//! The terminal is the shell's again, whatever ends the view.
+
+use std::process::{Command, Stdio};
+
+use limiter_tests::{
+    command::{Outcome, prepared},
+    hosts::{Hosts, on},
+    need_kernel,
+    screen::Screen,
+};
+use limiter_user::view::top::terminal;
+use nix::sys::signal::Signal;
+
+use super::{can_run, limited};
+
+const SIZE: (u16, u16) = (80, 24);
+
+/// A terminal with the view on it, and what it was like before.
+fn opened(hosts: &Hosts, variables: &[(&str, &str)]) -> (Screen, String) {
+    let screen = Screen::open(&hosts.server, SIZE, variables);
+    let state = screen.state();
+    screen.limiter("top eth0 --interval 200ms");
+    screen.wait_for("q quit");
+    assert_eq!(screen.said("alternate_on"), "1");
+    (screen, state)
+}
+
+#[test]
+fn keys_and_signals_end_it() {
+    need_kernel!();
+    if !can_run() {
+        return;
+    }
+    let hosts = limited();
+    let (screen, state) = opened(&hosts, &[]);
+    let mut first = true;
+    let mut after = |end: &dyn Fn(&Screen)| {
+        if !std::mem::take(&mut first) {
+            screen.limiter("top eth0 --interval 200ms");
+            screen.wait_for("q quit");
+        }
+        end(&screen);
+        screen.wait_for("status 0");
+        screen.expect_given_back(&state);
+    };
+    after(&|screen| screen.press("q"));
+    after(&|screen| screen.press("C-c"));
+    for signal in [
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+        Signal::SIGINT,
+        Signal::SIGQUIT,
+    ] {
+        after(&|screen| screen.signal(signal));
+    }
+}
+
+#[test]
+fn suspended_and_let_go_on() {
+    need_kernel!();
+    if !can_run() {
+        return;
+    }
+    let hosts = limited();
+    let (screen, state) = opened(&hosts, &[]);
+    let suspend: [&dyn Fn(); 2] = [&|| screen.press("C-z"), &|| screen.signal(Signal::SIGTSTP)];
+    for suspend in suspend {
+        suspend();
+        screen.expect_given_back(&state);
+        screen.write("clear; fg");
+        screen.press("Enter");
+        screen.wait("the view is back", |screen| {
+            screen.last().starts_with("q quit")
+        });
+        assert_eq!(screen.said("alternate_on"), "1");
+        // Keys reach it, and are not echoed.
+        screen.press("?");
+        screen.wait_for("Any key goes back");
+        screen.press("x");
+        screen.wait("the help is gone", |screen| {
+            !screen.lines().join("\n").contains("Any key")
+        });
+    }
+    screen.press("q");
+    screen.expect_given_back(&state);
+}
+
+#[test]
+fn the_interface_vanishes() {
+    need_kernel!();
+    if !can_run() {
+        return;
+    }
+    let hosts = limited();
+    let (screen, state) = opened(&hosts, &[]);
+    let gone = on(&hosts.server, || {
+        Command::new("ip")
+            .args(["link", "delete", "eth0"])
+            .status()
+            .unwrap()
+    });
+    assert!(gone.success());
+    screen.wait_for("status 1");
+    let said = screen.text();
+    assert!(
+        said.contains("is gone, and limits nothing any more"),
+        "{said}"
+    );
+    screen.expect_given_back(&state);
+}
+
+#[test]
+fn detached_and_attached_meanwhile() {
+    need_kernel!();
+    if !can_run() {
+        return;
+    }
+    let hosts = limited();
+    let (screen, state) = opened(&hosts, &[]);
+    hosts.limiter(&["set", "eth0", "--rate", "7"]).expect(0);
+    screen.wait_for("default 7/s, burst 10");
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+    screen.wait_for("status 1");
+    let said = screen.text();
+    assert!(said.contains("limiter is not attached to 'eth0'"), "{said}");
+    screen.expect_given_back(&state);
+}
+
+#[test]
+fn another_size_meanwhile() {
+    need_kernel!();
+    if !can_run() {
+        return;
+    }
+    let hosts = limited();
+    let (screen, state) = opened(&hosts, &[]);
+    for (columns, lines) in [(40, 10), (120, 40), (20, 4), (80, 24)] {
+        screen.resize((columns, lines));
+        screen.wait("the last line is the last", |screen| {
+            let seen = screen.lines();
+            let (first, last) = (seen.first(), seen.last());
+            seen.len() == usize::from(lines)
+                && first.is_some_and(|line| line.starts_with("eth0 native"))
+                && last.is_some_and(|line| line.starts_with("q quit"))
+        });
+    }
+    screen.press("q");
+    screen.wait_for("status 0");
+    screen.expect_given_back(&state);
+}
+
+/// Named to the process that this test starts on a terminal: itself.
+const PANIC: &str = "LIMITER_TEST_PANIC";
+
+#[test]
+fn a_panic_gives_the_terminal_back() {
+    if std::env::var_os(PANIC).is_some() {
+        let mut screen = terminal::Screen::enter().unwrap();
+        screen
+            .draw(|frame| frame.render_widget("the view", frame.area()))
+            .unwrap();
+        panic!("on purpose");
+    }
+    need_kernel!();
+    if !can_run() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let screen = Screen::open(
+        &hosts.server,
+        SIZE,
+        &[(PANIC, "1"), ("RUST_BACKTRACE", "0")],
+    );
+    let state = screen.state();
+    let own = std::env::current_exe().unwrap();
+    let test = "terminal::a_panic_gives_the_terminal_back";
+    screen.run(&format!("{} --exact {test} --nocapture", own.display()));
+    screen.wait_for("status 101");
+    let said = screen.text();
+    assert!(said.contains("on purpose"), "on the usual screen: {said}");
+    assert!(!said.contains("the view"), "{said}");
+    screen.expect_given_back(&state);
+}
+
+#[test]
+fn without_a_terminal_it_names_the_way_out() {
+    need_kernel!();
+    let hosts = limited();
+    let piped = on(&hosts.server, || {
+        let mut top = prepared(&["top", "eth0"]);
+        top.stdin(Stdio::null())
+            .env("TERM", "xterm")
+            .output()
+            .unwrap()
+    });
+    Outcome::of("top".to_owned(), piped).expect_error(2, &["--once", "terminal"]);
+    if !can_run() {
+        return;
+    }
+    let screen = Screen::open(&hosts.server, SIZE, &[]);
+    for term in ["dumb", ""] {
+        screen.run(&format!(
+            "TERM={term} {} top eth0",
+            limiter_tests::command::binary().display()
+        ));
+        screen.wait_for("status 2");
+        assert_eq!(screen.said("alternate_on"), "0");
+        let said = screen.text();
+        assert!(said.contains("`limiter top eth0 --once`"), "{said}");
+    }
+}
+
+/// Sequences that choose a colour of text: SGR 30 to 37, 38 and 90 to 97 (ECMA-48, 8.3.117, and aixterm).
+fn is_coloured(text: &str) -> bool {
+    text.split("\x1b[").skip(1).any(|sequence| {
+        let parameters = sequence.split('m').next().unwrap_or_default();
+        parameters.split(';').any(|parameter| {
+            let number: Option<u32> = parameter.parse().ok();
+            number.is_some_and(|number| (30..39).contains(&number) || (90..98).contains(&number))
+        })
+    })
+}
+
+#[test]
+fn colours_only_where_they_are_wanted() {
+    need_kernel!();
+    if !can_run() {
+        return;
+    }
+    let hosts = limited();
+    let _flood = super::Flood::start(&hosts);
+    let (coloured, _) = opened(&hosts, &[]);
+    coloured.wait("colours", |screen| is_coloured(&screen.coloured()));
+    let (plain, _) = opened(&hosts, &[("NO_COLOR", "1")]);
+    plain.wait("the flooder is first", |screen| {
+        super::is_first(screen, super::FLOODER)
+    });
+    plain.wait("a curve", |screen| screen.text().contains('█'));
+    plain.press("d");
+    plain.wait_for("Deny ");
+    let seen = plain.coloured();
+    assert!(!is_coloured(&seen), "{seen:?}");
+}
+
+#[test]
+fn it_ends_with_its_terminal() {
+    need_kernel!();
+    if !can_run() {
+        return;
+    }
+    let hosts = limited();
+    let (screen, _) = opened(&hosts, &[]);
+    let process = screen.process();
+    drop(screen);
+    limiter_tests::at_last("it has ended", || {
+        nix::sys::signal::kill(process, None).is_err()
+    });
+}
