@@ -28,8 +28,49 @@ use crate::kernel::{
     record::{Record, Seat},
 };
 
+/// Sources in a table, and the entries that they take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Occupancy {
+    tracked: u64,
+    entries: u64,
+}
+
+impl Occupancy {
+    fn count(&mut self, key: &SourceKey) {
+        self.tracked += 1;
+        self.entries += 1 + u64::from(key.tag().is_wide());
+    }
+}
+
 /// Everything that `status` shows of an attachment.
 pub fn interface(attachment: &Attachment) -> Result<Interface> {
+    let mut occupancy = Occupancy::default();
+    for (key, _) in attachment.tables.sources() {
+        occupancy.count(&key);
+    }
+    interface_with(attachment, occupancy)
+}
+
+/// What `status` shows, and `top`, from one reading of the table.
+pub fn interface_and_top(attachment: &Attachment, most: usize) -> Result<(Interface, Top)> {
+    let mut occupancy = Occupancy::default();
+    let sources = attachment.tables.sources();
+    let top = top_of(
+        attachment,
+        sources.inspect(|(key, _)| occupancy.count(key)),
+        most,
+    )?;
+    Ok((interface_with(attachment, occupancy)?, top))
+}
+
+/// Records of events for `limiter watch` that were lost since attach, because nobody took them in time.
+pub fn events_lost(_attachment: &Attachment) -> Result<u64> {
+    // TO BE WIRED: the program counts none yet, as there is no `limiter watch`. Its counter is to be read here.
+    Ok(0)
+}
+
+fn interface_with(attachment: &Attachment, occupancy: Occupancy) -> Result<Interface> {
+    let Occupancy { tracked, entries } = occupancy;
     let Attachment {
         interface,
         record,
@@ -37,11 +78,6 @@ pub fn interface(attachment: &Attachment) -> Result<Interface> {
         ..
     } = attachment;
     let settings = &record.settings;
-    let (mut tracked, mut entries) = (0, 0);
-    for (key, _) in tables.sources() {
-        tracked += 1;
-        entries += 1 + u64::from(key.tag().is_wide());
-    }
     let counters = tables.counters()?;
     let limits = record.seated();
     let limits = limits
@@ -243,7 +279,15 @@ fn buckets_of(
 /// The sources that dropped most, then those that passed most; at most `most` of them. A source has a
 /// line for each bucket.
 pub fn top(attachment: &Attachment, most: usize) -> Result<Top> {
-    let mut entries: Vec<_> = attachment.tables.sources().collect();
+    top_of(attachment, attachment.tables.sources(), most)
+}
+
+fn top_of(
+    attachment: &Attachment,
+    sources: impl Iterator<Item = (SourceKey, Source)>,
+    most: usize,
+) -> Result<Top> {
+    let mut entries: Vec<_> = sources.collect();
     let readers = readers(&attachment.record)?;
     let by_slot: HashMap<_, _> = readers
         .iter()

@@ -5,6 +5,7 @@
 pub mod collect;
 pub mod demo;
 pub mod doctor;
+pub mod snapshot;
 pub mod source;
 
 use limiter_common::counters::{Count as KernelCount, Counters};
@@ -223,13 +224,14 @@ pub struct Sources {
 pub fn verdicts(counters: &Counters, of: impl Fn(KernelCount) -> u64) -> Verdicts {
     let sum = |counted: fn(Reason) -> bool| -> u64 {
         let reasons = Reason::ALL.into_iter().filter(|reason| counted(*reason));
+        // As the program counts: past the last number it goes on at 0.
         reasons
             .map(|reason| of(counters.by_reason[reason as usize]))
-            .sum()
+            .fold(0, u64::wrapping_add)
     };
     let (passed, dropped) = (sum(Reason::passes), sum(|reason| !reason.passes()));
     Verdicts {
-        seen: passed + dropped,
+        seen: passed.wrapping_add(dropped),
         passed,
         dropped,
         would_drop: sum(Reason::would_drop),
