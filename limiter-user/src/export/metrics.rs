@@ -153,7 +153,7 @@ fn attachments(writer: &mut Writer<'_>, snapshot: &Snapshot) -> fmt::Result {
     writer.counters(
         about(
             "limiter_events_lost",
-            "Records of events for limiter watch that were lost because nobody took them in time.",
+            "Drops that limiter watch was to tell and did not, because there were too many at once.",
         ),
         interfaces
             .iter()

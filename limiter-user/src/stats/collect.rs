@@ -63,9 +63,9 @@ pub fn interface_and_top(attachment: &Attachment, most: usize) -> Result<(Interf
     Ok((interface_with(attachment, occupancy)?, top))
 }
 
-/// Records of events for `limiter watch` that were lost since attach, because nobody took them in time.
+/// Drops that `limiter watch` was to tell and did not, since attach.
 pub fn events_lost(_attachment: &Attachment) -> Result<u64> {
-    // TO BE WIRED: the program counts none yet, as there is no `limiter watch`. Its counter is to be read here.
+    // TO BE WIRED: there is no `limiter watch` yet, and so no counter of the program that could be read here.
     Ok(0)
 }
 

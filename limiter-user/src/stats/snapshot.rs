@@ -13,7 +13,7 @@ pub struct Snapshot {
     pub status: Status,
     /// `top --once --json` of each of them, in the same order.
     pub tops: Vec<Top>,
-    /// Records of events lost since attach of each of them, in the same order.
+    /// Drops that `limiter watch` was to tell and did not, of each of them, in the same order.
     pub events_lost: Vec<u64>,
     /// What is the matter with attachments that cannot be read, in a line each.
     pub unreadable: Vec<String>,

@@ -5,7 +5,7 @@ import { WINDOW, draw } from "./chart.js";
 const INTERVAL = 1_000;
 const PATIENCE = 10_000;
 
-const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const tokens = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 
@@ -23,17 +23,17 @@ async function fetchJson(path) {
 const growth = (now, before) => (now >= before ? now - before : now);
 
 /** Appends the rates since the last reading to the points of the chart. */
-function addPoint(state, at, interface_) {
-  const { packets } = interface_;
+function addPoint(state, at, attachment) {
+  const { packets } = attachment;
   const last = state.last;
   if (last && at === last.at) return;
   // The exporter was restarted, and its clock with it.
   if (last && at < last.at) state.points = [];
-  const known = last && at > last.at && last.attachedAt === interface_.attached_at;
+  const known = last && at > last.at && last.attachedAt === attachment.attached_at;
   const rate = (name) => (known ? (growth(packets[name], last.packets[name]) * 1_000) / (at - last.at) : null);
   state.points.push({ at, passed: rate("passed"), dropped: rate("dropped"), wouldDrop: rate("would_drop") });
   state.points = state.points.filter((point) => at - point.at <= WINDOW);
-  state.last = { at, packets, attachedAt: interface_.attached_at };
+  state.last = { at, packets, attachedAt: attachment.attached_at };
 }
 
 function section(name) {
@@ -64,39 +64,39 @@ function showOrHide(element, text) {
   if (typeof text === "string") element.textContent = text;
 }
 
-function showInterface(state, interface_) {
+function showInterface(state, attachment) {
   const { parts } = state;
-  parts.name.textContent = interface_.name;
-  parts.mode.textContent = interface_.mode;
-  showOrHide(parts.shadow, interface_.shadow);
-  showOrHide(parts.trial, interface_.try_until && `on trial until ${interface_.try_until}`);
-  showOrHide(parts.fallback, interface_.fallback && `Generic mode, because native mode was refused: ${interface_.fallback}`);
+  parts.name.textContent = attachment.name;
+  parts.mode.textContent = attachment.mode;
+  showOrHide(parts.shadow, attachment.shadow);
+  showOrHide(parts.trial, attachment.try_until && `on trial until ${attachment.try_until}`);
+  showOrHide(parts.fallback, attachment.fallback && `Generic mode, because native mode was refused: ${attachment.fallback}`);
 
   const last = state.points[state.points.length - 1];
   const rate = (value) => (value === null ? "–" : `${short.format(value)}/s`);
   parts["passed-rate"].textContent = rate(last.passed);
   parts["dropped-rate"].textContent = rate(last.dropped);
   parts["would-drop-rate"].textContent = rate(last.wouldDrop);
-  parts["would-drop"].hidden = interface_.packets.would_drop === 0;
-  const { tracked, entries, capacity } = interface_.sources;
+  parts["would-drop"].hidden = attachment.packets.would_drop === 0;
+  const { tracked, entries, capacity } = attachment.sources;
   const full = Math.floor((100 * entries) / capacity);
   parts.sources.textContent = `${short.format(tracked)} (table ${full} % full)`;
   draw(state.figure, state.points, last.at, (number) => short.format(number));
 
-  parts.limits.replaceChildren(...interface_.limits.map((limit) => row([
+  parts.limits.replaceChildren(...attachment.limits.map((limit) => row([
     [limit.shadow ? `${limit.name} (shadow)` : limit.name],
-    [limit.rate], [limit.burst], [limit.key],
+    [limit.rate], [limit.burst, "wide"], [limit.key, "wide"],
     [whole.format(limit.passed.packets), "number"],
     [whole.format(limit.dropped.packets), "number"],
   ])));
-  parts.reasons.replaceChildren(...Object.entries(interface_.drops).map(([reason, packets]) => row([
+  parts.reasons.replaceChildren(...Object.entries(attachment.drops).map(([reason, packets]) => row([
     [reason], [whole.format(packets), "number"],
   ])));
 }
 
 function showTop(state, top) {
   const lines = top.sources.map((source) => row([
-    [source.source], [source.limit],
+    [source.source], [source.limit, "wide"],
     [whole.format(source.dropped), source.dropped > 0 ? "number dropping" : "number"],
     [whole.format(source.passed), "number"],
     [tokens.format(source.tokens), "number"],
@@ -106,12 +106,12 @@ function showTop(state, top) {
 
 async function refresh() {
   const { at, value } = await fetchJson("api/status");
-  for (const interface_ of value.interfaces) {
-    const state = section(interface_.name);
-    addPoint(state, at, interface_);
-    showInterface(state, interface_);
+  for (const attachment of value.interfaces) {
+    const state = section(attachment.name);
+    addPoint(state, at, attachment);
+    showInterface(state, attachment);
   }
-  const names = new Set(value.interfaces.map((interface_) => interface_.name));
+  const names = new Set(value.interfaces.map((attachment) => attachment.name));
   for (const [name, state] of shown) {
     if (names.has(name)) continue;
     state.element.remove();
