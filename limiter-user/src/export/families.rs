@@ -54,7 +54,13 @@ impl Writer<'_> {
             about,
             MetricType::Gauge,
             samples,
-            |metric, labels, value| metric.encode_family(labels)?.encode_gauge(&value),
+            |metric, labels, value| {
+                if labels.is_empty() {
+                    // Without braces.
+                    return metric.encode_gauge(&value);
+                }
+                metric.encode_family(labels)?.encode_gauge(&value)
+            },
         )
     }
 
