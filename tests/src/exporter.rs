@@ -76,9 +76,16 @@ impl<'h> Exporter<'h> {
     /// Sends a request with these lines of headers beside the usual ones, and reads the answer to its end.
     #[must_use]
     pub fn ask(&self, method: &str, path: &str, headers: &str) -> Answer {
+        self.ask_as("127.0.0.1", method, path, headers)
+    }
+
+    /// The same, by the name `host`.
+    #[must_use]
+    pub fn ask_as(&self, host: &str, method: &str, path: &str, headers: &str) -> Answer {
         let mut stream = self.connect();
-        let request =
-            format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n");
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{headers}\r\n"
+        );
         stream.write_all(request.as_bytes()).unwrap();
         Answer::read(&mut stream)
     }

@@ -58,7 +58,7 @@ impl Server {
 
     /// Answers until `stop` is ready; then what has been asked already.
     pub async fn run(self, collection: Collection, stop: impl Future<Output = ()>) {
-        let router = http::router(collection);
+        let router = http::router(collection, self.address.ip().is_loopback());
         let (closing, closed) = watch::channel(());
         let mut connections = Connections::default();
         tokio::pin!(stop);

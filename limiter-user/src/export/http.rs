@@ -1,12 +1,12 @@
 //! What is answered. Every answer forbids the browser whatever the page does not need.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
-    extract::{Path, State},
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
-    middleware::map_response,
+    extract::{Path, Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, uri::Authority},
+    middleware::{Next, from_fn, map_response},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -45,8 +45,9 @@ const HEADERS: [(HeaderName, &str); 5] = [
     (header::CACHE_CONTROL, "no-store"),
 ];
 
-/// All paths. Nothing but GET and HEAD is allowed, and nothing is changed by them.
-pub fn router(collection: Collection) -> Router {
+/// All paths. Nothing but GET and HEAD is allowed, and nothing is changed by them. `local`: only this machine is
+/// answered.
+pub fn router(collection: Collection, local: bool) -> Router {
     let file = |kind: &'static str, text: &'static str| {
         get(move || async move { ([(header::CONTENT_TYPE, kind)], text) })
     };
@@ -83,7 +84,31 @@ pub fn router(collection: Collection) -> Router {
         .route("/api/top/{interface}", get(top))
         .fallback(|| async { (StatusCode::NOT_FOUND, "there is nothing here\n") })
         .with_state(collection)
+        .layer(from_fn(move |request, next| {
+            only_by_address(local, request, next)
+        }))
         .layer(map_response(with_headers))
+}
+
+/// A page of somebody else, open in a browser on this machine, could give its own name the address 127.0.0.1, and
+/// then read what is here as if it was its own (DNS rebinding). What it cannot do is ask by address.
+async fn only_by_address(local: bool, request: Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST);
+    let host = host.and_then(|host| host.to_str().ok());
+    if local && host.is_some_and(|host| !is_local(host)) {
+        let why = "ask by address, as in http://127.0.0.1: by a name others would read along\n";
+        return (StatusCode::MISDIRECTED_REQUEST, why).into_response();
+    }
+    next.run(request).await
+}
+
+fn is_local(host: &str) -> bool {
+    let Ok(authority) = host.parse::<Authority>() else {
+        return false;
+    };
+    let name = authority.host();
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    address.parse::<IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost")
 }
 
 async fn with_headers(mut response: Response) -> Response {
@@ -166,4 +191,32 @@ fn json(reading: &Reading, value: &impl Serialize) -> Response {
     let at = reading.at.as_millis().to_string();
     let headers = [(header::CONTENT_TYPE, JSON.to_owned()), (READ_AT, at)];
     (headers, body).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_local;
+
+    #[test]
+    fn names_of_others_are_not_local() {
+        for host in [
+            "127.0.0.1",
+            "127.0.0.1:10546",
+            "[::1]:10546",
+            "localhost",
+            "LOCALHOST:80",
+        ] {
+            assert!(is_local(host), "{host}");
+        }
+        for host in [
+            "example.com",
+            "example.com:10546",
+            "127.0.0.1.example.com",
+            "localhost.example.com",
+            "",
+            "a b",
+        ] {
+            assert!(!is_local(host), "{host}");
+        }
+    }
 }

@@ -79,6 +79,19 @@ fn browsers_are_told_what_is_forbidden() {
     }
 }
 
+/// A page of somebody else that gave its name this machine's address.
+#[test]
+fn names_of_others_are_not_answered() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let exporter = Exporter::start(&hosts.server);
+    for path in ["/", "/api/status", "/metrics"] {
+        assert_eq!(exporter.ask_as("localhost:1", "GET", path, "").status, 200);
+        let answer = exporter.ask_as("evil.example", "GET", path, "");
+        assert_eq!(answer.status, 421, "{path}: {answer:?}");
+    }
+}
+
 #[test]
 fn the_format_is_negotiated() {
     need_kernel!();
@@ -136,18 +149,21 @@ fn requests_are_bounded() {
     let exporter = Exporter::start(&hosts.server);
     let path = format!("/{}", "x".repeat(20_000));
     let mut stream = exporter.connect();
-    let _ = stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
+    let _ = stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes());
     let text = String::from_utf8(rest(stream)).unwrap();
     assert!(text.is_empty() || text.starts_with("HTTP/1.1 4"), "{text}");
     let lines = "X-Nothing: x\r\n".repeat(500);
     let mut stream = exporter.connect();
-    let _ = stream.write_all(format!("GET / HTTP/1.1\r\nHost: x\r\n{lines}\r\n").as_bytes());
+    let _ =
+        stream.write_all(format!("GET / HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n").as_bytes());
     let text = String::from_utf8(rest(stream)).unwrap();
     assert!(text.is_empty() || text.starts_with("HTTP/1.1 4"), "{text}");
     // A body is not waited for, and ends the connection.
     let mut stream = exporter.connect();
     stream
-        .write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n")
+        .write_all(
+            b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n",
+        )
         .unwrap();
     assert_eq!(Answer::read(&mut stream).status, 200);
     stream = exporter.connect();
@@ -177,7 +193,7 @@ fn slow_clients_keep_nobody_out() {
         .map(|i| {
             let mut stream = exporter.connect();
             stream
-                .write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+                .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
                 .unwrap();
             if i % 50 == 0 {
                 assert_eq!(exporter.get("/healthz"), "ok\n");
@@ -216,7 +232,7 @@ fn clients_that_do_not_read_keep_nobody_out() {
             stream
                 .set_write_timeout(Some(Duration::from_millis(200)))
                 .unwrap();
-            let ask = "GET /script.js HTTP/1.1\r\nHost: x\r\n\r\n".repeat(100);
+            let ask = "GET /script.js HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
             // Until nothing more goes in.
             let _ = (0..1_000).any(|_| stream.write_all(ask.as_bytes()).is_err());
             stream
@@ -235,7 +251,7 @@ fn it_ends_when_told_to() {
         let exporter = Exporter::start(&hosts.server);
         // One that is idle, and one that is slow, do not keep it.
         let mut idle = exporter.connect();
-        idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             .unwrap();
         assert_ne!(idle.read(&mut [0; 1024]).unwrap(), 0);
         let mut slow = exporter.connect();
