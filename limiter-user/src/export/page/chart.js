@@ -6,10 +6,10 @@ export const WINDOW = 120_000;
 const WIDTH = 120;
 const HEIGHT = 100;
 
-/** The next number above that is 1, 2 or 5 times a power of ten. */
+/** The next round number from there on. */
 export function roundUp(value) {
   const power = 10 ** Math.floor(Math.log10(Math.max(value, 1)));
-  return [1, 2, 5, 10].map((step) => step * power).find((round) => round >= value);
+  return [1, 2, 3, 4, 5, 6, 8, 10].map((step) => step * power).find((round) => round >= value);
 }
 
 /**
