@@ -174,20 +174,25 @@ fn counters_wrap_and_begin_anew() {
             .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "1"])
             .expect(0)
     };
+    // The sum of all reasons wraps before the first of them does.
+    const DENIED: u64 = 5;
     attach();
     send(&hosts, source(1), 3);
     let mut map = counters(&hosts);
     let of_cpus = map.get(&0, 0).unwrap();
     // As after years: five packets before the last number, on each CPU that has counted drops.
-    let mut total = 0_u64;
+    let (mut total, mut all_denied) = (0_u64, 0);
     let set: Vec<_> = of_cpus
         .iter()
         .map(|Wire(counters)| {
             let mut counters = *counters;
-            let dropped = &mut counters.by_reason[Reason::Limit as usize].packets;
-            if *dropped > 0 {
-                *dropped = u64::MAX - 4;
-                total = total.wrapping_add(*dropped);
+            let [dropped, denied] = [Reason::Limit, Reason::Deny].map(|reason| reason as usize);
+            let by_reason = &mut counters.by_reason;
+            if by_reason[dropped].packets > 0 {
+                by_reason[dropped].packets = u64::MAX - 4;
+                by_reason[denied].packets = DENIED;
+                total = total.wrapping_add(u64::MAX - 4);
+                all_denied += DENIED;
             }
             Wire(counters)
         })
@@ -203,7 +208,7 @@ fn counters_wrap_and_begin_anew() {
     // The sum is the program's, as far as 64 bits go.
     let status = exporter.json("/api/status");
     let of = |name: &str| number(&status["interfaces"][0]["packets"][name]);
-    assert_eq!(of("dropped"), wrapped);
+    assert_eq!(of("dropped"), wrapped.wrapping_add(all_denied));
     assert_eq!(of("seen"), of("passed").wrapping_add(of("dropped")));
 
     hosts.limiter(&["detach", "eth0"]).expect(0);
