@@ -56,7 +56,9 @@ pub fn unpack(package: &str) -> Result<PathBuf> {
     update_lists_once();
     progress(&format!("unpacking the Debian package {package}"));
     let download = tempfile::tempdir().context("no temporary folder: set TMPDIR")?;
-    run(apt_get().args(["download", package]).current_dir(&download))?;
+    run(apt_get()
+        .args(["--option=APT::Sandbox::User=root", "download", package])
+        .current_dir(&download))?;
     let mut files = fs::read_dir(&download)?;
     let file = files.next().context("nothing was downloaded")??.path();
     // Elsewhere first: half a package must not pass for one.

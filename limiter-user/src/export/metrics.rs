@@ -153,12 +153,11 @@ fn attachments(writer: &mut Writer<'_>, snapshot: &Snapshot) -> fmt::Result {
     writer.counters(
         about(
             "limiter_events_lost",
-            "Drops that limiter watch was to tell and did not, because there were too many at once.",
+            "Drops that limiter watch was to be told of and was not, because there were too many at once.",
         ),
         interfaces
             .iter()
-            .map(of)
-            .zip(snapshot.events_lost.iter().copied()),
+            .map(|interface| (of(interface), interface.events_lost)),
     )
 }
 

@@ -63,12 +63,6 @@ pub fn interface_and_top(attachment: &Attachment, most: usize) -> Result<(Interf
     Ok((interface_with(attachment, occupancy)?, top))
 }
 
-/// Drops that `limiter watch` was to tell and did not, since attach.
-pub fn events_lost(_attachment: &Attachment) -> Result<u64> {
-    // TO BE WIRED: there is no `limiter watch` yet, and so no counter of the program that could be read here.
-    Ok(0)
-}
-
 fn interface_with(attachment: &Attachment, occupancy: Occupancy) -> Result<Interface> {
     let Occupancy { tracked, entries } = occupancy;
     let Attachment {
@@ -120,6 +114,8 @@ fn interface_with(attachment: &Attachment, occupancy: Occupancy) -> Result<Inter
             added: counters.sources_added,
             removed: counters.sources_removed,
         },
+        // To be `tables.events_lost()?`, as soon as the program has that counter, with `limiter watch`.
+        events_lost: 0,
     })
 }
 

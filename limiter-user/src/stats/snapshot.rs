@@ -13,8 +13,6 @@ pub struct Snapshot {
     pub status: Status,
     /// `top --once --json` of each of them, in the same order.
     pub tops: Vec<Top>,
-    /// Drops that `limiter watch` was to tell and did not, of each of them, in the same order.
-    pub events_lost: Vec<u64>,
     /// What is the matter with attachments that cannot be read, in a line each.
     pub unreadable: Vec<String>,
 }
@@ -29,15 +27,13 @@ impl Snapshot {
                 interfaces: Vec::new(),
             },
             tops: Vec::new(),
-            events_lost: Vec::new(),
             unreadable: errors.iter().map(ToString::to_string).collect(),
         };
         for attachment in &attachments {
-            match read(attachment) {
-                Ok((interface, top, events_lost)) => {
+            match collect::interface_and_top(attachment, TOP) {
+                Ok((interface, top)) => {
                     snapshot.status.interfaces.push(interface);
                     snapshot.tops.push(top);
-                    snapshot.events_lost.push(events_lost);
                 }
                 Err(error) => {
                     let name = &attachment.interface.name;
@@ -47,9 +43,4 @@ impl Snapshot {
         }
         Ok(snapshot)
     }
-}
-
-fn read(attachment: &Attachment) -> Result<(super::Interface, Top, u64)> {
-    let (interface, top) = collect::interface_and_top(attachment, TOP)?;
-    Ok((interface, top, collect::events_lost(attachment)?))
 }

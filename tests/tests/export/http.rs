@@ -1,8 +1,9 @@
 //! Who may ask what, and clients that mean no good.
 
 use std::{
-    io::{Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
+    process::Stdio,
     thread,
     time::{Duration, Instant},
 };
@@ -10,12 +11,15 @@ use std::{
 use limiter_tests::{
     at_last,
     command::prepared,
-    exporter::{Answer, Exporter},
+    exporter::{Answer, Exporter, loopback_up},
     hosts::{Hosts, SERVER, on},
     need_kernel,
-    service::{printed, spawn},
 };
-use nix::sys::signal::Signal;
+use limiter_user::lab::Host;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 
 #[test]
 fn only_reading_is_allowed() {
@@ -299,29 +303,30 @@ fn obstacles_are_told() {
     );
 }
 
+/// What `limiter export` with these arguments says on standard output and standard error until it is ended.
+fn said(host: &Host, arguments: &[&str]) -> (String, String) {
+    let mut command = prepared(&[&["export"], arguments].concat());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = on(host, || command.spawn()).unwrap();
+    let mut line = String::new();
+    let out = process.stdout.take().unwrap();
+    BufReader::new(out).read_line(&mut line).unwrap();
+    let id = Pid::from_raw(process.id().try_into().unwrap());
+    kill(id, Signal::SIGTERM).unwrap();
+    let output = process.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    (line, String::from_utf8(output.stderr).unwrap())
+}
+
 #[test]
 fn an_address_that_others_reach_is_warned_of() {
     need_kernel!();
     let hosts = Hosts::new();
-    let binary = limiter_tests::command::binary().to_str().unwrap();
-    let line = |address: &str| {
-        spawn(
-            &hosts.server,
-            &[
-                "timeout",
-                "--preserve-status",
-                "3",
-                binary,
-                "export",
-                "--listen",
-                address,
-            ],
-        )
-    };
-    let output = line("192.0.2.1:0").wait_with_output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(stderr.contains("without a password"), "{stderr}");
-    limiter_tests::exporter::loopback_up(&hosts.server);
-    let text = printed(line("127.0.0.1:0"));
-    assert!(text.starts_with("http://127.0.0.1:"), "{text}");
+    let (line, warning) = said(&hosts.server, &["--listen", "192.0.2.1:0"]);
+    assert!(line.starts_with("http://192.0.2.1:"), "{line}");
+    assert!(warning.contains("without a password"), "{warning}");
+    loopback_up(&hosts.server);
+    let (line, warning) = said(&hosts.server, &[]);
+    assert!(line.starts_with("http://127.0.0.1:10546/"), "{line}");
+    assert_eq!(warning, "");
 }
