@@ -6,6 +6,7 @@
 pub mod cli;
 pub mod config;
 pub mod demo;
+pub mod export;
 pub mod kernel;
 pub mod lab;
 pub mod stats;

@@ -3,9 +3,11 @@
 //!
 //! A helper that fails panics: its message is what the reader of a failed test needs.
 
+pub mod browser;
 pub mod command;
 pub mod cpus;
 pub mod engine;
+pub mod exporter;
 pub mod files;
 pub mod foreign;
 pub mod generations;

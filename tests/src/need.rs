@@ -39,6 +39,14 @@ pub fn tool(test: &str, tool: &str) -> bool {
     there || skip(test, &format!("no {tool}"))
 }
 
+/// The same for programs that have no verb `version`: those in the folders of PATH.
+#[must_use]
+pub fn program(test: &str, name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let there = std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
+    there || skip(test, &format!("no {name}"))
+}
+
 fn skip(test: &str, why: &str) -> bool {
     assert!(
         std::env::var_os("LIMITER_STRICT").is_none(),

@@ -1,11 +1,16 @@
 //! Packages of Debian, installed where that is possible without asking.
 
-use std::{path::Path, process::Command, sync::Once};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Once,
+};
 
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    host,
+    host, paths,
     process::{output, progress, run},
 };
 
@@ -35,6 +40,36 @@ pub fn ensure(packages: &[&str], purpose: &str) -> Result<()> {
         bail!("{purpose} needs Debian packages: run as root: apt-get install {names}");
     }
     install(&missing).with_context(|| format!("{purpose} needs Debian packages {names}"))
+}
+
+/// Unpacks `package` into a folder of this checkout, without installing it: that would start a service, now and
+/// whenever the machine starts. Returns where its programs are.
+pub fn unpack(package: &str) -> Result<PathBuf> {
+    let folder = paths::tools().join(package);
+    let programs = folder.join("usr/bin");
+    if programs.exists() {
+        return Ok(programs);
+    }
+    if !is_debian() {
+        bail!("testing needs what Debian calls {package}: install it");
+    }
+    update_lists_once();
+    progress(&format!("unpacking the Debian package {package}"));
+    let download = tempfile::tempdir().context("no temporary folder: set TMPDIR")?;
+    run(apt_get()
+        .args(["--option=APT::Sandbox::User=root", "download", package])
+        .current_dir(&download))?;
+    let mut files = fs::read_dir(&download)?;
+    let file = files.next().context("nothing was downloaded")??.path();
+    // Elsewhere first: half a package must not pass for one.
+    let unpacked = paths::tools().join(format!("{package}.new"));
+    let _ = fs::remove_dir_all(&unpacked);
+    fs::create_dir_all(&unpacked)?;
+    run(Command::new("dpkg-deb")
+        .arg("--extract")
+        .args([&file, &unpacked]))?;
+    fs::rename(unpacked, folder)?;
+    Ok(programs)
 }
 
 fn is_debian() -> bool {

@@ -11,9 +11,10 @@ use crate::{
 
 /// What of Debian the tests call: those of the benchmark, and more. None of them starts a service when it is
 /// installed.
-const PACKAGES: [&str; 7] = [
+const PACKAGES: [&str; 8] = [
     "bpftool",
     "busybox",
+    "chromium-headless-shell",
     "dnsmasq-base",
     "dnsperf",
     "tmux",
@@ -21,16 +22,19 @@ const PACKAGES: [&str; 7] = [
     "wrk",
 ];
 
+/// What of Debian the tests call, and would start a service if it was installed.
+const UNPACKED: &str = "prometheus";
+
 /// Runs `cargo test` with `args`; strictly, and on a build server, a test left out is a failure.
 pub fn run(strict: bool, args: &[OsString]) -> Result<ExitCode> {
     let nothing_skipped = strict || env::var("CI").is_ok_and(|ci| ci == "true");
     say_what_cannot_be_tested();
-    install_packages(nothing_skipped)?;
+    let path = install_packages(nothing_skipped)?;
     check::run(strict)?;
     let skips = tempfile::NamedTempFile::new().context("no temporary file: set TMPDIR")?;
     let mut command = cargo();
     command.args(["test", "--workspace", "--locked"]).args(args);
-    command.env("LIMITER_SKIPS", skips.path());
+    command.env("LIMITER_SKIPS", skips.path()).env("PATH", path);
     if nothing_skipped {
         command.env("LIMITER_STRICT", "1");
     }
@@ -51,17 +55,25 @@ fn say_what_cannot_be_tested() {
     }
 }
 
-/// Without them some tests cannot run, and say so themselves: that is fatal only if all must run.
-fn install_packages(needed: bool) -> Result<()> {
+/// Without them some tests cannot run, and say so themselves: that is fatal only if all must run. Returns where
+/// the tests are to look for programs.
+fn install_packages(needed: bool) -> Result<OsString> {
+    let own = env::var_os("PATH").unwrap_or_default();
     if !needed && !debian::can_install() {
-        return Ok(());
+        return Ok(own);
     }
     let packages = [&PACKAGES[..], &bench::PACKAGES].concat();
-    match debian::ensure(&packages, "testing") {
-        Err(error) if !needed => progress(&format!("going on without: {error:#}")),
-        result => return result,
+    let installed = debian::ensure(&packages, "testing").and_then(|()| debian::unpack(UNPACKED));
+    match installed {
+        Err(error) if !needed => {
+            progress(&format!("going on without: {error:#}"));
+            Ok(own)
+        }
+        unpacked => {
+            let folders = [unpacked?].into_iter().chain(env::split_paths(&own));
+            env::join_paths(folders).context("a folder of PATH has a colon in its name")
+        }
     }
-    Ok(())
 }
 
 /// Prints what the tests wrote, a line `name: reason` for each that did not run. Returns how many.

@@ -1,12 +1,18 @@
 //! What can be written on the command line.
 
-use std::{net::IpAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    num::NonZeroUsize,
+    path::PathBuf,
+    time::Duration,
+};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use ipnet::IpNet;
 
 use crate::config::{Burst, Key, Malformed, Mode, NewSources, Rate, lists, number, settings};
+use crate::export;
 use crate::kernel::trial;
 
 /// A packet rate limiter in the Linux kernel: one exact token bucket for each source address,
@@ -67,6 +73,8 @@ pub enum Verb {
     Top(Top),
     /// Print what the program decides about each packet, until interrupted (slow: for debugging)
     Log(Log),
+    /// Serve metrics for Prometheus, and a page for people, until interrupted; changes nothing
+    Export(Export),
     /// Show what would go wrong with `attach`, before it does; changes nothing
     Doctor(Doctor),
     /// Two hosts in network namespaces, a flood, and what gets through
@@ -487,6 +495,15 @@ pub struct Log {
     /// The interface
     #[arg(value_name = "IFACE", value_parser = interface)]
     pub interface: String,
+}
+
+/// Arguments of `export`.
+#[derive(Debug, Args)]
+pub struct Export {
+    /// Where to listen: others than this machine reach it only if an address of it is given, and then without
+    /// having to say who they are
+    #[arg(long, value_name = "ADDR:PORT", default_value_t = export::LISTEN)]
+    pub listen: SocketAddr,
 }
 
 /// Arguments of `doctor`.

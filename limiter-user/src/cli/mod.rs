@@ -8,6 +8,7 @@ mod check;
 mod demo;
 mod detach;
 mod doctor;
+mod export;
 mod file;
 mod hold;
 mod keep;
@@ -73,6 +74,7 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Reset(arguments) => reset::run(arguments).await,
         Verb::Top(arguments) => top::run(arguments).await,
         Verb::Log(arguments) => log::run(arguments).await,
+        Verb::Export(arguments) => export::run(arguments).await,
         Verb::Doctor(arguments) => doctor::run(arguments).await,
         Verb::Demo(arguments) => demo::run(arguments).await,
         Verb::Completions { shell } => manual::completions(shell),

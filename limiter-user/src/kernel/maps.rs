@@ -319,8 +319,8 @@ fn sum(counters: &[Counters]) -> Counters {
         .iter()
         .fold(Counters::default(), |sum, one| Counters {
             by_reason: std::array::from_fn(|i| sum.by_reason[i] + one.by_reason[i]),
-            sources_added: sum.sources_added + one.sources_added,
-            sources_removed: sum.sources_removed + one.sources_removed,
+            sources_added: sum.sources_added.wrapping_add(one.sources_added),
+            sources_removed: sum.sources_removed.wrapping_add(one.sources_removed),
         })
 }
 

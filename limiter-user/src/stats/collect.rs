@@ -52,6 +52,12 @@ impl Taken {
     }
 }
 
+/// What `status` shows, and `top`, from one pass over the table.
+pub fn interface_and_top(attachment: &Attachment, most: usize) -> Result<(Interface, Top)> {
+    let (top, taken) = top_and_taken(attachment, most)?;
+    Ok((described(attachment, taken)?, top))
+}
+
 fn described(attachment: &Attachment, taken: Taken) -> Result<Interface> {
     let Attachment {
         interface,
@@ -102,6 +108,8 @@ fn described(attachment: &Attachment, taken: Taken) -> Result<Interface> {
             added: counters.sources_added,
             removed: counters.sources_removed,
         },
+        // To be `tables.events_lost()?`, as soon as the program has that counter, with `limiter watch`.
+        events_lost: 0,
     })
 }
 
@@ -257,17 +265,22 @@ fn buckets_of(
 /// The sources that dropped most, then those that passed most; at most `most` of them. A source has a
 /// line for each bucket.
 pub fn top(attachment: &Attachment, most: usize) -> Result<Top> {
+    Ok(top_and_taken(attachment, most)?.0)
+}
+
+fn top_and_taken(attachment: &Attachment, most: usize) -> Result<(Top, Taken)> {
     let wanted = Wanted {
         order: Order::Dropped,
         filter: Filter::All,
         most,
     };
-    let busiest = look_through(attachment, &wanted, |_, _, _| Since::default())?.busiest;
-    let rows = rows(attachment, busiest)?.into_iter();
-    Ok(Top {
+    let found = look_through(attachment, &wanted, |_, _, _| Since::default())?;
+    let rows = rows(attachment, found.busiest)?.into_iter();
+    let top = Top {
         interface: attachment.interface.name.clone(),
         sources: rows.map(|row| row.source).collect(),
-    })
+    };
+    Ok((top, found.taken))
 }
 
 /// What the live view shows; `gauge` has seen the table before, or not.

@@ -7,6 +7,7 @@ pub mod collect;
 pub mod demo;
 pub mod doctor;
 pub mod live;
+pub mod snapshot;
 pub mod source;
 
 use limiter_common::counters::{Count as KernelCount, Counters};
@@ -96,6 +97,8 @@ pub struct Interface {
     pub passes: Passes,
     /// The table.
     pub sources: Sources,
+    /// Drops that `limiter watch` was to be told of since attach, and was not, because there were too many.
+    pub events_lost: u64,
 }
 
 /// The program that limiter runs in front of.
@@ -225,13 +228,14 @@ pub struct Sources {
 pub fn verdicts(counters: &Counters, of: impl Fn(KernelCount) -> u64) -> Verdicts {
     let sum = |counted: fn(Reason) -> bool| -> u64 {
         let reasons = Reason::ALL.into_iter().filter(|reason| counted(*reason));
+        // As the program counts: past the last number it goes on at 0.
         reasons
             .map(|reason| of(counters.by_reason[reason as usize]))
-            .sum()
+            .fold(0, u64::wrapping_add)
     };
     let (passed, dropped) = (sum(Reason::passes), sum(|reason| !reason.passes()));
     Verdicts {
-        seen: passed + dropped,
+        seen: passed.wrapping_add(dropped),
         passed,
         dropped,
         would_drop: sum(Reason::would_drop),

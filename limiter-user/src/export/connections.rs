@@ -1,0 +1,142 @@
+//! Connections: how many, for how long, and how much is read of each.
+
+use std::{collections::BTreeMap, io, net::SocketAddr, time::Duration};
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::{AbortHandle, JoinSet},
+    time::{sleep, timeout},
+};
+
+use super::{CannotListen, collection::Collection, http};
+
+/// Connections at the same time. The one after that takes the place of the oldest: clients that hold connections
+/// without asking for anything keep nobody else out.
+const CONNECTIONS: usize = 64;
+/// For a whole request to come in, and until the next one begins.
+const REQUEST_TIME: Duration = Duration::from_secs(10);
+/// A connection's life, so that a client which does not read what it asked for holds none for longer.
+const LIFE: Duration = Duration::from_secs(60);
+/// For the last answer of a connection that is being closed.
+const CLOSING_TIME: Duration = Duration::from_secs(2);
+/// Of a request, in bytes; no request has a body that would be read.
+const REQUEST_MAX: usize = 16 << 10;
+/// Between attempts where no connection can be taken in, for want of descriptors.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A server that listens.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Server {
+    /// Begins to listen.
+    pub async fn bind(address: SocketAddr) -> Result<Self, CannotListen> {
+        let bind = async {
+            let listener = TcpListener::bind(address).await?;
+            let address = listener.local_addr()?;
+            Ok(Self { listener, address })
+        };
+        bind.await
+            .map_err(|source: io::Error| CannotListen { address, source })
+    }
+
+    /// Where it listens, with the port that the kernel chose where none was given.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers until `stop` is ready; then what has been asked already.
+    pub async fn run(self, collection: Collection, stop: impl Future<Output = ()>) {
+        let router = http::router(collection, self.address.ip().is_loopback());
+        let (closing, closed) = watch::channel(());
+        let mut connections = Connections::default();
+        tokio::pin!(stop);
+        loop {
+            tokio::select! {
+                () = &mut stop => break,
+                () = connections.one_ended() => {}
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, _)) => connections.begin(serve(stream, router.clone(), closed.clone())),
+                    // One that was gone before it was taken in, or no descriptor is left.
+                    Err(_) => sleep(PAUSE).await,
+                },
+            }
+        }
+        drop((self.listener, closing));
+        connections.all_ended().await;
+    }
+}
+
+/// Those that are open, by age.
+#[derive(Debug, Default)]
+struct Connections {
+    tasks: JoinSet<u64>,
+    by_age: BTreeMap<u64, AbortHandle>,
+    begun: u64,
+}
+
+impl Connections {
+    fn begin(&mut self, connection: impl Future<Output = ()> + Send + 'static) {
+        if self.by_age.len() >= CONNECTIONS
+            && let Some((_, oldest)) = self.by_age.pop_first()
+        {
+            oldest.abort();
+        }
+        self.begun += 1;
+        let number = self.begun;
+        let task = self.tasks.spawn(async move {
+            connection.await;
+            number
+        });
+        self.by_age.insert(number, task);
+    }
+
+    /// Waits until one ends: for ever, where there is none.
+    async fn one_ended(&mut self) {
+        match self.tasks.join_next().await {
+            Some(Ok(number)) => {
+                self.by_age.remove(&number);
+            }
+            // It was ended to make room, and is no longer in the list.
+            Some(Err(error)) if error.is_cancelled() => {}
+            // It has panicked: which one it was is not known, so those that run no longer are looked for.
+            Some(Err(_)) => self.by_age.retain(|_, task| !task.is_finished()),
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn all_ended(mut self) {
+        while self.tasks.join_next().await.is_some() {}
+    }
+}
+
+async fn serve(stream: TcpStream, router: Router, mut closing: watch::Receiver<()>) {
+    // Answers are short.
+    let _ = stream.set_nodelay(true);
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(REQUEST_TIME)
+        .max_buf_size(REQUEST_MAX)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    tokio::pin!(connection);
+    tokio::select! {
+        // What a client does wrong is of no interest.
+        _ = &mut connection => return,
+        () = sleep(LIFE) => {}
+        // The other end is dropped when the server stops.
+        _ = closing.changed() => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    let _ = timeout(CLOSING_TIME, connection).await;
+}

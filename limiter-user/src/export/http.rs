@@ -1,0 +1,222 @@
+//! What is answered. Every answer forbids the browser whatever the page does not need.
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    extract::{Path, Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, uri::Authority},
+    middleware::{Next, from_fn, map_response},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use serde::Serialize;
+use tokio::time::timeout;
+
+use super::{
+    collection::{Collection, Reading},
+    metrics, text,
+};
+use crate::stats::Status;
+
+/// For reading the kernel. A table of millions of sources takes less than a second.
+const READING_TIME: Duration = Duration::from_secs(20);
+
+/// When the figures of an answer were read, in milliseconds of the exporter's own clock, which is never set: what
+/// computes rates needs it.
+const READ_AT: HeaderName = HeaderName::from_static("limiter-read-at-ms");
+
+const JSON: &str = "application/json";
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+const HEADERS: [(HeaderName, &str); 5] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
+         base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
+         trusted-types 'none'",
+    ),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+    (header::CACHE_CONTROL, "no-store"),
+];
+
+/// All paths. Nothing but GET and HEAD is allowed, and nothing is changed by them. `local`: only this machine is
+/// answered.
+pub fn router(collection: Collection, local: bool) -> Router {
+    let file = |kind: &'static str, text: &'static str| {
+        get(move || async move { ([(header::CONTENT_TYPE, kind)], text) })
+    };
+    Router::new()
+        .route(
+            "/",
+            file("text/html; charset=utf-8", include_str!("page/index.html")),
+        )
+        .route(
+            "/style.css",
+            file("text/css; charset=utf-8", include_str!("page/style.css")),
+        )
+        .route(
+            "/script.js",
+            file(
+                "text/javascript; charset=utf-8",
+                include_str!("page/script.js"),
+            ),
+        )
+        .route(
+            "/chart.js",
+            file(
+                "text/javascript; charset=utf-8",
+                include_str!("page/chart.js"),
+            ),
+        )
+        .route(
+            "/icon.svg",
+            file("image/svg+xml", include_str!("page/icon.svg")),
+        )
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(healthz))
+        .route("/api/status", get(status))
+        .route("/api/top/{interface}", get(top))
+        .fallback(|| async { (StatusCode::NOT_FOUND, "there is nothing here\n") })
+        .with_state(collection)
+        .layer(from_fn(move |request, next| {
+            only_by_address(local, request, next)
+        }))
+        .layer(map_response(with_headers))
+}
+
+/// A page of somebody else, open in a browser on this machine, could give its own name the address 127.0.0.1, and
+/// then read what is here as if it was its own (DNS rebinding). What it cannot do is ask by address.
+async fn only_by_address(local: bool, request: Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST);
+    let host = host.and_then(|host| host.to_str().ok());
+    if local && host.is_some_and(|host| !is_local(host)) {
+        let why = "ask by address, as in http://127.0.0.1: by a name others would read along\n";
+        return (StatusCode::MISDIRECTED_REQUEST, why).into_response();
+    }
+    next.run(request).await
+}
+
+fn is_local(host: &str) -> bool {
+    let Ok(authority) = host.parse::<Authority>() else {
+        return false;
+    };
+    let name = authority.host();
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    address.parse::<IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost")
+}
+
+async fn with_headers(mut response: Response) -> Response {
+    for (name, value) in HEADERS {
+        let value = HeaderValue::from_static(value);
+        response.headers_mut().insert(name, value);
+    }
+    response
+}
+
+async fn latest(collection: &Collection) -> Result<Arc<Reading>, Response> {
+    let reading = timeout(READING_TIME, collection.latest()).await;
+    let why = match reading {
+        Ok(Ok(reading)) => return Ok(reading),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "reading the kernel takes too long".to_owned(),
+    };
+    Err((StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response())
+}
+
+async fn metrics(
+    State(collection): State<Collection>,
+    headers: HeaderMap,
+) -> Result<impl IntoResponse, Response> {
+    let metrics = metrics::openmetrics(latest(&collection).await?);
+    let accepted = headers.get_all(header::ACCEPT).iter();
+    let accepted = accepted.filter_map(|value| value.to_str().ok());
+    let (kind, body) = if text::wants_openmetrics(accepted) {
+        (text::OPENMETRICS, metrics)
+    } else {
+        (text::PROMETHEUS, text::prometheus(&metrics))
+    };
+    Ok((
+        [(header::CONTENT_TYPE, kind), (header::VARY, "accept")],
+        body,
+    ))
+}
+
+/// Whether figures can be had.
+async fn healthz(State(collection): State<Collection>) -> Result<impl IntoResponse, Response> {
+    latest(&collection).await?;
+    Ok(([(header::CONTENT_TYPE, PLAIN)], "ok\n"))
+}
+
+/// `status --json`, and what the command tells on standard error.
+#[derive(Serialize)]
+struct StatusAndErrors<'r> {
+    #[serde(flatten)]
+    status: &'r Status,
+    errors: &'r [String],
+}
+
+async fn status(State(collection): State<Collection>) -> Result<Response, Response> {
+    let reading = latest(&collection).await?;
+    Ok(json(
+        &reading,
+        &StatusAndErrors {
+            status: &reading.snapshot.status,
+            errors: &reading.snapshot.unreadable,
+        },
+    ))
+}
+
+/// `top --once --json`.
+async fn top(
+    State(collection): State<Collection>,
+    Path(interface): Path<String>,
+) -> Result<Response, Response> {
+    let reading = latest(&collection).await?;
+    let mut tops = reading.snapshot.tops.iter();
+    let found = tops.find(|top| top.interface == interface);
+    let missing = || (StatusCode::NOT_FOUND, "nothing is attached to it\n").into_response();
+    Ok(json(&reading, found.ok_or_else(missing)?))
+}
+
+fn json(reading: &Reading, value: &impl Serialize) -> Response {
+    let Ok(body) = serde_json::to_string(value) else {
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    };
+    let at = reading.at.as_millis().to_string();
+    let headers = [(header::CONTENT_TYPE, JSON.to_owned()), (READ_AT, at)];
+    (headers, body).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_local;
+
+    #[test]
+    fn names_of_others_are_not_local() {
+        for host in [
+            "127.0.0.1",
+            "127.0.0.1:10546",
+            "[::1]:10546",
+            "localhost",
+            "LOCALHOST:80",
+        ] {
+            assert!(is_local(host), "{host}");
+        }
+        for host in [
+            "example.com",
+            "example.com:10546",
+            "127.0.0.1.example.com",
+            "localhost.example.com",
+            "",
+            "a b",
+        ] {
+            assert!(!is_local(host), "{host}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! `limiter export`: the figures over HTTP, for Prometheus and for people. Read-only.
+//!
+//! `connections` takes connections in and bounds them, `http` answers, from what `collection` has read at most a
+//! second ago; `metrics` and `text` are the words of Prometheus.
+
+mod collection;
+mod connections;
+mod families;
+mod http;
+mod metrics;
+mod text;
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+
+pub use collection::{Collection, Reading};
+pub use connections::Server;
+
+/// Where it listens unless told otherwise: Prometheus's list of exporters gives away the ports below 10,000.
+pub const LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 10_546));
+
+/// Why nothing can be served.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cannot listen on {address}: {source}: see what does with `ss -lntp`, or choose another with --listen ADDR:PORT"
+)]
+pub struct CannotListen {
+    address: SocketAddr,
+    source: std::io::Error,
+}

@@ -1,0 +1,152 @@
+// Asks for the figures each second and shows them. Text from outside is only ever text, never markup.
+
+import { WINDOW, draw } from "./chart.js";
+
+const INTERVAL = 1_000;
+const PATIENCE = 10_000;
+
+const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const tokens = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+
+/** By name of the interface: its section of the page, and what has been read of it. */
+const shown = new Map();
+const byId = (id) => document.getElementById(id);
+
+async function fetchJson(path) {
+  const answer = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
+  if (!answer.ok) throw new Error((await answer.text()).trim());
+  return { at: Number(answer.headers.get("limiter-read-at-ms")), value: await answer.json() };
+}
+
+/** What a counter has grown by. One that has become smaller began anew at 0. */
+const growth = (now, before) => (now >= before ? now - before : now);
+
+/** Appends the rates since the last reading to the points of the chart. */
+function addPoint(state, at, attachment) {
+  const { packets } = attachment;
+  const last = state.last;
+  if (last && at === last.at) return;
+  // The exporter was restarted, and its clock with it.
+  if (last && at < last.at) state.points = [];
+  const known = last && at > last.at && last.attachedAt === attachment.attached_at;
+  const rate = (name) => (known ? (growth(packets[name], last.packets[name]) * 1_000) / (at - last.at) : null);
+  state.points.push({ at, passed: rate("passed"), dropped: rate("dropped"), wouldDrop: rate("would_drop") });
+  state.points = state.points.filter((point) => at - point.at <= WINDOW);
+  state.last = { at, packets, attachedAt: attachment.attached_at };
+}
+
+function section(name) {
+  let state = shown.get(name);
+  if (!state) {
+    const element = byId("interface").content.firstElementChild.cloneNode(true);
+    const parts = {};
+    for (const part of element.querySelectorAll("[data-is]")) parts[part.dataset.is] = part;
+    state = { element, parts, figure: element.querySelector("figure"), points: [], last: null };
+    shown.set(name, state);
+    byId("interfaces").append(element);
+  }
+  return state;
+}
+
+function row(cells) {
+  const line = document.createElement("tr");
+  for (const [text, kind] of cells) {
+    const cell = line.insertCell();
+    cell.textContent = text;
+    if (kind) cell.className = kind;
+  }
+  return line;
+}
+
+function showOrHide(element, text) {
+  element.hidden = !text;
+  if (typeof text === "string") element.textContent = text;
+}
+
+function showInterface(state, attachment) {
+  const { parts } = state;
+  parts.name.textContent = attachment.name;
+  parts.mode.textContent = attachment.mode;
+  showOrHide(parts.shadow, attachment.shadow);
+  showOrHide(parts.trial, attachment.try_until && `on trial until ${attachment.try_until}`);
+  showOrHide(parts.fallback, attachment.fallback && `Generic mode, because native mode was refused: ${attachment.fallback}`);
+
+  const last = state.points[state.points.length - 1];
+  const rate = (value) => (value === null ? "–" : `${short.format(value)}/s`);
+  parts["passed-rate"].textContent = rate(last.passed);
+  parts["dropped-rate"].textContent = rate(last.dropped);
+  parts["would-drop-rate"].textContent = rate(last.wouldDrop);
+  parts["would-drop"].hidden = attachment.packets.would_drop === 0;
+  const { tracked, entries, capacity } = attachment.sources;
+  const full = Math.floor((100 * entries) / capacity);
+  parts.sources.textContent = `${short.format(tracked)} (table ${full} % full)`;
+  draw(state.figure, state.points, last.at, (number) => short.format(number));
+
+  parts.limits.replaceChildren(...attachment.limits.map((limit) => row([
+    [limit.shadow ? `${limit.name} (shadow)` : limit.name],
+    [limit.rate], [limit.burst, "wide"], [limit.key, "wide"],
+    [whole.format(limit.passed.packets), "number"],
+    [whole.format(limit.dropped.packets), "number"],
+  ])));
+  parts.reasons.replaceChildren(...Object.entries(attachment.drops).map(([reason, packets]) => row([
+    [reason], [whole.format(packets), "number"],
+  ])));
+}
+
+function showTop(state, top) {
+  const lines = top.sources.map((source) => row([
+    [source.source], [source.limit, "wide"],
+    [whole.format(source.dropped), source.dropped > 0 ? "number dropping" : "number"],
+    [whole.format(source.passed), "number"],
+    [tokens.format(source.tokens), "number"],
+  ]));
+  state.parts.top.replaceChildren(...(lines.length ? lines : [row([["none in the table", "none"]])]));
+}
+
+async function refresh() {
+  const { at, value } = await fetchJson("api/status");
+  for (const attachment of value.interfaces) {
+    const state = section(attachment.name);
+    addPoint(state, at, attachment);
+    showInterface(state, attachment);
+  }
+  const names = new Set(value.interfaces.map((attachment) => attachment.name));
+  for (const [name, state] of shown) {
+    if (names.has(name)) continue;
+    state.element.remove();
+    shown.delete(name);
+  }
+  byId("nothing").hidden = names.size > 0;
+  byId("errors").hidden = value.errors.length === 0;
+  byId("errors").replaceChildren(...value.errors.map((error) => {
+    const line = document.createElement("li");
+    line.textContent = error;
+    return line;
+  }));
+  // One that was detached meanwhile is gone the next time.
+  await Promise.all([...shown].map(async ([name, state]) => {
+    const top = await fetchJson(`api/top/${encodeURIComponent(name)}`).catch(() => null);
+    if (top) showTop(state, top.value);
+  }));
+}
+
+async function run() {
+  const state = byId("state");
+  let answered = null;
+  for (;;) {
+    try {
+      await refresh();
+      answered = new Date();
+      state.textContent = "live";
+      state.className = "";
+    } catch (error) {
+      const since = answered ? `no answer since ${answered.toLocaleTimeString()}` : "no answer";
+      state.textContent = `${since}: ${error.message}`;
+      state.className = "lost";
+    }
+    await new Promise((wake) => setTimeout(wake, INTERVAL));
+  }
+}
+
+run();

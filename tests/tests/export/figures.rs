@@ -1,0 +1,313 @@
+//! What is exported is what was counted, whatever happens to the attachment meanwhile.
+
+use std::{collections::BTreeSet, net::Ipv4Addr, process::Command, thread, time::Instant};
+
+use aya::maps::{MapData, PerCpuArray, PerCpuValues};
+use limiter_common::{counters::Counters, verdict::Reason};
+use limiter_tests::{
+    eventually,
+    exporter::Exporter,
+    hosts::{Hosts, on},
+    need_kernel, number,
+    raw::Raw,
+    traffic::udp,
+};
+use limiter_user::kernel::wire::Wire;
+use serde_json::{Value, json};
+
+/// Sends `count` packets from `source`, and waits until `status` has all.
+fn send(hosts: &Hosts, source: Ipv4Addr, count: u64) {
+    let (wire, frame) = (Raw::open(&hosts.client), udp(hosts, source.into(), 9));
+    let seen = || number(&hosts.status()["packets"]["seen"]);
+    let before = seen();
+    (0..count).for_each(|_| wire.send(&frame));
+    eventually("all packets are seen", || {
+        seen() == before.wrapping_add(count)
+    });
+}
+
+fn source(host: u8) -> Ipv4Addr {
+    Ipv4Addr::new(203, 0, 113, host)
+}
+
+/// Waits for figures that are younger than the last packet: readings are shared for a second.
+fn expect(exporter: &Exporter<'_>, sample: &str, value: f64) {
+    let found = || exporter.samples().get(sample).copied();
+    limiter_tests::at_last(&format!("{sample} is {value}"), || found() == Some(value));
+}
+
+#[test]
+fn figures_are_those_of_the_commands() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.attach_file(
+        "interfaces = ['eth0']\n[lists]\ndeny = ['203.0.113.66']\nallow = ['203.0.113.77']\n\
+         [[limit]]\nname = 'all'\nrate = '1/h'\nburst = 4\n\
+         [[limit]]\nname = 'watched'\nrate = '1/h'\nburst = 3\nshadow = true\n",
+    );
+    let exporter = Exporter::start(&hosts.server);
+    send(&hosts, source(1), 10);
+    send(&hosts, source(2), 7);
+    send(&hosts, source(66), 5);
+    send(&hosts, source(77), 2);
+
+    let limit = |name: &str, verdict: &str| {
+        format!(
+            "limiter_packets_total{{interface=\"eth0\",limit=\"{name}\",verdict=\"{verdict}\"}}"
+        )
+    };
+    let drops =
+        |reason: &str| format!("limiter_drops_total{{interface=\"eth0\",reason=\"{reason}\"}}");
+    expect(&exporter, &drops("deny"), 5.0);
+    let samples = exporter.samples();
+    let sample = |name: &str| {
+        *samples
+            .get(name)
+            .unwrap_or_else(|| panic!("no {name}: {samples:#?}"))
+    };
+    assert_eq!(sample(&drops("limit")), 6.0 + 3.0);
+    assert_eq!(sample(&limit("all", "drop")), 6.0 + 3.0);
+    assert_eq!(sample(&limit("all", "pass")), 8.0);
+    assert_eq!(sample(&limit("all", "would_drop")), 0.0);
+    // The fourth of each source is over this limit, and passes: one verdict for each packet.
+    assert_eq!(sample(&limit("watched", "pass")), 6.0);
+    assert_eq!(sample(&limit("watched", "would_drop")), 2.0);
+    assert_eq!(sample(&limit("watched", "drop")), 0.0);
+    let all = |verdict: &str| {
+        sample(&format!(
+            "limiter_interface_packets_total{{interface=\"eth0\",verdict=\"{verdict}\"}}"
+        ))
+    };
+    assert_eq!(
+        [all("pass"), all("would_drop"), all("drop")],
+        [8.0, 2.0, 14.0]
+    );
+    assert_eq!(
+        sample("limiter_passes_total{interface=\"eth0\",reason=\"allowed\"}"),
+        2.0
+    );
+    assert_eq!(
+        sample("limiter_list_packets_total{interface=\"eth0\",list=\"deny\"}"),
+        5.0
+    );
+    assert_eq!(sample("limiter_sources{interface=\"eth0\"}"), 4.0);
+    assert_eq!(sample("limiter_new_sources_total{interface=\"eth0\"}"), 4.0);
+    assert_eq!(
+        sample("limiter_sources_capacity{interface=\"eth0\"}"),
+        65_536.0
+    );
+    assert_eq!(
+        sample("limiter_top_dropped_packets{interface=\"eth0\",rank=\"1\"}"),
+        6.0
+    );
+    assert_eq!(
+        sample("limiter_top_dropped_packets{interface=\"eth0\",rank=\"2\"}"),
+        3.0
+    );
+    assert_eq!(sample("limiter_events_lost_total{interface=\"eth0\"}"), 0.0);
+    assert_eq!(sample("limiter_unreadable_attachments"), 0.0);
+    let status = hosts.status();
+    let id = &status["program_id"];
+    assert_eq!(
+        sample(&format!(
+            "limiter_attached_info{{interface=\"eth0\",mode=\"native\",program_id=\"{id}\"}}"
+        )),
+        1.0
+    );
+
+    let mut exported = exporter.json("/api/status");
+    assert_eq!(exported["errors"].take(), json!([]));
+    assert_eq!(exported["interfaces"], json!([status]));
+    assert_eq!(
+        without_tokens(exporter.json("/api/top/eth0")),
+        without_tokens(hosts.json(&["top", "eth0", "--once", "--json"]))
+    );
+    assert_eq!(exporter.ask("GET", "/api/top/eth1", "").status, 404);
+}
+
+/// Tokens come back while one looks.
+fn without_tokens(mut top: Value) -> Value {
+    for source in top["sources"].as_array_mut().unwrap() {
+        source["tokens"].take();
+    }
+    top
+}
+
+#[test]
+fn sources_make_no_series() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "1"])
+        .expect(0);
+    let exporter = Exporter::start(&hosts.server);
+    let names = || exporter.samples().into_keys().collect::<BTreeSet<_>>();
+    let before = names();
+    (1..=60).for_each(|host| send(&hosts, source(host), 2));
+    expect(&exporter, "limiter_sources{interface=\"eth0\"}", 60.0);
+    let new: Vec<_> = names().difference(&before).cloned().collect();
+    let ranks = (1..=10)
+        .map(|rank| format!("limiter_top_dropped_packets{{interface=\"eth0\",rank=\"{rank}\"}}"));
+    assert_eq!(
+        new.iter().collect::<BTreeSet<_>>(),
+        ranks.collect::<Vec<_>>().iter().collect()
+    );
+    assert!(!exporter.get("/metrics").contains("203.0."), "an address");
+    assert!(
+        exporter.get("/api/top/eth0").contains("203.0.113."),
+        "no address on the page"
+    );
+}
+
+/// The program's counters, as their pin has them.
+fn counters(hosts: &Hosts) -> PerCpuArray<MapData, Wire<Counters>> {
+    let map = MapData::from_pin(hosts.pins().join("COUNTERS")).unwrap();
+    PerCpuArray::try_from(aya::maps::Map::PerCpuArray(map)).unwrap()
+}
+
+#[test]
+fn counters_wrap_and_begin_anew() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let attach = || {
+        hosts
+            .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "1"])
+            .expect(0)
+    };
+    // The sum of all reasons wraps before the first of them does.
+    const DENIED: u64 = 5;
+    attach();
+    send(&hosts, source(1), 3);
+    let mut map = counters(&hosts);
+    let of_cpus = map.get(&0, 0).unwrap();
+    // As after years: five packets before the last number, on each CPU that has counted drops.
+    let (mut total, mut all_denied) = (0_u64, 0);
+    let set: Vec<_> = of_cpus
+        .iter()
+        .map(|Wire(counters)| {
+            let mut counters = *counters;
+            let [dropped, denied] = [Reason::Limit, Reason::Deny].map(|reason| reason as usize);
+            let by_reason = &mut counters.by_reason;
+            if by_reason[dropped].packets > 0 {
+                by_reason[dropped].packets = u64::MAX - 4;
+                by_reason[denied].packets = DENIED;
+                total = total.wrapping_add(u64::MAX - 4);
+                all_denied += DENIED;
+            }
+            Wire(counters)
+        })
+        .collect();
+    map.set(0, PerCpuValues::try_from(set).unwrap(), 0).unwrap();
+    let exporter = Exporter::start(&hosts.server);
+    let dropped = "limiter_drops_total{interface=\"eth0\",reason=\"limit\"}";
+    expect(&exporter, dropped, total as f64);
+    send(&hosts, source(1), 8);
+    let wrapped = total.wrapping_add(8);
+    assert!(wrapped < total);
+    expect(&exporter, dropped, wrapped as f64);
+    // The sum is the program's, as far as 64 bits go.
+    let status = exporter.json("/api/status");
+    let of = |name: &str| number(&status["interfaces"][0]["packets"][name]);
+    assert_eq!(of("dropped"), wrapped.wrapping_add(all_denied));
+    assert_eq!(of("seen"), of("passed").wrapping_add(of("dropped")));
+
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+    attach();
+    expect(&exporter, dropped, 0.0);
+}
+
+#[test]
+fn detached_attached_and_vanished_while_it_runs() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let exporter = Exporter::start(&hosts.server);
+    let attached = "limiter_fallback{interface=\"eth0\"}";
+    assert!(!exporter.samples().contains_key(attached));
+    assert_eq!(exporter.json("/api/status")["interfaces"], json!([]));
+    let attach = |rate| hosts.limiter(&["attach", "eth0", "--rate", rate]).expect(0);
+    let passed = "limiter_packets_total{interface=\"eth0\",limit=\"default\",verdict=\"pass\"}";
+    for round in 1..=3 {
+        attach("1000/s");
+        send(&hosts, source(1), round);
+        expect(&exporter, passed, round as f64);
+        // Another program, another generation of pins.
+        hosts
+            .limiter(&["set", "eth0", "--rate", "2000/s"])
+            .expect(0);
+        send(&hosts, source(1), 2);
+        expect(&exporter, passed, (round + 2) as f64);
+        hosts.limiter(&["detach", "eth0"]).expect(0);
+        limiter_tests::at_last("it is gone", || !exporter.samples().contains_key(attached));
+    }
+    attach("10/s");
+    expect(&exporter, attached, 0.0);
+    let mut delete = Command::new("ip");
+    delete.args(["link", "delete", "eth0"]);
+    assert!(on(&hosts.server, || delete.status()).unwrap().success());
+    expect(&exporter, "limiter_unreadable_attachments", 1.0);
+    assert!(!exporter.samples().contains_key(attached));
+    let errors = exporter.json("/api/status")["errors"].to_string();
+    assert!(errors.contains("eth0"), "{errors}");
+    assert_eq!(exporter.get("/healthz"), "ok\n");
+}
+
+#[test]
+fn who_asks_at_the_same_time_shares_a_reading() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "10/s"])
+        .expect(0);
+    let exporter = Exporter::start(&hosts.server);
+    let start = Instant::now();
+    let read: Vec<String> = thread::scope(|scope| {
+        let asking: Vec<_> = (0..16)
+            .map(|_| {
+                scope.spawn(|| -> Vec<String> {
+                    let ask = |_| exporter.ask("GET", "/api/status", "");
+                    (0..20)
+                        .map(ask)
+                        .map(|answer| answer.headers["limiter-read-at-ms"].clone())
+                        .collect()
+                })
+            })
+            .collect();
+        asking
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    assert_eq!(read.len(), 320);
+    let readings = read.iter().collect::<BTreeSet<_>>().len() as u64;
+    // One was there when it started, another one is made a second later at the earliest.
+    let most = 2 + start.elapsed().as_secs();
+    assert!(readings <= most, "{readings} readings, and {most} at most");
+}
+
+/// 2,000 scrapes, as many as Prometheus makes in eight hours.
+#[test]
+fn memory_does_not_grow() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "1"])
+        .expect(0);
+    (1..=20).for_each(|host| send(&hosts, source(host), 2));
+    let exporter = Exporter::start(&hosts.server);
+    let scrape = |count: u32| {
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..count / 4).for_each(|_| drop(exporter.samples())));
+            }
+        });
+    };
+    // What it keeps from then on, it has by now.
+    scrape(400);
+    let (memory, descriptors) = (exporter.memory(), exporter.descriptors());
+    scrape(2_000);
+    let grown = exporter.memory().saturating_sub(memory);
+    assert!(grown < 1 << 20, "{grown} bytes more than {memory}");
+    limiter_tests::at_last("no descriptor is left open", || {
+        exporter.descriptors() <= descriptors
+    });
+}

@@ -1,0 +1,332 @@
+//! Who may ask what, and clients that mean no good.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    process::Stdio,
+    thread,
+    time::{Duration, Instant},
+};
+
+use limiter_tests::{
+    at_last,
+    command::prepared,
+    exporter::{Answer, Exporter, loopback_up},
+    hosts::{Hosts, SERVER, on},
+    need_kernel,
+};
+use limiter_user::lab::Host;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+#[test]
+fn only_reading_is_allowed() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let exporter = Exporter::start(&hosts.server);
+    for path in [
+        "/",
+        "/style.css",
+        "/script.js",
+        "/chart.js",
+        "/icon.svg",
+        "/metrics",
+        "/healthz",
+        "/api/status",
+    ] {
+        let answer = exporter.ask("GET", path, "");
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
+        assert!(!answer.body.is_empty(), "{path}");
+        let head = exporter.ask("HEAD", path, "");
+        assert_eq!(
+            (head.status, head.body.as_str()),
+            (200, ""),
+            "{path}: {head:?}"
+        );
+        for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"] {
+            let answer = exporter.ask(method, path, "Content-Length: 0\r\n");
+            assert_eq!(answer.status, 405, "{method} {path}: {answer:?}");
+            assert_eq!(answer.headers["allow"], "GET,HEAD", "{method} {path}");
+        }
+    }
+    assert_eq!(exporter.ask("GET", "/../etc/passwd", "").status, 404);
+}
+
+#[test]
+fn browsers_are_told_what_is_forbidden() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let exporter = Exporter::start(&hosts.server);
+    for path in ["/", "/metrics", "/api/status", "/nowhere"] {
+        let headers = exporter.ask("GET", path, "").headers;
+        let policy = &headers["content-security-policy"];
+        assert!(
+            policy.starts_with("default-src 'none';"),
+            "{path}: {policy}"
+        );
+        assert!(
+            !policy.contains("unsafe") && !policy.contains("http"),
+            "{path}: {policy}"
+        );
+        assert!(
+            policy.contains("frame-ancestors 'none'"),
+            "{path}: {policy}"
+        );
+        assert_eq!(headers["x-content-type-options"], "nosniff", "{path}");
+        assert_eq!(headers["cache-control"], "no-store", "{path}");
+        assert!(
+            !headers.contains_key("access-control-allow-origin"),
+            "{path}"
+        );
+    }
+}
+
+/// A page of somebody else that gave its name this machine's address.
+#[test]
+fn names_of_others_are_not_answered() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let exporter = Exporter::start(&hosts.server);
+    for path in ["/", "/api/status", "/metrics"] {
+        assert_eq!(exporter.ask_as("localhost:1", "GET", path, "").status, 200);
+        let answer = exporter.ask_as("evil.example", "GET", path, "");
+        assert_eq!(answer.status, 421, "{path}: {answer:?}");
+    }
+}
+
+#[test]
+fn the_format_is_negotiated() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "10/s"])
+        .expect(0);
+    let exporter = Exporter::start(&hosts.server);
+    let plain = exporter.ask("GET", "/metrics", "");
+    assert_eq!(
+        plain.headers["content-type"],
+        "text/plain; version=0.0.4; charset=utf-8"
+    );
+    assert!(
+        plain.body.contains("# TYPE limiter_drops_total counter\n"),
+        "{}",
+        plain.body
+    );
+    assert!(
+        !plain.body.contains("# EOF") && !plain.body.contains("# UNIT"),
+        "{}",
+        plain.body
+    );
+    let accept = "Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n";
+    let open = exporter.ask("GET", "/metrics", accept);
+    assert_eq!(
+        open.headers["content-type"],
+        "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    );
+    assert!(
+        open.body.contains("# TYPE limiter_drops counter\n"),
+        "{}",
+        open.body
+    );
+    assert!(
+        open.body.contains("# UNIT limiter_bytes bytes\n"),
+        "{}",
+        open.body
+    );
+    assert!(open.body.ends_with("# EOF\n"), "{}", open.body);
+}
+
+/// What is read of a connection until the other end closes it.
+fn rest(mut stream: TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // What was not read when it was closed makes the end a reset.
+    let _ = stream.read_to_end(&mut bytes);
+    bytes
+}
+
+#[test]
+fn requests_are_bounded() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let exporter = Exporter::start(&hosts.server);
+    let path = format!("/{}", "x".repeat(20_000));
+    let mut stream = exporter.connect();
+    let _ = stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes());
+    let text = String::from_utf8(rest(stream)).unwrap();
+    assert!(
+        text.is_empty() || text.starts_with("HTTP/1.1 431"),
+        "{text}"
+    );
+    let lines = "X-Nothing: x\r\n".repeat(500);
+    let mut stream = exporter.connect();
+    let _ =
+        stream.write_all(format!("GET / HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n").as_bytes());
+    let text = String::from_utf8(rest(stream)).unwrap();
+    assert!(
+        text.is_empty() || text.starts_with("HTTP/1.1 431"),
+        "{text}"
+    );
+    // A body is not waited for, and ends the connection.
+    let mut stream = exporter.connect();
+    stream
+        .write_all(
+            b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n",
+        )
+        .unwrap();
+    assert_eq!(Answer::read(&mut stream).status, 200);
+    stream = exporter.connect();
+    stream
+        .write_all(b"\x16\x03\x01\x02\x00 no HTTP at all\r\n\r\n")
+        .unwrap();
+    let text = String::from_utf8(rest(stream)).unwrap();
+    assert!(
+        text.is_empty() || text.starts_with("HTTP/1.1 400"),
+        "{text}"
+    );
+    assert_eq!(exporter.get("/healthz"), "ok\n");
+}
+
+/// 300 clients that begin a request and do not end it.
+#[test]
+fn slow_clients_keep_nobody_out() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "10/s"])
+        .expect(0);
+    let exporter = Exporter::start(&hosts.server);
+    let before = exporter.descriptors();
+    let start = Instant::now();
+    let slow: Vec<TcpStream> = (0..300)
+        .map(|i| {
+            let mut stream = exporter.connect();
+            stream
+                .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+                .unwrap();
+            if i % 50 == 0 {
+                assert_eq!(exporter.get("/healthz"), "ok\n");
+            }
+            stream
+        })
+        .collect();
+    assert!(exporter.samples().len() > 10);
+    let open = exporter.descriptors().saturating_sub(before);
+    assert!(open <= 70, "{open} connections are open");
+    // Those that are left are given up too, after their time; a byte now and then does not help.
+    let trickle = |mut stream: &TcpStream| {
+        (0..600).all(|_| {
+            thread::sleep(Duration::from_millis(100));
+            stream.write_all(b"x").is_ok()
+        })
+    };
+    assert!(!trickle(slow.last().unwrap()), "it is still open");
+    at_last("all are closed", || exporter.descriptors() <= before);
+    assert!(
+        start.elapsed() >= Duration::from_secs(10),
+        "whoever is slow has ten seconds"
+    );
+    assert_eq!(exporter.get("/healthz"), "ok\n");
+}
+
+/// One that asks for much and reads none of it does not keep others from being answered.
+#[test]
+fn clients_that_do_not_read_keep_nobody_out() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let exporter = Exporter::start(&hosts.server);
+    let deaf: Vec<_> = (0..10)
+        .map(|_| {
+            let mut stream = exporter.connect();
+            stream
+                .set_write_timeout(Some(Duration::from_millis(200)))
+                .unwrap();
+            let ask = "GET /script.js HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
+            // Until nothing more goes in.
+            let _ = (0..1_000).any(|_| stream.write_all(ask.as_bytes()).is_err());
+            stream
+        })
+        .collect();
+    assert_eq!(exporter.get("/healthz"), "ok\n");
+    drop(deaf);
+    assert!(exporter.memory() < 100 << 20, "{}", exporter.memory());
+}
+
+#[test]
+fn it_ends_when_told_to() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let exporter = Exporter::start(&hosts.server);
+        // One that is idle, and one that is slow, do not keep it.
+        let opened = Instant::now();
+        let mut idle = exporter.connect();
+        idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            .unwrap();
+        assert_ne!(idle.read(&mut [0; 1024]).unwrap(), 0);
+        let mut slow = exporter.connect();
+        slow.write_all(b"GET /healthz HTT").unwrap();
+        let address = exporter.address;
+        let status = exporter.end(signal);
+        // It has not waited until it gave them up anyway.
+        assert!(opened.elapsed() < Duration::from_secs(10), "{signal}");
+        assert_eq!(status.code(), Some(0), "{signal}: {status}");
+        assert!(
+            on(&hosts.server, || TcpStream::connect(address)).is_err(),
+            "{signal}"
+        );
+        // At once to another one.
+        let listener = on(&hosts.server, || TcpListener::bind(address));
+        assert!(listener.is_ok(), "{signal}: {listener:?}");
+    }
+}
+
+#[test]
+fn obstacles_are_told() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let taken = on(&hosts.server, || TcpListener::bind((SERVER, 0))).unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let listen = |address: &str| hosts.limiter(&["export", "--listen", address]);
+    listen(&address).expect_error(1, &[&address, "Address already in use", "--listen"]);
+    listen("198.51.100.1:10546").expect_error(1, &["198.51.100.1:10546", "--listen"]);
+    listen("nonsense").expect_error(2, &["--listen"]);
+    let mut nobody = prepared(&["export", "--listen", "127.0.0.1:0"]);
+    use std::os::unix::process::CommandExt;
+    nobody.uid(65_534).gid(65_534);
+    let outcome = nobody.output().unwrap();
+    assert_eq!(outcome.status.code(), Some(1), "{outcome:?}");
+    assert!(
+        String::from_utf8_lossy(&outcome.stderr).contains("CAP_BPF"),
+        "{outcome:?}"
+    );
+}
+
+/// What `limiter export` with these arguments says on standard output and standard error until it is ended.
+fn said(host: &Host, arguments: &[&str]) -> (String, String) {
+    let mut command = prepared(&[&["export"], arguments].concat());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = on(host, || command.spawn()).unwrap();
+    let mut line = String::new();
+    let out = process.stdout.take().unwrap();
+    BufReader::new(out).read_line(&mut line).unwrap();
+    let id = Pid::from_raw(process.id().try_into().unwrap());
+    kill(id, Signal::SIGTERM).unwrap();
+    let output = process.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    (line, String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn an_address_that_others_reach_is_warned_of() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let (line, warning) = said(&hosts.server, &["--listen", "192.0.2.1:0"]);
+    assert!(line.starts_with("http://192.0.2.1:"), "{line}");
+    assert!(warning.contains("without a password"), "{warning}");
+    loopback_up(&hosts.server);
+    let (line, warning) = said(&hosts.server, &[]);
+    assert!(line.starts_with("http://127.0.0.1:10546/"), "{line}");
+    assert_eq!(warning, "");
+}

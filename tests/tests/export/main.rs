@@ -1,0 +1,6 @@
+//! `limiter export`: what it says, to whom, and what it bears.
+
+mod figures;
+mod http;
+mod page;
+mod prometheus;

@@ -1,0 +1,364 @@
+//! A real Prometheus: it takes what is exported, and what is documented can be asked of it.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::Write,
+    net::TcpStream,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use limiter_tests::{
+    at_last,
+    exporter::{Answer, Exporter, PATIENCE},
+    hosts::{Hosts, on},
+    need, need_kernel,
+    raw::Raw,
+    service::{Protocol, Service},
+    traffic::udp,
+};
+use serde_json::Value;
+
+const PROGRAMS: [&str; 2] = ["prometheus", "promtool"];
+
+fn is_there(test: &str) -> bool {
+    PROGRAMS.iter().all(|program| need::program(test, program))
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("..")
+        .canonicalize()
+        .unwrap()
+}
+
+/// Runs promtool in the folder of the rules, with this on its standard input. Panics unless it finds nothing wrong.
+fn promtool(arguments: &[&str], input: &str) {
+    let mut command = Command::new("promtool");
+    command
+        .args(arguments)
+        .current_dir(repository().join("packaging/prometheus"));
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut tool = command.spawn().unwrap();
+    tool.stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .unwrap();
+    let output = tool.wait_with_output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+}
+
+#[test]
+fn alert_rules_do_what_they_say() {
+    if !is_there("alert_rules_do_what_they_say") {
+        return;
+    }
+    promtool(&["check", "rules", "--lint-fatal", "limiter.rules.yml"], "");
+    promtool(&["test", "rules", "limiter.rules.test.yml"], "");
+    // Each of them is in the tests.
+    let read = |file: &str| {
+        fs::read_to_string(repository().join("packaging/prometheus").join(file)).unwrap()
+    };
+    let (rules, tests) = (read("limiter.rules.yml"), read("limiter.rules.test.yml"));
+    let alerts: Vec<_> = rules
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- alert: "))
+        .collect();
+    assert!(alerts.len() >= 9, "{alerts:?}");
+    for alert in alerts {
+        assert!(
+            tests.contains(&format!("alertname: {alert}\n        exp_alerts")),
+            "{alert} is not tested"
+        );
+    }
+}
+
+/// A Prometheus on the server that scrapes the exporter each second.
+struct Prometheus<'h> {
+    hosts: &'h Hosts,
+    _service: Service,
+    _folder: tempfile::TempDir,
+}
+
+impl<'h> Prometheus<'h> {
+    fn start(hosts: &'h Hosts, exporter: &Exporter<'_>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let rules = repository().join("packaging/prometheus/limiter.rules.yml");
+        let file = folder.path().join("prometheus.yml");
+        let text = format!(
+            "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: ['{}']\n\
+             scrape_configs:\n- job_name: limiter\n  static_configs:\n  - targets: ['{}']\n",
+            rules.display(),
+            exporter.address
+        );
+        fs::write(&file, text).unwrap();
+        let config = format!("--config.file={}", file.display());
+        let data = format!(
+            "--storage.tsdb.path={}",
+            folder.path().join("data").display()
+        );
+        let listen = "--web.listen-address=127.0.0.1:9090";
+        let line = ["prometheus", &config, &data, listen, "--log.level=error"];
+        let prometheus = Self {
+            hosts,
+            _service: Service::start(&hosts.server, &line, Protocol::Tcp, 9090),
+            _folder: folder,
+        };
+        at_last("Prometheus is ready", || {
+            prometheus.get("/-/ready").status == 200
+        });
+        prometheus
+    }
+
+    /// Its namespace is its own, and so is the port.
+    fn get(&self, path: &str) -> Answer {
+        let connect = || TcpStream::connect("127.0.0.1:9090");
+        let mut stream = on(&self.hosts.server, connect).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        // HTTP/1.0: no chunks.
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: x\r\n\r\n").unwrap();
+        Answer::read(&mut stream)
+    }
+
+    /// What its API says.
+    fn api(&self, path: &str) -> Value {
+        let answer = self.get(&format!("/api/v1/{path}"));
+        let mut json: Value =
+            serde_json::from_str(&answer.body).unwrap_or_else(|_| panic!("{path}: {answer:?}"));
+        assert_eq!(json["status"], "success", "{path}: {json}");
+        json["data"].take()
+    }
+
+    /// What a query has for an answer.
+    fn query(&self, query: &str) -> Vec<Value> {
+        let encoded: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let mut data = self.api(&format!("query?query={encoded}"));
+        match data["result"].take() {
+            Value::Array(result) => result,
+            other => panic!("{query}: {other}"),
+        }
+    }
+}
+
+fn seconds_since_1970() -> f64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_secs_f64()
+}
+
+/// Sends until it is told to end. Returns how many packets had been sent at which times.
+fn send(hosts: &Hosts, over: &AtomicU64) -> Vec<(f64, u64)> {
+    let (wire, frame) = (
+        Raw::open(&hosts.client),
+        udp(hosts, "203.0.113.7".parse().unwrap(), 9),
+    );
+    let mut log = vec![(seconds_since_1970(), 0)];
+    // Two minutes at most.
+    for sent in 1..=12_000 {
+        if over.load(Ordering::Relaxed) > 0 {
+            break;
+        }
+        wire.send(&frame);
+        log.push((seconds_since_1970(), sent));
+        thread::sleep(Duration::from_millis(10));
+    }
+    log
+}
+
+/// Samples of a series over the last two minutes: when, and what.
+fn samples(prometheus: &Prometheus<'_>, series: &str) -> Vec<(f64, f64)> {
+    let found = prometheus.query(&format!("{series}[2m]"));
+    assert_eq!(found.len(), 1, "{series}: {found:?}");
+    let values = found[0]["values"].as_array().unwrap();
+    values
+        .iter()
+        .map(|pair| {
+            (
+                pair[0].as_f64().unwrap(),
+                pair[1].as_str().unwrap().parse().unwrap(),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn what_it_scrapes_is_what_was_sent() {
+    need_kernel!();
+    if !is_there("what_it_scrapes_is_what_was_sent") {
+        return;
+    }
+    let hosts = Hosts::new();
+    hosts.attach_file(
+        "interfaces = ['eth0']\n[lists]\ndeny = ['203.0.113.66']\n\
+         [[limit]]\nname = 'all'\nrate = '20/s'\nburst = 5\n\
+         [[limit]]\nname = 'watched'\nrate = '10/s'\nburst = 5\nshadow = true\n",
+    );
+    let exporter = Exporter::start(&hosts.server);
+    promtool(&["check", "metrics"], &exporter.get("/metrics"));
+    let prometheus = Prometheus::start(&hosts, &exporter);
+    let over = AtomicU64::new(0);
+    let sent = thread::scope(|scope| {
+        let sender = scope.spawn(|| send(&hosts, &over));
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            at_last("it has scraped for a while", || {
+                !prometheus
+                    .query("count_over_time(up{job='limiter'}[2m]) >= 10")
+                    .is_empty()
+            });
+            everything_documented_can_be_asked(&prometheus, &exporter);
+        }));
+        over.store(1, Ordering::Relaxed);
+        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        sender.join().unwrap()
+    });
+
+    assert!(
+        prometheus
+            .query("min_over_time(up{job='limiter'}[2m]) == 1")
+            .len()
+            == 1,
+        "it was down"
+    );
+    // Whatever the verdict.
+    let seen = samples(&prometheus, "limiter_drops_total{reason=\"limit\"}");
+    let passed = samples(
+        &prometheus,
+        "limiter_packets_total{limit=\"all\",verdict=\"pass\"}",
+    );
+    let durations = samples(&prometheus, "scrape_duration_seconds");
+    let took = samples(&prometheus, "limiter_collection_duration_seconds");
+    let longest =
+        |samples: &[(f64, f64)]| samples.iter().map(|(_, value)| *value).fold(0.0, f64::max);
+    let (scrape, reading) = (longest(&durations), longest(&took));
+    let sent_by = |time: f64| {
+        sent.iter()
+            .take_while(|(at, _)| *at <= time)
+            .map(|(_, count)| *count)
+            .last()
+            .unwrap_or(0)
+    };
+    let totals: Vec<(f64, f64)> = seen
+        .iter()
+        .zip(&passed)
+        .map(|((time, dropped), (same, passed))| {
+            assert_eq!(time, same);
+            (*time, dropped + passed)
+        })
+        .collect();
+    for (time, total) in &totals {
+        // A reading is at most a second old, and takes a while itself; one packet may be on its way. Prometheus
+        // moves the time of a sample by up to 10 ms, so that samples are evenly spaced.
+        let least = sent_by(time - 1.0 - reading - 0.01).saturating_sub(1) as f64;
+        let most = sent_by(time + scrape + 0.01) as f64 + 1.0;
+        assert!(
+            (least..=most).contains(total),
+            "{total} at {time}: {least} to {most} were sent"
+        );
+    }
+    // What Prometheus makes of it is the rate between the samples, spread over its window at most.
+    let [(first, before), .., (last, after)] = totals[..] else {
+        panic!("{totals:?}");
+    };
+    let increase = after - before;
+    assert!(increase > 100.0, "{totals:?}");
+    let window = 120.0;
+    let rate = prometheus.query(&format!(
+        "sum(rate(limiter_packets_total{{limit='all'}}[{window}s] @ {last}))"
+    ));
+    let rate: f64 = rate[0]["value"][1].as_str().unwrap().parse().unwrap();
+    assert!(rate * window >= increase * 0.999, "{rate} {increase}");
+    assert!(
+        rate <= increase / (last - first) * 1.001,
+        "{rate} {increase} in {}",
+        last - first
+    );
+
+    let rules = prometheus.api("rules");
+    let rules = rules["groups"][0]["rules"].as_array().unwrap();
+    assert!(rules.len() >= 9);
+    for rule in rules {
+        assert_eq!(rule["health"], "ok", "{rule}");
+    }
+}
+
+/// Every query of the reference and of the dashboard has an answer, and the reference has every metric.
+fn everything_documented_can_be_asked(prometheus: &Prometheus<'_>, exporter: &Exporter<'_>) {
+    let reference = fs::read_to_string(repository().join("docs/metrics.md")).unwrap();
+    let mut queries: Vec<&str> = reference
+        .split("```promql\n")
+        .skip(1)
+        .map(|rest| rest.split("\n```").next().unwrap())
+        .collect();
+    assert!(queries.len() > 15, "{queries:?}");
+    let names: BTreeSet<String> = exporter
+        .samples()
+        .into_keys()
+        .map(|name| name.split('{').next().unwrap().to_owned())
+        .collect();
+    for name in &names {
+        assert!(
+            reference.contains(&format!("`{name}")),
+            "{name} is not in the reference"
+        );
+        assert!(
+            queries.iter().any(|query| query.contains(name.as_str())),
+            "no example of {name}"
+        );
+    }
+    let dashboard: Value = serde_json::from_str(
+        &fs::read_to_string(repository().join("packaging/grafana/limiter.json")).unwrap(),
+    )
+    .unwrap();
+    let targets = dashboard["panels"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|panel| panel["targets"].as_array().unwrap());
+    let of_dashboard: Vec<&str> = targets
+        .map(|target| target["expr"].as_str().unwrap())
+        .collect();
+    assert!(of_dashboard.len() > 12);
+    queries.extend(of_dashboard);
+    for query in queries {
+        let query = query
+            .replace("$__rate_interval", "1m")
+            .replace("$instance", ".*")
+            .replace("$interface", ".*");
+        assert!(
+            !query.contains('$'),
+            "{query}: a variable that Grafana would not know"
+        );
+        // A comparison has an answer only where it is true.
+        let empty = prometheus.query(&query).is_empty();
+        assert!(!empty || query.contains("=="), "{query}: nothing");
+    }
+    // The variables of the dashboard.
+    for variable in dashboard["templating"]["list"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .skip(1)
+    {
+        let definition = variable["query"]["query"].as_str().unwrap();
+        let series = definition
+            .trim_start_matches("label_values(")
+            .rsplit_once(", ")
+            .unwrap()
+            .0;
+        assert!(
+            !prometheus
+                .query(&series.replace("$instance", ".*"))
+                .is_empty(),
+            "{definition}"
+        );
+    }
+}
