@@ -9,5 +9,6 @@ pub mod config;
 pub mod demo;
 pub mod kernel;
 pub mod lab;
+pub mod replay;
 pub mod stats;
 pub mod view;

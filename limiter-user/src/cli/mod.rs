@@ -11,10 +11,12 @@ mod doctor;
 mod file;
 mod hold;
 mod keep;
+mod limiting;
 mod lists;
 mod log;
 mod manual;
 mod output;
+mod replay;
 mod reset;
 mod set;
 mod ssh;
@@ -73,6 +75,7 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Reset(arguments) => reset::run(arguments).await,
         Verb::Top(arguments) => top::run(arguments).await,
         Verb::Log(arguments) => log::run(arguments).await,
+        Verb::Replay(arguments) => replay::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(arguments).await,
         Verb::Demo(arguments) => demo::run(arguments).await,
         Verb::Completions { shell } => manual::completions(shell),

@@ -5,6 +5,7 @@
 pub mod collect;
 pub mod demo;
 pub mod doctor;
+pub mod replay;
 pub mod source;
 
 use limiter_common::counters::{Count as KernelCount, Counters};
