@@ -3,6 +3,7 @@
 //!
 //! A helper that fails panics: its message is what the reader of a failed test needs.
 
+pub mod captures;
 pub mod command;
 pub mod cpus;
 pub mod engine;
