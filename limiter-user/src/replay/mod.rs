@@ -110,7 +110,7 @@ impl Compiled {
 #[derive(Debug)]
 pub enum Engine {
     /// The program in the kernel.
-    Kernel(kernel::replay::Replay),
+    Kernel(Box<kernel::replay::Replay>),
     /// The same arithmetic in this process.
     Model(Box<Model>),
 }
@@ -121,9 +121,8 @@ impl Engine {
         let Compiled {
             config, prefixes, ..
         } = compiled;
-        Ok(Self::Kernel(kernel::replay::Replay::load(
-            config, prefixes, begin,
-        )?))
+        let program = kernel::replay::Replay::load(config, prefixes, begin)?;
+        Ok(Self::Kernel(Box::new(program)))
     }
 
     /// The model, likewise.
