@@ -43,7 +43,7 @@ impl Order {
             file.extend(self.u32(word));
         }
         for (seconds, fraction, length, bytes) in packets {
-            let captured = u32::try_from(bytes.len()).unwrap();
+            let captured = size(bytes);
             for word in [*seconds, *fraction, captured, *length] {
                 file.extend(self.u32(word));
             }
@@ -56,7 +56,7 @@ impl Order {
     fn block(self, kind: u32, body: &[u8]) -> Vec<u8> {
         let mut padded = body.to_vec();
         padded.resize(body.len().next_multiple_of(4), 0);
-        let length = self.u32(u32::try_from(padded.len() + 12).unwrap());
+        let length = self.u32(size(&padded) + 12);
         [&self.u32(kind)[..], &length, &padded, &length].concat()
     }
 
@@ -72,7 +72,7 @@ impl Order {
     fn option(self, code: u16, value: &[u8]) -> Vec<u8> {
         let mut option = [
             self.u16(code),
-            self.u16(u16::try_from(value.len()).unwrap()),
+            self.u16(u16::try_from(value.len()).expect("an option is short")),
         ]
         .concat();
         option.extend(value);
@@ -91,8 +91,8 @@ impl Order {
 
     fn packet(self, interface: u32, time: u64, length: u32, bytes: &[u8], flags: u32) -> Vec<u8> {
         let mut body = Vec::new();
-        let (high, low) = (u32::try_from(time >> 32).unwrap(), time as u32);
-        let captured = u32::try_from(bytes.len()).unwrap();
+        let [high, low] = [time >> 32, time & 0xffff_ffff].map(word);
+        let captured = size(bytes);
         for word in [interface, high, low, captured, length] {
             body.extend(self.u32(word));
         }
@@ -102,6 +102,14 @@ impl Order {
         body.extend(self.option(0, &[]));
         self.block(6, &body)
     }
+}
+
+fn word(value: u64) -> u32 {
+    u32::try_from(value).expect("half of a number")
+}
+
+fn size(bytes: &[u8]) -> u32 {
+    word(bytes.len() as u64)
 }
 
 const ORDERS: [Order; 2] = [Order { big: false }, Order { big: true }];

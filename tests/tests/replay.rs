@@ -524,7 +524,7 @@ fn without_privileges_the_model_answers() {
     let (folder, capture) = folder_with(&twenty());
     let copy = folder.path("limiter");
     fs::copy(binary(), &copy).unwrap();
-    let open = fs::Permissions::from(std::os::unix::fs::PermissionsExt::from_mode(0o755));
+    let open: fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     let path = std::path::Path::new(&copy).parent().unwrap();
     fs::set_permissions(path, open).unwrap();
     let as_nobody = |arguments: &[&str]| {
