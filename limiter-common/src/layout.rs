@@ -163,6 +163,8 @@ pub struct Stamp {
     /// In: how far from `nanoseconds` the bounds lie that the program is given to begin with. What it
     /// decides must not depend on it.
     pub spread: u32,
+    /// In: bytes that the frame had, of which the packet may be only the beginning; 0: those of the packet.
+    pub length: u64,
 }
 
 /// What a CPU knows of the time and of the newcomer limit, by itself.
@@ -212,6 +214,6 @@ assert_bytes! {
     Set: 64,
     Table: 17 * 8,
     Listed: 2 * 4,
-    Stamp: 8 + 4 + 4,
+    Stamp: 8 + 4 + 4 + 8,
     Cpu: 6 * 8,
 }

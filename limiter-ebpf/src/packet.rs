@@ -2,7 +2,9 @@
 //! length, and the metadata in front of it.
 
 use aya_ebpf::{helpers::generated::bpf_xdp_get_buff_len, programs::XdpContext};
-use limiter_common::layout::Stamp;
+use limiter_common::layout::{CLOCK_PACKET, Stamp};
+
+use crate::config;
 
 /// Reads headers from the front of the packet, one after the other.
 pub struct Cursor {
@@ -51,9 +53,18 @@ impl Cursor {
 }
 
 /// Bytes of the frame. In a program for multi-buffer frames `data_end` is only the end of the first
-/// buffer, and the kernel is asked.
+/// buffer, and the kernel is asked; a capture may have less of it than there was.
 #[inline(always)]
 pub fn length<const FRAGS: bool>(context: &XdpContext) -> u64 {
+    if config::clock() == CLOCK_PACKET
+        && let Some(stamp) = stamp(context)
+    {
+        // SAFETY: `stamp` has checked that it lies within the metadata.
+        let length = unsafe { (&raw const (*stamp).length).read() };
+        if length != 0 {
+            return length;
+        }
+    }
     if FRAGS {
         // SAFETY: the helper reads the context, which is valid while the program runs.
         return unsafe { bpf_xdp_get_buff_len(context.ctx) };

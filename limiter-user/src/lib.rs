@@ -3,11 +3,13 @@
 //! One-way: `cli` uses all others; `view` and `export` see only `stats`; only `kernel` knows aya;
 //! `config` knows none of them.
 
+pub mod capture;
 pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod export;
 pub mod kernel;
 pub mod lab;
+pub mod replay;
 pub mod stats;
 pub mod view;

@@ -25,7 +25,7 @@ use limiter_user::{
     kernel::{
         maps::Tables,
         object::{self, Entry, ListMaps, Maps, Program, Variant},
-        sys,
+        replay,
     },
     stats::source::Reader,
 };
@@ -258,19 +258,15 @@ impl Kernel {
     /// Runs the program once. The packet comes back as the program left it.
     #[must_use]
     pub fn run(&self, packet: &[u8], nanoseconds: u64) -> (u32, Reason, Vec<u8>) {
-        let mut buffer = vec![0; STAMP];
-        buffer[..8].copy_from_slice(&nanoseconds.to_ne_bytes());
-        buffer[8..12].copy_from_slice(&u32::MAX.to_ne_bytes());
-        buffer[12..16].copy_from_slice(&spread(nanoseconds).to_ne_bytes());
-        buffer.extend(packet);
-        let metadata = u32::try_from(STAMP).unwrap();
-        let run = sys::test_run(self.program.fd().unwrap(), &mut buffer, metadata, 1).unwrap();
-        let reason = u32::from_ne_bytes(buffer[8..12].try_into().unwrap());
-        (
-            run.action,
-            Reason::from_number(reason).unwrap(),
-            buffer.split_off(STAMP),
-        )
+        let stamp = Stamp {
+            nanoseconds,
+            reason: replay::UNSAID,
+            spread: spread(nanoseconds),
+            length: 0,
+        };
+        let mut room = Vec::new();
+        let said = replay::run(self.program.fd().unwrap(), stamp, packet, &mut room).unwrap();
+        (said.action, said.reason, room.split_off(STAMP))
     }
 }
 

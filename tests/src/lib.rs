@@ -4,6 +4,7 @@
 //! A helper that fails panics: its message is what the reader of a failed test needs.
 
 pub mod browser;
+pub mod captures;
 pub mod command;
 pub mod cpus;
 pub mod engine;

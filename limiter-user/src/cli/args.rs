@@ -75,6 +75,8 @@ pub enum Verb {
     Log(Log),
     /// Serve metrics for Prometheus, and a page for people, until interrupted; changes nothing
     Export(Export),
+    /// Show what limits would have done with a capture
+    Replay(Replay),
     /// Show what would go wrong with `attach`, before it does; changes nothing
     Doctor(Doctor),
     /// Two hosts in network namespaces, a flood, and what gets through
@@ -173,12 +175,9 @@ fn try_for(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Arguments of `attach`.
+/// The limit, and what else a configuration file may say: for `attach` and `replay`.
 #[derive(Debug, Args)]
-pub struct Attach {
-    /// The interfaces; all of them, or none if one fails
-    #[arg(value_name = "IFACE", required_unless_present = "config", value_parser = interface)]
-    pub interfaces: Vec<String>,
+pub struct Limiting {
     /// How fast a source may send: 5, 5/s, 300/m, 10/6s, 1k/s in packets; 64kbit, 10mbit, 1gbit in bits
     #[arg(
         long,
@@ -199,9 +198,6 @@ pub struct Attach {
         allow_hyphen_values = true
     )]
     pub key: Key,
-    /// Where the program runs
-    #[arg(long, value_enum, default_value_t)]
-    pub mode: Mode,
     /// Count what would be dropped, and drop nothing
     #[arg(long)]
     pub shadow: bool,
@@ -235,15 +231,59 @@ pub struct Attach {
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["rate", "burst", "key", "mode", "shadow", "malformed", "allow", "deny", "max_sources", "new_sources", "new_sources_burst", "exempt"]
+        conflicts_with_all = ["rate", "burst", "key", "shadow", "malformed", "allow", "deny", "max_sources", "new_sources", "new_sources_burst", "exempt"]
     )]
     pub config: Option<PathBuf>,
+}
+
+/// Arguments of `attach`.
+#[derive(Debug, Args)]
+pub struct Attach {
+    /// The interfaces; all of them, or none if one fails
+    #[arg(value_name = "IFACE", required_unless_present = "config", value_parser = interface)]
+    pub interfaces: Vec<String>,
+    /// What to hold them to
+    #[command(flatten)]
+    pub limiting: Limiting,
+    /// Where the program runs
+    #[arg(long, value_enum, default_value_t, conflicts_with = "config")]
+    pub mode: Mode,
     /// Undo it by itself after this time, unless `limiter keep` is said before: 90s, 10m, at most 1day
     #[arg(long = "try", value_name = "DURATION", value_parser = try_for, allow_hyphen_values = true)]
     pub try_for: Option<Duration>,
     /// In front of the XDP program that is there: it gets what passes, and is put back on detach
     #[arg(long)]
     pub chain: bool,
+}
+
+/// Who decides in a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Engine {
+    /// The program, in the kernel.
+    Kernel,
+    /// The same arithmetic in this process: needs no privileges.
+    Model,
+}
+
+/// Arguments of `replay`.
+#[derive(Debug, Args)]
+pub struct Replay {
+    /// A file of pcap or pcapng; - for standard input
+    #[arg(value_name = "CAPTURE")]
+    pub capture: PathBuf,
+    /// What to hold its packets to
+    #[command(flatten)]
+    pub limiting: Limiting,
+    /// Who decides; left out, the kernel if that is possible
+    #[arg(long, value_enum)]
+    pub engine: Option<Engine>,
+    /// For programs
+    #[arg(long)]
+    pub json: bool,
+    /// Write what becomes of each packet: number, pass or drop, and why, with tabs between; - for
+    /// standard output
+    #[arg(long, value_name = "OUT")]
+    pub verdicts: Option<PathBuf>,
 }
 
 /// Arguments of `keep`.

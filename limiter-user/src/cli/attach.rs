@@ -1,12 +1,10 @@
 //! `limiter attach`.
 
 use crate::cli::{
-    args::{self, Exemption},
-    file,
-    output::{Usage, about, note, print, usage},
+    args, file, limiting,
+    output::{Usage, about, note, print},
     ssh,
 };
-use crate::config::{Exempt, Limit, Lists, Settings, settings::DEFAULT_LIMIT};
 use crate::kernel::{
     Attachment,
     attach::{attach, attach_on_trial},
@@ -43,7 +41,7 @@ pub async fn run(arguments: args::Attach) -> anyhow::Result<()> {
 
 /// How whoever works from `client` keeps the session.
 fn how_to_stay(arguments: &args::Attach, client: &str) -> String {
-    let allow = match &arguments.config {
+    let allow = match &arguments.limiting.config {
         None => format!("--allow {client} lets it pass"),
         Some(path) => file::allow_in(path, client),
     };
@@ -56,9 +54,9 @@ fn how_to_stay(arguments: &args::Attach, client: &str) -> String {
 
 /// From the file, or from the flags.
 fn wanted(arguments: &args::Attach) -> anyhow::Result<(Vec<String>, Wanted)> {
-    let Some(path) = &arguments.config else {
+    let Some(path) = &arguments.limiting.config else {
         let wanted = Wanted {
-            settings: settings(arguments)?,
+            settings: limiting::settings(&arguments.limiting, arguments.mode)?,
             file: None,
         };
         return Ok((arguments.interfaces.clone(), wanted));
@@ -77,41 +75,6 @@ fn wanted(arguments: &args::Attach) -> anyhow::Result<(Vec<String>, Wanted)> {
         .into());
     }
     Ok((interfaces, wanted))
-}
-
-fn settings(arguments: &args::Attach) -> anyhow::Result<Settings> {
-    let Some(rate) = arguments.rate else {
-        return Err(
-            Usage("a rate is missing: write --rate RATE, or --config FILE".to_owned()).into(),
-        );
-    };
-    let limit = Limit {
-        burst: arguments.burst,
-        key: arguments.key,
-        ..Limit::new(DEFAULT_LIMIT, rate)
-    };
-    let exempt = |what| arguments.exempt.contains(&what);
-    let settings = Settings {
-        mode: arguments.mode,
-        max_sources: arguments.max_sources,
-        new_sources: arguments
-            .new_sources
-            .with_burst(arguments.new_sources_burst),
-        exempt: Exempt {
-            established: exempt(Exemption::Established),
-            control: exempt(Exemption::Control),
-        },
-        malformed: arguments.malformed,
-        shadow: arguments.shadow,
-        lists: Lists {
-            allow: arguments.allow.iter().copied().collect(),
-            deny: arguments.deny.iter().copied().collect(),
-            ..Lists::default()
-        },
-        limits: vec![limit],
-    };
-    settings.check().map_err(usage)?;
-    Ok(settings)
 }
 
 fn unique(interfaces: &[String]) -> Vec<&str> {

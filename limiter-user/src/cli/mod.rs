@@ -12,10 +12,12 @@ mod export;
 mod file;
 mod hold;
 mod keep;
+mod limiting;
 mod lists;
 mod log;
 mod manual;
 mod output;
+mod replay;
 mod reset;
 mod set;
 mod ssh;
@@ -75,6 +77,7 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Top(arguments) => top::run(arguments).await,
         Verb::Log(arguments) => log::run(arguments).await,
         Verb::Export(arguments) => export::run(arguments).await,
+        Verb::Replay(arguments) => replay::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(arguments).await,
         Verb::Demo(arguments) => demo::run(arguments).await,
         Verb::Completions { shell } => manual::completions(shell),

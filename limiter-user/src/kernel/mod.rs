@@ -18,6 +18,7 @@ mod netlink_xdp;
 pub mod object;
 pub mod pins;
 pub mod record;
+pub mod replay;
 pub mod requirements;
 pub mod session;
 pub mod set;

@@ -69,6 +69,13 @@ impl Variant {
 pub enum Maps<'a> {
     /// New ones.
     New,
+    /// New ones that begin at a moment of the packets' own: the same packets then come to the same.
+    Replayed {
+        /// Which set is whose.
+        seed: Seed,
+        /// When the newcomer limit's bucket is full, in nanoseconds.
+        full_at: u64,
+    },
     /// Those that are pinned in this folder, whose shapes have been checked.
     Pinned(&'a Path),
 }
@@ -123,6 +130,7 @@ pub fn load(
 ) -> Result<Program> {
     let seed = match maps {
         Maps::New => new_seed()?,
+        Maps::Replayed { seed, .. } => seed,
         Maps::Pinned(folder) => maps::seed_of(folder)?,
     };
     let constants = Wire(Config {
@@ -139,7 +147,7 @@ pub fn load(
     // Nothing is relocated against the kernel's types: no need to read them (some 50 ms).
     loader.btf(None).override_global("CONFIG", &constants, true);
     match maps {
-        Maps::New => {
+        Maps::New | Maps::Replayed { .. } => {
             loader.map_max_entries("SETS", config.sets);
             loader.map_max_entries("DISPLACED", config.sets.div_ceil(SETS_OF_WORD));
         }
@@ -157,13 +165,14 @@ pub fn load(
     if let ListMaps::New(prefixes) = lists {
         lists::fill(&mut ebpf, prefixes)?;
     }
-    if let Maps::New = maps {
-        let newcomers_full_at = if config.clock == CLOCK_KERNEL {
-            clock::now()?
-        } else {
-            0
-        };
-        maps::fill_table(&mut ebpf, seed, newcomers_full_at)?;
+    let newcomers_full_at = match maps {
+        Maps::New if config.clock == CLOCK_KERNEL => Some(clock::now()?),
+        Maps::New => Some(0),
+        Maps::Replayed { full_at, .. } => Some(full_at),
+        Maps::Pinned(_) => None,
+    };
+    if let Some(full_at) = newcomers_full_at {
+        maps::fill_table(&mut ebpf, seed, full_at)?;
     }
     let entry = entry.name(config.plain != 0);
     xdp(&mut ebpf, entry)?.load().map_err(program_error)?;

@@ -7,6 +7,7 @@ pub mod collect;
 pub mod demo;
 pub mod doctor;
 pub mod live;
+pub mod replay;
 pub mod snapshot;
 pub mod source;
 

@@ -3,6 +3,7 @@
 pub mod demo;
 pub mod doctor;
 pub mod log;
+pub mod replay;
 pub mod source;
 pub mod status;
 pub mod top;

@@ -71,6 +71,7 @@ fn interface(limits: Vec<Limit>, passed: u64, dropped: u64) -> Interface {
             capacity: 65_536,
             ..Sources::default()
         },
+        events_lost: 0,
     }
 }
 

@@ -1,0 +1,41 @@
+//! What the flags of `attach` and `replay` mean.
+
+use crate::cli::{
+    args::{Exemption, Limiting},
+    output::{Usage, usage},
+};
+use crate::config::{Exempt, Limit, Lists, Mode, Settings, settings::DEFAULT_LIMIT};
+
+/// The settings that are written as flags.
+pub fn settings(flags: &Limiting, mode: Mode) -> anyhow::Result<Settings> {
+    let Some(rate) = flags.rate else {
+        return Err(
+            Usage("a rate is missing: write --rate RATE, or --config FILE".to_owned()).into(),
+        );
+    };
+    let limit = Limit {
+        burst: flags.burst,
+        key: flags.key,
+        ..Limit::new(DEFAULT_LIMIT, rate)
+    };
+    let exempt = |what| flags.exempt.contains(&what);
+    let settings = Settings {
+        mode,
+        max_sources: flags.max_sources,
+        new_sources: flags.new_sources.with_burst(flags.new_sources_burst),
+        exempt: Exempt {
+            established: exempt(Exemption::Established),
+            control: exempt(Exemption::Control),
+        },
+        malformed: flags.malformed,
+        shadow: flags.shadow,
+        lists: Lists {
+            allow: flags.allow.iter().copied().collect(),
+            deny: flags.deny.iter().copied().collect(),
+            ..Lists::default()
+        },
+        limits: vec![limit],
+    };
+    settings.check().map_err(usage)?;
+    Ok(settings)
+}

@@ -1,0 +1,221 @@
+//! `limiter replay`.
+
+use std::{
+    fs::{self, File},
+    io::{self, BufWriter, IsTerminal, Write},
+    os::fd::AsFd,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::capture::{Capture, Cut};
+use crate::cli::{
+    args, limiting,
+    output::{Usage, note, print, print_json, usage},
+};
+use crate::replay::{self, Choice, Compiled, Error, Verdict, Watcher};
+use crate::stats;
+use crate::view;
+
+/// Standard input or output, in the place of a file.
+const STANDARD: &str = "-";
+
+pub fn run(arguments: &args::Replay) -> anyhow::Result<()> {
+    let to_stdout = arguments
+        .verdicts
+        .as_ref()
+        .is_some_and(|path| path.as_os_str() == STANDARD);
+    if arguments.json && to_stdout {
+        return Err(Usage(
+            "--json and --verdicts - both want standard output: write the verdicts to a file"
+                .to_owned(),
+        )
+        .into());
+    }
+    let settings = match &arguments.limiting.config {
+        Some(path) => super::file::read(path)?.1.settings,
+        None => limiting::settings(&arguments.limiting, crate::config::Mode::Auto)?,
+    };
+    if settings.exempt.established {
+        note("a capture does not tell which sockets the host had: established is not exempt here");
+    }
+    let compiled = Compiled::new(&settings).map_err(usage)?;
+    let mut capture = Capture::open(&arguments.capture)?;
+    if let Some(out) = &arguments.verdicts {
+        refuse_the_capture_itself(&arguments.capture, out)?;
+    }
+    let mut watcher = Shown {
+        verdicts: arguments.verdicts.as_deref().map(open).transpose()?,
+        progress: Progress::new(&arguments.capture),
+    };
+    let choice = match arguments.engine {
+        None => Choice::Any,
+        Some(args::Engine::Kernel) => Choice::Kernel,
+        Some(args::Engine::Model) => Choice::Model,
+    };
+    let outcome = replay::run(&mut capture, &compiled, choice, &mut watcher);
+    watcher.progress.end();
+    let replay = outcome.map_err(as_written)?;
+    if let Some(mut verdicts) = watcher.verdicts {
+        verdicts.flush()?;
+    }
+    tell_of(&capture, arguments, &replay);
+    match (arguments.json, to_stdout) {
+        (true, _) => print_json(&replay),
+        (false, false) => Ok(print(&view::replay::text(&replay))?),
+        // The verdicts are there.
+        (false, true) => Ok(io::stderr().write_all(view::replay::text(&replay).as_bytes())?),
+    }
+}
+
+/// A pipe that was closed is told as such.
+fn as_written(error: Error) -> anyhow::Error {
+    match error {
+        Error::Written(error) => error.into(),
+        error => error.into(),
+    }
+}
+
+/// What is not as one would think.
+fn tell_of(capture: &Capture, arguments: &args::Replay, replay: &stats::replay::Replay) {
+    let name = arguments.capture.display();
+    let packets = capture.packets();
+    match capture.cut() {
+        None => {}
+        Some(Cut::Short) => note(&format!(
+            "{name} is cut off after packet {packets}: this is of those that are there"
+        )),
+        Some(Cut::Damaged) => note(&format!(
+            "{name} is damaged after packet {packets}: this is of those before that"
+        )),
+    }
+    if replay.malformed_cut > 0 {
+        note(&format!(
+            "{} were captured too short for the limits, and count as malformed: capture more of each (tcpdump -s)",
+            view::units::counted(replay.malformed_cut, "packet")
+        ));
+    }
+    if replay.clock_set_back > 0 {
+        note("the clock was set back in this capture: time went on from there");
+    }
+}
+
+/// The verdicts must not take the place of the packets.
+fn refuse_the_capture_itself(capture: &Path, out: &Path) -> anyhow::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let of = |path: &Path| -> Option<(u64, u64)> {
+        let metadata = if path.as_os_str() == STANDARD {
+            File::from(io::stdin().as_fd().try_clone_to_owned().ok()?).metadata()
+        } else {
+            fs::metadata(path)
+        };
+        let metadata = metadata.ok().filter(fs::Metadata::is_file)?;
+        Some((metadata.dev(), metadata.ino()))
+    };
+    if out.as_os_str() == STANDARD {
+        return Ok(());
+    }
+    match (of(capture), of(out)) {
+        (Some(one), Some(other)) if one == other => Err(anyhow::anyhow!(
+            "{} is the capture itself, which the verdicts would overwrite: write them to another file",
+            out.display()
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn open(path: &Path) -> anyhow::Result<Box<dyn Write>> {
+    const BUFFER: usize = 1 << 16;
+    if path.as_os_str() == STANDARD {
+        return Ok(Box::new(BufWriter::with_capacity(BUFFER, io::stdout())));
+    }
+    let file = File::create(path).map_err(|error| {
+        anyhow::anyhow!(
+            "{} cannot be written ({error}): write the verdicts elsewhere",
+            path.display()
+        )
+    })?;
+    Ok(Box::new(BufWriter::with_capacity(BUFFER, file)))
+}
+
+struct Shown {
+    verdicts: Option<Box<dyn Write>>,
+    progress: Progress,
+}
+
+impl Watcher for Shown {
+    fn verdict(&mut self, number: u64, verdict: Verdict) -> io::Result<()> {
+        let Some(out) = &mut self.verdicts else {
+            return Ok(());
+        };
+        let what = if verdict.passes() { "pass" } else { "drop" };
+        writeln!(out, "{number}\t{what}\t{}", verdict.reason())
+    }
+
+    fn progress(&mut self, capture: &Capture) {
+        self.progress.show(capture);
+    }
+
+    fn tell(&mut self, text: &str) {
+        note(text);
+    }
+}
+
+/// How far it is, on a terminal, if it takes longer than a second.
+struct Progress {
+    /// Bytes of the capture, where it is a file.
+    length: Option<u64>,
+    begun: Instant,
+    bar: Option<ProgressBar>,
+    terminal: bool,
+}
+
+impl Progress {
+    /// Packets between two looks at the time.
+    const EVERY: u64 = 8_192;
+
+    fn new(capture: &Path) -> Self {
+        let metadata = fs::metadata(capture).ok().filter(fs::Metadata::is_file);
+        Self {
+            length: metadata.map(|metadata| metadata.len()),
+            begun: Instant::now(),
+            bar: None,
+            terminal: io::stderr().is_terminal(),
+        }
+    }
+
+    fn show(&mut self, capture: &Capture) {
+        let packets = capture.packets();
+        let is_time =
+            packets.is_multiple_of(Self::EVERY) && self.begun.elapsed() > Duration::from_secs(1);
+        if !self.terminal || !is_time {
+            return;
+        }
+        let length = self.length;
+        let bar = self.bar.get_or_insert_with(|| begin(length));
+        bar.set_position(capture.bytes());
+        bar.set_message(view::units::counted(packets, "packet"));
+    }
+
+    fn end(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn begin(length: Option<u64>) -> ProgressBar {
+    let (bar, template) = match length {
+        Some(length) => (
+            ProgressBar::new(length),
+            "{percent} % {wide_bar} {msg}, {eta} left",
+        ),
+        None => (ProgressBar::new_spinner(), "{spinner} {msg}"),
+    };
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}

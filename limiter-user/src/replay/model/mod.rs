@@ -1,0 +1,334 @@
+//! The program's decisions in user space, where it may not be loaded, or must be faster than a system call
+//! for each packet: its arithmetic, its table and its constants, with everything around them written anew.
+//! One CPU, which no other one disturbs.
+
+mod bucket;
+mod lists;
+mod newcomers;
+mod table;
+
+use std::collections::BTreeMap;
+
+use ipnet::IpNet;
+use limiter_common::{
+    counters::{Count, LimitCounters},
+    key::SLOTS,
+    layout::{Config, Listed},
+    rules::{ANY, Match, ON_ALLOW, ON_DENY, Ports},
+    verdict::Reason,
+};
+
+use super::packet::{Facts, Parsed, parse};
+use bucket::{Demand, Said};
+use lists::Lists;
+use newcomers::Newcomers;
+use table::Memory;
+
+/// The limiter.
+#[derive(Debug)]
+pub struct Model {
+    config: Box<Config>,
+    memory: Memory,
+    lists: Lists,
+    newcomers: Newcomers,
+    figures: Vec<LimitCounters>,
+}
+
+/// A packet past several limits.
+struct Asked {
+    facts: Facts,
+    now: u64,
+    length: u64,
+    /// Indices of the limits that match it, in their order.
+    matching: Vec<usize>,
+}
+
+/// A limit that refused a packet, by its index, and what it said.
+type Refusal = (usize, Reason);
+
+impl Model {
+    /// With these constants and prefixes, from the moment `begin` (nanoseconds) on. Sockets are not asked.
+    #[must_use]
+    pub fn new(config: &Config, prefixes: &BTreeMap<IpNet, Listed>, begin: u64) -> Self {
+        let mut terms = [None; SLOTS as usize];
+        for limit in &config.limits[..config.limits_length as usize] {
+            terms[limit.slot as usize] = Some(limit.terms);
+        }
+        Self {
+            memory: Memory::new(config.sets, config.seed, terms),
+            lists: Lists::new(prefixes),
+            newcomers: Newcomers::new(config.newcomers, begin),
+            figures: vec![LimitCounters::default(); SLOTS as usize],
+            config: Box::new(*config),
+        }
+    }
+
+    /// What becomes of a frame that had `length` bytes, at the moment `now` (nanoseconds, not 0).
+    pub fn offer(&mut self, frame: &[u8], length: u64, now: u64) -> Reason {
+        if self.config.plain != 0 {
+            self.past_one(frame, length, now)
+        } else {
+            self.past_several(frame, length, now)
+        }
+    }
+
+    /// What was counted for the limit in `slot`, on the way past several limits.
+    #[must_use]
+    pub fn limit(&self, slot: u32) -> LimitCounters {
+        let figures = self.figures.get(slot as usize);
+        figures.copied().unwrap_or_default()
+    }
+
+    /// What is counted: in shadow, what would be dropped is not.
+    fn in_force(&self, reason: Reason) -> Reason {
+        let shadow = self.config.shadow != 0;
+        match reason {
+            Reason::Malformed if self.config.malformed_passes != 0 => Reason::MalformedPassed,
+            Reason::Malformed if shadow => Reason::MalformedWouldDrop,
+            reason if shadow && !reason.passes() => Reason::WouldDrop,
+            reason => reason,
+        }
+    }
+
+    fn past_one(&mut self, frame: &[u8], length: u64, now: u64) -> Reason {
+        let source = match parse(frame, false) {
+            Parsed::Ipv4(source, _) | Parsed::Ipv6(source, _) => source,
+            Parsed::NotIp | Parsed::Arp(_) => return Reason::NotIp,
+            Parsed::Malformed => return self.in_force(Reason::Malformed),
+        };
+        let limit = &self.config.limits[0];
+        let demand = Demand {
+            memory: &self.memory,
+            limit,
+            tag: limit.mask.key(limit.slot, &source, 0).tag(),
+            now,
+            length,
+        };
+        let (said, entry) = match demand.ask(true) {
+            Said::Admitted(entry) => (Reason::Admitted, Some(entry)),
+            Said::Refused(entry) => (Reason::Limit, Some(entry)),
+            Said::New => (demand.add(&mut self.newcomers), None),
+        };
+        let reason = self.in_force(said);
+        if let Some(entry) = entry {
+            entry.count(reason);
+        }
+        reason
+    }
+
+    fn past_several(&mut self, frame: &[u8], length: u64, now: u64) -> Reason {
+        let facts = match self.gather(frame) {
+            Ok(facts) => facts,
+            Err(reason) => return self.in_force(reason),
+        };
+        let mut lists = 0;
+        if !facts.control {
+            lists = self.lists.of(&facts.source);
+            if lists & ON_DENY != 0 {
+                return self.in_force(Reason::Deny);
+            }
+            if lists & ON_ALLOW != 0 {
+                return Reason::Allowed;
+            }
+        }
+        let limits = &self.config.limits[..self.config.limits_length as usize];
+        let matching = (0..limits.len())
+            .filter(|index| holds(&limits[*index].matches, &facts, lists))
+            .collect();
+        let asked = Asked {
+            facts,
+            now,
+            length,
+            matching,
+        };
+        match self.decide(&asked) {
+            Ok(reason) => self.in_force(reason),
+            Err((refused_by, said)) => {
+                let reason = self.in_force(said);
+                let over = if reason.passes() {
+                    Reason::WouldDrop
+                } else {
+                    Reason::Limit
+                };
+                self.count_over(&asked, refused_by, over);
+                reason
+            }
+        }
+    }
+
+    /// What is to be known of a packet, or why no limit holds it.
+    fn gather(&self, frame: &[u8]) -> Result<Facts, Reason> {
+        let control = self.config.control != 0;
+        let parsed = parse(frame, control);
+        let mut facts = match parsed {
+            Parsed::Ipv4(source, _) | Parsed::Ipv6(source, _) => Facts::of(source),
+            Parsed::Arp(source) => Facts {
+                control: true,
+                ..Facts::of(source)
+            },
+            Parsed::NotIp => return Err(Reason::NotIp),
+            Parsed::Malformed => return Err(Reason::Malformed),
+        };
+        if self.config.transport != 0 {
+            let read = match parsed {
+                Parsed::Ipv4(_, packet) => facts.read_ipv4(packet),
+                Parsed::Ipv6(_, packet) => facts.read_ipv6(packet),
+                _ => Ok(()),
+            };
+            read.map_err(|_| Reason::Malformed)?;
+            facts.control &= control;
+        }
+        Ok(facts)
+    }
+
+    fn demand(&self, asked: &Asked, index: usize) -> Demand<'_> {
+        let limit = &self.config.limits[index];
+        let key = (limit.mask).key(limit.slot, &asked.facts.source, asked.facts.key_port());
+        Demand {
+            memory: &self.memory,
+            limit,
+            tag: key.tag(),
+            now: asked.now,
+            length: asked.length,
+        }
+    }
+
+    /// What the limits that match say: the packet is charged to all of them or to none.
+    fn decide(&mut self, asked: &Asked) -> Result<Reason, Refusal> {
+        if asked.matching.is_empty() {
+            return Ok(Reason::Unlimited);
+        }
+        let several = asked.matching.len() > 1;
+        if several {
+            self.weigh(asked)?;
+        }
+        let mut charged = Vec::new();
+        let mut over = Vec::new();
+        for index in &asked.matching {
+            match self.charge(asked, *index) {
+                Reason::Admitted => charged.push(*index),
+                _ if self.config.limits[*index].shadow != 0 => over.push(*index),
+                said => {
+                    for index in charged {
+                        self.refund(asked, index);
+                    }
+                    return Err((*index, said));
+                }
+            }
+        }
+        for index in &over {
+            self.count_over(asked, *index, Reason::WouldDrop);
+        }
+        if over.is_empty() {
+            Ok(Reason::Admitted)
+        } else {
+            Ok(Reason::WouldDrop)
+        }
+    }
+
+    /// Asks each limit before any is charged, and whether all buckets may be made that are not there.
+    fn weigh(&mut self, asked: &Asked) -> Result<(), Refusal> {
+        let mut new = 0;
+        let mut first_new = None;
+        for index in &asked.matching {
+            let drops = self.config.limits[*index].shadow == 0;
+            match self.demand(asked, *index).ask(false) {
+                Said::Refused(_) if drops => return Err((*index, Reason::Limit)),
+                Said::Refused(_) | Said::Admitted(_) => {}
+                Said::New => {
+                    new += 1;
+                    if drops && first_new.is_none() {
+                        first_new = Some(*index);
+                    }
+                }
+            }
+        }
+        match first_new {
+            Some(index) if !self.newcomers.reserve(asked.now, new) => {
+                Err((index, Reason::Newcomer))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn charge(&mut self, asked: &Asked, index: usize) -> Reason {
+        let demand = self.demand(asked, index);
+        let said = match demand.ask(true) {
+            Said::Admitted(entry) => {
+                entry.count(Reason::Admitted);
+                Reason::Admitted
+            }
+            Said::Refused(_) => Reason::Limit,
+            Said::New => {
+                let mut newcomers = self.newcomers;
+                let said = demand.add(&mut newcomers);
+                self.newcomers = newcomers;
+                said
+            }
+        };
+        if said == Reason::Admitted {
+            self.count(index, Reason::Admitted, asked.length, false);
+        }
+        said
+    }
+
+    fn refund(&mut self, asked: &Asked, index: usize) {
+        self.demand(asked, index).refund();
+        self.count(index, Reason::Admitted, asked.length, true);
+    }
+
+    /// Counts the packet for a limit that it is over.
+    fn count_over(&mut self, asked: &Asked, index: usize, reason: Reason) {
+        if let Some(entry) = self.demand(asked, index).find() {
+            entry.count(reason);
+        }
+        self.count(index, reason, asked.length, false);
+    }
+
+    fn count(&mut self, index: usize, reason: Reason, length: u64, back: bool) {
+        let slot = self.config.limits[index].slot;
+        let Some(figures) = self.figures.get_mut(slot as usize) else {
+            return;
+        };
+        let one = if back {
+            Count {
+                packets: u64::MAX,
+                bytes: length.wrapping_neg(),
+            }
+        } else {
+            Count {
+                packets: 1,
+                bytes: length,
+            }
+        };
+        if reason.passes() {
+            figures.passed = figures.passed + one;
+        } else {
+            figures.dropped = figures.dropped + one;
+        }
+        if reason.would_drop() {
+            figures.would_drop = figures.would_drop + one;
+        }
+    }
+}
+
+/// Whether a limit holds the packet, whose source is on `lists`.
+fn holds(wanted: &Match, facts: &Facts, lists: u32) -> bool {
+    let fits = |wanted: u32, found: u32, any: u32| wanted == any || wanted == found;
+    u32::from(facts.control) == wanted.control
+        && fits(wanted.family, facts.source.family, 0)
+        && fits(wanted.protocol, facts.protocol, ANY)
+        && wanted.fragments & facts.fragment != 0
+        && (wanted.lists == 0 || wanted.lists & lists != 0)
+        && wanted.unless & lists == 0
+        && (wanted.flags_mask == 0
+            || (facts.flags != ANY && facts.flags & wanted.flags_mask == wanted.flags))
+        && ports_hold(&wanted.destination, facts.destination_port)
+        && ports_hold(&wanted.source, facts.source_port)
+}
+
+/// A packet without ports is held where all are.
+fn ports_hold(ports: &Ports, port: u32) -> bool {
+    let ranges = &ports.ranges[..ports.length as usize];
+    ranges.is_empty() || ranges.iter().any(|range| range.holds(port))
+}

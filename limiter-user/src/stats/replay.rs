@@ -1,0 +1,98 @@
+//! What limits would have done with a capture.
+
+use serde::Serialize;
+
+use super::{Count, Drops, Verdicts};
+
+/// `replay --json`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Replay {
+    /// Who has decided: `kernel` or `model`.
+    pub engine: &'static str,
+    /// Packets in the capture; `passed` and `dropped` add up to it.
+    pub packets: u64,
+    /// Packets that pass.
+    pub passed: u64,
+    /// Packets that are dropped.
+    pub dropped: u64,
+    /// Packets that only pass because of shadow; part of `passed`.
+    pub would_drop: u64,
+    /// Packets with an IP header that cannot be one, whatever became of them.
+    pub malformed: u64,
+    /// Packets that are not IP; part of `passed`.
+    pub not_ip: u64,
+    /// Packets that the host has sent, as the capture says, which no limit looks at; part of `passed`.
+    pub outgoing: u64,
+    /// From the first packet to the last, in seconds.
+    pub seconds: f64,
+    /// Bytes by verdict.
+    pub bytes: Verdicts,
+    /// Dropped packets by reason.
+    pub drops: Drops,
+    /// The limits.
+    pub limits: Vec<ReplayedLimit>,
+    /// Most dropped first, then most passed.
+    pub sources: Vec<ReplayedSource>,
+    /// Those that there was no room to keep apart, together; of a source that is among `sources`, what it had
+    /// sent before may be here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other_sources: Option<Figures>,
+    /// Packets that count as malformed, and of which only the beginning was captured.
+    pub malformed_cut: u64,
+    /// How the capture ends too early: `short` or `damaged`; null: it does not.
+    pub cut: Option<&'static str>,
+    /// How often the clock of the capture was set back.
+    pub clock_set_back: u64,
+}
+
+/// One limit.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReplayedLimit {
+    /// Its name.
+    pub name: String,
+    /// As written, in canonical form.
+    pub rate: String,
+    /// As written, or what follows from the rate.
+    pub burst: String,
+    /// As written.
+    pub key: String,
+    /// What it lets through, `would_drop` included.
+    pub passed: Count,
+    /// What it drops.
+    pub dropped: Count,
+    /// What it would drop without shadow.
+    pub would_drop: Count,
+}
+
+/// One source.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReplayedSource {
+    /// An address, or a prefix.
+    pub source: String,
+    /// Its packets.
+    #[serde(flatten)]
+    pub figures: Figures,
+}
+
+/// Packets by what becomes of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Figures {
+    /// All.
+    pub packets: u64,
+    /// Those that pass.
+    pub passed: u64,
+    /// Those that are dropped.
+    pub dropped: u64,
+    /// Those that only pass because of shadow; part of `passed`.
+    pub would_drop: u64,
+}
+
+impl Figures {
+    /// Together with those of another source.
+    pub fn add(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.passed += other.passed;
+        self.dropped += other.dropped;
+        self.would_drop += other.would_drop;
+    }
+}

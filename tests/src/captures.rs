@@ -1,0 +1,155 @@
+//! Captures: some that others have made, and some of a test's own.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use limiter_user::{
+    capture::Capture,
+    config::Settings,
+    replay::{self, Choice, Compiled, Verdict, Watcher},
+    stats::replay::Replay,
+};
+
+/// A packet for a capture.
+#[derive(Clone, Debug)]
+pub struct Captured {
+    /// Nanoseconds since 1970.
+    pub time: u64,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// So many of them are captured.
+    pub kept: usize,
+}
+
+impl Captured {
+    /// A whole one.
+    #[must_use]
+    pub fn whole(time: u64, bytes: Vec<u8>) -> Self {
+        Self {
+            time,
+            kept: bytes.len(),
+            bytes,
+        }
+    }
+}
+
+/// The header of a file of pcap, with nanoseconds.
+#[must_use]
+pub fn header(link: u32) -> Vec<u8> {
+    let mut file = 0xa1b2_3c4d_u32.to_le_bytes().to_vec();
+    file.extend([2, 0, 4, 0]);
+    for word in [0, 0, 262_144, link] {
+        file.extend(word.to_le_bytes());
+    }
+    file
+}
+
+/// Adds a packet to a file.
+pub fn add(file: &mut Vec<u8>, packet: &Captured) {
+    const SECOND: u64 = 1_000_000_000;
+    let Captured { time, bytes, kept } = packet;
+    let words = [
+        time / SECOND,
+        time % SECOND,
+        *kept as u64,
+        bytes.len() as u64,
+    ];
+    for word in words {
+        file.extend(u32::try_from(word).unwrap().to_le_bytes());
+    }
+    file.extend(&bytes[..*kept]);
+}
+
+/// A file of Ethernet frames.
+#[must_use]
+pub fn pcap(packets: &[Captured]) -> Vec<u8> {
+    let mut file = header(1);
+    for packet in packets {
+        add(&mut file, packet);
+    }
+    file
+}
+
+/// The captures of others, in the order of their names.
+#[must_use]
+pub fn fixtures() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/captures");
+    let files = fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().path());
+    let is_capture = |path: &PathBuf| {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        matches!(extension, Some("pcap" | "pcapng"))
+    };
+    let mut files: Vec<_> = files.filter(is_capture).collect();
+    files.sort();
+    files
+}
+
+/// Writes down what becomes of each packet.
+#[derive(Clone, Debug, Default)]
+pub struct Verdicts {
+    /// In their order.
+    pub verdicts: Vec<Verdict>,
+    /// What was told beside.
+    pub told: Vec<String>,
+}
+
+impl Watcher for Verdicts {
+    fn verdict(&mut self, number: u64, verdict: Verdict) -> io::Result<()> {
+        self.verdicts.push(verdict);
+        assert_eq!(number, self.verdicts.len() as u64);
+        Ok(())
+    }
+
+    fn tell(&mut self, text: &str) {
+        self.told.push(text.to_owned());
+    }
+}
+
+/// Replays a file.
+pub fn replay(
+    file: &[u8],
+    settings: &Settings,
+    choice: Choice,
+) -> Result<(Replay, Vec<Verdict>), replay::Error> {
+    let mut capture = Capture::new("test", io::Cursor::new(file.to_vec()))?;
+    let mut seen = Verdicts::default();
+    let compiled = Compiled::new(settings).unwrap();
+    let replay = replay::run(&mut capture, &compiled, choice, &mut seen)?;
+    assert_eq!(seen.told, [""; 0]);
+    Ok((replay, seen.verdicts))
+}
+
+/// Replays a file by both engines, which must say the same of every packet, and count the same.
+pub fn replay_by_both(
+    about: &str,
+    file: &[u8],
+    settings: &Settings,
+) -> Result<(Replay, Vec<Verdict>), replay::Error> {
+    let kernel = replay(file, settings, Choice::Kernel);
+    let model = replay(file, settings, Choice::Model);
+    let (kernel, model) = match (kernel, model) {
+        (Ok(kernel), Ok(model)) => (kernel, model),
+        (Err(kernel), Err(model)) => {
+            assert_eq!(kernel.to_string(), model.to_string(), "{about}");
+            return Err(model);
+        }
+        (kernel, model) => panic!("{about}: one fails: {kernel:?}, {model:?}"),
+    };
+    let differs = (kernel.1.iter().zip(&model.1)).position(|(kernel, model)| kernel != model);
+    if let Some(at) = differs {
+        let (number, kernel, model) = (at + 1, kernel.1[at], model.1[at]);
+        panic!("{about}: packet {number}: {kernel:?} in the kernel, {model:?} in the model");
+    }
+    assert_eq!(kernel.1.len(), model.1.len(), "{about}");
+    let named = |replay: &Replay| Replay {
+        engine: "either",
+        ..replay.clone()
+    };
+    assert_eq!(named(&kernel.0), named(&model.0), "{about}");
+    assert_eq!((kernel.0.engine, model.0.engine), ("kernel", "model"));
+    Ok(model)
+}

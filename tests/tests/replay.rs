@@ -1,0 +1,604 @@
+//! Replay: the program in the kernel and its arithmetic in user space say the same of every packet, on
+//! captures of others and on random ones; and the command.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::Write,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    os::unix::process::CommandExt,
+    process::{Child, Command, Stdio},
+};
+
+use fastrand::Rng;
+use limiter_tests::{
+    captures::{Captured, add, fixtures, header, pcap, replay, replay_by_both},
+    command::{Outcome, binary, limiter, prepared},
+    files::Folder,
+    need_kernel,
+    packet::{Frame, udp_of_length},
+    random::{moment, packets, seed, settings},
+};
+use limiter_user::{
+    capture::{Capture, clock::Clock, link::frame},
+    config::{Limit, NewSources, Settings, file},
+    replay::{Choice, Compiled, Engine, FRAME_MOST, Verdict},
+};
+
+const SECOND: u64 = 1_000_000_000;
+const MS: u64 = 1_000_000;
+/// When the captures of these tests begin.
+const START: u64 = 1_700_000_000 * SECOND;
+const SOURCE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
+
+/// How many packets each capture of others has, counted by another program. None: with a link type that is
+/// not read.
+const FIXTURES: [(&str, Option<u64>); 37] = [
+    ("arp-too-long-tha.pcap", Some(1)),
+    ("babel.pcap", Some(25)),
+    ("babel_rtt.pcap", Some(9)),
+    ("bad-ipv4-version-pgm-heapoverflow.pcap", Some(1)),
+    ("bgp-encap.pcap", Some(1)),
+    ("bgp-shutdown-communication.pcapng", Some(2)),
+    ("dccp_partial_csum_v4_longer.pcap", Some(15)),
+    ("dhcp-rfc3004.pcap", Some(4)),
+    ("dhcpv6-ia-na.pcap", Some(4)),
+    ("dns_tcp.pcap", Some(11)),
+    ("dns_udp.pcap", Some(2)),
+    ("empty.pcapng", Some(0)),
+    ("heapoverflow-tcp_print.pcap", Some(1)),
+    ("hoobr_nfs_printfh.pcap", Some(9)),
+    ("hoobr_rt6_print.pcap", Some(3)),
+    ("icmpv6-RFC2894-RR.pcap", Some(6)),
+    ("ikev2pI2.pcap", Some(2)),
+    ("ip6_frag_asan.pcap", Some(1)),
+    ("ipv6-bad-version.pcap", Some(4)),
+    ("ipv6-routing-header.pcap", Some(4)),
+    ("ipv6-srh-ext-header.pcap", Some(1)),
+    ("ipv6-too-long-jumbo.pcap", Some(1)),
+    ("ipv6hdr-heapoverflow.pcap", Some(1)),
+    ("isup.pcap", Some(6)),
+    ("mobility_opt_asan.pcap", Some(2)),
+    ("nflog.pcap", None),
+    ("nfs-attr-oobr.pcap", Some(48)),
+    ("nfs-write-verf-cookie.pcapng", Some(2)),
+    ("of10_7050q.pcapng", Some(4)),
+    ("pptp.pcap", Some(23)),
+    ("reason_code-0.pcap", None),
+    ("resp_2_inline.pcap", Some(14)),
+    ("ripv2-invalid-length.pcap", Some(1)),
+    ("rpvstp-trunk-native-vid5.pcap", Some(22)),
+    ("tcp_header_heapoverflow.pcap", Some(1)),
+    ("test010-le.pcapng", Some(4)),
+    ("test016-be.pcapng", Some(4)),
+];
+
+/// One limit on everything.
+fn plain(rate: &str, burst: &str) -> Settings {
+    Settings {
+        limits: vec![Limit {
+            burst: Some(burst.parse().unwrap()),
+            ..Limit::new("default", rate.parse().unwrap())
+        }],
+        ..Settings::default()
+    }
+}
+
+/// Limits that look at all that there is to be seen of a packet.
+fn every_look() -> Settings {
+    let text = "exempt = [\"control\"]\nnew_sources = \"20/s\"\n\
+        [lists]\ndeny = [\"10.0.0.0/8\"]\nnear = [\"192.168.0.0/16\", \"fe80::/10\"]\n\
+        [[limit]]\nname = \"tcp\"\nmatch = { protocol = \"tcp\", tcp_flags = \"syn\" }\nrate = \"1/s\"\n\
+        [[limit]]\nname = \"ports\"\nkey = \"/32,/128,destination_port\"\nrate = \"2/s\"\nburst = 3\n\
+        [[limit]]\nname = \"fragments\"\nmatch = { fragments = true }\nrate = \"1/m\"\n\
+        [[limit]]\nname = \"near\"\nmatch = { source = \"near\" }\nkey = \"/24,/48\"\nrate = \"16kbit\"\nburst = \"2kb\"\n\
+        [[limit]]\nname = \"all\"\nkey = \"interface\"\nrate = \"2/m\"\nburst = 2\nalgorithm = \"fixed-window\"\nshadow = true\n";
+    file::parse(text, ".".as_ref()).unwrap().settings
+}
+
+/// Through one engine of each kind, because loading the program takes longer than all of them.
+#[test]
+fn on_captures_of_others_both_say_the_same() {
+    need_kernel!();
+    let files = fixtures();
+    assert_eq!(files.len(), FIXTURES.len());
+    let mut seen = BTreeMap::<&str, u64>::new();
+    for settings in [plain("1/s", "2"), plain("1kbit", "1522b"), every_look()] {
+        let compiled = Compiled::new(&settings).unwrap();
+        let mut kernel = Engine::kernel(&compiled, 0).unwrap();
+        let mut model = Engine::model(&compiled, 0);
+        let mut clock = Clock::default();
+        let mut room = Vec::new();
+        for (path, (name, packets)) in files.iter().zip(FIXTURES) {
+            assert!(path.ends_with(name), "{} is not {name}", path.display());
+            let mut capture = Capture::open(path).unwrap();
+            let Some(packets) = packets else {
+                let told = capture.next().unwrap_err().to_string();
+                assert!(told.contains("link type"), "{name}: {told}");
+                continue;
+            };
+            while let Some(packet) = capture.next().unwrap() {
+                let now = clock.at(packet.time);
+                let frame = frame(&packet, FRAME_MOST, &mut room);
+                let by_kernel = kernel.offer(&frame, now).unwrap();
+                let by_model = model.offer(&frame, now).unwrap();
+                assert_eq!(by_kernel, by_model, "{name}, packet {}", packet.number);
+                *seen.entry(Verdict::Said(by_model).reason()).or_default() += 1;
+            }
+            assert_eq!(
+                (capture.packets(), capture.cut()),
+                (packets, None),
+                "{name}"
+            );
+        }
+    }
+    // They have something for every look.
+    for reason in [
+        "admitted",
+        "limit",
+        "malformed",
+        "not-ip",
+        "deny",
+        "would-drop",
+    ] {
+        assert!(seen.get(reason) > Some(&4), "{reason}: {seen:?}");
+    }
+}
+
+#[test]
+fn captures_of_others_may_be_cut_off_anywhere() {
+    let settings = Settings {
+        max_sources: 64,
+        ..every_look()
+    };
+    for path in fixtures() {
+        let bytes = fs::read(&path).unwrap();
+        let whole = replay(&bytes, &settings, Choice::Model);
+        let step = (bytes.len() / 20).max(1);
+        let mut before = 0;
+        for end in (0..bytes.len()).step_by(step) {
+            // What is there is told of; or why nothing is.
+            match (replay(&bytes[..end], &settings, Choice::Model), &whole) {
+                (Ok((part, verdicts)), Ok((_, all))) => {
+                    assert_eq!(
+                        verdicts,
+                        all[..verdicts.len()],
+                        "{} at {end}",
+                        path.display()
+                    );
+                    assert!(verdicts.len() >= before, "{} at {end}", path.display());
+                    before = verdicts.len();
+                    let is_whole = verdicts.len() == all.len();
+                    assert!(part.cut.is_some() || is_whole || verdicts.len() < all.len());
+                }
+                (Ok((_, verdicts)), Err(_)) => assert!(verdicts.is_empty()),
+                (Err(_), _) => {}
+            }
+        }
+    }
+}
+
+/// Captures of random packets, some of them cut short, past random limits, with tables that are too small.
+#[test]
+fn on_random_captures_both_say_the_same() {
+    need_kernel!();
+    const CONFIGURATIONS: u64 = 25;
+    const PACKETS: usize = 1_200;
+    let first = seed(0x5eed_0e91);
+    let mut seen = BTreeMap::<&str, u64>::new();
+    for seed in first..first + CONFIGURATIONS {
+        let mut rng = Rng::with_seed(seed);
+        let sources = [4, 8, 64, 20_000][rng.usize(0..4)];
+        let settings = settings::settings(&mut rng, sources);
+        let mut clock = moment::Clock::new(&mut rng);
+        let packets: Vec<_> = (0..PACKETS)
+            .map(|_| {
+                clock.step(&mut rng, &settings);
+                let bytes = packets::frame(&mut rng, &settings);
+                let most = bytes.len();
+                let kept = if rng.u8(0..10) == 0 {
+                    rng.usize(0..=most)
+                } else {
+                    most
+                };
+                Captured {
+                    time: clock.now,
+                    bytes,
+                    kept,
+                }
+            })
+            .collect();
+        let shown = file::show(&[], &settings);
+        let about = format!("LIMITER_SEED={seed:#x}\n{shown}");
+        let (_, verdicts) = replay_by_both(&about, &pcap(&packets), &settings).unwrap();
+        for verdict in verdicts {
+            *seen.entry(verdict.reason()).or_default() += 1;
+        }
+    }
+    println!("{seen:?}");
+    for reason in [
+        "admitted",
+        "limit",
+        "malformed",
+        "not-ip",
+        "deny",
+        "would-drop",
+        "newcomer",
+        "allowed",
+        "unlimited",
+        "malformed-passed",
+        "malformed-would-drop",
+    ] {
+        assert!(seen.get(reason) > Some(&20), "{reason}: {seen:?}");
+    }
+}
+
+/// A flood of more sources than the table holds: both have the same entries at every moment.
+#[test]
+fn in_a_full_table_both_say_the_same() {
+    need_kernel!();
+    let mut rng = Rng::with_seed(seed(0xf100d));
+    let pool: Vec<IpAddr> = (0..3_000)
+        .map(|number| match number % 3 {
+            0 => Ipv6Addr::from(rng.u128(..)).into(),
+            _ => Ipv4Addr::from(rng.u32(..)).into(),
+        })
+        .collect();
+    let mut time = START;
+    let packets: Vec<_> = (0..25_000)
+        .map(|_| {
+            time += rng.u64(0..20 * MS);
+            let source = pool[rng.usize(0..pool.len())];
+            Captured::whole(time, Frame::from(source).bytes())
+        })
+        .collect();
+    for key in ["/32,/64", "/32,/128"] {
+        let mut settings = plain("6/m", "3");
+        settings.limits[0].key = key.parse().unwrap();
+        settings.max_sources = 1_024;
+        settings.new_sources = Some(NewSources {
+            rate: "30/s".parse().unwrap(),
+            burst: Some(600),
+        });
+        let (replay, _) = replay_by_both(key, &pcap(&packets), &settings).unwrap();
+        assert!(replay.drops.newcomer > 1_000, "{replay:?}");
+        assert!(replay.passed > 5_000, "{replay:?}");
+    }
+}
+
+/// Replays UDP packets from one source at these moments; which of them pass, by either engine.
+fn passing(rate: &str, burst: &str, at: impl IntoIterator<Item = u64>) -> Vec<bool> {
+    let frame = Frame::from(SOURCE).bytes();
+    let packets: Vec<_> = at
+        .into_iter()
+        .map(|at| Captured::whole(START + at, frame.clone()))
+        .collect();
+    let (_, verdicts) = replay_by_both(rate, &pcap(&packets), &plain(rate, burst)).unwrap();
+    verdicts.into_iter().map(Verdict::passes).collect()
+}
+
+fn passed(of: &[bool]) -> usize {
+    of.iter().filter(|passed| **passed).count()
+}
+
+#[test]
+fn published_figures_come_out() {
+    need_kernel!();
+    for rate in ["300/1m", "5/s"] {
+        let at = [vec![0; 11], vec![200 * MS; 2], vec![400 * MS]].concat();
+        let wanted = [vec![true; 10], vec![false, true, false, true]].concat();
+        assert_eq!(passing(rate, "10", at), wanted, "{rate}");
+    }
+    assert_eq!(
+        passed(&passing("5/s", "10", (0..20).map(|i| i * 50 * MS))),
+        14
+    );
+    let spaced = passing("1/s", "10", (0..12).map(|i| i * 100 * MS));
+    assert_eq!(spaced, [vec![true; 11], vec![false]].concat());
+    // 60 packets a second: the first to be dropped is the 60th, and after that one of six passes.
+    let long = passing("10/s", "50", (0..60 * 20).map(|i| i * SECOND / 60));
+    assert_eq!(long.iter().position(|passed| !passed), Some(59));
+    assert_eq!(passed(&long[120..]), (60 * 20 - 120) / 6);
+    let hours = [vec![0; 5], (1..=120).map(|i| i * 720 * SECOND).collect()].concat();
+    assert_eq!(passed(&passing("5/h", "5", hours)), 125);
+    let leaky = passing("10/s", "1", [0, 99 * MS, 100 * MS, 100 * MS, 200 * MS]);
+    assert_eq!(leaky, [true, false, true, false, true]);
+    let after_months = passing("1/s", "1", [0, 0, 100 * 86_400 * SECOND]);
+    assert_eq!(after_months, [true, false, true]);
+}
+
+/// A packet of which only the beginning was captured costs by what it had on the wire.
+#[test]
+fn bytes_are_those_of_the_wire() {
+    need_kernel!();
+    let bytes = udp_of_length(SOURCE, 1_000);
+    for kept in [1_000, 60, 42, 34] {
+        let packet = Captured {
+            time: START,
+            bytes: bytes.clone(),
+            kept,
+        };
+        let packets = vec![packet; 20];
+        let settings = plain("8kbit", "9999b");
+        let (replay, verdicts) = replay_by_both("cut", &pcap(&packets), &settings).unwrap();
+        let passes: Vec<_> = verdicts.into_iter().map(Verdict::passes).collect();
+        assert_eq!(passes, [vec![true; 9], vec![false; 11]].concat(), "{kept}");
+        assert_eq!((replay.bytes.seen, replay.bytes.passed), (20_000, 9_000));
+    }
+}
+
+/// A time that is a little out of order counts as the one before; a clock that is set back goes on.
+#[test]
+fn time_never_goes_back() {
+    need_kernel!();
+    let hour = 3_600 * SECOND;
+    let at = [hour, hour - MS, hour + SECOND / 5, 0, SECOND / 5];
+    assert_eq!(passing("5/s", "1", at), [true, false, true, false, true]);
+}
+
+fn folder_with(packets: &[Captured]) -> (Folder, String) {
+    let folder = Folder::new();
+    let capture = folder.write("test.pcap", pcap(packets));
+    (folder, capture)
+}
+
+fn twenty() -> Vec<Captured> {
+    let frame = Frame::from(SOURCE).bytes();
+    (0..20)
+        .map(|i| Captured::whole(START + i * 50 * MS, frame.clone()))
+        .collect()
+}
+
+#[test]
+fn the_command_answers() {
+    need_kernel!();
+    let (folder, capture) = folder_with(&twenty());
+    let out = folder.path("verdicts");
+    for engine in ["kernel", "model"] {
+        let outcome = limiter(&[
+            "replay",
+            &capture,
+            "--rate",
+            "5/s",
+            "--burst",
+            "10",
+            "--engine",
+            engine,
+            "--json",
+            "--verdicts",
+            &out,
+        ]);
+        outcome.expect(0);
+        assert_eq!(outcome.stderr, "");
+        let json: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+        let wanted = serde_json::json!({
+            "engine": engine, "packets": 20, "passed": 14, "dropped": 6, "malformed": 0, "not_ip": 0,
+            "sources": [{"source": "192.0.2.7", "packets": 20, "passed": 14, "dropped": 6, "would_drop": 0}],
+        });
+        for (field, value) in wanted.as_object().unwrap() {
+            assert_eq!(&json[field], value, "{field}: {json}");
+        }
+        let verdicts = fs::read_to_string(&out).unwrap();
+        let lines: Vec<_> = verdicts.lines().collect();
+        assert_eq!(lines.len(), 20);
+        assert_eq!(
+            (lines[0], lines[13]),
+            ("1\tpass\tadmitted", "14\tdrop\tlimit")
+        );
+        let dropped = lines.iter().filter(|line| line.ends_with("\tdrop\tlimit"));
+        assert_eq!(dropped.count(), 6, "{verdicts}");
+    }
+    let text = limiter(&["replay", &capture, "--rate", "5/s", "--burst", "10"]);
+    text.expect(0);
+    for word in [
+        "20 packets in 0.95 s: 14 passed, 6 dropped (kernel)",
+        "192.0.2.7",
+        "default",
+    ] {
+        assert!(text.stdout.contains(word), "{text:#?}");
+    }
+    let config = folder.write(
+        "limits.toml",
+        "[[limit]]\nname = \"a\"\nrate = \"5/s\"\nburst = 10\n",
+    );
+    let from_file = limiter(&["replay", &capture, "--config", &config, "--verdicts", "-"]);
+    from_file.expect(0);
+    assert_eq!(from_file.stdout, fs::read_to_string(&out).unwrap());
+    assert!(from_file.stderr.contains("14 passed"), "{from_file:#?}");
+}
+
+#[test]
+fn from_standard_input() {
+    let file = pcap(&twenty());
+    let outcome = fed(
+        &file,
+        &[
+            "replay", "-", "--rate", "1/h", "--engine", "model", "--json",
+        ],
+    );
+    outcome.expect(0);
+    assert!(outcome.stdout.contains("\"dropped\":19"), "{outcome:#?}");
+}
+
+/// Runs `limiter` with this on its standard input.
+fn fed(input: &[u8], arguments: &[&str]) -> Outcome {
+    let mut child = piped(arguments);
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    Outcome::of(arguments.join(" "), child.wait_with_output().unwrap())
+}
+
+fn piped(arguments: &[&str]) -> Child {
+    let mut command = prepared(arguments);
+    command.stdin(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+#[test]
+fn what_is_not_as_one_would_think_is_told() {
+    let (folder, capture) = folder_with(&twenty());
+    let model = ["--rate", "5", "--engine", "model"];
+    let with = |arguments: &[&str]| limiter(&[&["replay"], arguments, &model[..]].concat());
+    let established = with(&[&capture, "--exempt", "established"]);
+    established.expect(0);
+    assert!(
+        established.stderr.contains("established"),
+        "{established:#?}"
+    );
+    assert_eq!(established.stderr.lines().count(), 1);
+    // Cut off.
+    let bytes = pcap(&twenty());
+    let short = folder.write("short.pcap", &bytes[..bytes.len() - 1]);
+    let cut = with(&[&short]);
+    cut.expect(0);
+    assert!(cut.stderr.contains("cut off after packet 19"), "{cut:#?}");
+    assert!(cut.stdout.contains("19 packets"), "{cut:#?}");
+    // Headers of which not all was captured.
+    let too_short = twenty()
+        .into_iter()
+        .map(|packet| Captured { kept: 20, ..packet });
+    let bytes = pcap(&too_short.collect::<Vec<_>>());
+    let snapped = folder.write("snapped.pcap", &bytes);
+    let snapped = with(&[&snapped]);
+    snapped.expect(0);
+    assert!(
+        snapped
+            .stderr
+            .contains("20 packets were captured too short"),
+        "{snapped:#?}"
+    );
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let (folder, capture) = folder_with(&twenty());
+    let before = fs::read(&capture).unwrap();
+    let model = ["--rate", "5", "--engine", "model"];
+    let with = |arguments: &[&str]| limiter(&[&["replay"], arguments, &model[..]].concat());
+    let link = folder.path("link");
+    std::os::unix::fs::symlink(&capture, &link).unwrap();
+    for out in [&capture, &link] {
+        with(&[&capture, "--verdicts", out])
+            .expect_error(1, &["the capture itself", "another file"]);
+    }
+    assert_eq!(
+        fs::read(&capture).unwrap(),
+        before,
+        "the capture is as it was"
+    );
+    with(&[&capture, "--verdicts", "-", "--json"]).expect_error(2, &["standard output"]);
+    with(&["/nonexistent.pcap"]).expect_error(1, &["/nonexistent.pcap"]);
+    let text = folder.write("text", "not a capture, but long enough for one to begin\n");
+    with(&[&text]).expect_error(1, &["no capture", "pcapng"]);
+    limiter(&["replay", &capture]).expect_error(2, &["--rate"]);
+}
+
+/// A reader that has had enough is no error.
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let frame = Frame::from(SOURCE).bytes();
+    let packets: Vec<_> = (0..30_000)
+        .map(|i| Captured::whole(START + i, frame.clone()))
+        .collect();
+    let (_folder, capture) = folder_with(&packets);
+    let mut child = piped(&[
+        "replay",
+        &capture,
+        "--rate",
+        "5",
+        "--engine",
+        "model",
+        "--verdicts",
+        "-",
+    ]);
+    drop(child.stdout.take());
+    let outcome = Outcome::of("closed".to_owned(), child.wait_with_output().unwrap());
+    outcome.expect(0);
+    assert_eq!(outcome.stderr, "");
+}
+
+/// Who may not load programs gets the model's answer, and is told; who asks for the kernel is refused.
+#[test]
+fn without_privileges_the_model_answers() {
+    need_kernel!();
+    let (folder, capture) = folder_with(&twenty());
+    let copy = folder.path("limiter");
+    fs::copy(binary(), &copy).unwrap();
+    let open: fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    let path = std::path::Path::new(&copy).parent().unwrap();
+    fs::set_permissions(path, open).unwrap();
+    let as_nobody = |arguments: &[&str]| {
+        let mut command = Command::new(&copy);
+        command.args(arguments).uid(65_534).gid(65_534);
+        Outcome::of(arguments.join(" "), command.output().unwrap())
+    };
+    let any = as_nobody(&[
+        "replay", &capture, "--rate", "5/s", "--burst", "10", "--json",
+    ]);
+    any.expect(0);
+    assert!(
+        any.stdout
+            .contains("\"engine\":\"model\",\"packets\":20,\"passed\":14"),
+        "{any:#?}"
+    );
+    assert!(
+        any.stderr.contains("CAP_BPF") && any.stderr.lines().count() == 1,
+        "{any:#?}"
+    );
+    as_nobody(&["replay", &capture, "--rate", "5/s", "--engine", "kernel"])
+        .expect_error(1, &["not permitted", "CAP_BPF"]);
+}
+
+/// The most memory that a replay of so many packets, each from a source of its own, has needed, in KiB.
+fn memory(packets: u32) -> u64 {
+    let arguments = ["replay", "-", "--rate", "5", "--engine", "model", "--json"];
+    let mut child = piped(&arguments);
+    let mut input = child.stdin.take().unwrap();
+    let mut chunk = header(1);
+    for number in 0..packets {
+        let source = Ipv4Addr::from(0x0100_0000 + number).into();
+        let mut frame = template();
+        let IpAddr::V4(address) = source else {
+            unreachable!()
+        };
+        frame[26..30].copy_from_slice(&address.octets());
+        add(
+            &mut chunk,
+            &Captured::whole(START + u64::from(number) * 1_000, frame),
+        );
+        if chunk.len() > 1 << 20 {
+            input.write_all(&chunk).unwrap();
+            chunk.clear();
+        }
+    }
+    input.write_all(&chunk).unwrap();
+    // What it has not read yet is in the pipe; it waits for more.
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line
+        .unwrap()
+        .trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .unwrap();
+    drop(input);
+    let outcome = Outcome::of("memory".to_owned(), child.wait_with_output().unwrap());
+    outcome.expect(0);
+    assert!(
+        outcome.stdout.contains(&format!("\"packets\":{packets},")),
+        "{outcome:#?}"
+    );
+    kilobytes
+}
+
+fn template() -> Vec<u8> {
+    Frame::from(SOURCE).bytes()
+}
+
+#[test]
+fn memory_does_not_grow_with_the_capture() {
+    let short = memory(150_000);
+    let long = memory(600_000);
+    println!("{short} KiB, {long} KiB");
+    assert!(long < short + 4_096, "{short} KiB, then {long} KiB");
+}
