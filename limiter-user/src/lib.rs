@@ -8,5 +8,6 @@ pub mod config;
 pub mod demo;
 pub mod kernel;
 pub mod lab;
+pub mod learn;
 pub mod stats;
 pub mod view;

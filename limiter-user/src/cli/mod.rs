@@ -11,6 +11,7 @@ mod doctor;
 mod file;
 mod hold;
 mod keep;
+mod learn;
 mod lists;
 mod log;
 mod manual;
@@ -73,6 +74,7 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Reset(arguments) => reset::run(arguments).await,
         Verb::Top(arguments) => top::run(arguments).await,
         Verb::Log(arguments) => log::run(arguments).await,
+        Verb::Learn(arguments) => learn::run(arguments).await,
         Verb::Doctor(arguments) => doctor::run(arguments).await,
         Verb::Demo(arguments) => demo::run(arguments).await,
         Verb::Completions { shell } => manual::completions(shell),
