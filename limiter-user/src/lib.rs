@@ -3,6 +3,7 @@
 //! One-way: `cli` uses all others; `view` and `export` see only `stats`; only `kernel` knows aya;
 //! `config` knows none of them.
 
+pub mod capture;
 pub mod cli;
 pub mod config;
 pub mod demo;

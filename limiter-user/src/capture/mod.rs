@@ -1,0 +1,229 @@
+//! Captures: packets and when they came, from a file of pcap or pcapng.
+//!
+//! One packet at a time, in memory that does not depend on how long the capture is. Times never go back,
+//! because a limiter's clock does not: see [`clock`].
+
+pub mod clock;
+mod error;
+mod input;
+mod layout;
+pub mod link;
+
+use std::path::Path;
+
+use pcap_parser::{Block, PcapBlockOwned, PcapError, create_reader, traits::PcapReaderIterator};
+
+pub use error::{Error, Result};
+pub use link::Link;
+
+use clock::Clock;
+use input::{Failure, Input};
+use layout::{Found, Layout};
+
+/// Room to begin with: for the longest packet that capture tools write, and what is around it.
+const BUFFER: usize = 512 << 10;
+/// A block that is longer is damaged. Of blocks without packets some are long.
+const BUFFER_MAX: usize = 16 << 20;
+
+/// One packet of a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// Its place in the capture, 1 the first.
+    pub number: u64,
+    /// When it came, in nanoseconds since 1970 as far as the capture tells. No earlier than the one before.
+    pub time: u64,
+    /// Bytes that it had on the wire, in the framing of `link`; never fewer than `bytes`.
+    pub length: u64,
+    /// What was captured of it.
+    pub bytes: &'a [u8],
+    /// How `bytes` begin.
+    pub link: Link,
+    /// The capture says that the host has sent it.
+    pub outgoing: bool,
+}
+
+/// How a capture came to its end before it should have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// It ends within a packet or a block.
+    Short,
+    /// What follows cannot be what a capture has.
+    Damaged,
+}
+
+/// A capture that is being read.
+pub struct Capture {
+    name: String,
+    reader: Box<dyn PcapReaderIterator + Send>,
+    failure: Failure,
+    layout: Layout,
+    clock: Clock,
+    /// Bytes of the block that was handed out last.
+    pending: usize,
+    buffer: usize,
+    packets: u64,
+    cut: Option<Cut>,
+}
+
+impl std::fmt::Debug for Capture {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Capture")
+            .field("name", &self.name)
+            .field("packets", &self.packets)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What one look at the reader has come to.
+enum Step {
+    Packet(Found),
+    Other,
+    More,
+    Grow,
+    Cut(Cut),
+    End,
+    Unreadable,
+}
+
+impl Capture {
+    /// Opens the file; `-` is standard input.
+    pub fn open(path: &Path) -> Result<Self> {
+        let (name, input) = input::open(path)?;
+        Self::of(name, input)
+    }
+
+    /// Reads from something else, which messages call `name`.
+    pub fn new(name: &str, from: impl std::io::Read + Send + 'static) -> Result<Self> {
+        Self::of(name.to_owned(), Input::new(Box::new(from)))
+    }
+
+    fn of(name: String, input: Input) -> Result<Self> {
+        let failure = input.failure();
+        let reader = match create_reader(BUFFER, input) {
+            Ok(reader) => reader,
+            Err(PcapError::ReadError) => return Err(failure.take(name)),
+            Err(PcapError::Eof) => return Err(Error::Empty { name }),
+            Err(PcapError::Incomplete(_)) => return Err(Error::NoHeader { name }),
+            Err(_) => return Err(Error::NoCapture { name }),
+        };
+        Ok(Self {
+            name,
+            reader,
+            failure,
+            layout: Layout::default(),
+            clock: Clock::default(),
+            pending: 0,
+            buffer: BUFFER,
+            packets: 0,
+            cut: None,
+        })
+    }
+
+    /// The next packet; nothing at the end.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "a packet borrows from the buffer that the next one is read into"
+    )]
+    pub fn next(&mut self) -> Result<Option<Packet<'_>>> {
+        let found = loop {
+            if self.cut.is_some() {
+                return Ok(None);
+            }
+            self.reader.consume(std::mem::take(&mut self.pending));
+            match self.step()? {
+                Step::Packet(found) => break found,
+                Step::Other => {}
+                Step::End => return Ok(None),
+                // The reader says so too where the last byte was consumed.
+                Step::Cut(Cut::Short) if self.reader.data().is_empty() => return Ok(None),
+                Step::Cut(cut) => self.cut = Some(cut),
+                Step::Unreadable => return Err(self.failure.take(self.name.clone())),
+                Step::More => self.refill()?,
+                Step::Grow => self.grow(),
+            }
+        };
+        self.packets += 1;
+        let block = self.reader.data();
+        let bytes = block.get(found.bytes).unwrap_or_default();
+        let time = found.time.unwrap_or(self.clock.last());
+        Ok(Some(Packet {
+            number: self.packets,
+            time: self.clock.at(time),
+            length: u64::from(found.length).max(bytes.len() as u64),
+            bytes,
+            link: found.link,
+            outgoing: found.outgoing,
+        }))
+    }
+
+    fn step(&mut self) -> Result<Step> {
+        let (size, block) = match self.reader.next() {
+            Ok(next) => next,
+            Err(error) => {
+                return Ok(match error {
+                    PcapError::Eof => Step::End,
+                    PcapError::Incomplete(_) => Step::More,
+                    PcapError::BufferTooSmall if self.buffer < BUFFER_MAX => Step::Grow,
+                    PcapError::UnexpectedEof => Step::Cut(Cut::Short),
+                    PcapError::ReadError => Step::Unreadable,
+                    _ => Step::Cut(Cut::Damaged),
+                });
+            }
+        };
+        self.pending = size;
+        let number = self.packets + 1;
+        let found = match &block {
+            PcapBlockOwned::LegacyHeader(header) => self.layout.header(header),
+            PcapBlockOwned::Legacy(packet) => Some(self.layout.packet(packet)),
+            PcapBlockOwned::NG(Block::SectionHeader(section)) => self.layout.section(section),
+            PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
+                self.layout.interface(interface)
+            }
+            PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => Some(self.layout.enhanced(packet)),
+            PcapBlockOwned::NG(Block::SimplePacket(packet)) => Some(self.layout.simple(packet)),
+            PcapBlockOwned::NG(Block::Unknown(block)) => self.layout.unknown(block),
+            PcapBlockOwned::NG(_) => None,
+        };
+        match found {
+            None => Ok(Step::Other),
+            Some(Ok(found)) => Ok(Step::Packet(found)),
+            Some(Err(why)) => Err(why.of(&self.name, number)),
+        }
+    }
+
+    fn refill(&mut self) -> Result<()> {
+        if self.reader.refill().is_ok() {
+            return Ok(());
+        }
+        Err(self.failure.take(self.name.clone()))
+    }
+
+    fn grow(&mut self) {
+        self.buffer *= 2;
+        self.reader.grow(self.buffer);
+    }
+
+    /// Packets so far.
+    #[must_use]
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Bytes of the capture so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.reader.consumed() as u64
+    }
+
+    /// How it came to its end too early, where it did.
+    #[must_use]
+    pub fn cut(&self) -> Option<Cut> {
+        self.cut
+    }
+
+    /// How often the clock of the capture was set back.
+    #[must_use]
+    pub fn set_back(&self) -> u64 {
+        self.clock.set_back()
+    }
+}

@@ -1,0 +1,335 @@
+//! Captures of both formats, byte by byte: order of bytes, units of time, several interfaces, and every
+//! place at which a capture may be cut off.
+
+use limiter_user::capture::{Capture, Cut, Error, Link};
+
+/// How a file is written.
+#[derive(Clone, Copy, Debug)]
+struct Order {
+    big: bool,
+}
+
+impl Order {
+    fn u32(self, value: u32) -> [u8; 4] {
+        if self.big {
+            value.to_be_bytes()
+        } else {
+            value.to_le_bytes()
+        }
+    }
+
+    fn u16(self, value: u16) -> [u8; 2] {
+        if self.big {
+            value.to_be_bytes()
+        } else {
+            value.to_le_bytes()
+        }
+    }
+
+    fn u64(self, value: u64) -> [u8; 8] {
+        if self.big {
+            value.to_be_bytes()
+        } else {
+            value.to_le_bytes()
+        }
+    }
+
+    /// A file of pcap, of packets (seconds, fraction, original length, bytes).
+    fn pcap(self, magic: u32, link: u32, packets: &[(u32, u32, u32, &[u8])]) -> Vec<u8> {
+        let mut file = self.u32(magic).to_vec();
+        file.extend(self.u16(2));
+        file.extend(self.u16(4));
+        for word in [0, 0, 262_144, link] {
+            file.extend(self.u32(word));
+        }
+        for (seconds, fraction, length, bytes) in packets {
+            let captured = u32::try_from(bytes.len()).unwrap();
+            for word in [*seconds, *fraction, captured, *length] {
+                file.extend(self.u32(word));
+            }
+            file.extend(*bytes);
+        }
+        file
+    }
+
+    /// A block of pcapng.
+    fn block(self, kind: u32, body: &[u8]) -> Vec<u8> {
+        let mut padded = body.to_vec();
+        padded.resize(body.len().next_multiple_of(4), 0);
+        let length = self.u32(u32::try_from(padded.len() + 12).unwrap());
+        [&self.u32(kind)[..], &length, &padded, &length].concat()
+    }
+
+    fn section(self) -> Vec<u8> {
+        let unknown_length = self.u64(u64::MAX);
+        let version = [self.u16(1), self.u16(0)].concat();
+        self.block(
+            0x0a0d_0d0a,
+            &[&self.u32(0x1a2b_3c4d)[..], &version, &unknown_length].concat(),
+        )
+    }
+
+    fn option(self, code: u16, value: &[u8]) -> Vec<u8> {
+        let mut option = [
+            self.u16(code),
+            self.u16(u16::try_from(value.len()).unwrap()),
+        ]
+        .concat();
+        option.extend(value);
+        option.resize(option.len().next_multiple_of(4), 0);
+        option
+    }
+
+    fn interface(self, link: u16, most: u32, resolution: u8, offset: u64) -> Vec<u8> {
+        let mut body = [self.u16(link), self.u16(0)].concat();
+        body.extend(self.u32(most));
+        body.extend(self.option(9, &[resolution]));
+        body.extend(self.option(14, &self.u64(offset)));
+        body.extend(self.option(0, &[]));
+        self.block(1, &body)
+    }
+
+    fn packet(self, interface: u32, time: u64, length: u32, bytes: &[u8], flags: u32) -> Vec<u8> {
+        let mut body = Vec::new();
+        let (high, low) = (u32::try_from(time >> 32).unwrap(), time as u32);
+        let captured = u32::try_from(bytes.len()).unwrap();
+        for word in [interface, high, low, captured, length] {
+            body.extend(self.u32(word));
+        }
+        body.extend(bytes);
+        body.resize(body.len().next_multiple_of(4), 0);
+        body.extend(self.option(2, &self.u32(flags)));
+        body.extend(self.option(0, &[]));
+        self.block(6, &body)
+    }
+}
+
+const ORDERS: [Order; 2] = [Order { big: false }, Order { big: true }];
+const MICROSECONDS: u32 = 0xa1b2_c3d4;
+const NANOSECONDS: u32 = 0xa1b2_3c4d;
+
+/// A packet: time, length, bytes, framing, outgoing.
+type Seen = (u64, u64, Vec<u8>, Link, bool);
+
+fn read(file: &[u8]) -> Result<(Vec<Seen>, Option<Cut>), Error> {
+    let mut capture = Capture::new("test", std::io::Cursor::new(file.to_vec()))?;
+    let mut seen = Vec::new();
+    while let Some(packet) = capture.next()? {
+        assert_eq!(packet.number, seen.len() as u64 + 1);
+        let bytes = packet.bytes.to_vec();
+        seen.push((
+            packet.time,
+            packet.length,
+            bytes,
+            packet.link,
+            packet.outgoing,
+        ));
+    }
+    assert_eq!(capture.packets(), seen.len() as u64);
+    Ok((seen, capture.cut()))
+}
+
+/// Gives one byte at a time, as a slow pipe does.
+struct Drops(std::io::Cursor<Vec<u8>>);
+
+impl std::io::Read for Drops {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let most = buffer.len().min(1);
+        self.0.read(&mut buffer[..most])
+    }
+}
+
+#[test]
+fn pcap_in_either_order_and_unit() {
+    let (short, long) = (&[1_u8, 2, 3][..], &[7_u8; 2_000][..]);
+    let packets = [(10, 999_999, 3, short), (11, 5, 9_000, long)];
+    for order in ORDERS {
+        for (magic, unit) in [(MICROSECONDS, 1_000), (NANOSECONDS, 1)] {
+            let file = order.pcap(magic, 1, &packets);
+            let second = 1_000_000_000;
+            let wanted = vec![
+                (
+                    10 * second + 999_999 * unit,
+                    3,
+                    short.to_vec(),
+                    Link::Ethernet,
+                    false,
+                ),
+                (
+                    11 * second + 5 * unit,
+                    9_000,
+                    long.to_vec(),
+                    Link::Ethernet,
+                    false,
+                ),
+            ];
+            assert_eq!(
+                read(&file).unwrap(),
+                (wanted, None),
+                "{order:?}, {magic:#x}"
+            );
+        }
+    }
+}
+
+#[test]
+fn pcapng_with_several_interfaces_and_sections() {
+    let mut file = Vec::new();
+    let mut wanted = Vec::new();
+    for order in ORDERS {
+        let bytes = [9_u8; 21];
+        file.extend(order.section());
+        // Microseconds, 1/1024 s, and nanoseconds before 2001.
+        file.extend(order.interface(1, 0, 6, 0));
+        file.extend(order.interface(101, 0, 0x8a, 3));
+        file.extend(order.interface(113, 10, 9, (-5_i64).cast_unsigned()));
+        // Statistics, which are no packet.
+        file.extend(order.block(5, &[0; 12]));
+        let base = 100 + 100 * u64::from(order.big);
+        file.extend(order.packet(0, base * 1_000_000 + 7, 21, &bytes, 0));
+        file.extend(order.packet(1, base * 1_024 + 512, 60, &bytes, 2));
+        file.extend(order.packet(2, (base + 10) * 1_000_000_000 + 1, 21, &bytes, 1));
+        let simple = [&order.u32(1_500)[..], &bytes[..20]].concat();
+        file.extend(order.block(3, &simple));
+        let second = 1_000_000_000;
+        let (all, some) = (bytes.to_vec(), bytes[..20].to_vec());
+        wanted.push((
+            base * second + 7_000,
+            21,
+            all.clone(),
+            Link::Ethernet,
+            false,
+        ));
+        wanted.push((
+            (base + 3) * second + second / 2,
+            60,
+            all.clone(),
+            Link::Raw,
+            true,
+        ));
+        wanted.push(((base + 5) * second + 1, 21, all, Link::Cooked, false));
+        wanted.push(((base + 5) * second + 1, 1_500, some, Link::Ethernet, false));
+    }
+    assert_eq!(read(&file).unwrap(), (wanted.clone(), None));
+    let mut capture = Capture::new("slow", Drops(std::io::Cursor::new(file))).unwrap();
+    let mut packets = 0;
+    while capture.next().unwrap().is_some() {
+        packets += 1;
+    }
+    assert_eq!(packets, wanted.len());
+}
+
+#[test]
+fn cut_off_anywhere_the_packets_before_that_are_there() {
+    let order = ORDERS[0];
+    let bytes = [5_u8; 40];
+    let packets: Vec<_> = (0..4).map(|second| (second, 0, 40, &bytes[..])).collect();
+    let pcap = order.pcap(MICROSECONDS, 1, &packets);
+    let mut pcapng = [order.section(), order.interface(1, 0, 6, 0)].concat();
+    let begin = pcapng.len();
+    for second in 0..4 {
+        pcapng.extend(order.packet(0, second * 1_000_000, 40, &bytes, 0));
+    }
+    // How long the first block is, and where the packets begin.
+    for (file, head, first) in [(&pcap, 24, 24), (&pcapng, 28, begin)] {
+        let each = (file.len() - first) / 4;
+        for end in 0..=file.len() {
+            let read = read(&file[..end]);
+            if end < head {
+                assert!(read.is_err() || read.unwrap().0.is_empty(), "{end} bytes");
+                continue;
+            }
+            let (seen, cut) = read.unwrap();
+            let whole = end.saturating_sub(first) / each;
+            assert_eq!(seen.len(), whole, "{end} bytes");
+            let at_a_border = (end >= first && (end - first) % each == 0) || end == head;
+            assert_eq!(cut, (!at_a_border).then_some(Cut::Short), "{end} bytes");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_told() {
+    let order = ORDERS[0];
+    let cases: [(Vec<u8>, &str); 8] = [
+        (Vec::new(), "is empty"),
+        (
+            b"\x1f\x8b\x08\0aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa".to_vec(),
+            "gunzip -c",
+        ),
+        (
+            b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n".to_vec(),
+            "no capture",
+        ),
+        (
+            order.pcap(MICROSECONDS, 1, &[])[..20].to_vec(),
+            "ends within the header",
+        ),
+        (
+            order.pcap(MICROSECONDS, 127, &[(0, 0, 1, &[0])]),
+            "link type 127 (IEEE 802.11 with radiotap)",
+        ),
+        (
+            order.pcap(MICROSECONDS, 999, &[(0, 0, 1, &[0])]),
+            "packet 1 has link type 999,",
+        ),
+        (
+            [order.section(), order.packet(0, 0, 1, &[1], 0)].concat(),
+            "does not describe",
+        ),
+        (
+            [
+                order.section(),
+                order.interface(1, 0, 6, 0),
+                order.block(2, &[0; 24]),
+            ]
+            .concat(),
+            "editcap",
+        ),
+    ];
+    for (file, wanted) in cases {
+        let told = read(&file).unwrap_err().to_string();
+        assert!(
+            told.starts_with("test: ") && told.contains(wanted),
+            "{told}"
+        );
+    }
+    let missing = Capture::open("/nonexistent.pcap".as_ref()).unwrap_err();
+    assert!(
+        missing.to_string().starts_with("/nonexistent.pcap: "),
+        "{missing}"
+    );
+    let folder = Capture::open("/".as_ref()).unwrap_err().to_string();
+    assert!(folder.contains("directory"), "{folder}");
+}
+
+#[test]
+fn a_damaged_capture_ends_where_the_damage_is() {
+    let order = ORDERS[0];
+    let begin = [order.section(), order.interface(1, 0, 6, 0)].concat();
+    let packet = order.packet(0, 0, 1, &[1], 0);
+    // The two lengths of a block that follows differ.
+    let mut damaged = packet.clone();
+    *damaged.last_mut().unwrap() = 1;
+    let (seen, cut) = read(&[begin.clone(), packet.clone(), damaged, packet].concat()).unwrap();
+    assert_eq!((seen.len(), cut), (1, Some(Cut::Damaged)));
+    // A packet of three gigabytes, in a file that goes on and on.
+    let mut endless = order.pcap(MICROSECONDS, 1, &[(0, 0, 1, &[1])]);
+    endless.extend([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xc0, 0, 0, 0, 0]);
+    endless.resize(20 << 20, 0);
+    let (seen, cut) = read(&endless).unwrap();
+    assert_eq!((seen.len(), cut), (1, Some(Cut::Damaged)));
+}
+
+#[test]
+fn long_blocks_find_room() {
+    let order = ORDERS[0];
+    let long = vec![3_u8; 3 << 20];
+    let mut file = [order.section(), order.block(0xbad, &long)].concat();
+    file.extend(order.interface(1, 0, 6, 0));
+    file.extend(order.packet(0, 1, 3 << 20, &long, 0));
+    file.extend(order.packet(0, 2, 1, &[1], 0));
+    let (seen, cut) = read(&file).unwrap();
+    let lengths: Vec<_> = seen.iter().map(|seen| seen.2.len()).collect();
+    assert_eq!((lengths, cut), (vec![3 << 20, 1], None));
+}
