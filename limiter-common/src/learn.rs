@@ -39,6 +39,16 @@ impl Flow {
         }
     }
 
+    /// The source alone, of all its flows.
+    #[must_use]
+    pub const fn source(&self) -> Self {
+        Self {
+            address: self.address,
+            scope: self.family(),
+            opens: 0,
+        }
+    }
+
     /// The family of the address: 4 or 6.
     #[must_use]
     pub const fn family(&self) -> u32 {

@@ -7,13 +7,18 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::capture::{Capture, Cut, link};
 use crate::cli::{
     args,
     log::interruption,
     output::{about, note, print},
 };
-use crate::kernel::learn::{INTERVAL, Watch};
-use crate::learn::{Bounds, Proposal, Watched, propose, show};
+use crate::config::Mode;
+use crate::kernel::{
+    learn::{INTERVAL, Watch},
+    object::new_seed,
+};
+use crate::learn::{Bounds, Proposal, Watched, frames::FromFrames, propose, show};
 use crate::view::units::counted;
 
 pub async fn run(arguments: args::Learn) -> anyhow::Result<()> {
@@ -78,16 +83,50 @@ fn write(path: &Path, force: bool, text: &str) -> anyhow::Result<()> {
     })
 }
 
-fn from_capture(_: &Path) -> anyhow::Result<Watched> {
-    anyhow::bail!("not yet")
+/// Looks at a whole capture, but for what the host has sent itself, as far as the capture tells.
+fn from_capture(path: &Path) -> anyhow::Result<Watched> {
+    /// Ethernet, tags, and the headers of IP and transport with all that may stand in between.
+    const HEADERS: usize = 4_096;
+    let seed = new_seed()?;
+    let mut learnt = FromFrames::new(seed, Bounds::default());
+    let mut capture = Capture::open(path)?;
+    let (mut room, mut outgoing) = (Vec::new(), 0);
+    while let Some(packet) = capture.next()? {
+        if packet.outgoing {
+            outgoing += 1;
+            continue;
+        }
+        let frame = link::frame(&packet, HEADERS, &mut room);
+        learnt.see(packet.time, frame.bytes, frame.length);
+    }
+    let shown = path.display();
+    if outgoing > 0 {
+        note(&format!(
+            "{shown}: left out {} that the host has sent itself",
+            counted(outgoing, "packet")
+        ));
+    }
+    if let Some(cut) = capture.cut() {
+        let how = match cut {
+            Cut::Short => "ends within a packet",
+            Cut::Damaged => "is damaged",
+        };
+        note(&format!(
+            "{shown} {how} after {}: learnt from those",
+            counted(capture.packets(), "packet")
+        ));
+    }
+    if capture.set_back() > 0 {
+        note(&format!(
+            "{shown}: the clock was set back {} times: time goes on from there",
+            capture.set_back()
+        ));
+    }
+    Ok(learnt.finish())
 }
 
 /// Watches an interface until the time is up, or somebody has had enough.
-async fn watch(
-    name: &str,
-    mode: crate::config::Mode,
-    duration: Duration,
-) -> anyhow::Result<Watched> {
+async fn watch(name: &str, mode: Mode, duration: Duration) -> anyhow::Result<Watched> {
     let stop = interruption()?;
     let mut watch = Watch::start(name, mode, Bounds::default())
         .await

@@ -175,8 +175,8 @@ pub fn load(
     Ok(Program { ebpf, entry })
 }
 
-/// Which set is whose, in a new table.
-pub(super) fn new_seed() -> Result<Seed> {
+/// A new secret: which set is whose, or which source is in a sample.
+pub fn new_seed() -> Result<Seed> {
     let random = || {
         getrandom::u64()
             .map_err(|error| Error::system("asking for random bits", io::Error::other(error)))

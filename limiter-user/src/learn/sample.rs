@@ -160,14 +160,11 @@ impl Sampler {
             count,
         } = *seen;
         let bounds = self.bounds;
-        let source = self
-            .sources
-            .entry(source_of(&flow))
-            .or_insert_with(|| Source {
-                first: time,
-                trace: Trace::new(bounds.of_source),
-                services: HashMap::new(),
-            });
+        let source = self.sources.entry(flow.source()).or_insert_with(|| Source {
+            first: time,
+            trace: Trace::new(bounds.of_source),
+            services: HashMap::new(),
+        });
         let mut add = |trace: &mut Trace| {
             self.groups -= trace.groups().len();
             trace.add(time, count.packets, spread);
@@ -207,15 +204,6 @@ impl Source {
     fn groups(&self) -> usize {
         let of_services = self.services.values().map(|trace| trace.groups().len());
         self.trace.groups().len() + of_services.sum::<usize>()
-    }
-}
-
-/// The source alone.
-fn source_of(flow: &Flow) -> Flow {
-    Flow {
-        scope: flow.family(),
-        opens: 0,
-        ..*flow
     }
 }
 
