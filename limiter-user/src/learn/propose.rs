@@ -17,8 +17,9 @@ use crate::config::{
     settings::{DEFAULT_LIMIT, SOURCES_MAX},
 };
 
+const SECOND: u64 = 1_000_000_000;
 /// Nobody learns anything from less, in nanoseconds.
-const DURATION_MIN: u64 = 1_000_000_000;
+const DURATION_MIN: u64 = SECOND;
 /// Services that get a limit of their own, at most.
 const SERVICES_MAX: usize = 8;
 /// One of so many sources, or of so many packets, makes a service worth a limit.
@@ -69,7 +70,7 @@ pub struct Finding {
     pub usual_hit: usize,
     /// Sources that are far above them, the one that sends most first, with their packets.
     pub far: Vec<(Flow, u64)>,
-    /// All sources in the sample that it would have held.
+    /// All sources in the sample that sent more than one packet, and some that it would have held.
     pub sources: usize,
     /// How many of those would have lost something.
     pub hit: usize,
@@ -130,7 +131,7 @@ pub fn propose(watched: &Watched, keep: f64) -> Result<Proposal, TooLittle> {
     }
     findings.push(everything);
     let returning_count = returning.len() as u64;
-    let once = watched.sampler.sources().len() as u64 - returning_count;
+    let once = watched.sampler.once();
     let new = new_sources(watched, once, returning_count);
     Ok(Proposal {
         settings: Settings {
@@ -159,10 +160,7 @@ type Sources<'a> = Vec<(&'a Flow, &'a Source)>;
 /// Sources that sent more than one packet. Made-up ones hardly ever come twice, and one packet passes every
 /// limit: they would only hide how much the others need.
 fn returning(watched: &Watched) -> Sources<'_> {
-    let sources = watched.sampler.sources().iter();
-    let mut returning: Sources<'_> = sources
-        .filter(|(_, source)| source.trace.packets() > 1)
-        .collect();
+    let mut returning: Sources<'_> = watched.sampler.sources().iter().collect();
     returning.sort_unstable_by_key(|(flow, _)| **flow);
     returning
 }
@@ -206,20 +204,17 @@ fn examine(
     let choice = choose(&usual, watched.duration, keep)?;
     let (cost, burst) = (choose::cost(&choice.rate), choice.burst.tokens);
     let refused = |trace: &Trace| need::refused(trace, cost, burst);
-    let of_all = watched.sampler.sources().values();
-    let of_all: Vec<&Trace> = of_all
-        .filter_map(|source| trace_of(source, service))
-        .collect();
+    let of_all: Vec<u64> = held.iter().map(|(_, trace)| refused(trace)).collect();
     Some(Finding {
         service,
         choice,
         usual: usual.len(),
         usual_hit: usual.iter().filter(|trace| refused(trace) > 0).count(),
         far,
-        sources: of_all.len(),
-        hit: of_all.iter().filter(|trace| refused(trace) > 0).count(),
-        packets: of_all.iter().map(|trace| trace.packets()).sum(),
-        dropped: of_all.iter().map(|trace| refused(trace)).sum(),
+        sources: held.len(),
+        hit: of_all.iter().filter(|dropped| **dropped > 0).count(),
+        packets: held.iter().map(|(_, trace)| trace.packets()).sum(),
+        dropped: of_all.iter().sum(),
     })
 }
 
@@ -333,13 +328,15 @@ fn new_sources(watched: &Watched, once: u64, returning: u64) -> New {
         0
     };
     let mut by_second: BTreeMap<u64, u64> = BTreeMap::new();
-    for source in watched.sampler.sources().values() {
-        let after = source.first.saturating_sub(watched.begun);
-        if after >= settled && !(made_up && source.trace.packets() == 1) {
-            *by_second.entry(after / 1_000_000_000).or_default() += 1;
+    if made_up {
+        for source in watched.sampler.sources().values() {
+            *by_second.entry(source.first / SECOND).or_default() += 1;
         }
+    } else {
+        by_second.extend(watched.sampler.new_in_second());
     }
-    let at_most = by_second.values().max().map_or(0, |most| most << halvings);
+    let after = by_second.range((watched.begun + settled) / SECOND..);
+    let at_most = after.map(|(_, new)| new << halvings).max().unwrap_or(0);
     let counted = if made_up { returning } else { returning + once };
     let (rate_min, burst_min) = NEW_SOURCES_MIN;
     let rate = human::up(at_most.saturating_mul(NEW_SOURCES_MARGIN).max(rate_min)).min(1_000_000);

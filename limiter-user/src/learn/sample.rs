@@ -15,8 +15,10 @@ use crate::config::Key;
 /// How much is kept at most.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Sources.
+    /// Sources that sent more than one packet.
     pub sources: usize,
+    /// Sources that sent one packet so far.
+    pub once: usize,
     /// Groups of packets, of all traces.
     pub groups: usize,
     /// Groups of what one source sends.
@@ -28,10 +30,11 @@ pub struct Bounds {
 }
 
 impl Default for Bounds {
-    /// Some 64 MiB of groups, and some 10 MiB of sources.
+    /// Some 64 MiB of groups, and some 30 MiB of sources.
     fn default() -> Self {
         Self {
             sources: 16_384,
+            once: 1 << 18,
             groups: 4 << 20,
             of_source: 4_096,
             of_service: 2_048,
@@ -101,7 +104,21 @@ pub struct Source {
     pub services: HashMap<Service, Trace>,
 }
 
+/// The only packet of a source so far.
+#[derive(Clone, Copy, Debug)]
+struct Once {
+    flow: Flow,
+    time: u64,
+}
+
+/// After so many nanoseconds the slowest limit that is proposed has refilled what one packet has cost: a source
+/// that was silent for longer after its only packet needs no more for having sent it.
+const FORGIVEN: u64 = 12_000_000_000;
+
 /// The sources in the sample.
+///
+/// Those that sent one packet only take little room, and are forgotten after [`FORGIVEN`] where that is short: a
+/// flood of made-up sources, which send once each, does not push out those that come back.
 #[derive(Debug)]
 pub struct Sampler {
     bounds: Bounds,
@@ -109,7 +126,12 @@ pub struct Sampler {
     halvings: u32,
     sources: HashMap<Flow, Source>,
     groups: usize,
+    once: HashMap<Flow, Once>,
+    forgotten: u64,
+    new_in_second: HashMap<u64, u64>,
 }
+
+const SECOND: u64 = 1_000_000_000;
 
 impl Sampler {
     /// All sources to begin with, as long as they fit into `bounds`; `seed` decides who stays.
@@ -121,6 +143,9 @@ impl Sampler {
             halvings: 0,
             sources: HashMap::new(),
             groups: 0,
+            once: HashMap::new(),
+            forgotten: 0,
+            new_in_second: HashMap::new(),
         }
     }
 
@@ -136,10 +161,28 @@ impl Sampler {
         self.halvings
     }
 
-    /// The sources in it.
+    /// The sources in it that sent more than one packet.
     #[must_use]
     pub fn sources(&self) -> &HashMap<Flow, Source> {
         &self.sources
+    }
+
+    /// About how many in it sent one packet only.
+    #[must_use]
+    pub fn once(&self) -> u64 {
+        self.once.len() as u64 + self.forgotten
+    }
+
+    /// Those of them that are remembered one by one.
+    #[must_use]
+    pub fn once_held(&self) -> usize {
+        self.once.len()
+    }
+
+    /// About how many sources in it came for the first time in each second of the sightings' clock.
+    #[must_use]
+    pub fn new_in_second(&self) -> &HashMap<u64, u64> {
+        &self.new_in_second
     }
 
     /// Groups of packets that are kept.
@@ -150,9 +193,39 @@ impl Sampler {
 
     /// Takes in what was seen, if its source is in the sample.
     pub fn see(&mut self, seen: &Seen) {
-        if !self.sample.has(&seen.flow) {
+        let Seen {
+            time, flow, count, ..
+        } = *seen;
+        if !self.sample.has(&flow) {
             return;
         }
+        let source = flow.source();
+        if self.sources.contains_key(&source) {
+            self.add(seen);
+        } else if let Some(Once { flow, time }) = self.once.remove(&source) {
+            let one = Count {
+                packets: 1,
+                bytes: 0,
+            };
+            self.add(&Seen {
+                time,
+                spread: 0,
+                flow,
+                count: one,
+            });
+            self.add(seen);
+        } else {
+            *self.new_in_second.entry(time / SECOND).or_default() += 1;
+            if count.packets == 1 {
+                self.once.insert(source, Once { flow, time });
+                self.make_room(time);
+            } else {
+                self.add(seen);
+            }
+        }
+    }
+
+    fn add(&mut self, seen: &Seen) {
         let Seen {
             time,
             spread,
@@ -174,10 +247,8 @@ impl Sampler {
         if let Some(service) = Service::of(&flow) {
             let is_known = source.services.contains_key(&service);
             if is_known || source.services.len() < bounds.services {
-                add(source
-                    .services
-                    .entry(service)
-                    .or_insert_with(|| Trace::new(bounds.of_service)));
+                let trace = source.services.entry(service);
+                add(trace.or_insert_with(|| Trace::new(bounds.of_service)));
             }
         }
         while (self.sources.len() > bounds.sources || self.groups > bounds.groups)
@@ -187,7 +258,23 @@ impl Sampler {
         }
     }
 
-    /// Keeps every second source. What stays has every packet from its first one on.
+    /// Forgets who sent once, and long ago, if they have become too many.
+    fn make_room(&mut self, now: u64) {
+        let most = self.bounds.once;
+        if self.once.len() <= most {
+            return;
+        }
+        let before = self.once.len();
+        self.once
+            .retain(|_, once| now.saturating_sub(once.time) < FORGIVEN);
+        self.forgotten += (before - self.once.len()) as u64;
+        // Not again at the next packet.
+        while self.once.len() > most / 4 * 3 && self.halvings < HALVINGS_MAX {
+            self.halve();
+        }
+    }
+
+    /// Keeps every second source. What stays has all its packets, but for one that was forgotten.
     pub fn halve(&mut self) {
         self.halvings = (self.halvings + 1).min(HALVINGS_MAX);
         self.sample = Sample {
@@ -196,7 +283,10 @@ impl Sampler {
         };
         let sample = self.sample;
         self.sources.retain(|source, _| sample.has(source));
+        self.once.retain(|source, _| sample.has(source));
         self.groups = self.sources.values().map(Source::groups).sum();
+        self.forgotten /= 2;
+        self.new_in_second.values_mut().for_each(|new| *new /= 2);
     }
 }
 

@@ -93,7 +93,7 @@ fn what_it_is(proposal: &Proposal) -> String {
 
 fn what_was_seen(watched: &Watched, proposal: &Proposal) -> Vec<String> {
     let totals = &watched.totals;
-    let sources = watched.sampler.sources().len() as u64;
+    let sources = proposal.returning + proposal.once;
     let halvings = watched.sampler.halvings();
     let mut lines = vec![format!(
         "Seen in {}: {} ({}).",
@@ -118,7 +118,7 @@ fn what_was_seen(watched: &Watched, proposal: &Proposal) -> Vec<String> {
             "One packet passes every limit"
         };
         lines.push(format!(
-            "{} of them sent one packet only. {why}: they say nothing of how much is usual.",
+            "About {} of them sent one packet only. {why}: they say nothing of how much is usual.",
             grouped(proposal.once)
         ));
     }
@@ -233,7 +233,7 @@ fn why(finding: &Finding, proposal: &Proposal) -> Vec<String> {
         lines.push(format!("Far above the rest: {}{more}.", named.join(", ")));
     }
     lines.push(format!(
-        "Of {} it would have dropped something of {} ({}), and of {} {} ({}).",
+        "Of {} that sent more than one packet it would have dropped something of {} ({}), and of their {} {} ({}).",
         counted(finding.sources as u64, "source"),
         grouped(finding.hit as u64),
         percent(finding.hit as u64, finding.sources as u64),
