@@ -64,7 +64,6 @@ impl Flow {
 
     /// The destination port; 0 where there is none.
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "of 16 bits")]
     pub const fn port(&self) -> u16 {
         (self.scope >> 16) as u16
     }

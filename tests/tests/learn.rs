@@ -2,7 +2,7 @@
 //! meanwhile; and nothing of it stays.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     fs,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::Path,
@@ -11,10 +11,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_common::{bucket, verdict::Reason};
+use limiter_common::{bucket, learn::Flow, table::Seed, verdict::Reason};
 use limiter_tests::{
     at_last,
     command::{Outcome, limiter, prepared},
+    engine::Engine,
     eventually,
     files::Folder,
     foreign::{Foreign, PLAIN},
@@ -22,12 +23,17 @@ use limiter_tests::{
     hosts::Hosts,
     need_kernel, number,
     packet::{Ends, Segment},
+    random::packets,
     raw::Raw,
     traffic::udp,
 };
 use limiter_user::{
-    config::{Limit, Settings, file},
-    kernel::interface::{self, XdpState},
+    config::{Limit, Mode, Settings, file},
+    kernel::{
+        interface::{self, XdpState},
+        learn::Watch,
+    },
+    learn::{Bounds, Service, Watched, frames::FromFrames},
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -93,7 +99,7 @@ fn traffic() -> Vec<Timed> {
         )
     });
     frames.extend(flood);
-    let opens = |n| {
+    let opens = |n: u64| {
         (
             FROM + 60 * SECOND + n * 5_000_000,
             ends(SYN_FLOODER, 443).tcp(Segment::Syn),
@@ -442,5 +448,207 @@ fn too_little_and_wrong_command_lines() {
             .limits
             .len()
             > 1
+    );
+}
+
+/// Packets by source, and of those the ones to each service.
+fn figures(watched: &Watched) -> BTreeMap<Flow, (u64, BTreeMap<Service, u64>)> {
+    let sources = watched.sampler.sources().iter();
+    let figures = sources.map(|(flow, source)| {
+        let services = source.services.iter();
+        let services = services.map(|(service, trace)| (*service, trace.packets()));
+        (*flow, (source.trace.packets(), services.collect()))
+    });
+    figures.collect()
+}
+
+/// What the program sees of the frames, and what another parser does.
+fn both(frames: &[Vec<u8>]) -> (Watched, Watched) {
+    let hosts = Hosts::new();
+    let wire = Raw::open(&hosts.client);
+    let watch = || async {
+        let mut watch = Watch::start("eth0", Mode::Native, Bounds::default())
+            .await
+            .unwrap();
+        for frames in frames.chunks(200) {
+            frames.iter().for_each(|frame| wire.send(frame));
+            watch.pump().unwrap();
+        }
+        watch.finish().unwrap()
+    };
+    let ours = hosts.server.namespace.block_on(watch).unwrap();
+    let mut other = FromFrames::new(Seed::KNOWN, Bounds::default());
+    for (frame, time) in frames.iter().zip(1..) {
+        other.see(time, frame, frame.len() as u64);
+    }
+    let other = other.finish();
+    assert_eq!(ours.totals, other.totals);
+    assert_eq!(ours.sampler.once(), other.sampler.once());
+    (ours, other)
+}
+
+/// Damaged ones among them: where ports are cut off the two may differ in what they take for them.
+#[test]
+fn the_program_sees_the_sources_that_another_parser_sees() {
+    need_kernel!();
+    let mut rng = fastrand::Rng::with_seed(0x1ea2);
+    // Addresses and ports of the frames are those that these settings name.
+    let settings = read(
+        "[lists]\nown = [\"192.0.2.0/24\", \"2001:db8::/32\"]\n[[limit]]\nname = \"some\"\nrate = \"5\"\n\
+         match = { destination_port = [22, 53, \"443-450\"], source_port = 40000, source = \"own\" }\n",
+    )
+    .settings;
+    let frames = (0..20_000).map(|_| packets::frame(&mut rng, &settings));
+    let (ours, other) = both(&frames.collect::<Vec<_>>());
+    assert!(ours.totals.malformed.packets > 100 && ours.totals.not_ip.packets > 100);
+    let packets = |watched| -> BTreeMap<Flow, u64> {
+        let figures = figures(watched).into_iter();
+        figures
+            .map(|(source, (packets, _))| (source, packets))
+            .collect()
+    };
+    assert_eq!(packets(&ours), packets(&other));
+    assert!(
+        ours.sampler.sources().len() > 100,
+        "{}",
+        ours.sampler.sources().len()
+    );
+}
+
+#[test]
+fn the_program_sees_the_services_that_another_parser_sees() {
+    need_kernel!();
+    let mut rng = fastrand::Rng::with_seed(0x1ea3);
+    let mut frame = || {
+        let port = [22, 53, 443, 32_767, 32_768, 0, 65_535][rng.usize(0..7)];
+        let host = rng.u16(1..30);
+        let (from, to): (IpAddr, IpAddr) = if rng.bool() {
+            (
+                Ipv4Addr::from(0xc633_6400 + u32::from(host)).into(),
+                [192, 0, 2, 1].into(),
+            )
+        } else {
+            // Two of a /64 are one source.
+            (
+                [0x2001, 0xdb8, 0, host / 2, 0, 0, 0, host].into(),
+                [0xfd; 16].into(),
+            )
+        };
+        let ends = Ends {
+            from: (from, 40_000).into(),
+            to: (to, port).into(),
+            ..ends([0; 4], port)
+        };
+        match rng.u8(0..3) {
+            0 => ends.udp(&[0; 30]),
+            1 => ends.tcp(Segment::Syn),
+            _ => ends.tcp(Segment::Data),
+        }
+    };
+    let frames: Vec<_> = (0..5_000).map(|_| frame()).collect();
+    let (ours, other) = both(&frames);
+    let figures = (figures(&ours), figures(&other));
+    assert_eq!(figures.0, figures.1);
+    assert_eq!(figures.0.len(), 29 + 15);
+    let services = figures.0.values().flat_map(|(_, services)| services.keys());
+    let mut services: Vec<String> = services.map(Service::name).collect();
+    services.sort();
+    services.dedup();
+    let named = [
+        "tcp-22",
+        "tcp-32767",
+        "tcp-443",
+        "tcp-53",
+        "udp-22",
+        "udp-32767",
+        "udp-443",
+        "udp-53",
+    ];
+    assert_eq!(services, named);
+}
+
+/// What came too fast was only counted: every packet of it all the same.
+#[test]
+fn a_flood_is_counted_to_the_packet() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let clients = Clients::new(&hosts);
+    let watch = || async {
+        let mut watch = Watch::start("eth0", Mode::Native, Bounds::default())
+            .await
+            .unwrap();
+        for _ in 0..6 {
+            clients.round();
+            watch.pump().unwrap();
+        }
+        watch.finish().unwrap()
+    };
+    let watched = hosts.server.namespace.block_on(watch).unwrap();
+    let all = 6 * (AT_ONCE + u64::from(POLITE));
+    assert_eq!(
+        (watched.totals.seen.packets, watched.totals.lost.packets),
+        (all, 0)
+    );
+    let sources: HashMap<String, u64> = (watched.sampler.sources().iter())
+        .map(|(source, of)| {
+            (
+                limiter_user::learn::sample::show(source),
+                of.trace.packets(),
+            )
+        })
+        .collect();
+    assert_eq!(sources["192.0.2.66"], 6 * AT_ONCE);
+    assert_eq!(sources["192.0.2.101"], 6);
+    // In groups: the first ones one by one, the others by the round.
+    let flood = &watched.sampler.sources().values();
+    let groups = flood
+        .clone()
+        .map(|source| source.trace.groups().len())
+        .max()
+        .unwrap();
+    assert!(
+        (usize::try_from(AT_ONCE).unwrap() / 2..=usize::try_from(AT_ONCE).unwrap() + 20)
+            .contains(&groups),
+        "{groups}"
+    );
+}
+
+/// Made-up sources by the hundred thousand: the sample stays small, and is one of the sources that there are.
+#[test]
+fn made_up_sources_do_not_fill_the_memory() {
+    need_kernel!();
+    const SOURCES: u32 = 60_000;
+    let hosts = Hosts::new();
+    let wire = Raw::open(&hosts.client);
+    let bounds = Bounds {
+        sources: 500,
+        once: 2_000,
+        ..Bounds::default()
+    };
+    let frame = |n: u32| udp(&hosts, Ipv4Addr::from(0x0a00_0000 + n).into(), 9);
+    let watch = || async {
+        let mut watch = Watch::start("eth0", Mode::Native, bounds).await.unwrap();
+        for n in 0..SOURCES {
+            wire.send(&frame(n));
+            if n % 200 == 0 {
+                watch.pump().unwrap();
+            }
+        }
+        watch.finish().unwrap()
+    };
+    let watched = hosts.server.namespace.block_on(watch).unwrap();
+    let sampler = &watched.sampler;
+    assert_eq!(watched.totals.seen.packets, u64::from(SOURCES));
+    assert_eq!(watched.totals.lost.packets, 0);
+    assert!(
+        sampler.once_held() <= bounds.once && sampler.halvings() >= 5,
+        "{}",
+        sampler.halvings()
+    );
+    // What was forgotten after a while is counted, and halved with the others.
+    let estimate = sampler.once() << sampler.halvings();
+    assert!(
+        (SOURCES / 3..SOURCES * 3).contains(&u32::try_from(estimate).unwrap()),
+        "{estimate}"
     );
 }

@@ -33,12 +33,13 @@ pub fn look(frame: &[u8]) -> What {
         return What::NotIp;
     }
     let sliced = LaxSlicedPacket::from_ether_type(ether_type, &frame[at..]);
-    let (source, protocol) = match &sliced.net {
-        Some(LaxNetSlice::Ipv4(ip)) => (
+    // The library goes by the version that the header says.
+    let (source, protocol) = match (ether_type, &sliced.net) {
+        (EtherType::IPV4, Some(LaxNetSlice::Ipv4(ip))) => (
             IpAddr::V4(ip.header().source_addr()),
             ip.payload().ip_number,
         ),
-        Some(LaxNetSlice::Ipv6(ip)) => (
+        (EtherType::IPV6, Some(LaxNetSlice::Ipv6(ip))) => (
             IpAddr::V6(ip.header().source_addr()),
             ip.payload().ip_number,
         ),

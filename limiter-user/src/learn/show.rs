@@ -84,8 +84,9 @@ fn what_it_is(proposal: &Proposal) -> String {
     format!(
         "Proposed by `limiter learn`: the tightest limits with which {} % of the usual sources would have lost nothing, \
          if the same traffic came again and again; then a margin of a quarter on the rate and half on the burst, \
-         rounded up. Tightest: what a source that sends as fast as it can gets through in {}. In shadow it counts what \
-         it would drop, and drops nothing.",
+         rounded up. Tightest: what a source that sends as fast as it can gets through in {}. What belongs to the host's own connections is exempt, but was not \
+         told apart here: less would be dropped than is said. In shadow limiter counts what it would drop, and drops \
+         nothing.",
         in_percent(proposal.keep),
         seconds(choose::seconds(WINDOW)),
     )
@@ -267,7 +268,8 @@ fn surely(sources: usize, hit: usize) -> f64 {
 
 /// `99.9`; rounded down: it says how much at least.
 fn in_percent(share: f64) -> String {
-    let rounded = (share * 1e5 + 1e-6).floor() / 1e3;
+    let tenths = if share > 0.999 { 1e3 } else { 1e1 };
+    let rounded = (share * 100.0 * tenths + 1e-6).floor() / tenths;
     format!("{rounded}")
 }
 
