@@ -1,5 +1,11 @@
 //! What a source needs of a bucket, by the bucket's own arithmetic; who is in the sample; and that whatever came
 //! in, what is proposed can be used.
+#![expect(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a failed unwrap is a failed test, and figures that a test has chosen fit their types"
+)]
 
 use limiter_common::{
     bucket::{self, Decision},
