@@ -80,22 +80,24 @@ proptest! {
 
     #[test]
     fn the_burst_that_is_needed_admits_all_and_one_less_does_not(
-        arrivals in arrivals(60), rate in rate(), pause in 0..100 * SECOND,
+        arrivals in arrivals(60), rate in rate(), pause in prop_oneof![Just(1), 0..100 * SECOND],
     ) {
         let trace = trace_of(&arrivals, 1_000);
         let period = arrivals.last().unwrap().0 + pause;
-        match need::burst(&trace, cost(&rate), period) {
-            Some(burst) => {
-                prop_assert_eq!(refused(&arrivals, rate, burst, period, 5), 0);
-                if burst > 1 {
-                    prop_assert!(refused(&arrivals, rate, burst - 1, period, 2) > 0);
-                }
+        let fits = |rate: &Rate| {
+            u128::from(trace.packets()) * u128::from(cost(rate))
+                <= u128::from(period) << bucket::TICK_SHIFT
+        };
+        // The slowest one that does, too: with that the second round begins where the first one has left off.
+        for rate in human::rates().into_iter().find(fits).into_iter().chain([rate]) {
+            let Some(burst) = need::burst(&trace, cost(&rate), period) else {
+                prop_assert!(!fits(&rate), "no burst, though it does not send more than {rate}");
+                continue;
+            };
+            prop_assert_eq!(refused(&arrivals, rate, burst, period, 5), 0);
+            if burst > 1 {
+                prop_assert!(refused(&arrivals, rate, burst - 1, period, 2) > 0);
             }
-            // More comes in a period than the bucket refills.
-            None => prop_assert!(
-                u128::from(trace.packets()) * u128::from(cost(&rate))
-                    > u128::from(period) << bucket::TICK_SHIFT
-            ),
         }
     }
 
@@ -119,6 +121,19 @@ proptest! {
         let expected = refused(&arrivals, rate, burst, 0, 1);
         prop_assert_eq!(need::refused(&trace, cost(&rate), burst), expected);
     }
+}
+
+/// Two packets at the beginning of each minute, three near its end.
+#[test]
+fn what_is_spent_at_the_end_is_missing_when_it_begins_again() {
+    let arrivals = [(0, 2), (59 * SECOND, 3)];
+    let need = |rate: &str| {
+        let rate = rate.parse().unwrap();
+        need::burst(&trace_of(&arrivals, 10), cost(&rate), 60 * SECOND)
+    };
+    assert_eq!(need("5/m"), Some(5));
+    assert_eq!(need("1/s"), Some(4));
+    assert_eq!(need("4/m"), None);
 }
 
 fn flow(source: u64, port: u16) -> Flow {
