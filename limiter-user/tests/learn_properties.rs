@@ -15,7 +15,8 @@ use limiter_common::{
 };
 use limiter_user::config::{Burst, Limit, Rate};
 use limiter_user::learn::{
-    Bounds, Sampler, Seen, Watched, choose::cost, human, need, propose::propose, show, trace::Trace,
+    Bounds, Sampler, Seen, TooLittle, Watched, choose::cost, human, need, propose::propose,
+    sample::NEW_IN_SECOND_MAX, show, trace::Trace,
 };
 use proptest::prelude::*;
 
@@ -208,6 +209,22 @@ fn who_sends_once_pushes_nobody_out() {
     assert_eq!((sampler.sources().len(), sampler.once()), (50, 20_000));
     let first = sampler.new_in_second();
     assert_eq!(first.values().sum::<u64>(), 20_050);
+}
+
+/// However long a capture is, and whatever its clock does.
+#[test]
+fn memory_is_bounded_however_long_it_takes() {
+    let mut sampler = Sampler::new(Seed::KNOWN, bounds(100, 10_000));
+    for n in 0..250_000 {
+        sampler.see(&seen(n * SECOND, flow(0x1_0000_0000 + n, 53)));
+        assert!(sampler.new_in_second().len() <= NEW_IN_SECOND_MAX);
+    }
+    let years = 50 * 365 * 86_400 * SECOND;
+    for time in [1, years] {
+        (0..20).for_each(|source| sampler.see(&seen(time, flow(source, 53))));
+    }
+    let said = propose(&watched(sampler, 250_040, years), 0.999).map(drop);
+    assert_eq!(said, Err(TooLittle::Clock(50 * 365)));
 }
 
 /// Of sources that stay in the sample no packet is missing, from the first one on.

@@ -26,9 +26,10 @@ use limiter_ebpf::{
     transport,
 };
 
-/// User space reads it some hundred times a second, and is not woken.
+/// Of [`Sighting`]s. User space reads it some hundred times a second, and is not woken. The type of its values is
+/// none: libbpf wants it to have no size.
 #[btf_map]
-static SIGHTINGS: RingBuf<Sighting, { 4 << 20 }> = RingBuf::new();
+static SIGHTINGS: RingBuf<(), { 4 << 20 }> = RingBuf::new();
 
 #[btf_map]
 static TOTALS: PerCpuArray<Totals, 1> = PerCpuArray::new();
@@ -86,7 +87,7 @@ fn watch(context: &XdpContext, length: u64) {
         // SAFETY: this CPU's own map value.
         return unsafe { add(count, length) };
     }
-    match SIGHTINGS.reserve(0) {
+    match SIGHTINGS.reserve_untyped::<Sighting>(0) {
         Some(mut entry) => {
             entry.write(Sighting {
                 // SAFETY: the helper has no preconditions.

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, OpenOptions},
     io::{self, ErrorKind, IsTerminal, Write},
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -42,7 +42,7 @@ pub async fn run(arguments: args::Learn) -> anyhow::Result<()> {
         None => print(&text)?,
         Some(path) => write(path, arguments.force, &text)?,
     }
-    conclude(&watched, &proposal, interface, output);
+    conclude(&watched, &proposal, &arguments);
     Ok(())
 }
 
@@ -216,24 +216,26 @@ impl Progress {
 }
 
 /// What was seen, and what to do next.
-fn conclude(
-    watched: &Watched,
-    proposal: &Proposal,
-    interface: Option<&str>,
-    output: Option<&Path>,
-) {
+fn conclude(watched: &Watched, proposal: &Proposal, arguments: &args::Learn) {
     for line in show::summary(watched, proposal) {
         note(&line);
     }
     let limits = counted(proposal.settings.limits.len() as u64, "limit");
-    let file = output.map_or_else(|| "FILE".to_owned(), |path| path.display().to_string());
-    let interface = interface.unwrap_or("IFACE");
+    let or = |path: &Option<PathBuf>, word: &str| {
+        path.as_ref()
+            .map_or_else(|| word.to_owned(), |path| path.display().to_string())
+    };
+    let (file, capture) = (
+        or(&arguments.output, "FILE"),
+        or(&arguments.capture, "CAPTURE"),
+    );
+    let interface = arguments.interface.as_deref().unwrap_or("IFACE");
     note(&format!(
         "{limits} proposed, in shadow: nothing is dropped until you say so. Next:"
     ));
     for command in [
         format!("limiter config check {file}"),
-        format!("limiter replay CAPTURE --config {file}"),
+        format!("limiter replay {capture} --config {file}"),
         format!("limiter attach {interface} --config {file}"),
         format!("limiter status {interface}"),
         format!("limiter set {interface} --shadow off"),

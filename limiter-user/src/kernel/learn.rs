@@ -135,34 +135,34 @@ impl Watch {
 
     /// Takes in what has come since; to be called every [`INTERVAL`].
     pub fn pump(&mut self) -> Result<()> {
-        for _ in 0..AT_ONCE {
-            let Some(sighting) = self.sightings.next() else {
-                break;
-            };
-            let Some(Sighting {
-                nanoseconds,
-                flow,
-                length,
-                ..
-            }) = Wire::<Sighting>::read(&sighting)
-            else {
-                continue;
-            };
-            *self.round.by_flow.entry(flow).or_default() += 1;
-            self.sampler.see(&Seen {
-                time: nanoseconds,
-                spread: 0,
-                flow,
-                count: Count {
-                    packets: 1,
-                    bytes: length.into(),
-                },
-            });
-        }
+        self.take_in();
         if self.round.began.elapsed() >= ROUND {
             self.end_round()?;
         }
         Ok(())
+    }
+
+    /// Takes in [`AT_ONCE`] sightings at most. Returns whether there may be more.
+    fn take_in(&mut self) -> bool {
+        for _ in 0..AT_ONCE {
+            let Some(sighting) = self.sightings.next() else {
+                return false;
+            };
+            let Some(sighting) = Wire::<Sighting>::read(&sighting) else {
+                continue;
+            };
+            *self.round.by_flow.entry(sighting.flow).or_default() += 1;
+            self.sampler.see(&Seen {
+                time: sighting.nanoseconds,
+                spread: 0,
+                flow: sighting.flow,
+                count: Count {
+                    packets: 1,
+                    bytes: sighting.length.into(),
+                },
+            });
+        }
+        true
     }
 
     /// Takes in what was only counted, and keeps what is to come from being too much.
@@ -250,7 +250,7 @@ impl Watch {
     pub fn finish(mut self) -> Result<Watched> {
         self.link.detach()?;
         let duration = clock::now()?.saturating_sub(self.begun);
-        self.pump()?;
+        while self.take_in() {}
         self.end_round()?;
         Ok(Watched {
             totals: self.totals()?,

@@ -20,6 +20,8 @@ use crate::config::{
 const SECOND: u64 = 1_000_000_000;
 /// Nobody learns anything from less, in nanoseconds.
 const DURATION_MIN: u64 = SECOND;
+/// A bucket's clock has room for a few times as much.
+const DURATION_MAX: u64 = 60 * 86_400 * SECOND;
 /// Services that get a limit of their own, at most.
 const SERVICES_MAX: usize = 8;
 /// One of so many sources, or of so many packets, makes a service worth a limit.
@@ -37,6 +39,11 @@ pub enum TooLittle {
     /// It has hardly begun.
     #[error("{0} ms of traffic tell nothing, and nothing is proposed: watch for longer")]
     Time(u64),
+    /// Nobody watches for so long: the clock was set.
+    #[error(
+        "from the first packet to the last it is {0} days, and nothing is proposed: the clock was set meanwhile; take a part of the capture without that"
+    )]
+    Clock(u64),
     /// No IP at all.
     #[error("no IP packet came, and nothing is proposed: is this where the traffic comes in?")]
     Nothing,
@@ -108,6 +115,9 @@ pub fn propose(watched: &Watched, keep: f64) -> Result<Proposal, TooLittle> {
     }
     if watched.duration < DURATION_MIN {
         return Err(TooLittle::Time(watched.duration / 1_000_000));
+    }
+    if watched.duration > DURATION_MAX {
+        return Err(TooLittle::Clock(watched.duration / SECOND / 86_400));
     }
     let returning = returning(watched);
     if returning.len() < SOURCES_MIN {

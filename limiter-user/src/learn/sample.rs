@@ -43,6 +43,9 @@ impl Default for Bounds {
     }
 }
 
+/// Seconds of which it is known how many new sources came; more than a day has.
+pub const NEW_IN_SECOND_MAX: usize = 100_000;
+
 /// One source of so many is none.
 const HALVINGS_MAX: u32 = 40;
 
@@ -215,13 +218,22 @@ impl Sampler {
             });
             self.add(seen);
         } else {
-            *self.new_in_second.entry(time / SECOND).or_default() += 1;
+            self.count_new(time / SECOND);
             if count.packets == 1 {
                 self.once.insert(source, Once { flow, time });
                 self.make_room(time);
             } else {
                 self.add(seen);
             }
+        }
+    }
+
+    /// Counts a new source. Of a capture that is longer than a day the last day is remembered.
+    fn count_new(&mut self, second: u64) {
+        const DAY: u64 = 86_400;
+        *self.new_in_second.entry(second).or_default() += 1;
+        if self.new_in_second.len() > NEW_IN_SECOND_MAX {
+            self.new_in_second.retain(|before, _| before + DAY > second);
         }
     }
 
