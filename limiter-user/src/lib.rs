@@ -10,5 +10,9 @@ pub mod demo;
 pub mod kernel;
 pub mod lab;
 pub mod learn;
+/// What becomes of captures.
+pub mod replay {
+    pub mod packet;
+}
 pub mod stats;
 pub mod view;

@@ -1,16 +1,14 @@
 //! Frames of a capture, as the program that watches would have told of them.
 
-use std::net::IpAddr;
-
-use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, TransportSlice};
 use limiter_common::{
     counters::Count,
-    learn::{Flow, MASK, Totals},
+    learn::{Flow, HIDDEN, MASK, Totals},
+    rules::ANY,
     table::Seed,
 };
 
 use super::{Bounds, Sampler, Seen, Watched};
-use crate::config::key;
+use crate::replay::packet::{Facts, Parsed, parse};
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,57 +24,33 @@ pub enum What {
 /// Looks at a frame, from the Ethernet header on, which may be cut off anywhere.
 #[must_use]
 pub fn look(frame: &[u8]) -> What {
-    let Some((ether_type, at)) = innermost(frame) else {
-        return What::Malformed;
-    };
-    if ether_type != EtherType::IPV4 && ether_type != EtherType::IPV6 {
-        return What::NotIp;
-    }
-    let sliced = LaxSlicedPacket::from_ether_type(ether_type, &frame[at..]);
-    // The library goes by the version that the header says.
-    let (source, protocol) = match (ether_type, &sliced.net) {
-        (EtherType::IPV4, Some(LaxNetSlice::Ipv4(ip))) => (
-            IpAddr::V4(ip.header().source_addr()),
-            ip.payload().ip_number,
-        ),
-        (EtherType::IPV6, Some(LaxNetSlice::Ipv6(ip))) => (
-            IpAddr::V6(ip.header().source_addr()),
-            ip.payload().ip_number,
-        ),
-        _ => return What::Malformed,
-    };
-    let (port, opens) = match &sliced.transport {
-        Some(TransportSlice::Tcp(tcp)) => {
-            let opens = tcp.syn() && !tcp.ack() && !tcp.rst() && !tcp.fin();
-            (tcp.destination_port(), opens)
-        }
-        Some(TransportSlice::Udp(udp)) => (udp.destination_port(), false),
-        _ => (0, false),
-    };
-    let address = key::address(source);
-    let masked = MASK.key(0, &address, 0).address;
-    What::Ip(Flow::new(
-        masked,
-        address.family,
-        protocol.0.into(),
-        port,
-        opens,
-    ))
-}
+    /// Flags that tell a segment that opens a connection from others, FIN, SYN, RST, ACK; and what they are in one.
+    const LOOKED_AT: u32 = 1 | 2 | 4 | 16;
+    const SYN: u32 = 2;
+    const TCP: u32 = 6;
 
-/// The type behind up to two tags, and where what it tells of begins; none where the frame ends within them.
-fn innermost(frame: &[u8]) -> Option<(EtherType, usize)> {
-    const TAGS: [EtherType; 2] = [EtherType::VLAN_TAGGED_FRAME, EtherType::PROVIDER_BRIDGING];
-    let mut at = 12;
-    for tags in 0.. {
-        let two = frame.get(at..at + 2)?;
-        let ether_type = EtherType(u16::from_be_bytes([two[0], two[1]]));
-        if tags == 2 || !TAGS.contains(&ether_type) {
-            return Some((ether_type, at + 2));
+    let (source, facts) = match parse(frame, false) {
+        Parsed::Ipv4(source, packet) => {
+            let mut facts = Facts::of(source);
+            (source, facts.read_ipv4(packet).map(|()| facts))
         }
-        at += 4;
-    }
-    None
+        Parsed::Ipv6(source, packet) => {
+            let mut facts = Facts::of(source);
+            (source, facts.read_ipv6(packet).map(|()| facts))
+        }
+        Parsed::Malformed => return What::Malformed,
+        Parsed::Arp(_) | Parsed::NotIp => return What::NotIp,
+    };
+    let masked = MASK.key(0, &source, 0).address;
+    What::Ip(match facts {
+        Ok(facts) if facts.protocol != ANY => {
+            // Of what has no flags they are all set.
+            let opens = facts.protocol == TCP && facts.flags & LOOKED_AT == SYN;
+            let port = facts.key_port();
+            Flow::new(masked, source.family, facts.protocol, port, opens)
+        }
+        _ => Flow::new(masked, source.family, HIDDEN, 0, false),
+    })
 }
 
 /// What is learnt from frames, one after the other.
