@@ -82,7 +82,7 @@ fn watch(context: &XdpContext, length: u64) {
     }
     let flow = flow(&mut packet, &source, key.address, length);
     if sample.muted != 0
-        && let Some(count) = MUTED.get_ptr_mut(&flow)
+        && let Some(count) = MUTED.get_ptr_mut(flow)
     {
         // SAFETY: this CPU's own map value.
         return unsafe { add(count, length) };
