@@ -10,6 +10,7 @@ pub mod counters;
 pub mod entry;
 pub mod key;
 pub mod layout;
+pub mod learn;
 pub mod limit;
 pub mod rescale;
 pub mod rules;

@@ -59,6 +59,18 @@ impl Seed {
     #[must_use]
     #[inline(always)]
     pub const fn home(&self, tag: &Tag, sets: u32) -> Home {
+        let mixed = self.mixed(tag);
+        Home {
+            set: scaled(mixed >> 32, sets),
+            mixed,
+            sets,
+        }
+    }
+
+    /// 64 bits that nobody can guess who does not know the seed; the higher ones are the better ones.
+    #[must_use]
+    #[inline(always)]
+    pub const fn mixed(&self, tag: &Tag) -> u64 {
         let [mask, first, second, third] = self.0;
         // Turned round: a sum of both halves would be the same for hosts that count up in networks that do,
         // and for two keys that differ in the highest bits alone, whatever the seed.
@@ -67,12 +79,7 @@ impl Seed {
         mixed ^= mixed >> 32;
         mixed = (mixed ^ tag.scope).wrapping_mul(second);
         // Without this turn one seed of some hundreds puts most networks in a row into few sets.
-        mixed = (mixed ^ (mixed >> 32)).wrapping_mul(third);
-        Home {
-            set: scaled(mixed >> 32, sets),
-            mixed,
-            sets,
-        }
+        (mixed ^ (mixed >> 32)).wrapping_mul(third)
     }
 }
 

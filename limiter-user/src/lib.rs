@@ -10,6 +10,7 @@ pub mod demo;
 pub mod export;
 pub mod kernel;
 pub mod lab;
+pub mod learn;
 pub mod replay;
 pub mod stats;
 pub mod view;

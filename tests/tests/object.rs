@@ -9,7 +9,7 @@ use limiter_tests::{
     need_kernel,
 };
 
-const OBJECTS: [&str; 3] = ["limiter", "steps", "wire"];
+const OBJECTS: [&str; 4] = ["limiter", "learn", "steps", "wire"];
 
 fn prebuilt(name: &str) -> PathBuf {
     let endian = if cfg!(target_endian = "little") {
@@ -52,7 +52,7 @@ fn bpftool_loads_what_aya_loads() {
 /// Debug information is stripped, types are there, and nothing tells where it was built.
 #[test]
 fn the_objects_are_stripped_and_carry_btf() {
-    for name in ["limiter", "limiter-log", "steps", "wire"] {
+    for name in ["limiter", "limiter-log", "learn", "steps", "wire"] {
         for endian in ["bpfel", "bpfeb"] {
             let path = prebuilt(name).with_file_name(format!("{name}.{endian}.o"));
             let object = fs::read(&path).unwrap();

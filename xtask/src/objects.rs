@@ -11,7 +11,7 @@ pub struct Program {
 }
 
 /// The programs.
-pub const PROGRAMS: [Program; 4] = [
+pub const PROGRAMS: [Program; 5] = [
     Program {
         name: "limiter",
         bin: "limiter",
@@ -21,6 +21,11 @@ pub const PROGRAMS: [Program; 4] = [
         name: "limiter-log",
         bin: "limiter",
         features: "log",
+    },
+    Program {
+        name: "learn",
+        bin: "learn",
+        features: "",
     },
     Program {
         name: "steps",

@@ -77,6 +77,8 @@ pub enum Verb {
     Export(Export),
     /// Show what limits would have done with a capture
     Replay(Replay),
+    /// Watch without limiting, then propose limits as a configuration file
+    Learn(Learn),
     /// Show what would go wrong with `attach`, before it does; changes nothing
     Doctor(Doctor),
     /// Two hosts in network namespaces, a flood, and what gets through
@@ -544,6 +546,49 @@ pub struct Export {
     /// having to say who they are
     #[arg(long, value_name = "ADDR:PORT", default_value_t = export::LISTEN)]
     pub listen: SocketAddr,
+}
+
+/// Arguments of `learn`.
+#[derive(Debug, Args)]
+pub struct Learn {
+    /// The interface
+    #[arg(value_name = "IFACE", value_parser = interface, required_unless_present = "capture", requires = "duration")]
+    pub interface: Option<String>,
+    /// How long to watch: 90s, 10m, 1h; Ctrl-C ends it early
+    #[arg(long = "for", id = "duration", value_name = "DURATION", value_parser = learn_for)]
+    pub duration: Option<Duration>,
+    /// From a capture (pcap or pcapng) instead
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["interface", "duration", "mode"])]
+    pub capture: Option<PathBuf>,
+    /// Write the configuration to this file; left out, to standard output
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Even if that file is there
+    #[arg(long, requires = "output")]
+    pub force: bool,
+    /// How many of the usual sources are to lose nothing, in percent
+    #[arg(long, value_name = "PERCENT", default_value = "99.9", value_parser = percent)]
+    pub keep: f64,
+    /// Where the program runs that watches
+    #[arg(long, value_enum, default_value_t)]
+    pub mode: Mode,
+}
+
+fn learn_for(text: &str) -> Result<Duration, String> {
+    let duration = duration(text)?;
+    if (Duration::from_secs(1)..=Duration::from_secs(7 * 86_400)).contains(&duration) {
+        Ok(duration)
+    } else {
+        Err("it watches for 1s to 7days: write a duration in between, as in 10m".to_owned())
+    }
+}
+
+/// A share, above 0 and at most 1.
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(percent) if (50.0..=100.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("a share of 50 to 100 percent is wanted: write a number, as in 99.9".to_owned()),
+    }
 }
 
 /// Arguments of `doctor`.

@@ -12,6 +12,7 @@ mod export;
 mod file;
 mod hold;
 mod keep;
+mod learn;
 mod limiting;
 mod lists;
 mod log;
@@ -78,6 +79,7 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Log(arguments) => log::run(arguments).await,
         Verb::Export(arguments) => export::run(arguments).await,
         Verb::Replay(arguments) => replay::run(&arguments),
+        Verb::Learn(arguments) => learn::run(arguments).await,
         Verb::Doctor(arguments) => doctor::run(arguments).await,
         Verb::Demo(arguments) => demo::run(arguments).await,
         Verb::Completions { shell } => manual::completions(shell),

@@ -149,18 +149,31 @@ fn link(interface: Interface, wanted: &Wanted) -> Result<Linked> {
     if let Some(xdp) = interface.xdp {
         return Err(in_the_way(&interface, xdp));
     }
-    if wanted.settings.mode == Mode::Generic {
-        return link_in(&interface, XdpMode::Generic, wanted, None)
-            .map_err(|refused| refused.into_error(&interface, XdpMode::Generic));
+    in_best_mode(&interface, wanted.settings.mode, |mode, fallback| {
+        link_in(&interface, mode, wanted, fallback)
+    })
+}
+
+/// Attaches by `link` in the mode that was asked for or, if that may be, in the next best one; then `link` is
+/// told why.
+pub(super) fn in_best_mode<T>(
+    interface: &Interface,
+    mode: Mode,
+    link: impl Fn(XdpMode, Option<String>) -> Result<T, Refused>,
+) -> Result<T> {
+    let generic = |why| {
+        link(XdpMode::Generic, why)
+            .map_err(|refused| refused.into_error(interface, XdpMode::Generic))
+    };
+    if mode == Mode::Generic {
+        return generic(None);
     }
-    match link_in(&interface, XdpMode::Native, wanted, None) {
+    match link(XdpMode::Native, None) {
         Ok(linked) => Ok(linked),
-        Err(Refused::ByDriver(why)) if wanted.settings.mode == Mode::Auto => {
-            let why = no_native_reason(&why, &interface);
-            link_in(&interface, XdpMode::Generic, wanted, Some(why))
-                .map_err(|refused| refused.into_error(&interface, XdpMode::Generic))
+        Err(Refused::ByDriver(why)) if mode == Mode::Auto => {
+            generic(Some(no_native_reason(&why, interface)))
         }
-        Err(refused) => Err(refused.into_error(&interface, XdpMode::Native)),
+        Err(refused) => Err(refused.into_error(interface, XdpMode::Native)),
     }
 }
 

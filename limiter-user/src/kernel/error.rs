@@ -36,6 +36,23 @@ pub enum Error {
         "limiter is attached to '{0}' already: change it with `limiter set {0}`, or `limiter detach {0}` first"
     )]
     AlreadyAttached(String),
+    /// Limiter is there already, and `learn` wants the place.
+    #[error(
+        "limiter is attached to '{0}', and an interface runs one XDP program: `limiter detach {0}` and attach it again after learning, or capture what comes in and `limiter learn --capture FILE`"
+    )]
+    LearnAttached(String),
+    /// Another program is there, and `learn` wants the place.
+    #[error(
+        "another XDP program ({program}, {mode} mode) is attached to '{interface}', and an interface runs one: remove it for as long as you learn, or capture what comes in and `limiter learn --capture FILE`"
+    )]
+    LearnForeign {
+        /// The interface.
+        interface: String,
+        /// Name and id of the program.
+        program: String,
+        /// Where it runs.
+        mode: &'static str,
+    },
     /// Another program is there.
     #[error(
         "another XDP program ({program}, {mode} mode) is attached to '{interface}', and an interface runs one: {how}"

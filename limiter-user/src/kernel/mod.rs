@@ -9,6 +9,7 @@ pub mod detach;
 pub mod error;
 pub mod foreign;
 pub mod interface;
+pub mod learn;
 pub mod link;
 pub mod lists;
 pub mod log;

@@ -64,6 +64,11 @@ impl Variant {
     }
 }
 
+/// The object with the programs that only watch.
+pub(super) fn learn_object() -> &'static [u8] {
+    prebuilt!("learn")
+}
+
 /// The maps that a program works on.
 #[derive(Clone, Copy, Debug)]
 pub enum Maps<'a> {
@@ -179,8 +184,8 @@ pub fn load(
     Ok(Program { ebpf, entry })
 }
 
-/// Which set is whose, in a new table.
-fn new_seed() -> Result<Seed> {
+/// A new secret: which set is whose, or which source is in a sample.
+pub fn new_seed() -> Result<Seed> {
     let random = || {
         getrandom::u64()
             .map_err(|error| Error::system("asking for random bits", io::Error::other(error)))
@@ -262,14 +267,14 @@ impl Program {
     }
 }
 
-fn xdp<'a>(ebpf: &'a mut Ebpf, entry: &'static str) -> Result<&'a mut Xdp> {
+pub(super) fn xdp<'a>(ebpf: &'a mut Ebpf, entry: &'static str) -> Result<&'a mut Xdp> {
     match ebpf.program_mut(entry) {
         Some(AyaProgram::Xdp(program)) => Ok(program),
         _ => Err(missing(entry)),
     }
 }
 
-fn missing(name: &str) -> Error {
+pub(super) fn missing(name: &str) -> Error {
     Error::Load {
         what: "program",
         why: format!("the built-in object lacks {name}"),
@@ -277,7 +282,7 @@ fn missing(name: &str) -> Error {
     }
 }
 
-fn program_error(error: ProgramError) -> Error {
+pub(super) fn program_error(error: ProgramError) -> Error {
     if let ProgramError::LoadError {
         io_error,
         verifier_log,
@@ -318,7 +323,7 @@ fn reason_in(log: &str) -> &str {
         .unwrap_or("no verifier log")
 }
 
-fn load_error(error: EbpfError) -> Error {
+pub(super) fn load_error(error: EbpfError) -> Error {
     if let EbpfError::MapError(MapError::CreateError { name, io_error }) = &error {
         if io_error.raw_os_error() == Some(libc::EPERM) {
             return Error::NotPermitted;

@@ -3,6 +3,7 @@
 use limiter_common::{
     counters::{Count, Counters, LimitCounters},
     layout::{Config, Listed, Set, Stamp, Table},
+    learn::{Flow, Sample, Sighting, Totals},
 };
 
 /// A value that is copied bytewise between the kernel and this process.
@@ -10,11 +11,25 @@ use limiter_common::{
 #[repr(transparent)]
 pub struct Wire<T>(pub T);
 
+impl<T> Wire<T>
+where
+    Self: aya::Pod,
+{
+    /// The value that these bytes are; none where there are fewer.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<T> {
+        let bytes = bytes.get(..size_of::<Self>())?;
+        // SAFETY: so many bytes are there, and for such a type every one is valid.
+        let Self(value) = unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() };
+        Some(value)
+    }
+}
+
 macro_rules! plain_words {
     ($($type:ty),+ $(,)?) => {
         $(
             // SAFETY: `repr(C)` of integers, without padding (asserted at compile time in
-            // `limiter_common::layout`): every byte is initialised, and every bit pattern is valid.
+            // `limiter_common::layout` and `limiter_common::learn`): every byte is initialised, and every bit pattern is valid.
             unsafe impl aya::Pod for Wire<$type> {}
         )+
     };
@@ -24,9 +39,13 @@ plain_words!(
     Config,
     Count,
     Counters,
+    Flow,
     LimitCounters,
     Listed,
+    Sample,
     Set,
+    Sighting,
     Stamp,
     Table,
+    Totals,
 );

@@ -1,0 +1,138 @@
+//! What the program that only watches tells user space.
+//!
+//! Every type is `repr(C)`, of 32- and 64-bit words, without padding. None of them is pinned: they may change
+//! from one build to the next.
+
+use crate::counters::Count;
+use crate::key::{KeyMask, Words};
+use crate::table::Seed;
+
+/// What makes a source: an IPv4 address, or the /64 of an IPv6 address, as in a limit's default key.
+pub const MASK: KeyMask = KeyMask::prefixes(32, 64);
+
+/// A protocol that is out of sight: behind too many extension headers, or cut short. No transport
+/// protocol has this number.
+pub const HIDDEN: u32 = 255;
+
+/// Packets of one source to one service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(C)]
+pub struct Flow {
+    /// The masked source address, in network byte order.
+    pub address: Words,
+    /// Family (4 or 6) in bits 0-7, transport protocol in bits 8-15, destination port in bits 16-31; 0 where
+    /// it has no port.
+    pub scope: u32,
+    /// 1: TCP segments that open a connection.
+    pub opens: u32,
+}
+
+impl Flow {
+    /// From its parts.
+    #[must_use]
+    #[inline(always)]
+    pub const fn new(address: Words, family: u32, protocol: u32, port: u16, opens: bool) -> Self {
+        Self {
+            address,
+            scope: family | (protocol << 8) | ((port as u32) << 16),
+            opens: opens as u32,
+        }
+    }
+
+    /// The source alone, of all its flows.
+    #[must_use]
+    pub const fn source(&self) -> Self {
+        Self {
+            address: self.address,
+            scope: self.family(),
+            opens: 0,
+        }
+    }
+
+    /// The family of the address: 4 or 6.
+    #[must_use]
+    pub const fn family(&self) -> u32 {
+        self.scope & 0xff
+    }
+
+    /// Number of the transport protocol; [`HIDDEN`] where it is out of sight.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "of eight bits")]
+    pub const fn protocol(&self) -> u8 {
+        (self.scope >> 8) as u8
+    }
+
+    /// The destination port; 0 where there is none.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        (self.scope >> 16) as u16
+    }
+}
+
+/// One packet of a source that is in the sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Sighting {
+    /// When it came, in nanoseconds of the kernel's monotonic clock.
+    pub nanoseconds: u64,
+    /// Whose it is, and where it goes.
+    pub flow: Flow,
+    /// Bytes of the frame.
+    pub length: u32,
+    /// Makes the size a multiple of eight without padding.
+    pub reserved: u32,
+}
+
+/// What one CPU has seen. Only that CPU writes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Totals {
+    /// IP packets, of all sources.
+    pub seen: Count,
+    /// Packets of sources in the sample that found no room in the ring buffer.
+    pub lost: Count,
+    /// IP packets with an impossible header; not among `seen`.
+    pub malformed: Count,
+    /// What is not IP; not among `seen`.
+    pub not_ip: Count,
+}
+
+/// Which sources are in the sample. User space changes it while packets come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Sample {
+    /// Says, for each source, which number it has drawn; a secret.
+    pub seed: Seed,
+    /// Sources that have drawn no more than this are in the sample.
+    pub threshold: u64,
+    /// 1: some flows are only counted, no longer sent one by one.
+    pub muted: u64,
+}
+
+impl Sample {
+    /// One of `1 << halvings` sources, chosen by `seed`. Who is in the sample is in each larger one too.
+    #[must_use]
+    pub const fn one_in(halvings: u32, seed: Seed) -> Self {
+        Self {
+            seed,
+            threshold: u64::MAX >> halvings,
+            muted: 0,
+        }
+    }
+
+    /// Whether the source of `flow` is in it.
+    #[must_use]
+    pub const fn has(&self, flow: &Flow) -> bool {
+        let tag = crate::key::SourceKey {
+            address: flow.address,
+            scope: flow.family(),
+            reserved: 0,
+        };
+        self.seed.mixed(&tag.tag()) <= self.threshold
+    }
+}
+
+const _: () = assert!(size_of::<Flow>() == 24);
+const _: () = assert!(size_of::<Sighting>() == 8 + 24 + 8);
+const _: () = assert!(size_of::<Totals>() == 4 * 16);
+const _: () = assert!(size_of::<Sample>() == 32 + 2 * 8);

@@ -1,0 +1,163 @@
+//! The program that only watches, for `limiter learn`: every packet passes. It counts all of them, and tells
+//! user space of each packet of some sources, chosen by a secret, so that a flood of made-up sources costs no
+//! more memory than user space has asked for.
+#![no_std]
+#![no_main]
+
+use core::mem::MaybeUninit;
+
+use aya_ebpf::{
+    bindings::{BPF_RB_NO_WAKEUP, xdp_action::XDP_PASS},
+    btf_maps::{Array, PerCpuArray, PerCpuHashMap, RingBuf},
+    helpers::generated::bpf_ktime_get_ns,
+    macros::{btf_map, xdp},
+    programs::XdpContext,
+};
+use limiter_common::{
+    counters::Count,
+    key::{Address, IPV4},
+    learn::{Flow, HIDDEN, MASK, Sample, Sighting, Totals},
+    rules::ANY,
+};
+use limiter_ebpf::{
+    facts::Facts,
+    packet::{self, Cursor},
+    parse::{Parsed, parse},
+    transport,
+};
+
+/// Of [`Sighting`]s. User space reads it some hundred times a second, and is not woken. The type of its values is
+/// none: libbpf wants it to have no size.
+#[btf_map]
+static SIGHTINGS: RingBuf<(), { 4 << 20 }> = RingBuf::new();
+
+#[btf_map]
+static TOTALS: PerCpuArray<Totals, 1> = PerCpuArray::new();
+
+#[btf_map]
+static SAMPLE: Array<Sample, 1> = Array::new();
+
+/// Flows that send so much that user space has asked to have them only counted.
+#[btf_map]
+static MUTED: PerCpuHashMap<Flow, Count, 256> = PerCpuHashMap::new();
+
+#[xdp]
+pub fn learn(context: XdpContext) -> u32 {
+    watch(&context, packet::length::<false>(&context));
+    XDP_PASS
+}
+
+/// For kernels that know packets in several buffers.
+#[xdp(frags)]
+pub fn learn_frags(context: XdpContext) -> u32 {
+    watch(&context, packet::length::<true>(&context));
+    XDP_PASS
+}
+
+#[inline(always)]
+fn watch(context: &XdpContext, length: u64) {
+    let Some(totals) = TOTALS.get_ptr_mut(0) else {
+        return;
+    };
+    let mut packet = Cursor::new(context);
+    let source = match parse(&mut packet) {
+        Parsed::Ipv4(source) | Parsed::Ipv6(source) => source,
+        Parsed::Malformed => {
+            // SAFETY: a field of this CPU's own map value.
+            return unsafe { add(&raw mut (*totals).malformed, length) };
+        }
+        Parsed::NotIp | Parsed::Arp(_) => {
+            // SAFETY: as above.
+            return unsafe { add(&raw mut (*totals).not_ip, length) };
+        }
+    };
+    // SAFETY: as above.
+    unsafe { add(&raw mut (*totals).seen, length) };
+    let key = MASK.key(0, &source, 0);
+    let Some(sample) = sample() else {
+        return;
+    };
+    if sample.seed.mixed(&key.tag()) > sample.threshold {
+        return;
+    }
+    let flow = flow(&mut packet, &source, key.address, length);
+    if sample.muted != 0
+        && let Some(count) = MUTED.get_ptr_mut(flow)
+    {
+        // SAFETY: this CPU's own map value.
+        return unsafe { add(count, length) };
+    }
+    match SIGHTINGS.reserve_untyped::<Sighting>(0) {
+        Some(mut entry) => {
+            entry.write(Sighting {
+                // SAFETY: the helper has no preconditions.
+                nanoseconds: unsafe { bpf_ktime_get_ns() },
+                flow,
+                length: length as u32,
+                reserved: 0,
+            });
+            entry.submit(BPF_RB_NO_WAKEUP.into());
+        }
+        // SAFETY: as above.
+        None => unsafe { add(&raw mut (*totals).lost, length) },
+    }
+}
+
+/// Whose packet it is, and where it goes.
+#[inline(always)]
+fn flow(packet: &mut Cursor, source: &Address, masked: [u64; 2], length: u64) -> Flow {
+    const SYN: u32 = 2;
+    /// Flags that tell a segment that opens a connection from others: FIN, SYN, RST, ACK.
+    const LOOKED_AT: u32 = 1 | 2 | 4 | 16;
+    const TCP: u32 = 6;
+
+    let mut place = MaybeUninit::uninit();
+    let facts = Facts::begin(&mut place, length);
+    let read = if source.family == IPV4 {
+        transport::read_ipv4(packet, facts)
+    } else {
+        transport::read_ipv6(packet, facts)
+    };
+    if read.is_err() || facts.protocol == ANY {
+        return Flow::new(masked, source.family, HIDDEN, 0, false);
+    }
+    // Of what has no flags they are all set.
+    let opens = facts.protocol == TCP && facts.flags & LOOKED_AT == SYN;
+    Flow::new(
+        masked,
+        source.family,
+        facts.protocol,
+        facts.key_port(),
+        opens,
+    )
+}
+
+#[inline(always)]
+fn sample() -> Option<Sample> {
+    // SAFETY: user space writes the fields of the map value; whoever reads half of a change is right for
+    // one packet by the old sample or by the new one.
+    SAMPLE
+        .get(0)
+        .map(|sample| unsafe { (&raw const *sample).read_volatile() })
+}
+
+/// # Safety
+/// `count` is in this CPU's own map value.
+#[inline(always)]
+unsafe fn add(count: *mut Count, length: u64) {
+    // SAFETY: the caller vouches for it.
+    unsafe {
+        (*count).packets = (*count).packets.wrapping_add(1);
+        (*count).bytes = (*count).bytes.wrapping_add(length);
+    }
+}
+
+#[cfg(not(test))]
+#[panic_handler]
+fn panic(_info: &core::panic::PanicInfo) -> ! {
+    loop {}
+}
+
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

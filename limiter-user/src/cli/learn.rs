@@ -1,0 +1,245 @@
+//! `limiter learn`.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, ErrorKind, IsTerminal, Write},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use crate::capture::{Capture, Cut, link};
+use crate::cli::{
+    args,
+    log::interruption,
+    output::{about, note, print},
+};
+use crate::config::Mode;
+use crate::kernel::{
+    learn::{INTERVAL, Watch},
+    object::new_seed,
+};
+use crate::learn::{Bounds, Proposal, Watched, frames::FromFrames, propose, show};
+use crate::view::units::counted;
+
+pub async fn run(arguments: args::Learn) -> anyhow::Result<()> {
+    let output = arguments.output.as_deref();
+    if let Some(path) = output {
+        // Not only after ten minutes.
+        may_be_written(path, arguments.force)?;
+    }
+    let interface = arguments.interface.as_deref();
+    let watched = match (&arguments.capture, interface, arguments.duration) {
+        (Some(capture), ..) => from_capture(capture)?,
+        (None, Some(interface), Some(duration)) => {
+            watch(interface, arguments.mode, duration).await?
+        }
+        // The parser sees to it.
+        _ => anyhow::bail!("nothing to learn from: write an interface and --for, or --capture"),
+    };
+    let proposal = propose(&watched, arguments.keep)?;
+    let text = show::file(interface, &watched, &proposal)?;
+    match output {
+        None => print(&text)?,
+        Some(path) => write(path, arguments.force, &text)?,
+    }
+    conclude(&watched, &proposal, &arguments);
+    Ok(())
+}
+
+fn may_be_written(path: &Path, force: bool) -> anyhow::Result<()> {
+    let shown = path.display();
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    if !folder.is_none_or(Path::is_dir) {
+        anyhow::bail!("{shown} cannot be written: make its folder first");
+    }
+    if path.is_dir() {
+        anyhow::bail!("{shown} is a folder: write the name of a file");
+    }
+    if !force && path.symlink_metadata().is_ok() {
+        anyhow::bail!("{shown} is there already: write another name, or --force to write over it");
+    }
+    Ok(())
+}
+
+fn write(path: &Path, force: bool, text: &str) -> anyhow::Result<()> {
+    let file = if force {
+        fs::File::create(path)
+    } else {
+        OpenOptions::new().write(true).create_new(true).open(path)
+    };
+    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| {
+        let what = if error.kind() == ErrorKind::AlreadyExists {
+            "has come to be there meanwhile: --force writes over it".to_owned()
+        } else {
+            format!("cannot be written ({error})")
+        };
+        // What was learnt must not be lost.
+        let _ = print(text);
+        anyhow::anyhow!(
+            "{} {what}; it went to standard output instead",
+            path.display()
+        )
+    })
+}
+
+/// Looks at a whole capture, but for what the host has sent itself, as far as the capture tells.
+fn from_capture(path: &Path) -> anyhow::Result<Watched> {
+    /// Ethernet, tags, and the headers of IP and transport with all that may stand in between.
+    const HEADERS: usize = 4_096;
+    let seed = new_seed()?;
+    let mut learnt = FromFrames::new(seed, Bounds::default());
+    let mut capture = Capture::open(path)?;
+    let (mut room, mut outgoing) = (Vec::new(), 0);
+    while let Some(packet) = capture.next()? {
+        if packet.outgoing {
+            outgoing += 1;
+            continue;
+        }
+        let frame = link::frame(&packet, HEADERS, &mut room);
+        learnt.see(packet.time, frame.bytes, frame.length);
+    }
+    let shown = path.display();
+    if outgoing > 0 {
+        note(&format!(
+            "{shown}: left out {} that the host has sent itself",
+            counted(outgoing, "packet")
+        ));
+    }
+    if let Some(cut) = capture.cut() {
+        let how = match cut {
+            Cut::Short => "ends within a packet",
+            Cut::Damaged => "is damaged",
+        };
+        note(&format!(
+            "{shown} {how} after {}: learnt from those",
+            counted(capture.packets(), "packet")
+        ));
+    }
+    if capture.set_back() > 0 {
+        note(&format!(
+            "{shown}: the clock was set back {} times: time goes on from there",
+            capture.set_back()
+        ));
+    }
+    Ok(learnt.finish())
+}
+
+/// Watches an interface until the time is up, or somebody has had enough.
+async fn watch(name: &str, mode: Mode, duration: Duration) -> anyhow::Result<Watched> {
+    let stop = interruption()?;
+    let mut watch = Watch::start(name, mode, Bounds::default())
+        .await
+        .map_err(|error| about(name, error))?;
+    let why = watch
+        .fallback
+        .as_ref()
+        .map_or_else(String::new, |why| format!(", NOT native: {why}"));
+    note(&format!(
+        "{name}: watching in {} mode{why} for {}; nothing is limited, and Ctrl-C ends it early",
+        watch.mode.name(),
+        humantime::format_duration(duration)
+    ));
+    let mut progress = Progress::new(duration);
+    let mut interval = tokio::time::interval(INTERVAL);
+    tokio::pin!(stop);
+    while progress.began.elapsed() < duration {
+        tokio::select! {
+            () = &mut stop => break,
+            _ = interval.tick() => watch.pump()?,
+        }
+        if progress.is_due() {
+            if watch.is_off()? {
+                progress.clear();
+                note(&format!(
+                    "{name}: the interface is gone, or somebody has taken the program off: that is all there is"
+                ));
+                break;
+            }
+            let (packets, sources) = watch.progress()?;
+            progress.show(packets, sources);
+        }
+    }
+    progress.clear();
+    Ok(watch.finish()?)
+}
+
+/// A line that is written over once a second, on a terminal.
+struct Progress {
+    began: Instant,
+    duration: Duration,
+    terminal: bool,
+    last: Instant,
+}
+
+impl Progress {
+    fn new(duration: Duration) -> Self {
+        let now = Instant::now();
+        Self {
+            began: now,
+            duration,
+            terminal: io::stderr().is_terminal(),
+            last: now,
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        self.last.elapsed() >= Duration::from_secs(1)
+    }
+
+    fn show(&mut self, packets: u64, sources: usize) {
+        self.last = Instant::now();
+        if !self.terminal {
+            return;
+        }
+        let left = self.duration.saturating_sub(self.began.elapsed());
+        let left = humantime::format_duration(Duration::from_secs(left.as_secs()));
+        self.write(&format!(
+            "{}, {} watched; {left} left",
+            counted(packets, "IP packet"),
+            counted(sources as u64, "source"),
+        ));
+    }
+
+    fn clear(&self) {
+        if self.terminal {
+            self.write("");
+        }
+    }
+
+    /// To the beginning of the line, and clear it (ECMA-48 EL).
+    fn write(&self, text: &str) {
+        // Where standard error is closed there is nobody to tell.
+        let _ = write!(io::stderr(), "\r\x1b[K{text}");
+        let _ = io::stderr().flush();
+    }
+}
+
+/// What was seen, and what to do next.
+fn conclude(watched: &Watched, proposal: &Proposal, arguments: &args::Learn) {
+    for line in show::summary(watched, proposal) {
+        note(&line);
+    }
+    let limits = counted(proposal.settings.limits.len() as u64, "limit");
+    let or = |path: &Option<PathBuf>, word: &str| {
+        path.as_ref()
+            .map_or_else(|| word.to_owned(), |path| path.display().to_string())
+    };
+    let (file, capture) = (
+        or(&arguments.output, "FILE"),
+        or(&arguments.capture, "CAPTURE"),
+    );
+    let interface = arguments.interface.as_deref().unwrap_or("IFACE");
+    note(&format!(
+        "{limits} proposed, in shadow: nothing is dropped until you say so. Next:"
+    ));
+    for command in [
+        format!("limiter config check {file}"),
+        format!("limiter replay {capture} --config {file}"),
+        format!("limiter attach {interface} --config {file}"),
+        format!("limiter status {interface}"),
+        format!("limiter set {interface} --shadow off"),
+    ] {
+        note(&format!("  {command}"));
+    }
+}

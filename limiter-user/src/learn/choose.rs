@@ -1,0 +1,186 @@
+//! Which rate and burst: the tightest with which nearly all of the usual sources lose nothing.
+
+use super::{human, need, trace::Trace};
+use crate::config::{Burst, Limit, Rate};
+
+/// A flood is measured by what it gets through in this time, in nanoseconds: a burst, and what the bucket
+/// refills meanwhile.
+pub const WINDOW: u64 = 10_000_000_000;
+
+/// With fewer sources than these nobody can say which of them are unusual.
+pub const SOURCES_MIN: usize = 5;
+
+/// No burst is less: people who come at all come several times at once, and a flood gains nothing by it.
+const BURST_MIN: u64 = 5;
+
+/// Sources of which each sends so many times as much as the next smaller one are far above the rest, if they
+/// are no more than the share that stands beside it.
+const FAR_ABOVE: [(u64, usize); 2] = [(10, 20), (50, 4)];
+
+/// Divides sources into usual ones and those that are far above the rest. What it is given is how much each of
+/// them sends in its busiest [`WINDOW`], in any order. Returns the least of those that are far above; none
+/// where none is.
+#[must_use]
+pub fn far_above(busiest: &[u64]) -> Option<u64> {
+    if busiest.len() < SOURCES_MIN {
+        return None;
+    }
+    let mut falling = busiest.to_vec();
+    falling.sort_unstable_by_key(|packets| std::cmp::Reverse(*packets));
+    let gap = |above: &usize| {
+        FAR_ABOVE.iter().any(|(times, part)| {
+            *above <= (falling.len() / part).max(1)
+                && falling[above - 1] >= times.saturating_mul(falling[*above].max(1))
+        })
+    };
+    let most = falling.len() - 1;
+    let above = (1..=most).rev().find(gap)?;
+    Some(falling[above - 1])
+}
+
+/// What a bucket is to be, and what it rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// How fast it refills.
+    pub rate: Rate,
+    /// How much it holds.
+    pub burst: Burst,
+    /// The rate that would just have done.
+    pub needed_rate: Rate,
+    /// The burst that would just have done with it.
+    pub needed_burst: u64,
+}
+
+/// The choice for `traces`, of which the share `keep` is to lose nothing, if the same traffic came again every
+/// `period` nanoseconds. None where there are none, or where no rate would do.
+#[must_use]
+pub fn choose(traces: &[&Trace], period: u64, keep: f64) -> Option<Choice> {
+    let rates = human::rates();
+    let mut best: Option<(f64, usize, u64)> = None;
+    for (index, rate) in rates.iter().enumerate() {
+        let refilled = rate.per_second() * seconds(WINDOW);
+        if best.is_some_and(|(least, ..)| refilled >= least) {
+            break;
+        }
+        let Some(burst) = of_all(traces, cost(rate), period, keep) else {
+            continue;
+        };
+        #[expect(clippy::cast_precision_loss, reason = "compared, not computed with")]
+        let through = burst as f64 + refilled;
+        if best.is_none_or(|(least, ..)| through < least) {
+            best = Some((through, index, burst));
+        }
+    }
+    let (_, index, needed_burst) = best?;
+    let needed_rate = rates[index];
+    let burst = needed_burst.saturating_add(needed_burst / 2);
+    Some(Choice {
+        rate: with_margin(&rates, needed_rate),
+        burst: human::burst(human::up(burst.max(BURST_MIN))),
+        needed_rate,
+        needed_burst,
+    })
+}
+
+/// A quarter more at least.
+fn with_margin(rates: &[Rate], rate: Rate) -> Rate {
+    let least = rate.per_second() * 1.25;
+    let more = rates.iter().find(|one| one.per_second() >= least);
+    *more.unwrap_or(&rate)
+}
+
+/// The burst with which the share `keep` of the traces loses nothing.
+fn of_all(traces: &[&Trace], cost: u64, period: u64, keep: f64) -> Option<u64> {
+    let mut needs: Vec<u64> = traces
+        .iter()
+        .map(|trace| need::burst(trace, cost, period).unwrap_or(u64::MAX))
+        .collect();
+    needs.sort_unstable();
+    let need = *needs.get(kept(needs.len(), keep).checked_sub(1)?)?;
+    (need != u64::MAX).then_some(need)
+}
+
+/// How many of so many sources are to lose nothing: their share, rounded up.
+#[must_use]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a number of sources, and not negative"
+)]
+pub fn kept(sources: usize, keep: f64) -> usize {
+    // A share such as 99.9 % of 1,000 is no whole number in binary.
+    ((sources as f64 * keep - 1e-9).ceil() as usize).min(sources)
+}
+
+/// What a packet costs with this rate, in ticks, as the limiter reckons it.
+#[must_use]
+pub fn cost(rate: &Rate) -> u64 {
+    let limit = Limit {
+        burst: Some(human::burst(1)),
+        ..Limit::new("learn", *rate)
+    };
+    limit
+        .terms(1)
+        .map_or(u64::MAX, |terms| terms.in_kernel.cost)
+}
+
+/// Nanoseconds as seconds.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
+pub fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_far_above_the_rest() {
+        let usual = [4, 5, 6, 7, 8, 9, 10, 11, 12, 30];
+        assert_eq!(far_above(&usual), None);
+        let with = |more: &[u64]| far_above(&[&usual[..], more].concat());
+        assert_eq!(with(&[300]), Some(300));
+        assert_eq!(with(&[299]), None, "less than ten times the next one");
+        assert_eq!(with(&[5_000, 1_500]), Some(1_500), "two, far enough");
+        assert_eq!(with(&[1_400, 1_400]), None, "two, not so far");
+        assert_eq!(far_above(&[1, 1, 1, 1_000]), None, "too few to say");
+        assert_eq!(far_above(&[0, 0, 0, 0, 0]), None);
+    }
+
+    #[test]
+    fn a_share_is_rounded_up() {
+        assert_eq!(
+            [1, 999, 1_000, 1_001, 2_000].map(|n| kept(n, 0.999)),
+            [1, 999, 999, 1_000, 1_998]
+        );
+        assert_eq!((kept(0, 0.999), kept(10, 1.0), kept(10, 0.5)), (0, 10, 5));
+    }
+
+    #[test]
+    fn a_steady_source_needs_its_rate_and_little_burst() {
+        let mut trace = Trace::new(1_000);
+        (0..40).for_each(|n| trace.add(n * 250_000_000, 1, 0));
+        let choice = choose(&[&trace], 10_000_000_000, 0.999).unwrap();
+        assert_eq!(
+            (choice.needed_rate.to_string(), choice.needed_burst),
+            ("4/s".to_owned(), 1)
+        );
+        assert_eq!(
+            (choice.rate.to_string(), choice.burst.tokens),
+            ("5/s".to_owned(), 5)
+        );
+    }
+
+    #[test]
+    fn a_source_that_comes_in_bursts_needs_burst_rather_than_rate() {
+        let mut trace = Trace::new(1_000);
+        (0..6).for_each(|n| trace.add(n * 100_000_000_000, 50, 0));
+        let choice = choose(&[&trace], 600_000_000_000, 0.999).unwrap();
+        assert_eq!(
+            (choice.needed_rate.to_string(), choice.needed_burst),
+            ("30/m".to_owned(), 50)
+        );
+    }
+}

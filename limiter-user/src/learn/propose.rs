@@ -1,0 +1,362 @@
+//! From what was seen to limits, and what they would have done.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use limiter_common::learn::Flow;
+
+use super::{
+    Watched,
+    choose::{self, Choice, SOURCES_MIN, WINDOW, choose, far_above},
+    human, need,
+    sample::{Service, Source},
+    trace::Trace,
+};
+use crate::config::{
+    Exempt, Limit, Match, NewSources, Rate, Settings,
+    matches::{PortRange, Ports, Protocol, TcpFlags},
+    settings::{DEFAULT_LIMIT, SOURCES_MAX},
+};
+
+const SECOND: u64 = 1_000_000_000;
+/// Nobody learns anything from less, in nanoseconds.
+const DURATION_MIN: u64 = SECOND;
+/// A bucket's clock has room for a few times as much.
+const DURATION_MAX: u64 = 60 * 86_400 * SECOND;
+/// Services that get a limit of their own, at most.
+const SERVICES_MAX: usize = 8;
+/// One of so many sources, or of so many packets, makes a service worth a limit.
+const PART_OF_ALL: u64 = 20;
+/// Places in a table cost little: none is smaller.
+const MAX_SOURCES_MIN: u64 = 65_536;
+/// New sources in a second, and at once, that are let in at least.
+const NEW_SOURCES_MIN: (u64, u64) = (100, 1_000);
+/// So many times as many new sources are let in as were seen.
+const NEW_SOURCES_MARGIN: u64 = 4;
+
+/// What was seen is too little to say anything.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TooLittle {
+    /// It has hardly begun.
+    #[error("{0} ms of traffic tell nothing, and nothing is proposed: watch for longer")]
+    Time(u64),
+    /// Nobody watches for so long: the clock was set.
+    #[error(
+        "from the first packet to the last it is {0} days, and nothing is proposed: the clock was set meanwhile; take a part of the capture without that"
+    )]
+    Clock(u64),
+    /// No IP at all.
+    #[error("no IP packet came, and nothing is proposed: is this where the traffic comes in?")]
+    Nothing,
+    /// Of sources that did not come back nobody knows whether they exist.
+    #[error(
+        "{seen} IP packets came, but only {sources} of the sources sent more than one, and nothing is proposed: at least {SOURCES_MIN} are needed to tell what is usual; watch for longer, or write limits by hand"
+    )]
+    Sources {
+        /// IP packets.
+        seen: u64,
+        /// Sources that sent more than one packet.
+        sources: usize,
+    },
+    /// No limit that can be written would pass what came.
+    #[error(
+        "what the usual sources send is more than any limit that is proposed, 1M/s of packets, lets through: write limits by hand"
+    )]
+    Much,
+}
+
+/// What is known of one limit.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// What it was made for; none: everything.
+    pub service: Option<Service>,
+    /// Rate and burst.
+    pub choice: Choice,
+    /// Sources that it rests on.
+    pub usual: usize,
+    /// How many of those would have lost something.
+    pub usual_hit: usize,
+    /// Sources that are far above them, the one that sends most first, with their packets.
+    pub far: Vec<(Flow, u64)>,
+    /// All sources in the sample that sent more than one packet, and some that it would have held.
+    pub sources: usize,
+    /// How many of those would have lost something.
+    pub hit: usize,
+    /// Packets of those sources.
+    pub packets: u64,
+    /// How many of them it would have dropped.
+    pub dropped: u64,
+}
+
+/// A configuration, and what it rests on.
+#[derive(Clone, Debug)]
+pub struct Proposal {
+    /// The configuration, in shadow.
+    pub settings: Settings,
+    /// One for each of its limits, in their order.
+    pub findings: Vec<Finding>,
+    /// Services that were looked at, and for which the last limit is tight enough.
+    pub without_limit: Vec<Service>,
+    /// The share of the usual sources that is to lose nothing.
+    pub keep: f64,
+    /// Sources in the sample that sent one packet only.
+    pub once: u64,
+    /// Those that sent more.
+    pub returning: u64,
+    /// Whether the many that sent one packet only look made up.
+    pub made_up: bool,
+    /// New sources in the busiest second, of all sources.
+    pub new_at_most: u64,
+}
+
+/// Proposes limits with which the share `keep` (above 0, at most 1) of the usual sources would have lost nothing.
+pub fn propose(watched: &Watched, keep: f64) -> Result<Proposal, TooLittle> {
+    if watched.totals.seen.packets == 0 {
+        return Err(TooLittle::Nothing);
+    }
+    if watched.duration < DURATION_MIN {
+        return Err(TooLittle::Time(watched.duration / 1_000_000));
+    }
+    if watched.duration > DURATION_MAX {
+        return Err(TooLittle::Clock(watched.duration / SECOND / 86_400));
+    }
+    let returning = returning(watched);
+    if returning.len() < SOURCES_MIN {
+        return Err(TooLittle::Sources {
+            seen: watched.totals.seen.packets,
+            sources: returning.len(),
+        });
+    }
+    let everything = examine(watched, &returning, None, keep).ok_or(TooLittle::Much)?;
+    let far: BTreeSet<Flow> = everything.far.iter().map(|(source, _)| *source).collect();
+    let mut findings = Vec::new();
+    let mut without_limit = Vec::new();
+    for service in services(&returning, &far) {
+        match examine(watched, &returning, Some(service), keep) {
+            Some(finding) if is_tighter(&finding.choice, &everything.choice) => {
+                findings.push(finding);
+            }
+            Some(_) => without_limit.push(service),
+            None => {}
+        }
+    }
+    findings.push(everything);
+    let returning_count = returning.len() as u64;
+    let once = watched.sampler.once();
+    let new = new_sources(watched, once, returning_count);
+    Ok(Proposal {
+        settings: Settings {
+            max_sources: max_sources(returning_count << watched.sampler.halvings()),
+            new_sources: Some(new.limit),
+            exempt: Exempt {
+                established: true,
+                control: true,
+            },
+            shadow: true,
+            limits: findings.iter().map(limit).collect(),
+            ..Settings::default()
+        },
+        findings,
+        without_limit,
+        keep,
+        once,
+        returning: returning_count,
+        made_up: new.made_up,
+        new_at_most: new.at_most,
+    })
+}
+
+type Sources<'a> = Vec<(&'a Flow, &'a Source)>;
+
+/// Sources that sent more than one packet. Made-up ones hardly ever come twice, and one packet passes every
+/// limit: they would only hide how much the others need.
+fn returning(watched: &Watched) -> Sources<'_> {
+    let mut returning: Sources<'_> = watched.sampler.sources().iter().collect();
+    returning.sort_unstable_by_key(|(flow, _)| **flow);
+    returning
+}
+
+fn trace_of(source: &Source, service: Option<Service>) -> Option<&Trace> {
+    match service {
+        None => Some(&source.trace),
+        Some(service) => source.services.get(&service),
+    }
+}
+
+/// Makes the choice for what `service` gets, and finds out what it would have done.
+fn examine(
+    watched: &Watched,
+    returning: &Sources<'_>,
+    service: Option<Service>,
+    keep: f64,
+) -> Option<Finding> {
+    let held: Vec<(&Flow, &Trace)> = returning
+        .iter()
+        .filter_map(|(flow, source)| Some((*flow, trace_of(source, service)?)))
+        .collect();
+    if held.len() < SOURCES_MIN {
+        return None;
+    }
+    let busiest: Vec<u64> = held
+        .iter()
+        .map(|(_, trace)| trace.busiest(WINDOW))
+        .collect();
+    let least_far = far_above(&busiest).unwrap_or(u64::MAX);
+    let mut usual = Vec::new();
+    let mut far = Vec::new();
+    for ((flow, trace), busiest) in held.iter().zip(&busiest) {
+        if *busiest >= least_far {
+            far.push((**flow, trace.packets()));
+        } else {
+            usual.push(*trace);
+        }
+    }
+    far.sort_unstable_by_key(|(flow, packets)| (std::cmp::Reverse(*packets), *flow));
+    let choice = choose(&usual, watched.duration, keep)?;
+    let (cost, burst) = (choose::cost(&choice.rate), choice.burst.tokens);
+    let refused = |trace: &Trace| need::refused(trace, cost, burst);
+    let of_all: Vec<u64> = held.iter().map(|(_, trace)| refused(trace)).collect();
+    Some(Finding {
+        service,
+        choice,
+        usual: usual.len(),
+        usual_hit: usual.iter().filter(|trace| refused(trace) > 0).count(),
+        far,
+        sources: held.len(),
+        hit: of_all.iter().filter(|dropped| **dropped > 0).count(),
+        packets: held.iter().map(|(_, trace)| trace.packets()).sum(),
+        dropped: of_all.iter().sum(),
+    })
+}
+
+/// Services with a substantial share of the sources or the packets, but for the sources that are `far` above the
+/// rest. In the order of their numbers.
+fn services(returning: &Sources<'_>, far: &BTreeSet<Flow>) -> Vec<Service> {
+    let mut by_service: BTreeMap<Service, (u64, u64)> = BTreeMap::new();
+    let (mut sources, mut packets) = (0, 0);
+    for (flow, source) in returning {
+        if far.contains(flow) {
+            continue;
+        }
+        sources += 1;
+        packets += source.trace.packets();
+        for (service, trace) in &source.services {
+            let (sources, packets) = by_service.entry(*service).or_default();
+            *sources += 1;
+            *packets += trace.packets();
+        }
+    }
+    let is_substantial = |of: &(u64, u64)| {
+        of.0 >= SOURCES_MIN as u64
+            && (of.0 * PART_OF_ALL >= sources || of.1 * PART_OF_ALL >= packets)
+    };
+    let mut substantial: Vec<(Service, (u64, u64))> = by_service
+        .into_iter()
+        .filter(|(_, of)| is_substantial(of))
+        .collect();
+    substantial.sort_by_key(|(_, of)| std::cmp::Reverse(*of));
+    substantial.truncate(SERVICES_MAX);
+    let services: BTreeSet<Service> = substantial
+        .into_iter()
+        .map(|(service, _)| service)
+        .collect();
+    services.into_iter().collect()
+}
+
+/// A limit that the last one does not make superfluous.
+fn is_tighter(choice: &Choice, than: &Choice) -> bool {
+    choice.rate.per_second() < than.rate.per_second() || choice.burst.tokens < than.burst.tokens
+}
+
+fn limit(finding: &Finding) -> Limit {
+    let Finding {
+        service, choice, ..
+    } = finding;
+    let (name, matches) = match service {
+        None => (DEFAULT_LIMIT.to_owned(), Match::default()),
+        Some(service) => (service.name(), service.matches()),
+    };
+    Limit {
+        matches,
+        burst: Some(choice.burst),
+        ..Limit::new(&name, choice.rate)
+    }
+}
+
+impl Service {
+    /// As its limit is called: `tcp-22`, `udp-53`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}-{}", Protocol(self.protocol), self.port)
+    }
+
+    /// What its limit matches.
+    fn matches(self) -> Match {
+        /// SYN set; FIN, RST and ACK not.
+        const OPENS: TcpFlags = TcpFlags {
+            set: 2,
+            looked_at: 1 | 2 | 4 | 16,
+        };
+        Match {
+            protocol: Some(Protocol(self.protocol)),
+            destination_port: Ports(vec![PortRange {
+                first: self.port,
+                last: self.port,
+            }]),
+            tcp_flags: self.opens.then_some(OPENS),
+            ..Match::default()
+        }
+    }
+}
+
+/// Room for twice as many sources as came back.
+fn max_sources(returning: u64) -> u32 {
+    let wanted = returning
+        .saturating_mul(2)
+        .clamp(MAX_SOURCES_MIN, SOURCES_MAX.into());
+    u32::try_from(wanted.next_power_of_two()).unwrap_or(SOURCES_MAX)
+}
+
+struct New {
+    limit: NewSources,
+    made_up: bool,
+    at_most: u64,
+}
+
+/// How fast sources that are not known are to be let in: several times as fast as they came. Where most of
+/// them look made up, those that sent but one packet are left out of that.
+fn new_sources(watched: &Watched, once: u64, returning: u64) -> New {
+    /// Made-up sources come once each, by the thousand a second, and outnumber the others by far.
+    const MADE_UP: (u64, f64) = (10, 1_000.0);
+    let halvings = watched.sampler.halvings();
+    #[expect(clippy::cast_precision_loss, reason = "compared, not computed with")]
+    let once_per_second = (once << halvings) as f64 / choose::seconds(watched.duration);
+    let made_up = once >= MADE_UP.0 * returning && once_per_second >= MADE_UP.1;
+    // At first everybody is new.
+    let settled = if watched.duration > 2 * WINDOW {
+        WINDOW
+    } else {
+        0
+    };
+    let mut by_second: BTreeMap<u64, u64> = BTreeMap::new();
+    if made_up {
+        for source in watched.sampler.sources().values() {
+            *by_second.entry(source.first / SECOND).or_default() += 1;
+        }
+    } else {
+        by_second.extend(watched.sampler.new_in_second());
+    }
+    let after = by_second.range((watched.begun + settled) / SECOND..);
+    let at_most = after.map(|(_, new)| new << halvings).max().unwrap_or(0);
+    let counted = if made_up { returning } else { returning + once };
+    let (rate_min, burst_min) = NEW_SOURCES_MIN;
+    let rate = human::up(at_most.saturating_mul(NEW_SOURCES_MARGIN).max(rate_min)).min(1_000_000);
+    let at_once = (counted << halvings).saturating_mul(2);
+    New {
+        limit: NewSources {
+            rate: Rate::packets_per_second(rate),
+            burst: Some(human::up(at_once.max(6 * rate).max(burst_min))),
+        },
+        made_up,
+        at_most,
+    }
+}

@@ -1,0 +1,397 @@
+//! What a source needs of a bucket, by the bucket's own arithmetic; who is in the sample; and that whatever came
+//! in, what is proposed can be used.
+#![expect(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a failed unwrap is a failed test, and figures that a test has chosen fit their types"
+)]
+
+use limiter_common::{
+    bucket::{self, Decision},
+    counters::Count,
+    learn::{Flow, Sample, Totals},
+    table::Seed,
+};
+use limiter_user::config::{Burst, Limit, Rate};
+use limiter_user::learn::{
+    Bounds, Sampler, Seen, TooLittle, Watched, choose::cost, human, need, propose::propose,
+    sample::NEW_IN_SECOND_MAX, show, trace::Trace,
+};
+use proptest::prelude::*;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn rate() -> impl Strategy<Value = Rate> {
+    proptest::sample::select(human::rates())
+}
+
+/// Times from 0 on, with gaps of all sizes, and packets at once.
+fn arrivals(most: usize) -> impl Strategy<Value = Vec<(u64, u64)>> {
+    let gap = prop_oneof![Just(0), 1..1_000_u64, 1..SECOND, SECOND..30 * SECOND];
+    proptest::collection::vec((gap, 1..4_u64), 1..most).prop_map(|gaps| {
+        let mut time = 0;
+        gaps.into_iter()
+            .map(|(gap, packets)| {
+                time += gap;
+                (time, packets)
+            })
+            .collect()
+    })
+}
+
+fn trace_of(arrivals: &[(u64, u64)], room: usize) -> Trace {
+    let mut trace = Trace::new(room);
+    for (time, packets) in arrivals {
+        trace.add(*time, *packets, 0);
+    }
+    trace
+}
+
+/// Packets that the limiter refuses, one by one, with the terms that it gives its program; the traffic comes
+/// `rounds` times.
+fn refused(arrivals: &[(u64, u64)], rate: Rate, burst: u64, period: u64, rounds: u64) -> u64 {
+    let limit = Limit {
+        burst: Some(Burst {
+            tokens: burst,
+            unit: None,
+        }),
+        ..Limit::new("default", rate)
+    };
+    let terms = limit.terms(1).unwrap().in_kernel;
+    let begin = SECOND;
+    let mut tat = terms.full(begin);
+    let mut refused = 0;
+    for round in 0..rounds {
+        for (time, packets) in arrivals {
+            let now = begin + round * period + (time - arrivals[0].0);
+            for _ in 0..*packets {
+                match terms.decide(tat, now, terms.cost_of(60)) {
+                    Decision::Admit { tat: after } => tat = after,
+                    Decision::Refuse { .. } => refused += 1,
+                }
+            }
+        }
+    }
+    refused
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn the_burst_that_is_needed_admits_all_and_one_less_does_not(
+        arrivals in arrivals(60), rate in rate(), pause in prop_oneof![Just(1), 0..100 * SECOND],
+    ) {
+        let trace = trace_of(&arrivals, 1_000);
+        let period = arrivals.last().unwrap().0 + pause;
+        let fits = |rate: &Rate| {
+            u128::from(trace.packets()) * u128::from(cost(rate))
+                <= u128::from(period) << bucket::TICK_SHIFT
+        };
+        // The slowest one that does, too: with that the second round begins where the first one has left off.
+        for rate in human::rates().into_iter().find(fits).into_iter().chain([rate]) {
+            let Some(burst) = need::burst(&trace, cost(&rate), period) else {
+                prop_assert!(!fits(&rate), "no burst, though it does not send more than {rate}");
+                continue;
+            };
+            prop_assert_eq!(refused(&arrivals, rate, burst, period, 5), 0);
+            if burst > 1 {
+                prop_assert!(refused(&arrivals, rate, burst - 1, period, 2) > 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_trace_that_has_become_rough_asks_for_no_less(
+        arrivals in arrivals(300), rate in rate(), room in 2..40_usize,
+    ) {
+        let period = arrivals.last().unwrap().0 + 60 * SECOND;
+        let rough = trace_of(&arrivals, room);
+        prop_assert!(rough.groups().len() <= room);
+        if let Some(burst) = need::burst(&rough, cost(&rate), period) {
+            prop_assert_eq!(refused(&arrivals, rate, burst, period, 3), 0);
+        }
+    }
+
+    #[test]
+    fn what_would_be_refused_is_what_the_bucket_refuses(
+        arrivals in arrivals(80), rate in rate(), burst in 1..50_u64,
+    ) {
+        let trace = trace_of(&arrivals, 1_000);
+        let expected = refused(&arrivals, rate, burst, 0, 1);
+        prop_assert_eq!(need::refused(&trace, cost(&rate), burst), expected);
+    }
+}
+
+/// Two packets at the beginning of each minute, three near its end.
+#[test]
+fn what_is_spent_at_the_end_is_missing_when_it_begins_again() {
+    let arrivals = [(0, 2), (59 * SECOND, 3)];
+    let need = |rate: &str| {
+        let rate = rate.parse().unwrap();
+        need::burst(&trace_of(&arrivals, 10), cost(&rate), 60 * SECOND)
+    };
+    assert_eq!(need("5/m"), Some(5));
+    assert_eq!(need("1/s"), Some(4));
+    assert_eq!(need("4/m"), None);
+}
+
+fn flow(source: u64, port: u16) -> Flow {
+    Flow::new([source, 0], 4, 17, port, false)
+}
+
+fn bounds(sources: usize, groups: usize) -> Bounds {
+    Bounds {
+        sources,
+        once: 2 * sources,
+        groups,
+        of_source: 64,
+        of_service: 32,
+        services: 4,
+    }
+}
+
+fn seen(time: u64, flow: Flow) -> Seen {
+    Seen {
+        time,
+        spread: 0,
+        flow,
+        count: Count {
+            packets: 1,
+            bytes: 60,
+        },
+    }
+}
+
+/// A flood of made-up sources, each with a few ports, into little memory.
+#[test]
+fn memory_is_bounded_whoever_sends() {
+    let mut rng = fastrand::Rng::with_seed(7);
+    let bounds = bounds(500, 4_000);
+    let mut sampler = Sampler::new(Seed::KNOWN, bounds);
+    for time in 0..400_000 {
+        let heavy = rng.u64(..20) == 0;
+        let source = if heavy { rng.u64(..50) } else { rng.u64(..) };
+        sampler.see(&seen(time, flow(source, rng.u16(1..12))));
+        assert!(sampler.sources().len() <= bounds.sources);
+        assert!(sampler.groups() <= bounds.groups);
+        assert!(sampler.once_held() <= bounds.once);
+        let held = || {
+            sampler.sources().values().map(|source| {
+                assert!(source.services.len() <= bounds.services);
+                let services = source.services.values().map(|trace| trace.groups().len());
+                source.trace.groups().len() + services.sum::<usize>()
+            })
+        };
+        if time % 10_000 == 0 {
+            assert_eq!(
+                sampler.groups(),
+                held().sum::<usize>(),
+                "what is counted is what is held"
+            );
+        }
+    }
+    assert!(sampler.halvings() > 4, "{}", sampler.halvings());
+}
+
+/// Made-up sources that send once each do not push out those that come back, however long it goes on.
+#[test]
+fn who_sends_once_pushes_nobody_out() {
+    let mut sampler = Sampler::new(Seed::KNOWN, bounds(100, 10_000));
+    for n in 0..20_000 {
+        let time = n * SECOND / 10;
+        sampler.see(&seen(time, flow(0x1_0000_0000 + n, 53)));
+        sampler.see(&seen(time, flow(n % 50, 53)));
+        assert!(sampler.once_held() <= 200);
+    }
+    assert_eq!(sampler.halvings(), 0);
+    assert_eq!((sampler.sources().len(), sampler.once()), (50, 20_000));
+    let first = sampler.new_in_second();
+    assert_eq!(first.values().sum::<u64>(), 20_050);
+}
+
+/// However long a capture is, and whatever its clock does.
+#[test]
+fn memory_is_bounded_however_long_it_takes() {
+    let mut sampler = Sampler::new(Seed::KNOWN, bounds(100, 10_000));
+    for n in 0..250_000 {
+        sampler.see(&seen(n * SECOND, flow(0x1_0000_0000 + n, 53)));
+        assert!(sampler.new_in_second().len() <= NEW_IN_SECOND_MAX);
+    }
+    let years = 50 * 365 * 86_400 * SECOND;
+    for time in [1, years] {
+        (0..20).for_each(|source| sampler.see(&seen(time, flow(source, 53))));
+    }
+    let said = propose(&watched(sampler, 250_040, years), 0.999).map(drop);
+    assert_eq!(said, Err(TooLittle::Clock(50 * 365)));
+}
+
+/// Of sources that stay in the sample no packet is missing, from the first one on.
+#[test]
+fn whoever_is_in_the_sample_is_in_it_whole() {
+    let mut sampler = Sampler::new(Seed::KNOWN, bounds(100, 100_000));
+    let mut first = std::collections::HashMap::new();
+    let mut sent = std::collections::HashMap::<u64, u64>::new();
+    let mut rng = fastrand::Rng::with_seed(3);
+    for time in 0..60_000 {
+        let source = rng.u64(..3_000);
+        first.entry(source).or_insert(time);
+        *sent.entry(source).or_default() += 1;
+        sampler.see(&seen(time, flow(source, 53)));
+    }
+    assert!(sampler.sources().len() > 20);
+    for (of, source) in sampler.sources() {
+        assert_eq!(source.trace.packets(), sent[&of.address[0]]);
+        assert_eq!(source.first, first[&of.address[0]]);
+    }
+}
+
+/// One of 2^k of any kind of sources: in a row, far apart, at random; with any seed.
+#[test]
+fn the_sample_is_uniform() {
+    const SOURCES: u64 = 65_536;
+    let mut rng = fastrand::Rng::with_seed(11);
+    for round in 0..5 {
+        let seed = Seed::new([rng.u64(..), rng.u64(..), rng.u64(..), rng.u64(..)]);
+        let sources: [&dyn Fn(u64) -> u64; 3] = [
+            &|n| n,
+            &|n| u64::from((0x0a00_0000 + n as u32).to_be()),
+            &|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        ];
+        for (kind, source) in sources.iter().enumerate() {
+            for halvings in [1, 4, 6] {
+                let sample = Sample::one_in(halvings, seed);
+                let smaller = Sample::one_in(halvings + 1, seed);
+                let chosen = (0..SOURCES).map(|n| flow(source(n), 0));
+                let chosen: Vec<Flow> = chosen.filter(|flow| sample.has(flow)).collect();
+                assert!(chosen.iter().any(|flow| smaller.has(flow)));
+                let expected = (SOURCES >> halvings) as f64;
+                // Six standard deviations, of 180 draws.
+                let most = 6.0 * (expected * (1.0 - expected / SOURCES as f64)).sqrt();
+                let off = (chosen.len() as f64 - expected).abs();
+                // What lies in a row may be spread more evenly than at random, or in lines.
+                assert!(
+                    off <= 2.0 * most,
+                    "round {round}, kind {kind}, 1/2^{halvings}: {off}"
+                );
+            }
+        }
+    }
+}
+
+fn watched(sampler: Sampler, packets: u64, duration: u64) -> Watched {
+    Watched {
+        sampler,
+        totals: Totals {
+            seen: Count {
+                packets,
+                bytes: 60 * packets,
+            },
+            ..Totals::default()
+        },
+        begun: 0,
+        duration,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    /// Whatever comes in: a file that reads back (which `show::file` sees to), or a word why there is none.
+    #[test]
+    fn what_is_proposed_can_be_used(
+        seed in any::<u64>(), sources in 1..40_u64, packets in 1..3_000_u64,
+        duration in 1..2_000 * SECOND, keep in 0.5..=1.0_f64, heavy in 1..5_000_u64,
+    ) {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut sampler = Sampler::new(Seed::KNOWN, bounds(64, 2_000));
+        let mut times: Vec<u64> = (0..packets).map(|_| rng.u64(..duration)).collect();
+        times.sort_unstable();
+        for time in &times {
+            let service = match rng.u8(..4) {
+                0 => (6, 22, true),
+                1 => (17, 53, false),
+                2 => (17, rng.u16(..), false),
+                _ => (rng.u8(..), rng.u16(..), rng.bool()),
+            };
+            let source = if rng.bool() { rng.u64(..sources) } else { rng.u64(..) };
+            let family = if rng.bool() { 4 } else { 6 };
+            let address = [source & if family == 4 { 0xffff_ffff } else { u64::MAX }, 0];
+            let flow = Flow::new(address, family, service.0.into(), service.1, service.2);
+            sampler.see(&Seen {
+                count: Count { packets: if rng.u8(..50) == 0 { heavy } else { 1 }, bytes: 60 },
+                ..seen(*time, flow)
+            });
+        }
+        let watched = watched(sampler, packets, duration);
+        if let Ok(proposal) = propose(&watched, keep) {
+            let text = show::file(Some("eth0"), &watched, &proposal);
+            prop_assert!(text.is_ok(), "{text:?}");
+            prop_assert!(text.unwrap().lines().all(|line| line.len() <= 130));
+            prop_assert_eq!(proposal.settings.problems(), vec![]);
+            for finding in &proposal.findings {
+                prop_assert!(finding.dropped <= finding.packets);
+                let most = ((1.0 - keep) * finding.usual as f64) as usize;
+                prop_assert!(finding.usual_hit <= most, "{finding:?}");
+            }
+        }
+    }
+}
+
+fn polite(sampler: &mut Sampler, sources: u64, duration: u64) -> u64 {
+    let mut packets = 0;
+    for time in (0..duration).step_by(250_000_000) {
+        for source in 0..sources {
+            sampler.see(&seen(time + source, flow(source, 53)));
+            packets += 1;
+        }
+    }
+    packets
+}
+
+/// The proposal for `sources` polite ones, with what `more` adds.
+fn proposed(sources: u64, more: impl FnOnce(&mut Sampler) -> u64) -> limiter_user::learn::Proposal {
+    let mut sampler = Sampler::new(Seed::KNOWN, Bounds::default());
+    let packets = polite(&mut sampler, sources, 60 * SECOND);
+    let packets = packets + more(&mut sampler);
+    propose(&watched(sampler, packets, 60 * SECOND), 0.999).unwrap()
+}
+
+#[test]
+fn neither_a_flood_nor_made_up_sources_move_the_proposal() {
+    let alone = proposed(30, |_| 0);
+    let [only] = &alone.settings.limits[..] else {
+        panic!("{alone:?}")
+    };
+    assert_eq!(
+        (only.rate.to_string().as_str(), only.burst.unwrap().tokens),
+        ("5/s", 5)
+    );
+    assert_eq!(alone.findings[0].hit, 0);
+
+    let flooded = proposed(30, |sampler| {
+        for time in 0..100_000 {
+            sampler.see(&seen(time * 500_000, flow(0xffff, 53)));
+        }
+        100_000
+    });
+    assert_eq!(flooded.settings.limits, alone.settings.limits);
+    let finding = flooded.findings.last().unwrap();
+    assert_eq!(finding.far, [(flow(0xffff, 0).source(), 100_000)]);
+    assert_eq!((finding.usual, finding.usual_hit, finding.hit), (30, 0, 1));
+    assert!(finding.dropped > 99_000, "{finding:?}");
+
+    let spoofed = proposed(30, |sampler| {
+        for n in 0..200_000 {
+            sampler.see(&seen(n * 300_000, flow(0x1_0000_0000 + n, 53)));
+        }
+        200_000
+    });
+    assert_eq!(
+        spoofed.settings.limits, alone.settings.limits,
+        "{:?}",
+        spoofed.findings
+    );
+    assert!(spoofed.made_up);
+}

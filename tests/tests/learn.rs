@@ -1,0 +1,648 @@
+//! `limiter learn`: what it proposes passes those that it was learnt from, and stops the flood that went on
+//! meanwhile; and nothing of it stays.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::Path,
+    process::{Child, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use limiter_common::{bucket, learn::Flow, table::Seed, verdict::Reason};
+use limiter_tests::{
+    at_last,
+    command::{Outcome, limiter, prepared},
+    engine::Engine,
+    eventually,
+    files::Folder,
+    foreign::{Foreign, PLAIN},
+    generations::Generations,
+    hosts::Hosts,
+    need_kernel, number,
+    packet::{Ends, Segment},
+    random::packets,
+    raw::Raw,
+    traffic::udp,
+};
+use limiter_user::{
+    config::{Limit, Mode, Settings, file},
+    kernel::{
+        interface::{self, XdpState},
+        learn::Watch,
+    },
+    learn::{Bounds, Service, Watched, frames::FromFrames},
+};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// A frame, and when it came.
+type Timed = (u64, Vec<u8>);
+
+/// A capture of pcap, with nanoseconds.
+fn pcap(frames: &[Timed]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for word in [0xa1b2_3c4d, 2 | 4 << 16, 0, 0, 262_144, 1] {
+        bytes.extend(u32::to_le_bytes(word));
+    }
+    for (time, frame) in frames {
+        let length = frame.len() as u64;
+        for word in [time / SECOND, time % SECOND, length, length] {
+            bytes.extend(u32::try_from(word).unwrap().to_le_bytes());
+        }
+        bytes.extend(frame);
+    }
+    bytes
+}
+
+fn ends(source: [u8; 4], port: u16) -> Ends {
+    Ends {
+        macs: ([2; 6], [4; 6]),
+        from: SocketAddr::from((source, 40_000)),
+        to: SocketAddr::from(([192, 0, 2, 1], port)),
+    }
+}
+
+fn source_of(frame: &[u8]) -> Ipv4Addr {
+    Ipv4Addr::new(frame[26], frame[27], frame[28], frame[29])
+}
+
+const FROM: u64 = 1_000 * SECOND;
+const CLIENTS: u8 = 40;
+const FLOODER: [u8; 4] = [203, 0, 113, 66];
+const SYN_FLOODER: [u8; 4] = [203, 0, 113, 67];
+
+/// Two minutes: clients that load pages and ask for names, one that floods the name server, one that opens
+/// connections as fast as it can, and made-up sources.
+fn traffic() -> Vec<Timed> {
+    let mut rng = fastrand::Rng::with_seed(5);
+    let mut frames: Vec<Timed> = Vec::new();
+    for client in 1..=CLIENTS {
+        let source = [198, 51, 100, client];
+        let (web, dns) = (ends(source, 443), ends(source, 53));
+        for second in 0..120 {
+            let at = FROM + second * SECOND + rng.u64(..SECOND);
+            frames.push((at, dns.udp(&[0; 30])));
+            if second % 3 == u64::from(client) % 3 {
+                frames.push((at + 1_000_000, web.tcp(Segment::Syn)));
+                let data = (0..10).map(|n| (at + 2_000_000 + n * 500_000, web.tcp(Segment::Data)));
+                frames.extend(data);
+            }
+        }
+    }
+    let flood = (0..20_000).map(|n| {
+        (
+            FROM + 20 * SECOND + n * 500_000,
+            ends(FLOODER, 53).udp(&[0; 30]),
+        )
+    });
+    frames.extend(flood);
+    let opens = |n: u64| {
+        (
+            FROM + 60 * SECOND + n * 5_000_000,
+            ends(SYN_FLOODER, 443).tcp(Segment::Syn),
+        )
+    };
+    frames.extend((0..6_000).map(opens));
+    for _ in 0..20_000 {
+        let source = Ipv4Addr::from(rng.u32(0x0100_0000..0x7f00_0000)).octets();
+        frames.push((
+            FROM + rng.u64(..120 * SECOND),
+            ends(source, 53).udp(&[0; 30]),
+        ));
+    }
+    frames.sort_by_key(|(time, _)| *time);
+    frames
+}
+
+fn read(text: &str) -> file::File {
+    file::parse(text, Path::new(".")).unwrap_or_else(|mistakes| panic!("{mistakes:?}\n{text}"))
+}
+
+/// What `limit` may let through of one source in `nanoseconds`.
+fn allowed(limit: &Limit, nanoseconds: u64) -> u64 {
+    let refilled =
+        u128::from(limit.rate.amount) * u128::from(nanoseconds) / u128::from(limit.rate.period_ns);
+    limit.burst.unwrap().tokens + u64::try_from(refilled).unwrap()
+}
+
+fn limit<'a>(settings: &'a Settings, name: &str) -> &'a Limit {
+    let found = settings.limits.iter().find(|limit| limit.name == name);
+    found.unwrap_or_else(|| panic!("no limit {name}: {settings:#?}"))
+}
+
+#[test]
+fn from_a_capture_limits_that_pass_the_clients_and_stop_the_floods() {
+    let folder = Folder::new();
+    let frames = traffic();
+    let capture = folder.write("traffic.pcap", pcap(&frames));
+    let output = folder.path("proposed.toml");
+    let learn = limiter(&["learn", "--capture", &capture, "--output", &output]);
+    learn.expect(0);
+    assert_eq!(learn.stdout, "", "it went to the file");
+    for said in [
+        "limiter config check",
+        "limiter replay",
+        "limiter attach",
+        "--shadow off",
+    ] {
+        assert!(learn.stderr.contains(said), "{learn:#?}");
+    }
+    limiter(&["config", "check", &output]).expect(0);
+    let text = fs::read_to_string(&output).unwrap();
+    for said in [
+        "203.0.113.66 (20,000 packets)",
+        "203.0.113.67",
+        "Seen in 2m",
+        "sent one packet only",
+    ] {
+        assert!(text.contains(said), "{said}:\n{text}");
+    }
+    // To standard output it is the same, but for nothing: the seed decides nothing where all are in the sample.
+    let again = limiter(&["learn", "--capture", &capture]);
+    again.expect(0);
+    assert_eq!(again.stdout, text);
+
+    need_kernel!();
+    let settings = read(&text).settings;
+    assert!(settings.shadow, "at first it drops nothing");
+    let settings = Settings {
+        shadow: false,
+        ..settings
+    };
+    let mut kernel = Generations::new(&settings, 1_522);
+    kernel.fill_newcomers(bucket::ticks(FROM));
+    let mut passed: HashMap<Ipv4Addr, (u64, u64)> = HashMap::new();
+    for (time, frame) in &frames {
+        let reason = kernel.kernel.offer(frame, *time);
+        let (through, all) = passed.entry(source_of(frame)).or_default();
+        *through += u64::from(reason.passes());
+        *all += 1;
+        let is_client = frame[26..29] == [198, 51, 100];
+        assert!(
+            !is_client || reason == Reason::Admitted,
+            "{reason:?} of {}, at {time}\n{text}",
+            source_of(frame)
+        );
+    }
+    let of = |source: [u8; 4]| passed[&Ipv4Addr::from(source)];
+    let (through, all) = of(FLOODER);
+    assert_eq!(all, 20_000);
+    assert!(
+        through <= allowed(limit(&settings, "udp-53"), 10 * SECOND),
+        "{through}\n{text}"
+    );
+    let (through, all) = of(SYN_FLOODER);
+    assert_eq!(all, 6_000);
+    assert!(
+        through <= allowed(limit(&settings, "tcp-443"), 30 * SECOND),
+        "{through}\n{text}"
+    );
+    assert!(through < 100, "which is not much: {through}\n{text}");
+}
+
+/// Runs `limiter learn` on the server, with its output in a file.
+fn start(hosts: &Hosts, arguments: &[&str]) -> Child {
+    let mut command = prepared(&[&["learn", "eth0"], arguments].concat());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    hosts
+        .server
+        .namespace
+        .run(|| command.spawn().unwrap())
+        .unwrap()
+}
+
+fn xdp(hosts: &Hosts) -> Option<XdpState> {
+    let state = || async { interface::by_name("eth0").await.unwrap().xdp };
+    hosts.server.namespace.block_on(state).unwrap()
+}
+
+/// Until the program watches.
+fn started(hosts: &Hosts) {
+    at_last("the program is there", || xdp(hosts).is_some());
+}
+
+/// Clients that send one packet each, at least a quarter of a second after the one before.
+struct Clients {
+    wire: Raw,
+    frames: Vec<Vec<u8>>,
+    flood: Vec<u8>,
+}
+
+const POLITE: u8 = 12;
+/// Packets of the flood, at once.
+const AT_ONCE: u64 = 3_000;
+
+impl Clients {
+    fn new(hosts: &Hosts) -> Self {
+        let frame = |last| udp(hosts, IpAddr::from([192, 0, 2, last]), 9);
+        Self {
+            wire: Raw::open(&hosts.client),
+            frames: (1..=POLITE).map(|client| frame(100 + client)).collect(),
+            flood: frame(66),
+        }
+    }
+
+    fn round(&self) {
+        self.frames.iter().for_each(|frame| self.wire.send(frame));
+        (0..AT_ONCE).for_each(|_| self.wire.send(&self.flood));
+        thread::sleep(Duration::from_millis(250));
+    }
+}
+
+#[test]
+fn live_limits_that_pass_the_clients_and_stop_the_flood() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let folder = Folder::new();
+    let output = folder.path("proposed.toml");
+    let clients = Clients::new(&hosts);
+    let mut child = start(&hosts, &["--for", "5s", "--output", &output]);
+    started(&hosts);
+    let mut rounds = 0;
+    while child.try_wait().unwrap().is_none() {
+        clients.round();
+        rounds += 1;
+    }
+    let learn = Outcome::of(
+        "limiter learn".to_owned(),
+        child.wait_with_output().unwrap(),
+    );
+    learn.expect(0);
+    assert!(learn.stderr.contains("native mode"), "{learn:#?}");
+    assert_eq!(xdp(&hosts), None, "{learn:#?}");
+    let text = fs::read_to_string(&output).unwrap();
+    let file = read(&text);
+    assert_eq!(file.interfaces, ["eth0"]);
+    let settings = file.settings;
+    assert!(settings.shadow && settings.limits.len() == 1, "{text}");
+    assert!(
+        rounds > 4 && text.contains("Far above the rest: 192.0.2.66"),
+        "{text}"
+    );
+    let only = limit(&settings, "default");
+    assert!(
+        (1..=5).contains(&only.rate.amount) && only.burst.unwrap().tokens <= 10,
+        "{text}"
+    );
+
+    // The same again, against what was proposed.
+    hosts.limiter(&["attach", "--config", &output]).expect(0);
+    clients.round();
+    let status = hosts.status();
+    assert_eq!(
+        number(&status["packets"]["dropped"]),
+        0,
+        "in shadow: {status}"
+    );
+    assert!(number(&status["packets"]["would_drop"]) > 0, "{status}");
+    hosts.limiter(&["reset", "eth0", "--all"]).expect(0);
+    hosts.limiter(&["set", "eth0", "--shadow", "off"]).expect(0);
+    let seen = number(&hosts.status()["packets"]["seen"]);
+    let began = Instant::now();
+    (0..12).for_each(|_| clients.round());
+    let lasted = u64::try_from(began.elapsed().as_nanos()).unwrap();
+    let all = 12 * (AT_ONCE + u64::from(POLITE));
+    eventually("all packets are seen", || {
+        number(&hosts.status()["packets"]["seen"]) == seen + all
+    });
+    let one = |source: &str| hosts.json(&["check", "eth0", source, "--json"])["limits"][0].clone();
+    for client in 1..=POLITE {
+        let client = one(&format!("192.0.2.{}", 100 + client));
+        assert_eq!(
+            (number(&client["passed"]), number(&client["dropped"])),
+            (12, 0),
+            "{client}\n{text}"
+        );
+    }
+    let flooder = one("192.0.2.66");
+    let passed = number(&flooder["passed"]);
+    assert!(passed <= allowed(only, lasted), "{flooder}\n{text}");
+    assert_eq!(passed + number(&flooder["dropped"]), 12 * AT_ONCE);
+}
+
+#[test]
+fn whatever_ends_it_nothing_stays() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let mut child = start(&hosts, &["--for", "1h"]);
+    started(&hosts);
+    // Somebody else is told who is there, and changes nothing.
+    let attach = hosts.limiter(&["attach", "eth0", "--rate", "5"]);
+    attach.expect_error(1, &["another XDP program", "learn"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    eventually("the program is gone", || xdp(&hosts).is_none());
+    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+}
+
+#[test]
+fn an_early_end_proposes_what_it_can_or_says_why_not() {
+    need_kernel!();
+    use nix::{
+        sys::signal::{Signal, kill},
+        unistd::Pid,
+    };
+
+    let hosts = Hosts::new();
+    let clients = Clients::new(&hosts);
+    let end = |child: Child| {
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+        kill(pid, Signal::SIGINT).unwrap();
+        let outcome = Outcome::of(
+            "limiter learn".to_owned(),
+            child.wait_with_output().unwrap(),
+        );
+        eventually("the program is gone", || xdp(&hosts).is_none());
+        outcome
+    };
+    let nothing = start(&hosts, &["--for", "1h"]);
+    started(&hosts);
+    let nothing = end(nothing);
+    nothing.expect(1);
+    assert_eq!(nothing.stdout, "");
+    assert!(
+        nothing
+            .stderr
+            .contains("no IP packet came, and nothing is proposed"),
+        "{nothing:#?}"
+    );
+
+    let some = start(&hosts, &["--for", "1h"]);
+    started(&hosts);
+    (0..8).for_each(|_| clients.round());
+    let some = end(some);
+    some.expect(0);
+    assert_eq!(read(&some.stdout).settings.limits.len(), 1);
+}
+
+#[test]
+fn where_a_program_is_it_says_so_and_changes_nothing() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let foreign = Foreign::load(PLAIN);
+    foreign.attach(&hosts, "xdpdrv");
+    let learn = ["learn", "eth0", "--for", "2s"];
+    hosts
+        .limiter(&learn)
+        .expect_error(1, &["another XDP program", "eth0", "--capture"]);
+    assert_eq!(xdp(&hosts).map(|xdp| xdp.program_id), Some(foreign.id));
+
+    let hosts = Hosts::new();
+    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    let before = xdp(&hosts);
+    hosts
+        .limiter(&learn)
+        .expect_error(1, &["limiter is attached", "detach eth0", "--capture"]);
+    assert_eq!(xdp(&hosts), before);
+}
+
+#[test]
+fn too_little_and_wrong_command_lines() {
+    let folder = Folder::new();
+    let few: Vec<Timed> = traffic()
+        .into_iter()
+        .filter(|(_, frame)| source_of(frame).octets()[3] < 4)
+        .collect();
+    let few: Vec<Timed> = few
+        .into_iter()
+        .filter(|(_, frame)| frame[26] == 198)
+        .collect();
+    let capture = folder.write("few.pcap", pcap(&few));
+    let learn = |arguments: &[&str]| limiter(&[&["learn"], arguments].concat());
+    learn(&["--capture", &capture]).expect_error(
+        1,
+        &["3 of the sources", "at least 5", "nothing is proposed"],
+    );
+    let empty = folder.write("empty.pcap", pcap(&[]));
+    learn(&["--capture", &empty]).expect_error(1, &["no IP packet came"]);
+    let short = folder.write("short.pcap", pcap(&traffic()[..20]));
+    learn(&["--capture", &short]).expect_error(1, &["ms of traffic", "nothing is proposed"]);
+    learn(&["--capture", &folder.path("none.pcap")]).expect_error(1, &["none.pcap"]);
+
+    let there = folder.write("there.toml", "precious");
+    learn(&["--capture", &capture, "--output", &there])
+        .expect_error(1, &["there already", "--force"]);
+    let nowhere = folder.path("no/such/folder.toml");
+    learn(&["--capture", &capture, "--output", &nowhere]).expect_error(1, &["make its folder"]);
+    assert_eq!(fs::read_to_string(&there).unwrap(), "precious");
+    for wrong in [
+        &["eth0"][..],
+        &[],
+        &["--for", "10s"],
+        &["eth0", "--for", "0s"],
+        &["eth0", "--for", "10s", "--capture", "x"],
+        &["--capture", "x", "--force"],
+        &["--capture", "x", "--keep", "101"],
+        &["--capture", "x", "--keep", "nan"],
+    ] {
+        learn(wrong).expect_error(2, &[]);
+    }
+    let whole = folder.write("whole.pcap", pcap(&traffic()));
+    learn(&["--capture", &whole, "--output", &there, "--force"]).expect(0);
+    assert!(
+        read(&fs::read_to_string(&there).unwrap())
+            .settings
+            .limits
+            .len()
+            > 1
+    );
+}
+
+/// Packets by source, and of those the ones to each service.
+fn figures(watched: &Watched) -> BTreeMap<Flow, (u64, BTreeMap<Service, u64>)> {
+    let sources = watched.sampler.sources().iter();
+    let figures = sources.map(|(flow, source)| {
+        let services = source.services.iter();
+        let services = services.map(|(service, trace)| (*service, trace.packets()));
+        (*flow, (source.trace.packets(), services.collect()))
+    });
+    figures.collect()
+}
+
+/// What the program sees of the frames, and what is seen of them in a capture.
+fn both(frames: &[Vec<u8>]) -> (Watched, Watched) {
+    let hosts = Hosts::new();
+    let wire = Raw::open(&hosts.client);
+    let watch = || async {
+        let mut watch = Watch::start("eth0", Mode::Native, Bounds::default())
+            .await
+            .unwrap();
+        for frames in frames.chunks(200) {
+            frames.iter().for_each(|frame| wire.send(frame));
+            watch.pump().unwrap();
+        }
+        watch.finish().unwrap()
+    };
+    let ours = hosts.server.namespace.block_on(watch).unwrap();
+    let mut other = FromFrames::new(Seed::KNOWN, Bounds::default());
+    for (frame, time) in frames.iter().zip(1..) {
+        other.see(time, frame, frame.len() as u64);
+    }
+    let other = other.finish();
+    assert_eq!(ours.totals, other.totals);
+    assert_eq!(ours.sampler.once(), other.sampler.once());
+    (ours, other)
+}
+
+/// Of all kinds, damaged ones among them.
+#[test]
+fn the_program_sees_of_any_frame_what_a_capture_tells() {
+    need_kernel!();
+    let mut rng = fastrand::Rng::with_seed(0x1ea2);
+    // Addresses and ports of the frames are those that these settings name.
+    let settings = read(
+        "[lists]\nown = [\"192.0.2.0/24\", \"2001:db8::/32\"]\n[[limit]]\nname = \"some\"\nrate = \"5\"\n\
+         match = { destination_port = [22, 53, \"443-450\"], source_port = 40000, source = \"own\" }\n",
+    )
+    .settings;
+    let frames = (0..20_000).map(|_| packets::frame(&mut rng, &settings));
+    let (ours, other) = both(&frames.collect::<Vec<_>>());
+    assert!(ours.totals.malformed.packets > 100 && ours.totals.not_ip.packets > 100);
+    assert_eq!(figures(&ours), figures(&other));
+    assert!(
+        ours.sampler.sources().len() > 100,
+        "{}",
+        ours.sampler.sources().len()
+    );
+}
+
+#[test]
+fn the_program_sees_the_services_that_a_capture_tells() {
+    need_kernel!();
+    let mut rng = fastrand::Rng::with_seed(0x1ea3);
+    let mut frame = || {
+        let port = [22, 53, 443, 32_767, 32_768, 0, 65_535][rng.usize(0..7)];
+        let host = rng.u16(1..30);
+        let (from, to): (IpAddr, IpAddr) = if rng.bool() {
+            (
+                Ipv4Addr::from(0xc633_6400 + u32::from(host)).into(),
+                [192, 0, 2, 1].into(),
+            )
+        } else {
+            // Two of a /64 are one source.
+            (
+                [0x2001, 0xdb8, 0, host / 2, 0, 0, 0, host].into(),
+                [0xfd; 16].into(),
+            )
+        };
+        let ends = Ends {
+            from: (from, 40_000).into(),
+            to: (to, port).into(),
+            ..ends([0; 4], port)
+        };
+        match rng.u8(0..3) {
+            0 => ends.udp(&[0; 30]),
+            1 => ends.tcp(Segment::Syn),
+            _ => ends.tcp(Segment::Data),
+        }
+    };
+    let frames: Vec<_> = (0..5_000).map(|_| frame()).collect();
+    let (ours, other) = both(&frames);
+    let figures = (figures(&ours), figures(&other));
+    assert_eq!(figures.0, figures.1);
+    assert_eq!(figures.0.len(), 29 + 15);
+    let services = figures.0.values().flat_map(|(_, services)| services.keys());
+    let mut services: Vec<String> = services.map(Service::name).collect();
+    services.sort();
+    services.dedup();
+    let named = [
+        "tcp-22",
+        "tcp-32767",
+        "tcp-443",
+        "tcp-53",
+        "udp-22",
+        "udp-32767",
+        "udp-443",
+        "udp-53",
+    ];
+    assert_eq!(services, named);
+}
+
+/// What came too fast was only counted: every packet of it all the same.
+#[test]
+fn a_flood_is_counted_to_the_packet() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let clients = Clients::new(&hosts);
+    let watch = || async {
+        let mut watch = Watch::start("eth0", Mode::Native, Bounds::default())
+            .await
+            .unwrap();
+        for _ in 0..6 {
+            clients.round();
+            watch.pump().unwrap();
+        }
+        watch.finish().unwrap()
+    };
+    let watched = hosts.server.namespace.block_on(watch).unwrap();
+    let all = 6 * (AT_ONCE + u64::from(POLITE));
+    assert_eq!(
+        (watched.totals.seen.packets, watched.totals.lost.packets),
+        (all, 0)
+    );
+    let sources: HashMap<String, u64> = (watched.sampler.sources().iter())
+        .map(|(source, of)| {
+            (
+                limiter_user::learn::sample::show(source),
+                of.trace.packets(),
+            )
+        })
+        .collect();
+    assert_eq!(sources["192.0.2.66"], 6 * AT_ONCE);
+    assert_eq!(sources["192.0.2.101"], 6);
+    // In groups: the first ones one by one, the others by the round.
+    let flood = &watched.sampler.sources().values();
+    let groups = flood
+        .clone()
+        .map(|source| source.trace.groups().len())
+        .max()
+        .unwrap();
+    assert!(
+        (usize::try_from(AT_ONCE).unwrap() / 2..=usize::try_from(AT_ONCE).unwrap() + 20)
+            .contains(&groups),
+        "{groups}"
+    );
+}
+
+/// Made-up sources by the hundred thousand: the sample stays small, and is one of the sources that there are.
+#[test]
+fn made_up_sources_do_not_fill_the_memory() {
+    need_kernel!();
+    const SOURCES: u32 = 60_000;
+    let hosts = Hosts::new();
+    let wire = Raw::open(&hosts.client);
+    let bounds = Bounds {
+        sources: 500,
+        once: 2_000,
+        ..Bounds::default()
+    };
+    let frame = |n: u32| udp(&hosts, Ipv4Addr::from(0x0a00_0000 + n).into(), 9);
+    let watch = || async {
+        let mut watch = Watch::start("eth0", Mode::Native, bounds).await.unwrap();
+        for n in 0..SOURCES {
+            wire.send(&frame(n));
+            if n % 200 == 0 {
+                watch.pump().unwrap();
+            }
+        }
+        watch.finish().unwrap()
+    };
+    let watched = hosts.server.namespace.block_on(watch).unwrap();
+    let sampler = &watched.sampler;
+    assert_eq!(watched.totals.seen.packets, u64::from(SOURCES));
+    assert_eq!(watched.totals.lost.packets, 0);
+    assert!(
+        sampler.once_held() <= bounds.once && sampler.halvings() >= 5,
+        "{}",
+        sampler.halvings()
+    );
+    // What was forgotten after a while is counted, and halved with the others.
+    let estimate = sampler.once() << sampler.halvings();
+    assert!(
+        (SOURCES / 3..SOURCES * 3).contains(&u32::try_from(estimate).unwrap()),
+        "{estimate}"
+    );
+}
