@@ -14,4 +14,5 @@ pub mod rescale;
 pub mod rules;
 pub mod table;
 pub mod verdict;
+pub mod watch;
 pub mod window;

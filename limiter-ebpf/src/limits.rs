@@ -63,7 +63,20 @@ pub fn decide(facts: &mut Facts) -> Reason {
     if several {
         any!(facts, limit_refund);
     }
+    // It is that one's doing alone.
+    facts.would_drop = 0;
     bucket::reason(facts.refused)
+}
+
+/// The limit that the packet is over, or the first of several in shadow; and bits of all of them. Only where
+/// it is over one.
+#[inline(always)]
+pub fn over(facts: &Facts) -> (u32, u64) {
+    let limits = match facts.would_drop {
+        0 => 1 << facts.refused_by,
+        several => several,
+    };
+    (facts.refused_by, limits)
 }
 
 /// Counts the packet for the limit that has refused it; `reason` says what became of it.
@@ -252,6 +265,9 @@ fn take(facts: &mut Facts, index: u32, limit: Limit, charged: Charged) -> u32 {
     if !matches!(charged.reason, Reason::Admitted) {
         if !limit.shadow() {
             return refuse(facts, index, charged.reason);
+        }
+        if facts.would_drop == 0 {
+            refuse(facts, index, charged.reason);
         }
         facts.would_drop |= 1 << index;
         return 0;
