@@ -23,13 +23,13 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
     let mut place = MaybeUninit::uninit();
     let facts = Facts::begin(&mut place, length);
     let reason = judge(context, facts);
+    let (limit, limits) = limits::over(facts);
+    watch::tell(context, facts.length, reason, why(reason, facts), limit, limits);
     // What has no source is told by the counters alone.
     #[cfg(feature = "log")]
     if facts.source.family != 0 {
-        crate::log::packet(context, &facts.source, reason, length);
+        crate::log::packet(context, &facts.source, reason, facts.length);
     }
-    let (limit, limits) = limits::over(facts);
-    watch::tell(context, length, reason, why(reason, facts), limit, limits);
     reason
 }
 

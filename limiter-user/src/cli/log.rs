@@ -17,7 +17,7 @@ pub async fn run(arguments: args::Log) -> anyhow::Result<()> {
 }
 
 /// Ctrl-C, `kill`, or a terminal that goes away.
-fn interruption() -> std::io::Result<impl Future<Output = ()>> {
+pub fn interruption() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
 
     let mut interrupt = signal(SignalKind::interrupt())?;

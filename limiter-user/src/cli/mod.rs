@@ -20,6 +20,7 @@ mod set;
 mod ssh;
 mod status;
 mod top;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -72,6 +73,7 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Check(arguments) => check::run(arguments).await,
         Verb::Reset(arguments) => reset::run(arguments).await,
         Verb::Top(arguments) => top::run(arguments).await,
+        Verb::Watch(arguments) => watch::run(arguments).await,
         Verb::Log(arguments) => log::run(arguments).await,
         Verb::Doctor(arguments) => doctor::run(arguments).await,
         Verb::Demo(arguments) => demo::run(arguments).await,

@@ -3,6 +3,7 @@
 use limiter_common::{
     counters::{Count, Counters, LimitCounters},
     layout::{Config, Listed, Set, Stamp, Table},
+    watch::Watched,
 };
 
 /// A value that is copied bytewise between the kernel and this process.
@@ -29,4 +30,5 @@ plain_words!(
     Set,
     Stamp,
     Table,
+    Watched,
 );

@@ -84,6 +84,7 @@ pub fn interface(attachment: &Attachment) -> Result<Interface> {
             added: counters.sources_added,
             removed: counters.sources_removed,
         },
+        events_lost: tables.events_lost()?,
     })
 }
 

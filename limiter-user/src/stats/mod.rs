@@ -5,6 +5,7 @@
 pub mod collect;
 pub mod demo;
 pub mod doctor;
+pub mod event;
 pub mod source;
 
 use limiter_common::counters::{Count as KernelCount, Counters};
@@ -94,6 +95,8 @@ pub struct Interface {
     pub passes: Passes,
     /// The table.
     pub sources: Sources,
+    /// Drops that `limiter watch` was to be told of since attach, and was not, because there were too many.
+    pub events_lost: u64,
 }
 
 /// The program that limiter runs in front of.

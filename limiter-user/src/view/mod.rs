@@ -6,3 +6,4 @@ pub mod log;
 pub mod source;
 pub mod status;
 pub mod units;
+pub mod watch;
