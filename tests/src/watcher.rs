@@ -1,0 +1,132 @@
+//! `limiter watch`, running beside a test.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    process::{Child, ChildStderr, ChildStdout, Stdio},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::Value;
+
+use crate::{command::prepared, hosts::Hosts};
+
+/// A running `limiter watch eth0` on the server.
+#[derive(Debug)]
+pub struct Watcher {
+    child: Child,
+    stdout: Option<BufReader<ChildStdout>>,
+    stderr: BufReader<ChildStderr>,
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Exit status; -1 where a signal ended it.
+    pub status: i32,
+    /// What was not read before.
+    pub stdout: String,
+    /// The same of standard error.
+    pub stderr: String,
+}
+
+impl Watcher {
+    /// Starts it with these arguments, and waits until it watches.
+    #[must_use]
+    pub fn start(hosts: &Hosts, arguments: &[&str]) -> Self {
+        let arguments = [&["watch", "eth0"], arguments].concat();
+        let spawned = hosts.server.namespace.run(|| {
+            prepared(&arguments)
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+        });
+        let mut child = spawned.unwrap().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
+        stderr.read_line(&mut said).unwrap();
+        assert!(said.contains("drops are shown"), "{said}");
+        Self {
+            stdout: child.stdout.take().map(BufReader::new),
+            child,
+            stderr,
+        }
+    }
+
+    /// Id of the process.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The next line.
+    #[must_use]
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        let stdout = self.stdout.as_mut().unwrap();
+        stdout.read_line(&mut line).unwrap();
+        assert!(line.ends_with('\n'), "it has ended: {line}");
+        line
+    }
+
+    /// The next line of JSON.
+    #[must_use]
+    pub fn event(&mut self) -> Value {
+        serde_json::from_str(&self.line()).unwrap()
+    }
+
+    /// Whether it has come to its end.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Nobody reads any more.
+    pub fn close(&mut self) {
+        self.stdout = None;
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
+    }
+
+    /// Waits for its end.
+    #[must_use]
+    pub fn wait(mut self) -> Ended {
+        let (mut out, mut err) = (String::new(), String::new());
+        if let Some(stdout) = &mut self.stdout {
+            stdout.read_to_string(&mut out).unwrap();
+        }
+        self.stderr.read_to_string(&mut err).unwrap();
+        Ended {
+            status: self.child.wait().unwrap().code().unwrap_or(-1),
+            stdout: out,
+            stderr: err,
+        }
+    }
+
+    /// Ends it as Ctrl-C does. It must succeed.
+    #[must_use]
+    pub fn end(self) -> Ended {
+        self.signal(Signal::SIGINT);
+        let ended = self.wait();
+        assert_eq!(ended.status, 0, "{ended:#?}");
+        ended
+    }
+}
+
+impl Ended {
+    /// How many events were shown and lost, as it says at its end.
+    #[must_use]
+    pub fn sums(&self) -> (u64, u64) {
+        let said = self.stderr.lines().find_map(|line| {
+            let (shown, lost) = line.split_once(": eth0: ")?.1.split_once(" shown, ")?;
+            Some((shown, lost.strip_suffix(" lost")?))
+        });
+        let (shown, lost) = said.unwrap_or_else(|| panic!("no sums: {self:#?}"));
+        let number = |text: &str| text.replace(',', "").parse().unwrap();
+        (number(shown), number(lost))
+    }
+}
