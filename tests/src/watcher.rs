@@ -108,7 +108,6 @@ impl Watcher {
     }
 
     /// Ends it as Ctrl-C does. It must succeed.
-    #[must_use]
     pub fn end(self) -> Ended {
         self.signal(Signal::SIGINT);
         let ended = self.wait();
