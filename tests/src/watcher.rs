@@ -2,10 +2,12 @@
 
 use std::{
     io::{BufRead, BufReader, Read},
+    os::fd::AsFd,
     process::{Child, ChildStderr, ChildStdout, Stdio},
 };
 
 use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
@@ -30,6 +32,16 @@ pub struct Ended {
     pub stdout: String,
     /// The same of standard error.
     pub stderr: String,
+}
+
+/// Milliseconds in which something that is told must come.
+const PATIENCE: u16 = 20_000;
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 impl Watcher {
@@ -66,6 +78,11 @@ impl Watcher {
     pub fn line(&mut self) -> String {
         let mut line = String::new();
         let stdout = self.stdout.as_mut().unwrap();
+        if stdout.buffer().is_empty() {
+            let mut polled = [PollFd::new(stdout.get_ref().as_fd(), PollFlags::POLLIN)];
+            let ready = poll(&mut polled, PollTimeout::from(PATIENCE)).unwrap();
+            assert_eq!(ready, 1, "nothing is told");
+        }
         stdout.read_line(&mut line).unwrap();
         assert!(line.ends_with('\n'), "it has ended: {line}");
         line
