@@ -4,6 +4,8 @@ use std::{
     io::{BufRead, BufReader, Read},
     os::fd::AsFd,
     process::{Child, ChildStderr, ChildStdout, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -34,7 +36,7 @@ pub struct Ended {
     pub stderr: String,
 }
 
-/// Milliseconds in which something that is told must come.
+/// Milliseconds in which what is waited for must come.
 const PATIENCE: u16 = 20_000;
 
 impl Drop for Watcher {
@@ -48,6 +50,16 @@ impl Watcher {
     /// Starts it with these arguments, and waits until it watches.
     #[must_use]
     pub fn start(hosts: &Hosts, arguments: &[&str]) -> Self {
+        let mut watcher = Self::spawn(hosts, arguments);
+        let mut said = String::new();
+        watcher.stderr.read_line(&mut said).unwrap();
+        assert!(said.contains("drops are shown"), "{said}");
+        watcher
+    }
+
+    /// Starts it with these arguments.
+    #[must_use]
+    pub fn spawn(hosts: &Hosts, arguments: &[&str]) -> Self {
         let arguments = [&["watch", "eth0"], arguments].concat();
         let spawned = hosts.server.namespace.run(|| {
             prepared(&arguments)
@@ -56,14 +68,10 @@ impl Watcher {
                 .spawn()
         });
         let mut child = spawned.unwrap().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut said = String::new();
-        stderr.read_line(&mut said).unwrap();
-        assert!(said.contains("drops are shown"), "{said}");
         Self {
             stdout: child.stdout.take().map(BufReader::new),
+            stderr: BufReader::new(child.stderr.take().unwrap()),
             child,
-            stderr,
         }
     }
 
@@ -109,9 +117,18 @@ impl Watcher {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
     }
 
-    /// Waits for its end.
+    /// Waits for its end. It does not wait for who reads.
     #[must_use]
     pub fn wait(mut self) -> Ended {
+        let since = Instant::now();
+        while !self.has_ended() {
+            let waited = since.elapsed();
+            assert!(
+                waited < Duration::from_millis(PATIENCE.into()),
+                "it goes on"
+            );
+            thread::sleep(Duration::from_millis(5));
+        }
         let (mut out, mut err) = (String::new(), String::new());
         if let Some(stdout) = &mut self.stdout {
             stdout.read_to_string(&mut out).unwrap();
