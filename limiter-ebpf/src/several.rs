@@ -24,7 +24,14 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
     let facts = Facts::begin(&mut place, length);
     let reason = judge(context, facts);
     let (limit, limits) = limits::over(facts);
-    watch::tell(context, facts.length, reason, why(reason, facts), limit, limits);
+    watch::tell(
+        context,
+        facts.length,
+        reason,
+        why(reason, facts),
+        limit,
+        limits,
+    );
     // What has no source is told by the counters alone.
     #[cfg(feature = "log")]
     if facts.source.family != 0 {

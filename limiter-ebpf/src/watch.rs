@@ -40,14 +40,7 @@ const WOULD_DROP: u32 = 1 << 8;
 /// the reason for which it is. `limit`: index of the limit that it is over; `limits`: bits of all that it is
 /// over.
 #[inline(always)]
-pub fn tell(
-    context: &XdpContext,
-    length: u64,
-    reason: Reason,
-    why: u32,
-    limit: u32,
-    limits: u64,
-) {
+pub fn tell(context: &XdpContext, length: u64, reason: Reason, why: u32, limit: u32, limits: u64) {
     if reason.passes() && !reason.would_drop() {
         return;
     }

@@ -99,7 +99,7 @@ impl Showing {
     /// Shows what there is, as far as whoever reads takes it.
     fn show_all(&mut self) -> anyhow::Result<()> {
         while self.shown < self.most && takes_more()? {
-            let Some(told) = self.watching.next() else {
+            let Some(told) = self.watching.told() else {
                 break;
             };
             let event = stats::event::event(&self.watching, &told)?;
@@ -134,7 +134,7 @@ impl Showing {
         let mut lost = self.watching.lost()?;
         if self.shown < self.most {
             // Nobody has taken them.
-            while self.watching.next().is_some() {
+            while self.watching.told().is_some() {
                 lost += 1;
             }
         }

@@ -147,7 +147,7 @@ impl Watching {
     }
 
     /// The next event that there is. Its slot is that of [`Self::limit`].
-    pub fn next(&mut self) -> Option<Event> {
+    pub fn told(&mut self) -> Option<Event> {
         while let Some(item) = self.events.0.next() {
             // Others are of one who was killed.
             if let Some(event) = read(&item).filter(|event| event.session == self.session) {
@@ -211,7 +211,7 @@ impl Watching {
         self.lease.as_ref().is_some_and(Lease::has_lapsed)
     }
 
-    /// Nothing more is told. What was told before is still there for [`Self::next`].
+    /// Nothing more is told. What was told before is still there for [`Self::told`].
     pub fn stop(&mut self) {
         self.lease = None;
     }
