@@ -12,9 +12,10 @@ use crate::limit::Terms;
 use crate::rescale::{PAST_TERMS, Rescale, Shape};
 use crate::rules::{LIMITS_MAX, Limit, Match, Newcomers, Ports};
 use crate::table::{DISPLACED_WIDTH, Seed, WAYS};
+use crate::watch::{Budget, Event, Watch, Watched};
 use crate::window::Window;
 
-/// Version of everything in this file.
+/// Version of everything in this file, and of the maps that are pinned.
 pub const VERSION: u32 = 5;
 
 /// Where the program's clock comes from.
@@ -216,4 +217,8 @@ assert_bytes! {
     Listed: 2 * 4,
     Stamp: 8 + 4 + 4 + 8,
     Cpu: 6 * 8,
+    Watch: 10 * 8,
+    Budget: 2 * 8,
+    Watched: 16 + 3 * 8,
+    Event: 4 * 8 + 8 * 4,
 }

@@ -16,4 +16,5 @@ pub mod rescale;
 pub mod rules;
 pub mod table;
 pub mod verdict;
+pub mod watch;
 pub mod window;

@@ -1,8 +1,8 @@
 //! The packet's path, one file a step. Two ways: [`plain`] for one limit that holds every packet, and
 //! [`several`] for all else. [`packet`] → [`parse`] → ([`transport`] → [`lists`] → [`limits`], with what
 //! they know of a packet in [`facts`]) → [`bucket`], with its [`newcomers`], [`table`] and [`entry`] →
-//! [`connection`], which asks the host's [`sockets`] → [`verdict`] → [`counters`]. A file calls only
-//! files that come later on that way (but `connection`, which reads a packet once more), and the tools
+//! [`connection`], which asks the host's [`sockets`] → [`verdict`] → [`watch`] → [`counters`]. A file calls only
+//! files that come later on that way (but `connection` and `watch`, which read a packet once more), and the tools
 //! below it: [`terms`], [`clock`] (which a test's packets carry in front of them), [`config`],
 //! [`maps`], [`atomic`].
 #![no_std]
@@ -32,6 +32,8 @@ pub mod connection;
 pub mod sockets;
 
 pub mod verdict;
+
+pub mod watch;
 
 pub mod counters;
 

@@ -77,7 +77,20 @@ pub fn decide(facts: &mut Facts) -> Reason {
         return Reason::WouldDrop;
     }
     any!(facts, charged, limit_refund);
+    // It is that one's doing alone.
+    facts.would_drop = 0;
     bucket::reason(facts.refused.into())
+}
+
+/// The limit that the packet is over, or the first of several in shadow; and bits of all of them. Only where
+/// it is over one.
+#[inline(always)]
+pub fn over(facts: &Facts) -> (u32, u64) {
+    let limits = match facts.would_drop {
+        0 => 1 << facts.refused_by,
+        several => several,
+    };
+    (facts.refused_by, limits)
 }
 
 /// Counts the packet for the limit that has refused it, where that has not done so; `reason` says what became
@@ -275,6 +288,9 @@ fn take(facts: &mut Facts, index: u32, limit: Limit, charged: Charged) -> u32 {
         if !limit.shadow() {
             return refuse(facts, index, limit, charged);
         }
+        if facts.would_drop == 0 {
+            note(facts, index, charged.reason);
+        }
         facts.would_drop |= 1 << index;
         return 0;
     }
@@ -323,11 +339,17 @@ extern "C" fn limit_count(facts: *const Facts, index: u32, passed: u32) -> u32 {
     0
 }
 
+/// Notes what a limit that the packet is over has said.
+#[inline(always)]
+fn note(facts: &mut Facts, index: u32, reason: Reason) {
+    facts.refused_by = index;
+    facts.refused = reason as u16;
+}
+
 /// Notes that the limit refuses the packet, and counts it, if nothing can let it pass any more. Always 1.
 #[inline(always)]
 fn refuse(facts: &mut Facts, index: u32, limit: Limit, charged: Charged) -> u32 {
-    facts.refused_by = index;
-    facts.refused = charged.reason as u16;
+    note(facts, index, charged.reason);
     if !config::established()
         && let Some(entry) = charged.entry.entry()
     {

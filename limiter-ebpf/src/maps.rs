@@ -1,13 +1,14 @@
 //! The program's maps. Their names and shapes are part of [`limiter_common::layout::VERSION`].
 
 use aya_ebpf::bindings::BPF_F_MMAPABLE;
-use aya_ebpf::btf_maps::{Array, LpmTrie, PerCpuArray, ProgramArray};
+use aya_ebpf::btf_maps::{Array, LpmTrie, PerCpuArray, ProgramArray, RingBuf};
 use aya_ebpf::macros::btf_map;
 use limiter_common::{
     counters::{Count, Counters, LimitCounters},
     key::SLOTS,
     layout::{Cpu, LOCKS, Listed, Set, Table},
     rules::LISTS_MAX,
+    watch::{EVENTS_BYTES, Watch, Watched},
 };
 
 /// The table. The loader sets the number of sets, and lets user space map it: values of such a map begin on
@@ -42,6 +43,18 @@ pub static CPUS: PerCpuArray<Cpu, 1> = PerCpuArray::new();
 /// Packets whose source is on a list, by each CPU, by the list's bit.
 #[btf_map]
 pub static LIST_HITS: PerCpuArray<Count, { LISTS_MAX as usize }> = PerCpuArray::new();
+
+/// Whether somebody watches, and what. User space maps it.
+#[btf_map]
+pub static WATCH: Array<Watch, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
+
+/// What each CPU may still tell of what it drops, and what it could not.
+#[btf_map]
+pub static WATCHED: PerCpuArray<Watched, 1> = PerCpuArray::new();
+
+/// What was dropped, for whoever watches.
+#[btf_map]
+pub static EVENTS: RingBuf<(), { EVENTS_BYTES as usize }> = RingBuf::new();
 
 /// Prefixes that are on lists. These and the next are made anew with each change of the lists.
 #[btf_map]

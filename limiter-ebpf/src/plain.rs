@@ -6,7 +6,7 @@ use limiter_common::{counters::PLAIN, key::Tag, verdict::Reason};
 use crate::bucket::{self, ATTEMPTS, Charged, Demand, NOT_READ, Tried};
 use crate::packet::Cursor;
 use crate::parse::{Parsed, parse};
-use crate::{clock, config, connection, verdict};
+use crate::{clock, config, connection, verdict, watch};
 
 /// Which figures are of this way.
 pub const ROW: u32 = PLAIN;
@@ -17,7 +17,11 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
     let source = match parse(&mut Cursor::new(context)) {
         Parsed::Ipv4(source) | Parsed::Ipv6(source) => source,
         Parsed::NotIp | Parsed::Arp(_) => return Reason::NotIp,
-        Parsed::Malformed => return verdict::in_force(Reason::Malformed),
+        Parsed::Malformed => {
+            let reason = verdict::in_force(Reason::Malformed);
+            watch::tell(context, length, reason, Reason::Malformed as u32, 0, 0);
+            return reason;
+        }
     };
     let Some(limit) = config::limit(0) else {
         return Reason::Unlimited;
@@ -33,6 +37,7 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
     {
         entry.count(reason);
     }
+    watch::tell(context, length, reason, charged.reason as u32, 0, 1);
     #[cfg(feature = "log")]
     log(context, length, reason);
     reason

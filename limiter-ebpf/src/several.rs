@@ -12,7 +12,7 @@ use limiter_common::{
 use crate::facts::Facts;
 use crate::packet::Cursor;
 use crate::parse::{Parsed, parse};
-use crate::{clock, config, connection, limits, lists, transport, verdict};
+use crate::{clock, config, connection, limits, lists, transport, verdict, watch};
 
 /// Which figures are of this way.
 pub const ROW: u32 = SEVERAL;
@@ -23,12 +23,32 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
     let mut place = MaybeUninit::uninit();
     let facts = Facts::begin(&mut place, length);
     let reason = judge(context, facts);
+    let (limit, limits) = limits::over(facts);
+    watch::tell(
+        context,
+        facts.length,
+        reason,
+        why(reason, facts),
+        limit,
+        limits,
+    );
     // What has no source is told by the counters alone.
     #[cfg(feature = "log")]
     if facts.source.family != 0 {
-        crate::log::packet(context, &facts.source, reason, length);
+        crate::log::packet(context, &facts.source, reason, facts.length);
     }
     reason
+}
+
+/// Number of the reason for which the packet is dropped, or would be but for shadow.
+#[inline(always)]
+fn why(reason: Reason, facts: &Facts) -> u32 {
+    match reason {
+        Reason::WouldDrop if facts.lists & ON_DENY != 0 => Reason::Deny as u32,
+        Reason::WouldDrop => facts.refused.into(),
+        Reason::MalformedWouldDrop => Reason::Malformed as u32,
+        reason => reason as u32,
+    }
 }
 
 #[inline(always)]

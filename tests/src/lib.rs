@@ -24,6 +24,7 @@ pub mod steps;
 pub mod store;
 pub mod traffic;
 pub mod trials;
+pub mod watcher;
 
 use std::{thread, time::Duration};
 

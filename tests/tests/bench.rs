@@ -41,6 +41,8 @@ fn the_subjects_on_the_wire_are_measured() {
             return;
         }
     }
+    // One subject has it running.
+    let _ = limiter_tests::command::binary();
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().to_str().unwrap();
     let outcome = run(&["--quick", "--only", "wire", "--out", out]);
@@ -58,6 +60,7 @@ fn the_subjects_on_the_wire_are_measured() {
     for subject in [
         "limiter",
         "limiter-nested",
+        "limiter-watched",
         "reference",
         "nft-ingress",
         "hashlimit",

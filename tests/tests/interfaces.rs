@@ -65,6 +65,7 @@ fn what_another_version_has_attached() {
         &["attach", "eth0", "--rate", "6"],
         &["set", "eth0", "--rate", "6"],
         &["keep", "eth0"],
+        &["watch", "eth0"],
         &["detach", "eth0"],
         &["detach", "--all"],
     ] {

@@ -155,8 +155,8 @@ fn set_is_whole_or_not_at_all() {
     let folder = hosts.pins();
     assert_eq!(
         fs::read_dir(&folder).unwrap().count(),
-        12,
-        "link, ten maps, one generation"
+        15,
+        "link, thirteen maps, one generation"
     );
     hosts.limiter(&["detach", "eth0"]).expect(0);
     assert!(!folder.exists() && !has_program(&hosts));
@@ -234,5 +234,5 @@ fn a_list_is_replaced_whole_or_not_at_all() {
     hosts
         .limiter(&["deny", "add", "eth0", "10.9.9.9"])
         .expect(0);
-    assert_eq!(fs::read_dir(hosts.pins()).unwrap().count(), 12);
+    assert_eq!(fs::read_dir(hosts.pins()).unwrap().count(), 15);
 }

@@ -18,6 +18,11 @@ pub fn run(args: &[OsString]) -> Result<ExitCode> {
     if let Err(error) = debian::ensure(&PACKAGES, "the whole benchmark") {
         progress(&format!("going on without: {error:#}"));
     }
+    // One subject has it running.
+    let built = exit_code(cargo().args(["build", "--release", "-p", "limiter-user"]))?;
+    if built != ExitCode::SUCCESS {
+        return Ok(built);
+    }
     let mut command = cargo();
     command
         .args([

@@ -2,7 +2,7 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    num::NonZeroUsize,
+    num::{NonZeroU64, NonZeroUsize},
     path::PathBuf,
     time::Duration,
 };
@@ -71,6 +71,8 @@ pub enum Verb {
     Reset(Reset),
     /// Show who is sending and who is dropped
     Top(Top),
+    /// Show drops as they happen, and what would be dropped but for shadow, until interrupted
+    Watch(Watch),
     /// Print what the program decides about each packet, until interrupted (slow: for debugging)
     Log(Log),
     /// Serve metrics for Prometheus, and a page for people, until interrupted; changes nothing
@@ -529,6 +531,44 @@ pub struct Top {
     /// How often the live view looks: 100ms to 10s
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval, conflicts_with = "once")]
     pub interval: Duration,
+}
+
+/// Why a packet is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DropReason {
+    /// Over a limit.
+    Limit,
+    /// Denied.
+    Deny,
+    /// A new source beyond the newcomer limit, or without room in the table.
+    Newcomer,
+    /// No valid IP header.
+    Malformed,
+    /// Lost the race for a bucket too often.
+    Contended,
+}
+
+/// Arguments of `watch`.
+#[derive(Debug, Args)]
+pub struct Watch {
+    /// The interface
+    #[arg(value_name = "IFACE", value_parser = interface)]
+    pub interface: String,
+    /// Only what comes from these sources
+    #[arg(long, value_name = "CIDR", value_parser = prefix)]
+    pub source: Option<IpNet>,
+    /// Only what is over this limit
+    #[arg(long, value_name = "NAME")]
+    pub limit: Option<String>,
+    /// Only what is dropped for this reason, or one of these
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "REASON,...")]
+    pub reason: Vec<DropReason>,
+    /// End after so many
+    #[arg(short = 'n', long, value_name = "N")]
+    pub count: Option<NonZeroU64>,
+    /// For programs: a line of JSON each
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `log`.

@@ -24,6 +24,7 @@ mod set;
 mod ssh;
 mod status;
 mod top;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -76,6 +77,7 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Check(arguments) => check::run(arguments).await,
         Verb::Reset(arguments) => reset::run(arguments).await,
         Verb::Top(arguments) => top::run(arguments).await,
+        Verb::Watch(arguments) => watch::run(arguments).await,
         Verb::Log(arguments) => log::run(arguments).await,
         Verb::Export(arguments) => export::run(arguments).await,
         Verb::Replay(arguments) => replay::run(&arguments),

@@ -1,6 +1,6 @@
 //! The kernel's clock, as the program reads it.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use nix::time::{ClockId, clock_getres, clock_gettime};
 
@@ -11,6 +11,13 @@ pub fn now() -> Result<u64> {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC)
         .map_err(|error| Error::system("reading the clock", error.into()))?;
     Ok(time.tv_sec().unsigned_abs() * 1_000_000_000 + time.tv_nsec().unsigned_abs())
+}
+
+/// What people's clock showed at the moment `then` of the clock that the program reads, if it was not set since.
+pub fn wall(then: u64) -> Result<SystemTime> {
+    let (now, wall) = (now()?, SystemTime::now());
+    let ago = Duration::from_nanos(now.saturating_sub(then));
+    Ok(wall.checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH))
 }
 
 /// Length of the kernel's tick in nanoseconds: the coarse clock goes by ticks, and says so.

@@ -212,6 +212,22 @@ pub enum Error {
         /// The reason.
         why: String,
     },
+    /// Drops are told to one process at a time.
+    #[error(
+        "{who} watches '{interface}' already, and drops are told to one at a time: end that first, or have it write to a file",
+        who = process.map_or("another process".to_owned(), |process| format!("process {process}"))
+    )]
+    Watched {
+        /// The interface.
+        interface: String,
+        /// Who watches, if that is known.
+        process: Option<u64>,
+    },
+    /// There is nothing to watch any more.
+    #[error(
+        "limiter was detached from '{0}', so there is nothing to watch any more: `limiter attach {0} --rate RATE` attaches it again"
+    )]
+    WatchedDetached(String),
     /// The driver cannot.
     #[error(
         "the driver of '{interface}' does not take the program in native mode ({why}): {advice}"

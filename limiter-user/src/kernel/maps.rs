@@ -10,6 +10,7 @@ use limiter_common::{
     layout::{Cpu, LOCKS, SETS_OF_WORD, Set, Source, Table},
     rules::LISTS_MAX,
     table::Seed,
+    watch::{EVENTS_BYTES, Watch, Watched},
 };
 
 use super::{
@@ -31,6 +32,7 @@ pub struct Tables {
     counters: PerCpuArray<MapData, Wire<Counters>>,
     limits: PerCpuArray<MapData, Wire<LimitCounters>>,
     hits: PerCpuArray<MapData, Wire<Count>>,
+    watched: PerCpuArray<MapData, Wire<Watched>>,
     /// Kernel memory of all of them, in bytes.
     pub memory: u64,
 }
@@ -50,6 +52,7 @@ const fn shape(name: &str) -> Shape {
     const ARRAY: u32 = 2;
     const PROGRAM_ARRAY: u32 = 3;
     const PER_CPU_ARRAY: u32 = 6;
+    const RING_BUFFER: u32 = 27;
     let (kind, key, value, entries) = match name.as_bytes() {
         b"SETS" => (ARRAY, 4, size_of::<Set>(), None),
         b"DISPLACED" => (ARRAY, 4, 8, None),
@@ -59,6 +62,9 @@ const fn shape(name: &str) -> Shape {
         b"LIMITS" => (PER_CPU_ARRAY, 4, size_of::<LimitCounters>(), Some(SLOTS)),
         b"LIST_HITS" => (PER_CPU_ARRAY, 4, size_of::<Count>(), Some(LISTS_MAX)),
         b"CPUS" => (PER_CPU_ARRAY, 4, size_of::<Cpu>(), Some(1)),
+        b"WATCH" => (ARRAY, 4, size_of::<Watch>(), Some(1)),
+        b"WATCHED" => (PER_CPU_ARRAY, 4, size_of::<Watched>(), Some(1)),
+        b"EVENTS" => (RING_BUFFER, 0, 0, Some(EVENTS_BYTES)),
         _ => (PROGRAM_ARRAY, 4, 4, Some(1)),
     };
     Shape {
@@ -67,7 +73,7 @@ const fn shape(name: &str) -> Shape {
         value,
         entries,
         flags: match name.as_bytes() {
-            b"SETS" => BPF_F_MMAPABLE,
+            b"SETS" | b"WATCH" => BPF_F_MMAPABLE,
             _ => 0,
         },
     }
@@ -196,6 +202,7 @@ impl Tables {
             counters: map("COUNTERS")?.try_into().map_err(read_failed)?,
             limits: map("LIMITS")?.try_into().map_err(read_failed)?,
             hits: map("LIST_HITS")?.try_into().map_err(read_failed)?,
+            watched: map("WATCHED")?.try_into().map_err(read_failed)?,
             memory,
         })
     }
@@ -233,6 +240,12 @@ impl Tables {
     pub fn hits(&self, bit: u32) -> Result<Count> {
         let of_cpus = self.hits.get(&bit, 0).map_err(read_failed)?;
         Ok(of_cpus.iter().map(|Wire(one)| *one).sum())
+    }
+
+    /// Drops that somebody who watched wanted to be told of, and was not.
+    pub fn events_lost(&self) -> Result<u64> {
+        let of_cpus = self.watched.get(&0, 0).map_err(read_failed)?;
+        Ok(of_cpus.iter().map(|Wire(one)| one.lost).sum())
     }
 
     /// Sources that there is room for.

@@ -27,7 +27,9 @@ pub mod survey;
 pub mod sys;
 mod table;
 pub mod trial;
+pub mod watch;
 pub mod wire;
+mod words;
 
 pub use attachment::Attachment;
 pub use error::Error;

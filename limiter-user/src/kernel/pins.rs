@@ -32,7 +32,7 @@ use super::{
 };
 
 /// The maps that outlive a program.
-pub const MAPS: [&str; 10] = [
+pub const MAPS: [&str; 13] = [
     "SETS",
     "DISPLACED",
     "LOCKED",
@@ -43,6 +43,9 @@ pub const MAPS: [&str; 10] = [
     "LIST_HITS",
     "NEXT",
     "NEXT_FRAGS",
+    "WATCH",
+    "WATCHED",
+    "EVENTS",
 ];
 
 /// The maps of a generation.

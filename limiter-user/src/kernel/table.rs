@@ -4,11 +4,7 @@
 //! What is changed here is one word by one compare-and-swap each: a command that is killed leaves no
 //! entry half changed.
 
-use std::{
-    num::NonZeroUsize,
-    ptr::NonNull,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use aya::maps::MapData;
 use limiter_common::{
@@ -21,11 +17,11 @@ use limiter_common::{
     layout::{Set, Source},
     table::{Seed, WAYS},
 };
-use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::{
     error::{Error, Result},
     maps::read_failed,
+    words::Words,
 };
 
 /// A source and what the table keeps of it.
@@ -43,22 +39,9 @@ const AGE: u32 = BEHIND_MAX / 4;
 /// The sets of a table.
 #[derive(Debug)]
 pub struct Sets {
-    start: NonNull<AtomicU64>,
-    bytes: NonZeroUsize,
+    words: Words,
     sets: u32,
     seed: Seed,
-}
-
-// SAFETY: the memory is the kernel's, and reached by atomic operations alone.
-unsafe impl Send for Sets {}
-// SAFETY: as above.
-unsafe impl Sync for Sets {}
-
-impl Drop for Sets {
-    fn drop(&mut self) {
-        // SAFETY: it was mapped by `open`, and nothing that is borrowed from it is left.
-        let _ = unsafe { munmap(self.start.cast(), self.bytes.get()) };
-    }
 }
 
 impl Sets {
@@ -67,25 +50,8 @@ impl Sets {
         let failed =
             |error: nix::Error| Error::system("mapping the table of sources", error.into());
         let sets = map.info().map_err(read_failed)?.max_entries();
-        let bytes = sets as usize * size_of::<Set>();
-        let bytes = NonZeroUsize::new(bytes).ok_or_else(|| failed(nix::Error::EINVAL))?;
-        // SAFETY: a new mapping, wherever the kernel wants it.
-        let start = unsafe {
-            mmap(
-                None,
-                bytes,
-                ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
-                MapFlags::MAP_SHARED,
-                map.fd(),
-                0,
-            )
-        };
-        Ok(Self {
-            start: start.map_err(failed)?.cast(),
-            bytes,
-            sets,
-            seed,
-        })
+        let words = Words::map(map, sets as usize * size_of::<Set>()).map_err(failed)?;
+        Ok(Self { words, sets, seed })
     }
 
     /// Sources that there is room for.
@@ -94,10 +60,7 @@ impl Sets {
     }
 
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: so many words are mapped for as long as `self` lives, and aligned to a page.
-        unsafe {
-            std::slice::from_raw_parts(self.start.as_ptr(), self.bytes.get() / size_of::<u64>())
-        }
+        &self.words
     }
 
     fn entries(&self) -> impl Iterator<Item = Mapped<'_>> {

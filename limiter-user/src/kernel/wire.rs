@@ -4,6 +4,7 @@ use limiter_common::{
     counters::{Count, Counters, LimitCounters},
     layout::{Config, Listed, Set, Stamp, Table},
     learn::{Flow, Sample, Sighting, Totals},
+    watch::Watched,
 };
 
 /// A value that is copied bytewise between the kernel and this process.
@@ -48,4 +49,5 @@ plain_words!(
     Stamp,
     Table,
     Totals,
+    Watched,
 );

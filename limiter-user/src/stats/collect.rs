@@ -108,8 +108,7 @@ fn described(attachment: &Attachment, taken: Taken) -> Result<Interface> {
             added: counters.sources_added,
             removed: counters.sources_removed,
         },
-        // To be `tables.events_lost()?`, as soon as the program has that counter, with `limiter watch`.
-        events_lost: 0,
+        events_lost: tables.events_lost()?,
     })
 }
 

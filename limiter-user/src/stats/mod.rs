@@ -6,6 +6,7 @@ pub mod busiest;
 pub mod collect;
 pub mod demo;
 pub mod doctor;
+pub mod event;
 pub mod live;
 pub mod replay;
 pub mod snapshot;

@@ -8,3 +8,4 @@ pub mod source;
 pub mod status;
 pub mod top;
 pub mod units;
+pub mod watch;

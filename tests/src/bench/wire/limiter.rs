@@ -60,7 +60,8 @@ impl Configured {
         compile(&self.settings(case)?, &TierBits::default())
     }
 
-    fn settings(self, case: Case) -> Result<Settings> {
+    /// What `attach` would be told.
+    pub fn settings(self, case: Case) -> Result<Settings> {
         let mut settings = Settings {
             max_sources: case.sources.capacity(),
             // Against spoofed sources as it is by default. Sources that are to be known already are

@@ -20,6 +20,7 @@ mod series;
 mod subject;
 mod svg;
 mod table;
+mod watched;
 
 use std::{
     fs,

@@ -16,6 +16,7 @@ use super::{
     limiter::Configured,
     netfilter,
     road::Road,
+    watched::Watched,
 };
 use crate::object::{Code, Object};
 
@@ -37,6 +38,8 @@ pub enum Subject {
     LimiterLists,
     /// limiter with limits of source, network and interface
     LimiterNested,
+    /// limiter with one limit by source, and `limiter watch` beside it
+    LimiterWatched,
     /// The XDP limiter by the book: LRU hash, clock, compare-and-swap, and no counters
     Reference,
     /// nftables, a dynamic set at the hook netdev ingress
@@ -60,6 +63,8 @@ pub enum Installed {
     Own(Object, OwnedFd),
     /// limiter, and its link.
     Limiter(Program, OwnedFd),
+    /// limiter, and who watches it.
+    Watched(Watched),
 }
 
 impl Subject {
@@ -94,7 +99,11 @@ impl Subject {
     pub fn is_limiter(self) -> bool {
         matches!(
             self,
-            Self::Limiter | Self::LimiterEight | Self::LimiterLists | Self::LimiterNested
+            Self::Limiter
+                | Self::LimiterEight
+                | Self::LimiterLists
+                | Self::LimiterNested
+                | Self::LimiterWatched
         )
     }
 
@@ -143,6 +152,7 @@ impl Subject {
             Self::LimiterEight => limiter(Configured::EightMore),
             Self::LimiterLists => limiter(Configured::Lists),
             Self::LimiterNested => limiter(Configured::Nested),
+            Self::LimiterWatched => Watched::install(case, road).map(Installed::Watched),
             Self::Reference => {
                 let (program, capacity) = ("reference", case.sources.capacity());
                 let object = Object::load_wire(terms(case.verdict), capacity, &[program])?;

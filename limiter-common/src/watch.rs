@@ -1,0 +1,135 @@
+//! What drops are told to whom: the switch that somebody who watches sets, the budget of each CPU, and the
+//! record of one drop.
+
+use crate::key::Words;
+
+/// Who watches, until when, and what. User space maps it, and writes each word at once; the program reads it
+/// where it drops a packet. All but [`Self::until`] is written while that is 0, but for the slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Watch {
+    /// Until when somebody watches, in nanoseconds of the monotonic clock; 0: nobody does. It is put off as
+    /// long as somebody watches, and lapses by itself where that one was killed.
+    pub until: u64,
+    /// Who watches, by a number that [`Event::session`] repeats.
+    pub session: u64,
+    /// The reasons that are wanted: a bit for each, at the reason's number.
+    pub reasons: u64,
+    /// Slot of the limit that is wanted, or [`ANY_SLOT`].
+    pub slot: u64,
+    /// Family of the sources that are wanted; 0 for all, those that cannot be told included.
+    pub family: u64,
+    /// The bits of an address that are compared.
+    pub mask: Words,
+    /// What they are to be.
+    pub address: Words,
+    /// Id of the process that watches.
+    pub process: u64,
+}
+
+/// Value of [`Watch::slot`] for all limits, and for what no limit has dropped.
+pub const ANY_SLOT: u64 = u64::MAX;
+
+/// What each CPU keeps to itself of what is watched. Only that CPU writes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Watched {
+    /// What may be told now.
+    pub budget: Budget,
+    /// `jiffies` when the clock was read last.
+    pub jiffy: u64,
+    /// The [`Watch::until`] that the clock was compared with then.
+    pub until: u64,
+    /// Drops that were wanted, and not told.
+    pub lost: u64,
+}
+
+/// How many events one CPU may still tell: a token bucket by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Budget {
+    /// Events.
+    pub left: u64,
+    /// Up to when it was refilled, in nanoseconds.
+    pub since: u64,
+}
+
+/// Nanoseconds in which a CPU may tell one event more: 1,000 a second.
+pub const EVENT_COST: u64 = 1_000_000;
+
+/// Events that a CPU may tell at once.
+pub const EVENT_BURST: u64 = 256;
+
+impl Budget {
+    /// The same with what has come in until `now`, in nanoseconds.
+    #[must_use]
+    #[inline(always)]
+    pub const fn refilled(self, now: u64) -> Self {
+        let earned = now.saturating_sub(self.since) / EVENT_COST;
+        let left = self.left.saturating_add(earned);
+        if left >= EVENT_BURST {
+            return Self {
+                left: EVENT_BURST,
+                since: now,
+            };
+        }
+        Self {
+            left,
+            since: self.since + earned * EVENT_COST,
+        }
+    }
+}
+
+/// Bytes of the ring buffer: a power of two, and whole pages wherever those have up to 64 KiB.
+pub const EVENTS_BYTES: u32 = 128 * 1024;
+
+/// One packet that was dropped, or would have been.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Event {
+    /// When, in nanoseconds of the monotonic clock.
+    pub nanoseconds: u64,
+    /// For whom; see [`Watch::session`].
+    pub session: u64,
+    /// Its source as it stands in the packet.
+    pub source: Words,
+    /// [`crate::key::IPV4`] or [`crate::key::IPV6`]; 0 where there is no telling.
+    pub family: u32,
+    /// Transport protocol; [`ARP`], or [`crate::rules::ANY`] where there is no telling.
+    pub protocol: u32,
+    /// Destination port, or [`crate::rules::ANY`].
+    pub destination_port: u32,
+    /// Slot of the limit that it is over, or [`crate::layout::NO_LIMIT`].
+    pub slot: u32,
+    /// Bytes of the frame.
+    pub length: u32,
+    /// Number of the [`crate::verdict::Reason`], of those that drop.
+    pub reason: u32,
+    /// 1: it only passed because of shadow.
+    pub would_drop: u32,
+    /// Makes the size a multiple of eight without padding.
+    pub reserved: u32,
+}
+
+/// [`Event::protocol`] of ARP: its EtherType, which is no number of a transport protocol.
+pub const ARP: u32 = 0x0806;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_never_more_than_its_burst_and_what_came_in() {
+        let mut budget = Budget::default().refilled(10 * EVENT_COST);
+        assert_eq!(budget.left, 10);
+        budget = budget.refilled(10 * EVENT_COST + EVENT_COST - 1);
+        assert_eq!(budget.left, 10, "a part of one is none");
+        budget = budget.refilled(11 * EVENT_COST);
+        assert_eq!(budget.left, 11, "and is not lost");
+        budget = budget.refilled(EVENT_COST);
+        assert_eq!(budget.left, 11, "a clock that was set back");
+        assert_eq!(budget.refilled(u64::MAX).left, EVENT_BURST);
+        budget.left = 0;
+        assert_eq!(budget.refilled(11 * EVENT_COST), budget);
+    }
+}

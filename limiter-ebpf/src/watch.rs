@@ -1,0 +1,217 @@
+//! Drops, told to whoever watches (`limiter watch`): as many as each CPU has a budget for, of those that are
+//! wanted. Where nobody watches that is one load and one branch for a packet that is dropped.
+//!
+//! The exported functions are checked once by the verifier, and their stack is not there while the limits
+//! are asked, which need all of it.
+
+use core::mem::MaybeUninit;
+
+use aya_ebpf::{
+    EbpfContext,
+    bindings::{BPF_RB_NO_WAKEUP, xdp_md},
+    helpers::generated::{bpf_jiffies64, bpf_ktime_get_ns},
+    programs::XdpContext,
+};
+use limiter_common::{
+    layout::NO_LIMIT,
+    rules::ANY,
+    verdict::Reason,
+    watch::{ANY_SLOT, ARP, Event, Watch, Watched},
+};
+
+use crate::facts::Facts;
+use crate::maps::{EVENTS, WATCH, WATCHED};
+use crate::packet::Cursor;
+use crate::parse::{Parsed, parse};
+use crate::{atomic, config, transport};
+
+/// Reads a field once: user space may write it at any time.
+macro_rules! read {
+    ($pointer:expr, $($field:tt)+) => {
+        // SAFETY: a field of a map value, and aligned.
+        unsafe { (&raw const (*$pointer).$($field)+).read_volatile() }
+    };
+}
+
+/// Added to the number of the reason where the packet only passes because of shadow.
+const WOULD_DROP: u32 = 1 << 8;
+
+/// Tells of a packet that is dropped, or would be but for shadow, if somebody watches. `why`: the number of
+/// the reason for which it is. `limit`: index of the limit that it is over; `limits`: bits of all that it is
+/// over.
+#[inline(always)]
+pub fn tell(context: &XdpContext, length: u64, reason: Reason, why: u32, limit: u32, limits: u64) {
+    if reason.passes() && !reason.would_drop() {
+        return;
+    }
+    let Some(watch) = WATCH.get_ptr(0) else {
+        return;
+    };
+    if read!(watch, until) == 0 {
+        return;
+    }
+    let shadow = if reason.passes() { WOULD_DROP } else { 0 };
+    watch_drop(context.as_ptr().cast(), length, why | shadow, limit, limits);
+}
+
+/// Whether a limit has said so.
+#[inline(always)]
+fn is_of_limit(why: u32) -> bool {
+    const LIMIT: u32 = Reason::Limit as u32;
+    const NEWCOMER: u32 = Reason::Newcomer as u32;
+    const CONTENDED: u32 = Reason::Contended as u32;
+    matches!(why, LIMIT | NEWCOMER | CONTENDED)
+}
+
+/// Tells of the packet if it is wanted and the budget has room. Always 0.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn watch_drop(
+    context: *mut xdp_md,
+    length: u64,
+    said: u32,
+    limit: u32,
+    limits: u64,
+) -> u32 {
+    let (Some(watch), Some(cpu)) = (WATCH.get_ptr_mut(0), WATCHED.get_ptr_mut(0)) else {
+        return 0;
+    };
+    let why = said & (WOULD_DROP - 1) & 63;
+    if read!(watch, reasons) >> why & 1 == 0 {
+        return 0;
+    }
+    let wanted = read!(watch, slot);
+    let slot = if !is_of_limit(why) {
+        NO_LIMIT
+    } else if wanted == ANY_SLOT {
+        config::limit(limit).map_or(NO_LIMIT, config::Limit::slot)
+    } else {
+        match config::index_of(wanted as u32) {
+            Some(index) if limits >> index & 1 != 0 => wanted as u32,
+            _ => return 0,
+        }
+    };
+    if wanted != ANY_SLOT && slot == NO_LIMIT {
+        return 0;
+    }
+    if read!(watch, family) != 0 && watch_source(context) == 0 {
+        return 0;
+    }
+    // SAFETY: this CPU's own map value, and the switch.
+    unsafe {
+        if !is_on(watch, cpu) {
+            return 0;
+        }
+        if (*cpu).budget.left == 0 {
+            (*cpu).lost += 1;
+            return 0;
+        }
+        (*cpu).budget.left -= 1;
+    }
+    watch_write(context, length, said, slot)
+}
+
+/// Whether the one who watches still does. Looks at the clock once a tick, and switches off what has lapsed;
+/// else the budget has by then what has come in.
+///
+/// # Safety
+/// `cpu` is this CPU's own map value, and `watch` the switch.
+#[inline(always)]
+unsafe fn is_on(watch: *mut Watch, cpu: *mut Watched) -> bool {
+    let until = read!(watch, until);
+    // SAFETY: the caller vouches for the pointers; the helpers have no preconditions.
+    unsafe {
+        let jiffy = bpf_jiffies64();
+        if (*cpu).jiffy == jiffy && (*cpu).until == until {
+            return until != 0;
+        }
+        let now = bpf_ktime_get_ns();
+        if now > until {
+            // Unless somebody has just begun.
+            if until != 0 {
+                atomic::compare_and_swap(&raw mut (*watch).until, until, 0);
+            }
+            return false;
+        }
+        (*cpu).jiffy = jiffy;
+        (*cpu).until = until;
+        let budget = (*cpu).budget.refilled(now);
+        (*cpu).budget.left = budget.left;
+        (*cpu).budget.since = budget.since;
+        true
+    }
+}
+
+/// 1 where the packet's source is one that is wanted.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn watch_source(context: *mut xdp_md) -> u32 {
+    let context = XdpContext::new(context);
+    let Some(watch) = WATCH.get_ptr(0) else {
+        return 0;
+    };
+    let (Parsed::Ipv4(source) | Parsed::Ipv6(source) | Parsed::Arp(source)) =
+        parse(&mut Cursor::new(&context))
+    else {
+        return 0;
+    };
+    let is_wanted = read!(watch, family) == source.family as u64
+        && (source.words[0] ^ read!(watch, address[0])) & read!(watch, mask[0]) == 0
+        && (source.words[1] ^ read!(watch, address[1])) & read!(watch, mask[1]) == 0;
+    is_wanted.into()
+}
+
+/// Writes the event, or counts it as lost where the ring is full. Reads the packet once more, because only
+/// those come here that are told. Always 0.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn watch_write(context: *mut xdp_md, length: u64, said: u32, slot: u32) -> u32 {
+    let context = XdpContext::new(context);
+    let mut place = MaybeUninit::uninit();
+    let facts = Facts::begin(&mut place, length);
+    let mut packet = Cursor::new(&context);
+    // What the transport header hides stays unknown.
+    match parse(&mut packet) {
+        Parsed::Ipv4(source) => {
+            facts.source = source;
+            let _ = transport::read_ipv4(&mut packet, facts);
+        }
+        Parsed::Ipv6(source) => {
+            facts.source = source;
+            let _ = transport::read_ipv6(&mut packet, facts);
+        }
+        Parsed::Arp(source) => {
+            facts.source = source;
+            facts.protocol = ARP;
+        }
+        Parsed::NotIp | Parsed::Malformed => facts.protocol = ANY,
+    }
+    let Some(watch) = WATCH.get_ptr(0) else {
+        return 0;
+    };
+    let Some(mut entry) = EVENTS.reserve_untyped::<Event>(0) else {
+        if let Some(cpu) = WATCHED.get_ptr_mut(0) {
+            // SAFETY: this CPU's own map value.
+            unsafe { (*cpu).lost += 1 };
+        }
+        return 0;
+    };
+    let event = entry.as_mut_ptr();
+    let session = read!(watch, session);
+    // SAFETY: fields of what was reserved; the helper has no preconditions.
+    unsafe {
+        (*event).nanoseconds = bpf_ktime_get_ns();
+        (*event).session = session;
+        (*event).source = facts.source.words;
+        (*event).family = facts.source.family;
+        (*event).protocol = facts.protocol;
+        (*event).destination_port = facts.destination_port;
+        (*event).slot = slot;
+        (*event).length = length as u32;
+        (*event).reason = said & (WOULD_DROP - 1);
+        (*event).would_drop = (said / WOULD_DROP) & 1;
+        (*event).reserved = 0;
+    }
+    entry.submit(BPF_RB_NO_WAKEUP as u64);
+    0
+}

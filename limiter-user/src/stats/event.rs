@@ -1,0 +1,94 @@
+//! `watch --json`: one packet that was dropped, or would have been.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use limiter_common::{
+    key::{IPV4, IPV6, Words},
+    rules::ANY,
+    verdict::Reason,
+    watch::{ARP, Event as KernelEvent},
+};
+use serde::Serialize;
+
+use crate::{
+    config::matches::Protocol,
+    kernel::{clock, error::Result, watch::Watching},
+};
+
+/// A line of `watch --json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Event {
+    /// When, RFC 3339.
+    pub time: String,
+    /// Name of the interface.
+    pub interface: String,
+    /// Source address as it stands in the packet; null where there is no telling.
+    pub source: Option<IpAddr>,
+    /// Transport protocol, by name or number, or `arp`; null where there is no telling.
+    pub protocol: Option<String>,
+    /// Null where the packet has none, or there is no telling.
+    pub destination_port: Option<u16>,
+    /// Bytes of the frame.
+    pub length: u32,
+    /// The limit that it is over, or that has no room for its source; null for other reasons.
+    pub limit: Option<String>,
+    /// `drop` or `would_drop`.
+    pub verdict: &'static str,
+    /// `limit`, `deny`, `newcomer`, `malformed`, `contended`.
+    pub reason: &'static str,
+}
+
+/// What the program tells, in words.
+pub fn event(watching: &Watching, told: &KernelEvent) -> Result<Event> {
+    let time = humantime::format_rfc3339_micros(clock::wall(told.nanoseconds)?);
+    Ok(Event {
+        time: time.to_string(),
+        interface: watching.interface().to_owned(),
+        source: address(told.family, told.source),
+        protocol: protocol(told.protocol),
+        destination_port: u16::try_from(told.destination_port).ok(),
+        length: told.length,
+        limit: watching.limit(told.slot).map(str::to_owned),
+        verdict: if told.would_drop == 0 {
+            "drop"
+        } else {
+            "would_drop"
+        },
+        reason: Reason::from_number(told.reason).map_or("unknown", name),
+    })
+}
+
+/// What a reason to drop is called in metrics and on the command line.
+#[must_use]
+pub fn name(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Limit => "limit",
+        Reason::Deny => "deny",
+        Reason::Newcomer => "newcomer",
+        Reason::Malformed => "malformed",
+        Reason::Contended => "contended",
+        _ => "unknown",
+    }
+}
+
+fn protocol(number: u32) -> Option<String> {
+    match number {
+        ANY => None,
+        ARP => Some("arp".to_owned()),
+        number => u8::try_from(number)
+            .ok()
+            .map(|number| Protocol(number).to_string()),
+    }
+}
+
+fn address(family: u32, words: Words) -> Option<IpAddr> {
+    let [first, second] = words.map(u64::to_ne_bytes);
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&first);
+    bytes[8..].copy_from_slice(&second);
+    match family {
+        IPV4 => Some(Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]).into()),
+        IPV6 => Some(Ipv6Addr::from(bytes).into()),
+        _ => None,
+    }
+}

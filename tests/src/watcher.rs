@@ -1,0 +1,165 @@
+//! `limiter watch`, running beside a test.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    os::fd::AsFd,
+    process::{Child, ChildStderr, ChildStdout, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::Value;
+
+use crate::{command::prepared, hosts::Hosts};
+
+/// A running `limiter watch eth0` on the server.
+#[derive(Debug)]
+pub struct Watcher {
+    child: Child,
+    stdout: Option<BufReader<ChildStdout>>,
+    stderr: BufReader<ChildStderr>,
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Exit status; -1 where a signal ended it.
+    pub status: i32,
+    /// What was not read before.
+    pub stdout: String,
+    /// The same of standard error.
+    pub stderr: String,
+}
+
+/// Milliseconds in which what is waited for must come.
+const PATIENCE: u16 = 20_000;
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Watcher {
+    /// Starts it with these arguments, and waits until it watches.
+    #[must_use]
+    pub fn start(hosts: &Hosts, arguments: &[&str]) -> Self {
+        let mut watcher = Self::spawn(hosts, arguments);
+        let mut said = String::new();
+        watcher.stderr.read_line(&mut said).unwrap();
+        assert!(said.contains("drops are shown"), "{said}");
+        watcher
+    }
+
+    /// Starts it with these arguments.
+    #[must_use]
+    pub fn spawn(hosts: &Hosts, arguments: &[&str]) -> Self {
+        let arguments = [&["watch", "eth0"], arguments].concat();
+        let spawned = hosts.server.namespace.run(|| {
+            prepared(&arguments)
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+        });
+        let mut child = spawned.unwrap().unwrap();
+        Self {
+            stdout: child.stdout.take().map(BufReader::new),
+            stderr: BufReader::new(child.stderr.take().unwrap()),
+            child,
+        }
+    }
+
+    /// Id of the process.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The next line.
+    #[must_use]
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        let stdout = self.stdout.as_mut().unwrap();
+        if stdout.buffer().is_empty() {
+            let mut polled = [PollFd::new(stdout.get_ref().as_fd(), PollFlags::POLLIN)];
+            let ready = poll(&mut polled, PollTimeout::from(PATIENCE)).unwrap();
+            assert_eq!(ready, 1, "nothing is told");
+        }
+        stdout.read_line(&mut line).unwrap();
+        assert!(line.ends_with('\n'), "it has ended: {line}");
+        line
+    }
+
+    /// The next line of JSON.
+    #[must_use]
+    pub fn event(&mut self) -> Value {
+        serde_json::from_str(&self.line()).unwrap()
+    }
+
+    /// Whether it has come to its end.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Nobody reads any more.
+    pub fn close(&mut self) {
+        self.stdout = None;
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
+    }
+
+    /// Waits for its end. It does not wait for who reads.
+    #[must_use]
+    pub fn wait(mut self) -> Ended {
+        let since = Instant::now();
+        while !self.has_ended() {
+            let waited = since.elapsed();
+            assert!(
+                waited < Duration::from_millis(PATIENCE.into()),
+                "it goes on"
+            );
+            thread::sleep(Duration::from_millis(5));
+        }
+        let (mut out, mut err) = (String::new(), String::new());
+        if let Some(stdout) = &mut self.stdout {
+            stdout.read_to_string(&mut out).unwrap();
+        }
+        self.stderr.read_to_string(&mut err).unwrap();
+        Ended {
+            status: self.child.wait().unwrap().code().unwrap_or(-1),
+            stdout: out,
+            stderr: err,
+        }
+    }
+
+    /// Ends it as Ctrl-C does. It must succeed.
+    pub fn end(self) -> Ended {
+        self.signal(Signal::SIGINT);
+        let ended = self.wait();
+        assert_eq!(ended.status, 0, "{ended:#?}");
+        ended
+    }
+}
+
+impl Ended {
+    /// How many events were shown and lost, as it says at its end.
+    #[must_use]
+    pub fn sums(&self) -> (u64, u64) {
+        let said = self.stderr.lines().find_map(|line| {
+            let (shown, lost) = line.split_once(": eth0: ")?.1.split_once(" shown, ")?;
+            Some((shown, lost.strip_suffix(" lost")?))
+        });
+        let (shown, lost) = said.unwrap_or_else(|| panic!("no sums: {self:#?}"));
+        let number = |text: &str| text.replace(',', "").parse().unwrap();
+        (number(shown), number(lost))
+    }
+}

@@ -1,0 +1,663 @@
+//! `watch`: each drop told with what is known of it, as many as the budget has room for, and the rest counted.
+
+use std::{
+    fs,
+    net::IpAddr,
+    process::Command,
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
+
+use aya::maps::{Array, Map, MapData};
+use etherparse::PacketBuilder;
+use limiter_common::{
+    bucket::{BUSY, is_time},
+    entry::TAT,
+    watch::{EVENT_BURST, EVENT_COST},
+};
+use limiter_tests::{
+    eventually, files::Folder, hosts::Hosts, need_kernel, number, packet::arp, raw::Raw,
+    traffic::udp, watcher::Watcher,
+};
+use limiter_user::kernel::{clock, wire::Wire};
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+/// One packet an hour, and two sources.
+const ONE: [&str; 9] = [
+    "attach",
+    "eth0",
+    "--rate",
+    "1/h",
+    "--burst=1",
+    "--new-sources",
+    "1/h",
+    "--new-sources-burst",
+    "2",
+];
+
+/// Sends frames to the server, and waits until it has seen them.
+struct Wires<'h> {
+    hosts: &'h Hosts,
+    wire: Raw,
+}
+
+impl<'h> Wires<'h> {
+    fn new(hosts: &'h Hosts) -> Self {
+        Self {
+            hosts,
+            wire: Raw::open(&hosts.client),
+        }
+    }
+
+    fn packets(&self, verdict: &str) -> u64 {
+        number(&self.hosts.status()["packets"][verdict])
+    }
+
+    fn send(&self, frames: &[&[u8]]) {
+        let before = self.packets("seen");
+        frames.iter().for_each(|frame| self.wire.send(frame));
+        eventually("all are seen", || {
+            self.packets("seen") == before + frames.len() as u64
+        });
+    }
+
+    fn from(&self, source: &str, port: u16) -> Vec<u8> {
+        udp(self.hosts, source.parse().unwrap(), port)
+    }
+
+    /// So many from one source to a port.
+    fn flood(&self, source: &str, port: u16, count: usize) {
+        self.send(&vec![&self.from(source, port)[..]; count]);
+    }
+}
+
+fn lost(hosts: &Hosts) -> u64 {
+    number(&hosts.status()["events_lost"])
+}
+
+/// An event without its time.
+fn timeless(mut event: Value) -> Value {
+    event.as_object_mut().unwrap().remove("time").unwrap();
+    event
+}
+
+fn wanted(
+    source: Option<&str>,
+    what: (&str, u16, usize),
+    limit: Option<&str>,
+    verdict: &str,
+    reason: &str,
+) -> Value {
+    let (protocol, port, length) = what;
+    json!({
+        "interface": "eth0", "source": source,
+        "protocol": Some(protocol).filter(|protocol| !protocol.is_empty()),
+        "destination_port": Some(port).filter(|port| *port != 0),
+        "length": length, "limit": limit, "verdict": verdict, "reason": reason,
+    })
+}
+
+/// What is cut in the middle of its IP header.
+fn cut(mut frame: Vec<u8>) -> Vec<u8> {
+    frame.truncate(30);
+    frame
+}
+
+#[test]
+fn what_one_limit_drops() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.limiter(&ONE).expect(0);
+    let wires = Wires::new(&hosts);
+    let before = SystemTime::now() - Duration::from_micros(1);
+    let mut watcher = Watcher::start(&hosts, &["--json"]);
+    for (source, length) in [("192.0.2.7", 60), ("2001:db8::7", 80)] {
+        let frame = wires.from(source, 9);
+        assert_eq!(frame.len(), length);
+        wires.send(&[&frame, &frame, &cut(frame.clone())]);
+        let event = watcher.event();
+        let time = humantime::parse_rfc3339(event["time"].as_str().unwrap()).unwrap();
+        assert!(before <= time && time <= SystemTime::now(), "{event}");
+        let over = wanted(
+            Some(source),
+            ("udp", 9, length),
+            Some("default"),
+            "drop",
+            "limit",
+        );
+        assert_eq!(timeless(event), over);
+        let malformed = wanted(None, ("", 0, 30), None, "drop", "malformed");
+        assert_eq!(timeless(watcher.event()), malformed);
+    }
+    for (source, length) in [("192.0.2.8", 60), ("2001:db8:1::7", 80)] {
+        wires.flood(source, 53, 1);
+        let new = wanted(
+            Some(source),
+            ("udp", 53, length),
+            Some("default"),
+            "drop",
+            "newcomer",
+        );
+        assert_eq!(timeless(watcher.event()), new);
+    }
+    block_all_entries(&hosts);
+    wires.flood("192.0.2.7", 9, 1);
+    let contended = wanted(
+        Some("192.0.2.7"),
+        ("udp", 9, 60),
+        Some("default"),
+        "drop",
+        "contended",
+    );
+    assert_eq!(timeless(watcher.event()), contended);
+
+    hosts.limiter(&["set", "eth0", "--shadow", "on"]).expect(0);
+    let frame = wires.from("192.0.2.9", 9);
+    wires.send(&[&frame, &cut(frame.clone())]);
+    let new = wanted(
+        Some("192.0.2.9"),
+        ("udp", 9, 60),
+        Some("default"),
+        "would_drop",
+        "newcomer",
+    );
+    assert_eq!(timeless(watcher.event()), new);
+    let malformed = wanted(None, ("", 0, 30), None, "would_drop", "malformed");
+    assert_eq!(timeless(watcher.event()), malformed);
+    let ended = watcher.end();
+    assert_eq!(
+        (ended.sums(), &ended.stdout[..]),
+        ((9, 0), ""),
+        "{ended:#?}"
+    );
+    assert_eq!(lost(&hosts), 0);
+}
+
+/// As a CPU does that is stopped while it is at work on them.
+fn block_all_entries(hosts: &Hosts) {
+    let sets = Map::Array(MapData::from_pin(hosts.pins().join("SETS")).unwrap());
+    let mut sets: Array<_, Wire<limiter_common::layout::Set>> = sets.try_into().unwrap();
+    let mut blocked = 0;
+    for index in 0..sets.len() {
+        let Wire(mut set) = sets.get(&index, 0).unwrap();
+        for entry in &mut set.entries {
+            if is_time(entry.words[TAT]) {
+                entry.words[TAT] = BUSY;
+                blocked += 1;
+                sets.set(index, Wire(set), 0).unwrap();
+                break;
+            }
+        }
+    }
+    assert_eq!(blocked, 2, "both sources");
+}
+
+const SEVERAL: &str = r#"
+interfaces = ["eth0"]
+exempt = ["control"]
+
+[lists]
+deny = ["203.0.113.66", "2001:db8:bad::/48"]
+
+[[limit]]
+name = "web"
+match = { protocol = "tcp", destination_port = 80 }
+rate = "1/h"
+burst = 1
+shadow = true
+
+[[limit]]
+name = "dns"
+match = { protocol = "udp", destination_port = 53 }
+rate = "1/h"
+burst = 1
+
+[[limit]]
+name = "all"
+rate = "1k/h"
+burst = 3
+shadow = true
+"#;
+
+fn tcp(hosts: &Hosts, source: &str, port: u16) -> Vec<u8> {
+    let ethernet = PacketBuilder::ethernet2(hosts.client.mac, hosts.server.mac);
+    let ip = match source.parse().unwrap() {
+        IpAddr::V4(source) => ethernet.ipv4(source.octets(), [192, 0, 2, 1], 64),
+        IpAddr::V6(source) => ethernet.ipv6(source.octets(), [0xfd; 16], 64),
+    };
+    let mut bytes = Vec::new();
+    ip.tcp(40_000, port, 1, 1_024)
+        .syn()
+        .write(&mut bytes, &[0; 6])
+        .unwrap();
+    bytes
+}
+
+#[test]
+fn what_several_limits_and_lists_drop() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.attach_file(SEVERAL);
+    let wires = Wires::new(&hosts);
+    let mut watcher = Watcher::start(&hosts, &["--json"]);
+    let mut expect = |wanted: Value| assert_eq!(timeless(watcher.event()), wanted);
+    for (source, denied, extra) in [
+        ("192.0.2.7", "203.0.113.66", 0),
+        ("2001:db8::7", "2001:db8:bad::7", 20),
+    ] {
+        wires.flood(denied, 7, 1);
+        expect(wanted(
+            Some(denied),
+            ("udp", 7, 60 + extra),
+            None,
+            "drop",
+            "deny",
+        ));
+        let web = tcp(&hosts, source, 80);
+        assert_eq!(web.len(), 60 + extra);
+        // The first passes. The second is over one limit in shadow, and so is the third.
+        wires.send(&[&web, &web, &web]);
+        for _ in 0..2 {
+            expect(wanted(
+                Some(source),
+                ("tcp", 80, 60 + extra),
+                Some("web"),
+                "would_drop",
+                "limit",
+            ));
+        }
+        // Over the limit in shadow, too, but that is not what drops the second one.
+        let dns = wires.from(source, 53);
+        wires.send(&[&dns, &dns]);
+        expect(wanted(
+            Some(source),
+            ("udp", 53, 60 + extra),
+            Some("all"),
+            "would_drop",
+            "limit",
+        ));
+        expect(wanted(
+            Some(source),
+            ("udp", 53, 60 + extra),
+            Some("dns"),
+            "drop",
+            "limit",
+        ));
+        // Its source can be told, and what it is not.
+        let mut short = dns.clone();
+        short.truncate(dns.len() - 18 - 5);
+        wires.send(&[&short]);
+        expect(wanted(
+            Some(source),
+            ("udp", 0, 37 + extra),
+            None,
+            "drop",
+            "malformed",
+        ));
+    }
+    // The built-in limit on control traffic: 200 at once.
+    let mut asking = arp();
+    asking[28..32].copy_from_slice(&[192, 0, 2, 9]);
+    wires.send(&vec![&asking[..]; 300]);
+    let event = watcher.event();
+    assert_eq!(
+        timeless(event),
+        wanted(
+            Some("192.0.2.9"),
+            ("arp", 0, 60),
+            Some("control"),
+            "drop",
+            "limit"
+        )
+    );
+    watcher.end();
+}
+
+#[test]
+fn lines_for_people() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.attach_file(SEVERAL);
+    let wires = Wires::new(&hosts);
+    let mut watcher = Watcher::start(&hosts, &[]);
+    wires.send(&[&wires.from("203.0.113.66", 7)]);
+    let line = watcher.line();
+    assert!(
+        line.ends_with("Z 203.0.113.66, udp to port 7, 60 bytes, dropped: denied\n"),
+        "{line}"
+    );
+    let web = tcp(&hosts, "2001:db8::7", 80);
+    wires.send(&[&web, &web, &cut(web.clone())]);
+    let line = watcher.line();
+    let rest = "2001:db8::7, tcp to port 80, 80 bytes, passed in shadow: over the limit web\n";
+    assert!(line.ends_with(rest), "{line}");
+    let line = watcher.line();
+    assert!(
+        line.ends_with("Z unknown source, 30 bytes, dropped: malformed\n"),
+        "{line}"
+    );
+    watcher.end();
+}
+
+/// What is not wanted takes nothing of the budget, and is not lost.
+#[test]
+fn one_packet_is_found_in_a_flood() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.attach_file(SEVERAL);
+    let wires = Wires::new(&hosts);
+    let (dns, web) = (wires.from("192.0.2.9", 53), tcp(&hosts, "192.0.2.9", 80));
+    let (dns6, cut) = (wires.from("2001:db8:9::9", 53), cut(dns.clone()));
+    wires.send(&[&dns, &web, &dns6]);
+    // The limit on all is the second that the packet is over.
+    wires.send(&[&web]);
+    let flood = wires.from("203.0.113.66", 53);
+    for (filter, needle) in [
+        (&["--source", "192.0.2.0/24"][..], &dns),
+        (&["--source", "192.0.2.9"], &dns),
+        (&["--source", "2001:db8:9::/48"], &dns6),
+        (&["--limit", "dns"], &dns),
+        (&["--limit", "web"], &web),
+        (&["--limit", "all"], &web),
+        (&["--reason", "limit"], &dns6),
+        (&["--reason", "malformed,newcomer"], &cut),
+        (
+            &[
+                "--source",
+                "2001:db8::/32",
+                "--limit",
+                "dns",
+                "--reason",
+                "limit,contended",
+            ],
+            &dns6,
+        ),
+    ] {
+        let mut arguments = filter.to_vec();
+        arguments.extend(["--json", "-n", "1"]);
+        let mut watcher = Watcher::start(&hosts, &arguments);
+        let mut frames = vec![&flood[..]; 2_000];
+        frames.insert(1_000, needle);
+        wires.send(&frames);
+        let event = watcher.event();
+        assert_eq!(
+            number(&event["length"]),
+            needle.len() as u64,
+            "{filter:?}: {event}"
+        );
+        if let ["--limit", limit] = filter {
+            assert_eq!(event["limit"], *limit);
+        }
+        let ended = watcher.wait();
+        assert_eq!(
+            (ended.status, ended.sums()),
+            (0, (1, 0)),
+            "{filter:?}: {ended:#?}"
+        );
+    }
+    // And the other way round: nothing of a flood that is not wanted.
+    for filter in [
+        ["--source", "203.0.113.65"],
+        ["--source", "2001:db8::/32"],
+        ["--limit", "dns"],
+        ["--reason", "limit"],
+    ] {
+        let watcher = Watcher::start(&hosts, &filter);
+        wires.flood("203.0.113.66", 53, 2_000);
+        assert_eq!(watcher.end().sums(), (0, 0), "{filter:?}");
+    }
+    assert_eq!(lost(&hosts), 0);
+}
+
+/// Each CPU tells what its budget has room for, and counts the rest: nothing is missing.
+#[test]
+fn a_flood_is_told_within_the_budget() {
+    need_kernel!();
+    const FLOOD: u64 = 20_000;
+    let hosts = Hosts::new();
+    hosts.limiter(&ONE).expect(0);
+    let wires = Wires::new(&hosts);
+    let begin = Instant::now();
+    let watcher = Watcher::start(&hosts, &["--json"]);
+    // It reads nothing of what it is given meanwhile: a pipe that is full is waited for.
+    wires.flood("192.0.2.7", 9, FLOOD as usize + 1);
+    let milliseconds = begin.elapsed().as_nanos() as u64 / EVENT_COST + 1;
+    let dropped = wires.packets("dropped");
+    assert_eq!(dropped, FLOOD);
+    watcher.signal(Signal::SIGINT);
+    let ended = watcher.wait();
+    let (shown, lost_of_it) = ended.sums();
+    assert_eq!(ended.stdout.lines().count() as u64, shown);
+    assert_eq!(shown + lost_of_it, dropped, "{}", ended.stderr);
+    let cpus = thread::available_parallelism().unwrap().get() as u64;
+    let most = cpus * (EVENT_BURST + milliseconds);
+    let least = EVENT_BURST.min(FLOOD);
+    assert!(shown >= least, "{shown} of {least}");
+    assert!(shown <= most, "{shown} of {most} within {milliseconds} ms");
+    assert!(lost(&hosts) >= FLOOD.saturating_sub(most));
+}
+
+#[test]
+fn nothing_is_told_where_nobody_watches() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.limiter(&ONE).expect(0);
+    let wires = Wires::new(&hosts);
+    wires.flood("192.0.2.7", 9, 2_000);
+    assert_eq!(lost(&hosts), 0);
+    for _ in 0..2 {
+        let watcher = Watcher::start(&hosts, &[]);
+        let ended = watcher.end();
+        assert_eq!((ended.sums(), &ended.stdout[..]), ((0, 0), ""));
+        assert_eq!(until(&hosts), 0, "switched off");
+        wires.flood("192.0.2.7", 9, 2_000);
+        assert_eq!(lost(&hosts), 0);
+    }
+    // It was watched: the next one is told nothing of what was before.
+    let mut watcher = Watcher::start(&hosts, &["-n", "1", "--json"]);
+    wires.flood("192.0.2.7", 77, 1);
+    assert_eq!(watcher.event()["destination_port"], 77);
+    assert_eq!(watcher.wait().sums(), (1, 0));
+}
+
+/// The switch of the server's attachment, as the program reads it.
+fn until(hosts: &Hosts) -> u64 {
+    const BYTES: usize = size_of::<limiter_common::watch::Watch>();
+    let switch = Map::Array(MapData::from_pin(hosts.pins().join("WATCH")).unwrap());
+    let switch: Array<_, [u8; BYTES]> = switch.try_into().unwrap();
+    let bytes = switch.get(&0, 0).unwrap();
+    u64::from_ne_bytes(bytes[..8].try_into().unwrap())
+}
+
+#[test]
+fn a_watcher_that_is_killed_leaves_nothing_that_lasts() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.limiter(&ONE).expect(0);
+    let wires = Wires::new(&hosts);
+    let watcher = Watcher::start(&hosts, &["--json"]);
+    watcher.signal(Signal::SIGKILL);
+    assert_eq!(watcher.wait().status, -1);
+    // Some of these fill the ring, and nobody takes them.
+    let left = until(&hosts);
+    assert!(left > 0, "it is still on");
+    wires.flood("192.0.2.7", 9, 2_000);
+    let mut next = Watcher::start(&hosts, &["--json"]);
+    wires.flood("192.0.2.7", 78, 1);
+    assert_eq!(next.event()["destination_port"], 78, "of its own only");
+    next.signal(Signal::SIGKILL);
+    let _ = next.wait();
+
+    let left = until(&hosts);
+    while clock::now().unwrap() <= left {
+        thread::sleep(Duration::from_millis(50));
+    }
+    let before = lost(&hosts);
+    wires.flood("192.0.2.7", 9, 2_000);
+    assert_eq!(lost(&hosts), before, "it has lapsed");
+    assert_eq!(until(&hosts), 0, "and was switched off");
+    let mut watcher = Watcher::start(&hosts, &["--json", "--count", "1"]);
+    wires.flood("192.0.2.7", 79, 1);
+    assert_eq!(watcher.event()["destination_port"], 79);
+}
+
+#[test]
+fn it_goes_on_through_changes() {
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let path = folder.write("limiter.toml", SEVERAL);
+    hosts
+        .limiter(&["attach", "eth0", "--config", &path])
+        .expect(0);
+    let wires = Wires::new(&hosts);
+    wires.flood("192.0.2.7", 53, 1);
+    let mut all = Watcher::start(&hosts, &["--json"]);
+    let limits = |watcher: &mut Watcher| watcher.event()["limit"].clone();
+    wires.flood("192.0.2.7", 53, 1);
+    assert_eq!(limits(&mut all), "dns");
+    for rate in ["2/h", "3/h", "4/h"] {
+        hosts
+            .limiter(&["set", "eth0", "--limit", "dns", "--rate", rate])
+            .expect(0);
+        wires.flood("192.0.2.7", 53, 1);
+        assert_eq!(limits(&mut all), "dns", "{rate}");
+    }
+    assert_eq!(all.end().sums(), (4, 0));
+
+    let mut one = Watcher::start(&hosts, &["--json", "--limit", "dns", "-n", "1"]);
+    // Another limit comes before it, and it has another key, and so another slot.
+    let changed = SEVERAL
+        .replace("name = \"dns\"", "name = \"dns\"\nkey = \"/24,/48\"")
+        .replacen(
+            "[[limit]]",
+            "[[limit]]\nname = \"first\"\nrate = \"1M/s\"\n[[limit]]",
+            1,
+        );
+    fs::write(&path, changed).unwrap();
+    hosts.limiter(&["reload", "eth0"]).expect(0);
+    // It looks twice a second what has changed.
+    let since = Instant::now();
+    while !one.has_ended() {
+        assert!(
+            since.elapsed() < Duration::from_secs(30),
+            "nothing is heard"
+        );
+        wires.flood("192.0.2.7", 53, 1);
+    }
+    let event = one.event();
+    assert_eq!(
+        (&event["limit"], &event["source"]),
+        (&json!("dns"), &json!("192.0.2.7"))
+    );
+}
+
+#[test]
+fn one_at_a_time() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts
+        .limiter(&["watch", "eth0"])
+        .expect_error(1, &["not attached to 'eth0'"]);
+    hosts
+        .limiter(&["watch", "eth9"])
+        .expect_error(1, &["no interface 'eth9'"]);
+    hosts.limiter(&ONE).expect(0);
+    hosts
+        .limiter(&["watch", "eth0", "--limit", "dns"])
+        .expect_error(1, &["eth0: there is no limit 'dns'", "default"]);
+    hosts
+        .limiter(&["watch", "eth0", "--reason", "luck"])
+        .expect_error(2, &["luck", "newcomer"]);
+    hosts
+        .limiter(&["watch", "eth0", "--source", "192.0.2.7/24"])
+        .expect_error(2, &["192.0.2.7/24"]);
+    let watcher = Watcher::start(&hosts, &[]);
+    let refused = Watcher::spawn(&hosts, &[]).wait();
+    assert_eq!(refused.status, 1, "{refused:#?}");
+    let process = format!("process {} watches 'eth0' already", watcher.id());
+    assert!(refused.stderr.contains(&process), "{refused:#?}");
+    assert_eq!(refused.stderr.lines().count(), 1, "{refused:#?}");
+    // Other commands go on as ever.
+    assert_eq!(number(&hosts.status()["events_lost"]), 0);
+    hosts.limiter(&["set", "eth0", "--rate", "2/h"]).expect(0);
+    watcher.end();
+    Watcher::start(&hosts, &[]).end();
+}
+
+#[test]
+fn it_ends_with_the_attachment() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.limiter(&ONE).expect(0);
+    let watcher = Watcher::start(&hosts, &[]);
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+    assert!(!hosts.pins().exists(), "nothing is left");
+    let ended = watcher.wait();
+    assert_eq!(ended.status, 1, "{ended:#?}");
+    assert!(
+        ended.stderr.contains("limiter was detached from 'eth0'"),
+        "{ended:#?}"
+    );
+    assert_eq!(ended.sums(), (0, 0));
+
+    // Attached again before it looks.
+    hosts.limiter(&ONE).expect(0);
+    let watcher = Watcher::start(&hosts, &[]);
+    watcher.signal(Signal::SIGSTOP);
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.limiter(&ONE).expect(0);
+    let other = Watcher::start(&hosts, &[]);
+    watcher.signal(Signal::SIGCONT);
+    let ended = watcher.wait();
+    assert_eq!(ended.status, 1, "{ended:#?}");
+    assert!(ended.stderr.contains("was detached"), "{ended:#?}");
+    assert!(until(&hosts) > 0, "the other one goes on");
+
+    let deleted = hosts
+        .server
+        .namespace
+        .run(|| Command::new("ip").args(["link", "delete", "eth0"]).status());
+    assert!(deleted.unwrap().unwrap().success());
+    let ended = other.wait();
+    assert_eq!(ended.status, 1, "{ended:#?}");
+    assert!(ended.stderr.contains("'eth0' is gone"), "{ended:#?}");
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+}
+
+/// A trial ends with the process that holds its link, watched or not.
+#[test]
+fn it_does_not_keep_a_trial() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    limiter_tests::trials::attach(&hosts, "1h");
+    let watcher = Watcher::start(&hosts, &[]);
+    let holder = limiter_tests::trials::holder(&hosts);
+    // By then it has looked at the link, and it may not do so again.
+    thread::sleep(Duration::from_secs(1));
+    watcher.signal(Signal::SIGSTOP);
+    nix::sys::signal::kill(holder, Signal::SIGKILL).unwrap();
+    eventually("the program is off", || {
+        !limiter_tests::trials::has_program(&hosts)
+    });
+    watcher.signal(Signal::SIGCONT);
+    let ended = watcher.wait();
+    assert_eq!(ended.status, 1, "{ended:#?}");
+    assert!(ended.stderr.contains("was detached"), "{ended:#?}");
+}
+
+#[test]
+fn a_closed_pipe_is_no_failure() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.limiter(&ONE).expect(0);
+    for drops in [0, 2_000] {
+        let mut watcher = Watcher::start(&hosts, &[]);
+        watcher.close();
+        let wires = Wires::new(&hosts);
+        wires.flood("192.0.2.7", 9, drops);
+        let ended = watcher.wait();
+        assert_eq!(ended.status, 0, "{ended:#?}");
+        assert_eq!(until(&hosts), 0, "switched off");
+    }
+}
