@@ -4,6 +4,7 @@
 //! A helper that fails panics: its message is what the reader of a failed test needs.
 
 pub mod command;
+pub mod container;
 pub mod cpus;
 pub mod engine;
 pub mod files;

@@ -69,10 +69,8 @@ pub fn deb(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<Stri
         tree.write(Path::new("DEBIAN").join(script), text.as_bytes(), 0o755)?;
     }
     let mut build = Command::new("dpkg-deb");
-    build.args(["--root-owner-group", "-Zxz", "--build"]);
+    build.args(["--root-owner-group", "-Zgzip", "--build"]);
     build.arg(&tree.root).arg(out.join(&file));
-    // Several threads cut the file in other places than one.
-    build.env("DPKG_DEB_THREADS_MAX", "1");
     output(build.env("SOURCE_DATE_EPOCH", epoch.to_string()))?;
     Ok(file)
 }
@@ -97,7 +95,7 @@ pub fn rpm(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<Stri
         ("_rpmdir", &*scratch.join("rpms").to_string_lossy()),
         ("_build_name_fmt", "limiter.rpm"),
         ("_buildhost", "localhost"),
-        ("_binary_payload", "w6.xzdio"),
+        ("_binary_payload", "w9.gzdio"),
         ("use_source_date_epoch_as_buildtime", "1"),
         ("clamp_mtime_to_source_date_epoch", "1"),
     ] {
