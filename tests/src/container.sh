@@ -24,7 +24,10 @@ mount -t bpf -o mode=0700 bpf sys/fs/bpf
 mount -t tmpfs -o mode=755 tmpfs run
 mount -t tmpfs tmpfs tmp
 mount -t tmpfs -o mode=755 tmpfs dev
-for device in null zero full random urandom; do
+mkdir dev/pts
+mount -t devpts -o newinstance,ptmxmode=666 devpts dev/pts
+ln -s pts/ptmx dev/ptmx
+for device in null zero full random urandom tty; do
     touch dev/$device
     mount --bind /dev/$device dev/$device
 done
