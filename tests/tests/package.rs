@@ -141,7 +141,7 @@ impl Installed {
         let container = Container::boot(&hosts.server, packages());
         let deb = package(packages(), "deb");
         let deb = format!("/mnt/{}", deb.file_name().unwrap().to_str().unwrap());
-        container.done(&["dpkg", "--install", &deb]);
+        container.done(&["dpkg", "--no-triggers", "--install", &deb]);
         Self {
             hosts,
             container,
@@ -193,7 +193,12 @@ impl Installed {
         let mut ip = snmp.lines().filter(|line| line.starts_with("Ip:"));
         let (names, values) = (ip.next().unwrap(), ip.next().unwrap());
         let index = names.split(' ').position(|name| name == "InReceives");
-        values.split(' ').nth(index.unwrap()).unwrap().parse().unwrap()
+        values
+            .split(' ')
+            .nth(index.unwrap())
+            .unwrap()
+            .parse()
+            .unwrap()
     }
 
     /// Sends without pause from one source while `during` runs, and until all that is on its way has arrived.
@@ -272,6 +277,7 @@ fn a_package_from_installation_to_purge() {
     mistakes_change_nothing(&host);
     stopped(&host);
     removed(&host);
+    from_rpm(&host);
 }
 
 fn through_a_flood(host: &Installed) {
@@ -286,7 +292,7 @@ fn through_a_flood(host: &Installed) {
             more();
         }
         let before = program();
-        let upgraded = container.run(&["dpkg", "--install", &host.deb]);
+        let upgraded = container.run(&["dpkg", "--no-triggers", "--install", &host.deb]);
         upgraded.expect(0);
         more();
         assert_ne!(program(), before, "the new program runs: {upgraded:#?}");
@@ -318,7 +324,8 @@ fn stopped(host: &Installed) {
     assert_eq!(host.state(UNIT), "inactive");
     assert_eq!(host.status()["limits"][0]["rate"], "1/h");
     host.systemctl(&["start", UNIT]);
-    host.container.write("/etc/default/limiter", "LIMITER_DETACH_ON_STOP=yes\n");
+    host.container
+        .write("/etc/default/limiter", "LIMITER_DETACH_ON_STOP=yes\n");
     host.systemctl(&["stop", UNIT]);
     assert!(host.attached().is_empty() && !host.runs());
     host.systemctl(&["start", UNIT]);
@@ -333,15 +340,35 @@ fn stopped(host: &Installed) {
 
 fn removed(host: &Installed) {
     let container = &host.container;
-    container.done(&["dpkg", "--remove", "limiter"]);
+    container.done(&["dpkg", "--no-triggers", "--remove", "limiter"]);
     assert!(!host.runs());
     assert_eq!(host.state(UNIT), "inactive");
     container.done(&["test", "-e", FILE]);
-    container.done(&["dpkg", "--purge", "limiter"]);
+    container.done(&["dpkg", "--no-triggers", "--purge", "limiter"]);
     let left = container.done(&[
         "sh",
         "-c",
         "find /etc /usr /sys/fs/bpf /run/systemd /var/lib/dpkg/info -xdev -name '*limiter*'",
     ]);
     assert_eq!(left, "", "nothing is left");
+}
+
+/// The other package, by its own scripts: installed, over itself, and removed.
+fn from_rpm(host: &Installed) {
+    let container = &host.container;
+    let rpm = package(packages(), "rpm");
+    let rpm = format!("/mnt/{}", rpm.file_name().unwrap().to_str().unwrap());
+    let install = ["rpm", "--nodeps", "--force", "--upgrade", &rpm];
+    container.done(&install);
+    assert!(host.attached().is_empty() && !host.runs());
+    container.write(FILE, STRICT);
+    host.systemctl(&["start", UNIT]);
+    let before = host.status();
+    container.done(&install);
+    let after = host.status();
+    assert_ne!(before["program_id"], after["program_id"], "{after}");
+    assert_eq!(before["attached_at"], after["attached_at"], "{after}");
+    container.done(&["rpm", "--nodeps", "--erase", "limiter"]);
+    assert!(!host.runs());
+    assert_eq!(host.state(UNIT), "inactive");
 }

@@ -11,11 +11,14 @@ use crate::{
 
 /// What of Debian the tests call: those of the benchmark, and more. None of them starts a service when it is
 /// installed.
-const PACKAGES: [&str; 6] = [
+const PACKAGES: [&str; 9] = [
+    "binutils",
     "bpftool",
     "busybox",
     "dnsmasq-base",
     "dnsperf",
+    "rpm",
+    "systemd",
     "util-linux",
     "wrk",
 ];

@@ -51,9 +51,8 @@ impl Tree {
     /// Makes the tree in `root`, which must not be there.
     pub fn make(root: PathBuf, binary: &Path, zsh: Zsh) -> Result<Self> {
         let tree = Self { root };
-        let read = |path: &Path| {
-            fs::read(path).with_context(|| format!("cannot read {}", path.display()))
-        };
+        let read =
+            |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
         tree.write("usr/bin/limiter", &read(binary)?, 0o755)?;
         let here = paths::root();
         let script = read(&here.join("packaging/systemd/service"))?;
@@ -142,7 +141,10 @@ impl Tree {
     /// All files of the tree, as they are called where it is installed but for the first slash; sorted.
     pub fn files(&self) -> Result<Vec<String>> {
         let files = files_in(&self.root)?;
-        let name = |path: &PathBuf| path.strip_prefix(&self.root).map(|p| p.display().to_string());
+        let name = |path: &PathBuf| {
+            path.strip_prefix(&self.root)
+                .map(|p| p.display().to_string())
+        };
         Ok(files.iter().map(name).collect::<Result<_, _>>()?)
     }
 
