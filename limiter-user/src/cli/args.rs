@@ -227,7 +227,7 @@ pub struct Attach {
     #[arg(long)]
     pub chain: bool,
     /// Where limiter is attached already, put the file in force there, as `reload` does
-    #[arg(long, requires = "config", conflicts_with_all = ["try_for", "chain"])]
+    #[arg(long, requires = "config", conflicts_with_all = ["rate", "try_for", "chain"])]
     pub or_reload: bool,
 }
 
