@@ -32,19 +32,24 @@ impl Container {
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", SCRIPT, "sh", &group, &index]);
         command.env("SCRIPT", SCRIPT).env("SHARED", shared);
-        let unshare = on(host, || command.stdin(Stdio::null()).spawn()).unwrap();
+        let unshare = on(host, || command.stdin(Stdio::piped()).spawn()).unwrap();
         let mut container = Self {
             init: String::new(),
             unshare,
             group,
         };
         let children = format!("/proc/{0}/task/{0}/children", container.unshare.id());
-        let init = || fs::read_to_string(&children).unwrap_or_default();
+        // The last one: the other waits for this process to end.
+        let init = || {
+            let children = fs::read_to_string(&children).unwrap_or_default();
+            let last = children.split_whitespace().last();
+            last.unwrap_or_default().to_owned()
+        };
         at_last("the container has a process 1", || {
-            let comm = fs::read_to_string(format!("/proc/{}/comm", init().trim()));
+            let comm = fs::read_to_string(format!("/proc/{}/comm", init()));
             comm.is_ok_and(|comm| comm.trim_end() == "systemd")
         });
-        container.init = init().trim().to_owned();
+        container.init = init();
         at_last("systemd has started", || {
             let state = container.run(&["systemctl", "is-system-running"]).stdout;
             ["running", "degraded"].contains(&state.trim_end())
@@ -77,8 +82,8 @@ impl Container {
 
 impl Drop for Container {
     fn drop(&mut self) {
-        // The kernel ends process 1 with it, and all others with that.
-        let _ = self.unshare.kill();
+        // Its end ends the container; the kernel ends all processes with process 1.
+        drop(self.unshare.stdin.take());
         let _ = self.unshare.wait();
         let clear = "mount -t cgroup2 cgroup2 /mnt && cd /mnt && for try in 1 2 3 4 5 6 7 8 9; do
             find \"$1\" -depth -type d -exec rmdir {} + 2>/dev/null && exit; sleep 0.1; done";

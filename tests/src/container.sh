@@ -11,6 +11,10 @@ if [ "${3-}" != inside ]; then
     mount -t cgroup2 cgroup2 /mnt/cgroup
     mkdir "/mnt/cgroup/$group"
     echo $$ >"/mnt/cgroup/$group/cgroup.procs"
+    # Whoever called this has the other end of standard input, which the kernel closes however it ends.
+    exec 3<&0 </dev/null
+    (cat <&3; kill -KILL $$) >/dev/null &
+    exec 3<&-
     exec unshare --cgroup --pid --uts --ipc --fork --kill-child sh -c "$SCRIPT" sh "$group" "$index" inside
 fi
 

@@ -26,7 +26,7 @@ use tempfile::TempDir;
 /// The packages of the binary that is being tested, made once.
 fn packages() -> &'static Path {
     static PACKAGES: OnceLock<TempDir> = OnceLock::new();
-    PACKAGES.get_or_init(|| pack()).path()
+    PACKAGES.get_or_init(pack).path()
 }
 
 fn pack() -> TempDir {

@@ -23,8 +23,8 @@ use crate::{
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The processor, as Rust and rpm call it.
 const ARCHITECTURE: &str = env::consts::ARCH;
-/// What of Debian makes the packages.
-const TOOLS: [&str; 2] = ["dpkg", "rpm"];
+/// What makes the packages, and what of Debian has it.
+const TOOLS: [(&str, &str); 2] = [("dpkg-deb", "dpkg"), ("rpmbuild", "rpm")];
 
 /// Arguments of `dist`.
 #[derive(Args)]
@@ -42,7 +42,11 @@ pub struct Options {
 
 /// Makes everything, and tells where it is.
 pub fn run(options: &Options) -> Result<()> {
-    debian::ensure(&TOOLS, "packing")?;
+    for (tool, package) in TOOLS {
+        if output(Command::new(tool).arg("--version")).is_err() {
+            debian::ensure(&[package], "packing")?;
+        }
+    }
     let out = options
         .out
         .clone()
