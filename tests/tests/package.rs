@@ -340,6 +340,8 @@ fn stopped(host: &Installed) {
 
 fn removed(host: &Installed) {
     let container = &host.container;
+    // So that it is the package that takes limiter off, and not the unit.
+    container.write("/etc/default/limiter", "LIMITER_DETACH_ON_STOP=no\n");
     container.done(&["dpkg", "--no-triggers", "--remove", "limiter"]);
     assert!(!host.runs());
     assert_eq!(host.state(UNIT), "inactive");
