@@ -222,11 +222,20 @@ impl Installed {
                     thread::sleep(Duration::from_micros(100));
                 }
             });
+            // A failed assertion ends the flood too.
+            let _end = Ending(&stop);
             during(&more);
-            stop.store(true, Ordering::Relaxed);
         });
         thread::sleep(Duration::from_millis(100));
         sent.into_inner()
+    }
+}
+
+struct Ending<'s>(&'s AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
