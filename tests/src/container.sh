@@ -13,7 +13,7 @@ if [ "${3-}" != inside ]; then
     echo $$ >"/mnt/cgroup/$group/cgroup.procs"
     # Whoever called this has the other end of standard input, which the kernel closes however it ends.
     exec 3<&0 </dev/null
-    (cat <&3; kill -KILL $$) >/dev/null &
+    (trap '' HUP INT TERM; cat <&3; kill -KILL $$) >/dev/null &
     exec 3<&-
     exec unshare --cgroup --pid --uts --ipc --fork --kill-child sh -c "$SCRIPT" sh "$group" "$index" inside
 fi
