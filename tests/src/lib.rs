@@ -6,6 +6,7 @@
 pub mod browser;
 pub mod captures;
 pub mod command;
+pub mod container;
 pub mod cpus;
 pub mod engine;
 pub mod exporter;

@@ -47,6 +47,23 @@ pub fn program(test: &str, name: &str) -> bool {
     there || skip(test, &format!("no {name}"))
 }
 
+/// True where packages can be made.
+#[must_use]
+pub fn packages(test: &str) -> bool {
+    ["dpkg-deb", "rpmbuild", "strip"]
+        .iter()
+        .all(|tool| self::tool(test, tool))
+}
+
+/// True where this machine can boot once more, in memory.
+#[must_use]
+pub fn container(test: &str) -> bool {
+    let overlay = std::fs::read_to_string("/proc/filesystems")
+        .is_ok_and(|filesystems| filesystems.contains("\toverlay\n"));
+    let systemd = std::path::Path::new("/lib/systemd/systemd").exists();
+    (overlay || skip(test, "no overlayfs")) && (systemd || skip(test, "no systemd"))
+}
+
 fn skip(test: &str, why: &str) -> bool {
     assert!(
         std::env::var_os("LIMITER_STRICT").is_none(),

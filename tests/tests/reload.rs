@@ -341,3 +341,37 @@ fn reloads_under_flood_let_nothing_through() {
     assert!(sent > 1_000, "it was a flood: {sent}");
     assert_eq!(attached.counted("a"), (3, sent - 3));
 }
+
+/// `attach --or-reload`: where nothing is attached it attaches, and where something is, the file is put in force
+/// over the same buckets, for good.
+#[test]
+fn what_is_attached_is_taken_over() {
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let file = folder.write("limiter.toml", &hourly("a", 1, 5));
+    let attach = ["attach", "eth0", "--config", &file];
+    let take_over = [&attach[..], &["--or-reload"]].concat();
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "5", "--or-reload"])
+        .expect(2);
+    hosts.limiter(&take_over).expect(0);
+    let traffic = Traffic::new(&hosts);
+    assert_eq!(traffic.passed_to(1, SOURCE, 4), 4);
+    hosts
+        .limiter(&attach)
+        .expect_error(1, &["attached to 'eth0' already"]);
+    fs::write(&file, hourly("a", 1, 6)).unwrap();
+    hosts.limiter(&take_over).expect(0);
+    assert_eq!(traffic.passed_to(1, SOURCE, 9), 2, "four are spent");
+    fs::write(&file, "nothing = 1").unwrap();
+    hosts.limiter(&take_over).expect(1);
+    assert_eq!(hosts.status()["limits"][0]["burst"], "6");
+
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+    fs::write(&file, hourly("a", 1, 5)).unwrap();
+    let on_trial = [&attach[..], &["--try", "1h"]].concat();
+    hosts.limiter(&on_trial).expect(0);
+    assert!(hosts.status()["try_until"].is_string());
+    hosts.limiter(&take_over).expect(0);
+    assert_eq!(hosts.status()["try_until"], Value::Null);
+}

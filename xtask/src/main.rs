@@ -8,6 +8,7 @@ mod debian;
 mod demo;
 mod deny;
 mod digest;
+mod dist;
 mod flags;
 mod host;
 mod linker;
@@ -66,6 +67,8 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// Build the static binary, and what is installed of it: tarball, .deb and .rpm
+    Dist(dist::Options),
     /// Run the benchmarks
     Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -86,6 +89,7 @@ fn dispatch(verb: Verb) -> Result<ExitCode> {
         Verb::BuildEbpf { strict, .. } => check::run(strict).map(|()| ExitCode::SUCCESS),
         Verb::Test { strict, args } => test::run(strict, &args),
         Verb::Lint { strict } => lint::run(strict).map(|()| ExitCode::SUCCESS),
+        Verb::Dist(options) => dist::run(&options).map(|()| ExitCode::SUCCESS),
         Verb::Demo { args } => demo::run(&args),
         Verb::Bench { args } => bench::run(&args),
     }

@@ -32,6 +32,19 @@ pub const RUSTFMT: Component = Component {
     file: "bin/cargo-fmt",
 };
 
+/// The standard library for static binaries.
+pub const MUSL: Component = if cfg!(target_arch = "aarch64") {
+    Component {
+        name: "rust-std-aarch64-unknown-linux-musl",
+        file: "lib/rustlib/aarch64-unknown-linux-musl/lib",
+    }
+} else {
+    Component {
+        name: "rust-std-x86_64-unknown-linux-musl",
+        file: "lib/rustlib/x86_64-unknown-linux-musl/lib",
+    }
+};
+
 impl Component {
     /// Whether the toolchain in `sysroot` has it.
     pub fn is_in(&self, sysroot: &Path) -> bool {

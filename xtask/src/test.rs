@@ -11,12 +11,15 @@ use crate::{
 
 /// What of Debian the tests call: those of the benchmark, and more. None of them starts a service when it is
 /// installed.
-const PACKAGES: [&str; 8] = [
+const PACKAGES: [&str; 11] = [
+    "binutils",
     "bpftool",
     "busybox",
     "chromium-headless-shell",
     "dnsmasq-base",
     "dnsperf",
+    "rpm",
+    "systemd",
     "tmux",
     "util-linux",
     "wrk",

@@ -258,6 +258,9 @@ pub struct Attach {
     /// In front of the XDP program that is there: it gets what passes, and is put back on detach
     #[arg(long)]
     pub chain: bool,
+    /// Where limiter is attached already, put the file in force there, as `reload` does
+    #[arg(long, requires = "config", conflicts_with_all = ["rate", "try_for", "chain"])]
+    pub or_reload: bool,
 }
 
 /// Who decides in a replay.

@@ -6,10 +6,11 @@ use crate::cli::{
     ssh,
 };
 use crate::kernel::{
-    Attachment,
+    Attachment, Error,
     attach::{attach, attach_on_trial},
     detach::detach,
     set::Wanted,
+    trial,
 };
 use crate::stats::collect;
 use crate::view;
@@ -18,6 +19,9 @@ pub async fn run(arguments: args::Attach) -> anyhow::Result<()> {
     let (interfaces, wanted) = wanted(&arguments)?;
     let mut done: Vec<&str> = Vec::new();
     for interface in unique(&interfaces) {
+        if arguments.or_reload && take_over(interface, &wanted).await? {
+            continue;
+        }
         ssh::warn(interface, &wanted.settings, |client| {
             how_to_stay(&arguments, client)
         })
@@ -37,6 +41,27 @@ pub async fn run(arguments: args::Attach) -> anyhow::Result<()> {
         print(&view::status::attached(&collect::interface(&attachment)?))?;
     }
     Ok(())
+}
+
+/// Puts the file in force where limiter is attached already, for good if it was on trial. False where nothing
+/// is attached; what is left of an interface that is gone is cleared then.
+async fn take_over(interface: &str, wanted: &Wanted) -> anyhow::Result<bool> {
+    match Attachment::open(interface).await {
+        Ok(_) => {}
+        Err(Error::InterfaceGone(_)) => {
+            detach(interface)
+                .await
+                .map_err(|error| about(interface, error))?;
+            return Ok(false);
+        }
+        // Whatever else is in the way, attaching tells.
+        Err(_) => return Ok(false),
+    }
+    file::put_in_force(interface, wanted.clone()).await?;
+    trial::keep(interface)
+        .await
+        .map_err(|error| about(interface, error))?;
+    Ok(true)
 }
 
 /// How whoever works from `client` keeps the session.

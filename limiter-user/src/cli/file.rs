@@ -82,15 +82,20 @@ pub async fn reload(arguments: args::Reload) -> anyhow::Result<()> {
         None => last_file(&interface).await?,
     };
     let (_, wanted) = read(&path)?;
+    put_in_force(&interface, wanted).await
+}
+
+/// Swaps what a file says into the attachment of `interface`.
+pub async fn put_in_force(interface: &str, wanted: Wanted) -> anyhow::Result<()> {
     ssh::warn_of_change(
-        &interface,
+        interface,
         |_| Ok::<_, Infallible>(wanted.settings.clone()),
-        |client| allow_in(&path, client),
+        |client| allow_in(wanted.file.as_deref().unwrap_or(Path::new("")), client),
     )
     .await;
-    let changed = swap(&interface, Variant::Plain, |_| Ok(wanted))
+    let changed = swap(interface, Variant::Plain, |_| Ok(wanted))
         .await
-        .map_err(|error| about(&interface, error))?;
+        .map_err(|error| about(interface, error))?;
     Ok(print(&format!(
         "{interface}: {}\n",
         in_words(&changed.old, &changed.new)

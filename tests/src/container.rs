@@ -1,0 +1,96 @@
+//! A host that boots: this machine's files with systemd as process 1, in the namespace of a host of a test.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use limiter_user::lab::Host;
+
+use crate::{at_last, command::Outcome, hosts::on};
+
+const SCRIPT: &str = include_str!("container.sh");
+
+/// Runs until this is dropped; nothing of it stays on the machine.
+#[derive(Debug)]
+pub struct Container {
+    unshare: Child,
+    init: String,
+    group: String,
+}
+
+impl Container {
+    /// Boots one in the namespace of `host`, with the folder `shared` at `/mnt`.
+    #[must_use]
+    pub fn boot(host: &Host, shared: &Path) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let group = format!("limiter-test-{}-{number}", std::process::id());
+        let index = host.index.to_string();
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", SCRIPT, "sh", &group, &index]);
+        command.env("SCRIPT", SCRIPT).env("SHARED", shared);
+        let unshare = on(host, || command.stdin(Stdio::piped()).spawn()).unwrap();
+        let mut container = Self {
+            init: String::new(),
+            unshare,
+            group,
+        };
+        let children = format!("/proc/{0}/task/{0}/children", container.unshare.id());
+        // The last one: the other waits for this process to end.
+        let init = || {
+            let children = fs::read_to_string(&children).unwrap_or_default();
+            let last = children.split_whitespace().last();
+            last.unwrap_or_default().to_owned()
+        };
+        at_last("the container has a process 1", || {
+            let comm = fs::read_to_string(format!("/proc/{}/comm", init()));
+            comm.is_ok_and(|comm| comm.trim_end() == "systemd")
+        });
+        container.init = init();
+        at_last("systemd has started", || {
+            let state = container.run(&["systemctl", "is-system-running"]).stdout;
+            ["running", "degraded"].contains(&state.trim_end())
+        });
+        container
+    }
+
+    /// Runs a command in it.
+    #[must_use]
+    pub fn run(&self, line: &[&str]) -> Outcome {
+        let mut command = Command::new("nsenter");
+        command.args(["--target", &self.init, "--mount", "--pid", "--net", "--uts"]);
+        command.args(["--ipc", "--cgroup", "--root", "--wd", "--"]);
+        command.args(["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"]);
+        Outcome::of(line.join(" "), command.args(line).output().unwrap())
+    }
+
+    /// The same with a command that must succeed. Returns what it prints.
+    pub fn done(&self, line: &[&str]) -> String {
+        let outcome = self.run(line);
+        outcome.expect(0);
+        outcome.stdout
+    }
+
+    /// Writes a file in it.
+    pub fn write(&self, path: &str, text: &str) {
+        self.done(&["sh", "-c", "printf %s \"$1\" >\"$2\"", "sh", text, path]);
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        // Its end ends the container; the kernel ends all processes with process 1.
+        drop(self.unshare.stdin.take());
+        let _ = self.unshare.wait();
+        let clear = "mount -t cgroup2 cgroup2 /mnt && cd /mnt && for try in 1 2 3 4 5 6 7 8 9; do
+            find \"$1\" -depth -type d -exec rmdir {} + 2>/dev/null && exit; sleep 0.1; done";
+        let mut command = Command::new("unshare");
+        let cleared = command
+            .args(["--mount", "sh", "-c", clear, "sh", &self.group])
+            .status();
+        drop(cleared);
+    }
+}

@@ -1,0 +1,385 @@
+//! The packages: what is in them, and a host on which one is installed, upgraded and removed, with systemd.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use limiter_tests::{
+    command::{Outcome, binary},
+    container::Container,
+    hosts::{CLIENT, Hosts, on},
+    need, need_kernel, number,
+    raw::Raw,
+};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The packages of the binary that is being tested, made once.
+fn packages() -> &'static Path {
+    static PACKAGES: OnceLock<TempDir> = OnceLock::new();
+    PACKAGES.get_or_init(pack).path()
+}
+
+fn pack() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    // Most of it is lines for backtraces.
+    let stripped = folder.path().join("limiter");
+    let mut strip = Command::new("strip");
+    strip.arg("-o").arg(&stripped).arg(binary());
+    assert!(strip.status().unwrap().success());
+    let mut dist = Command::new(env!("CARGO"));
+    dist.args(["xtask", "dist", "--out"]).arg(folder.path());
+    dist.arg("--binary").arg(&stripped);
+    dist.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap());
+    let packed = Outcome::of("cargo xtask dist".to_owned(), dist.output().unwrap());
+    packed.expect(0);
+    fs::remove_file(stripped).unwrap();
+    folder
+}
+
+fn package(folder: &Path, extension: &str) -> PathBuf {
+    let found = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut found = found.filter(|path| path.extension().is_some_and(|own| own == extension));
+    let package = found.next().unwrap();
+    assert_eq!(found.next(), None, "one .{extension}");
+    package
+}
+
+fn lines(command: &mut Command) -> Vec<String> {
+    let outcome = Outcome::of(format!("{command:?}"), command.output().unwrap());
+    outcome.expect(0);
+    outcome.stdout.lines().map(str::to_owned).collect()
+}
+
+/// The packages hold the same files, and all of them; packed twice, they are the same bytes.
+#[test]
+fn all_packages_hold_everything() {
+    if !need::packages("package") {
+        return;
+    }
+    let deb = package(packages(), "deb");
+    let deb_files = lines(Command::new("dpkg-deb").arg("--contents").arg(deb));
+    let deb_files: BTreeSet<_> = deb_files
+        .iter()
+        .map(|line| line.split_once(" ./").unwrap().1)
+        .filter(|file| !file.ends_with('/') && !file.is_empty())
+        .filter(|file| !file.ends_with("/copyright"))
+        .map(|file| file.replace("vendor-completions", "site-functions"))
+        .collect();
+    let rpm = package(packages(), "rpm");
+    let rpm_files: BTreeSet<_> = lines(Command::new("rpm").arg("-qpl").arg(&rpm))
+        .into_iter()
+        .map(|file| file[1..].to_owned())
+        .filter(|file| !["etc/limiter", "usr/lib/limiter"].contains(&file.as_str()))
+        .collect();
+    assert_eq!(deb_files, rpm_files);
+    let tar = package(packages(), "gz");
+    let tar_files = lines(Command::new("tar").arg("-tf").arg(tar));
+    let tar_files: BTreeSet<_> = tar_files
+        .iter()
+        .filter(|file| !file.ends_with('/'))
+        .map(|file| file.split_once('/').unwrap().1.to_owned())
+        .collect();
+    assert_eq!(tar_files, rpm_files);
+    for file in [
+        "etc/default/limiter",
+        "etc/limiter/limiter.toml",
+        "usr/bin/limiter",
+        "usr/lib/limiter/service",
+        "usr/lib/systemd/system/limiter@.service",
+        "usr/lib/systemd/system/limiter-export.service",
+        "usr/share/bash-completion/completions/limiter",
+        "usr/share/doc/limiter/LICENSE-APACHE",
+        "usr/share/doc/limiter/LICENSE-MIT",
+        "usr/share/doc/limiter/docs/service.md",
+        "usr/share/fish/vendor_completions.d/limiter.fish",
+        "usr/share/man/man1/limiter-attach.1.gz",
+        "usr/share/man/man1/limiter.1.gz",
+        "usr/share/zsh/site-functions/_limiter",
+    ] {
+        assert!(rpm_files.contains(file), "{file} is in {rpm_files:?}");
+    }
+    let root = tempfile::tempdir().unwrap();
+    let mut install = Command::new("rpm");
+    install.arg("--root").arg(root.path()).arg("--install");
+    lines(install.args(["--nodeps", "--noscripts"]).arg(rpm));
+    let mut installed = Command::new(root.path().join("usr/bin/limiter"));
+    assert_eq!(lines(installed.arg("--version")).len(), 1);
+
+    let again = pack();
+    let sums = |folder: &Path| fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
+    assert_eq!(sums(packages()).lines().count(), 3);
+    assert_eq!(sums(packages()), sums(again.path()));
+    lines(
+        Command::new("sha256sum")
+            .args(["--check", "SHA256SUMS"])
+            .current_dir(packages()),
+    );
+}
+
+/// A host with systemd, and the package at `/mnt`.
+struct Installed {
+    hosts: Hosts,
+    container: Container,
+    deb: String,
+}
+
+impl Installed {
+    fn new() -> Self {
+        let hosts = Hosts::new();
+        let container = Container::boot(&hosts.server, packages());
+        let deb = package(packages(), "deb");
+        let deb = format!("/mnt/{}", deb.file_name().unwrap().to_str().unwrap());
+        container.done(&["dpkg", "--no-triggers", "--install", &deb]);
+        Self {
+            hosts,
+            container,
+            deb,
+        }
+    }
+
+    fn systemctl(&self, arguments: &[&str]) {
+        let line = [&["systemctl"], arguments].concat();
+        let outcome = self.container.run(&line);
+        let why = ["journalctl", "--no-pager", "--lines=30"];
+        assert_eq!(
+            outcome.status,
+            0,
+            "{outcome:#?}\n{}",
+            self.container.run(&why).stdout
+        );
+    }
+
+    fn state(&self, unit: &str) -> String {
+        let state = self.container.run(&["systemctl", "is-active", unit]).stdout;
+        state.trim_end().to_owned()
+    }
+
+    /// What is attached, from `status --json`.
+    fn attached(&self) -> Vec<Value> {
+        let status = self.container.done(&["limiter", "status", "--json"]);
+        let status: Value = serde_json::from_str(&status).unwrap();
+        status["interfaces"].as_array().unwrap().clone()
+    }
+
+    fn status(&self) -> Value {
+        let attached = self.attached();
+        assert_eq!(attached.len(), 1, "{attached:?}");
+        attached[0].clone()
+    }
+
+    /// Whether the kernel runs an XDP program on the interface, whoever says what.
+    fn runs(&self) -> bool {
+        let link = self.container.done(&["ip", "link", "show", "eth0"]);
+        link.contains("prog/xdp")
+    }
+
+    /// IPv4 packets that the host's stack has received: those that were not dropped before.
+    fn received(&self) -> u64 {
+        let snmp = on(&self.hosts.server, || {
+            fs::read_to_string("/proc/thread-self/net/snmp").unwrap()
+        });
+        let mut ip = snmp.lines().filter(|line| line.starts_with("Ip:"));
+        let (names, values) = (ip.next().unwrap(), ip.next().unwrap());
+        let index = names.split(' ').position(|name| name == "InReceives");
+        values
+            .split(' ')
+            .nth(index.unwrap())
+            .unwrap()
+            .parse()
+            .unwrap()
+    }
+
+    /// Sends without pause from one source while `during` runs, and until all that is on its way has arrived.
+    /// Returns how many were sent.
+    fn flood(&self, during: impl FnOnce(&dyn Fn())) -> u64 {
+        let wire = Raw::open(&self.hosts.client);
+        let frame = self.hosts.frame(CLIENT).bytes();
+        let (sent, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        let more = || {
+            let before = sent.load(Ordering::Relaxed);
+            while sent.load(Ordering::Relaxed) < before + 100 {
+                thread::yield_now();
+            }
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    wire.send(&frame);
+                    sent.fetch_add(1, Ordering::Relaxed);
+                    // A flood that leaves systemd the processor.
+                    thread::sleep(Duration::from_micros(100));
+                }
+            });
+            // A failed assertion ends the flood too.
+            let _end = Ending(&stop);
+            during(&more);
+        });
+        thread::sleep(Duration::from_millis(100));
+        sent.into_inner()
+    }
+}
+
+struct Ending<'s>(&'s AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+const FILE: &str = "/etc/limiter/eth0.toml";
+const UNIT: &str = "limiter@eth0";
+const STRICT: &str = "[[limit]]\nname = \"default\"\nrate = \"1/h\"\nburst = 3\n";
+
+/// Under a flood of one source, which has three packets and one more in an hour: the unit is reloaded, restarted,
+/// stopped and started, and the package installed over itself. A packet that met no program, or a bucket that was
+/// forgotten, would show in what the host's stack has received.
+#[test]
+fn a_package_from_installation_to_purge() {
+    need_kernel!();
+    if !need::packages("package") || !need::container("package") {
+        return;
+    }
+    let host = Installed::new();
+    let container = &host.container;
+    // Nothing is attached, and nothing is started.
+    assert!(host.attached().is_empty() && !host.runs());
+    assert_eq!(host.state("limiter-export"), "inactive");
+    container.done(&["systemctl", "is-system-running"]);
+    let verified = container.run(&[
+        "systemd-analyze",
+        "verify",
+        "--man=no",
+        "limiter@eth0.service",
+        "limiter-export.service",
+    ]);
+    assert!(!verified.stderr.contains("limiter"), "{verified:#?}");
+    verified.expect(0);
+
+    // The default configuration drops nothing.
+    host.systemctl(&["enable", "--now", UNIT]);
+    assert_eq!(host.state(UNIT), "active");
+    let status = host.status();
+    assert_eq!(status["shadow"], true, "{status}");
+    assert!(host.runs());
+
+    // The interface's own file goes first.
+    container.write(FILE, STRICT);
+    host.systemctl(&["reload", UNIT]);
+    let status = host.status();
+    assert_eq!(status["limits"][0]["rate"], "1/h", "{status}");
+    assert_eq!(status["shadow"], false, "{status}");
+
+    through_a_flood(&host);
+    mistakes_change_nothing(&host);
+    stopped(&host);
+    removed(&host);
+    from_rpm(&host);
+}
+
+fn through_a_flood(host: &Installed) {
+    let (container, start) = (&host.container, Instant::now());
+    let seen = || number(&host.status()["packets"]["seen"]);
+    let (received, seen_before) = (host.received(), seen());
+    let program = || number(&host.status()["program_id"]);
+    let sent = host.flood(|more| {
+        more();
+        for verb in ["reload", "restart", "stop", "start"] {
+            host.systemctl(&[verb, UNIT]);
+            more();
+        }
+        let before = program();
+        let upgraded = container.run(&["dpkg", "--no-triggers", "--install", &host.deb]);
+        upgraded.expect(0);
+        more();
+        assert_ne!(program(), before, "the new program runs: {upgraded:#?}");
+    });
+    assert_eq!(host.state(UNIT), "active");
+    let passed = host.received() - received;
+    let hours = start.elapsed().as_secs() / 3_600;
+    assert!(passed <= 3 + hours, "{passed} passed of {sent}");
+    assert_eq!(seen() - seen_before, sent, "none went by unseen");
+    assert!(sent >= 600, "it was a flood: {sent}");
+}
+
+/// What cannot be put in force leaves what is.
+fn mistakes_change_nothing(host: &Installed) {
+    let container = &host.container;
+    container.write(FILE, "[[limit]]\nrate = \"fast\"\n");
+    for verb in ["reload", "restart"] {
+        let outcome = container.run(&["systemctl", verb, UNIT]);
+        assert_ne!(outcome.status, 0, "{outcome:#?}");
+        assert_eq!(host.status()["limits"][0]["rate"], "1/h");
+    }
+    container.write(FILE, STRICT);
+    host.systemctl(&["restart", UNIT]);
+}
+
+/// Limits stay when the unit stops, unless that is asked for.
+fn stopped(host: &Installed) {
+    host.systemctl(&["stop", UNIT]);
+    assert_eq!(host.state(UNIT), "inactive");
+    assert_eq!(host.status()["limits"][0]["rate"], "1/h");
+    host.systemctl(&["start", UNIT]);
+    host.container
+        .write("/etc/default/limiter", "LIMITER_DETACH_ON_STOP=yes\n");
+    host.systemctl(&["stop", UNIT]);
+    assert!(host.attached().is_empty() && !host.runs());
+    host.systemctl(&["start", UNIT]);
+    assert!(host.runs());
+    // A trial that a start takes over stays.
+    host.systemctl(&["stop", UNIT]);
+    let attach = ["limiter", "attach", "eth0", "--config", FILE, "--try", "1h"];
+    host.container.done(&attach);
+    host.systemctl(&["start", UNIT]);
+    assert_eq!(host.status()["try_until"], Value::Null);
+}
+
+fn removed(host: &Installed) {
+    let container = &host.container;
+    // So that it is the package that takes limiter off, and not the unit.
+    container.write("/etc/default/limiter", "LIMITER_DETACH_ON_STOP=no\n");
+    container.done(&["dpkg", "--no-triggers", "--remove", "limiter"]);
+    assert!(!host.runs());
+    assert_eq!(host.state(UNIT), "inactive");
+    container.done(&["test", "-e", FILE]);
+    container.done(&["dpkg", "--no-triggers", "--purge", "limiter"]);
+    let left = container.done(&[
+        "sh",
+        "-c",
+        "find /etc /usr /sys/fs/bpf /run/systemd /var/lib/dpkg/info -xdev -name '*limiter*'",
+    ]);
+    assert_eq!(left, "", "nothing is left");
+}
+
+/// The other package, by its own scripts: installed, over itself, and removed.
+fn from_rpm(host: &Installed) {
+    let container = &host.container;
+    let rpm = package(packages(), "rpm");
+    let rpm = format!("/mnt/{}", rpm.file_name().unwrap().to_str().unwrap());
+    let install = ["rpm", "--nodeps", "--force", "--upgrade", &rpm];
+    container.done(&install);
+    assert!(host.attached().is_empty() && !host.runs());
+    container.write(FILE, STRICT);
+    host.systemctl(&["start", UNIT]);
+    let before = host.status();
+    container.done(&install);
+    let after = host.status();
+    assert_ne!(before["program_id"], after["program_id"], "{after}");
+    assert_eq!(before["attached_at"], after["attached_at"], "{after}");
+    container.done(&["rpm", "--nodeps", "--erase", "limiter"]);
+    assert!(!host.runs());
+    assert_eq!(host.state(UNIT), "inactive");
+}

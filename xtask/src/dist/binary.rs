@@ -1,0 +1,43 @@
+//! The binary, linked statically: it runs on every distribution.
+
+use std::{fs, path::PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use super::ARCHITECTURE;
+use crate::{
+    flags, paths,
+    process::{progress, run},
+    rustup::MUSL,
+    toolchain::Rust,
+};
+
+/// Builds it with the pinned compiler. No folder of this machine is in it.
+pub fn build() -> Result<PathBuf> {
+    let rust = Rust::set_up(&[MUSL])?;
+    let target = format!("{ARCHITECTURE}-unknown-linux-musl");
+    let target_dir = paths::root().join("target/dist/build");
+    let folders = flags::folders(&rust, &target_dir)?;
+    let remaps = folders
+        .iter()
+        .map(|(from, to)| flags::remap(&from.to_string_lossy(), to));
+    progress("building the static binary (some minutes)");
+    let mut cargo = rust.cargo();
+    cargo.args(["build", "--release", "--locked", "-p", "limiter-user"]);
+    cargo.args(["--target", &target, "--target-dir"]);
+    cargo.arg(&target_dir);
+    cargo.env(
+        "CARGO_ENCODED_RUSTFLAGS",
+        remaps.collect::<Vec<_>>().join("\x1f"),
+    );
+    run(&mut cargo)?;
+    let binary = target_dir.join(target).join("release/limiter");
+    let bytes = fs::read(&binary).with_context(|| format!("cannot read {}", binary.display()))?;
+    for (folder, _) in folders {
+        let needle = folder.as_os_str().as_encoded_bytes();
+        if bytes.windows(needle.len()).any(|window| window == needle) {
+            bail!("the binary contains {}: remap it", folder.display());
+        }
+    }
+    Ok(binary)
+}

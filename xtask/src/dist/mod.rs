@@ -1,0 +1,99 @@
+//! `cargo xtask dist`: what is handed out. The same commit makes the same bytes on every machine.
+
+mod binary;
+mod check;
+mod packages;
+mod tree;
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use crate::{
+    debian, digest, paths,
+    process::{output, progress},
+};
+
+/// The version of all packages of the workspace.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The processor, as Rust and rpm call it.
+const ARCHITECTURE: &str = env::consts::ARCH;
+/// What makes the packages, and what of Debian has it.
+const TOOLS: [(&str, &str); 2] = [("dpkg-deb", "dpkg"), ("rpmbuild", "rpm")];
+
+/// Arguments of `dist`.
+#[derive(Args)]
+pub struct Options {
+    /// Where to put it; left out, target/dist
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// Pack this binary instead of building one
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
+    /// Make everything twice, the second time in a copy of the last commit elsewhere, and compare
+    #[arg(long, conflicts_with = "binary")]
+    check: bool,
+}
+
+/// Makes everything, and tells where it is.
+pub fn run(options: &Options) -> Result<()> {
+    for (tool, package) in TOOLS {
+        if output(Command::new(tool).arg("--version")).is_err() {
+            debian::ensure(&[package], "packing")?;
+        }
+    }
+    let out = options
+        .out
+        .clone()
+        .unwrap_or_else(|| paths::root().join("target/dist"));
+    make(&out, options.binary.as_deref())?;
+    if options.check {
+        check::same_elsewhere(&out)?;
+    }
+    progress(&format!("see {}", out.display()));
+    Ok(())
+}
+
+fn make(out: &Path, binary: Option<&Path>) -> Result<()> {
+    let epoch = epoch()?;
+    let binary = match binary {
+        Some(binary) => binary.to_path_buf(),
+        None => binary::build()?,
+    };
+    fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
+    // rpm wants whole paths.
+    let out = fs::canonicalize(out)?;
+    let scratch = tempfile::tempdir().context("cannot create a temporary folder: set TMPDIR")?;
+    let files = [
+        packages::tarball(&binary, scratch.path(), &out, epoch)?,
+        packages::deb(&binary, scratch.path(), &out, epoch)?,
+        packages::rpm(&binary, scratch.path(), &out, epoch)?,
+    ];
+    let sums = digest::digests(&files, &out)?;
+    let sums: String = sums
+        .iter()
+        .map(|(file, sum)| format!("{sum}  {file}\n"))
+        .collect();
+    fs::write(out.join("SHA256SUMS"), sums).context("cannot write SHA256SUMS")
+}
+
+/// The time that stands for all times in the packages, in seconds since 1970: that of the last commit.
+fn epoch() -> Result<u64> {
+    let time = match env::var("SOURCE_DATE_EPOCH") {
+        Ok(time) => time,
+        Err(_) => output(
+            Command::new("git")
+                .args(["log", "-1", "--format=%ct"])
+                .current_dir(paths::root()),
+        )
+        .context("no time for the packages: set SOURCE_DATE_EPOCH")?,
+    };
+    time.trim()
+        .parse()
+        .context("SOURCE_DATE_EPOCH is no number of seconds")
+}

@@ -1,0 +1,131 @@
+//! Tarball, `.deb` and `.rpm` of a tree, by the tools that the distributions make theirs with.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result};
+
+use super::{
+    ARCHITECTURE, VERSION,
+    tree::{Tree, Zsh},
+};
+use crate::{
+    paths,
+    process::{output, progress, run},
+};
+
+/// What must not be replaced on an upgrade, where it was edited.
+const CONFIGURATION: [&str; 2] = ["etc/default/limiter", "etc/limiter/limiter.toml"];
+
+/// The tree as it is, in one folder. Returns the file's name.
+pub fn tarball(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<String> {
+    let name = format!("limiter-{VERSION}-{ARCHITECTURE}-linux");
+    progress(&format!("packing {name}.tar.gz"));
+    let tree = Tree::make(scratch.join(&name), binary, Zsh::Site)?;
+    let tar = scratch.join("tar");
+    let mut pack = Command::new("tar");
+    pack.args(["--create", "--sort=name", "--format=gnu", "--numeric-owner"]);
+    pack.args(["--owner=0", "--group=0", &format!("--mtime=@{epoch}")]);
+    pack.arg("--file").arg(&tar).arg("--directory").arg(scratch);
+    run(pack.arg(&name))?;
+    run(Command::new("gzip").arg("-9n").arg(&tar))?;
+    let file = format!("{name}.tar.gz");
+    put(&scratch.join("tar.gz"), &out.join(&file))?;
+    fs::remove_dir_all(tree.root)?;
+    Ok(file)
+}
+
+/// The package for Debian. Returns the file's name.
+pub fn deb(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<String> {
+    let architecture = match ARCHITECTURE {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let file = format!("limiter_{VERSION}_{architecture}.deb");
+    progress(&format!("packing {file}"));
+    let tree = Tree::make(scratch.join("deb"), binary, Zsh::Vendor)?;
+    let copyright = fs::read(paths::root().join("packaging/deb/copyright"))?;
+    tree.write("usr/share/doc/limiter/copyright", &copyright, 0o644)?;
+    let sums = output(
+        Command::new("md5sum")
+            .args(tree.files()?)
+            .current_dir(&tree.root),
+    )?;
+    let kib = tree.size()?.div_ceil(1024).to_string();
+    let control = template("deb/control")?
+        .replace("@VERSION@", VERSION)
+        .replace("@DEB_ARCHITECTURE@", architecture)
+        .replace("@KIB@", &kib);
+    tree.write("DEBIAN/md5sums", sums.as_bytes(), 0o644)?;
+    tree.write("DEBIAN/control", control.as_bytes(), 0o644)?;
+    let conffiles = CONFIGURATION.map(|file| format!("/{file}\n")).concat();
+    tree.write("DEBIAN/conffiles", conffiles.as_bytes(), 0o644)?;
+    for script in ["postinst", "prerm", "postrm"] {
+        let text = template(&format!("deb/{script}"))?;
+        tree.write(Path::new("DEBIAN").join(script), text.as_bytes(), 0o755)?;
+    }
+    let mut build = Command::new("dpkg-deb");
+    build.args(["--root-owner-group", "-Zgzip", "--build"]);
+    build.arg(&tree.root).arg(out.join(&file));
+    output(build.env("SOURCE_DATE_EPOCH", epoch.to_string()))?;
+    Ok(file)
+}
+
+/// The package for Fedora, openSUSE and their kin. Returns the file's name.
+pub fn rpm(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<String> {
+    let file = format!("limiter-{VERSION}-1.{ARCHITECTURE}.rpm");
+    progress(&format!("packing {file}"));
+    let tree = Tree::make(scratch.join("rpm"), binary, Zsh::Site)?;
+    let spec = template("rpm/limiter.spec")?
+        .replace("@VERSION@", VERSION)
+        .replace("@TREE@", &tree.root.to_string_lossy())
+        .replace("@FILES@", &listed(&tree.files()?));
+    // The path of the spec file is nowhere in the package.
+    let spec_file = scratch.join("limiter.spec");
+    fs::write(&spec_file, spec)?;
+    let top = scratch.join("rpmbuild");
+    let mut build = Command::new("rpmbuild");
+    build.args(["-bb", "--quiet", "--target", ARCHITECTURE]);
+    for (name, value) in [
+        ("_topdir", &*top.to_string_lossy()),
+        ("_rpmdir", &*scratch.join("rpms").to_string_lossy()),
+        ("_build_name_fmt", "limiter.rpm"),
+        ("_buildhost", "localhost"),
+        ("_binary_payload", "w9.gzdio"),
+        ("use_source_date_epoch_as_buildtime", "1"),
+        ("clamp_mtime_to_source_date_epoch", "1"),
+    ] {
+        build.args(["--define", &format!("{name} {value}")]);
+    }
+    build.env("SOURCE_DATE_EPOCH", epoch.to_string());
+    output(build.arg(spec_file))?;
+    put(&scratch.join("rpms/limiter.rpm"), &out.join(&file))?;
+    Ok(file)
+}
+
+fn listed(files: &[String]) -> String {
+    let line = |file: &String| {
+        let kind = match file {
+            file if CONFIGURATION.contains(&file.as_str()) => "%config(noreplace) ",
+            file if file.starts_with("usr/share/doc/") => "%doc ",
+            _ => "",
+        };
+        format!("{kind}/{file}\n")
+    };
+    let own = ["%dir /etc/limiter\n", "%dir /usr/lib/limiter\n"].map(String::from);
+    own.into_iter().chain(files.iter().map(line)).collect()
+}
+
+fn template(name: &str) -> Result<String> {
+    let path: PathBuf = paths::root().join("packaging").join(name);
+    fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn put(from: &Path, to: &Path) -> Result<()> {
+    fs::copy(from, to).with_context(|| format!("cannot write {}", to.display()))?;
+    Ok(())
+}

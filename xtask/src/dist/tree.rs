@@ -1,0 +1,195 @@
+//! The files as they are installed, the same in all packages but for one folder.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{paths, process::output};
+
+/// Files of the repository, and where they are installed.
+const FILES: [(&str, &str); 8] = [
+    ("packaging/systemd/limiter@.service", UNITS),
+    ("packaging/systemd/limiter-export.service", UNITS),
+    ("packaging/etc/limiter.toml", "etc/limiter"),
+    ("README.md", DOCUMENTS),
+    ("CHANGELOG.md", DOCUMENTS),
+    ("KNOWN_ISSUES.md", DOCUMENTS),
+    ("LICENSE-MIT", DOCUMENTS),
+    ("LICENSE-APACHE", DOCUMENTS),
+];
+/// Folders of which every file is installed, where they are.
+const FOLDERS: [(&str, &str); 3] = [
+    ("docs", "usr/share/doc/limiter/docs"),
+    ("packaging/grafana", "usr/share/limiter/grafana"),
+    ("packaging/prometheus", "usr/share/limiter/prometheus"),
+];
+const UNITS: &str = "usr/lib/systemd/system";
+const DOCUMENTS: &str = "usr/share/doc/limiter";
+const MANUAL: &str = "usr/share/man/man1";
+
+/// Where a distribution looks for zsh's completions.
+#[derive(Clone, Copy)]
+pub enum Zsh {
+    /// Debian and what comes of it.
+    Vendor,
+    /// All others.
+    Site,
+}
+
+/// A tree of files under `root`.
+pub struct Tree {
+    /// Its folder.
+    pub root: PathBuf,
+}
+
+impl Tree {
+    /// Makes the tree in `root`, which must not be there.
+    pub fn make(root: PathBuf, binary: &Path, zsh: Zsh) -> Result<Self> {
+        let tree = Self { root };
+        let read =
+            |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+        tree.write("usr/bin/limiter", &read(binary)?, 0o755)?;
+        let here = paths::root();
+        let script = read(&here.join("packaging/systemd/service"))?;
+        tree.write("usr/lib/limiter/service", &script, 0o755)?;
+        let defaults = read(&here.join("packaging/etc/limiter.default"))?;
+        tree.write("etc/default/limiter", &defaults, 0o644)?;
+        for (from, folder) in FILES {
+            let name = Path::new(from).file_name().unwrap_or_default();
+            let to = Path::new(folder).join(name);
+            tree.write(to, &read(&here.join(from))?, 0o644)?;
+        }
+        for (from, folder) in FOLDERS {
+            for path in files_in(&here.join(from))? {
+                let name = path.strip_prefix(here.join(from))?;
+                tree.write(Path::new(folder).join(name), &read(&path)?, 0o644)?;
+            }
+        }
+        tree.completions(binary, zsh)?;
+        tree.manual(binary)?;
+        Ok(tree)
+    }
+
+    fn completions(&self, binary: &Path, zsh: Zsh) -> Result<()> {
+        let zsh = match zsh {
+            Zsh::Vendor => "usr/share/zsh/vendor-completions/_limiter",
+            Zsh::Site => "usr/share/zsh/site-functions/_limiter",
+        };
+        for (shell, to) in [
+            ("bash", "usr/share/bash-completion/completions/limiter"),
+            ("zsh", zsh),
+            ("fish", "usr/share/fish/vendor_completions.d/limiter.fish"),
+        ] {
+            let text = output(Command::new(binary).args(["completions", shell]))?;
+            self.write(to, text.as_bytes(), 0o644)?;
+        }
+        Ok(())
+    }
+
+    /// A page for the command, and one for each verb that it names.
+    fn manual(&self, binary: &Path) -> Result<()> {
+        let page = |verb: Option<&str>| output(Command::new(binary).arg("man").args(verb));
+        let whole = page(None)?;
+        let verbs = verbs(&whole);
+        if verbs.is_empty() {
+            bail!("`limiter man` names no verbs: has the form of clap_mangen's pages changed?");
+        }
+        self.compressed("limiter.1", &whole)?;
+        for verb in verbs {
+            self.compressed(&format!("limiter-{verb}.1"), &page(Some(&verb))?)?;
+        }
+        Ok(())
+    }
+
+    fn compressed(&self, page: &str, text: &str) -> Result<()> {
+        let path = Path::new(MANUAL).join(page);
+        self.write(&path, text.as_bytes(), 0o644)?;
+        let gzip = output(
+            Command::new("gzip")
+                .args(["-9n"])
+                .arg(self.root.join(&path)),
+        );
+        gzip.map(drop)
+    }
+
+    /// Writes a file, whatever the umask.
+    pub fn write(&self, path: impl AsRef<Path>, bytes: &[u8], mode: u32) -> Result<()> {
+        let path = self.root.join(path);
+        let written = || -> std::io::Result<()> {
+            for folder in path.parent().into_iter().flat_map(Path::ancestors) {
+                if folder.starts_with(&self.root) && !folder.exists() {
+                    fs::create_dir_all(folder)?;
+                }
+            }
+            fs::write(&path, bytes)?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
+            for folder in path.ancestors().skip(1) {
+                if folder.starts_with(&self.root) {
+                    fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
+                }
+            }
+            Ok(())
+        };
+        written().with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// All files of the tree, as they are called where it is installed but for the first slash; sorted.
+    pub fn files(&self) -> Result<Vec<String>> {
+        let files = files_in(&self.root)?;
+        let name = |path: &PathBuf| {
+            path.strip_prefix(&self.root)
+                .map(|p| p.display().to_string())
+        };
+        Ok(files.iter().map(name).collect::<Result<_, _>>()?)
+    }
+
+    /// What all files take together, in bytes.
+    pub fn size(&self) -> Result<u64> {
+        let mut bytes = 0;
+        for file in files_in(&self.root)? {
+            bytes += fs::metadata(file)?.len();
+        }
+        Ok(bytes)
+    }
+}
+
+/// The verbs that clap_mangen's page of the whole command names, as in `limiter\-attach(1)`.
+fn verbs(page: &str) -> Vec<String> {
+    let named = page.lines().filter_map(|line| {
+        let (verb, _) = line.strip_prefix("limiter\\-")?.split_once("(1)")?;
+        Some(verb.replace('\\', ""))
+    });
+    named.filter(|verb| verb != "help").collect()
+}
+
+/// The files in `folder` and below, sorted; none where it is not there.
+fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    if !folder.exists() {
+        return Ok(files);
+    }
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            files.extend(files_in(&path)?);
+        } else {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn verbs_are_those_of_the_page() {
+        let page = ".TP\nlimiter\\-attach(1)\nLimit\n.TP\nlimiter\\-help(1)\nPrint\n.TP\nlimiter\\-config(1)\n";
+        assert_eq!(super::verbs(page), ["attach", "config"]);
+    }
+}
