@@ -118,7 +118,7 @@ fn add_ports(bytes: &mut ByByte, bit: u64, ports: &Ports) {
 #[must_use]
 #[inline(always)]
 pub const fn lowest(bits: u64) -> u32 {
-    (LOWEST[((bits & bits.wrapping_neg()).wrapping_mul(SEQUENCE) >> 58) as usize]) as u32
+    LOWEST[((bits & bits.wrapping_neg()).wrapping_mul(SEQUENCE) >> 58) as usize] as u32
 }
 
 /// Each six bits in a row of it occur once.
@@ -126,9 +126,9 @@ const SEQUENCE: u64 = 0x0218_a392_cd3d_5dbf;
 
 static LOWEST: [u8; 64] = {
     let mut numbers = [0; 64];
-    let mut bit = 0;
+    let mut bit = 0_u8;
     while bit < 64 {
-        numbers[((1_u64 << bit).wrapping_mul(SEQUENCE) >> 58) as usize] = bit as u8;
+        numbers[((1_u64 << bit).wrapping_mul(SEQUENCE) >> 58) as usize] = bit;
         bit += 1;
     }
     numbers

@@ -348,7 +348,7 @@ fn reloads_under_flood_let_nothing_through() {
 fn what_is_attached_is_taken_over() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
-    let file = folder.write("limiter.toml", &hourly("a", 1, 5));
+    let file = folder.write("limiter.toml", hourly("a", 1, 5));
     let attach = ["attach", "eth0", "--config", &file];
     let take_over = [&attach[..], &["--or-reload"]].concat();
     hosts
