@@ -147,7 +147,10 @@ const R10: u8 = 10;
 impl Instruction {
     fn read(bytes: &[u8], endian: Endianness) -> Self {
         let registers = bytes[1];
-        let (offset, immediate) = ([bytes[2], bytes[3]], [bytes[4], bytes[5], bytes[6], bytes[7]]);
+        let (offset, immediate) = (
+            [bytes[2], bytes[3]],
+            [bytes[4], bytes[5], bytes[6], bytes[7]],
+        );
         match endian {
             Endianness::Little => Self {
                 code: bytes[0],
