@@ -15,6 +15,7 @@ use limiter_common::{
     bucket::Decision,
     key::SourceKey,
     layout::{CLOCK_PACKET, Config, Listed, Source, Stamp},
+    table::Seed,
     verdict::Reason,
 };
 use limiter_user::{
@@ -201,6 +202,17 @@ impl Kernel {
     /// The same with one of the two clocks. Limits have slots in their order.
     #[must_use]
     pub fn with_clock(settings: &Settings, clock: u32) -> Self {
+        Self::with_maps(settings, clock, Maps::New)
+    }
+
+    /// Loads it with several limits and lists, with the packet's clock, and a table where each source has its
+    /// place by `seed`: one that is loaded likewise forgets the same sources.
+    #[must_use]
+    pub fn seeded(settings: &Settings, seed: Seed) -> Self {
+        Self::with_maps(settings, CLOCK_PACKET, Maps::Replayed { seed, full_at: 0 })
+    }
+
+    fn with_maps(settings: &Settings, clock: u32, maps: Maps<'_>) -> Self {
         let places: Vec<_> = (0..)
             .zip(settings.all_limits())
             .map(|(slot, limit)| Place {
@@ -215,13 +227,13 @@ impl Kernel {
             ..settings.compile(&places, &bits, FRAME_MAX).unwrap()
         };
         let prefixes = settings.lists.compile(&bits);
-        Self::start(&Limit::new("1/s", "1"), &config, &prefixes, true)
+        Self::start(&Limit::new("1/s", "1"), &config, &prefixes, true, maps)
     }
 
     /// Loads it with these constants, as the entry with or without multi-buffer packets.
     #[must_use]
     pub fn load(limit: &Limit, config: &Config, frags: bool) -> Self {
-        Self::start(limit, config, &BTreeMap::new(), frags)
+        Self::start(limit, config, &BTreeMap::new(), frags, Maps::New)
     }
 
     fn start(
@@ -229,13 +241,14 @@ impl Kernel {
         config: &Config,
         prefixes: &BTreeMap<IpNet, Listed>,
         frags: bool,
+        maps: Maps<'_>,
     ) -> Self {
         let entry = Entry {
             frags,
             chained: false,
         };
         let lists = ListMaps::New(prefixes);
-        let loaded = object::load(Variant::Plain, config, Maps::New, lists, entry);
+        let loaded = object::load(Variant::Plain, config, maps, lists, entry);
         Self {
             limit: limit.clone(),
             ..Self::over(loaded.unwrap())

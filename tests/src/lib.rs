@@ -21,6 +21,7 @@ pub mod random;
 pub mod raw;
 pub mod screen;
 pub mod service;
+pub mod stack;
 pub mod steps;
 pub mod store;
 pub mod traffic;

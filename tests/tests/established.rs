@@ -5,22 +5,28 @@
 //! dropped is what was sent of the flood, less what arrived of it.
 
 use std::{
+    collections::HashMap,
     fs,
     io::{Read, Write},
     net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+use limiter_common::{counters::LimitCounters, key::SourceKey, table::Seed, verdict::Reason};
 use limiter_tests::{
-    at_last, eventually,
+    at_last,
+    cpus::pin_to,
+    engine::Kernel,
+    eventually,
     hosts::{CLIENT, CLIENT_IPV6, Hosts, SERVER, SERVER_IPV6, on},
     need_kernel, number,
     packet::{Ends, Segment},
     raw::Raw,
 };
-use limiter_user::lab::Host;
+use limiter_user::{config::file, lab::Host};
 
 const SILENCE: Duration = Duration::from_millis(100);
 /// A hundred times what is needed; only a test that has failed waits for so long.
@@ -496,5 +502,128 @@ fn only_what_is_about_to_be_dropped_is_looked_up() {
         for _ in 0..28 {
             to.recv(&mut [0; 16]).expect("all have arrived");
         }
+    }
+}
+
+/// One source's packets to a socket that is connected to it, and to one that is not, and those of other sources.
+fn some_packet(rng: &mut fastrand::Rng, connection: Ends) -> (Vec<u8>, bool) {
+    let strange = connection.at(connection.from.port(), NEVER_SENT);
+    match rng.u8(0..8) {
+        0..4 => (connection.udp(b"data"), true),
+        4..6 => (strange.udp(b"data"), false),
+        _ => {
+            let mut other = strange;
+            other.from.set_ip(match other.from.ip() {
+                IpAddr::V4(_) => IpAddr::V4([192, 0, 2, rng.u8(..)].into()),
+                IpAddr::V6(_) => IpAddr::V6((rng.u128(..) >> 64 | 0x2001 << 112).into()),
+            });
+            (other.udp(b"data"), false)
+        }
+    }
+}
+
+/// What each limit has counted, and each source: how often it passed, and how often it was over the limit.
+fn figures(kernel: &Kernel, limits: u32) -> (Vec<LimitCounters>, HashMap<SourceKey, (u64, u64)>) {
+    let of_sources = kernel.tables.sources();
+    (
+        (0..limits)
+            .map(|slot| kernel.tables.limit(slot).unwrap())
+            .collect(),
+        of_sources
+            .map(|(key, source)| (key, (source.passed, source.refused)))
+            .collect(),
+    )
+}
+
+/// Beside a program without the exemption, one packet after the other: what that drops of a connection passes, and
+/// counts for no limit and no source; all else is the same, to the last figure.
+#[test]
+fn what_is_exempt_is_counted_for_no_limit() {
+    need_kernel!();
+    const PACKETS: u32 = 700;
+    let limits = [
+        "name = 'source'\nrate = '3/s'\nburst = 4",
+        "name = 'network'\nkey = '/24,/48'\nrate = '6/s'\nburst = 9",
+        "name = 'quiet'\nkey = 'interface'\nshadow = true\nrate = '2/s'\nburst = 2",
+        "name = 'port'\nmatch = { protocol = 'udp', destination_port = 7 }\nrate = '2/s'\nburst = 3",
+    ];
+    let (mut exempt, mut others) = (0, [0_u32; Reason::ALL.len()]);
+    for (number, (server, client)) in (0..8).zip(FAMILIES.into_iter().cycle()) {
+        let mut rng = fastrand::Rng::with_seed(number);
+        let mut some = limits.to_vec();
+        rng.shuffle(&mut some);
+        // One alone takes the short way.
+        some.truncate([4, 4, 3, 1][number as usize / 2]);
+        let limits = some.len() as u32;
+        let text: String = (some.iter())
+            .map(|limit| format!("[[limit]]\n{}\n", limit.replace('\'', "\"")))
+            .collect();
+        let text = format!("new_sources = \"20/m\"\n{text}");
+        let settings = file::parse(&text, Path::new("."));
+        let settings = settings.unwrap_or_else(|mistakes| panic!("{text}: {mistakes:?}"));
+        let hosts = Hosts::of_both_families();
+        let (to, from) = connected_udp(&hosts, server, client);
+        let connection = ends(&hosts, from.local_addr().unwrap(), to.local_addr().unwrap());
+        on(&hosts.server, || {
+            // Each CPU has a lease of new sources of its own.
+            pin_to(0);
+            let mut settings = settings.settings;
+            settings.max_sources = 512;
+            let seed = Seed([rng.u64(..), rng.u64(..), rng.u64(..), rng.u64(..)]);
+            let without = Kernel::seeded(&settings, seed);
+            settings.exempt.established = true;
+            let with = Kernel::seeded(&settings, seed);
+            let mut now = 1_000_000_000_000;
+            let mut passed = (vec![0; limits as usize], HashMap::new());
+            let mut before = figures(&without, limits);
+            for _ in 0..PACKETS {
+                now += rng.u64(0..400_000_000);
+                let (frame, is_of_connection) = some_packet(&mut rng, connection);
+                let said = without.run(&frame, now).1;
+                let wanted = if is_of_connection && !said.passes() {
+                    exempt += 1;
+                    Reason::Established
+                } else {
+                    others[said as usize] += 1;
+                    said
+                };
+                assert_eq!(with.run(&frame, now).1, wanted, "{text}");
+                let after = figures(&without, limits);
+                // Who was forgotten, and comes back, begins anew.
+                passed.1.retain(|key, _| after.1.contains_key(key));
+                if wanted == Reason::Established {
+                    for slot in 0..limits as usize {
+                        let [after, before] =
+                            [&after, &before].map(|of| of.0[slot].dropped.packets);
+                        passed.0[slot] += after - before;
+                    }
+                    for (key, (_, refused)) in &after.1 {
+                        let refused = refused - before.1.get(key).map_or(0, |before| before.1);
+                        *passed.1.entry(*key).or_insert(0) += refused;
+                    }
+                }
+                before = after;
+            }
+            let (of_limits, of_sources) = figures(&with, limits);
+            for (slot, passed) in passed.0.iter().enumerate() {
+                let mut wanted = before.0[slot];
+                wanted.dropped.packets -= passed;
+                wanted.dropped.bytes -= passed * connection.udp(b"data").len() as u64;
+                assert_eq!(of_limits[slot], wanted, "limit {slot} of {text}");
+            }
+            for (key, (passes, refused)) in before.1 {
+                let wanted = (passes, refused - passed.1.get(&key).unwrap_or(&0));
+                assert_eq!(of_sources[&key], wanted, "{key:?} of {text}");
+            }
+        });
+    }
+    assert!(exempt > 100, "{exempt} packets were exempt");
+    for reason in [
+        Reason::Admitted,
+        Reason::WouldDrop,
+        Reason::Limit,
+        Reason::Newcomer,
+    ] {
+        assert!(others[reason as usize] > 100, "{reason:?}: {others:?}");
     }
 }

@@ -7,6 +7,7 @@ use limiter_common::{layout::CLOCK_KERNEL, rescale::PAST_TERMS};
 use limiter_tests::{
     engine::{Kernel, Limit},
     need_kernel,
+    stack::{self, STACK_MAX},
 };
 
 const OBJECTS: [&str; 4] = ["limiter", "learn", "steps", "wire"];
@@ -66,6 +67,28 @@ fn the_objects_are_stripped_and_carry_btf() {
             for local in ["/root", "/home", "/.cargo", "registry/src"] {
                 assert!(!has(local), "{path:?} names {local}");
             }
+        }
+    }
+}
+
+/// Later kernels are not as strict, so that nothing else would tell.
+#[test]
+fn the_stack_is_enough_where_frames_are_rounded_up() {
+    for name in ["limiter", "limiter-log", "learn", "steps", "wire"] {
+        for endian in ["bpfel", "bpfeb"] {
+            let path = prebuilt(name).with_file_name(format!("{name}.{endian}.o"));
+            let chains = stack::deepest(&fs::read(&path).unwrap());
+            assert!(chains.len() >= 2, "{path:?} has {} programs", chains.len());
+            for chain in &chains {
+                println!("{name}.{endian}: {chain:?}");
+            }
+            let most = chains.iter().max_by_key(|chain| chain.bytes).unwrap();
+            assert!(
+                most.bytes <= STACK_MAX,
+                "{path:?}: {} bytes of stack: {:?}",
+                most.bytes,
+                most.frames
+            );
         }
     }
 }

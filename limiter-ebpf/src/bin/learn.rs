@@ -134,11 +134,11 @@ fn flow(packet: &mut Cursor, source: &Address, masked: [u64; 2], length: u64) ->
 
 #[inline(always)]
 fn sample() -> Option<Sample> {
-    // SAFETY: user space writes the fields of the map value; whoever reads half of a change is right for
-    // one packet by the old sample or by the new one.
+    // SAFETY: an aligned map value, to which there is no reference: user space writes its fields. Whoever reads
+    // half of a change is right for one packet by the old sample or by the new one.
     SAMPLE
-        .get(0)
-        .map(|sample| unsafe { (&raw const *sample).read_volatile() })
+        .get_ptr(0)
+        .map(|sample| unsafe { sample.read_volatile() })
 }
 
 /// # Safety

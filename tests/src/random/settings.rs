@@ -57,7 +57,10 @@ fn any(rng: &mut Rng, sources: u32) -> Settings {
         ..settings.limits[0].clone()
     };
     Settings {
-        exempt: Exempt::default(),
+        exempt: Exempt {
+            control: false,
+            ..settings.exempt
+        },
         lists: Lists::default(),
         limits: vec![limit],
         ..settings
@@ -74,7 +77,7 @@ fn several(rng: &mut Rng, sources: u32) -> Settings {
         max_sources: sources,
         new_sources: new_sources(rng),
         exempt: Exempt {
-            established: false,
+            established: percent(rng, 30),
             control: percent(rng, 35),
         },
         malformed: *one(rng, &[Malformed::Drop, Malformed::Drop, Malformed::Pass]),

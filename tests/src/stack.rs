@@ -1,0 +1,210 @@
+//! How much stack the programs of an object take, by the rule of the strictest kernel that is supported:
+//! Linux 6.1 rounds each frame up to 32 bytes, and wants those of a chain of calls to be no more than 512
+//! together (`check_max_stack_depth` in kernel/bpf/verifier.c).
+
+use std::collections::BTreeMap;
+
+use object::{
+    Endianness, Object, ObjectSection, ObjectSymbol, RelocationTarget, SectionIndex, SectionKind,
+    SymbolKind,
+};
+
+/// Bytes of stack that a chain of calls may take.
+pub const STACK_MAX: u64 = 512;
+
+/// What a frame is rounded up to, in bytes. One that takes nothing counts as one that takes a byte.
+const ROUNDED_TO: u64 = 32;
+
+/// Bytes of an instruction.
+const INSTRUCTION: usize = 8;
+
+/// A chain of calls from a program down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// Bytes that all of its frames take, each rounded up.
+    pub bytes: u64,
+    /// The functions, and what each takes before it is rounded.
+    pub frames: Vec<(String, u64)>,
+}
+
+/// Where a function begins: its section, and the offset there in bytes.
+type Place = (usize, u64);
+
+#[derive(Debug)]
+struct Function {
+    name: String,
+    /// Whether the kernel calls it.
+    is_program: bool,
+    /// Bytes of its own frame.
+    frame: u64,
+    calls: Vec<Place>,
+}
+
+/// The deepest chain of each program in an ELF object.
+#[must_use]
+pub fn deepest(object: &[u8]) -> Vec<Chain> {
+    let file = object::File::parse(object).expect("it is an ELF object");
+    let mut functions = BTreeMap::new();
+    for symbol in file
+        .symbols()
+        .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0)
+    {
+        let section = symbol.section_index().expect("a function is in a section");
+        let function = read(&file, section, &symbol);
+        functions.insert((section.0, symbol.address()), function);
+    }
+    (functions.iter())
+        .filter(|(_, function)| function.is_program)
+        .map(|(place, _)| from(&functions, *place, &mut Vec::new()))
+        .collect()
+}
+
+/// The deepest chain from this function down. `above` are those that have called it.
+fn from(functions: &BTreeMap<Place, Function>, place: Place, above: &mut Vec<Place>) -> Chain {
+    assert!(!above.contains(&place), "a function calls itself");
+    let function = functions.get(&place);
+    let function = function.unwrap_or_else(|| panic!("no function begins at {place:x?}"));
+    above.push(place);
+    let below = (function.calls.iter())
+        .map(|place| from(functions, *place, above))
+        .max_by_key(|chain| chain.bytes);
+    above.pop();
+    let (bytes, frames) = below.map_or((0, Vec::new()), |chain| (chain.bytes, chain.frames));
+    let own = (function.name.clone(), function.frame);
+    Chain {
+        bytes: bytes + function.frame.max(1).next_multiple_of(ROUNDED_TO),
+        frames: [own].into_iter().chain(frames).collect(),
+    }
+}
+
+fn read<'a>(
+    file: &object::File<'a>,
+    section: SectionIndex,
+    symbol: &impl ObjectSymbol<'a>,
+) -> Function {
+    let section = file.section_by_index(section).expect("it is there");
+    assert_eq!(section.kind(), SectionKind::Text);
+    let relocated: BTreeMap<u64, RelocationTarget> = (section.relocations())
+        .map(|(at, relocation)| (at, relocation.target()))
+        .collect();
+    let (start, size) = (symbol.address(), symbol.size());
+    let code = section.data_range(start, size).expect("it can be read");
+    let code = code.expect("a function is within its section");
+    let mut function = Function {
+        name: symbol.name().expect("it is text").to_owned(),
+        is_program: section.name() != Ok(".text"),
+        frame: 0,
+        calls: Vec::new(),
+    };
+    let mut at = 0;
+    while at < code.len() {
+        let instruction = Instruction::read(&code[at..at + INSTRUCTION], file.endianness());
+        function.frame = function.frame.max(instruction.frame());
+        let place = start + at as u64;
+        if instruction.is_call() {
+            let called = match relocated.get(&place) {
+                Some(target) => relocated_call(file, *target, &instruction),
+                None => (section.index().0, instruction.target(place)),
+            };
+            function.calls.push(called);
+        }
+        at += instruction.length();
+    }
+    function
+}
+
+/// Where a call goes that names a symbol. One to a function that is not exported names the section, and counts
+/// instructions from its start.
+fn relocated_call(
+    file: &object::File<'_>,
+    target: RelocationTarget,
+    instruction: &Instruction,
+) -> Place {
+    let RelocationTarget::Symbol(index) = target else {
+        panic!("a call to {target:?}");
+    };
+    let symbol = file.symbol_by_index(index).expect("it is there");
+    let section = symbol.section_index().expect("what is called is here");
+    let address = match symbol.kind() {
+        SymbolKind::Section => instruction.target(0),
+        _ => symbol.address(),
+    };
+    (section.0, address)
+}
+
+/// One instruction (RFC 9669).
+struct Instruction {
+    code: u8,
+    destination: u8,
+    source: u8,
+    offset: i16,
+    immediate: i32,
+}
+
+/// The frame pointer.
+const R10: u8 = 10;
+
+impl Instruction {
+    fn read(bytes: &[u8], endian: Endianness) -> Self {
+        let registers = bytes[1];
+        let (offset, immediate) = (
+            [bytes[2], bytes[3]],
+            [bytes[4], bytes[5], bytes[6], bytes[7]],
+        );
+        match endian {
+            Endianness::Little => Self {
+                code: bytes[0],
+                destination: registers & 0xf,
+                source: registers >> 4,
+                offset: i16::from_le_bytes(offset),
+                immediate: i32::from_le_bytes(immediate),
+            },
+            Endianness::Big => Self {
+                code: bytes[0],
+                destination: registers >> 4,
+                source: registers & 0xf,
+                offset: i16::from_be_bytes(offset),
+                immediate: i32::from_be_bytes(immediate),
+            },
+        }
+    }
+
+    /// Bytes of the frame that it reaches down to. Where a number is taken from a register, that counts as if it
+    /// were the frame pointer: LLVM takes none of that size from anything else.
+    fn frame(&self) -> u64 {
+        const LOAD: u8 = 1;
+        const STORE: u8 = 2;
+        const STORE_REGISTER: u8 = 3;
+        const ADD: u8 = 0x07;
+        let down = match self.code & 7 {
+            LOAD if self.source == R10 => i32::from(self.offset),
+            STORE | STORE_REGISTER if self.destination == R10 => i32::from(self.offset),
+            _ if self.code == ADD && -self.immediate <= STACK_MAX as i32 => self.immediate,
+            _ => 0,
+        };
+        u64::from(down.min(0).unsigned_abs())
+    }
+
+    /// Whether it calls a function of the object, rather than a helper of the kernel.
+    fn is_call(&self) -> bool {
+        const CALL: u8 = 0x85;
+        const OF_OBJECT: u8 = 1;
+        self.code == CALL && self.source == OF_OBJECT
+    }
+
+    /// Where it goes from `place`, both in bytes.
+    fn target(&self, place: u64) -> u64 {
+        let after = place + INSTRUCTION as u64;
+        after.wrapping_add_signed(i64::from(self.immediate) * INSTRUCTION as i64)
+    }
+
+    /// A number of 64 bits takes two.
+    fn length(&self) -> usize {
+        const LOAD_WIDE: u8 = 0x18;
+        if self.code == LOAD_WIDE {
+            2 * INSTRUCTION
+        } else {
+            INSTRUCTION
+        }
+    }
+}
