@@ -277,3 +277,20 @@ fn a_closed_pipe_is_not_an_error() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(output.stderr.is_empty(), "{output:?}");
 }
+
+#[test]
+fn a_full_device_is_told() {
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let output = limiter_tests::command::prepared(&["man"])
+        .stdout(full)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    for word in ["standard output cannot be written", "No space left"] {
+        assert!(said.contains(word), "{said}");
+    }
+}

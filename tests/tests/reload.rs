@@ -136,10 +136,16 @@ fn an_unchanged_file_changes_nothing() {
         .hosts
         .limiter(&["deny", "add", "eth0", "203.0.113.67"])
         .expect(0);
-    attached
-        .hosts
-        .limiter(&["set", "eth0", "--limit", "b", "--burst", "9"])
-        .expect(0);
+    let set = ["set", "eth0", "--limit", "b", "--burst", "9"];
+    for (already, warnings) in [(false, 1), (true, 0)] {
+        let outcome = attached.hosts.limiter(&set);
+        outcome.expect(0);
+        assert_eq!(
+            outcome.stderr.matches("does not know of it").count(),
+            warnings,
+            "changed already: {already}: {outcome:#?}"
+        );
+    }
     let said = attached.reloaded(&text);
     assert!(said.contains("deny: 0 added, 1 removed"), "{said}");
     assert!(said.contains("b: burst 9 -> 5"), "{said}");

@@ -487,7 +487,12 @@ fn what_cannot_be_is_refused() {
         "the capture is as it was"
     );
     with(&[&capture, "--verdicts", "-", "--json"]).expect_error(2, &["standard output"]);
-    with(&["/nonexistent.pcap"]).expect_error(1, &["/nonexistent.pcap"]);
+    with(&[&capture, "--verdicts", "/dev/full"])
+        .expect_error(1, &["/dev/full cannot be written", "No space left"]);
+    for path in ["/nonexistent.pcap", "/"] {
+        let cannot = format!("{path} cannot be read");
+        with(&[path]).expect_error(1, &[&cannot]);
+    }
     let text = folder.write("text", "not a capture, but long enough for one to begin\n");
     with(&[&text]).expect_error(1, &["no capture", "pcapng"]);
     limiter(&["replay", &capture]).expect_error(2, &["--rate"]);

@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file cannot be opened.
-    #[error("{name}: {why}")]
+    #[error("{name} cannot be read ({why}): is that the capture, and may you read it?")]
     Unopened {
         /// The capture.
         name: String,
@@ -14,7 +14,9 @@ pub enum Error {
         why: io::Error,
     },
     /// Reading has failed.
-    #[error("{name}: reading failed: {why}")]
+    #[error(
+        "{name} cannot be read ({why}): give a file of pcap or pcapng, or - for standard input"
+    )]
     Unread {
         /// The capture.
         name: String,

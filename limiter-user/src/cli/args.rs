@@ -108,6 +108,12 @@ fn address(text: &str) -> Result<IpAddr, String> {
         .map_err(|_| "not an address: write one as in 192.0.2.7 or 2001:db8::7".to_owned())
 }
 
+fn listen(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "not an address with a port: write one as in 127.0.0.1:10546 or [::1]:10546".to_owned()
+    })
+}
+
 fn max_sources(text: &str) -> Result<u32, String> {
     let most = settings::SOURCES_MAX;
     u32::try_from(count(text)?)
@@ -587,7 +593,7 @@ pub struct Log {
 pub struct Export {
     /// Where to listen: others than this machine reach it only if an address of it is given, and then without
     /// having to say who they are
-    #[arg(long, value_name = "ADDR:PORT", default_value_t = export::LISTEN)]
+    #[arg(long, value_name = "ADDR:PORT", default_value_t = export::LISTEN, value_parser = listen)]
     pub listen: SocketAddr,
 }
 

@@ -15,8 +15,20 @@ pub struct Usage(pub String);
 /// Prints to standard output.
 pub fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|error| unwritten("standard output", error))
+}
+
+/// The error with what could not be written. A pipe that was closed stays what it is: see [`failure`].
+pub fn unwritten(what: &str, error: io::Error) -> io::Error {
+    match error.kind() {
+        ErrorKind::BrokenPipe => error,
+        kind => io::Error::new(
+            kind,
+            format!("{what} cannot be written ({error}): write it elsewhere"),
+        ),
+    }
 }
 
 /// Prints a value as JSON, for programs.

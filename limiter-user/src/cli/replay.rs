@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::capture::{Capture, Cut};
 use crate::cli::{
     args, limiting,
-    output::{Usage, note, print, print_json, usage},
+    output::{Usage, note, print, print_json, unwritten, usage},
 };
 use crate::replay::{self, Choice, Compiled, Error, Verdict, Watcher};
 use crate::stats;
@@ -47,7 +47,11 @@ pub fn run(arguments: &args::Replay) -> anyhow::Result<()> {
         refuse_the_capture_itself(&arguments.capture, out)?;
     }
     let mut watcher = Shown {
-        verdicts: arguments.verdicts.as_deref().map(open).transpose()?,
+        verdicts: arguments
+            .verdicts
+            .as_deref()
+            .map(Verdicts::create)
+            .transpose()?,
         progress: Progress::new(&arguments.capture),
     };
     let choice = match arguments.engine {
@@ -58,8 +62,8 @@ pub fn run(arguments: &args::Replay) -> anyhow::Result<()> {
     let outcome = replay::run(&mut capture, &compiled, choice, &mut watcher);
     watcher.progress.end();
     let replay = outcome.map_err(as_written)?;
-    if let Some(mut verdicts) = watcher.verdicts {
-        verdicts.flush()?;
+    if let Some(verdicts) = &mut watcher.verdicts {
+        verdicts.write(|out| out.flush())?;
     }
     tell_of(&capture, arguments, &replay);
     match (arguments.json, to_stdout) {
@@ -126,32 +130,47 @@ fn refuse_the_capture_itself(capture: &Path, out: &Path) -> anyhow::Result<()> {
     }
 }
 
-fn open(path: &Path) -> anyhow::Result<Box<dyn Write>> {
-    const BUFFER: usize = 1 << 16;
-    if path.as_os_str() == STANDARD {
-        return Ok(Box::new(BufWriter::with_capacity(BUFFER, io::stdout())));
+/// Where the verdicts go.
+struct Verdicts {
+    /// What to call it.
+    name: String,
+    out: Box<dyn Write>,
+}
+
+impl Verdicts {
+    fn create(path: &Path) -> io::Result<Self> {
+        const BUFFER: usize = 1 << 16;
+        if path.as_os_str() == STANDARD {
+            return Ok(Self {
+                name: "standard output".to_owned(),
+                out: Box::new(BufWriter::with_capacity(BUFFER, io::stdout())),
+            });
+        }
+        let name = path.display().to_string();
+        let file = File::create(path).map_err(|error| unwritten(&name, error))?;
+        Ok(Self {
+            name,
+            out: Box::new(BufWriter::with_capacity(BUFFER, file)),
+        })
     }
-    let file = File::create(path).map_err(|error| {
-        anyhow::anyhow!(
-            "{} cannot be written ({error}): write the verdicts elsewhere",
-            path.display()
-        )
-    })?;
-    Ok(Box::new(BufWriter::with_capacity(BUFFER, file)))
+
+    fn write(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        write(&mut self.out).map_err(|error| unwritten(&self.name, error))
+    }
 }
 
 struct Shown {
-    verdicts: Option<Box<dyn Write>>,
+    verdicts: Option<Verdicts>,
     progress: Progress,
 }
 
 impl Watcher for Shown {
     fn verdict(&mut self, number: u64, verdict: Verdict) -> io::Result<()> {
-        let Some(out) = &mut self.verdicts else {
+        let Some(verdicts) = &mut self.verdicts else {
             return Ok(());
         };
         let what = if verdict.passes() { "pass" } else { "drop" };
-        writeln!(out, "{number}\t{what}\t{}", verdict.reason())
+        verdicts.write(|out| writeln!(out, "{number}\t{what}\t{}", verdict.reason()))
     }
 
     fn progress(&mut self, capture: &Capture) {

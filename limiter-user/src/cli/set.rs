@@ -2,7 +2,7 @@
 
 use crate::cli::{
     args::{self, Switch},
-    output::{about, print, usage},
+    output::{about, note, print, usage},
     ssh,
 };
 use crate::config::{Invalid, Limit, Settings, difference::difference, settings::CONTROL_LIMIT};
@@ -22,10 +22,18 @@ pub async fn run(arguments: args::Set) -> anyhow::Result<()> {
     let changed = set(interface, |settings| merged(settings, &arguments))
         .await
         .map_err(|error| about(interface, error))?;
-    Ok(print(&format!(
+    print(&format!(
         "{interface}: {}\n",
         in_words(&changed.old, &changed.new)
-    ))?)
+    ))?;
+    // The next reload, and the next boot of a service, would undo it without a word.
+    if let Some(file) = changed.file.filter(|_| changed.old != changed.new) {
+        note(&format!(
+            "{} does not know of it: `limiter reload {interface}` would put what it says in force again; `limiter config show {interface}` prints what is in force now",
+            file.display()
+        ));
+    }
+    Ok(())
 }
 
 /// What has changed, on one line.

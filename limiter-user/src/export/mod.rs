@@ -10,7 +10,10 @@ mod http;
 mod metrics;
 mod text;
 
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::{
+    io::{self, ErrorKind},
+    net::{Ipv4Addr, SocketAddr, SocketAddrV4},
+};
 
 pub use collection::{Collection, Reading};
 pub use connections::Server;
@@ -20,10 +23,20 @@ pub const LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALH
 
 /// Why nothing can be served.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "cannot listen on {address}: {source}: see what does with `ss -lntp`, or choose another with --listen ADDR:PORT"
-)]
+#[error("cannot listen on {address}: {source}: {}", advice(.source))]
 pub struct CannotListen {
     address: SocketAddr,
-    source: std::io::Error,
+    source: io::Error,
+}
+
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::AddrInUse => {
+            "see what does with `ss -lntp`, or choose another with --listen ADDR:PORT"
+        }
+        ErrorKind::AddrNotAvailable => {
+            "no interface of this network namespace has that address (`ip address` lists them): choose another with --listen ADDR:PORT"
+        }
+        _ => "choose another with --listen ADDR:PORT",
+    }
 }

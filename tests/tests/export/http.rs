@@ -290,8 +290,18 @@ fn obstacles_are_told() {
     let address = taken.local_addr().unwrap().to_string();
     let listen = |address: &str| hosts.limiter(&["export", "--listen", address]);
     listen(&address).expect_error(1, &[&address, "Address already in use", "--listen"]);
-    listen("198.51.100.1:10546").expect_error(1, &["198.51.100.1:10546", "--listen"]);
-    listen("nonsense").expect_error(2, &["--listen"]);
+    listen("198.51.100.1:10546").expect_error(
+        1,
+        &[
+            "198.51.100.1:10546",
+            "no interface",
+            "`ip address`",
+            "--listen",
+        ],
+    );
+    for nonsense in ["nonsense", "127.0.0.1", "localhost:10546"] {
+        listen(nonsense).expect_error(2, &[nonsense, "--listen", "127.0.0.1:10546"]);
+    }
     let mut nobody = prepared(&["export", "--listen", "127.0.0.1:0"]);
     use std::os::unix::process::CommandExt;
     nobody.uid(65_534).gid(65_534);
