@@ -33,11 +33,12 @@ impl core::iter::Sum for Count {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct LimitCounters {
-    /// Packets that the limit let through, those in `would_drop` among them, and that passed.
-    pub passed: Count,
+    /// Packets that the limit admitted, and that passed.
+    pub admitted: Count,
     /// Packets that this limit dropped.
     pub dropped: Count,
-    /// Packets that only passed because of shadow.
+    /// Packets that only passed because of shadow. Not among those admitted: figures that are differences would go
+    /// back where they are read between two additions.
     pub would_drop: Count,
 }
 

@@ -31,13 +31,12 @@ pub fn count_limit(slot: u32, reason: Reason, length: u64) {
     if let Some(counters) = LIMITS.get_ptr_mut(slot) {
         // SAFETY: fields of this CPU's own map value, which nothing else writes.
         unsafe {
-            if reason.passes() {
-                add(&raw mut (*counters).passed, 1, length);
-            } else {
-                add(&raw mut (*counters).dropped, 1, length);
-            }
             if reason.would_drop() {
                 add(&raw mut (*counters).would_drop, 1, length);
+            } else if reason.passes() {
+                add(&raw mut (*counters).admitted, 1, length);
+            } else {
+                add(&raw mut (*counters).dropped, 1, length);
             }
         }
     }
@@ -48,7 +47,7 @@ pub fn count_limit(slot: u32, reason: Reason, length: u64) {
 pub fn uncount_limit(slot: u32, length: u64) {
     if let Some(counters) = LIMITS.get_ptr_mut(slot) {
         // SAFETY: as in `count_limit`.
-        unsafe { add(&raw mut (*counters).passed, u64::MAX, length.wrapping_neg()) };
+        unsafe { add(&raw mut (*counters).admitted, u64::MAX, length.wrapping_neg()) };
     }
 }
 

@@ -216,7 +216,7 @@ impl Pair {
             let mut ours = tables.limit(seat.slot).unwrap();
             if seat.slot == 0 {
                 // On the short way the one limit's figures are those of the reasons.
-                ours.passed = ours.passed + plain(&[Reason::Admitted, Reason::WouldDrop]);
+                ours.admitted = ours.admitted + plain(&[Reason::Admitted]);
                 ours.dropped = ours.dropped + plain(&[Reason::Limit, Reason::Newcomer]);
                 ours.would_drop = ours.would_drop + plain(&[Reason::WouldDrop]);
             }

@@ -72,7 +72,7 @@ fn example_9_all_or_nothing() {
     assert!((spent(0) - 4.0).abs() < 1e-6, "6 are left: {}", spent(0));
     assert!((spent(1) - 4.0).abs() < 1e-6);
     let limits = [kernel.tables.limit(0), kernel.tables.limit(1)].map(Result::unwrap);
-    assert_eq!(limits[0].passed.packets, 4);
+    assert_eq!(limits[0].admitted.packets, 4);
     assert_eq!(limits[0].dropped.packets, 0, "the subnet's limit refused");
     assert_eq!(limits[1].dropped.packets, 6);
 }
@@ -143,7 +143,7 @@ fn ports_flags_tiers_and_shadow() {
     assert_eq!(offer(&from("198.51.100.1")), Reason::Admitted);
     assert_eq!(offer(&from("198.51.100.1")), Reason::WouldDrop);
     let watched = kernel.tables.limit(2).unwrap();
-    assert_eq!((watched.passed.packets, watched.would_drop.packets), (2, 1));
+    assert_eq!((watched.admitted.packets, watched.would_drop.packets), (1, 1));
 }
 
 #[test]
@@ -232,8 +232,8 @@ fn shadow_counts_no_packet_that_another_limit_drops() {
     assert_eq!(kernel.offer(&known, START), Reason::WouldDrop);
     assert_eq!(kernel.offer(&new, START), Reason::Newcomer);
     let [watched, sources] = [0, 1].map(|slot| kernel.tables.limit(slot).unwrap());
-    assert_eq!((watched.passed.packets, watched.would_drop.packets), (2, 1));
-    assert_eq!((sources.passed.packets, sources.dropped.packets), (2, 1));
+    assert_eq!((watched.admitted.packets, watched.would_drop.packets), (1, 1));
+    assert_eq!((sources.admitted.packets, sources.dropped.packets), (2, 1));
 }
 
 /// However many sources are made up, no more get in than the newcomer limit lets; who is known is not

@@ -188,7 +188,7 @@ fn entries_that_change_hands_all_the_time() {
                 assert_eq!(counted, seen, "{keys:?}, {sources}: {reason:?}");
             }
             for slot in 0..keys.len() as u32 {
-                let of_limit = kernel.tables.limit(slot).unwrap().passed.packets;
+                let of_limit = kernel.tables.limit(slot).unwrap().admitted.packets;
                 let of_way = kernel.tables.plain().unwrap();
                 let plain = of_way.by_reason[Reason::Admitted as usize].packets;
                 assert_eq!(of_limit + plain, by_reason[&Reason::Admitted]);

@@ -16,7 +16,7 @@ pub async fn run(arguments: args::Export) -> anyhow::Result<()> {
     }
     let server = Server::bind(arguments.listen).await?;
     let address = server.address();
-    if !address.ip().is_loopback() {
+    if !server.is_local() {
         note(&format!(
             "{address}: whoever reaches this address can read figures and source addresses without a password; \
              nothing can be changed through it"

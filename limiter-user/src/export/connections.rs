@@ -56,9 +56,15 @@ impl Server {
         self.address
     }
 
+    /// Whether only this machine is answered. An address of IPv4 may be written as one of IPv6.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.address.ip().to_canonical().is_loopback()
+    }
+
     /// Answers until `stop` is ready; then what has been asked already.
     pub async fn run(self, collection: Collection, stop: impl Future<Output = ()>) {
-        let router = http::router(collection, self.address.ip().is_loopback());
+        let router = http::router(collection, self.is_local());
         let (closing, closed) = watch::channel(());
         let mut connections = Connections::default();
         tokio::pin!(stop);
@@ -139,4 +145,24 @@ async fn serve(stream: TcpStream, router: Router, mut closing: watch::Receiver<(
     }
     connection.as_mut().graceful_shutdown();
     let _ = timeout(CLOSING_TIME, connection).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_address_of_this_machine_is_one_however_it_is_written() {
+        let mut local = Vec::new();
+        for address in [
+            "127.0.0.1:0",
+            "[::ffff:127.0.0.1]:0",
+            "127.9.9.9:0",
+            "0.0.0.0:0",
+        ] {
+            let server = Server::bind(address.parse().unwrap()).await;
+            local.push(server.unwrap().is_local());
+        }
+        assert_eq!(local, [true, true, true, false]);
+    }
 }

@@ -230,7 +230,7 @@ impl Tables {
         let of_cpus = self.limits.get(&slot, 0).map_err(read_failed)?;
         let total = |of: fn(&LimitCounters) -> Count| of_cpus.iter().map(|Wire(one)| of(one)).sum();
         Ok(LimitCounters {
-            passed: total(|one| one.passed),
+            admitted: total(|one| one.admitted),
             dropped: total(|one| one.dropped),
             would_drop: total(|one| one.would_drop),
         })

@@ -388,7 +388,7 @@ fn limits(engine: &Engine, compiled: &Compiled, counters: &Counters) -> Result<V
             rate: limit.rate.to_string(),
             burst: limit.burst(FRAME_MAX)?.to_string(),
             key: limit.key.to_string(),
-            passed: figures.passed.into(),
+            passed: (figures.admitted + figures.would_drop).into(),
             dropped: figures.dropped.into(),
             would_drop: figures.would_drop.into(),
             name: limit.name,
@@ -406,7 +406,7 @@ fn of_the_only_one(counters: &Counters) -> LimitCounters {
         counts.sum()
     };
     LimitCounters {
-        passed: sum(&[Reason::Admitted, Reason::WouldDrop]),
+        admitted: sum(&[Reason::Admitted]),
         dropped: sum(&[Reason::Limit, Reason::Newcomer, Reason::Contended]),
         would_drop: sum(&[Reason::WouldDrop]),
     }

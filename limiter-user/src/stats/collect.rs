@@ -132,6 +132,7 @@ fn limit(of: &config::Limit, seat: &Seat, record: &Record, tables: &Tables) -> R
     };
     let plain = |reason: Reason| plain.by_reason[reason as usize];
     let dropped = plain(Reason::Limit) + plain(Reason::Newcomer) + plain(Reason::Contended);
+    let would_drop = own.would_drop + plain(Reason::WouldDrop);
     Ok(Limit {
         name: of.name.clone(),
         rate: of.rate.to_string(),
@@ -141,9 +142,9 @@ fn limit(of: &config::Limit, seat: &Seat, record: &Record, tables: &Tables) -> R
         cost: of.cost,
         algorithm: of.algorithm.name(),
         shadow: of.shadow,
-        passed: (own.passed + plain(Reason::Admitted) + plain(Reason::WouldDrop)).into(),
+        passed: (own.admitted + plain(Reason::Admitted) + would_drop).into(),
         dropped: (own.dropped + dropped).into(),
-        would_drop: (own.would_drop + plain(Reason::WouldDrop)).into(),
+        would_drop: would_drop.into(),
     })
 }
 

@@ -155,10 +155,12 @@ impl Model {
 
 /// Counts a packet that went on its way, for one of its limits.
 fn passed(counts: &mut LimitCounters, admitted: bool, length: usize) {
-    count(&mut counts.passed, length);
-    if !admitted {
-        count(&mut counts.would_drop, length);
-    }
+    let figure = if admitted {
+        &mut counts.admitted
+    } else {
+        &mut counts.would_drop
+    };
+    count(figure, length);
 }
 
 /// Who shares a bucket of the limit.

@@ -205,10 +205,10 @@ impl Model {
 
 /// Counts a packet for the limit that refused it: it passed all the same where the interface is in shadow.
 fn refused(counts: &mut LimitCounters, passed: bool, length: usize) {
-    if passed {
-        count(&mut counts.passed, length);
-        count(&mut counts.would_drop, length);
+    let figure = if passed {
+        &mut counts.would_drop
     } else {
-        count(&mut counts.dropped, length);
-    }
+        &mut counts.dropped
+    };
+    count(figure, length);
 }

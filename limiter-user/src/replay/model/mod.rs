@@ -301,14 +301,14 @@ impl Model {
                 bytes: length,
             }
         };
-        if reason.passes() {
-            figures.passed = figures.passed + one;
+        let figure = if reason.would_drop() {
+            &mut figures.would_drop
+        } else if reason.passes() {
+            &mut figures.admitted
         } else {
-            figures.dropped = figures.dropped + one;
-        }
-        if reason.would_drop() {
-            figures.would_drop = figures.would_drop + one;
-        }
+            &mut figures.dropped
+        };
+        *figure = *figure + one;
     }
 }
 

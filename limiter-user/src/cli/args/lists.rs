@@ -1,0 +1,95 @@
+//! Verbs of lists.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use ipnet::IpNet;
+
+use super::values::{interface, prefix};
+
+/// What to do with a list.
+#[derive(Debug, Subcommand)]
+pub enum ListVerb {
+    /// Put prefixes on it; all of them, or none if one is wrong
+    Add(ListEdit),
+    /// Take prefixes off it; all of them, or none if one is not there
+    Remove(ListEdit),
+    /// Put these prefixes in the place of all that are on it
+    Replace(ListEdit),
+    /// Print what is on it
+    List(ListShow),
+}
+
+/// What to do with a list that has a name.
+#[derive(Debug, Subcommand)]
+pub enum TierVerb {
+    /// Put prefixes on it; all of them, or none if one is wrong
+    Add(TierEdit),
+    /// Take prefixes off it; all of them, or none if one is not there
+    Remove(TierEdit),
+    /// Put these prefixes in the place of all that are on it
+    Replace(TierEdit),
+    /// Print what is on it
+    List(TierShow),
+}
+
+/// Prefixes for a list.
+#[derive(Debug, Args)]
+pub struct ListEdit {
+    /// The interface
+    #[arg(value_name = "IFACE", value_parser = interface)]
+    pub interface: String,
+    /// What goes on it or off it
+    #[command(flatten)]
+    pub prefixes: GivenPrefixes,
+}
+
+/// Prefixes on the command line, or in a file.
+#[derive(Debug, Args)]
+pub struct GivenPrefixes {
+    /// The prefixes; an address stands for itself alone
+    #[arg(value_name = "CIDR", value_parser = prefix, required_unless_present = "file")]
+    pub prefixes: Vec<IpNet>,
+    /// A file with one prefix a line; # begins a comment
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+}
+
+/// Prefixes for a list that has a name.
+#[derive(Debug, Args)]
+pub struct TierEdit {
+    /// The interface
+    #[arg(value_name = "IFACE", value_parser = interface)]
+    pub interface: String,
+    /// The list
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// What goes on it or off it
+    #[command(flatten)]
+    pub prefixes: GivenPrefixes,
+}
+
+/// Which list to print.
+#[derive(Debug, Args)]
+pub struct ListShow {
+    /// The interface
+    #[arg(value_name = "IFACE", value_parser = interface)]
+    pub interface: String,
+    /// For programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which list that has a name to print.
+#[derive(Debug, Args)]
+pub struct TierShow {
+    /// The interface
+    #[arg(value_name = "IFACE", value_parser = interface)]
+    pub interface: String,
+    /// The list
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// For programs
+    #[arg(long)]
+    pub json: bool,
+}
