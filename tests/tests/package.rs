@@ -14,6 +14,7 @@ use std::{
 };
 
 use limiter_tests::{
+    at_last,
     command::{Outcome, binary},
     container::Container,
     hosts::{CLIENT, Hosts, on},
@@ -185,6 +186,29 @@ impl Installed {
         link.contains("prog/xdp")
     }
 
+    /// What the exporter answers where it listens unless told otherwise; nothing where nobody listens.
+    fn metrics(&self) -> String {
+        let ask = "exec 3<>/dev/tcp/127.0.0.1/10546 && printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&3 && cat <&3";
+        self.container.run(&["bash", "-c", ask]).stdout
+    }
+
+    /// Waits until the exporter tells of the program that runs now.
+    fn exported(&self) {
+        let program = number(&self.status()["program_id"]);
+        let wanted = format!("program_id=\"{program}\"}} 1");
+        at_last("the exporter tells of the program", || {
+            let metrics = self.metrics();
+            let mut lines = metrics.lines();
+            lines.any(|line| line.starts_with("limiter_attached_info") && line.ends_with(&wanted))
+        });
+        assert_eq!(self.state(EXPORT), "active");
+    }
+
+    fn exporter(&self) -> String {
+        let show = ["systemctl", "show", "--value", "--property=MainPID", EXPORT];
+        self.container.done(&show)
+    }
+
     /// IPv4 packets that the host's stack has received: those that were not dropped before.
     fn received(&self) -> u64 {
         let snmp = on(&self.hosts.server, || {
@@ -241,6 +265,7 @@ impl Drop for Ending<'_> {
 
 const FILE: &str = "/etc/limiter/eth0.toml";
 const UNIT: &str = "limiter@eth0";
+const EXPORT: &str = "limiter-export";
 const STRICT: &str = "[[limit]]\nname = \"default\"\nrate = \"1/h\"\nburst = 3\n";
 
 /// Under a flood of one source, which has three packets and one more in an hour: the unit is reloaded, restarted,
@@ -256,7 +281,7 @@ fn a_package_from_installation_to_purge() {
     let container = &host.container;
     // Nothing is attached, and nothing is started.
     assert!(host.attached().is_empty() && !host.runs());
-    assert_eq!(host.state("limiter-export"), "inactive");
+    assert_eq!(host.state(EXPORT), "inactive");
     container.done(&["systemctl", "is-system-running"]);
     let verified = container.run(&[
         "systemd-analyze",
@@ -282,6 +307,8 @@ fn a_package_from_installation_to_purge() {
     assert_eq!(status["limits"][0]["rate"], "1/h", "{status}");
     assert_eq!(status["shadow"], false, "{status}");
 
+    host.systemctl(&["enable", "--now", EXPORT]);
+    host.exported();
     through_a_flood(&host);
     mistakes_change_nothing(&host);
     stopped(&host);
@@ -301,11 +328,14 @@ fn through_a_flood(host: &Installed) {
             more();
         }
         let before = program();
+        let exporter = host.exporter();
         let upgraded = container.run(&["dpkg", "--no-triggers", "--install", &host.deb]);
         upgraded.expect(0);
         more();
         assert_ne!(program(), before, "the new program runs: {upgraded:#?}");
+        assert_ne!(host.exporter(), exporter, "the new exporter runs");
     });
+    host.exported();
     assert_eq!(host.state(UNIT), "active");
     let passed = host.received() - received;
     let hours = start.elapsed().as_secs() / 3_600;
@@ -339,6 +369,15 @@ fn stopped(host: &Installed) {
     assert!(host.attached().is_empty() && !host.runs());
     host.systemctl(&["start", UNIT]);
     assert!(host.runs());
+    // The exporter ends at once and in order, and is there again for the package to take off.
+    host.exported();
+    host.systemctl(&["stop", EXPORT]);
+    assert_eq!(
+        (host.state(EXPORT).as_str(), host.metrics()),
+        ("inactive", String::new())
+    );
+    host.systemctl(&["start", EXPORT]);
+    host.exported();
     // A trial that a start takes over stays.
     host.systemctl(&["stop", UNIT]);
     let attach = ["limiter", "attach", "eth0", "--config", FILE, "--try", "1h"];
@@ -354,6 +393,7 @@ fn removed(host: &Installed) {
     container.done(&["dpkg", "--no-triggers", "--remove", "limiter"]);
     assert!(!host.runs());
     assert_eq!(host.state(UNIT), "inactive");
+    assert_eq!(host.state(EXPORT), "inactive");
     container.done(&["test", "-e", FILE]);
     container.done(&["dpkg", "--no-triggers", "--purge", "limiter"]);
     let left = container.done(&[
