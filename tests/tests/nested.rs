@@ -143,7 +143,7 @@ impl Nest {
             );
         }
         for index in 0..settings.limits.len() as u32 {
-            let counted = kernel.tables.limit(index).unwrap().passed.packets;
+            let counted = kernel.tables.limit(index).unwrap().admitted.packets;
             assert_eq!(counted, passed, "{what}: counted for limit {index}");
         }
     }
