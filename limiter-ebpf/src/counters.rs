@@ -47,7 +47,13 @@ pub fn count_limit(slot: u32, reason: Reason, length: u64) {
 pub fn uncount_limit(slot: u32, length: u64) {
     if let Some(counters) = LIMITS.get_ptr_mut(slot) {
         // SAFETY: as in `count_limit`.
-        unsafe { add(&raw mut (*counters).admitted, u64::MAX, length.wrapping_neg()) };
+        unsafe {
+            add(
+                &raw mut (*counters).admitted,
+                u64::MAX,
+                length.wrapping_neg(),
+            )
+        };
     }
 }
 

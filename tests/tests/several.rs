@@ -143,7 +143,10 @@ fn ports_flags_tiers_and_shadow() {
     assert_eq!(offer(&from("198.51.100.1")), Reason::Admitted);
     assert_eq!(offer(&from("198.51.100.1")), Reason::WouldDrop);
     let watched = kernel.tables.limit(2).unwrap();
-    assert_eq!((watched.admitted.packets, watched.would_drop.packets), (1, 1));
+    assert_eq!(
+        (watched.admitted.packets, watched.would_drop.packets),
+        (1, 1)
+    );
 }
 
 #[test]
@@ -232,7 +235,10 @@ fn shadow_counts_no_packet_that_another_limit_drops() {
     assert_eq!(kernel.offer(&known, START), Reason::WouldDrop);
     assert_eq!(kernel.offer(&new, START), Reason::Newcomer);
     let [watched, sources] = [0, 1].map(|slot| kernel.tables.limit(slot).unwrap());
-    assert_eq!((watched.admitted.packets, watched.would_drop.packets), (1, 1));
+    assert_eq!(
+        (watched.admitted.packets, watched.would_drop.packets),
+        (1, 1)
+    );
     assert_eq!((sources.admitted.packets, sources.dropped.packets), (2, 1));
 }
 
