@@ -1,0 +1,108 @@
+//! A virtual machine for a kernel, in software: it needs nothing of the processor.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+
+use super::{fetch::Kernel, plan, report::Run};
+use crate::{paths, process::progress};
+
+/// What a machine may take in all.
+const LONGEST: Duration = Duration::from_secs(25 * 60);
+/// What the kernel is told: a mistake of its own ends it, and what it would complain of because the emulated CPUs stand
+/// still for long is switched off.
+const COMMAND_LINE: &str = "console=ttyS0 panic=-1 oops=panic nowatchdog \
+    rcupdate.rcu_cpu_stall_suppress=1 tsc=nowatchdog mitigations=off";
+
+/// Boots `kernel` with `image`, and says what came of the tests.
+pub fn boot(kernel: &Kernel, image: &Path) -> Result<Run> {
+    let name = kernel.release.name;
+    let began = Instant::now();
+    let log = |what: &str| paths::kernels().join(format!("{name}.{what}.log"));
+    let (console, results) = (log("console"), log("results"));
+    fs::write(&results, "")?;
+    let plan = if kernel.release.supported {
+        "tests"
+    } else {
+        plan::REFUSAL
+    };
+    progress(&format!("booting Linux {name}"));
+    let mut machine = machine();
+    machine.arg("-kernel").arg(&kernel.image);
+    machine.arg("-initrd").arg(image);
+    machine.args([
+        "-append",
+        &format!("{COMMAND_LINE} release={name} plan={plan}"),
+    ]);
+    for file in [&console, &results] {
+        machine.args(["-serial", &format!("file:{}", file.display())]);
+    }
+    let machine = machine.stdin(Stdio::null()).spawn();
+    let mut machine =
+        machine.context("cannot start qemu-system-x86_64: install qemu-system-x86")?;
+    let in_time = wait(name, &mut machine, &results)?;
+    let read = |path: &Path| {
+        let bytes = fs::read(path).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).replace('\r', "")
+    };
+    let mut run = Run::read(kernel.release, &read(&results), &read(&console));
+    run.seconds = began.elapsed().as_secs();
+    if !in_time {
+        let minutes = LONGEST.as_secs() / 60;
+        run.complaints
+            .push(format!("it had not ended after {minutes} minutes"));
+    }
+    Ok(run)
+}
+
+fn machine() -> Command {
+    let mut machine = Command::new("qemu-system-x86_64");
+    machine.args([
+        "-accel",
+        "tcg,thread=multi",
+        "-cpu",
+        "max",
+        "-smp",
+        "2",
+        "-m",
+        "2048",
+    ]);
+    machine.args([
+        "-nodefaults",
+        "-no-user-config",
+        "-no-reboot",
+        "-display",
+        "none",
+    ]);
+    machine
+}
+
+/// Waits for the end, and tells meanwhile what is being tested. False where it took too long.
+fn wait(name: &str, machine: &mut Child, results: &Path) -> Result<bool> {
+    let began = Instant::now();
+    let mut told = 0;
+    while machine.try_wait()?.is_none() {
+        if began.elapsed() > LONGEST {
+            machine.kill()?;
+            machine.wait()?;
+            return Ok(false);
+        }
+        let text = fs::read(results).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let targets = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("=== target "));
+        for target in targets.clone().skip(told) {
+            progress(&format!("Linux {name}: {}", target.trim()));
+        }
+        told = targets.count();
+        thread::sleep(Duration::from_millis(500));
+    }
+    Ok(true)
+}
