@@ -86,9 +86,6 @@ impl Apt {
             format!("Dir::Cache={}", of("cache")),
             format!("Dir::Etc::SourceList={}", of("sources.list")),
             "Dir::Etc::SourceParts=-".to_owned(),
-            // The machine's preferences are about its own packages.
-            "Dir::Etc::Preferences=-".to_owned(),
-            "Dir::Etc::PreferencesParts=-".to_owned(),
             "APT::Architecture=amd64".to_owned(),
             "APT::Sandbox::User=root".to_owned(),
             "Acquire::Languages=none".to_owned(),

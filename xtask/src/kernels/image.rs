@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// What a target may take under emulation, in seconds.
-const TARGET_SECONDS: u32 = 600;
+const TARGET_SECONDS: u32 = 240;
 /// Programs that the tests call.
 const PROGRAMS: [&str; 2] = ["bpftool", "ip"];
 

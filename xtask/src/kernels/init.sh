@@ -9,7 +9,6 @@ mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
 mkdir -p /dev/shm
 mount -t tmpfs tmp /dev/shm
-mount -t tmpfs tmp /tmp
 mount -t tmpfs run /run
 mount -t bpf bpf /sys/fs/bpf
 stty -F /dev/ttyS1 raw 2>/dev/null

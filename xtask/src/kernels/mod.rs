@@ -49,6 +49,9 @@ pub fn run(strict: bool, names: &[String], out: Option<&Path>) -> Result<ExitCod
             Err(error) => missing(strict, &format!("Linux {}", release.name), &error)?,
         }
     }
+    if kernels.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
     let runs = boot_all(&kernels, &image::make(&kernels)?)?;
     println!("{}\n{}", table::summary(&runs), table::verified(&runs));
     if let Some(out) = out {
@@ -87,7 +90,7 @@ fn missing(strict: bool, what: &str, error: &anyhow::Error) -> Result<()> {
     Ok(())
 }
 
-/// As many machines at once as there are CPUs for half of their two: mostly one of them works.
+/// As many machines at once as there are CPUs: of the two of a machine mostly one is at work.
 fn boot_all(kernels: &[Kernel], image: &Path) -> Result<Vec<Run>> {
     let at_once = thread::available_parallelism().map_or(1, usize::from);
     let waiting = Mutex::new(kernels.iter().enumerate());

@@ -130,7 +130,8 @@ impl Target {
             [line] => line.as_str(),
             _ => "",
         };
-        let clear = line.starts_with("error: ") && line.contains("kernel") && line.contains("5.15");
+        let clear =
+            line.starts_with("limiter: ") && line.contains("kernel") && line.contains("5.15");
         let refused = self.exit == Some(REFUSED) && clear;
         self.tests.push((plan::REFUSAL.to_owned(), refused));
         if refused {
@@ -207,7 +208,7 @@ mod tests {
             );
             Run::read(&OLD, &text, "").passed()
         };
-        let clear = "error: the kernel is 5.10.0, and 5.15 is needed: boot a newer one";
+        let clear = "limiter: this kernel is 5.10.0, and 5.15 is needed: boot a newer one";
         assert!(said(clear, 1));
         assert!(!said(clear, 0));
         assert!(!said("error: Invalid argument", 1));
