@@ -57,6 +57,9 @@ enum Verb {
         /// or these
         #[arg(long, num_args = 0.., value_name = "RELEASE", conflicts_with = "args")]
         kernels: Option<Vec<String>>,
+        /// Boot no kernel: tell of the last time
+        #[arg(long, requires = "kernels")]
+        last: bool,
         /// Where to write the table of the kernels, as Markdown
         #[arg(long, value_name = "FILE", requires = "kernels")]
         out: Option<PathBuf>,
@@ -98,9 +101,15 @@ fn dispatch(verb: Verb) -> Result<ExitCode> {
         Verb::Test {
             strict,
             kernels: Some(names),
+            last,
             out,
             ..
-        } => kernels::run(strict, &names, out.as_deref()),
+        } => kernels::run(&kernels::Options {
+            strict,
+            names: &names,
+            last,
+            out: out.as_deref(),
+        }),
         Verb::Test { strict, args, .. } => test::run(strict, &args),
         Verb::Lint { strict } => lint::run(strict).map(|()| ExitCode::SUCCESS),
         Verb::Dist(options) => dist::run(&options).map(|()| ExitCode::SUCCESS),

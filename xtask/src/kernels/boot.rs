@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use super::{fetch::Kernel, plan, report::Run};
+use super::{fetch::Kernel, plan, releases::Release, report::Run};
 use crate::{paths, process::progress};
 
 /// What a machine may take in all.
@@ -24,8 +24,7 @@ const COMMAND_LINE: &str = "console=ttyS0 panic=-1 oops=panic nowatchdog \
 pub fn boot(kernel: &Kernel, image: &Path) -> Result<Run> {
     let name = kernel.release.name;
     let began = Instant::now();
-    let log = |what: &str| paths::kernels().join(format!("{name}.{what}.log"));
-    let (console, results) = (log("console"), log("results"));
+    let (console, results) = logs(name);
     fs::write(&results, "")?;
     let plan = if kernel.release.supported {
         "tests"
@@ -47,18 +46,33 @@ pub fn boot(kernel: &Kernel, image: &Path) -> Result<Run> {
     let mut machine =
         machine.context("cannot start qemu-system-x86_64: install qemu-system-x86")?;
     let in_time = wait(name, &mut machine, &results)?;
-    let read = |path: &Path| {
-        let bytes = fs::read(path).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).replace('\r', "")
-    };
-    let mut run = Run::read(kernel.release, &read(&results), &read(&console));
-    run.seconds = began.elapsed().as_secs();
+    let mut text = read(&results);
+    text += &format!("=== seconds {}\n", began.elapsed().as_secs());
     if !in_time {
-        let minutes = LONGEST.as_secs() / 60;
-        run.complaints
-            .push(format!("it had not ended after {minutes} minutes"));
+        text += &format!("=== late {}\n", LONGEST.as_secs());
     }
-    Ok(run)
+    fs::write(&results, text)?;
+    last(kernel.release)
+}
+
+/// What came of it the last time that it was booted.
+pub fn last(release: &'static Release) -> Result<Run> {
+    let (console, results) = logs(release.name);
+    let text = fs::read_to_string(&results)
+        .with_context(|| format!("Linux {} was not booted yet", release.name))?;
+    Ok(Run::read(release, &text, &read(&console)))
+}
+
+/// Where the kernel's own messages go, and where what the tests say.
+fn logs(name: &str) -> (PathBuf, PathBuf) {
+    let log = |what: &str| paths::kernels().join(format!("{name}.{what}.log"));
+    (log("console"), log("results"))
+}
+
+/// What came over a serial line.
+fn read(path: &Path) -> String {
+    let bytes = fs::read(path).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).replace('\r', "")
 }
 
 /// Without the 16-byte compare-and-swap: after it Linux 6.12 was seen to die in its allocator, with flags that no

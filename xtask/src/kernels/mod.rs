@@ -18,7 +18,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use self::{fetch::Kernel, report::Run};
+use self::{fetch::Kernel, releases::Release, report::Run};
 use crate::{debian, process::output, test};
 
 /// What boots a kernel, and what goes into its memory.
@@ -34,27 +34,34 @@ const PACKAGES: [&str; 9] = [
     "zstd",
 ];
 
-/// Boots the kernels with these names, all of them where none is named, and writes the table to `out`. Strictly, a kernel
-/// that cannot be had is a failure.
-pub fn run(strict: bool, names: &[String], out: Option<&Path>) -> Result<ExitCode> {
-    let strict = test::nothing_skipped(strict);
-    let releases = releases::chosen(names)?;
-    if let Err(error) = prepare() {
-        return missing(strict, "every kernel", &error).map(|()| ExitCode::SUCCESS);
-    }
-    let mut kernels = Vec::new();
-    for release in releases {
-        match fetch::kernel(release) {
-            Ok(kernel) => kernels.push(kernel),
-            Err(error) => missing(strict, &format!("Linux {}", release.name), &error)?,
-        }
-    }
-    if kernels.is_empty() {
+/// What to do.
+pub struct Options<'a> {
+    /// A kernel that cannot be had is a failure.
+    pub strict: bool,
+    /// Which kernels; all of them where none is named.
+    pub names: &'a [String],
+    /// Boot nothing: tell of the last time.
+    pub last: bool,
+    /// Where to write the table.
+    pub out: Option<&'a Path>,
+}
+
+/// Boots kernels, runs the tests there, and tells what came of it.
+pub fn run(options: &Options<'_>) -> Result<ExitCode> {
+    let releases = releases::chosen(options.names)?;
+    let runs = if options.last {
+        releases
+            .into_iter()
+            .map(boot::last)
+            .collect::<Result<_>>()?
+    } else {
+        run_tests(test::nothing_skipped(options.strict), releases)?
+    };
+    if runs.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    let runs = boot_all(&kernels, &image::make(&kernels)?)?;
     println!("{}\n{}", table::summary(&runs), table::verified(&runs));
-    if let Some(out) = out {
+    if let Some(out) = options.out {
         fs::write(out, table::page(&runs, &today()?))
             .with_context(|| format!("cannot write {}", out.display()))?;
     }
@@ -68,6 +75,25 @@ pub fn run(strict: bool, names: &[String], out: Option<&Path>) -> Result<ExitCod
         );
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The tests on those of the kernels that can be had; strictly, one that cannot is an error.
+fn run_tests(strict: bool, releases: Vec<&'static Release>) -> Result<Vec<Run>> {
+    if let Err(error) = prepare() {
+        missing(strict, "every kernel", &error)?;
+        return Ok(Vec::new());
+    }
+    let mut kernels = Vec::new();
+    for release in releases {
+        match fetch::kernel(release) {
+            Ok(kernel) => kernels.push(kernel),
+            Err(error) => missing(strict, &format!("Linux {}", release.name), &error)?,
+        }
+    }
+    if kernels.is_empty() {
+        return Ok(Vec::new());
+    }
+    boot_all(&kernels, &image::make(&kernels)?)
 }
 
 /// Virtual machines of this processor's kind, and what they are made with.

@@ -49,6 +49,10 @@ impl Run {
                 .and_then(|said| said.split_once(' '))
             {
                 Some(("kernel", kernel)) => kernel.clone_into(&mut run.kernel),
+                Some(("seconds", seconds)) => run.seconds = seconds.parse().unwrap_or_default(),
+                Some(("late", seconds)) => run
+                    .complaints
+                    .push(format!("no end after {seconds} seconds")),
                 Some(("target", name)) => run.targets.push(Target::named(name)),
                 said => match run.targets.last_mut() {
                     _ if line == "=== end" => ended = true,
