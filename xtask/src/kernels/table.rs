@@ -81,6 +81,9 @@ pub fn verified(runs: &[Run]) -> String {
         .iter()
         .filter(|run| run.target("verifier").is_some())
         .collect();
+    if tested.is_empty() {
+        return String::new();
+    }
     let counts = |run: &Run| {
         run.target("verifier")
             .map_or(&[][..], |target| &target.verified)
