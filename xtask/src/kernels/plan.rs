@@ -43,7 +43,7 @@ pub const TARGETS: [Target; 14] = [
     ),
     target("malformed", "malformed packets", &[]),
     target("several", "several limits", &[]),
-    target("nested", "nested limits", &["one_token_and_two_packets"]),
+    target("nested", "nested limits", &["a_flood_from_two_cpus"]),
     target(
         "lists",
         "lists",

@@ -166,6 +166,8 @@ fn left_out() -> String {
     for target in TARGETS.iter().filter(|target| !target.only.is_empty()) {
         let _ = writeln!(text, "- `tests/tests/{}.rs`", target.name);
     }
+    text += "\n`nested::one_token_and_two_packets` fails at times for that alone: where a CPU stands still while it charges, the\n\
+        other one's packet is refused as `contended`, not as `limit` (see KNOWN_ISSUES.md).\n";
     text
 }
 
