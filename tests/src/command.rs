@@ -6,10 +6,14 @@ use std::{
     sync::OnceLock,
 };
 
-/// The binary, built once for this run of the tests.
+/// The binary, built once for this run of the tests; where there is no cargo (`cargo xtask test --kernels`),
+/// `LIMITER_BINARY` says where it is.
 pub fn binary() -> &'static PathBuf {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
+        if let Some(built) = std::env::var_os("LIMITER_BINARY") {
+            return built.into();
+        }
         // Tests lie in <target>/<profile>/deps.
         let own = std::env::current_exe().unwrap();
         let profile = own.ancestors().nth(2).unwrap();

@@ -213,20 +213,7 @@ impl Kernel {
     }
 
     fn with_maps(settings: &Settings, clock: u32, maps: Maps<'_>) -> Self {
-        let places: Vec<_> = (0..)
-            .zip(settings.all_limits())
-            .map(|(slot, limit)| Place {
-                name: limit.name,
-                slot,
-                ..Limit::place()
-            })
-            .collect();
-        let bits = TierBits::default().for_lists(&settings.lists).0;
-        let config = Config {
-            clock,
-            ..settings.compile(&places, &bits, FRAME_MAX).unwrap()
-        };
-        let prefixes = settings.lists.compile(&bits);
+        let (config, prefixes) = constants(settings, clock);
         Self::start(&Limit::new("1/s", "1"), &config, &prefixes, true, maps)
     }
 
@@ -281,6 +268,22 @@ impl Kernel {
         let said = replay::run(self.program.fd().unwrap(), stamp, packet, &mut room).unwrap();
         (said.action, said.reason, room.split_off(STAMP))
     }
+}
+
+/// What the program is told of these settings, and the prefixes of its lists. Limits have slots in their order.
+#[must_use]
+pub fn constants(settings: &Settings, clock: u32) -> (Config, BTreeMap<IpNet, Listed>) {
+    let places: Vec<_> = (0..)
+        .zip(settings.all_limits())
+        .map(|(slot, limit)| Place {
+            name: limit.name,
+            slot,
+            ..Limit::place()
+        })
+        .collect();
+    let bits = TierBits::default().for_lists(&settings.lists).0;
+    let compiled = settings.compile(&places, &bits, FRAME_MAX).unwrap();
+    (Config { clock, ..compiled }, settings.lists.compile(&bits))
 }
 
 /// How wide the bounds are that the program begins with: anything, because nothing may depend on it.

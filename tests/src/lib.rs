@@ -54,8 +54,14 @@ fn within(tries: u32, what: &str, condition: impl Fn() -> bool) {
 /// Instructions that the verifier has looked at; Linux 5.16 and later say it.
 #[must_use]
 pub fn verified_instructions(program: &limiter_user::kernel::object::Program) -> Option<u32> {
+    verified_instructions_of(program.fd().unwrap())
+}
+
+/// The same of a program's descriptor.
+#[must_use]
+pub fn verified_instructions_of(program: impl std::os::fd::AsFd) -> Option<u32> {
     use std::os::fd::AsRawFd;
-    let fd = program.fd().unwrap().as_raw_fd();
+    let fd = program.as_fd().as_raw_fd();
     let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).unwrap();
     let line = info
         .lines()

@@ -215,7 +215,7 @@ burst = 1
 
 [[limit]]
 name = "all"
-rate = "1k/h"
+rate = "10/h"
 burst = 3
 shadow = true
 "#;

@@ -11,6 +11,7 @@ mod digest;
 mod dist;
 mod flags;
 mod host;
+mod kernels;
 mod linker;
 mod lint;
 mod objects;
@@ -23,7 +24,7 @@ mod test;
 mod toolchain;
 mod tools;
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -52,6 +53,16 @@ enum Verb {
         /// A test that cannot run here is a failure
         #[arg(long)]
         strict: bool,
+        /// Instead: the tests of the kernel on Debian's kernels, in virtual machines; all of 5.10, 6.1, 6.12, newest,
+        /// or these
+        #[arg(long, num_args = 0.., value_name = "RELEASE", conflicts_with = "args")]
+        kernels: Option<Vec<String>>,
+        /// Boot no kernel: tell of the last time
+        #[arg(long, requires = "kernels")]
+        last: bool,
+        /// Where to write the table of the kernels, as Markdown
+        #[arg(long, value_name = "FILE", requires = "kernels")]
+        out: Option<PathBuf>,
         /// Arguments to cargo test
         #[arg(last = true)]
         args: Vec<OsString>,
@@ -87,7 +98,19 @@ fn dispatch(verb: Verb) -> Result<ExitCode> {
     match verb {
         Verb::BuildEbpf { check: false, .. } => build_ebpf::run().map(|()| ExitCode::SUCCESS),
         Verb::BuildEbpf { strict, .. } => check::run(strict).map(|()| ExitCode::SUCCESS),
-        Verb::Test { strict, args } => test::run(strict, &args),
+        Verb::Test {
+            strict,
+            kernels: Some(names),
+            last,
+            out,
+            ..
+        } => kernels::run(&kernels::Options {
+            strict,
+            names: &names,
+            last,
+            out: out.as_deref(),
+        }),
+        Verb::Test { strict, args, .. } => test::run(strict, &args),
         Verb::Lint { strict } => lint::run(strict).map(|()| ExitCode::SUCCESS),
         Verb::Dist(options) => dist::run(&options).map(|()| ExitCode::SUCCESS),
         Verb::Demo { args } => demo::run(&args),

@@ -35,3 +35,8 @@ pub fn ebpf_target() -> PathBuf {
 pub fn tools() -> PathBuf {
     root().join("target/tools")
 }
+
+/// Kernels to test on, what they boot from, and what they said.
+pub fn kernels() -> PathBuf {
+    root().join("target/kernels")
+}

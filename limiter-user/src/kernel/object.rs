@@ -208,6 +208,12 @@ impl Program {
         }
     }
 
+    /// The name of its entry in the object.
+    #[must_use]
+    pub fn entry(&self) -> &'static str {
+        self.entry
+    }
+
     /// Hands the packets that pass on to `next`, with an entry that is chained. `EINVAL` where that is of
     /// another kind: one takes packets in several buffers, and the other does not.
     pub(super) fn lead_to(&mut self, next: &ProgramFd) -> io::Result<()> {

@@ -1,0 +1,117 @@
+//! What the running kernel's verifier has to do for each entry of the objects, in the dearest configurations: it gives
+//! up after a million instructions (Linux 5.2). `cargo xtask test --kernels` prints the figures of several kernels.
+
+use std::{fmt::Write as _, path::Path};
+
+use aya::{EbpfLoader, programs::Xdp};
+use limiter_common::{layout::CLOCK_KERNEL, rescale::PAST_TERMS, rules::LIMITS_MAX};
+use limiter_tests::{
+    engine::constants, need_kernel, verified_instructions, verified_instructions_of,
+};
+use limiter_user::{
+    config::{Settings, file},
+    kernel::{
+        object::{self, Entry, ListMaps, Maps, Variant},
+        requirements,
+    },
+};
+
+/// A kernel that prunes half as much is still to take it.
+const BOUND: u32 = 500_000;
+
+fn settings(text: &str) -> Settings {
+    let parsed = file::parse(text, Path::new("."));
+    parsed
+        .unwrap_or_else(|mistakes| panic!("{:?}", mistakes.first()))
+        .settings
+}
+
+/// One limit that holds every packet.
+fn plain() -> Settings {
+    settings(
+        "exempt = [\"established\"]\n[[limit]]\nname = \"one\"\nkey = \"/32,/128\"\nrate = \"10mbit\"\nburst = \"1mb\"\n",
+    )
+}
+
+/// As many limits as there may be, with lists, and everything that a limit can match.
+fn several() -> Settings {
+    let mut text = "exempt = [\"established\", \"control\"]\n\
+        [lists]\nallow = [\"192.0.2.0/24\"]\ndeny = [\"2001:db8::/32\"]\ngold = [\"198.51.100.0/24\"]\n"
+        .to_owned();
+    let matches = [
+        "{ protocol = \"tcp\", destination_port = [1, 2, \"3-4\"], tcp_flags = \"syn\" }",
+        "{ source = \"gold\", ip_version = 6, fragments = false }",
+        "{ unless = [\"gold\"] }",
+    ];
+    let algorithms = ["token-bucket", "fixed-window"];
+    // One place is for the limit on control traffic.
+    for i in 0..LIMITS_MAX as usize - 1 {
+        let (matching, algorithm) = (matches[i % 3], algorithms[i % 2]);
+        writeln!(
+            text,
+            "[[limit]]\nname = \"l{i}\"\nmatch = {matching}\nkey = \"/32,/128,destination_port\"\nrate = \"10mbit\"\n\
+             burst = \"1mb\"\nalgorithm = \"{algorithm}\""
+        )
+        .unwrap();
+    }
+    settings(&text)
+}
+
+fn check(name: &str, verified: Option<u32>) {
+    // Linux 5.16 and later say it.
+    let Some(verified) = verified else { return };
+    println!("verified {name} {verified}");
+    assert!((100..BOUND).contains(&verified), "{name}: {verified}");
+}
+
+fn entries_of(settings: &Settings) {
+    let has_frags = requirements::kernel().unwrap().has_frags();
+    let (mut config, prefixes) = constants(settings, CLOCK_KERNEL);
+    // Buckets of an earlier epoch are the dearer way.
+    for limit in &mut config.limits {
+        limit.epoch = PAST_TERMS;
+        limit.past_length = PAST_TERMS;
+    }
+    for (chained, frags) in [(false, false), (false, true), (true, false), (true, true)] {
+        if frags && !has_frags {
+            continue;
+        }
+        let entry = Entry { frags, chained };
+        let lists = ListMaps::New(&prefixes);
+        let program = object::load(Variant::Plain, &config, Maps::New, lists, entry).unwrap();
+        check(program.entry(), verified_instructions(&program));
+    }
+}
+
+#[test]
+fn one_limit() {
+    need_kernel!();
+    entries_of(&plain());
+}
+
+#[test]
+fn several_limits_and_lists() {
+    need_kernel!();
+    entries_of(&several());
+}
+
+#[test]
+fn learning() {
+    need_kernel!();
+    let has_frags = requirements::kernel().unwrap().has_frags();
+    let object = Path::new(env!("CARGO_MANIFEST_DIR")).join("../limiter-ebpf/prebuilt");
+    let object = object.join(if cfg!(target_endian = "little") {
+        "learn.bpfel.o"
+    } else {
+        "learn.bpfeb.o"
+    });
+    let mut ebpf = EbpfLoader::new().btf(None).load_file(object).unwrap();
+    for name in ["learn", "learn_frags"] {
+        if name.ends_with("_frags") && !has_frags {
+            continue;
+        }
+        let program: &mut Xdp = ebpf.program_mut(name).unwrap().try_into().unwrap();
+        program.load().unwrap();
+        check(name, verified_instructions_of(program.fd().unwrap()));
+    }
+}

@@ -1,0 +1,168 @@
+//! `cargo xtask test --kernels`: the tests of the kernel on Debian's kernels, each booted in a virtual machine.
+
+mod boot;
+mod fetch;
+mod image;
+mod plan;
+mod releases;
+mod report;
+mod table;
+
+use std::{
+    env, fs,
+    path::Path,
+    process::{Command, ExitCode},
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+};
+
+use anyhow::{Context, Result, bail};
+
+use self::{fetch::Kernel, releases::Release, report::Run};
+use crate::{debian, process::output, test};
+
+/// What boots a kernel, and what goes into its memory.
+const PACKAGES: [&str; 9] = [
+    "binutils",
+    "bpftool",
+    "busybox",
+    "debian-archive-keyring",
+    "iproute2",
+    "qemu-system-x86",
+    "seabios",
+    "xz-utils",
+    "zstd",
+];
+
+/// What to do.
+pub struct Options<'a> {
+    /// A kernel that cannot be had is a failure.
+    pub strict: bool,
+    /// Which kernels; all of them where none is named.
+    pub names: &'a [String],
+    /// Boot nothing: tell of the last time.
+    pub last: bool,
+    /// Where to write the table.
+    pub out: Option<&'a Path>,
+}
+
+/// Boots kernels, runs the tests there, and tells what came of it.
+pub fn run(options: &Options<'_>) -> Result<ExitCode> {
+    let releases = releases::chosen(options.names)?;
+    let runs = if options.last {
+        releases
+            .into_iter()
+            .map(boot::last)
+            .collect::<Result<_>>()?
+    } else {
+        run_tests(test::nothing_skipped(options.strict), releases)?
+    };
+    if runs.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("{}\n{}", table::summary(&runs), table::verified(&runs));
+    if let Some(out) = options.out {
+        fs::write(out, table::page(&runs, &today()?))
+            .with_context(|| format!("cannot write {}", out.display()))?;
+    }
+    tell_failures(&runs);
+    let failed: Vec<_> = runs.iter().filter(|run| !run.passed()).collect();
+    if !failed.is_empty() {
+        let names: Vec<_> = failed.iter().map(|run| run.name).collect();
+        bail!(
+            "not all is well on Linux {}: see above, and target/kernels/*.log",
+            names.join(", ")
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The tests on those of the kernels that can be had; strictly, one that cannot is an error.
+fn run_tests(strict: bool, releases: Vec<&'static Release>) -> Result<Vec<Run>> {
+    if let Err(error) = prepare() {
+        missing(strict, "every kernel", &error)?;
+        return Ok(Vec::new());
+    }
+    let mut kernels = Vec::new();
+    for release in releases {
+        match fetch::kernel(release) {
+            Ok(kernel) => kernels.push(kernel),
+            Err(error) => missing(strict, &format!("Linux {}", release.name), &error)?,
+        }
+    }
+    if kernels.is_empty() {
+        return Ok(Vec::new());
+    }
+    boot_all(&kernels, &image::make(&kernels)?)
+}
+
+/// Virtual machines of this processor's kind, and what they are made with.
+fn prepare() -> Result<()> {
+    if env::consts::ARCH != "x86_64" {
+        bail!(
+            "the kernels are for x86-64, and this machine is {}",
+            env::consts::ARCH
+        );
+    }
+    debian::ensure(&PACKAGES, "testing on other kernels")
+}
+
+/// Says loudly what is not tested; strictly, that is an error.
+fn missing(strict: bool, what: &str, error: &anyhow::Error) -> Result<()> {
+    if strict {
+        bail!("{what} was to be tested: {error:#}");
+    }
+    println!("\n=== skipped: {what}: {error:#}");
+    Ok(())
+}
+
+/// As many machines at once as there are CPUs: of the two of a machine mostly one is at work.
+fn boot_all(kernels: &[Kernel], image: &Path) -> Result<Vec<Run>> {
+    let at_once = thread::available_parallelism().map_or(1, usize::from);
+    let waiting = Mutex::new(kernels.iter().enumerate());
+    let done: Mutex<Vec<(usize, Result<Run>)>> = Mutex::default();
+    thread::scope(|scope| {
+        for _ in 0..at_once {
+            scope.spawn(|| {
+                loop {
+                    // Taken in a statement of its own: the lock must not be held while the machine runs.
+                    let next = lock(&waiting).next();
+                    let Some((place, kernel)) = next else { break };
+                    let run = boot::boot(kernel, image);
+                    lock(&done).push((place, run));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_default();
+    done.sort_by_key(|(place, _)| *place);
+    done.into_iter().map(|(_, run)| run).collect()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn tell_failures(runs: &[Run]) {
+    for run in runs {
+        for complaint in &run.complaints {
+            println!("=== Linux {}: {complaint}", run.name);
+        }
+        for target in run.targets.iter().filter(|target| !target.passed()) {
+            println!(
+                "=== Linux {}, {}, exit {:?}:",
+                run.name, target.name, target.exit
+            );
+            target
+                .printed
+                .iter()
+                .for_each(|line| println!("    {line}"));
+        }
+    }
+}
+
+fn today() -> Result<String> {
+    Ok(output(Command::new("date").args(["-u", "+%Y-%m-%d"]))?
+        .trim()
+        .to_owned())
+}

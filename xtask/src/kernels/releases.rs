@@ -1,0 +1,74 @@
+//! The kernels, and where Debian has them.
+
+use anyhow::{Result, bail};
+
+/// A kernel to boot.
+#[derive(Debug)]
+pub struct Release {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// The suites of Debian that have it: the newest of theirs is taken.
+    pub suites: &'static [&'static str],
+    /// Whether limiter runs on it; else `attach` must refuse.
+    pub supported: bool,
+}
+
+/// All of them, oldest first.
+const RELEASES: [Release; 4] = [
+    Release {
+        name: "5.10",
+        suites: &["bullseye"],
+        supported: false,
+    },
+    Release {
+        name: "6.1",
+        suites: &["bookworm"],
+        supported: true,
+    },
+    Release {
+        name: "6.12",
+        suites: &["trixie"],
+        supported: true,
+    },
+    Release {
+        name: "newest",
+        suites: &["trixie-backports", "sid"],
+        supported: true,
+    },
+];
+
+/// Those with these names; all of them where none is named.
+pub fn chosen(names: &[String]) -> Result<Vec<&'static Release>> {
+    let known = || RELEASES.iter();
+    if let Some(stranger) = names
+        .iter()
+        .find(|name| known().all(|release| release.name != **name))
+    {
+        let names: Vec<_> = known().map(|release| release.name).collect();
+        bail!(
+            "no kernel is called {stranger}: choose among {}",
+            names.join(", ")
+        );
+    }
+    let wanted =
+        |release: &&Release| names.is_empty() || names.iter().any(|name| name == release.name);
+    Ok(known().filter(wanted).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::chosen;
+
+    #[test]
+    fn all_or_those_that_are_named() {
+        let names = |wanted: &[&str]| {
+            let wanted: Vec<_> = wanted.iter().map(|name| (*name).to_owned()).collect();
+            chosen(&wanted)
+                .map(|found| found.iter().map(|release| release.name).collect::<Vec<_>>())
+        };
+        assert_eq!(names(&[]).unwrap(), ["5.10", "6.1", "6.12", "newest"]);
+        assert_eq!(names(&["newest", "6.1"]).unwrap(), ["6.1", "newest"]);
+        let error = names(&["4.19"]).unwrap_err().to_string();
+        assert!(error.contains("4.19") && error.contains("6.12"), "{error}");
+    }
+}
