@@ -304,7 +304,9 @@ fn what_cannot_be_read_is_told() {
     }
     let missing = Capture::open("/nonexistent.pcap".as_ref()).unwrap_err();
     assert!(
-        missing.to_string().starts_with("/nonexistent.pcap cannot be read"),
+        missing
+            .to_string()
+            .starts_with("/nonexistent.pcap cannot be read"),
         "{missing}"
     );
     let folder = Capture::open("/".as_ref()).unwrap_err().to_string();
