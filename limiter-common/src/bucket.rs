@@ -55,6 +55,10 @@ pub(crate) const fn ahead(tat: u64, now: u64) -> u64 {
     if ahead.cast_signed() <= 0 { 0 } else { ahead }
 }
 
+/// How much deeper than empty a bucket may be, in ticks, where other hosts charge it too (73 minutes): what they have
+/// let through before they heard of one another is to be waited for.
+pub const DEBT_MAX: u64 = 1 << 50;
+
 /// How much of a bucket is spent at `now`, in ticks, between 0 (full) and `tau` (empty).
 #[must_use]
 #[inline(always)]
@@ -67,12 +71,13 @@ pub const fn spent(tat: u64, now: u64, tau: u64) -> u64 {
 /// after a clock that was set back, or after more than a year of silence. The bucket counts as empty
 /// from `now` on, so that nobody is locked out for longer than a burst takes to refill.
 ///
-/// What another CPU's clock explains is left alone: correcting it would hand out the difference
-/// between the two clocks again and again.
+/// What is no more than `beyond` an empty bucket's is left alone: what another CPU's clock explains
+/// ([`SKEW_MAX`]), because correcting it would hand out the difference between the two clocks again and
+/// again; or what other hosts have charged ([`DEBT_MAX`]), because they have let those packets through.
 #[must_use]
 #[inline(always)]
-pub const fn corrected(tat: u64, now: u64, tau: u64) -> Option<u64> {
-    if ahead(tat, now) > tau + SKEW_MAX {
+pub const fn corrected(tat: u64, now: u64, tau: u64, beyond: u64) -> Option<u64> {
+    if ahead(tat, now) > tau + beyond {
         Some(time(now.wrapping_add(tau)))
     } else {
         None

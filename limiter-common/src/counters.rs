@@ -48,12 +48,17 @@ pub const PLAIN: u32 = 0;
 /// Row of [`Counters`] of the way past several limits, each of which counts for itself too.
 pub const SEVERAL: u32 = 1;
 
+/// Reasons that [`Counters`] has room for: one that comes later makes no new layout.
+pub const REASONS_MAX: usize = 24;
+
+const _: () = assert!(Reason::ALL.len() <= REASONS_MAX);
+
 /// What one CPU has counted on one interface. Only that CPU writes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Counters {
-    /// One count for each [`Reason`], at the reason's number.
-    pub by_reason: [Count; Reason::ALL.len()],
+    /// One count for each [`Reason`], at the reason's number; 0 beyond them.
+    pub by_reason: [Count; REASONS_MAX],
     /// Sources taken into the table.
     pub sources_added: u64,
     /// Sources whose bucket was full again and whose entry another one took.

@@ -2,6 +2,8 @@
 //! between them and the arithmetic of the buckets, as pure functions of state, time and cost.
 //!
 //! Depends on nothing, so that the same source compiles for BPF and for the host.
+
+#![forbid(unsafe_code)]
 #![cfg_attr(not(test), no_std)]
 
 pub mod bucket;

@@ -5,6 +5,13 @@ use crate::{
     window::Window,
 };
 
+/// In [`Terms::flags`]: a packet costs by its length, and not the same as every other.
+pub const BY_BYTES: u32 = 1;
+
+/// In [`Terms::flags`]: other hosts charge the bucket too, so that it may be in debt: emptier than empty by up to
+/// [`bucket::DEBT_MAX`] ticks. Goes with token buckets.
+pub const SHARED: u32 = 2;
+
 /// Rate and burst of one limit. A token bucket counts in ticks (see [`crate::bucket`]), a fixed window
 /// in tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,12 +19,12 @@ use crate::{
 pub struct Terms {
     /// Depth of the bucket: at most [`bucket::TAU_MAX`] ticks, or [`window::TOKENS_MAX`] tokens.
     pub tau: u64,
-    /// Cost of a packet, or of `1 << cost_shift`-th of a byte where `by_bytes` is set.
+    /// Cost of a packet, or of `1 << cost_shift`-th of a byte where [`BY_BYTES`] is set.
     pub cost: u64,
     /// Fractional bits of `cost`; 0 for packets.
     pub cost_shift: u32,
-    /// 1 where a packet costs by its length, 0 where every packet costs the same.
-    pub by_bytes: u32,
+    /// [`BY_BYTES`] and [`SHARED`], or neither.
+    pub flags: u32,
     /// How time is cut, for a fixed window; a token bucket has a period of 0.
     pub window: Window,
 }
@@ -32,7 +39,7 @@ impl Terms {
     #[must_use]
     #[inline(always)]
     pub const fn cost_of(&self, length: u64) -> u64 {
-        if self.by_bytes == 0 {
+        if self.flags & BY_BYTES == 0 {
             return self.cost;
         }
         (length * self.cost + ((1 << self.cost_shift) - 1)) >> self.cost_shift
@@ -96,6 +103,16 @@ impl Terms {
         }
     }
 
+    /// How much emptier than empty a token bucket may be, in ticks, before its word is no longer believed.
+    #[inline(always)]
+    const fn beyond(&self) -> u64 {
+        if self.flags & SHARED == 0 {
+            bucket::SKEW_MAX
+        } else {
+            bucket::DEBT_MAX
+        }
+    }
+
     /// The word to put in the place of one that a clock which was set back has left far ahead.
     #[must_use]
     #[inline(always)]
@@ -103,7 +120,7 @@ impl Terms {
         if self.has_windows() {
             self.window.corrected(word, now)
         } else {
-            bucket::corrected(word, bucket::ticks(now), self.tau)
+            bucket::corrected(word, bucket::ticks(now), self.tau, self.beyond())
         }
     }
 

@@ -154,7 +154,7 @@ impl Limit {
             tau: 0,
             cost: 0,
             cost_shift: 0,
-            by_bytes: 0,
+            flags: 0,
             window: Window {
                 period: 0,
                 phase: 0,

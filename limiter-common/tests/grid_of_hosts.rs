@@ -70,3 +70,20 @@ fn hosts_of_networks_in_a_row_are_spread_as_if_by_lot() {
         );
     }
 }
+
+/// Whoever has a bucket for each port fills no set with the ports of one source: no two of them are mixed alike.
+#[test]
+fn ports_of_a_source_are_mixed_apart() {
+    let mask = KeyMask {
+        port: 1,
+        ..KeyMask::prefixes(32, 64)
+    };
+    for seed in SEEDS.map(Seed::new) {
+        let source = Address::ipv6([7, 0]);
+        let mixed = |port| seed.mixed(&mask.key(3, &source, port).tag());
+        let mut all: Vec<_> = (0..=u16::MAX).map(mixed).collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 1 << 16);
+    }
+}

@@ -145,19 +145,25 @@ impl<'a, const IN_LINE: bool> Demand<'a, IN_LINE> {
     #[inline(always)]
     pub fn refund(&mut self) {
         for _ in 0..ATTEMPTS {
-            let Some(entry) = self.find() else {
-                return;
-            };
-            let Word::Present(word) = self.word(entry) else {
-                return;
-            };
-            // Read after the word: what was charged until then is in it.
-            let present = clock::now();
-            let refunded = self.terms().refunded(word, self.cost, *self.now, present);
-            if entry.charge(self.key, word, refunded) {
+            if self.refund_once() {
                 return;
             }
         }
+    }
+
+    /// The same, with one try. Returns whether there is no more to be done.
+    #[inline(always)]
+    pub fn refund_once(&mut self) -> bool {
+        let Some(entry) = self.find() else {
+            return true;
+        };
+        let Word::Present(word) = self.word(entry) else {
+            return true;
+        };
+        // Read after the word: what was charged until then is in it.
+        let present = clock::now();
+        let refunded = self.terms().refunded(word, self.cost, *self.now, present);
+        entry.charge(self.key, word, refunded)
     }
 
     /// What [`Self::charge_known`] has done.

@@ -12,6 +12,8 @@ use limiter_common::{
     window::Window,
 };
 
+use crate::opaque;
+
 /// Filled in by the loader under this name.
 #[unsafe(no_mangle)]
 static CONFIG: Config = Config::NONE;
@@ -137,17 +139,9 @@ pub fn index_of(slot: u32) -> Option<u32> {
 /// Limits that may match a packet of this kind. See [`limiter_common::candidates`].
 #[inline(always)]
 pub fn candidates(control: u32, family: u32, fragment: u32) -> u64 {
-    let family = if family == IPV6 {
-        constant!(candidates.family[1])
-    } else {
-        constant!(candidates.family[0])
-    };
-    let control = if control != 0 {
-        constant!(candidates.control[1])
-    } else {
-        constant!(candidates.control[0])
-    };
-    let place = (fragment >> 1 & 3) as usize;
+    let family = either(&raw const CONFIG.candidates.family, family == IPV6);
+    let control = either(&raw const CONFIG.candidates.control, control != 0);
+    let place = (opaque::number(fragment.into()) >> 1 & 3) as usize;
     // SAFETY: the index is in bounds.
     let fragments = unsafe {
         (&raw const CONFIG.candidates.fragments)
@@ -182,6 +176,14 @@ pub fn look_closer() -> u64 {
     constant!(candidates.look_closer)
 }
 
+/// The second of two words, or the first.
+#[inline(always)]
+fn either(words: *const [u64; 2], second: bool) -> u64 {
+    let index = opaque::number(second.into()) & 1;
+    // SAFETY: the index is in bounds.
+    unsafe { words.cast::<u64>().add(index as usize).read_volatile() }
+}
+
 #[inline(always)]
 fn of_byte(bytes: *const ByByte, value: u32, byte: u32) -> u64 {
     if value == ANY {
@@ -191,7 +193,7 @@ fn of_byte(bytes: *const ByByte, value: u32, byte: u32) -> u64 {
     unsafe {
         (&raw const (*bytes).with)
             .cast::<u64>()
-            .add((byte & 0xff) as usize)
+            .add((opaque::number(byte.into()) & 0xff) as usize)
             .read_volatile()
     }
 }
@@ -223,7 +225,7 @@ impl Limit {
             tau: read!(self.0, terms.tau),
             cost: read!(self.0, terms.cost),
             cost_shift: read!(self.0, terms.cost_shift),
-            by_bytes: read!(self.0, terms.by_bytes),
+            flags: read!(self.0, terms.flags),
             window: Window {
                 period: read!(self.0, terms.window.period),
                 phase: read!(self.0, terms.window.phase),
@@ -270,6 +272,7 @@ impl Limit {
     /// A change of its terms, 0 the newest.
     #[inline(always)]
     pub fn past(self, index: u32) -> Option<Rescale> {
+        let index = opaque::number(index.into()) as u32;
         if index >= PAST_TERMS {
             return None;
         }

@@ -1,17 +1,20 @@
 //! Figures of the interface and of its limits, counted by each CPU for itself. Those of a source are in its
 //! [`crate::entry`].
 
+use core::mem::offset_of;
+
 use limiter_common::{
-    counters::{Count, Counters, PLAIN},
+    counters::{Count, Counters, LimitCounters, PLAIN},
     verdict::Reason,
 };
 
-use crate::maps::{COUNTERS, LIMITS, LIST_HITS};
+use crate::maps::{COUNTED, LIMITS, LIST_HITS};
+use crate::opaque;
 
 /// New sources come on either way; their number is kept in one place.
 #[inline(always)]
 fn of_this_cpu() -> Option<*mut Counters> {
-    COUNTERS.get_ptr_mut(PLAIN)
+    COUNTED.get_ptr_mut(PLAIN)
 }
 
 /// # Safety
@@ -25,20 +28,25 @@ unsafe fn add(count: *mut Count, packets: u64, bytes: u64) {
     }
 }
 
+/// Figures of a limit.
+const COUNTS: usize = size_of::<LimitCounters>() / size_of::<Count>();
+
 /// Counts one packet for the limit in `slot`.
 #[inline(always)]
 pub fn count_limit(slot: u32, reason: Reason, length: u64) {
     if let Some(counters) = LIMITS.get_ptr_mut(slot) {
-        // SAFETY: fields of this CPU's own map value, which nothing else writes.
-        unsafe {
-            if reason.would_drop() {
-                add(&raw mut (*counters).would_drop, 1, length);
-            } else if reason.passes() {
-                add(&raw mut (*counters).admitted, 1, length);
-            } else {
-                add(&raw mut (*counters).dropped, 1, length);
-            }
-        }
+        let place = if reason.would_drop() {
+            offset_of!(LimitCounters, would_drop)
+        } else if reason.passes() {
+            offset_of!(LimitCounters, admitted)
+        } else {
+            offset_of!(LimitCounters, dropped)
+        };
+        let Some(index) = opaque::below(place / size_of::<Count>(), COUNTS) else {
+            return;
+        };
+        // SAFETY: a field of this CPU's own map value, which nothing else writes.
+        unsafe { add(counters.cast::<Count>().add(index), 1, length) };
     }
 }
 
@@ -69,12 +77,13 @@ pub fn count_hit(list: u32, length: u64) {
 /// Counts one packet under its reason, in the row of the way that it has taken.
 #[inline(always)]
 pub fn count(row: u32, reason: Reason, length: u64) {
-    if let Some(counters) = COUNTERS.get_ptr_mut(row) {
+    if let Some(counters) = COUNTED.get_ptr_mut(row) {
+        let Some(index) = opaque::below(reason as usize, Reason::ALL.len()) else {
+            return;
+        };
         // SAFETY: a field of this CPU's own map value, which nothing else writes.
         unsafe {
-            let count = (&raw mut (*counters).by_reason)
-                .cast::<Count>()
-                .add(reason as usize);
+            let count = (&raw mut (*counters).by_reason).cast::<Count>().add(index);
             add(count, 1, length);
         }
     }

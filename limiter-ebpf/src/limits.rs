@@ -4,6 +4,8 @@
 //! The exported functions are checked once by the verifier, whatever the number of limits: that is what
 //! an exported symbol means to it (global functions, Linux 5.6; pointers to memory, 5.12).
 
+pub mod apart;
+
 use limiter_common::{
     candidates::lowest,
     key::Tag,
@@ -14,12 +16,15 @@ use limiter_common::{
 use crate::bucket::{self, Charged, Demand, NOT_READ, Tried, Weighed};
 use crate::config::{Limit, Ports};
 use crate::facts::Facts;
-use crate::{clock, config, counters, newcomers, table, verdict};
+#[cfg(feature = "masked")]
+use crate::steps;
+use crate::{clock, config, counters, newcomers, opaque, table, verdict};
 
 /// Asks each limit whose bit is set, until one answers something else than 0. A macro, because the compiler
 /// would make a function with a stack of its own.
+#[cfg(not(feature = "masked"))]
 macro_rules! any {
-    ($facts:expr, $bits:ident, $ask:ident) => {{
+    ($facts:expr, $bits:ident, $ask:path) => {{
         let mut answered = false;
         for index in 0..LIMITS_MAX {
             if index >= config::limits_length() {
@@ -31,6 +36,16 @@ macro_rules! any {
             }
         }
         answered
+    }};
+}
+
+/// The same without a loop.
+#[cfg(feature = "masked")]
+macro_rules! any {
+    ($facts:expr, $bits:ident, $ask:path) => {{
+        steps::any::<LIMITS_MAX>(|index| {
+            $facts.$bits >> index & 1 != 0 && $ask(&raw mut *$facts, index) != 0
+        })
     }};
 }
 
@@ -65,9 +80,11 @@ pub fn decide(facts: &mut Facts) -> Reason {
     }
     let several = facts.matching & (facts.matching - 1) != 0;
     let refused = if several {
-        any!(facts, matching, weigh) || lacks_buckets(facts) || any!(facts, matching, charge)
+        any!(facts, matching, apart::weigh)
+            || lacks_buckets(facts)
+            || any!(facts, matching, apart::charge)
     } else {
-        charge(&raw mut *facts, lowest(facts.matching)) != 0
+        apart::charge(&raw mut *facts, lowest(opaque::number(facts.matching))) != 0
     };
     if !refused {
         if facts.would_drop == 0 {
@@ -76,7 +93,9 @@ pub fn decide(facts: &mut Facts) -> Reason {
         count_would_drop(facts);
         return Reason::WouldDrop;
     }
-    any!(facts, charged, limit_refund);
+    if facts.charged != 0 {
+        any!(facts, charged, limit_refund);
+    }
     // It is that one's doing alone.
     facts.would_drop = 0;
     bucket::reason(facts.refused.into())
@@ -106,6 +125,7 @@ pub fn count_refused(facts: &Facts, reason: Reason) {
 /// none of them it has passed otherwise.
 #[inline(always)]
 fn count_would_drop(facts: &Facts) {
+    #[cfg(not(feature = "masked"))]
     for index in 0..LIMITS_MAX {
         if index >= config::limits_length() {
             break;
@@ -114,16 +134,27 @@ fn count_would_drop(facts: &Facts) {
             limit_count(&raw const *facts, index, 1);
         }
     }
+    #[cfg(feature = "masked")]
+    steps::any::<LIMITS_MAX>(|index| {
+        if facts.would_drop >> index & 1 != 0 {
+            limit_count(&raw const *facts, index, 1);
+        }
+        false
+    });
 }
 
 /// Charges the packet to one limit; a bucket that is not there is made. Two functions, because the
 /// stack has no room for one.
 #[inline(always)]
-fn charge(facts: *mut Facts, index: u32) -> u32 {
+pub fn charge(facts: *mut Facts, index: u32) -> u32 {
     for _ in 0..ATTEMPTS {
         let said = limit_charge(facts, index);
         if said == STALE {
             limit_refresh(facts, index);
+            continue;
+        }
+        #[cfg(feature = "masked")]
+        if said == LOST {
             continue;
         }
         if said != NEW {
@@ -139,7 +170,7 @@ fn charge(facts: *mut Facts, index: u32) -> u32 {
 
 /// Asks one limit, charging nothing. As above.
 #[inline(always)]
-fn weigh(facts: *mut Facts, index: u32) -> u32 {
+pub fn weigh(facts: *mut Facts, index: u32) -> u32 {
     // Twice: a bucket may stand on past terms, and be too far ahead as well.
     for _ in 0..2 {
         let said = limit_weigh(facts, index);
@@ -153,7 +184,18 @@ fn weigh(facts: *mut Facts, index: u32) -> u32 {
 }
 
 /// Losing the race to make a bucket this often means that it is made and forgotten as often.
-const ATTEMPTS: u32 = 4;
+const ATTEMPTS: u32 = if cfg!(feature = "masked") {
+    bucket::ATTEMPTS
+} else {
+    4
+};
+
+/// Tries of [`limit_charge`].
+const TRIES_IN_A_GO: u32 = if cfg!(feature = "masked") {
+    1
+} else {
+    bucket::ATTEMPTS
+};
 
 /// What [`limit_charge`] says where there is no bucket yet, and [`limit_add`] where there is one after
 /// all.
@@ -161,6 +203,10 @@ const NEW: u32 = 2;
 
 /// What they say where the bucket is to be refreshed first.
 const STALE: u32 = 3;
+
+/// What [`limit_charge`] says where another CPU was faster, and it does not try again itself.
+#[cfg(feature = "masked")]
+const LOST: u32 = 4;
 
 #[inline(always)]
 fn key(facts: &Facts, limit: Limit) -> Tag {
@@ -237,7 +283,7 @@ extern "C" fn limit_charge(facts: *mut Facts, index: u32) -> u32 {
     let key = key(facts, limit);
     let mut demand = Demand::<true>::new(limit, &key, &mut facts.now, facts.length);
     let mut said = Reason::Contended;
-    for _ in 0..bucket::ATTEMPTS {
+    for _ in 0..TRIES_IN_A_GO {
         match demand.charge_known() {
             Tried::Admitted => said = Reason::Admitted,
             Tried::Refused => said = Reason::Limit,
@@ -246,6 +292,10 @@ extern "C" fn limit_charge(facts: *mut Facts, index: u32) -> u32 {
             Tried::Lost => continue,
         }
         break;
+    }
+    #[cfg(feature = "masked")]
+    if matches!(said, Reason::Contended) {
+        return LOST;
     }
     let charged = demand.charged(said);
     take(facts, index, limit, charged)
@@ -308,12 +358,26 @@ fn take(facts: &mut Facts, index: u32, limit: Limit, charged: Charged) -> u32 {
 extern "C" fn limit_refund(facts: *mut Facts, index: u32) -> u32 {
     let (facts, limit) = of_limit!(facts, index, charged);
     let key = key(facts, limit);
+    #[cfg(not(feature = "masked"))]
     Demand::<false>::new(limit, &key, &mut facts.now, facts.length).refund();
+    #[cfg(feature = "masked")]
+    steps::any::<{ bucket::ATTEMPTS }>(|_| limit_refund_once(&raw mut *facts, index) != 0);
     if let Some(entry) = table::find(&key) {
         entry.uncount();
     }
     counters::uncount_limit(limit.slot(), facts.length);
     0
+}
+
+/// [`Demand::refund_once`]: 1 where no more is to be done.
+#[cfg(feature = "masked")]
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn limit_refund_once(facts: *mut Facts, index: u32) -> u32 {
+    let (facts, limit) = of_limit!(facts, index, charged);
+    let key = key(facts, limit);
+    let mut demand = Demand::<false>::new(limit, &key, &mut facts.now, facts.length);
+    demand.refund_once().into()
 }
 
 /// Counts the packet for a limit that it is over: as dropped, or as passed because of shadow.

@@ -30,7 +30,7 @@ pub static TABLE: Array<Table, 1> = Array::new();
 
 /// What each CPU has counted: on the short way past one limit, and on the long way past several.
 #[btf_map]
-pub static COUNTERS: PerCpuArray<Counters, 2> = PerCpuArray::new();
+pub static COUNTED: PerCpuArray<Counters, 2> = PerCpuArray::new();
 
 /// What each CPU has counted for each limit, by slot; not on the short way.
 #[btf_map]

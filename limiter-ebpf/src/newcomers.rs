@@ -2,7 +2,7 @@
 //! this before it meets the table.
 
 use limiter_common::{
-    bucket::{self, Decision},
+    bucket::{self, Decision, SKEW_MAX},
     layout::Cpu,
     rules::LIMITS_MAX,
 };
@@ -82,6 +82,32 @@ pub fn reserve(now: u64, buckets: u32) -> bool {
     lease_reserve(now, buckets) != 0
 }
 
+/// Turns of the loop: each brings one token at least.
+const TRIES: u32 = LIMITS_MAX + 1;
+
+/// Whether the lease has so many tokens, or there are no more to be had; nothing where it has got some.
+///
+/// # Safety
+/// `cpu` is this CPU's own map value.
+#[inline(always)]
+unsafe fn reserve_more(cpu: *mut Cpu, now: u64, buckets: u32) -> Option<u32> {
+    // SAFETY: the caller vouches for it.
+    unsafe {
+        if (*cpu).lease >= buckets as u64 {
+            return Some(1);
+        }
+        let taken = take_lease(now);
+        if taken == 0 {
+            if (*cpu).lease == 0 {
+                dry_up(cpu);
+            }
+            return Some(0);
+        }
+        (*cpu).lease += taken;
+    }
+    None
+}
+
 /// A function of its own, so that the verifier checks the loop once.
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -92,20 +118,23 @@ extern "C" fn lease_reserve(now: u64, buckets: u32) -> u32 {
     let Some(cpu) = CPUS.get_ptr_mut(0) else {
         return 0;
     };
-    for _ in 0..=LIMITS_MAX {
+    #[cfg(not(feature = "masked"))]
+    for _ in 0..TRIES {
         // SAFETY: this CPU's own map value.
-        unsafe {
-            if (*cpu).lease >= buckets as u64 {
-                return 1;
-            }
-            let taken = take_lease(now);
-            if taken == 0 {
-                if (*cpu).lease == 0 {
-                    dry_up(cpu);
-                }
-                return 0;
-            }
-            (*cpu).lease += taken;
+        if let Some(reserved) = unsafe { reserve_more(cpu, now, buckets) } {
+            return reserved;
+        }
+    }
+    #[cfg(feature = "masked")]
+    {
+        let mut said = None;
+        crate::steps::any::<TRIES>(|_| {
+            // SAFETY: as above.
+            said = unsafe { reserve_more(cpu, now, buckets) };
+            said.is_some()
+        });
+        if let Some(reserved) = said {
+            return reserved;
         }
     }
     0
@@ -149,6 +178,6 @@ extern "C" fn take_lease(now: u64) -> u64 {
 /// after the word, as for the bucket of a source: this CPU may have been stopped between the two.
 #[inline(always)]
 fn corrected(tat: u64, nanoseconds: u64, tau: u64) -> Option<u64> {
-    bucket::corrected(tat, bucket::ticks(nanoseconds), tau)?;
-    bucket::corrected(tat, bucket::ticks(clock::now()), tau)
+    bucket::corrected(tat, bucket::ticks(nanoseconds), tau, SKEW_MAX)?;
+    bucket::corrected(tat, bucket::ticks(clock::now()), tau, SKEW_MAX)
 }

@@ -1,5 +1,7 @@
 //! The long way: lists, then all limits that match.
 
+mod apart;
+
 use core::mem::MaybeUninit;
 
 use aya_ebpf::programs::XdpContext;
@@ -53,7 +55,7 @@ fn why(reason: Reason, facts: &Facts) -> u32 {
 
 #[inline(always)]
 fn judge(context: &XdpContext, facts: &mut Facts) -> Reason {
-    if let Err(reason) = gather(context, facts) {
+    if let Err(reason) = apart::gather(context, facts) {
         return verdict::in_force(reason);
     }
     if facts.control == 0 {
@@ -65,8 +67,8 @@ fn judge(context: &XdpContext, facts: &mut Facts) -> Reason {
             return Reason::Allowed;
         }
     }
-    limits::classify(facts);
-    let decided = limits::decide(facts);
+    limits::apart::classify(facts);
+    let decided = limits::apart::decide(facts);
     let reason = connection::unless_established(context, decided);
     if !decided.passes() && !matches!(reason, Reason::Established) {
         limits::count_refused(facts, reason);
@@ -76,7 +78,7 @@ fn judge(context: &XdpContext, facts: &mut Facts) -> Reason {
 
 /// Finds out what is to be known of a packet, or why no limit holds it.
 #[inline(always)]
-fn gather(context: &XdpContext, facts: &mut Facts) -> Result<(), Reason> {
+pub fn gather(context: &XdpContext, facts: &mut Facts) -> Result<(), Reason> {
     let mut packet = Cursor::new(context);
     let parsed = parse(&mut packet);
     match &parsed {

@@ -3,14 +3,18 @@
 //! One-way: `cli` uses all others; `view` and `export` see only `stats`; only `kernel` knows aya;
 //! `config` knows none of them.
 
+pub mod agent;
 pub mod capture;
 pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod export;
+pub mod fleet;
+pub mod keeper;
 pub mod kernel;
 pub mod lab;
 pub mod learn;
 pub mod replay;
+pub mod sandbox;
 pub mod stats;
 pub mod view;

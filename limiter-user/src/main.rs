@@ -1,5 +1,7 @@
 //! `limiter`: the command.
 
+#![forbid(unsafe_code)]
+
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

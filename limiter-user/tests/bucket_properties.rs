@@ -9,13 +9,20 @@ use exact::{
         most_tokens, packet_rates, rates, traffic,
     },
 };
-use limiter_common::bucket::{Decision, REST, TICK_SHIFT, decide, refunded, spent, ticks, time};
+use limiter_common::{
+    bucket::{DEBT_MAX, Decision, REST, TICK_SHIFT, decide, refunded, spent, ticks, time},
+    limit::SHARED,
+};
 use limiter_user::config::Unit;
 use num_bigint::BigInt;
-use proptest::{collection::vec, prelude::*};
+use proptest::{collection::vec, option, prelude::*};
 
 /// The word that a time becomes which would be a mark, up to four ticks late.
 const AFTER_MARKS: u64 = REST + 1;
+
+fn is_full(tat: u64, now: u64) -> bool {
+    tat.wrapping_sub(now).cast_signed() <= 0
+}
 
 proptest! {
     #![proptest_config(cases(512))]
@@ -93,6 +100,36 @@ proptest! {
             prop_assert_eq!(pair.admits(length), has_one, "packet {}", number);
             if pair.program.tat == AFTER_MARKS {
                 let spent = AFTER_MARKS.wrapping_sub(ticks(pair.now));
+                pair.exact.spent = &pair.exact.tick * spent;
+            }
+        }
+    }
+
+    /// A shared bucket, which other hosts charge with what they let through, is an exact one in debt too: it admits
+    /// nothing before the debt is paid, which time alone does, and the first packet as soon as there is a token.
+    #[test]
+    fn a_shared_bucket_is_exact_in_debt_too(
+        (mut limit, start, packets) in traffic(limits_of(packet_rates()), 100),
+        others in vec(option::of((magnitude(1 << 40), any::<bool>())), 100),
+    ) {
+        limit.terms.flags |= SHARED;
+        let mut pair = Pair::full(limit, start);
+        pair.exact = Exact::full(&Pace::of_terms(&limit.terms), limit.tokens);
+        for (number, (Packet { gap, length }, others)) in packets.into_iter().zip(others).enumerate() {
+            pair.wait(gap, length, IDLE_MAX);
+            let now = ticks(pair.now);
+            if let Some((tokens, most)) = others {
+                let ahead = if is_full(pair.program.tat, now) { 0 } else { pair.program.tat.wrapping_sub(now) };
+                // As much as there is room for at most, and often just that.
+                let room = (limit.terms.tau + DEBT_MAX - ahead) / limit.terms.cost;
+                let tokens = if most { room } else { tokens.min(room) };
+                pair.program.tat = time(now.wrapping_add(ahead + tokens * limit.terms.cost));
+                pair.exact.charge(tokens);
+            }
+            let has_one = pair.exact.left() >= pair.exact.token;
+            prop_assert_eq!(pair.admits(length), has_one, "packet {}", number);
+            if pair.program.tat == AFTER_MARKS {
+                let spent = AFTER_MARKS.wrapping_sub(now);
                 pair.exact.spent = &pair.exact.tick * spent;
             }
         }

@@ -7,11 +7,11 @@ use exact::{
     draw::{Gap, IDLE_MAX, buckets, gaps, limits, magnitude, moments},
 };
 use limiter_common::bucket::{
-    Decision, FREE, REST, SKEW_MAX, TAU_MAX, corrected, decide, full_for, is_time, spent, ticks,
-    time,
+    DEBT_MAX, Decision, FREE, REST, SKEW_MAX, TAU_MAX, corrected, decide, full_for, is_time, spent,
+    ticks, time,
 };
-use limiter_common::limit::Terms;
-use proptest::{collection::vec, prelude::*};
+use limiter_common::limit::{SHARED, Terms};
+use proptest::{collection::vec, option, prelude::*};
 
 proptest! {
     #![proptest_config(cases(4_000))]
@@ -50,21 +50,26 @@ proptest! {
         }
     }
 
-    /// A word that no packet could have brought, on whatever CPU, becomes that of an empty bucket;
-    /// all others are left alone.
+    /// A word that no packet could have brought, on whatever CPU, and of a shared bucket no other host,
+    /// becomes that of an empty bucket; all others are left alone.
     #[test]
     fn what_is_corrected_is_an_empty_bucket(
         now: u64,
         tau in magnitude(TAU_MAX),
-        beyond in prop_oneof![magnitude(TAU_MAX), 0..3_u64, SKEW_MAX - 2..SKEW_MAX + 3],
+        shared: bool,
+        (beyond, near) in (magnitude(TAU_MAX), option::of(0..5_u64)),
     ) {
-        let word = corrected(now.wrapping_add(tau).wrapping_add(beyond), now, tau);
-        prop_assert_eq!(word.is_some(), beyond > SKEW_MAX && tau + beyond < 1 << 63);
+        let (flags, most) = if shared { (SHARED, DEBT_MAX) } else { (0, SKEW_MAX) };
+        let terms = Terms { tau, flags, ..Terms::default() };
+        let beyond = near.map_or(beyond, |near| most - 2 + near);
+        let (start, corrected) = (ticks(now), |word| terms.corrected(word, now));
+        let word = corrected(start.wrapping_add(tau).wrapping_add(beyond));
+        prop_assert_eq!(word.is_some(), beyond > most && tau + beyond < 1 << 63);
         if let Some(word) = word {
-            prop_assert_eq!(word, time(now.wrapping_add(tau)));
-            prop_assert_eq!(corrected(word, now, tau), None, "once is enough");
+            prop_assert_eq!(word, time(start.wrapping_add(tau)));
+            prop_assert_eq!(corrected(word), None, "once is enough");
         }
-        prop_assert_eq!(corrected(now.wrapping_sub(beyond), now, tau), None, "full buckets");
+        prop_assert_eq!(corrected(start.wrapping_sub(beyond)), None, "full buckets");
     }
 
     /// A word of up to 1.14 years ago is a full bucket: it admits all that a full bucket admits.
@@ -102,7 +107,7 @@ proptest! {
         // Nor does a correction, where an empty bucket's word would be a mark.
         let now = end.wrapping_sub(tau);
         let beyond = end.wrapping_add(SKEW_MAX + 1);
-        prop_assert_eq!(corrected(beyond, now, tau), Some(tat));
+        prop_assert_eq!(corrected(beyond, now, tau, SKEW_MAX), Some(tat));
     }
 }
 

@@ -8,7 +8,8 @@ use exact::{
     loss, part,
 };
 use limiter_common::{
-    bucket::{FREE, REST, is_time, spent, ticks, time},
+    bucket::{DEBT_MAX, FREE, REST, is_time, spent, ticks, time},
+    limit::{SHARED, Terms},
     rescale::Rescale,
 };
 use num_bigint::BigInt;
@@ -136,6 +137,26 @@ proptest! {
             let empty = carried_by(&old.rescale(&new, 1 << 40), old.terms.tau);
             prop_assert_eq!(after, time(from.wrapping_add(empty)));
         }
+    }
+
+    /// What a shared bucket owes it owes for as long as before on the new terms, and is empty then as an empty one
+    /// would be: no token comes of a debt.
+    #[test]
+    fn a_debt_is_waited_for_on_the_new_terms_too(
+        limits in alike(2..3),
+        since: u64,
+        debt in magnitude(DEBT_MAX),
+    ) {
+        let (old, new) = (limits[0], limits[1]);
+        let (change, start) = (old.rescale(&new, since), ticks(since));
+        let after = change.apply(start.wrapping_add(old.terms.tau + debt));
+        let empty = carried_by(&old.rescale(&new, 1 << 40), old.terms.tau);
+        prop_assert_eq!(after, time(start.wrapping_add(debt + empty)));
+        let shared = Terms { flags: SHARED, ..new.terms };
+        prop_assert_eq!(shared.corrected(after, since), None, "believed");
+        // And without a fleet: never more than an empty bucket of the old terms leaves.
+        let left = new.terms.left(new.terms.corrected(after, since).unwrap_or(after), since);
+        prop_assert!(left <= new.terms.tau - empty.min(new.terms.tau));
     }
 
     /// No bucket's word becomes a mark.

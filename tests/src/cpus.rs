@@ -1,17 +1,19 @@
 //! Threads on processors of their own choice.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::fs::File;
 
 use nix::{
     sched::{CpuSet, sched_setaffinity},
     unistd::Pid,
 };
 
-static ALONE: Mutex<()> = Mutex::new(());
-
-/// Held by a test that wants all processors for itself: those beside it in its binary wait.
-pub fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// Held by a test that wants all processors for itself: such tests wait for each other, also those of other programs.
+#[must_use]
+pub fn alone() -> File {
+    // Any file will do that is there wherever tests run.
+    let file = File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures")).unwrap();
+    file.lock().unwrap();
+    file
 }
 
 /// Keeps this thread on one processor; on those that there are, where there are fewer.

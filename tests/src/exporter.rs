@@ -14,7 +14,11 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::{command::prepared, hosts::on};
+use crate::{
+    command::prepared,
+    hosts::on,
+    processes::{keeper_of, status_of},
+};
 
 /// Longer than any answer takes, on a machine that may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -43,9 +47,15 @@ impl<'h> Exporter<'h> {
     /// Starts one on the host's loopback.
     #[must_use]
     pub fn start(host: &'h Host) -> Self {
+        Self::start_at(host, "127.0.0.1:0")
+    }
+
+    /// The same at this address.
+    #[must_use]
+    pub fn start_at(host: &'h Host, address: &str) -> Self {
         loopback_up(host);
-        let mut command = prepared(&["export", "--listen", "127.0.0.1:0"]);
-        command.stdout(Stdio::piped());
+        let mut command = prepared(&["export", "--listen", address]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = on(host, || command.spawn()).unwrap();
         let mut line = String::new();
         let out = process.stdout.take().unwrap();
@@ -117,14 +127,15 @@ impl<'h> Exporter<'h> {
             .collect()
     }
 
-    /// Bytes of its memory.
+    /// Bytes of its memory, and of its keeper's.
     #[must_use]
     pub fn memory(&self) -> u64 {
-        let path = format!("/proc/{}/status", self.process());
-        let status = std::fs::read_to_string(path).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kilobytes = line.unwrap().trim().trim_end_matches(" kB");
-        1024 * kilobytes.parse::<u64>().unwrap()
+        let processes = [self.process(), keeper_of(self.process())];
+        let kilobytes = processes.map(|process| {
+            let said = status_of(process, "VmRSS");
+            said.trim_end_matches(" kB").parse::<u64>().unwrap()
+        });
+        1024 * kilobytes.iter().sum::<u64>()
     }
 
     /// How many descriptors it has.
@@ -132,6 +143,23 @@ impl<'h> Exporter<'h> {
     pub fn descriptors(&self) -> usize {
         let path = format!("/proc/{}/fd", self.process());
         std::fs::read_dir(path).unwrap().count()
+    }
+
+    /// A connection, where it is still there.
+    #[must_use]
+    pub fn connect_if_it_listens(&self) -> Option<TcpStream> {
+        let stream = on(self.host, || TcpStream::connect(self.address)).ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Some(stream)
+    }
+
+    /// Waits for its end, and what it has said on standard error.
+    #[must_use]
+    pub fn wait(mut self) -> (ExitStatus, String) {
+        let mut said = String::new();
+        let stderr = self.process.stderr.take();
+        stderr.unwrap().read_to_string(&mut said).unwrap();
+        (self.process.wait().unwrap(), said)
     }
 
     /// Sends it a signal, and waits for its end.

@@ -1,5 +1,7 @@
 //! An XDP program of somebody else: a few instructions that count what reaches them, and drop one port.
 
+#![allow(unsafe_code, reason = "see docs/unsafe.md")]
+
 use std::{
     io,
     os::fd::{FromRawFd, OwnedFd},

@@ -18,7 +18,7 @@ use limiter_common::{
     rescale,
 };
 use limiter_user::{
-    config::{Limit, Settings, compile::TierBits},
+    config::{Limit, Settings, compile::TierBits, spread::Spread},
     kernel::{
         bpffs,
         object::{self, Entry, ListMaps, Maps, Program, Variant},
@@ -81,6 +81,7 @@ impl Generations {
             limits: Vec::new(),
             tiers: TierBits::default(),
             list_sizes: Vec::new(),
+            spread: Spread::default(),
         };
         record.seat();
         let program = load(&record, Maps::New);

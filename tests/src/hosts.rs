@@ -120,16 +120,20 @@ impl Default for Hosts {
 }
 
 impl Drop for Hosts {
-    /// Pins outlive namespaces: a test that fails must not leave them. (`detach --all` would clear
-    /// away what other tests leave on purpose.)
     fn drop(&mut self) {
-        let _ = self.server.namespace.block_on(|| async {
-            let here = pins::namespace().ok();
-            for folder in pins::folders().unwrap_or_default() {
-                if Some(folder.namespace) == here {
-                    let _ = detach(&folder.interface).await;
-                }
-            }
-        });
+        detach_all_of(&self.server);
     }
+}
+
+/// Detaches all that is attached on a host. Pins outlive namespaces: a test that fails must not leave them. (`detach
+/// --all` would clear away what other tests leave on purpose.)
+pub fn detach_all_of(host: &Host) {
+    let _ = host.namespace.block_on(|| async {
+        let here = pins::namespace().ok();
+        for folder in pins::folders().unwrap_or_default() {
+            if Some(folder.namespace) == here {
+                let _ = detach(&folder.interface).await;
+            }
+        }
+    });
 }

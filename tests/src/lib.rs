@@ -4,23 +4,33 @@
 //! A helper that fails panics: its message is what the reader of a failed test needs.
 
 pub mod browser;
+pub mod calls;
 pub mod captures;
 pub mod command;
 pub mod container;
 pub mod cpus;
+pub mod earlier;
 pub mod engine;
 pub mod exporter;
 pub mod files;
+pub mod fleet;
 pub mod foreign;
+pub mod fuzz;
 pub mod generations;
 pub mod hosts;
 pub mod model;
 pub mod need;
+pub mod objects;
 pub mod packet;
+pub mod privileges;
+pub mod probe;
+pub mod processes;
 pub mod random;
 pub mod raw;
+pub mod redis;
 pub mod screen;
 pub mod service;
+pub mod soak;
 pub mod stack;
 pub mod steps;
 pub mod store;

@@ -3,7 +3,7 @@
 use std::{fs::OpenOptions, io::Write, sync::OnceLock};
 
 /// Whether this process may load BPF programs and make network namespaces. Looks once.
-fn missing() -> Option<&'static str> {
+fn missing_for_kernel() -> Option<&'static str> {
     static MISSING: OnceLock<Option<&'static str>> = OnceLock::new();
     *MISSING.get_or_init(|| {
         if !nix::unistd::geteuid().is_root() {
@@ -26,7 +26,7 @@ fn missing() -> Option<&'static str> {
 /// `cargo xtask test` counts; where nothing may be skipped (`LIMITER_STRICT`), the test fails.
 #[must_use]
 pub fn kernel(test: &str) -> bool {
-    missing().is_none_or(|why| skip(test, why))
+    missing_for_kernel().is_none_or(|why| skip(test, why))
 }
 
 /// True where the program `tool` is there to be called.
@@ -62,6 +62,18 @@ pub fn container(test: &str) -> bool {
         .is_ok_and(|filesystems| filesystems.contains("\toverlay\n"));
     let systemd = std::path::Path::new("/lib/systemd/systemd").exists();
     (overlay || skip(test, "no overlayfs")) && (systemd || skip(test, "no systemd"))
+}
+
+/// Says that `test` cannot run, and why.
+pub fn missing(test: &str, why: &str) {
+    skip(test, why);
+}
+
+/// True where the command of an earlier version was built.
+#[must_use]
+pub fn earlier(test: &str) -> bool {
+    let why = "no limiter of layout 5: `cargo xtask test` builds it";
+    crate::earlier::binary().is_some() || skip(test, why)
 }
 
 fn skip(test: &str, why: &str) -> bool {

@@ -1,12 +1,15 @@
 //! Whole frames on the wire: a packet socket that sends and receives what tests make up.
 
+#![allow(unsafe_code, reason = "see docs/unsafe.md")]
+
 use std::{
+    ffi::CString,
     io,
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
     time::{Duration, Instant},
 };
 
-use limiter_user::lab::Host;
+use limiter_user::lab::{Host, Namespace};
 use nix::sys::socket::{setsockopt, sockopt::RcvBufForce};
 
 /// A packet socket on a host's `eth0`.
@@ -21,18 +24,27 @@ impl Raw {
     #[must_use]
     pub fn open(host: &Host) -> Self {
         host.namespace
-            .run(|| Self::bind(host.index))
+            .run(|| Self::bind(host.index, ALL))
             .unwrap()
             .unwrap()
     }
 
-    fn bind(index: u32) -> io::Result<Self> {
+    /// Opens one that receives nothing.
+    #[must_use]
+    pub fn to_send(host: &Host) -> Self {
+        host.namespace
+            .run(|| Self::bind(host.index, 0))
+            .unwrap()
+            .unwrap()
+    }
+
+    fn bind(index: u32, protocol: u16) -> io::Result<Self> {
         // SAFETY: no pointers are passed; the descriptor that comes back is ours alone.
         let socket = unsafe {
             let fd = libc::socket(
                 libc::AF_PACKET,
                 libc::SOCK_RAW | libc::SOCK_CLOEXEC,
-                ALL.into(),
+                protocol.into(),
             );
             if fd < 0 {
                 return Err(io::Error::last_os_error());
@@ -42,7 +54,7 @@ impl Raw {
         // SAFETY: an all-zero sockaddr_ll is valid.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = ALL;
+        address.sll_protocol = protocol;
         address.sll_ifindex = i32::try_from(index).unwrap();
         // SAFETY: the address is valid, and of the size that is passed.
         let bound = unsafe {
@@ -60,21 +72,64 @@ impl Raw {
         Ok(Self(socket))
     }
 
+    /// Opens one on the interface of this name in a namespace, if there is one. It sends without a queue: what
+    /// the interface cannot take now is gone.
+    pub fn on(namespace: &Namespace, name: &str) -> io::Result<Self> {
+        let open = || {
+            let name = CString::new(name)?;
+            // SAFETY: the name is a string that ends with a zero.
+            match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+                0 => Err(io::Error::last_os_error()),
+                index => Self::bind(index, ALL),
+            }
+        };
+        let socket = namespace.run(open).map_err(io::Error::other)??;
+        let on: libc::c_int = 1;
+        // SAFETY: the option's value is an int, which `on` is.
+        let set = unsafe {
+            libc::setsockopt(
+                socket.0.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_QDISC_BYPASS,
+                (&raw const on).cast(),
+                size_of::<libc::c_int>() as u32,
+            )
+        };
+        if set == 0 {
+            Ok(socket)
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+
+    /// The frames that have come in by now, without waiting.
+    #[must_use]
+    pub fn arrived(&self) -> Vec<Vec<u8>> {
+        let frames = std::iter::from_fn(|| self.receive_one());
+        frames
+            .filter(|(_, kind)| *kind != libc::PACKET_OUTGOING)
+            .map(|(frame, _)| frame)
+            .collect()
+    }
+
     /// Sends one frame.
     pub fn send(&self, frame: &[u8]) {
-        loop {
-            // SAFETY: the buffer is valid for its length.
-            let sent =
-                unsafe { libc::send(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
-            if usize::try_from(sent) == Ok(frame.len()) {
-                return;
-            }
-            let error = io::Error::last_os_error();
+        while let Err(error) = self.try_send(frame) {
             assert_eq!(
                 error.raw_os_error(),
                 Some(libc::ENOBUFS),
                 "sending: {error}"
             );
+        }
+    }
+
+    /// Sends one frame, if there still is an interface that takes it.
+    pub fn try_send(&self, frame: &[u8]) -> io::Result<()> {
+        // SAFETY: the buffer is valid for its length.
+        let sent = unsafe { libc::send(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
+        match usize::try_from(sent) {
+            Ok(length) if length == frame.len() => Ok(()),
+            _ => Err(io::Error::last_os_error()),
         }
     }
 
@@ -96,9 +151,33 @@ impl Raw {
         frames
     }
 
+    /// Receives frames until one is `last`, which is not among them; none where that does not come in time.
+    #[must_use]
+    pub fn receive_until(&self, last: &[u8], patience: Duration) -> Option<Vec<Vec<u8>>> {
+        let mut frames = Vec::new();
+        let start = Instant::now();
+        loop {
+            match self.receive_one() {
+                Some((_, libc::PACKET_OUTGOING)) => {}
+                Some((frame, _)) if frame == last => return Some(frames),
+                Some((frame, _)) => frames.push(frame),
+                None if start.elapsed() > patience => return None,
+                None => std::thread::sleep(Duration::from_micros(100)),
+            }
+        }
+    }
+
     /// The next frame, and its `sll_pkttype`.
     fn receive_one(&self) -> Option<(Vec<u8>, u8)> {
         let mut buffer = vec![0_u8; 65_536];
+        let (length, kind) = self.receive_into(&mut buffer)?;
+        buffer.truncate(length);
+        Some((buffer, kind))
+    }
+
+    /// The length of the next frame, whose beginning is in `buffer` then, and its `sll_pkttype`.
+    #[must_use]
+    pub fn receive_into(&self, buffer: &mut [u8]) -> Option<(usize, u8)> {
         // SAFETY: an all-zero sockaddr_ll is valid.
         let mut from: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         let mut length = size_of::<libc::sockaddr_ll>() as u32;
@@ -113,7 +192,28 @@ impl Raw {
                 &raw mut length,
             )
         };
-        buffer.truncate(usize::try_from(received).ok()?);
-        Some((buffer, from.sll_pkttype))
+        Some((usize::try_from(received).ok()?, from.sll_pkttype))
+    }
+
+    /// Frames that came since it was last asked, and found no room.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        let mut statistics = libc::tpacket_stats {
+            tp_packets: 0,
+            tp_drops: 0,
+        };
+        let mut length = size_of::<libc::tpacket_stats>() as u32;
+        // SAFETY: the structure and its length are valid for the call.
+        let read = unsafe {
+            libc::getsockopt(
+                self.0.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                (&raw mut statistics).cast(),
+                &raw mut length,
+            )
+        };
+        assert_eq!(read, 0, "{}", io::Error::last_os_error());
+        statistics.tp_drops.into()
     }
 }

@@ -1,10 +1,12 @@
-//! A command that is killed before one of its steps: not at a moment of the clock, but before a system call
-//! that changes something, whichever it is.
+//! A command that is stopped before one of its steps: not at a moment of the clock, but before a system call
+//! that changes something, whichever it is. There it is killed, or its call refused.
+
+#![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
 use std::{
-    io,
+    io::{self, Read},
     os::unix::process::CommandExt,
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use nix::{
@@ -16,7 +18,13 @@ use nix::{
     unistd::Pid,
 };
 
-/// Of calls of one kind in a row (the maps are pinned one after the other), each of so many is a step.
+use crate::{
+    calls::{Call, stop_before_them},
+    objects::Object,
+};
+
+/// Of calls of one kind in a row (the maps are pinned one after the other), each of so many is a step of
+/// [`run_until`].
 const EACH: usize = 4;
 
 /// How a command ended.
@@ -24,43 +32,115 @@ const EACH: usize = 4;
 pub enum End {
     /// It was killed before this call.
     Killed(String),
-    /// It has fewer steps than that.
+    /// It has come to its end, with this exit status.
     Done(i32),
 }
 
-/// Runs `command`, and kills it before its step number `step`, from 0. Must be called in the network
-/// namespace where it is to run.
+/// What is done to a command that is about to make a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// `kill -9`; the call is not made.
+    Kill,
+    /// The call is not made, and the command told this number of an error.
+    Refuse(i32),
+}
+
+/// A command that was stopped before its calls.
+#[derive(Debug)]
+pub struct Stopped {
+    /// How it ended.
+    pub end: End,
+    /// What it said on standard output.
+    pub stdout: String,
+    /// The same of standard error.
+    pub stderr: String,
+    /// What it held in the kernel when a fault came.
+    pub held: Vec<Object>,
+}
+
+/// Runs `command`, and kills it before the step number `step`, from 0, of those that outlive a process. Must be
+/// called in the network namespace where it is to run.
 pub fn run_until(command: &mut Command, step: usize) -> io::Result<End> {
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    // SAFETY: one system call, between fork and exec.
-    unsafe { command.pre_exec(|| Ok(ptrace::traceme()?)) };
+    let (mut steps, mut last, mut alike) = (0, String::new(), 0);
+    let stopped = run_with(command, |call| {
+        if !call.lasts {
+            return Fault::None;
+        }
+        alike = if call.name == last { alike + 1 } else { 0 };
+        last.clone_from(&call.name);
+        if alike % EACH != 0 {
+            return Fault::None;
+        }
+        steps += 1;
+        if steps > step {
+            Fault::Kill
+        } else {
+            Fault::None
+        }
+    })?;
+    Ok(stopped.end)
+}
+
+/// Runs `command`, and asks `fault` before each call that changes something. Must be called in the network
+/// namespace where it is to run.
+pub fn run_with(command: &mut Command, fault: impl FnMut(&Call) -> Fault) -> io::Result<Stopped> {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    // SAFETY: system calls and nothing else, between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            ptrace::traceme()?;
+            stop_before_them()
+        })
+    };
     let mut child = command.spawn()?;
     let process = Pid::from_raw(i32::try_from(child.id()).unwrap());
-    let end = follow(process, step)?;
+    let (end, held) = follow(process, fault)?;
     if let End::Killed(_) = end {
         child.kill()?;
         child.wait()?;
     }
-    Ok(end)
+    let (stdout, stderr) = said(&mut child)?;
+    Ok(Stopped {
+        end,
+        stdout,
+        stderr,
+        held,
+    })
 }
 
-fn follow(process: Pid, step: usize) -> io::Result<End> {
-    let mut signal = None;
-    let (mut steps, mut last, mut alike) = (0, String::new(), 0);
-    let mut options = Some(Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_EXITKILL);
+/// What it has said, which fits into the pipes.
+fn said(child: &mut Child) -> io::Result<(String, String)> {
+    let (mut out, mut err) = (String::new(), String::new());
+    if let Some(mut pipe) = child.stdout.take() {
+        pipe.read_to_string(&mut out)?;
+    }
+    if let Some(mut pipe) = child.stderr.take() {
+        pipe.read_to_string(&mut err)?;
+    }
+    Ok((out, err))
+}
+
+fn follow(process: Pid, mut fault: impl FnMut(&Call) -> Fault) -> io::Result<(End, Vec<Object>)> {
+    const AT_CALL: i32 = ptrace::Event::PTRACE_EVENT_SECCOMP as i32;
+    let mut held = Vec::new();
+    let mut options = Some(Options::PTRACE_O_TRACESECCOMP | Options::PTRACE_O_EXITKILL);
     loop {
+        let mut signal = None;
         match waitpid(process, None)? {
-            WaitStatus::Exited(_, status) => return Ok(End::Done(status)),
-            WaitStatus::PtraceSyscall(_) => {
-                if let Some(name) = step_of(process)? {
-                    alike = if name == last { alike + 1 } else { 0 };
-                    if alike % EACH == 0 {
-                        if steps == step {
-                            return Ok(End::Killed(name));
-                        }
-                        steps += 1;
+            WaitStatus::Exited(_, status) => return Ok((End::Done(status), held)),
+            WaitStatus::PtraceEvent(_, _, AT_CALL) => {
+                if let Some(call) = Call::of_stopped(process)? {
+                    let fault = fault(&call);
+                    if fault != Fault::None {
+                        held.extend(Object::all_of(process));
                     }
-                    last = name;
+                    match fault {
+                        Fault::None => {}
+                        Fault::Kill => return Ok((End::Killed(call.name), held)),
+                        Fault::Refuse(error) => refuse(process, error)?,
+                    }
                 }
             }
             // It has become the command.
@@ -72,36 +152,21 @@ fn follow(process: Pid, step: usize) -> io::Result<End> {
             WaitStatus::Stopped(_, other) => signal = Some(other),
             other => return Err(io::Error::other(format!("{other:?}"))),
         }
-        ptrace::syscall(process, signal.take())?;
+        ptrace::cont(process, signal)?;
     }
 }
 
-/// What the call that `process` is about to make would change; none where it changes nothing that outlives
-/// the process.
-fn step_of(process: Pid) -> io::Result<Option<String>> {
-    const ENTRY: u8 = 1;
-    let call = ptrace::syscall_info(process)?;
-    if call.op != ENTRY {
-        return Ok(None);
-    }
-    // SAFETY: this member of the union is in force at the entry to a call.
-    let entry = unsafe { call.u.entry };
-    let number = i64::try_from(entry.nr).unwrap();
-    #[cfg(target_arch = "x86_64")]
-    let is_file = [libc::SYS_unlink, libc::SYS_rmdir, libc::SYS_mkdir].contains(&number);
-    #[cfg(not(target_arch = "x86_64"))]
-    let is_file = false;
-    Ok(match number {
-        libc::SYS_bpf => match entry.args[0] {
-            2 => Some("update of a map".to_owned()),
-            6 => Some("pin".to_owned()),
-            28 => Some("link".to_owned()),
-            34 => Some("detach of the link".to_owned()),
-            _ => None,
-        },
-        libc::SYS_sendto | libc::SYS_sendmsg => Some("message".to_owned()),
-        libc::SYS_unlinkat | libc::SYS_mkdirat => Some("file".to_owned()),
-        _ if is_file => Some("file".to_owned()),
-        _ => None,
-    })
+/// Keeps `process` from making the call, and tells it of `error`.
+#[cfg(target_arch = "x86_64")]
+fn refuse(process: Pid, error: i32) -> io::Result<()> {
+    let mut registers = ptrace::getregs(process)?;
+    // No call has this number; what it returns is what stands here.
+    registers.orig_rax = u64::MAX;
+    registers.rax = i64::from(-error).cast_unsigned();
+    Ok(ptrace::setregs(process, registers)?)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn refuse(_: Pid, _: i32) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }

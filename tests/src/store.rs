@@ -104,6 +104,15 @@ impl Store {
         found
     }
 
+    /// Puts another word into the bucket of a source that is there, while nobody is at work: as other hosts charge it.
+    pub fn set_word(&mut self, key: &SourceKey, word: u64) {
+        let entries = self.entries();
+        let placed = entries.iter().find(|placed| placed.key == *key).unwrap();
+        let Wire(mut set) = self.sets.get(&placed.set, 0).unwrap();
+        set.entries[placed.way as usize].words[TAT] = word;
+        self.sets.set(placed.set, Wire(set), 0).unwrap();
+    }
+
     /// How many sources of each set are said to be in others, where there are any.
     #[must_use]
     pub fn displaced(&self) -> BTreeMap<u32, u64> {

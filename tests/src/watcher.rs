@@ -15,7 +15,12 @@ use nix::{
 };
 use serde_json::Value;
 
-use crate::{command::prepared, hosts::Hosts};
+use crate::{
+    at_last,
+    command::prepared,
+    hosts::Hosts,
+    processes::{descriptors_of, status_of},
+};
 
 /// A running `limiter watch eth0` on the server.
 #[derive(Debug)]
@@ -50,11 +55,19 @@ impl Watcher {
     /// Starts it with these arguments, and waits until it watches.
     #[must_use]
     pub fn start(hosts: &Hosts, arguments: &[&str]) -> Self {
+        Self::try_to_start(hosts, arguments).unwrap_or_else(|said| panic!("{said}"))
+    }
+
+    /// The same; what it says where it does not begin.
+    pub fn try_to_start(hosts: &Hosts, arguments: &[&str]) -> Result<Self, String> {
         let mut watcher = Self::spawn(hosts, arguments);
         let mut said = String::new();
         watcher.stderr.read_line(&mut said).unwrap();
-        assert!(said.contains("drops are shown"), "{said}");
-        watcher
+        if said.contains("drops are shown") {
+            Ok(watcher)
+        } else {
+            Err(said)
+        }
     }
 
     /// Starts it with these arguments.
@@ -84,16 +97,24 @@ impl Watcher {
     /// The next line.
     #[must_use]
     pub fn line(&mut self) -> String {
+        self.line_if_any().expect("nothing is told")
+    }
+
+    /// The next line; nothing where none comes for long.
+    #[must_use]
+    pub fn line_if_any(&mut self) -> Option<String> {
         let mut line = String::new();
         let stdout = self.stdout.as_mut().unwrap();
         if stdout.buffer().is_empty() {
             let mut polled = [PollFd::new(stdout.get_ref().as_fd(), PollFlags::POLLIN)];
             let ready = poll(&mut polled, PollTimeout::from(PATIENCE)).unwrap();
-            assert_eq!(ready, 1, "nothing is told");
+            if ready == 0 {
+                return None;
+            }
         }
         stdout.read_line(&mut line).unwrap();
         assert!(line.ends_with('\n'), "it has ended: {line}");
-        line
+        Some(line)
     }
 
     /// The next line of JSON.
@@ -115,6 +136,28 @@ impl Watcher {
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
+    }
+
+    /// Stops it at a moment when it holds nothing but what it always holds: while it looks whether there is still
+    /// something to watch, it has the link, and the program would stay on for as long as it is stopped.
+    pub fn stop_between_looks(&self) {
+        let process = Pid::from_raw(self.child.id().try_into().unwrap());
+        let always = (0..100).map(|_| {
+            thread::sleep(Duration::from_millis(2));
+            descriptors_of(process)
+        });
+        let always = always.min().unwrap();
+        at_last("it looks at nothing", || {
+            self.signal(Signal::SIGSTOP);
+            at_last("it has stopped", || {
+                status_of(process, "State").starts_with('T')
+            });
+            let between = descriptors_of(process) == always;
+            if !between {
+                self.signal(Signal::SIGCONT);
+            }
+            between
+        });
     }
 
     /// Waits for its end. It does not wait for who reads.

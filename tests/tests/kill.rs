@@ -39,9 +39,25 @@ fn kill(hosts: &Hosts, arguments: &[&str], delay: Duration) {
     child.wait().unwrap();
 }
 
-/// Moments spread over the command's life, and a little beyond.
-fn moments(life: Duration) -> impl Iterator<Item = Duration> {
-    (0..ROUNDS).map(move |round| life * 5 / 4 * round / ROUNDS)
+/// Moments spread over the command's life, and beyond it for as long as no command has come to its
+/// end: among other tests a command can live longer than it did when it was timed.
+struct Moments {
+    life: Duration,
+    round: u32,
+}
+
+impl Moments {
+    fn of(life: Duration) -> Self {
+        Self { life, round: 0 }
+    }
+
+    /// The next moment, `step` further.
+    fn next(&mut self, step: u32, one_ended: bool) -> Option<Duration> {
+        let last = if one_ended { ROUNDS } else { 8 * ROUNDS };
+        let delay = self.life * 5 / 4 * self.round / ROUNDS;
+        self.round += step;
+        (self.round <= last).then_some(delay)
+    }
 }
 
 /// The program on the server's interface according to netlink, which knows nothing of pins.
@@ -84,7 +100,9 @@ fn attach_is_whole_or_not_at_all() {
     hosts.limiter(&["detach", "eth0"]).expect(0);
 
     let mut attached = 0;
-    for delay in moments(life) {
+    let (mut moments, mut rounds) = (Moments::of(life), 0);
+    while let Some(delay) = moments.next(1, attached > 0) {
+        rounds += 1;
         kill(&hosts, &attach, delay);
         if settled(&hosts) {
             attached += 1;
@@ -103,8 +121,8 @@ fn attach_is_whole_or_not_at_all() {
         assert!(!has_program(&hosts));
     }
     assert!(
-        (1..ROUNDS).contains(&attached),
-        "moments on both sides: {attached} of {ROUNDS}"
+        (1..rounds).contains(&attached),
+        "moments on both sides: {attached} of {rounds}"
     );
     let folder = hosts.pins();
     assert!(!folder.exists(), "nothing is left");
@@ -122,7 +140,9 @@ fn set_is_whole_or_not_at_all() {
 
     let mut changed = 0;
     let mut rate = "2/h".to_owned();
-    for delay in moments(life) {
+    let (mut moments, mut rounds) = (Moments::of(life), 0);
+    while let Some(delay) = moments.next(1, changed > 0) {
+        rounds += 1;
         let next = if rate == "1/h" { "2/h" } else { "1/h" };
         kill(&hosts, &["set", "eth0", "--rate", next], delay);
         assert!(
@@ -146,8 +166,8 @@ fn set_is_whole_or_not_at_all() {
         );
     }
     assert!(
-        (1..ROUNDS).contains(&changed),
-        "moments on both sides: {changed} of {ROUNDS}"
+        (1..rounds).contains(&changed),
+        "moments on both sides: {changed} of {rounds}"
     );
 
     // The next command clears what was left.
@@ -169,7 +189,8 @@ fn detach_is_whole_or_is_finished_by_the_next() {
     let attach = ["attach", "eth0", "--rate", "1/h", "--burst", "3"];
     hosts.limiter(&attach).expect(0);
     let life = duration_of(&hosts, &["detach", "eth0"]);
-    for delay in moments(life).step_by(3) {
+    let mut moments = Moments::of(life);
+    while let Some(delay) = moments.next(3, true) {
         hosts.limiter(&attach).expect(0);
         kill(&hosts, &["detach", "eth0"], delay);
         let limits = settled(&hosts);
@@ -191,7 +212,6 @@ fn detach_is_whole_or_is_finished_by_the_next() {
 fn a_list_is_replaced_whole_or_not_at_all() {
     need_kernel!();
     const PREFIXES: u32 = 1_000;
-    const STEP: u32 = 3;
     let (hosts, folder) = (Hosts::new(), Folder::new());
     hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
     // In the order in which they are printed.
@@ -206,7 +226,9 @@ fn a_list_is_replaced_whole_or_not_at_all() {
 
     let mut changed = 0;
     let mut now = 0;
-    for delay in moments(life).step_by(STEP as usize) {
+    let (mut moments, mut rounds) = (Moments::of(life), 0);
+    while let Some(delay) = moments.next(3, changed > 0) {
+        rounds += 1;
         let next = 1 - now;
         kill(&hosts, &replace(next), delay);
         let listed = hosts.limiter(&["deny", "list", "eth0"]);
@@ -222,13 +244,12 @@ fn a_list_is_replaced_whole_or_not_at_all() {
         assert_eq!(deny["prefixes"], PREFIXES + 1, "{status}");
     }
     assert!(
-        (1..ROUNDS / STEP).contains(&changed),
-        "moments on both sides: {changed} of {}",
-        ROUNDS / STEP
+        (1..rounds).contains(&changed),
+        "moments on both sides: {changed} of {rounds}"
     );
     let status = hosts.status();
-    assert_eq!(status["drops"]["deny"], 10 * ROUNDS / STEP, "{status}");
-    assert_eq!(status["packets"]["seen"], 10 * ROUNDS / STEP, "{status}");
+    assert_eq!(status["drops"]["deny"], 10 * rounds, "{status}");
+    assert_eq!(status["packets"]["seen"], 10 * rounds, "{status}");
 
     // The next command clears what was left.
     hosts

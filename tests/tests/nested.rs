@@ -197,6 +197,37 @@ fn one_token_and_two_packets() {
     }
 }
 
+/// A source that finds no room in the table is refused by the last limit, when the others have charged its packet
+/// already: they give it back, without any other CPU's doing.
+#[test]
+fn what_finds_no_room_is_charged_to_none() {
+    need_kernel!();
+    const START: u64 = 1_000_000_000_000;
+    for nest in &NESTS {
+        let mut settings = nest.settings(ORDERS[1], nest.deep);
+        (settings.max_sources, settings.new_sources) = (64, None);
+        let kernel = Kernel::with_clock(&settings, CLOCK_PACKET);
+        let offer = |host| {
+            let source = IpAddr::V4(Ipv4Addr::new(192, 0, 2, host));
+            kernel.run(&udp_of_length(source, nest.length), START).1
+        };
+        let (passed, refused): (Vec<_>, Vec<_>) = (0..=u8::MAX)
+            .map(offer)
+            .partition(|reason| *reason == Reason::Admitted);
+        assert!(!passed.is_empty() && !refused.is_empty(), "{}", nest.what);
+        let are_of_newcomers = refused.iter().all(|reason| *reason == Reason::Newcomer);
+        assert!(are_of_newcomers, "{}: {refused:?}", nest.what);
+        let passed = passed.len() as u64;
+        for (index, limit) in settings.limits.iter().enumerate() {
+            let what = format!("{}, {}", nest.what, limit.name);
+            let charged = nest.charged(&kernel, &settings, &limit.name, START);
+            assert_eq!(charged, passed, "{what}: charged, and passed");
+            let counted = kernel.tables.limit(index as u32).unwrap().admitted.packets;
+            assert_eq!(counted, passed, "{what}: counted");
+        }
+    }
+}
+
 /// Both CPUs hammer the nested limits on the kernel's own clock: none of them ever gives more than burst +
 /// rate × t, and what is refused is charged to none.
 #[test]

@@ -3,14 +3,33 @@
 
 use std::{fs, os::fd::AsRawFd, path::PathBuf, process::Command};
 
-use limiter_common::{layout::CLOCK_KERNEL, rescale::PAST_TERMS};
+use aya::programs::loaded_programs;
+use limiter_common::{
+    layout::{CLOCK_KERNEL, Config},
+    limit::SHARED,
+    rescale::PAST_TERMS,
+    rules::Newcomers,
+};
 use limiter_tests::{
     engine::{Kernel, Limit},
     need_kernel,
     stack::{self, STACK_MAX},
 };
+use limiter_user::kernel::requirements::{self, KernelVersion};
 
+/// Those that other tools load too, on every kernel.
 const OBJECTS: [&str; 4] = ["limiter", "learn", "steps", "wire"];
+/// For where there is no `CAP_PERFMON`, and only on kernels that do without it.
+const MASKED: &str = "limiter-masked";
+
+const BUILT: [&str; 6] = [
+    "limiter",
+    "limiter-log",
+    "limiter-masked",
+    "learn",
+    "steps",
+    "wire",
+];
 
 fn prebuilt(name: &str) -> PathBuf {
     let endian = if cfg!(target_endian = "little") {
@@ -29,7 +48,8 @@ fn bpftool_loads_what_aya_loads() {
     if !limiter_tests::need::tool("bpftool_loads_what_aya_loads", "bpftool") {
         return;
     }
-    for name in OBJECTS {
+    let masked = requirements::kernel().unwrap().does_without_perfmon();
+    for name in OBJECTS.into_iter().chain(masked.then_some(MASKED)) {
         let folder = format!("/sys/fs/bpf/limiter-test-{name}-{}", std::process::id());
         let output = Command::new("bpftool")
             .args(["prog", "loadall"])
@@ -53,7 +73,7 @@ fn bpftool_loads_what_aya_loads() {
 /// Debug information is stripped, types are there, and nothing tells where it was built.
 #[test]
 fn the_objects_are_stripped_and_carry_btf() {
-    for name in ["limiter", "limiter-log", "learn", "steps", "wire"] {
+    for name in BUILT {
         for endian in ["bpfel", "bpfeb"] {
             let path = prebuilt(name).with_file_name(format!("{name}.{endian}.o"));
             let object = fs::read(&path).unwrap();
@@ -71,10 +91,10 @@ fn the_objects_are_stripped_and_carry_btf() {
     }
 }
 
-/// Later kernels are not as strict, so that nothing else would tell.
+/// Later kernels are not as strict, so that nothing else would tell. `limiter-masked` is for those alone.
 #[test]
 fn the_stack_is_enough_where_frames_are_rounded_up() {
-    for name in ["limiter", "limiter-log", "learn", "steps", "wire"] {
+    for name in BUILT.into_iter().filter(|name| *name != "limiter-masked") {
         for endian in ["bpfel", "bpfeb"] {
             let path = prebuilt(name).with_file_name(format!("{name}.{endian}.o"));
             let chains = stack::deepest(&fs::read(&path).unwrap());
@@ -122,4 +142,67 @@ fn the_verifier_has_little_to_do() {
             );
         }
     }
+}
+
+/// What a feature costs where it is not configured: nothing, because the verifier has taken its code out.
+#[test]
+fn what_is_not_configured_is_not_in_the_program() {
+    need_kernel!();
+    let limit = Limit::new("5/s", "10");
+    let mut plain = limit.config();
+    plain.clock = CLOCK_KERNEL;
+    plain.newcomers = Newcomers {
+        lease: 1,
+        ..Newcomers::default()
+    };
+    let without = instructions(&Kernel::load(&limit, &plain, false));
+    let with = |change: fn(&mut Config)| {
+        let mut config = plain;
+        change(&mut config);
+        instructions(&Kernel::load(&limit, &config, false))
+    };
+    let features: [(&str, u32); 2] = [
+        ("established", with(|config| config.established = 1)),
+        ("new sources", with(|config| config.newcomers.cost = 1)),
+    ];
+    println!("{without} instructions without, {features:?}");
+    // Linux before 6.8 verifies functions that nobody calls any more, and keeps them: what is left out is the call.
+    let functions = requirements::kernel().unwrap() >= KernelVersion(6, 8);
+    // The code of each is more than that; a branch that is left over would be less.
+    let least = if functions { 100 } else { 5 };
+    for (feature, with) in features {
+        assert!(
+            without + least < with,
+            "{feature}: {with}, without it {without}"
+        );
+    }
+}
+
+/// A limit of a fleet costs a packet nothing: what it is told by is a bit of a constant, which the verifier has
+/// folded away. What is left is a larger constant, of two instructions instead of one, where a packet was refused.
+#[test]
+fn a_fleet_adds_nothing_to_the_program() {
+    need_kernel!();
+    const MORE: u32 = 10;
+    let limit = Limit::new("5/s", "10");
+    let with = |flags: u32| {
+        let mut config = limit.config();
+        config.clock = CLOCK_KERNEL;
+        config.limits[0].terms.flags |= flags;
+        instructions(&Kernel::load(&limit, &config, false))
+    };
+    let (alone, shared) = (with(0), with(SHARED));
+    println!("{alone} instructions alone, {shared} shared");
+    assert!(shared <= alone + MORE, "{shared}, alone {alone}");
+}
+
+/// Instructions that the kernel has kept of a loaded program.
+fn instructions(kernel: &Kernel) -> u32 {
+    let fd = kernel.program.fd().unwrap().as_raw_fd();
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).unwrap();
+    let id = info.lines().find_map(|line| line.strip_prefix("prog_id:"));
+    let id: u32 = id.unwrap().trim().parse().unwrap();
+    let mut programs = loaded_programs().filter_map(Result::ok);
+    let program = programs.find(|program| program.id() == id).unwrap();
+    program.size_translated().unwrap() / 8
 }

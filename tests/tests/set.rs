@@ -27,6 +27,21 @@ fn attached() -> Hosts {
     hosts
 }
 
+/// What an attachment keeps of a slow limit (its phase, up to an hour) is no obstacle to a quick one.
+#[test]
+fn from_slow_to_quick_and_back() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "3"])
+        .expect(0);
+    for rate in ["1M/s", "1/d", "1/s", "1/h"] {
+        let done = hosts.limiter(&["set", "eth0", "--rate", rate]);
+        done.expect(0);
+        assert!(done.stdout.contains(&format!("-> {rate}")), "{done:?}");
+    }
+}
+
 #[test]
 fn one_limit_of_several() {
     need_kernel!();

@@ -83,8 +83,10 @@ fn it_is_undone_though_the_session_dies() {
         let hosts = Hosts::new();
         let line = format!("{} \"$@\" && echo done && sleep 60", binary().display());
         let session = hosts.server.namespace.run(|| {
-            let mut session = Command::new("setsid");
-            session.args(["sh", "-c", &line, "sh"]).args(LIMIT);
+            // Who runs the tests under nohup hands on that SIGHUP is ignored.
+            let mut session = Command::new("env");
+            session.args(["--default-signal=HUP", "setsid", "sh", "-c", &line, "sh"]);
+            session.args(LIMIT);
             session.args(["--try", "2s"]).stdout(Stdio::piped()).spawn()
         });
         let mut session = session.unwrap().unwrap();

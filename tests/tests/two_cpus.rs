@@ -2,6 +2,7 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr},
+    path::Path,
     sync::{
         Barrier,
         atomic::{AtomicU64, Ordering},
@@ -9,14 +10,21 @@ use std::{
     thread,
 };
 
-use limiter_common::{key::SourceKey, layout::CLOCK_KERNEL, verdict::Reason};
+use limiter_common::{
+    key::SourceKey,
+    layout::{CLOCK_KERNEL, CLOCK_PACKET},
+    verdict::Reason,
+};
 use limiter_tests::{
     cpus::{alone, pin_to},
-    engine::{Engine, Kernel, Limit},
+    engine::{Engine, Kernel, Limit, constants},
     need_kernel,
     packet::Frame,
 };
-use limiter_user::kernel::{clock, sys};
+use limiter_user::{
+    config::file,
+    kernel::{clock, sys},
+};
 
 fn cpus() -> usize {
     thread::available_parallelism().unwrap().get().min(2)
@@ -118,6 +126,49 @@ fn two_cpus_on_one_source_never_get_more_than_their_share() {
         );
         figures_of_the_source_agree(&kernel, &limit.of(source), admitted, seen);
     }
+}
+
+/// Both CPUs send sources that nobody has seen, all at one moment: no more get in than the newcomer limit has
+/// tokens, and what a CPU has leased and not used is all that may be missing.
+#[test]
+fn two_cpus_take_no_more_new_sources_than_there_are_tokens() {
+    need_kernel!();
+    let _alone = alone();
+    const TOKENS: u32 = 4_096;
+    const NOW: u64 = 1_000_000_000_000;
+    let text = format!(
+        "new_sources = \"1/h\"\nnew_sources_burst = {TOKENS}\n[[limit]]\nname = \"all\"\nrate = \"5/s\"\nburst = 10\n"
+    );
+    let settings = file::parse(&text, Path::new(".")).unwrap().settings;
+    let lease = constants(&settings, CLOCK_PACKET).0.newcomers.lease;
+    assert!(lease > 1, "a lease of more than one is what is tried here");
+    let kernel = Kernel::of(&settings);
+    let barrier = Barrier::new(2);
+    let admitted = |cpu: usize| {
+        pin_to(cpu % cpus());
+        barrier.wait();
+        let first = 0x0a00_0000 + u32::try_from(cpu).unwrap() * TOKENS;
+        let got_in = |source: &u32| {
+            let source = IpAddr::V4(Ipv4Addr::from(*source));
+            let reason = kernel.run(&Frame::from(source).bytes(), NOW).1;
+            assert!(
+                matches!(reason, Reason::Admitted | Reason::Newcomer),
+                "{reason:?}"
+            );
+            reason == Reason::Admitted
+        };
+        (first..first + TOKENS).filter(got_in).count() as u64
+    };
+    let (one, two) = thread::scope(|scope| {
+        let other = scope.spawn(|| admitted(1));
+        (admitted(0), other.join().unwrap())
+    });
+    let least = u64::from(TOKENS) - 2 * lease;
+    println!("{one} + {two} of {TOKENS}, leases of {lease}");
+    assert!(
+        (least..=TOKENS.into()).contains(&(one + two)),
+        "{one} + {two}"
+    );
 }
 
 const XDP_PASS: u32 = 2;

@@ -635,7 +635,7 @@ fn it_does_not_keep_a_trial() {
     let holder = limiter_tests::trials::holder(&hosts);
     // By then it has looked at the link, and it may not do so again.
     thread::sleep(Duration::from_secs(1));
-    watcher.signal(Signal::SIGSTOP);
+    watcher.stop_between_looks();
     nix::sys::signal::kill(holder, Signal::SIGKILL).unwrap();
     eventually("the program is off", || {
         !limiter_tests::trials::has_program(&hosts)

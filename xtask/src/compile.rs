@@ -1,15 +1,16 @@
 //! From sources to objects that are the same bytes on every machine.
 
 use std::{
-    fs,
+    fs, panic,
     path::{Path, PathBuf},
     process::Command,
+    thread,
 };
 
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    flags::{self, CARGO, FLAGS},
+    flags::{self, CARGO, FLAGS, TARGET},
     objects::{ENDIANS, PROGRAMS, Program, target},
     paths,
     process::{progress, run},
@@ -20,6 +21,7 @@ use crate::{
 /// One way of compiling: the tools, a folder for intermediate files, the folders of this machine.
 pub struct Compiler<'a> {
     tools: &'a Tools,
+    root: PathBuf,
     target_dir: PathBuf,
     folders: Vec<(PathBuf, &'static str)>,
 }
@@ -27,50 +29,76 @@ pub struct Compiler<'a> {
 impl<'a> Compiler<'a> {
     /// Downloads the dependencies, as where they are decides what stands for them.
     pub fn new(tools: &'a Tools, target_dir: PathBuf) -> Result<Self> {
-        let folders = flags::folders(&tools.rust, &target_dir)?;
+        let mut folders = flags::folders(&tools.rust, &target_dir)?;
+        // Cargo lets nobody else into a folder where it is at work: each byte order has its own.
+        folders.extend(ENDIANS.map(|endian| (target_dir.join(endian), TARGET)));
         Ok(Self {
             tools,
+            root: paths::root(),
             target_dir,
             folders,
         })
     }
 
-    /// Compiles every object into the folder `to`.
+    /// The same for the sources of another tree, below this one.
+    pub fn of(self, root: &Path) -> Self {
+        Self {
+            root: root.to_path_buf(),
+            ..self
+        }
+    }
+
+    /// Compiles every object into the folder `to`: the byte orders at once, as a linker keeps one processor busy.
     pub fn compile_all(&self, to: &Path) -> Result<()> {
         fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
-        for endian in ENDIANS {
-            for program in &PROGRAMS {
-                let file = program.file(endian);
-                progress(&format!("compiling {file}"));
-                self.compile(program, endian, &to.join(&file))
-                    .with_context(|| format!("cannot make {file}"))?;
-            }
+        thread::scope(|scope| {
+            let orders = ENDIANS.map(|endian| scope.spawn(move || self.compile_order(endian, to)));
+            orders.into_iter().try_for_each(|order| {
+                order
+                    .join()
+                    .unwrap_or_else(|panic| panic::resume_unwind(panic))
+            })
+        })
+    }
+
+    fn compile_order(&self, endian: &str, to: &Path) -> Result<()> {
+        for program in &PROGRAMS {
+            let file = program.file(endian);
+            progress(&format!("compiling {file}"));
+            self.compile(program, endian, &to.join(&file))
+                .with_context(|| format!("cannot make {file}"))?;
         }
         Ok(())
     }
 
-    fn compile(&self, program: &Program, endian: &str, to: &Path) -> Result<()> {
+    /// Compiles one object to the file `to`.
+    pub fn compile(&self, program: &Program, endian: &str, to: &Path) -> Result<()> {
         let target = target(endian);
+        let target_dir = self.target_dir.join(endian);
         let mut cargo = self.tools.rust.cargo();
         cargo.args(["build", "--quiet", "--bin", program.bin]);
         cargo.args(["--features", program.features, "--target", &target]);
-        cargo.arg("--manifest-path").arg(paths::ebpf_manifest());
-        cargo.arg("--target-dir").arg(&self.target_dir).args(CARGO);
-        cargo.env("CARGO_ENCODED_RUSTFLAGS", self.flags().join("\x1f"));
+        cargo.arg("--manifest-path");
+        cargo.arg(self.root.join("limiter-ebpf/Cargo.toml"));
+        cargo.arg("--target-dir").arg(&target_dir).args(CARGO);
+        cargo.env("CARGO_ENCODED_RUSTFLAGS", self.flags(program).join("\x1f"));
         // `-Z build-std` is unstable, and so is BPF's inline assembly, which aya-ebpf uses.
         cargo.env("RUSTC_BOOTSTRAP", "1");
         rustc_wrapper::put_into(&mut cargo)?;
         run(&mut cargo)?;
-        let linked = self.target_dir.join(target).join("release");
+        let linked = target_dir.join(target).join("release");
         self.strip(&linked.join(program.bin), to)?;
         self.refuse_local_paths(to)
     }
 
-    fn flags(&self) -> Vec<String> {
+    fn flags(&self, program: &Program) -> Vec<String> {
         let linker = format!("-Clinker={}", self.tools.linker.path.display());
         let folders = self.folders.iter();
         let remaps = folders.map(|(from, to)| flags::remap(&from.to_string_lossy(), to));
-        let fixed = FLAGS.map(String::from).into_iter();
+        let fixed = FLAGS
+            .iter()
+            .chain(program.flags)
+            .map(|&flag| flag.to_owned());
         fixed.chain([linker]).chain(remaps).collect()
     }
 

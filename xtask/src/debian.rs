@@ -10,6 +10,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
+    apt::Apt,
     host, paths,
     process::{output, progress, run},
 };
@@ -45,6 +46,25 @@ pub fn ensure(packages: &[&str], purpose: &str) -> Result<()> {
 /// Unpacks `package` into a folder of this checkout, without installing it: that would start a service, now and
 /// whenever the machine starts. Returns where its programs are.
 pub fn unpack(package: &str) -> Result<PathBuf> {
+    unpack_as(package, |folder| {
+        update_lists_once();
+        run(apt_get()
+            .args(["--option=APT::Sandbox::User=root", "download", package])
+            .current_dir(folder))
+    })
+}
+
+/// The same for a package that this release of Debian may have among its backports only.
+pub fn unpack_backport(package: &str) -> Result<PathBuf> {
+    unpack_as(package, |folder| {
+        let release = release()?;
+        let lists = paths::tools().join("backports");
+        let apt = Apt::new(&lists, &[format!("{release}-backports"), release])?;
+        apt.download(&[package], folder)
+    })
+}
+
+fn unpack_as(package: &str, download: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     let folder = paths::tools().join(package);
     let programs = folder.join("usr/bin");
     if programs.exists() {
@@ -53,13 +73,10 @@ pub fn unpack(package: &str) -> Result<PathBuf> {
     if !is_debian() {
         bail!("testing needs what Debian calls {package}: install it");
     }
-    update_lists_once();
     progress(&format!("unpacking the Debian package {package}"));
-    let download = tempfile::tempdir().context("no temporary folder: set TMPDIR")?;
-    run(apt_get()
-        .args(["--option=APT::Sandbox::User=root", "download", package])
-        .current_dir(&download))?;
-    let mut files = fs::read_dir(&download)?;
+    let packages = tempfile::tempdir().context("no temporary folder: set TMPDIR")?;
+    download(packages.path())?;
+    let mut files = fs::read_dir(&packages)?;
     let file = files.next().context("nothing was downloaded")??.path();
     // Elsewhere first: half a package must not pass for one.
     let unpacked = paths::tools().join(format!("{package}.new"));
@@ -70,6 +87,16 @@ pub fn unpack(package: &str) -> Result<PathBuf> {
         .args([&file, &unpacked]))?;
     fs::rename(unpacked, folder)?;
     Ok(programs)
+}
+
+/// What this release of Debian calls itself.
+fn release() -> Result<String> {
+    let text = fs::read_to_string("/etc/os-release").context("/etc/os-release")?;
+    let name = text
+        .lines()
+        .find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    name.map(|name| name.trim_matches('"').to_owned())
+        .context("/etc/os-release has no VERSION_CODENAME")
 }
 
 fn is_debian() -> bool {

@@ -41,20 +41,47 @@ impl<'a> Deny<'a> {
         Ok(Some(Self { program, rust }))
     }
 
-    /// The command that checks what the package or workspace of `manifest` depends on.
+    /// The command that checks what the package or workspace of `manifest` depends on: licences and sources.
     pub fn check(&self, manifest: &str) -> Command {
+        self.checks(manifest, &["bans", "licenses", "sources"])
+    }
+
+    /// The command that asks RustSec's database of advisories about the same, as cargo-audit does.
+    pub fn advisories(&self, manifest: &str) -> Command {
+        self.checks(manifest, &["advisories"])
+    }
+
+    fn checks(&self, manifest: &str, checks: &[&str]) -> Command {
         let mut deny = self.rust.command(&self.program);
         deny.args(["--manifest-path", manifest, "--config", "deny.toml"]);
         deny.args(["--locked", "check", "--hide-inclusion-graph"]);
-        deny.args(["bans", "licenses", "sources"]);
+        deny.args(checks);
         deny
     }
+}
+
+/// Where the advisories are: cargo-deny and cargo-audit fetch them from there.
+const DATABASE: &str = "https://github.com/RustSec/advisory-db";
+
+/// Why the database cannot be fetched from here; none where it can.
+pub fn database_is_out_of_reach() -> Option<String> {
+    let mut git = Command::new("timeout");
+    git.args(["20", "git", "ls-remote", "--quiet", DATABASE, "HEAD"]);
+    git.env("GIT_TERMINAL_PROMPT", "0");
+    let said = match git.output() {
+        Ok(output) if output.status.success() => return None,
+        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Some(said)
 }
 
 fn install(rust: &Rust) -> Result<()> {
     progress(&format!("building cargo-deny {VERSION} (some minutes)"));
     let mut install = rust.cargo();
-    install.args(["install", "--quiet", "--locked", "cargo-deny"]);
+    install.args(["install", "--debug", "--quiet", "--locked", "cargo-deny"]);
     install.args(["--version", &format!("={VERSION}"), "--root"]);
+    // Nobody looks into it with a debugger.
+    install.env("CARGO_PROFILE_DEV_DEBUG", "false");
     run(install.arg(paths::tools())).context("cannot install cargo-deny, put one on the PATH")
 }

@@ -17,21 +17,36 @@ use crate::{
 pub const CARGO: [&str; 3] = ["--release", "--locked", "-Zbuild-std=core"];
 
 /// The flags of rustc, but for those with a folder of this machine in them.
-pub const FLAGS: [&str; 5] = [
+pub const FLAGS: [&str; 3] = [
     "-Clink-arg=--btf",
     "-Cdebuginfo=2",
+    // aya-ebpf takes the host's otherwise, and an XDP program reads no registers of the CPU.
+    "--cfg=bpf_target_arch=\"x86_64\"",
+];
+
+/// How code is generated.
+pub const CODE: [&str; 2] = [
     // 32-bit jumps and arithmetic, and atomic instructions that return a value.
     "-Ctarget-cpu=v3",
     // Addresses in a packet lie where they lie: loaded as words, not byte by byte, as the kernel's
     // own code does (the verifier knows what the CPU can do).
     "-Clink-arg=--cpu-features=+alu32,+allows-misaligned-mem-access",
-    // aya-ebpf takes the host's otherwise, and an XDP program reads no registers of the CPU.
-    "--cfg=bpf_target_arch=\"x86_64\"",
+];
+
+/// The same for the program that is loaded without `CAP_PERFMON`.
+pub const MASKED_CODE: [&str; 3] = [
+    // Registers of 64 bits only: of those that the stack keeps all are as long, and that verifier
+    // refuses a short one in the place of a long one.
+    "-Ctarget-cpu=v2",
+    "-Clink-arg=--cpu-features=+allows-misaligned-mem-access",
+    // Past the end of a loop that a CPU may run ahead of, that verifier finds no end.
+    "-Clink-arg=--unroll-loops",
 ];
 
 // What stands for the folders of this machine.
 const WORKSPACE: &str = "";
-const TARGET: &str = "target";
+/// For where it is compiled.
+pub const TARGET: &str = "target";
 const CRATES: &str = "crates";
 const RUST_SRC: &str = "rust";
 
@@ -44,7 +59,9 @@ pub fn recorded() -> Vec<String> {
         remap("<crates>", CRATES),
         remap("<rust-src>", RUST_SRC),
     ];
-    FLAGS.map(String::from).into_iter().chain(local).collect()
+    let masked = MASKED_CODE.map(|flag| format!("masked: {flag}"));
+    let fixed = FLAGS.into_iter().chain(CODE).map(String::from);
+    fixed.chain(masked).chain(local).collect()
 }
 
 /// The flag that has rustc write `to` for `from`.

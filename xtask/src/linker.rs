@@ -69,6 +69,8 @@ fn build(rust: &Rust) -> Result<()> {
     install.args(["install", "--quiet", "--locked", "--force", "bpf-linker"]);
     install.args(["--version", &format!("={VERSION}")]);
     install.args(["--no-default-features", "--features", LLVM, "--root"]);
+    // Nobody looks into it with a debugger.
+    install.env("CARGO_PROFILE_RELEASE_DEBUG", "false");
     run(install.arg(paths::tools()).env("LLVM_PREFIX", prefix))
 }
 

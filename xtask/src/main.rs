@@ -1,5 +1,9 @@
 //! Developer commands: `cargo xtask VERB`. One file a verb.
 
+#![forbid(unsafe_code)]
+
+mod apt;
+mod artifacts;
 mod bench;
 mod build_ebpf;
 mod check;
@@ -9,20 +13,28 @@ mod demo;
 mod deny;
 mod digest;
 mod dist;
+mod earlier;
 mod flags;
+mod fuzz;
 mod host;
 mod kernels;
+mod lanes;
 mod linker;
 mod lint;
+mod miri;
+mod mutations;
 mod objects;
+mod parts;
 mod paths;
 mod process;
 mod record;
 mod rustc_wrapper;
 mod rustup;
+mod soak;
 mod test;
 mod toolchain;
 mod tools;
+mod unsafe_code;
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
@@ -73,6 +85,28 @@ enum Verb {
         #[arg(long)]
         strict: bool,
     },
+    /// Run what miri can run of the tests: it finds undefined behaviour
+    Miri {
+        /// Install the nightly toolchain with miri
+        #[arg(long)]
+        install: bool,
+    },
+    /// Fuzz what is read from elsewhere, guided by coverage: needs a nightly compiler, and root for the kernel's targets
+    Fuzz {
+        /// All, unless some are named: capture, configuration, list, packets, pins, record, request, values
+        targets: Vec<String>,
+        /// For each target
+        #[arg(long, default_value_t = 60, value_name = "N")]
+        seconds: u32,
+    },
+    /// Break the code in each of the ways of tests/mutations.toml, and see that the test meant for it fails
+    Mutations {
+        /// Only those with one of these texts in their names
+        names: Vec<String>,
+        /// Where to write the table, as Markdown
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
     /// Run the demonstration: limiter demo ARGS
     Demo {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -80,6 +114,11 @@ enum Verb {
     },
     /// Build the static binary, and what is installed of it: tarball, .deb and .rpm
     Dist(dist::Options),
+    /// Everything at once for half an hour: what must hold is looked at all the time
+    Soak {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     /// Run the benchmarks
     Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -112,9 +151,15 @@ fn dispatch(verb: Verb) -> Result<ExitCode> {
         }),
         Verb::Test { strict, args, .. } => test::run(strict, &args),
         Verb::Lint { strict } => lint::run(strict).map(|()| ExitCode::SUCCESS),
+        Verb::Miri { install } => miri::run_all(install).map(|()| ExitCode::SUCCESS),
+        Verb::Fuzz { targets, seconds } => fuzz::run(&targets, seconds),
         Verb::Dist(options) => dist::run(&options).map(|()| ExitCode::SUCCESS),
+        Verb::Mutations { names, out } => {
+            mutations::run(&names, out.as_deref()).map(|()| ExitCode::SUCCESS)
+        }
         Verb::Demo { args } => demo::run(&args),
         Verb::Bench { args } => bench::run(&args),
+        Verb::Soak { args } => soak::run(&args),
     }
 }
 

@@ -36,7 +36,24 @@ pub fn tools() -> PathBuf {
     root().join("target/tools")
 }
 
+/// Where cargo puts what it builds for tests.
+pub fn debug() -> PathBuf {
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    // A relative one is relative to the folder that cargo is run in, as by `process::cargo`.
+    root().join(target).join("debug")
+}
+
 /// Kernels to test on, what they boot from, and what they said.
 pub fn kernels() -> PathBuf {
     root().join("target/kernels")
+}
+
+/// The command of earlier versions.
+pub fn layouts() -> PathBuf {
+    root().join("target/layouts")
+}
+
+/// Where the code is broken on purpose.
+pub fn mutations() -> PathBuf {
+    root().join("target/mutations")
 }

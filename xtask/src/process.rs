@@ -63,7 +63,18 @@ pub fn output(command: &mut Command) -> Result<String> {
 pub fn cargo() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(crate::paths::root());
+    // `cargo run` has told this process of which package it is. A build script that asks for that (of `ring`) would
+    // run again at each change between that and what others say, and all that depends on it would be compiled anew.
+    for (name, _) in env::vars_os() {
+        if name.to_str().is_some_and(is_of_package) {
+            cargo.env_remove(name);
+        }
+    }
     cargo
+}
+
+fn is_of_package(name: &str) -> bool {
+    name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
 }
 
 /// Takes from `command` every variable by which cargo, rustc and rustup are steered from outside:

@@ -1,23 +1,34 @@
 //! `cargo xtask test`: every test, and in plain words which of them could not run.
 
-use std::{collections::BTreeMap, env, ffi::OsString, fs, process::ExitCode};
+use std::{
+    collections::BTreeMap,
+    env,
+    ffi::OsString,
+    fs, panic,
+    path::PathBuf,
+    process::{Command, ExitCode},
+    thread,
+};
 
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    bench, check, debian, host,
+    bench, check, debian, earlier, host,
+    lanes::Tests,
+    paths,
     process::{cargo, exit_code, progress},
 };
 
 /// What of Debian the tests call: those of the benchmark, and more. None of them starts a service when it is
 /// installed.
-const PACKAGES: [&str; 11] = [
+const PACKAGES: [&str; 12] = [
     "binutils",
     "bpftool",
     "busybox",
     "chromium-headless-shell",
     "dnsmasq-base",
     "dnsperf",
+    "openssl",
     "rpm",
     "systemd",
     "tmux",
@@ -28,26 +39,80 @@ const PACKAGES: [&str; 11] = [
 /// What of Debian the tests call, and would start a service if it was installed.
 const UNPACKED: &str = "prometheus";
 
-/// Runs `cargo test` with `args`; strictly, and on a build server, a test left out is a failure.
+/// The same, of what Debian 12 has among its backports.
+const BACKPORT: &str = "valkey-tools";
+
+/// Runs all tests, or `cargo test` with `args`; strictly, and on a build server, a test left out is a failure.
 pub fn run(strict: bool, args: &[OsString]) -> Result<ExitCode> {
     let nothing_skipped = nothing_skipped(strict);
     say_what_cannot_be_tested();
     let path = install_packages(nothing_skipped)?;
-    check::run(strict)?;
+    let (earlier, tests) = build(strict, nothing_skipped, args.is_empty())?;
     let skips = tempfile::NamedTempFile::new().context("no temporary file: set TMPDIR")?;
-    let mut command = cargo();
-    command.args(["test", "--workspace", "--locked"]).args(args);
-    command.env("LIMITER_SKIPS", skips.path()).env("PATH", path);
-    if nothing_skipped {
-        command.env("LIMITER_STRICT", "1");
-    }
-    let code = exit_code(&mut command)?;
+    let prepare = |command: &mut Command| {
+        command
+            .env("LIMITER_SKIPS", skips.path())
+            .env("PATH", &path);
+        command.envs(earlier.iter().cloned());
+        if nothing_skipped {
+            command.env("LIMITER_STRICT", "1");
+        }
+    };
+    let code = match tests {
+        Some(tests) => {
+            // The tests would build the command by themselves, with fewer features of what it depends on: most of that
+            // once more.
+            let binary = paths::debug().join("limiter");
+            // A run that takes minutes says all that is wrong, not the first of it.
+            let all_is_well = tests.run(nothing_skipped, |command| {
+                prepare(command);
+                command.env("LIMITER_BINARY", &binary);
+            })?;
+            if all_is_well {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            }
+        }
+        None => {
+            let mut command = cargo();
+            command.args(["test", "--workspace", "--locked"]).args(args);
+            prepare(&mut command);
+            exit_code(&mut command)?
+        }
+    };
     let skips = fs::read_to_string(skips.path()).context("a test deleted the list of skips")?;
     let count = report(&skips);
     if nothing_skipped && count > 0 {
         bail!("{count} tests did not run: see above what each of them needs");
     }
     Ok(code)
+}
+
+/// What tells the tests where the commands of earlier versions are.
+type Earlier = Vec<(String, PathBuf)>;
+
+/// Checks the objects and builds meanwhile the commands of earlier versions, and the tests if it is `all` of them: to
+/// link an object takes long, and one processor.
+fn build(strict: bool, nothing_skipped: bool, all: bool) -> Result<(Earlier, Option<Tests>)> {
+    check::compare_hashes()?;
+    thread::scope(|scope| {
+        let objects = scope.spawn(|| check::run(strict));
+        // First, as they and the earlier versions depend on the same.
+        let tests = all.then(Tests::build).transpose();
+        let earlier = match earlier::build() {
+            // The tests of the upgrade say so themselves.
+            Err(error) if !nothing_skipped => {
+                progress(&format!("going on without earlier versions: {error:#}"));
+                Ok(Vec::new())
+            }
+            built => built,
+        };
+        objects
+            .join()
+            .unwrap_or_else(|panic| panic::resume_unwind(panic))?;
+        Ok((earlier?, tests?))
+    })
 }
 
 /// Strictly, and on a build server, a test left out is a failure.
@@ -71,14 +136,19 @@ fn install_packages(needed: bool) -> Result<OsString> {
         return Ok(own);
     }
     let packages = [&PACKAGES[..], &bench::PACKAGES].concat();
-    let installed = debian::ensure(&packages, "testing").and_then(|()| debian::unpack(UNPACKED));
+    let installed = debian::ensure(&packages, "testing").and_then(|()| {
+        Ok([
+            debian::unpack(UNPACKED)?,
+            debian::unpack_backport(BACKPORT)?,
+        ])
+    });
     match installed {
         Err(error) if !needed => {
             progress(&format!("going on without: {error:#}"));
             Ok(own)
         }
         unpacked => {
-            let folders = [unpacked?].into_iter().chain(env::split_paths(&own));
+            let folders = unpacked?.into_iter().chain(env::split_paths(&own));
             env::join_paths(folders).context("a folder of PATH has a colon in its name")
         }
     }

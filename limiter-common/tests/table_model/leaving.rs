@@ -1,6 +1,10 @@
 //! Sources whose entry another one takes.
 
-use limiter_common::{bucket::ticks, layout::KEPT_FOR};
+use limiter_common::{
+    bucket::ticks,
+    entry::{ONE_PACKET, OVER},
+    layout::KEPT_FOR,
+};
 
 use crate::{
     cpu::{Packet, Said},
@@ -173,9 +177,17 @@ fn the_entry_goes_and_comes_back() {
 #[test]
 fn who_has_sent_more_than_once_keeps_the_entry() {
     let [a, b] = [ONE_SET.narrow(0, 0), ONE_SET.narrow(0, 1)];
-    for (since, said) in [(KEPT_FOR - 1, Said::NoRoom), (KEPT_FOR, Said::Replaced)] {
+    // Two packets that passed, or one, and one that was refused.
+    for (since, refused, said) in [
+        (KEPT_FOR - 1, 0, Said::NoRoom),
+        (KEPT_FOR - 1, 1, Said::NoRoom),
+        (KEPT_FOR, 0, Said::Replaced),
+        (KEPT_FOR, 1, Said::Replaced),
+    ] {
         let mut scene = Scene::of(ONE_SET);
-        scene.put(0, 0, &a, ticks(START - since), 2);
+        scene.put(0, 0, &a, ticks(START - since), 2 - refused);
+        // The first entry.
+        scene.words[OVER] += refused * ONE_PACKET;
         scene.fill();
         scene.cpu(|table| {
             let packet = Packet {

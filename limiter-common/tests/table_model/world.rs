@@ -20,6 +20,8 @@ use crate::{explore::Bus, memory::Access};
 
 const WORDS: usize = 4;
 const SET: usize = WAYS as usize * WORDS;
+/// What the packets of IPv4 come to.
+const PORT: u32 = 53;
 
 /// Time at which all begins, in nanoseconds.
 pub const START: u64 = 100_000_000_000;
@@ -35,7 +37,7 @@ pub const TERMS: Terms = Terms {
     tau: (BURST * COST) << TICK_SHIFT,
     cost: COST << TICK_SHIFT,
     cost_shift: 0,
-    by_bytes: 0,
+    flags: 0,
     window: limiter_common::window::Window {
         period: 0,
         phase: 0,
@@ -104,7 +106,7 @@ impl World {
     /// The `number`-th source of IPv4 whose own set is `home`, under the limit in `slot`.
     pub fn narrow_of(self, slot: u32, home: u32, number: usize) -> Tag {
         let tag = |address: u32| {
-            let scope = IPV4 | slot << 8;
+            let scope = IPV4 | slot << 8 | PORT << 16;
             SourceKey {
                 address: ipv4_words(address),
                 scope,
@@ -448,6 +450,7 @@ impl<'a> SharedSet for Set<'a> {
     type Entry = Entry<'a>;
 
     fn entry(self, way: u32) -> Entry<'a> {
+        assert!(way < WAYS, "a set has no entry {way}");
         Entry {
             bus: self.bus,
             changed: self.changed,

@@ -1,5 +1,8 @@
 //! `limiter attach`.
 
+use std::time::Duration;
+
+use crate::agent::ask;
 use crate::cli::{
     args, file, limiting,
     output::{Usage, about, note, print},
@@ -14,6 +17,9 @@ use crate::kernel::{
 };
 use crate::stats::collect;
 use crate::view;
+
+/// How long the agent of a fleet may take to say that it is there: it limits without it.
+const AGENT: Duration = Duration::from_millis(200);
 
 pub async fn run(arguments: args::Attach) -> anyhow::Result<()> {
     let (interfaces, wanted) = wanted(&arguments)?;
@@ -37,10 +43,23 @@ pub async fn run(arguments: args::Attach) -> anyhow::Result<()> {
         done.push(interface);
     }
     for interface in done {
-        let attachment = Attachment::open(interface).await?;
-        print(&view::status::attached(&collect::interface(&attachment)?))?;
+        match shown(interface).await {
+            Ok(shown) => print(&shown)?,
+            // It has been done, and this says no less.
+            Err(error) => note(&format!(
+                "{interface}: attached, but what is in force there cannot be read just now: {error}"
+            )),
+        }
     }
     Ok(())
+}
+
+/// What `attach` says of it.
+async fn shown(interface: &str) -> Result<String, Error> {
+    let attachment = Attachment::open(interface).await?;
+    let mut shown = collect::interface(&attachment)?;
+    shown.fleet = ask::of(&attachment, AGENT).await;
+    Ok(view::status::attached(&shown))
 }
 
 /// Puts the file in force where limiter is attached already, for good if it was on trial. False where nothing
@@ -81,7 +100,11 @@ fn how_to_stay(arguments: &args::Attach, client: &str) -> String {
 fn wanted(arguments: &args::Attach) -> anyhow::Result<(Vec<String>, Wanted)> {
     let Some(path) = &arguments.limiting.config else {
         let wanted = Wanted {
-            settings: limiting::settings(&arguments.limiting, arguments.mode)?,
+            settings: limiting::settings(
+                &arguments.limiting,
+                arguments.mode,
+                arguments.fleet.as_deref(),
+            )?,
             file: None,
         };
         return Ok((arguments.interfaces.clone(), wanted));

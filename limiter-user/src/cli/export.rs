@@ -2,19 +2,23 @@
 
 use crate::cli::{
     args,
+    keeper::EXPORT,
     log::interruption,
     output::{note, print},
 };
 use crate::export::{Collection, Server};
+use crate::{keeper, sandbox};
 
 pub async fn run(arguments: args::Export) -> anyhow::Result<()> {
     let stop = interruption()?;
-    let collection = Collection::default();
+    let collection = Collection::new(keeper::start(&[EXPORT])?);
     // What cannot be read at all is said now, not at the first scrape.
     for error in &collection.latest().await?.snapshot.unreadable {
         note(error);
     }
     let server = Server::bind(arguments.listen).await?;
+    // Whatever comes in, this process can do no more than ask the keeper.
+    sandbox::enter()?;
     let address = server.address();
     if !server.is_local() {
         note(&format!(
@@ -25,6 +29,13 @@ pub async fn run(arguments: args::Export) -> anyhow::Result<()> {
     print(&format!(
         "http://{address}/ is the page, http://{address}/metrics for Prometheus\n"
     ))?;
-    server.run(collection, stop).await;
-    Ok(())
+    let mut broken = None;
+    let end = async {
+        tokio::select! {
+            () = stop => {}
+            why = collection.lost() => broken = Some(why),
+        }
+    };
+    server.run(collection.clone(), end).await;
+    broken.map_or(Ok(()), |why| Err(anyhow::Error::msg(why)))
 }

@@ -5,7 +5,7 @@ use std::{convert::Infallible, path::Path};
 use crate::cli::{
     args,
     output::{about, note, print},
-    set::in_words,
+    set::told,
     ssh,
 };
 use crate::config::file::{self, File};
@@ -20,7 +20,7 @@ use crate::view::units::counted;
 /// command.
 pub fn read(path: &Path) -> anyhow::Result<(Vec<String>, Wanted)> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path)
+    let text = crate::config::read_text(path)
         .map_err(|error| anyhow::anyhow!("{shown} cannot be read ({error}): is that the file?"))?;
     let folder = path.parent().unwrap_or(Path::new("."));
     let File {
@@ -70,8 +70,16 @@ pub fn check(path: &Path) -> anyhow::Result<()> {
 /// `limiter config show`.
 pub async fn show(interface: &str) -> anyhow::Result<()> {
     let attachment = Attachment::open(interface).await?;
-    let settings = attachment.settings()?;
-    Ok(print(&file::show(&[interface.to_owned()], &settings))?)
+    let settings = attachment.own_settings()?;
+    print(&file::show(&[interface.to_owned()], &settings))?;
+    let of_fleet = attachment.record.spread.alone.keys().cloned();
+    let of_fleet = of_fleet.collect::<Vec<_>>().join(", ");
+    if !of_fleet.is_empty() {
+        note(&format!(
+            "what only the fleet has put on lists ({of_fleet}) is not shown: whoever is of the fleet gets it from there"
+        ));
+    }
+    Ok(())
 }
 
 /// `limiter reload`.
@@ -96,10 +104,7 @@ pub async fn put_in_force(interface: &str, wanted: Wanted) -> anyhow::Result<()>
     let changed = swap(interface, Variant::Plain, |_| Ok(wanted))
         .await
         .map_err(|error| about(interface, error))?;
-    Ok(print(&format!(
-        "{interface}: {}\n",
-        in_words(&changed.old, &changed.new)
-    ))?)
+    Ok(print(&told(interface, &changed))?)
 }
 
 /// How whoever works from `client` keeps the session, by the file.

@@ -1,8 +1,9 @@
 //! `limiter learn`.
 
 use std::{
-    fs::{self, OpenOptions},
+    fs::{self, Permissions},
     io::{self, ErrorKind, IsTerminal, Write},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -62,13 +63,7 @@ fn may_be_written(path: &Path, force: bool) -> anyhow::Result<()> {
 }
 
 fn write(path: &Path, force: bool, text: &str) -> anyhow::Result<()> {
-    let file = if force {
-        fs::File::create(path)
-    } else {
-        OpenOptions::new().write(true).create_new(true).open(path)
-    };
-    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|error| {
+    write_whole(path, force, text).map_err(|error| {
         let what = if error.kind() == ErrorKind::AlreadyExists {
             "has come to be there meanwhile: --force writes over it".to_owned()
         } else {
@@ -81,6 +76,30 @@ fn write(path: &Path, force: bool, text: &str) -> anyhow::Result<()> {
             path.display()
         )
     })
+}
+
+/// All of it or nothing: where the disk is full, what was there before stays.
+fn write_whole(path: &Path, force: bool, text: &str) -> io::Result<()> {
+    let there = path.metadata().ok();
+    if there.as_ref().is_some_and(|there| !there.is_file()) {
+        // A pipe or a device has nothing that could be lost.
+        return fs::write(path, text);
+    }
+    // A symbolic link stays one.
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    let permissions = there.map_or(Permissions::from_mode(0o666), |there| there.permissions());
+    let mut file = tempfile::Builder::new()
+        .permissions(permissions)
+        .tempfile_in(folder.unwrap_or(Path::new(".")))?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    let persisted = if force {
+        file.persist(&path)
+    } else {
+        file.persist_noclobber(&path)
+    };
+    Ok(persisted.map(drop)?)
 }
 
 /// Looks at a whole capture, but for what the host has sent itself, as far as the capture tells.

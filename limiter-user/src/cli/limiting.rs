@@ -4,10 +4,10 @@ use crate::cli::{
     args::{Exemption, Limiting},
     output::{Usage, usage},
 };
-use crate::config::{Exempt, Limit, Lists, Mode, Settings, settings::DEFAULT_LIMIT};
+use crate::config::{Exempt, Limit, Lists, Mode, Scope, Settings, settings::DEFAULT_LIMIT};
 
-/// The settings that are written as flags.
-pub fn settings(flags: &Limiting, mode: Mode) -> anyhow::Result<Settings> {
+/// The settings that are written as flags; `fleet` shares the limit.
+pub fn settings(flags: &Limiting, mode: Mode, fleet: Option<&str>) -> anyhow::Result<Settings> {
     let Some(rate) = flags.rate else {
         return Err(
             Usage("a rate is missing: write --rate RATE, or --config FILE".to_owned()).into(),
@@ -16,6 +16,11 @@ pub fn settings(flags: &Limiting, mode: Mode) -> anyhow::Result<Settings> {
     let limit = Limit {
         burst: flags.burst,
         key: flags.key,
+        scope: if fleet.is_some() {
+            Scope::Fleet
+        } else {
+            Scope::Host
+        },
         ..Limit::new(DEFAULT_LIMIT, rate)
     };
     let exempt = |what| flags.exempt.contains(&what);
@@ -35,6 +40,8 @@ pub fn settings(flags: &Limiting, mode: Mode) -> anyhow::Result<Settings> {
             ..Lists::default()
         },
         limits: vec![limit],
+        fleet: fleet.map(str::to_owned),
+        ..Settings::default()
     };
     settings.check().map_err(usage)?;
     Ok(settings)

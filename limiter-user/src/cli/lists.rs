@@ -1,9 +1,19 @@
 //! `limiter allow`, `limiter deny` and `limiter tier`.
 
-use std::path::{Path, PathBuf};
+mod by_fleet;
 
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use ipnet::IpNet;
+
+use crate::agent::ask;
 use crate::cli::{
-    args::{GivenPrefixes, ListEdit, ListShow, ListVerb, TierEdit, TierShow, TierVerb},
+    args::{
+        GivenPrefixes, ListAdd, ListEdit, ListShow, ListVerb, TierAdd, TierEdit, TierShow, TierVerb,
+    },
     output::{note, print, print_json},
     ssh,
 };
@@ -12,13 +22,14 @@ use crate::config::{
     lists::{self, Prefixes, show},
 };
 use crate::kernel::{Attachment, set::set};
-use crate::stats::Listing;
+use crate::stats::{Listing, fleet::Listed};
+use crate::view;
 
 /// What to do with the prefixes that are given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edit {
-    /// Put them on the list too.
-    Add,
+    /// Put them on the list too; for so long, where that is said.
+    Add(Option<Duration>),
     /// Take them off it.
     Remove,
     /// Put them in the place of what is on it.
@@ -43,7 +54,7 @@ pub async fn run(name: &str, verb: ListVerb) -> anyhow::Result<()> {
             prefixes,
         },
     ) = match verb {
-        ListVerb::Add(arguments) => (Edit::Add, arguments),
+        ListVerb::Add(ListAdd { edit, lasts }) => (Edit::Add(lasts), edit),
         ListVerb::Remove(arguments) => (Edit::Remove, arguments),
         ListVerb::Replace(arguments) => (Edit::Replace, arguments),
         ListVerb::List(ListShow { interface, json }) => return list(&interface, name, json).await,
@@ -54,7 +65,7 @@ pub async fn run(name: &str, verb: ListVerb) -> anyhow::Result<()> {
 /// A list with a name of its own.
 pub async fn run_tier(verb: TierVerb) -> anyhow::Result<()> {
     let (edit, arguments) = match verb {
-        TierVerb::Add(arguments) => (Edit::Add, arguments),
+        TierVerb::Add(TierAdd { edit, lasts }) => (Edit::Add(lasts), edit),
         TierVerb::Remove(arguments) => (Edit::Remove, arguments),
         TierVerb::Replace(arguments) => (Edit::Replace, arguments),
         TierVerb::List(TierShow {
@@ -80,17 +91,37 @@ pub async fn run_tier(verb: TierVerb) -> anyhow::Result<()> {
 async fn list(interface: &str, name: &str, json: bool) -> anyhow::Result<()> {
     let attachment = Attachment::open(interface).await?;
     let mut settings = attachment.settings()?;
+    let is_shared = settings.shares(name);
     let prefixes = find(&mut settings, name)?;
     let shown: Vec<_> = prefixes.iter().map(show).collect();
+    let listed = if is_shared {
+        Some(ask::listed(interface, name).await)
+    } else {
+        None
+    };
     if json {
-        return print_json(&Listing {
+        print_json(&Listing {
             interface: interface.to_owned(),
             list: name.to_owned(),
             prefixes: shown,
-        });
+            fleet: listed
+                .as_ref()
+                .and_then(|listed| listed.as_ref().ok())
+                .cloned(),
+        })?;
+    } else {
+        let fleet: &[Listed] = match &listed {
+            Some(Ok(listed)) => listed,
+            _ => &[],
+        };
+        print(&view::lists::lines(&shown, fleet))?;
     }
-    let lines: String = shown.iter().map(|prefix| format!("{prefix}\n")).collect();
-    Ok(print(&lines)?)
+    if let Some(Err(error)) = &listed {
+        note(&format!(
+            "who of the fleet has put what there, and for how long, is not shown: {error}"
+        ));
+    }
+    Ok(())
 }
 
 async fn change(
@@ -116,20 +147,39 @@ pub async fn warning(
     name: &str,
     prefixes: &Prefixes,
 ) -> Option<String> {
-    let edited = |settings: &Settings| edited(edit, settings, name, prefixes);
+    let after = |attachment: &Attachment, in_force: &Settings| {
+        let own = attachment.own_settings().ok()?;
+        if own.shares(name) {
+            return by_fleet::after(edit, &own, in_force.clone(), name, prefixes);
+        }
+        let new = edited(edit, &own, name, prefixes).ok()?;
+        Some(attachment.record.in_force(new).0)
+    };
     let advice = |client: &str| ssh::allow_first(interface, client);
-    ssh::warning_of_change(interface, edited, advice).await
+    ssh::warning_of_other(interface, after, advice).await
 }
 
-/// Edits a list while traffic flows.
+/// Edits a list while traffic flows: the host's, or the fleet's where that shares it.
 pub async fn put_in_force(
     edit: Edit,
     interface: &str,
     name: &str,
     prefixes: &Prefixes,
 ) -> anyhow::Result<Edited> {
+    let attachment = Attachment::open(interface).await?;
+    if attachment.record.settings.shares(name) {
+        return by_fleet::put_in_force(edit, attachment, name, prefixes).await;
+    }
+    if let Edit::Add(Some(_)) = edit {
+        find(&mut attachment.own_settings()?, name)?;
+        return Err(Invalid(format!(
+            "--for is for lists that a fleet shares, whose agent takes prefixes off when their time is over; {name} of {interface} is this host's alone, and nothing was added: add without --for and `remove` later, or share it (fleet = \"NAME\", and {name} = {{ scope = \"fleet\" }} under [lists] of its file)"
+        ))
+        .into());
+    }
     let swapped = set(interface, |settings| edited(edit, settings, name, prefixes)).await?;
     let (mut old, mut new) = (swapped.old, swapped.new);
+    let taken_over = swapped.taken_over.map(|what| what.to_string());
     let (before, after) = (find(&mut old, name)?, find(&mut new, name)?);
     let (added, removed) = (
         after.difference(before).count(),
@@ -142,13 +192,16 @@ pub async fn put_in_force(
         (added, removed) => format!("{added} added, {removed} removed"),
     };
     let text = format!("{name}: {changed}, {} on it now", after.len());
+    new.lists = swapped.spread.with(new.lists);
     let unknown_to = |file: PathBuf| {
         format!(
             "{} does not know of it: `limiter reload {interface}` would put its list in force again",
             file.display()
         )
     };
-    let notes = denied_too(name, prefixes, &new).into_iter();
+    let notes = taken_over
+        .into_iter()
+        .chain(denied_too(name, prefixes, &new));
     Ok(Edited {
         text,
         notes: notes.chain(swapped.file.map(unknown_to)).collect(),
@@ -166,21 +219,24 @@ fn edited(
     Ok(new)
 }
 
+/// The first of several, as words: it, and how many more.
+fn first_of<'p>(mut prefixes: impl Iterator<Item = &'p IpNet>) -> Option<String> {
+    let first = show(prefixes.next()?);
+    Some(match prefixes.count() {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    })
+}
+
 /// What was put on `allow` in vain.
 fn denied_too(name: &str, given: &Prefixes, new: &Settings) -> Option<String> {
     if name != lists::ALLOW {
         return None;
     }
     let on_both = given.intersection(&new.lists.deny);
-    let mut on_both = on_both.filter(|prefix| new.lists.allow.contains(prefix));
-    let first = on_both.next()?;
-    let more = match on_both.count() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let on_both = first_of(on_both.filter(|prefix| new.lists.allow.contains(prefix)))?;
     Some(format!(
-        "{}{more} is on deny too, which goes before allow where both have the same prefix",
-        show(first)
+        "{on_both} is on deny too, which goes before allow where both have the same prefix"
     ))
 }
 
@@ -194,7 +250,7 @@ fn all_given(given: &GivenPrefixes) -> anyhow::Result<Prefixes> {
 }
 
 fn read(path: &Path) -> anyhow::Result<Prefixes> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = crate::config::read_text(path).map_err(|error| {
         anyhow::anyhow!(
             "{} cannot be read ({error}): is that the file?",
             path.display()
@@ -229,7 +285,7 @@ fn find<'a>(settings: &'a mut Settings, name: &str) -> Result<&'a mut Prefixes, 
 
 fn apply(edit: Edit, list: &mut Prefixes, prefixes: &Prefixes, name: &str) -> Result<(), Invalid> {
     match edit {
-        Edit::Add => list.extend(prefixes),
+        Edit::Add(_) => list.extend(prefixes),
         Edit::Replace => list.clone_from(prefixes),
         Edit::Remove => {
             if let Some(missing) = prefixes.iter().find(|prefix| !list.contains(prefix)) {

@@ -2,6 +2,7 @@
 //!
 //! Exit status: 0 done, 1 it failed, 2 the command line is wrong.
 
+mod agent;
 mod args;
 mod attach;
 mod check;
@@ -12,6 +13,7 @@ mod export;
 mod file;
 mod hold;
 mod keep;
+mod keeper;
 mod learn;
 mod limiting;
 mod lists;
@@ -38,6 +40,9 @@ use args::{Cli, ConfigVerb, Verb};
 pub fn main() -> ExitCode {
     if let Some(arguments) = hold::arguments(std::env::args_os()) {
         return finish(hold::run(arguments));
+    }
+    if let Some(arguments) = keeper::arguments(std::env::args_os()) {
+        return finish(keeper::run(arguments));
     }
     match Cli::try_parse() {
         Ok(cli) => finish(run(cli.verb)),
@@ -83,6 +88,7 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Replay(arguments) => replay::run(&arguments),
         Verb::Learn(arguments) => learn::run(arguments).await,
         Verb::Doctor(arguments) => doctor::run(arguments).await,
+        Verb::Agent(arguments) => agent::run(arguments).await,
         Verb::Demo(arguments) => demo::run(arguments).await,
         Verb::Completions { shell } => manual::completions(shell),
         Verb::Man { verb } => manual::page(verb.as_deref()),

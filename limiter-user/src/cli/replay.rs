@@ -36,7 +36,7 @@ pub fn run(arguments: &args::Replay) -> anyhow::Result<()> {
     }
     let settings = match &arguments.limiting.config {
         Some(path) => super::file::read(path)?.1.settings,
-        None => limiting::settings(&arguments.limiting, crate::config::Mode::Auto)?,
+        None => limiting::settings(&arguments.limiting, crate::config::Mode::Auto, None)?,
     };
     if settings.exempt.established {
         note("a capture does not tell which sockets the host had: established is not exempt here");

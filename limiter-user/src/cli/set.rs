@@ -1,12 +1,14 @@
 //! `limiter set`.
 
 use crate::cli::{
-    args::{self, Switch},
+    args::{self, FleetOrNone, Switch},
     output::{about, note, print, usage},
     ssh,
 };
-use crate::config::{Invalid, Limit, Settings, difference::difference, settings::CONTROL_LIMIT};
-use crate::kernel::set::set;
+use crate::config::{
+    Invalid, Limit, Scope, Settings, difference::difference, settings::CONTROL_LIMIT,
+};
+use crate::kernel::set::{Swapped, set};
 
 pub async fn run(arguments: args::Set) -> anyhow::Result<()> {
     if let (Some(rate), Some(burst)) = (&arguments.rate, arguments.burst) {
@@ -22,10 +24,7 @@ pub async fn run(arguments: args::Set) -> anyhow::Result<()> {
     let changed = set(interface, |settings| merged(settings, &arguments))
         .await
         .map_err(|error| about(interface, error))?;
-    print(&format!(
-        "{interface}: {}\n",
-        in_words(&changed.old, &changed.new)
-    ))?;
+    print(&told(interface, &changed))?;
     // The next reload, and the next boot of a service, would undo it without a word.
     if let Some(file) = changed.file.filter(|_| changed.old != changed.new) {
         note(&format!(
@@ -36,8 +35,15 @@ pub async fn run(arguments: args::Set) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What has changed, on one line.
-pub fn in_words(old: &Settings, new: &Settings) -> String {
+/// What has changed, on one line; and before that, what was taken over.
+pub fn told(interface: &str, changed: &Swapped) -> String {
+    let taken_over = changed.taken_over.as_ref();
+    let taken_over = taken_over.map_or_else(String::new, |what| format!("{interface}: {what}\n"));
+    let changes = in_words(&changed.old, &changed.new);
+    format!("{taken_over}{interface}: {changes}\n")
+}
+
+fn in_words(old: &Settings, new: &Settings) -> String {
     let changes = difference(old, new);
     if changes.is_empty() {
         "unchanged: it was so already".to_owned()
@@ -77,8 +83,36 @@ fn merged(settings: &Settings, arguments: &args::Set) -> Result<Settings, Invali
         })?;
         limit.burst = Some(burst);
     }
+    if let Some(FleetOrNone(fleet)) = &arguments.fleet {
+        share(&mut new, fleet.as_deref(), arguments.limit.as_deref())?;
+    }
     new.check()?;
     Ok(new)
+}
+
+/// Shares the limit with a fleet; or, with none, nothing at all any more.
+fn share(new: &mut Settings, fleet: Option<&str>, limit: Option<&str>) -> Result<(), Invalid> {
+    let limits = &mut new.limits;
+    if fleet.is_some() {
+        // What is shared already stays so, and may be all that is meant.
+        let shared = |limit: &Limit| limit.scope == Scope::Fleet;
+        let shares = limits.iter().any(shared) || !new.fleet_lists.is_empty();
+        if limit.is_some() || !shares {
+            chosen(limits, limit)?.scope = Scope::Fleet;
+        }
+    } else if limit.is_some() {
+        return Err(Invalid(
+            "whoever is of no fleet shares nothing at all: write --fleet none without --limit"
+                .to_owned(),
+        ));
+    } else {
+        for limit in limits {
+            limit.scope = Scope::Host;
+        }
+        new.fleet_lists.clear();
+    }
+    new.fleet = fleet.map(str::to_owned);
+    Ok(())
 }
 
 /// The limit of that name; the only one where none is named.

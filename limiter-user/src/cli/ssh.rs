@@ -65,10 +65,23 @@ pub async fn warning_of_change<E>(
     change: impl FnOnce(&Settings) -> Result<Settings, E>,
     advice: impl Fn(&str) -> String,
 ) -> Option<String> {
+    let change = |attachment: &Attachment, _: &Settings| {
+        let own = attachment.own_settings().ok()?;
+        Some(attachment.record.in_force(change(&own).ok()?).0)
+    };
+    warning_of_other(interface, change, advice).await
+}
+
+/// The same where `change` makes, of the attachment and what is in force there, what would be.
+pub async fn warning_of_other(
+    interface: &str,
+    change: impl FnOnce(&Attachment, &Settings) -> Option<Settings>,
+    advice: impl Fn(&str) -> String,
+) -> Option<String> {
     let connection = peer().as_ref().map(connection)?;
     let attachment = Attachment::open(interface).await.ok()?;
     let old = attachment.settings().ok()?;
-    let new = change(&old).ok()?;
+    let new = change(&attachment, &old)?;
     if old.fate(&connection) == new.fate(&connection) {
         return None;
     }

@@ -1,5 +1,6 @@
 //! `limiter status`.
 
+use crate::agent::ask;
 use crate::cli::{
     args,
     output::{note, print, print_json},
@@ -13,10 +14,12 @@ pub async fn run(arguments: args::Status) -> anyhow::Result<()> {
         Some(name) => (vec![Attachment::open(name).await?], Vec::new()),
         None => Attachment::all().await?,
     };
-    let interfaces = attachments
-        .iter()
-        .map(collect::interface)
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut interfaces = Vec::new();
+    for attachment in &attachments {
+        let mut shown = collect::interface(attachment)?;
+        shown.fleet = ask::of(attachment, ask::PATIENCE).await;
+        interfaces.push(shown);
+    }
     let status = Status { interfaces };
     if arguments.json {
         print_json(&status)?;

@@ -1,6 +1,6 @@
 //! `limiter top`.
 
-mod actions;
+pub(super) mod actions;
 mod signals;
 
 use std::{env, io, num::NonZeroUsize};
@@ -13,13 +13,13 @@ use tokio::{
 
 use crate::cli::{
     args,
+    keeper::{Question, TOP},
     output::{Usage, print, print_json},
 };
+use crate::keeper::{self, Channel};
 use crate::kernel::Attachment;
-use crate::stats::{
-    collect,
-    live::{Gauge, Sample},
-};
+use crate::sandbox;
+use crate::stats::{collect, live::Sample};
 use crate::view::{
     self,
     top::{
@@ -60,11 +60,13 @@ async fn live(arguments: args::Top) -> anyhow::Result<()> {
     }
     let most = arguments.most.map_or(HELD, NonZeroUsize::get).min(HELD_MAX);
     let mut state = State::new(most, arguments.interval);
-    let mut gauge = Gauge::default();
+    let mut keeper = keeper::start(&[TOP, &interface])?;
     // What is wrong is said before the screen is taken.
-    let first = look(&interface, &state, &mut gauge).await?;
+    let first = look(&mut keeper, &state).await?;
     (state, _) = state.after(Event::Sample(Box::new(first)));
     let signals = Signals::new()?;
+    // Whatever is typed or shown from here on, this process can do no more than ask the keeper.
+    sandbox::enter()?;
     let mut ticks = interval(arguments.interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The first tick is at once.
@@ -80,7 +82,7 @@ async fn live(arguments: args::Top) -> anyhow::Result<()> {
         screen.draw(|frame| draw(frame, &state, theme))?;
         let event = match happenings.next().await? {
             Happening::Key(key) => Event::Key(key),
-            Happening::Tick => Event::Sample(Box::new(look(&interface, &state, &mut gauge).await?)),
+            Happening::Tick => Event::Sample(Box::new(look(&mut keeper, &state).await?)),
             Happening::Resized => continue,
             Happening::Said(Said::Leave) => return Ok(()),
             Happening::Said(Said::Stop) => {
@@ -103,8 +105,10 @@ async fn live(arguments: args::Top) -> anyhow::Result<()> {
                     suspend(&mut screen)?;
                     break;
                 }
-                Effect::Weigh(action) => Event::Warning(actions::warning(&interface, action).await),
-                Effect::Do(action) => Event::Done(actions::run(&interface, action).await),
+                Effect::Weigh(action) => {
+                    Event::Warning(keeper.ask(&Question::Weigh(action)).await?)
+                }
+                Effect::Do(action) => Event::Done(keeper.ask(&Question::Do(action)).await?),
                 Effect::None => break,
             };
             (state, effect) = state.after(event);
@@ -112,10 +116,10 @@ async fn live(arguments: args::Top) -> anyhow::Result<()> {
     }
 }
 
-/// Opens the attachment anew each time: a change has brought another program meanwhile, or there is none any more.
-async fn look(interface: &str, state: &State, gauge: &mut Gauge) -> anyhow::Result<Sample> {
-    let attachment = Attachment::open(interface).await?;
-    Ok(collect::sample(&attachment, &state.wanted(), gauge)?)
+/// What is to be shown now.
+async fn look(keeper: &mut Channel, state: &State) -> anyhow::Result<Sample> {
+    let sample: Result<Sample, String> = keeper.ask(&Question::Look(state.wanted())).await?;
+    sample.map_err(anyhow::Error::msg)
 }
 
 /// Gives the terminal to the shell, which lets this go on later.

@@ -122,6 +122,7 @@ mod tests {
                 (tokens, shown),
                 "{text}"
             );
+            assert_eq!(String::from(burst), shown);
         }
         for text in ["0", "-1", "", "0kb", "1.5", "kb", "10x", "10KB", "1e9"] {
             assert!(text.parse::<Burst>().is_err(), "{text}");

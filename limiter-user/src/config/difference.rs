@@ -1,6 +1,6 @@
 //! What a change has changed, in words.
 
-use super::{Limit, Lists, Settings, lists::Prefixes};
+use super::{Limit, Lists, Scope, Settings, lists::Prefixes, settings::NO_FLEET};
 
 /// One line for each thing that differs; none where nothing does.
 #[must_use]
@@ -30,8 +30,11 @@ pub fn difference(old: &Settings, new: &Settings) -> Vec<String> {
         old.malformed.name().to_owned(),
         new.malformed.name().to_owned(),
     );
+    let fleet = |settings: &Settings| settings.fleet.clone().unwrap_or(NO_FLEET.to_owned());
+    note(&mut changes, "fleet", fleet(old), fleet(new));
     limits(&mut changes, &old.limits, &new.limits);
     lists(&mut changes, &old.lists, &new.lists);
+    scopes_of_lists(&mut changes, old, new);
     changes
 }
 
@@ -104,11 +107,29 @@ fn one_limit(changes: &mut Vec<String>, old: &Limit, new: &Limit) {
         old.algorithm.name().to_owned(),
         new.algorithm.name().to_owned(),
     );
+    note(
+        changes,
+        "scope",
+        old.scope.name().to_owned(),
+        new.scope.name().to_owned(),
+    );
     if old.key != new.key {
         changes.push(format!("key {} -> {}, with new buckets", old.key, new.key));
     }
     if old.matches != new.matches {
         changes.push("match".to_owned());
+    }
+}
+
+fn scopes_of_lists(changes: &mut Vec<String>, old: &Settings, new: &Settings) {
+    let scope = |settings: &Settings, name: &str| {
+        let of_fleet = settings.fleet_lists.contains(name);
+        let scope = if of_fleet { Scope::Fleet } else { Scope::Host };
+        scope.name().to_owned()
+    };
+    for name in old.fleet_lists.union(&new.fleet_lists) {
+        let what = format!("{name}: scope");
+        note(changes, &what, scope(old, name), scope(new, name));
     }
 }
 

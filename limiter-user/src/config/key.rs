@@ -221,6 +221,9 @@ mod tests {
             "interface,destination_port",
         ] {
             assert_eq!(text.parse::<Key>().unwrap().to_string(), text);
+            // As in the record of an attachment.
+            let kept = Key::try_from(text.to_owned()).unwrap();
+            assert_eq!(String::from(kept), text);
         }
         for text in [
             "",

@@ -63,7 +63,7 @@ impl Lists {
 pub fn prefix(text: &str) -> Result<IpNet, Invalid> {
     let net = match text.parse::<IpAddr>() {
         Ok(address) => return Ok(address.into()),
-        Err(_) => text.parse::<IpNet>().map_err(|_| {
+        Err(_) => network(text).ok_or_else(|| {
             Invalid::new(format!(
                 "'{}' is not a prefix: write one as in 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7",
                 text.escape_debug()
@@ -78,6 +78,16 @@ pub fn prefix(text: &str) -> Result<IpNet, Invalid> {
         )));
     }
     Ok(net)
+}
+
+/// An address with a length. The address is read as a bare one is: 010.0.0.0/8 is refused, because to some programs
+/// that is 8.0.0.0/8.
+fn network(text: &str) -> Option<IpNet> {
+    let (address, length) = text.split_once('/')?;
+    if !length.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    IpNet::new(address.parse().ok()?, length.parse().ok()?).ok()
 }
 
 /// Reads a file of prefixes: one a line, `#` begins a comment, empty lines do not count. All that is
@@ -139,6 +149,10 @@ mod tests {
             "2001:db8::1/64",
             "host",
             "192.0.2.0/-1",
+            "192.0.2.0/+24",
+            "192.0.2.0/",
+            "010.0.0.0/8",
+            "010.0.0.1",
         ] {
             assert!(prefix(text).is_err(), "{text}");
         }

@@ -339,6 +339,75 @@ mod tests {
     }
 
     #[test]
+    fn a_version_of_ip_is_that_of_the_source() {
+        let sources: [IpAddr; 2] = ["192.0.2.7".parse().unwrap(), "2001:db8::1".parse().unwrap()];
+        for (ip_version, held) in [
+            (None, [true, true]),
+            (Some(IpVersion::V4), [true, false]),
+            (Some(IpVersion::V6), [false, true]),
+        ] {
+            let matches = Match {
+                ip_version,
+                ..Match::default()
+            };
+            assert_eq!(sources.map(|one| matches.holds_version_of(one)), held);
+        }
+    }
+
+    #[test]
+    fn what_stands_behind_the_ip_header() {
+        let everything = Match::default;
+        let port = || Ports(vec!["53".parse().unwrap()]);
+        for (matches, stands) in [
+            (everything(), false),
+            (
+                Match {
+                    ip_version: Some(IpVersion::V4),
+                    ..everything()
+                },
+                false,
+            ),
+            (
+                Match {
+                    protocol: Some(Protocol::TCP),
+                    ..everything()
+                },
+                true,
+            ),
+            (
+                Match {
+                    destination_port: port(),
+                    ..everything()
+                },
+                true,
+            ),
+            (
+                Match {
+                    source_port: port(),
+                    ..everything()
+                },
+                true,
+            ),
+            (
+                Match {
+                    tcp_flags: Some("syn".parse().unwrap()),
+                    ..everything()
+                },
+                true,
+            ),
+            (
+                Match {
+                    fragments: Some(false),
+                    ..everything()
+                },
+                true,
+            ),
+        ] {
+            assert_eq!(matches.needs_transport(), stands, "{matches:?}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_says_so() {
         for text in ["", "TCP", "256", "-1", "tcp,udp"] {
             assert!(text.parse::<Protocol>().is_err(), "{text}");

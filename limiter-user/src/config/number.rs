@@ -71,6 +71,8 @@ mod tests {
         assert_eq!(parse("5", SI), Ok(5));
         assert_eq!(parse("1.5k", SI), Ok(1_500));
         assert_eq!(parse("2M", SI), Ok(2_000_000));
+        assert_eq!(parse("1.000000000k", SI), Ok(1_000));
+        assert_eq!(parse("9223372036854775807", SI), Ok((1 << 63) - 1));
     }
 
     #[test]
@@ -82,6 +84,9 @@ mod tests {
             "1.2.3",
             ".",
             ".5",
+            ".5k",
+            "1.0000000000k",
+            "9223372036854775808",
             "-1",
             "1e400",
             "5x",
@@ -90,6 +95,10 @@ mod tests {
         ] {
             assert!(parse(text, SI).is_err(), "{text}");
         }
+        let Err(Invalid(why)) = parse("5x", SI) else {
+            panic!("there is no unit x");
+        };
+        assert!(why.ends_with("write a number, or one with k, M"), "{why}");
     }
 
     #[test]

@@ -237,6 +237,19 @@ mod tests {
     }
 
     #[test]
+    fn people_see_tokens_a_second() {
+        for (text, tokens) in [
+            ("5", 5.0),
+            ("300/m", 5.0),
+            ("1/4s", 0.25),
+            ("8kbit", 1_000.0),
+        ] {
+            let rate: Rate = text.parse().unwrap();
+            assert!((rate.per_second() - tokens).abs() < 1e-9, "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_no_rate_says_why() {
         for text in [
             "",

@@ -20,6 +20,8 @@ pub const CONTROL_LIMIT: &str = "control";
 pub const LIMITS_MAX: usize = 32;
 /// Ranges of ports that one limit may match on, for either end.
 pub const PORTS_MAX: usize = limiter_common::rules::PORTS_MAX;
+/// Characters of a name.
+const NAME_LONGEST: usize = 32;
 /// Sources that a table may hold.
 pub const SOURCES_MAX: u32 = 1 << 24;
 
@@ -38,6 +40,12 @@ pub struct Settings {
     pub malformed: Malformed,
     /// Charge and count, but drop nothing.
     pub shadow: bool,
+    /// The fleet whose hosts share the limits and lists of its scope; none: this host is by itself.
+    #[serde(default)]
+    pub fleet: Option<String>,
+    /// Names of the lists that the fleet puts prefixes on too.
+    #[serde(default)]
+    pub fleet_lists: BTreeSet<String>,
     /// Lists of sources. Not in the record: they are read back from the maps, where they may be long.
     #[serde(skip)]
     pub lists: Lists,
@@ -55,17 +63,30 @@ impl Default for Settings {
             exempt: Exempt::default(),
             malformed: Malformed::Drop,
             shadow: false,
+            fleet: None,
+            fleet_lists: BTreeSet::new(),
             lists: Lists::default(),
             limits: Vec::new(),
         }
     }
 }
 
+/// A part of the settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All of them.
+    Whole,
+    /// The list with this name.
+    List(String),
+    /// The limit with this index.
+    Limit(usize),
+}
+
 /// What is wrong with settings whose parts are each well-formed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Index of the limit that it is about; none for the settings as a whole.
-    pub limit: Option<usize>,
+    /// What it is about.
+    pub of: Part,
     /// The key that it is about, as the configuration file names it.
     pub key: &'static str,
     /// What is wrong.
@@ -81,7 +102,7 @@ impl Settings {
         for (index, limit) in self.limits.iter().enumerate() {
             let mut found = |key, why| {
                 problems.push(Problem {
-                    limit: Some(index),
+                    of: Part::Limit(index),
                     key,
                     why,
                 });
@@ -107,6 +128,9 @@ impl Settings {
             for (key, why) in limit.problems() {
                 found(key, why);
             }
+            if limit.scope == Scope::Fleet && self.fleet.is_none() {
+                found("scope", fleetless(&format!("limit '{}'", limit.name)));
+            }
         }
         problems
     }
@@ -120,10 +144,10 @@ impl Settings {
     }
 
     fn problems_of_the_whole(&self) -> Vec<Problem> {
-        let mut problems = Vec::new();
+        let mut problems = self.problems_of_the_fleet();
         let mut found = |key, message: String| {
             problems.push(Problem {
-                limit: None,
+                of: Part::Whole,
                 key,
                 why: Invalid::new(message),
             });
@@ -163,6 +187,35 @@ impl Settings {
         problems
     }
 
+    fn problems_of_the_fleet(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if let Some(Err(why)) = self.fleet.as_deref().map(fleet_name) {
+            problems.push(Problem {
+                of: Part::Whole,
+                key: "fleet",
+                why,
+            });
+        }
+        let is_there = |list: &str| self.lists.all().any(|(name, _)| name == list);
+        for list in &self.fleet_lists {
+            let why = if !is_there(list) {
+                Invalid::new(format!(
+                    "there is no list '{list}' for a fleet to share: write it under [lists]"
+                ))
+            } else if self.fleet.is_none() {
+                fleetless(&format!("list '{list}'"))
+            } else {
+                continue;
+            };
+            problems.push(Problem {
+                of: Part::List(list.clone()),
+                key: "scope",
+                why,
+            });
+        }
+        problems
+    }
+
     fn knows(&self, list: &str) -> Result<(), Invalid> {
         if list == ALLOW || list == DENY {
             return Err(Invalid::new(format!(
@@ -180,11 +233,10 @@ impl Settings {
 
 /// Names are words: they stand in tables, metrics and on command lines.
 pub fn name(text: &str) -> Result<(), Invalid> {
-    const LONGEST: usize = 32;
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if text.is_empty() || text.len() > LONGEST || !text.chars().all(allowed) {
+    if text.is_empty() || text.len() > NAME_LONGEST || !text.chars().all(allowed) {
         return Err(Invalid::new(format!(
-            "'{text}' is not a name: write 1 to {LONGEST} letters, digits, '-', '_' or '.'"
+            "'{text}' is not a name: write 1 to {NAME_LONGEST} letters, digits, '-', '_' or '.'"
         )));
     }
     if text == CONTROL_LIMIT {
@@ -193,6 +245,30 @@ pub fn name(text: &str) -> Result<(), Invalid> {
         )));
     }
     Ok(())
+}
+
+/// What stands for no fleet on the command line.
+pub const NO_FLEET: &str = "none";
+
+/// The name of a fleet: the hosts that write the same one share.
+pub fn fleet_name(text: &str) -> Result<(), Invalid> {
+    if text == NO_FLEET {
+        return Err(Invalid::new(format!(
+            "'{NO_FLEET}' stands for no fleet: write another name, or leave the fleet out"
+        )));
+    }
+    name(text).map_err(|_| {
+        Invalid::new(format!(
+            "'{}' is not the name of a fleet: write 1 to {NAME_LONGEST} letters, digits, '-', '_' or '.', and not '{CONTROL_LIMIT}'",
+            text.escape_debug()
+        ))
+    })
+}
+
+fn fleetless(what: &str) -> Invalid {
+    Invalid::new(format!(
+        "{what} is to be shared by a fleet, and none is named: write fleet = \"NAME\" at the top of the file, or scope = \"host\""
+    ))
 }
 
 /// What the kernel takes as the name of an interface.
@@ -238,6 +314,9 @@ pub struct Limit {
     pub algorithm: Algorithm,
     /// Charge and count, but drop nothing.
     pub shadow: bool,
+    /// Whose packets its buckets are charged with.
+    #[serde(default)]
+    pub scope: Scope,
 }
 
 impl Limit {
@@ -253,6 +332,7 @@ impl Limit {
             cost: None,
             algorithm: Algorithm::TokenBucket,
             shadow: false,
+            scope: Scope::Host,
         }
     }
 
@@ -276,6 +356,8 @@ impl Limit {
                 problems.push((key, why));
             }
         };
+        check("algorithm", self.algorithm_fits_the_scope());
+        check("rate", self.rate_fits_the_scope());
         check("cost", self.cost_fits_the_rate());
         check("destination_port", few(&self.matches.destination_port));
         check("source_port", few(&self.matches.source_port));
@@ -304,6 +386,25 @@ impl Limit {
             ))),
             _ => Ok(()),
         }
+    }
+
+    fn algorithm_fits_the_scope(&self) -> Result<(), Invalid> {
+        if self.scope == Scope::Fleet && self.algorithm == Algorithm::FixedWindow {
+            return Err(Invalid::new(
+                "a fleet cannot share a fixed window, which begins at another moment on each host: write \"token-bucket\", or scope = \"host\"",
+            ));
+        }
+        Ok(())
+    }
+
+    fn rate_fits_the_scope(&self) -> Result<(), Invalid> {
+        if self.scope == Scope::Fleet && self.rate.unit == Unit::Bytes {
+            return Err(Invalid::new(format!(
+                "a fleet shares a rate in packets, which is what hosts count of each source, and {} is in bits: write one as in 100/s, or scope = \"host\"",
+                self.rate
+            )));
+        }
+        Ok(())
     }
 
     fn flags_need_tcp(&self) -> Result<(), Invalid> {
@@ -337,6 +438,31 @@ fn few(ports: &Ports) -> Result<(), Invalid> {
         )));
     }
     Ok(())
+}
+
+/// Whose packets count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// Those of this host.
+    #[default]
+    Host,
+    /// Those of all hosts of the fleet.
+    Fleet,
+}
+
+impl Scope {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Host, Self::Fleet];
+
+    /// As it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Fleet => "fleet",
+        }
+    }
 }
 
 /// How a bucket refills.

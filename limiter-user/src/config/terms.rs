@@ -2,12 +2,12 @@
 
 use limiter_common::{
     bucket::{TAU_MAX, TICK_SHIFT},
-    limit::{self, LENGTH_MAX},
+    limit::{self, BY_BYTES, LENGTH_MAX, SHARED},
     rescale::Rescale,
     window::{TOKENS_MAX, Window},
 };
 
-use super::{Algorithm, Burst, Invalid, Limit, Rate, Unit};
+use super::{Algorithm, Burst, Invalid, Limit, Rate, Scope, Unit};
 
 /// The largest factor for a byte's cost: times the longest packet it stays below 2^63.
 const BYTE_COST_MAX: u128 = 1 << (63 - LENGTH_MAX.trailing_zeros());
@@ -46,7 +46,7 @@ impl Terms {
 pub fn terms(limit: &Limit, frame_max: u64) -> Result<Terms, Invalid> {
     let burst = limit.burst(frame_max)?;
     let terms = match limit.algorithm {
-        Algorithm::TokenBucket => token_bucket(&limit.rate, &burst)?,
+        Algorithm::TokenBucket => shared(token_bucket(&limit.rate, &burst)?, limit.scope),
         Algorithm::FixedWindow => fixed_window(&limit.rate, &burst)?,
     };
     match limit.cost {
@@ -58,6 +58,14 @@ pub fn terms(limit: &Limit, frame_max: u64) -> Result<Terms, Invalid> {
         }
         None => Ok(terms),
     }
+}
+
+/// The same where other hosts charge the buckets too.
+fn shared(mut terms: Terms, scope: Scope) -> Terms {
+    if scope == Scope::Fleet {
+        terms.in_kernel.flags |= SHARED;
+    }
+    terms
 }
 
 /// The same where each packet costs so many tokens.
@@ -111,7 +119,11 @@ fn fixed_window(rate: &Rate, burst: &Burst) -> Result<Terms, Invalid> {
         tau: burst.tokens,
         cost: 1,
         cost_shift: 0,
-        by_bytes: (rate.unit == Unit::Bytes).into(),
+        flags: if rate.unit == Unit::Bytes {
+            BY_BYTES
+        } else {
+            0
+        },
         window: Window {
             period: rate.period_ns,
             phase: 0,
@@ -145,7 +157,7 @@ fn by_bytes(period: u128, bits: u64) -> limit::Terms {
     limit::Terms {
         cost: u64::try_from(cost(shift)).unwrap_or(u64::MAX),
         cost_shift: shift,
-        by_bytes: 1,
+        flags: BY_BYTES,
         ..limit::Terms::default()
     }
 }

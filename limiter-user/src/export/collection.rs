@@ -5,9 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::{runtime::Handle, sync::Mutex, task};
+use tokio::sync::{Mutex, watch};
 
-use crate::stats::snapshot::Snapshot;
+use crate::{
+    keeper::{Broken, Channel},
+    stats::snapshot::{Snapshot, TakeSnapshot},
+};
 
 /// For how long a reading is good enough.
 const FRESH: Duration = Duration::from_secs(1);
@@ -30,19 +33,28 @@ pub struct Collection(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     begun: Instant,
-    last: Mutex<Option<Arc<Reading>>>,
+    state: Mutex<State>,
+    lost: watch::Sender<Option<String>>,
 }
 
-impl Default for Collection {
-    fn default() -> Self {
-        Self(Arc::new(Inner {
-            begun: Instant::now(),
-            last: Mutex::new(None),
-        }))
-    }
+#[derive(Debug)]
+struct State {
+    /// The process that reads.
+    keeper: Channel,
+    last: Option<Arc<Reading>>,
 }
 
 impl Collection {
+    /// Of what this keeper reads.
+    #[must_use]
+    pub fn new(keeper: Channel) -> Self {
+        Self(Arc::new(Inner {
+            begun: Instant::now(),
+            state: Mutex::new(State { keeper, last: None }),
+            lost: watch::Sender::new(None),
+        }))
+    }
+
     /// The last reading, or a new one.
     pub async fn latest(&self) -> anyhow::Result<Arc<Reading>> {
         let inner = Arc::clone(&self.0);
@@ -50,26 +62,37 @@ impl Collection {
         // leave one behind while the next client begins another.
         tokio::spawn(async move { inner.latest().await }).await?
     }
+
+    /// Waits until there is nobody to ask any more, and says why.
+    pub async fn lost(&self) -> String {
+        let mut lost = self.0.lost.subscribe();
+        match lost.wait_for(Option::is_some).await {
+            Ok(why) => why.clone().unwrap_or_default(),
+            // Nothing can be lost any more.
+            Err(_) => std::future::pending().await,
+        }
+    }
 }
 
 impl Inner {
     async fn latest(&self) -> anyhow::Result<Arc<Reading>> {
-        let mut last = self.last.lock().await;
-        if let Some(reading) = last.as_ref()
+        let mut state = self.state.lock().await;
+        if let Some(reading) = state.last.as_ref()
             && self.begun.elapsed().saturating_sub(reading.at) < FRESH
         {
             return Ok(Arc::clone(reading));
         }
         let start = Instant::now();
-        let runtime = Handle::current();
-        // A large table takes a while, in which connections are still served.
-        let snapshot = task::spawn_blocking(move || runtime.block_on(Snapshot::take())).await??;
+        let taken: Result<Result<Snapshot, String>, Broken> = state.keeper.ask(&TakeSnapshot).await;
+        if let Err(broken) = &taken {
+            self.lost.send_replace(Some(broken.to_string()));
+        }
         let reading = Arc::new(Reading {
-            snapshot,
+            snapshot: taken?.map_err(anyhow::Error::msg)?,
             at: self.begun.elapsed(),
             took: start.elapsed(),
         });
-        *last = Some(Arc::clone(&reading));
+        state.last = Some(Arc::clone(&reading));
         Ok(reading)
     }
 }

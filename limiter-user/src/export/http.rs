@@ -102,11 +102,24 @@ async fn only_by_address(local: bool, request: Request, next: Next) -> Response 
     next.run(request).await
 }
 
-fn is_local(host: &str) -> bool {
+/// Whether a `Host` header names this machine, or says an address, and no name that others could give it.
+#[must_use]
+pub fn is_local(host: &str) -> bool {
     let Ok(authority) = host.parse::<Authority>() else {
         return false;
     };
     let name = authority.host();
+    // A user in front of the name, and what stands between its bracket and the port, are left out of it.
+    let is_port = |rest: &str| {
+        rest.strip_prefix(':')
+            .is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    if !host
+        .strip_prefix(name)
+        .is_some_and(|rest| rest.is_empty() || is_port(rest))
+    {
+        return false;
+    }
     let address = name.trim_start_matches('[').trim_end_matches(']');
     address.parse::<IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost")
 }
@@ -215,6 +228,9 @@ mod tests {
             "localhost.example.com",
             "",
             "a b",
+            "[::1].example.com",
+            "[::1]example.com:80",
+            "user@localhost",
         ] {
             assert!(!is_local(host), "{host}");
         }

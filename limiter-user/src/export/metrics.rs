@@ -40,6 +40,7 @@ impl Collector for Metrics {
         limits(&mut writer, snapshot)?;
         packets(&mut writer, snapshot)?;
         lists(&mut writer, snapshot)?;
+        fleets(&mut writer, snapshot)?;
         table(&mut writer, snapshot)?;
         top(&mut writer, snapshot)
     }
@@ -313,6 +314,48 @@ fn lists(writer: &mut Writer<'_>, snapshot: &Snapshot) -> fmt::Result {
             "Bytes of the same packets, whole frames.",
         ),
         all().map(|(labels, list)| (labels, list.hits.bytes)),
+    )
+}
+
+fn fleets(writer: &mut Writer<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let all = || {
+        let interfaces = snapshot.status.interfaces.iter();
+        interfaces.filter_map(|interface| Some((of(interface), interface.fleet.as_ref()?)))
+    };
+    writer.gauges(
+        about(
+            "limiter_fleet_hosts",
+            "Hosts that share the limits, this one among them, when the store was last heard of.",
+        ),
+        all().map(|(labels, fleet)| (labels, i64::from(fleet.hosts))),
+    )?;
+    writer.gauges(
+        about(
+            "limiter_fleet_store_up",
+            "1 where an agent runs and the store answers it, else 0: then the limits hold on each host by itself.",
+        ),
+        all().map(|(labels, fleet)| (labels, i64::from(fleet.is_shared()))),
+    )?;
+    writer.gauges(
+        measured(
+            "limiter_fleet_staleness_seconds",
+            "seconds",
+            "How old what is known of the other hosts is, at most. Nothing where nothing is known.",
+        ),
+        all().filter_map(|(labels, fleet)| Some((labels, fleet.staleness_seconds?))),
+    )?;
+    writer.gauges(
+        measured(
+            "limiter_fleet_overshoot_packets",
+            "packets",
+            "Packets of one source that all hosts together let through beyond the limit, at most, at that staleness.",
+        ),
+        all().flat_map(|(labels, fleet)| {
+            fleet.limits.iter().filter_map(move |limit| {
+                let labels = with(labels.clone(), "limit", &limit.name);
+                Some((labels, gauge(limit.overshoot_packets?)))
+            })
+        }),
     )
 }
 

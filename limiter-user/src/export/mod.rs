@@ -17,6 +17,8 @@ use std::{
 
 pub use collection::{Collection, Reading};
 pub use connections::Server;
+pub use http::is_local;
+pub use text::wants_openmetrics;
 
 /// Where it listens unless told otherwise: Prometheus's list of exporters gives away the ports below 10,000.
 pub const LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 10_546));

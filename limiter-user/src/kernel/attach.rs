@@ -22,7 +22,7 @@ use super::{
     survey::{Holder, occupant},
     trial,
 };
-use crate::config::{Mode, compile::TierBits};
+use crate::config::{Mode, compile::TierBits, spread::Spread};
 
 /// A program on an interface, held by nothing but this process.
 #[derive(Debug)]
@@ -67,9 +67,12 @@ async fn put(
     requirements::kernel()?;
     requirements::privileges()?;
     let interfaces = interface::all().await?;
-    let interface = interface::named(&interfaces, name)?.clone();
+    interface::named(&interfaces, name)?;
     bpffs::ensure()?;
     let _lock = bpffs::lock()?;
+    // No program is swapped from here on.
+    let interfaces = interface::all().await?;
+    let interface = interface::named(&interfaces, name)?.clone();
     let folder = free_folder(&interface, &interfaces)?;
     // What a killed command had not put back is there again.
     let interface = interface::by_name(name).await?;
@@ -98,7 +101,7 @@ fn free_folder(interface: &Interface, interfaces: &[Interface]) -> Result<PathBu
     for folder in folders_here()? {
         let named_so = folder.interface == *name;
         match look(&folder) {
-            Ok(Pinned::To(_, index)) => match interface::of_link(interfaces, index) {
+            Ok(Pinned::To(_, info)) => match interface::of_link(interfaces, &info) {
                 Some(on) if on.name == *name => return Err(Error::AlreadyAttached(name.clone())),
                 Some(on) if named_so => {
                     return Err(Error::NameTaken {
@@ -279,6 +282,7 @@ pub(super) fn record(interface: &Interface, mode: XdpMode, wanted: &Wanted) -> R
         limits: Vec::new(),
         tiers: TierBits::default(),
         list_sizes: Vec::new(),
+        spread: Spread::default(),
     };
     record.seat();
     Ok(record)

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use aya::programs::ProgramInfo;
+use limiter_common::layout::VERSION;
 
 use super::{
     bpffs,
@@ -33,6 +34,7 @@ pub struct Attachment {
     pub tables: Tables,
     /// The lists.
     pub lists: ListTables,
+    pub(super) layout: u32,
     pub(super) folder: PathBuf,
     pub(super) generation: u64,
     pub(super) link: Link,
@@ -40,8 +42,8 @@ pub struct Attachment {
 
 /// What a folder of pins holds.
 pub(super) enum Pinned {
-    /// A link to the interface with this index.
-    To(Link, u32),
+    /// A link to an interface.
+    To(Link, LinkInfo),
     /// A link whose interface is gone.
     Gone(Link),
     /// No link: what a command left that was killed before it was done.
@@ -52,9 +54,10 @@ pub(super) fn look(folder: &Folder) -> Result<Pinned> {
     let Some(link) = Link::open(&folder.path)? else {
         return Ok(Pinned::Leftover);
     };
-    Ok(match link.info()?.interface {
+    let info = link.info()?;
+    Ok(match info.interface {
         0 => Pinned::Gone(link),
-        index => Pinned::To(link, index),
+        _ => Pinned::To(link, info),
     })
 }
 
@@ -67,6 +70,34 @@ pub(super) fn folders_here() -> Result<Vec<Folder>> {
         .collect())
 }
 
+/// The interfaces, and what the folders of this network namespace hold, both of the same moment.
+async fn look_at_all() -> Result<(Vec<Interface>, Vec<(Folder, Result<Pinned>)>)> {
+    // Readers take no lock; that a program is swapped each time takes longer than a reading.
+    const TRIES: usize = 3;
+    let mut found = (Vec::new(), Vec::new());
+    for _ in 0..TRIES {
+        let interfaces = interface::all().await?;
+        let folders = folders_here()?.into_iter();
+        let looked = folders.map(|folder| {
+            let pinned = look(&folder);
+            (folder, pinned)
+        });
+        found = (interfaces, looked.collect());
+        let outdated = |(_, pinned): &(Folder, Result<Pinned>)| matches!(pinned, Ok(Pinned::To(_, info)) if interface::may_be_outdated(&found.0, info));
+        if !found.1.iter().any(outdated) {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// Those of layouts before this one's. Where they change, one of them has been taken over.
+fn earlier_here() -> Result<Vec<Folder>> {
+    let mut folders = folders_here()?;
+    folders.retain(|folder| folder.layout != VERSION);
+    Ok(folders)
+}
+
 /// What other versions of limiter have attached to interfaces of this network namespace, each with the
 /// interface's name. They pin the link under the same name.
 pub(super) fn of_other_versions(interfaces: &[Interface]) -> Result<Vec<(String, Error)>> {
@@ -75,14 +106,11 @@ pub(super) fn of_other_versions(interfaces: &[Interface]) -> Result<Vec<(String,
     let attached = folders
         .filter(|folder| folder.namespace == here)
         .filter_map(|folder| {
-            let Ok(Pinned::To(_, index)) = look(&folder) else {
+            let Ok(Pinned::To(_, info)) = look(&folder) else {
                 return None;
             };
-            let interface = interface::of_link(interfaces, index)?.name.clone();
-            let error = Error::OtherVersion {
-                interface: interface.clone(),
-                path: folder.path,
-            };
+            let interface = interface::of_link(interfaces, &info)?.name.clone();
+            let error = Error::of_other_version(interface.clone(), folder);
             Some((interface, error))
         });
     Ok(attached.collect())
@@ -97,6 +125,22 @@ pub(super) fn no_other_version(interfaces: &[Interface], name: &str) -> Result<(
     }
 }
 
+/// What `read` finds, once more where pins of an earlier layout were moved meanwhile.
+async fn unmoved<T, F: Future<Output = Result<T>>>(read: impl Fn() -> F) -> Result<T> {
+    const TRIES: usize = 10;
+    super::requirements::privileges()?;
+    let mut before = earlier_here()?;
+    for _ in 1..TRIES {
+        let found = read().await;
+        let after = earlier_here()?;
+        if after == before {
+            return found;
+        }
+        before = after;
+    }
+    read().await
+}
+
 fn not_attached(interface: Option<&Interface>, name: &str) -> Error {
     match interface {
         Some(_) => Error::NotAttached(name.to_owned()),
@@ -107,23 +151,27 @@ fn not_attached(interface: Option<&Interface>, name: &str) -> Error {
 impl Attachment {
     /// The attachment of the interface called `name`.
     pub async fn open(name: &str) -> Result<Self> {
-        super::requirements::privileges()?;
-        let interfaces = interface::all().await?;
+        unmoved(|| Self::open_once(name)).await
+    }
+
+    async fn open_once(name: &str) -> Result<Self> {
+        if !bpffs::look()? {
+            let interface = interface::by_name(name).await.ok();
+            return Err(not_attached(interface.as_ref(), name));
+        }
+        let (interfaces, folders) = look_at_all().await?;
         let interface = interfaces.iter().find(|interface| interface.name == name);
         let mut gone = None;
-        if !bpffs::look()? {
-            return Err(not_attached(interface, name));
-        }
-        for folder in folders_here()? {
-            let pinned = match look(&folder) {
+        for (folder, looked) in folders {
+            let pinned = match looked {
                 Err(error) if folder.interface == name => return Err(error),
                 // Another interface's trouble.
                 Err(_) => continue,
                 Ok(pinned) => pinned,
             };
             match pinned {
-                Pinned::To(_, index) => match interface::of_link(&interfaces, index) {
-                    Some(on) if on.name == name => return Self::read(&folder, &interfaces),
+                Pinned::To(_, info) => match interface::of_link(&interfaces, &info) {
+                    Some(on) if on.name == name => return Self::read(&folder, on),
                     Some(on) if folder.interface == name => {
                         gone = Some(Error::Renamed {
                             old: name.to_owned(),
@@ -151,17 +199,23 @@ impl Attachment {
     /// All attachments of this network namespace, and what is the matter with those that cannot be
     /// read.
     pub async fn all() -> Result<(Vec<Self>, Vec<Error>)> {
-        super::requirements::privileges()?;
+        unmoved(Self::all_once).await
+    }
+
+    async fn all_once() -> Result<(Vec<Self>, Vec<Error>)> {
         if !bpffs::look()? {
             return Ok((Vec::new(), Vec::new()));
         }
-        let interfaces = interface::all().await?;
+        let (interfaces, folders) = look_at_all().await?;
         let (mut attachments, mut errors) = (Vec::new(), Vec::new());
-        for folder in folders_here()? {
-            match look(&folder) {
-                Ok(Pinned::To(..)) => match Self::read(&folder, &interfaces) {
-                    Ok(attachment) => attachments.push(attachment),
-                    Err(error) => errors.push(error),
+        for (folder, looked) in folders {
+            match looked {
+                Ok(Pinned::To(_, info)) => match interface::of_link(&interfaces, &info) {
+                    Some(on) => match Self::read(&folder, on) {
+                        Ok(attachment) => attachments.push(attachment),
+                        Err(error) => errors.push(error),
+                    },
+                    None => errors.push(Error::Moved(folder.interface)),
                 },
                 Ok(Pinned::Gone(_)) => errors.push(Error::InterfaceGone(folder.interface)),
                 Ok(Pinned::Leftover) => {
@@ -183,10 +237,25 @@ impl Attachment {
         })
     }
 
+    /// The same without what the fleet alone has put on the lists: what this host's configuration says.
+    pub fn own_settings(&self) -> Result<Settings> {
+        let settings = self.settings()?;
+        Ok(Settings {
+            lists: self.record.spread.without(settings.lists),
+            ..settings
+        })
+    }
+
     /// Kernel memory of all maps, in bytes.
     #[must_use]
     pub fn memory(&self) -> u64 {
         self.tables.memory + self.lists.memory
+    }
+
+    /// The layout of what is pinned, where that is an earlier one: the next change takes it over.
+    #[must_use]
+    pub fn earlier_layout(&self) -> Option<u32> {
+        (self.layout != VERSION).then_some(self.layout)
     }
 
     pub(super) fn generation_folder(&self) -> PathBuf {
@@ -206,7 +275,7 @@ impl Attachment {
     }
 
     /// Readers take no lock: where a `set` has swapped the program meanwhile they read again.
-    fn read(folder: &Folder, interfaces: &[Interface]) -> Result<Self> {
+    fn read(folder: &Folder, interface: &Interface) -> Result<Self> {
         const TRIES: usize = 10;
         let mut result = Err(Error::InterfaceGone(folder.interface.clone()));
         for _ in 0..TRIES {
@@ -214,7 +283,7 @@ impl Attachment {
                 break;
             };
             let info = link.info()?;
-            result = Self::read_generation(folder, link, info, interfaces);
+            result = Self::read_generation(folder, link, info, interface);
             let now = Link::open(&folder.path)?
                 .map(|link| link.info())
                 .transpose()?;
@@ -230,7 +299,7 @@ impl Attachment {
         folder: &Folder,
         link: Link,
         info: LinkInfo,
-        interfaces: &[Interface],
+        interface: &Interface,
     ) -> Result<Self> {
         let name = folder.interface.as_str();
         let unreadable = |why: &str| Error::Unreadable {
@@ -253,17 +322,18 @@ impl Attachment {
                 "it belongs to another network namespace with a process 1 of its own",
             ));
         }
-        let interface = interface::of_link(interfaces, info.interface)
-            .ok_or_else(|| Error::Moved(name.to_owned()))?
-            .clone();
+        if info.interface != interface.index {
+            return Err(Error::Moved(name.to_owned()));
+        }
         Ok(Self {
             mode: interface.xdp.map_or(XdpMode::Native, |xdp| xdp.mode),
             program_id: info.program_id,
             record,
-            tables: Tables::open(&folder.path, name)?,
+            tables: Tables::open(folder)?,
             lists: ListTables::open(&pins::generation(&folder.path, generation))?,
-            interface,
+            interface: interface.clone(),
             generation,
+            layout: folder.layout,
             folder: folder.path.clone(),
             link,
         })

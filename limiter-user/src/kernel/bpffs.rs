@@ -3,18 +3,25 @@
 
 use std::{
     fs::{self, File},
+    io::ErrorKind,
     os::unix::fs::MetadataExt,
-    path::Path,
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
 
 use nix::{
+    errno::Errno,
+    fcntl::{AT_FDCWD, AtFlags},
     mount::{MsFlags, mount},
     sys::statfs::{FsType, statfs},
+    unistd::{AccessFlags, faccessat},
 };
 
-use super::error::{Error, Result};
+use super::{
+    error::{Error, Result},
+    pins,
+};
 
 /// Where bpffs is mounted on every system.
 pub const BPFFS: &str = "/sys/fs/bpf";
@@ -51,7 +58,25 @@ pub fn foresee() -> Result<bool> {
             "no bpffs is mounted at {BPFFS}, and this is not the mount namespace of process 1, so that one mounted now might vanish: mount one where it stays (`mount -t bpf -o mode=0700 bpf {BPFFS}`)"
         )));
     }
+    if mounted {
+        may_write()?;
+    }
     Ok(mounted)
+}
+
+/// An error where this process may not change what is pinned: in a bpffs that is somebody else's, `limiter` may still be
+/// this user's.
+fn may_write() -> Result<()> {
+    let own = pins::of_all_layouts();
+    let may = |path: &Path| {
+        let wanted = AccessFlags::R_OK | AccessFlags::W_OK | AccessFlags::X_OK;
+        faccessat(AT_FDCWD, path, wanted, AtFlags::AT_EACCESS)
+    };
+    let (path, result) = match may(&own) {
+        Err(Errno::ENOENT) => (PathBuf::from(BPFFS), may(Path::new(BPFFS))),
+        result => (own, result),
+    };
+    result.map_err(|error| Error::path("writing to", path, error.into()))
 }
 
 /// Makes sure of a bpffs that outlives this process: mounts one where there is none.
@@ -111,9 +136,10 @@ fn source_of_sys(mountinfo: &str) -> Option<&str> {
 }
 
 /// Serialises whoever changes anything. The lock is on the root of bpffs: it leaves no file behind,
-/// goes with the process however that ends, and is the same for all who see the same pins.
+/// goes with the process however that ends, and is the same for all who see the same pins. A user who has no right to
+/// that has the folder `limiter` below it, and never removes it: where that is, root locks it too.
 pub struct Lock {
-    _directory: File,
+    _directories: Vec<File>,
 }
 
 /// Waits for other commands to be done.
@@ -130,13 +156,29 @@ pub fn lock() -> Result<Lock> {
 
 /// The lock, if nobody else has it.
 pub fn try_lock() -> Result<Option<Lock>> {
-    let directory = File::open(Path::new(BPFFS)).map_err(|e| Error::path("opening", BPFFS, e))?;
-    match directory.try_lock() {
-        Ok(()) => Ok(Some(Lock {
-            _directory: directory,
+    let mut locked = Vec::new();
+    let mut refused = None;
+    for path in [PathBuf::from(BPFFS), pins::of_all_layouts()] {
+        let directory = match File::open(&path) {
+            Ok(directory) => directory,
+            Err(error) if error.kind() == ErrorKind::NotFound && !locked.is_empty() => continue,
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                refused = Some(Error::path("opening", path, error));
+                continue;
+            }
+            Err(error) => return Err(refused.unwrap_or(Error::path("opening", path, error))),
+        };
+        match directory.try_lock() {
+            Ok(()) => locked.push(directory),
+            Err(fs::TryLockError::WouldBlock) => return Ok(None),
+            Err(fs::TryLockError::Error(error)) => return Err(Error::path("locking", path, error)),
+        }
+    }
+    match refused {
+        Some(error) if locked.is_empty() => Err(error),
+        _ => Ok(Some(Lock {
+            _directories: locked,
         })),
-        Err(fs::TryLockError::WouldBlock) => Ok(None),
-        Err(fs::TryLockError::Error(error)) => Err(Error::path("locking", BPFFS, error)),
     }
 }
 

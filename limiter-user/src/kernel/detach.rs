@@ -22,22 +22,34 @@ pub async fn detach(name: &str) -> Result<Option<Foreign>> {
         return Err(nothing_there(&interfaces, name));
     }
     let _lock = bpffs::lock()?;
+    // No program is swapped from here on.
+    let interfaces = interface::all().await?;
+    let (mut left, mut renamed) = (None, None);
     for folder in folders_here()? {
         let pinned = look(&folder);
-        let matches = match &pinned {
-            Ok(Pinned::To(_, index)) => match interface::of_link(&interfaces, *index) {
-                Some(on) => on.name == name,
-                // Moved to another network namespace.
-                None => folder.interface == name,
-            },
-            Ok(Pinned::Gone(_) | Pinned::Leftover) | Err(_) => folder.interface == name,
+        let on = match &pinned {
+            Ok(Pinned::To(_, info)) => interface::of_link(&interfaces, info),
+            _ => None,
         };
-        if matches {
-            return remove(&folder, pinned, &interfaces);
+        match on {
+            Some(on) if on.name == name => return remove(&folder, pinned, &interfaces),
+            Some(on) if folder.interface == name => {
+                renamed = Some(Error::Renamed {
+                    old: name.to_owned(),
+                    new: on.name.clone(),
+                });
+            }
+            // Gone, or moved to another network namespace.
+            None if folder.interface == name => left = Some((folder, pinned)),
+            _ => {}
         }
     }
+    // What the name once meant comes after what it means now.
+    if let Some((folder, pinned)) = left {
+        return remove(&folder, pinned, &interfaces);
+    }
     no_other_version(&interfaces, name)?;
-    Err(nothing_there(&interfaces, name))
+    Err(renamed.unwrap_or_else(|| nothing_there(&interfaces, name)))
 }
 
 fn nothing_there(interfaces: &[Interface], name: &str) -> Error {
@@ -51,11 +63,11 @@ fn nothing_there(interfaces: &[Interface], name: &str) -> Error {
 /// namespaces that are gone. Returns for each how it went.
 pub async fn detach_all() -> Result<Vec<(String, Result<Option<Foreign>>)>> {
     requirements::privileges()?;
-    let interfaces = interface::all().await?;
     if !bpffs::look()? {
         return Ok(Vec::new());
     }
     let _lock = bpffs::lock()?;
+    let interfaces = interface::all().await?;
     let here = pins::namespace()?;
     let mut done = Vec::new();
     for folder in pins::folders()? {
@@ -84,17 +96,24 @@ fn remove(
     pinned: Result<Pinned>,
     interfaces: &[Interface],
 ) -> Result<Option<Foreign>> {
-    let moved = matches!(&pinned, Ok(Pinned::To(_, index)) if interface::of_link(interfaces, *index).is_none());
+    let moved = matches!(&pinned, Ok(Pinned::To(_, info)) if interface::of_link(interfaces, info).is_none());
     // Before limiter is off: until the other program is back, neither of the two runs.
     let foreign = Foreign::open(&folder.path)?;
     match pinned {
         Ok(Pinned::To(link, _) | Pinned::Gone(link)) => {
             // On trial there is no pin: a process holds the link.
-            if link.try_until().is_none() {
+            let is_pinned = link.try_until().is_none();
+            if is_pinned {
                 Link::unpin(&folder.path)?;
             }
             // Another process may hold the link too.
-            link.detach()?;
+            if let Err(error) = link.detach() {
+                // Nothing was changed, then.
+                if is_pinned {
+                    link.pin(&folder.path)?;
+                }
+                return Err(error);
+            }
         }
         // Somebody holds the link, and the program runs.
         Err(error @ (Error::TrialSilent { .. } | Error::TrialElsewhere(_) | Error::Busy(_))) => {
@@ -110,7 +129,13 @@ fn remove(
             "put it back there (`bpftool net attach`)",
         ));
     }
-    foreign::clear(&folder.path, foreign)
+    foreign::clear(&folder.path, foreign).map_err(|error| match error {
+        Error::Path { .. } | Error::Denied { .. } | Error::NotPermitted => Error::PinsLeft {
+            interface: folder.interface.clone(),
+            why: Box::new(error),
+        },
+        error => error,
+    })
 }
 
 fn not_here(folder: &Path, why: &str, first: &'static str) -> Error {

@@ -3,6 +3,9 @@
 
 use std::{io, path::PathBuf};
 
+use limiter_common::layout::VERSION;
+
+use super::{pins::Folder, requirements::Needed};
 use crate::config::Invalid;
 
 /// An operation on an interface failed; nothing was changed.
@@ -18,11 +21,33 @@ pub enum Error {
         /// What is needed.
         oldest: String,
     },
-    /// No rights.
+    /// This process lacks capabilities.
     #[error(
-        "not permitted: limiter needs root, or CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON: run it with sudo"
+        "not permitted: this process lacks {}: run it with sudo, or give it {} (docs/security.md)",
+        reasons(.0),
+        if .0.len() == 1 { "that one" } else { "those" }
+    )]
+    Lacks(Vec<Needed>),
+    /// The kernel refused all the same.
+    #[error(
+        "not permitted: the kernel refused what CAP_BPF and CAP_NET_ADMIN allow elsewhere: run it with sudo, and see whether a security module or a container forbids it"
     )]
     NotPermitted,
+    /// Something belongs to another user.
+    #[error(
+        "not permitted: {what} {path} failed, which user {user} has no right to: run it with sudo, or give that user /sys/fs/bpf/limiter (docs/security.md)"
+    )]
+    Denied {
+        /// What was tried.
+        what: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// Who tried.
+        user: u32,
+    },
+    /// It can be done with one capability more.
+    #[error("not permitted: {0}, limiter needs CAP_PERFMON as well: grant it, or run it with sudo")]
+    WithoutPerfmon(&'static str),
     /// There is no such interface.
     #[error("no interface '{0}' in this network namespace: {advice}", advice = names_of_interfaces(.0))]
     NoInterface(String),
@@ -145,6 +170,16 @@ pub enum Error {
         /// Name and id of the program.
         program: String,
     },
+    /// Limiter is off, and its pins are not.
+    #[error(
+        "limiter is off '{interface}', but its pins are left ({why}): `limiter detach {interface}` again clears them"
+    )]
+    PinsLeft {
+        /// The interface.
+        interface: String,
+        /// What could not be removed, and why.
+        why: Box<Error>,
+    },
     /// Nothing is there.
     #[error(
         "limiter is not attached to '{0}': `limiter attach {0} --rate RATE` does that, `limiter status` shows where it is"
@@ -160,6 +195,23 @@ pub enum Error {
         /// The folder of its pins.
         path: PathBuf,
     },
+    /// The same, of a version that came later.
+    #[error(
+        "a newer version of limiter (layout {layout}) is attached to '{interface}', which this one can neither read nor change, and its limits stay in force: install that version again, or take it off with `limiter detach {interface}` of that version (or `rm -r {}`) and attach anew", path.display()
+    )]
+    NewerVersion {
+        /// The interface.
+        interface: String,
+        /// Its layout.
+        layout: u32,
+        /// The folder of its pins.
+        path: PathBuf,
+    },
+    /// A trial that a process of an earlier version holds.
+    #[error(
+        "an earlier version of limiter has it on trial on '{0}', which cannot be taken over: `limiter keep {0}` first, or wait until the trial ends"
+    )]
+    TrialOfEarlier(String),
     /// The link outlived its interface.
     #[error(
         "the interface that limiter was attached to as '{0}' is gone, and limits nothing any more: `limiter detach {0}` clears what is left"
@@ -262,7 +314,7 @@ pub enum Error {
     #[error("{0}")]
     Invalid(#[from] Invalid),
     /// A file operation under bpffs failed.
-    #[error("{what} {path} failed ({source}): check that bpffs is writable")]
+    #[error("{what} {path} failed ({source}): {advice}", advice = advice_on_files(.source))]
     Path {
         /// What was tried.
         what: &'static str,
@@ -324,6 +376,38 @@ pub enum Error {
     },
 }
 
+/// What is missing, and what for.
+fn reasons(missing: &[Needed]) -> String {
+    let reasons = missing
+        .iter()
+        .map(|needed| format!("{} (to {})", needed.name, needed.why));
+    reasons.collect::<Vec<_>>().join(" and ")
+}
+
+/// What helps where a file of bpffs could not be made, opened or removed.
+fn advice_on_files(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::ENOMEM | libc::ENOSPC) => "free memory, and try again",
+        Some(libc::EROFS) => "bpffs is mounted read-only: `mount -o remount,rw /sys/fs/bpf`",
+        _ => "check that bpffs is writable",
+    }
+}
+
+/// What the kernel said, of an error that has it among its causes; else the error with its causes.
+pub(super) fn cause(error: impl std::error::Error) -> io::Error {
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        if let Some(number) = inner
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::raw_os_error)
+        {
+            return io::Error::from_raw_os_error(number);
+        }
+        cause = inner.source();
+    }
+    io::Error::other(super::maps::flat(&error))
+}
+
 /// `ip link` shows the other end behind the name.
 fn names_of_interfaces(name: &str) -> String {
     match name.split_once('@') {
@@ -335,15 +419,29 @@ fn names_of_interfaces(name: &str) -> String {
 }
 
 impl Error {
+    /// What limits `interface` was attached by a version whose `folder` cannot be read.
+    pub(super) fn of_other_version(interface: String, folder: Folder) -> Self {
+        let Folder { layout, path, .. } = folder;
+        if layout > VERSION {
+            return Self::NewerVersion {
+                interface,
+                layout,
+                path,
+            };
+        }
+        Self::OtherVersion { interface, path }
+    }
+
     pub(super) fn path(what: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
+        let path = path.into();
         if source.kind() == io::ErrorKind::PermissionDenied {
-            return Self::NotPermitted;
+            return Self::Denied {
+                what,
+                path,
+                user: nix::unistd::geteuid().as_raw(),
+            };
         }
-        Self::Path {
-            what,
-            path: path.into(),
-            source,
-        }
+        Self::Path { what, path, source }
     }
 
     pub(super) fn system(what: &'static str, source: io::Error) -> Self {

@@ -5,7 +5,10 @@ use rtnetlink::packet_route::link::{
     LinkAttribute, LinkFlags, LinkLayerType, LinkMessage, LinkXdp, XdpAttached,
 };
 
-use super::error::{Error, Result};
+use super::{
+    error::{Error, Result},
+    sys::LinkInfo,
+};
 
 /// Where an XDP program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -86,16 +89,31 @@ pub async fn all() -> Result<Vec<Interface>> {
     let connection = tokio::spawn(connection);
     let links: Vec<LinkMessage> = handle.link().get().execute().try_collect().await?;
     connection.abort();
+    // The loopback is everywhere: where the question was not sent, the answer ends without a word.
+    if links.is_empty() {
+        return Err(rtnetlink::Error::RequestFailed.into());
+    }
     Ok(links.iter().filter_map(describe).collect())
 }
 
-/// The interface that a link to `index` is on. One without a program is another one, which has got
-/// the same index: the link's own was moved to another network namespace.
+/// The interface that a link is on. One that runs another program, or none, is another one, which has got the
+/// same index: the link's own was moved to another network namespace.
 #[must_use]
-pub fn of_link(interfaces: &[Interface], index: u32) -> Option<&Interface> {
+pub fn of_link<'a>(interfaces: &'a [Interface], link: &LinkInfo) -> Option<&'a Interface> {
+    let runs = |xdp: XdpState| xdp.program_id == link.program_id;
     interfaces
         .iter()
-        .find(|interface| interface.index == index && interface.xdp.is_some())
+        .find(|interface| interface.index == link.interface && interface.xdp.is_some_and(runs))
+}
+
+/// Whether an interface has the link's index and runs another program: it is another one, or the program was
+/// swapped between the two readings.
+#[must_use]
+pub(super) fn may_be_outdated(interfaces: &[Interface], link: &LinkInfo) -> bool {
+    let mut others = interfaces
+        .iter()
+        .filter(|other| other.index == link.interface);
+    others.any(|other| other.xdp.is_some()) && of_link(interfaces, link).is_none()
 }
 
 /// The one of that name.

@@ -211,7 +211,7 @@ impl Watch {
         for (flow, counted) in &mut self.round.muted {
             let of_cpus = self.muted.get(&Wire(*flow), 0).map_err(read_failed)?;
             let all: Count = of_cpus.iter().map(|Wire(one)| *one).sum();
-            let packets = all.packets - *counted;
+            let packets = all.packets.wrapping_sub(*counted);
             *counted = all.packets;
             if packets > 0 {
                 self.sampler.see(&Seen {
@@ -267,7 +267,7 @@ fn load(frags: bool) -> Result<(Ebpf, &'static str)> {
     // Nothing is relocated against the kernel's types: no need to read them.
     let mut ebpf = EbpfLoader::new()
         .btf(None)
-        .load(object::learn_object())
+        .load(object::learn_object()?)
         .map_err(object::load_error)?;
     if frags && object::xdp(&mut ebpf, "learn_frags")?.load().is_ok() {
         return Ok((ebpf, "learn_frags"));

@@ -14,22 +14,26 @@ use limiter_common::{
 };
 
 use super::{
+    before,
     error::{Error, Result},
     memory,
     object::Program,
-    pins,
+    pins::{self, Folder},
     record::{Moves, Seat},
     table::Sets,
     wire::Wire,
 };
 
 /// A source and what the table keeps of it.
-pub use super::table::Entry;
+pub use super::table::{Charge, Entry};
 
 /// The maps of one attachment.
 pub struct Tables {
     sets: Sets,
-    counters: PerCpuArray<MapData, Wire<Counters>>,
+    /// None in an attachment of layout 5.
+    counted: Option<PerCpuArray<MapData, Wire<Counters>>>,
+    /// What programs of layout 5 have counted, where there were any.
+    before: Option<PerCpuArray<MapData, Wire<before::Counters>>>,
     limits: PerCpuArray<MapData, Wire<LimitCounters>>,
     hits: PerCpuArray<MapData, Wire<Count>>,
     watched: PerCpuArray<MapData, Wire<Watched>>,
@@ -58,7 +62,8 @@ const fn shape(name: &str) -> Shape {
         b"DISPLACED" => (ARRAY, 4, 8, None),
         b"LOCKED" => (ARRAY, 4, 8, Some(LOCKS)),
         b"TABLE" => (ARRAY, 4, size_of::<Table>(), Some(1)),
-        b"COUNTERS" => (PER_CPU_ARRAY, 4, size_of::<Counters>(), Some(2)),
+        b"COUNTED" => (PER_CPU_ARRAY, 4, size_of::<Counters>(), Some(2)),
+        b"COUNTERS" => (PER_CPU_ARRAY, 4, size_of::<before::Counters>(), Some(2)),
         b"LIMITS" => (PER_CPU_ARRAY, 4, size_of::<LimitCounters>(), Some(SLOTS)),
         b"LIST_HITS" => (PER_CPU_ARRAY, 4, size_of::<Count>(), Some(LISTS_MAX)),
         b"CPUS" => (PER_CPU_ARRAY, 4, size_of::<Cpu>(), Some(1)),
@@ -101,9 +106,9 @@ impl std::fmt::Display for Shape {
 
 /// Refuses maps that another build has pinned: they are never reused, because a program over maps of
 /// another shape reads what it did not write.
-pub fn check_shapes(folder: &Path, interface: &str) -> Result<()> {
+pub fn check_shapes(folder: &Path, interface: &str, names: &[&str]) -> Result<()> {
     let mut capacities = Vec::new();
-    for name in pins::MAPS {
+    for name in names {
         let info =
             MapInfo::from_pin(folder.join(name)).map_err(|error| unreadable(interface, &error))?;
         let wanted = shape(name);
@@ -117,7 +122,7 @@ pub fn check_shapes(folder: &Path, interface: &str) -> Result<()> {
         if found != wanted {
             return Err(Error::OtherShape {
                 interface: interface.to_owned(),
-                map: name.to_owned(),
+                map: (*name).to_owned(),
                 found: found.to_string(),
                 wanted: wanted.to_string(),
             });
@@ -164,14 +169,17 @@ impl std::fmt::Debug for Tables {
 
 impl Tables {
     /// Those that are pinned in `folder`.
-    pub fn open(folder: &Path, interface: &str) -> Result<Self> {
-        check_shapes(folder, interface)?;
+    pub fn open(folder: &Folder) -> Result<Self> {
+        let interface = folder.interface.as_str();
+        let path = folder.path.as_path();
+        let names = before::maps_in(path, folder.layout);
+        check_shapes(path, interface, &names)?;
         let open = |name: &str| {
-            MapData::from_pin(folder.join(name)).map_err(|error| unreadable(interface, &error))
+            MapData::from_pin(path.join(name)).map_err(|error| unreadable(interface, &error))
         };
-        let maps = pins::MAPS
-            .map(open)
-            .into_iter()
+        let maps = names
+            .iter()
+            .map(|name| open(name))
             .collect::<Result<Vec<_>>>()?;
         let memory = memory::of_maps(&maps.iter().collect::<Vec<_>>());
         Self::new(
@@ -182,16 +190,21 @@ impl Tables {
                     _ => Map::PerCpuArray(map),
                 })
             },
+            &names,
             memory,
         )
     }
 
     /// Those of a program that is not pinned.
     pub fn take(program: &mut Program) -> Result<Self> {
-        Self::new(|name| program.take_map(name), 0)
+        Self::new(|name| program.take_map(name), &pins::MAPS, 0)
     }
 
-    fn new(mut map: impl FnMut(&'static str) -> Result<Map>, memory: u64) -> Result<Self> {
+    fn new(
+        mut map: impl FnMut(&'static str) -> Result<Map>,
+        names: &[&'static str],
+        memory: u64,
+    ) -> Result<Self> {
         let Map::Array(sets) = map("SETS")? else {
             return Err(read_failed(MapError::InvalidName {
                 name: "SETS".to_owned(),
@@ -199,7 +212,14 @@ impl Tables {
         };
         Ok(Self {
             sets: Sets::open(&sets, read_seed(map("TABLE")?)?)?,
-            counters: map("COUNTERS")?.try_into().map_err(read_failed)?,
+            counted: one_of(names, "COUNTED", &mut map)?
+                .map(TryInto::try_into)
+                .transpose()
+                .map_err(read_failed)?,
+            before: one_of(names, before::COUNTERS, &mut map)?
+                .map(TryInto::try_into)
+                .transpose()
+                .map_err(read_failed)?,
             limits: map("LIMITS")?.try_into().map_err(read_failed)?,
             hits: map("LIST_HITS")?.try_into().map_err(read_failed)?,
             watched: map("WATCHED")?.try_into().map_err(read_failed)?,
@@ -218,11 +238,16 @@ impl Tables {
     }
 
     fn row(&self, row: u32) -> Result<Counters> {
-        let of_cpus = self.counters.get(&row, 0).map_err(read_failed)?;
-        Ok(sum(&of_cpus
-            .iter()
-            .map(|Wire(one)| *one)
-            .collect::<Vec<_>>()))
+        let mut of_cpus = Vec::new();
+        if let Some(counted) = &self.counted {
+            let counted = counted.get(&row, 0).map_err(read_failed)?;
+            of_cpus.extend(counted.iter().map(|Wire(one)| *one));
+        }
+        if let Some(before) = &self.before {
+            let before = before.get(&row, 0).map_err(read_failed)?;
+            of_cpus.extend(before.iter().map(|Wire(one)| Counters::from(*one)));
+        }
+        Ok(sum(&of_cpus))
     }
 
     /// What all CPUs have counted for the limit in `slot`, beside [`Self::plain`].
@@ -245,7 +270,15 @@ impl Tables {
     /// Drops that somebody who watched wanted to be told of, and was not.
     pub fn events_lost(&self) -> Result<u64> {
         let of_cpus = self.watched.get(&0, 0).map_err(read_failed)?;
-        Ok(of_cpus.iter().map(|Wire(one)| one.lost).sum())
+        let of_cpus = of_cpus.iter().map(|Wire(one)| one.lost);
+        // As all counters: past the last number they go on at 0.
+        Ok(of_cpus.fold(0, u64::wrapping_add))
+    }
+
+    /// Tells the table from all others of this machine.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.sets.id
     }
 
     /// Sources that there is room for.
@@ -304,6 +337,24 @@ impl Tables {
         self.sets.source(key)
     }
 
+    /// The source in the entry with this number, if it is this one.
+    #[must_use]
+    pub fn source_in(&self, number: usize, key: &SourceKey) -> Option<Source> {
+        self.sets.source_in(number, key)
+    }
+
+    /// Changes the bucket in the entry with this number, if it is this source's; see [`Charge`]. `epoch` is the present
+    /// one. Returns whether it did.
+    pub fn charge(
+        &self,
+        number: usize,
+        key: &SourceKey,
+        epoch: u32,
+        change: impl FnMut(&Source) -> Charge,
+    ) -> bool {
+        self.sets.charge(number, key, epoch, change)
+    }
+
     /// Forgets a source. Returns whether it was there.
     #[must_use]
     pub fn forget(&self, key: &SourceKey) -> bool {
@@ -325,6 +376,14 @@ impl Tables {
     pub fn look_through(&self, look: impl FnMut(usize, &SourceKey, &Source)) {
         self.sets.look_through(look);
     }
+}
+
+fn one_of(
+    names: &[&'static str],
+    name: &'static str,
+    map: impl FnOnce(&'static str) -> Result<Map>,
+) -> Result<Option<Map>> {
+    names.contains(&name).then(|| map(name)).transpose()
 }
 
 fn sum(counters: &[Counters]) -> Counters {

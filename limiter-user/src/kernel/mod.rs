@@ -2,6 +2,7 @@
 
 pub mod attach;
 pub mod attachment;
+pub mod before;
 pub mod bpffs;
 pub mod chain;
 pub mod clock;
@@ -23,6 +24,7 @@ pub mod replay;
 pub mod requirements;
 pub mod session;
 pub mod set;
+mod sound;
 pub mod survey;
 pub mod sys;
 mod table;

@@ -20,8 +20,9 @@ use limiter_common::{
 
 use super::{
     clock,
-    error::{Error, Result},
+    error::{Error, Result, cause},
     lists, maps, pins,
+    requirements::{self, Checks},
     wire::Wire,
 };
 
@@ -56,17 +57,22 @@ macro_rules! prebuilt {
 }
 
 impl Variant {
-    fn object(self) -> &'static [u8] {
-        match self {
-            Self::Plain => prebuilt!("limiter"),
-            Self::Log => prebuilt!("limiter-log"),
+    fn object(self, checks: Checks) -> Result<&'static [u8]> {
+        match (self, checks) {
+            (Self::Plain, Checks::Plain) => Ok(prebuilt!("limiter")),
+            (Self::Plain, Checks::Masked) => Ok(prebuilt!("limiter-masked")),
+            (Self::Log, Checks::Plain) => Ok(prebuilt!("limiter-log")),
+            (Self::Log, Checks::Masked) => Err(Error::WithoutPerfmon("to log each packet")),
         }
     }
 }
 
 /// The object with the programs that only watch.
-pub(super) fn learn_object() -> &'static [u8] {
-    prebuilt!("learn")
+pub(super) fn learn_object() -> Result<&'static [u8]> {
+    match requirements::checks()? {
+        Checks::Plain => Ok(prebuilt!("learn")),
+        Checks::Masked => Err(Error::WithoutPerfmon("to learn from an interface")),
+    }
 }
 
 /// The maps that a program works on.
@@ -166,7 +172,8 @@ pub fn load(
         }
         ListMaps::Pinned(folder) => pin_paths(&mut loader, &pins::LIST_MAPS, folder),
     }
-    let mut ebpf = loader.load(variant.object()).map_err(load_error)?;
+    let checks = requirements::checks()?;
+    let mut ebpf = loader.load(variant.object(checks)?).map_err(load_error)?;
     if let ListMaps::New(prefixes) = lists {
         lists::fill(&mut ebpf, prefixes)?;
     }
@@ -179,8 +186,13 @@ pub fn load(
     if let Some(full_at) = newcomers_full_at {
         maps::fill_table(&mut ebpf, seed, full_at)?;
     }
-    let entry = entry.name(config.plain != 0);
-    xdp(&mut ebpf, entry)?.load().map_err(program_error)?;
+    // Without `CAP_PERFMON` there is the long way only.
+    let entry = entry.name(config.plain != 0 && checks == Checks::Plain);
+    let loaded = xdp(&mut ebpf, entry)?.load();
+    loaded.map_err(|error| match checks {
+        Checks::Plain => program_error(error),
+        Checks::Masked => masked_error(error),
+    })?;
     Ok(Program { ebpf, entry })
 }
 
@@ -251,7 +263,7 @@ impl Program {
             let path = folder.join(name);
             let map = self.ebpf.map(name).ok_or_else(|| missing(name))?;
             map.pin(&path)
-                .map_err(|error| Error::path("pinning", &path, io::Error::other(error)))?;
+                .map_err(|error| Error::path("pinning", &path, cause(error)))?;
         }
         Ok(())
     }
@@ -302,7 +314,10 @@ pub(super) fn program_error(error: ProgramError) -> Error {
         return Error::Load {
             what: "program",
             why: format!("{io_error}; {reason}"),
-            advice: "please report this with the kernel's version (`uname -r`)",
+            advice: match io_error.raw_os_error() {
+                Some(libc::ENOMEM) => "free memory, and try again",
+                _ => "please report this with the kernel's version (`uname -r`)",
+            },
         };
     }
     Error::Load {
@@ -312,13 +327,26 @@ pub(super) fn program_error(error: ProgramError) -> Error {
     }
 }
 
+/// The same where the verifier has looked at it more closely, for lack of `CAP_PERFMON`.
+fn masked_error(error: ProgramError) -> Error {
+    match program_error(error) {
+        Error::Load { what, why, .. } => Error::Load {
+            what,
+            why,
+            advice: "this kernel takes it with CAP_PERFMON: grant that as well",
+        },
+        error => error,
+    }
+}
+
 /// The line of a verifier's log that says why: the last one before its statistics.
 fn reason_in(log: &str) -> &str {
-    const STATISTICS: [&str; 4] = [
+    const STATISTICS: [&str; 5] = [
         "processed ",
         "verification time",
         "stack depth",
         "mark_precise",
+        "subprog ",
     ];
     let says_why = |line: &&str| {
         !line.trim().is_empty() && !STATISTICS.iter().any(|start| line.starts_with(start))
@@ -330,20 +358,26 @@ fn reason_in(log: &str) -> &str {
 }
 
 pub(super) fn load_error(error: EbpfError) -> Error {
-    if let EbpfError::MapError(MapError::CreateError { name, io_error }) = &error {
-        if io_error.raw_os_error() == Some(libc::EPERM) {
-            return Error::NotPermitted;
+    let (map, why) = match error {
+        EbpfError::MapError(MapError::CreateError { name, io_error }) => {
+            (format!("map {name}"), io_error)
         }
-        return Error::Load {
-            what: "tables",
-            why: format!("map {name}: {io_error}"),
-            advice: "they are as large as --max-sources says: ask for fewer, or free memory",
-        };
+        EbpfError::MapError(error) => ("a map".to_owned(), cause(error)),
+        error => {
+            return Error::Load {
+                what: "program",
+                why: maps::flat(&error),
+                advice: "please report this with the kernel's version (`uname -r`)",
+            };
+        }
+    };
+    if why.raw_os_error() == Some(libc::EPERM) {
+        return Error::NotPermitted;
     }
     Error::Load {
-        what: "program",
-        why: error.to_string(),
-        advice: "please report this with the kernel's version (`uname -r`)",
+        what: "tables",
+        why: format!("{map}: {why}"),
+        advice: "they are as large as --max-sources and the lists say: ask for fewer, or free memory",
     }
 }
 

@@ -13,6 +13,8 @@
 //! bpffs allows no dots in names, and interface names are per network namespace: both are in the
 //! name of the folder.
 
+#![allow(unsafe_code, reason = "see docs/unsafe.md")]
+
 use std::{
     fs,
     io::{self, ErrorKind},
@@ -27,6 +29,7 @@ use limiter_common::layout;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 use super::{
+    before,
     bpffs::BPFFS,
     error::{Error, Result},
 };
@@ -37,7 +40,7 @@ pub const MAPS: [&str; 13] = [
     "DISPLACED",
     "LOCKED",
     "TABLE",
-    "COUNTERS",
+    "COUNTED",
     "LIMITS",
     "CPUS",
     "LIST_HITS",
@@ -52,15 +55,30 @@ pub const MAPS: [&str; 13] = [
 pub const LIST_MAPS: [&str; 2] = ["LISTED_IPV4", "LISTED_IPV6"];
 
 /// The folder of what limiter pins, whatever the layout.
-fn of_all_layouts() -> PathBuf {
+pub(super) fn of_all_layouts() -> PathBuf {
     Path::new(BPFFS).join("limiter")
 }
 
 /// The folder of everything that this layout pins.
 #[must_use]
 pub fn root() -> PathBuf {
-    of_all_layouts().join(format!("v{}", layout::VERSION))
+    root_of(layout::VERSION)
 }
+
+fn root_of(layout: u32) -> PathBuf {
+    of_all_layouts().join(format!("v{layout}"))
+}
+
+/// The layouts that have left a folder, oldest first.
+fn layouts() -> Result<Vec<u32>> {
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.strip_prefix('v')?.parse().ok();
+    let mut numbers: Vec<u32> = entries(&of_all_layouts())?.filter_map(number).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// The layouts that this limiter reads.
+const READ: std::ops::RangeInclusive<u32> = before::OLDEST..=layout::VERSION;
 
 /// A network namespace: none for the one of process 1, which people do not call a namespace, else the
 /// kernel's cookie, which unlike an inode number is never used twice.
@@ -68,6 +86,8 @@ pub type Namespace = Option<u64>;
 
 /// Inode of the first network namespace (`NET_NS_INIT_INO`, include/uapi/linux/nsfs.h, Linux 6.18).
 const INITIAL_INODE: u64 = 0xefff_fff9;
+/// Cookie of the first one before that: kernels count from 1 (`setup_net` in net/core/net_namespace.c).
+const INITIAL_COOKIE: u64 = 1;
 
 /// This thread's network namespace.
 pub fn namespace() -> Result<Namespace> {
@@ -75,11 +95,13 @@ pub fn namespace() -> Result<Namespace> {
     // Of this thread: the demonstration's threads are in namespaces of their own.
     let own = inode("thread-self")
         .map_err(|error| Error::system("asking for the network namespace", error))?;
+    let cookie = cookie()?;
     // Process 1 may be out of sight (`CAP_SYS_PTRACE`).
-    if inode("1").map_or(own == INITIAL_INODE, |of_init| of_init == own) {
+    let initial = own == INITIAL_INODE || cookie == INITIAL_COOKIE;
+    if inode("1").map_or(initial, |of_init| of_init == own) {
         return Ok(None);
     }
-    cookie().map(Some)
+    Ok(Some(cookie))
 }
 
 /// Cookie of this network namespace (Linux 5.14).
@@ -163,28 +185,27 @@ pub struct Folder {
     pub interface: String,
     /// The network namespace it was attached in.
     pub namespace: Namespace,
+    /// The layout of what is in it.
+    pub layout: u32,
 }
 
-/// All folders of this layout, in all network namespaces, by name.
+/// All folders of the layouts that are read, in all network namespaces, by name.
 pub fn folders() -> Result<Vec<Folder>> {
-    folders_in(&root())
+    folders_of(|layout| READ.contains(&layout))
 }
 
-/// The same of all other layouts: those of other versions of limiter.
+/// The same of all other layouts: those of versions of limiter that this one knows nothing of.
 pub fn folders_of_other_layouts() -> Result<Vec<Folder>> {
-    let own = root();
-    let is_layout = |path: &Path| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        let number = name.and_then(|name| name.strip_prefix('v'));
-        number.is_some_and(|number| number.parse::<u32>().is_ok())
-    };
+    folders_of(|layout| !READ.contains(&layout))
+}
+
+/// Older layouts first: a folder that moves to this layout meanwhile is not missed.
+fn folders_of(which: impl Fn(u32) -> bool) -> Result<Vec<Folder>> {
     let mut folders = Vec::new();
-    for entry in entries(&of_all_layouts())? {
-        let path = entry.path();
-        if path != own && is_layout(&path) {
-            folders.extend(folders_in(&path)?);
-        }
+    for layout in layouts()?.into_iter().filter(|layout| which(*layout)) {
+        folders.extend(folders_in(layout)?);
     }
+    folders.sort_by(|a, b| (a.namespace, &a.interface).cmp(&(b.namespace, &b.interface)));
     Ok(folders)
 }
 
@@ -198,19 +219,18 @@ fn entries(folder: &Path) -> Result<impl Iterator<Item = fs::DirEntry>> {
     Ok(found.into_iter().flatten().flatten())
 }
 
-fn folders_in(root: &Path) -> Result<Vec<Folder>> {
-    let mut folders: Vec<_> = entries(root)?
-        .filter_map(|entry| {
-            let (interface, namespace) = parse_folder_name(entry.file_name().to_str()?)?;
-            Some(Folder {
-                path: entry.path(),
-                interface,
-                namespace,
-            })
+fn folders_in(layout: u32) -> Result<Vec<Folder>> {
+    let root = root_of(layout);
+    let folders = entries(&root)?.filter_map(|entry| {
+        let (interface, namespace) = parse_folder_name(entry.file_name().to_str()?)?;
+        Some(Folder {
+            path: entry.path(),
+            interface,
+            namespace,
+            layout,
         })
-        .collect();
-    folders.sort_by(|a, b| (a.namespace, &a.interface).cmp(&(b.namespace, &b.interface)));
-    Ok(folders)
+    });
+    Ok(folders.collect())
 }
 
 /// The folder of generation `number`.
@@ -267,13 +287,20 @@ pub fn remove(folder: &Path) -> Result<()> {
         }
         _ => {}
     }
-    let root = root();
-    for above in [Some(root.as_path()), root.parent()].into_iter().flatten() {
-        if folder.starts_with(above) && fs::remove_dir(above).is_err() {
-            break;
-        }
+    let of_all = of_all_layouts();
+    if folder.parent().and_then(Path::parent) == Some(&of_all) {
+        clear_empty();
     }
     Ok(())
+}
+
+/// Removes the folders of layouts that are empty, and the one above them.
+pub(super) fn clear_empty() {
+    for layout in layouts().unwrap_or_default() {
+        // Others are in it.
+        let _ = fs::remove_dir(root_of(layout));
+    }
+    let _ = fs::remove_dir(of_all_layouts());
 }
 
 #[cfg(test)]

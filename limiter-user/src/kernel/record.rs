@@ -12,10 +12,15 @@ use limiter_common::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::error::{Error, Result};
+use super::{
+    error::{Error, Result, cause},
+    sound,
+};
 use crate::config::{
     Invalid, Key, Limit, Settings,
     compile::{FIRST_SLOT, Place, TierBits},
+    on_one_line,
+    spread::Spread,
     terms,
 };
 
@@ -51,6 +56,9 @@ pub struct Record {
     pub tiers: TierBits,
     /// Prefixes on each list, by its name.
     pub list_sizes: Vec<(String, u64)>,
+    /// What the fleet has put on the lists.
+    #[serde(default)]
+    pub spread: Spread,
 }
 
 /// A limit's place, in the form in which it is written down.
@@ -164,8 +172,21 @@ impl Record {
             .collect()
     }
 
-    /// The same attachment with other settings, from the moment `now` (in nanoseconds) on.
-    pub fn changed(&self, settings: Settings, now: u64) -> Result<(Self, Moves), Invalid> {
+    /// The settings in force where the host's own are `own`: what the fleet has put on the lists stays there, as
+    /// long as they are shared by the same fleet. And where that is.
+    #[must_use]
+    pub fn in_force(&self, own: Settings) -> (Settings, Spread) {
+        if own.fleet != self.settings.fleet {
+            return (own, Spread::default());
+        }
+        let spread = Spread::new(&own, &self.spread.of_fleet());
+        let lists = spread.with(own.lists.clone());
+        (Settings { lists, ..own }, spread)
+    }
+
+    /// The same attachment with other settings of the host's own, from the moment `now` (in nanoseconds) on.
+    pub fn changed(&self, own: Settings, now: u64) -> Result<(Self, Moves), Invalid> {
+        let (settings, spread) = self.in_force(own);
         let old = self.seated();
         let limits = settings.all_limits();
         let mut moves = Moves::default();
@@ -203,6 +224,7 @@ impl Record {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             limits: seats,
             tiers,
+            spread,
             ..self.clone()
         };
         record.measure_lists();
@@ -226,7 +248,7 @@ impl Record {
         let json = serde_json::to_vec(self)
             .map_err(|error| Error::system("writing the record", io::Error::other(error)))?;
         // What cannot be read back would be an attachment that no command understands.
-        let read = serde_json::from_slice::<Self>(&json).ok();
+        let read = Self::read(&json).ok();
         let written = self.without_lists();
         let same = read.is_some_and(|read| {
             read.limits == written.limits && read.config().ok() == written.config().ok()
@@ -235,8 +257,7 @@ impl Record {
             let broken = io::Error::other("it does not read back");
             return Err(Error::system("writing the record", broken));
         }
-        let failed =
-            |error: aya::maps::MapError| Error::path("pinning", path, io::Error::other(error));
+        let failed = |error: aya::maps::MapError| Error::path("pinning", path, cause(error));
         let chunks: Vec<_> = json.chunks(CHUNK).collect();
         let count = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
         let mut map = Array::<MapData, [u8; CHUNK]>::create(count, 0).map_err(failed)?;
@@ -246,7 +267,7 @@ impl Record {
             map.set(index, bytes, 0).map_err(failed)?;
         }
         map.pin(path)
-            .map_err(|error| Error::path("pinning", path, io::Error::other(error)))
+            .map_err(|error| Error::path("pinning", path, cause(error)))
     }
 
     fn without_lists(&self) -> Self {
@@ -269,8 +290,16 @@ impl Record {
             let chunk = map.get(&index, 0);
             json.extend(chunk.map_err(|error| unreadable(error.to_string()))?);
         }
-        let json = json.split(|byte| *byte == 0).next().unwrap_or_default();
-        serde_json::from_slice(json).map_err(|error| unreadable(error.to_string()))
+        Self::read(&json).map_err(unreadable)
+    }
+
+    /// Reads what [`Self::pin`] has written, zeros behind it; or says why it cannot be read.
+    pub fn read(bytes: &[u8]) -> std::result::Result<Self, String> {
+        let json = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+        let record: Self =
+            serde_json::from_slice(json).map_err(|error| on_one_line(&error.to_string()))?;
+        sound::fault(&record)?;
+        Ok(record)
     }
 }
 

@@ -55,25 +55,89 @@ fn parse(release: &str) -> Option<KernelVersion> {
 
 const CAP_SYS_ADMIN: u32 = 21;
 
-/// The needed capabilities. Without `CAP_PERFMON` a program may not subtract or compare pointers.
-const NEEDED: [(u32, &str); 3] = [(39, "CAP_BPF"), (12, "CAP_NET_ADMIN"), (38, "CAP_PERFMON")];
+/// What limiter needs a capability for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needed {
+    number: u32,
+    /// Its name.
+    pub name: &'static str,
+    /// What it is for, after "to".
+    pub why: &'static str,
+}
+
+/// To load programs and maps, and open those that are pinned.
+pub const BPF: Needed = Needed {
+    number: 39,
+    name: "CAP_BPF",
+    why: "load what limits, and open what is pinned",
+};
+/// To attach.
+pub const NET_ADMIN: Needed = Needed {
+    number: 12,
+    name: "CAP_NET_ADMIN",
+    why: "attach it to interfaces",
+};
+
+/// It spares a program the checks of [`Checks::Masked`].
+const PERFMON: Needed = Needed {
+    number: 38,
+    name: "CAP_PERFMON",
+    why: "have this kernel take the program",
+};
+
+/// The kernels whose verifiers are known to take a program without [`PERFMON`]; the last one is not among them. That of
+/// 6.1 takes a short number in the place of a long one on the stack for a pointer that is broken; that of 7.3 gives
+/// up on the loops that are taken apart (10,000 calls).
+const MASKED: std::ops::Range<KernelVersion> = KernelVersion(6, 12)..KernelVersion(7, 0);
+
+/// How closely the verifier looks at a program, which decides which one it is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checks {
+    /// As of a program whose owner may look into the kernel's memory anyway.
+    Plain,
+    /// Without `CAP_PERFMON`: pointers are neither subtracted nor compared, no unknown number is added to the address of a
+    /// packet, and what a CPU may run ahead of a branch is followed too, and masked.
+    Masked,
+}
+
+impl KernelVersion {
+    /// Whether a program may do without `CAP_PERFMON`.
+    #[must_use]
+    pub fn does_without_perfmon(self) -> bool {
+        MASKED.contains(&self)
+    }
+}
+
+/// How closely it would look at a program of this thread's.
+pub fn checks() -> Result<Checks> {
+    let own = own_capabilities()?;
+    Ok(if own & (1 << PERFMON.number | 1 << CAP_SYS_ADMIN) == 0 {
+        Checks::Masked
+    } else {
+        Checks::Plain
+    })
+}
 
 /// Refuses early, and in words, what the kernel would refuse later with EPERM or a line of the
 /// verifier's.
 pub fn privileges() -> Result<()> {
-    if missing_capabilities()?.is_empty() {
+    let missing = missing_capabilities()?;
+    if missing.is_empty() {
         Ok(())
     } else {
-        Err(Error::NotPermitted)
+        Err(Error::Lacks(missing))
     }
 }
 
-/// The needed capabilities that this process lacks. `CAP_SYS_ADMIN` does for all of them.
-pub fn missing_capabilities() -> Result<Vec<&'static str>> {
+/// The needed capabilities that this thread lacks. `CAP_SYS_ADMIN` does for all of them.
+pub fn missing_capabilities() -> Result<Vec<Needed>> {
     let own = own_capabilities()?;
     let lacks = |capability: u32| own & (1 << capability | 1 << CAP_SYS_ADMIN) == 0;
-    let missing = NEEDED.into_iter().filter(|(number, _)| lacks(*number));
-    Ok(missing.map(|(_, name)| name).collect())
+    let does_without = kernel().is_ok_and(KernelVersion::does_without_perfmon);
+    let needed = [BPF, NET_ADMIN]
+        .into_iter()
+        .chain((!does_without).then_some(PERFMON));
+    Ok(needed.filter(|needed| lacks(needed.number)).collect())
 }
 
 /// Whether this process may mount a bpffs.
@@ -82,8 +146,8 @@ pub fn may_mount() -> Result<bool> {
 }
 
 fn own_capabilities() -> Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")
-        .map_err(|error| Error::system("reading /proc/self/status", error))?;
+    let status = std::fs::read_to_string("/proc/thread-self/status")
+        .map_err(|error| Error::system("reading /proc/thread-self/status", error))?;
     effective_capabilities(&status).ok_or_else(|| {
         Error::system(
             "reading the process's capabilities",

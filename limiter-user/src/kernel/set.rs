@@ -2,6 +2,7 @@
 //! link in one step. Each packet sees the old configuration or the new one, and no bucket is lost.
 
 use std::{
+    collections::BTreeMap,
     os::fd::{AsFd, OwnedFd},
     path::PathBuf,
 };
@@ -9,6 +10,7 @@ use std::{
 use super::{
     attach::pin_generation,
     attachment::Attachment,
+    before::{TakeOver, TakenOver},
     bpffs, clock,
     error::{Error, Result},
     object::{self, Entry, ListMaps, Maps, Program, Variant},
@@ -16,19 +18,26 @@ use super::{
     record::Record,
     sys,
 };
-use crate::config::{Invalid, Settings};
+use crate::config::{Invalid, Settings, lists::Prefixes, spread::Spread};
+
+/// Seconds for which an agent tries to put lists in force before it says that another command is in the way.
+const BUSY: u64 = 8;
 
 /// A change that is in force.
 #[derive(Debug)]
 pub struct Swapped {
-    /// The settings before.
+    /// This host's own settings before.
     pub old: Settings,
-    /// The settings now.
+    /// This host's own settings now.
     pub new: Settings,
+    /// What the fleet has put on the lists beside them.
+    pub spread: Spread,
     /// The configuration file that they came from, but for later changes.
     pub file: Option<PathBuf>,
     /// The program that runs now.
     pub program: Program,
+    /// What an earlier version had attached, if that was taken over.
+    pub taken_over: Option<TakenOver>,
 }
 
 /// What an attachment is to be like.
@@ -62,23 +71,68 @@ pub async fn swap(
 ) -> Result<Swapped> {
     super::requirements::privileges()?;
     let lock = bpffs::look()?.then(bpffs::lock).transpose()?;
-    let mut attachment = Attachment::open(name).await?;
+    let attachment = Attachment::open(name).await?;
     clear_leftovers(&attachment);
-    let old = attachment.settings()?;
+    let old = attachment.own_settings()?;
     let wanted = change(Wanted {
         settings: old.clone(),
         file: attachment.record.file.clone(),
     })?;
     fixed_at_attach(name, &old, &wanted.settings)?;
+    let swapped = swap_open(attachment, old, wanted, variant);
+    drop(lock);
+    swapped
+}
+
+/// Makes `of_fleet` what the fleet has put on the lists that are named in it, as far as the configuration of the
+/// attachment of `name` has the fleet share them; other lists stay as they are. What the configuration says itself
+/// stays on them, and stays when the fleet takes the same prefix off. Nothing is swapped, and nothing returned,
+/// where nothing changes. Other commands are not waited for: whoever asks has other things to do meanwhile.
+///
+/// # Errors
+/// [`Error::Busy`] where another command is at work.
+pub async fn spread(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result<Option<Swapped>> {
+    super::requirements::privileges()?;
+    let _lock = match bpffs::look()? {
+        true => Some(bpffs::try_lock()?.ok_or(Error::Busy(BUSY))?),
+        false => None,
+    };
+    let mut attachment = Attachment::open(name).await?;
+    let own = attachment.own_settings()?;
+    let mut all = attachment.record.spread.of_fleet();
+    all.extend(of_fleet);
+    let spread = Spread::new(&own, &all);
+    if spread == attachment.record.spread {
+        return Ok(None);
+    }
+    clear_leftovers(&attachment);
+    attachment.record.spread = spread;
+    let wanted = Wanted {
+        settings: own.clone(),
+        file: attachment.record.file.clone(),
+    };
+    swap_open(attachment, own, wanted, Variant::Plain).map(Some)
+}
+
+/// The swap itself, with everything locked and looked at; `old` are the host's own settings.
+fn swap_open(
+    mut attachment: Attachment,
+    old: Settings,
+    wanted: Wanted,
+    variant: Variant,
+) -> Result<Swapped> {
+    let lists_before = attachment.settings()?.lists;
     let (mut record, moves) = attachment
         .record
         .changed(wanted.settings.clone(), clock::now()?)?;
     record.logging = variant == Variant::Log;
     record.file = wanted.file;
     let config = record.config()?;
-    let same_lists = old.lists == wanted.settings.lists && attachment.record.tiers == record.tiers;
+    let same_lists =
+        lists_before == record.settings.lists && attachment.record.tiers == record.tiers;
     let prefixes = record.settings.lists.compile(&record.tiers);
     let lists = attachment.generation_folder();
+    let take_over = TakeOver::begin(&attachment)?;
     let program = object::load(
         variant,
         &config,
@@ -94,14 +148,18 @@ pub async fn swap(
         },
     )?;
     attachment.tables.make_way(&moves, &record.limits)?;
+    let taken_over = take_over
+        .map(|earlier| earlier.finish(&mut attachment))
+        .transpose()?;
     put_in_force(&attachment, &program, &record)?;
     attachment.tables.tidy_up(&moves);
-    drop(lock);
     Ok(Swapped {
         old,
         new: wanted.settings,
+        spread: record.spread,
         file: record.file,
         program,
+        taken_over,
     })
 }
 

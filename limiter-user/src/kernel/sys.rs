@@ -5,6 +5,8 @@
 //! Each `repr(C)` struct is the part of `union bpf_attr` (include/uapi/linux/bpf.h) of its command;
 //! the kernel takes what is missing at the end as zero.
 
+#![allow(unsafe_code, reason = "see docs/unsafe.md")]
+
 use std::{
     ffi::CString,
     io,
@@ -306,7 +308,7 @@ pub(super) fn fdinfo_path(fd: BorrowedFd<'_>) -> String {
 }
 
 /// Lets no process that is started from now on inherit a descriptor, but those given to it on purpose.
-pub(super) fn close_others_on_exec() -> io::Result<()> {
+pub(crate) fn close_others_on_exec() -> io::Result<()> {
     const FIRST: libc::c_uint = 3;
     // SAFETY: nothing is closed in this process, and no memory is passed.
     let result = unsafe {

@@ -36,12 +36,25 @@ const TRIES: u32 = 64;
 /// Changes of terms after which entries that have missed them are marked.
 const AGE: u32 = BEHIND_MAX / 4;
 
+/// What becomes of a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Charge {
+    /// It stays.
+    Nothing,
+    /// It stands on past terms, and this is its word on the present ones.
+    Convert(u64),
+    /// This takes its place.
+    To(u64),
+}
+
 /// The sets of a table.
 #[derive(Debug)]
 pub struct Sets {
     words: Words,
     sets: u32,
     seed: Seed,
+    /// Id of the map.
+    pub id: u32,
 }
 
 impl Sets {
@@ -49,9 +62,15 @@ impl Sets {
     pub fn open(map: &MapData, seed: Seed) -> Result<Self> {
         let failed =
             |error: nix::Error| Error::system("mapping the table of sources", error.into());
-        let sets = map.info().map_err(read_failed)?.max_entries();
+        let info = map.info().map_err(read_failed)?;
+        let (sets, id) = (info.max_entries(), info.id());
         let words = Words::map(map, sets as usize * size_of::<Set>()).map_err(failed)?;
-        Ok(Self { words, sets, seed })
+        Ok(Self {
+            words,
+            sets,
+            seed,
+            id,
+        })
     }
 
     /// Sources that there is room for.
@@ -103,6 +122,50 @@ impl Sets {
     /// One source, where it is in the table.
     pub fn source(&self, key: &SourceKey) -> Option<Source> {
         Some(self.find(key)?.read()?.1)
+    }
+
+    /// The source in the entry with this number, if it is this one.
+    pub fn source_in(&self, number: usize, key: &SourceKey) -> Option<Source> {
+        let (found, source) = self.entry(number)?.read()?;
+        (found == *key).then_some(source)
+    }
+
+    /// Changes the bucket in the entry with this number, if it is this source's: `change` says, from what stands there
+    /// and its epoch, the word to put in the place of it. Returns whether it did.
+    pub fn charge(
+        &self,
+        number: usize,
+        key: &SourceKey,
+        epoch: u32,
+        mut change: impl FnMut(&Source) -> Charge,
+    ) -> bool {
+        let (Some(entry), tag) = (self.entry(number), key.tag()) else {
+            return false;
+        };
+        for _ in 0..TRIES {
+            let Some(source) = self.source_in(number, key) else {
+                return false;
+            };
+            let done = match change(&source) {
+                Charge::Nothing => return false,
+                // What comes next is charged to the bucket on the present terms.
+                Charge::Convert(word) => {
+                    entry.convert(&tag, source.over, source.tat, word, epoch);
+                    false
+                }
+                Charge::To(word) => entry.charge(&tag, source.tat, word),
+            };
+            if done {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn entry(&self, number: usize) -> Option<Mapped<'_>> {
+        let words = self.words();
+        let first = number.checked_mul(WORDS)?;
+        (first < words.len()).then_some(Mapped { words, first })
     }
 
     /// Forgets a source. Returns whether it was there.
@@ -169,9 +232,11 @@ impl Shared for Mapped<'_> {
         self.words[self.first + word].fetch_add(amount, Ordering::SeqCst);
     }
 
+    /// The other one of the pair: in a table that is torn, the first half of a key may stand in an entry that
+    /// none comes after.
     fn next(self) -> Self {
         Self {
-            first: self.first + WORDS,
+            first: self.first ^ WORDS,
             ..self
         }
     }

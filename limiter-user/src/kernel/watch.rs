@@ -33,6 +33,7 @@ use super::{
     link::Link,
     maps::{Tables, read_failed},
     record::Record,
+    wire::Wire,
     words::Words,
 };
 use crate::config::Invalid;
@@ -150,7 +151,9 @@ impl Watching {
     pub fn told(&mut self) -> Option<Event> {
         while let Some(item) = self.events.0.next() {
             // Others are of one who was killed.
-            if let Some(event) = read(&item).filter(|event| event.session == self.session) {
+            if let Some(event) =
+                Wire::<Event>::read(&item).filter(|event| event.session == self.session)
+            {
                 return Some(event);
             }
         }
@@ -171,15 +174,17 @@ impl Watching {
 
     /// Wanted drops that were not told, because there were too many.
     pub fn lost(&self) -> Result<u64> {
-        Ok(self.tables.events_lost()? - self.lost_before)
+        Ok(self.tables.events_lost()?.wrapping_sub(self.lost_before))
     }
 
     /// Looks whether everything is as it was, and follows changes of the configuration. An error where there is
     /// nothing to watch any more.
     pub async fn check(&mut self) -> Result<()> {
-        let detached = || Error::WatchedDetached(self.interface.clone());
-        let Some(link) = Link::open(&self.folder)? else {
-            return Err(detached());
+        let interface = self.interface.clone();
+        let detached = || Error::WatchedDetached(interface.clone());
+        let link = match Link::open(&self.folder)? {
+            Some(link) => link,
+            None => self.follow().await.ok_or_else(detached)?,
         };
         let info = link.info()?;
         drop(link);
@@ -203,6 +208,17 @@ impl Watching {
         self.program_id = attachment.program_id;
         self.know(&attachment.record);
         Ok(())
+    }
+
+    /// The link, where a change by a later version has moved the pins.
+    async fn follow(&mut self) -> Option<Link> {
+        let attachment = Attachment::open(&self.interface).await.ok()?;
+        let switch = MapInfo::from_pin(attachment.folder.join("WATCH")).ok()?;
+        if switch.id() != self.switch_id {
+            return None;
+        }
+        self.folder = attachment.folder;
+        Some(attachment.link)
     }
 
     /// Whether this process was stopped for so long that for some time nobody watched. Once for each time.
@@ -257,16 +273,6 @@ fn be_alone(folder: &Path, interface: &str, switch: &Switch) -> Result<File> {
         }),
         Err(TryLockError::Error(error)) => Err(Error::path("locking", path, error)),
     }
-}
-
-/// An event, as the program has written it.
-fn read(bytes: &[u8]) -> Option<Event> {
-    if bytes.len() < size_of::<Event>() {
-        return None;
-    }
-    // SAFETY: so many bytes are there, and every one of them is a valid part of an `Event`: words without
-    // padding (asserted in `limiter_common::layout`).
-    Some(unsafe { bytes.as_ptr().cast::<Event>().read_unaligned() })
 }
 
 /// The one record of the map `WATCH`.

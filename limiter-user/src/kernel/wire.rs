@@ -1,11 +1,15 @@
 //! Types of `limiter-common` as aya wants to see them.
 
+#![allow(unsafe_code, reason = "see docs/unsafe.md")]
+
 use limiter_common::{
     counters::{Count, Counters, LimitCounters},
     layout::{Config, Listed, Set, Stamp, Table},
     learn::{Flow, Sample, Sighting, Totals},
-    watch::Watched,
+    watch::{Event, Watched},
 };
+
+use super::before::Counters as CountersBefore;
 
 /// A value that is copied bytewise between the kernel and this process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,6 +44,8 @@ plain_words!(
     Config,
     Count,
     Counters,
+    CountersBefore,
+    Event,
     Flow,
     LimitCounters,
     Listed,
@@ -51,3 +57,37 @@ plain_words!(
     Totals,
     Watched,
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every byte one of its own, so that none can be taken for another.
+    fn bytes(count: usize) -> Vec<u8> {
+        (1..=u8::MAX).cycle().take(count).collect()
+    }
+
+    #[test]
+    fn values_are_read_wherever_their_bytes_begin() {
+        let size = size_of::<Count>();
+        for start in 0..8 {
+            let bytes = bytes(start + size);
+            let word = |at: usize| {
+                let bytes = bytes[start + at..].first_chunk().expect("eight bytes");
+                u64::from_ne_bytes(*bytes)
+            };
+            let read = Wire::<Count>::read(&bytes[start..]).expect("bytes enough");
+            assert_eq!((read.packets, read.bytes), (word(0), word(8)), "{start}");
+        }
+    }
+
+    #[test]
+    fn fewer_bytes_are_none_and_more_are_left() {
+        let size = size_of::<Event>();
+        for count in 0..size {
+            assert!(Wire::<Event>::read(&bytes(count)).is_none(), "{count}");
+        }
+        assert!(Wire::<Event>::read(&bytes(size + 3)).is_some());
+        assert!(Wire::<Counters>::read(&[0xff; size_of::<Counters>()]).is_some());
+    }
+}

@@ -1,5 +1,7 @@
 //! Words of a map, mapped into this process: read and written while the program works on them.
 
+#![allow(unsafe_code, reason = "see docs/unsafe.md")]
+
 use std::{num::NonZeroUsize, ops::Deref, ptr::NonNull, sync::atomic::AtomicU64};
 
 use aya::maps::MapData;

@@ -78,6 +78,8 @@ fn described(attachment: &Attachment, taken: Taken) -> Result<Interface> {
         loopback: interface.loopback,
         fallback: record.fallback.clone(),
         program_id: attachment.program_id,
+        version: record.version.clone(),
+        earlier_layout: attachment.earlier_layout(),
         attached_at: record.attached_at.clone(),
         try_until: attachment.try_until(),
         shadow: settings.shadow,
@@ -93,6 +95,8 @@ fn described(attachment: &Attachment, taken: Taken) -> Result<Interface> {
         file: record.file.as_ref().map(|path| path.display().to_string()),
         new_sources: settings.new_sources.map(|limit| limit.rate.to_string()),
         exempt: settings.exempt.names(),
+        // The agent knows.
+        fleet: None,
         limits: limits.collect::<Result<_>>()?,
         lists: lists(record, tables)?,
         packets: verdicts(&counters, |count| count.packets),
@@ -163,7 +167,7 @@ fn lists(record: &Record, tables: &Tables) -> Result<Vec<List>> {
 }
 
 /// What reads the buckets of each limit, as of now.
-fn readers(record: &Record) -> Result<Vec<(config::Limit, Seat, Reader)>> {
+pub fn readers(record: &Record) -> Result<Vec<(config::Limit, Seat, Reader)>> {
     let now = clock::now()?;
     let seated = record.seated().into_iter();
     seated

@@ -40,15 +40,21 @@ pub struct Event {
 
 /// What the program tells, in words.
 pub fn event(watching: &Watching, told: &KernelEvent) -> Result<Event> {
+    let limit = watching.limit(told.slot);
+    in_words(watching.interface(), limit, told)
+}
+
+/// The same of an interface, and of the limit that has the event's slot.
+pub fn in_words(interface: &str, limit: Option<&str>, told: &KernelEvent) -> Result<Event> {
     let time = humantime::format_rfc3339_micros(clock::wall(told.nanoseconds)?);
     Ok(Event {
         time: time.to_string(),
-        interface: watching.interface().to_owned(),
+        interface: interface.to_owned(),
         source: address(told.family, told.source),
         protocol: protocol(told.protocol),
         destination_port: u16::try_from(told.destination_port).ok(),
         length: told.length,
-        limit: watching.limit(told.slot).map(str::to_owned),
+        limit: limit.map(str::to_owned),
         verdict: if told.would_drop == 0 {
             "drop"
         } else {

@@ -5,14 +5,17 @@ use std::time::{Duration, Instant};
 use ipnet::IpNet;
 use limiter_common::{key::SourceKey, layout::Source};
 
+use serde::{Deserialize, Serialize};
+
 use super::{
-    Interface,
+    Interface, Word,
     busiest::{Figures, Filter, Order, Place},
     source::TopSource,
+    word,
 };
 
 /// Which sources are wanted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
     /// In what order.
     pub order: Order,
@@ -23,7 +26,7 @@ pub struct Wanted {
 }
 
 /// The attachment at one moment.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// All that `status` says.
     pub interface: Interface,
@@ -36,14 +39,15 @@ pub struct Sample {
 }
 
 /// One of them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Busy {
     /// As `top --once` shows it.
     pub source: TopSource,
     /// The addresses that share its bucket; none where it is everybody's.
     pub network: Option<IpNet>,
     /// The list that decides about it before any limit.
-    pub listed: Option<&'static str>,
+    #[serde(deserialize_with = "word::perhaps")]
+    pub listed: Option<Word>,
     /// What it is sorted by.
     pub figures: Figures,
     /// Where it stands among those with the same figures.

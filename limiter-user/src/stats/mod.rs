@@ -7,17 +7,21 @@ pub mod collect;
 pub mod demo;
 pub mod doctor;
 pub mod event;
+pub mod fleet;
 pub mod live;
 pub mod replay;
 pub mod snapshot;
 pub mod source;
+pub mod word;
 
 use limiter_common::counters::{Count as KernelCount, Counters};
 use limiter_common::verdict::Reason;
-use serde::Serialize;
+pub use word::Word;
+
+use serde::{Deserialize, Serialize};
 
 /// Packets and bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
     /// Packets.
     pub packets: u64,
@@ -35,29 +39,35 @@ impl From<KernelCount> for Count {
 }
 
 /// `status --json`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// One for each attachment.
     pub interfaces: Vec<Interface>,
 }
 
 /// One attachment.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interface {
     /// Name of the interface.
     pub name: String,
     /// Its index.
     pub ifindex: u32,
     /// `native` or `generic`.
-    pub mode: &'static str,
+    #[serde(deserialize_with = "word::one")]
+    pub mode: Word,
     /// Whether the interface leads back to this machine.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub loopback: bool,
     /// Why it is not native, where it was to be if possible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
     /// Id of the program.
     pub program_id: u32,
+    /// Version of the limiter that has loaded it.
+    pub version: String,
+    /// Layout of what is pinned, where that is an earlier one than this limiter's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub earlier_layout: Option<u32>,
     /// RFC 3339.
     pub attached_at: String,
     /// When it is undone by itself unless it is kept before, RFC 3339; only on trial.
@@ -66,14 +76,15 @@ pub struct Interface {
     /// Whether nothing is dropped.
     pub shadow: bool,
     /// What happens to malformed IP: `drop` or `pass`.
-    pub malformed: &'static str,
+    #[serde(deserialize_with = "word::one")]
+    pub malformed: Word,
     /// Whether each packet is logged (`limiter log`), which is slow.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub logging: bool,
     /// Whether frames in several buffers (jumbo frames) are taken.
     pub frags: bool,
     /// Whether packets that pass go on to another XDP program.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub chained: bool,
     /// That program; none where its pin was removed, so that detach does not put it back.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,7 +95,11 @@ pub struct Interface {
     /// How fast new sources are taken in; null: as fast as they come.
     pub new_sources: Option<String>,
     /// What the limits do not hold.
-    pub exempt: Vec<&'static str>,
+    #[serde(deserialize_with = "word::several")]
+    pub exempt: Vec<Word>,
+    /// The fleet that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<fleet::Fleet>,
     /// The limits.
     pub limits: Vec<Limit>,
     /// The lists.
@@ -104,18 +119,19 @@ pub struct Interface {
 }
 
 /// The program that limiter runs in front of.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NextProgram {
     /// Its id.
     pub program_id: u32,
     /// Its name, where it has one.
     pub name: Option<String>,
     /// Where it ran before, and will run again: `native` or `generic`.
-    pub mode: &'static str,
+    #[serde(deserialize_with = "word::one")]
+    pub mode: Word,
 }
 
 /// One limit.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
     /// Its name.
     pub name: String,
@@ -130,7 +146,8 @@ pub struct Limit {
     /// Tokens that a packet costs; null: one by packets, its length by bytes.
     pub cost: Option<u64>,
     /// `token-bucket` or `fixed-window`.
-    pub algorithm: &'static str,
+    #[serde(deserialize_with = "word::one")]
+    pub algorithm: Word,
     /// Whether this limit drops nothing.
     pub shadow: bool,
     /// What it let through, `would_drop` included.
@@ -142,7 +159,7 @@ pub struct Limit {
 }
 
 /// One list of sources.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct List {
     /// `allow`, `deny`, or a tier.
     pub name: String,
@@ -153,7 +170,7 @@ pub struct List {
 }
 
 /// `allow list --json`, and of the other lists.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Listing {
     /// Name of the interface.
     pub interface: String,
@@ -161,10 +178,14 @@ pub struct Listing {
     pub list: String,
     /// What is on it, in order.
     pub prefixes: Vec<String>,
+    /// What of it a fleet has put there, and what it has put there and is not in force here; only of a list that a fleet
+    /// shares, and only where its agent says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<Vec<fleet::Listed>>,
 }
 
 /// `seen = passed + dropped`; `would_drop` is part of `passed`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdicts {
     /// All that came in.
     pub seen: u64,
@@ -177,7 +198,7 @@ pub struct Verdicts {
 }
 
 /// Dropped packets by reason; their sum is `packets.dropped`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drops {
     /// Over the limit.
     pub limit: u64,
@@ -192,7 +213,7 @@ pub struct Drops {
 }
 
 /// Packets that passed without being charged, by reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Passes {
     /// Not IP.
     pub not_ip: u64,
@@ -205,7 +226,7 @@ pub struct Passes {
 }
 
 /// The table of sources.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sources {
     /// Sources in it.
     pub tracked: u64,

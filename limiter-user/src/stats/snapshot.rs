@@ -1,13 +1,27 @@
 //! Everything about all attachments, as of one moment: what an exporter shows.
 
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
 use super::{Status, collect, source::Top};
-use crate::kernel::{Attachment, error::Result};
+use crate::{
+    agent::ask,
+    kernel::{Attachment, error::Result},
+};
+
+/// For how long the agent may be asked about fleets, for all attachments together: the others are not to wait for it.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Sources that are shown of each table.
 pub const TOP: usize = 20;
 
+/// The question to which a `Result<Snapshot, String>` is the answer ([`crate::keeper`]).
+#[derive(Debug, Serialize, Deserialize)]
+pub struct TakeSnapshot;
+
 /// All attachments of this network namespace.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// `status --json`.
     pub status: Status,
@@ -29,9 +43,14 @@ impl Snapshot {
             tops: Vec::new(),
             unreadable: errors.iter().map(ToString::to_string).collect(),
         };
+        let mut patience = PATIENCE;
         for attachment in &attachments {
+            let start = Instant::now();
+            let fleet = ask::of(attachment, patience).await;
+            patience = patience.saturating_sub(start.elapsed());
             match collect::interface_and_top(attachment, TOP) {
-                Ok((interface, top)) => {
+                Ok((mut interface, top)) => {
+                    interface.fleet = fleet;
                     snapshot.status.interfaces.push(interface);
                     snapshot.tops.push(top);
                 }

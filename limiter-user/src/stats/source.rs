@@ -6,7 +6,7 @@ use limiter_common::{
     layout::Source,
     rescale::{self, Rescale},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     busiest::{Figures, Order},
@@ -59,7 +59,7 @@ pub struct CheckedLimit {
 }
 
 /// `top --once --json`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Top {
     /// Name of the interface.
     pub interface: String,
@@ -68,7 +68,7 @@ pub struct Top {
 }
 
 /// One line of it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopSource {
     /// An address, or a prefix, with a port perhaps.
     pub source: String,
@@ -104,7 +104,8 @@ pub struct Reader {
 impl Reader {
     /// The bucket's word on the present terms. A bucket that is being handed over at this moment
     /// counts as full.
-    fn word(&self, source: &Source) -> u64 {
+    #[must_use]
+    pub fn word(&self, source: &Source) -> u64 {
         if !bucket::is_time(source.tat) {
             return self.terms.in_kernel.full(self.now);
         }
@@ -191,6 +192,40 @@ impl Reader {
             dropped: self.dropped(source),
             would_drop: self.would_drop(source),
             tokens: self.tokens(source),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Limit, Scope};
+
+    /// Where others have let packets through: nothing is left, and what is owed is to be waited for too.
+    #[test]
+    fn who_is_in_debt_waits_for_it() {
+        let now = 1_000_000_000_000;
+        let seconds = |seconds: u64| seconds * bucket::TICKS_PER_SECOND;
+        let source = Source {
+            tat: bucket::ticks(now) + seconds(10 + 60),
+            ..Source::default()
+        };
+        for (scope, wait) in [(Scope::Host, 1.0), (Scope::Fleet, 61.0)] {
+            let limit = Limit {
+                burst: Some("10".parse().unwrap()),
+                scope,
+                ..Limit::new("one", "1/s".parse().unwrap())
+            };
+            let reader = Reader {
+                name: limit.name.clone(),
+                shadow: false,
+                terms: limit.terms(1_522).unwrap(),
+                epoch: 0,
+                past: Vec::new(),
+                now,
+            };
+            let said = reader.check(String::new(), Some(&source));
+            assert_eq!((said.tokens, said.retry_after_seconds), (0.0, wait));
         }
     }
 }

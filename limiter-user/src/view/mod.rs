@@ -2,6 +2,7 @@
 
 pub mod demo;
 pub mod doctor;
+pub mod lists;
 pub mod log;
 pub mod replay;
 pub mod source;

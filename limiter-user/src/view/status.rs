@@ -1,6 +1,6 @@
 //! `status`, and what `attach` says when it is done.
 
-use crate::stats::{Drops, Interface, Limit, Sources, Status, Verdicts};
+use crate::stats::{Drops, Interface, Limit, Sources, Status, Verdicts, fleet::Fleet};
 use crate::view::units::{bytes, counted, grouped};
 
 /// All attachments.
@@ -98,6 +98,9 @@ fn interface(interface: &Interface) -> String {
             counted(list.hits.packets, "packet")
         ));
     }
+    if let Some(fleet) = &interface.fleet {
+        text.push_str(&fleet_lines(fleet));
+    }
     if !interface.exempt.is_empty() {
         text.push_str(&format!("  exempt   {}\n", interface.exempt.join(", ")));
     }
@@ -110,6 +113,39 @@ fn interface(interface: &Interface) -> String {
         bytes(sources.memory_bytes)
     ));
     text.push_str(&newcomers_note(interface));
+    text
+}
+
+/// How it stands with the other hosts, and how far the fleet may be over its limits.
+fn fleet_lines(fleet: &Fleet) -> String {
+    const INDENT: &str = "           ";
+    let mut text = format!("  fleet    {}: ", fleet.name);
+    match fleet.staleness_seconds {
+        Some(seconds) => {
+            let hosts = counted(fleet.hosts.into(), "host");
+            text.push_str(&format!(
+                "{hosts}, what is known of the others is at most {seconds:.1} s old\n"
+            ));
+        }
+        None => text.push_str("the limits hold on this host alone\n"),
+    }
+    if let Some(error) = &fleet.error {
+        text.push_str(&format!("{INDENT}{error}\n"));
+    }
+    if fleet.limits.is_empty() {
+        text.push_str(&format!(
+            "{INDENT}no limit here is shared: scope = \"fleet\" in a limit shares it\n"
+        ));
+    }
+    for limit in &fleet.limits {
+        if let Some(packets) = limit.overshoot_packets {
+            let packets = counted(packets, "packet");
+            text.push_str(&format!(
+                "{INDENT}{}: at most {packets} of one source beyond it, over all hosts\n",
+                limit.name
+            ));
+        }
+    }
     text
 }
 
@@ -186,7 +222,27 @@ fn drops_line(drops: &Drops) -> String {
 
 /// What must not go without saying.
 fn notes(interface: &Interface) -> String {
-    trial_note(interface) + &chain_note(interface) + &mode_notes(interface)
+    trial_note(interface)
+        + &layout_note(interface)
+        + &chain_note(interface)
+        + &mode_notes(interface)
+}
+
+/// That an earlier version's program runs, and how to have this one's.
+fn layout_note(interface: &Interface) -> String {
+    let Interface { name, version, .. } = interface;
+    let change = match (&interface.file, interface.shadow) {
+        (Some(_), _) => format!("reload {name}"),
+        // What is so already.
+        (None, true) => format!("set {name} --shadow on"),
+        (None, false) => format!("set {name} --shadow off"),
+    };
+    let note = |layout| {
+        format!(
+            "  The program is that of limiter {version} (layout {layout}): the next change takes over, with all buckets, counters and lists; `limiter {change}` is enough.\n"
+        )
+    };
+    interface.earlier_layout.map_or_else(String::new, note)
 }
 
 /// That another program decides too.
@@ -247,6 +303,17 @@ fn mode_notes(interface: &Interface) -> String {
     text
 }
 
+/// That a fleet wants an agent, where none runs.
+fn agent_note(interface: &Interface) -> String {
+    let alone = interface.fleet.as_ref().filter(|fleet| !fleet.agent);
+    alone.map_or_else(String::new, |fleet| {
+        format!(
+            "  Fleet '{}' shares nothing with this host until an agent runs here: `limiter agent --store URL`.\n",
+            fleet.name
+        )
+    })
+}
+
 /// One interface that has just been attached.
 #[must_use]
 pub fn attached(interface: &Interface) -> String {
@@ -268,15 +335,87 @@ pub fn attached(interface: &Interface) -> String {
         ""
     };
     format!(
-        "{}: attached in {} mode; {}{shadow}\n{}  {} sources at most, {} bytes each; {} of kernel memory in all. See `limiter status {}`; undo with `limiter detach {}`.\n",
+        "{}: attached in {} mode; {}{shadow}\n{}{}  {} sources at most, {} bytes each; {} of kernel memory in all. See `limiter status {}`; undo with `limiter detach {}`.\n",
         interface.name,
         interface.mode,
         limits.join("; "),
         notes(interface),
+        agent_note(interface),
         grouped(interface.sources.capacity),
         interface.sources.source_bytes,
         bytes(interface.sources.memory_bytes),
         interface.name,
         interface.name,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::fleet::SharedLimit;
+
+    fn fleet(hosts: u32, staleness_seconds: Option<f64>) -> Fleet {
+        let limit = |name: &str, overshoot_packets| SharedLimit {
+            name: name.to_owned(),
+            overshoot_packets,
+        };
+        Fleet {
+            name: "edge".to_owned(),
+            agent: true,
+            store: Some("store:6379".to_owned()),
+            error: None,
+            hosts,
+            staleness_seconds,
+            sources: 7,
+            limits: vec![
+                limit("http", staleness_seconds.map(|_| 1_250)),
+                limit("dns", staleness_seconds.map(|_| 1)),
+            ],
+        }
+    }
+
+    #[test]
+    fn a_fleet_says_how_far_it_may_be_over() {
+        let indent = " ".repeat(11);
+        assert_eq!(
+            fleet_lines(&fleet(3, Some(0.44))),
+            format!(
+                "  fleet    edge: 3 hosts, what is known of the others is at most 0.4 s old\n\
+                 {indent}http: at most 1,250 packets of one source beyond it, over all hosts\n\
+                 {indent}dns: at most 1 packet of one source beyond it, over all hosts\n"
+            )
+        );
+    }
+
+    #[test]
+    fn a_store_that_is_silent_is_told() {
+        let mut known = fleet(2, Some(61.0));
+        known.error = Some("the store does not answer".to_owned());
+        let text = fleet_lines(&known);
+        assert!(
+            text.contains("61.0 s old\n           the store does not answer\n"),
+            "{text}"
+        );
+        assert!(!known.is_shared() && fleet(2, Some(0.2)).is_shared());
+    }
+
+    #[test]
+    fn a_fleet_without_a_limit_says_so() {
+        let mut lists_alone = fleet(2, Some(0.2));
+        let says = |fleet: &Fleet| fleet_lines(fleet).contains("no limit here is shared: ");
+        assert!(!says(&lists_alone));
+        lists_alone.limits.clear();
+        assert!(says(&lists_alone));
+    }
+
+    #[test]
+    fn what_was_never_known_is_not_made_up() {
+        let mut unknown = fleet(1, None);
+        (unknown.agent, unknown.error) = (false, Some("no agent runs here".to_owned()));
+        assert_eq!(
+            fleet_lines(&unknown),
+            "  fleet    edge: the limits hold on this host alone\n           no agent runs here\n"
+        );
+        assert!(!unknown.is_shared());
+    }
 }

@@ -6,7 +6,7 @@ use proptest::{
 };
 
 /// Files that say everything that there is to say.
-pub const CORPUS: [&str; 4] = [
+pub const CORPUS: [&str; 5] = [
     r#"# comment
 interfaces = "eth0"
 mode = "native"
@@ -58,6 +58,21 @@ rate = "100mbit"
 burst = "1mb"
 cost = "bytes"
 shadow = true
+"#,
+    r#"
+fleet = "edge"
+[lists]
+allow = { scope = "fleet" }
+deny = { scope = "fleet", file = "prefixes.txt", prefixes = ["192.0.2.7"] }
+[lists.gold]
+scope = "host"
+prefixes = [
+    "192.0.2.0/24",
+]
+[[limit]]
+name = "shared"
+rate = "5/s"
+scope = "fleet"
 "#,
     "limit = [{ name = \"a\", rate = \"\"\"5/s\"\"\" }, { name = \"\\u0062\", rate = '1/d' }]\n",
 ];

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use limiter_user::config::{
-    Algorithm, Burst, Exempt, Key, Limit, Lists, Malformed, Match, Mode, NewSources, Rate,
+    Algorithm, Burst, Exempt, Key, Limit, Lists, Malformed, Match, Mode, NewSources, Rate, Scope,
     Settings, Unit, key,
     lists::Prefixes,
     matches::{IpVersion, PortRange, Ports, Protocol, TcpFlags},
@@ -138,11 +138,20 @@ fn limits() -> impl Strategy<Value = Limit> {
         ..Limit::new("", rate)
     });
     let terms = terms.prop_filter("can be had", |limit| limit.terms(1).is_ok());
-    (terms, matches(), keys(), any::<bool>()).prop_map(|(terms, matches, key, shadow)| Limit {
-        matches,
-        key,
-        shadow,
-        ..terms
+    let switches = any::<[bool; 2]>();
+    (terms, matches(), keys(), switches).prop_map(|(terms, matches, key, [shadow, shared])| {
+        let can_be = terms.rate.unit == Unit::Packets && terms.algorithm == Algorithm::TokenBucket;
+        Limit {
+            matches,
+            key,
+            shadow,
+            scope: if shared && can_be {
+                Scope::Fleet
+            } else {
+                Scope::Host
+            },
+            ..terms
+        }
     })
 }
 
@@ -177,6 +186,24 @@ fn with_names(
     named.collect()
 }
 
+/// A fleet, and the lists that it shares; without one nothing is shared.
+fn in_fleet(settings: Settings, fleet: Option<String>, shared: u32) -> Settings {
+    if fleet.is_none() {
+        let limits = settings.limits.into_iter();
+        let scope = Scope::Host;
+        let limits = limits.map(|limit| Limit { scope, ..limit }).collect();
+        return Settings { limits, ..settings };
+    }
+    let names = settings.lists.all().map(|(name, _)| name.to_owned());
+    let is_shared = |(bit, _): &(u32, String)| shared >> bit & 1 != 0;
+    let shared = (0..).zip(names).filter(is_shared);
+    Settings {
+        fleet_lists: shared.map(|(_, name)| name).collect(),
+        fleet,
+        ..settings
+    }
+}
+
 pub fn settings() -> impl Strategy<Value = Settings> {
     let limits = (
         vec(limits(), 0..5),
@@ -207,10 +234,16 @@ pub fn settings() -> impl Strategy<Value = Settings> {
             shadow,
             limits: with_names(limits, names, &lists, &drawn),
             lists,
+            ..Settings::default()
         }
     });
+    let fleet = names().prop_filter("no fleet", |name| name != settings::NO_FLEET);
+    let drawn = (drawn, option::of(fleet), any::<u32>())
+        .prop_map(|(settings, fleet, shared)| in_fleet(settings, fleet, shared));
     drawn.prop_filter("something to limit", |settings| {
-        !settings.limits.is_empty() || !settings.lists.are_empty()
+        !settings.limits.is_empty()
+            || !settings.lists.are_empty()
+            || !settings.fleet_lists.is_empty()
     })
 }
 

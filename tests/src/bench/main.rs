@@ -1,5 +1,6 @@
 //! What limiting costs a packet: on a wire, beside what else limits, and step by step.
 
+mod fleet;
 mod machine;
 mod object;
 mod sample;
@@ -18,6 +19,7 @@ use clap::{Parser, ValueEnum};
 use limiter_user::kernel::requirements;
 use serde::Serialize;
 
+use fleet::Fleet;
 use machine::Machine;
 use steps::{Effort, Steps};
 use wire::{Plan, Sources, Subject, Wire};
@@ -52,12 +54,15 @@ struct Args {
     /// Write everything to FILE as JSON too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write results.txt, results.json and the charts to FOLDER too
+    /// Write results.txt, results.json and the charts (of a fleet, fleet.txt and fleet.json) to FOLDER too
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// Only see that it works, within seconds: the figures are worth nothing
     #[arg(long, conflicts_with_all = ["rounds", "packets", "repeat", "sources"])]
     quick: bool,
+    /// Measure one fleet in this process
+    #[arg(long, hide = true)]
+    fleet_case: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -66,6 +71,8 @@ enum Part {
     Wire,
     /// The program by itself, and each step's share
     Steps,
+    /// The store of a fleet, which no other run measures
+    Fleet,
 }
 
 /// All that was measured.
@@ -76,6 +83,8 @@ struct Report {
     wire: Option<Wire>,
     #[serde(skip_serializing_if = "Option::is_none")]
     steps: Option<Steps>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fleet: Option<Fleet>,
 }
 
 impl Args {
@@ -117,6 +126,9 @@ impl Report {
             .wants(Part::Wire)
             .then(|| Wire::measure(args.plan(), &cpus));
         let wire = wire.transpose()?;
+        // The store has a processor of its own.
+        let fleet = (args.only == Some(Part::Fleet)).then(|| Fleet::measure(args.quick));
+        let fleet = fleet.transpose()?;
         machine::stay_on(cpus[0]).context("staying on one processor")?;
         let (effort, sources) = args.effort();
         let steps = args
@@ -126,6 +138,7 @@ impl Report {
             machine,
             wire,
             steps: steps.transpose()?,
+            fleet,
         })
     }
 
@@ -139,6 +152,10 @@ impl Report {
             writeln!(text)?;
             steps.print(&mut text)?;
         }
+        if let Some(fleet) = &self.fleet {
+            writeln!(text)?;
+            fleet.print(&mut text)?;
+        }
         Ok(String::from_utf8(text)?)
     }
 
@@ -148,8 +165,9 @@ impl Report {
 
     fn write_all(&self, folder: &Path) -> Result<()> {
         fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-        write(&folder.join("results.txt"), &self.text()?)?;
-        self.write_json(&folder.join("results.json"))?;
+        let name = self.fleet.as_ref().map_or("results", |_| "fleet");
+        write(&folder.join(name).with_extension("txt"), &self.text()?)?;
+        self.write_json(&folder.join(name).with_extension("json"))?;
         match &self.wire {
             Some(wire) => wire.draw(folder, &self.machine),
             None => Ok(()),
@@ -163,6 +181,9 @@ fn write(path: &Path, text: &str) -> Result<()> {
 
 fn main() -> Result<()> {
     let args = Args::parse();
+    if let Some(case) = &args.fleet_case {
+        return fleet::measure_here(case);
+    }
     requirements::privileges()?;
     let report = Report::measure(&args)?;
     io::stdout().lock().write_all(report.text()?.as_bytes())?;

@@ -113,7 +113,7 @@ impl Object {
 
     /// Packets of each reason that its programs have counted so far, whichever way they take.
     pub fn counted(&self) -> Result<Vec<(Reason, u64)>> {
-        let map = self.0.map("COUNTERS").ok_or_else(|| missing("COUNTERS"))?;
+        let map = self.0.map("COUNTED").ok_or_else(|| missing("COUNTED"))?;
         let rows = PerCpuArray::<_, Wire<Counters>>::try_from(map)?;
         let rows = [rows.get(&PLAIN, 0)?, rows.get(&SEVERAL, 0)?];
         let of = |reason: Reason| -> u64 {

@@ -1,9 +1,9 @@
 //! What repeated measurements of one thing say.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-/// Nanoseconds a packet, over all rounds.
-#[derive(Clone, Copy, Debug, Serialize)]
+/// A figure, such as nanoseconds a packet, over all rounds.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Sample {
     /// The middle one.
     pub median: f64,

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use ipnet::IpNet;
 use limiter_common::{
-    counters::{Count, LimitCounters},
+    counters::{Count, LimitCounters, REASONS_MAX},
     verdict::Reason,
 };
 use limiter_user::config::{Burst, Limit, Malformed, Rate, Settings};
@@ -85,7 +85,7 @@ pub struct Model {
     /// All buckets that have been made.
     pub buckets: HashMap<Id, Bucket>,
     /// Packets by reason.
-    pub reasons: [Count; Reason::ALL.len()],
+    pub reasons: [Count; REASONS_MAX],
     /// Packets by limit.
     pub figures: BTreeMap<String, LimitCounters>,
     /// Packets by list that decides about their source.

@@ -101,7 +101,7 @@ fn ip(rng: &mut Rng, settings: &Settings) -> Frame {
             ^ (u8::from(percent(rng, 10)) << rng.u32(0..8)),
         icmp: *one(rng, &[8, 128, 132, 133, 135, 136, 137, 138]),
         hops: *one(rng, &[64, 255, 254]),
-        fragment: percent(rng, 15).then(|| (*one(rng, &[0, 0, 1, 0x1fff]), rng.bool())),
+        fragment: percent(rng, 15).then(|| (*one(rng, &[0, 0, 1, 0x1000, 0x1fff]), rng.bool())),
         options: if percent(rng, 10) { rng.u8(1..=10) } else { 0 },
         extensions: Vec::new(),
         payload,

@@ -161,7 +161,7 @@ fn sources_make_no_series() {
 
 /// The program's counters, as their pin has them.
 fn counters(hosts: &Hosts) -> PerCpuArray<MapData, Wire<Counters>> {
-    let map = MapData::from_pin(hosts.pins().join("COUNTERS")).unwrap();
+    let map = MapData::from_pin(hosts.pins().join("COUNTED")).unwrap();
     PerCpuArray::try_from(aya::maps::Map::PerCpuArray(map)).unwrap()
 }
 

@@ -12,9 +12,10 @@ use anyhow::{Context, Result, bail};
 use crate::{paths, process::output};
 
 /// Files of the repository, and where they are installed.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 9] = [
     ("packaging/systemd/limiter@.service", UNITS),
     ("packaging/systemd/limiter-export.service", UNITS),
+    ("packaging/systemd/limiter-agent.service", UNITS),
     ("packaging/etc/limiter.toml", "etc/limiter"),
     ("README.md", DOCUMENTS),
     ("CHANGELOG.md", DOCUMENTS),

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use super::releases::Release;
 use crate::{
+    apt::Apt,
     paths,
     process::{output, progress, run},
 };
@@ -21,8 +22,6 @@ const META: &str = "linux-image-cloud-amd64";
 const PARTS: [&str; 3] = ["linux-image-", "linux-binary-", "linux-modules-"];
 /// Drivers that the tests want, in the order in which they are loaded.
 const MODULES: [&str; 1] = ["veth"];
-/// Who signs Debian's lists.
-const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// A kernel that is here.
 pub struct Kernel {
@@ -51,81 +50,33 @@ pub fn kernel(release: &'static Release) -> Result<Kernel> {
 
 fn download(release: &Release, folder: &Path) -> Result<()> {
     progress(&format!("looking for Debian's kernel {}", release.name));
-    let apt = Apt::new(release)?;
-    run(apt.get().arg("update"))?;
-    let (version, kernel) = apt.newest()?;
+    let apt = Apt::new(
+        &paths::kernels().join("apt").join(release.name),
+        release.suites,
+    )?;
+    let (version, kernel) = newest(&apt)?;
     let parts: Vec<String> = PARTS
         .iter()
         .map(|part| format!("{part}{kernel}={version}"))
         .filter(|part| apt.knows(part))
         .collect();
     progress(&format!("downloading {}", parts.join(" ")));
-    run(apt.get().arg("download").args(parts).current_dir(folder))
+    apt.download(&parts, folder)
 }
 
-/// apt with lists and sources of its own.
-struct Apt(Vec<String>);
-
-impl Apt {
-    fn new(release: &Release) -> Result<Self> {
-        let folder = paths::kernels().join("apt").join(release.name);
-        for part in ["lists/partial", "cache/archives/partial"] {
-            fs::create_dir_all(folder.join(part))
-                .with_context(|| format!("cannot create {}", folder.display()))?;
+/// The newest version of the kernel, and what the kernel calls itself.
+fn newest(apt: &Apt) -> Result<(String, String)> {
+    let shown = apt.shown(META)?;
+    let mut newest: Option<(String, String)> = None;
+    for (version, kernel) in versions(&shown) {
+        let newer = newest
+            .as_ref()
+            .is_none_or(|(found, _)| is_newer(&version, found));
+        if newer {
+            newest = Some((version, kernel));
         }
-        let mirror = mirror()?;
-        let sources: String = release
-            .suites
-            .iter()
-            .map(|suite| format!("deb [signed-by={KEYRING}] {mirror} {suite} main\n"))
-            .collect();
-        fs::write(folder.join("sources.list"), sources)?;
-        let of = |part: &str| folder.join(part).display().to_string();
-        Ok(Self(vec![
-            format!("Dir::State::Lists={}", of("lists")),
-            format!("Dir::Cache={}", of("cache")),
-            format!("Dir::Etc::SourceList={}", of("sources.list")),
-            "Dir::Etc::SourceParts=-".to_owned(),
-            "APT::Architecture=amd64".to_owned(),
-            "APT::Sandbox::User=root".to_owned(),
-            "Acquire::Languages=none".to_owned(),
-            "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_owned(),
-        ]))
     }
-
-    fn get(&self) -> Command {
-        let mut command = self.command("apt-get");
-        command.arg("--quiet=2");
-        command
-    }
-
-    fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
-        for option in &self.0 {
-            command.args(["--option", option]);
-        }
-        command
-    }
-
-    /// The newest version of the kernel, and what the kernel calls itself.
-    fn newest(&self) -> Result<(String, String)> {
-        let shown = output(self.command("apt-cache").args(["show", META]))?;
-        let mut newest: Option<(String, String)> = None;
-        for (version, kernel) in versions(&shown) {
-            let newer = newest
-                .as_ref()
-                .is_none_or(|(found, _)| is_newer(&version, found));
-            if newer {
-                newest = Some((version, kernel));
-            }
-        }
-        newest.with_context(|| format!("Debian's mirror has no {META} there"))
-    }
-
-    fn knows(&self, package: &str) -> bool {
-        output(self.command("apt-cache").args(["show", package]))
-            .is_ok_and(|shown| !shown.is_empty())
-    }
+    newest.with_context(|| format!("Debian's mirror has no {META} there"))
 }
 
 fn is_newer(version: &str, than: &str) -> bool {
@@ -153,16 +104,6 @@ fn versions(shown: &str) -> Vec<(String, String)> {
         Some((version, kernel))
     });
     stanzas.collect()
-}
-
-/// Where this machine takes Debian's packages from.
-fn mirror() -> Result<String> {
-    let mut targets = Command::new("apt-get");
-    targets.args(["indextargets", "--format", "$(REPO_URI)"]);
-    targets.args(["Created-By: Packages", "Origin: Debian", "Label: Debian"]);
-    let found = output(&mut targets).context("kernels are taken from Debian's mirror, by apt")?;
-    let first = found.lines().next().map(str::to_owned);
-    first.context("no mirror of Debian: name one in /etc/apt/sources.list, then run apt-get update")
 }
 
 /// What boots, and the drivers, out of the packages in `packages`.

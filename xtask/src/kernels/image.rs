@@ -15,12 +15,14 @@ use super::{
     plan::{self, TARGETS},
 };
 use crate::{
-    paths,
+    artifacts, paths,
     process::{cargo, output, progress, run},
 };
 
 /// What a target may take under emulation, in seconds.
 const TARGET_SECONDS: u32 = 240;
+/// What is tested.
+const COMMAND: &str = "limiter";
 /// Programs that the tests call.
 const PROGRAMS: [&str; 2] = ["bpftool", "ip"];
 
@@ -35,7 +37,7 @@ pub fn make(kernels: &[Kernel]) -> Result<PathBuf> {
     }
     for (name, program) in &tests {
         let place = match name.as_str() {
-            "limiter" => tree.join("bin/limiter"),
+            COMMAND => tree.join("bin").join(COMMAND),
             _ => tree.join("targets").join(name),
         };
         // They are copied into the memory of the machine: without debug information, a tenth.
@@ -80,37 +82,19 @@ fn build_tests() -> Result<BTreeMap<String, PathBuf>> {
     for target in &TARGETS {
         tests.args(["--test", target.name]);
     }
-    let mut built = programs(&mut tests)?;
-    built.retain(|name, _| TARGETS.iter().any(|target| target.name == name));
-    let mut command = cargo();
-    command.args([
-        "build",
-        "--locked",
-        "-p",
-        "limiter-user",
-        "--bin",
-        "limiter",
-    ]);
-    built.append(&mut programs(&mut command)?);
+    // With a test of its own package cargo builds the command, too.
+    tests.args(["--test", "text_properties"]);
+    let built = artifacts::build(tests.arg("--quiet"))?;
+    let mut built: BTreeMap<_, _> = built
+        .into_iter()
+        .map(|program| (program.name, program.file))
+        .collect();
+    built.retain(|name, _| name == COMMAND || TARGETS.iter().any(|target| target.name == name));
     if built.len() != TARGETS.len() + 1 {
         let names: Vec<_> = built.keys().map(String::as_str).collect();
         bail!("cargo built only {}", names.join(", "));
     }
     Ok(built)
-}
-
-fn programs(command: &mut Command) -> Result<BTreeMap<String, PathBuf>> {
-    command.args(["--quiet", "--message-format=json-render-diagnostics"]);
-    command.stderr(Stdio::inherit());
-    let messages = output(command)?;
-    let messages = messages
-        .lines()
-        .filter_map(|line| serde_json::from_str(line).ok());
-    let artifact = |message: serde_json::Value| {
-        let name = message["target"]["name"].as_str()?.to_owned();
-        Some((name, PathBuf::from(message["executable"].as_str()?)))
-    };
-    Ok(messages.filter_map(artifact).collect())
 }
 
 fn which(program: &str) -> Result<PathBuf> {

@@ -5,7 +5,9 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Subcommand, ValueEnum};
 use ipnet::IpNet;
 
-use super::values::{NewSourcesRate, count, duration, interface, max_sources, prefix};
+use super::values::{
+    FleetOrNone, NewSourcesRate, count, duration, fleet, interface, max_sources, prefix,
+};
 use crate::config::{Burst, Key, Malformed, Mode, Rate};
 use crate::kernel::trial;
 
@@ -91,6 +93,9 @@ pub struct Attach {
     /// Where the program runs
     #[arg(long, value_enum, default_value_t, conflicts_with = "config")]
     pub mode: Mode,
+    /// Share the limit with the other hosts of this fleet
+    #[arg(long, value_name = "NAME", value_parser = fleet, conflicts_with = "config")]
+    pub fleet: Option<String>,
     /// Undo it by itself after this time, unless `limiter keep` is said before: 90s, 10m, at most 1day
     #[arg(long = "try", value_name = "DURATION", value_parser = try_for, allow_hyphen_values = true)]
     pub try_for: Option<Duration>,
@@ -169,6 +174,9 @@ pub struct Set {
     /// What happens to IP packets with an impossible header
     #[arg(long, value_enum, group = "change")]
     pub malformed: Option<Malformed>,
+    /// The fleet to share the limit with, the named one where there are several; none for no fleet at all
+    #[arg(long, value_name = "NAME|none", group = "change")]
+    pub fleet: Option<FleetOrNone>,
 }
 
 /// On or off.

@@ -1,17 +1,17 @@
 //! Verbs of lists.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand};
 use ipnet::IpNet;
 
-use super::values::{interface, prefix};
+use super::values::{duration, interface, prefix};
 
 /// What to do with a list.
 #[derive(Debug, Subcommand)]
 pub enum ListVerb {
     /// Put prefixes on it; all of them, or none if one is wrong
-    Add(ListEdit),
+    Add(ListAdd),
     /// Take prefixes off it; all of them, or none if one is not there
     Remove(ListEdit),
     /// Put these prefixes in the place of all that are on it
@@ -24,13 +24,45 @@ pub enum ListVerb {
 #[derive(Debug, Subcommand)]
 pub enum TierVerb {
     /// Put prefixes on it; all of them, or none if one is wrong
-    Add(TierEdit),
+    Add(TierAdd),
     /// Take prefixes off it; all of them, or none if one is not there
     Remove(TierEdit),
     /// Put these prefixes in the place of all that are on it
     Replace(TierEdit),
     /// Print what is on it
     List(TierShow),
+}
+
+/// Prefixes to put on a list.
+#[derive(Debug, Args)]
+pub struct ListAdd {
+    /// Where
+    #[command(flatten)]
+    pub edit: ListEdit,
+    /// Take them off again after this time (90s, 10m, 2h); for lists that a fleet shares
+    #[arg(long = "for", value_name = "DURATION", value_parser = lasts)]
+    pub lasts: Option<Duration>,
+}
+
+/// Prefixes to put on a list that has a name.
+#[derive(Debug, Args)]
+pub struct TierAdd {
+    /// Where
+    #[command(flatten)]
+    pub edit: TierEdit,
+    /// Take them off again after this time (90s, 10m, 2h); for lists that a fleet shares
+    #[arg(long = "for", value_name = "DURATION", value_parser = lasts)]
+    pub lasts: Option<Duration>,
+}
+
+fn lasts(text: &str) -> Result<Duration, String> {
+    const YEAR: u64 = 365 * 24 * 3_600;
+    let possible = Duration::from_secs(1)..=Duration::from_secs(10 * YEAR);
+    let given = duration(text)?;
+    if possible.contains(&given) {
+        return Ok(given);
+    }
+    Err("write 1s to 10y".to_owned())
 }
 
 /// Prefixes for a list.

@@ -1,5 +1,6 @@
 //! What can be written on the command line.
 
+mod fleet;
 mod limiting;
 mod lists;
 mod looking;
@@ -8,12 +9,16 @@ mod values;
 
 use clap::{Parser, Subcommand};
 
+pub use fleet::Agent;
 pub use limiting::{
     Attach, ConfigVerb, Detach, Engine, Exemption, Keep, Limiting, Reload, Replay, Set, Switch,
 };
-pub use lists::{GivenPrefixes, ListEdit, ListShow, ListVerb, TierEdit, TierShow, TierVerb};
+pub use lists::{
+    GivenPrefixes, ListAdd, ListEdit, ListShow, ListVerb, TierAdd, TierEdit, TierShow, TierVerb,
+};
 pub use looking::{Check, DropReason, Export, Log, Reset, Status, Top, Watch};
 pub use trying::{Demo, Doctor, Learn};
+pub use values::FleetOrNone;
 
 /// A packet rate limiter in the Linux kernel: one exact token bucket for each source address,
 /// enforced at the network driver by XDP.
@@ -83,6 +88,8 @@ pub enum Verb {
     Learn(Learn),
     /// Show what would go wrong with `attach`, before it does; changes nothing
     Doctor(Doctor),
+    /// Share limits and lists with the other hosts of a fleet, through a store, until interrupted
+    Agent(Agent),
     /// Two hosts in network namespaces, a flood, and what gets through
     Demo(Demo),
     /// Print shell completions

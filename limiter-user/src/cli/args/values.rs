@@ -26,6 +26,28 @@ pub fn listen(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
+pub fn fleet(text: &str) -> Result<String, String> {
+    settings::fleet_name(text)
+        .map(|()| text.to_owned())
+        .map_err(|error| error.to_string())
+}
+
+/// A fleet, or none.
+#[derive(Clone, Debug)]
+pub struct FleetOrNone(pub Option<String>);
+
+impl std::str::FromStr for FleetOrNone {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == settings::NO_FLEET {
+            return Ok(Self(None));
+        }
+        settings::fleet_name(text)?;
+        Ok(Self(Some(text.to_owned())))
+    }
+}
+
 pub fn prefix(text: &str) -> Result<IpNet, String> {
     lists::prefix(text).map_err(|error| error.to_string())
 }

@@ -33,6 +33,6 @@ pub async fn run(interface: &str, action: Action) -> Result<String, String> {
 fn edit(action: Action) -> Edit {
     match action {
         Action::List { add: false, .. } => Edit::Remove,
-        _ => Edit::Add,
+        _ => Edit::Add(None),
     }
 }

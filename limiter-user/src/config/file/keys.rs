@@ -24,6 +24,7 @@ pub static TOP: Keys = Keys {
         "exempt",
         "shadow",
         "malformed",
+        "fleet",
         "lists",
         "limit",
     ],
@@ -42,6 +43,7 @@ pub static LIMIT: Keys = Keys {
         "cost",
         "algorithm",
         "shadow",
+        "scope",
     ],
 };
 
@@ -61,11 +63,11 @@ pub static MATCH: Keys = Keys {
     ],
 };
 
-/// `{ file = "path" }`.
+/// `{ file = "path" }`, `{ scope = "fleet", prefixes = [] }`.
 pub static LIST: Keys = Keys {
     table: "a list",
     place: "in a list under [lists], as in { file = \"path\" }",
-    known: &["file"],
+    known: &["file", "prefixes", "scope"],
 };
 
 impl Keys {

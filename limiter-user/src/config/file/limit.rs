@@ -3,7 +3,7 @@
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    super::{Algorithm, Invalid, Limit, Match, Rate, Unit},
+    super::{Algorithm, Invalid, Limit, Match, Rate, Scope, Unit},
     keys::{self, LIMIT},
     mistakes::Mistakes,
     packets,
@@ -37,6 +37,7 @@ pub fn read(
         cost,
         algorithm: section.read("algorithm", algorithm).unwrap_or_default(),
         shadow: section.read("shadow", value::boolean).unwrap_or_default(),
+        scope: section.read("scope", scope).unwrap_or_default(),
         // A name that no other limit has.
         ..Limit::new(
             &name.unwrap_or_else(|| format!("\0{index}")),
@@ -55,6 +56,11 @@ fn algorithm(value: &Value) -> Read<Algorithm> {
         value,
         &Algorithm::ALL.map(|algorithm| (algorithm.name(), algorithm)),
     )
+}
+
+/// Whose packets count.
+pub fn scope(value: &Value) -> Read<Scope> {
+    value::word(value, &Scope::ALL.map(|scope| (scope.name(), scope)))
 }
 
 /// What a packet costs, as it is written.

@@ -1,72 +1,110 @@
-//! `[lists]`: prefixes that are written out, or files of them.
+//! `[lists]`: prefixes that are written out, or files of them; for this host, or for its fleet.
 
-use std::{fs, path::Path};
+use std::{collections::BTreeSet, path::Path};
 
 use toml::de::{DeTable, DeValue};
 
 use super::{
     super::{
-        Lists,
+        Lists, Scope,
         lists::{self, Prefixes},
-        settings,
+        read_text, settings,
     },
     keys,
-    section::Section,
-    value::{self, Read, Value},
+    limit::scope,
+    section::{Places, Section},
+    value::{self, Value},
 };
 
 const PREFIX: &str = "a prefix as in \"192.0.2.0/24\"";
+const ARRAY: &str = "an array of prefixes as in [\"192.0.2.0/24\"]";
 const LIST: &str = "an array of prefixes as in [\"192.0.2.0/24\"], or { file = \"path\" }";
 /// Of a file that is full of mistakes, so many are told.
 const BAD_LINES: usize = 5;
 
+/// All lists, as they are written.
+#[derive(Debug, Default)]
+pub struct Read {
+    /// What is on them.
+    pub lists: Lists,
+    /// Names of those that the fleet shares.
+    pub of_fleet: BTreeSet<String>,
+    /// Where they are.
+    pub places: Places,
+}
+
 /// Reads all lists. One that is wrong is there without what is wrong, so that limits may name it.
-pub fn read(table: &DeTable, mut section: Section, folder: &Path) -> Lists {
+pub fn read(table: &DeTable, mut section: Section, folder: &Path) -> Read {
     let mut read = Lists::default();
+    let mut of_fleet = BTreeSet::new();
     for key in table.keys() {
         let name = key.get_ref().as_ref();
         let is_name = settings::name(name);
         if let Err(why) = &is_name {
             section.refuse(name, &why.0);
         }
-        let prefixes = list(name, &mut section, folder).unwrap_or_default();
+        let (prefixes, scope) = list(name, &mut section, folder);
         if is_name.is_ok() && read.named_mut(name).is_none() {
             read.tiers.insert(name.to_owned(), Prefixes::new());
         }
         if let Some(list) = read.named_mut(name) {
             *list = prefixes;
+            if scope == Scope::Fleet {
+                of_fleet.insert(name.to_owned());
+            }
         }
     }
-    read
+    Read {
+        lists: read,
+        of_fleet,
+        places: section.close(),
+    }
 }
 
-fn list(name: &str, section: &mut Section, folder: &Path) -> Option<Prefixes> {
-    let value = section.value(name)?;
+/// What is on a list, but for what is wrong; and whose it is.
+fn list(name: &str, section: &mut Section, folder: &Path) -> (Prefixes, Scope) {
+    let Some(value) = section.value(name) else {
+        return Default::default();
+    };
     let DeValue::Table(table) = value.get_ref() else {
-        return section.read(name, |value| written_out(name, value));
+        let prefixes = section.read(name, |value| written_out(name, value));
+        return (prefixes.unwrap_or_default(), Scope::Host);
     };
     let line = section.line_of(name);
     let mut inner = Section::open(table, line, &keys::LIST, section.mistakes());
-    let path = inner.require(
-        &keys::LIST,
-        ("file", "{ file = \"partners.txt\" }"),
-        |value| value::text_with(value, "the path of a file", |text| Ok(text.to_owned())),
-    );
-    match from_file(&folder.join(path?)) {
-        Ok(prefixes) => Some(prefixes),
-        Err(mistakes) => {
+    let scope = inner.read("scope", scope).unwrap_or_default();
+    let prefixes = inner.read("prefixes", |value| match value.get_ref() {
+        DeValue::Array(_) => array(value),
+        _ => value::wrong(value, ARRAY),
+    });
+    let path =
+        |value: &Value| value::text_with(value, "the path of a file", |text| Ok(text.to_owned()));
+    let path = if inner.has("prefixes") || inner.has("scope") {
+        inner.read("file", path)
+    } else {
+        inner.require(&keys::LIST, ("file", "{ file = \"partners.txt\" }"), path)
+    };
+    let mut prefixes = prefixes.unwrap_or_default();
+    match path.map(|path| from_file(&folder.join(path))) {
+        Some(Ok(in_file)) => prefixes.extend(in_file),
+        Some(Err(mistakes)) => {
             for why in mistakes {
                 section.refuse(name, &why);
             }
-            None
         }
+        None => {}
     }
+    (prefixes, scope)
 }
 
-fn written_out(name: &str, value: &Value) -> Read<Prefixes> {
+fn array(value: &Value) -> value::Read<Prefixes> {
+    let one = |value: &Value| value::text_with(value, PREFIX, lists::prefix);
+    value::each(value, one).map(|prefixes| prefixes.into_iter().collect())
+}
+
+fn written_out(name: &str, value: &Value) -> value::Read<Prefixes> {
     if let DeValue::Array(_) = value.get_ref() {
-        let one = |value: &Value| value::text_with(value, PREFIX, lists::prefix);
-        return value::each(value, one).map(|prefixes| prefixes.into_iter().collect());
+        return array(value);
     }
     // Keys that were meant for the file as a whole end up here where they are below the header.
     match keys::place_of(name) {
@@ -80,7 +118,7 @@ fn written_out(name: &str, value: &Value) -> Read<Prefixes> {
 
 fn from_file(path: &Path) -> Result<Prefixes, Vec<String>> {
     let shown = path.display();
-    let text = fs::read_to_string(path).map_err(|error| {
+    let text = read_text(path).map_err(|error| {
         vec![format!("cannot read {shown}: {error}: write the path of a text file, from the folder of this file")]
     })?;
     lists::read(&text).map_err(|errors| {

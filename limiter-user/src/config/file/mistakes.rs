@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, fmt};
 
+use super::super::on_one_line;
+
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
@@ -108,25 +110,4 @@ impl Mistakes {
         }
         Err(found)
     }
-}
-
-/// What was written may hold anything: newlines, what a terminal would obey, and much of it. Its
-/// middle tells least: what is wrong stands in front, and what to write behind.
-fn on_one_line(message: &str) -> String {
-    const LONGEST: usize = 600;
-    let mut line = String::with_capacity(message.len());
-    for c in message.chars() {
-        if c.is_control() {
-            line.extend(c.escape_default());
-        } else {
-            line.push(c);
-        }
-    }
-    let count = line.chars().count();
-    if count <= LONGEST {
-        return line;
-    }
-    let front: String = line.chars().take(LONGEST / 2).collect();
-    let back: String = line.chars().skip(count - LONGEST / 2).collect();
-    format!("{front} … {back}")
 }

@@ -3,7 +3,7 @@
 use super::{
     super::{
         Settings,
-        settings::{LIMITS_MAX, Problem},
+        settings::{LIMITS_MAX, Part, Problem},
     },
     mistakes::Mistakes,
     section::Places,
@@ -17,19 +17,24 @@ const NEW_SOURCES: [&str; 2] = ["new_sources", "new_sources_burst"];
 pub struct Read {
     /// The file's keys.
     pub top: Places,
+    /// The lists.
+    pub lists: Places,
     /// The keys of each limit.
     pub limits: Vec<Places>,
 }
 
 /// Tells every problem that does not follow from a mistake that was told already.
 pub fn tell(settings: &Settings, read: &Read, mistakes: &mut Mistakes) {
-    for Problem { limit, key, why } in settings.problems() {
-        let place = match limit {
-            Some(index) => read
+    for Problem { of, key, why } in settings.problems() {
+        let place = match of {
+            Part::Limit(index) => read
                 .limits
                 .get(index)
                 .and_then(|limit| read.in_limit(limit, key, mistakes)),
-            None => read.in_whole(key),
+            Part::List(name) => {
+                (!read.fleet_is_doubtful(mistakes)).then(|| read.lists.line_of(&[&name]))
+            }
+            Part::Whole => read.in_whole(key),
         };
         if let Some(line) = place {
             mistakes.add(line, format!("{key}: {why}"));
@@ -48,9 +53,16 @@ impl Read {
                     || self.top.any_wrong(&["lists"])
                     || mistakes.any_is_broken()
             }
+            "scope" => self.fleet_is_doubtful(mistakes),
             _ => limit.any_wrong(&[key]),
         };
         (!doubtful).then(|| limit.line_of(&[key, "rate", "match"]))
+    }
+
+    /// Whether the fleet may be named where nothing could be read, or in a place where it does not belong.
+    fn fleet_is_doubtful(&self, mistakes: &Mistakes) -> bool {
+        let mut sections = [&self.top, &self.lists].into_iter().chain(&self.limits);
+        mistakes.any_is_broken() || sections.any(|section| section.any_wrong(&["fleet"]))
     }
 
     fn in_whole(&self, key: &str) -> Option<usize> {

@@ -65,7 +65,11 @@ impl<'s, 't> Section<'s, 't> {
             if !keys.known.contains(&key.get_ref().as_ref()) {
                 let line = section.mistakes.line(key.span().start);
                 section.mistakes.add(line, keys.unknown(key.get_ref()));
-                section.meant.extend(keys.nearest(key.get_ref()));
+                section.places.is_wrong(key.get_ref());
+                if let Some(meant) = keys.nearest(key.get_ref()) {
+                    section.meant.insert(meant);
+                    section.places.is_wrong(meant);
+                }
             }
         }
         section
@@ -91,6 +95,11 @@ impl<'s, 't> Section<'s, 't> {
             meant: BTreeSet::new(),
             places,
         }
+    }
+
+    /// Whether `key` is there, be it written as another one.
+    pub fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key) || self.meant.contains(key)
     }
 
     /// The value of `key`, if it is there and readable.
@@ -128,7 +137,7 @@ impl<'s, 't> Section<'s, 't> {
         read: impl FnOnce(&Value<'t>) -> Read<T>,
     ) -> Option<T> {
         if !self.table.contains_key(key) {
-            if !self.meant.contains(key) {
+            if !self.has(key) {
                 let message = format!(
                     "{} needs '{key}', which is missing: write it as in {write}",
                     keys.table

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use super::super::{
-    Algorithm, Burst, Key, Limit, Lists, Malformed, Match, Settings, Unit,
+    Algorithm, Burst, Key, Limit, Malformed, Match, Scope, Settings, Unit,
     lists::{self, ALLOW, DENY, Prefixes},
     matches::{PortRange, Ports},
 };
@@ -38,7 +38,8 @@ pub fn show(interfaces: &[String], settings: &Settings) -> String {
         || text(settings.malformed.name()),
     );
     out.unless(!settings.shadow, "shadow", || "true".to_owned());
-    out.lists(&settings.lists);
+    out.some("fleet", settings.fleet.as_ref().map(text));
+    out.lists(settings);
     for limit in &settings.limits {
         out.limit(limit);
     }
@@ -65,11 +66,13 @@ impl Lines {
         }
     }
 
-    fn lists(&mut self, lists: &Lists) {
+    fn lists(&mut self, settings: &Settings) {
+        let of_fleet = |name: &str| settings.fleet_lists.contains(name);
         let is_default = |(name, prefixes): &(&str, &Prefixes)| {
-            (*name == ALLOW || *name == DENY) && prefixes.is_empty()
+            (*name == ALLOW || *name == DENY) && prefixes.is_empty() && !of_fleet(name)
         };
-        let written: Vec<_> = lists.all().filter(|list| !is_default(list)).collect();
+        let lists = settings.lists.all();
+        let written: Vec<_> = lists.filter(|list| !is_default(list)).collect();
         if !written.is_empty() {
             self.0.push_str("\n[lists]\n");
         }
@@ -80,7 +83,17 @@ impl Lines {
             } else {
                 name.to_owned()
             };
-            self.line(&key, prefix_array(prefixes));
+            let prefixes = match (of_fleet(name), prefixes.is_empty()) {
+                (false, _) => prefix_array(prefixes),
+                (true, true) => "{ scope = \"fleet\" }".to_owned(),
+                (true, false) => {
+                    format!(
+                        "{{ scope = \"fleet\", prefixes = {} }}",
+                        prefix_array(prefixes)
+                    )
+                }
+            };
+            self.line(&key, prefixes);
         }
     }
 
@@ -98,6 +111,9 @@ impl Lines {
             text(limit.algorithm.name())
         });
         self.unless(!limit.shadow, "shadow", || "true".to_owned());
+        self.unless(limit.scope == Scope::Host, "scope", || {
+            text(limit.scope.name())
+        });
     }
 }
 

@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 
 use super::{
     super::{
-        Burst, Exempt, Limit, Lists, Match, NewSources, Settings, Unit,
+        Burst, Exempt, Limit, Lists, Match, NewSources, Scope, Settings, Unit,
         lists::prefix,
         matches::{PortRange, Ports, Protocol},
     },
@@ -159,6 +159,32 @@ fn a_list_may_be_in_a_file() {
 }
 
 #[test]
+fn a_fleet_shares_limits_and_lists() {
+    let text = "fleet = \"edge\"\n[lists]\nallow = { scope = \"fleet\" }\ndeny = { scope = \"fleet\", prefixes = [\"192.0.2.7\"] }\n\
+                gold = { scope = \"host\", prefixes = [\"192.0.2.8\"] }\n[[limit]]\nname = \"a\"\nrate = \"5/s\"\nscope = \"fleet\"\n\
+                [[limit]]\nname = \"b\"\nrate = \"1mbit\"\nscope = \"host\"\n";
+    let file = parse(text, Path::new(".")).unwrap();
+    let Settings {
+        fleet,
+        fleet_lists,
+        lists,
+        limits,
+        ..
+    } = &file.settings;
+    assert_eq!(fleet.as_deref(), Some("edge"));
+    assert!(fleet_lists.iter().eq(["allow", "deny"]), "{fleet_lists:?}");
+    assert_eq!(lists.deny, [prefix("192.0.2.7").unwrap()].into());
+    assert_eq!(lists.tiers["gold"], [prefix("192.0.2.8").unwrap()].into());
+    let scopes: Vec<_> = limits.iter().map(|limit| limit.scope).collect();
+    assert_eq!(scopes, [Scope::Fleet, Scope::Host]);
+    let shown = show(&file.interfaces, &file.settings);
+    assert_eq!(parse(&shown, Path::new(".")), Ok(file), "{shown}");
+    // A fleet's deny alone is something to do.
+    let alone = "fleet = \"edge\"\n[lists]\ndeny = { scope = \"fleet\" }\n";
+    assert!(parse(alone, Path::new(".")).is_ok());
+}
+
+#[test]
 fn what_is_written_otherwise_means_the_same() {
     let same = |one: &str, other: &str| {
         let read = |text: &str| {
@@ -173,6 +199,10 @@ fn what_is_written_otherwise_means_the_same() {
     );
     same("max_sources = \"64k\"", "max_sources = 64_000");
     same("new_sources = false", "new_sources = \"none\"");
+    same(
+        "[lists]\ndeny = [\"192.0.2.7\"]",
+        "[lists]\ndeny = { prefixes = [\"192.0.2.7\"] }",
+    );
     same("interfaces = \"eth0\"", "interfaces = [\"eth0\"]");
     same("new_sources_burst = \"2k\"", "new_sources_burst = 2000");
     let limit = |rest: &str| format!("[[limit]]\nname = \"b\"\nrate = 5\n{rest}");

@@ -7,8 +7,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::{
     super::{
-        Burst, Exempt, Invalid, Limit, Lists, Malformed, Mode, NewSources, Rate, Settings, Unit,
-        number, settings,
+        Burst, Exempt, Invalid, Limit, Malformed, Mode, NewSources, Rate, Settings, Unit, number,
+        settings,
     },
     File,
     keys::TOP,
@@ -22,6 +22,7 @@ use super::{
 const INTERFACES: &str = "the name of an interface as in \"eth0\", or an array of them";
 const SOURCES: &str = "a number as in 65536 or \"64k\"";
 const NEW_SOURCES: &str = "a rate as in \"10k/s\", or \"none\"";
+const FLEET: &str = "a name as in \"edge\"";
 const LIMIT: &str = "[[limit]] above each limit, and its keys below";
 
 /// Reads everything, and tells what is wrong with it.
@@ -39,15 +40,21 @@ pub fn read(root: &DeTable, folder: &Path, mistakes: &mut Mistakes) -> File {
         exempt: top.read("exempt", exempt).unwrap_or_default(),
         malformed: top.read("malformed", malformed).unwrap_or_default(),
         shadow: top.read("shadow", value::boolean).unwrap_or_default(),
-        lists: Lists::default(),
-        limits: Vec::new(),
+        fleet: top.read("fleet", fleet),
+        ..defaults
     };
-    settings.lists = all_lists(&mut top, folder);
+    let lists = all_lists(&mut top, folder);
+    (settings.lists, settings.fleet_lists) = (lists.lists, lists.of_fleet);
     let limits;
     (settings.limits, limits) = all_limits(&mut top);
-    let top = top.close();
-    problems::tell(&settings, &problems::Read { top, limits }, mistakes);
-    if mistakes.are_none() && settings.limits.is_empty() && settings.lists.are_empty() {
+    let read = problems::Read {
+        top: top.close(),
+        lists: lists.places,
+        limits,
+    };
+    problems::tell(&settings, &read, mistakes);
+    let lists_do_nothing = settings.lists.are_empty() && settings.fleet_lists.is_empty();
+    if mistakes.are_none() && settings.limits.is_empty() && lists_do_nothing {
         mistakes.add(
             1,
             "nothing to limit: write [[limit]] with a name and a rate, or prefixes under [lists]"
@@ -74,6 +81,11 @@ fn no_interface_twice(interfaces: &[String], top: &mut Section) {
             );
         }
     }
+}
+
+fn fleet(value: &Value) -> Read<String> {
+    let named = |text: &str| settings::fleet_name(text).map(|()| text.to_owned());
+    value::text_with(value, FLEET, named)
 }
 
 fn mode(value: &Value) -> Read<Mode> {
@@ -151,13 +163,13 @@ fn new_sources_burst(value: &Value) -> Read<u64> {
     })
 }
 
-fn all_lists(top: &mut Section, folder: &Path) -> Lists {
+fn all_lists(top: &mut Section, folder: &Path) -> lists::Read {
     let read = top.read("lists", |value| match value.get_ref() {
         DeValue::Table(table) => Ok(table.clone()),
         _ => value::wrong(value, "[lists], and each list below it"),
     });
     let Some(table) = read else {
-        return Lists::default();
+        return lists::Read::default();
     };
     if table
         .keys()

@@ -1,6 +1,8 @@
 //! Questions to drivers by the ethtool ioctl: anyone may ask them. Structures and numbers are those of
 //! include/uapi/linux/ethtool.h. A driver that has no answer gives none.
 
+#![allow(unsafe_code, reason = "see docs/unsafe.md")]
+
 use std::{
     io,
     os::fd::{AsRawFd, OwnedFd},

@@ -21,7 +21,7 @@ use super::{
     bpffs,
     error::Result,
     interface,
-    requirements::{self, KernelVersion},
+    requirements::{self, KernelVersion, Needed},
 };
 
 /// What is known of the machine, and of one interface.
@@ -45,7 +45,7 @@ pub struct Machine {
     /// `net.core.bpf_jit_enable`; none where it cannot be read.
     pub jit: Option<u32>,
     /// Needed capabilities that this process lacks.
-    pub missing: Vec<&'static str>,
+    pub missing: Vec<Needed>,
     /// Whether this process may mount a bpffs.
     pub may_mount: bool,
     /// Whether a bpffs is mounted; an error where pins would not stay.

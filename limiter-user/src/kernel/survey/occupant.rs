@@ -49,7 +49,7 @@ pub async fn of(interface: &Interface) -> Occupant {
         }) => return Occupant::Limiter(XdpState { mode, program_id }),
         Err(Error::NotAttached(_) | Error::NoInterface(_)) => false,
         // Told by other findings.
-        Err(Error::NotPermitted | Error::Bpffs(_)) => true,
+        Err(Error::NotPermitted | Error::Lacks(_) | Error::Denied { .. } | Error::Bpffs(_)) => true,
         // The pins of the interface that had this name before.
         Err(Error::Renamed { old, new }) => {
             return Occupant::InTheWay(Error::NameTaken { old, new });

@@ -3,7 +3,10 @@
 use std::{
     fs::File,
     io::{self, ErrorKind},
-    os::fd::{AsFd, OwnedFd},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::MetadataExt,
+    },
     path::Path,
     thread,
     time::{Duration, SystemTime},
@@ -58,17 +61,20 @@ fn ask_once(folder: &Path, directory: &File) -> Result<Option<Held>> {
         Err(error) => return Err(failed(error)),
     };
     let holder = socket::peer(&stream).map_err(failed)?;
-    // Anybody may listen on an abstract name.
-    if holder.uid() != 0 {
+    // Anybody may listen on an abstract name. Whose folder it is may put there whatever he likes anyway.
+    let owner = directory.metadata().map_err(failed)?.uid();
+    if ![0, owner].contains(&holder.uid()) {
         return Ok(None);
     }
     let answer = socket::send(&stream, &[0], directory.as_fd())
         .and_then(|()| socket::receive::<{ size_of::<u64>() }>(&stream));
     match answer {
-        Ok((seconds, link)) => Ok(Some(Held {
-            link,
-            until: SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from_le_bytes(seconds)),
-        })),
+        Ok((seconds, link)) => {
+            let seconds = Duration::from_secs(u64::from_le_bytes(seconds));
+            let until = SystemTime::UNIX_EPOCH.checked_add(seconds);
+            let until = until.ok_or_else(|| failed(ErrorKind::InvalidData.into()))?;
+            Ok(Some(Held { link, until }))
+        }
         Err(error) if error.kind() == ErrorKind::WouldBlock => Err(Error::TrialSilent {
             interface: interface_of(folder),
             process: holder.pid(),

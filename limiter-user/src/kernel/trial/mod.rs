@@ -27,8 +27,6 @@ use std::{
     time::Duration,
 };
 
-use limiter_common::layout;
-
 pub use ask::{Held, ask};
 pub use begin::{READY, begin};
 pub use holder::Holder;
@@ -64,8 +62,8 @@ impl Identity {
     /// file. The inode keeps the holders of two attachments of one interface apart.
     fn socket_name(self, folder: &Path) -> String {
         format!(
-            "limiter/v{}/{}/{}",
-            layout::VERSION,
+            "limiter/{}/{}/{}",
+            folder.parent().map(folder_name).unwrap_or_default(),
             folder_name(folder),
             self.inode
         )

@@ -1,7 +1,7 @@
 //! The newcomer limit, as one CPU sees it.
 
 use limiter_common::{
-    bucket::{self, Decision},
+    bucket::{self, Decision, SKEW_MAX},
     rules::{self, LIMITS_MAX},
 };
 
@@ -64,7 +64,7 @@ impl Newcomers {
                 return tokens;
             }
         }
-        self.word = bucket::corrected(self.word, now, tau).unwrap_or(self.word);
+        self.word = bucket::corrected(self.word, now, tau, SKEW_MAX).unwrap_or(self.word);
         0
     }
 }

@@ -5,11 +5,12 @@ use std::{cmp::Ordering, collections::BinaryHeap};
 
 use ipnet::IpNet;
 use limiter_common::key::SourceKey;
+use serde::{Deserialize, Serialize};
 
 use crate::config::{Key, key::octets};
 
 /// What sources are sorted by; where that is the same, by address.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
     /// Who is dropped most at present.
     #[default]
@@ -59,7 +60,7 @@ impl Order {
 }
 
 /// The figures of a source that it is sorted by.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// Packets that passed.
     pub passed: u64,
@@ -99,7 +100,7 @@ impl Figures {
 }
 
 /// Where a source stands among those with the same figures.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Place {
     family: u32,
     address: u128,
@@ -126,7 +127,7 @@ pub struct Rank {
 }
 
 /// Which sources are wanted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Filter {
     /// All.
     #[default]

@@ -1,7 +1,7 @@
 //! Kernel, privileges and bpffs.
 
 use super::Finding;
-use crate::kernel::{Error, bpffs::BPFFS, survey::Machine};
+use crate::kernel::{Error, bpffs::BPFFS, requirements::Needed, survey::Machine};
 
 pub(super) fn findings(machine: &Machine) -> Vec<Finding> {
     vec![
@@ -46,15 +46,19 @@ fn jit(setting: Option<u32>) -> Finding {
     }
 }
 
-fn privileges(missing: &[&str]) -> Finding {
+fn privileges(missing: &[Needed]) -> Finding {
     const CHECK: &str = "privileges";
     if missing.is_empty() {
-        return Finding::ok(CHECK, "CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON");
+        return Finding::ok(
+            CHECK,
+            "this process has all that limiter needs (CAP_BPF, CAP_NET_ADMIN)",
+        );
     }
+    let names: Vec<&str> = missing.iter().map(|needed| needed.name).collect();
     Finding::problem(
         CHECK,
-        format!("this process lacks {}", missing.join(" and ")),
-        "run it with sudo",
+        format!("this process lacks {}", names.join(" and ")),
+        "run it with sudo, or give it what it lacks (docs/security.md)",
     )
 }
 
@@ -70,10 +74,13 @@ fn bpffs(machine: &Machine) -> Finding {
             format!("not mounted at {BPFFS}, and mounting it wants CAP_SYS_ADMIN"),
             format!("`mount -t bpf -o mode=0700 bpf {BPFFS}` as root"),
         ),
-        Err(Error::NotPermitted) => Finding::problem(
+        Err(Error::NotPermitted | Error::Denied { .. }) => Finding::problem(
             CHECK,
-            "it cannot be looked at without privileges",
-            "run it with sudo",
+            format!(
+                "user {} may not change what is pinned there",
+                nix::unistd::geteuid()
+            ),
+            "run it with sudo, or give that user /sys/fs/bpf/limiter (docs/security.md)",
         ),
         Err(error) => Finding::error(CHECK, error),
     }

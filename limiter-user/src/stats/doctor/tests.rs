@@ -3,7 +3,7 @@
 use super::*;
 use crate::kernel::{
     interface::{XdpMode, XdpState},
-    requirements::KernelVersion,
+    requirements::{self, KernelVersion},
     survey::{Channels, Device, Features, Holder, Link, Machine, Occupant, Offloads},
 };
 
@@ -276,7 +276,7 @@ fn what_the_machine_lacks() {
             oldest: "5.15".to_owned(),
         }),
         jit: Some(0),
-        missing: vec!["CAP_BPF", "CAP_PERFMON"],
+        missing: vec![requirements::BPF, requirements::NET_ADMIN],
         may_mount: false,
         bpffs: Ok(false),
         ..machine()
@@ -296,7 +296,7 @@ fn what_the_machine_lacks() {
         &diagnosis,
         "privileges",
         Level::Problem,
-        &["CAP_BPF and CAP_PERFMON", "sudo"],
+        &["CAP_BPF and CAP_NET_ADMIN", "sudo"],
     );
     expect(&diagnosis, "bpffs", Level::Problem, &["mount -t bpf"]);
     expect(

@@ -1,16 +1,18 @@
 //! What can be done to a source from the view.
 
 use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
 
-use crate::stats::live::Busy;
+use crate::stats::{Word, live::Busy, word};
 
 /// Something to do to a source, once it is confirmed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     /// Puts it on the list of this name, or takes it off.
     List {
         /// `allow` or `deny`.
-        list: &'static str,
+        #[serde(deserialize_with = "word::one")]
+        list: Word,
         /// Whether it is put there.
         add: bool,
         /// The addresses that share its bucket.

@@ -56,6 +56,7 @@ fn style(subject: Subject) -> (&'static str, &'static str) {
         Subject::LimiterEight => ("#2ca58d", ""),
         Subject::LimiterLists => ("#5fb3d4", ""),
         Subject::LimiterNested => ("#3566b8", ""),
+        Subject::LimiterFleet => ("#6a4c93", ""),
         Subject::LimiterWatched => ("#7a9a01", ""),
         Subject::Reference => ("#8e5aa8", "8 3"),
         Subject::NftIngress => ("#c8553d", "8 3"),

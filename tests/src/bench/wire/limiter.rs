@@ -5,7 +5,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use limiter_common::layout::Config;
 use limiter_user::{
     config::{
-        Burst, Limit, Match, NewSources, Rate, Settings,
+        Burst, Limit, Match, NewSources, Rate, Scope, Settings,
         compile::{Place, TierBits},
         matches::Ports,
     },
@@ -28,6 +28,8 @@ pub enum Configured {
     Lists,
     /// The same, within limits of the source's network and of the interface that nobody reaches.
     Nested,
+    /// One limit by source that the hosts of a fleet share.
+    Fleet,
 }
 
 /// Prefixes on the list.
@@ -85,6 +87,12 @@ impl Configured {
                 }
             }
             Self::Lists => settings.lists.allow = prefixes(case.family)?,
+            Self::Fleet => {
+                settings.fleet = Some("bench".to_owned());
+                for limit in &mut settings.limits {
+                    limit.scope = Scope::Fleet;
+                }
+            }
             Self::Nested => {
                 for (name, key) in [("network", "/24,/48"), ("interface", "interface")] {
                     let mut limit = limit(name, "100M/s", "100M")?;

@@ -38,6 +38,8 @@ pub enum Subject {
     LimiterLists,
     /// limiter with limits of source, network and interface
     LimiterNested,
+    /// limiter with one limit by source that a fleet shares
+    LimiterFleet,
     /// limiter with one limit by source, and `limiter watch` beside it
     LimiterWatched,
     /// The XDP limiter by the book: LRU hash, clock, compare-and-swap, and no counters
@@ -103,6 +105,7 @@ impl Subject {
                 | Self::LimiterEight
                 | Self::LimiterLists
                 | Self::LimiterNested
+                | Self::LimiterFleet
                 | Self::LimiterWatched
         )
     }
@@ -152,6 +155,7 @@ impl Subject {
             Self::LimiterEight => limiter(Configured::EightMore),
             Self::LimiterLists => limiter(Configured::Lists),
             Self::LimiterNested => limiter(Configured::Nested),
+            Self::LimiterFleet => limiter(Configured::Fleet),
             Self::LimiterWatched => Watched::install(case, road).map(Installed::Watched),
             Self::Reference => {
                 let (program, capacity) = ("reference", case.sources.capacity());

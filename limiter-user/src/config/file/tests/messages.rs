@@ -60,6 +60,10 @@ fn a_key_that_is_not_known_names_the_nearest() {
             "line 4: 'limit' is not a key of a limit: write it as [[limit]], a header of its own",
         ),
         (
+            "lists = 5",
+            "line 4: 'lists' is not a key of a limit: write it as [lists], a header of its own",
+        ),
+        (
             "protocol = \"tcp\"",
             "line 4: 'protocol' is not a key of a limit: write it in match",
         ),
@@ -80,6 +84,70 @@ fn a_key_that_is_not_known_names_the_nearest() {
     );
 }
 
+/// Up to 64 letters, that is: no slip is longer.
+#[test]
+fn a_long_key_is_not_compared() {
+    for (letters, said) in [
+        (64, "did you mean 'new_sources_burst'?"),
+        (65, "write one of"),
+    ] {
+        let key = format!("{:z<letters$}", "new_sources_burst");
+        let expected = format!("line 1: '{key}' is not a key of the file: {said}");
+        assert_told(&format!("{key} = 1\n{LIMIT}"), &[&expected]);
+    }
+}
+
+#[test]
+fn what_is_there_twice_or_too_often_is_told() {
+    assert_told(
+        &format!("interfaces = [\"eth0\", \"eth1\", \"eth0\"]\n{LIMIT}"),
+        &["line 1: interfaces: 'eth0' is there twice: leave one"],
+    );
+    let ports = |count: u16| {
+        let ports: Vec<_> = (1..=count).collect();
+        format!("{LIMIT}match = {{ protocol = \"tcp\", source_port = {ports:?} }}")
+    };
+    assert!(parse(&ports(16), Path::new("/nowhere")).is_ok());
+    assert_told(
+        &ports(17),
+        &["line 4: source_port: 17 ports or ranges are too many for one limit"],
+    );
+}
+
+#[test]
+fn a_limit_under_a_single_bracket_is_read_all_the_same() {
+    assert_told(
+        "[limit]\nname = \"a\"",
+        &["line 1: [limit] makes one limit only", "line 1: "],
+    );
+}
+
+#[test]
+fn a_list_has_the_first_of_its_bad_lines_told() {
+    let folder = tempfile::tempdir().unwrap();
+    for (lines, told) in [(5, 5), (6, 6), (9, 6)] {
+        std::fs::write(folder.path().join("list"), "x\n".repeat(lines)).unwrap();
+        let text = format!("{LIMIT}[lists]\ndeny = {{ file = \"list\" }}");
+        let mistakes = parse(&text, folder.path()).expect_err("it is no prefix");
+        assert_eq!(mistakes.len(), told, "{mistakes:?}");
+        let last = mistakes[told - 1].to_string();
+        let more = format!("and {} more: correct them too", lines - 5);
+        assert_eq!(last.ends_with(&more), lines > 5, "{last}");
+    }
+}
+
+#[test]
+fn a_limit_never_sees_who_is_allowed_or_denied() {
+    for list in ["allow", "deny"] {
+        assert_told(
+            &format!("{LIMIT}match = {{ source = \"{list}\" }}"),
+            &[&format!(
+                "line 4: source: sources on '{list}' never come to a limit"
+            )],
+        );
+    }
+}
+
 #[test]
 fn a_value_of_another_type_says_what_to_write() {
     for (below, expected) in [
@@ -87,6 +155,9 @@ fn a_value_of_another_type_says_what_to_write() {
             "burst = -5",
             "line 4: burst: the negative number -5 cannot stand here: write packets as in 10",
         ),
+        ("key = 0", "line 4: key: the number 0 cannot stand here"),
+        ("key = []", "line 4: key: an empty array cannot stand here"),
+        ("key = [0]", "line 4: key: an array cannot stand here"),
         (
             "burst = 1.5",
             "line 4: burst: the float 1.5 cannot stand here: write packets as in 10",
@@ -174,6 +245,97 @@ fn all_mistakes_are_told_at_once_in_order() {
             "line 16: 'name' is written twice: leave one",
         ],
     );
+}
+
+#[test]
+fn what_a_fleet_cannot_share_is_told_at_once() {
+    let shared = format!("{LIMIT}scope = \"fleet\"\n");
+    let lists = "[lists]\ndeny = { scope = \"fleet\" }\n[lists.gold]\nscope = \"fleet\"\nprefixes = [\"192.0.2.7\"]\n";
+    assert_told(
+        &format!(
+            "{lists}{shared}algorithm = \"fixed-window\"\n[[limit]]\nname = \"b\"\nscope = \"fleet\"\nrate = \"1mbit\"\n"
+        ),
+        &[
+            "line 2: scope: list 'deny' is to be shared by a fleet, and none is named: write fleet = \"NAME\"",
+            "line 3: scope: list 'gold' is to be shared",
+            "line 9: scope: limit 'a' is to be shared by a fleet, and none is named: write",
+            "line 10: algorithm: a fleet cannot share a fixed window",
+            "line 13: scope: limit 'b'",
+            "line 14: rate: a fleet shares a rate in packets",
+        ],
+    );
+    // What a mistake about the fleet explains is not told again.
+    for (top, expected) in [
+        (
+            "fleet = 5",
+            "line 1: fleet: the number 5 cannot stand here: write a name as in \"edge\"",
+        ),
+        (
+            "fleet = \"ed ge\"",
+            "line 1: fleet: 'ed ge' is not the name of a fleet: write 1 to 32",
+        ),
+        (
+            "fleet = \"none\"",
+            "line 1: fleet: 'none' stands for no fleet",
+        ),
+        (
+            "fleet = \"control\"",
+            "line 1: fleet: 'control' is not the name of a fleet",
+        ),
+        ("fleet = ", "line 1: a value is missing behind '='"),
+        (
+            "fleets = \"edge\"",
+            "line 1: 'fleets' is not a key of the file: did you mean 'fleet'?",
+        ),
+    ] {
+        assert_told(&format!("{top}\n{lists}{shared}"), &[expected]);
+    }
+    assert_told(
+        &format!("{shared}fleet = \"edge\""),
+        &["line 5: 'fleet' is not a key of a limit: write it at the top of the file"],
+    );
+    assert_told(
+        &format!("{lists}[lists]\nfleet = \"edge\"\n{shared}").replace(
+            "[lists.gold]\nscope = \"fleet\"\nprefixes = [\"192.0.2.7\"]\n[lists]\n",
+            "",
+        ),
+        &[
+            "line 3: fleet: this is under [lists], where it would be a list: write it at the top of the file",
+        ],
+    );
+    let fleet = format!("fleet = \"edge\"\n{LIMIT}");
+    for (below, expected) in [
+        (
+            "scope = \"all\"",
+            "line 5: scope: 'all' is not known here: write \"host\" or \"fleet\"",
+        ),
+        (
+            "[lists]\ndeny = { scope = 1 }",
+            "line 6: scope: the number 1 cannot stand here: write \"host\"",
+        ),
+        (
+            "[lists]\ndeny = {}",
+            "line 6: a list needs 'file', which is missing",
+        ),
+        (
+            "[lists]\ndeny = { prefix = [] }",
+            "line 6: 'prefix' is not a key of a list: did you mean 'prefixes'?",
+        ),
+        (
+            "[lists]\ndeny = { prefixes = \"192.0.2.7\" }",
+            "line 6: prefixes: the text '192.0.2.7' cannot stand here: write an array",
+        ),
+        (
+            "[lists]\ndeny = { prefixes = [\"x\"] }",
+            "line 6: prefixes: 'x' is not a prefix",
+        ),
+        (
+            "[lists]\ndeny = { scope = \"fleet\", file = \"few\" }",
+            "line 6: deny: cannot read /nowhere/few",
+        ),
+    ] {
+        assert_told(&format!("{fleet}{below}"), &[expected]);
+    }
 }
 
 #[test]

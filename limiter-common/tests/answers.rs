@@ -1,0 +1,122 @@
+//! What a bucket answers beside yes and no: how long to wait, and what is left.
+
+use limiter_common::{
+    bucket::{self, Decision, TICK_SHIFT},
+    limit::Terms,
+    window::Window,
+};
+
+fn windows(burst: u64) -> Terms {
+    Terms {
+        tau: burst,
+        cost: 1,
+        window: Window {
+            period: 1_000,
+            phase: 70,
+            grant: 3,
+        },
+        ..Terms::default()
+    }
+}
+
+/// To the nanosecond: a window may be left to wait for, or several, or a part of one. The word may be of a window that has
+/// not begun by this clock: it was another CPU's.
+#[test]
+fn the_wait_for_a_window_is_exact() {
+    let terms = windows(10);
+    let mut waits = 0;
+    for (left, cost) in (0..=10).flat_map(|left| (1..=10).map(move |cost| (left, cost))) {
+        let moments = (1_000_000..1_003_000).step_by(137);
+        for (now, ahead) in moments.flat_map(|now| (0..3).map(move |ahead| (now, ahead))) {
+            let word = terms.window.word(now + ahead * terms.window.period, left);
+            let Decision::Refuse { wait } = terms.decide(word, now, cost) else {
+                assert!(cost <= left);
+                continue;
+            };
+            let then = now + (wait >> TICK_SHIFT);
+            let admits = |at| matches!(terms.decide(word, at, cost), Decision::Admit { .. });
+            assert!(admits(then), "{left} left, cost {cost}, at {now}: {wait}");
+            assert!(
+                !admits(then - 1),
+                "{left} left, cost {cost}, at {now}: {wait}"
+            );
+            waits += 1;
+        }
+    }
+    assert!(waits > 1_500);
+}
+
+/// The bucket goes on where the numbers of windows begin again, after 2^31.
+#[test]
+fn windows_go_on_over_the_end_of_their_numbers() {
+    let terms = windows(10);
+    let begins = (1 << 31) * 1_000 - 70;
+    let word = terms.window.word(begins - 1, 1);
+    for (later, left) in [(0, 4), (999, 4), (1_000, 7), (2_000, 10), (9_000, 10)] {
+        assert_eq!(terms.left(word, begins + later), left, "{later} ns later");
+    }
+    let Decision::Admit { tat } = terms.decide(word, begins, 4) else {
+        panic!("four are there");
+    };
+    assert_eq!(terms.left(tat, begins + 1_000), 3);
+    // A clock that is behind refills nothing, and one window is no more than clocks may differ.
+    assert_eq!(terms.left(tat, begins - 1), 0);
+    assert_eq!(terms.corrected(tat, begins - 1), None);
+    let two_ahead = terms.window.word(begins + 1_000, 5);
+    let corrected = terms.window.word(begins - 1, 5);
+    assert_eq!(terms.corrected(two_ahead, begins - 1), Some(corrected));
+}
+
+/// Since the first moment at which nothing was missing. By a clock that is behind it is not full yet, or has just become so.
+#[test]
+fn a_window_is_full_since_the_moment_that_filled_it() {
+    let window = Window {
+        period: 10,
+        phase: 3,
+        grant: 3,
+    };
+    let terms = Terms {
+        window,
+        ..windows(7)
+    };
+    let (begins, ends) = (997, 1_060);
+    for left in 0..=7 {
+        let word = window.word(begins + 4, left);
+        let is_full = |now: &u64| terms.left(word, *now) == terms.tau;
+        let full_at = (begins..ends).find(is_full).unwrap();
+        for now in begins..ends {
+            let expected = now.checked_sub(full_at);
+            assert_eq!(terms.full_for(word, now), expected, "{left} left, at {now}");
+        }
+        for now in begins - 20..begins {
+            let expected = (left == 7).then_some(0);
+            assert_eq!(terms.full_for(word, now), expected, "{left} left, at {now}");
+        }
+    }
+}
+
+#[test]
+fn what_is_left_and_what_is_spent_is_the_whole_bucket() {
+    let terms = Terms {
+        tau: 1_000 << TICK_SHIFT,
+        cost: 1,
+        ..Terms::default()
+    };
+    let now = 5_000_000;
+    for spent in [0, 1, 400, 1_000] {
+        let word = bucket::ticks(now + spent);
+        assert_eq!(terms.left(word, now), (1_000 - spent) << TICK_SHIFT);
+    }
+}
+
+/// A charge that is taken back fills no window beyond its burst.
+#[test]
+fn a_refund_stops_at_the_burst() {
+    let terms = windows(10);
+    let now = 1_000_000;
+    for (left, cost, expected) in [(4, 3, 7), (7, 3, 10), (9, 3, 10)] {
+        let word = terms.window.word(now, left);
+        let refunded = terms.refunded(word, cost, now, now);
+        assert_eq!(terms.left(refunded, now), expected, "{left} and {cost}");
+    }
+}

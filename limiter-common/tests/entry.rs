@@ -1,0 +1,137 @@
+//! One entry: whose it is, whatever other key is held against it, and what else its words say.
+
+use std::cell::Cell;
+
+use limiter_common::{
+    entry::{
+        ADDRESS, BEHIND_MAX, ONE_PACKET, OVER, PASSED, Protocol, Shared, epoch_in, figure, is_wide,
+        slot_in, with_epoch, without_figure,
+    },
+    key::{Address, KeyMask, SourceKey, Tag},
+};
+
+/// Two entries that follow one another.
+type Pair = [[Cell<u64>; 4]; 2];
+
+#[derive(Clone, Copy)]
+struct At<'a>(&'a Pair, usize);
+
+impl Shared for At<'_> {
+    fn load(self, word: usize) -> u64 {
+        self.0[self.1][word].get()
+    }
+    fn swap(self, word: usize, expected: u64, new: u64) -> bool {
+        let is_expected = self.load(word) == expected;
+        if is_expected {
+            self.store(word, new);
+        }
+        is_expected
+    }
+    fn store(self, word: usize, value: u64) {
+        self.0[self.1][word].set(value);
+    }
+    fn add(self, word: usize, amount: u64) {
+        self.store(word, self.load(word) + amount);
+    }
+    fn next(self) -> Self {
+        Self(self.0, self.1 + 1)
+    }
+}
+
+const EPOCH: u32 = 200;
+
+/// As a new source is brought in, with a packet of it that was refused.
+fn write(pair: &Pair, tag: &Tag) {
+    let entry = At(pair, 0);
+    entry.store(ADDRESS, tag.address);
+    entry.next().store(ADDRESS, tag.rest);
+    entry.store(PASSED, tag.port() | (5 * ONE_PACKET));
+    entry.store(OVER, with_epoch(tag.limit(), EPOCH) + ONE_PACKET);
+}
+
+/// Keys that differ in few bits: of sources, ports and limits, with and without the second half of an address.
+fn keys() -> Vec<SourceKey> {
+    let half = |half: u64| u64::from_be(half);
+    let sources = [
+        (KeyMask::interface(), Address::ipv4(1)),
+        (KeyMask::prefixes(32, 64), Address::ipv4(0)),
+        (KeyMask::prefixes(32, 64), Address::ipv4(1)),
+        (KeyMask::prefixes(32, 64), Address::ipv4(1 << 31)),
+        (KeyMask::prefixes(32, 128), Address::ipv6([half(1), 0])),
+        (
+            KeyMask::prefixes(32, 128),
+            Address::ipv6([half(1), half(1)]),
+        ),
+        (
+            KeyMask::prefixes(32, 128),
+            Address::ipv6([half(1), half(2)]),
+        ),
+        (
+            KeyMask::prefixes(32, 128),
+            Address::ipv6([half(2), half(1)]),
+        ),
+    ];
+    let mut keys = Vec::new();
+    for (mask, address) in sources {
+        let mask = KeyMask { port: 1, ..mask };
+        for slot in [0, 1, 2, 3, 4, 5, 31, 32] {
+            for port in [0, 1, 2, 3, 4, 8, 12, 16, 255, 256, 0xfffe, 0xffff] {
+                let key = mask.key(slot, &address, port);
+                assert_eq!((key.slot(), key.port()), (slot, port.into()));
+                keys.push(key);
+            }
+        }
+    }
+    keys
+}
+
+#[test]
+fn an_entry_is_of_its_own_key_alone() {
+    let keys = keys();
+    for own in &keys {
+        let pair = Pair::default();
+        write(&pair, &own.tag());
+        for other in &keys {
+            let is_of = At(&pair, 0).is_of(&other.tag());
+            assert_eq!(is_of, own == other, "{own:?}, {other:?}");
+        }
+    }
+}
+
+#[test]
+fn an_entry_says_whose_it_is() {
+    for key in keys() {
+        let pair = Pair::default();
+        let tag = key.tag();
+        write(&pair, &tag);
+        let entry = At(&pair, 0);
+        assert_eq!(entry.tag(), tag);
+        assert_eq!(entry.tag().key(), key);
+        let over = entry.load(OVER);
+        assert_eq!((slot_in(over), tag.slot()), (key.slot(), key.slot()));
+        assert_eq!(
+            (is_wide(over), tag.is_wide()),
+            (tag.rest != 0, tag.rest != 0)
+        );
+        assert_eq!((figure(entry.load(PASSED)), figure(over)), (5, 1));
+        assert_eq!(without_figure(over), over - ONE_PACKET);
+        assert_eq!(without_figure(entry.load(PASSED)), u64::from(key.port()));
+    }
+}
+
+/// By the lower bits of the epoch, which come again: as many changes away from the present one as may be.
+#[test]
+fn an_entry_says_on_whose_terms_it_stands() {
+    for present in [0, 1, 127, 128, 200, 255, 256, 1_000, u32::MAX - 1, u32::MAX] {
+        for behind in 0..=BEHIND_MAX {
+            let epoch = present.wrapping_sub(behind);
+            // What stands beside it stays, and the epoch before it goes.
+            let others = 0xffff_ffff_ffff_00ff;
+            let over = with_epoch(with_epoch(others, !epoch), epoch);
+            assert_eq!(over & others, others);
+            assert_eq!(epoch_in(over, present), epoch, "{present} less {behind}");
+            let ahead = present.wrapping_add(behind);
+            assert_eq!(epoch_in(with_epoch(0, ahead), present), ahead);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Edits of a list that a fleet shares: its agent tells the store, and with it all hosts.
+
+use super::{Edit, Edited, denied_too, first_of};
+use crate::agent::ask;
+use crate::config::{
+    Invalid, Settings,
+    lists::{Prefixes, prefix, show},
+};
+use crate::kernel::Attachment;
+
+/// What would be in force here where now `in_force` is, and `own` is this host's own.
+pub fn after(
+    edit: Edit,
+    own: &Settings,
+    mut in_force: Settings,
+    name: &str,
+    prefixes: &Prefixes,
+) -> Option<Settings> {
+    let mut own = own.clone();
+    let own = own.lists.named_mut(name)?;
+    let list = in_force.lists.named_mut(name)?;
+    match edit {
+        Edit::Add(_) => list.extend(prefixes),
+        Edit::Remove => list.retain(|prefix| own.contains(prefix) || !prefixes.contains(prefix)),
+        Edit::Replace => return None,
+    }
+    Some(in_force)
+}
+
+/// Edits it on all hosts. It is in force on this one when this is done.
+pub async fn put_in_force(
+    edit: Edit,
+    attachment: Attachment,
+    name: &str,
+    prefixes: &Prefixes,
+) -> anyhow::Result<Edited> {
+    let interface = attachment.interface.name.clone();
+    let fleet = attachment.record.settings.fleet.clone();
+    let fleet = fleet.unwrap_or_default();
+    let mut own = attachment.own_settings()?;
+    let own = own.lists.named_mut(name).cloned().unwrap_or_default();
+    // Whoever changes it meanwhile must not wait for this one.
+    drop(attachment);
+    let given = prefixes.iter().copied().collect();
+    let (change, what) = match edit {
+        Edit::Replace => {
+            return Err(Invalid(format!(
+                "{name} is shared by the hosts of fleet '{fleet}': to replace it would take off what other hosts add meanwhile, and nothing was changed; `remove` what is to go, and `add` what is new"
+            ))
+            .into());
+        }
+        Edit::Add(lasts) => {
+            let prefixes = given;
+            (ask::Edit::Add { prefixes, lasts }, "added")
+        }
+        Edit::Remove => {
+            let listed = ask::listed(&interface, name).await.map_err(unchanged)?;
+            let of_fleet = listed.iter().filter_map(|it| prefix(&it.prefix).ok());
+            may_remove(name, prefixes, &own, &of_fleet.collect())?;
+            (ask::Edit::Remove(given), "removed")
+        }
+    };
+    let changed = ask::edit(&interface, name, &change)
+        .await
+        .map_err(unchanged)?;
+    let time = match edit {
+        Edit::Add(Some(lasts)) => format!(", for {}", humantime::format_duration(lasts)),
+        _ => String::new(),
+    };
+    let text = format!("{name}: {changed} {what}{time}, on all hosts of fleet '{fleet}'");
+    let in_force = Attachment::open(&interface).await?.settings()?;
+    let stays = || {
+        let stay = first_of(prefixes.intersection(&own))?;
+        Some(format!(
+            "{stay} stays on {name} here: this host's own configuration has it too"
+        ))
+    };
+    let notes = match edit {
+        Edit::Remove => stays(),
+        _ => denied_too(name, prefixes, &in_force),
+    };
+    Ok(Edited {
+        text,
+        notes: notes.into_iter().collect(),
+    })
+}
+
+/// Nothing is removed where one of the prefixes is not the fleet's to remove.
+fn may_remove(
+    name: &str,
+    prefixes: &Prefixes,
+    own: &Prefixes,
+    of_fleet: &Prefixes,
+) -> Result<(), Invalid> {
+    let Some(missing) = prefixes.iter().find(|prefix| !of_fleet.contains(prefix)) else {
+        return Ok(());
+    };
+    let missing_text = show(missing);
+    Err(Invalid(if own.contains(missing) {
+        format!(
+            "{missing_text} is on {name} by this host's own configuration, not by the fleet, and nothing was removed: take it out of the configuration file, and `limiter reload`"
+        )
+    } else {
+        format!(
+            "{missing_text} is not on {name}, and nothing was removed: `list` in the place of `remove` prints what is"
+        )
+    }))
+}
+
+/// Why a list of the fleet cannot be changed.
+fn unchanged(error: ask::Error) -> anyhow::Error {
+    match error {
+        ask::Error::NoAgent => anyhow::anyhow!(
+            "a fleet shares this list, and only its agent changes it; {error}; nothing was changed"
+        ),
+        error => error.into(),
+    }
+}

@@ -1,0 +1,171 @@
+//! What an earlier layout has otherwise, and how its attachments become those of this one.
+//!
+//! Layout 5 keeps in `COUNTERS` what this one keeps in `COUNTED`; all else is the same. So it is read as it is, and
+//! taken over with the next change: a map of the new shape is pinned beside, the folder of pins moves from
+//! `v5/` to this layout's place in one step, and what follows is a change like any other. The old program counts
+//! in its own map until the last CPU has left it, and the new one in the other: figures are the sums of both, so
+//! that nobody has to know when that was.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use limiter_common::{counters::Count, layout::VERSION};
+
+use super::{
+    attachment::{Attachment, Pinned, look},
+    error::{Error, Result},
+    foreign::{self, Foreign},
+    pins::{self, Folder},
+};
+
+/// The oldest layout that is read.
+pub const OLDEST: u32 = 5;
+
+const _: () = assert!(VERSION == 6, "see ARCHITECTURE.md, Layouts");
+
+/// The map that has another shape now, under its name of before.
+pub const COUNTERS: &str = "COUNTERS";
+/// What stands in its place.
+const COUNTED: &str = "COUNTED";
+
+/// What one CPU has counted, in layout 5.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Counters {
+    /// One count for each of the 13 reasons that there were.
+    pub by_reason: [Count; 13],
+    /// Sources taken into the table.
+    pub sources_added: u64,
+    /// Sources whose entry another one took.
+    pub sources_removed: u64,
+}
+
+const _: () = assert!(size_of::<Counters>() == 13 * 16 + 2 * 8);
+
+impl From<Counters> for limiter_common::counters::Counters {
+    fn from(before: Counters) -> Self {
+        let mut now = Self {
+            sources_added: before.sources_added,
+            sources_removed: before.sources_removed,
+            ..Self::default()
+        };
+        now.by_reason[..before.by_reason.len()].copy_from_slice(&before.by_reason);
+        now
+    }
+}
+
+/// The maps that are in a folder.
+pub fn maps_in(folder: &Path, layout: u32) -> Vec<&'static str> {
+    let has_counted = layout == VERSION;
+    // It came from an earlier layout.
+    let has_counters = !has_counted || folder.join(COUNTERS).symlink_metadata().is_ok();
+    let own = pins::MAPS.into_iter();
+    own.filter(|name| has_counted || *name != COUNTED)
+        .chain(has_counters.then_some(COUNTERS))
+        .collect()
+}
+
+/// What was taken over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakenOver {
+    /// Version of the limiter that had loaded the program.
+    pub version: String,
+    /// Its layout.
+    pub layout: u32,
+}
+
+impl std::fmt::Display for TakenOver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "took over from limiter {} (layout {}): buckets, counters and lists kept",
+            self.version, self.layout
+        )
+    }
+}
+
+/// An attachment of an earlier layout that is about to be taken over. Dropped before it is done, it leaves
+/// that as it was.
+#[derive(Debug)]
+pub struct TakeOver {
+    from: PathBuf,
+    done: TakenOver,
+}
+
+impl TakeOver {
+    /// None where `attachment` is of this layout. The caller has the lock of all writers.
+    pub fn begin(attachment: &Attachment) -> Result<Option<Self>> {
+        if attachment.layout == VERSION {
+            return Ok(None);
+        }
+        let interface = &attachment.interface.name;
+        if attachment.try_until().is_some() {
+            // The process that holds it knows its folder by name.
+            return Err(Error::TrialOfEarlier(interface.clone()));
+        }
+        let take_over = Self {
+            from: attachment.folder.clone(),
+            done: TakenOver {
+                version: attachment.record.version.clone(),
+                layout: attachment.layout,
+            },
+        };
+        // What a killed command has left; no program that runs counts there.
+        take_over.drop_new_map();
+        clear_target(&take_over.from)?;
+        Ok(Some(take_over))
+    }
+
+    /// Moves the pins, with the new map that was pinned among them. From here on it is an attachment of this
+    /// layout, whatever program runs.
+    pub fn finish(self, attachment: &mut Attachment) -> Result<TakenOver> {
+        pins::create(&pins::root())?;
+        let to = target(&self.from);
+        fs::rename(&self.from, &to).map_err(|error| Error::path("moving", &self.from, error))?;
+        pins::clear_empty();
+        attachment.folder = to;
+        attachment.layout = VERSION;
+        // What is dropped with `self` is not there any more.
+        Ok(self.done.clone())
+    }
+
+    fn drop_new_map(&self) {
+        // At worst it stays, and is in nobody's way.
+        let _ = fs::remove_file(self.from.join(COUNTED));
+    }
+}
+
+impl Drop for TakeOver {
+    fn drop(&mut self) {
+        self.drop_new_map();
+    }
+}
+
+/// Where the pins of `folder` are in this layout.
+fn target(folder: &Path) -> PathBuf {
+    pins::root().join(folder.file_name().unwrap_or_default())
+}
+
+/// Makes room for a folder that is to move: what a killed command has left there goes.
+fn clear_target(from: &Path) -> Result<()> {
+    let path = target(from);
+    let Some(folder) = pins::folders()?
+        .into_iter()
+        .find(|folder| folder.path == path)
+    else {
+        return Ok(());
+    };
+    match look(&folder)? {
+        Pinned::Leftover => foreign::clear(&path, Foreign::open(&path)?).map(drop),
+        Pinned::To(..) | Pinned::Gone(_) => Err(in_the_way(folder)),
+    }
+}
+
+fn in_the_way(folder: Folder) -> Error {
+    Error::Unreadable {
+        interface: folder.interface,
+        why: format!("{} belongs to another attachment", folder.path.display()),
+    }
+}

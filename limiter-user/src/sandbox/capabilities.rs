@@ -1,0 +1,72 @@
+//! Capabilities, and the user.
+
+use caps::{CapSet, Capability, CapsHashSet};
+use nix::unistd::{Gid, Uid, geteuid, setgroups, setresgid, setresuid};
+
+use super::{Error, Result};
+
+/// `nobody` and `nogroup`, by number on every distribution: the kernel's own overflow ids.
+const NOBODY: u32 = 65_534;
+
+/// What opening attachments and changing them takes. `CAP_SYS_PTRACE`: to compare namespaces with those of process 1.
+/// `CAP_DAC_OVERRIDE`: for root to open what a user without privileges has pinned.
+const NEEDED: [Capability; 5] = [
+    Capability::CAP_BPF,
+    Capability::CAP_NET_ADMIN,
+    Capability::CAP_PERFMON,
+    Capability::CAP_SYS_PTRACE,
+    Capability::CAP_DAC_OVERRIDE,
+];
+
+fn has(capability: Capability) -> Result<bool> {
+    caps::has_cap(None, CapSet::Effective, capability)
+        .map_err(|error| Error::new("asking for capabilities", error))
+}
+
+/// Empties the bounding set, where this process may (`CAP_SETPCAP`). Without it nothing is lost: a program that would
+/// gain a capability by it cannot be started (`no_new_privs`).
+pub fn drop_bounds() -> Result<()> {
+    if !has(Capability::CAP_SETPCAP)? {
+        return Ok(());
+    }
+    caps::clear(None, CapSet::Bounding).map_err(|error| Error::new("the bounding set", error))
+}
+
+/// Becomes nobody, where this process may: root opens files of root without any capability.
+pub fn leave_root() -> Result<()> {
+    let may = has(Capability::CAP_SETUID)? && has(Capability::CAP_SETGID)?;
+    if !geteuid().is_root() || !may {
+        return Ok(());
+    }
+    let failed = |error: nix::Error| Error::new("leaving root", error);
+    let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+    setgroups(&[]).map_err(failed)?;
+    setresgid(group, group, group).map_err(failed)?;
+    setresuid(user, user, user).map_err(failed)
+}
+
+/// Gives up all capabilities.
+pub fn clear() -> Result<()> {
+    set(&CapsHashSet::new())
+}
+
+/// Gives up all but those that are needed, of which none is gained.
+pub fn keep_needed() -> Result<()> {
+    let own = caps::read(None, CapSet::Permitted)
+        .map_err(|error| Error::new("asking for capabilities", error))?;
+    let needed = NEEDED.into_iter().filter(|needed| own.contains(needed));
+    // As long as this process may act by them: with CAP_SYS_ADMIN alone there would be nothing left.
+    let mut kept: CapsHashSet = needed.collect();
+    if own.contains(&Capability::CAP_SYS_ADMIN) && !kept.contains(&Capability::CAP_BPF) {
+        kept.insert(Capability::CAP_SYS_ADMIN);
+    }
+    set(&kept)
+}
+
+fn set(kept: &CapsHashSet) -> Result<()> {
+    let failed = |error| Error::new("capabilities", error);
+    caps::clear(None, CapSet::Ambient).map_err(failed)?;
+    caps::set(None, CapSet::Effective, kept).map_err(failed)?;
+    caps::set(None, CapSet::Permitted, kept).map_err(failed)?;
+    caps::clear(None, CapSet::Inheritable).map_err(failed)
+}

@@ -1,0 +1,89 @@
+//! A list, as `list` prints it.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+
+use crate::stats::fleet::Listed;
+
+/// A line for each prefix that is in force; behind what the fleet has put there, as a comment, who that was, when, and for
+/// how much longer it is there. What the fleet has put there and is not in force stands in a comment too.
+#[must_use]
+pub fn lines(in_force: &[String], fleet: &[Listed]) -> String {
+    let by_prefix: HashMap<_, _> = (fleet.iter())
+        .map(|listed| (listed.prefix.as_str(), listed))
+        .collect();
+    let mut text = String::new();
+    for prefix in in_force {
+        text.push_str(prefix);
+        if let Some(listed) = by_prefix.get(prefix.as_str()) {
+            text.push_str(&format!("  # {}", comment(listed)));
+        }
+        text.push('\n');
+    }
+    let in_force: HashSet<_> = in_force.iter().map(String::as_str).collect();
+    for listed in fleet {
+        if !in_force.contains(listed.prefix.as_str()) {
+            let (prefix, comment) = (&listed.prefix, comment(listed));
+            text.push_str(&format!("# {prefix} is not in force here: {comment}\n"));
+        }
+    }
+    text
+}
+
+fn comment(listed: &Listed) -> String {
+    let ago = whole(listed.age_seconds.floor());
+    let left = listed.left_seconds.map_or_else(String::new, |left| {
+        format!(", for {} more", whole(left.ceil()))
+    });
+    format!("by {}, {ago} ago{left}", listed.by)
+}
+
+/// `3720.0` as `1h 2m`.
+fn whole(seconds: f64) -> String {
+    let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    humantime::format_duration(time).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(prefix: &str, age_seconds: f64, left_seconds: Option<f64>) -> Listed {
+        Listed {
+            prefix: prefix.to_owned(),
+            by: "web-1".to_owned(),
+            age_seconds,
+            left_seconds,
+        }
+    }
+
+    #[test]
+    fn what_the_fleet_has_put_there_says_who_when_and_how_long() {
+        let in_force = ["192.0.2.1", "192.0.2.2", "192.0.2.3"].map(str::to_owned);
+        let fleet = [
+            listed("192.0.2.2", 3_725.9, None),
+            listed("192.0.2.3", 0.4, Some(599.2)),
+            listed("0.0.0.0/0", 5.0, None),
+        ];
+        assert_eq!(
+            lines(&in_force, &fleet),
+            "192.0.2.1\n192.0.2.2  # by web-1, 1h 2m 5s ago\n192.0.2.3  # by web-1, 0s ago, for 10m more\n\
+             # 0.0.0.0/0 is not in force here: by web-1, 5s ago\n"
+        );
+        assert_eq!(lines(&in_force[..1], &[]), "192.0.2.1\n");
+    }
+
+    #[test]
+    fn what_was_printed_can_be_put_on_a_list_again() {
+        let in_force = ["192.0.2.2", "2001:db8::/32"].map(str::to_owned);
+        let fleet = [
+            listed("192.0.2.2", 1.0, Some(1.0)),
+            listed("::/0", 1.0, None),
+        ];
+        let read = crate::config::lists::read(&lines(&in_force, &fleet)).unwrap();
+        let shown: Vec<_> = read.iter().map(crate::config::lists::show).collect();
+        assert_eq!(shown, in_force);
+    }
+}

@@ -1,0 +1,261 @@
+//! What changes of terms leave in a bucket: in one that was written while the change was made, and in one that has missed
+//! several of them.
+
+use limiter_common::{
+    bucket::ticks,
+    limit::LENGTH_MAX,
+    rescale::{PAST_TERMS, Rescale, carry_over},
+};
+use limiter_user::config::{
+    Algorithm, Limit,
+    terms::{Terms, rescale, terms},
+};
+
+/// A moment in nanoseconds, in the middle of a window.
+const SINCE: u64 = 1_000_000_000_123;
+
+fn of(algorithm: Algorithm, rate: &str, burst: &str) -> Terms {
+    let limit = Limit {
+        burst: Some(burst.parse().expect("a burst")),
+        algorithm,
+        ..Limit::new("default", rate.parse().expect("a rate"))
+    };
+    terms(&limit, 1).unwrap_or_else(|error| panic!("{rate}, {burst}: {error}"))
+}
+
+fn bucket(rate: &str, burst: &str) -> Terms {
+    of(Algorithm::TokenBucket, rate, burst)
+}
+
+fn window(rate: &str, burst: &str) -> Terms {
+    of(Algorithm::FixedWindow, rate, burst).at_phase(7)
+}
+
+/// Tokens that are left.
+fn left(terms: &Terms, word: u64, now: u64) -> f64 {
+    let shift = 2_f64.powi(terms.in_kernel.cost_shift.cast_signed());
+    terms.in_kernel.left(word, now) as f64 * shift / terms.token as f64
+}
+
+/// No more than there should be, and no less but for rounding.
+fn expect_left(terms: &Terms, word: Option<u64>, now: u64, expected: f64, what: &str) {
+    let left = left(terms, word.expect("all changes are known"), now);
+    assert!(
+        (expected - 1e-3..=expected).contains(&left),
+        "{what}: {left} left, not {expected}"
+    );
+}
+
+/// The old program goes on while the new one is loaded. What it has written then was so when that window began; what it had
+/// written before has been refilled up to the change.
+#[test]
+fn a_window_that_was_written_during_the_change() {
+    let old = window("100/m", "150");
+    let of_old = old.in_kernel.window;
+    let began = SINCE - (SINCE + of_old.phase) % of_old.period;
+    for new in [bucket("10/s", "400"), window("50/s", "400")] {
+        let change = rescale(&old, &new, SINCE);
+        for windows in 0..4 {
+            let moment = (began + windows * of_old.period).max(SINCE);
+            for tokens in [0, 10, 149, 150] {
+                let what = format!("{tokens} tokens, {windows} windows later");
+                let word = of_old.word(moment + 5, tokens);
+                let carried = change.apply(word);
+                let at_once = rescale(&old, &new, moment).apply(of_old.word(moment, tokens));
+                assert_eq!(carried, at_once, "{what}");
+                let expected = (400 - 150 + tokens) as f64;
+                expect_left(&new, Some(carried), moment, expected, &what);
+            }
+        }
+        let before = change.apply(of_old.word(SINCE - of_old.period, 10));
+        expect_left(&new, Some(before), SINCE, 400.0 - 40.0, "a window before");
+    }
+}
+
+/// As many changes as there are neighbours in `terms`, all at once; the newest first.
+fn changes(terms: &[Terms]) -> Vec<Rescale> {
+    let pairs = terms.windows(2).rev();
+    pairs
+        .map(|pair| rescale(&pair[0], &pair[1], SINCE))
+        .collect()
+}
+
+fn carried(word: u64, behind: u32, past: &[Rescale]) -> Option<u64> {
+    let known = u32::try_from(past.len()).expect("eight at most");
+    carry_over(word, behind, known, |index| {
+        assert!(index < known, "no change is known at {index}");
+        past.get(index as usize).copied()
+    })
+}
+
+/// Nine terms, so that there are as many changes as are remembered.
+fn nine() -> [Terms; PAST_TERMS as usize + 1] {
+    [
+        bucket("5/s", "10"),
+        bucket("1/s", "40"),
+        window("100/m", "150"),
+        bucket("1k/s", "2k"),
+        bucket("1/h", "20"),
+        window("5/s", "12"),
+        bucket("1M/s", "200"),
+        bucket("3/m", "30"),
+        bucket("7/s", "100"),
+    ]
+}
+
+/// What is spent stays spent, whichever changes a bucket has missed: between a window and a bucket a part of a token may be
+/// rounded up to a whole one.
+#[test]
+fn missed_changes_are_made_up_for_in_their_order() {
+    let all = nine();
+    let past = changes(&all);
+    for behind in 0..=PAST_TERMS {
+        let terms = &all[(PAST_TERMS - behind) as usize];
+        let full = terms.in_kernel.full(SINCE);
+        assert_eq!(carried(full, 0, &past), Some(full));
+        let one_by_one = |word: u64| {
+            let missed = past[..behind as usize].iter().rev();
+            missed.fold(word, |word, change| change.apply(word))
+        };
+        let newest = &all[PAST_TERMS as usize];
+        let none = carried(full, behind, &past);
+        assert_eq!(none, Some(one_by_one(full)), "{behind} missed");
+        expect_left(newest, none, SINCE, 100.0, "full");
+        let empty = empty(terms);
+        let some = carried(empty, behind, &past);
+        assert_eq!(some, Some(one_by_one(empty)), "{behind} missed");
+        // The smallest burst on the way is the most that can have been spent.
+        let bursts = all[(PAST_TERMS - behind) as usize..].iter();
+        let spent = bursts.map(|terms| terms.burst).min().expect("one");
+        let left = left(newest, some.expect("all are known"), SINCE);
+        let expected = 100.0 - spent as f64;
+        assert!(
+            (expected - 2.1..=expected).contains(&left),
+            "{behind} missed: {left} left, not {expected}"
+        );
+    }
+}
+
+/// The word of a bucket that is empty at [`SINCE`].
+fn empty(terms: &Terms) -> u64 {
+    if terms.in_kernel.window.period == 0 {
+        ticks(SINCE) + terms.in_kernel.tau
+    } else {
+        terms.in_kernel.window.word(SINCE, 0)
+    }
+}
+
+/// It may have had anything before the oldest change that is remembered: then it had nothing left.
+#[test]
+fn who_has_missed_more_changes_than_are_remembered_begins_with_nothing() {
+    for first in [bucket("5/s", "9"), window("100/m", "9")] {
+        let mut all = nine();
+        all[0] = first;
+        let past = changes(&all);
+        let newest = &all[PAST_TERMS as usize];
+        for behind in [PAST_TERMS + 1, PAST_TERMS + 2, 1_000, u32::MAX] {
+            let full = newest.in_kernel.full(SINCE);
+            for word in [full, empty(newest), first.in_kernel.full(SINCE - 1_000)] {
+                let carried = carried(word, behind, &past);
+                let left = left(newest, carried.expect("all are known"), SINCE);
+                assert!(
+                    (88.9..=91.0).contains(&left),
+                    "{behind} missed: {left} left"
+                );
+            }
+        }
+        // One less is remembered.
+        let full = first.in_kernel.full(SINCE);
+        let carried = carried(full, PAST_TERMS, &past);
+        expect_left(newest, carried, SINCE, 100.0, "all are known");
+    }
+}
+
+#[test]
+fn what_is_not_known_is_not_made_up() {
+    assert_eq!(carry_over(1_000, 1, 1, |_| None), None);
+    assert_eq!(carry_over(1_000, 9, 8, |_| None), None);
+}
+
+/// Packets and bytes do not compare: the share of the burst stays spent.
+#[test]
+fn half_of_the_packets_are_half_of_the_bytes() {
+    let (packets, bytes) = (bucket("5/s", "10"), bucket("10mbit", "100kb"));
+    let half = ticks(SINCE) + packets.in_kernel.tau / 2;
+    let carried = rescale(&packets, &bytes, SINCE).apply(half);
+    let found = left(&bytes, carried, SINCE);
+    let expected = 50.0 * 1_024.0;
+    assert!((expected * 0.999..=expected).contains(&found), "{found}");
+    let back = rescale(&bytes, &packets, SINCE).apply(carried);
+    let found = left(&packets, back, SINCE);
+    assert!((4.999..=5.0).contains(&found), "{found}");
+}
+
+/// With another burst and the same rate nothing is rounded, where a bucket is no deeper than it has parts.
+#[test]
+fn what_need_not_be_rounded_is_not() {
+    for (rate, small, large) in [
+        ("1G/s", "100", "4k"),
+        ("148800k/s", "100", "4k"),
+        ("1M/s", "4", "1M"),
+        ("400gbit", "3000b", "64kb"),
+    ] {
+        let (small, large) = (bucket(rate, small), bucket(rate, large));
+        let tau = small.in_kernel.tau;
+        assert!(tau < 1 << 20, "{rate}: {tau}");
+        for spent in [0, 1, 2, tau / 3, tau / 2, tau - 1, tau] {
+            let word = ticks(SINCE) + spent;
+            let raised = rescale(&small, &large, SINCE).apply(word);
+            assert_eq!(raised, word, "{rate}: {spent} of {tau}");
+        }
+    }
+}
+
+/// The program multiplies the parts that are spent with what one is worth: in a word, with a bit left.
+#[test]
+fn no_change_overflows() {
+    let all = [
+        bucket("1/208d", "1"),
+        bucket("1/d", "208"),
+        bucket("5/s", "10"),
+        bucket("1G/s", "16384"),
+        bucket("1G/s", "32768"),
+        bucket("148800k/s", "1G"),
+        bucket("1bit", "1b"),
+        bucket("1tbit", "1gb"),
+        window("100/m", "150"),
+        window("1/208d", "4294967295"),
+    ];
+    for (old, new) in all
+        .iter()
+        .flat_map(|old| all.iter().map(move |new| (old, new)))
+    {
+        let Rescale {
+            chunk_to,
+            chunks_most,
+            ..
+        } = rescale(old, new, SINCE);
+        let most = u128::from(chunk_to) * u128::from(chunks_most);
+        assert!(most < 1 << 63, "{old:?} to {new:?}: {most}");
+    }
+}
+
+/// A byte costs as many bits as leave room for the longest packet, and forty of a tick at most.
+#[test]
+fn a_byte_costs_as_precisely_as_there_is_room_for() {
+    for rate in [
+        "1bit",
+        "1953125bit",
+        "3906250bit",
+        "64kbit",
+        "10mbit",
+        "400gbit",
+        "1tbit",
+    ] {
+        let terms = bucket(rate, "1b").in_kernel;
+        let longest = u128::from(terms.cost) * u128::from(LENGTH_MAX);
+        assert!(longest < 1 << 63, "{rate}: {terms:?}");
+        let has_room = 2 * longest < 1 << 63;
+        assert!(!has_room || terms.cost_shift == 40, "{rate}: {terms:?}");
+    }
+}

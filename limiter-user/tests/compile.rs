@@ -1,0 +1,216 @@
+//! From what is meant to the program's constants, field by field.
+
+use std::path::Path;
+
+use limiter_common::{
+    key::{IPV4, IPV6},
+    layout::Config,
+    rules::{ANY, FIRST_FRAGMENT, LATER_FRAGMENT, ON_ALLOW, ON_DENY, PORTS_MAX, PortRange, WHOLE},
+};
+use limiter_user::config::{
+    Settings,
+    compile::{Place, TierBits},
+    file,
+    settings::CONTROL_LIMIT,
+};
+
+const FRAME_MAX: u64 = 1_522;
+
+fn settings(text: &str) -> Settings {
+    let file = file::parse(text, Path::new("."));
+    file.unwrap_or_else(|error| panic!("{text}: {error:?}"))
+        .settings
+}
+
+fn place(slot: u32) -> Place {
+    Place {
+        name: String::new(),
+        slot,
+        phase: 0,
+        epoch: 0,
+        past: Vec::new(),
+    }
+}
+
+/// With a slot for each limit, from `first` on.
+fn compiled_from(first: u32, text: &str) -> Config {
+    let settings = settings(text);
+    let places: Vec<_> = (first..)
+        .zip(settings.all_limits())
+        .map(|(slot, _)| place(slot))
+        .collect();
+    let bits = TierBits::default().for_lists(&settings.lists).0;
+    let config = settings.compile(&places, &bits, FRAME_MAX);
+    config.unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn compiled(text: &str) -> Config {
+    compiled_from(0, text)
+}
+
+const ONE: &str = "[[limit]]\nname = \"one\"\nrate = \"5/s\"\nburst = 10\n";
+
+#[test]
+fn what_is_not_written_is_off() {
+    let config = compiled(ONE);
+    let switches = [
+        config.shadow,
+        config.malformed_passes,
+        config.lists_ipv4,
+        config.lists_ipv6,
+        config.control,
+        config.established,
+        config.transport,
+    ];
+    assert_eq!(switches, [0; 7]);
+    assert_eq!((config.plain, config.limits_length), (1, 1));
+    assert_eq!(config.indices[0], 0);
+    assert_eq!(config.candidates.protocol.without, 1);
+}
+
+#[test]
+fn each_switch_is_its_own() {
+    let with = |line: &str| compiled(&format!("{line}\n{ONE}"));
+    assert_eq!(with("shadow = true").shadow, 1);
+    assert_eq!(with("malformed = \"pass\"").malformed_passes, 1);
+    let established = with("exempt = [\"established\"]");
+    assert_eq!((established.established, established.control), (1, 0));
+    assert_eq!(established.plain, 1);
+    let control = with("exempt = [\"control\"]");
+    assert_eq!((control.established, control.control), (0, 1));
+    assert_eq!((control.transport, control.plain), (1, 0));
+    for (lists, expected) in [
+        ("deny = [\"192.0.2.0/24\"]", (1, 0)),
+        ("allow = [\"2001:db8::/32\"]", (0, 1)),
+        ("tier = [\"192.0.2.0/24\", \"2001:db8::/32\"]", (1, 1)),
+    ] {
+        let config = compiled(&format!("{ONE}[lists]\n{lists}\n"));
+        assert_eq!((config.lists_ipv4, config.lists_ipv6), expected, "{lists}");
+        assert_eq!(config.plain, 0, "{lists}");
+    }
+}
+
+#[test]
+fn the_limit_on_control_traffic_is_the_last() {
+    let text = format!("exempt = [\"control\"]\n{ONE}");
+    let config = compiled(&text);
+    assert_eq!(config.limits_length, 2);
+    let of = |index: usize| config.limits[index].matches.control;
+    assert_eq!((of(0), of(1)), (0, 1));
+    assert_eq!(settings(&text).all_limits()[1].name, CONTROL_LIMIT);
+}
+
+/// The short way is for one limit that holds everything and drops, and that has the first slot.
+#[test]
+fn the_short_way_is_for_what_is_plain() {
+    assert_eq!(compiled_from(1, ONE).plain, 0, "another slot");
+    for line in [
+        "shadow = true",
+        "match = { protocol = \"udp\" }",
+        "key = \"/32,/64,destination_port\"",
+    ] {
+        let text = format!("{ONE}{line}\n");
+        assert_eq!(compiled(&text).plain, 0, "{line}");
+    }
+    let two = format!("{ONE}{}", ONE.replace("one", "two"));
+    assert_eq!(compiled(&two).plain, 0);
+}
+
+#[test]
+fn only_what_needs_more_than_the_source_looks_behind_the_header() {
+    let with = |matches: &str| compiled(&format!("{ONE}match = {{ {matches} }}\n"));
+    for matches in [
+        "protocol = \"udp\"",
+        "protocol = \"tcp\", destination_port = 22",
+        "protocol = \"udp\", source_port = 53",
+        "protocol = \"tcp\", tcp_flags = \"syn\"",
+        "fragments = true",
+        "fragments = false",
+    ] {
+        assert_eq!(with(matches).transport, 1, "{matches}");
+    }
+    assert_eq!(with("ip_version = 4").transport, 0);
+}
+
+#[test]
+fn what_a_limit_matches() {
+    let with =
+        |matches: &str| compiled(&format!("{ONE}match = {{ {matches} }}\n")).limits[0].matches;
+    let all = with("ip_version = 4");
+    assert_eq!((all.family, all.protocol), (IPV4, ANY));
+    assert_eq!(all.fragments, WHOLE | FIRST_FRAGMENT | LATER_FRAGMENT);
+    assert_eq!(with("ip_version = 6").family, IPV6);
+    assert_eq!(
+        with("fragments = true").fragments,
+        FIRST_FRAGMENT | LATER_FRAGMENT
+    );
+    assert_eq!(with("fragments = false").fragments, WHOLE);
+    let syn = with("protocol = \"tcp\", tcp_flags = \"syn\"");
+    assert_eq!((syn.protocol, syn.flags), (6, 2));
+    assert_ne!(syn.flags_mask & 2, 0);
+    let ports = with("protocol = \"udp\", destination_port = [53, \"5300-5353\"]").destination;
+    assert_eq!(ports.length, 2);
+    let expected = [PortRange::new(53, 53), PortRange::new(5_300, 5_353)];
+    assert_eq!(ports.ranges[..2], expected);
+    let most = |count: usize| {
+        let ports: Vec<_> = (1..=count).map(|port| (2 * port).to_string()).collect();
+        let text = format!(
+            "{ONE}match = {{ protocol = \"udp\", source_port = [{}] }}\n",
+            ports.join(", ")
+        );
+        file::parse(&text, Path::new(".")).ok().and_then(|file| {
+            let bits = TierBits::default();
+            let compiled = file.settings.compile(&[place(0)], &bits, FRAME_MAX);
+            compiled
+                .ok()
+                .map(|config| config.limits[0].matches.source.length)
+        })
+    };
+    assert_eq!(most(PORTS_MAX), Some(16));
+    assert_eq!(most(PORTS_MAX + 1), None, "one more than there is room for");
+}
+
+#[test]
+fn lists_that_a_limit_matches_on() {
+    let text = format!(
+        "{ONE}match = {{ source = [\"b\", \"c\"], unless = \"a\" }}\n[lists]\na = []\nb = [\"192.0.2.0/24\"]\nc = []\n"
+    );
+    let matches = compiled(&text).limits[0].matches;
+    assert_eq!((matches.lists, matches.unless), (0b11_000, 0b100));
+    assert_eq!((matches.lists | matches.unless) & (ON_ALLOW | ON_DENY), 0);
+}
+
+#[test]
+fn the_table_has_room_for_as_many_sources_as_are_asked_for() {
+    for (sources, sets) in [(1, 2), (4, 2), (5, 4), (65_536, 32_768)] {
+        let config = compiled(&format!("max_sources = {sources}\n{ONE}"));
+        assert_eq!(config.sets, sets, "{sources}");
+    }
+}
+
+#[test]
+fn new_sources_are_leased_a_few_at_a_time() {
+    let of = |lines: &str| compiled(&format!("{lines}\n{ONE}")).newcomers;
+    let by_default = of("");
+    assert_eq!(by_default.lease, 64);
+    assert_eq!(by_default.cost, (1_000_000_000 << 8) / 10_000);
+    assert_eq!(by_default.tau, by_default.cost * 65_536);
+    let few = of("new_sources = \"100/s\"\nnew_sources_burst = 4096");
+    assert_eq!((few.lease, few.tau), (4, few.cost * 4_096));
+    assert_eq!(
+        of("new_sources = \"100/s\"\nnew_sources_burst = 5").lease,
+        1
+    );
+    let none = of("new_sources = \"none\"");
+    assert_eq!((none.cost, none.lease), (0, 1));
+}
+
+/// What packets of the last moment still mean by a bit is not given to another tier at once.
+#[test]
+fn a_tier_that_comes_does_not_get_the_bit_of_one_that_goes() {
+    let lists = |tier: &str| settings(&format!("{ONE}[lists]\n{tier} = []\n")).lists;
+    let before = TierBits::default().for_lists(&lists("a")).0;
+    let after = before.for_lists(&lists("b")).0;
+    assert_eq!((before.of("a"), after.of("a")), (Some(2), None));
+    assert_eq!(after.of("b"), Some(3));
+}

@@ -1,0 +1,207 @@
+//! What a change has changed, in the words of `limiter set` and `limiter reload`.
+
+use std::path::Path;
+
+use limiter_user::config::{Settings, difference::difference, file};
+
+const ONE: &str = "[[limit]]\nname = \"one\"\nrate = \"5/s\"\nburst = 10\n";
+
+fn settings(text: &str) -> Settings {
+    let file = file::parse(text, Path::new("."));
+    file.unwrap_or_else(|error| panic!("{text}: {error:?}"))
+        .settings
+}
+
+/// Both ways.
+fn expect(old: &str, new: &str, there: &[&str], back: &[&str]) {
+    let (old, new) = (settings(old), settings(new));
+    assert_eq!(difference(&old, &new), there);
+    assert_eq!(difference(&new, &old), back);
+    assert_eq!(difference(&old, &old), [""; 0]);
+    assert_eq!(difference(&new, &new), [""; 0]);
+}
+
+fn two() -> String {
+    format!("{ONE}{}", ONE.replace("one", "two"))
+}
+
+#[test]
+fn what_is_for_all_limits() {
+    for (line, there, back) in [
+        (
+            "new_sources = \"none\"",
+            "new sources 10k/s burst 65536 -> none",
+            "new sources none -> 10k/s burst 65536",
+        ),
+        (
+            "new_sources_burst = 7",
+            "new sources 10k/s burst 65536 -> 10k/s burst 7",
+            "new sources 10k/s burst 7 -> 10k/s burst 65536",
+        ),
+        (
+            "exempt = [\"established\", \"control\"]",
+            "exempt nothing -> established,control",
+            "exempt established,control -> nothing",
+        ),
+        ("shadow = true", "shadow off -> on", "shadow on -> off"),
+        (
+            "malformed = \"pass\"",
+            "malformed drop -> pass",
+            "malformed pass -> drop",
+        ),
+    ] {
+        expect(ONE, &format!("{line}\n{ONE}"), &[there], &[back]);
+    }
+}
+
+#[test]
+fn what_is_of_one_limit() {
+    for (old, new, there, back) in [
+        (
+            "rate = \"5/s\"",
+            "rate = \"6/s\"",
+            "rate 5/s -> 6/s",
+            "rate 6/s -> 5/s",
+        ),
+        (
+            "burst = 10\n",
+            "burst = 11\n",
+            "burst 10 -> 11",
+            "burst 11 -> 10",
+        ),
+        (
+            "burst = 10\n",
+            "",
+            "burst 10 -> by the rate",
+            "burst by the rate -> 10",
+        ),
+        (
+            "burst = 10\n",
+            "burst = 10\ncost = 2\n",
+            "cost by unit -> 2",
+            "cost 2 -> by unit",
+        ),
+        (
+            "burst = 10\n",
+            "burst = 10\nshadow = true\n",
+            "shadow off -> on",
+            "shadow on -> off",
+        ),
+        (
+            "burst = 10\n",
+            "burst = 10\nalgorithm = \"fixed-window\"\n",
+            "algorithm token-bucket -> fixed-window",
+            "algorithm fixed-window -> token-bucket",
+        ),
+        (
+            "burst = 10\n",
+            "burst = 10\nkey = \"/24,/48\"\n",
+            "key /32,/64 -> /24,/48, with new buckets",
+            "key /24,/48 -> /32,/64, with new buckets",
+        ),
+        (
+            "burst = 10\n",
+            "burst = 10\nmatch = { protocol = \"udp\" }\n",
+            "match",
+            "match",
+        ),
+    ] {
+        let changed = ONE.replace(old, new);
+        expect(ONE, &changed, &[there], &[back]);
+        // Where there are several, with its name.
+        let (there, back) = (format!("one: {there}"), format!("one: {back}"));
+        let other = ONE.replace("one", "two");
+        let (old, new) = (format!("{ONE}{other}"), format!("{changed}{other}"));
+        expect(&old, &new, &[there.as_str()], &[back.as_str()]);
+    }
+}
+
+#[test]
+fn limits_that_come_and_go_and_change_places() {
+    expect(ONE, &two(), &["limit two new: 5/s"], &["limit two gone"]);
+    let turned = format!("{}{ONE}", ONE.replace("one", "two"));
+    let order = ["order of the limits"];
+    expect(&two(), &turned, &order, &order);
+    // Whoever changes more than that is told of that.
+    let changed = turned.replacen("5/s", "6/s", 1);
+    expect(
+        &two(),
+        &changed,
+        &["two: rate 5/s -> 6/s"],
+        &["two: rate 6/s -> 5/s"],
+    );
+}
+
+#[test]
+fn lists_by_number() {
+    let with = |lists: &str| format!("{ONE}[lists]\n{lists}\n");
+    let deny = "deny = [\"192.0.2.1\", \"192.0.2.2\", \"192.0.2.3\"]";
+    let one_for_another = ["deny: 1 added, 1 removed"];
+    expect(
+        &with(deny),
+        &with(&deny.replace("192.0.2.3", "192.0.2.4")),
+        &one_for_another,
+        &one_for_another,
+    );
+    expect(
+        &with(deny),
+        &with("deny = [\"192.0.2.1\", \"192.0.2.4\"]"),
+        &["deny: 1 added, 2 removed"],
+        &["deny: 2 added, 1 removed"],
+    );
+    expect(
+        &with(deny),
+        &with(&format!(
+            "{deny}\nallow = [\"192.0.2.9\"]\ntier = [\"192.0.2.8\", \"2001:db8::/32\"]"
+        )),
+        &["allow: 1 added, 0 removed", "tier: 2 added, 0 removed"],
+        &["allow: 0 added, 1 removed", "tier: 0 added, 2 removed"],
+    );
+}
+
+/// In the order of the file, what is for all limits first.
+#[test]
+fn all_that_has_changed_is_told() {
+    let new = format!(
+        "shadow = true\n{}[lists]\ndeny = [\"192.0.2.1\"]\n",
+        two().replacen("5/s", "6/s", 1)
+    );
+    expect(
+        ONE,
+        &new,
+        &[
+            "shadow off -> on",
+            "one: rate 5/s -> 6/s",
+            "limit two new: 5/s",
+            "deny: 1 added, 0 removed",
+        ],
+        &[
+            "shadow on -> off",
+            "limit two gone",
+            "rate 6/s -> 5/s",
+            "deny: 0 added, 1 removed",
+        ],
+    );
+}
+
+#[test]
+fn what_a_fleet_shares() {
+    let host = format!("{ONE}[lists]\ndeny = []\n");
+    let shared = format!(
+        "fleet = \"edge\"\n{ONE}scope = \"fleet\"\n[lists]\ndeny = {{ scope = \"fleet\" }}\n"
+    );
+    expect(
+        &host,
+        &shared,
+        &[
+            "fleet none -> edge",
+            "scope host -> fleet",
+            "deny: scope host -> fleet",
+        ],
+        &[
+            "fleet edge -> none",
+            "scope fleet -> host",
+            "deny: scope fleet -> host",
+        ],
+    );
+}

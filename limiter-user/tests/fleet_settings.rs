@@ -1,0 +1,234 @@
+//! What a fleet shares: how that is kept for later commands, and which prefixes on a list are whose.
+
+mod exact;
+
+use std::{collections::BTreeMap, path::Path};
+
+use exact::cases;
+use ipnet::IpNet;
+use limiter_common::limit::{BY_BYTES, SHARED};
+use limiter_user::{
+    config::{
+        Scope, Settings,
+        compile::TierBits,
+        file,
+        lists::{Prefixes, prefix},
+        spread::{OnLists, Spread},
+    },
+    kernel::record::Record,
+};
+use proptest::{collection::vec, prelude::*};
+
+const SHARED_LISTS: &str = r#"
+fleet = "edge"
+
+[lists]
+allow = ["198.51.100.0/24"]
+deny = { scope = "fleet", prefixes = ["203.0.113.0/28"] }
+gold = { scope = "fleet" }
+
+[[limit]]
+name = "all"
+rate = "5/s"
+scope = "fleet"
+"#;
+
+fn settings(text: &str) -> Settings {
+    let file = file::parse(text, Path::new("."));
+    file.unwrap_or_else(|error| panic!("{text}: {error:?}"))
+        .settings
+}
+
+fn record(settings: Settings) -> Record {
+    let mut record = Record {
+        version: String::new(),
+        attached_at: String::new(),
+        namespace: 0,
+        settings,
+        file: None,
+        frame_max: 1_522,
+        frags: true,
+        fallback: None,
+        logging: false,
+        chained: false,
+        limits: Vec::new(),
+        tiers: TierBits::default(),
+        list_sizes: Vec::new(),
+        spread: Spread::default(),
+    };
+    record.seat();
+    record
+}
+
+fn prefixes(texts: &[&str]) -> Prefixes {
+    texts
+        .iter()
+        .map(|text| prefix(text).expect("a prefix"))
+        .collect()
+}
+
+#[test]
+fn a_fleet_shares_lists_that_are_there() {
+    let mut settings = settings(SHARED_LISTS);
+    assert_eq!(settings.check(), Ok(()));
+    settings.fleet_lists.insert("nowhere".to_owned());
+    let why = settings.check().expect_err("it is nowhere").to_string();
+    assert!(why.starts_with("there is no list 'nowhere'"), "{why}");
+}
+
+#[test]
+fn what_is_shared_says_so_to_the_kernel() {
+    let flags = |text: &str| {
+        let limit = &settings(text).limits[0];
+        limit.terms(1_522).unwrap().in_kernel.flags
+    };
+    assert_eq!(flags(SHARED_LISTS), SHARED);
+    let alone = SHARED_LISTS.replace("5/s\"\nscope = \"fleet\"", "5/s\"");
+    assert_eq!(flags(&alone), 0);
+    assert_eq!(flags(&alone.replace("5/s", "1mbit")), BY_BYTES);
+    let with_control = SHARED_LISTS.replace("[lists]", "exempt = [\"control\"]\n[lists]");
+    let all = settings(&with_control).all_limits();
+    assert_eq!(all[1].scope, Scope::Host, "{}", all[1].name);
+}
+
+/// A change of the scope alone is a change of terms: words are carried over, and no debt is left where none may be.
+#[test]
+fn a_change_of_scope_is_one_of_terms() {
+    let shared = record(settings(SHARED_LISTS));
+    let mut alone = shared.settings.clone();
+    alone.limits[0].scope = Scope::Host;
+    let (changed, _) = shared.changed(alone, 1 << 40).unwrap();
+    assert_eq!(changed.limits[0].epoch, shared.limits[0].epoch + 1);
+    assert_eq!(changed.limits[0].past.len(), 1);
+}
+
+/// A record that was pinned before there were fleets.
+#[test]
+fn a_record_without_a_fleet_reads() {
+    let before = include_bytes!("../../tests/fixtures/fuzz/record/whole-0");
+    assert!(!before.windows(5).any(|text| text == b"fleet"));
+    let record = Record::read(before).unwrap();
+    assert_eq!(record.settings.fleet, None);
+    assert!(record.settings.fleet_lists.is_empty());
+    assert!((record.settings.limits.iter()).all(|limit| limit.scope == Scope::Host));
+    assert_eq!(record.spread, Spread::default());
+}
+
+#[test]
+fn a_record_keeps_what_is_shared() {
+    let mut whole = record(settings(SHARED_LISTS));
+    let of_fleet = [(
+        "deny".to_owned(),
+        prefixes(&["203.0.113.0/28", "192.0.2.7"]),
+    )];
+    whole.spread = Spread::new(&whole.settings, &of_fleet.into());
+    let json = serde_json::to_string(&whole).unwrap();
+    let read = Record::read(json.as_bytes()).unwrap();
+    assert_eq!(read.spread, whole.spread);
+    assert_eq!(read.settings.fleet, whole.settings.fleet);
+    assert_eq!(read.settings.fleet_lists, whole.settings.fleet_lists);
+    assert_eq!(read.settings.limits, whole.settings.limits);
+    for (from, to) in [
+        ("192.0.2.7/32", "192.0.2.7/24"),
+        ("\"alone\":{\"deny\"", "\"alone\":{\"allow\""),
+        ("\"alone\":{\"deny\"", "\"alone\":{\"none\""),
+        ("\"fleet\":\"edge\"", "\"fleet\":null"),
+        ("\"fleet\":\"edge\"", "\"fleet\":\"ed ge\""),
+        ("\"fleet_lists\":[\"deny\"", "\"fleet_lists\":[\"lead\""),
+    ] {
+        assert!(json.contains(from), "{from}: {json}");
+        let torn = json.replace(from, to);
+        assert!(Record::read(torn.as_bytes()).is_err(), "{to}");
+    }
+}
+
+/// Only lists that are shared, and by the same fleet, have what the fleet put there.
+#[test]
+fn what_is_no_longer_shared_is_off() {
+    let mut before = record(settings(SHARED_LISTS));
+    let of_fleet: OnLists = ["allow", "deny", "gold", "none"]
+        .map(|name| (name.to_owned(), prefixes(&["192.0.2.7"])))
+        .into();
+    before.spread = Spread::new(&before.settings, &of_fleet);
+    let shared: Vec<_> = before.spread.alone.keys().cloned().collect();
+    assert_eq!(shared, ["deny", "gold"]);
+    let on = |text: &str| {
+        let (in_force, spread) = before.in_force(settings(text));
+        let on = |(name, list): (&str, &Prefixes)| {
+            list.contains(&prefix("192.0.2.7").unwrap())
+                .then(|| name.to_owned())
+        };
+        let on: Vec<_> = in_force.lists.all().filter_map(on).collect();
+        assert_eq!(on, spread.alone.keys().cloned().collect::<Vec<_>>());
+        on
+    };
+    assert_eq!(on(SHARED_LISTS), ["deny", "gold"]);
+    assert_eq!(on(&SHARED_LISTS.replace("\"edge\"", "\"core\"")), [""; 0]);
+    let host = SHARED_LISTS.replace("gold = { scope = \"fleet\"", "gold = { scope = \"host\"");
+    assert_eq!(on(&host), ["deny"]);
+}
+
+/// What happens to lists.
+#[derive(Clone, Debug)]
+enum Step {
+    /// The host's own list is this from now on.
+    Own(&'static str, Prefixes),
+    /// The fleet's is.
+    Fleet(&'static str, Prefixes),
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    let names = prop::sample::select(&["deny", "gold"][..]);
+    let few = vec(0..6_u8, 0..5).prop_map(|bytes| {
+        let one = |byte| IpNet::from(std::net::IpAddr::from([192, 0, 2, byte]));
+        bytes.into_iter().map(one).collect::<Prefixes>()
+    });
+    (any::<bool>(), names, few).prop_map(|(own, name, prefixes)| {
+        if own {
+            Step::Own(name, prefixes)
+        } else {
+            Step::Fleet(name, prefixes)
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(cases(500))]
+
+    /// A list is always the host's own and the fleet's, together; each takes off what it has put there, and what is
+    /// the other's stays. The record and the maps tell them apart.
+    #[test]
+    fn each_takes_off_its_own(steps in vec(steps(), 1..20)) {
+        let mut record = record(settings(SHARED_LISTS));
+        let empty = || -> BTreeMap<&str, Prefixes> { [("deny", Prefixes::new()), ("gold", Prefixes::new())].into() };
+        let (mut own, mut of_fleet) = (empty(), empty());
+        own.insert("deny", prefixes(&["203.0.113.0/28"]));
+        for step in steps {
+            // As the next command finds them.
+            let mut settings = record.settings.clone();
+            let json = serde_json::to_vec(&record).unwrap();
+            let mut next = Record::read(&json).unwrap();
+            settings.lists = next.spread.without(settings.lists);
+            match step {
+                Step::Own(name, prefixes) => {
+                    *settings.lists.named_mut(name).unwrap() = prefixes.clone();
+                    own.insert(name, prefixes);
+                }
+                Step::Fleet(name, prefixes) => {
+                    let mut all = next.spread.of_fleet();
+                    all.insert(name.to_owned(), prefixes.clone());
+                    next.spread = Spread::new(&settings, &all);
+                    of_fleet.insert(name, prefixes);
+                }
+            }
+            (record, _) = next.changed(settings, 1 << 40).unwrap();
+            for (name, prefixes) in record.settings.lists.all().filter(|(name, _)| *name != "allow") {
+                let both: Prefixes = own[name].union(&of_fleet[name]).copied().collect();
+                prop_assert_eq!(prefixes, &both, "{}", name);
+            }
+            let without = record.spread.without(record.settings.lists.clone());
+            prop_assert_eq!(&without.deny, &own["deny"]);
+            prop_assert_eq!(&without.tiers["gold"], &own["gold"]);
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! What the model reads of a frame: frames made by hand, and beside each what it is.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use limiter_common::{
+    key::Address,
+    rules::{ANY, FIRST_FRAGMENT, LATER_FRAGMENT, WHOLE},
+};
+use limiter_user::replay::packet::{Facts, Hidden, Parsed, parse};
+
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+const ARP: u16 = 0x0806;
+const VLAN: u16 = 0x8100;
+const SERVICE_VLAN: u16 = 0x88a8;
+
+const ICMP: u8 = 1;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const ICMPV6: u8 = 58;
+/// Protocols whose first four bytes are two ports.
+const WITH_PORTS: [u8; 5] = [TCP, UDP, 33, 132, 136];
+const FRAGMENT: u8 = 44;
+const AUTHENTICATION: u8 = 51;
+const DESTINATION: u8 = 60;
+const EXTENSIONS: [u8; 5] = [0, 43, FRAGMENT, AUTHENTICATION, DESTINATION];
+
+/// Ports 4660 and 22136, and then the flags of TCP, with none beside them that is set too.
+const TRANSPORT: [u8; 14] = [0x12, 0x34, 0x56, 0x78, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0xa5];
+
+fn source_v4() -> Address {
+    Address::ipv4(u32::from_ne_bytes(Ipv4Addr::new(192, 0, 2, 7).octets()))
+}
+
+const SOURCE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 2, 3, 4, 5, 6);
+
+fn source_v6() -> Address {
+    let octets = SOURCE_V6.octets();
+    let word = |half: &[u8]| u64::from_ne_bytes(half.try_into().expect("eight bytes"));
+    Address::ipv6([word(&octets[..8]), word(&octets[8..])])
+}
+
+/// A frame with these types, of which each but the last is a tag's.
+fn ethernet(types: &[u16], payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![2; 12];
+    for (index, kind) in types.iter().enumerate() {
+        if index > 0 {
+            frame.extend([0x20, 0x7b]);
+        }
+        frame.extend(kind.to_be_bytes());
+    }
+    frame.extend(payload);
+    frame
+}
+
+/// A header of `words` words: beyond five they are options.
+fn ipv4(words: u8, fragment: u16, protocol: u8, transport: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0x11; usize::from(words) * 4];
+    packet[0] = 0x40 | words;
+    packet[6..8].copy_from_slice(&fragment.to_be_bytes());
+    packet[9] = protocol;
+    packet[12..16].copy_from_slice(&[192, 0, 2, 7]);
+    packet.extend(transport);
+    packet
+}
+
+fn ipv6(next: u8, hop_limit: u8, rest: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0x11; 40];
+    (packet[0], packet[6], packet[7]) = (0x60, next, hop_limit);
+    packet[8..24].copy_from_slice(&SOURCE_V6.octets());
+    packet.extend(rest);
+    packet
+}
+
+/// One of `kind`, as long as it says by `length`, before `next`.
+fn extension(kind: u8, length: u8, next: u8) -> Vec<u8> {
+    let size = match kind {
+        FRAGMENT => 8,
+        AUTHENTICATION => 4 * (usize::from(length) + 2),
+        _ => 8 * (usize::from(length) + 1),
+    };
+    let mut header = vec![0; size.max(8)];
+    (header[0], header[1]) = (next, length);
+    header
+}
+
+/// The fragment header of RFC 8200, section 4.5, with this field of offset and flags.
+fn fragment(field: u16, next: u8) -> Vec<u8> {
+    let [upper, lower] = field.to_be_bytes();
+    // The second byte is reserved, and no length.
+    vec![next, 0xff, upper, lower, 0, 0, 0, 1]
+}
+
+fn facts_v4(packet: &[u8]) -> Result<Facts, Hidden> {
+    let mut facts = Facts::of(source_v4());
+    facts.read_ipv4(packet).map(|()| facts)
+}
+
+fn facts_v6(packet: &[u8]) -> Result<Facts, Hidden> {
+    let mut facts = Facts::of(source_v6());
+    facts.read_ipv6(packet).map(|()| facts)
+}
+
+/// What is known of a packet of `protocol` that carries [`TRANSPORT`].
+fn carrying(source: Address, protocol: u8) -> Facts {
+    let has_ports = WITH_PORTS.contains(&protocol);
+    Facts {
+        source,
+        protocol: protocol.into(),
+        source_port: if has_ports { 0x1234 } else { ANY },
+        destination_port: if has_ports { 0x5678 } else { ANY },
+        flags: if protocol == TCP { 0xa5 } else { ANY },
+        fragment: WHOLE,
+        control: false,
+    }
+}
+
+/// The same of a later fragment, which has no transport header.
+fn later(source: Address, protocol: u32) -> Facts {
+    Facts {
+        protocol,
+        fragment: LATER_FRAGMENT,
+        ..Facts::of(source)
+    }
+}
+
+#[test]
+fn up_to_two_tags_are_looked_behind() {
+    let packet = ipv4(5, 0, ICMP, &[]);
+    for tags in [
+        &[][..],
+        &[VLAN],
+        &[SERVICE_VLAN],
+        &[SERVICE_VLAN, VLAN],
+        &[VLAN, VLAN],
+    ] {
+        let frame = ethernet(&[tags, &[IPV4]].concat(), &packet);
+        let wanted = Parsed::Ipv4(source_v4(), &packet);
+        assert_eq!(parse(&frame, false), wanted, "{tags:x?}");
+        for missing in 1..=4_usize {
+            // The type behind the last tag is cut, or all of the packet is there but for its end.
+            let cut = &frame[..frame.len() - packet.len() - missing];
+            let wanted = if tags.is_empty() {
+                Parsed::NotIp
+            } else {
+                Parsed::Malformed
+            };
+            assert_eq!(parse(cut, false), wanted, "{tags:x?} without {missing}");
+        }
+    }
+    let three = ethernet(&[VLAN, VLAN, VLAN, IPV4], &packet);
+    assert_eq!(parse(&three, false), Parsed::NotIp);
+    for kind in [0, 0x0801, 0x8101, 0x88cc, 0xffff] {
+        let frame = ethernet(&[kind], &packet);
+        assert_eq!(parse(&frame, true), Parsed::NotIp, "{kind:x}");
+    }
+}
+
+#[test]
+fn a_header_of_ipv4_is_as_long_as_it_says() {
+    for first in 0..=u8::MAX {
+        let (version, words) = (first >> 4, first & 0xf);
+        for length in 0..=64 {
+            let mut packet = ipv4(16, 0, ICMP, &[])[..length].to_vec();
+            if let Some(byte) = packet.first_mut() {
+                *byte = first;
+            }
+            let is_sound = version == 4 && words >= 5 && length >= usize::from(words) * 4;
+            let wanted = if is_sound {
+                Parsed::Ipv4(source_v4(), &packet)
+            } else {
+                Parsed::Malformed
+            };
+            let frame = ethernet(&[IPV4], &packet);
+            assert_eq!(parse(&frame, false), wanted, "{first:#x}, {length} bytes");
+        }
+    }
+}
+
+#[test]
+fn a_header_of_ipv6_has_forty_bytes() {
+    for first in 0..=u8::MAX {
+        for length in [0, 1, 39, 40, 41] {
+            let mut packet = ipv6(ICMPV6, 1, &[0])[..length].to_vec();
+            if let Some(byte) = packet.first_mut() {
+                *byte = first;
+            }
+            let wanted = if first >> 4 == 6 && length >= 40 {
+                Parsed::Ipv6(source_v6(), &packet)
+            } else {
+                Parsed::Malformed
+            };
+            let frame = ethernet(&[IPV6], &packet);
+            assert_eq!(parse(&frame, false), wanted, "{first:#x}, {length} bytes");
+        }
+    }
+}
+
+#[test]
+fn arp_is_of_who_says_that_it_has_the_address() {
+    let mut packet = vec![0x11; 28];
+    packet[14..18].copy_from_slice(&[192, 0, 2, 7]);
+    let frame = ethernet(&[ARP], &packet);
+    assert_eq!(parse(&frame, true), Parsed::Arp(source_v4()));
+    assert_eq!(parse(&frame[..32], true), Parsed::Arp(source_v4()));
+    assert_eq!(parse(&frame[..31], true), Parsed::NotIp);
+    assert_eq!(parse(&frame, false), Parsed::NotIp);
+}
+
+#[test]
+fn ports_and_flags_of_every_protocol() {
+    for protocol in 0..=u8::MAX {
+        for words in 5..=15 {
+            let packet = ipv4(words, 0, protocol, &TRANSPORT);
+            let wanted = carrying(source_v4(), protocol);
+            assert_eq!(facts_v4(&packet), Ok(wanted), "{protocol}, {words} words");
+        }
+        if !EXTENSIONS.contains(&protocol) {
+            let packet = ipv6(protocol, 64, &TRANSPORT);
+            let wanted = carrying(source_v6(), protocol);
+            assert_eq!(facts_v6(&packet), Ok(wanted), "{protocol}");
+        }
+    }
+    let port = |protocol| carrying(source_v4(), protocol).key_port();
+    assert_eq!((port(UDP), port(ICMP)), (0x5678, 0));
+}
+
+#[test]
+fn what_is_cut_short_is_hidden() {
+    for protocol in WITH_PORTS {
+        let needed = if protocol == TCP { 14 } else { 4 };
+        for length in 0..=TRANSPORT.len() {
+            let seen = &TRANSPORT[..length];
+            let (v4, v6) = (ipv4(6, 0, protocol, seen), ipv6(protocol, 64, seen));
+            let is_there = length >= needed;
+            assert_eq!(facts_v4(&v4).is_ok(), is_there, "{protocol}, {length}");
+            assert_eq!(facts_v6(&v6).is_ok(), is_there, "{protocol}, {length}");
+        }
+    }
+    assert_eq!(facts_v4(&ipv4(15, 0, ICMP, &[])[..59]), Err(Hidden));
+    assert_eq!(facts_v4(&[0x45; 19]), Err(Hidden));
+    assert_eq!(facts_v6(&[0x60; 39]), Err(Hidden));
+}
+
+#[test]
+fn where_a_packet_of_ipv4_stands_in_its_datagram() {
+    for bit in 0..16 {
+        let field = 1 << bit;
+        let whole = carrying(source_v4(), UDP);
+        let wanted = match bit {
+            // The offset, more fragments, and what must not be fragmented, or is reserved.
+            0..=12 => later(source_v4(), UDP.into()),
+            13 => Facts {
+                fragment: FIRST_FRAGMENT,
+                ..whole
+            },
+            _ => whole,
+        };
+        let packet = ipv4(5, field, UDP, &TRANSPORT);
+        assert_eq!(facts_v4(&packet), Ok(wanted), "bit {bit}");
+    }
+    // In the middle. Its transport header is elsewhere: that it has none hides nothing.
+    let packet = ipv4(5, 0x2001, TCP, &[]);
+    assert_eq!(facts_v4(&packet), Ok(later(source_v4(), TCP.into())));
+}
+
+#[test]
+fn where_a_packet_of_ipv6_stands_in_its_datagram() {
+    let behind = |field, next, rest: &[u8]| {
+        let rest = [&fragment(field, next)[..], rest].concat();
+        facts_v6(&ipv6(FRAGMENT, 64, &rest))
+    };
+    let whole = carrying(source_v6(), UDP);
+    let first = Facts {
+        fragment: FIRST_FRAGMENT,
+        ..whole
+    };
+    for bit in 0..16 {
+        let wanted = match bit {
+            0 => first,
+            // Reserved.
+            1 | 2 => whole,
+            _ => later(source_v6(), UDP.into()),
+        };
+        assert_eq!(behind(1 << bit, UDP, &TRANSPORT), Ok(wanted), "bit {bit}");
+    }
+    let in_the_middle = later(source_v6(), UDP.into());
+    assert_eq!(behind(9, UDP, &[]), Ok(in_the_middle));
+    // Another header behind it is in the first fragment: nobody can tell the protocol.
+    for next in EXTENSIONS {
+        let wanted = later(source_v6(), ANY);
+        assert_eq!(behind(8, next, &TRANSPORT), Ok(wanted), "{next}");
+    }
+    // A second fragment header makes a first fragment neither whole nor a later one less late.
+    let again = |field| [&fragment(field, UDP)[..], &TRANSPORT].concat();
+    assert_eq!(behind(1, FRAGMENT, &again(0)), Ok(first));
+    assert_eq!(behind(1, FRAGMENT, &again(8)), Ok(in_the_middle));
+    assert_eq!(behind(0, FRAGMENT, &again(1)), Ok(first));
+}
+
+#[test]
+fn extension_headers_are_as_long_as_they_say() {
+    let whole = carrying(source_v6(), TCP);
+    for kind in EXTENSIONS {
+        for length in [0, 1, 2, 3, 7, 64, 255] {
+            let rest = [&extension(kind, length, TCP)[..], &TRANSPORT].concat();
+            // The shortest of AH is eight bytes too, and its figure then 0.
+            let packet = ipv6(kind, 64, &rest);
+            assert_eq!(facts_v6(&packet), Ok(whole), "{kind} of {length}");
+            // A byte less, and the transport header is not there.
+            let cut = &packet[..packet.len() - 1];
+            assert_eq!(facts_v6(cut), Err(Hidden), "{kind} of {length}, cut");
+        }
+        assert_eq!(facts_v6(&ipv6(kind, 64, &[TCP; 7])), Err(Hidden), "{kind}");
+    }
+    // What is said to be beyond the end has no port to show, and need not have one.
+    let beyond = |next| ipv6(DESTINATION, 255, &extension(DESTINATION, 9, next)[..8]);
+    assert_eq!(facts_v6(&beyond(UDP)), Err(Hidden));
+    let nothing = carrying(source_v6(), ICMPV6);
+    assert_eq!(facts_v6(&beyond(ICMPV6)), Ok(nothing));
+}
+
+#[test]
+fn eight_extension_headers_are_looked_behind() {
+    for count in 0..=9 {
+        let mut rest = Vec::new();
+        for left in (0..count).rev() {
+            let next = if left == 0 { TCP } else { DESTINATION };
+            rest.extend(extension(DESTINATION, 0, next));
+        }
+        rest.extend(TRANSPORT);
+        let packet = ipv6(if count == 0 { TCP } else { DESTINATION }, 64, &rest);
+        let wanted = if count <= 8 {
+            Ok(carrying(source_v6(), TCP))
+        } else {
+            Err(Hidden)
+        };
+        assert_eq!(facts_v6(&packet), wanted, "{count}");
+    }
+}
+
+/// Ports of 4660 and this one.
+fn to_port(port: u16) -> Vec<u8> {
+    let mut transport = TRANSPORT.to_vec();
+    transport[2..4].copy_from_slice(&port.to_be_bytes());
+    transport
+}
+
+fn is_control(facts: Result<Facts, Hidden>) -> bool {
+    facts.expect("all of it is there").control
+}
+
+#[test]
+fn dhcp_is_control_traffic() {
+    for protocol in WITH_PORTS {
+        for port in (60..=75).chain(540..=550) {
+            let v4 = ipv4(5, 0, protocol, &to_port(port));
+            let v6 = ipv6(protocol, 64, &to_port(port));
+            let is_dhcp = protocol == UDP && (port == 67 || port == 68);
+            assert_eq!(is_control(facts_v4(&v4)), is_dhcp, "{protocol} to {port}");
+            let is_dhcpv6 = protocol == UDP && (port == 546 || port == 547);
+            assert_eq!(is_control(facts_v6(&v6)), is_dhcpv6, "{protocol} to {port}");
+        }
+    }
+}
+
+#[test]
+fn neighbours_discover_each_other_with_the_whole_hop_limit() {
+    for kind in 0..=u8::MAX {
+        for hop_limit in [0, 1, 64, 254, 255] {
+            // 59: no next header.
+            for next in [ICMP, 59, ICMPV6] {
+                let packet = ipv6(next, hop_limit, &[kind, 0]);
+                let wanted = next == ICMPV6 && hop_limit == 255 && (133..=137).contains(&kind);
+                let facts = facts_v6(&packet);
+                assert_eq!(is_control(facts), wanted, "{next}: {kind}, {hop_limit}");
+            }
+        }
+    }
+    // Nothing is there to say what it is.
+    assert!(!is_control(facts_v6(&ipv6(ICMPV6, 255, &[]))));
+    // Behind an extension header too, but not in a later fragment.
+    let behind = |kind, header: &[u8]| ipv6(kind, 255, &[header, &[135]].concat());
+    let options = behind(DESTINATION, &extension(DESTINATION, 0, ICMPV6));
+    assert!(is_control(facts_v6(&options)));
+    let later = behind(FRAGMENT, &fragment(8, ICMPV6));
+    assert!(!is_control(facts_v6(&later)));
+}
+
+/// What was said of a packet before it is read stays: of ARP, that it is control traffic.
+#[test]
+fn what_is_control_stays_so() {
+    let known = |source| Facts {
+        control: true,
+        ..Facts::of(source)
+    };
+    let (mut v4, mut v6) = (known(source_v4()), known(source_v6()));
+    v4.read_ipv4(&ipv4(5, 0, ICMP, &[])).expect("all of it");
+    v6.read_ipv6(&ipv6(ICMPV6, 64, &[])).expect("all of it");
+    assert!(v4.control && v6.control);
+}

@@ -1,0 +1,134 @@
+//! What is measured.
+
+use serde::{Deserialize, Serialize};
+
+/// A fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Case {
+    /// Members.
+    pub agents: u32,
+    /// Hot sources of each.
+    pub sources: u32,
+    /// Members that each source is at.
+    pub at: u32,
+    /// Whether the store is a cluster of three.
+    pub cluster: bool,
+    /// Rounds of each member that are measured, after the first.
+    pub rounds: u32,
+}
+
+/// Where the sources are.
+#[derive(Clone, Copy)]
+enum At {
+    One,
+    Three,
+    All,
+}
+
+fn one(agents: u32, sources: u32, at: At) -> Case {
+    let at = match at {
+        At::One => 1,
+        At::Three => 3,
+        At::All => agents,
+    };
+    Case {
+        agents,
+        sources,
+        at,
+        cluster: false,
+        rounds: 3,
+    }
+}
+
+/// Some two minutes.
+pub fn all() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for at in [At::One, At::Three, At::All] {
+        cases.extend([10, 30, 100].map(|agents| one(agents, 9_000, at)));
+    }
+    cases.push(one(100, 900, At::Three));
+    let many = one(100, 99_900, At::Three);
+    cases.push(Case { rounds: 1, ..many });
+    for at in [At::One, At::All] {
+        let cluster = true;
+        let one = one(30, 9_000, at);
+        cases.push(Case { cluster, ..one });
+    }
+    cases
+}
+
+/// Some seconds: figures of bytes are good, those of time are worth nothing.
+pub fn quick() -> Vec<Case> {
+    let mut cases = vec![
+        one(5, 200, At::One),
+        one(20, 200, At::One),
+        one(5, 200, At::All),
+        one(20, 200, At::All),
+    ];
+    cases.push(Case {
+        cluster: true,
+        ..one(5, 200, At::All)
+    });
+    cases
+}
+
+impl Case {
+    /// Sources of each member that no other set of members has.
+    fn block(&self) -> u32 {
+        self.sources / self.at
+    }
+
+    /// Sources in all.
+    #[cfg(test)]
+    fn records(&self) -> u32 {
+        self.agents * self.block()
+    }
+
+    /// Sources of all members together.
+    pub fn held(&self) -> f64 {
+        f64::from(self.agents * self.sources)
+    }
+
+    /// The `index`th source of a member: which one it is of all. Blocks of sources go round, each to the next members.
+    pub fn source(&self, agent: u32, index: u32) -> u32 {
+        let block = (agent + index / self.block()) % self.agents;
+        block * self.block() + index % self.block()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+
+    #[test]
+    fn each_source_is_at_as_many_members_as_is_said() {
+        for at in [1, 3, 12] {
+            let case = Case {
+                agents: 12,
+                sources: 24,
+                at,
+                cluster: false,
+                rounds: 1,
+            };
+            let mut holders: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+            for agent in 0..case.agents {
+                for index in 0..case.sources {
+                    let source = case.source(agent, index);
+                    assert!(holders.entry(source).or_default().insert(agent));
+                }
+            }
+            assert_eq!(holders.len(), case.records() as usize);
+            assert!(holders.values().all(|of| of.len() == at as usize), "{at}");
+        }
+    }
+
+    #[test]
+    fn all_members_have_all_their_sources() {
+        for case in all().into_iter().chain(quick()) {
+            assert_eq!(case.sources % case.at, 0, "{case:?}");
+            assert!(case.at <= case.agents, "{case:?}");
+        }
+    }
+}

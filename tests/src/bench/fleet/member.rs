@@ -1,0 +1,154 @@
+//! One simulated member.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use limiter_common::{
+    bucket::TICKS_PER_SECOND,
+    key::{IPV4, SLOTS, SourceKey, ipv4_words},
+};
+use limiter_user::fleet::{
+    account::Record,
+    member::{Group, Member, Sighting},
+    meter::Look,
+    store::{Error, Of, Store, shard},
+    terms::{Fleet, Terms},
+};
+
+use super::case::Case;
+
+pub const FLEET: &str = "bench";
+const LIMIT: &str = "http";
+/// 100 packets a second, a burst of 10.
+const TERMS: Terms = Terms {
+    tau: TICKS_PER_SECOND / 10,
+    cost: TICKS_PER_SECOND / 100,
+    epoch: 0,
+};
+/// Packets of each source between two looks.
+const PACKETS: u64 = 3;
+
+/// A member, and its connection.
+pub struct Simulated {
+    pub id: u64,
+    pub store: Store,
+    number: u32,
+    case: Case,
+    member: Member,
+    turn: u64,
+    began: Instant,
+}
+
+impl Simulated {
+    pub fn new(case: Case, number: u32, store: Store) -> Self {
+        Self {
+            id: u64::from(number) + 1,
+            number,
+            case,
+            member: Member::new(case.sources as usize, store.is_cluster()),
+            turn: 0,
+            began: Instant::now(),
+            store,
+        }
+    }
+
+    fn fleet(&self) -> Fleet {
+        Fleet {
+            hosts: self.case.agents,
+            staleness: Duration::from_millis(400),
+        }
+    }
+
+    /// Looks at all of its sources, of which each has charged something, and exchanges what is due with the store, as
+    /// the agent does it. Returns how long that took.
+    pub async fn round(&mut self) -> Result<Duration> {
+        let began = Instant::now();
+        self.look();
+        let (id, fleet) = (self.id, self.fleet());
+        let cap = TERMS.tau + fleet.debt(&TERMS);
+        let of = move |_: &SourceKey| Of {
+            limit: LIMIT,
+            cost: TERMS.cost,
+            cap,
+        };
+        type Answer = (u64, Group, Result<Vec<Record>, Error>);
+        let coming: FuturesUnordered<_> = self
+            .member
+            .unanswered()
+            .map(|round| {
+                let (mut store, round) = (self.store.clone(), round.clone());
+                async move {
+                    let records = store.exchange(FLEET, id, &round, of).await;
+                    (round.number, round.group, records) as Answer
+                }
+            })
+            .collect();
+        let mut coming = coming;
+        while let Some((number, group, records)) = coming.next().await {
+            self.take(number, group, &records?);
+        }
+        Ok(began.elapsed())
+    }
+
+    fn now(&self) -> u64 {
+        let nanoseconds = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(0);
+        (1 << 60) + (nanoseconds << 8)
+    }
+
+    fn sighting(&self, number: usize, key: &SourceKey) -> Sighting {
+        let now = self.now();
+        Sighting {
+            number,
+            key: *key,
+            look: Look {
+                word: now + TERMS.tau,
+                epoch: TERMS.epoch,
+                now,
+            },
+            admitted: self.turn * PACKETS,
+        }
+    }
+
+    fn look(&mut self) {
+        self.turn += 1;
+        let mut terms = [None; SLOTS as usize];
+        terms[0] = Some(TERMS);
+        self.member.begin(terms, self.fleet());
+        for index in 0..self.case.sources {
+            let key = key(self.case.source(self.number, index));
+            let sighting = self.sighting(index as usize, &key);
+            self.member.sight(&sighting);
+        }
+        let _ = self.member.end(|key| shard(LIMIT, key));
+    }
+
+    fn take(&mut self, number: u64, group: Group, records: &[Record]) {
+        let admitted = self.turn * PACKETS;
+        let now = self.now();
+        let charges = self.member.answer(number, group, records, |number, key| {
+            Some(Sighting {
+                number,
+                key: *key,
+                look: Look {
+                    word: now + TERMS.tau,
+                    epoch: TERMS.epoch,
+                    now,
+                },
+                admitted,
+            })
+        });
+        for charge in charges {
+            self.member.added(&charge.key, charge.ticks);
+        }
+    }
+}
+
+fn key(source: u32) -> SourceKey {
+    SourceKey {
+        // As they come: of networks all over, and of addresses that are mostly as long as can be.
+        address: ipv4_words(source.wrapping_mul(0x9e37_79b1).to_be()),
+        scope: IPV4,
+        reserved: 0,
+    }
+}

@@ -1,0 +1,63 @@
+//! What the store of a fleet costs: simulated members, each with the product's own account of its sources and its own
+//! connection, against one real server or a cluster of three. There is no table and no traffic behind them.
+
+mod case;
+mod figures;
+mod member;
+mod servers;
+mod table;
+
+use std::{io, process::Command};
+
+use anyhow::{Context as _, Result, ensure};
+use serde::Serialize;
+
+pub use case::Case;
+use figures::Figures;
+
+/// What was measured.
+#[derive(Debug, Serialize)]
+pub struct Fleet {
+    /// What the figures are.
+    what: &'static str,
+    /// One after the other.
+    results: Vec<Figures>,
+}
+
+impl Fleet {
+    /// Measures each case in a process of its own, whose memory and processor time are the members' alone.
+    pub fn measure(quick: bool) -> Result<Self> {
+        let cases = if quick { case::quick() } else { case::all() };
+        let results: Result<_> = cases.iter().map(measured_apart).collect();
+        Ok(Self {
+            what: table::WHAT,
+            results: results?,
+        })
+    }
+
+    pub fn print(&self, out: &mut impl io::Write) -> io::Result<()> {
+        table::print(out, &self.results)
+    }
+}
+
+fn measured_apart(case: &Case) -> Result<Figures> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["--fleet-case", &serde_json::to_string(case)?]);
+    let output = command.output().context("measuring a fleet")?;
+    ensure!(
+        output.status.success(),
+        "{case:?}: {}: {}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let figures: Figures = serde_json::from_slice(&output.stdout).context("the figures")?;
+    eprintln!("{}", table::line(&figures));
+    Ok(figures)
+}
+
+/// Measures one case here, and prints its figures as JSON.
+pub fn measure_here(case: &str) -> Result<()> {
+    let case: Case = serde_json::from_str(case)?;
+    println!("{}", serde_json::to_string(&figures::measure(case)?)?);
+    Ok(())
+}

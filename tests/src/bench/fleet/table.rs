@@ -1,0 +1,98 @@
+//! What was measured, as text.
+
+use std::io;
+
+use super::figures::Figures;
+
+pub const WHAT: &str = "Simulated members of a fleet in one process, each with its own connection to a real \
+server on the same machine, and each source charged at each of its members in each round. A round begins as soon \
+as the one before is over: the fleet asks for all that the store and the members' one processor can do. Bytes are \
+what the server has received and sent. Compare the ratios of one run, not two machines.";
+
+const HEAD: &str = "agents sources  at hosts store                       round, s     to    from  B/source  store us  \
+agent us  store B  agent B  store busy    uneven";
+
+pub fn line(of: &Figures) -> String {
+    let case = of.case;
+    let store = if case.cluster { "3 nodes" } else { "1 server" };
+    let round = format!(
+        "{:.2} ({:.2}..{:.2})",
+        of.round.median, of.round.min, of.round.max
+    );
+    let memory = of.store_memory;
+    let memory = memory.map_or_else(|| "-".to_owned(), |bytes| format!("{bytes:.0}"));
+    let bytes = (of.to_store + of.from_store) / f64::from(case.sources);
+    format!(
+        "{:6} {:7} {:9} {store:8} {round:>26} {:5.0}k {:6.0}k {bytes:9.1} {:9.2} {:9.2} {memory:>8} {:8.0} {:10.0}% {:.2}/{:.2}",
+        case.agents,
+        case.sources,
+        case.at,
+        of.to_store / 1e3,
+        of.from_store / 1e3,
+        of.store_us,
+        of.agent_us,
+        of.agent_memory,
+        of.store_busy * 100.0,
+        of.unevenness[0],
+        of.unevenness[1],
+    )
+}
+
+pub fn print(out: &mut impl io::Write, results: &[Figures]) -> io::Result<()> {
+    writeln!(out, "{WHAT}\n")?;
+    writeln!(
+        out,
+        "round: seconds from the look to the last answer; to, from: bytes of one member to and from the store in a \
+         round;\nus: microseconds of processor time for one source of one member in one round; B: bytes of memory \
+         for a source;\nuneven: bytes and records of the busiest node over an equal share\n"
+    )?;
+    writeln!(out, "{HEAD}")?;
+    for one in results {
+        writeln!(out, "{}", line(one))?;
+    }
+    writeln!(out)?;
+    growth(out, results)?;
+    let most = results.iter().max_by_key(|of| of.case.agents);
+    if let Some(most) = most {
+        writeln!(
+            out,
+            "heartbeat of one of {} members: {:.0} bytes to the store, {:.0} back, {:.0} us there",
+            most.case.agents, most.beat[0], most.beat[1], most.beat_us
+        )?;
+    }
+    Ok(())
+}
+
+/// What a member's traffic is with many members, over what it is with few.
+fn growth(out: &mut impl io::Write, results: &[Figures]) -> io::Result<()> {
+    let spread = |of: &Figures| {
+        let case = of.case;
+        let at = if case.at == case.agents { 0 } else { case.at };
+        (case.cluster, case.sources, at)
+    };
+    let mut seen = Vec::new();
+    for few in results {
+        if seen.contains(&spread(few)) {
+            continue;
+        }
+        seen.push(spread(few));
+        let alike = results.iter().filter(|of| spread(of) == spread(few));
+        for many in alike.filter(|many| many.case.agents > few.case.agents) {
+            let ratio = |figure: fn(&Figures) -> f64| figure(many) / figure(few);
+            let at = match spread(few).2 {
+                0 => "all".to_owned(),
+                at => at.to_string(),
+            };
+            writeln!(
+                out,
+                "{} members instead of {}, {} sources each, at {at}: bytes of a member x{:.2}, store's time a source x{:.2}",
+                many.case.agents,
+                few.case.agents,
+                few.case.sources,
+                ratio(|of| of.to_store + of.from_store),
+                ratio(|of| of.store_us),
+            )?;
+        }
+    }
+    writeln!(out)
+}

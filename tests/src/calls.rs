@@ -1,0 +1,143 @@
+//! System calls that change something, as a process is about to make them.
+
+#![allow(unsafe_code, reason = "see docs/unsafe.md")]
+
+use std::io;
+
+use nix::{sys::ptrace, unistd::Pid};
+
+/// A call that changes something: in the kernel for as long as the process lives, or beyond that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// What it does.
+    pub name: String,
+    /// Whether what it does outlives the process.
+    pub lasts: bool,
+}
+
+impl Call {
+    fn new(name: &str, lasts: bool) -> Self {
+        Self {
+            name: name.to_owned(),
+            lasts,
+        }
+    }
+
+    /// The call that `process`, which was stopped by [`stop_before_them`], is about to make; none where it is none of
+    /// these after all.
+    pub fn of_stopped(process: Pid) -> io::Result<Option<Self>> {
+        let call = ptrace::syscall_info(process)?;
+        // SAFETY: this member of the union is in force where the filter of system calls has stopped a process.
+        let about = unsafe { call.u.seccomp };
+        Ok(Self::of(i64::try_from(about.nr).unwrap(), about.args))
+    }
+
+    fn of(number: i64, arguments: [u64; 6]) -> Option<Self> {
+        match number {
+            libc::SYS_bpf => of_bpf(arguments[0]),
+            libc::SYS_sendto | libc::SYS_sendmsg => Some(Self::new("message", true)),
+            libc::SYS_openat if arguments[2] & WRITES == 0 => None,
+            libc::SYS_flock => Some(Self::new("lock", false)),
+            libc::SYS_mount => Some(Self::new("mount", true)),
+            libc::SYS_write if arguments[0] == 1 => Some(Self::new("output", false)),
+            _ if FILES.contains(&number) => Some(Self::new("file", true)),
+            _ => None,
+        }
+    }
+}
+
+/// Calls that make, name or remove files.
+#[cfg(target_arch = "x86_64")]
+const FILES: [i64; 10] = [
+    libc::SYS_openat,
+    libc::SYS_unlinkat,
+    libc::SYS_mkdirat,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_unlink,
+    libc::SYS_rmdir,
+    libc::SYS_mkdir,
+    libc::SYS_rename,
+    libc::SYS_creat,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const FILES: [i64; 5] = [
+    libc::SYS_openat,
+    libc::SYS_unlinkat,
+    libc::SYS_mkdirat,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+];
+
+/// All others that may change something.
+const OTHERS: [i64; 6] = [
+    libc::SYS_bpf,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_flock,
+    libc::SYS_mount,
+    libc::SYS_write,
+];
+
+/// From here on the kernel stops this process before each of these calls, where it is traced.
+pub fn stop_before_them() -> io::Result<()> {
+    let statement = |code: u32, jump: u8, k: u32| libc::sock_filter {
+        code: u16::try_from(code).unwrap_or_default(),
+        jt: jump,
+        jf: 0,
+        k,
+    };
+    // At the beginning of `struct seccomp_data` is the number of the call.
+    let mut filter = [statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0); LENGTH];
+    let calls = FILES.iter().chain(&OTHERS);
+    for (number, (at, call)) in filter[1..].iter_mut().zip(calls).enumerate() {
+        // To the last statement, past the others and the one that lets go on.
+        let far = u8::try_from(LENGTH - 3 - number).unwrap_or_default();
+        let code = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+        *at = statement(code, far, u32::try_from(*call).unwrap_or_default());
+    }
+    let verdict = libc::BPF_RET | libc::BPF_K;
+    filter[LENGTH - 2] = statement(verdict, 0, libc::SECCOMP_RET_ALLOW);
+    filter[LENGTH - 1] = statement(verdict, 0, libc::SECCOMP_RET_TRACE);
+    let program = libc::sock_fprog {
+        len: u16::try_from(LENGTH).unwrap_or_default(),
+        filter: filter.as_mut_ptr(),
+    };
+    // SAFETY: the program and its statements are live; the kernel copies them.
+    let set = unsafe {
+        libc::prctl(
+            libc::PR_SET_SECCOMP,
+            libc::SECCOMP_MODE_FILTER,
+            &raw const program,
+        )
+    };
+    if set == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Statements of the filter: the call's number, one for each call, and two ends.
+const LENGTH: usize = FILES.len() + OTHERS.len() + 3;
+
+/// Files that are opened with one of these may be changed.
+const WRITES: u64 = (libc::O_CREAT | libc::O_WRONLY | libc::O_RDWR | libc::O_TRUNC) as u64;
+
+/// `enum bpf_cmd`, include/uapi/linux/bpf.h: those that make or change something.
+fn of_bpf(command: u64) -> Option<Call> {
+    let (name, lasts) = match command {
+        0 => ("map", false),
+        2 => ("update of a map", true),
+        3 => ("deletion in a map", true),
+        5 => ("program", false),
+        6 => ("pin", true),
+        18 => ("types", false),
+        22 => ("freeze", false),
+        28 => ("link", true),
+        29 => ("swap", true),
+        34 => ("detach of the link", true),
+        _ => return None,
+    };
+    Some(Call::new(name, lasts))
+}

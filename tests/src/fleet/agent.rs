@@ -1,0 +1,101 @@
+//! `limiter agent` on a host.
+
+use std::{
+    io::Read,
+    process::{Child, ChildStderr, ExitStatus, Stdio},
+    sync::{Arc, Mutex},
+    thread::{self, JoinHandle},
+};
+
+use limiter_user::lab::Host;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use crate::{at_last, command::prepared, hosts::on};
+
+/// An agent that runs on a host until this is dropped, which kills it.
+#[derive(Debug)]
+pub struct Agent {
+    process: Child,
+    said: Arc<Mutex<Vec<u8>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Agent {
+    /// Starts `limiter agent --store STORE` with more arguments.
+    pub(super) fn start(host: &Host, store: &str, more: &[&str]) -> Self {
+        let mut command = prepared(&["agent", "--store", store]);
+        command.args(more).stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut process = on(host, || command.spawn()).unwrap();
+        let said = Arc::default();
+        let reader = read(process.stderr.take().unwrap(), Arc::clone(&said));
+        Self {
+            process,
+            said,
+            reader: Some(reader),
+        }
+    }
+
+    /// Its process.
+    #[must_use]
+    pub fn process(&self) -> Pid {
+        Pid::from_raw(self.process.id().try_into().unwrap())
+    }
+
+    /// What it has said on standard error so far.
+    #[must_use]
+    pub fn said(&self) -> String {
+        String::from_utf8_lossy(&self.said.lock().unwrap()).into_owned()
+    }
+
+    /// Waits until it has said this.
+    pub fn wait_until_it_says(&self, words: &str) {
+        let what = format!("the agent says '{words}'");
+        at_last(&what, || self.said().contains(words));
+    }
+
+    /// Whether it runs.
+    pub fn is_running(&mut self) -> bool {
+        self.process.try_wait().unwrap().is_none()
+    }
+
+    /// Sends it a signal: SIGSTOP and SIGCONT among others.
+    pub fn signal(&self, signal: Signal) {
+        kill(self.process(), signal).unwrap();
+    }
+
+    /// Waits for its end, and for all that it has said.
+    #[must_use]
+    pub fn wait(mut self) -> (ExitStatus, String) {
+        let status = self.process.wait().unwrap();
+        self.reader.take().unwrap().join().unwrap();
+        (status, self.said())
+    }
+
+    /// Sends it a signal, and waits for its end.
+    #[must_use]
+    pub fn end(self, signal: Signal) -> (ExitStatus, String) {
+        self.signal(signal);
+        self.wait()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Reads on, so that the agent never waits for a reader.
+fn read(mut stderr: ChildStderr, said: Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
+    thread::spawn(move || {
+        let mut part = [0; 4_096];
+        while let Ok(length @ 1..) = stderr.read(&mut part) {
+            said.lock().unwrap().extend(&part[..length]);
+        }
+    })
+}

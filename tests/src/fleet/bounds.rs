@@ -1,0 +1,130 @@
+//! What a bucket admits of packets whose times are known from before and from behind: the least and the most.
+//!
+//! All packets cost the same, and what is refused costs nothing: then a bucket that admits whatever it can admits as
+//! many as any choice of packets that keeps to `burst + rate × t` between each two of them. So the most is what a
+//! bucket admits that takes each packet for later than it can have been when it decides, and for earlier when it
+//! charges; the least is the same the other way round.
+
+use std::ops::RangeInclusive;
+
+/// A token bucket.
+#[derive(Clone, Copy, Debug)]
+pub struct Bucket {
+    /// Tokens per second; a divisor of a milliard, so that a token takes whole nanoseconds.
+    pub rate: u64,
+    /// Tokens of a full bucket.
+    pub burst: u64,
+}
+
+impl Bucket {
+    /// Nanoseconds that a token takes.
+    fn cost(&self) -> u64 {
+        const SECOND: u64 = 1_000_000_000;
+        assert_eq!(SECOND % self.rate, 0, "not whole nanoseconds");
+        SECOND / self.rate
+    }
+
+    /// How many it admits, full at first, of packets that were decided about at some time within their
+    /// `(earliest, latest)`, in order.
+    #[must_use]
+    pub fn admits(&self, times: &[(u64, u64)]) -> RangeInclusive<u64> {
+        let sorted = times.is_sorted_by(|one, two| one.0 <= two.0 && one.1 <= two.1);
+        assert!(sorted, "times go back");
+        let least = self.count(times.iter().copied());
+        let most = self.count(times.iter().map(|(earliest, latest)| (*latest, *earliest)));
+        least..=most
+    }
+
+    /// Admits each packet by its first time, and charges it by its second.
+    fn count(&self, times: impl Iterator<Item = (u64, u64)>) -> u64 {
+        let (cost, mut arrival, mut admitted) = (self.cost(), 0_u64, 0);
+        for (decided, charged) in times {
+            if arrival + cost <= decided + self.burst * cost {
+                arrival = arrival.max(charged) + cost;
+                admitted += 1;
+            }
+        }
+        admitted
+    }
+
+    /// Tokens that it has had within so many nanoseconds, full at first: what a fleet may admit.
+    #[must_use]
+    pub fn tokens(&self, nanoseconds: u64) -> f64 {
+        self.burst as f64 + nanoseconds as f64 / self.cost() as f64
+    }
+}
+
+/// The sum of ranges.
+#[must_use]
+pub fn between(ranges: &[RangeInclusive<u64>]) -> RangeInclusive<u64> {
+    let least = ranges.iter().map(RangeInclusive::start).sum();
+    let most = ranges.iter().map(RangeInclusive::end).sum();
+    least..=most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A bucket in whole nanoseconds of tokens, filled up step by step.
+    fn admitted(bucket: Bucket, times: &[u64]) -> u64 {
+        let (cost, mut tokens, mut last, mut admitted) = (bucket.cost(), None, 0, 0);
+        for &now in times {
+            let full = bucket.burst * cost;
+            let filled = full.min(tokens.map_or(full, |tokens: u64| tokens + now - last));
+            let passes = filled >= cost;
+            admitted += u64::from(passes);
+            (tokens, last) = (Some(filled - if passes { cost } else { 0 }), now);
+        }
+        admitted
+    }
+
+    #[test]
+    fn what_is_known_exactly_has_one_answer() {
+        let bucket = Bucket { rate: 20, burst: 3 };
+        let at = |times: &[u64]| {
+            let start = 1_000_000_000;
+            let times: Vec<_> = times.iter().map(|ms| start + ms * 1_000_000).collect();
+            let twice: Vec<_> = times.iter().map(|time| (*time, *time)).collect();
+            (bucket.admits(&twice), admitted(bucket, &times))
+        };
+        assert_eq!(at(&[0, 0, 0, 0]), (3..=3, 3));
+        assert_eq!(at(&[0, 0, 0, 49, 50]), (4..=4, 4));
+        assert_eq!(
+            at(&[0, 0, 0, 900, 900, 900, 900]),
+            (6..=6, 6),
+            "never more than full"
+        );
+    }
+
+    /// Whatever the times were, between when they can have been: what is admitted is within the bounds, and the bounds
+    /// are met.
+    #[test]
+    fn bounds_hold_at_any_times_between() {
+        let mut random = fastrand::Rng::with_seed(7);
+        let (mut least, mut most) = (0, 0);
+        for _ in 0..20_000 {
+            let bucket = Bucket {
+                rate: 250_000_000,
+                burst: random.u64(1..5),
+            };
+            let (mut early, mut late, mut then) = (1_000, 1_000, 1_000);
+            let (mut times, mut between) = (Vec::new(), Vec::new());
+            for _ in 0..random.usize(1..12) {
+                early += random.u64(0..8);
+                late = late.max(early + random.u64(0..12));
+                then = random.u64(early.max(then)..=late);
+                between.push((early, late));
+                times.push(then);
+            }
+            let (bounds, admitted) = (bucket.admits(&between), admitted(bucket, &times));
+            assert!(
+                bounds.contains(&admitted),
+                "{admitted}: {bounds:?} {bucket:?} {times:?}"
+            );
+            least += u64::from(bounds.start() < bounds.end() && admitted == *bounds.start());
+            most += u64::from(bounds.start() < bounds.end() && admitted == *bounds.end());
+        }
+        assert!(least > 100 && most > 100, "{least} {most}");
+    }
+}

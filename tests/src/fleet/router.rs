@@ -1,0 +1,80 @@
+//! The router: nftables gives each packet that comes from the client to one of the hosts, before it is routed.
+//!
+//! The kernel counts packets, not flows, so that a source's packets are spread one by one, exactly: a router's own
+//! multipath routes would keep a flow together.
+
+use std::{
+    collections::BTreeMap,
+    net::Ipv4Addr,
+    sync::{Mutex, PoisonError},
+};
+
+use limiter_user::lab::Namespace;
+
+use super::network::with_input;
+
+/// The rules of a router whose interfaces are `eth0` and `host0` onwards.
+#[derive(Debug)]
+pub struct Router {
+    namespace: Namespace,
+    pinned: Mutex<BTreeMap<Ipv4Addr, usize>>,
+}
+
+impl Router {
+    /// Spreads packets evenly over so many hosts.
+    pub fn begin(namespace: &Namespace, hosts: usize) -> Self {
+        let router = Self {
+            namespace: namespace.clone(),
+            pinned: Mutex::default(),
+        };
+        router.nft(
+            "table netdev router {
+                 map pinned { type ipv4_addr : iface_index; }
+                 chain spread { type filter hook ingress device eth0 priority 0; policy drop; }
+             }",
+        );
+        router.spread(&vec![1; hosts]);
+        router
+    }
+
+    /// Of a round of packets, so many in a row to each host. Counts from the first host on.
+    pub fn spread(&self, weights: &[u32]) {
+        let hosts = weights.iter().enumerate();
+        let turns: Vec<_> = hosts
+            .flat_map(|(host, weight)| (0..*weight).map(move |_| host))
+            .enumerate()
+            .map(|(turn, host)| format!("{turn} : \"host{host}\""))
+            .collect();
+        assert!(!turns.is_empty(), "no host is left");
+        self.nft(&format!(
+            "flush chain netdev router spread
+             add rule netdev router spread fwd to ip saddr map @pinned
+             add rule netdev router spread meta protocol {{ ip, ip6 }} fwd to numgen inc mod {} map {{ {} }}",
+            turns.len(),
+            turns.join(", ")
+        ));
+    }
+
+    /// Sends all packets of a source to one host, or spreads them again, from one packet to the next.
+    pub fn pin(&self, source: Ipv4Addr, host: Option<usize>) {
+        let mut pinned = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
+        match host {
+            Some(host) => pinned.insert(source, host),
+            None => pinned.remove(&source),
+        };
+        let all: Vec<_> = pinned
+            .iter()
+            .map(|(source, host)| format!("{source} : \"host{host}\""))
+            .collect();
+        // One transaction: no packet meets the map between the two.
+        let mut rules = "flush map netdev router pinned\n".to_owned();
+        if !all.is_empty() {
+            rules += &format!("add element netdev router pinned {{ {} }}", all.join(", "));
+        }
+        self.nft(&rules);
+    }
+
+    fn nft(&self, rules: &str) {
+        with_input(&self.namespace, &["nft", "-f", "-"], rules);
+    }
+}

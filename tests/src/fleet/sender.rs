@@ -1,0 +1,266 @@
+//! Packets from the client at an even pace, with the times at which each was sent and known to be decided about.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use limiter_user::kernel::clock;
+
+use super::{Network, network::Received};
+use crate::{cpus::pin_to, hosts::SERVER, packet::Ends, raw::Raw};
+
+/// What is sent.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// Who sends; each of them the same number of packets, in an order that is another one for each of the rounds.
+    pub sources: Vec<Ipv4Addr>,
+    /// UDP port that it goes to.
+    pub port: u16,
+    /// Packets per second, of all sources together.
+    pub per_second: u32,
+    /// Packets in all.
+    pub packets: u32,
+}
+
+impl Load {
+    /// So many packets per second from one source, for so long.
+    #[must_use]
+    pub fn of(source: Ipv4Addr, per_second: u32, time: Duration) -> Self {
+        Self::of_many(vec![source], per_second, time)
+    }
+
+    /// The same from several sources, which share the rate.
+    #[must_use]
+    pub fn of_many(sources: Vec<Ipv4Addr>, per_second: u32, time: Duration) -> Self {
+        let packets = f64::from(per_second) * time.as_secs_f64();
+        Self {
+            sources,
+            port: 9,
+            per_second,
+            packets: packets.round() as u32,
+        }
+    }
+
+    /// So many packets of one source, without a pause.
+    #[must_use]
+    pub fn at_once(source: Ipv4Addr, packets: u32) -> Self {
+        Self {
+            packets,
+            ..Self::of(source, 1_000_000, Duration::ZERO)
+        }
+    }
+
+    /// The sources of all packets, by their number in `sources`. A router that counts packets would else give each of
+    /// three sources to a host of its own.
+    fn order(&self) -> impl Iterator<Item = usize> + use<> {
+        let (sources, packets) = (self.sources.len(), self.packets as usize);
+        let mut random = fastrand::Rng::with_seed(1);
+        let rounds = (0..packets.div_ceil(sources)).flat_map(move |_| {
+            let mut round: Vec<_> = (0..sources).collect();
+            random.shuffle(&mut round);
+            round
+        });
+        rounds.take(packets)
+    }
+}
+
+/// A packet that was sent. Times are in nanoseconds of the clock that the program reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// Its source's number among the load's.
+    pub source: usize,
+    /// When it was not sent yet, and when it was known to have been decided about.
+    pub between: (u64, u64),
+}
+
+/// What was sent.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// In the order in which they were sent.
+    pub packets: Vec<Packet>,
+}
+
+impl Sent {
+    /// How many.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.packets.len() as u64
+    }
+
+    /// Nanoseconds from before the first was sent until the last had been decided about: all decisions are within.
+    #[must_use]
+    pub fn longest(&self) -> u64 {
+        self.packets[self.packets.len() - 1].between.1 - self.packets[0].between.0
+    }
+
+    /// The times of those whose place in the order, from 0 on, is one of these.
+    #[must_use]
+    pub fn times(&self, which: impl Fn(usize) -> bool) -> Vec<(u64, u64)> {
+        let chosen = self.packets.iter().enumerate();
+        let chosen = chosen.filter(|(place, _)| which(*place));
+        chosen.map(|(_, packet)| packet.between).collect()
+    }
+
+    /// The times of a source's packets.
+    #[must_use]
+    pub fn times_of(&self, source: usize) -> Vec<(u64, u64)> {
+        self.times(|place| self.packets[place].source == source)
+    }
+}
+
+/// Packets that are being sent.
+#[derive(Debug)]
+pub struct Stream {
+    thread: Option<JoinHandle<Sent>>,
+    so_far: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Stream {
+    pub(super) fn start(network: &Network, load: &Load) -> Self {
+        let sender = Sender {
+            wire: Raw::to_send(&network.client),
+            received: Arc::clone(&network.received),
+            frames: load
+                .sources
+                .iter()
+                .map(|of| frame(network, *of, load.port))
+                .collect(),
+            load: load.clone(),
+            so_far: Arc::default(),
+            stop: Arc::default(),
+        };
+        let (so_far, stop) = (Arc::clone(&sender.so_far), Arc::clone(&sender.stop));
+        Self {
+            thread: Some(thread::spawn(move || sender.run())),
+            so_far,
+            stop,
+        }
+    }
+
+    /// How many packets have been sent, and decided about.
+    #[must_use]
+    pub fn so_far(&self) -> u64 {
+        self.so_far.load(Ordering::Acquire)
+    }
+
+    /// Waits until at least so many have been sent, and decided about.
+    pub fn wait_for(&self, packets: u64) {
+        let thread = self.thread.as_ref().unwrap();
+        while self.so_far() < packets {
+            assert!(
+                !thread.is_finished() || self.so_far() >= packets,
+                "only {} were sent",
+                self.so_far()
+            );
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Waits for the last packet.
+    #[must_use]
+    pub fn finish(mut self) -> Sent {
+        let thread = self.thread.take().unwrap();
+        thread.join().expect("the packets were sent")
+    }
+
+    /// Sends no more than are on their way.
+    #[must_use]
+    pub fn stop(self) -> Sent {
+        self.stop.store(true, Ordering::Relaxed);
+        self.finish()
+    }
+}
+
+impl Drop for Stream {
+    /// Nothing is sent into a network that goes with the test.
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// A UDP packet from `source` to the hosts' one address.
+fn frame(network: &Network, source: Ipv4Addr, port: u16) -> Vec<u8> {
+    let ends = Ends {
+        macs: network.macs(),
+        from: SocketAddr::new(IpAddr::V4(source), 40_000),
+        to: SocketAddr::new(SERVER, port),
+    };
+    ends.udp(&[0; 18])
+}
+
+struct Sender {
+    wire: Raw,
+    received: Arc<Received>,
+    load: Load,
+    frames: Vec<Vec<u8>>,
+    so_far: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+}
+
+/// Packets on their way at most: a ring of veth holds 256, and loses what comes then.
+const ON_THE_WAY: usize = 64;
+/// How long at most until it is looked what has been decided about.
+const LOOK: Duration = Duration::from_millis(50);
+/// Longer than a packet can take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+impl Sender {
+    fn run(self) -> Sent {
+        // What one processor has to deliver, it delivers in order.
+        pin_to(1);
+        let interval = Duration::from_secs(1) / self.load.per_second;
+        let before = self.received.packets();
+        let (start, mut looked) = (Instant::now(), Instant::now());
+        let (mut packets, mut decided) = (Vec::new(), 0);
+        for (source, place) in self.load.order().zip(0_u32..) {
+            wait_until(start + interval * place);
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let between = (clock::now().unwrap(), 0);
+            self.wire.send(&self.frames[source]);
+            packets.push(Packet { source, between });
+            if packets.len() - decided == ON_THE_WAY || looked.elapsed() > LOOK {
+                decided = self.settle(before, &mut packets, decided);
+                looked = Instant::now();
+            }
+        }
+        self.settle(before, &mut packets, decided);
+        Sent { packets }
+    }
+
+    /// Waits until all packets have been decided about, those from number `from` on for the first time. Returns how
+    /// many they are.
+    fn settle(&self, before: u64, packets: &mut [Packet], from: usize) -> usize {
+        let (start, sent) = (Instant::now(), packets.len() as u64);
+        while self.received.packets() < before + sent {
+            let missing = before + sent - self.received.packets();
+            assert!(
+                start.elapsed() < PATIENCE,
+                "{missing} of {sent} packets are lost"
+            );
+            thread::yield_now();
+        }
+        let now = clock::now().unwrap();
+        packets[from..]
+            .iter_mut()
+            .for_each(|packet| packet.between.1 = now);
+        self.so_far.store(sent, Ordering::Release);
+        packets.len()
+    }
+}
+
+fn wait_until(then: Instant) {
+    let left = then.saturating_duration_since(Instant::now());
+    if !left.is_zero() {
+        thread::sleep(left);
+    }
+}

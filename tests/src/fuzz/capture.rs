@@ -1,0 +1,155 @@
+//! Captures: the reader, beside another one (pcap-file); and what replay and learn make of the packets.
+
+use std::{io::Cursor, sync::LazyLock};
+
+use limiter_common::table::Seed;
+use limiter_user::{
+    capture::{Capture, Cut, Error, link},
+    config::{Settings, file},
+    learn::{Bounds, frames::FromFrames, propose, show},
+    replay::{Choice, FRAME_MOST},
+};
+use pcap_file::{
+    pcap::PcapReader,
+    pcapng::{Block, PcapNgReader},
+};
+
+use super::expect_one_line;
+use crate::captures::replay;
+
+/// A packet: its bytes, how long it was on the wire, and when it came, in nanoseconds, where that can be compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Packet {
+    bytes: Vec<u8>,
+    length: u64,
+    time: Option<u64>,
+}
+
+/// What is read must be what another reader finds there; replay decides about each packet once.
+pub(super) fn run(bytes: &[u8]) {
+    let (ours, end) = match ours(bytes) {
+        Ok(read) => read,
+        Err(why) => return expect_one_line(&why.to_string()),
+    };
+    compare(&ours, &end, &theirs(bytes));
+    if end.is_ok() {
+        replayed(bytes, ours.len());
+    }
+}
+
+type Ours = (Vec<Packet>, Result<Option<Cut>, Error>);
+
+/// All packets, and how the capture has ended.
+fn ours(bytes: &[u8]) -> Result<Ours, Error> {
+    let mut capture = Capture::new("test", Cursor::new(bytes.to_vec()))?;
+    let mut learnt = FromFrames::new(Seed::KNOWN, Bounds::default());
+    let (mut packets, mut room) = (Vec::new(), Vec::new());
+    let mut before = 0;
+    let end = loop {
+        let packet = match capture.next() {
+            Ok(Some(packet)) => packet,
+            Ok(None) => break Ok(capture.cut()),
+            Err(why) => {
+                expect_one_line(&why.to_string());
+                break Err(why);
+            }
+        };
+        packets.push(Packet {
+            bytes: packet.bytes.to_vec(),
+            length: packet.length,
+            time: Some(packet.time),
+        });
+        assert_eq!(packet.number, packets.len() as u64);
+        assert!(packet.time >= before, "times never go back");
+        assert!(packet.length >= packet.bytes.len() as u64);
+        before = packet.time;
+        let frame = link::frame(&packet, FRAME_MOST, &mut room);
+        assert!((14..=FRAME_MOST).contains(&frame.bytes.len()));
+        learnt.see(packet.time, frame.bytes, frame.length);
+    };
+    let watched = learnt.finish();
+    if let Ok(proposal) = propose(&watched, 0.999) {
+        let text = show::file(Some("eth0"), &watched, &proposal).unwrap();
+        assert!(file::parse(&text, ".".as_ref()).is_ok(), "{text}");
+    }
+    Ok((packets, end))
+}
+
+/// The packets that pcap-file reads, up to the first that it does not.
+fn theirs(bytes: &[u8]) -> Vec<Packet> {
+    if let Ok(mut reader) = PcapReader::new(Cursor::new(bytes)) {
+        let packets = std::iter::from_fn(|| {
+            reader.next_packet()?.ok().map(|packet| Packet {
+                length: packet.orig_len.into(),
+                time: u64::try_from(packet.timestamp.as_nanos()).ok(),
+                bytes: packet.data.into_owned(),
+            })
+        });
+        return packets.collect();
+    }
+    let Ok(mut reader) = PcapNgReader::new(Cursor::new(bytes)) else {
+        return Vec::new();
+    };
+    let mut packets = Vec::new();
+    while let Some(Ok(block)) = reader.next_block() {
+        match block {
+            Block::EnhancedPacket(packet) => packets.push(Packet {
+                length: packet.original_len.into(),
+                time: None,
+                bytes: packet.data.into_owned(),
+            }),
+            // The two have different ideas of what is padding here.
+            Block::SimplePacket(_) | Block::Packet(_) => break,
+            _ => {}
+        }
+    }
+    packets
+}
+
+/// What both have read is the same; and where the other one has read more, ours has said that something is wrong.
+fn compare(ours: &[Packet], end: &Result<Option<Cut>, Error>, theirs: &[Packet]) {
+    let mut ordered = true;
+    let mut last = 0;
+    for (number, (our, their)) in ours.iter().zip(theirs).enumerate() {
+        assert_eq!(our.bytes, their.bytes, "packet {number}");
+        assert_eq!(
+            our.length,
+            their.length.max(our.bytes.len() as u64),
+            "packet {number}"
+        );
+        // What is out of order is put in order by us alone.
+        let time = their.time.unwrap_or(0);
+        ordered &= time >= last;
+        last = time;
+        if ordered && their.time.is_some() {
+            assert_eq!(our.time, their.time, "packet {number}");
+        }
+    }
+    let complete = matches!(end, Ok(None));
+    assert!(
+        !complete || ours.len() >= theirs.len(),
+        "{} packets without a word, and there are {}",
+        ours.len(),
+        theirs.len()
+    );
+}
+
+/// Limits that look at all that there is to be seen of a packet.
+static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
+    let text = "exempt = [\"control\"]\nnew_sources = \"20/s\"\nmax_sources = 64\n\
+        [lists]\ndeny = [\"10.0.0.0/8\"]\nnear = [\"192.168.0.0/16\", \"fe80::/10\"]\n\
+        [[limit]]\nname = \"tcp\"\nmatch = { protocol = \"tcp\", tcp_flags = \"syn\" }\nrate = \"1/s\"\n\
+        [[limit]]\nname = \"ports\"\nkey = \"/32,/128,destination_port\"\nrate = \"2/s\"\nburst = 3\n\
+        [[limit]]\nname = \"fragments\"\nmatch = { fragments = true }\nrate = \"1/m\"\n\
+        [[limit]]\nname = \"near\"\nmatch = { source = \"near\" }\nkey = \"/24,/48\"\nrate = \"16kbit\"\nburst = \"2kb\"\n\
+        [[limit]]\nname = \"all\"\nkey = \"interface\"\nrate = \"2/m\"\nburst = 2\nalgorithm = \"fixed-window\"\nshadow = true\n";
+    file::parse(text, ".".as_ref()).unwrap().settings
+});
+
+fn replayed(bytes: &[u8], packets: usize) {
+    let (replay, verdicts) = replay(bytes, &SETTINGS, Choice::Model).unwrap();
+    assert_eq!(verdicts.len(), packets);
+    assert_eq!(replay.packets, packets as u64);
+    assert_eq!(replay.packets, replay.passed + replay.dropped);
+    let _ = limiter_user::view::replay::text(&replay);
+}

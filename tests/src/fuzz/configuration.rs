@@ -1,0 +1,35 @@
+//! The configuration file.
+
+use std::path::Path;
+
+use limiter_user::config::file::{parse, show};
+
+use super::expect_one_line;
+
+/// What is accepted is sound, can be compiled, and is shown as what reads back as the same. What is refused is told by
+/// line.
+pub(super) fn run(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let folder = Path::new("/nowhere");
+    match parse(&text, folder) {
+        Ok(file) => {
+            assert_eq!(file.settings.problems(), []);
+            let shown = show(&file.interfaces, &file.settings);
+            assert_eq!(
+                parse(&shown, folder).as_ref(),
+                Ok(&file),
+                "shown as\n{shown}"
+            );
+            let _ = limiter_user::replay::Compiled::new(&file.settings);
+        }
+        Err(mistakes) => {
+            let lines = text.split('\n').count();
+            assert!(!mistakes.is_empty(), "refused without a word");
+            assert!(mistakes.is_sorted_by_key(|mistake| mistake.line));
+            for mistake in mistakes {
+                assert!((1..=lines).contains(&mistake.line), "{mistake}");
+                expect_one_line(&mistake.message);
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What is fuzzed: a function of bytes for each kind of input that comes from elsewhere. Each looks for more than a
+//! panic: it says what must hold of what has been read.
+//!
+//! `cargo xtask fuzz` runs them guided by coverage (`fuzz/`); `tests/fuzz_corpus.rs` runs them over the inputs in
+//! `fixtures/fuzz`, those that have found something among them.
+
+mod capture;
+mod configuration;
+mod list;
+pub mod packets;
+mod pins;
+mod record;
+mod request;
+mod values;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// What is fuzzed.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Name of the target, and of the folder with its inputs.
+    pub name: &'static str,
+    /// Panics where something that must hold does not.
+    pub run: fn(&[u8]),
+    /// Whether it runs the program in the kernel.
+    pub kernel: bool,
+}
+
+/// All of them.
+pub const TARGETS: [Target; 8] = [
+    Target::new("capture", capture::run),
+    Target::new("configuration", configuration::run),
+    Target::new("list", list::run),
+    Target::in_kernel("packets", packets::run),
+    Target::in_kernel("pins", pins::run),
+    Target::new("record", record::run),
+    Target::new("request", request::run),
+    Target::new("values", values::run),
+];
+
+impl Target {
+    const fn new(name: &'static str, run: fn(&[u8])) -> Self {
+        Self {
+            name,
+            run,
+            kernel: false,
+        }
+    }
+
+    const fn in_kernel(name: &'static str, run: fn(&[u8])) -> Self {
+        Self {
+            kernel: true,
+            ..Self::new(name, run)
+        }
+    }
+
+    /// The one with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        let found = TARGETS.into_iter().find(|target| target.name == name);
+        found.unwrap_or_else(|| panic!("{name} is not fuzzed"))
+    }
+
+    /// The files of its inputs.
+    #[must_use]
+    pub fn inputs(&self) -> Vec<PathBuf> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("fixtures/fuzz")
+            .join(self.name);
+        let files =
+            fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+        files.sort();
+        files
+    }
+}
+
+/// What is told to people is one line that leaves their terminal as it is.
+fn expect_one_line(message: &str) {
+    assert!(!message.is_empty(), "refused without a word");
+    let torn = message.chars().any(char::is_control);
+    assert!(!torn, "not a line: {message:?}");
+}

@@ -1,0 +1,257 @@
+//! Frames by structure, written byte by byte so that every field may be wrong; then torn.
+
+use arbitrary::{Result, Unstructured};
+
+/// The shortest frame that the kernel takes for a test-run, and the longest one of the tests.
+const LENGTHS: (usize, usize) = (14, 1_514);
+
+/// A chance of one in so many.
+fn seldom(u: &mut Unstructured<'_>, of: u8) -> Result<bool> {
+    // Where the bytes are at an end, everything is in order.
+    Ok(!u.is_empty() && u.arbitrary::<u8>()? % of == of - 1)
+}
+
+/// A frame; of few bytes one that is in order.
+pub fn frame(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    let mut frame = vec![2; 12];
+    if seldom(u, 32)? {
+        let length = u.int_in_range(0..=100)?;
+        frame.extend((0..length).map(|_| u.arbitrary().unwrap_or(0_u8)));
+    } else {
+        tags(u, &mut frame)?;
+        network(u, &mut frame)?;
+    }
+    if seldom(u, 4)? {
+        for _ in 0..u.int_in_range(1..=4)? {
+            tear(u, &mut frame)?;
+        }
+    }
+    frame.resize(frame.len().clamp(LENGTHS.0, LENGTHS.1), 0);
+    Ok(frame)
+}
+
+fn tags(u: &mut Unstructured<'_>, frame: &mut Vec<u8>) -> Result<()> {
+    let number = *u.choose(&[0, 0, 0, 0, 1, 1, 2, 2, 3])?;
+    for _ in 0..number {
+        let kind: u16 = *u.choose(&[0x8100, 0x8100, 0x88a8, 0x88a8, 0x9100])?;
+        frame.extend(kind.to_be_bytes());
+        frame.extend(u.arbitrary::<[u8; 2]>()?);
+    }
+    Ok(())
+}
+
+fn network(u: &mut Unstructured<'_>, frame: &mut Vec<u8>) -> Result<()> {
+    match u.arbitrary::<u8>()? % 16 {
+        0..=5 => {
+            frame.extend([0x08, 0x00]);
+            ipv4(u, frame)
+        }
+        6..=12 => {
+            frame.extend([0x86, 0xdd]);
+            ipv6(u, frame)
+        }
+        13 => {
+            frame.extend([0x08, 0x06]);
+            arp(u, frame)
+        }
+        14 => {
+            // MPLS, PPPoE, LLDP, MACsec, a length (802.3), Wake-on-LAN: IP may stand behind.
+            let kind: u16 = *u.choose(&[0x8847, 0x8864, 0x88cc, 0x88e5, 0x0026, 0x0842])?;
+            frame.extend(kind.to_be_bytes());
+            frame.extend(u.arbitrary::<[u8; 6]>()?);
+            ipv4(u, frame)
+        }
+        _ => {
+            // One says that it is the other.
+            frame.extend([0x08, 0x00]);
+            ipv6(u, frame)
+        }
+    }
+}
+
+/// The right value; seldom another one.
+fn mostly<T: for<'a> arbitrary::Arbitrary<'a>>(u: &mut Unstructured<'_>, right: T) -> Result<T> {
+    if seldom(u, 12)? {
+        return u.arbitrary();
+    }
+    Ok(right)
+}
+
+fn ipv4(u: &mut Unstructured<'_>, frame: &mut Vec<u8>) -> Result<()> {
+    let protocol = protocol(u)?;
+    let behind = transport(u, protocol)?;
+    let options = if seldom(u, 6)? {
+        u.int_in_range(1..=10)?
+    } else {
+        0
+    };
+    let first = mostly(u, 0x40 | (5 + options))?;
+    let length = 20 + usize::from(options) * 4 + behind.len();
+    let length = mostly(u, u16::try_from(length).unwrap())?;
+    let fragment: u16 = if seldom(u, 6)? {
+        *u.choose(&[0x2000, 0x2001, 1, 0x1fff, 0x4000, 0x8000, 0x2008])?
+    } else {
+        0
+    };
+    let sources = [
+        [192, 0, 2, 7],
+        [198, 51, 100, 66],
+        [203, 0, 113, 5],
+        [203, 0, 113, 129],
+        u.arbitrary()?,
+    ];
+    let source = *u.choose(&sources)?;
+    frame.extend([first, u.arbitrary()?]);
+    frame.extend(length.to_be_bytes());
+    frame.extend([0, 1]);
+    frame.extend(fragment.to_be_bytes());
+    frame.extend([64, protocol, 0, 0]);
+    frame.extend(source);
+    frame.extend([192, 0, 2, 1]);
+    frame.resize(frame.len() + usize::from(options) * 4, 1);
+    frame.extend(behind);
+    pad(u, frame)
+}
+
+fn ipv6(u: &mut Unstructured<'_>, frame: &mut Vec<u8>) -> Result<()> {
+    let protocol = protocol(u)?;
+    let behind = transport(u, protocol)?;
+    let mut kinds = Vec::new();
+    if seldom(u, 3)? {
+        for _ in 0..u.int_in_range(1..=10)? {
+            kinds.push(*u.choose(&[0, 43, 44, 51, 60, 60, 0, 44, 135, 59])?);
+        }
+    }
+    kinds.push(protocol);
+    let mut chain = Vec::new();
+    for (index, kind) in kinds[..kinds.len() - 1].iter().enumerate() {
+        extension(u, *kind, kinds[index + 1], &mut chain)?;
+    }
+    let length = u16::try_from(chain.len() + behind.len()).unwrap();
+    let sources: [u128; 5] = [
+        0x2001_0db8_0001_0002_0003_0004_0005_0006,
+        0x2001_0db8_000d_0000_0000_0000_0000_0066,
+        0x2001_0db8_000a_0007_0000_0000_0000_0005,
+        0xfe80_0000_0000_0000_0000_0000_0000_0001,
+        u.arbitrary()?,
+    ];
+    let source = *u.choose(&sources)?;
+    let hops = *u.choose(&[64, 255, 255, 254])?;
+    frame.extend([mostly(u, 0x60)?, 0, 0, 0]);
+    frame.extend(mostly(u, length)?.to_be_bytes());
+    frame.extend([kinds[0], hops]);
+    frame.extend(source.to_be_bytes());
+    frame.extend(0x2001_0db8_u128.rotate_right(32).to_be_bytes());
+    frame.extend(chain);
+    frame.extend(behind);
+    pad(u, frame)
+}
+
+fn extension(u: &mut Unstructured<'_>, kind: u8, next: u8, to: &mut Vec<u8>) -> Result<()> {
+    let next = mostly(u, next)?;
+    if kind == 44 {
+        let place: u16 = *u.choose(&[0, 1, 1, 8, 9, 0xfff8, 6])?;
+        to.extend([next, 0]);
+        to.extend(place.to_be_bytes());
+        to.extend([0, 0, 0, 1]);
+        return Ok(());
+    }
+    let units = if seldom(u, 4)? {
+        u.int_in_range(0..=6)?
+    } else {
+        u8::from(kind == 51)
+    };
+    let size = match kind {
+        51 => (usize::from(units) + 2) * 4,
+        _ => (usize::from(units) + 1) * 8,
+    };
+    let begin = to.len();
+    to.extend([next, mostly(u, units)?]);
+    to.resize(begin + size, 0);
+    Ok(())
+}
+
+fn protocol(u: &mut Unstructured<'_>) -> Result<u8> {
+    match u.arbitrary::<u8>()? % 16 {
+        0..=3 => Ok(17),
+        4..=7 => Ok(6),
+        8..=10 => Ok(58),
+        11 => Ok(1),
+        // SCTP, DCCP, UDP-Lite; IP in IP, GRE, ESP.
+        12 | 13 => Ok(*u.choose(&[132, 33, 136])?),
+        14 => Ok(*u.choose(&[4, 41, 47, 50, 59])?),
+        _ => u.arbitrary(),
+    }
+}
+
+fn transport(u: &mut Unstructured<'_>, protocol: u8) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let ports: [u16; 8] = [53, 5_300, 5_353, 67, 68, 546, 547, u.arbitrary()?];
+    let (from, to) = (*u.choose(&ports)?, *u.choose(&ports)?);
+    match protocol {
+        6 => {
+            let flags = *u.choose(&[2_u8, 2, 18, 16, 0x82, 0xc2, 41, 4, 0])?;
+            let flags = mostly(u, flags)?;
+            bytes.extend([from.to_be_bytes(), to.to_be_bytes()].concat());
+            bytes.extend([1, 2, 3, 4, 5, 6, 7, 8, mostly(u, 0x50)?, flags]);
+            bytes.extend([1, 0, 0, 0, 0, 0]);
+        }
+        17 | 33 | 132 | 136 => {
+            bytes.extend([from.to_be_bytes(), to.to_be_bytes()].concat());
+            bytes.extend(mostly(u, 8_u16)?.to_be_bytes());
+            bytes.extend([0, 0]);
+        }
+        58 => bytes.extend([u.int_in_range(128..=138)?, 0, 0, 0, 0, 0, 0, 0]),
+        41 => bytes.extend([0x60, 0, 0, 0, 0, 0, 59, 64]),
+        _ => bytes.extend([u.arbitrary()?, 0, 0, 0, 0, 0, 0, 0]),
+    }
+    let payload = *u.choose(&[0, 0, 1, 8, 18, 64])?;
+    bytes.resize(bytes.len() + payload, 0x5a);
+    Ok(bytes)
+}
+
+fn arp(u: &mut Unstructured<'_>, frame: &mut Vec<u8>) -> Result<()> {
+    frame.extend([0, 1, 8, 0, mostly(u, 6)?, mostly(u, 4)?, 0, 1]);
+    frame.extend([2; 6]);
+    let sources = [[192, 0, 2, 7], [198, 51, 100, 66], u.arbitrary()?];
+    frame.extend(*u.choose(&sources)?);
+    frame.extend([0; 6]);
+    frame.extend([192, 0, 2, 1]);
+    pad(u, frame)
+}
+
+/// Short frames are made longer on the wire.
+fn pad(u: &mut Unstructured<'_>, frame: &mut Vec<u8>) -> Result<()> {
+    if frame.len() < 60 && u.arbitrary()? {
+        frame.resize(60, u.arbitrary()?);
+    }
+    Ok(())
+}
+
+fn tear(u: &mut Unstructured<'_>, frame: &mut Vec<u8>) -> Result<()> {
+    let last = frame.len().saturating_sub(1).max(12);
+    let at = u.int_in_range(12..=last.min(120))?;
+    match u.arbitrary::<u8>()? % 6 {
+        0 => frame.truncate(at),
+        1 | 2 => {
+            if let Some(byte) = frame.get_mut(at) {
+                *byte = u.arbitrary()?;
+            }
+        }
+        3 => {
+            if let Some(byte) = frame.get_mut(at) {
+                *byte ^= 1 << (u.arbitrary::<u8>()? % 8);
+            }
+        }
+        4 => {
+            let bytes: [u8; 2] = u.arbitrary()?;
+            let at = at.min(frame.len());
+            frame.splice(at..at, bytes);
+        }
+        _ => {
+            let end = (at + usize::from(u.arbitrary::<u8>()? % 8)).min(frame.len());
+            frame.drain(at.min(end)..end);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,323 @@
+//! What a frame must come to: it is read by etherparse, header by header, and judged by the rules of the
+//! documentation, written down anew.
+//!
+//! Lengths that the IP header claims do not count, but what is in the frame: of a driver that has joined packets
+//! (TSO) they say nothing.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use etherparse::{
+    ArpPacketSlice, EtherType, Ethernet2Slice, IpAuthHeaderSlice, Ipv4HeaderSlice,
+    Ipv6FragmentHeaderSlice, Ipv6HeaderSlice, Ipv6RawExtHeaderSlice, SingleVlanSlice,
+    TcpHeaderSlice, UdpHeaderSlice, ip_number,
+};
+use limiter_common::{key::SourceKey, verdict::Reason};
+
+use super::configurations::{Configuration, listed};
+
+/// What is to be expected.
+#[derive(Clone, Debug)]
+pub(super) enum Expected {
+    /// All of it.
+    Exactly(Outcome),
+    /// The other parser does not tell everything: whose packet it is, and for which reasons the first one may go on
+    /// or not.
+    From(IpAddr, [Reason; 5]),
+}
+
+/// Of two such packets at once.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    /// Of the first one, and of the second.
+    pub reasons: [Reason; 2],
+    /// The buckets that they need.
+    pub buckets: Vec<SourceKey>,
+    /// Slot of the limit that the second one is over.
+    pub refused_by: Option<u32>,
+}
+
+/// What is known of an IP packet.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    /// Its source.
+    pub source: IpAddr,
+    /// Transport protocol; none where that is out of sight.
+    pub protocol: Option<u8>,
+    /// Source and destination.
+    pub ports: Option<(u16, u16)>,
+    /// TCP flags.
+    pub flags: Option<u8>,
+    /// Whether it is a part of a datagram.
+    pub fragment: bool,
+    /// Neighbour discovery, DHCP or ARP.
+    pub control: bool,
+}
+
+/// What there is to be told of what follows the IP header.
+enum Behind {
+    /// All.
+    Clear(Seen),
+    /// It is cut off, or hidden behind too many headers.
+    Hidden,
+    /// A header that cannot be, and that a limit need not look into.
+    Unclear,
+}
+
+impl Outcome {
+    fn simply(reason: Reason) -> Expected {
+        Expected::Exactly(Self {
+            reasons: [reason; 2],
+            buckets: Vec::new(),
+            refused_by: None,
+        })
+    }
+}
+
+/// What becomes of a frame.
+pub(super) fn expect(frame: &[u8], configuration: &Configuration) -> Expected {
+    let Ok(ethernet) = Ethernet2Slice::from_slice_without_fcs(frame) else {
+        return Outcome::simply(Reason::NotIp);
+    };
+    let (mut ether_type, mut rest) = (ethernet.ether_type(), ethernet.payload_slice());
+    for _ in 0..2 {
+        let tags = [EtherType::VLAN_TAGGED_FRAME, EtherType::PROVIDER_BRIDGING];
+        if !tags.contains(&ether_type) {
+            break;
+        }
+        let Ok(tag) = SingleVlanSlice::from_slice(rest) else {
+            return Outcome::simply(Reason::Malformed);
+        };
+        (ether_type, rest) = (tag.ether_type(), tag.payload_slice());
+    }
+    match ether_type {
+        EtherType::IPV4 => ipv4(rest, configuration),
+        EtherType::IPV6 => ipv6(rest, configuration),
+        EtherType::ARP if configuration.control => arp(rest, configuration),
+        _ => Outcome::simply(Reason::NotIp),
+    }
+}
+
+fn plain(source: IpAddr) -> Seen {
+    Seen {
+        source,
+        protocol: None,
+        ports: None,
+        flags: None,
+        fragment: false,
+        control: false,
+    }
+}
+
+fn arp(rest: &[u8], configuration: &Configuration) -> Expected {
+    let Ok(packet) = ArpPacketSlice::from_slice(rest) else {
+        // It may still have the address of its sender.
+        return if rest.len() < 18 {
+            Outcome::simply(Reason::NotIp)
+        } else {
+            let source = Ipv4Addr::new(rest[14], rest[15], rest[16], rest[17]);
+            Expected::From(source.into(), [Reason::Admitted; 5])
+        };
+    };
+    // Addresses of other lengths stand elsewhere; nobody has seen any.
+    let usual = packet.hw_addr_size() == 6 && packet.proto_addr_size() == 4;
+    let sender: Ipv4Addr = match <[u8; 4]>::try_from(packet.sender_protocol_addr()) {
+        Ok(sender) if usual => sender.into(),
+        _ if rest.len() < 18 => return Outcome::simply(Reason::NotIp),
+        _ => Ipv4Addr::new(rest[14], rest[15], rest[16], rest[17]),
+    };
+    judge(
+        &Seen {
+            control: true,
+            ..plain(sender.into())
+        },
+        configuration,
+    )
+}
+
+fn ipv4(rest: &[u8], configuration: &Configuration) -> Expected {
+    let Ok(header) = Ipv4HeaderSlice::from_slice(rest) else {
+        return Outcome::simply(Reason::Malformed);
+    };
+    let source = header.source_addr().into();
+    if !configuration.looks {
+        return judge(&plain(source), configuration);
+    }
+    let seen = Seen {
+        protocol: Some(header.protocol().0),
+        fragment: header.is_fragmenting_payload(),
+        ..plain(source)
+    };
+    let later = header.fragments_offset().value() > 0;
+    let behind = transport(seen, &rest[header.slice().len()..], later, [67, 68]);
+    conclude(behind, source, configuration)
+}
+
+fn ipv6(rest: &[u8], configuration: &Configuration) -> Expected {
+    let Ok(header) = Ipv6HeaderSlice::from_slice(rest) else {
+        return Outcome::simply(Reason::Malformed);
+    };
+    let source = header.source_addr().into();
+    if !configuration.looks {
+        return judge(&plain(source), configuration);
+    }
+    let behind = walk(&header, &rest[header.slice().len()..]);
+    conclude(behind, source, configuration)
+}
+
+/// Along the extension headers.
+fn walk(header: &Ipv6HeaderSlice<'_>, rest: &[u8]) -> Behind {
+    const EXTENSIONS_MAX: u32 = 8;
+    let (mut next, mut rest) = (header.next_header(), rest);
+    let mut seen = plain(header.source_addr().into());
+    // Those that Linux walks past. Mobility, HIP and shim6 are the last header to it.
+    let is_extension = |next| {
+        let of_linux = [
+            ip_number::IPV6_HOP_BY_HOP,
+            ip_number::IPV6_ROUTE,
+            ip_number::IPV6_FRAG,
+            ip_number::AUTH,
+            ip_number::IPV6_DEST_OPTIONS,
+        ];
+        of_linux.contains(&next)
+    };
+    let mut walked = 0;
+    while is_extension(next) {
+        if walked == EXTENSIONS_MAX || rest.len() < 8 {
+            return Behind::Hidden;
+        }
+        walked += 1;
+        let length;
+        if next == ip_number::IPV6_FRAG {
+            let Ok(fragment) = Ipv6FragmentHeaderSlice::from_slice(rest) else {
+                return Behind::Hidden;
+            };
+            seen.fragment |= fragment.is_fragmenting_payload();
+            (next, length) = (fragment.next_header(), fragment.slice().len());
+            if fragment.fragment_offset().value() > 0 {
+                seen.protocol = (!is_extension(next)).then_some(next.0);
+                return Behind::Clear(seen);
+            }
+        } else if next == ip_number::AUTH {
+            let Ok(extension) = IpAuthHeaderSlice::from_slice(rest) else {
+                return Behind::Unclear;
+            };
+            (next, length) = (extension.next_header(), extension.slice().len());
+        } else {
+            let Ok(extension) = Ipv6RawExtHeaderSlice::from_slice(rest) else {
+                return Behind::Unclear;
+            };
+            (next, length) = (extension.next_header(), extension.slice().len());
+        }
+        rest = &rest[length..];
+    }
+    seen.protocol = Some(next.0);
+    // Neighbour discovery comes from nobody but a neighbour.
+    seen.control = next == ip_number::IPV6_ICMP
+        && header.hop_limit() == 255
+        && matches!(rest.first(), Some(133..=137));
+    transport(seen, rest, false, [546, 547])
+}
+
+/// Ports and flags. UDP to one of the ports `dhcp` is control traffic.
+fn transport(mut seen: Seen, rest: &[u8], later: bool, dhcp: [u16; 2]) -> Behind {
+    if later {
+        return Behind::Clear(seen);
+    }
+    match seen.protocol {
+        Some(6) => match TcpHeaderSlice::from_slice(rest) {
+            Ok(header) => {
+                let flags = [
+                    header.fin(),
+                    header.syn(),
+                    header.rst(),
+                    header.psh(),
+                    header.ack(),
+                    header.urg(),
+                    header.ece(),
+                    header.cwr(),
+                ];
+                let bits = (0..).zip(flags).map(|(bit, set)| u8::from(set) << bit);
+                seen.flags = Some(bits.sum());
+                seen.ports = Some((header.source_port(), header.destination_port()));
+            }
+            // Up to the flags.
+            Err(_) if rest.len() < 14 => return Behind::Hidden,
+            Err(_) => return Behind::Unclear,
+        },
+        Some(17) => match UdpHeaderSlice::from_slice(rest) {
+            Ok(header) => {
+                seen.ports = Some((header.source_port(), header.destination_port()));
+                seen.control = dhcp.contains(&header.destination_port());
+            }
+            Err(_) if rest.len() < 4 => return Behind::Hidden,
+            Err(_) => return Behind::Unclear,
+        },
+        // DCCP, SCTP, UDP-Lite begin with two ports as well; etherparse does not read them.
+        Some(33 | 132 | 136) => match rest {
+            [a, b, c, d, ..] => {
+                let port = |high: &u8, low: &u8| u16::from_be_bytes([*high, *low]);
+                seen.ports = Some((port(a, b), port(c, d)));
+            }
+            _ => return Behind::Hidden,
+        },
+        _ => {}
+    }
+    Behind::Clear(seen)
+}
+
+fn conclude(behind: Behind, source: IpAddr, configuration: &Configuration) -> Expected {
+    match behind {
+        Behind::Clear(seen) => judge(&seen, configuration),
+        Behind::Hidden => Outcome::simply(Reason::Malformed),
+        Behind::Unclear => {
+            let possible = match listed(configuration.text, source) {
+                Some(true) => [Reason::Deny; 3],
+                Some(false) => [Reason::Allowed; 3],
+                None => [Reason::Admitted, Reason::Unlimited, Reason::Admitted],
+            };
+            let [a, b, c] = possible;
+            // Or it is control traffic, which is not looked up on lists.
+            let control = if configuration.control {
+                Reason::Admitted
+            } else {
+                a
+            };
+            Expected::From(source, [a, b, c, control, Reason::Malformed])
+        }
+    }
+}
+
+/// What lists and limits make of it.
+fn judge(seen: &Seen, configuration: &Configuration) -> Expected {
+    let Configuration {
+        limits, control, ..
+    } = configuration;
+    let is_control = *control && seen.control;
+    let port = seen.ports.map_or(0, |(_, to)| to);
+    if is_control {
+        let last = limits.len() - 1;
+        let slot = u32::try_from(last).unwrap();
+        return Expected::Exactly(Outcome {
+            reasons: [Reason::Admitted; 2],
+            buckets: vec![limits[last].key(slot, seen.source, 0)],
+            refused_by: None,
+        });
+    }
+    match listed(configuration.text, seen.source) {
+        Some(true) => return Outcome::simply(Reason::Deny),
+        Some(false) => return Outcome::simply(Reason::Allowed),
+        None => {}
+    }
+    let holding = (0..).zip(*limits).filter(|(_, limit)| (limit.holds)(seen));
+    let buckets: Vec<_> = holding
+        .map(|(slot, limit)| limit.key(slot, seen.source, port))
+        .collect();
+    let Some(first) = buckets.first() else {
+        return Outcome::simply(Reason::Unlimited);
+    };
+    Expected::Exactly(Outcome {
+        reasons: [Reason::Admitted, Reason::Limit],
+        refused_by: Some(first.slot()),
+        buckets,
+    })
+}

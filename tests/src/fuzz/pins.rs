@@ -1,0 +1,237 @@
+//! The maps of an attachment, with anything in them: what another version, a torn write or somebody else has left
+//! there must give figures or an error to every command that reads them.
+
+use std::{cell::RefCell, net::IpAddr};
+
+use arbitrary::{Result, Unstructured};
+use aya::maps::{
+    Array, Map, MapData, PerCpuArray, PerCpuValues,
+    lpm_trie::{Key, LpmTrie},
+};
+use limiter_common::{
+    counters::{Count, Counters, LimitCounters},
+    key::SLOTS,
+    layout::{Listed, Set},
+    rules::LISTS_MAX,
+    watch::{Event, Watched},
+};
+use limiter_user::{
+    config::file,
+    kernel::{
+        Attachment, attach::attach, clock, detach::detach, pins, set::Wanted as Whole, wire::Wire,
+    },
+    lab::Namespace,
+    stats::{
+        Status,
+        busiest::{Filter, Order},
+        collect, event,
+        live::{Gauge, Wanted},
+    },
+    view,
+};
+
+/// Entries of few sets are met again and again.
+const SETTINGS: &str = "mode = \"generic\"\nmax_sources = 16\nexempt = [\"control\"]\n\
+    [lists]\nallow = [\"198.51.100.0/24\"]\ndeny = [\"203.0.113.0/24\"]\nnear = [\"192.0.2.0/24\", \"2001:db8::/32\"]\n\
+    [[limit]]\nname = \"source\"\nrate = \"5/s\"\nburst = 10\n\
+    [[limit]]\nname = \"bytes\"\nkey = \"/24,/128\"\nmatch = { source = \"near\" }\nrate = \"10mbit\"\n\
+    [[limit]]\nname = \"window\"\nkey = \"interface,destination_port\"\nrate = \"100/m\"\nalgorithm = \"fixed-window\"\nshadow = true\n";
+
+/// An attachment whose pins are gone, with its maps to be written.
+struct Opened {
+    attachment: Attachment,
+    gauge: Gauge,
+    sets: Array<MapData, Wire<Set>>,
+    counters: PerCpuArray<MapData, Wire<Counters>>,
+    limits: PerCpuArray<MapData, Wire<LimitCounters>>,
+    hits: PerCpuArray<MapData, Wire<Count>>,
+    watched: PerCpuArray<MapData, Wire<Watched>>,
+    listed: LpmTrie<MapData, [u8; 4], Wire<Listed>>,
+}
+
+impl Opened {
+    fn new() -> Self {
+        let namespace = Namespace::new().unwrap();
+        namespace
+            .block_on(|| async {
+                let settings = file::parse(SETTINGS, ".".as_ref()).unwrap().settings;
+                let wanted = Whole {
+                    settings,
+                    file: None,
+                };
+                attach("lo", &wanted, false).await.unwrap();
+                let attachment = Attachment::open("lo").await.unwrap();
+                let folder = pins::directory("lo").unwrap();
+                let map = |name: &str| MapData::from_pin(folder.join(name)).unwrap();
+                let lists = MapData::from_pin(pins::generation(&folder, 0).join("LISTED_IPV4"));
+                let lists = lists.or_else(|_| {
+                    MapData::from_pin(pins::generation(&folder, 1).join("LISTED_IPV4"))
+                });
+                let opened = Self {
+                    sets: Map::Array(map("SETS")).try_into().unwrap(),
+                    counters: Map::PerCpuArray(map("COUNTED")).try_into().unwrap(),
+                    limits: Map::PerCpuArray(map("LIMITS")).try_into().unwrap(),
+                    hits: Map::PerCpuArray(map("LIST_HITS")).try_into().unwrap(),
+                    watched: Map::PerCpuArray(map("WATCHED")).try_into().unwrap(),
+                    listed: Map::LpmTrie(lists.unwrap()).try_into().unwrap(),
+                    gauge: Gauge::default(),
+                    attachment,
+                };
+                // What is open stays: nothing is left behind, however the process ends.
+                detach("lo").await.unwrap();
+                opened
+            })
+            .unwrap()
+    }
+
+    fn fill(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
+        let now = clock::now().unwrap();
+        for number in 0..self.sets.len() {
+            let mut set = Set::default();
+            for entry in &mut set.entries {
+                for word in &mut entry.words {
+                    *word = word_of(u, now)?;
+                }
+            }
+            self.sets.set(number, Wire(set), 0).unwrap();
+        }
+        for row in 0..2 {
+            let values = every_cpu(u, |u| {
+                let mut counters = Counters {
+                    sources_added: u.arbitrary()?,
+                    sources_removed: u.arbitrary()?,
+                    ..Counters::default()
+                };
+                for one in &mut counters.by_reason {
+                    *one = count(u)?;
+                }
+                Ok(counters)
+            })?;
+            self.counters.set(row, values, 0).unwrap();
+        }
+        let slot = u.int_in_range(0..=SLOTS - 1)?;
+        let values = every_cpu(u, |u| {
+            Ok(LimitCounters {
+                admitted: count(u)?,
+                dropped: count(u)?,
+                would_drop: count(u)?,
+            })
+        })?;
+        self.limits.set(slot, values, 0).unwrap();
+        let bit = u.int_in_range(0..=LISTS_MAX - 1)?;
+        let values = every_cpu(u, count)?;
+        self.hits.set(bit, values, 0).unwrap();
+        let values = every_cpu(u, |u| {
+            Ok(Watched {
+                lost: u.arbitrary()?,
+                ..Watched::default()
+            })
+        })?;
+        self.watched.set(0, values, 0).unwrap();
+        let listed = Listed {
+            lists: u.arbitrary()?,
+            own: u.arbitrary()?,
+        };
+        let key = Key::new(24, [203, 0, 113, 0]);
+        self.listed.insert(&key, Wire(listed), 0).unwrap();
+        Ok(())
+    }
+
+    /// Everything that reads the maps.
+    fn read(&mut self) {
+        let attachment = &self.attachment;
+        let (interface, top) = collect::interface_and_top(attachment, 10).unwrap();
+        assert!(interface.sources.tracked <= interface.sources.capacity);
+        let packets = &interface.packets;
+        assert_eq!(packets.seen, packets.passed.wrapping_add(packets.dropped));
+        assert!(top.sources.len() <= 10);
+        serde_json::to_string(&top).unwrap();
+        let _ = view::source::top(&top);
+        let status = Status {
+            interfaces: vec![interface],
+        };
+        serde_json::to_string(&status).unwrap();
+        let _ = view::status::status(&status);
+        for source in ["192.0.2.7", "203.0.113.9", "2001:db8::7"] {
+            let source: IpAddr = source.parse().unwrap();
+            let check = collect::check(attachment, source).unwrap();
+            for limit in &check.limits {
+                assert!(
+                    (0.0..=limit.burst as f64).contains(&limit.tokens),
+                    "{limit:?}"
+                );
+                assert!(limit.retry_after_seconds >= 0.0, "{limit:?}");
+            }
+            serde_json::to_string(&check).unwrap();
+            let _ = view::source::check(&check);
+        }
+        let wanted = Wanted {
+            order: Order::Tokens,
+            filter: Filter::new("192"),
+            most: 5,
+        };
+        collect::sample(attachment, &wanted, &mut self.gauge).unwrap();
+        let settings = attachment.settings().unwrap();
+        let _ = file::show(&["lo".to_owned()], &settings);
+        let sources: Vec<_> = attachment.tables.sources().collect();
+        for (key, _) in &sources {
+            let _ = attachment.tables.forget(key);
+        }
+        let _ = attachment.tables.forget_all();
+        let left = attachment.tables.sources().count();
+        assert_eq!(left, 0, "of {} sources", sources.len());
+    }
+}
+
+/// A word of an entry: one of those that mean something, a time about now, or anything.
+fn word_of(u: &mut Unstructured<'_>, now: u64) -> Result<u64> {
+    Ok(match u.arbitrary::<u8>()? {
+        few @ 0..=63 => u64::from(few % 5),
+        64..=127 => (now << 8).wrapping_add(u.arbitrary::<u32>()?.into()),
+        _ => u.arbitrary()?,
+    })
+}
+
+fn count(u: &mut Unstructured<'_>) -> Result<Count> {
+    Ok(Count {
+        packets: u.arbitrary()?,
+        bytes: u.arbitrary()?,
+    })
+}
+
+fn every_cpu<T>(
+    u: &mut Unstructured<'_>,
+    mut one: impl FnMut(&mut Unstructured<'_>) -> Result<T>,
+) -> Result<PerCpuValues<Wire<T>>>
+where
+    Wire<T>: aya::Pod,
+{
+    let cpus = aya::util::nr_cpus().unwrap();
+    let values: Result<Vec<_>> = (0..cpus).map(|_| one(u).map(Wire)).collect();
+    Ok(PerCpuValues::try_from(values?).unwrap())
+}
+
+/// An event of the ring buffer, which anything may have written, and anything less.
+fn told(bytes: &[u8]) {
+    let read = Wire::<Event>::read(bytes);
+    assert_eq!(read.is_some(), bytes.len() >= size_of::<Event>());
+    if let Some(told) = read {
+        let event = event::in_words("lo", None, &told).unwrap();
+        serde_json::to_string(&event).unwrap();
+        super::expect_one_line(view::watch::line(&event).trim_end());
+    }
+}
+
+/// Fills the maps with what the bytes say, and reads them by every command.
+pub(super) fn run(bytes: &[u8]) {
+    thread_local! {
+        static OPENED: RefCell<Option<Opened>> = const { RefCell::new(None) };
+    }
+    told(bytes);
+    OPENED.with_borrow_mut(|opened| {
+        let opened = opened.get_or_insert_with(Opened::new);
+        // At the end of the bytes zeros follow.
+        opened.fill(&mut Unstructured::new(bytes)).unwrap();
+        opened.read();
+    });
+}

@@ -1,0 +1,33 @@
+//! The record that is pinned beside a program: JSON that a later command, or another version, reads.
+
+use limiter_user::kernel::record::Record;
+
+use super::expect_one_line;
+
+/// What reads makes a program or says why not, may be changed, and reads back as the same.
+pub(super) fn run(bytes: &[u8]) {
+    let record = match Record::read(bytes) {
+        Ok(record) => record,
+        Err(why) => return expect_one_line(&why),
+    };
+    let json = serde_json::to_vec(&record).unwrap();
+    assert_eq!(Record::read(&json).as_ref(), Ok(&record));
+    // Zeros are behind it in the map, and a part of it is none.
+    assert_eq!(
+        Record::read(&[&json[..], &[0; 7]].concat()).as_ref(),
+        Ok(&record)
+    );
+    assert!(Record::read(&json[..json.len() - 1]).is_err());
+    if let Err(why) = record.config() {
+        expect_one_line(&why.to_string());
+    }
+    let mut settings = record.settings.clone();
+    settings.shadow = !settings.shadow;
+    settings.limits.reverse();
+    for limit in &mut settings.limits {
+        limit.rate.amount = limit.rate.amount.div_ceil(2);
+    }
+    if let Ok((changed, _)) = record.changed(settings, 1_000_000_000_000) {
+        let _ = changed.config();
+    }
+}

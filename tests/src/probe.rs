@@ -1,0 +1,78 @@
+//! Packets that show what is in force right now: how many of a new source pass.
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+use crate::{hosts::Hosts, raw::Raw};
+
+/// Sends from the client to the server of a pair of hosts.
+#[derive(Debug)]
+pub struct Probe<'h> {
+    hosts: &'h Hosts,
+    from: Raw,
+    to: Raw,
+    /// How many there have been.
+    count: AtomicU32,
+}
+
+/// Packets of a probe: more than any burst of these tests.
+pub const SENT: usize = 10;
+
+/// How long the frame at the end of a probe may take on a machine that may be busy.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl<'h> Probe<'h> {
+    /// None sent yet.
+    #[must_use]
+    pub fn new(hosts: &'h Hosts) -> Self {
+        Self {
+            hosts,
+            from: Raw::open(&hosts.client),
+            to: Raw::open(&hosts.server),
+            count: AtomicU32::new(0),
+        }
+    }
+
+    /// A source that was in no probe before.
+    #[must_use]
+    pub fn stranger(&self) -> IpAddr {
+        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 0, 0, 1)) + number).into()
+    }
+
+    /// How many of [`SENT`] packets of a new source pass: its whole burst, or all if nothing limits.
+    #[must_use]
+    pub fn burst(&self) -> usize {
+        self.passed(self.stranger())
+    }
+
+    /// How many of [`SENT`] packets of `source` pass.
+    #[must_use]
+    pub fn passed(&self, source: IpAddr) -> usize {
+        let frame = self.hosts.frame(source).bytes();
+        (0..SENT).for_each(|_| self.from.send(&frame));
+        let last = self.last();
+        // The program may be about to be taken off, and the driver loses what is on its way then.
+        for _ in 0..10 {
+            self.from.send(&last);
+            if let Some(frames) = self.to.receive_until(&last, PATIENCE) {
+                return frames.iter().filter(|other| **other == frame).count();
+            }
+        }
+        panic!("what is not IP passes, and did not come");
+    }
+
+    /// A frame that passes whatever is in force, because it is not IP, and comes after all others.
+    fn last(&self) -> Vec<u8> {
+        /// For experiments within a network (IEEE 802).
+        const LOCAL: [u8; 2] = [0x88, 0xb5];
+        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        let (from, to) = (self.hosts.client.mac, self.hosts.server.mac);
+        let mut frame = [&to[..], &from, &LOCAL, &number.to_be_bytes()].concat();
+        frame.resize(60, 0);
+        frame
+    }
+}

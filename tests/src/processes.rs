@@ -1,0 +1,41 @@
+//! What the kernel says of a process.
+
+use std::fs;
+
+use nix::unistd::Pid;
+
+/// What `/proc/PID/status` says under this name.
+#[must_use]
+pub fn status_of(process: Pid, name: &str) -> String {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.unwrap_or_else(|| panic!("no {name}: {status}"))
+        .trim()
+        .to_owned()
+}
+
+/// How many files, sockets, maps and links a process has open.
+#[must_use]
+pub fn descriptors_of(process: Pid) -> usize {
+    fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
+}
+
+/// The children of a process.
+#[must_use]
+pub fn children_of(process: Pid) -> Vec<Pid> {
+    let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap();
+    children
+        .split_whitespace()
+        .map(|child| Pid::from_raw(child.parse().unwrap()))
+        .collect()
+}
+
+/// The process that keeps the privileges for `limiter export` or `limiter top`.
+#[must_use]
+pub fn keeper_of(process: Pid) -> Pid {
+    let children = children_of(process);
+    assert_eq!(children.len(), 1, "of {process}: {children:?}");
+    children[0]
+}

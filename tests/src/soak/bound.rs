@@ -1,0 +1,107 @@
+//! Never more than burst + rate × t, over any time that was looked at.
+
+use std::{net::IpAddr, sync::atomic::Ordering, time::Instant};
+
+use super::{
+    BURST, RATE, Soak,
+    frames::{DENIED, PARTNER, RESET, heavy},
+};
+
+/// The bounds of all heavy sources.
+#[derive(Debug)]
+pub struct Bounds {
+    began: Instant,
+    each: Vec<Bound>,
+}
+
+/// The bound of one.
+#[derive(Debug)]
+struct Bound {
+    source: IpAddr,
+    /// The least of what had come less what the rate had brought, at any look.
+    least: f64,
+    /// The share of burst + rate × t since the beginning that has come.
+    used: f64,
+    /// By how many packets it stayed below the bound over the time where that was least.
+    room: f64,
+}
+
+/// What a reset gives: a full bucket, and one packet that was being decided about.
+const GIVEN: f64 = BURST as f64 + 1.0;
+
+impl Bounds {
+    /// Of an attachment that was made after `began`.
+    pub fn new(began: Instant) -> Self {
+        let touched = [DENIED, PARTNER, RESET].map(IpAddr::V4);
+        let sources = heavy().into_iter().chain(touched);
+        let bound = |source| Bound {
+            source,
+            least: 0.0,
+            used: 0.0,
+            room: f64::INFINITY,
+        };
+        Self {
+            began,
+            each: sources.map(bound).collect(),
+        }
+    }
+
+    /// Looks. What is counted was let through after no look that was before `before`, and until `after`.
+    pub fn check(&mut self, soak: &Soak<'_>) {
+        let given = |count: u64| GIVEN * count as f64;
+        let done = soak.resets.1.load(Ordering::SeqCst);
+        let before = self.began.elapsed().as_secs_f64();
+        soak.arrivals.settle(soak.hosts);
+        let come: Vec<_> = self
+            .each
+            .iter()
+            .map(|one| soak.arrivals.from(one.source))
+            .collect();
+        let after = self.began.elapsed().as_secs_f64();
+        let begun = soak.resets.0.load(Ordering::SeqCst);
+        for (bound, come) in self.each.iter_mut().zip(come) {
+            let (begun, done) = if bound.source == RESET {
+                (given(begun), given(done))
+            } else {
+                (0.0, 0.0)
+            };
+            bound.look(come as f64, (before, done), (after, begun));
+            if soak.goes_on() {
+                bound.used = come as f64 / (f64::from(BURST) + f64::from(RATE) * after);
+            }
+        }
+        soak.count("bounds looked at");
+    }
+
+    /// The least and the most of what was used of what the sources might have had, since the beginning: those that
+    /// nothing but the limit holds.
+    pub fn used(&self) -> (f64, f64) {
+        let heavy = heavy();
+        let of = self.each.iter().filter(|one| heavy.contains(&one.source));
+        let shares = of.map(|one| one.used);
+        shares.fold((1.0, 0.0), |(least, most), share| {
+            (share.min(least), share.max(most))
+        })
+    }
+
+    /// By how many packets any of them stayed below its bound, over the time where that was least.
+    pub fn room(&self) -> f64 {
+        let each = self.each.iter().map(|one| one.room);
+        each.fold(f64::INFINITY, f64::min)
+    }
+}
+
+impl Bound {
+    fn look(&mut self, come: f64, before: (f64, f64), after: (f64, f64)) {
+        let brought = |(time, given): (f64, f64)| f64::from(RATE) * time + given;
+        let most = f64::from(BURST) + brought(after) + self.least;
+        assert!(
+            come <= most,
+            "{}: {come} packets were let through by {:.6} s, and {most:.3} is the most that burst + rate × t gives",
+            self.source,
+            after.0
+        );
+        self.room = self.room.min(most - come);
+        self.least = self.least.min(come - brought(before));
+    }
+}

@@ -1,0 +1,137 @@
+//! Changes, one after another: reloads, lists, limits, resets.
+
+use std::{
+    fs,
+    net::{IpAddr, Ipv4Addr},
+    sync::atomic::Ordering,
+};
+
+use super::{
+    Soak,
+    configurations::{CONFIGURATIONS, Configuration},
+    frames::{ALLOWED, DENIED, PARTNER, RESET},
+    kernel::Kernel,
+};
+use crate::number;
+
+/// Goes through all configurations, again and again.
+pub fn run(soak: &Soak<'_>) {
+    let commands = Commands {
+        soak,
+        denied: DENIED.to_string(),
+    };
+    let mut kernel = Kernel::new(soak.hosts);
+    let mut memory = [None; CONFIGURATIONS.len()];
+    for round in 1.. {
+        for (index, next) in CONFIGURATIONS.iter().enumerate() {
+            if !soak.goes_on() {
+                return;
+            }
+            let before = &CONFIGURATIONS[(index + CONFIGURATIONS.len() - 1) % CONFIGURATIONS.len()];
+            // The first time it is the one that was attached.
+            let before = if round == 1 && index == 0 {
+                next
+            } else {
+                before
+            };
+            commands.touch(before, round);
+            commands.deny_through(next);
+            kernel.expect_nothing_left_over(soak.hosts);
+            let used = number(&soak.hosts.status()["sources"]["memory_bytes"]);
+            let first = *memory[index].get_or_insert(used);
+            assert_eq!(used, first, "memory of the maps under '{}'", next.name);
+            commands.wrong();
+        }
+    }
+}
+
+struct Commands<'s> {
+    soak: &'s Soak<'s>,
+    denied: String,
+}
+
+impl Commands<'_> {
+    fn run(&self, what: &'static str, arguments: &[&str]) {
+        self.soak.limiter(what, arguments);
+        self.soak.sleep(self.soak.plan.pause);
+    }
+
+    /// Changes what is in force, and back.
+    fn touch(&self, now: &Configuration, round: u32) {
+        let (allowed, partner) = (ALLOWED.to_string(), PARTNER.to_string());
+        self.run("allow", &["allow", "add", "eth0", &allowed]);
+        if now.partners {
+            let (add, remove) = (["tier", "add"], ["tier", "remove"]);
+            let partner = ["eth0", "partners", &partner];
+            self.run("tier", &[&add[..], &partner].concat());
+            self.reset();
+            self.run("tier", &[&remove[..], &partner].concat());
+        }
+        let number = 1_000 + round % 7 * 300;
+        let new_sources = ["--new-sources", &number.to_string()];
+        self.run("set", &[&["set", "eth0"], &new_sources[..]].concat());
+        if let Some(other) = now.other {
+            let set = ["set", "eth0", "--limit", other];
+            let rate = format!("{}/s", 40 + round % 5);
+            self.run("set", &[&set[..], &["--rate", &rate]].concat());
+            self.run("set", &[&set[..], &["--shadow", "on"]].concat());
+        }
+        self.reset();
+        self.run("allow", &["allow", "remove", "eth0", &allowed]);
+        let malformed = ["drop", "pass"][round as usize % 2];
+        self.run("set", &["set", "eth0", "--malformed", malformed]);
+    }
+
+    fn reset(&self) {
+        let (begun, done) = &self.soak.resets;
+        begun.fetch_add(1, Ordering::SeqCst);
+        let source = RESET.to_string();
+        // It may not be in the table yet, or an entry may be worked on at this moment: then it says so.
+        let outcome = self.soak.ask(&["reset", "eth0", &source]);
+        done.fetch_add(1, Ordering::SeqCst);
+        let not_there = outcome.status == 1 && outcome.stderr.contains("not in the table");
+        assert!(outcome.status == 0 || not_there, "{outcome:#?}");
+        self.soak.count("reset");
+    }
+
+    /// Denies a source; puts the next configuration in force, which denies it too; takes that back. Meanwhile nothing
+    /// of it passes.
+    fn deny_through(&self, next: &Configuration) {
+        let soak = self.soak;
+        self.run("deny", &["deny", "add", "eth0", &self.denied]);
+        let come = self.come_by_now(DENIED);
+        self.reload(next);
+        self.run("deny", &["deny", "list", "eth0"]);
+        assert_eq!(
+            self.come_by_now(DENIED),
+            come,
+            "{DENIED} was denied all the time, while '{}' was put in force",
+            next.name
+        );
+        self.run("deny", &["deny", "remove", "eth0", &self.denied]);
+        soak.count("a denied source looked at");
+    }
+
+    fn come_by_now(&self, source: Ipv4Addr) -> u64 {
+        self.soak.arrivals.settle(self.soak.hosts);
+        self.soak.arrivals.from(IpAddr::V4(source))
+    }
+
+    fn reload(&self, next: &Configuration) {
+        let file = self.soak.folder.write("limiter.toml", next.text(true));
+        self.soak.reloads.fetch_add(1, Ordering::SeqCst);
+        self.soak
+            .limiter("reload", &["reload", "eth0", "--config", &file]);
+        self.soak.reloads.fetch_add(1, Ordering::SeqCst);
+        self.soak.sleep(self.soak.plan.pause);
+    }
+
+    /// A command that must fail, and change nothing.
+    fn wrong(&self) {
+        let wrong = self.soak.folder.path("wrong.toml");
+        fs::write(&wrong, "nothing = 1").unwrap();
+        let arguments = ["reload", "eth0", "--config", &wrong];
+        self.soak.ask(&arguments).expect(1);
+        self.soak.count("reload of a wrong file");
+    }
+}

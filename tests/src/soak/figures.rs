@@ -1,0 +1,104 @@
+//! Figures that only grow, and that add up.
+
+use std::{collections::BTreeMap, sync::atomic::Ordering};
+
+use serde_json::Value;
+
+use super::{Soak, wire};
+use crate::{eventually, number};
+
+/// The figures as they were last seen.
+#[derive(Debug, Default)]
+pub struct Figures {
+    last: BTreeMap<String, u64>,
+    /// After how many reloads.
+    reloads: u64,
+}
+
+impl Figures {
+    /// Panics if one is less than it was. A limit or a list that a reload took away, and another one brought back, begins anew:
+    /// only the one that stays is compared then.
+    pub fn expect_no_less(
+        &mut self,
+        soak: &Soak<'_>,
+        look: impl FnOnce() -> BTreeMap<String, u64>,
+    ) {
+        let before = soak.reloads.load(Ordering::SeqCst);
+        let mut now = look();
+        let reloads = soak.reloads.load(Ordering::SeqCst);
+        let comparable = before == reloads && before.is_multiple_of(2) && before == self.reloads;
+        for (name, was) in &self.last {
+            let stays = stays(name);
+            match now.get(name) {
+                Some(is) if comparable || stays => {
+                    assert!(is >= was, "{name} was {was}, and is {is}");
+                }
+                None if stays => panic!("{name} was {was}, and is gone"),
+                _ => {}
+            }
+        }
+        if before != reloads || !before.is_multiple_of(2) {
+            now.retain(|name, _| stays(name));
+        }
+        self.last = now;
+        self.reloads = reloads;
+    }
+}
+
+/// Whether a figure is of no list, and of no limit but the one that stays.
+fn stays(name: &str) -> bool {
+    let of_a_limit = name.contains("limit=\"") && !name.contains("limit=\"all\"");
+    !of_a_limit && !name.contains("list=\"")
+}
+
+/// The figures of `status --json` that only grow, by name. Panics where they do not add up.
+pub fn of(status: &Value) -> BTreeMap<String, u64> {
+    expect_sums(status);
+    let mut figures = BTreeMap::new();
+    let mut add = |name: String, value: &Value| {
+        for (key, value) in value.as_object().unwrap() {
+            figures.insert(format!("{name} {key}"), number(value));
+        }
+    };
+    for table in ["packets", "bytes", "passes", "drops"] {
+        add(table.to_owned(), &status[table]);
+    }
+    for limit in status["limits"].as_array().unwrap() {
+        let name = format!("limit={}", limit["name"]);
+        for verdict in ["passed", "dropped", "would_drop"] {
+            add(format!("{name} {verdict}"), &limit[verdict]);
+        }
+    }
+    for name in ["added", "removed"] {
+        figures.insert(format!("sources {name}"), number(&status["sources"][name]));
+    }
+    figures.insert("events lost".into(), number(&status["events_lost"]));
+    figures
+}
+
+fn expect_sums(status: &Value) {
+    for unit in ["packets", "bytes"] {
+        let of = |name: &str| number(&status[unit][name]);
+        assert_eq!(of("seen"), of("passed") + of("dropped"), "{unit}: {status}");
+    }
+    let drops = status["drops"].as_object().unwrap().values();
+    let drops: u64 = drops.map(number).sum();
+    assert_eq!(number(&status["packets"]["dropped"]), drops, "{status}");
+    let sources = |name: &str| number(&status["sources"][name]);
+    assert!(sources("entries") <= sources("capacity"), "{status}");
+}
+
+/// Panics unless every packet that was sent was seen by the program, and every one that it let through came.
+pub fn expect_all_seen(soak: &Soak<'_>) {
+    let sent = soak.sent.all();
+    let lost = wire::lost(soak);
+    eventually("all that was sent is seen", || {
+        number(&soak.hosts.status()["packets"]["seen"]) + lost >= sent
+    });
+    soak.arrivals.settle(soak.hosts);
+    let status = soak.hosts.status();
+    let packets = |name: &str| number(&status["packets"][name]);
+    assert!(packets("seen") <= sent, "{sent} were sent: {status}");
+    assert_eq!(soak.arrivals.lost(), 0, "there was room for all that came");
+    assert_eq!(soak.arrivals.all(), packets("passed"), "{status}");
+}

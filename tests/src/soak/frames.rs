@@ -1,0 +1,165 @@
+//! Who sends, and what.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use crate::{
+    hosts::{Hosts, SERVER},
+    packet::{Ends, Frame, Segment, Tags, arp},
+};
+
+/// Is denied at times.
+pub const DENIED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 200);
+/// Is allowed at times.
+pub const ALLOWED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 201);
+/// Is on a tier at times.
+pub const PARTNER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 202);
+/// Is reset at times.
+pub const RESET: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 100);
+
+/// Sources that send far more than they may, all the time.
+pub fn heavy() -> Vec<IpAddr> {
+    let four = (1..=4).map(|host| IpAddr::V4(Ipv4Addr::new(198, 51, 100, host)));
+    let six = (1..=2).map(|net| IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0x66, net, 0, 0, 0, 1)));
+    four.chain(six).collect()
+}
+
+/// Sources that send less than they may.
+pub fn slow() -> Vec<IpAddr> {
+    let four = (1..=4).map(|host| IpAddr::V4(Ipv4Addr::new(203, 0, 113, 100 + host)));
+    let six = (1..=2).map(|net| IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0x5, net, 0, 0, 0, 1)));
+    four.chain(six).collect()
+}
+
+/// Heavy ones with whom something is done at times.
+pub fn touched() -> Vec<IpAddr> {
+    [DENIED, ALLOWED, PARTNER, RESET].map(IpAddr::V4).to_vec()
+}
+
+/// What makes a source: an IPv4 address, an IPv6 network of 64 bits.
+pub fn source(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V6(address) => Ipv6Addr::from(u128::from(address) >> 64 << 64).into(),
+        four => four,
+    }
+}
+
+/// The source of a frame that has come; none where it is no IP, or too short.
+pub fn source_of(frame: &[u8]) -> Option<IpAddr> {
+    let mut at = 12;
+    let ether_type = |at: usize| Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]));
+    while matches!(ether_type(at)?, 0x8100 | 0x88a8) {
+        at += 4;
+    }
+    let bytes = |from: usize, length: usize| frame.get(at + 2 + from..at + 2 + from + length);
+    Some(match ether_type(at)? {
+        0x0800 => IpAddr::from(<[u8; 4]>::try_from(bytes(12, 4)?).unwrap()),
+        0x86dd => source(IpAddr::from(<[u8; 16]>::try_from(bytes(8, 16)?).unwrap())),
+        _ => return None,
+    })
+}
+
+/// Frames that are sent over and over: all that is heavy, and the odd ones.
+pub fn usual(hosts: &Hosts) -> Vec<Vec<u8>> {
+    let heavy = heavy().into_iter().chain(touched());
+    let heavy: Vec<_> = heavy.map(|source| hosts.frame(source).bytes()).collect();
+    let odd = odd(hosts);
+    // For each odd frame one of every heavy source.
+    odd.into_iter()
+        .flat_map(|odd| heavy.iter().cloned().chain([odd]))
+        .collect()
+}
+
+/// Tags, fragments, large ones, broken ones, other protocols, from a few sources.
+fn odd(hosts: &Hosts) -> Vec<Vec<u8>> {
+    let of = |host: u8| IpAddr::V4(Ipv4Addr::new(100, 64, 0, host));
+    let six = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0x77, 0, 0, 0, 0, 9));
+    let frame = |source| hosts.frame(source);
+    let tagged = |source, tags| {
+        Frame {
+            tags,
+            ..frame(source)
+        }
+        .bytes()
+    };
+    let sized = |source, payload| {
+        Frame {
+            payload,
+            ..frame(source)
+        }
+        .bytes()
+    };
+    let ends = |host, port| Ends {
+        macs: (hosts.client.mac, hosts.server.mac),
+        from: SocketAddr::new(of(host), 40_000),
+        to: SocketAddr::new(SERVER, port),
+    };
+    // Bytes 20 and 21 of an untagged IPv4 frame: more fragments, and where it belongs.
+    let fragment = |host, more: u8, offset: u8| {
+        let mut bytes = frame(of(host)).bytes();
+        (bytes[20], bytes[21]) = (more, offset);
+        bytes
+    };
+    let with = |host, at: usize, byte: u8| {
+        let mut bytes = frame(of(host)).bytes();
+        bytes[at] = byte;
+        bytes
+    };
+    let cut = |source, length| {
+        let mut bytes = frame(source).bytes();
+        bytes.truncate(length);
+        bytes
+    };
+    vec![
+        tagged(of(1), Tags::One),
+        tagged(of(2), Tags::Two),
+        tagged(six, Tags::One),
+        sized(of(3), 1_400),
+        sized(of(4), 5_000),
+        sized(six, 8_000),
+        fragment(5, 0x20, 0),
+        fragment(5, 0, 3),
+        with(6, 14, 0x44),
+        with(6, 14, 0x65),
+        cut(of(7), 30),
+        cut(six, 40),
+        arp(),
+        ends(8, 53).udp(&[1; 40]),
+        ends(9, 55).udp(&[2; 40]),
+        ends(10, 80).tcp(Segment::Syn),
+        ends(10, 80).tcp(Segment::Data),
+    ]
+}
+
+/// Frames of made-up sources.
+#[derive(Debug)]
+pub struct Spoofed {
+    four: Vec<u8>,
+    six: Vec<u8>,
+    random: fastrand::Rng,
+}
+
+impl Spoofed {
+    /// Made up from `seed`.
+    pub fn new(hosts: &Hosts, seed: u64) -> Self {
+        let any = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0xaaaa, 0, 0, 0, 0, 1));
+        Self {
+            four: hosts.frame(Ipv4Addr::new(10, 0, 0, 0).into()).bytes(),
+            six: hosts.frame(any).bytes(),
+            random: fastrand::Rng::with_seed(seed),
+        }
+    }
+
+    /// The next one, of the same source never again, or hardly ever.
+    pub fn next(&mut self) -> &[u8] {
+        let random = self.random.u32(..).to_be_bytes();
+        if random[0].is_multiple_of(4) {
+            // The last 16 bits of the network's prefix, and 16 before.
+            self.six[26..30].copy_from_slice(&random);
+            return &self.six;
+        }
+        // 10.0.0.0/8: the checksum of the header is wrong then, which a router would mind; here the server throws
+        // them away behind the limiter.
+        self.four[27..30].copy_from_slice(&random[1..]);
+        &self.four
+    }
+}

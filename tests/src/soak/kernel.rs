@@ -1,0 +1,106 @@
+//! What there is in the kernel, and what it says.
+
+use std::{collections::BTreeSet, path::PathBuf, process::Command};
+
+use aya::{maps::MapData, programs::loaded_programs};
+
+use crate::{at_last, hosts::Hosts};
+
+/// The attachment's pins and programs, as they were at first.
+#[derive(Debug)]
+pub struct Kernel {
+    folder: PathBuf,
+    pins: BTreeSet<String>,
+    table: u32,
+}
+
+impl Kernel {
+    /// Looks for the first time.
+    pub fn new(hosts: &Hosts) -> Self {
+        let folder = hosts.pins();
+        let table = MapData::from_pin(folder.join("SETS")).unwrap();
+        let table = table.info().unwrap().id();
+        let pins = names(&folder);
+        let pins = pins
+            .into_iter()
+            .filter(|name| !is_generation(name))
+            .collect();
+        Self {
+            folder,
+            pins,
+            table,
+        }
+    }
+
+    /// Panics unless there is one generation, with pins like any other, and one program over the table.
+    pub fn expect_nothing_left_over(&mut self, hosts: &Hosts) {
+        assert_eq!(hosts.pins(), self.folder);
+        let now = names(&self.folder);
+        let (generations, mut others): (BTreeSet<_>, BTreeSet<_>) =
+            now.into_iter().partition(|name| is_generation(name));
+        // Made by the first watcher.
+        others.remove("watch");
+        self.pins.remove("watch");
+        assert_eq!(others, self.pins, "pins");
+        assert_eq!(generations.len(), 1, "generations: {generations:?}");
+        let of_it = names(&self.folder.join(generations.first().unwrap()));
+        let known = ["program", "record", "LISTED_IPV4", "LISTED_IPV6"];
+        let known = BTreeSet::from(known.map(String::from));
+        assert_eq!(of_it, known, "pins of the generation");
+        // Whoever looks at this moment may hold an older one.
+        at_last("one program over the table", || self.programs() == 1);
+    }
+
+    /// Programs over the attachment's table, wherever they are held.
+    fn programs(&self) -> usize {
+        let programs = loaded_programs().filter_map(Result::ok);
+        let over_it = programs.filter(|program| {
+            let maps = program.map_ids().ok().flatten();
+            maps.is_some_and(|maps| maps.contains(&self.table))
+        });
+        over_it.count()
+    }
+}
+
+fn names(folder: &PathBuf) -> BTreeSet<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect()
+}
+
+fn is_generation(name: &str) -> bool {
+    let number = name.strip_prefix('g');
+    number.is_some_and(|number| number.parse::<u64>().is_ok())
+}
+
+/// What the kernel has complained of so far, as far as its log goes back; none where that may not be read.
+pub fn complaints() -> Option<Vec<String>> {
+    const WORDS: [&str; 8] = [
+        "BUG: ",
+        "WARNING: ",
+        "Call Trace",
+        "UBSAN",
+        "general protection",
+        "soft lockup",
+        "refcount_t",
+        "unregister_netdevice: waiting",
+    ];
+    let output = Command::new("dmesg").output().ok()?;
+    let log = String::from_utf8_lossy(&output.stdout);
+    let lines = log
+        .lines()
+        .filter(|line| WORDS.iter().any(|word| line.contains(word)));
+    output
+        .status
+        .success()
+        .then(|| lines.map(str::to_owned).collect())
+}
+
+/// Panics where there are others than `before`.
+pub fn expect_no_more(before: &Option<Vec<String>>) {
+    let known = before.as_deref().unwrap_or_default();
+    let mut now = complaints().unwrap_or_default();
+    now.retain(|line| !known.contains(line));
+    assert_eq!(now, Vec::<String>::new(), "the kernel complains");
+}

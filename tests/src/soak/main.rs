@@ -1,0 +1,38 @@
+//! `cargo xtask soak`: the soak for as long as one likes.
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use anyhow::{Context as _, Result};
+use clap::Parser;
+use limiter_tests::soak::{self, Plan};
+
+/// Everything at once, for long: whatever does not hold ends it.
+#[derive(Debug, Parser)]
+#[command(name = "soak")]
+struct Args {
+    /// How long
+    #[arg(long, value_name = "N", default_value = "30", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    minutes: u64,
+    /// Packets a second from each of two processors
+    #[arg(long, value_name = "N", default_value = "20000", value_parser = clap::value_parser!(u32).range(1_000..=1_000_000))]
+    packets: u32,
+    /// Write what it found to FILE, as Markdown
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    let report = soak::run(Plan {
+        duration: Duration::from_secs(60 * args.minutes),
+        packets_per_second: args.packets,
+        pause: Duration::from_millis(100),
+        tells: true,
+    });
+    print!("{}", report.page());
+    if let Some(path) = args.out {
+        fs::write(&path, report.page())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! What processes take: it may not grow.
+
+use std::{collections::BTreeMap, fs};
+
+/// What each process took, about once a second.
+#[derive(Debug, Default)]
+pub struct Memory(BTreeMap<String, Series>);
+
+/// Of one process.
+#[derive(Debug, Default)]
+struct Series {
+    process: u32,
+    bytes: Vec<u64>,
+    descriptors: Vec<u64>,
+}
+
+/// The least and the most that processes of a kind took.
+#[derive(Clone, Copy, Debug)]
+pub struct Range {
+    /// How many processes.
+    pub processes: usize,
+    /// Bytes of memory.
+    pub bytes: (u64, u64),
+    /// Open descriptors.
+    pub descriptors: (u64, u64),
+    /// The most by which one of them has grown after it had begun, in bytes, by medians.
+    pub grown: i64,
+}
+
+/// By how much a process may grow: less than what any leak makes of many rounds, more than what an allocator may do.
+const MOST: i64 = 1 << 20;
+/// Fewer looks tell nothing.
+const LOOKS: usize = 12;
+
+impl Memory {
+    /// Looks at a process. What one kind has in common stands before ` #` in the name.
+    pub fn weigh(&mut self, name: &str, process: u32) {
+        let Some((bytes, descriptors)) = look(process) else {
+            return;
+        };
+        let series = self.0.entry(name.to_owned()).or_default();
+        series.process = process;
+        series.bytes.push(bytes);
+        series.descriptors.push(descriptors);
+    }
+
+    /// Panics if one has grown.
+    pub fn expect_flat(&self) {
+        for (name, series) in &self.0 {
+            let (bytes, descriptors) = (growth(&series.bytes), growth(&series.descriptors));
+            assert!(
+                bytes < MOST,
+                "{name} has grown by {bytes} bytes: {:?}",
+                series.bytes
+            );
+            assert!(
+                descriptors <= 2,
+                "{name} has {descriptors} descriptors more than at first: {:?}",
+                series.descriptors
+            );
+        }
+    }
+
+    /// By kind.
+    pub fn ranges(&self) -> BTreeMap<String, Range> {
+        let mut ranges: BTreeMap<String, Range> = BTreeMap::new();
+        for (name, series) in &self.0 {
+            let kind = name.split(" #").next().unwrap_or(name).to_owned();
+            let range = ranges.entry(kind).or_insert(Range {
+                processes: 0,
+                bytes: (u64::MAX, 0),
+                descriptors: (u64::MAX, 0),
+                grown: i64::MIN,
+            });
+            range.processes += 1;
+            range.bytes = widened(range.bytes, &series.bytes);
+            range.descriptors = widened(range.descriptors, &series.descriptors);
+            range.grown = range.grown.max(growth(&series.bytes));
+        }
+        ranges
+    }
+}
+
+fn widened((least, most): (u64, u64), values: &[u64]) -> (u64, u64) {
+    let all = || values.iter().copied();
+    (all().fold(least, u64::min), all().fold(most, u64::max))
+}
+
+/// By how much the median of the last quarter is above that of the first, the first fifth left out.
+fn growth(values: &[u64]) -> i64 {
+    if values.len() < LOOKS {
+        return 0;
+    }
+    let warm = &values[values.len() / 5..];
+    let quarter = warm.len() / 4;
+    let median = |part: &[u64]| {
+        let mut sorted = part.to_vec();
+        sorted.sort_unstable();
+        i64::try_from(sorted[sorted.len() / 2]).unwrap()
+    };
+    median(&warm[warm.len() - quarter..]) - median(&warm[..quarter])
+}
+
+/// Bytes that are in memory, and descriptors; none if it has ended.
+fn look(process: u32) -> Option<(u64, u64)> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
+    let descriptors = fs::read_dir(format!("/proc/{process}/fd")).ok()?.count();
+    Some((1_024 * kilobytes, descriptors as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::growth;
+
+    #[test]
+    fn a_leak_is_told_from_a_start() {
+        let start: Vec<u64> = (0..100).map(|look| 1_000 * look.min(15)).collect();
+        assert_eq!(growth(&start), 0);
+        let leak: Vec<u64> = (0..100).map(|look| 1_000 * look).collect();
+        assert!(growth(&leak) > 50_000);
+    }
+}

@@ -1,0 +1,223 @@
+//! The soak: everything at once, for as long as one likes, and what must hold is looked at all the time.
+//!
+//! Two hosts; made-up sources, heavy ones, slow ones and odd frames from both processors; reloads, edits of lists, other
+//! changes, watchers, scrapes and whoever asks for figures. Whatever is violated ends it with a panic that says what.
+
+mod arrivals;
+mod bound;
+mod commands;
+mod configurations;
+mod figures;
+mod frames;
+mod kernel;
+mod looks;
+mod memory;
+mod report;
+mod scrapes;
+mod senders;
+mod watchers;
+mod wire;
+
+use std::{
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+pub use report::Report;
+
+use crate::{
+    command::{Outcome, binary},
+    exporter::Exporter,
+    files::Folder,
+    hosts::Hosts,
+};
+use arrivals::Arrivals;
+use bound::Bounds;
+use configurations::CONFIGURATIONS;
+use memory::Memory;
+
+/// Tokens a second of the limit that is never changed.
+pub const RATE: u32 = 50;
+/// What its buckets hold.
+pub const BURST: u32 = 100;
+
+/// What a command says that has waited for the lock in vain.
+const LOCKED: &str = "another limiter command has been changing things";
+
+/// How long, and how much.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// How long traffic and commands last.
+    pub duration: Duration,
+    /// Packets a second that each of two processors sends, about.
+    pub packets_per_second: u32,
+    /// Between two commands.
+    pub pause: Duration,
+    /// Whether to say how it goes, once a minute.
+    pub tells: bool,
+}
+
+/// What all who take part share.
+#[derive(Debug)]
+struct Soak<'h> {
+    plan: Plan,
+    hosts: &'h Hosts,
+    folder: Folder,
+    arrivals: Arrivals,
+    sent: senders::Sent,
+    memory: Mutex<Memory>,
+    /// Odd while a reload is under way.
+    reloads: AtomicU64,
+    /// Of the source that is reset: begun, and done.
+    resets: (AtomicU64, AtomicU64),
+    done: Mutex<BTreeMap<&'static str, u64>>,
+    /// Packets that the wire between the hosts had no room for: no program has seen them.
+    lost: AtomicU64,
+    ends: Instant,
+    stop: AtomicBool,
+}
+
+impl Soak<'_> {
+    /// Whether it goes on.
+    fn goes_on(&self) -> bool {
+        !self.stop.load(Ordering::Relaxed) && Instant::now() < self.ends
+    }
+
+    /// Counts something that was done.
+    fn count(&self, what: &'static str) {
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        *done.entry(what).or_default() += 1;
+    }
+
+    fn sleep(&self, time: Duration) {
+        let until = Instant::now() + time;
+        while self.goes_on() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(20).min(time));
+        }
+    }
+
+    /// Runs `limiter` on the server. All limiters of a machine share one lock: where others have had it for too long,
+    /// tests that run beside this, it is said again.
+    fn ask(&self, arguments: &[&str]) -> Outcome {
+        loop {
+            let outcome = self.hosts.limiter(arguments);
+            if !(outcome.status == 1 && outcome.stderr.contains(LOCKED) && self.goes_on()) {
+                return outcome;
+            }
+            self.count("said again, as others had the lock");
+        }
+    }
+
+    /// The same, of a command that must succeed.
+    fn limiter(&self, what: &'static str, arguments: &[&str]) -> String {
+        let outcome = self.ask(arguments);
+        outcome.expect(0);
+        self.count(what);
+        outcome.stdout
+    }
+
+    /// Notes the memory of a process.
+    fn weigh(&self, name: &str, process: u32) {
+        let mut memory = self.memory.lock().unwrap();
+        memory.weigh(name, process);
+    }
+
+    /// Runs `part`; where it fails, all others end too.
+    fn part(&self, part: impl FnOnce(&Self)) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| part(self))) {
+            self.stop.store(true, Ordering::Relaxed);
+            resume_unwind(panic);
+        }
+    }
+}
+
+/// Ends who receives, also where something has failed.
+struct End<'r>(&'r AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs it. Panics where something does not hold.
+#[must_use]
+pub fn run(plan: Plan) -> Report {
+    // It may have to be built, which takes its time.
+    let _ = binary();
+    let hosts = Hosts::new();
+    wire::widen(&hosts);
+    let folder = Folder::new();
+    let began = Instant::now();
+    let file = folder.write("limiter.toml", CONFIGURATIONS[0].text(false));
+    let attach = ["attach", "eth0", "--config", &file];
+    hosts.limiter(&attach).expect(0);
+    let complaints = kernel::complaints();
+    let soak = Soak {
+        plan,
+        hosts: &hosts,
+        folder,
+        arrivals: Arrivals::new(&hosts),
+        sent: senders::Sent::default(),
+        memory: Mutex::default(),
+        reloads: AtomicU64::new(0),
+        resets: <(AtomicU64, AtomicU64)>::default(),
+        done: Mutex::default(),
+        lost: AtomicU64::new(0),
+        ends: Instant::now() + plan.duration,
+        stop: AtomicBool::new(false),
+    };
+    let (mut bounds, mut slow) = (Bounds::new(began), 0);
+    let exporter = Exporter::start(&hosts.server);
+    let received = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| soak.part(|soak| soak.arrivals.receive(&received)));
+        let _end = End(&received);
+        soak.part(senders::acquaint);
+        thread::scope(|scope| {
+            for cpu in 0..2 {
+                let soak = &soak;
+                scope.spawn(move || soak.part(|soak| senders::flood(soak, cpu)));
+            }
+            scope.spawn(|| soak.part(senders::slow));
+            scope.spawn(|| soak.part(commands::run));
+            scope.spawn(|| soak.part(looks::run));
+            scope.spawn(|| soak.part(|soak| scrapes::run(soak, &exporter)));
+            scope.spawn(|| soak.part(watchers::watch));
+            scope.spawn(|| soak.part(watchers::top));
+            soak.part(|soak| {
+                let mut told = 0;
+                while soak.goes_on() {
+                    bounds.check(soak);
+                    let minutes = began.elapsed().as_secs() / 60;
+                    if soak.plan.tells && minutes > told {
+                        told = minutes;
+                        eprintln!("{minutes} min, {} packets sent", soak.sent.all());
+                    }
+                    slow = senders::expect_no_loss(soak);
+                    soak.weigh("limiter export", exporter.process().as_raw() as u32);
+                    soak.weigh("the soak itself", std::process::id());
+                    soak.sleep(Duration::from_secs(1));
+                }
+            });
+        });
+        soak.part(|soak| {
+            figures::expect_all_seen(soak);
+            bounds.check(soak);
+            slow = senders::expect_no_loss(soak);
+        });
+    });
+    let report = Report::of(&soak, &bounds, slow, began.elapsed());
+    soak.memory.lock().unwrap().expect_flat();
+    kernel::expect_no_more(&complaints);
+    drop(exporter);
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+    assert!(!hosts.pins().exists(), "detach leaves nothing behind");
+    report
+}

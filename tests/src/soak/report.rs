@@ -1,0 +1,195 @@
+//! What came of it.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    fs,
+    sync::atomic::Ordering,
+    time::{Duration, SystemTime},
+};
+
+use serde_json::Value;
+
+use super::{Soak, bound::Bounds, memory::Range};
+use crate::number;
+
+/// What was sent, what became of it, what was done meanwhile, and what it took.
+#[derive(Debug)]
+pub struct Report {
+    date: String,
+    time: Duration,
+    sent: BTreeMap<&'static str, u64>,
+    status: Value,
+    come: u64,
+    used: (f64, f64),
+    room: f64,
+    done: BTreeMap<&'static str, u64>,
+    memory: BTreeMap<String, Range>,
+}
+
+impl Report {
+    pub(super) fn of(soak: &Soak<'_>, bounds: &Bounds, slow: u64, time: Duration) -> Self {
+        let sent = &soak.sent;
+        Self {
+            date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+            time,
+            sent: BTreeMap::from([
+                ("from made-up sources", sent.spoofed.load(Ordering::SeqCst)),
+                (
+                    "from heavy sources, and odd frames",
+                    sent.usual.load(Ordering::SeqCst),
+                ),
+                ("from slow sources", slow),
+                (
+                    "refused by the wire, sent again",
+                    soak.lost.load(Ordering::SeqCst),
+                ),
+            ]),
+            status: soak.hosts.status(),
+            come: soak.arrivals.all(),
+            used: bounds.used(),
+            room: bounds.room(),
+            done: soak.done.lock().unwrap().clone(),
+            memory: soak.memory.lock().unwrap().ranges(),
+        }
+    }
+
+    /// How often something was done.
+    #[must_use]
+    pub fn times(&self, what: &str) -> u64 {
+        self.done.get(what).copied().unwrap_or(0)
+    }
+
+    /// As Markdown.
+    #[must_use]
+    pub fn page(&self) -> String {
+        let mut page = format!(
+            "# Soak\n\nWhat `cargo xtask soak --out docs/soak.md` found: {} of everything at once, ended {}, on Linux {}, {}.\n\
+             It ends with the first thing that does not hold; this run came to its end.\n",
+            humantime::format_duration(Duration::from_secs(self.time.as_secs())),
+            self.date,
+            first_line("/proc/sys/kernel/osrelease"),
+            machine(),
+        );
+        self.packets(&mut page);
+        self.bounds(&mut page);
+        table(
+            &mut page,
+            ("done meanwhile", "times"),
+            self.done
+                .iter()
+                .map(|(what, times)| ((*what).to_owned(), grouped(*times))),
+        );
+        self.processes(&mut page);
+        page
+    }
+
+    fn packets(&self, page: &mut String) {
+        let sent = self
+            .sent
+            .iter()
+            .map(|(who, count)| (format!("sent: {who}"), grouped(*count)));
+        let of = |table: &str, name: &str| grouped(number(&self.status[table][name]));
+        let status = ["seen", "passed", "dropped"]
+            .map(|name| (format!("{name}, by `limiter status`"), of("packets", name)));
+        let come = ("come out behind it".to_owned(), grouped(self.come));
+        let drops = self.status["drops"].as_object().unwrap();
+        let drops = drops
+            .iter()
+            .map(|(reason, count)| (format!("dropped: `{reason}`"), grouped(number(count))));
+        table(
+            page,
+            ("packets", "count"),
+            sent.chain(status).chain([come]).chain(drops),
+        );
+    }
+
+    fn bounds(&self, page: &mut String) {
+        let (least, most) = self.used;
+        let sources = |name: &str| number(&self.status["sources"][name]);
+        let rows = [
+            (
+                "lost by slow sources, packets".to_owned(),
+                "0".to_owned(),
+            ),
+            (
+                "used by heavy sources of burst + rate × t".to_owned(),
+                format!("{:.4} % to {:.4} %", 100.0 * least, 100.0 * most),
+            ),
+            (
+                "packets below burst + rate × t, over the time between two looks where that was least".to_owned(),
+                format!("{:.3}", self.room),
+            ),
+            (
+                "entries of the table in use at the end".to_owned(),
+                format!("{} of {}", grouped(sources("entries")), grouped(sources("capacity"))),
+            ),
+            (
+                "memory of the maps, whenever the same was configured".to_owned(),
+                format!("the same ({} bytes at the end)", grouped(sources("memory_bytes"))),
+            ),
+        ];
+        table(page, ("bounds", ""), rows.into_iter());
+    }
+
+    fn processes(&self, page: &mut String) {
+        let rows = self.memory.iter().map(|(name, range)| {
+            let mib = |bytes: u64| format!("{:.2}", bytes as f64 / f64::from(1 << 20));
+            let value = format!(
+                "{} | {} to {} | {:+.2} | {} to {}",
+                range.processes,
+                mib(range.bytes.0),
+                mib(range.bytes.1),
+                range.grown as f64 / f64::from(1 << 20),
+                range.descriptors.0,
+                range.descriptors.1
+            );
+            (name.clone(), value)
+        });
+        page.push_str("\n| process | how many | memory, MiB | most growth, MiB | descriptors |\n| --- | --- | --- | --- | --- |\n");
+        for (name, value) in rows {
+            let _ = writeln!(page, "| {name} | {value} |");
+        }
+        page.push_str(
+            "\nGrowth is the median of the last quarter of a process' time less that of the first, after the first fifth.\n",
+        );
+    }
+}
+
+fn table(
+    page: &mut String,
+    (left, right): (&str, &str),
+    rows: impl Iterator<Item = (String, String)>,
+) {
+    let _ = writeln!(page, "\n| {left} | {right} |\n| --- | --- |");
+    for (name, value) in rows {
+        let _ = writeln!(page, "| {name} | {value} |");
+    }
+}
+
+/// With commas, as people read it.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn first_line(path: &str) -> String {
+    fs::read_to_string(path).map_or_else(|_| "unknown".into(), |text| text.trim().to_owned())
+}
+
+fn machine() -> String {
+    let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let models = || {
+        cpus.lines()
+            .filter_map(|line| line.strip_prefix("model name")?.split_once(": "))
+    };
+    let model = models().next().map_or("unknown", |(_, model)| model);
+    format!("{} x {model}", aya::util::nr_cpus().unwrap())
+}

@@ -1,0 +1,96 @@
+//! Who sends: two floods, one on each processor, and sources that send less than they may.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    Soak,
+    frames::{Spoofed, slow as slow_sources, usual},
+    wire,
+};
+use crate::{at_last, cpus::pin_to, raw::Raw};
+
+/// What was sent.
+#[derive(Debug, Default)]
+pub struct Sent {
+    /// From sources that are made up.
+    pub spoofed: AtomicU64,
+    /// From heavy sources, and odd frames.
+    pub usual: AtomicU64,
+    /// From each slow source, in their order.
+    pub slow: [AtomicU64; 6],
+}
+
+impl Sent {
+    /// All that was sent.
+    pub fn all(&self) -> u64 {
+        let parts = [&self.spoofed, &self.usual].into_iter().chain(&self.slow);
+        parts.map(|part| part.load(Ordering::SeqCst)).sum()
+    }
+}
+
+/// How often a flood sends. What the wire takes in one go is more than what is sent then.
+const TICK: Duration = Duration::from_millis(2);
+/// Between two packets of a slow source: 20 a second.
+const BETWEEN: Duration = Duration::from_millis(50);
+
+/// Sends from one processor, half of it made up, as fast as the plan says, and never faster to catch up.
+pub fn flood(soak: &Soak<'_>, cpu: usize) {
+    pin_to(cpu);
+    let wire = Raw::to_send(&soak.hosts.client);
+    let usual = usual(soak.hosts);
+    let mut usual = usual.iter().cycle();
+    let mut spoofed = Spoofed::new(soak.hosts, cpu as u64);
+    let pairs = soak.plan.packets_per_second / 500 / 2;
+    while soak.goes_on() {
+        let next = Instant::now() + TICK;
+        for _ in 0..pairs {
+            wire.send(spoofed.next());
+            wire.send(usual.next().unwrap());
+        }
+        soak.sent.spoofed.fetch_add(pairs.into(), Ordering::SeqCst);
+        soak.sent.usual.fetch_add(pairs.into(), Ordering::SeqCst);
+        thread::sleep(next.saturating_duration_since(Instant::now()));
+    }
+}
+
+/// Slow sources make themselves known: by having sent more than once.
+pub fn acquaint(soak: &Soak<'_>) {
+    let wire = Raw::to_send(&soak.hosts.client);
+    (0..3).for_each(|_| round(soak, &wire));
+}
+
+/// Sends from them, for as long as it goes on.
+pub fn slow(soak: &Soak<'_>) {
+    let wire = Raw::to_send(&soak.hosts.client);
+    while soak.goes_on() {
+        round(soak, &wire);
+    }
+}
+
+fn round(soak: &Soak<'_>, wire: &Raw) {
+    for (source, sent) in slow_sources().into_iter().zip(&soak.sent.slow) {
+        wire.send(&soak.hosts.frame(source).bytes());
+        sent.fetch_add(1, Ordering::SeqCst);
+    }
+    thread::sleep(BETWEEN);
+}
+
+/// Panics unless all that slow sources have sent comes. How many packets that are.
+pub fn expect_no_loss(soak: &Soak<'_>) -> u64 {
+    let sent = soak
+        .sent
+        .slow
+        .each_ref()
+        .map(|sent| sent.load(Ordering::SeqCst));
+    let lost = wire::lost(soak);
+    for (source, sent) in slow_sources().into_iter().zip(sent) {
+        at_last(&format!("{source} loses none of {sent} packets"), || {
+            soak.arrivals.from(source) + lost >= sent
+        });
+    }
+    sent.iter().sum()
+}

@@ -1,0 +1,30 @@
+//! The wire between the two hosts.
+
+use std::{process::Command, sync::atomic::Ordering};
+
+use super::Soak;
+use crate::{
+    hosts::{Hosts, on},
+    number,
+};
+
+/// Lets it carry jumbo frames.
+pub fn widen(hosts: &Hosts) {
+    for host in [&hosts.server, &hosts.client] {
+        let mut ip = Command::new("ip");
+        ip.args(["link", "set", "eth0", "mtu", "9000"]);
+        assert!(on(host, || ip.status()).unwrap().success());
+    }
+}
+
+/// Packets that it had no room for, which are sent again where the kernel says so: at most so many that were sent have
+/// not met the program.
+pub fn lost(soak: &Soak<'_>) -> u64 {
+    let mut ip = Command::new("ip");
+    ip.args(["-s", "-j", "link", "show", "eth0"]);
+    let output = on(&soak.hosts.client, || ip.output()).unwrap();
+    let links: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let lost = number(&links[0]["stats64"]["tx"]["dropped"]);
+    soak.lost.store(lost, Ordering::Relaxed);
+    lost
+}

@@ -1,0 +1,283 @@
+//! A command, stopped at one step after the other, and what must hold after each.
+
+use std::{collections::BTreeSet, fs, net::IpAddr};
+
+use limiter_tests::{
+    at_last,
+    calls::Call,
+    command::{Outcome, prepared},
+    files::Folder,
+    hosts::Hosts,
+    objects::Object,
+    probe::{Probe, SENT},
+    steps::{End, Fault, Stopped, run_with},
+    trials::has_program,
+};
+
+/// Sources that only some configurations know: on the list that a case edits, and within what is allowed.
+pub const EDITED: &str = "10.99.0.1";
+/// Always allowed.
+const ALLOWED: &str = "10.99.0.2";
+
+/// What packets show: how many of ten pass of a source that was never there before, of [`EDITED`], and of [`ALLOWED`].
+pub type Look = [usize; 3];
+/// Nothing limits.
+pub const ABSENT: Look = [SENT; 3];
+/// By [`OLD`].
+pub const BY_OLD: Look = [3, SENT, SENT];
+
+/// What most cases begin with.
+pub const OLD: &str = r#"
+[lists]
+allow = ["10.99.0.0/24"]
+own = []
+
+[[limit]]
+name = "own"
+match = { source = "own" }
+rate = "1/h"
+burst = 7
+
+[[limit]]
+name = "strangers"
+match = { unless = ["own"] }
+rate = "1/h"
+burst = 3
+"#;
+
+/// Another one: more at once, a limit more, and one that was allowed is denied.
+pub const NEW: &str = r#"
+[lists]
+allow = ["10.99.0.0/24"]
+deny = ["10.99.0.1"]
+
+[[limit]]
+name = "strangers"
+rate = "1/h"
+burst = 5
+
+[[limit]]
+name = "networks"
+key = "/24,/64"
+rate = "1/h"
+burst = 1000
+"#;
+/// By [`NEW`].
+pub const BY_NEW: Look = [5, 0, SENT];
+
+/// Hosts, and files with [`OLD`] and [`NEW`].
+#[derive(Debug)]
+pub struct Place {
+    pub hosts: Hosts,
+    _files: Folder,
+    pub old: String,
+    pub new: String,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        let files = Folder::new();
+        Self {
+            hosts: Hosts::new(),
+            old: files.write("old.toml", OLD),
+            new: files.write("new.toml", NEW),
+            _files: files,
+        }
+    }
+
+    /// The same with limiter attached.
+    pub fn attached() -> Self {
+        let place = Self::new();
+        place.attach().expect(0);
+        place
+    }
+
+    pub fn attach(&self) -> Outcome {
+        self.limiter(&["attach", "eth0", "--config", &self.old])
+    }
+
+    /// Runs `limiter` on the server, and again where others have had the lock for too long: a busy machine.
+    pub fn limiter(&self, arguments: &[&str]) -> Outcome {
+        const TRIES: usize = 10;
+        let runs = (0..TRIES).map(|_| self.hosts.limiter(arguments));
+        let mut done = runs.filter(|outcome| !outcome.stderr.contains(BUSY));
+        done.next().unwrap()
+    }
+}
+
+/// What a command says that did not get the lock.
+const BUSY: &str = "another limiter command has been changing things";
+
+/// A command and what it changes.
+pub struct Case<'p> {
+    pub place: &'p Place,
+    pub probe: Probe<'p>,
+    pub command: Vec<&'p str>,
+    pub before: Look,
+    pub after: Look,
+}
+
+/// How often what happened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Faults.
+    pub faults: usize,
+    /// After how many of them the settings were the old ones.
+    pub old: usize,
+    /// And the new ones.
+    pub new: usize,
+}
+
+/// Of calls in a row that do the same, and that the process takes along, which are tried.
+pub const EACH: usize = 8;
+
+impl<'p> Case<'p> {
+    pub fn new(place: &'p Place, command: &[&'p str], before: Look, after: Look) -> Self {
+        Self {
+            place,
+            probe: Probe::new(&place.hosts),
+            command: command.to_vec(),
+            before,
+            after,
+        }
+    }
+
+    /// What packets show.
+    pub fn look(&self) -> Look {
+        let of = |source: &str| self.probe.passed(source.parse::<IpAddr>().unwrap());
+        [self.probe.burst(), of(EDITED), of(ALLOWED)]
+    }
+
+    /// Runs the command with a fault at its step number `step`, of those that are tried; at each second of them all
+    /// later calls that do the same have it as well.
+    pub fn fault_at(
+        &self,
+        step: usize,
+        fault: impl Fn(&Call) -> Fault + Sync,
+    ) -> (Stopped, Option<Call>) {
+        let mut at = None;
+        let (mut steps, mut last, mut alike) = (0, None, 0);
+        let run = || {
+            run_with(&mut prepared(&self.command), |call| {
+                alike = if last.as_ref() == Some(call) {
+                    alike + 1
+                } else {
+                    0
+                };
+                last = Some(call.clone());
+                steps += usize::from(call.lasts || alike % EACH == 0);
+                let again = |at: &Call| step % 2 == 1 && at.name == call.name;
+                if at.is_none() && steps > step {
+                    at = Some(call.clone());
+                } else if !at.as_ref().is_some_and(again) {
+                    return Fault::None;
+                }
+                fault(call)
+            })
+        };
+        let stopped = self.place.hosts.server.namespace.run(run).unwrap().unwrap();
+        (stopped, at)
+    }
+
+    /// Whether limiter is attached: by the program, by the pins, by what packets show and by `status`, which must agree.
+    pub fn settled(&self, at: &str) -> Look {
+        // The kernel lets go of a dead process's link in its own time.
+        let link = self.place.hosts.pins().join("link");
+        at_last("attached or not, and not half", || {
+            has_program(&self.place.hosts) == link.exists()
+        });
+        let look = self.look();
+        assert_eq!(look == ABSENT, !link.exists(), "{at}: {look:?}");
+        let status = self.place.hosts.limiter(&["status", "eth0"]);
+        if look == ABSENT {
+            status.expect_error(1, &["not attached"]);
+        } else {
+            status.expect(0);
+        }
+        look
+    }
+
+    /// Nothing is there of what a fault has left.
+    pub fn expect_tidy(&self, at: &str) {
+        let pins = self.place.hosts.pins();
+        let attached = pins.join("link").exists();
+        assert_eq!(pins.exists(), attached, "{at}: pins are left");
+        if attached {
+            let names = |folder: &std::path::Path| {
+                let entries = fs::read_dir(folder).unwrap().flatten();
+                entries
+                    .map(|entry| entry.file_name().into_string().unwrap())
+                    .collect::<Vec<_>>()
+            };
+            let all = names(&pins);
+            assert_eq!(
+                all.len(),
+                15,
+                "{at}: link, thirteen maps, one generation: {all:?}"
+            );
+            let generation = all.iter().find(|name| name.starts_with('g')).unwrap();
+            let own = names(&pins.join(generation));
+            assert_eq!(own.len(), 4, "{at}: program, record, lists: {own:?}");
+        }
+    }
+
+    /// Goes from step to step, until the command has no more. `next` is the next command: it must lead back to where
+    /// `before` holds.
+    pub fn at_each_step(
+        &self,
+        fault: impl Fn(usize, &Call) -> Fault + Sync,
+        judge: impl Fn(&Stopped, &Call, Look),
+        next: impl Fn(usize),
+    ) -> Counts {
+        const MOST: usize = 300;
+        // A command has a call more or less from one time to the next: it is done when it was so several times.
+        const TIMES: usize = 3;
+        let (mut step, mut done) = (0, 0);
+        let mut counts = Counts::default();
+        let mut held = BTreeSet::new();
+        assert_eq!(self.settled("at the beginning"), self.before);
+        while step < MOST {
+            let mut tries = (0..10).map(|_| self.fault_at(step, |call| fault(step, call)));
+            let (stopped, call) = tries
+                .find(|(stopped, _)| !stopped.stderr.contains(BUSY))
+                .unwrap();
+            let at = format!("{:?}, step {step}: {call:?}: {stopped:?}", self.command);
+            let look = self.settled(&at);
+            let Some(call) = call else {
+                assert_eq!((stopped.end, look), (End::Done(0), self.after), "{at}");
+                next(step);
+                assert_eq!(self.settled(&at), self.before, "{at}");
+                done += 1;
+                if done == TIMES {
+                    self.expect_gone(&held);
+                    return counts;
+                }
+                continue;
+            };
+            assert!([self.before, self.after].contains(&look), "{look:?}: {at}");
+            judge(&stopped, &call, look);
+            counts.faults += 1;
+            counts.old += usize::from(look == self.before);
+            counts.new += usize::from(look == self.after);
+            held.extend(stopped.held);
+            next(step);
+            assert_eq!(
+                self.settled(&at),
+                self.before,
+                "after the next command: {at}"
+            );
+            self.expect_tidy(&at);
+            (step, done) = (step + 1, 0);
+        }
+        panic!("more than {MOST} steps");
+    }
+
+    /// Of what commands held in the kernel nothing is left but what is pinned.
+    fn expect_gone(&self, held: &BTreeSet<Object>) {
+        assert!(!held.is_empty());
+        let pinned = Object::pinned_in(&self.place.hosts.pins());
+        at_last("maps, programs and links are gone", || {
+            held.difference(&pinned).all(|object| !object.exists())
+        });
+    }
+}

@@ -1,0 +1,167 @@
+//! File systems that are full, read-only, or another user's.
+
+use std::{fs, process::Command, thread};
+
+use limiter_tests::{
+    captures::{Captured, pcap},
+    command::{Outcome, binary, limiter},
+    files::Folder,
+    need_kernel,
+    packet::Frame,
+};
+use nix::{
+    mount::{MsFlags, mount},
+    sched::{CloneFlags, unshare},
+};
+
+use crate::case::{ABSENT, BY_OLD, Case, EDITED, Place};
+
+/// Gives this thread, and what it starts, mounts of its own.
+fn own_mounts() {
+    const NONE: Option<&str> = None;
+    unshare(CloneFlags::CLONE_NEWNS).unwrap();
+    mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE).unwrap();
+}
+
+#[test]
+fn bpffs_is_read_only() {
+    need_kernel!();
+    let place = Place::new();
+    let case = Case::new(&place, &[], ABSENT, BY_OLD);
+    let read_only = |arguments: &[&str]| {
+        let run = || {
+            const NONE: Option<&str> = None;
+            own_mounts();
+            let flags = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY;
+            mount(NONE, "/sys/fs/bpf", NONE, flags, NONE).unwrap();
+            limiter(arguments)
+        };
+        place.hosts.server.namespace.run(run).unwrap()
+    };
+    let told = ["Read-only file system", "mount -o remount,rw /sys/fs/bpf"];
+    read_only(&["attach", "eth0", "--config", &place.old]).expect_error(1, &told);
+    assert_eq!(case.settled("attach"), ABSENT);
+    case.expect_tidy("attach");
+
+    place.attach().expect(0);
+    for command in [
+        &["set", "eth0", "--limit", "strangers", "--burst", "5"][..],
+        &["reload", "eth0", "--config", &place.new],
+        &["deny", "add", "eth0", EDITED],
+        &["detach", "eth0"],
+    ] {
+        read_only(command).expect_error(1, &told);
+        assert_eq!(case.settled(command[0]), BY_OLD);
+        case.expect_tidy(command[0]);
+    }
+    // What makes and removes no pins works.
+    read_only(&["status", "eth0"]).expect(0);
+    read_only(&["reset", "eth0", "--all"]).expect(0);
+    place.hosts.limiter(&["detach", "eth0"]).expect(0);
+    assert_eq!(case.settled("detach"), ABSENT);
+}
+
+/// With all capabilities that limiter needs, but not the user who has attached it.
+#[test]
+fn pins_of_another_user() {
+    need_kernel!();
+    let place = Place::attached();
+    let case = Case::new(&place, &[], ABSENT, BY_OLD);
+    let folder = Folder::new();
+    // Where anyone may run it.
+    let copy = folder.path("limiter");
+    fs::copy(binary(), &copy).unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(std::path::Path::new(&copy).parent().unwrap(), open).unwrap();
+    let capabilities = "+bpf,+net_admin,+perfmon";
+    for command in [
+        &["set", "eth0", "--limit", "strangers", "--burst", "5"][..],
+        &["deny", "add", "eth0", EDITED],
+        &["reset", "eth0", "--all"],
+        &["status", "eth0"],
+        &["attach", "eth0", "--rate", "5"],
+        &["detach", "eth0"],
+    ] {
+        let run = || {
+            let mut prepared = Command::new("setpriv");
+            prepared.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+            prepared.args(["--inh-caps", capabilities, "--ambient-caps", capabilities]);
+            prepared.arg(&copy).args(command).output().unwrap()
+        };
+        let output = place.hosts.server.namespace.run(run).unwrap();
+        let outcome = Outcome::of(command.join(" "), output);
+        outcome.expect_error(1, &["not permitted", "user 65534"]);
+        assert_eq!(case.settled(command[0]), BY_OLD);
+        case.expect_tidy(command[0]);
+    }
+}
+
+/// Clients that send now and then, for two minutes.
+fn traffic() -> Vec<u8> {
+    let second = 1_000_000_000;
+    let packets = (0..120).flat_map(|time| {
+        (1..=40_u8).map(move |client| {
+            let frame = Frame::from([198, 51, 100, client].into());
+            Captured::whole((1_000 + time) * second, frame.bytes())
+        })
+    });
+    pcap(&packets.collect::<Vec<_>>())
+}
+
+/// What `learn` writes is there as a whole, or not at all: a file that was there before stays.
+#[test]
+fn the_disk_is_full() {
+    need_kernel!();
+    let folder = Folder::new();
+    let capture = folder.write("traffic.pcap", traffic());
+    let disk = tempfile::tempdir().unwrap();
+    let at = |name: &str| disk.path().join(name).to_str().unwrap().to_owned();
+    let (old, new) = (at("old.toml"), at("new.toml"));
+    let learn = |output: &str| {
+        let learn = [
+            "learn",
+            "--capture",
+            &capture,
+            "--force",
+            "--output",
+            output,
+        ];
+        limiter(&learn)
+    };
+    let work = || {
+        own_mounts();
+        // One page holds less than a file.
+        let size = Some("size=4k,mode=0700");
+        mount(
+            Some("tmpfs"),
+            disk.path(),
+            Some("tmpfs"),
+            MsFlags::empty(),
+            size,
+        )
+        .unwrap();
+        fs::write(&old, "rate = \"5/s\"\n").unwrap();
+        for output in [&new, &old] {
+            let full = learn(output);
+            full.expect(1);
+            assert!(full.stderr.contains("No space left on device"), "{full:#?}");
+            assert!(full.stdout.contains("[[limit]]"), "not lost: {full:#?}");
+            assert_eq!(fs::read_to_string(&old).unwrap(), "rate = \"5/s\"\n");
+            let there: Vec<_> = fs::read_dir(disk.path()).unwrap().collect();
+            assert_eq!(there.len(), 1, "nothing else: {there:?}");
+        }
+        mount(
+            None::<&str>,
+            disk.path(),
+            None::<&str>,
+            MsFlags::MS_REMOUNT,
+            Some("size=1m"),
+        )
+        .unwrap();
+        for output in [&new, &old] {
+            learn(output).expect(0);
+            limiter(&["config", "check", output]).expect(0);
+        }
+    };
+    thread::scope(|scope| scope.spawn(work).join().unwrap());
+}

@@ -1,0 +1,114 @@
+//! `kill -9` before each system call that changes something, of each command that does.
+
+use limiter_tests::{
+    calls::Call,
+    need_kernel,
+    steps::{End, Fault, Stopped},
+};
+
+use crate::case::{ABSENT, BY_NEW, BY_OLD, Case, Counts, EDITED, Look, Place};
+
+fn kill(_: usize, _: &Call) -> Fault {
+    Fault::Kill
+}
+
+fn was_killed(stopped: &Stopped, call: &Call, _: Look) {
+    assert_eq!(stopped.end, End::Killed(call.name.clone()));
+}
+
+/// Kills at each step of what changes the settings, which the next command puts back.
+fn change(place: &Place, command: &[&str], after: Look, back: &[&str]) -> Counts {
+    let case = Case::new(place, command, BY_OLD, after);
+    case.at_each_step(kill, was_killed, |_| place.limiter(back).expect(0))
+}
+
+fn expect_both(what: &str, counts: Counts, least: usize) {
+    println!("{what}: {counts:?}");
+    assert!(counts.faults >= least, "{what}: {counts:?}");
+    assert!(
+        counts.old > 0 && counts.new > 0,
+        "{what}: on both sides: {counts:?}"
+    );
+}
+
+#[test]
+fn attach() {
+    need_kernel!();
+    let place = Place::new();
+    let command = ["attach", "eth0", "--config", &place.old];
+    let case = Case::new(&place, &command, ABSENT, BY_OLD);
+    let detach = || place.limiter(&["detach", "eth0"]);
+    let counts = case.at_each_step(kill, was_killed, |step| {
+        let attached = place.hosts.pins().join("link").exists();
+        // Either of the two goes on from there.
+        if step % 2 == 0 && !attached {
+            place.attach().expect(0);
+            assert_eq!(case.settled("after attach"), BY_OLD);
+            case.expect_tidy("after attach");
+        }
+        let is_left = place.hosts.pins().exists();
+        if is_left {
+            detach().expect(0);
+        } else {
+            detach().expect_error(1, &["not attached"]);
+        }
+    });
+    expect_both("attach", counts, 40);
+}
+
+#[test]
+fn detach() {
+    need_kernel!();
+    let place = Place::attached();
+    let case = Case::new(&place, &["detach", "eth0"], BY_OLD, ABSENT);
+    let counts = case.at_each_step(kill, was_killed, |step| {
+        let link = place.hosts.pins().join("link");
+        if step % 2 == 0 && place.hosts.pins().exists() {
+            place.limiter(&["detach", "eth0"]).expect(0);
+            case.expect_tidy("after detach");
+        }
+        if !link.exists() {
+            place.attach().expect(0);
+        }
+    });
+    expect_both("detach", counts, 24);
+}
+
+#[test]
+fn set() {
+    need_kernel!();
+    let place = Place::attached();
+    let set = |burst| ["set", "eth0", "--limit", "strangers", "--burst", burst];
+    let after = [5, BY_OLD[1], BY_OLD[2]];
+    let counts = change(&place, &set("5"), after, &set("3"));
+    expect_both("set", counts, 15);
+}
+
+#[test]
+fn reload() {
+    need_kernel!();
+    let place = Place::attached();
+    let reload = |file| ["reload", "eth0", "--config", file];
+    let counts = change(&place, &reload(&place.new), BY_NEW, &reload(&place.old));
+    expect_both("reload", counts, 15);
+}
+
+/// What a package does when it is upgraded.
+#[test]
+fn attach_or_reload() {
+    need_kernel!();
+    let place = Place::attached();
+    let attach = |file| ["attach", "eth0", "--or-reload", "--config", file];
+    let counts = change(&place, &attach(&place.new), BY_NEW, &attach(&place.old));
+    expect_both("attach --or-reload", counts, 15);
+}
+
+#[test]
+fn edit_of_a_list() {
+    need_kernel!();
+    let place = Place::attached();
+    let after = [BY_OLD[0], 0, BY_OLD[2]];
+    let add = ["deny", "add", "eth0", EDITED];
+    let counts = change(&place, &add, after, &["reload", "eth0"]);
+    expect_both("deny add", counts, 15);
+}

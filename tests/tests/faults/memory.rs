@@ -1,0 +1,85 @@
+//! The limit of memory that a group of processes may have: where it is reached, commands say so.
+
+#![allow(unsafe_code, reason = "see docs/unsafe.md")]
+
+use std::{
+    fs,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+};
+
+use limiter_tests::{
+    command::{Outcome, prepared},
+    need, need_kernel,
+};
+
+use crate::case::{ABSENT, BY_OLD, Case, Place};
+
+/// A group with a limit, which goes with it.
+struct Group(PathBuf);
+
+/// Enough for the command, and not for a large table.
+const LIMIT: &str = "100663296";
+
+impl Group {
+    /// In either version of control groups.
+    fn new() -> Option<Self> {
+        let name = format!("limiter-test-{}", std::process::id());
+        let limited = |parent: &str, file: &str| {
+            let group = Self(Path::new(parent).join(&name));
+            fs::create_dir(&group.0).ok()?;
+            fs::write(group.0.join(file), LIMIT).ok()?;
+            Some(group)
+        };
+        limited("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            .or_else(|| limited("/sys/fs/cgroup", "memory.max"))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn the_limit_of_a_group_is_reached() {
+    need_kernel!();
+    let Some(group) = Group::new() else {
+        need::missing(
+            "the_limit_of_a_group_is_reached",
+            "no control groups with memory",
+        );
+        return;
+    };
+    let place = Place::new();
+    let case = Case::new(&place, &[], ABSENT, BY_OLD);
+    let limiter = |arguments: &[&str]| {
+        let mut command = prepared(arguments);
+        let processes = group.0.join("cgroup.procs");
+        // SAFETY: opening a file and writing to it allocates, which is safe after fork where, as in glibc, the
+        // allocator is.
+        unsafe { command.pre_exec(move || fs::write(&processes, "0")) };
+        let output = place.hosts.server.namespace.run(|| command.output());
+        Outcome::of(arguments.join(" "), output.unwrap().unwrap())
+    };
+    let large = ["attach", "eth0", "--rate", "5", "--max-sources", "16000000"];
+    for _ in 0..3 {
+        limiter(&large).expect_error(
+            1,
+            &[
+                "the tables",
+                "SETS",
+                "Cannot allocate memory",
+                "ask for fewer",
+            ],
+        );
+        assert_eq!(case.settled("no memory"), ABSENT);
+        case.expect_tidy("no memory");
+    }
+    limiter(&["attach", "eth0", "--config", &place.old]).expect(0);
+    assert_eq!(case.settled("less"), BY_OLD);
+    limiter(&["detach", "eth0"]).expect(0);
+    assert_eq!(case.settled("detached"), ABSENT);
+    case.expect_tidy("detached");
+}

@@ -1,0 +1,117 @@
+//! Each system call that changes something, refused by the kernel: the command says so and has changed nothing, or it
+//! has done what it was to do.
+
+use limiter_tests::{
+    calls::Call,
+    need_kernel,
+    steps::{End, Fault, Stopped},
+};
+
+use crate::case::{ABSENT, BY_NEW, BY_OLD, Case, Counts, EDITED, Look, Place};
+
+/// Memory, limits of it, rights, a full table, a rival: what maps, programs, links and pins are refused for.
+const ERRORS: [i32; 5] = [
+    libc::ENOMEM,
+    libc::EPERM,
+    libc::E2BIG,
+    libc::EBUSY,
+    libc::ENOSPC,
+];
+
+fn refuse(step: usize, _: &Call) -> Fault {
+    Fault::Refuse(ERRORS[step % ERRORS.len()])
+}
+
+/// Done, or not done and said; nothing in between.
+fn done_or_said(case: &Case<'_>, stopped: &Stopped, call: &Call, look: Look) {
+    let at = format!("{:?}, {call:?}: {stopped:?}", case.command);
+    let said = &stopped.stderr;
+    match stopped.end {
+        End::Done(0) => assert_eq!(look, case.after, "{at}"),
+        End::Done(1) => {
+            // What has been done but for its last steps, and what cannot be shown, is said too.
+            let done = call.name == "output" || said.contains("limiter is off 'eth0', but");
+            assert_eq!(look, if done { case.after } else { case.before }, "{at}");
+            assert_eq!(said.lines().count(), 1, "{at}");
+            assert!(says_why(said, call), "{at}");
+        }
+        _ => panic!("{at}"),
+    }
+}
+
+/// Whether the message tells what the kernel said.
+fn says_why(said: &str, call: &Call) -> bool {
+    let in_its_words = |error: &i32| {
+        let words = std::io::Error::from_raw_os_error(*error).to_string();
+        said.contains(&words)
+    };
+    ERRORS.iter().any(in_its_words)
+        || said.contains("not permitted: ")
+        || match call.name.as_str() {
+            "message" => said.contains("asking the kernel about interfaces failed"),
+            // The loader tries what the kernel can do, and goes by that.
+            "types" | "program" | "map" => said.contains("the kernel refused the "),
+            _ => false,
+        }
+}
+
+/// Refuses each step of what changes the settings, which the next command puts back.
+fn change(place: &Place, command: &[&str], after: Look, back: &[&str]) -> Counts {
+    let case = Case::new(place, command, BY_OLD, after);
+    let judge = |stopped: &Stopped, call: &Call, look| done_or_said(&case, stopped, call, look);
+    case.at_each_step(refuse, judge, |_| place.limiter(back).expect(0))
+}
+
+fn expect_both(what: &str, counts: Counts, least: usize) {
+    println!("{what}: {counts:?}");
+    assert!(counts.faults >= least, "{what}: {counts:?}");
+    assert!(counts.old > 0 && counts.new > 0, "{what}: {counts:?}");
+}
+
+#[test]
+fn attach() {
+    need_kernel!();
+    let place = Place::new();
+    let command = ["attach", "eth0", "--config", &place.old];
+    let case = Case::new(&place, &command, ABSENT, BY_OLD);
+    let judge = |stopped: &Stopped, call: &Call, look| done_or_said(&case, stopped, call, look);
+    let counts = case.at_each_step(refuse, judge, |_| {
+        if place.hosts.pins().exists() {
+            place.limiter(&["detach", "eth0"]).expect(0);
+        }
+    });
+    expect_both("attach", counts, 30);
+}
+
+#[test]
+fn detach() {
+    need_kernel!();
+    let place = Place::attached();
+    let case = Case::new(&place, &["detach", "eth0"], BY_OLD, ABSENT);
+    let judge = |stopped: &Stopped, call: &Call, look| done_or_said(&case, stopped, call, look);
+    let counts = case.at_each_step(refuse, judge, |_| {
+        if !place.hosts.pins().join("link").exists() {
+            place.attach().expect(0);
+        }
+    });
+    expect_both("detach", counts, 10);
+}
+
+#[test]
+fn reload() {
+    need_kernel!();
+    let place = Place::attached();
+    let reload = |file| ["reload", "eth0", "--config", file];
+    let counts = change(&place, &reload(&place.new), BY_NEW, &reload(&place.old));
+    expect_both("reload", counts, 20);
+}
+
+#[test]
+fn edit_of_a_list() {
+    need_kernel!();
+    let place = Place::attached();
+    let after = [BY_OLD[0], 0, BY_OLD[2]];
+    let add = ["deny", "add", "eth0", EDITED];
+    let counts = change(&place, &add, after, &["reload", "eth0"]);
+    expect_both("deny add", counts, 15);
+}

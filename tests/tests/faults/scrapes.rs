@@ -1,0 +1,74 @@
+//! An exporter that is killed while it answers, and scrapers that hang: limiter is not concerned, and the next exporter
+//! has the port at once.
+
+use std::{
+    io::{Read, Write},
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
+    time::Duration,
+};
+
+use limiter_tests::{at_last, exporter::Exporter, need_kernel, objects::Object};
+use nix::sys::signal::Signal;
+
+use crate::case::{ABSENT, BY_OLD, Case, Place};
+
+const ADDRESS: &str = "127.0.0.1:9110";
+const REQUEST: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+const ROUNDS: u32 = 8;
+
+#[test]
+fn an_exporter_that_is_killed() {
+    need_kernel!();
+    let place = Place::attached();
+    let case = Case::new(&place, &[], BY_OLD, ABSENT);
+    let server = &place.hosts.server;
+    let pins = || Object::pinned_in(&place.hosts.pins());
+    let before = pins();
+    let cut_short = AtomicU32::new(0);
+    for round in 0..ROUNDS {
+        // The port is free though connections to the one before were open.
+        let exporter = Exporter::start_at(server, ADDRESS);
+        assert!(
+            exporter
+                .get("/metrics")
+                .contains("limiter_interface_packets_total")
+        );
+        let mut hanging = exporter.connect();
+        hanging.write_all(&REQUEST[..20]).unwrap();
+        let mut deaf = exporter.connect();
+        deaf.write_all(&REQUEST.repeat(20)).unwrap();
+        let process = exporter.process();
+        let mut held = Object::all_of(process);
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                let (mut scraper, cut_short) = (exporter.connect(), &cut_short);
+                scope.spawn(move || {
+                    let mut answer = [0; 4096];
+                    // As fast as it can, until it ends in the middle.
+                    while scraper.write_all(REQUEST).is_ok() {
+                        match scraper.read(&mut answer) {
+                            Ok(length) if length > 0 => {}
+                            _ => break,
+                        }
+                    }
+                    cut_short.fetch_add(1, Ordering::Relaxed);
+                });
+            }
+            thread::sleep(Duration::from_millis(u64::from(round) * 7));
+            held.extend(Object::all_of(process));
+            nix::sys::signal::kill(process, Signal::SIGKILL).unwrap();
+        });
+        let _ = exporter.end(Signal::SIGKILL);
+        assert_eq!(case.settled("killed"), BY_OLD);
+        case.expect_tidy("killed");
+        assert_eq!(pins(), before);
+        at_last("it holds nothing any more", || {
+            held.difference(&before).all(|object| !object.exists())
+        });
+        drop((hanging, deaf));
+    }
+    assert_eq!(cut_short.load(Ordering::Relaxed), 2 * ROUNDS);
+    place.hosts.limiter(&["detach", "eth0"]).expect(0);
+    assert_eq!(case.settled("detached"), ABSENT);
+}

@@ -1,0 +1,120 @@
+//! An interface that goes under flood, while commands are at work on it.
+
+use std::{
+    process::Command,
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
+    thread,
+    time::Duration,
+};
+
+use limiter_tests::{
+    at_last, eventually,
+    hosts::{Hosts, on},
+    need_kernel,
+    objects::Object,
+    raw::Raw,
+    trials::has_program,
+};
+
+/// What commands may say when their interface goes: each of them in one line.
+const WORDS: [&str; 8] = [
+    "is gone",
+    "no interface 'eth0'",
+    "not attached",
+    "another network namespace",
+    "swapping the program failed",
+    "No such device",
+    "attached to 'eth0' already",
+    "the kernel refused to attach",
+];
+
+fn ip(hosts: &Hosts, arguments: &str) {
+    let run = || Command::new("ip").args(arguments.split(' ')).status();
+    assert!(on(&hosts.server, run).unwrap().success(), "{arguments}");
+}
+
+/// Sends until there is nothing to send to, or it is told to end.
+fn flood(raw: &Raw, frame: &[u8], over: &AtomicBool, sent: &AtomicU32) {
+    const MOST: u32 = 500_000;
+    while !over.load(Ordering::Relaxed) && sent.load(Ordering::Relaxed) < MOST {
+        match raw.try_send(frame) {
+            Ok(()) => {
+                sent.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Returns how many commands ran, and how many of them failed.
+fn vanishes(mode: &str, delay: Duration) -> (u32, u32) {
+    let hosts = Hosts::new();
+    let attach = [
+        "attach", "eth0", "--rate", "1/h", "--burst", "3", "--mode", mode,
+    ];
+    hosts.limiter(&attach).expect(0);
+    let held = Object::pinned_in(&hosts.pins());
+    assert!(held.len() > 15, "{held:?}");
+    let raw = Raw::open(&hosts.client);
+    let frame = hosts.frame("192.0.2.2".parse().unwrap()).bytes();
+    let (over, sent) = (AtomicBool::new(false), AtomicU32::new(0));
+    let (ran, failed) = (AtomicU32::new(0), AtomicU32::new(0));
+    thread::scope(|scope| {
+        scope.spawn(|| flood(&raw, &frame, &over, &sent));
+        scope.spawn(|| {
+            let commands = [
+                &["set", "eth0", "--burst", "5"][..],
+                &["deny", "add", "eth0", "10.9.9.9"],
+                &["reset", "eth0", "--all"],
+                &["check", "eth0", "192.0.2.2"],
+                &attach,
+            ];
+            while !over.load(Ordering::Relaxed) {
+                for command in commands {
+                    let outcome = hosts.limiter(command);
+                    ran.fetch_add(1, Ordering::Relaxed);
+                    if outcome.status != 0 {
+                        outcome.expect(1);
+                        assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:#?}");
+                        let known = WORDS.iter().any(|words| outcome.stderr.contains(words));
+                        assert!(known, "{outcome:#?}");
+                        failed.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            }
+        });
+        eventually("it floods", || sent.load(Ordering::Relaxed) > 1_000);
+        thread::sleep(delay);
+        ip(&hosts, "link delete eth0");
+        thread::sleep(Duration::from_millis(50));
+        over.store(true, Ordering::Relaxed);
+    });
+    // The next command clears what is left, and another interface of the name is limited.
+    ip(&hosts, "link add eth0 type veth peer name far");
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "5"])
+        .expect_error(1, &["is gone", "limiter detach eth0"]);
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+    assert!(!hosts.pins().exists() && !has_program(&hosts));
+    at_last("maps, programs and links are gone", || {
+        held.iter().all(|object| !object.exists())
+    });
+    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    assert!(has_program(&hosts));
+    (ran.into_inner(), failed.into_inner())
+}
+
+#[test]
+fn an_interface_under_flood() {
+    need_kernel!();
+    let (mut ran, mut failed) = (0, 0);
+    for round in 0..3 {
+        for mode in ["native", "generic"] {
+            let counts = vanishes(mode, Duration::from_millis(31 * round));
+            ran += counts.0;
+            failed += counts.1;
+        }
+    }
+    assert!(ran >= 30 && failed >= 6, "{failed} of {ran}");
+}

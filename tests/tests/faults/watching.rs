@@ -1,0 +1,108 @@
+//! A ring buffer that nobody empties: what has no room is counted, nobody waits for it, and limits stay exact.
+
+use std::{
+    mem::size_of,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use limiter_common::watch::{EVENTS_BYTES, Event};
+use limiter_tests::{
+    cpus::pin_to, eventually, hosts::Hosts, need_kernel, number, raw::Raw, watcher::Watcher,
+};
+use nix::sys::signal::Signal;
+
+/// As long as somebody who was stopped still watches, at least (`LEASE` of `kernel/watch.rs`, less the second in which
+/// it is put off).
+const WATCHED: Duration = Duration::from_secs(2);
+/// Records that the buffer has room for, each with its header.
+const ROOM: u64 = EVENTS_BYTES as u64 / (size_of::<Event>() as u64 + 8);
+const BURST: u64 = 3;
+
+fn packets(hosts: &Hosts, verdict: &str) -> u64 {
+    number(&hosts.status()["packets"][verdict])
+}
+
+/// Drops that are not counted as lost. A packet is lost a moment before it counts as dropped.
+fn told(hosts: &Hosts) -> u64 {
+    packets(hosts, "dropped").saturating_sub(number(&hosts.status()["events_lost"]))
+}
+
+/// Says that it is over, also where the test fails: senders wait for nothing else.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Sends from both CPUs, each of which may tell so many a second, until all that is told has filled the buffer, or
+/// nobody watches any more. Returns how many.
+fn flood(hosts: &Hosts, begin: Instant) -> u64 {
+    let frame = hosts.frame("192.0.2.7".parse().unwrap()).bytes();
+    let (over, sent) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for cpu in [0, 1] {
+            let raw = Raw::open(&hosts.client);
+            let (over, sent, frame) = (&over, &sent, &frame);
+            scope.spawn(move || {
+                // Each CPU has a budget of its own.
+                pin_to(cpu);
+                while !over.load(Ordering::Relaxed) {
+                    (0..100).for_each(|_| raw.send(frame));
+                    sent.fetch_add(100, Ordering::Relaxed);
+                    thread::sleep(Duration::from_millis(5));
+                }
+            });
+        }
+        let _over = Over(&over);
+        while begin.elapsed() < WATCHED * 9 / 10 && told(hosts) < ROOM {
+            thread::sleep(Duration::from_millis(20));
+        }
+    });
+    sent.into_inner()
+}
+
+#[test]
+fn a_ring_buffer_that_is_full() {
+    need_kernel!();
+    const ATTEMPTS: usize = 5;
+    let mut said = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let hosts = Hosts::new();
+        let attach = ["attach", "eth0", "--rate", "1/h", "--burst", "3"];
+        hosts.limiter(&attach).expect(0);
+        let mut watcher = Watcher::start(&hosts, &["--json"]);
+        watcher.signal(Signal::SIGSTOP);
+        let begin = Instant::now();
+        let sent = flood(&hosts, begin);
+        // What is asked from here on may take its time.
+        let took = begin.elapsed();
+        eventually("all are seen", || packets(&hosts, "seen") == sent);
+        // Whoever watches or not: limits are exact, and nobody has waited.
+        assert_eq!(packets(&hosts, "passed"), BURST);
+        assert_eq!(packets(&hosts, "dropped"), sent - BURST);
+        let told = told(&hosts);
+        said.push((took, told, sent));
+        if took > WATCHED || told < ROOM * 9 / 10 {
+            // A machine that was too busy for that.
+            continue;
+        }
+        assert!(told <= ROOM, "{told} told, room for {ROOM}");
+        watcher.signal(Signal::SIGCONT);
+        // All that was told is there; a full pipe would be waited for.
+        for _ in 0..told {
+            assert_eq!(watcher.event()["source"], "192.0.2.7");
+        }
+        let (shown, lost) = watcher.end().sums();
+        assert_eq!((shown, lost), (told, sent - BURST - told));
+        // Whoever watches next is told again.
+        let mut next = Watcher::start(&hosts, &["--json"]);
+        Raw::open(&hosts.client).send(&hosts.frame("192.0.2.7".parse().unwrap()).bytes());
+        assert_eq!(next.event()["source"], "192.0.2.7");
+        return;
+    }
+    panic!("never full, of room for {ROOM}: {said:?}");
+}

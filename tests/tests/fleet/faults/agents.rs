@@ -1,0 +1,136 @@
+//! Agents that die, stop, come, and live at another time.
+
+use std::{process::Stdio, thread, time::Duration};
+
+use limiter_tests::{
+    at_last,
+    command::binary,
+    fleet::{Bucket, Load, source},
+    hosts::on,
+};
+use nix::sys::signal::Signal;
+
+use super::{
+    case::{Case, HOT, LIMIT, limits_of, url},
+    fleet,
+};
+
+/// Killed, it leaves its host with its limit; the two others share on as before. Then it comes back.
+#[test]
+fn one_is_killed_and_comes_back() {
+    let fleet = fleet!();
+    let mut case = Case::new(&fleet);
+    let stream = case.load();
+    let (killed, _) = case.agents.pop().unwrap().end(Signal::SIGKILL);
+    assert!(!killed.success());
+    let says = case.says(2);
+    assert_eq!(says["agent"], false, "{says}");
+    for host in [0, 1] {
+        at_last("it is not counted any more", || {
+            case.says(host)["hosts"] == 2
+        });
+        assert!(case.says(host)["error"].is_null());
+    }
+    let begin = case.mark();
+    thread::sleep(Duration::from_millis(500));
+    // The two others, and the one alone.
+    let alone = case.mark();
+    assert!(alone.passed[2] > begin.passed[2], "its limit is its own");
+    case.agents.push(fleet.agent(2, &url(case.store.port), &[]));
+    case.recovered(0..3);
+    case.bound_holds();
+    case.end(stream);
+}
+
+/// One that begins where the fleet's bucket is in debt takes over the debt too.
+#[test]
+fn one_that_begins_takes_over_a_debt() {
+    const DEEP: &str = "local t = redis.call('TIME') local now = t[1] * 1000000 + t[2] \
+        return redis.call('SET', KEYS[1], struct.pack('<dddd', now, 1000, 60e9, now + 1e9))";
+    let fleet = fleet!(&limits_of(Bucket { rate: 1, burst: 10 }));
+    let mut case = Case::new(&fleet);
+    let one = source(9);
+    fleet.pin(one, 2);
+    let load = Load::of(one, 100, Duration::from_millis(200));
+    assert!(fleet.send(&load).count() > 10);
+    let key = || case.store.cli(&["KEYS", "*:s:all:203.0.113.9"]);
+    at_last("it is told of", || !key().is_empty());
+    let key = key();
+    drop(case.agents.pop());
+    case.store.cli(&["EVAL", DEEP, "1", &key]);
+    case.agents.push(fleet.agent(2, &url(case.store.port), &[]));
+    // Ten seconds are the depth of its bucket, and an empty one has a packet again after one.
+    at_last("it waits for what others were let through", || {
+        let waits = &case.fleet.check(2, one)["limits"][0]["retry_after_seconds"];
+        waits.as_f64() > Some(10.0)
+    });
+}
+
+/// Stopped for as long as two seconds, and continued.
+#[test]
+fn one_is_stopped_and_goes_on() {
+    let fleet = fleet!();
+    let case = Case::new(&fleet);
+    let stream = case.load();
+    case.agents[1].signal(Signal::SIGSTOP);
+    let begin = case.mark();
+    thread::sleep(Duration::from_secs(2));
+    let end = case.mark();
+    assert!(end.passed[1] > begin.passed[1], "packets wait for no agent");
+    case.agents[1].signal(Signal::SIGCONT);
+    case.recovered(0..3);
+    case.bound_holds();
+    case.end(stream);
+}
+
+/// Clocks that are wrong by minutes are compared with none.
+#[test]
+fn one_lives_at_another_time() {
+    if !limiter_tests::need::program(module_path!(), "unshare") {
+        return;
+    }
+    let fleet = fleet!();
+    let mut case = Case::new(&fleet);
+    let url = url(case.store.port);
+    // The host goes on with an agent whose clocks are ten minutes ahead.
+    drop(case.agents.pop());
+    let mut command = std::process::Command::new("unshare");
+    command
+        .args(["--time", "--monotonic", "600", "--boottime", "600"])
+        .args(["--fork", "--kill-child"])
+        .arg(binary())
+        .args(["agent", "--store", &url])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut agent = on(fleet.host(2), || command.spawn()).unwrap();
+    case.recovered(0..3);
+    let stream = case.load();
+    case.bound_holds();
+    let sent = case.end(stream);
+    // Nobody's packets are held back for ten minutes.
+    let passed = case.figures(source(HOT), "passed");
+    let due = LIMIT.tokens(sent.longest());
+    assert!(
+        passed.iter().all(|passed| *passed as f64 > due / 12.0),
+        "{passed:?} of {due}"
+    );
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+}
+
+/// A second one in the same place would count all twice.
+#[test]
+fn a_second_one_is_refused() {
+    let fleet = fleet!();
+    let case = Case::new(&fleet);
+    let (status, said) = fleet.agent(0, &url(case.store.port), &[]).wait();
+    assert!(!status.success());
+    assert!(
+        said.contains("there is an agent in this network namespace already"),
+        "{said}"
+    );
+    assert_eq!(said.trim().lines().count(), 1, "{said}");
+    // The first one works on.
+    assert_eq!(case.says(0)["hosts"], 3);
+}

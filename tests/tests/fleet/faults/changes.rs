@@ -1,0 +1,90 @@
+//! Settings that change while the agents work.
+
+use std::time::{Duration, Instant};
+
+use limiter_tests::{
+    at_last,
+    fleet::{Bucket, source},
+};
+
+use super::{
+    case::{Case, HOT, LIMIT, limits, limits_of},
+    fleet,
+};
+
+/// The rate of one host is changed, and changed back, and again by its file: it stays the same member all the time.
+#[test]
+fn the_rate_is_set_meanwhile() {
+    let fleet = fleet!();
+    let case = Case::new(&fleet);
+    let stream = case.load();
+    for rate in ["50/s", "90/s", "100/s"] {
+        let set = ["set", "eth0", "--limit", "all", "--rate", rate];
+        fleet.limiter(2, &set).expect(0);
+        let now = case.figures(source(HOT), "passed")[2];
+        at_last("its packets go on", || {
+            case.figures(source(HOT), "passed")[2] > now
+        });
+    }
+    fleet.reload(2, &limits_of(Bucket { rate: 50, ..LIMIT }));
+    fleet.reload(2, &limits());
+    case.recovered(0..3);
+    case.bound_holds();
+    let said = case.agents[2].said();
+    assert!(!said.contains("no longer"), "{said}");
+    assert_eq!(said.matches("shares the limits").count(), 1, "{said}");
+    let sent = stream.stop();
+    let most = LIMIT.tokens(sent.longest());
+    for (host, passed) in case.figures(source(HOT), "passed").iter().enumerate() {
+        assert!(*passed as f64 <= most, "host {host}: {passed} of {most}");
+    }
+}
+
+/// A limit goes while the store is away, and another one comes: what was charged to the one is not told of the other, and
+/// of no limit that is none.
+#[test]
+fn a_limit_goes_while_the_store_is_away() {
+    let fleet = fleet!();
+    let mut case = Case::new(&fleet);
+    let stream = case.load();
+    case.store.stop();
+    case.grows_stale(2);
+    fleet.reload(2, &limits().replace("\"all\"", "\"other\""));
+    at_last("the agent knows of it", || {
+        case.says(2)["limits"][0]["name"] == "other"
+    });
+    case.store.restart_empty();
+    case.recovered(0..3);
+    let records = case.store.cli(&["KEYS", "*:s:*"]);
+    let of = |limit: &str| records.matches(&format!(":s:{limit}:")).count();
+    let of = ["all", "other", "gone"].map(of);
+    assert!(of[0] > 0 && of[2] == 0, "{of:?}: {records}");
+    drop(stream);
+}
+
+/// A host without limits is no member; with limits again, it is one.
+#[test]
+fn one_is_detached_and_attached_meanwhile() {
+    let fleet = fleet!();
+    let case = Case::new(&fleet);
+    let stream = case.load();
+    fleet.limiter(1, &["detach", "eth0"]).expect(0);
+    let agent = &case.agents[1];
+    agent.wait_until_it_says("eth0: no longer in fleet 'edge'");
+    let gone = Instant::now();
+    at_last("the others hear of it", || case.says(0)["hosts"] == 2);
+    // Of one that says nothing they hear after three seconds, and what they know grows stale for as long.
+    let heard = gone.elapsed();
+    assert!(heard < Duration::from_millis(1_500), "{heard:?}");
+    for host in [0, 2] {
+        let says = case.says(host);
+        assert!(says["error"].is_null(), "{says}");
+    }
+    fleet.attach(1, &limits());
+    at_last("it is a member again", || {
+        agent.said().matches("shares the limits").count() == 2
+    });
+    case.recovered(0..3);
+    case.bound_holds();
+    drop(stream);
+}

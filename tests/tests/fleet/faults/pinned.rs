@@ -1,0 +1,62 @@
+//! A source that only one host sees.
+
+use std::time::Duration;
+
+use limiter_tests::fleet::{Bucket, Load, source};
+
+use super::{
+    case::{CALM, Case, HOT, LIMIT},
+    fleet,
+};
+
+/// It gets its whole rate there, no less and no more; and no more when it moves to another host.
+#[test]
+fn one_host_sees_it_and_then_another() {
+    let fleet = fleet!();
+    let case = Case::new(&fleet);
+    fleet.pin(source(HOT), 0);
+    let load = |seconds| Load::of(source(HOT), 300, Duration::from_secs(seconds));
+    let sent = fleet.send(&load(2));
+    let passed = case.figures(source(HOT), "passed");
+    // As if the others were not there.
+    let alone = LIMIT.admits(&sent.times(|_| true));
+    println!("{passed:?} of {alone:?}");
+    assert!(alone.contains(&passed[0]), "{passed:?} of {alone:?}");
+    assert_eq!(passed[1..], [0, 0]);
+
+    let source = source(HOT + 10);
+    fleet.pin(source, 1);
+    let stream = fleet.start(&Load::of(source, 300, Duration::from_secs(6)));
+    for (packets, host) in [(450, 2), (900, 1), (1_350, 0)] {
+        stream.wait_for(packets);
+        fleet.pin(source, host);
+    }
+    let sent = stream.finish();
+    let passed = case.figures(source, "passed");
+    let total = passed.iter().sum::<u64>() as f64;
+    let due = LIMIT.tokens(sent.longest());
+    println!("{passed:?} of {due:.0}");
+    assert!(passed.iter().all(|passed| *passed > 0), "{passed:?}");
+    assert!(
+        (due * 0.95..=due * 1.05).contains(&total),
+        "{total} of {due}"
+    );
+}
+
+/// Three fifths of its rate, over all three hosts: each packet passes.
+#[test]
+fn a_source_below_its_rate_is_never_refused() {
+    let fleet = fleet!();
+    let case = Case::new(&fleet);
+    let sent = fleet.send(&Load::of(source(CALM), 60, Duration::from_secs(3)));
+    let dropped = case.figures(source(CALM), "dropped");
+    println!("{dropped:?} of {}", sent.count());
+    // Some allowance for a machine that stands still, and sends what is late at once.
+    let slack = Bucket {
+        rate: 100,
+        burst: 5,
+    };
+    if *slack.admits(&sent.times(|_| true)).start() == sent.count() {
+        assert_eq!(dropped, [0; 3]);
+    }
+}

@@ -1,0 +1,68 @@
+//! A store that answers, and says no.
+
+use std::{thread, time::Duration};
+
+use limiter_tests::{at_last, fleet::store_url};
+
+use super::{case::Case, fleet};
+use crate::shared::store;
+
+/// One clear line, and no more of them; and the agent goes on trying until the password is right.
+#[test]
+fn a_wrong_password() {
+    let fleet = fleet!();
+    let store = store(&fleet);
+    let wrong = store_url(store.port).replace("//", "//:another@");
+    let mut agent = fleet.agent(0, &wrong, &[]);
+    agent.wait_until_it_says("does not take the user and password");
+    let case = Case {
+        agents: Vec::new(),
+        store,
+        fleet: &fleet,
+    };
+    let error = case.says(0)["error"].as_str().unwrap().to_owned();
+    assert!(error.contains("does not take the user"), "{error}");
+    assert!(!error.contains("another"), "{error}");
+    let stream = case.load();
+    // It has tried several times.
+    at_last("it tries again", || {
+        let log = case.store.cli(&["ACL", "LOG"]);
+        let count = log.lines().skip_while(|line| *line != "count").nth(1);
+        count.and_then(|count| count.parse::<u32>().ok()) > Some(3)
+    });
+    assert!(agent.is_running());
+    assert_eq!(agent.said().trim().lines().count(), 1, "{}", agent.said());
+    case.store.cli(&["CONFIG", "SET", "requirepass", "another"]);
+    agent.wait_until_it_says("answers again");
+    at_last("it is in the fleet", || case.says(0)["hosts"] == 1);
+    drop(agent);
+    case.end(stream);
+}
+
+/// No memory left, and none is given up: nothing is shared, and all is when there is some again.
+#[test]
+fn a_full_store() {
+    let fleet = fleet!();
+    let case = Case::new(&fleet);
+    let stream = case.load();
+    case.store
+        .cli(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    case.store.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    for host in 0..3 {
+        let error = case.grows_stale(host);
+        assert!(error.contains("is full: raise its maxmemory"), "{error}");
+    }
+    // By then it knows of no member any more.
+    thread::sleep(Duration::from_secs(3));
+    case.store.cli(&["CONFIG", "SET", "maxmemory", "0"]);
+    case.recovered(0..3);
+    case.bound_holds();
+    for agent in &case.agents {
+        let said = agent.said();
+        assert_eq!(said.matches("is full").count(), 1, "{said}");
+        // Who comes back first does not take itself for the only one, which would make its bound another one.
+        let back = said.split("is full").nth(1).unwrap();
+        assert!(!back.contains("has 1 host"), "{said}");
+    }
+    case.end(stream);
+}

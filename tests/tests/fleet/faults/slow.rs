@@ -1,0 +1,72 @@
+//! A way to the store that is too narrow for all that a host has to tell at once.
+
+use std::{net::Ipv4Addr, thread, time::Duration};
+
+use limiter_tests::{
+    at_last,
+    fleet::{Bucket, Load},
+};
+
+use super::{
+    case::{Case, limits_of},
+    fleet,
+};
+
+/// So many that an agent tells of them in sixteen rounds.
+const SOURCES: u16 = 2_400;
+/// Bytes per second: all rounds together take four seconds, and an agent waits for an answer for one.
+const NARROW: u32 = 40_000;
+/// In which an agent finds its pace.
+const SETTLED: Duration = Duration::from_secs(3);
+const BURST: u64 = 20;
+/// Packets that another host sees of one source.
+const ELSEWHERE: u32 = 8;
+
+fn source(number: u16) -> Ipv4Addr {
+    let [high, low] = number.to_be_bytes();
+    Ipv4Addr::new(198, 18, high, low)
+}
+
+/// Each of them is heard of, though later: there is none whose turn never comes.
+#[test]
+fn all_sources_are_heard_of_on_a_narrow_link() {
+    let fleet = fleet!(
+        &limits_of(Bucket {
+            rate: 1,
+            burst: BURST
+        })
+        .replace("1/s", "1/h")
+    );
+    // What is in use when the agent comes is asked for.
+    fleet.spread(&[1, 0, 0]);
+    let once = Load::of_many((0..SOURCES).map(source).collect(), 5_000, Duration::ZERO);
+    let _ = fleet.send(&Load {
+        packets: SOURCES.into(),
+        ..once
+    });
+    let case = Case::new(&fleet);
+    fleet.network.narrow(0, NARROW);
+    thread::sleep(SETTLED);
+    let some: Vec<_> = (0..SOURCES).step_by(50).map(source).collect();
+    fleet.spread(&[0, 1, 0]);
+    let _ = fleet.send(&Load {
+        packets: ELSEWHERE * u32::try_from(some.len()).unwrap(),
+        ..Load::of_many(some.clone(), 2_000, Duration::ZERO)
+    });
+    for source in some {
+        at_last(&format!("host 0 has heard of {source}"), || {
+            let tokens = case.fleet.check(0, source)["limits"][0]["tokens"].as_f64();
+            tokens < Some((BURST - u64::from(ELSEWHERE)) as f64 + 0.5)
+        });
+    }
+    // It has found its pace: nothing comes too late any more, and so nothing is told twice.
+    let lapses = || case.agents[0].said().matches("has not answered").count();
+    let before = lapses();
+    thread::sleep(SETTLED);
+    let says = case.says(0);
+    assert!(says["sources"].as_u64() >= Some(SOURCES.into()), "{says}");
+    let stale = says["staleness_seconds"].as_f64();
+    println!("{lapses} lapses, stale by {stale:?} s", lapses = lapses());
+    assert!(stale < Some(10.0), "{says}");
+    assert_eq!(lapses(), before, "{}", case.agents[0].said());
+}

@@ -1,0 +1,394 @@
+//! Lists that the hosts of a fleet share: what one of them puts there, all have in force.
+
+use std::{
+    net::Ipv4Addr,
+    time::{Duration, Instant},
+};
+
+use limiter_tests::{
+    at_last,
+    command::Outcome,
+    fleet::{Agent, Fleet, Load, source, store_url},
+    need, need_kernel, need_redis, number,
+    redis::Redis,
+};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::shared::{PASSWORD, store};
+
+/// On the list by each host's own file.
+const OWN: &str = "203.0.113.66";
+
+fn text(deny: &str) -> String {
+    format!(
+        "interfaces = [\"eth0\"]\nfleet = \"edge\"\n[lists]\ndeny = {deny}\ngold = []\n\
+         [[limit]]\nname = \"all\"\nrate = \"1M/s\"\n"
+    )
+}
+
+fn shared() -> String {
+    text(&format!("{{ scope = \"fleet\", prefixes = [\"{OWN}\"] }}"))
+}
+
+fn fleet(test: &str) -> Option<Fleet> {
+    if !need::program(test, "nft") {
+        return None;
+    }
+    let fleet = Fleet::of(3);
+    fleet.attach_all(&shared());
+    Some(fleet)
+}
+
+/// The agent of a host, which calls itself `host-N` in the store.
+fn agent(fleet: &Fleet, store: &Redis<'_>, host: usize) -> Agent {
+    let url = store_url(store.port).replace("//", &format!("//:{PASSWORD}@"));
+    fleet.agent(host, &url, &["--host", &format!("host-{host}")])
+}
+
+/// Agents on these hosts, that have read the lists.
+fn agents(fleet: &Fleet, store: &Redis<'_>, hosts: &[usize]) -> Vec<Agent> {
+    let agents = hosts
+        .iter()
+        .map(|host| agent(fleet, store, *host))
+        .collect();
+    for host in hosts {
+        has_read(fleet, *host);
+    }
+    agents
+}
+
+fn has_read(fleet: &Fleet, host: usize) {
+    let what = format!("host {host} has read the lists");
+    at_last(&what, || list(fleet, host)["fleet"].is_array());
+}
+
+fn deny(fleet: &Fleet, host: usize, verb: &str, more: &[&str]) -> Outcome {
+    let arguments = [&["deny", verb, "eth0"], more].concat();
+    fleet.limiter(host, &arguments)
+}
+
+fn done(fleet: &Fleet, host: usize, verb: &str, more: &[&str]) -> String {
+    let outcome = deny(fleet, host, verb, more);
+    outcome.expect(0);
+    outcome.stdout + &outcome.stderr
+}
+
+/// That it is refused with these words.
+fn refused(fleet: &Fleet, host: usize, verb: &str, more: &[&str], words: &[&str]) {
+    let before = denied(fleet, host);
+    deny(fleet, host, verb, more).expect_error(1, words);
+    assert_eq!(denied(fleet, host), before, "{verb} {more:?}");
+}
+
+fn list(fleet: &Fleet, host: usize) -> Value {
+    fleet.json(host, &["deny", "list", "eth0", "--json"])
+}
+
+/// What is in force on a host.
+fn denied(fleet: &Fleet, host: usize) -> Vec<String> {
+    let list = list(fleet, host);
+    let prefixes = list["prefixes"].as_array().unwrap().iter();
+    prefixes.map(|it| it.as_str().unwrap().to_owned()).collect()
+}
+
+/// What a host's agent says of a prefix that the fleet has put on the list.
+fn listed(fleet: &Fleet, host: usize, prefix: &str) -> Option<Value> {
+    let list = list(fleet, host)["fleet"].clone();
+    let mut listed = list.as_array()?.iter();
+    listed.find(|it| it["prefix"] == prefix).cloned()
+}
+
+fn wait_until_denied(fleet: &Fleet, hosts: &[usize], prefixes: &[&str]) {
+    let start = Instant::now();
+    for host in hosts {
+        while denied(fleet, *host) != prefixes {
+            let denied = denied(fleet, *host);
+            assert!(
+                start.elapsed() < Duration::from_secs(30),
+                "host {host} denies {denied:?}, not {prefixes:?}"
+            );
+        }
+    }
+}
+
+/// How many of six packets of a source, two to each host, pass.
+fn passes(fleet: &Fleet, source: Ipv4Addr) -> u64 {
+    let before = fleet.admitted();
+    let sent = fleet.send(&Load::at_once(source, 6));
+    assert_eq!(sent.count(), 6);
+    fleet.admitted() - before
+}
+
+#[test]
+fn what_one_denies_all_deny_within_a_second() {
+    need_kernel!();
+    need_redis!();
+    let Some(fleet) = fleet("what_one_denies_all_deny_within_a_second") else {
+        return;
+    };
+    let (store, all) = (store(&fleet), [0, 1, 2]);
+    let agents = agents(&fleet, &store, &all);
+    let one = source(7);
+    assert_eq!(passes(&fleet, one), 6);
+
+    // From the end of the command until each host says so. On a busy machine it takes longer at times: but not always.
+    let mut took = Duration::MAX;
+    for round in 0..6_u8 {
+        let prefix = source(100 + round).to_string();
+        let host = usize::from(round % 3);
+        let said = done(&fleet, host, "add", &[&prefix]);
+        let start = Instant::now();
+        assert!(
+            said.contains("deny: 1 added, on all hosts of fleet 'edge'"),
+            "{said}"
+        );
+        let has = |host| denied(&fleet, host).contains(&prefix);
+        assert!(has(host), "it is in force where it was said");
+        at_last("all deny it", || all.iter().all(|host| has(*host)));
+        took = took.min(start.elapsed());
+        if took < Duration::from_secs(1) {
+            break;
+        }
+    }
+    println!("in force on all hosts after {took:?}");
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    let added = denied(&fleet, 0);
+    let added: Vec<_> = added
+        .iter()
+        .map(String::as_str)
+        .filter(|it| *it != OWN)
+        .collect();
+    done(&fleet, 1, "remove", &added);
+
+    // Real packets; who, and when.
+    done(&fleet, 0, "add", &["203.0.113.7"]);
+    wait_until_denied(&fleet, &all, &["203.0.113.7", OWN]);
+    assert_eq!(passes(&fleet, one), 0);
+    assert_eq!(passes(&fleet, source(8)), 6);
+    for host in all {
+        let entry = listed(&fleet, host, "203.0.113.7").unwrap();
+        assert_eq!(entry["by"], "host-0", "{entry}");
+        let age = entry["age_seconds"].as_f64().unwrap();
+        assert!((0.0..60.0).contains(&age), "{entry}");
+        assert!(entry["left_seconds"].is_null(), "{entry}");
+        assert!(listed(&fleet, host, OWN).is_none());
+    }
+    let shown = done(&fleet, 2, "list", &[]);
+    assert!(shown.contains("203.0.113.7  # by host-0, "), "{shown}");
+    assert!(shown.contains(&format!("{OWN}\n")), "{shown}");
+    // Another one takes it off again.
+    let said = done(&fleet, 2, "remove", &["203.0.113.7"]);
+    assert!(said.contains("deny: 1 removed, on all hosts"), "{said}");
+    wait_until_denied(&fleet, &all, &[OWN]);
+    assert_eq!(passes(&fleet, one), 6);
+
+    // For a time, on all of them.
+    let said = done(&fleet, 1, "add", &["203.0.113.7", "--for", "5s"]);
+    assert!(said.contains("1 added, for 5s,"), "{said}");
+    let left = listed(&fleet, 1, "203.0.113.7").unwrap()["left_seconds"].clone();
+    assert!((0.0..=5.0).contains(&left.as_f64().unwrap()), "{left}");
+    wait_until_denied(&fleet, &all, &["203.0.113.7", OWN]);
+    wait_until_denied(&fleet, &all, &[OWN]);
+    assert_eq!(passes(&fleet, one), 6);
+    at_last("the store has forgotten it", || {
+        store.cli(&["HLEN", "limiter:{edge}:list:deny"]) == "0"
+    });
+
+    // More at once than a question has room for.
+    let many: Vec<_> = (0..1_100_u32)
+        .map(|number| Ipv4Addr::from(0x0a00_0000 + number).to_string())
+        .collect();
+    let many: Vec<_> = many.iter().map(String::as_str).collect();
+    let said = done(&fleet, 0, "add", &many);
+    assert!(said.contains("deny: 1100 added"), "{said}");
+    assert_eq!(denied(&fleet, 0).len(), 1_101);
+    at_last("all deny them", || denied(&fleet, 2).len() == 1_101);
+    done(&fleet, 2, "remove", &many);
+    wait_until_denied(&fleet, &all, &[OWN]);
+    drop(agents);
+}
+
+#[test]
+fn each_takes_back_its_own_only() {
+    need_kernel!();
+    need_redis!();
+    let Some(fleet) = fleet("each_takes_back_its_own_only") else {
+        return;
+    };
+    let (store, all) = (store(&fleet), [0, 1, 2]);
+    let agents = agents(&fleet, &store, &all);
+    let other = "203.0.113.9";
+
+    // What the host's own file says, the fleet neither takes off nor lets go.
+    let own = ["by this host's own configuration", "limiter reload"];
+    refused(&fleet, 0, "remove", &[OWN], &own);
+    refused(
+        &fleet,
+        0,
+        "remove",
+        &["203.0.113.1"],
+        &["is not on deny, and nothing was removed"],
+    );
+    refused(
+        &fleet,
+        0,
+        "replace",
+        &[other],
+        &["'edge'", "`remove` what is to go"],
+    );
+    done(&fleet, 0, "add", &[OWN, other]);
+    wait_until_denied(&fleet, &all, &[other, OWN]);
+    let said = done(&fleet, 1, "remove", &[OWN, other]);
+    assert!(
+        said.contains(&format!("{OWN} stays on deny here")),
+        "{said}"
+    );
+    wait_until_denied(&fleet, &all, &[OWN]);
+    assert_eq!(passes(&fleet, Ipv4Addr::new(203, 0, 113, 66)), 0);
+
+    // Only lists that the fleet shares have a time to live.
+    let alone = fleet.limiter(0, &["tier", "add", "eth0", "gold", other, "--for", "1h"]);
+    alone.expect_error(
+        1,
+        &["--for", "gold", "nothing was added", "scope = \"fleet\""],
+    );
+    fleet
+        .limiter(0, &["tier", "add", "eth0", "gold", other])
+        .expect(0);
+
+    // A list that is shared from now on gets what is on it; what the settings have lost comes again.
+    done(&fleet, 0, "add", &[other]);
+    wait_until_denied(&fleet, &all, &[other, OWN]);
+    fleet.reload(1, &text(&format!("[\"{OWN}\"]")));
+    wait_until_denied(&fleet, &[1], &[OWN]);
+    let not_shared = deny(&fleet, 1, "add", &["203.0.113.5"]);
+    not_shared.expect(0);
+    assert!(
+        not_shared.stdout.contains("1 added, 2 on it now"),
+        "{not_shared:?}"
+    );
+    fleet.reload(1, &shared().replace("edge", "core"));
+    wait_until_denied(&fleet, &[1], &[OWN]);
+    fleet.reload(1, &shared());
+    wait_until_denied(&fleet, &[1], &[other, OWN]);
+    // Between two looks of the agent.
+    agents[1].signal(Signal::SIGSTOP);
+    fleet.reload(1, &shared().replace("edge", "core"));
+    fleet.reload(1, &shared());
+    agents[1].signal(Signal::SIGCONT);
+    wait_until_denied(&fleet, &[1], &[other, OWN]);
+
+    // What would cut the hosts off from the store is refused, and left out where somebody has put it there.
+    let cut = [
+        "the store's own address is in 198.51.100.0/24",
+        "nothing was changed",
+    ];
+    refused(&fleet, 0, "add", &["203.0.113.20", "198.51.100.0/24"], &cut);
+    store.cli(&[
+        "HSET",
+        "limiter:{edge}:list:deny",
+        "0.0.0.0/0",
+        r#"{"by":"somebody","at":1,"until":null}"#,
+        "203.0.113.10/33",
+        r#"{"by":"somebody","at":1,"until":null}"#,
+        "203.0.113.11/32",
+        "garbage",
+    ]);
+    store.cli(&["SET", "limiter:{edge}:revision", "5"]);
+    for agent in &agents {
+        agent.wait_until_it_says("0.0.0.0/0 on the fleet's deny is not in force here");
+    }
+    let shown = done(&fleet, 2, "list", &[]);
+    assert!(
+        shown.contains("# 0.0.0.0/0 is not in force here: by somebody"),
+        "{shown}"
+    );
+    wait_until_denied(&fleet, &all, &[other, OWN]);
+    assert_eq!(passes(&fleet, source(8)), 6);
+    // A list that is none, or too long, changes nothing.
+    store.cli(&["DEL", "limiter:{edge}:list:deny"]);
+    store.cli(&["SET", "limiter:{edge}:list:deny", "x"]);
+    store.cli(&["SET", "limiter:{edge}:revision", "6"]);
+    for agent in &agents {
+        agent.wait_until_it_says("limiter:{edge}:list:deny");
+    }
+    refused(
+        &fleet,
+        0,
+        "add",
+        &["203.0.113.20"],
+        &["limiter:{edge}:list:deny"],
+    );
+    assert_eq!(denied(&fleet, 0), [other, OWN]);
+}
+
+#[test]
+fn lists_outlive_agents_and_store() {
+    need_kernel!();
+    need_redis!();
+    let Some(fleet) = fleet("lists_outlive_agents_and_store") else {
+        return;
+    };
+    let mut store = store(&fleet);
+    let other = "203.0.113.9";
+    let mut agents = agents(&fleet, &store, &[0, 1]);
+
+    // No agent: nothing is changed, and it is said.
+    refused(
+        &fleet,
+        2,
+        "add",
+        &[other],
+        &["no agent runs here", "limiter agent", "nothing was changed"],
+    );
+    refused(
+        &fleet,
+        2,
+        "remove",
+        &[OWN],
+        &["no agent runs here", "nothing was changed"],
+    );
+    let shown = deny(&fleet, 2, "list", &[]);
+    shown.expect(0);
+    assert_eq!(shown.stdout, format!("{OWN}\n"));
+    assert!(shown.stderr.contains("no agent runs here"), "{shown:?}");
+    assert!(list(&fleet, 2).get("fleet").is_none());
+
+    // One that comes later gets what is there; what goes leaves it in force.
+    done(&fleet, 0, "add", &[other]);
+    agents.push(agent(&fleet, &store, 2));
+    wait_until_denied(&fleet, &[2], &[other, OWN]);
+    done(&fleet, 0, "add", &["203.0.113.8", "--for", "6s"]);
+    let both = ["203.0.113.8", other, OWN];
+    wait_until_denied(&fleet, &[1], &both);
+    drop(agents.remove(1));
+
+    // No store: lists stay as they are, but for what is over.
+    store.stop();
+    for agent in &agents {
+        agent.wait_until_it_says("until then the limits hold on each host by itself");
+    }
+    deny(&fleet, 0, "add", &["203.0.113.5"]).expect_error(1, &["nothing was changed"]);
+    wait_until_denied(&fleet, &[0, 2], &[other, OWN]);
+    assert_eq!(denied(&fleet, 1), both, "nobody is there to take it off");
+
+    // A store that has lost all of it: what is in force stays, and is put back. And it goes on from there.
+    store.restart_empty();
+    let back = || {
+        agents
+            .iter()
+            .any(|agent| agent.said().contains("put 1 prefix back"))
+    };
+    at_last("what was lost is put back", back);
+    assert_eq!(denied(&fleet, 0), [other, OWN]);
+    done(&fleet, 2, "add", &["203.0.113.6"]);
+    wait_until_denied(&fleet, &[0, 2], &["203.0.113.6", other, OWN]);
+    // Who has known nothing of it hears of it.
+    agents.push(agent(&fleet, &store, 1));
+    wait_until_denied(&fleet, &[1], &["203.0.113.6", other, OWN]);
+    done(&fleet, 1, "remove", &[other]);
+    wait_until_denied(&fleet, &[0, 1, 2], &["203.0.113.6", OWN]);
+    let hosts = || number(&fleet.status(1)["fleet"]["hosts"]);
+    at_last("all are there", || hosts() == 3);
+}

@@ -1,0 +1,82 @@
+//! Buckets that other hosts charge too, through the kernel: what they have let through is waited for.
+
+use std::path::Path;
+
+use limiter_common::bucket::{DEBT_MAX, TICKS_PER_SECOND, ticks};
+use limiter_tests::{
+    engine::{Engine, Kernel},
+    need_kernel,
+    packet::Frame,
+};
+use limiter_user::config::{Settings, file};
+
+const START: u64 = 1_000_000_000_000;
+const SECOND: u64 = 1_000_000_000;
+const BURST: u64 = 10;
+
+fn settings(text: &str) -> Settings {
+    let parsed = file::parse(text, Path::new("."));
+    parsed
+        .unwrap_or_else(|mistakes| panic!("{mistakes:?}"))
+        .settings
+}
+
+/// One limit of a token a second: alone, beside another one, and with a list.
+fn configurations(scope: &str) -> Vec<Settings> {
+    let limit = format!(
+        "[[limit]]\nname = \"one\"\nrate = \"1/s\"\nburst = {BURST}\nscope = \"{scope}\"\n"
+    );
+    let other = "[[limit]]\nname = \"other\"\nkey = \"interface\"\nrate = \"1M/s\"\n";
+    let list = "[lists]\nallow = [\"203.0.113.1\"]\n";
+    let texts = [limit.clone(), format!("{other}{limit}"), limit + list];
+    texts
+        .iter()
+        .map(|text| settings(&format!("fleet = \"edge\"\n{text}")))
+        .collect()
+}
+
+/// When the first packet passes, in nanoseconds after `START`, where the bucket is `debt` seconds emptier than empty
+/// then. Packets come until then, which are refused and change nothing.
+fn first_passes(settings: &Settings, debt: u64) -> u64 {
+    let mut kernel = Kernel::of(settings);
+    let packet = Frame::from([192, 0, 2, 7].into()).bytes();
+    assert!(kernel.passes(&packet, START), "the first packet");
+    let entries = kernel.store.entries().into_iter();
+    let slot = settings.limits.iter().position(|limit| limit.name == "one");
+    let slot = u32::try_from(slot.unwrap()).unwrap();
+    let key = entries.map(|placed| placed.key);
+    let key = key.into_iter().find(|key| key.slot() == slot).unwrap();
+    let word = ticks(START) + (BURST + debt) * TICKS_PER_SECOND;
+    kernel.store.set_word(&key, word);
+    let soonest = START + (debt + 1) * SECOND;
+    for early in [(debt + 1) * SECOND, SECOND / 2, 1] {
+        if kernel.passes(&packet, soonest - early) {
+            return soonest - early - START;
+        }
+        // Forgiven: as empty as can be without a debt.
+        if kernel.tables.source(&key).unwrap().tat != word {
+            assert!(!kernel.passes(&packet, START + SECOND - 1));
+            assert!(kernel.passes(&packet, START + SECOND));
+            return SECOND;
+        }
+    }
+    assert!(kernel.passes(&packet, soonest), "after {debt} s");
+    soonest - START
+}
+
+#[test]
+fn what_others_have_charged_is_waited_for() {
+    need_kernel!();
+    for settings in configurations("fleet") {
+        for debt in [1, 60, DEBT_MAX / TICKS_PER_SECOND] {
+            let waited = first_passes(&settings, debt);
+            assert_eq!(waited, (debt + 1) * SECOND, "{settings:?}");
+        }
+        // Further ahead than that, it is the work of a clock.
+        let waited = first_passes(&settings, DEBT_MAX / TICKS_PER_SECOND + 1);
+        assert_eq!(waited, SECOND);
+    }
+    for settings in configurations("host") {
+        assert_eq!(first_passes(&settings, 60), SECOND, "{settings:?}");
+    }
+}

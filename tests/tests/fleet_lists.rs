@@ -1,0 +1,251 @@
+//! Lists and limits that a fleet shares, on one host: what the fleet has put on a list stays there whatever the host's
+//! own configuration says, and the other way round.
+
+use std::{collections::BTreeMap, fs, thread, time::Duration};
+
+use limiter_tests::{files::Folder, hosts::Hosts, need_kernel, number, traffic::Traffic};
+use limiter_user::{
+    config::lists::{Prefixes, prefix},
+    kernel::{error::Error, set},
+};
+
+/// On the host's own list, on the fleet's, and on both.
+const OWN: &str = "203.0.113.1";
+const FLEET: &str = "203.0.113.2";
+const BOTH: &str = "203.0.113.3";
+
+fn text(deny: &str) -> String {
+    format!(
+        "fleet = \"edge\"\n[lists]\ndeny = {deny}\ngold = []\n[[limit]]\nname = \"all\"\nrate = \"1M/s\"\nscope = \"fleet\"\n"
+    )
+}
+
+fn shared(own: &[&str]) -> String {
+    text(&format!("{{ scope = \"fleet\", prefixes = {own:?} }}"))
+}
+
+struct Attached {
+    hosts: Hosts,
+    _folder: Folder,
+    file: String,
+}
+
+impl Attached {
+    fn with(text: &str) -> Self {
+        let (hosts, folder) = (Hosts::new(), Folder::new());
+        let file = folder.write("limiter.toml", text);
+        hosts
+            .limiter(&["attach", "eth0", "--config", &file])
+            .expect(0);
+        Self {
+            hosts,
+            _folder: folder,
+            file,
+        }
+    }
+
+    fn says(&self, arguments: &[&str]) -> String {
+        let done = self.hosts.limiter(arguments);
+        done.expect(0);
+        done.stdout + &done.stderr
+    }
+
+    fn reload(&self, text: &str) {
+        fs::write(&self.file, text).unwrap();
+        self.says(&["reload", "eth0"]);
+    }
+
+    /// The fleet has put exactly these prefixes on a list. Whether that has changed anything.
+    fn spread(&self, list: &str, prefixes: &[&str]) -> bool {
+        let prefixes: Prefixes = prefixes.iter().map(|text| prefix(text).unwrap()).collect();
+        let lists = BTreeMap::from([(list.to_owned(), prefixes)]);
+        let namespace = &self.hosts.server.namespace;
+        loop {
+            let lists = lists.clone();
+            let spread = || async { set::spread("eth0", lists).await };
+            match namespace.block_on(spread).unwrap() {
+                // Of another test: an agent tries again too.
+                Err(Error::Busy(_)) => thread::sleep(Duration::from_millis(20)),
+                done => return done.unwrap().is_some(),
+            }
+        }
+    }
+
+    fn denied(&self) -> Vec<String> {
+        let list = self.hosts.limiter(&["deny", "list", "eth0"]);
+        list.expect(0);
+        list.stdout.lines().map(str::to_owned).collect()
+    }
+
+    fn shown(&self) -> String {
+        let show = self.hosts.limiter(&["config", "show", "eth0"]);
+        show.expect(0);
+        show.stdout
+    }
+
+    fn program(&self) -> u64 {
+        number(&self.hosts.status()["program_id"])
+    }
+}
+
+#[test]
+fn what_the_fleet_denies_is_denied_until_the_fleet_takes_it_off() {
+    need_kernel!();
+    let attached = Attached::with(&shared(&[OWN, BOTH]));
+    let traffic = Traffic::new(&attached.hosts);
+    assert_eq!(traffic.passed(FLEET, 3), 3);
+    assert!(attached.spread("deny", &[BOTH, FLEET]));
+    assert_eq!(attached.denied(), [OWN, FLEET, BOTH]);
+    for source in [OWN, FLEET, BOTH] {
+        assert_eq!(traffic.passed(source, 3), 0, "{source}");
+    }
+    assert_eq!(traffic.passed("203.0.113.4", 3), 3);
+
+    // Once is enough: nothing is swapped, and no other list is of the fleet.
+    let program = attached.program();
+    assert!(!attached.spread("deny", &[FLEET, BOTH]));
+    assert!(!attached.spread("gold", &["203.0.113.4"]));
+    assert!(!attached.spread("nobody", &["203.0.113.4"]));
+    assert_eq!(attached.program(), program);
+
+    // The file in force again, and changed; other changes.
+    for own in [&[OWN, BOTH][..], &[], &[OWN]] {
+        attached.reload(&shared(own));
+        assert_eq!(traffic.passed(FLEET, 3), 0, "with {own:?}");
+    }
+    assert_eq!(traffic.passed(BOTH, 3), 0, "no longer on the own list");
+    attached.says(&["set", "eth0", "--rate", "2M/s"]);
+    assert_eq!(attached.denied(), [OWN, FLEET, BOTH]);
+
+    // What is taken off is off, and nothing else.
+    assert!(attached.spread("deny", &[BOTH]));
+    assert_eq!(attached.denied(), [OWN, BOTH]);
+    assert_eq!(traffic.passed(FLEET, 3), 3);
+    assert!(attached.spread("deny", &[]));
+    assert_eq!(attached.denied(), [OWN]);
+    assert_eq!(traffic.passed(BOTH, 3), 3, "the file no longer has it");
+}
+
+#[test]
+fn what_both_have_put_there_stays_until_both_have_taken_it_off() {
+    need_kernel!();
+    let attached = Attached::with(&shared(&[OWN, BOTH]));
+    attached.spread("deny", &[BOTH, FLEET]);
+    // The fleet first, then the host.
+    attached.spread("deny", &[FLEET]);
+    assert_eq!(attached.denied(), [OWN, FLEET, BOTH]);
+    attached.reload(&shared(&[OWN]));
+    assert_eq!(attached.denied(), [OWN, FLEET]);
+    // The host puts there what the fleet had, and takes it off first.
+    attached.reload(&shared(&[OWN, FLEET]));
+    attached.reload(&shared(&[OWN]));
+    assert_eq!(attached.denied(), [OWN, FLEET]);
+    // The host puts there what the fleet had, and the fleet takes it off first.
+    attached.reload(&shared(&[OWN, FLEET]));
+    assert!(attached.spread("deny", &[]));
+    assert_eq!(attached.denied(), [OWN, FLEET]);
+    attached.reload(&shared(&[OWN]));
+    assert_eq!(attached.denied(), [OWN]);
+}
+
+#[test]
+fn without_an_agent_the_lists_of_the_fleet_stay_as_they_are() {
+    need_kernel!();
+    let attached = Attached::with(&shared(&[OWN]));
+    attached.spread("deny", &[FLEET]);
+    for edit in ["add", "remove"] {
+        let refused = attached.hosts.limiter(&["deny", edit, "eth0", FLEET]);
+        refused.expect_error(1, &["no agent runs here", "nothing was changed"]);
+    }
+    let refused = attached.hosts.limiter(&["deny", "replace", "eth0", FLEET]);
+    refused.expect_error(1, &["fleet 'edge'", "nothing was changed"]);
+    assert_eq!(attached.denied(), [OWN, FLEET]);
+    let list = attached.hosts.limiter(&["deny", "list", "eth0"]);
+    assert!(list.stderr.contains("is not shown: no agent"), "{list:?}");
+    // Others are this host's.
+    attached.says(&["tier", "add", "eth0", "gold", FLEET]);
+}
+
+#[test]
+fn what_is_shown_is_the_hosts_own_and_reads_back() {
+    need_kernel!();
+    let attached = Attached::with(&shared(&[OWN]));
+    let before = attached.shown();
+    assert!(before.contains("fleet = \"edge\"\n") && before.contains("scope = \"fleet\"\n"));
+    attached.spread("deny", &[FLEET]);
+    assert_eq!(attached.shown(), before);
+    attached.reload(&before);
+    assert_eq!(attached.shown(), before);
+    assert_eq!(attached.denied(), [OWN, FLEET]);
+    // A list that is no longer shared has what the host put there; so has one of another fleet.
+    for other in [
+        text(&format!("[\"{OWN}\"]")),
+        shared(&[OWN]).replace("edge", "core"),
+    ] {
+        attached.reload(&other);
+        assert_eq!(attached.denied(), [OWN], "{other}");
+        attached.reload(&shared(&[OWN]));
+        assert_eq!(attached.denied(), [OWN], "it comes from the fleet again");
+        assert!(attached.spread("deny", &[FLEET]));
+    }
+}
+
+#[test]
+fn the_plain_case_by_flags() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let refused = hosts.limiter(&["attach", "eth0", "--rate", "1mbit", "--fleet", "edge"]);
+    refused.expect(2);
+    assert!(
+        refused.stderr.contains("a fleet shares a rate in packets"),
+        "{refused:?}"
+    );
+    let refused = hosts.limiter(&["attach", "eth0", "--rate", "5/s", "--fleet", "none"]);
+    refused.expect(2);
+    assert!(
+        refused.stderr.contains("'none' stands for no fleet"),
+        "{refused:?}"
+    );
+    let done = hosts.limiter(&[
+        "attach", "eth0", "--rate", "1/h", "--burst", "5", "--fleet", "edge",
+    ]);
+    done.expect(0);
+    assert!(
+        done.stdout
+            .contains("Fleet 'edge' shares nothing with this host until an agent runs"),
+        "{done:?}"
+    );
+    let shown = || hosts.limiter(&["config", "show", "eth0"]).stdout;
+    assert!(shown().contains("fleet = \"edge\"\n") && shown().contains("scope = \"fleet\"\n"));
+    let traffic = Traffic::new(&hosts);
+    assert_eq!(traffic.passed("192.0.2.2", 3), 3);
+    for (fleet, expected) in [
+        ("core", "fleet edge -> core"),
+        ("none", "fleet core -> none, scope fleet -> host"),
+        ("none", "unchanged"),
+        ("edge", "fleet none -> edge, scope host -> fleet"),
+    ] {
+        let done = hosts.limiter(&["set", "eth0", "--fleet", fleet]);
+        done.expect(0);
+        assert!(done.stdout.contains(expected), "{done:?}");
+    }
+    assert_eq!(
+        traffic.passed("192.0.2.2", 9),
+        2,
+        "what was spent stays spent"
+    );
+    let refused = hosts.limiter(&["set", "eth0", "--limit", "default", "--fleet", "none"]);
+    refused.expect(1);
+    assert!(
+        refused
+            .stderr
+            .contains("write --fleet none without --limit"),
+        "{refused:?}"
+    );
+    let refused = hosts.limiter(&["set", "eth0", "--rate", "1mbit", "--burst", "64kb"]);
+    refused.expect(1);
+    assert!(
+        refused.stderr.contains("a fleet shares a rate in packets"),
+        "{refused:?}"
+    );
+}

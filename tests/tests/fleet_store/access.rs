@@ -1,0 +1,259 @@
+use std::process::Command;
+
+use limiter_tests::{
+    exporter::loopback_up,
+    hosts::{Hosts, SERVER},
+    need_kernel, need_redis,
+    redis::{Redis, Setup, certificates},
+};
+use limiter_user::fleet::store::{Edit, Error, Options, Target, rights};
+
+use super::{Asked, options, round, totals, try_connect};
+
+fn secret() -> Redis<'static> {
+    Redis::start_as(Setup {
+        password: Some("geheim".into()),
+        ..Setup::default()
+    })
+}
+
+fn refused(options: &Options) -> Error {
+    match try_connect(options) {
+        Ok(_) => panic!("it lets us in"),
+        Err(error) => error,
+    }
+}
+
+/// The password from the address or a file; another one is told so, and is not in the message.
+#[test]
+fn passwords() {
+    need_redis!();
+    let redis = secret();
+    let mut store = try_connect(&options(&redis.url_as("default", "geheim"))).unwrap();
+    assert_eq!(totals(&store.exchange(1, &round(1, &[(1, 1)]))), [1]);
+    let file = redis.folder().join("password");
+    std::fs::write(&file, "geheim\n").unwrap();
+    let mut from_file = options(&redis.url());
+    from_file.password_file = Some(file);
+    assert!(try_connect(&from_file).is_ok());
+    for url in [
+        redis.url(),
+        redis.url_as("", "falsch"),
+        redis.url_as("nobody", "falsch"),
+        redis.socket_url(),
+    ] {
+        let error = refused(&options(&url));
+        assert!(matches!(error, Error::Denied { .. }), "{url}: {error}");
+        let said = format!("{error} {error:?}");
+        assert!(!said.contains("falsch"), "{said}");
+    }
+}
+
+/// A socket in the file system serves as well.
+#[test]
+fn a_socket() {
+    need_redis!();
+    let redis = Redis::start();
+    let mut store = try_connect(&options(&redis.socket_url())).unwrap();
+    assert_eq!(totals(&store.exchange(1, &round(1, &[(1, 1)]))), [1]);
+}
+
+/// A user with the rights of one fleet can do all that a member does, and nothing else.
+#[test]
+fn a_user_of_one_fleet() {
+    need_redis!();
+    let redis = secret();
+    let rights = rights("edge").unwrap();
+    let mut command = vec!["ACL", "SETUSER", "edge", "on", ">edgepass"];
+    command.extend(rights.split(' '));
+    assert_eq!(redis.cli(&command), "OK");
+    let mut store = try_connect(&options(&redis.url_as("edge", "edgepass"))).unwrap();
+    assert_eq!(totals(&store.exchange(1, &round(1, &[(1, 1)]))), [1]);
+    assert_eq!(totals(&store.exchange(1, &round(2, &[(1, 1)]))), [2]);
+    let prefix = ["192.0.2.0/24".parse().unwrap()];
+    let Asked { runtime, store } = &mut store;
+    let minute = std::time::Duration::from_secs(60);
+    runtime.block_on(async {
+        let add = Edit::Add {
+            prefixes: &prefix,
+            by: "me",
+            lasts: Some(minute),
+        };
+        assert_eq!(store.edit("edge", "deny", add).await.unwrap(), 1);
+        store
+            .edit("edge", "deny", Edit::ClearExpired)
+            .await
+            .unwrap();
+        assert!(store.lists("edge", &["deny"]).await.unwrap().lists[0].is_ok());
+        assert_eq!(
+            store
+                .edit("edge", "deny", Edit::Remove(&prefix))
+                .await
+                .unwrap(),
+            1
+        );
+        let beat = store.heartbeat("edge", 1, "one", minute).await.unwrap();
+        assert_eq!(store.members("edge", beat.now).await.unwrap().len(), 1);
+        store.leave("edge", 1, "one").await.unwrap();
+        // What was removed is made again.
+        redis.cli(&["SET", "limiter:{edge}:members", "junk"]);
+        store.heartbeat("edge", 1, "one", minute).await.unwrap();
+        for other in ["edge2", "edg", "other"] {
+            let error = store.heartbeat(other, 1, "one", minute).await.unwrap_err();
+            assert!(matches!(error, Error::Forbidden { .. }), "{other}: {error}");
+            let round = round(1, &[(1, 1)]);
+            let error = store.exchange(other, 1, &round, |_| super::SLOW).await;
+            let error = error.unwrap_err();
+            assert!(matches!(error, Error::Forbidden { .. }), "{other}: {error}");
+        }
+    });
+    // A script that goes where it was not told to.
+    redis.cli(&["ACL", "SETUSER", "edge", "-setrange", "-set"]);
+    let mut store = try_connect(&options(&redis.url_as("edge", "edgepass"))).unwrap();
+    let error = store.try_exchange(1, &round(9, &[(1, 1)])).unwrap_err();
+    assert!(matches!(error, Error::Forbidden { .. }), "{error}");
+}
+
+/// A database of its own takes a right of its own; without it the message says which.
+#[test]
+fn another_database() {
+    need_redis!();
+    let redis = secret();
+    let rights = rights("edge").unwrap();
+    let mut command = vec!["ACL", "SETUSER", "edge", "on", ">edgepass"];
+    command.extend(rights.split(' '));
+    redis.cli(&command);
+    let url = format!("{}/1", redis.url_as("edge", "edgepass"));
+    let error = refused(&options(&url));
+    assert!(matches!(error, Error::Forbidden { .. }), "{error}");
+    assert!(error.to_string().contains("'select'"), "{error}");
+    redis.cli(&["ACL", "SETUSER", "edge", "+select"]);
+    let mut store = try_connect(&options(&url)).unwrap();
+    assert_eq!(totals(&store.exchange(1, &round(1, &[(1, 1)]))), [1]);
+}
+
+/// What docs/fleet.md says to a store that was only just installed lets the fleet's hosts in, and does so too when the
+/// store was started again.
+#[test]
+fn the_page_sets_a_store_up() {
+    need_kernel!();
+    need_redis!();
+    const PAGE: &str = include_str!("../../../docs/fleet.md");
+    let hosts = Hosts::new();
+    loopback_up(&hosts.server);
+    let mut redis = Redis::start_as(Setup {
+        host: Some(&hosts.server.namespace),
+        // As it comes with Debian.
+        file: Some("bind 127.0.0.1\nprotected-mode yes\n".into()),
+        ..Setup::default()
+    });
+    let (address, port) = (SERVER.to_string(), redis.port);
+    let connect_as = |user: &str| -> Result<Vec<u64>, Error> {
+        let options = options(&format!("redis://{user}@{address}:{port}"));
+        let asked = hosts.client.namespace.run(|| {
+            let mut store = try_connect(&options)?;
+            Ok(totals(&store.exchange(1, &round(1, &[(1, 1)]))))
+        });
+        asked.unwrap()
+    };
+    let say = |script: &str| {
+        let sh = || Command::new("sh").args(["-ec", script]).output();
+        let said = hosts.server.namespace.run(sh).unwrap().unwrap();
+        assert!(said.status.success(), "{said:?}");
+        String::from_utf8(said.stdout).unwrap()
+    };
+    let steps = PAGE.split("# 3.").next().unwrap();
+    let commands = steps
+        .lines()
+        .filter(|line| line.starts_with("redis-cli ") || line.starts_with("export "));
+    let commands: Vec<_> = commands
+        .map(|line| line.replace("STORE_ADDRESS", &address))
+        .collect();
+    // It listens, and takes nobody from another host yet.
+    say(&commands[0]);
+    let error = connect_as("edge:PASSWORD").unwrap_err();
+    assert!(error.is_of_the_connection(), "{error}");
+    let said = say(&commands.join("\n"));
+    let answers: Vec<_> = said.lines().filter(|line| !line.is_empty()).collect();
+    assert_eq!(answers, ["OK"; 4]);
+    assert_eq!(connect_as("edge:PASSWORD").unwrap(), [1]);
+    redis.stop();
+    redis.go_on();
+    assert_eq!(connect_as("edge:PASSWORD").unwrap(), [1]);
+    let error = connect_as("edge:other").unwrap_err();
+    assert!(matches!(error, Error::Denied { .. }), "{error}");
+}
+
+/// TLS with the right authority, and not with another one, nor for another name, nor without the host's certificate.
+#[test]
+fn tls() {
+    need_redis!();
+    if !limiter_tests::need::program("access::tls", "openssl") {
+        return;
+    }
+    let folder = certificates("127.0.0.1");
+    let path = |name: &str| Some(folder.path().join(name));
+    let redis = Redis::start_as(Setup {
+        tls: Some(folder.path().to_owned()),
+        more: vec!["--tls-auth-clients".into(), "yes".into()],
+        ..Setup::default()
+    });
+    let mut good = options(&redis.url());
+    (good.ca, good.cert, good.key) = (path("ca.pem"), path("host.pem"), path("host.key"));
+    let mut store = try_connect(&good).unwrap();
+    assert_eq!(totals(&store.exchange(1, &round(1, &[(1, 1)]))), [1]);
+    let is_tls = |error: &Error| matches!(error, Error::Tls { .. });
+    let mut bad = good.clone();
+    bad.ca = path("other.pem");
+    let error = refused(&bad);
+    assert!(is_tls(&error), "{error}");
+    // It is signed for the address.
+    bad = good.clone();
+    bad.url = redis.url().replace("127.0.0.1", "localhost");
+    let error = refused(&bad);
+    assert!(is_tls(&error), "{error}");
+    // Nobody has told this machine of the authority.
+    bad = good.clone();
+    bad.ca = None;
+    let error = refused(&bad);
+    assert!(is_tls(&error), "{error}");
+    bad = good.clone();
+    (bad.cert, bad.key) = (None, None);
+    let error = refused(&bad);
+    assert!(
+        is_tls(&error) || matches!(error, Error::Unreachable { .. }),
+        "{error}"
+    );
+    bad = good.clone();
+    bad.key = path("extension");
+    let error = refused(&bad);
+    assert!(matches!(error, Error::Certificates(_)), "{error}");
+    // Nothing that could ever work is tried.
+    for (ca, key, why) in [
+        ("extension", "host.key", "no certificate in the CA file"),
+        ("ca.pem", "other.key", "not that of the certificate"),
+        ("ca.pem", "ca.pem", "no private key"),
+    ] {
+        bad = good.clone();
+        (bad.ca, bad.key) = (path(ca), path(key));
+        let error = Target::read(&bad).unwrap_err();
+        assert!(
+            matches!(error, Error::Certificates(_)),
+            "{ca}, {key}: {error}"
+        );
+        assert!(error.to_string().contains(why), "{ca}, {key}: {error}");
+    }
+    // One of the two speaks TLS: each may wait for the other to say more.
+    let moment = std::time::Duration::from_millis(250);
+    let mut plainly = options(&redis.url().replace("rediss", "redis"));
+    (plainly.connect_timeout, plainly.response_timeout) = (moment, moment);
+    let error = refused(&plainly);
+    assert!(error.is_of_the_connection(), "{error}");
+    let plain = Redis::start();
+    bad = good.clone();
+    bad.url = plain.url().replace("redis:", "rediss:");
+    (bad.connect_timeout, bad.response_timeout) = (moment, moment);
+    let error = refused(&bad);
+    assert!(error.is_of_the_connection(), "{error}");
+    assert!(error.to_string().contains("speaks TLS"), "{error}");
+}

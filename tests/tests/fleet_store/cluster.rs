@@ -1,0 +1,120 @@
+use std::time::Duration;
+
+use limiter_tests::{need_redis, redis::Cluster};
+use limiter_user::fleet::{
+    member::{Group, Round, SHARDS},
+    store::{Edit, Error, Options, shard},
+};
+
+use super::{Asked, FLEET, SLOW, options, round, source, totals, try_connect};
+
+/// Rounds of all shards, each to the node that has it; records are spread over all nodes, and a round of several
+/// shards is refused here.
+#[test]
+fn three_nodes_are_one_store() {
+    need_redis!();
+    let cluster = Cluster::start();
+    let mut store = try_connect(&options(&cluster.nodes[1].url())).unwrap();
+    assert!(store.store.is_cluster());
+    let error = store.try_exchange(1, &round(1, &[(1, 1)])).unwrap_err();
+    assert!(matches!(error, Error::NotOneShard { .. }), "{error}");
+    for number in [1, 2, 2] {
+        for index in 0..SHARDS {
+            let of_shard = |i: &u32| shard(SLOW.limit, &source(*i)) == index;
+            let items: Vec<_> = (0..3_000).filter(of_shard).map(|i| (i, 2)).collect();
+            assert!(!items.is_empty());
+            let round = Round {
+                group: Group { of: SHARDS, index },
+                ..round(number, &items)
+            };
+            let answer = store.exchange(1, &round);
+            assert!(totals(&answer).iter().all(|total| *total == 2 * number));
+        }
+    }
+    let sizes = cluster.nodes.iter().map(|node| {
+        let said = node.cli(&["DBSIZE"]);
+        said.parse::<usize>().unwrap()
+    });
+    let sizes: Vec<_> = sizes.collect();
+    assert_eq!(sizes.iter().sum::<usize>(), 3_000 + SHARDS as usize);
+    assert!(sizes.iter().all(|size| *size > 600), "{sizes:?}");
+    // Members and lists are in one place.
+    let Asked { runtime, store } = &mut store;
+    runtime.block_on(async {
+        let minute = Duration::from_secs(60);
+        assert_eq!(
+            store
+                .heartbeat(FLEET, 1, "one", minute)
+                .await
+                .unwrap()
+                .hosts,
+            1
+        );
+        let beat = store.heartbeat(FLEET, 2, "two", minute).await.unwrap();
+        assert_eq!(beat.hosts, 2);
+        assert_eq!(store.members(FLEET, beat.now).await.unwrap().len(), 2);
+        let prefixes = ["192.0.2.0/24".parse().unwrap()];
+        let add = Edit::Add {
+            prefixes: &prefixes,
+            by: "me",
+            lasts: None,
+        };
+        assert_eq!(store.edit(FLEET, "deny", add).await.unwrap(), 1);
+        let read = store.lists(FLEET, &["deny", "allow"]).await.unwrap();
+        assert_eq!(read.lists[0].as_ref().unwrap().len(), 1);
+    });
+}
+
+/// A node that is gone takes its own part of the sources along: the others are served, by a connection that was
+/// there before, and by one that is made now.
+#[test]
+fn a_node_is_gone() {
+    need_redis!();
+    let mut cluster = Cluster::start();
+    let options = Options {
+        connect_timeout: Duration::from_secs(1),
+        response_timeout: Duration::from_secs(1),
+        ..options(&cluster.nodes[0].url())
+    };
+    let mut before = try_connect(&options).unwrap();
+    let of_shard = |index: u32, number| {
+        let source = (0..).find(|i| shard(SLOW.limit, &source(*i)) == index);
+        Round {
+            group: Group { of: SHARDS, index },
+            ..round(number, &[(source.unwrap(), 1)])
+        }
+    };
+    let on = |cluster: &Cluster, index: u32| {
+        let name = format!("{{edge:{index:02x}}}");
+        let slot = cluster.nodes[0].cli(&["CLUSTER", "KEYSLOT", &name]);
+        // In three equal parts, as redis-cli divides them.
+        slot.parse::<usize>().unwrap() * 3 / 16_384
+    };
+    for index in 0..SHARDS {
+        before.exchange(1, &of_shard(index, 1));
+    }
+    cluster.nodes[2].stop();
+    let mut after = try_connect(&options).unwrap();
+    let (mut served, mut failed) = (0, 0);
+    for index in 0..16 {
+        let is_there = on(&cluster, index) < 2;
+        if !is_there && failed >= 4 {
+            // Each takes its second.
+            continue;
+        }
+        for (store, number) in [(&mut before, 2), (&mut after, 3)] {
+            let round = of_shard(index, number);
+            // On a busy machine also a living one may take longer than its time.
+            let mut answer = store.try_exchange(1, &round);
+            for _ in 0..if is_there { 20 } else { 0 } {
+                if answer.is_err() {
+                    answer = store.try_exchange(1, &round);
+                }
+            }
+            assert_eq!(answer.is_ok(), is_there, "{index}: {answer:?}");
+            let count = if is_there { &mut served } else { &mut failed };
+            *count += 1;
+        }
+    }
+    assert!(served >= 4 && failed >= 4, "{served} {failed}");
+}

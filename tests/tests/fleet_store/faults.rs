@@ -1,0 +1,326 @@
+use std::{
+    io::{Read, Write},
+    net::TcpListener,
+    thread,
+    time::{Duration, Instant},
+};
+
+use limiter_tests::{
+    need_redis,
+    redis::{Redis, Setup, free_port},
+};
+use limiter_user::fleet::store::{Error, Options, shard};
+
+use super::{Asked, options, round, source, totals, try_connect};
+
+fn refused(options: &Options) -> Error {
+    match try_connect(options) {
+        Ok(_) => panic!("it lets us in"),
+        Err(error) => error,
+    }
+}
+
+fn record(number: u32) -> String {
+    format!(
+        "limiter:{{edge:{:02x}}}:s:http:10.0.0.{number}",
+        shard("http", &source(number))
+    )
+}
+
+/// What is no record is none: the source's next packets make one.
+#[test]
+fn garbled_records() {
+    need_redis!();
+    let redis = Redis::start();
+    let mut store = Asked::of(&redis);
+    let key = record(1);
+    let pack = |numbers: &str| {
+        let script = format!("redis.call('SET',KEYS[1],struct.pack('<dddd',{numbers}))");
+        redis.cli(&["EVAL", &script, "1", &key]);
+    };
+    let mut number = 0;
+    let mut starts_anew = |store: &mut Asked, what: &str| {
+        assert_eq!(store.records(&[1])[0].born, 0, "{what}");
+        number += 1;
+        let before = store.now();
+        let record = store.exchange(1, &round(number, &[(1, 3)]))[0];
+        assert_eq!(record.total, 3, "{what}");
+        assert!(record.born >= before, "{what}");
+    };
+    for bad in [
+        "0,1,1,1",
+        "-5,1,1,1",
+        "5.5,1,1,1",
+        "1e300,1,1,1",
+        "1/0,1,1,1",
+        "0/0,1,1,1",
+        "5,-1,1,1",
+        "5,1.5,1,1",
+        "5,1e300,1,1",
+        "5,0/0,1,1",
+        "5,1,0/0,1",
+        "5,1,1/0,1",
+        "5,1,-1/0,1",
+        "5,1,0.5,1",
+    ] {
+        pack(bad);
+        starts_anew(&mut store, bad);
+    }
+    redis.cli(&["SET", &key, "junk"]);
+    starts_anew(&mut store, "text");
+    redis.cli(&["SET", &key, ""]);
+    starts_anew(&mut store, "nothing");
+    for command in [
+        ["RPUSH", &key, "x"].as_slice(),
+        &["HSET", &key, "x", "y"],
+        &["SADD", &key, "x"],
+        &["ZADD", &key, "1", "x"],
+        &["XADD", &key, "*", "x", "y"],
+    ] {
+        redis.cli(&["DEL", &key]);
+        redis.cli(command);
+        starts_anew(&mut store, command[0]);
+    }
+    // Sane, and full to the brim: it costs this source, and no more than the cap.
+    pack("redis.call('TIME')[1]*1000000,7,9e15,0/0");
+    let hostile = store.exchange(1, &round(100, &[(1, 1)]))[0];
+    assert_eq!((hostile.total, hostile.spent), (8, super::SLOW.cap));
+    // A count that has no room for more.
+    pack("5,9007199254740991,1,1");
+    assert_eq!(store.exchange(1, &round(101, &[(1, 1)]))[0].total, 1);
+}
+
+/// The number of the last round, made something else: rounds go on.
+#[test]
+fn a_garbled_number() {
+    need_redis!();
+    let redis = Redis::start();
+    let mut store = Asked::of(&redis);
+    let key = "limiter:{edge}:m:0000000000000001:1:0";
+    let mut total = 0;
+    for (i, value) in [
+        "junk",
+        "-1",
+        "1e9",
+        "inf",
+        "nan",
+        "0x99",
+        "99999999999999999999",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        redis.cli(&["SET", key, value]);
+        total += 1;
+        let round = round(i as u64 + 1, &[(1, 1)]);
+        assert_eq!(totals(&store.exchange(1, &round)), [total], "{value}");
+        assert_eq!(totals(&store.exchange(1, &round)), [total], "{value}");
+    }
+    redis.cli(&["DEL", key]);
+    redis.cli(&["RPUSH", key, "x"]);
+    assert_eq!(
+        totals(&store.exchange(1, &round(9, &[(1, 1)]))),
+        [total + 1]
+    );
+    assert_eq!(
+        totals(&store.exchange(1, &round(9, &[(1, 1)]))),
+        [total + 1]
+    );
+}
+
+/// A store that forgets scripts is told them again; one that forgets all begins anew.
+#[test]
+fn what_the_store_forgets() {
+    need_redis!();
+    let mut redis = Redis::start();
+    let mut store = Asked::of(&redis);
+    let first = store.exchange(1, &round(1, &[(1, 1)]))[0];
+    redis.cli(&["SCRIPT", "FLUSH"]);
+    assert_eq!(store.exchange(1, &round(2, &[(1, 1)]))[0].total, 2);
+    redis.cli(&["FLUSHALL"]);
+    let second = store.exchange(1, &round(3, &[(1, 1)]))[0];
+    assert!(second.born > first.born && second.total == 1, "{second:?}");
+    // Once more with what it has saved.
+    redis.restart();
+    let error = store.try_exchange(1, &round(4, &[(1, 1)])).unwrap_err();
+    assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+    assert!(error.is_of_the_connection());
+    let mut store = Asked::of(&redis);
+    let third = store.exchange(1, &round(4, &[(1, 1)]))[0];
+    assert_eq!((third.born, third.total), (second.born, 2));
+    assert_eq!(store.exchange(1, &round(4, &[(1, 1)]))[0].total, 2);
+    redis.restart_empty();
+    let fourth = Asked::of(&redis).exchange(1, &round(4, &[(1, 1)]))[0];
+    assert!(fourth.born > third.born && fourth.total == 1, "{fourth:?}");
+}
+
+/// A store that is stopped is not waited for beyond the time; a round that it got is not counted again.
+#[test]
+fn a_stopped_store() {
+    need_redis!();
+    let redis = Redis::start();
+    let short = Options {
+        response_timeout: Duration::from_millis(200),
+        ..options(&redis.url())
+    };
+    let mut store = try_connect(&short).unwrap();
+    // Which it knows then.
+    store.records(&[1]);
+    redis.pause();
+    let began = Instant::now();
+    let error = store.try_exchange(1, &round(1, &[(1, 5)])).unwrap_err();
+    assert!(began.elapsed() >= Duration::from_millis(200));
+    assert!(matches!(error, Error::Timeout { .. }), "{error}");
+    assert!(error.is_of_the_connection());
+    let quick = Options {
+        connect_timeout: Duration::from_millis(100),
+        response_timeout: Duration::from_millis(100),
+        ..options(&redis.url())
+    };
+    let error = refused(&quick);
+    assert!(matches!(error, Error::Timeout { .. }), "{error}");
+    redis.resume();
+    let mut store = Asked::of(&redis);
+    assert_eq!(totals(&store.exchange(1, &round(1, &[(1, 5)]))), [5]);
+    assert_eq!(totals(&store.exchange(1, &round(2, &[(1, 1)]))), [6]);
+}
+
+/// A full store says so, and what it did not take is not half taken.
+#[test]
+fn a_full_store() {
+    need_redis!();
+    let redis = Redis::start();
+    let mut store = Asked::of(&redis);
+    assert_eq!(totals(&store.exchange(1, &round(1, &[(1, 1)]))), [1]);
+    redis.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    for number in [2, 3] {
+        let error = store
+            .try_exchange(1, &round(number, &[(1, 1), (2, 1)]))
+            .unwrap_err();
+        assert!(matches!(error, Error::Full { .. }), "{error}");
+        assert!(!error.is_of_the_connection());
+    }
+    redis.cli(&["CONFIG", "SET", "maxmemory", "0"]);
+    let answer = store.exchange(1, &round(2, &[(1, 1), (2, 1)]));
+    assert_eq!(totals(&answer), [2, 1]);
+}
+
+/// A replica is not the store, until it is made the store: then it has what it had been told.
+#[test]
+fn a_failover() {
+    need_redis!();
+    let mut first = Redis::start();
+    let second = Redis::start();
+    let mut store = Asked::of(&first);
+    store.exchange(1, &round(1, &[(1, 5)]));
+    second.replicate(&first);
+    let mut other = Asked::of(&second);
+    let error = other.try_exchange(1, &round(2, &[(1, 1)])).unwrap_err();
+    assert!(matches!(error, Error::Replica { .. }), "{error}");
+    first.stop();
+    second.promote();
+    let mut other = Asked::of(&second);
+    assert_eq!(totals(&other.exchange(1, &round(1, &[(1, 5)]))), [5]);
+    assert_eq!(totals(&other.exchange(1, &round(2, &[(1, 1)]))), [6]);
+}
+
+/// Nobody is there, and what is there is something else.
+#[test]
+fn what_is_no_store() {
+    need_redis!();
+    let nobody = format!("redis://127.0.0.1:{}", free_port());
+    let error = refused(&options(&nobody));
+    assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+    let error = refused(&options("unix:///nonexistent/socket"));
+    assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+    let old = b"$38\r\n# Server\r\nredis_version:6.2.1\r\nx:yyyyy\r\n".as_slice();
+    let sentinel = b"$46\r\nredis_version:7.0.0\r\nredis_mode:sentinel\r\nxxxx\r\n";
+    for (what, said) in [
+        ("not Redis", b"HTTP/1.1 400 Bad Request\r\n\r\n".as_slice()),
+        ("another type", b"*1\r\n:5\r\n"),
+        ("no field", b"$5\r\nhello\r\n"),
+        ("old", old),
+        ("Sentinel", sentinel),
+        ("unknown", b"-ERR unknown command 'INFO'\r\n"),
+        ("gone", b""),
+        ("escape", b"-ERR \x1b[31mred\x07\r\n"),
+    ] {
+        let error = refused(&options(&hostile(said)));
+        println!("{what}: {error}");
+        assert!(!error.to_string().contains('\u{1b}'), "{what}");
+        let is_right = match what {
+            "not Redis" | "another type" => matches!(error, Error::Garbled { .. }),
+            "no field" | "old" | "Sentinel" | "unknown" => matches!(error, Error::NotAStore { .. }),
+            "gone" => matches!(error, Error::Unreachable { .. }),
+            _ => matches!(error, Error::Refused { .. }),
+        };
+        assert!(is_right, "{what}: {error:?}");
+    }
+}
+
+/// One that says this to whoever asks, once. Returns its address.
+fn hostile(said: &'static [u8]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 1_024]);
+        let _ = stream.write_all(said);
+        // Until the other end has gone.
+        if !said.is_empty() {
+            let _ = stream.read(&mut [0; 1_024]);
+        }
+    });
+    url
+}
+
+/// An answer that is none of a round's is not taken for one.
+#[test]
+fn a_hostile_store() {
+    let info = "$42\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\n";
+    for answer in [
+        "*0\r\n",
+        "*3\r\n:1\r\n:-1\r\n:0\r\n",
+        "*1\r\n$1\r\nx\r\n",
+        ":1\r\n",
+        "junk\r\n",
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            for said in [info, answer] {
+                let _ = stream.read(&mut [0; 4_096]);
+                let _ = stream.write_all(said.as_bytes());
+            }
+            let _ = stream.read(&mut [0; 1_024]);
+        });
+        let mut store = try_connect(&options(&url)).unwrap();
+        let error = store.try_exchange(1, &round(1, &[(1, 1)])).unwrap_err();
+        assert!(
+            matches!(error, Error::Garbled { .. }),
+            "{answer:?}: {error}"
+        );
+    }
+}
+
+/// The version that Debian has is one that serves.
+#[test]
+fn a_store_with_little_room() {
+    need_redis!();
+    let redis = Redis::start_as(Setup {
+        more: ["--maxmemory", "4mb", "--maxmemory-policy", "volatile-ttl"]
+            .map(str::to_owned)
+            .to_vec(),
+        ..Setup::default()
+    });
+    let mut store = Asked::of(&redis);
+    // Far more than there is room for: old records go, and no round is refused.
+    for number in 1..=40_u32 {
+        let items: Vec<_> = (0..1_000).map(|i| (1_000 * number + i, 1)).collect();
+        let answer = store.exchange(1, &round(u64::from(number), &items));
+        assert_eq!(answer.len(), 1_000);
+    }
+    let kept: u32 = redis.cli(&["DBSIZE"]).parse().unwrap();
+    assert!((100..40_000).contains(&kept), "{kept}");
+}

@@ -1,0 +1,116 @@
+//! The store of a fleet, against real servers.
+
+mod access;
+mod cluster;
+mod differential;
+mod faults;
+mod lists;
+mod members;
+mod model;
+mod rounds;
+
+use std::time::Duration;
+
+use limiter_common::{
+    bucket::TICKS_PER_SECOND,
+    key::{IPV4, SourceKey, ipv4_words},
+};
+use limiter_tests::redis::{PATIENCE, Redis};
+use limiter_user::fleet::{
+    account::Record,
+    member::{Group, Item, Round},
+    store::{Error, Of, Options, Store, Target},
+};
+use tokio::runtime::{Builder, Runtime};
+
+const SECOND: u64 = TICKS_PER_SECOND;
+const FLEET: &str = "edge";
+/// One packet a second, a depth of a thousand.
+const SLOW: Of<'static> = Of {
+    limit: "http",
+    cost: SECOND,
+    cap: 1_000 * SECOND,
+};
+
+/// A store, and a runtime to ask it in.
+struct Asked {
+    runtime: Runtime,
+    store: Store,
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn options(url: &str) -> Options {
+    Options {
+        connect_timeout: PATIENCE,
+        response_timeout: PATIENCE,
+        ..Options::new(url)
+    }
+}
+
+fn try_connect(options: &Options) -> Result<Asked, Error> {
+    let runtime = runtime();
+    let target = Target::read(options)?;
+    let store = runtime.block_on(Store::connect(&target))?;
+    Ok(Asked { runtime, store })
+}
+
+impl Asked {
+    fn of(redis: &Redis<'_>) -> Self {
+        try_connect(&options(&redis.url())).unwrap()
+    }
+
+    fn try_exchange(&mut self, member: u64, round: &Round) -> Result<Vec<Record>, Error> {
+        let exchange = self.store.exchange(FLEET, member, round, |_| SLOW);
+        self.runtime.block_on(exchange)
+    }
+
+    fn exchange(&mut self, member: u64, round: &Round) -> Vec<Record> {
+        self.try_exchange(member, round).unwrap()
+    }
+
+    /// What the store has on sources, by asking as a member of its own.
+    fn records(&mut self, sources: &[u32]) -> Vec<Record> {
+        let items: Vec<_> = sources.iter().map(|source| (*source, 0)).collect();
+        self.exchange(0xa5, &round(1, &items))
+    }
+
+    /// The store's time, in microseconds.
+    fn now(&mut self) -> u64 {
+        let beat = self
+            .store
+            .heartbeat("clock", 1, "clock", Duration::from_secs(60));
+        let now = self.runtime.block_on(beat).unwrap().now;
+        now.as_micros().try_into().unwrap()
+    }
+}
+
+/// A source of the first limit.
+fn source(number: u32) -> SourceKey {
+    SourceKey {
+        address: ipv4_words((0x0a00_0000 + number).to_be()),
+        scope: IPV4,
+        reserved: 0,
+    }
+}
+
+/// A round about sources, and the packets of each.
+fn round(number: u64, items: &[(u32, u64)]) -> Round {
+    Round {
+        group: Group { of: 1, index: 0 },
+        number,
+        items: items
+            .iter()
+            .map(|(source, packets)| Item {
+                key: self::source(*source),
+                packets: *packets,
+            })
+            .collect(),
+    }
+}
+
+fn totals(records: &[Record]) -> Vec<u64> {
+    records.iter().map(|record| record.total).collect()
+}

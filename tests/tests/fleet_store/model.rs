@@ -1,0 +1,104 @@
+//! What the store keeps, in a few lines: between which bounds, because the store's clock is read before and after.
+
+use std::collections::HashMap;
+
+use limiter_user::fleet::{account::Record, member::Round, store::Of};
+
+/// A time of the store lies between these two, in microseconds.
+pub type Moment = (u64, u64);
+
+#[derive(Debug)]
+struct Kept {
+    /// Made then.
+    born: Moment,
+    /// As it was said to be.
+    said: Option<u64>,
+    total: u64,
+    /// When the bucket is full again, in ticks: at the earliest and at the latest.
+    full: (u128, u128),
+}
+
+/// A store.
+#[derive(Debug, Default)]
+pub struct Model {
+    last: HashMap<u64, u64>,
+    records: HashMap<String, Kept>,
+    /// Larger than that is the next record's BORN.
+    latest: HashMap<String, u64>,
+}
+
+fn ticks(us: u64) -> u128 {
+    u128::from(us) * 256_000
+}
+
+impl Model {
+    /// Applies a round, and says what is wrong with the answer.
+    pub fn check(
+        &mut self,
+        member: u64,
+        round: &Round,
+        name: impl Fn(&limiter_common::key::SourceKey) -> (String, Of<'static>),
+        at: Moment,
+        answer: &[Record],
+    ) -> Result<(), String> {
+        let last = self.last.entry(member).or_default();
+        let is_new = round.number > *last;
+        *last = round.number.max(*last);
+        for (item, said) in round.items.iter().zip(answer) {
+            let (name, of) = name(&item.key);
+            let packets = if is_new { item.packets } else { 0 };
+            if packets > 0 {
+                let kept = self.records.entry(name.clone()).or_insert(Kept {
+                    born: at,
+                    said: None,
+                    total: 0,
+                    full: (0, 0),
+                });
+                kept.total += packets;
+                let charge = u128::from(packets) * u128::from(of.cost);
+                let add = |full: u128, now: u64| {
+                    let now = ticks(now);
+                    (full.max(now) + charge).min(now + u128::from(of.cap))
+                };
+                // The store drops what is below a nanosecond.
+                let low = add(kept.full.0, at.0).saturating_sub(256);
+                kept.full = (low, add(kept.full.1, at.1));
+            }
+            let Some(kept) = self.records.get_mut(&name) else {
+                if *said == Record::default() {
+                    continue;
+                }
+                return Err(format!("{name}: a record of nothing: {said:?}"));
+            };
+            let born = *kept.said.get_or_insert(said.born);
+            if born != said.born || !(kept.born.0..=kept.born.1).contains(&born) {
+                return Err(format!("{name}: {said:?} is not {kept:?}"));
+            }
+            if self.latest.get(&name).is_some_and(|latest| born < *latest) {
+                return Err(format!("{name}: older than one before: {said:?}"));
+            }
+            self.latest.insert(name.clone(), born);
+            if said.total != kept.total {
+                return Err(format!("{name}: {said:?} and not {}", kept.total));
+            }
+            let cap = u128::from(of.cap);
+            let least = kept.full.0.saturating_sub(ticks(at.1)).min(cap);
+            let most = kept.full.1.saturating_sub(ticks(at.0)).min(cap);
+            if !(least..=most).contains(&u128::from(said.spent)) {
+                return Err(format!("{name}: {said:?} is not in {least}..={most}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A record is gone, or has become something else.
+    pub fn lose(&mut self, name: &str) {
+        self.records.remove(name);
+    }
+
+    /// All is gone.
+    pub fn lose_all(&mut self) {
+        self.records.clear();
+        self.last.clear();
+    }
+}

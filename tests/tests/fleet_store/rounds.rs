@@ -1,0 +1,214 @@
+use std::{thread, time::Duration};
+
+use limiter_tests::{need_redis, redis::Redis};
+use limiter_user::fleet::{
+    account::Record,
+    member::Group,
+    store::{Of, shard},
+};
+
+use super::{Asked, FLEET, SECOND, SLOW, round, source, totals};
+
+/// A round counts once, however often it comes, and none that is older than the last.
+#[test]
+fn a_round_counts_once() {
+    need_redis!();
+    let redis = Redis::start();
+    let mut store = Asked::of(&redis);
+    let first = round(1, &[(1, 5), (2, 7), (3, 0)]);
+    let before = store.now();
+    let answer = store.exchange(1, &first);
+    let after = store.now();
+    assert_eq!(totals(&answer), [5, 7, 0]);
+    assert!((before..=after).contains(&answer[0].born), "{answer:?}");
+    // Not to be asked for, and not there.
+    assert_eq!(answer[2], Record::default());
+    assert!(!redis.cli(&["KEYS", "*"]).contains("10.0.0.3"));
+    for _ in 0..3 {
+        let again = store.exchange(1, &first);
+        assert_eq!(totals(&again), [5, 7, 0]);
+        assert_eq!(again[0].born, answer[0].born);
+    }
+    assert_eq!(totals(&store.exchange(1, &round(7, &[(1, 1)]))), [6]);
+    // On its way for long, and changed on it.
+    assert_eq!(
+        totals(&store.exchange(1, &round(6, &[(1, 100), (9, 1)]))),
+        [6, 0]
+    );
+    assert_eq!(totals(&store.exchange(1, &round(7, &[(1, 1)]))), [6]);
+    assert_eq!(totals(&store.exchange(1, &round(8, &[(1, 1)]))), [7]);
+}
+
+/// Members have numbers of their own, and groups of one member too: they are under way at once.
+#[test]
+fn members_add_up_and_groups_do_not_wait() {
+    need_redis!();
+    let redis = Redis::start();
+    let mut store = Asked::of(&redis);
+    assert_eq!(totals(&store.exchange(1, &round(5, &[(1, 5)]))), [5]);
+    assert_eq!(totals(&store.exchange(2, &round(1, &[(1, 3)]))), [8]);
+    let in_group = |index, number, source| {
+        let mut round = round(number, &[(source, 1)]);
+        round.group = Group { of: 16, index };
+        round
+    };
+    // The later one comes first.
+    assert_eq!(totals(&store.exchange(1, &in_group(3, 7, 1))), [9]);
+    assert_eq!(totals(&store.exchange(1, &in_group(2, 6, 1))), [10]);
+    assert_eq!(totals(&store.exchange(1, &in_group(2, 6, 1))), [10]);
+    // Another fleet, another limit: another record.
+    let other = Of {
+        limit: "other",
+        ..SLOW
+    };
+    let round = round(9, &[(1, 1)]);
+    let mut ask = |fleet, of| {
+        let exchange = store.store.exchange(fleet, 1, &round, |_| of);
+        store.runtime.block_on(exchange).unwrap()
+    };
+    assert_eq!(totals(&ask("edge2", SLOW)), [1]);
+    assert_eq!(totals(&ask(FLEET, other)), [1]);
+}
+
+/// The level goes down with the store's time, is never said higher than it is, and stays within the cap.
+#[test]
+fn the_level_is_that_of_a_bucket() {
+    need_redis!();
+    let redis = Redis::start();
+    let mut store = Asked::of(&redis);
+    let before = store.now();
+    let [charged] = store.exchange(1, &round(1, &[(1, 100)]))[..] else {
+        panic!("one record");
+    };
+    assert_eq!(charged.spent, 100 * SECOND, "at that moment");
+    thread::sleep(Duration::from_millis(50));
+    let [least, most] = {
+        let start = store.now();
+        let [later] = store.records(&[1])[..] else {
+            panic!("one record");
+        };
+        let end = store.now();
+        let spent = (100 * SECOND - later.spent) >> 8;
+        assert!(spent >= 1_000 * (start - charged.born), "{spent} ns");
+        assert!(spent <= 1_000 * (end - before), "{spent} ns");
+        [start, end]
+    };
+    assert!(least - charged.born >= 50_000 && most >= least);
+    let full = store.exchange(1, &round(2, &[(1, u64::MAX / 1_024)]));
+    assert_eq!(full[0].spent, SLOW.cap);
+}
+
+/// A packet that costs a part of a nanosecond is not lost, nor made a whole one.
+#[test]
+fn small_costs_add_up() {
+    need_redis!();
+    let redis = Redis::start();
+    let mut store = Asked::of(&redis);
+    let thin = Of {
+        limit: "thin",
+        cost: 1,
+        cap: 1_000 * SECOND,
+    };
+    let packets = 256 * 5_000_000_000 + 255;
+    let round = round(1, &[(1, packets)]);
+    let exchange = store.store.exchange(FLEET, 1, &round, |_| thin);
+    let records = store.runtime.block_on(exchange).unwrap();
+    assert_eq!(records[0].spent, 5_000_000_000 << 8);
+}
+
+/// A record that nobody charges expires, in no less time than its bucket takes to fill; the next is another one.
+#[test]
+fn records_expire() {
+    need_redis!();
+    let redis = Redis::start();
+    let mut store = Asked::of(&redis);
+    let short = Of {
+        cap: 10 * SECOND,
+        ..SLOW
+    };
+    let mut ask = |number, of| {
+        let round = round(number, &[(1, 1)]);
+        let exchange = store.store.exchange(FLEET, 1, &round, |_| of);
+        store.runtime.block_on(exchange).unwrap()[0]
+    };
+    let name = format!(
+        "limiter:{{edge:{:02x}}}:s:http:10.0.0.1",
+        shard("http", &source(1))
+    );
+    let left = || redis.cli(&["PTTL", &name]).parse::<u64>().unwrap();
+    let first = ask(1, short);
+    assert!((130_000..=140_000).contains(&left()), "{}", left());
+    // Terms that need more, and less, are seen to with the next charge.
+    ask(2, SLOW);
+    assert!((2_000_000..=2_120_000).contains(&left()), "{}", left());
+    ask(3, short);
+    assert!((130_000..=140_000).contains(&left()), "{}", left());
+    // Written once more without another expiry, which then is still there.
+    let second = ask(4, short);
+    assert_eq!((second.born, second.total), (first.born, 4));
+    assert!((130_000..=140_000).contains(&left()), "{}", left());
+    redis.cli(&["PEXPIRE", &name, "1"]);
+    limiter_tests::at_last("it expires", || redis.cli(&["EXISTS", &name]) == "0");
+    let third = ask(5, short);
+    assert!(third.born > first.born, "{third:?}");
+    assert_eq!(third.total, 1);
+}
+
+/// More sources than go in one piece; and what the store takes for one.
+#[test]
+fn large_rounds() {
+    need_redis!();
+    let redis = Redis::start();
+    let mut store = Asked::of(&redis);
+    let items: Vec<_> = (0..4_321).map(|i| (i, u64::from(i) + 1)).collect();
+    for number in 1..=5 {
+        let records = store.exchange(1, &round(number, &items));
+        let wanted: Vec<_> = items.iter().map(|(_, packets)| packets * number).collect();
+        assert_eq!(totals(&records), wanted);
+    }
+    let (us, calls) = redis.scripts();
+    assert!(calls >= 4, "{calls} by EVALSHA");
+    println!("{} ns of the store a source", us * 1_000 / (calls * 4_321));
+}
+
+/// Rounds that are under way at once share one connection.
+#[test]
+fn rounds_share_a_connection() {
+    need_redis!();
+    let redis = Redis::start();
+    let Asked { runtime, store } = Asked::of(&redis);
+    let connections = || {
+        let clients = redis.cli(&["CLIENT", "LIST"]);
+        // That of redis-cli is another one.
+        clients
+            .lines()
+            .filter(|line| !line.contains("cmd=client"))
+            .count()
+    };
+    assert_eq!(connections(), 1);
+    let one = |index: u32| {
+        let mut store = store.clone();
+        async move {
+            let mut round = round(1, &[(index, 1), (1_000, 1)]);
+            round.group = Group { of: 16, index };
+            store.exchange(FLEET, 1, &round, |_| SLOW).await.unwrap()
+        }
+    };
+    let all = runtime.block_on(async {
+        let local = tokio::task::LocalSet::new();
+        local
+            .run_until(async {
+                let tasks: Vec<_> = (0..16).map(|i| tokio::task::spawn_local(one(i))).collect();
+                let mut shared = Vec::new();
+                for task in tasks {
+                    shared.push(task.await.unwrap()[1].total);
+                }
+                shared
+            })
+            .await
+    });
+    let mut sorted = all.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, (1..=16).collect::<Vec<_>>());
+    assert_eq!(connections(), 1);
+}

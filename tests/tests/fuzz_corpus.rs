@@ -1,0 +1,195 @@
+//! What is fuzzed, over inputs that are kept (`fixtures/fuzz`): some to begin with, and all that have found something.
+//! And frames made at random, past the program in the kernel. `cargo xtask fuzz` looks for more.
+
+use std::{fs, net::IpAddr, path::Path};
+
+use arbitrary::Unstructured;
+use fastrand::Rng;
+use ipnet::IpNet;
+use limiter_common::verdict::Reason;
+use limiter_tests::{
+    captures::fixtures,
+    fuzz::{
+        TARGETS,
+        packets::{CONFIGURATIONS_LENGTH, Tally, frame, offer},
+    },
+    need_kernel,
+    random::seed,
+};
+use limiter_user::{
+    capture::{Capture, link},
+    config::key::address,
+};
+
+/// Runs all inputs of the targets that do or do not need the kernel.
+fn all(kernel: bool) {
+    for target in TARGETS.into_iter().filter(|target| target.kernel == kernel) {
+        let inputs = target.inputs();
+        assert!(
+            inputs.len() >= 4,
+            "{}: {} inputs",
+            target.name,
+            inputs.len()
+        );
+        for path in inputs {
+            println!("{}", path.display());
+            (target.run)(&fs::read(&path).unwrap());
+        }
+    }
+}
+
+#[test]
+fn inputs_of_text_and_files() {
+    all(false);
+}
+
+#[test]
+fn inputs_of_the_kernel() {
+    need_kernel!();
+    all(true);
+}
+
+/// The inputs, torn at random: what `cargo xtask fuzz` does all day, for a moment.
+#[test]
+fn inputs_that_are_torn() {
+    let seed = seed(fastrand::u64(..));
+    println!("LIMITER_SEED={seed:#x}");
+    let mut rng = Rng::with_seed(seed);
+    for target in TARGETS.into_iter().filter(|target| !target.kernel) {
+        let inputs = target.inputs();
+        let inputs: Vec<_> = inputs.iter().map(|path| fs::read(path).unwrap()).collect();
+        // A block that says that it is long takes 16 MiB to find out that it is not.
+        let rounds = if target.name == "capture" { 2 } else { 10 };
+        for input in &inputs {
+            for _ in 0..rounds {
+                let mut torn = input.clone();
+                for _ in 0..rng.usize(1..4) {
+                    tear(&mut rng, &mut torn, &inputs);
+                }
+                (target.run)(&torn);
+            }
+        }
+    }
+}
+
+fn tear(rng: &mut Rng, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
+    let at = rng.usize(0..=bytes.len());
+    match rng.u8(0..5) {
+        0 => bytes.truncate(at),
+        1 => bytes.insert(at, rng.u8(..)),
+        2 => {
+            let end = (at + rng.usize(0..16)).min(bytes.len());
+            bytes.drain(at..end);
+        }
+        3 => {
+            let other = &others[rng.usize(0..others.len())];
+            bytes.truncate(at);
+            bytes.extend(&other[at.min(other.len())..]);
+        }
+        _ => {
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte = rng.u8(..);
+            }
+        }
+    }
+}
+
+/// Random frames: as many with a seed that stays as with one that is new each time.
+#[test]
+fn random_frames_come_to_what_another_parser_says() {
+    need_kernel!();
+    const FRAMES: u32 = 4_000;
+    let mut tally = Tally::default();
+    for seed in [0xf4a3e, seed(fastrand::u64(..))] {
+        // Where this fails, what is printed says how to have the same frames again.
+        println!("LIMITER_SEED={seed:#x}");
+        let mut rng = Rng::with_seed(seed);
+        let mut bytes = [0; 256];
+        for _ in 0..FRAMES {
+            rng.fill(&mut bytes);
+            let frame = frame(&mut Unstructured::new(&bytes)).unwrap();
+            offer(rng.usize(0..CONFIGURATIONS_LENGTH), &frame, &mut tally);
+        }
+    }
+    println!("{tally:?}");
+    for reason in [
+        Reason::Admitted,
+        Reason::NotIp,
+        Reason::WouldDrop,
+        Reason::Limit,
+        Reason::Deny,
+        Reason::Malformed,
+        Reason::MalformedPassed,
+        Reason::MalformedWouldDrop,
+        Reason::Allowed,
+        Reason::Unlimited,
+    ] {
+        let seen = tally.reasons[reason as usize];
+        assert!(seen > 20, "{reason:?} came up {seen} times");
+    }
+    assert!(tally.exactly > 10 * tally.roughly, "{tally:?}");
+}
+
+/// Frames that others have captured, past every configuration.
+#[test]
+fn captured_frames_come_to_what_another_parser_says() {
+    need_kernel!();
+    let mut tally = Tally::default();
+    for path in fixtures() {
+        let mut capture = Capture::open(&path).unwrap();
+        let mut room = Vec::new();
+        while let Ok(Some(packet)) = capture.next() {
+            let frame = link::frame(&packet, 1_514, &mut room);
+            for configuration in 0..CONFIGURATIONS_LENGTH {
+                offer(configuration, frame.bytes, &mut tally);
+            }
+        }
+    }
+    println!("{tally:?}");
+    assert!(tally.exactly > 1_500, "{tally:?}");
+}
+
+/// Frames that are seldom seen, made by another program, with what must become of each written beside it by hand.
+#[test]
+fn odd_frames_come_to_what_is_written_beside_them() {
+    need_kernel!();
+    const LIMITS: [&str; 4] = ["dns", "syn", "ports", "fragments"];
+    const OF_LIMITS: usize = 4;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/frames");
+    let written = fs::read_to_string(folder.join("odd.txt")).unwrap();
+    let mut written = written.lines();
+    let mut capture = Capture::open(&folder.join("odd.pcap")).unwrap();
+    let mut tally = Tally::default();
+    while let Some(packet) = capture.next().unwrap() {
+        let line = written.next().unwrap();
+        for configuration in 0..CONFIGURATIONS_LENGTH {
+            offer(configuration, packet.bytes, &mut tally);
+        }
+        let (reason, buckets) = offer(OF_LIMITS, packet.bytes, &mut tally);
+        let wanted = line.split_once(": ").unwrap().1;
+        let (source, limits) = match wanted {
+            "not-ip" | "malformed" => {
+                let right = [("not-ip", Reason::NotIp), ("malformed", Reason::Malformed)];
+                assert!(right.contains(&(wanted, reason)), "{line}: {reason:?}");
+                assert_eq!(buckets, [], "{line}");
+                continue;
+            }
+            held => held.split_once(' ').unwrap(),
+        };
+        assert_eq!(reason, Reason::Admitted, "{line}");
+        let charged: Vec<_> = buckets
+            .iter()
+            .map(|key| LIMITS[key.slot() as usize])
+            .collect();
+        assert_eq!(charged.join(","), limits, "{line}");
+        let source: IpAddr = source.parse().unwrap();
+        for key in buckets {
+            let bits = [(32, 64), (24, 48), (32, 64), (16, 32)][key.slot() as usize];
+            let bits = if source.is_ipv4() { bits.0 } else { bits.1 };
+            let network = IpNet::new(source, bits).unwrap().network();
+            assert_eq!(key.address, address(network).words, "{line}");
+        }
+    }
+    assert_eq!(written.next(), None, "a line for each frame");
+    assert!(tally.exactly > 40 * tally.roughly, "{tally:?}");
+}

@@ -1,0 +1,105 @@
+//! What is known of a bucket: bounds that hold whenever within a step its packets came.
+
+use super::config::Limit;
+
+/// Readings of the clock, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Moments {
+    /// The kernel's last tick before the step. The program may refuse by its own reading of that tick (a tick
+    /// that comes late is known to cost a source what came to it meanwhile).
+    pub tick: u64,
+    /// Right before it.
+    pub before: u64,
+    /// Right after it.
+    pub after: u64,
+}
+
+/// At `since` there are no more than `most` tokens in it, and no fewer than `least`.
+#[derive(Clone, Copy, Debug)]
+pub struct Bucket {
+    most: f64,
+    least: f64,
+    since: u64,
+    /// Changes of the limit's terms since the last packet.
+    missed: u32,
+}
+
+/// What rounding may cost a source: a part of the rate, and a part of the burst at each change of terms. It never
+/// gains by it.
+const OF_RATE: f64 = 1e-5;
+const OF_BURST: f64 = 1e-5;
+/// Changes that the program remembers.
+const REMEMBERED: u32 = 8;
+
+fn seconds(from: u64, to: u64) -> f64 {
+    to.saturating_sub(from) as f64 / 1e9
+}
+
+impl Bucket {
+    /// One that nothing was taken from.
+    pub fn full(limit: &Limit, since: u64) -> Self {
+        let burst = limit.burst() as f64;
+        Self {
+            most: burst,
+            least: burst,
+            since,
+            missed: 0,
+        }
+    }
+
+    /// The most tokens that there may be at `now`.
+    pub fn most(&self, limit: &Limit, now: u64) -> f64 {
+        (self.most + limit.per_second() * seconds(self.since, now)).min(limit.burst() as f64)
+    }
+
+    /// The fewest.
+    pub fn least(&self, limit: &Limit, now: u64) -> f64 {
+        if self.missed > REMEMBERED {
+            return 0.0;
+        }
+        let refilled = limit.per_second() * (1.0 - OF_RATE) * seconds(self.since, now);
+        (self.least + refilled).min(limit.burst() as f64)
+    }
+
+    /// How many of `sent` packets may pass: at least, and at most.
+    pub fn bounds(&self, limit: &Limit, at: &Moments, sent: u64) -> (u64, u64) {
+        let least = self.least(limit, at.tick).max(0.0) as u64;
+        let most =
+            self.most(limit, at.before) + limit.per_second() * seconds(at.before, at.after) + 1e-6;
+        (least.min(sent), (most as u64).min(sent))
+    }
+
+    /// So many passed.
+    pub fn took(&mut self, limit: &Limit, at: &Moments, passed: u64) {
+        let passed = passed as f64;
+        let gained = limit.per_second() * seconds(at.before, at.after);
+        let most = self.most(limit, at.before) + gained - passed;
+        *self = Self {
+            most: most.clamp(0.0, limit.burst() as f64),
+            least: self.least(limit, at.tick) - passed,
+            since: at.after,
+            missed: 0,
+        };
+        self.least = self.least.max(0.0);
+    }
+
+    /// Its terms became others: what was spent stays spent.
+    pub fn changed(&mut self, old: &Limit, new: &Limit, at: &Moments) {
+        let (burst, deeper) = (old.burst() as f64, new.burst() as f64);
+        let carried = |tokens: f64| (deeper - (burst - tokens)).max(0.0);
+        let faster = old.per_second().max(new.per_second());
+        let most = carried(self.most(old, at.before)) + faster * seconds(at.before, at.after);
+        let least = self.least(old, at.tick);
+        let rounding = if least < burst {
+            OF_BURST * burst.max(deeper)
+        } else {
+            0.0
+        };
+        *self = Self {
+            most: most.min(deeper),
+            least: (carried(least) - rounding).clamp(0.0, deeper),
+            since: at.after,
+            missed: self.missed + 1,
+        };
+    }
+}

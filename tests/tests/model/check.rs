@@ -1,0 +1,295 @@
+//! What must hold after a step: kernel, pins and `status` are as the model says.
+
+use std::{collections::BTreeSet, fs, net::IpAddr, path::Path};
+
+use aya::programs::ProgramInfo;
+use limiter_common::verdict::Reason;
+use limiter_user::{
+    config::Lists,
+    kernel::{
+        bpffs::BPFFS,
+        interface::{self, Interface},
+        lists::ListTables,
+        pins,
+        record::Record,
+    },
+    lab::Namespace,
+};
+use serde_json::{Value, json};
+
+use super::{
+    bucket::Moments,
+    config::{Config, Fate, prefix},
+    model::{Attached, Device, Model},
+    world::World,
+};
+
+/// Programs (true) and maps (false), by their ids.
+pub type Ids = BTreeSet<(bool, u32)>;
+
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, wanted: &T) -> Result<(), String> {
+    if found == wanted {
+        return Ok(());
+    }
+    Err(format!("{what}: found {found:?}, wanted {wanted:?}"))
+}
+
+fn entries(folder: &Path) -> Vec<String> {
+    let names = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<_> = names
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Everything that can be seen without a command. Returns what is loaded.
+pub fn state(world: &World, model: &Model) -> Result<Ids, String> {
+    let here = world.here.run(pins::namespace).unwrap().unwrap();
+    let folders = pins::folders().unwrap().into_iter();
+    let own: BTreeSet<_> = folders
+        .filter(|folder| folder.namespace == here)
+        .map(|folder| folder.interface)
+        .collect();
+    same(
+        "folders of pins",
+        &own,
+        &model.attached.keys().cloned().collect(),
+    )?;
+    let mut ids = Ids::new();
+    let mut programs = Vec::new();
+    for (name, attached) in &model.attached {
+        let program = pinned(world, name, attached, &mut ids)?;
+        programs.push((attached.device, program));
+    }
+    for (away, namespace) in [(false, &world.here), (true, &world.away)] {
+        let found = interfaces(namespace);
+        let devices = model.devices.iter().filter(|(_, of)| of.away == away);
+        for (far, device) in devices {
+            let interface = found.iter().find(|interface| interface.name == device.name);
+            let Some(interface) = interface else {
+                return Err(format!("no interface {device:?}"));
+            };
+            let runs = interface.xdp.map(|xdp| xdp.program_id);
+            let wanted = programs.iter().find(|(on, _)| *on == Some(*far));
+            let what = format!("program on {device:?}");
+            same(&what, &runs, &wanted.map(|(_, program)| *program))?;
+        }
+    }
+    Ok(ids)
+}
+
+fn interfaces(namespace: &Namespace) -> Vec<Interface> {
+    namespace.block_on(interface::all).unwrap().unwrap()
+}
+
+/// Nothing is left of anything.
+pub fn nothing_pinned() -> Result<(), String> {
+    let mut found = entries(Path::new(BPFFS));
+    // The kernel's own.
+    found.retain(|name| !name.ends_with(".debug"));
+    same("pins", &found, &Vec::new())
+}
+
+/// What is pinned for an attachment. Returns the id of its program.
+fn pinned(world: &World, name: &str, attached: &Attached, ids: &mut Ids) -> Result<u32, String> {
+    let folder = world.pins(name);
+    let generations = pins::generations(&folder);
+    let [generation] = generations[..] else {
+        return Err(format!("{name}: generations {generations:?}"));
+    };
+    let mut wanted: Vec<_> = pins::MAPS.map(str::to_owned).to_vec();
+    wanted.extend(["link".to_owned(), format!("g{generation}")]);
+    wanted.sort();
+    same("pins", &entries(&folder), &wanted)?;
+    let generation = pins::generation(&folder, generation);
+    let wanted = ["LISTED_IPV4", "LISTED_IPV6", "program", "record"].map(str::to_owned);
+    same(
+        "pins of the generation",
+        &entries(&generation),
+        &wanted.to_vec(),
+    )?;
+
+    let record = Record::open(&generation.join("record"), name).map_err(|e| e.to_string())?;
+    let lists = ListTables::open(&generation).and_then(|tables| tables.entries());
+    let lists = Lists::from_compiled(&record.tiers, &lists.map_err(|e| e.to_string())?);
+    settings(name, &record, &lists, &attached.config)?;
+    let file = record.file.map(|path| path.to_str().unwrap().to_owned());
+    let wanted = attached.file.as_ref().map(|file| world.path(file));
+    same("file", &file, &wanted)?;
+
+    let program = ProgramInfo::from_pin(generation.join("program")).unwrap();
+    ids.insert((true, program.id()));
+    let maps = program.map_ids().unwrap().unwrap_or_default();
+    ids.extend(maps.into_iter().map(|map| (false, map)));
+    Ok(program.id())
+}
+
+fn settings(name: &str, record: &Record, lists: &Lists, config: &Config) -> Result<(), String> {
+    let settings = &record.settings;
+    let what = |what: &str| format!("{name}: {what}");
+    same(&what("shadow"), &settings.shadow, &config.shadow)?;
+    same(&what("size"), &settings.max_sources, &config.max_sources)?;
+    let limits = settings.limits.iter();
+    let limits = limits.map(|limit| {
+        (
+            &limit.name,
+            limit.rate.to_string(),
+            limit.burst.map(|b| b.tokens),
+            limit.shadow,
+        )
+    });
+    let wanted = config.limits.iter();
+    let wanted = wanted.map(|limit| (&limit.name, limit.rate.clone(), limit.burst, limit.shadow));
+    same(
+        &what("limits"),
+        &limits.collect::<Vec<_>>(),
+        &wanted.collect(),
+    )?;
+    let found = lists
+        .all()
+        .map(|(name, prefixes)| (name.to_owned(), prefixes.clone()));
+    same(&what("lists"), &found.collect(), &config.lists)
+}
+
+/// `status --json` of one interface.
+pub fn status(
+    world: &World,
+    shown: &Value,
+    device: &Device,
+    attached: &Attached,
+) -> Result<(), String> {
+    let config = &attached.config;
+    let sum = |which: &dyn Fn(Reason) -> bool| attached.sum(which);
+    let packets = json!({
+        "seen": attached.seen(),
+        "passed": sum(&|reason| reason.passes()),
+        "dropped": sum(&|reason| !reason.passes()),
+        "would_drop": sum(&|reason| reason.would_drop()),
+    });
+    let of = |reason: Reason| attached.counts[reason as usize];
+    let wanted = json!({
+        "name": device.name,
+        "mode": "native",
+        "shadow": config.shadow,
+        "file": attached.file.as_ref().map(|file| world.path(file)),
+        "new_sources": "10k/s",
+        "try_until": null,
+        "events_lost": 0,
+        "packets": packets,
+        "drops": {
+            "limit": of(Reason::Limit),
+            "deny": of(Reason::Deny),
+            "newcomer": 0,
+            "malformed": 0,
+            "contended": of(Reason::Contended),
+        },
+        "passes": {
+            "not_ip": 0,
+            "allowed": of(Reason::Allowed),
+            "unlimited": of(Reason::Unlimited),
+            "established": 0,
+        },
+    });
+    for (key, wanted) in wanted.as_object().unwrap() {
+        same(&format!("{key} of status"), &shown[key], wanted)?;
+    }
+    let limits = config.limits.iter().map(|limit| {
+        let of = attached
+            .limits
+            .get(&limit.name)
+            .copied()
+            .unwrap_or_default();
+        json!([
+            limit.name,
+            limit.rate,
+            limit.burst().to_string(),
+            limit.shadow,
+            of.passed,
+            of.dropped,
+            of.would_drop
+        ])
+    });
+    let found = shown["limits"].as_array().unwrap().iter().map(|limit| {
+        json!([
+            limit["name"],
+            limit["rate"],
+            limit["burst"],
+            limit["shadow"],
+            limit["passed"]["packets"],
+            limit["dropped"]["packets"],
+            limit["would_drop"]["packets"]
+        ])
+    });
+    same(
+        "limits of status",
+        &found.collect::<Vec<_>>(),
+        &limits.collect(),
+    )?;
+    let sizes = |name: &str, size: &Value| format!("{name} {size}");
+    let found: BTreeSet<_> = shown["lists"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|list| sizes(list["name"].as_str().unwrap(), &list["prefixes"]))
+        .collect();
+    let wanted = config
+        .lists
+        .iter()
+        .map(|(name, prefixes)| sizes(name, &json!(prefixes.len())));
+    same("lists of status", &found, &wanted.collect())
+}
+
+/// `check --json` of one source.
+pub fn check(
+    shown: &Value,
+    attached: &Attached,
+    source: IpAddr,
+    at: &Moments,
+) -> Result<(), String> {
+    let config = &attached.config;
+    let fate = config.fate(source);
+    let listed = match &fate {
+        Fate::Denied => json!("deny"),
+        Fate::Allowed => json!("allow"),
+        _ => Value::Null,
+    };
+    same("list of check", &shown["listed"], &listed)?;
+    let Fate::Limited(name) = fate else {
+        return Ok(());
+    };
+    let limit = config.limit(&name).unwrap();
+    let mut checked = shown["limits"].as_array().unwrap().iter();
+    let Some(checked) = checked.find(|checked| checked["name"] == *name) else {
+        return Err(format!("check says nothing of {name}: {shown}"));
+    };
+    same("burst of check", &checked["burst"], &json!(limit.burst()))?;
+    let bucket = attached.bucket(limit, source, at.before);
+    let tokens = checked["tokens"].as_f64().unwrap();
+    let (least, most) = (bucket.least(limit, at.before), bucket.most(limit, at.after));
+    // Shown, not computed with.
+    if (least - 1e-3..=most + 1e-3).contains(&tokens) {
+        return Ok(());
+    }
+    Err(format!(
+        "check shows {tokens} tokens of {source} under {limit:?}: {least} to {most} may be; {bucket:?}, {at:?}"
+    ))
+}
+
+/// `allow list --json` and the like.
+pub fn list(shown: &Value, attached: &Attached, list: &str) -> Result<(), String> {
+    let prefixes = shown["prefixes"].as_array().unwrap().iter();
+    let found: BTreeSet<_> = prefixes
+        .map(|text| prefix(text.as_str().unwrap()))
+        .collect();
+    same("what is listed", &found, &attached.config.lists[list])
+}
+
+/// Which of these programs and maps are still loaded.
+pub fn still_loaded(ids: &Ids) -> Ids {
+    let programs = aya::programs::loaded_programs().flatten();
+    let programs = programs.map(|program| (true, program.id()));
+    let maps = aya::maps::loaded_maps().flatten();
+    let maps = maps.map(|map| (false, map.id()));
+    programs.chain(maps).filter(|id| ids.contains(id)).collect()
+}

@@ -1,0 +1,294 @@
+//! The model: interfaces, what is attached to them, and what each step must do. It knows nothing of kernels.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use limiter_common::verdict::Reason;
+
+use super::{
+    bucket::{Bucket, Moments},
+    config::{Config, Fate, Limit},
+};
+
+/// An interface, whose other end is called `far` and its number.
+#[derive(Clone, Debug)]
+pub struct Device {
+    pub name: String,
+    /// In the other network namespace.
+    pub away: bool,
+    pub up: bool,
+}
+
+/// Packets of a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OfLimit {
+    pub passed: u64,
+    pub dropped: u64,
+    pub would_drop: u64,
+}
+
+/// An attachment.
+#[derive(Clone, Debug)]
+pub struct Attached {
+    /// Number of the interface; none once that is gone.
+    pub device: Option<u8>,
+    pub config: Config,
+    pub file: Option<String>,
+    /// Packets, by the number of the reason.
+    pub counts: [u64; Reason::ALL.len()],
+    pub limits: BTreeMap<String, OfLimit>,
+    /// By limit and source.
+    buckets: BTreeMap<(String, IpAddr), Bucket>,
+}
+
+/// What is kept of an address by the key /32,/64.
+fn key_of(source: IpAddr) -> IpAddr {
+    match source {
+        IpAddr::V4(_) => source,
+        IpAddr::V6(source) => {
+            let bits = u128::from(source) >> 64 << 64;
+            IpAddr::V6(bits.into())
+        }
+    }
+}
+
+impl Attached {
+    fn new(device: u8, config: Config, file: Option<String>) -> Self {
+        Self {
+            device: Some(device),
+            config,
+            file,
+            counts: [0; Reason::ALL.len()],
+            limits: BTreeMap::new(),
+            buckets: BTreeMap::new(),
+        }
+    }
+
+    /// The source's bucket under a limit.
+    pub fn bucket(&self, limit: &Limit, source: IpAddr, now: u64) -> Bucket {
+        let known = self.buckets.get(&(limit.name.clone(), key_of(source)));
+        known.copied().unwrap_or_else(|| Bucket::full(limit, now))
+    }
+
+    /// Packets that came in.
+    pub fn seen(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Packets counted under reasons of which `which` is true.
+    pub fn sum(&self, which: impl Fn(Reason) -> bool) -> u64 {
+        let reasons = Reason::ALL.into_iter().filter(|reason| which(*reason));
+        reasons.map(|reason| self.counts[reason as usize]).sum()
+    }
+
+    fn changed(&mut self, config: Config, at: &Moments) {
+        let old = std::mem::replace(&mut self.config, config);
+        self.limits
+            .retain(|name, _| self.config.limit(name).is_some());
+        self.buckets
+            .retain(|(name, _), _| self.config.limit(name).is_some() && old.limit(name).is_some());
+        for ((name, _), bucket) in &mut self.buckets {
+            let (Some(before), Some(after)) = (old.limit(name), self.config.limit(name)) else {
+                continue;
+            };
+            if (&before.rate, before.burst()) != (&after.rate, after.burst()) {
+                bucket.changed(before, after, at);
+            }
+        }
+    }
+
+    /// What was counted for `sent` packets of `source` must be one of the things that may have happened, and
+    /// is remembered. `counted` is what all have been counted under since attach.
+    pub fn take(
+        &mut self,
+        source: IpAddr,
+        sent: u64,
+        counted: [u64; Reason::ALL.len()],
+        at: &Moments,
+    ) -> Result<(), String> {
+        let grown =
+            |reason: Reason| counted[reason as usize].wrapping_sub(self.counts[reason as usize]);
+        let fate = self.config.fate(source);
+        let limit = match &fate {
+            Fate::Limited(name) => self.config.limit(name).cloned(),
+            _ => None,
+        };
+        let shadow = self.config.shadow || limit.as_ref().is_some_and(|limit| limit.shadow);
+        let reasons: &[Reason] = match &fate {
+            Fate::Denied if shadow => &[Reason::WouldDrop],
+            Fate::Denied => &[Reason::Deny],
+            Fate::Allowed => &[Reason::Allowed],
+            Fate::Unlimited => &[Reason::Unlimited],
+            Fate::Limited(_) if shadow => &[Reason::Admitted, Reason::WouldDrop],
+            // Which of the last two, is known to depend on whether a processor was stopped meanwhile.
+            Fate::Limited(_) => &[Reason::Admitted, Reason::Limit, Reason::Contended],
+        };
+        let grew: Vec<_> = Reason::ALL
+            .into_iter()
+            .filter(|reason| grown(*reason) != 0)
+            .map(|reason| (reason, grown(reason)))
+            .collect();
+        let expected: u64 = reasons.iter().map(|reason| grown(*reason)).sum();
+        if expected != sent || grew.iter().any(|(reason, _)| !reasons.contains(reason)) {
+            return Err(format!(
+                "{sent} packets from {source}, which is {fate:?} (shadow: {shadow}), were counted as {grew:?}"
+            ));
+        }
+        if let Some(limit) = limit {
+            let admitted = grown(Reason::Admitted);
+            self.charge(&limit, source, sent, admitted, at)?;
+            let of = self.limits.entry(limit.name).or_default();
+            of.passed += if shadow { sent } else { admitted };
+            *(if shadow {
+                &mut of.would_drop
+            } else {
+                &mut of.dropped
+            }) += sent - admitted;
+        }
+        self.counts = counted;
+        Ok(())
+    }
+
+    fn charge(
+        &mut self,
+        limit: &Limit,
+        source: IpAddr,
+        sent: u64,
+        admitted: u64,
+        at: &Moments,
+    ) -> Result<(), String> {
+        let mut bucket = self.bucket(limit, source, at.before);
+        let (least, most) = bucket.bounds(limit, at, sent);
+        if !(least..=most).contains(&admitted) {
+            return Err(format!(
+                "of {sent} packets from {source}, {admitted} were admitted by {limit:?}: {least} to {most} may be; bucket {bucket:?}, {at:?}"
+            ));
+        }
+        bucket.took(limit, at, admitted);
+        self.buckets
+            .insert((limit.name.clone(), key_of(source)), bucket);
+        Ok(())
+    }
+}
+
+/// Something that a command changes.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// Attached to the interface of this name.
+    Attach(String, Config, Option<String>),
+    /// Another configuration and file, in the attachment of this name.
+    Config(String, Config, Option<String>),
+    /// No such attachment any more.
+    Detach(String),
+    /// A source is forgotten, or all are.
+    Reset(String, Option<IpAddr>),
+}
+
+/// All there is. Attachments are known by the name that their interface had then.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    pub devices: BTreeMap<u8, Device>,
+    pub attached: BTreeMap<String, Attached>,
+}
+
+impl Model {
+    /// The interface of this name, in the namespace that commands run in.
+    pub fn here(&self, name: &str) -> Option<u8> {
+        self.named(name, false)
+    }
+
+    fn named(&self, name: &str, away: bool) -> Option<u8> {
+        let mut devices = self.devices.iter();
+        let found = devices.find(|(_, device)| device.name == name && device.away == away);
+        found.map(|(far, _)| *far)
+    }
+
+    /// The attachment of an interface, and its name.
+    pub fn of_device(&self, far: u8) -> Option<&str> {
+        let mut all = self.attached.iter();
+        let found = all.find(|(_, attached)| attached.device == Some(far));
+        found.map(|(name, _)| name.as_str())
+    }
+
+    /// The attachment of the interface that has this name here and now.
+    pub fn of_name(&self, name: &str) -> Option<&str> {
+        self.here(name).and_then(|far| self.of_device(far))
+    }
+
+    /// Names that the world knows.
+    pub fn names(&self) -> BTreeSet<String> {
+        let devices = self.devices.values().map(|device| device.name.clone());
+        devices.chain(self.attached.keys().cloned()).collect()
+    }
+
+    /// Makes the changes of a command that ran at `at`.
+    pub fn apply(&mut self, changes: Vec<Change>, at: &Moments) {
+        for change in changes {
+            match change {
+                Change::Attach(name, config, file) => {
+                    let device = self.here(&name).unwrap();
+                    let attached = Attached::new(device, config, file);
+                    self.attached.insert(name, attached);
+                }
+                Change::Config(name, config, file) => {
+                    let attached = self.attached.get_mut(&name).unwrap();
+                    attached.changed(config, at);
+                    attached.file = file;
+                }
+                Change::Detach(name) => drop(self.attached.remove(&name)),
+                Change::Reset(name, source) => {
+                    let buckets = &mut self.attached.get_mut(&name).unwrap().buckets;
+                    let forgotten = source.map(key_of);
+                    buckets.retain(|(_, key), _| forgotten.is_some_and(|source| *key != source));
+                }
+            }
+        }
+    }
+
+    /// What is done to an interface, if that can be. Whether it can.
+    pub fn move_device(&mut self, words: &[&str]) -> bool {
+        let far: u8 = words[1].parse().unwrap();
+        if words[0] == "create" {
+            if self.devices.contains_key(&far) || self.here(words[2]).is_some() {
+                return false;
+            }
+            let device = Device {
+                name: words[2].to_owned(),
+                away: false,
+                up: true,
+            };
+            self.devices.insert(far, device);
+            return true;
+        }
+        let Some(mut device) = self.devices.get(&far).cloned() else {
+            return false;
+        };
+        let mut place = (device.name.clone(), device.away);
+        match words[0] {
+            "delete" => {
+                self.devices.remove(&far);
+                for attached in self.attached.values_mut() {
+                    attached.device = attached.device.filter(|device| *device != far);
+                }
+                return true;
+            }
+            "up" => device.up = true,
+            "down" => device.up = false,
+            "rename" => place.0 = words[2].to_owned(),
+            "away" => (place.1, device.up) = (true, true),
+            "back" => (place.1, device.up) = (false, true),
+            other => panic!("no step: {other}"),
+        }
+        if self
+            .named(&place.0, place.1)
+            .is_some_and(|there| there != far)
+        {
+            return false;
+        }
+        (device.name, device.away) = place;
+        self.devices.insert(far, device);
+        true
+    }
+}

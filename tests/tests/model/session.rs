@@ -1,0 +1,195 @@
+//! One sequence of steps, in a world of its own beside a model of its own.
+
+use std::{collections::BTreeMap, net::IpAddr, thread, time::Duration};
+
+use limiter_tests::command::Outcome;
+use serde_json::Value;
+
+use super::{
+    bucket::Moments,
+    check::{self, Ids},
+    commands::Refusal,
+    model::Model,
+    world::World,
+};
+
+pub struct Session {
+    world: World,
+    pub model: Model,
+    /// What is loaded for the attachments.
+    loaded: Ids,
+    /// What was, and must go.
+    condemned: Ids,
+    /// Steps by kind: those that did something, and those that were refused.
+    pub done: BTreeMap<String, [u32; 2]>,
+}
+
+impl Session {
+    pub fn new() -> Self {
+        Self {
+            world: World::new(),
+            model: Model::default(),
+            loaded: Ids::new(),
+            condemned: Ids::new(),
+            done: BTreeMap::new(),
+        }
+    }
+
+    /// Does a step, and looks whether all is as it must be.
+    pub fn step(&mut self, line: &str) -> Result<(), String> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (kind, worked) = match words[0] {
+            "limiter" => (kind_of(&words[1..]), self.command(&words[1..])?),
+            "send" => (words[0].to_owned(), self.send(&words)?),
+            "sleep" => {
+                thread::sleep(Duration::from_millis(words[1].parse().unwrap()));
+                (words[0].to_owned(), true)
+            }
+            _ => (words[0].to_owned(), self.move_device(&words)?),
+        };
+        self.done.entry(kind).or_default()[usize::from(!worked)] += 1;
+        Ok(())
+    }
+
+    /// Detaches everything, by steps that are added to `steps`: nothing may be left.
+    pub fn finish(&mut self, steps: &mut Vec<String>) -> Result<(), String> {
+        while let Some((name, attached)) = self.model.attached.iter().next() {
+            let device = attached.device.map(|far| &self.model.devices[&far]);
+            let now = device
+                .filter(|device| !device.away)
+                .map(|device| &device.name);
+            let name = now.unwrap_or(name).clone();
+            steps.push(format!("limiter detach {name}"));
+            self.command(&["detach", &name])?;
+        }
+        check::nothing_pinned()?;
+        for _ in 0..500 {
+            if check::still_loaded(&self.condemned).is_empty() {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        let left = check::still_loaded(&self.condemned);
+        Err(format!("still loaded, programs (true) and maps: {left:?}"))
+    }
+
+    fn look(&mut self) -> Result<(), String> {
+        let loaded = check::state(&self.world, &self.model)?;
+        self.condemned.extend(self.loaded.difference(&loaded));
+        self.loaded = loaded;
+        Ok(())
+    }
+
+    fn move_device(&mut self, words: &[&str]) -> Result<bool, String> {
+        let device = self.model.devices.get(&words[1].parse().unwrap()).cloned();
+        let can = self.model.move_device(words);
+        let could = self.world.move_device(words, device.as_ref());
+        if can != could {
+            return Err(format!("the model says {can}, the kernel {could}"));
+        }
+        self.look()?;
+        Ok(can)
+    }
+
+    fn send(&mut self, words: &[&str]) -> Result<bool, String> {
+        let far: u8 = words[1].parse().unwrap();
+        let source: IpAddr = words[2].parse().unwrap();
+        let count: u64 = words[3].parse().unwrap();
+        let Some(device) = self.model.devices.get(&far) else {
+            return Ok(false);
+        };
+        let name = self.model.of_device(far).map(str::to_owned);
+        let Some(name) = name.filter(|_| device.up) else {
+            self.world.send_in_vain(device, far, source, count);
+            return Ok(false);
+        };
+        let attached = self.model.attached.get_mut(&name).unwrap();
+        let seen = attached.seen() + count;
+        let (counts, at) = self
+            .world
+            .send(device, far, (source, count), (&name, seen))?;
+        attached.take(source, count, counts, &at)?;
+        Ok(true)
+    }
+
+    fn command(&mut self, words: &[&str]) -> Result<bool, String> {
+        let prediction = self.model.predict(words);
+        let (outcome, at) = self.world.limiter(words);
+        match &prediction.refusal {
+            Some(refusal) => refused(&outcome, refusal)?,
+            None if outcome.status != 0 => return Err(format!("it was to succeed: {outcome:#?}")),
+            None => {}
+        }
+        self.model.apply(prediction.changes, &at);
+        self.look()?;
+        let worked = prediction.refusal.is_none();
+        if words.contains(&"--json") && (worked || words[1] == "--json") {
+            self.shown(words, &outcome, &at)?;
+        }
+        Ok(worked)
+    }
+
+    /// What a command has printed for programs.
+    fn shown(&self, words: &[&str], outcome: &Outcome, at: &Moments) -> Result<(), String> {
+        let shown: Value = serde_json::from_str(&outcome.stdout)
+            .map_err(|error| format!("{error}: {outcome:#?}"))?;
+        if words[0] == "status" {
+            return self.status(&shown, (words[1] != "--json").then_some(words[1]));
+        }
+        let name = if words[1] == "list" {
+            words[2]
+        } else {
+            words[1]
+        };
+        let attached = &self.model.attached[self.model.of_name(name).unwrap()];
+        if words[0] == "check" {
+            return check::check(&shown, attached, words[2].parse().unwrap(), at);
+        }
+        check::list(&shown, attached, words[0])
+    }
+
+    /// All attachments whose interface is here, or the one of that name.
+    fn status(&self, shown: &Value, name: Option<&str>) -> Result<(), String> {
+        let shown = shown["interfaces"].as_array().unwrap();
+        let mut wanted = 0;
+        for (far, device) in &self.model.devices {
+            let Some(attached) = self.model.of_device(*far).filter(|_| !device.away) else {
+                continue;
+            };
+            if name.is_some_and(|name| name != device.name) {
+                continue;
+            }
+            wanted += 1;
+            let found = shown.iter().find(|shown| shown["name"] == *device.name);
+            let found = found.ok_or(format!("status does not show {}", device.name))?;
+            check::status(&self.world, found, device, &self.model.attached[attached])?;
+        }
+        if shown.len() == wanted {
+            return Ok(());
+        }
+        Err(format!(
+            "status shows {} interfaces, not {wanted}",
+            shown.len()
+        ))
+    }
+}
+
+/// A refusal says what and why, and what to do, and nothing else.
+fn refused(outcome: &Outcome, refusal: &Refusal) -> Result<(), String> {
+    let told = refusal
+        .words
+        .iter()
+        .all(|word| outcome.stderr.contains(word));
+    if outcome.status == refusal.status && told {
+        return Ok(());
+    }
+    Err(format!("it was to be refused, {refusal:?}: {outcome:#?}"))
+}
+
+fn kind_of(words: &[&str]) -> String {
+    match words[0] {
+        "attach" if words.contains(&"--or-reload") => "upgrade".to_owned(),
+        "allow" | "deny" | "tier" => format!("{} {}", words[0], words[1]),
+        verb => verb.to_owned(),
+    }
+}

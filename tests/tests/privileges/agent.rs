@@ -1,0 +1,206 @@
+//! The agent of a fleet, as root and as a user with two capabilities.
+
+use std::{
+    fs,
+    io::Write,
+    os::unix::fs::PermissionsExt,
+    process::{Child, Command, Stdio},
+};
+
+use limiter_tests::{
+    at_last,
+    command::prepared,
+    exporter::{Exporter, loopback_up},
+    hosts::{Hosts, on},
+    need, need_kernel, need_redis,
+    processes::status_of,
+    redis::{Redis, Setup, certificates},
+};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::Value;
+
+use crate::{
+    sandbox::{KEPT, bits},
+    unprivileged::{Copy, capabilities, delegate},
+};
+
+const TEXT: &str = "interfaces = [\"eth0\"]\nfleet = \"edge\"\n[lists]\ndeny = { scope = \"fleet\" }\n\
+    [[limit]]\nname = \"all\"\nrate = \"10/s\"\nscope = \"fleet\"\n";
+
+/// An agent until this is dropped.
+struct Agent(Child);
+
+impl Agent {
+    fn start(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        Self(command.stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    fn process(&self) -> Pid {
+        Pid::from_raw(self.0.id().try_into().unwrap())
+    }
+
+    /// That it has what it needs and no more.
+    fn expect_confined(&self) {
+        let process = self.process();
+        for set in ["CapPrm", "CapEff"] {
+            assert_eq!(bits(process, set) & !KEPT, 0, "{set}");
+            assert_ne!(bits(process, set), 0, "{set}");
+        }
+        for set in ["CapInh", "CapAmb"] {
+            assert_eq!(bits(process, set), 0, "{set}");
+        }
+        assert_eq!(status_of(process, "NoNewPrivs"), "1");
+        assert_eq!(status_of(process, "Seccomp"), "2");
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn store<'h>(hosts: &'h Hosts, tls: Option<std::path::PathBuf>) -> Redis<'h> {
+    loopback_up(&hosts.server);
+    Redis::start_as(Setup {
+        host: Some(&hosts.server.namespace),
+        tls,
+        ..Setup::default()
+    })
+}
+
+/// With TLS, by a name, and whom this host trusts from a file that is read at each connection: also after it is confined.
+#[test]
+fn as_root_it_keeps_what_it_needs() {
+    need_kernel!();
+    need_redis!();
+    let hosts = Hosts::new();
+    let certificates = certificates("127.0.0.1");
+    let mut store = store(&hosts, Some(certificates.path().to_owned()));
+    let url = format!("rediss://127.0.0.1:{}", store.port);
+    let mut command = prepared(&["agent", "--store", &url]);
+    let of_host = |name: &str| certificates.path().join(name);
+    command.arg("--cert").arg(of_host("host.pem"));
+    command.arg("--key").arg(of_host("host.key"));
+    // As one of the system's.
+    command.env("SSL_CERT_FILE", of_host("ca.pem"));
+    command.env_remove("SSL_CERT_DIR");
+    let agent = on(&hosts.server, || Agent::start(command));
+    hosts.attach_file(TEXT);
+    let shared = || hosts.status()["fleet"]["error"].is_null();
+    at_last("it shares", shared);
+    agent.expect_confined();
+    assert_eq!(bits(agent.process(), "CapBnd"), 0);
+    // The figures of both, and what they are when nobody answers.
+    let exporter = Exporter::start(&hosts.server);
+    let sample = |name: &str| exporter.samples().get(name).copied();
+    let of_interface = |name: &str| sample(&format!("limiter_fleet_{name}{{interface=\"eth0\"}}"));
+    at_last("it is up", || of_interface("store_up") == Some(1.0));
+    assert_eq!(of_interface("hosts"), Some(1.0));
+    assert!(of_interface("staleness_seconds").is_some_and(|seconds| seconds > 0.0));
+    let overshoot = "limiter_fleet_overshoot_packets{interface=\"eth0\",limit=\"all\"}";
+    assert_eq!(sample(overshoot), Some(0.0), "alone");
+    hosts
+        .limiter(&["deny", "add", "eth0", "203.0.113.7"])
+        .expect(0);
+    store.stop();
+    at_last("the store is gone", || {
+        of_interface("store_up") == Some(0.0)
+    });
+    // An agent that is stopped holds nobody up.
+    kill(agent.process(), Signal::SIGSTOP).unwrap();
+    at_last("the agent is silent", || {
+        of_interface("staleness_seconds").is_none() && of_interface("store_up") == Some(0.0)
+    });
+    let took = sample("limiter_collection_duration_seconds").unwrap();
+    assert!(took < 5.0, "{took}");
+    kill(agent.process(), Signal::SIGCONT).unwrap();
+    // It comes back: it reads the certificates again, and the lists.
+    store.go_on();
+    at_last("it shares again", shared);
+    let list = || hosts.limiter(&["deny", "list", "eth0"]).stdout;
+    at_last("it puts back what the store has lost", || {
+        store.cli(&["KEYS", "*deny"]).contains("deny")
+    });
+    hosts
+        .limiter(&["deny", "add", "eth0", "203.0.113.8"])
+        .expect(0);
+    let shown = list();
+    let mut lines = shown.lines();
+    for prefix in ["203.0.113.7  # by ", "203.0.113.8  # by "] {
+        assert!(
+            lines.next().is_some_and(|line| line.starts_with(prefix)),
+            "{shown}"
+        );
+    }
+    agent.expect_confined();
+}
+
+#[test]
+fn as_a_user_with_two_capabilities() {
+    need_kernel!();
+    need_redis!();
+    if !need::program("as_a_user_with_two_capabilities", "setpriv") {
+        return;
+    }
+    let hosts = Hosts::new();
+    let limiter = Copy::new();
+    let store = store(&hosts, None);
+    let file = limiter.folder().join("limits.toml");
+    let mut text = fs::File::create(&file).unwrap();
+    text.write_all(TEXT.as_bytes()).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let url = format!("redis://localhost:{}", store.port);
+    let run = || {
+        delegate();
+        limiter.done(&["attach", "eth0", "--config", file.to_str().unwrap()]);
+        let agent = Agent::start(limiter.command(capabilities(), &["agent", "--store", &url]));
+        let fleet = || {
+            let status: Value = limiter.json(&["status", "eth0", "--json"]);
+            status["interfaces"][0]["fleet"].clone()
+        };
+        at_last("it shares", || {
+            fleet()["error"].is_null() && fleet()["staleness_seconds"].is_f64()
+        });
+        agent.expect_confined();
+        limiter.done(&["deny", "add", "eth0", "203.0.113.7", "--for", "1h"]);
+        let list = limiter.done(&["deny", "list", "eth0"]).stdout;
+        assert!(list.starts_with("203.0.113.7  # by "), "{list}");
+        assert!(list.contains(" ago, for "), "{list}");
+        // Another user, with all that it takes otherwise, is not answered.
+        let mut other = Command::new("setpriv");
+        other.args([
+            "--reuid=61235",
+            "--regid=61235",
+            "--clear-groups",
+            "--inh-caps=-all",
+        ]);
+        other.args([
+            "sh",
+            "-c",
+            "exec timeout 5 \"$1\" deny add eth0 203.0.113.9",
+            "sh",
+        ]);
+        let done = other
+            .arg(limiter.folder().join("limiter"))
+            .output()
+            .unwrap();
+        assert!(!done.status.success(), "{done:?}");
+        assert_eq!(
+            limiter
+                .done(&["deny", "list", "eth0"])
+                .stdout
+                .lines()
+                .count(),
+            1
+        );
+        drop(agent);
+        limiter.done(&["detach", "eth0"]);
+    };
+    hosts.server.namespace.run(run).unwrap();
+}

@@ -1,0 +1,6 @@
+//! Who may do what, and with how little limiter does its work.
+
+mod agent;
+mod modes;
+mod sandbox;
+mod unprivileged;

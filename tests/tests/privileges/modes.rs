@@ -1,0 +1,117 @@
+//! Nobody else can open anything that limiter makes.
+
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use limiter_tests::{
+    command::prepared,
+    hosts::{Hosts, on},
+    need_kernel,
+    watcher::Watcher,
+};
+use nix::sys::stat::{Mode, umask};
+
+/// A folder and all that is below it.
+fn tree(folder: &Path) -> Vec<PathBuf> {
+    let mut found = vec![folder.to_owned()];
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(tree(&entry.path()));
+        } else {
+            found.push(entry.path());
+        }
+    }
+    found
+}
+
+#[test]
+fn whatever_the_umask() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    // As careless as can be, for what is started from here.
+    let before = umask(Mode::empty());
+    let attached = hosts.limiter(&["attach", "eth0", "--rate", "5/s", "--deny", "192.0.2.9"]);
+    let reloaded = hosts.limiter(&["set", "eth0", "--rate", "7/s"]);
+    let watcher = Watcher::start(&hosts, &[]);
+    umask(before);
+    attached.expect(0);
+    reloaded.expect(0);
+    let pins = hosts.pins();
+    let all = tree(&pins);
+    assert!(all.len() > 20 && pins.join("watch").exists(), "{all:?}");
+    let above = pins.ancestors().skip(1).take(2).map(Path::to_owned);
+    for path in all.iter().cloned().chain(above) {
+        let metadata = fs::symlink_metadata(&path).unwrap();
+        let wanted = if metadata.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(
+            (
+                metadata.permissions().mode() & 0o7777,
+                metadata.uid(),
+                metadata.gid()
+            ),
+            (wanted, 0, 0),
+            "{}",
+            path.display()
+        );
+    }
+    // And so nobody opens any of it, or looks at what there is.
+    let script = "for path; do test -e \"$path\" && echo \"$path\"; (: <\"$path\") 2>/dev/null && echo \"$path\"; done; true";
+    let mut nobody = Command::new("setpriv");
+    nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    nobody
+        .args(["--inh-caps=-all", "sh", "-c", script, "sh"])
+        .args(&all);
+    let output = on(&hosts.server, || nobody.output()).unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+    drop(watcher);
+}
+
+/// A trial's process is asked over a socket, which anybody can connect to: it answers who may open the pins.
+#[test]
+fn who_holds_a_trial_answers_nobody_else() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "5/s", "--try", "60s"])
+        .expect(0);
+    let holder = format!("limiter{}", hosts.pins().display());
+    let sockets = on(&hosts.server, || {
+        fs::read_to_string("/proc/thread-self/net/unix")
+    })
+    .unwrap();
+    let name = sockets
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(7))
+        .find(|name| name.contains("limiter"));
+    let name = name.unwrap_or_else(|| panic!("no socket of {holder}: {sockets}"));
+    let program = "import socket,sys,os,array\n\
+        s=socket.socket(socket.AF_UNIX);s.settimeout(10)\n\
+        s.connect('\\0'+sys.argv[1][1:])\n\
+        d=os.open('/',os.O_RDONLY)\n\
+        s.sendmsg([b'\\0'],[(socket.SOL_SOCKET,socket.SCM_RIGHTS,array.array('i',[d]))])\n\
+        print(len(s.recv(64)))\n";
+    let ask = |user: &str| {
+        let mut command = Command::new("setpriv");
+        command.args([
+            &format!("--reuid={user}"),
+            "--clear-groups",
+            "--inh-caps=-all",
+        ]);
+        command.args(["python3", "-c", program, name]);
+        let output = on(&hosts.server, || command.output()).unwrap();
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    for user in ["65534", "0"] {
+        let got = ask(user);
+        assert!(got == "0" || got.is_empty(), "user {user} got {got} bytes");
+    }
+    // With the right folder root is answered, as ever.
+    let status = on(&hosts.server, || prepared(&["status", "eth0"]).output()).unwrap();
+    assert!(status.status.success(), "{status:?}");
+}

@@ -1,0 +1,141 @@
+//! What talks to the network or to a terminal has no privilege, and works all the same.
+
+use std::fs;
+
+use limiter_tests::{
+    at_last,
+    exporter::Exporter,
+    hosts::Hosts,
+    need, need_kernel,
+    processes::{keeper_of, status_of},
+    screen::Screen,
+};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+/// Bits of capabilities: BPF, NET_ADMIN, PERFMON, SYS_PTRACE, DAC_OVERRIDE.
+pub const KEPT: u64 = 1 << 39 | 1 << 12 | 1 << 38 | 1 << 19 | 1 << 1;
+
+pub fn bits(process: Pid, set: &str) -> u64 {
+    u64::from_str_radix(&status_of(process, set), 16).unwrap()
+}
+
+/// Panics unless this process can do nothing but what its descriptors let it, and its keeper no more than it must.
+fn expect_confined(process: Pid) {
+    for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+        assert_eq!(bits(process, set), 0, "{set} of {process}");
+    }
+    for (what, value) in [("NoNewPrivs", "1"), ("Seccomp", "2"), ("Groups", "")] {
+        assert_eq!(status_of(process, what), value, "{what} of {process}");
+    }
+    for ids in ["Uid", "Gid"] {
+        let all = status_of(process, ids);
+        assert!(
+            all.split_whitespace().all(|id| id == "65534"),
+            "{ids}: {all}"
+        );
+    }
+    let keeper = keeper_of(process);
+    for set in ["CapPrm", "CapEff"] {
+        assert_eq!(bits(keeper, set) & !KEPT, 0, "{set} of the keeper");
+    }
+    for set in ["CapInh", "CapBnd", "CapAmb"] {
+        assert_eq!(bits(keeper, set), 0, "{set} of the keeper");
+    }
+    assert_eq!(status_of(keeper, "NoNewPrivs"), "1");
+    assert_eq!(status_of(keeper, "Seccomp"), "2");
+    // Nothing of the kernel is open in the one that has no privilege: no map, no link, no program.
+    for entry in fs::read_dir(format!("/proc/{process}/fd")).unwrap() {
+        let target = fs::read_link(entry.unwrap().path()).unwrap_or_default();
+        assert!(!target.to_string_lossy().contains("bpf"), "{target:?}");
+    }
+}
+
+#[test]
+fn the_exporter_has_no_privilege_and_follows_what_happens() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let exporter = Exporter::start(&hosts.server);
+    let process = exporter.process();
+    expect_confined(process);
+    let shown = || {
+        let status = exporter.json("/api/status");
+        assert_eq!(status["errors"].as_array().unwrap().len(), 0, "{status}");
+        status["interfaces"][0]["limits"][0]["rate"].clone()
+    };
+    let expect = |rate: serde_json::Value| at_last("it shows that", || shown() == rate);
+    expect(serde_json::Value::Null);
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "5/s"])
+        .expect(0);
+    expect("5/s".into());
+    hosts.limiter(&["set", "eth0", "--rate", "7/s"]).expect(0);
+    expect("7/s".into());
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+    expect(serde_json::Value::Null);
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "9/s"])
+        .expect(0);
+    expect("9/s".into());
+    // As before: whatever was read, it has gained nothing.
+    expect_confined(process);
+}
+
+#[test]
+fn without_its_keeper_the_exporter_ends_and_says_why() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let exporter = Exporter::start(&hosts.server);
+    kill(keeper_of(exporter.process()), Signal::SIGKILL).unwrap();
+    at_last("it finds out, and answers no more", || {
+        let mut stream = exporter.connect_if_it_listens();
+        stream.as_mut().is_none_or(|stream| {
+            use std::io::{Read, Write};
+            let _ = stream.write_all(b"GET /healthz HTTP/1.0\r\n\r\n");
+            stream.read_to_string(&mut String::new()).is_err()
+        })
+    });
+    let (status, said) = exporter.wait();
+    assert_eq!(status.code(), Some(1), "{status}");
+    assert!(said.contains("start it again"), "{said}");
+}
+
+#[test]
+fn the_keeper_ends_with_whom_it_serves() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    for signal in [Signal::SIGKILL, Signal::SIGTERM] {
+        let exporter = Exporter::start(&hosts.server);
+        let keeper = keeper_of(exporter.process());
+        // What systemd tells both of them must not end it first.
+        let _ = kill(keeper, Signal::SIGTERM);
+        assert_eq!(exporter.get("/healthz"), "ok\n");
+        let _ = exporter.end(signal);
+        let gone = || !fs::exists(format!("/proc/{keeper}/status")).unwrap();
+        let dead = || gone() || status_of(keeper, "State").starts_with('Z');
+        at_last("the keeper is gone", dead);
+    }
+}
+
+#[test]
+fn the_view_has_no_privilege() {
+    need_kernel!();
+    if !need::program("the_view_has_no_privilege", "tmux") {
+        return;
+    }
+    let hosts = Hosts::new();
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "5/s"])
+        .expect(0);
+    let screen = Screen::open(&hosts.server, (80, 24), &[]);
+    screen.limiter("top eth0 --interval 100ms");
+    screen.wait_for("by dropped/s");
+    expect_confined(screen.process());
+    hosts.limiter(&["set", "eth0", "--rate", "7/s"]).expect(0);
+    screen.wait_for("7/s");
+    expect_confined(screen.process());
+    screen.press("q");
+    screen.wait_for("status 0");
+}

@@ -1,0 +1,32 @@
+//! Everything at once, for a few seconds; `cargo xtask soak` does it for half an hour.
+
+use std::time::Duration;
+
+use limiter_tests::{
+    need_kernel,
+    soak::{self, Plan},
+};
+
+#[test]
+fn everything_at_once() {
+    need_kernel!();
+    let report = soak::run(Plan {
+        duration: Duration::from_secs(20),
+        packets_per_second: 10_000,
+        pause: Duration::from_millis(10),
+        tells: false,
+    });
+    println!("{}", report.page());
+    for what in [
+        "reload",
+        "deny",
+        "scrape",
+        "status",
+        "bounds looked at",
+        "watch, ended",
+        "a key in the live view",
+        "watch, killed",
+    ] {
+        assert!(report.times(what) >= 2, "{what}: {report:#?}");
+    }
+}

@@ -1,0 +1,81 @@
+//! Packages of other releases of Debian: by apt with lists and sources of its own. Nothing is installed, and the machine's
+//! own lists stay as they are.
+
+use std::{fs, path::Path, process::Command};
+
+use anyhow::{Context, Result};
+
+use crate::process::{output, run};
+
+/// Who signs Debian's lists.
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// apt, as these options make it.
+pub struct Apt(Vec<String>);
+
+impl Apt {
+    /// The packages of these suites; their lists are kept in `folder`.
+    pub fn new(folder: &Path, suites: &[impl AsRef<str>]) -> Result<Self> {
+        for part in ["lists/partial", "cache/archives/partial"] {
+            fs::create_dir_all(folder.join(part))
+                .with_context(|| format!("cannot create {}", folder.display()))?;
+        }
+        let mirror = mirror()?;
+        let line = |suite: &str| format!("deb [signed-by={KEYRING}] {mirror} {suite} main\n");
+        let sources: String = suites.iter().map(|suite| line(suite.as_ref())).collect();
+        fs::write(folder.join("sources.list"), sources)?;
+        let of = |part: &str| folder.join(part).display().to_string();
+        let apt = Self(vec![
+            format!("Dir::State::Lists={}", of("lists")),
+            format!("Dir::Cache={}", of("cache")),
+            format!("Dir::Etc::SourceList={}", of("sources.list")),
+            "Dir::Etc::SourceParts=-".to_owned(),
+            "APT::Architecture=amd64".to_owned(),
+            "APT::Sandbox::User=root".to_owned(),
+            "Acquire::Languages=none".to_owned(),
+            "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_owned(),
+        ]);
+        run(apt.get().arg("update"))?;
+        Ok(apt)
+    }
+
+    /// Downloads packages into `folder`: each by its name, or `NAME=VERSION`.
+    pub fn download(&self, packages: &[impl AsRef<std::ffi::OsStr>], folder: &Path) -> Result<()> {
+        let mut get = self.get();
+        run(get.arg("download").args(packages).current_dir(folder))
+    }
+
+    /// What apt knows of a package: a stanza for each version.
+    pub fn shown(&self, package: &str) -> Result<String> {
+        output(self.command("apt-cache").args(["show", package]))
+    }
+
+    /// Whether there is such a package.
+    pub fn knows(&self, package: &str) -> bool {
+        self.shown(package).is_ok_and(|shown| !shown.is_empty())
+    }
+
+    fn get(&self) -> Command {
+        let mut command = self.command("apt-get");
+        command.arg("--quiet=2");
+        command
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        for option in &self.0 {
+            command.args(["--option", option]);
+        }
+        command
+    }
+}
+
+/// Where this machine takes Debian's packages from.
+fn mirror() -> Result<String> {
+    let mut targets = Command::new("apt-get");
+    targets.args(["indextargets", "--format", "$(REPO_URI)"]);
+    targets.args(["Created-By: Packages", "Origin: Debian", "Label: Debian"]);
+    let found = output(&mut targets).context("packages are taken from Debian's mirror, by apt")?;
+    let first = found.lines().next().map(str::to_owned);
+    first.context("no mirror of Debian: name one in /etc/apt/sources.list, then run apt-get update")
+}

@@ -1,0 +1,156 @@
+//! `tests/mutations.toml`.
+
+use std::{
+    collections::BTreeSet,
+    fmt, fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use crate::paths;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    mutation: Vec<Mutation>,
+}
+
+/// One way to break the code.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mutation {
+    /// What is wrong then.
+    pub name: String,
+    /// The promise that is broken.
+    pub promise: String,
+    /// Where.
+    pub side: Side,
+    /// The source, from the root of the repository.
+    pub file: String,
+    /// What stands in it exactly once.
+    pub old: String,
+    /// What takes its place.
+    pub new: String,
+    /// The test that must fail.
+    pub test: Test,
+}
+
+/// What runs the broken code.
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// The program in the kernel alone.
+    Kernel,
+    /// What runs in user space alone.
+    Host,
+}
+
+/// Package, target and name of a test.
+#[derive(Deserialize)]
+pub struct Test(pub String, pub String, pub String);
+
+impl fmt::Display for Test {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}::{}", self.1, self.2)
+    }
+}
+
+/// All of them.
+pub fn read() -> Result<Vec<Mutation>> {
+    let path = paths::root().join("tests/mutations.toml");
+    let text = fs::read_to_string(&path);
+    let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+    let file: File = toml::from_str(&text).context("tests/mutations.toml cannot be read")?;
+    Ok(file.mutation)
+}
+
+/// Whether each still applies, changes something, and names a test that there is.
+pub fn check(mutations: &[Mutation]) -> Result<()> {
+    let mut names = BTreeSet::new();
+    let mut wrong = Vec::new();
+    for mutation in mutations {
+        if !names.insert(&mutation.name) {
+            wrong.push(format!("'{}' is there twice", mutation.name));
+        }
+        if let Err(error) = mutation.applied().and_then(|_| mutation.test.look_up()) {
+            wrong.push(format!("'{}': {error:#}", mutation.name));
+        }
+    }
+    if !wrong.is_empty() {
+        bail!("tests/mutations.toml: {}", wrong.join("; "));
+    }
+    Ok(())
+}
+
+impl Mutation {
+    /// The file with the mistake in it.
+    pub fn applied(&self) -> Result<String> {
+        let text = fs::read_to_string(paths::root().join(&self.file))
+            .with_context(|| format!("cannot read {}", self.file))?;
+        let count = text.matches(&self.old).count();
+        if count != 1 {
+            bail!(
+                "`old` stands in {} {count} times: write what is there once",
+                self.file
+            );
+        }
+        if self.old == self.new {
+            bail!("it changes nothing");
+        }
+        Ok(text.replacen(&self.old, &self.new, 1))
+    }
+}
+
+impl Test {
+    /// Whether it runs the command of earlier versions.
+    pub fn needs_earlier(&self) -> bool {
+        self.1 == "upgrade"
+    }
+
+    fn look_up(&self) -> Result<()> {
+        let folder = match self.0.as_str() {
+            "limiter-tests" => "tests/tests",
+            "limiter-common" => "limiter-common/tests",
+            "limiter-user" => "limiter-user/tests",
+            other => bail!("there are no tests in {other}"),
+        };
+        let target = paths::root().join(folder).join(&self.1);
+        let name = self.2.rsplit("::").next().unwrap_or_default();
+        let wanted = format!("fn {name}(");
+        let files = sources(&target)?;
+        if !files.iter().any(|text| text.contains(&wanted)) {
+            bail!("there is no test {self} in {folder}");
+        }
+        Ok(())
+    }
+}
+
+/// The texts of a test target: a file, or a folder of files.
+fn sources(target: &Path) -> Result<Vec<String>> {
+    let file = target.with_extension("rs");
+    let files: Vec<PathBuf> = if file.exists() {
+        vec![file]
+    } else {
+        let entries = fs::read_dir(target);
+        let entries = entries.with_context(|| format!("there is no {}", target.display()))?;
+        entries
+            .map(|entry| Ok(entry?.path()))
+            .collect::<Result<_>>()?
+    };
+    files
+        .iter()
+        .map(|path| fs::read_to_string(path).map_err(Into::into))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_mutation_applies_and_names_a_test() -> anyhow::Result<()> {
+        let mutations = super::read()?;
+        assert!(mutations.len() >= 12, "{}", mutations.len());
+        super::check(&mutations)
+    }
+}

@@ -1,0 +1,156 @@
+//! A copy of the sources, in which they are broken: nobody works there.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail};
+
+use super::list::{Mutation, Side, Test};
+use crate::{
+    compile::Compiler,
+    objects::{ENDIANS, PROGRAMS},
+    paths,
+    process::{cargo, output, progress},
+    tools::Tools,
+};
+
+/// A copy for each side, and what compiles the program.
+pub struct Tree {
+    kernel: PathBuf,
+    host: PathBuf,
+    tools: Tools,
+    /// The variables that tell the tests where the command of earlier versions is.
+    earlier: Vec<(String, PathBuf)>,
+}
+
+/// In the copy the object is read when it is needed, where else it is a part of the binary: for another one
+/// nothing in user space is compiled anew.
+const LOADER: &str = "limiter-user/src/kernel/object.rs";
+const IN_BINARY: &str = r#"include_bytes_aligned!(concat!(
+            "../../../limiter-ebpf/prebuilt/",
+            $name,
+            ".bpfel.o"
+        ))"#;
+const FROM_FILE: &str = r#"std::fs::read(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../limiter-ebpf/prebuilt/",
+            $name,
+            ".bpfel.o"
+        ))
+        .expect("the object")
+        .leak()"#;
+
+impl Tree {
+    /// Copies what has changed since the last time, so that no more is compiled. The tests are told of `earlier`.
+    pub fn set_up(earlier: Vec<(String, PathBuf)>) -> Result<Self> {
+        if cfg!(target_endian = "big") {
+            bail!("the mutations are tried on machines of the other byte order only");
+        }
+        let tree = Self {
+            kernel: paths::mutations().join("kernel"),
+            host: paths::mutations().join("host"),
+            tools: Tools::set_up()?,
+            earlier,
+        };
+        progress("copying the sources to target/mutations");
+        let listed = output(
+            Command::new("git")
+                .args(["ls-files", "-z"])
+                .current_dir(paths::root()),
+        )?;
+        for file in listed.split('\0').filter(|file| !file.is_empty()) {
+            let from = paths::root().join(file);
+            // A file that is deleted and not yet committed.
+            if !from.is_file() {
+                continue;
+            }
+            let bytes = fs::read(&from).with_context(|| format!("cannot read {file}"))?;
+            write(&tree.kernel.join(file), &bytes)?;
+            // Not the objects, which are made here.
+            if !file.ends_with(".bpfel.o") || !tree.host.join(file).exists() {
+                write(&tree.host.join(file), &with_loader(file, bytes)?)?;
+            }
+        }
+        tree.compile()?;
+        Ok(tree)
+    }
+
+    /// Does `what` with the broken code, and puts it right again.
+    pub fn broken<T>(
+        &self,
+        mutation: &Mutation,
+        what: impl FnOnce(&Self) -> Result<T>,
+    ) -> Result<T> {
+        let root = match mutation.side {
+            Side::Kernel => &self.kernel,
+            Side::Host => &self.host,
+        };
+        let path = root.join(&mutation.file);
+        let sound = fs::read(&path)?;
+        fs::write(&path, mutation.applied()?)?;
+        let done = self.made(mutation.side).and_then(|()| what(self));
+        fs::write(&path, sound)?;
+        self.made(mutation.side)?;
+        done
+    }
+
+    /// Cargo makes what runs in user space.
+    fn made(&self, side: Side) -> Result<()> {
+        match side {
+            Side::Kernel => self.compile(),
+            Side::Host => Ok(()),
+        }
+    }
+
+    /// The program, to where the other side reads it.
+    fn compile(&self) -> Result<()> {
+        let target = paths::mutations().join("ebpf");
+        let compiler = Compiler::new(&self.tools, target)?.of(&self.kernel);
+        let (program, endian) = (&PROGRAMS[0], ENDIANS[0]);
+        let object = self.host.join("limiter-ebpf/prebuilt");
+        compiler.compile(program, endian, &object.join(program.file(endian)))
+    }
+
+    /// `cargo test` of the target that the test is in.
+    pub fn cargo_test(&self, test: &Test) -> Command {
+        let mut command = cargo();
+        command.current_dir(&self.host);
+        command.args(["test", "--locked", "--package", &test.0, "--test", &test.1]);
+        let target = paths::mutations().join("target");
+        if test.0 == "limiter-tests" {
+            // They run the command, which is built along with the tests of its own package: built apart, by the tests
+            // themselves, it would be compiled a second time, with other features.
+            command.args(["--package", "limiter-user", "--test", "compile"]);
+            command.env("LIMITER_BINARY", target.join("debug/limiter"));
+        }
+        command.env("CARGO_TARGET_DIR", target);
+        command.env("LIMITER_STRICT", "1");
+        command.envs(self.earlier.iter().map(|(name, path)| (name, path)));
+        command
+    }
+}
+
+/// Leaves alone what is so already: Cargo goes by the time.
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    if fs::read(path).is_ok_and(|present| present == bytes) {
+        return Ok(());
+    }
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn with_loader(file: &str, bytes: Vec<u8>) -> Result<Vec<u8>> {
+    if file != LOADER {
+        return Ok(bytes);
+    }
+    let text = String::from_utf8(bytes)?;
+    if text.matches(IN_BINARY).count() != 1 {
+        bail!("{LOADER} no longer embeds the objects in the way that this command knows");
+    }
+    Ok(text.replacen(IN_BINARY, FROM_FILE, 1).into_bytes())
+}

@@ -1,0 +1,126 @@
+//! Unsafe code only where `docs/unsafe.md` says why: the files with it, and those that it names, are the same.
+//!
+//! That each block says why it is sound is clippy's to check (`undocumented_unsafe_blocks`).
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::paths;
+
+/// Where the reasons are.
+const REASONS: &str = "docs/unsafe.md";
+/// Folders with code, of both workspaces.
+const FOLDERS: [&str; 5] = [
+    "limiter-common",
+    "limiter-ebpf",
+    "limiter-user",
+    "tests",
+    "xtask",
+];
+
+/// Compares the two.
+pub fn check() -> Result<()> {
+    let root = paths::root();
+    let text = fs::read_to_string(root.join(REASONS)).context(REASONS)?;
+    let named = named(&text);
+    let mut with_unsafe = BTreeSet::new();
+    for folder in FOLDERS {
+        collect(&root, &root.join(folder), &mut with_unsafe)?;
+    }
+    let list = |files: Vec<&String>| {
+        let names: Vec<&str> = files.into_iter().map(String::as_str).collect();
+        names.join(", ")
+    };
+    let new = list(with_unsafe.difference(&named).collect());
+    if !new.is_empty() {
+        bail!("unsafe code in {new}: do without, or say why in {REASONS}");
+    }
+    let gone = list(named.difference(&with_unsafe).collect());
+    if !gone.is_empty() {
+        bail!("{REASONS} names {gone}, without unsafe code: take it out");
+    }
+    Ok(())
+}
+
+/// The files in the first column of its tables.
+fn named(text: &str) -> BTreeSet<String> {
+    let cells = text.lines().filter_map(|line| line.strip_prefix("| `"));
+    let names = cells.filter_map(|cell| cell.split_once('`'));
+    names.map(|(name, _)| name.to_owned()).collect()
+}
+
+fn collect(root: &Path, folder: &Path, found: &mut BTreeSet<String>) -> Result<()> {
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {folder:?}"))?;
+    for entry in entries {
+        let path: PathBuf = entry?.path();
+        if path.is_dir() {
+            if path.file_name().is_none_or(|name| name != "target") {
+                collect(root, &path, found)?;
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text =
+                fs::read_to_string(&path).with_context(|| format!("cannot read {path:?}"))?;
+            if text.lines().any(has_unsafe) {
+                let name = path.strip_prefix(root)?;
+                found.insert(name.to_string_lossy().into_owned());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether the keyword stands in a line, and not in a comment or a text.
+fn has_unsafe(line: &str) -> bool {
+    // A quotation mark within a text is none of its ends.
+    let line = line.replace("\\\"", "");
+    let code = line.split("//").next().unwrap_or_default();
+    let outside_of_text = code.split('"').step_by(2);
+    outside_of_text
+        .flat_map(|code| code.split(|c: char| !c.is_alphanumeric() && c != '_'))
+        .any(|word| word == KEYWORD)
+}
+
+/// Not written as one word that this very check would find.
+const KEYWORD: &str = "unsafe";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keyword_is_found_in_code_alone() {
+        for code in [
+            "    let x = unsafe { y };",
+            "unsafe impl Send for X {}",
+            "#[unsafe(no_mangle)]",
+            "call(\"text\", unsafe { y })",
+        ] {
+            assert!(has_unsafe(code), "{code}");
+        }
+        for code in [
+            "// unsafe { }",
+            "/// Nothing unsafe.",
+            "#![forbid(unsafe_code)]",
+            "assert!(!policy.contains(\"unsafe\"));",
+        ] {
+            assert!(!has_unsafe(code), "{code}");
+        }
+    }
+
+    #[test]
+    fn files_are_read_from_tables() {
+        let text = "# x\n`no.rs`\n| `a/b.rs` | why |\n| `c.rs`, more | `d.rs` |\n";
+        let expected = ["a/b.rs", "c.rs"].map(str::to_owned);
+        assert_eq!(named(text), expected.into());
+    }
+
+    #[test]
+    fn this_checkout_is_so() {
+        check().expect("files and reasons are the same");
+    }
+}
