@@ -127,6 +127,7 @@ impl Agent {
                     place.staleness(interval, now),
                     place.lateness(interval, now),
                 );
+                let differences = &place.compared.differences;
                 reply(
                     answer,
                     Ok(Fleet {
@@ -137,7 +138,8 @@ impl Agent {
                         hosts: place.attached.hosts,
                         staleness_seconds: staleness.map(|staleness| staleness.as_secs_f64()),
                         sources: place.attached.sources() as u64,
-                        limits: place.attached.shared(staleness, late),
+                        limits: place.attached.shared(staleness, late, differences),
+                        missing_limits: differences.missing.iter().cloned().collect(),
                     }),
                 );
             }

@@ -213,6 +213,7 @@ pub async fn of(attachment: &Attachment, patience: Duration) -> Option<Fleet> {
     let shared = shared.map(|limit| SharedLimit {
         name: limit.name.clone(),
         overshoot_packets: None,
+        otherwise: Vec::new(),
     });
     Some(Fleet {
         name: name.clone(),
@@ -223,6 +224,7 @@ pub async fn of(attachment: &Attachment, patience: Duration) -> Option<Fleet> {
         staleness_seconds: None,
         sources: 0,
         limits: shared.collect(),
+        missing_limits: Vec::new(),
     })
 }
 

@@ -18,6 +18,7 @@ use crate::{
     config::Scope,
     fleet::{
         account::Record,
+        differences::{Differences, Held},
         member::{Group, Member, Round, Sighting},
         meter::{self, Look},
         store::shard,
@@ -65,6 +66,7 @@ struct Limits([Option<Shared>; SLOTS as usize]);
 struct Shared {
     reader: Reader,
     terms: Terms,
+    held: Held,
 }
 
 impl Limits {
@@ -80,8 +82,20 @@ impl Limits {
                 cost: kernel.cost.max(1),
                 epoch: seat.epoch,
             };
+            let burst = limit.burst(attachment.record.frame_max)?;
+            let held = Held {
+                name: limit.name.clone(),
+                key: limit.key.to_string(),
+                cost: terms.cost,
+                tau: terms.tau,
+                words: format!("{}, burst {burst}, per {}", limit.rate, limit.key),
+            };
             if let Some(place) = limits.get_mut(seat.slot as usize) {
-                *place = Some(Shared { reader, terms });
+                *place = Some(Shared {
+                    reader,
+                    terms,
+                    held,
+                });
             }
         }
         Ok(Self(limits))
@@ -301,22 +315,36 @@ impl Attached {
         Ok(())
     }
 
+    /// The limits that are shared, as others are told of them.
+    #[must_use]
+    pub fn held(&self) -> Vec<Held> {
+        let limits = self.limits.0.iter().flatten();
+        limits.map(|shared| shared.held.clone()).collect()
+    }
+
     /// Sources that account is kept of.
     #[must_use]
     pub fn sources(&self) -> usize {
         self.member.sources()
     }
 
-    /// The limits that are shared, and what the whole fleet lets through of one source beyond each.
+    /// The limits that are shared, what the whole fleet lets through of one source beyond each, and how others hold them.
     #[must_use]
-    pub fn shared(&self, staleness: Option<Duration>, credit: Duration) -> Vec<SharedLimit> {
+    pub fn shared(
+        &self,
+        staleness: Option<Duration>,
+        credit: Duration,
+        differences: &Differences,
+    ) -> Vec<SharedLimit> {
         let limits = self.limits.0.iter().flatten();
         limits
-            .map(|Shared { reader, terms }| {
+            .map(|Shared { reader, terms, .. }| {
                 let beyond = |staleness| overshoot(terms, self.hosts, staleness, credit);
+                let otherwise = differences.otherwise.get(&reader.name);
                 SharedLimit {
                     name: reader.name.clone(),
                     overshoot_packets: staleness.map(beyond),
+                    otherwise: otherwise.into_iter().flatten().cloned().collect(),
                 }
             })
             .collect()

@@ -8,6 +8,7 @@ use limiter_common::key::SourceKey;
 use super::{attached::Attached, pace::Pace};
 use crate::fleet::{
     account::Record,
+    differences::Held,
     member::{Group, Round, SHARDS},
     store::{Beat, Error, Lists, Of, Store},
     terms::Fleet,
@@ -31,6 +32,8 @@ pub enum Came {
     },
     /// An answer to a heartbeat, with the moment in which that was sent.
     Beat(u64, Instant, Result<Beat, Error>),
+    /// What a member has told of its limits, and what all hosts of its fleet have.
+    Compared(u64, Vec<Held>, Result<Vec<Held>, Error>),
     /// The lists of a member's fleet, by their names: its reading of that number.
     Lists(u64, u64, Vec<String>, Result<Lists, Error>),
     /// Whether a member could put back how many prefixes that the store had lost.

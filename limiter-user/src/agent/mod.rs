@@ -6,6 +6,7 @@
 mod answer;
 pub mod ask;
 pub mod attached;
+mod compare;
 mod connection;
 mod exchange;
 mod force;

@@ -8,6 +8,7 @@ use std::{
 use super::{
     answer::{Answer, reply},
     attached::Attached,
+    compare::Compared,
     force::Force,
     lists::{Clearing, Known},
     reading::Reading,
@@ -96,6 +97,8 @@ pub struct Place {
     pub clearing: Clearing,
     /// Who waits for a change of lists to be in force.
     pub waiting: Vec<Waiting>,
+    /// How others hold its limits.
+    pub compared: Compared,
 }
 
 /// Who has changed a list.
@@ -130,6 +133,7 @@ impl Place {
             force: Force::new(now),
             clearing: Clearing::default(),
             waiting: Vec::new(),
+            compared: Compared::new(now),
         }
     }
 
@@ -141,6 +145,7 @@ impl Place {
         // If that was under way.
         self.known.not_restored(now);
         self.next_beat = now;
+        self.compared.begin_anew(now);
         self.returning = returning;
     }
 

@@ -145,6 +145,15 @@ impl Agent {
                     Came::Beat(id, now, store.heartbeat(&name, id, &label, ALIVE).await)
                 }));
             }
+            let held = place.attached.held();
+            if let Some(gone) = place.compared.due(&held, now) {
+                let (id, name) = (place.attached.id, place.attached.fleet.clone());
+                let mut store = store.clone();
+                under_way.coming.push(Box::pin(async move {
+                    let all = store.compare(&name, &held, &gone, ALIVE).await;
+                    Came::Compared(id, held, all)
+                }));
+            }
             let lost = place.known.lost(now);
             if !lost.is_empty() {
                 let (mut store, fleet) = (store.clone(), place.attached.fleet.clone());
@@ -213,6 +222,22 @@ impl Agent {
                         self.take_beat(member, sent, &beat);
                     }
                     Err(error) => self.connection.failed(&error),
+                }
+            }
+            Came::Compared(member, held, all) => {
+                if let Err(error) = &all {
+                    self.connection.failed(error);
+                }
+                let say = self.options.say;
+                if let Some(place) = self.place(member) {
+                    let Ok(all) = all else {
+                        place.compared.failed();
+                        return Ok(());
+                    };
+                    let fleet = &place.attached.fleet;
+                    for text in place.compared.answered(held, &all, fleet) {
+                        say(&format!("{}: {text}", place.attached.interface));
+                    }
                 }
             }
             Came::Restored(member, restored) => {

@@ -5,6 +5,7 @@
 //! store are somebody else's.
 
 pub mod account;
+pub mod differences;
 pub mod member;
 pub mod meter;
 pub mod store;

@@ -22,6 +22,9 @@ pub struct Fleet {
     pub sources: u64,
     /// The limits that are shared.
     pub limits: Vec<SharedLimit>,
+    /// Names of limits that other hosts share by this fleet, and this one does not.
+    #[serde(default)]
+    pub missing_limits: Vec<String>,
 }
 
 impl Fleet {
@@ -40,6 +43,9 @@ pub struct SharedLimit {
     /// Packets that the whole fleet lets through of one source beyond `burst + rate × t`, at most, at the staleness
     /// above; null where that is not known.
     pub overshoot_packets: Option<u64>,
+    /// How other hosts hold a limit of this name, where that is not as this one does: in words, and at most 256.
+    #[serde(default)]
+    pub otherwise: Vec<String>,
 }
 
 /// A prefix that the fleet has put on a list; part of `deny list --json`.

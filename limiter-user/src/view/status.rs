@@ -145,6 +145,19 @@ fn fleet_lines(fleet: &Fleet) -> String {
                 limit.name
             ));
         }
+        if !limit.otherwise.is_empty() {
+            text.push_str(&format!(
+                "{INDENT}{}: other hosts hold it by {}; make it the same on all\n",
+                limit.name,
+                limit.otherwise.join(", or by ")
+            ));
+        }
+    }
+    if !fleet.missing_limits.is_empty() {
+        text.push_str(&format!(
+            "{INDENT}not here, but shared by other hosts: {}\n",
+            fleet.missing_limits.join(", ")
+        ));
     }
     text
 }
@@ -358,6 +371,7 @@ mod tests {
         let limit = |name: &str, overshoot_packets| SharedLimit {
             name: name.to_owned(),
             overshoot_packets,
+            otherwise: Vec::new(),
         };
         Fleet {
             name: "edge".to_owned(),
@@ -371,7 +385,22 @@ mod tests {
                 limit("http", staleness_seconds.map(|_| 1_250)),
                 limit("dns", staleness_seconds.map(|_| 1)),
             ],
+            missing_limits: Vec::new(),
         }
+    }
+
+    #[test]
+    fn what_others_hold_otherwise_is_told() {
+        let mut differing = fleet(2, Some(0.2));
+        differing.limits[1].otherwise = vec!["2/s, burst 2".to_owned(), "3/s, burst 2".to_owned()];
+        differing.missing_limits = vec!["htp".to_owned(), "ssh".to_owned()];
+        let text = fleet_lines(&differing);
+        let indent = " ".repeat(11);
+        let end = format!(
+            "{indent}dns: other hosts hold it by 2/s, burst 2, or by 3/s, burst 2; make it the same on all\n\
+             {indent}not here, but shared by other hosts: htp, ssh\n"
+        );
+        assert!(text.ends_with(&end), "{text}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod access;
 mod cluster;
 mod differential;
 mod faults;
+mod limits;
 mod lists;
 mod members;
 mod model;

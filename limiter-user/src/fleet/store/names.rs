@@ -116,6 +116,10 @@ pub(super) fn members(fleet: &str) -> String {
     format!("limiter:{{{fleet}}}:members")
 }
 
+pub(super) fn limits(fleet: &str) -> String {
+    format!("limiter:{{{fleet}}}:limits")
+}
+
 pub(super) fn list(fleet: &str, list: &str) -> String {
     format!("limiter:{{{fleet}}}:list:{list}")
 }

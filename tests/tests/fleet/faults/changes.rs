@@ -6,6 +6,7 @@ use limiter_tests::{
     at_last,
     fleet::{Bucket, source},
 };
+use serde_json::json;
 
 use super::{
     case::{Case, HOT, LIMIT, limits, limits_of},
@@ -38,6 +39,43 @@ fn the_rate_is_set_meanwhile() {
     for (host, passed) in case.figures(source(HOT), "passed").iter().enumerate() {
         assert!(*passed as f64 <= most, "host {host}: {passed} of {most}");
     }
+}
+
+/// What one host holds otherwise is told on all of them, in both directions; and not any more when it is the same again.
+#[test]
+fn limits_that_differ_are_told() {
+    let fleet = fleet!();
+    let case = Case::new(&fleet);
+    let expect = |otherwise: [&[&str]; 3], missing: [&[&str]; 3]| {
+        for host in 0..3 {
+            at_last(&format!("host {host} knows"), || {
+                let says = case.says(host);
+                says["limits"][0]["otherwise"] == json!(otherwise[host])
+                    && says["missing_limits"] == json!(missing[host])
+            });
+        }
+    };
+    let (none, ours, other) = (
+        [&[][..]; 3],
+        &["100/s, burst 10, per /32,/64"][..],
+        &["50/s, burst 10, per /32,/64"][..],
+    );
+    expect(none, none);
+    let set = |rate| fleet.limiter(2, &["set", "eth0", "--limit", "all", "--rate", rate]);
+    set("50/s").expect(0);
+    expect([other, other, ours], none);
+    case.agents[0].wait_until_it_says("other hosts of fleet 'edge' hold 'all' otherwise");
+    let status = fleet.limiter(0, &["status", "eth0"]).stdout;
+    let line = "all: other hosts hold it by 50/s, burst 10, per /32,/64; make it the same on all\n";
+    assert!(status.contains(line), "{status}");
+    // In other words the same.
+    set("6000/m").expect(0);
+    expect(none, none);
+    fleet.reload(1, &limits().replace("\"all\"", "\"al\""));
+    expect(none, [&["al"], &["all"], &["al"]]);
+    case.agents[1].wait_until_it_says("share a limit 'all', which is not here");
+    fleet.reload(1, &limits());
+    expect(none, none);
 }
 
 /// A limit goes while the store is away, and another one comes: what was charged to the one is not told of the other, and

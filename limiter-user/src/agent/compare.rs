@@ -1,0 +1,129 @@
+//! Whether a limit of one name is the same on all hosts.
+
+use std::time::{Duration, Instant};
+
+use crate::fleet::differences::{Differences, Held};
+
+/// How often a member compares.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// What a member has told the others of its limits, and what they have told it.
+#[derive(Debug)]
+pub struct Compared {
+    /// How theirs differ.
+    pub differences: Differences,
+    /// What others may take for what this member holds.
+    told: Vec<Held>,
+    next: Instant,
+    is_asking: bool,
+}
+
+impl Compared {
+    /// With nothing.
+    pub fn new(now: Instant) -> Self {
+        Self {
+            differences: Differences::default(),
+            told: Vec::new(),
+            next: now,
+            is_asking: false,
+        }
+    }
+
+    /// There is a connection again.
+    pub fn begin_anew(&mut self, now: Instant) {
+        (self.next, self.is_asking) = (now, false);
+    }
+
+    /// What this member does not hold any more, of what it has told, where it is time to tell that it holds this.
+    pub fn due(&mut self, held: &[Held], now: Instant) -> Option<Vec<Held>> {
+        if self.is_asking || now < self.next {
+            return None;
+        }
+        (self.next, self.is_asking) = (now + EVERY, true);
+        let is_gone = |told: &Held| !held.contains(told);
+        let gone: Vec<_> = self
+            .told
+            .iter()
+            .filter(|told| is_gone(told))
+            .cloned()
+            .collect();
+        self.told = [held, &gone].concat();
+        Some(gone)
+    }
+
+    /// It was not told.
+    pub fn failed(&mut self) {
+        self.is_asking = false;
+    }
+
+    /// It was told that it holds this, and that `all` do that. Returns what people should know, in a line each, with this
+    /// before it: what differs since just now.
+    pub fn answered(&mut self, held: Vec<Held>, all: &[Held], fleet: &str) -> Vec<String> {
+        self.is_asking = false;
+        let before = std::mem::replace(&mut self.differences, Differences::new(&held, all));
+        self.told = held;
+        let Differences { otherwise, missing } = &self.differences;
+        let differ = otherwise
+            .keys()
+            .filter(|name| !before.otherwise.contains_key(*name));
+        let differ = differ.map(|name| {
+            format!(
+                "other hosts of fleet '{fleet}' hold '{name}' otherwise than this one: `limiter status` shows how; make it the same on all"
+            )
+        });
+        let missing = missing.difference(&before.missing);
+        let missing = missing.map(|name| {
+            format!("other hosts of fleet '{fleet}' share a limit '{name}', which is not here")
+        });
+        differ.chain(missing).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(name: &str, cost: u64) -> Held {
+        Held {
+            name: name.to_owned(),
+            key: "/32,/64".to_owned(),
+            cost,
+            tau: 100,
+            words: format!("cost {cost}"),
+        }
+    }
+
+    #[test]
+    fn what_was_changed_is_taken_back() {
+        let start = Instant::now();
+        let mut compared = Compared::new(start);
+        let (old, new) = ([held("all", 1)], [held("all", 2)]);
+        assert_eq!(compared.due(&old, start), Some(vec![]));
+        assert_eq!(compared.due(&old, start + 2 * EVERY), None, "it is asking");
+        compared.failed();
+        assert_eq!(
+            compared.due(&new, start + EVERY / 2),
+            None,
+            "it has just asked"
+        );
+        // It may have been told all the same.
+        assert_eq!(compared.due(&new, start + EVERY), Some(old.to_vec()));
+        compared.answered(new.to_vec(), &new, "edge");
+        assert_eq!(compared.due(&new, start + 2 * EVERY), Some(vec![]));
+    }
+
+    #[test]
+    fn a_difference_is_said_once_until_it_is_gone() {
+        let mut compared = Compared::new(Instant::now());
+        let own = vec![held("all", 1)];
+        let others = [held("all", 2), held("al", 1)];
+        let mut says = |all: &[Held]| compared.answered(own.clone(), all, "edge");
+        let lines = says(&others);
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines[0].contains("hold 'all' otherwise"), "{lines:?}");
+        assert!(lines[1].contains("share a limit 'al'"), "{lines:?}");
+        assert!(says(&others).is_empty());
+        assert!(says(&own).is_empty());
+        assert_eq!(says(&others).len(), 2);
+    }
+}
