@@ -19,7 +19,7 @@ use nix::{
 };
 
 use crate::{
-    calls::{Call, stop_before_them},
+    calls::{Call, OPENING, stop_before_them},
     objects::Object,
 };
 
@@ -85,7 +85,37 @@ pub fn run_until(command: &mut Command, step: usize) -> io::Result<End> {
 
 /// Runs `command`, and asks `fault` before each call that changes something. Must be called in the network
 /// namespace where it is to run.
-pub fn run_with(command: &mut Command, fault: impl FnMut(&Call) -> Fault) -> io::Result<Stopped> {
+pub fn run_with(
+    command: &mut Command,
+    mut fault: impl FnMut(&Call) -> Fault,
+) -> io::Result<Stopped> {
+    run_traced(command, |call| match call.name.as_str() {
+        OPENING => Fault::None,
+        _ => fault(call),
+    })
+}
+
+/// Runs `command`, and does `meanwhile` before it opens a pin for the time number `opening`, from 0. Returns whether it
+/// has opened so many. Must be called in the network namespace where it is to run.
+pub fn run_meanwhile(
+    command: &mut Command,
+    opening: usize,
+    meanwhile: impl Fn(),
+) -> io::Result<(Stopped, bool)> {
+    let mut opened = 0;
+    let stopped = run_traced(command, |call| {
+        if call.name == OPENING {
+            if opened == opening {
+                meanwhile();
+            }
+            opened += 1;
+        }
+        Fault::None
+    })?;
+    Ok((stopped, opened > opening))
+}
+
+fn run_traced(command: &mut Command, fault: impl FnMut(&Call) -> Fault) -> io::Result<Stopped> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     // SAFETY: system calls and nothing else, between fork and exec.
     unsafe {

@@ -2,12 +2,12 @@
 
 use std::{fs, path::PathBuf};
 
-use limiter_tests::{eventually, hosts::Hosts, need_kernel};
-
-fn program_exists(id: u64) -> bool {
-    let mut programs = aya::programs::loaded_programs().flatten();
-    programs.any(|program| u64::from(program.id()) == id)
-}
+use limiter_tests::{
+    eventually,
+    hosts::Hosts,
+    need_kernel,
+    objects::{Object, expect_gone},
+};
 
 #[test]
 fn detach_leaves_no_program_map_link_or_pin() {
@@ -19,23 +19,25 @@ fn detach_leaves_no_program_map_link_or_pin() {
     let status = hosts.status();
     assert_eq!(status["mode"], "native");
     assert_eq!(status["limits"][0]["rate"], "5/s");
-    let id = status["program_id"].as_u64().unwrap();
-    let program = aya::programs::loaded_programs()
-        .flatten()
-        .find(|p| u64::from(p.id()) == id);
-    let maps = program.unwrap().map_ids().unwrap().unwrap();
-    assert!(maps.len() >= 4, "{maps:?}");
     let pins = hosts.pins();
     assert!(pins.join("link").exists());
+    let pinned = Object::pinned_in(&pins);
+    let id = u32::try_from(status["program_id"].as_u64().unwrap()).unwrap();
+    assert!(pinned.contains(&Object::Program(id)), "{pinned:?}");
+    let kinds = pinned.iter().map(|object| match object {
+        Object::Map(_) => "map",
+        Object::Program(_) => "program",
+        Object::Link(_) => "link",
+    });
+    let count = |kind: &str| kinds.clone().filter(|one| *one == kind).count();
+    assert_eq!(count("program"), 1);
+    assert_eq!(count("link"), 1);
+    assert!(count("map") >= 4, "{pinned:?}");
+    assert!(pinned.iter().all(|object| object.exists()));
 
     hosts.limiter(&["detach", "eth0"]).expect(0);
     assert!(!pins.exists());
-    eventually("the program is gone", || !program_exists(id));
-    eventually("the maps are gone", || {
-        !aya::maps::loaded_maps()
-            .flatten()
-            .any(|map| maps.contains(&map.id()))
-    });
+    expect_gone(&pinned);
     hosts
         .limiter(&["detach", "eth0"])
         .expect_error(1, &["not attached"]);

@@ -51,14 +51,21 @@ pub(super) enum Pinned {
 }
 
 pub(super) fn look(folder: &Folder) -> Result<Pinned> {
-    let Some(link) = Link::open(&folder.path)? else {
-        return Ok(Pinned::Leftover);
-    };
-    let info = link.info()?;
-    Ok(match info.interface {
-        0 => Pinned::Gone(link),
-        _ => Pinned::To(link, info),
-    })
+    let mut seen = None;
+    loop {
+        let Some(link) = Link::open(&folder.path)? else {
+            return Ok(Pinned::Leftover);
+        };
+        let info = link.info()?;
+        if info.interface != 0 {
+            return Ok(Pinned::To(link, info));
+        }
+        // So looks a link, too, that was detached since it was opened: then it is not there any more, or is another one.
+        if seen == Some(info) {
+            return Ok(Pinned::Gone(link));
+        }
+        seen = Some(info);
+    }
 }
 
 /// The folders of this network namespace.
@@ -171,7 +178,10 @@ impl Attachment {
             };
             match pinned {
                 Pinned::To(_, info) => match interface::of_link(&interfaces, &info) {
-                    Some(on) if on.name == name => return Self::read(&folder, on),
+                    Some(on) if on.name == name => {
+                        let read = Self::read(&folder, on)?;
+                        return read.ok_or_else(|| Error::NotAttached(name.to_owned()));
+                    }
                     Some(on) if folder.interface == name => {
                         gone = Some(Error::Renamed {
                             old: name.to_owned(),
@@ -212,7 +222,7 @@ impl Attachment {
             match looked {
                 Ok(Pinned::To(_, info)) => match interface::of_link(&interfaces, &info) {
                     Some(on) => match Self::read(&folder, on) {
-                        Ok(attachment) => attachments.push(attachment),
+                        Ok(attachment) => attachments.extend(attachment),
                         Err(error) => errors.push(error),
                     },
                     None => errors.push(Error::Moved(folder.interface)),
@@ -274,16 +284,17 @@ impl Attachment {
         Some(humantime::format_rfc3339_seconds(until).to_string())
     }
 
-    /// Readers take no lock: where a `set` has swapped the program meanwhile they read again.
-    fn read(folder: &Folder, interface: &Interface) -> Result<Self> {
+    /// Readers take no lock: where a `set` has swapped the program meanwhile they read again. None where it was detached
+    /// meanwhile, whatever the reading has stumbled over.
+    fn read(folder: &Folder, interface: &Interface) -> Result<Option<Self>> {
         const TRIES: usize = 10;
-        let mut result = Err(Error::InterfaceGone(folder.interface.clone()));
+        let mut result = Ok(None);
         for _ in 0..TRIES {
             let Some(link) = Link::open(&folder.path)? else {
-                break;
+                return Ok(None);
             };
             let info = link.info()?;
-            result = Self::read_generation(folder, link, info, interface);
+            result = Self::read_generation(folder, link, info, interface).map(Some);
             let now = Link::open(&folder.path)?
                 .map(|link| link.info())
                 .transpose()?;

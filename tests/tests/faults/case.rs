@@ -8,7 +8,7 @@ use limiter_tests::{
     command::{Outcome, prepared},
     files::Folder,
     hosts::Hosts,
-    objects::Object,
+    objects::{Object, expect_gone},
     probe::{Probe, SENT},
     steps::{End, Fault, Stopped, run_with},
     trials::has_program,
@@ -276,8 +276,6 @@ impl<'p> Case<'p> {
     fn expect_gone(&self, held: &BTreeSet<Object>) {
         assert!(!held.is_empty());
         let pinned = Object::pinned_in(&self.place.hosts.pins());
-        at_last("maps, programs and links are gone", || {
-            held.difference(&pinned).all(|object| !object.exists())
-        });
+        expect_gone(held.difference(&pinned));
     }
 }

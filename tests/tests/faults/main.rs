@@ -6,6 +6,7 @@ mod clocks;
 mod files;
 mod killed;
 mod memory;
+mod readers;
 mod refused;
 mod scrapes;
 mod vanishing;

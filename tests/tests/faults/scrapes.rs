@@ -8,7 +8,11 @@ use std::{
     time::Duration,
 };
 
-use limiter_tests::{at_last, exporter::Exporter, need_kernel, objects::Object};
+use limiter_tests::{
+    exporter::Exporter,
+    need_kernel,
+    objects::{Object, expect_gone},
+};
 use nix::sys::signal::Signal;
 
 use crate::case::{ABSENT, BY_OLD, Case, Place};
@@ -63,9 +67,7 @@ fn an_exporter_that_is_killed() {
         assert_eq!(case.settled("killed"), BY_OLD);
         case.expect_tidy("killed");
         assert_eq!(pins(), before);
-        at_last("it holds nothing any more", || {
-            held.difference(&before).all(|object| !object.exists())
-        });
+        expect_gone(held.difference(&before));
         drop((hanging, deaf));
     }
     assert_eq!(cut_short.load(Ordering::Relaxed), 2 * ROUNDS);

@@ -8,10 +8,10 @@ use std::{
 };
 
 use limiter_tests::{
-    at_last, eventually,
+    eventually,
     hosts::{Hosts, on},
     need_kernel,
-    objects::Object,
+    objects::{Object, expect_gone},
     raw::Raw,
     trials::has_program,
 };
@@ -97,9 +97,7 @@ fn vanishes(mode: &str, delay: Duration) -> (u32, u32) {
         .expect_error(1, &["is gone", "limiter detach eth0"]);
     hosts.limiter(&["detach", "eth0"]).expect(0);
     assert!(!hosts.pins().exists() && !has_program(&hosts));
-    at_last("maps, programs and links are gone", || {
-        held.iter().all(|object| !object.exists())
-    });
+    expect_gone(&held);
     hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
     assert!(has_program(&hosts));
     (ran.into_inner(), failed.into_inner())

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, fs, net::IpAddr, path::Path};
 
 use aya::programs::ProgramInfo;
 use limiter_common::verdict::Reason;
+use limiter_tests::objects::Object;
 use limiter_user::{
     config::Lists,
     kernel::{
@@ -24,9 +25,6 @@ use super::{
     world::World,
 };
 
-/// Programs (true) and maps (false), by their ids.
-pub type Ids = BTreeSet<(bool, u32)>;
-
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, wanted: &T) -> Result<(), String> {
     if found == wanted {
         return Ok(());
@@ -44,7 +42,7 @@ fn entries(folder: &Path) -> Vec<String> {
 }
 
 /// Everything that can be seen without a command. Returns what is loaded.
-pub fn state(world: &World, model: &Model) -> Result<Ids, String> {
+pub fn state(world: &World, model: &Model) -> Result<BTreeSet<Object>, String> {
     let here = world.here.run(pins::namespace).unwrap().unwrap();
     let folders = pins::folders().unwrap().into_iter();
     let own: BTreeSet<_> = folders
@@ -56,10 +54,10 @@ pub fn state(world: &World, model: &Model) -> Result<Ids, String> {
         &own,
         &model.attached.keys().cloned().collect(),
     )?;
-    let mut ids = Ids::new();
+    let mut loaded = BTreeSet::new();
     let mut programs = Vec::new();
     for (name, attached) in &model.attached {
-        let program = pinned(world, name, attached, &mut ids)?;
+        let program = pinned(world, name, attached, &mut loaded)?;
         programs.push((attached.device, program));
     }
     for (away, namespace) in [(false, &world.here), (true, &world.away)] {
@@ -76,7 +74,7 @@ pub fn state(world: &World, model: &Model) -> Result<Ids, String> {
             same(&what, &runs, &wanted.map(|(_, program)| *program))?;
         }
     }
-    Ok(ids)
+    Ok(loaded)
 }
 
 fn interfaces(namespace: &Namespace) -> Vec<Interface> {
@@ -92,7 +90,12 @@ pub fn nothing_pinned() -> Result<(), String> {
 }
 
 /// What is pinned for an attachment. Returns the id of its program.
-fn pinned(world: &World, name: &str, attached: &Attached, ids: &mut Ids) -> Result<u32, String> {
+fn pinned(
+    world: &World,
+    name: &str,
+    attached: &Attached,
+    loaded: &mut BTreeSet<Object>,
+) -> Result<u32, String> {
     let folder = world.pins(name);
     let generations = pins::generations(&folder);
     let [generation] = generations[..] else {
@@ -119,9 +122,9 @@ fn pinned(world: &World, name: &str, attached: &Attached, ids: &mut Ids) -> Resu
     same("file", &file, &wanted)?;
 
     let program = ProgramInfo::from_pin(generation.join("program")).unwrap();
-    ids.insert((true, program.id()));
+    loaded.insert(Object::Program(program.id()));
     let maps = program.map_ids().unwrap().unwrap_or_default();
-    ids.extend(maps.into_iter().map(|map| (false, map)));
+    loaded.extend(maps.into_iter().map(Object::Map));
     Ok(program.id())
 }
 
@@ -283,13 +286,4 @@ pub fn list(shown: &Value, attached: &Attached, list: &str) -> Result<(), String
         .map(|text| prefix(text.as_str().unwrap()))
         .collect();
     same("what is listed", &found, &attached.config.lists[list])
-}
-
-/// Which of these programs and maps are still loaded.
-pub fn still_loaded(ids: &Ids) -> Ids {
-    let programs = aya::programs::loaded_programs().flatten();
-    let programs = programs.map(|program| (true, program.id()));
-    let maps = aya::maps::loaded_maps().flatten();
-    let maps = maps.map(|map| (false, map.id()));
-    programs.chain(maps).filter(|id| ids.contains(id)).collect()
 }

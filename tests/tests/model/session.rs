@@ -1,25 +1,27 @@
 //! One sequence of steps, in a world of its own beside a model of its own.
 
-use std::{collections::BTreeMap, net::IpAddr, thread, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    thread,
+    time::Duration,
+};
 
-use limiter_tests::command::Outcome;
+use limiter_tests::{
+    command::Outcome,
+    objects::{Object, left_of},
+};
 use serde_json::Value;
 
-use super::{
-    bucket::Moments,
-    check::{self, Ids},
-    commands::Refusal,
-    model::Model,
-    world::World,
-};
+use super::{bucket::Moments, check, commands::Refusal, model::Model, world::World};
 
 pub struct Session {
     world: World,
     pub model: Model,
     /// What is loaded for the attachments.
-    loaded: Ids,
+    loaded: BTreeSet<Object>,
     /// What was, and must go.
-    condemned: Ids,
+    condemned: BTreeSet<Object>,
     /// Steps by kind: those that did something, and those that were refused.
     pub done: BTreeMap<String, [u32; 2]>,
 }
@@ -29,8 +31,8 @@ impl Session {
         Self {
             world: World::new(),
             model: Model::default(),
-            loaded: Ids::new(),
-            condemned: Ids::new(),
+            loaded: BTreeSet::new(),
+            condemned: BTreeSet::new(),
             done: BTreeMap::new(),
         }
     }
@@ -63,14 +65,11 @@ impl Session {
             self.command(&["detach", &name])?;
         }
         check::nothing_pinned()?;
-        for _ in 0..500 {
-            if check::still_loaded(&self.condemned).is_empty() {
-                return Ok(());
-            }
-            thread::sleep(Duration::from_millis(10));
+        let left = left_of(&self.condemned);
+        if left.is_empty() {
+            return Ok(());
         }
-        let left = check::still_loaded(&self.condemned);
-        Err(format!("still loaded, programs (true) and maps: {left:?}"))
+        Err(format!("still loaded, held by processes: {left:?}"))
     }
 
     fn look(&mut self) -> Result<(), String> {
