@@ -9,7 +9,7 @@ use std::{
 
 use limiter_user::lab::Host;
 
-use crate::{at_last, command::Outcome, hosts::on};
+use crate::{command::Outcome, eventually, hosts::on};
 
 const SCRIPT: &str = include_str!("container.sh");
 
@@ -45,12 +45,12 @@ impl Container {
             let last = children.split_whitespace().last();
             last.unwrap_or_default().to_owned()
         };
-        at_last("the container has a process 1", || {
+        eventually("the container has a process 1", || {
             let comm = fs::read_to_string(format!("/proc/{}/comm", init()));
             comm.is_ok_and(|comm| comm.trim_end() == "systemd")
         });
         container.init = init();
-        at_last("systemd has started", || {
+        eventually("systemd has started", || {
             let state = container.run(&["systemctl", "is-system-running"]).stdout;
             ["running", "degraded"].contains(&state.trim_end())
         });

@@ -38,27 +38,23 @@ pub mod traffic;
 pub mod trials;
 pub mod watcher;
 
-use std::{thread, time::Duration};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
-/// Waits for `condition`: the kernel frees programs, maps and links after a grace period.
+/// Waits for `condition`: the kernel, and programs of others, do some things in their own time, and the machine may be
+/// busy. How long they may take is told by the tests whose promise that is.
 pub fn eventually(what: &str, condition: impl Fn() -> bool) {
-    within(200, what, condition);
-}
-
-/// The same for what programs of others do, on a machine that may be busy.
-pub fn at_last(what: &str, condition: impl Fn() -> bool) {
-    within(3_000, what, condition);
-}
-
-/// Waits for `condition`, for so many times 10 ms at least.
-fn within(tries: u32, what: &str, condition: impl Fn() -> bool) {
-    for _ in 0..tries {
-        if condition() {
-            return;
-        }
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let start = Instant::now();
+    while !condition() {
+        assert!(
+            start.elapsed() < PATIENCE,
+            "not within {PATIENCE:?}: {what}"
+        );
         thread::sleep(Duration::from_millis(10));
     }
-    panic!("not within {} ms: {what}", 10 * tries);
 }
 
 /// Instructions that the verifier has looked at; Linux 5.16 and later say it.

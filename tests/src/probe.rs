@@ -22,7 +22,7 @@ pub struct Probe<'h> {
 pub const SENT: usize = 10;
 
 /// How long the frame at the end of a probe may take on a machine that may be busy.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 impl<'h> Probe<'h> {
     /// None sent yet.

@@ -16,7 +16,7 @@ use nix::{
 };
 use tempfile::TempDir;
 
-use crate::{at_last, need};
+use crate::{eventually, need};
 
 /// How a store is to be.
 #[derive(Clone, Debug, Default)]
@@ -162,7 +162,7 @@ impl<'h> Redis<'h> {
             None => command.spawn(),
         };
         self.process = Some(process.unwrap());
-        at_last("the store answers", || {
+        eventually("the store answers", || {
             // To somebody whom it does not know, too.
             let said = self.try_cli(&["PING"]);
             said.contains("PONG") || said.contains("NOAUTH")
@@ -279,7 +279,7 @@ impl<'h> Redis<'h> {
     pub fn replicate(&self, of: &Redis<'_>) {
         let address = of.setup.address.as_deref().unwrap_or("127.0.0.1");
         self.cli(&["REPLICAOF", address, &of.port.to_string()]);
-        at_last("the replica has all", || {
+        eventually("the replica has all", || {
             self.cli(&["INFO", "replication"])
                 .contains("master_link_status:up")
         });
@@ -359,7 +359,7 @@ impl Cluster {
         let said = create.output().unwrap();
         assert!(said.status.success(), "{said:?}");
         let cluster = Self { nodes };
-        at_last("the cluster agrees", || {
+        eventually("the cluster agrees", || {
             let is_ok =
                 |node: &Redis<'_>| node.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok");
             cluster.nodes.iter().all(is_ok)

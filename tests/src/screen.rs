@@ -11,7 +11,7 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::{at_last, command::binary, hosts::on};
+use crate::{command::binary, eventually, hosts::on};
 
 /// What the shell says when it waits for a command.
 const PROMPT: &str = "ready>";
@@ -102,7 +102,7 @@ impl Screen {
     /// Waits until this is true of it.
     pub fn wait(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            at_last(what, || is_so(self));
+            eventually(what, || is_so(self));
         }));
         assert!(result.is_ok(), "{what}: {:#?}", self.lines());
     }
@@ -168,7 +168,7 @@ impl Screen {
             file.display()
         ));
         self.press("Enter");
-        at_last("stty has said it", || file.exists());
+        eventually("stty has said it", || file.exists());
         self.wait("a prompt", |screen| screen.last() == PROMPT);
         fs::read_to_string(file).unwrap()
     }

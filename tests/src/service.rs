@@ -11,7 +11,7 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::{at_last, hosts::on};
+use crate::{eventually, hosts::on};
 
 /// A transport protocol, as `/proc/net` calls its sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Service {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let service = Self(on(host, || command.spawn()).unwrap());
         let what = format!("{line:?} listens");
-        at_last(&what, || listens(host, protocol, port));
+        eventually(&what, || listens(host, protocol, port));
         service
     }
 }

@@ -1,10 +1,6 @@
 //! What the tests of `attach --try` share.
 
-use std::{
-    fs,
-    path::Path,
-    time::{Duration, SystemTime},
-};
+use std::{fs, path::Path, time::SystemTime};
 
 use limiter_user::kernel::interface;
 use nix::unistd::Pid;
@@ -13,7 +9,7 @@ use crate::{
     command::Outcome,
     eventually,
     hosts::{CLIENT, Hosts},
-    raw::Raw,
+    probe::Probe,
 };
 
 /// Three packets, and then none: whether the program is there.
@@ -29,10 +25,7 @@ pub fn attach(hosts: &Hosts, duration: &str) -> Outcome {
 /// Sends ten packets; how many arrive.
 #[must_use]
 pub fn passed(hosts: &Hosts) -> usize {
-    let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
-    let frame = hosts.frame(CLIENT).bytes();
-    (0..10).for_each(|_| from.send(&frame));
-    to.receive(Duration::from_millis(20)).len()
+    Probe::new(hosts).passed(CLIENT)
 }
 
 /// The program on the server's interface according to netlink, which knows nothing of pins.

@@ -16,8 +16,8 @@ use nix::{
 use serde_json::Value;
 
 use crate::{
-    at_last,
     command::prepared,
+    eventually,
     hosts::Hosts,
     processes::{descriptors_of, status_of},
 };
@@ -147,9 +147,9 @@ impl Watcher {
             descriptors_of(process)
         });
         let always = always.min().unwrap();
-        at_last("it looks at nothing", || {
+        eventually("it looks at nothing", || {
             self.signal(Signal::SIGSTOP);
-            at_last("it has stopped", || {
+            eventually("it has stopped", || {
                 status_of(process, "State").starts_with('T')
             });
             let between = descriptors_of(process) == always;

@@ -53,7 +53,7 @@ fn arrive(hosts: &Hosts, ports: &[u16], count: usize) -> usize {
         frame[36..38].copy_from_slice(&port.to_be_bytes());
         from.send(&frame);
     }
-    to.receive(Duration::from_millis(20)).len()
+    to.receive(Duration::from_millis(200)).len()
 }
 
 /// The pin of the other program.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use limiter_tests::{
-    at_last,
+    eventually,
     hosts::{CLIENT, Hosts, SERVER, on},
     need::tool,
     need_kernel, number,
@@ -60,7 +60,7 @@ fn figures(hosts: &Hosts) -> (u64, u64) {
 fn under_limit(hosts: &Hosts, client: &[&str], (rate, burst): (f64, f64), spend: &[u8]) -> Load {
     let begin = Instant::now();
     let child = Reaped(Some(spawn(&hosts.client, client)));
-    at_last("the bucket is empty", || figures(hosts).1 > 0);
+    eventually("the bucket is empty", || figures(hosts).1 > 0);
     let empty = Instant::now();
     let printed = printed(child.take());
     let (passed, dropped) = figures(hosts);
@@ -68,7 +68,7 @@ fn under_limit(hosts: &Hosts, client: &[&str], (rate, burst): (f64, f64), spend:
     let spending = Instant::now();
     let wire = Raw::open(&hosts.client);
     (0..=burst as u64).for_each(|_| wire.send(spend));
-    at_last("all is spent", || figures(hosts).1 > dropped);
+    eventually("all is spent", || figures(hosts).1 > dropped);
     let all = figures(hosts).0;
     let most = burst + rate * begin.elapsed().as_secs_f64();
     // On a machine that was busy for seconds the bucket may have been full again, and tokens lost.

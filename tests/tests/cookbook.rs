@@ -11,8 +11,8 @@ use std::{
 
 use etherparse::PacketBuilder;
 use limiter_tests::{
-    at_last,
     command::{Outcome, prepared},
+    eventually,
     hosts::{CLIENT, Hosts, SERVER, on},
     need_kernel, number,
     packet::{Ends, Segment},
@@ -154,7 +154,7 @@ impl Kitchen {
             frames.iter().for_each(|frame| self.wire.send(frame));
         }
         let all = before + (frames.len() * times) as u64;
-        at_last("all are decided about", || self.seen() >= all);
+        eventually("all are decided about", || self.seen() >= all);
         let time = begin.elapsed();
         let came = self.behind.receive(SILENCE);
         let came: Vec<_> = came.iter().filter(|frame| sent.contains(frame)).collect();

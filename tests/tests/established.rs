@@ -17,7 +17,6 @@ use std::{
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use limiter_common::{counters::LimitCounters, key::SourceKey, table::Seed, verdict::Reason};
 use limiter_tests::{
-    at_last,
     cpus::pin_to,
     engine::Kernel,
     eventually,
@@ -420,7 +419,7 @@ fn a_handshake_is_limited() {
 
         // The server answers once more, and so does the client.
         hosts.limiter(&["reset", "eth0", "--all"]).expect(0);
-        at_last("the connection is complete", || listener.accept().is_ok());
+        eventually("the connection is complete", || listener.accept().is_ok());
     }
 }
 

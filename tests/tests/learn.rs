@@ -13,7 +13,6 @@ use std::{
 
 use limiter_common::{bucket, learn::Flow, table::Seed, verdict::Reason};
 use limiter_tests::{
-    at_last,
     command::{Outcome, limiter, prepared},
     engine::Engine,
     eventually,
@@ -221,7 +220,7 @@ fn xdp(hosts: &Hosts) -> Option<XdpState> {
 
 /// Until the program watches.
 fn started(hosts: &Hosts) {
-    at_last("the program is there", || xdp(hosts).is_some());
+    eventually("the program is there", || xdp(hosts).is_some());
 }
 
 /// Clients that send one packet each, at least a quarter of a second after the one before.

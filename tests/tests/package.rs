@@ -14,9 +14,9 @@ use std::{
 };
 
 use limiter_tests::{
-    at_last,
     command::{Outcome, binary},
     container::Container,
+    eventually,
     hosts::{CLIENT, Hosts, on},
     need, need_kernel, number,
     raw::Raw,
@@ -197,7 +197,7 @@ impl Installed {
     fn exported(&self) {
         let program = number(&self.status()["program_id"]);
         let wanted = format!("program_id=\"{program}\"}} 1");
-        at_last("the exporter tells of the program", || {
+        eventually("the exporter tells of the program", || {
             let metrics = self.metrics();
             let mut lines = metrics.lines();
             lines.any(|line| line.starts_with("limiter_attached_info") && line.ends_with(&wanted))

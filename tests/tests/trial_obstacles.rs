@@ -128,7 +128,7 @@ fn with_three_capabilities_alone() {
         });
         Outcome::of(arguments.join(" "), output.unwrap().unwrap()).expect(0);
     };
-    limiter(&["attach", "eth0", "--rate", "5", "--try", "1s"]);
+    limiter(&["attach", "eth0", "--rate", "5", "--try", "3s"]);
     limiter(&["set", "eth0", "--rate", "6"]);
     eventually("it is undone", || {
         !has_program(&hosts) && !hosts.pins().exists()

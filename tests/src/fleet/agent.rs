@@ -13,7 +13,7 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::{at_last, command::prepared, hosts::on};
+use crate::{command::prepared, eventually, hosts::on};
 
 /// An agent that runs on a host until this is dropped, which kills it.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Agent {
     /// Waits until it has said this.
     pub fn wait_until_it_says(&self, words: &str) {
         let what = format!("the agent says '{words}'");
-        at_last(&what, || self.said().contains(words));
+        eventually(&what, || self.said().contains(words));
     }
 
     /// Whether it runs.

@@ -30,8 +30,8 @@ use serde_json::Value;
 
 use self::router::Router;
 use crate::{
-    at_last,
     command::{Outcome, limiter},
+    eventually,
     files::Folder,
     hosts::{detach_all_of, on},
     number,
@@ -179,7 +179,7 @@ impl Fleet {
     pub fn wait_until_all_agents_see(&self, hosts: u64) {
         for host in 0..self.size() {
             let what = format!("host {host} sees a fleet of {hosts}");
-            at_last(&what, || {
+            eventually(&what, || {
                 self.status(host)["fleet"]["hosts"].as_u64() == Some(hosts)
             });
         }

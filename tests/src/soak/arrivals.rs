@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::frames::{heavy, slow, source, source_of, touched};
-use crate::{at_last, hosts::Hosts, raw::Raw};
+use crate::{eventually, hosts::Hosts, raw::Raw};
 
 /// Everything that the server has got.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl Arrivals {
         drop(Raw::open(&hosts.server));
         let pauses = self.pauses.load(Ordering::Acquire);
         // The next one may have begun before.
-        at_last("all that has come is counted", || {
+        eventually("all that has come is counted", || {
             self.pauses.load(Ordering::Acquire) >= pauses + 2
         });
     }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, path::PathBuf, process::Command};
 
 use aya::{maps::MapData, programs::loaded_programs};
 
-use crate::{at_last, hosts::Hosts};
+use crate::{eventually, hosts::Hosts};
 
 /// The attachment's pins and programs, as they were at first.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Kernel {
         let known = BTreeSet::from(known.map(String::from));
         assert_eq!(of_it, known, "pins of the generation");
         // Whoever looks at this moment may hold an older one.
-        at_last("one program over the table", || self.programs() == 1);
+        eventually("one program over the table", || self.programs() == 1);
     }
 
     /// Programs over the attachment's table, wherever they are held.

@@ -11,7 +11,7 @@ use super::{
     frames::{Spoofed, slow as slow_sources, usual},
     wire,
 };
-use crate::{at_last, cpus::pin_to, raw::Raw};
+use crate::{cpus::pin_to, eventually, raw::Raw};
 
 /// What was sent.
 #[derive(Debug, Default)]
@@ -88,7 +88,7 @@ pub fn expect_no_loss(soak: &Soak<'_>) -> u64 {
         .map(|sent| sent.load(Ordering::SeqCst));
     let lost = wire::lost(soak);
     for (source, sent) in slow_sources().into_iter().zip(sent) {
-        at_last(&format!("{source} loses none of {sent} packets"), || {
+        eventually(&format!("{source} loses none of {sent} packets"), || {
             soak.arrivals.from(source) + lost >= sent
         });
     }

@@ -33,7 +33,7 @@ fn source(host: u8) -> Ipv4Addr {
 /// Waits for figures that are younger than the last packet: readings are shared for a second.
 fn expect(exporter: &Exporter<'_>, sample: &str, value: f64) {
     let found = || exporter.samples().get(sample).copied();
-    limiter_tests::at_last(&format!("{sample} is {value}"), || found() == Some(value));
+    eventually(&format!("{sample} is {value}"), || found() == Some(value));
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn detached_attached_and_vanished_while_it_runs() {
         send(&hosts, source(1), 2);
         expect(&exporter, passed, (round + 2) as f64);
         hosts.limiter(&["detach", "eth0"]).expect(0);
-        limiter_tests::at_last("it is gone", || !exporter.samples().contains_key(attached));
+        eventually("it is gone", || !exporter.samples().contains_key(attached));
     }
     attach("10/s");
     expect(&exporter, attached, 0.0);
@@ -307,7 +307,7 @@ fn memory_does_not_grow() {
     scrape(2_000);
     let grown = exporter.memory().saturating_sub(memory);
     assert!(grown < 1 << 20, "{grown} bytes more than {memory}");
-    limiter_tests::at_last("no descriptor is left open", || {
+    eventually("no descriptor is left open", || {
         exporter.descriptors() <= descriptors
     });
 }

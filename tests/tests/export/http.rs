@@ -9,8 +9,8 @@ use std::{
 };
 
 use limiter_tests::{
-    at_last,
     command::prepared,
+    eventually,
     exporter::{Answer, Exporter, loopback_up},
     hosts::{Hosts, SERVER, on},
     need_kernel,
@@ -222,7 +222,7 @@ fn slow_clients_keep_nobody_out() {
         })
     };
     assert!(!trickle(slow.last().unwrap()), "it is still open");
-    at_last("all are closed", || exporter.descriptors() <= before);
+    eventually("all are closed", || exporter.descriptors() <= before);
     assert!(
         start.elapsed() >= Duration::from_secs(10),
         "whoever is slow has ten seconds"

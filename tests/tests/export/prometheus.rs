@@ -13,7 +13,7 @@ use std::{
 };
 
 use limiter_tests::{
-    at_last,
+    eventually,
     exporter::{Answer, Exporter, PATIENCE},
     hosts::{Hosts, on},
     need, need_kernel,
@@ -112,7 +112,7 @@ impl<'h> Prometheus<'h> {
             _service: Service::start(&hosts.server, &line, Protocol::Tcp, 9090),
             _folder: folder,
         };
-        at_last("Prometheus is ready", || {
+        eventually("Prometheus is ready", || {
             prometheus.get("/-/ready").status == 200
         });
         prometheus
@@ -209,7 +209,7 @@ fn what_it_scrapes_is_what_was_sent() {
     let sent = thread::scope(|scope| {
         let sender = scope.spawn(|| send(&hosts, &over));
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            at_last("it has scraped for a while", || {
+            eventually("it has scraped for a while", || {
                 !prometheus
                     .query("count_over_time(up{job='limiter'}[2m]) >= 10")
                     .is_empty()

@@ -3,9 +3,9 @@
 use std::{collections::BTreeSet, fs, net::IpAddr};
 
 use limiter_tests::{
-    at_last,
     calls::Call,
     command::{Outcome, prepared},
+    eventually,
     files::Folder,
     hosts::Hosts,
     objects::{Object, expect_gone},
@@ -183,7 +183,7 @@ impl<'p> Case<'p> {
     pub fn settled(&self, at: &str) -> Look {
         // The kernel lets go of a dead process's link in its own time.
         let link = self.place.hosts.pins().join("link");
-        at_last("attached or not, and not half", || {
+        eventually("attached or not, and not half", || {
             has_program(&self.place.hosts) == link.exists()
         });
         let look = self.look();

@@ -6,8 +6,8 @@ use std::{
 };
 
 use limiter_tests::{
-    at_last,
     command::Outcome,
+    eventually,
     fleet::{Agent, Fleet, Load, source, store_url},
     need, need_kernel, need_redis, number,
     redis::Redis,
@@ -60,7 +60,7 @@ fn agents(fleet: &Fleet, store: &Redis<'_>, hosts: &[usize]) -> Vec<Agent> {
 
 fn has_read(fleet: &Fleet, host: usize) {
     let what = format!("host {host} has read the lists");
-    at_last(&what, || list(fleet, host)["fleet"].is_array());
+    eventually(&what, || list(fleet, host)["fleet"].is_array());
 }
 
 fn deny(fleet: &Fleet, host: usize, verb: &str, more: &[&str]) -> Outcome {
@@ -145,7 +145,7 @@ fn what_one_denies_all_deny_within_a_second() {
         );
         let has = |host| denied(&fleet, host).contains(&prefix);
         assert!(has(host), "it is in force where it was said");
-        at_last("all deny it", || all.iter().all(|host| has(*host)));
+        eventually("all deny it", || all.iter().all(|host| has(*host)));
         took = took.min(start.elapsed());
         if took < Duration::from_secs(1) {
             break;
@@ -191,7 +191,7 @@ fn what_one_denies_all_deny_within_a_second() {
     wait_until_denied(&fleet, &all, &["203.0.113.7", OWN]);
     wait_until_denied(&fleet, &all, &[OWN]);
     assert_eq!(passes(&fleet, one), 6);
-    at_last("the store has forgotten it", || {
+    eventually("the store has forgotten it", || {
         store.cli(&["HLEN", "limiter:{edge}:list:deny"]) == "0"
     });
 
@@ -203,7 +203,7 @@ fn what_one_denies_all_deny_within_a_second() {
     let said = done(&fleet, 0, "add", &many);
     assert!(said.contains("deny: 1100 added"), "{said}");
     assert_eq!(denied(&fleet, 0).len(), 1_101);
-    at_last("all deny them", || denied(&fleet, 2).len() == 1_101);
+    eventually("all deny them", || denied(&fleet, 2).len() == 1_101);
     done(&fleet, 2, "remove", &many);
     wait_until_denied(&fleet, &all, &[OWN]);
     drop(agents);
@@ -380,7 +380,7 @@ fn lists_outlive_agents_and_store() {
             .iter()
             .any(|agent| agent.said().contains("put 1 prefix back"))
     };
-    at_last("what was lost is put back", back);
+    eventually("what was lost is put back", back);
     assert_eq!(denied(&fleet, 0), [other, OWN]);
     done(&fleet, 2, "add", &["203.0.113.6"]);
     wait_until_denied(&fleet, &[0, 2], &["203.0.113.6", other, OWN]);
@@ -390,5 +390,5 @@ fn lists_outlive_agents_and_store() {
     done(&fleet, 1, "remove", &[other]);
     wait_until_denied(&fleet, &[0, 1, 2], &["203.0.113.6", OWN]);
     let hosts = || number(&fleet.status(1)["fleet"]["hosts"]);
-    at_last("all are there", || hosts() == 3);
+    eventually("all are there", || hosts() == 3);
 }

@@ -231,7 +231,7 @@ fn a_link_to_the_store_is_cut_and_eth0_is_left_alone() {
             .collect();
         assert_eq!(come, [10; 3], "{what}");
         network.heal(1);
-        limiter_tests::at_last("the link is healed", || connects(1, SHORT));
+        limiter_tests::eventually("the link is healed", || connects(1, SHORT));
     }
     // A narrow link takes its time: 20 kB at 40 kB/s, but for the first packet and what the sender's end holds.
     network.narrow(1, 40_000);

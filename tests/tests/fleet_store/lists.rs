@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use ipnet::IpNet;
-use limiter_tests::{at_last, need_redis, redis::Redis};
+use limiter_tests::{eventually, need_redis, redis::Redis};
 use limiter_user::fleet::store::{Edit, Entry, Error, Lists, PREFIXES};
 
 use super::{Asked, FLEET};
@@ -124,7 +124,7 @@ fn entries_end() {
         .unwrap();
     let revision = store.revision();
     let redis = &redis;
-    at_last("it is over", || Asked::of(redis).deny().len() == 1);
+    eventually("it is over", || Asked::of(redis).deny().len() == 1);
     assert_eq!(redis.cli(&["HLEN", KEY]), "2");
     assert_eq!(store.try_edit(Edit::ClearExpired).unwrap(), 1);
     assert_eq!(redis.cli(&["HLEN", KEY]), "1");

@@ -8,8 +8,8 @@ use std::{
 };
 
 use limiter_tests::{
-    at_last,
     command::prepared,
+    eventually,
     exporter::{Exporter, loopback_up},
     hosts::{Hosts, on},
     need, need_kernel, need_redis,
@@ -93,14 +93,14 @@ fn as_root_it_keeps_what_it_needs() {
     let agent = on(&hosts.server, || Agent::start(command));
     hosts.attach_file(TEXT);
     let shared = || hosts.status()["fleet"]["error"].is_null();
-    at_last("it shares", shared);
+    eventually("it shares", shared);
     agent.expect_confined();
     assert_eq!(bits(agent.process(), "CapBnd"), 0);
     // The figures of both, and what they are when nobody answers.
     let exporter = Exporter::start(&hosts.server);
     let sample = |name: &str| exporter.samples().get(name).copied();
     let of_interface = |name: &str| sample(&format!("limiter_fleet_{name}{{interface=\"eth0\"}}"));
-    at_last("it is up", || of_interface("store_up") == Some(1.0));
+    eventually("it is up", || of_interface("store_up") == Some(1.0));
     assert_eq!(of_interface("hosts"), Some(1.0));
     assert!(of_interface("staleness_seconds").is_some_and(|seconds| seconds > 0.0));
     let overshoot = "limiter_fleet_overshoot_packets{interface=\"eth0\",limit=\"all\"}";
@@ -109,12 +109,12 @@ fn as_root_it_keeps_what_it_needs() {
         .limiter(&["deny", "add", "eth0", "203.0.113.7"])
         .expect(0);
     store.stop();
-    at_last("the store is gone", || {
+    eventually("the store is gone", || {
         of_interface("store_up") == Some(0.0)
     });
     // An agent that is stopped holds nobody up.
     kill(agent.process(), Signal::SIGSTOP).unwrap();
-    at_last("the agent is silent", || {
+    eventually("the agent is silent", || {
         of_interface("staleness_seconds").is_none() && of_interface("store_up") == Some(0.0)
     });
     let took = sample("limiter_collection_duration_seconds").unwrap();
@@ -122,9 +122,9 @@ fn as_root_it_keeps_what_it_needs() {
     kill(agent.process(), Signal::SIGCONT).unwrap();
     // It comes back: it reads the certificates again, and the lists.
     store.go_on();
-    at_last("it shares again", shared);
+    eventually("it shares again", shared);
     let list = || hosts.limiter(&["deny", "list", "eth0"]).stdout;
-    at_last("it puts back what the store has lost", || {
+    eventually("it puts back what the store has lost", || {
         store.cli(&["KEYS", "*deny"]).contains("deny")
     });
     hosts
@@ -164,7 +164,7 @@ fn as_a_user_with_two_capabilities() {
             let status: Value = limiter.json(&["status", "eth0", "--json"]);
             status["interfaces"][0]["fleet"].clone()
         };
-        at_last("it shares", || {
+        eventually("it shares", || {
             fleet()["error"].is_null() && fleet()["staleness_seconds"].is_f64()
         });
         agent.expect_confined();

@@ -3,7 +3,7 @@
 use std::fs;
 
 use limiter_tests::{
-    at_last,
+    eventually,
     exporter::Exporter,
     hosts::Hosts,
     need, need_kernel,
@@ -65,7 +65,7 @@ fn the_exporter_has_no_privilege_and_follows_what_happens() {
         assert_eq!(status["errors"].as_array().unwrap().len(), 0, "{status}");
         status["interfaces"][0]["limits"][0]["rate"].clone()
     };
-    let expect = |rate: serde_json::Value| at_last("it shows that", || shown() == rate);
+    let expect = |rate: serde_json::Value| eventually("it shows that", || shown() == rate);
     expect(serde_json::Value::Null);
     hosts
         .limiter(&["attach", "eth0", "--rate", "5/s"])
@@ -89,7 +89,7 @@ fn without_its_keeper_the_exporter_ends_and_says_why() {
     let hosts = Hosts::new();
     let exporter = Exporter::start(&hosts.server);
     kill(keeper_of(exporter.process()), Signal::SIGKILL).unwrap();
-    at_last("it finds out, and answers no more", || {
+    eventually("it finds out, and answers no more", || {
         let mut stream = exporter.connect_if_it_listens();
         stream.as_mut().is_none_or(|stream| {
             use std::io::{Read, Write};
@@ -115,7 +115,7 @@ fn the_keeper_ends_with_whom_it_serves() {
         let _ = exporter.end(signal);
         let gone = || !fs::exists(format!("/proc/{keeper}/status")).unwrap();
         let dead = || gone() || status_of(keeper, "State").starts_with('Z');
-        at_last("the keeper is gone", dead);
+        eventually("the keeper is gone", dead);
     }
 }
 

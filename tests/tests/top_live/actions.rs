@@ -31,7 +31,7 @@ fn pause_sort_and_filter() {
     screen.wait_for("PAUSED");
     let seen = screen.lines();
     let then = number(&hosts.status()["packets"]["dropped"]);
-    limiter_tests::at_last("the flood goes on", || {
+    limiter_tests::eventually("the flood goes on", || {
         number(&hosts.status()["packets"]["dropped"]) > then + 1_000
     });
     assert_eq!(screen.lines(), seen, "nothing moves");
@@ -106,7 +106,7 @@ fn deny_allow_and_reset() {
     screen.wait_for("deny: 1 added, 1 on it now");
     assert_eq!(on_list(&hosts, "deny"), "192.0.2.66\n");
     let denied = || number(&hosts.status()["drops"]["deny"]);
-    limiter_tests::at_last("it is denied", || denied() > 0);
+    limiter_tests::eventually("it is denied", || denied() > 0);
     screen.wait("it is marked", |screen| {
         rows(screen)
             .iter()

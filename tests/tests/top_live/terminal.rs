@@ -252,7 +252,7 @@ fn it_ends_with_its_terminal() {
     let (screen, _) = opened(&hosts, &[]);
     let process = screen.process();
     drop(screen);
-    limiter_tests::at_last("it has ended", || {
+    limiter_tests::eventually("it has ended", || {
         nix::sys::signal::kill(process, None).is_err()
     });
 }

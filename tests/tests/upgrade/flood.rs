@@ -13,7 +13,7 @@ use limiter_common::{
     verdict::Reason,
 };
 use limiter_tests::{
-    at_last, earlier, files::Folder, hosts::Hosts, need_earlier, number, raw::Raw,
+    earlier, eventually, files::Folder, hosts::Hosts, need_earlier, number, raw::Raw,
 };
 use limiter_user::kernel::Attachment;
 
@@ -224,7 +224,7 @@ fn round(hosts: &Hosts, case: Case, file: &str) -> Round {
     let saver = hosts.frame(SAVER.parse().unwrap()).bytes();
     let wire = Raw::open(&hosts.client);
     (0..SPENT).for_each(|_| wire.send(&saver));
-    at_last("the saver is seen", || figures(hosts).seen == SPENT);
+    eventually("the saver is seen", || figures(hosts).seen == SPENT);
     let (rounds, stop, looking) = (
         AtomicU64::new(0),
         AtomicBool::new(false),
@@ -251,7 +251,7 @@ fn round(hosts: &Hosts, case: Case, file: &str) -> Round {
         drop(endings.0);
         let sent = flood.join().unwrap();
         let all = sent.all + SPENT + 3 * BURST;
-        at_last("every packet is seen, and none twice", || {
+        eventually("every packet is seen, and none twice", || {
             figures(hosts).seen == all
         });
         let most = start.elapsed();

@@ -3,8 +3,8 @@
 use std::{process::Stdio, thread, time::Duration};
 
 use limiter_tests::{
-    at_last,
     command::binary,
+    eventually,
     fleet::{Bucket, Load, source},
     hosts::on,
 };
@@ -26,7 +26,7 @@ fn one_is_killed_and_comes_back() {
     let says = case.says(2);
     assert_eq!(says["agent"], false, "{says}");
     for host in [0, 1] {
-        at_last("it is not counted any more", || {
+        eventually("it is not counted any more", || {
             case.says(host)["hosts"] == 2
         });
         assert!(case.says(host)["error"].is_null());
@@ -54,13 +54,13 @@ fn one_that_begins_takes_over_a_debt() {
     let load = Load::of(one, 100, Duration::from_millis(200));
     assert!(fleet.send(&load).count() > 10);
     let key = || case.store.cli(&["KEYS", "*:s:all:203.0.113.9"]);
-    at_last("it is told of", || !key().is_empty());
+    eventually("it is told of", || !key().is_empty());
     let key = key();
     drop(case.agents.pop());
     case.store.cli(&["EVAL", DEEP, "1", &key]);
     case.agents.push(fleet.agent(2, &url(case.store.port), &[]));
     // Ten seconds are the depth of its bucket, and an empty one has a packet again after one.
-    at_last("it waits for what others were let through", || {
+    eventually("it waits for what others were let through", || {
         let waits = &case.fleet.check(2, one)["limits"][0]["retry_after_seconds"];
         waits.as_f64() > Some(10.0)
     });

@@ -3,7 +3,7 @@
 use std::{cell::Cell, net::Ipv4Addr, thread, time::Duration};
 
 use limiter_tests::{
-    at_last,
+    eventually,
     fleet::{Agent, Bucket, Fleet, Load, Sent, Stream, source, store_url},
     number,
     redis::Redis,
@@ -118,7 +118,7 @@ impl<'f> Case<'f> {
         let stated = (0..self.fleet.size()).map(|host| {
             let beyond = Cell::new(0.0);
             // An agent looks for changed settings once a second.
-            at_last("what is stated is that of these limits", || {
+            eventually("what is stated is that of these limits", || {
                 let says = self.says(host);
                 let stale = says["staleness_seconds"].as_f64().unwrap();
                 let others = says["hosts"].as_f64().unwrap() - 1.0;
@@ -150,7 +150,7 @@ impl<'f> Case<'f> {
     /// Waits until the agents of these hosts hear of the store again, and of one another.
     pub fn recovered(&self, hosts: impl IntoIterator<Item = usize>) {
         for host in hosts {
-            at_last(&format!("host {host} hears of the store again"), || {
+            eventually(&format!("host {host} hears of the store again"), || {
                 let says = self.says(host);
                 says["error"].is_null()
                     && says["hosts"] == 3
@@ -162,7 +162,7 @@ impl<'f> Case<'f> {
     /// Waits until a host's agent says that the store does not answer; then what is known of the others grows older,
     /// and older.
     pub fn grows_stale(&self, host: usize) -> String {
-        at_last(&format!("host {host} says that it is alone"), || {
+        eventually(&format!("host {host} says that it is alone"), || {
             !self.says(host)["error"].is_null()
         });
         let stale = |says: &Value| says["staleness_seconds"].as_f64().unwrap();

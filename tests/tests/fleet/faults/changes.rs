@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use limiter_tests::{
-    at_last,
+    eventually,
     fleet::{Bucket, source},
 };
 use serde_json::json;
@@ -23,7 +23,7 @@ fn the_rate_is_set_meanwhile() {
         let set = ["set", "eth0", "--limit", "all", "--rate", rate];
         fleet.limiter(2, &set).expect(0);
         let now = case.figures(source(HOT), "passed")[2];
-        at_last("its packets go on", || {
+        eventually("its packets go on", || {
             case.figures(source(HOT), "passed")[2] > now
         });
     }
@@ -48,7 +48,7 @@ fn limits_that_differ_are_told() {
     let case = Case::new(&fleet);
     let expect = |otherwise: [&[&str]; 3], missing: [&[&str]; 3]| {
         for host in 0..3 {
-            at_last(&format!("host {host} knows"), || {
+            eventually(&format!("host {host} knows"), || {
                 let says = case.says(host);
                 says["limits"][0]["otherwise"] == json!(otherwise[host])
                     && says["missing_limits"] == json!(missing[host])
@@ -88,7 +88,7 @@ fn a_limit_goes_while_the_store_is_away() {
     case.store.stop();
     case.grows_stale(2);
     fleet.reload(2, &limits().replace("\"all\"", "\"other\""));
-    at_last("the agent knows of it", || {
+    eventually("the agent knows of it", || {
         case.says(2)["limits"][0]["name"] == "other"
     });
     case.store.restart_empty();
@@ -110,7 +110,7 @@ fn one_is_detached_and_attached_meanwhile() {
     let agent = &case.agents[1];
     agent.wait_until_it_says("eth0: no longer in fleet 'edge'");
     let gone = Instant::now();
-    at_last("the others hear of it", || case.says(0)["hosts"] == 2);
+    eventually("the others hear of it", || case.says(0)["hosts"] == 2);
     // Of one that says nothing they hear after three seconds, and what they know grows stale for as long.
     let heard = gone.elapsed();
     assert!(heard < Duration::from_millis(1_500), "{heard:?}");
@@ -119,7 +119,7 @@ fn one_is_detached_and_attached_meanwhile() {
         assert!(says["error"].is_null(), "{says}");
     }
     fleet.attach(1, &limits());
-    at_last("it is a member again", || {
+    eventually("it is a member again", || {
         agent.said().matches("shares the limits").count() == 2
     });
     case.recovered(0..3);

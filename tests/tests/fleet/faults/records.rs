@@ -2,7 +2,7 @@
 
 use std::{thread, time::Duration};
 
-use limiter_tests::{at_last, fleet::source, number};
+use limiter_tests::{eventually, fleet::source, number};
 
 use super::{
     case::{CALM, Case, HOT},
@@ -64,7 +64,7 @@ fn hostile_records_cost_their_own_source() {
         // Several rounds see it.
         thread::sleep(Duration::from_millis(250));
         let before = number(&case.fleet.check(0, source(CALM))["limits"][0]["passed"]);
-        at_last("the calm source is let through", || {
+        eventually("the calm source is let through", || {
             number(&case.fleet.check(0, source(CALM))["limits"][0]["passed"]) > before
         });
     }

@@ -2,7 +2,7 @@
 
 use std::{thread, time::Duration};
 
-use limiter_tests::{at_last, fleet::store_url};
+use limiter_tests::{eventually, fleet::store_url};
 
 use super::{case::Case, fleet};
 use crate::shared::store;
@@ -25,7 +25,7 @@ fn a_wrong_password() {
     assert!(!error.contains("another"), "{error}");
     let stream = case.load();
     // It has tried several times.
-    at_last("it tries again", || {
+    eventually("it tries again", || {
         let log = case.store.cli(&["ACL", "LOG"]);
         let count = log.lines().skip_while(|line| *line != "count").nth(1);
         count.and_then(|count| count.parse::<u32>().ok()) > Some(3)
@@ -34,7 +34,7 @@ fn a_wrong_password() {
     assert_eq!(agent.said().trim().lines().count(), 1, "{}", agent.said());
     case.store.cli(&["CONFIG", "SET", "requirepass", "another"]);
     agent.wait_until_it_says("answers again");
-    at_last("it is in the fleet", || case.says(0)["hosts"] == 1);
+    eventually("it is in the fleet", || case.says(0)["hosts"] == 1);
     drop(agent);
     case.end(stream);
 }

@@ -3,7 +3,7 @@
 use std::{net::Ipv4Addr, thread, time::Duration};
 
 use limiter_tests::{
-    at_last,
+    eventually,
     fleet::{Bucket, Load},
 };
 
@@ -54,7 +54,7 @@ fn all_sources_are_heard_of_on_a_narrow_link() {
         ..Load::of_many(some.clone(), 2_000, Duration::ZERO)
     });
     for source in some {
-        at_last(&format!("host 0 has heard of {source}"), || {
+        eventually(&format!("host 0 has heard of {source}"), || {
             let tokens = case.fleet.check(0, source)["limits"][0]["tokens"].as_f64();
             tokens < Some((BURST - u64::from(ELSEWHERE)) as f64 + 0.5)
         });

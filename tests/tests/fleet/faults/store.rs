@@ -139,7 +139,7 @@ fn a_replica_takes_over() {
             .to_owned();
         error.contains("is a replica")
     };
-    limiter_tests::at_last("an agent meets a replica", || replica(0));
+    limiter_tests::eventually("an agent meets a replica", || replica(0));
     thread::sleep(Duration::from_millis(100));
     second.promote();
     case.recovered(0..3);
