@@ -345,6 +345,13 @@ fn fleets(writer: &mut Writer<'_>, snapshot: &Snapshot) -> fmt::Result {
         all().filter_map(|(labels, fleet)| Some((labels, fleet.staleness_seconds?))),
     )?;
     writer.gauges(
+        about(
+            "limiter_fleet_limits_differing",
+            "Limits that other hosts of the fleet hold otherwise, or share without this one: limiter status names them.",
+        ),
+        all().map(|(labels, fleet)| (labels, gauge(fleet.differing()))),
+    )?;
+    writer.gauges(
         measured(
             "limiter_fleet_overshoot_packets",
             "packets",

@@ -33,6 +33,14 @@ impl Fleet {
     pub fn is_shared(&self) -> bool {
         self.agent && self.error.is_none() && self.staleness_seconds.is_some()
     }
+
+    /// How many limits are not the same on all hosts, as far as this one knows.
+    #[must_use]
+    pub fn differing(&self) -> u64 {
+        let limits = self.limits.iter();
+        let otherwise = limits.filter(|limit| !limit.otherwise.is_empty()).count();
+        (otherwise + self.missing_limits.len()) as u64
+    }
 }
 
 /// A limit that is shared.

@@ -401,6 +401,8 @@ mod tests {
              {indent}not here, but shared by other hosts: htp, ssh\n"
         );
         assert!(text.ends_with(&end), "{text}");
+        assert_eq!(differing.differing(), 3);
+        assert_eq!(fleet(2, Some(0.2)).differing(), 0);
     }
 
     #[test]
