@@ -8,7 +8,7 @@ use limiter_tests::{
 };
 use limiter_user::fleet::store::{Edit, Error, Options, Target, rights};
 
-use super::{Asked, options, round, totals, try_connect};
+use super::{Asked, limits::held, options, round, totals, try_connect};
 
 fn secret() -> Redis<'static> {
     Redis::start_as(Setup {
@@ -98,6 +98,10 @@ fn a_user_of_one_fleet() {
         // What was removed is made again.
         redis.cli(&["SET", "limiter:{edge}:members", "junk"]);
         store.heartbeat("edge", 1, "one", minute).await.unwrap();
+        redis.cli(&["SET", "limiter:{edge}:limits", "junk"]);
+        let (held, gone) = ([held("all", 1)], [held("all", 2)]);
+        let all = store.compare("edge", &held, &gone, minute).await.unwrap();
+        assert_eq!(all, held);
         for other in ["edge2", "edg", "other"] {
             let error = store.heartbeat(other, 1, "one", minute).await.unwrap_err();
             assert!(matches!(error, Error::Forbidden { .. }), "{other}: {error}");

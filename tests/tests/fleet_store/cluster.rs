@@ -6,7 +6,7 @@ use limiter_user::fleet::{
     store::{Edit, Error, Options, shard},
 };
 
-use super::{Asked, FLEET, SLOW, options, round, source, totals, try_connect};
+use super::{Asked, FLEET, SLOW, limits::held, options, round, source, totals, try_connect};
 
 /// Rounds of all shards, each to the node that has it; records are spread over all nodes, and a round of several
 /// shards is refused here.
@@ -53,6 +53,9 @@ fn three_nodes_are_one_store() {
         let beat = store.heartbeat(FLEET, 2, "two", minute).await.unwrap();
         assert_eq!(beat.hosts, 2);
         assert_eq!(store.members(FLEET, beat.now).await.unwrap().len(), 2);
+        let limits = [held("all", 1)];
+        let all = store.compare(FLEET, &limits, &[], minute).await.unwrap();
+        assert_eq!(all, limits);
         let prefixes = ["192.0.2.0/24".parse().unwrap()];
         let add = Edit::Add {
             prefixes: &prefixes,

@@ -8,7 +8,7 @@ use super::{Asked, FLEET};
 const ALIVE: Duration = Duration::from_secs(60);
 const KEY: &str = "limiter:{edge}:limits";
 
-fn held(name: &str, cost: u64) -> Held {
+pub fn held(name: &str, cost: u64) -> Held {
     Held {
         name: name.to_owned(),
         key: "/32,/64".to_owned(),
