@@ -4,14 +4,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use futures_util::future::try_join_all;
-use limiter_user::fleet::store::{Options, Store, Target};
+use limiter_common::bucket::TICKS_PER_SECOND;
+use limiter_user::fleet::{
+    differences::Held,
+    store::{Options, Store, Target},
+};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
 use serde::{Deserialize, Serialize};
 
 use super::{
     case::Case,
-    member::{FLEET, Simulated},
+    member::{FLEET, LIMIT, Simulated},
     servers::{Done, Servers},
 };
 use crate::sample::Sample;
@@ -20,8 +24,9 @@ use crate::sample::Sample;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Records, whose memory is more than that of all else that changes meanwhile.
 const ENOUGH: f64 = 80_000.0;
-/// Heartbeats of each member.
-const BEATS: u32 = 10;
+/// Seconds' worth of heartbeats of each member, and how many those are in one.
+const SECONDS: u32 = 3;
+const BEATS: u32 = 4;
 
 /// What was measured in one case.
 #[derive(Debug, Serialize, Deserialize)]
@@ -45,10 +50,11 @@ pub struct Figures {
     pub agent_memory: f64,
     /// What the busiest node of a cluster has of bytes and of records, over an equal share.
     pub unevenness: [f64; 2],
-    /// Bytes of a heartbeat to the store, and from it.
-    pub beat: [f64; 2],
-    /// Microseconds of the store's processor time for a heartbeat.
-    pub beat_us: f64,
+    /// Bytes to the store, and from it, of what a member does in a second beside its rounds: heartbeats, and a comparison of
+    /// its limits with those of others.
+    pub beside: [f64; 2],
+    /// Microseconds of the store's processor time for that.
+    pub beside_us: f64,
 }
 
 /// Sums and largest of a figure over servers.
@@ -101,7 +107,7 @@ async fn run(case: Case, servers: &Servers) -> Result<Figures> {
     let (received, most_received) = over(&done, |of| of.received);
     let (busy, most_busy) = over(&done, |of| of.cpu);
     let (keys, most_keys) = over(&kept, |of| of.keys);
-    let beats_sent = f64::from(case.agents * BEATS);
+    let seconds = f64::from(case.agents * SECONDS);
     Ok(Figures {
         case,
         round: Sample::of(rounds).context("no rounds")?,
@@ -113,11 +119,11 @@ async fn run(case: Case, servers: &Servers) -> Result<Figures> {
         store_memory: (keys >= ENOUGH).then(|| over(&kept, |of| of.memory).0 / keys),
         agent_memory: memory / case.held(),
         unevenness: [most_received * nodes / received, most_keys * nodes / keys],
-        beat: [
-            over(&beats, |of| of.received).0 / beats_sent,
-            over(&beats, |of| of.sent).0 / beats_sent,
+        beside: [
+            over(&beats, |of| of.received).0 / seconds,
+            over(&beats, |of| of.sent).0 / seconds,
         ],
-        beat_us: over(&beats, |of| of.cpu).0 * 1e6 / beats_sent,
+        beside_us: over(&beats, |of| of.cpu).0 * 1e6 / seconds,
     })
 }
 
@@ -135,7 +141,14 @@ async fn all_round(members: &mut [Simulated], rounds: u32) -> Result<Vec<f64>> {
 
 async fn beat(members: &mut [Simulated]) -> Result<()> {
     let alive = Duration::from_secs(3);
-    for _ in 0..BEATS {
+    for turn in 0..SECONDS * BEATS {
+        if turn % BEATS == 0 {
+            try_join_all(members.iter_mut().map(async |member| {
+                let held = [held()];
+                member.store.compare(FLEET, &held, &[], alive).await
+            }))
+            .await?;
+        }
         try_join_all(members.iter_mut().map(async |member| {
             let label = format!("host-{}/eth0", member.id);
             let (id, store) = (member.id, &mut member.store);
@@ -144,6 +157,17 @@ async fn beat(members: &mut [Simulated]) -> Result<()> {
         .await?;
     }
     Ok(())
+}
+
+/// The limit that all members hold.
+fn held() -> Held {
+    Held {
+        name: LIMIT.to_owned(),
+        key: "/32,/64".to_owned(),
+        cost: TICKS_PER_SECOND / 100,
+        tau: 2 * TICKS_PER_SECOND,
+        words: "100/s, burst 200, per /32,/64".to_owned(),
+    }
 }
 
 /// Seconds of processor time of this process.

@@ -19,7 +19,7 @@ use limiter_user::fleet::{
 use super::case::Case;
 
 pub const FLEET: &str = "bench";
-const LIMIT: &str = "http";
+pub const LIMIT: &str = "http";
 /// 100 packets a second, a burst of 10.
 const TERMS: Terms = Terms {
     tau: TICKS_PER_SECOND / 10,

@@ -56,8 +56,9 @@ pub fn print(out: &mut impl io::Write, results: &[Figures]) -> io::Result<()> {
     if let Some(most) = most {
         writeln!(
             out,
-            "heartbeat of one of {} members: {:.0} bytes to the store, {:.0} back, {:.0} us there",
-            most.case.agents, most.beat[0], most.beat[1], most.beat_us
+            "one of {} members, beside its rounds, a second (four heartbeats, and a comparison of limits): {:.0} bytes to \
+             the store, {:.0} back, {:.0} us there",
+            most.case.agents, most.beside[0], most.beside[1], most.beside_us
         )?;
     }
     Ok(())
