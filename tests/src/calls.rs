@@ -6,7 +6,7 @@ use std::io;
 
 use nix::{sys::ptrace, unistd::Pid};
 
-/// A call that changes something: in the kernel for as long as the process lives, or beyond that; or [`OPENING`].
+/// A call that changes something: in the kernel for as long as the process lives, or beyond that; or [`LOOK`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     /// What it does.
@@ -15,8 +15,8 @@ pub struct Call {
     pub lasts: bool,
 }
 
-/// What a call does that changes nothing: it opens a pin.
-pub const OPENING: &str = "opening of a pin";
+/// What a call does that changes nothing: it opens a pin, or asks what is behind it.
+pub const LOOK: &str = "look";
 
 impl Call {
     fn new(name: &str, lasts: bool) -> Self {
@@ -127,7 +127,7 @@ const LENGTH: usize = FILES.len() + OTHERS.len() + 3;
 /// Files that are opened with one of these may be changed.
 const WRITES: u64 = (libc::O_CREAT | libc::O_WRONLY | libc::O_RDWR | libc::O_TRUNC) as u64;
 
-/// `enum bpf_cmd`, include/uapi/linux/bpf.h: those that make or change something, and what opens a pin.
+/// `enum bpf_cmd`, include/uapi/linux/bpf.h: those that make or change something, and what looks at a pin.
 fn of_bpf(command: u64) -> Option<Call> {
     let (name, lasts) = match command {
         0 => ("map", false),
@@ -135,7 +135,7 @@ fn of_bpf(command: u64) -> Option<Call> {
         3 => ("deletion in a map", true),
         5 => ("program", false),
         6 => ("pin", true),
-        7 => (OPENING, false),
+        7 | 15 => (LOOK, false),
         18 => ("types", false),
         22 => ("freeze", false),
         28 => ("link", true),

@@ -19,7 +19,7 @@ use nix::{
 };
 
 use crate::{
-    calls::{Call, OPENING, stop_before_them},
+    calls::{Call, LOOK, stop_before_them},
     objects::Object,
 };
 
@@ -90,29 +90,29 @@ pub fn run_with(
     mut fault: impl FnMut(&Call) -> Fault,
 ) -> io::Result<Stopped> {
     run_traced(command, |call| match call.name.as_str() {
-        OPENING => Fault::None,
+        LOOK => Fault::None,
         _ => fault(call),
     })
 }
 
-/// Runs `command`, and does `meanwhile` before it opens a pin for the time number `opening`, from 0. Returns whether it
-/// has opened so many. Must be called in the network namespace where it is to run.
+/// Runs `command`, and does `meanwhile` before its look at a pin number `look`, from 0. Returns whether it has looked so
+/// often. Must be called in the network namespace where it is to run.
 pub fn run_meanwhile(
     command: &mut Command,
-    opening: usize,
+    look: usize,
     meanwhile: impl Fn(),
 ) -> io::Result<(Stopped, bool)> {
-    let mut opened = 0;
+    let mut looked = 0;
     let stopped = run_traced(command, |call| {
-        if call.name == OPENING {
-            if opened == opening {
+        if call.name == LOOK {
+            if looked == look {
                 meanwhile();
             }
-            opened += 1;
+            looked += 1;
         }
         Fault::None
     })?;
-    Ok((stopped, opened > opening))
+    Ok((stopped, looked > look))
 }
 
 fn run_traced(command: &mut Command, fault: impl FnMut(&Call) -> Fault) -> io::Result<Stopped> {

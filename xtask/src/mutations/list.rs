@@ -1,10 +1,6 @@
 //! `tests/mutations.toml`.
 
-use std::{
-    collections::BTreeSet,
-    fmt, fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, fmt, fs, path::Path};
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -127,22 +123,24 @@ impl Test {
     }
 }
 
-/// The texts of a test target: a file, or a folder of files.
+/// The texts of a test target: a file, or a folder of files and folders.
 fn sources(target: &Path) -> Result<Vec<String>> {
     let file = target.with_extension("rs");
-    let files: Vec<PathBuf> = if file.exists() {
-        vec![file]
-    } else {
-        let entries = fs::read_dir(target);
-        let entries = entries.with_context(|| format!("there is no {}", target.display()))?;
-        entries
-            .map(|entry| Ok(entry?.path()))
-            .collect::<Result<_>>()?
-    };
-    files
-        .iter()
-        .map(|path| fs::read_to_string(path).map_err(Into::into))
-        .collect()
+    if file.exists() {
+        return Ok(vec![fs::read_to_string(file)?]);
+    }
+    let entries = fs::read_dir(target);
+    let entries = entries.with_context(|| format!("there is no {}", target.display()))?;
+    let mut texts = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if path.is_dir() {
+            texts.extend(sources(&path)?);
+        } else {
+            texts.push(fs::read_to_string(path)?);
+        }
+    }
+    Ok(texts)
 }
 
 #[cfg(test)]
