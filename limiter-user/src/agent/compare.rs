@@ -12,7 +12,6 @@ const EVERY: Duration = Duration::from_secs(1);
 pub struct Compared {
     /// How theirs differ.
     pub differences: Differences,
-    /// What others may take for what this member holds.
     told: Vec<Held>,
     next: Instant,
     is_asking: bool,
@@ -34,12 +33,22 @@ impl Compared {
         (self.next, self.is_asking) = (now, false);
     }
 
-    /// What this member does not hold any more, of what it has told, where it is time to tell that it holds this.
-    pub fn due(&mut self, held: &[Held], now: Instant) -> Option<Vec<Held>> {
+    /// What others may take for what this member holds.
+    pub fn told(&self) -> &[Held] {
+        &self.told
+    }
+
+    /// Where it is time to tell it: what this member holds, and what it has told and does not hold any more.
+    pub fn due(
+        &mut self,
+        now: Instant,
+        held: impl FnOnce() -> Vec<Held>,
+    ) -> Option<(Vec<Held>, Vec<Held>)> {
         if self.is_asking || now < self.next {
             return None;
         }
         (self.next, self.is_asking) = (now + EVERY, true);
+        let held = held();
         let is_gone = |told: &Held| !held.contains(told);
         let gone: Vec<_> = self
             .told
@@ -47,8 +56,8 @@ impl Compared {
             .filter(|told| is_gone(told))
             .cloned()
             .collect();
-        self.told = [held, &gone].concat();
-        Some(gone)
+        self.told = [&held[..], &gone].concat();
+        Some((held, gone))
     }
 
     /// It was not told.
@@ -98,18 +107,25 @@ mod tests {
         let start = Instant::now();
         let mut compared = Compared::new(start);
         let (old, new) = ([held("all", 1)], [held("all", 2)]);
-        assert_eq!(compared.due(&old, start), Some(vec![]));
-        assert_eq!(compared.due(&old, start + 2 * EVERY), None, "it is asking");
+        let due = |compared: &mut Compared, held: &[Held; 1], now| {
+            let due = compared.due(now, || held.to_vec())?;
+            assert_eq!(due.0, held);
+            Some(due.1)
+        };
+        assert_eq!(due(&mut compared, &old, start), Some(vec![]));
+        assert_eq!(due(&mut compared, &old, start + 2 * EVERY), None, "asking");
         compared.failed();
         assert_eq!(
-            compared.due(&new, start + EVERY / 2),
+            due(&mut compared, &new, start + EVERY / 2),
             None,
             "it has just asked"
         );
         // It may have been told all the same.
-        assert_eq!(compared.due(&new, start + EVERY), Some(old.to_vec()));
+        assert_eq!(due(&mut compared, &new, start + EVERY), Some(old.to_vec()));
+        assert_eq!(compared.told(), [new.clone(), old].concat());
         compared.answered(new.to_vec(), &new, "edge");
-        assert_eq!(compared.due(&new, start + 2 * EVERY), Some(vec![]));
+        assert_eq!(due(&mut compared, &new, start + 2 * EVERY), Some(vec![]));
+        assert_eq!(compared.told(), new);
     }
 
     #[test]

@@ -145,8 +145,7 @@ impl Agent {
                     Came::Beat(id, now, store.heartbeat(&name, id, &label, ALIVE).await)
                 }));
             }
-            let held = place.attached.held();
-            if let Some(gone) = place.compared.due(&held, now) {
+            if let Some((held, gone)) = place.compared.due(now, || place.attached.held()) {
                 let (id, name) = (place.attached.id, place.attached.fleet.clone());
                 let mut store = store.clone();
                 under_way.coming.push(Box::pin(async move {
@@ -296,13 +295,17 @@ impl Agent {
     fn take_leave_of(
         &self,
         Place {
-            attached, label, ..
+            attached,
+            label,
+            compared,
+            ..
         }: Place,
     ) {
         if let Some(mut store) = self.connection.store() {
             tokio::spawn(async move {
+                let (fleet, held) = (&attached.fleet, compared.told());
                 // They notice in any case.
-                let _ = store.leave(&attached.fleet, attached.id, &label).await;
+                let _ = store.leave(fleet, attached.id, &label, held).await;
             });
         }
     }
@@ -431,7 +434,8 @@ impl Agent {
             return;
         };
         for place in &self.places {
-            let left = store.leave(&place.attached.fleet, place.attached.id, &place.label);
+            let (fleet, held) = (&place.attached.fleet, place.compared.told());
+            let left = store.leave(fleet, place.attached.id, &place.label, held);
             // They notice in any case.
             let _ = tokio::time::timeout(Duration::from_millis(500), left).await;
         }

@@ -94,7 +94,6 @@ fn a_user_of_one_fleet() {
         );
         let beat = store.heartbeat("edge", 1, "one", minute).await.unwrap();
         assert_eq!(store.members("edge", beat.now).await.unwrap().len(), 1);
-        store.leave("edge", 1, "one").await.unwrap();
         // What was removed is made again.
         redis.cli(&["SET", "limiter:{edge}:members", "junk"]);
         store.heartbeat("edge", 1, "one", minute).await.unwrap();
@@ -102,6 +101,8 @@ fn a_user_of_one_fleet() {
         let (held, gone) = ([held("all", 1)], [held("all", 2)]);
         let all = store.compare("edge", &held, &gone, minute).await.unwrap();
         assert_eq!(all, held);
+        store.leave("edge", 1, "one", &held).await.unwrap();
+        assert_eq!(redis.cli(&["EXISTS", "limiter:{edge}:limits"]), "0");
         for other in ["edge2", "edg", "other"] {
             let error = store.heartbeat(other, 1, "one", minute).await.unwrap_err();
             assert!(matches!(error, Error::Forbidden { .. }), "{other}: {error}");

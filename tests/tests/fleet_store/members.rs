@@ -49,7 +49,7 @@ fn who_is_there() {
         members[1].age.abs_diff(age) < Duration::from_micros(10),
         "{members:?}"
     );
-    let leave = store.store.leave(FLEET, 2, "two/eth0");
+    let leave = store.store.leave(FLEET, 2, "two/eth0", &[]);
     store.runtime.block_on(leave).unwrap();
     assert_eq!(store.beat(1, "one/eth0", ALIVE).hosts, 1);
     let bad = store.store.heartbeat(FLEET, 1, "a\nb", ALIVE);

@@ -5,6 +5,7 @@ use std::{sync::LazyLock, time::Duration};
 use redis::Script;
 
 use super::{Store, connection::Call, error::Error, exchange::MOST, names};
+use crate::fleet::differences::Held;
 
 const SOURCE: &str = include_str!("heartbeat.lua");
 static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(SOURCE));
@@ -94,16 +95,24 @@ impl Store {
         }
     }
 
-    /// Says that a member has gone, so that nobody waits for it.
+    /// Says that a member has gone, so that nobody waits for it, nor compares his limits with those it held.
     ///
     /// # Errors
     /// As [`Self::exchange`].
-    pub async fn leave(&mut self, fleet: &str, member: u64, label: &str) -> Result<(), Error> {
+    pub async fn leave(
+        &mut self,
+        fleet: &str,
+        member: u64,
+        label: &str,
+        held: &[Held],
+    ) -> Result<(), Error> {
+        let fleet = names::name(fleet)?;
         let mut command = redis::cmd("ZREM");
         command
-            .arg(names::members(names::name(fleet)?))
+            .arg(names::members(fleet))
             .arg(entry(member, label)?);
-        self.ask::<i64>(&command).await.map(|_| ())
+        self.ask::<i64>(&command).await?;
+        self.unhold(fleet, held).await
     }
 
     /// The members that were heard of last, up to a thousand; `now` is of a [`Beat`]. What is no member is left out.

@@ -44,6 +44,19 @@ impl Store {
         let held = all.iter().filter_map(|entry| parsed(entry));
         Ok(held.take(LIMITS).collect())
     }
+
+    /// Takes back that a member holds these limits. Others that do say so again.
+    pub(super) async fn unhold(&mut self, fleet: &str, held: &[Held]) -> Result<(), Error> {
+        if held.is_empty() {
+            return Ok(());
+        }
+        let mut command = redis::cmd("ZREM");
+        command.arg(names::limits(fleet));
+        for held in held {
+            command.arg(entry(held)?);
+        }
+        self.ask::<i64>(&command).await.map(|_| ())
+    }
 }
 
 /// `NAME KEY COST TAU WORDS`, both numbers in ticks.

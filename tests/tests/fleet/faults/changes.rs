@@ -6,10 +6,11 @@ use limiter_tests::{
     eventually,
     fleet::{Bucket, source},
 };
+use nix::sys::signal::Signal;
 use serde_json::json;
 
 use super::{
-    case::{Case, HOT, LIMIT, limits, limits_of},
+    case::{Case, HOT, LIMIT, limits, limits_of, url},
     fleet,
 };
 
@@ -45,8 +46,8 @@ fn the_rate_is_set_meanwhile() {
 #[test]
 fn limits_that_differ_are_told() {
     let fleet = fleet!();
-    let case = Case::new(&fleet);
-    let expect = |otherwise: [&[&str]; 3], missing: [&[&str]; 3]| {
+    let mut case = Case::new(&fleet);
+    let expect = |case: &Case<'_>, otherwise: [&[&str]; 3], missing: [&[&str]; 3]| {
         for host in 0..3 {
             eventually(&format!("host {host} knows"), || {
                 let says = case.says(host);
@@ -60,22 +61,36 @@ fn limits_that_differ_are_told() {
         &["100/s, burst 10, per /32,/64"][..],
         &["50/s, burst 10, per /32,/64"][..],
     );
-    expect(none, none);
+    expect(&case, none, none);
     let set = |rate| fleet.limiter(2, &["set", "eth0", "--limit", "all", "--rate", rate]);
     set("50/s").expect(0);
-    expect([other, other, ours], none);
+    expect(&case, [other, other, ours], none);
     case.agents[0].wait_until_it_says("other hosts of fleet 'edge' hold 'all' otherwise");
     let status = fleet.limiter(0, &["status", "eth0"]).stdout;
     let line = "all: other hosts hold it by 50/s, burst 10, per /32,/64; make it the same on all\n";
     assert!(status.contains(line), "{status}");
     // In other words the same.
     set("6000/m").expect(0);
-    expect(none, none);
+    expect(&case, none, none);
+    // Who leaves takes along what others would compare theirs with.
+    set("50/s").expect(0);
+    expect(&case, [other, other, ours], none);
+    let _ = case.agents.pop().unwrap().end(Signal::SIGTERM);
+    let held = case
+        .store
+        .cli(&["ZRANGE", "limiter:{edge}:limits", "0", "-1"]);
+    assert!(
+        held.contains(" 100/s,") && !held.contains(" 50/s,"),
+        "{held}"
+    );
+    set("100/s").expect(0);
+    case.agents.push(fleet.agent(2, &url(case.store.port), &[]));
+    expect(&case, none, none);
     fleet.reload(1, &limits().replace("\"all\"", "\"al\""));
-    expect(none, [&["al"], &["all"], &["al"]]);
+    expect(&case, none, [&["al"], &["all"], &["al"]]);
     case.agents[1].wait_until_it_says("share a limit 'all', which is not here");
     fleet.reload(1, &limits());
-    expect(none, none);
+    expect(&case, none, none);
 }
 
 /// A limit goes while the store is away, and another one comes: what was charged to the one is not told of the other, and
