@@ -19,6 +19,9 @@ use nix::{
     unistd::Pid,
 };
 
+/// How late the end of a trial may be seen on a machine that is busy.
+const LATE: Duration = Duration::from_secs(5);
+
 #[test]
 fn it_limits_and_is_undone_in_time() {
     need_kernel!();
@@ -42,7 +45,7 @@ fn it_limits_and_is_undone_in_time() {
     });
     let undone = SystemTime::now();
     assert!(undone > before + TIME, "early");
-    assert!(undone < latest + TIME, "late: {undone:?}, {latest:?}");
+    assert!(undone < latest + LATE, "late: {undone:?}, {latest:?}");
     assert_eq!(passed(&hosts), 10, "and no longer limits");
     hosts
         .limiter(&["keep", "eth0"])
@@ -99,9 +102,12 @@ fn it_is_undone_though_the_session_dies() {
         assert!(lines.any(|line| line == "done"), "attached");
         killpg(Pid::from_raw(session.id().try_into().unwrap()), signal).unwrap();
         session.wait().unwrap();
+        let ends = try_until(&hosts).unwrap();
         assert_eq!(lines.next(), None, "the holder has let go of the output");
         assert_eq!(passed(&hosts), 3, "{signal}: the trial goes on");
         eventually("it is undone", || !has_program(&hosts));
+        let late = SystemTime::now().duration_since(ends).unwrap();
+        assert!(late < LATE, "{signal}: {late:?}");
         assert_eq!(passed(&hosts), 10);
         eventually("nothing is left", || !hosts.pins().exists());
         expect_nothing_left(&hosts);
