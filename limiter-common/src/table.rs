@@ -245,28 +245,6 @@ pub trait SharedTable {
     /// For how many nanoseconds the bucket of an entry with these words has been full at `now`; nothing
     /// where it is not, and for ever where its limit has gone.
     fn full_for(&self, over: u64, word: u64, now: u64) -> Option<u64>;
-    /// [`Places::set`]. A function of its own where that is better.
-    #[inline(always)]
-    fn place(&self, places: &mut Places, place: u32) -> u32 {
-        places.set(place)
-    }
-    /// The entry of a source in the set with this number. A function of its own where that is better.
-    #[inline(always)]
-    fn look(&self, number: u32, tag: &Tag) -> Option<EntryOf<Self>> {
-        find_in(self.set(number)?, tag, tag.is_wide())
-    }
-    /// [`probe`], until one says what has become of the source.
-    #[inline(always)]
-    fn add_in(&self, new: &New<'_>, home: &Home) -> Added {
-        let mut places = home.places();
-        let mut number = home.set;
-        for index in 0..PROBES {
-            if let Some(added) = probe(self, new, &mut places, &mut number, index) {
-                return added;
-            }
-        }
-        Added::NoRoom
-    }
     /// Whether the source is in one of its sets.
     #[inline(always)]
     fn has(&self, tag: &Tag, home: &Home) -> bool {
@@ -340,8 +318,10 @@ pub fn find_far<T: SharedTable + ?Sized>(
         if !displaced.reach(place) {
             break;
         }
-        let number = table.place(&mut places, place);
-        if let Some(entry) = table.look(number, tag) {
+        let number = places.set(place);
+        if let Some(set) = table.set(number)
+            && let Some(entry) = find_in(set, tag, tag.is_wide())
+        {
             return Some((number, entry));
         }
     }
@@ -360,33 +340,29 @@ pub fn add<T: SharedTable + ?Sized>(table: &T, new: &New<'_>) -> Added {
     added
 }
 
-/// Entries that a source is tried in.
-pub const PROBES: u32 = SETS_OF_SOURCE * WAYS;
+/// Entries that a new source tries.
+const PROBES: u32 = SETS_OF_SOURCE * WAYS;
 
 #[inline(always)]
 fn add_locked<T: SharedTable + ?Sized>(table: &T, new: &New<'_>, home: &Home) -> Added {
     if table.has(new.tag, home) {
         return Added::Raced;
     }
-    table.add_in(new, home)
-}
-
-/// Tries to put the source into one of its [`PROBES`] entries, asked for in their order. `number` is that of the set.
-#[inline(always)]
-pub fn probe<T: SharedTable + ?Sized>(
-    table: &T,
-    new: &New<'_>,
-    places: &mut Places,
-    number: &mut u32,
-    index: u32,
-) -> Option<Added> {
-    let (place, way) = (index / WAYS, index % WAYS);
-    if way == 0 {
-        *number = table.place(places, place);
-    } else if new.tag.is_wide() {
-        return None;
+    let mut places = home.places();
+    let mut number = home.set;
+    // One loop over entries instead of two nested ones: the verifier follows it once.
+    for index in 0..PROBES {
+        let (place, way) = (index / WAYS, index % WAYS);
+        if way == 0 {
+            number = places.set(place);
+        } else if new.tag.is_wide() {
+            continue;
+        }
+        if let Some(added) = table.settle(number, way, new, place) {
+            return added;
+        }
     }
-    table.settle(*number, way, new, place)
+    Added::NoRoom
 }
 
 /// Puts the source into an entry of the set with this number, if that may be taken. `wide` says whether it

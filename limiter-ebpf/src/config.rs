@@ -12,8 +12,6 @@ use limiter_common::{
     window::Window,
 };
 
-use crate::opaque;
-
 /// Filled in by the loader under this name.
 #[unsafe(no_mangle)]
 static CONFIG: Config = Config::NONE;
@@ -141,7 +139,7 @@ pub fn index_of(slot: u32) -> Option<u32> {
 pub fn candidates(control: u32, family: u32, fragment: u32) -> u64 {
     let family = either(&raw const CONFIG.candidates.family, family == IPV6);
     let control = either(&raw const CONFIG.candidates.control, control != 0);
-    let place = (opaque::number(fragment.into()) >> 1 & 3) as usize;
+    let place = (fragment >> 1 & 3) as usize;
     // SAFETY: the index is in bounds.
     let fragments = unsafe {
         (&raw const CONFIG.candidates.fragments)
@@ -179,9 +177,8 @@ pub fn look_closer() -> u64 {
 /// The second of two words, or the first.
 #[inline(always)]
 fn either(words: *const [u64; 2], second: bool) -> u64 {
-    let index = opaque::number(second.into()) & 1;
     // SAFETY: the index is in bounds.
-    unsafe { words.cast::<u64>().add(index as usize).read_volatile() }
+    unsafe { words.cast::<u64>().add(second.into()).read_volatile() }
 }
 
 #[inline(always)]
@@ -193,7 +190,7 @@ fn of_byte(bytes: *const ByByte, value: u32, byte: u32) -> u64 {
     unsafe {
         (&raw const (*bytes).with)
             .cast::<u64>()
-            .add((opaque::number(byte.into()) & 0xff) as usize)
+            .add((byte & 0xff) as usize)
             .read_volatile()
     }
 }
@@ -272,7 +269,6 @@ impl Limit {
     /// A change of its terms, 0 the newest.
     #[inline(always)]
     pub fn past(self, index: u32) -> Option<Rescale> {
-        let index = opaque::number(index.into()) as u32;
         if index >= PAST_TERMS {
             return None;
         }

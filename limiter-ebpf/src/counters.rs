@@ -9,7 +9,6 @@ use limiter_common::{
 };
 
 use crate::maps::{COUNTED, LIMITS, LIST_HITS};
-use crate::opaque;
 
 /// New sources come on either way; their number is kept in one place.
 #[inline(always)]
@@ -28,9 +27,6 @@ unsafe fn add(count: *mut Count, packets: u64, bytes: u64) {
     }
 }
 
-/// Figures of a limit.
-const COUNTS: usize = size_of::<LimitCounters>() / size_of::<Count>();
-
 /// Counts one packet for the limit in `slot`.
 #[inline(always)]
 pub fn count_limit(slot: u32, reason: Reason, length: u64) {
@@ -42,11 +38,8 @@ pub fn count_limit(slot: u32, reason: Reason, length: u64) {
         } else {
             offset_of!(LimitCounters, dropped)
         };
-        let Some(index) = opaque::below(place / size_of::<Count>(), COUNTS) else {
-            return;
-        };
         // SAFETY: a field of this CPU's own map value, which nothing else writes.
-        unsafe { add(counters.cast::<Count>().add(index), 1, length) };
+        unsafe { add(counters.byte_add(place).cast::<Count>(), 1, length) };
     }
 }
 
@@ -78,12 +71,10 @@ pub fn count_hit(list: u32, length: u64) {
 #[inline(always)]
 pub fn count(row: u32, reason: Reason, length: u64) {
     if let Some(counters) = COUNTED.get_ptr_mut(row) {
-        let Some(index) = opaque::below(reason as usize, Reason::ALL.len()) else {
-            return;
-        };
         // SAFETY: a field of this CPU's own map value, which nothing else writes.
         unsafe {
-            let count = (&raw mut (*counters).by_reason).cast::<Count>().add(index);
+            let count = (&raw mut (*counters).by_reason).cast::<Count>();
+            let count = count.add(reason as usize);
             add(count, 1, length);
         }
     }

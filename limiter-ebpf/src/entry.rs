@@ -77,7 +77,7 @@ pub struct Entry {
 impl Entry {
     #[inline(always)]
     fn word(self, word: usize) -> *mut u64 {
-        let way = (crate::opaque::number(self.way.into()) as u32 % WAYS) as usize;
+        let way = (self.way % WAYS) as usize;
         // SAFETY: a word of one of the set's entries; callers name words by constants.
         unsafe {
             (&raw mut (*self.set.0).entries)

@@ -1,5 +1,5 @@
 //! The packet's path, one file a step. Two ways: [`plain`] for one limit that holds every packet, and
-//! [`several`] for all else, whose steps are kept apart (`apart`) in the build for processes without `CAP_PERFMON`. [`packet`] → [`parse`] → ([`transport`] → [`lists`] → [`limits`], with what
+//! [`several`] for all else. [`packet`] → [`parse`] → ([`transport`] → [`lists`] → [`limits`], with what
 //! they know of a packet in [`facts`]) → [`bucket`], with its [`newcomers`], [`table`] and [`entry`] →
 //! [`connection`], which asks the host's [`sockets`] → [`verdict`] → [`watch`] → [`counters`]. A file calls only
 //! files that come later on that way (but `connection` and `watch`, which read a packet once more), and the tools
@@ -9,13 +9,6 @@
 #![feature(asm_experimental_arch)]
 
 pub mod plain;
-#[cfg_attr(
-    not(feature = "masked"),
-    allow(
-        unused_qualifications,
-        reason = "steps that are apart only in the other build"
-    )
-)]
 pub mod several;
 
 pub mod packet;
@@ -27,13 +20,6 @@ pub mod transport;
 
 pub mod lists;
 
-#[cfg_attr(
-    not(feature = "masked"),
-    allow(
-        unused_qualifications,
-        reason = "steps that are apart only in the other build"
-    )
-)]
 pub mod limits;
 
 pub mod bucket;
@@ -57,9 +43,4 @@ pub mod config;
 #[cfg(feature = "log")]
 mod log;
 pub mod maps;
-pub mod opaque;
-#[cfg(feature = "masked")]
-mod rest;
-#[cfg(feature = "masked")]
-mod steps;
 pub mod terms;

@@ -4,8 +4,6 @@
 //! The exported functions are checked once by the verifier, whatever the number of limits: that is what
 //! an exported symbol means to it (global functions, Linux 5.6; pointers to memory, 5.12).
 
-pub mod apart;
-
 use limiter_common::{
     candidates::lowest,
     key::Tag,
@@ -16,13 +14,10 @@ use limiter_common::{
 use crate::bucket::{self, Charged, Demand, NOT_READ, Tried, Weighed};
 use crate::config::{Limit, Ports};
 use crate::facts::Facts;
-#[cfg(feature = "masked")]
-use crate::steps;
-use crate::{clock, config, counters, newcomers, opaque, table, verdict};
+use crate::{clock, config, counters, newcomers, table, verdict};
 
 /// Asks each limit whose bit is set, until one answers something else than 0. A macro, because the compiler
 /// would make a function with a stack of its own.
-#[cfg(not(feature = "masked"))]
 macro_rules! any {
     ($facts:expr, $bits:ident, $ask:path) => {{
         let mut answered = false;
@@ -36,16 +31,6 @@ macro_rules! any {
             }
         }
         answered
-    }};
-}
-
-/// The same without a loop.
-#[cfg(feature = "masked")]
-macro_rules! any {
-    ($facts:expr, $bits:ident, $ask:path) => {{
-        steps::any::<LIMITS_MAX>(|index| {
-            $facts.$bits >> index & 1 != 0 && $ask(&raw mut *$facts, index) != 0
-        })
     }};
 }
 
@@ -80,11 +65,9 @@ pub fn decide(facts: &mut Facts) -> Reason {
     }
     let several = facts.matching & (facts.matching - 1) != 0;
     let refused = if several {
-        any!(facts, matching, apart::weigh)
-            || lacks_buckets(facts)
-            || any!(facts, matching, apart::charge)
+        any!(facts, matching, weigh) || lacks_buckets(facts) || any!(facts, matching, charge)
     } else {
-        apart::charge(&raw mut *facts, lowest(opaque::number(facts.matching))) != 0
+        charge(&raw mut *facts, lowest(facts.matching)) != 0
     };
     if !refused {
         if facts.would_drop == 0 {
@@ -125,7 +108,6 @@ pub fn count_refused(facts: &Facts, reason: Reason) {
 /// none of them it has passed otherwise.
 #[inline(always)]
 fn count_would_drop(facts: &Facts) {
-    #[cfg(not(feature = "masked"))]
     for index in 0..LIMITS_MAX {
         if index >= config::limits_length() {
             break;
@@ -134,13 +116,6 @@ fn count_would_drop(facts: &Facts) {
             limit_count(&raw const *facts, index, 1);
         }
     }
-    #[cfg(feature = "masked")]
-    steps::any::<LIMITS_MAX>(|index| {
-        if facts.would_drop >> index & 1 != 0 {
-            limit_count(&raw const *facts, index, 1);
-        }
-        false
-    });
 }
 
 /// Charges the packet to one limit; a bucket that is not there is made. Two functions, because the
@@ -151,10 +126,6 @@ pub fn charge(facts: *mut Facts, index: u32) -> u32 {
         let said = limit_charge(facts, index);
         if said == STALE {
             limit_refresh(facts, index);
-            continue;
-        }
-        #[cfg(feature = "masked")]
-        if said == LOST {
             continue;
         }
         if said != NEW {
@@ -184,18 +155,7 @@ pub fn weigh(facts: *mut Facts, index: u32) -> u32 {
 }
 
 /// Losing the race to make a bucket this often means that it is made and forgotten as often.
-const ATTEMPTS: u32 = if cfg!(feature = "masked") {
-    bucket::ATTEMPTS
-} else {
-    4
-};
-
-/// Tries of [`limit_charge`].
-const TRIES_IN_A_GO: u32 = if cfg!(feature = "masked") {
-    1
-} else {
-    bucket::ATTEMPTS
-};
+const ATTEMPTS: u32 = 4;
 
 /// What [`limit_charge`] says where there is no bucket yet, and [`limit_add`] where there is one after
 /// all.
@@ -203,10 +163,6 @@ const NEW: u32 = 2;
 
 /// What they say where the bucket is to be refreshed first.
 const STALE: u32 = 3;
-
-/// What [`limit_charge`] says where another CPU was faster, and it does not try again itself.
-#[cfg(feature = "masked")]
-const LOST: u32 = 4;
 
 #[inline(always)]
 fn key(facts: &Facts, limit: Limit) -> Tag {
@@ -283,7 +239,7 @@ extern "C" fn limit_charge(facts: *mut Facts, index: u32) -> u32 {
     let key = key(facts, limit);
     let mut demand = Demand::<true>::new(limit, &key, &mut facts.now, facts.length);
     let mut said = Reason::Contended;
-    for _ in 0..TRIES_IN_A_GO {
+    for _ in 0..bucket::ATTEMPTS {
         match demand.charge_known() {
             Tried::Admitted => said = Reason::Admitted,
             Tried::Refused => said = Reason::Limit,
@@ -292,10 +248,6 @@ extern "C" fn limit_charge(facts: *mut Facts, index: u32) -> u32 {
             Tried::Lost => continue,
         }
         break;
-    }
-    #[cfg(feature = "masked")]
-    if matches!(said, Reason::Contended) {
-        return LOST;
     }
     let charged = demand.charged(said);
     take(facts, index, limit, charged)
@@ -358,26 +310,12 @@ fn take(facts: &mut Facts, index: u32, limit: Limit, charged: Charged) -> u32 {
 extern "C" fn limit_refund(facts: *mut Facts, index: u32) -> u32 {
     let (facts, limit) = of_limit!(facts, index, charged);
     let key = key(facts, limit);
-    #[cfg(not(feature = "masked"))]
     Demand::<false>::new(limit, &key, &mut facts.now, facts.length).refund();
-    #[cfg(feature = "masked")]
-    steps::any::<{ bucket::ATTEMPTS }>(|_| limit_refund_once(&raw mut *facts, index) != 0);
     if let Some(entry) = table::find(&key) {
         entry.uncount();
     }
     counters::uncount_limit(limit.slot(), facts.length);
     0
-}
-
-/// [`Demand::refund_once`]: 1 where no more is to be done.
-#[cfg(feature = "masked")]
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn limit_refund_once(facts: *mut Facts, index: u32) -> u32 {
-    let (facts, limit) = of_limit!(facts, index, charged);
-    let key = key(facts, limit);
-    let mut demand = Demand::<false>::new(limit, &key, &mut facts.now, facts.length);
-    demand.refund_once().into()
 }
 
 /// Counts the packet for a limit that it is over: as dropped, or as passed because of shadow.

@@ -4,12 +4,10 @@
 
 use aya_ebpf::{macros::xdp, programs::XdpContext};
 use limiter_common::{layout::CLOCK_PACKET, verdict::Reason};
-#[cfg(not(feature = "masked"))]
-use limiter_ebpf::plain;
 use limiter_ebpf::{
     config, counters,
     maps::{NEXT, NEXT_FRAGS},
-    packet, several, verdict,
+    packet, plain, several, verdict,
 };
 
 /// The entries: each is loaded by itself, because the stack has no room for both ways in one program.
@@ -33,7 +31,6 @@ macro_rules! entries {
     )+};
 }
 
-#[cfg(not(feature = "masked"))]
 entries! {
     /// One limit that holds every packet. For kernels before 5.18, and for drivers that give a packet
     /// in one buffer only.
@@ -48,9 +45,6 @@ entries! {
     /// The same in front of a program that takes multi-buffer packets.
     #[xdp(frags)]
     limiter_chain_frags: plain, true, NEXT_FRAGS;
-}
-
-entries! {
     /// Several limits, or lists.
     #[xdp]
     limits: several, false;

@@ -118,22 +118,9 @@ extern "C" fn lease_reserve(now: u64, buckets: u32) -> u32 {
     let Some(cpu) = CPUS.get_ptr_mut(0) else {
         return 0;
     };
-    #[cfg(not(feature = "masked"))]
     for _ in 0..TRIES {
         // SAFETY: this CPU's own map value.
         if let Some(reserved) = unsafe { reserve_more(cpu, now, buckets) } {
-            return reserved;
-        }
-    }
-    #[cfg(feature = "masked")]
-    {
-        let mut said = None;
-        crate::steps::any::<TRIES>(|_| {
-            // SAFETY: as above.
-            said = unsafe { reserve_more(cpu, now, buckets) };
-            said.is_some()
-        });
-        if let Some(reserved) = said {
             return reserved;
         }
     }

@@ -10,17 +10,7 @@ use crate::config;
 pub struct Cursor {
     at: usize,
     end: usize,
-    #[cfg(feature = "masked")]
-    context: *mut aya_ebpf::bindings::xdp_md,
-    #[cfg(feature = "masked")]
-    offset: u32,
 }
-
-/// Reads what stands behind a header of any length.
-#[cfg(not(feature = "masked"))]
-pub type Rest = Cursor;
-#[cfg(feature = "masked")]
-pub use crate::rest::Rest;
 
 impl Cursor {
     /// At the Ethernet header.
@@ -29,10 +19,6 @@ impl Cursor {
         Self {
             at: context.data(),
             end: context.data_end(),
-            #[cfg(feature = "masked")]
-            context: context.ctx,
-            #[cfg(feature = "masked")]
-            offset: 0,
         }
     }
 
@@ -50,16 +36,9 @@ impl Cursor {
     pub fn take<T>(&mut self) -> Option<*const T> {
         let header = self.peek()?;
         self.at += size_of::<T>();
-        #[cfg(feature = "masked")]
-        {
-            self.offset += size_of::<T>() as u32;
-        }
         Some(header)
     }
-}
 
-#[cfg(not(feature = "masked"))]
-impl Cursor {
     /// Moves past so many bytes, whether the packet has them or not: the next look checks that.
     #[inline(always)]
     pub fn skip(&mut self, bytes: usize) {
@@ -70,28 +49,6 @@ impl Cursor {
     #[inline(always)]
     pub fn has(&self, bytes: usize) -> bool {
         self.at + bytes <= self.end
-    }
-
-    /// What stands from the cursor on.
-    #[inline(always)]
-    pub fn rest(&self) -> Rest {
-        Self { ..*self }
-    }
-}
-
-#[cfg(feature = "masked")]
-impl Cursor {
-    /// Whether the packet has this many bytes from the cursor on.
-    #[inline(always)]
-    pub fn has(&self, bytes: usize) -> bool {
-        // SAFETY: the helper reads the context, which is valid while the program runs.
-        self.offset as u64 + bytes as u64 <= unsafe { bpf_xdp_get_buff_len(self.context) }
-    }
-
-    /// What stands from the cursor on.
-    #[inline(always)]
-    pub fn rest(&self) -> Rest {
-        Rest::new(self.context, self.offset)
     }
 }
 
@@ -108,7 +65,7 @@ pub fn length<const FRAGS: bool>(context: &XdpContext) -> u64 {
             return length;
         }
     }
-    if FRAGS || cfg!(feature = "masked") {
+    if FRAGS {
         // SAFETY: the helper reads the context, which is valid while the program runs.
         return unsafe { bpf_xdp_get_buff_len(context.ctx) };
     }

@@ -1,7 +1,5 @@
 //! The long way: lists, then all limits that match.
 
-mod apart;
-
 use core::mem::MaybeUninit;
 
 use aya_ebpf::programs::XdpContext;
@@ -55,7 +53,7 @@ fn why(reason: Reason, facts: &Facts) -> u32 {
 
 #[inline(always)]
 fn judge(context: &XdpContext, facts: &mut Facts) -> Reason {
-    if let Err(reason) = apart::gather(context, facts) {
+    if let Err(reason) = gather(context, facts) {
         return verdict::in_force(reason);
     }
     if facts.control == 0 {
@@ -67,8 +65,8 @@ fn judge(context: &XdpContext, facts: &mut Facts) -> Reason {
             return Reason::Allowed;
         }
     }
-    limits::apart::classify(facts);
-    let decided = limits::apart::decide(facts);
+    limits::classify(facts);
+    let decided = limits::decide(facts);
     let reason = connection::unless_established(context, decided);
     if !decided.passes() && !matches!(reason, Reason::Established) {
         limits::count_refused(facts, reason);

@@ -7,9 +7,6 @@ use limiter_common::{
     table::{self, DISPLACED_WIDTH, Displaced, Home, New, SharedSet, SharedTable, WAYS},
 };
 
-#[cfg(feature = "masked")]
-use limiter_common::table::{PROBES, Places};
-
 pub use limiter_common::table::Added;
 
 use crate::entry::{Entry, Set};
@@ -104,51 +101,8 @@ fn settle(tag: *const Tag, number: u32, place: u32, word: u64, now: u64, wide: b
     }
 }
 
-#[cfg(not(feature = "masked"))]
-#[inline(always)]
-fn add_apart(new: &New<'_>) -> Added {
-    table::add(&Maps, new)
-}
-
-#[cfg(feature = "masked")]
-#[inline(always)]
-fn add_apart(new: &New<'_>) -> Added {
-    match table_add(new.tag, new.word, new.now) {
-        DONE => Added::Done,
-        REPLACED => Added::Replaced,
-        RACED => Added::Raced,
-        _ => Added::NoRoom,
-    }
-}
-
-/// [`table::add`]. Returns the number of what has become of it.
-#[cfg(feature = "masked")]
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn table_add(tag: *const Tag, word: u64, now: u64) -> u32 {
-    // SAFETY: as above.
-    let Some(tag) = (unsafe { tag.as_ref() }) else {
-        return 0;
-    };
-    let new = New {
-        tag,
-        word,
-        // `table_settle` reads it.
-        epoch: 0,
-        now,
-    };
-    match table::add(&Maps, &new) {
-        Added::Done => DONE,
-        Added::Replaced => REPLACED,
-        Added::Raced => RACED,
-        Added::NoRoom => 0,
-    }
-}
-
 const DONE: u32 = 1;
 const REPLACED: u32 = 2;
-#[cfg(feature = "masked")]
-const RACED: u32 = 3;
 
 /// Brings in a source whose bucket's first word is `word`, on the terms of `epoch`, which are the present ones, at
 /// `now` (nanoseconds).
@@ -160,7 +114,7 @@ pub fn add(tag: &Tag, word: u64, epoch: u32, now: u64) -> Added {
         epoch,
         now,
     };
-    let added = add_apart(&new);
+    let added = table::add(&Maps, &new);
     match added {
         Added::Done => counters::source_added(),
         Added::Replaced => {
@@ -170,62 +124,6 @@ pub fn add(tag: &Tag, word: u64, epoch: u32, now: u64) -> Added {
         Added::Raced | Added::NoRoom => {}
     }
     added
-}
-
-#[inline(always)]
-fn lock(set: u32) -> bool {
-    let Some(word) = Maps::lock_of(set) else {
-        return false;
-    };
-    // SAFETY: a map value of eight bytes, aligned.
-    let try_once =
-        || unsafe { atomic::compare_and_swap(word, UNLOCKED, LOCKED_BY_ONE) == UNLOCKED };
-    #[cfg(not(feature = "masked"))]
-    for _ in 0..TRIES {
-        if try_once() {
-            return true;
-        }
-    }
-    #[cfg(feature = "masked")]
-    if crate::steps::any::<TRIES>(|_| try_once()) {
-        return true;
-    }
-    false
-}
-
-/// Whether the set is locked now. A function of its own where all tries stand in a row.
-#[cfg(feature = "masked")]
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn table_lock(set: u32) -> u32 {
-    lock(set).into()
-}
-
-/// Number of the source's entry in this set, counted from 1; 0 where it is not there. As above.
-#[cfg(feature = "masked")]
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn table_look(tag: *const Tag, number: u32) -> u32 {
-    // SAFETY: as above.
-    let Some(tag) = (unsafe { tag.as_ref() }) else {
-        return 0;
-    };
-    let Some(set) = Maps.set(number) else {
-        return 0;
-    };
-    table::find_in(set, tag, tag.is_wide()).map_or(0, |entry| entry.way() + 1)
-}
-
-/// [`Places::set`].
-#[cfg(feature = "masked")]
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn table_place(places: *mut Places, place: u32) -> u32 {
-    // SAFETY: as above.
-    match unsafe { places.as_mut() } {
-        Some(places) => places.set(place),
-        None => 0,
-    }
 }
 
 /// The maps that the table is in.
@@ -297,24 +195,16 @@ impl SharedTable for Maps {
 
     #[inline(always)]
     fn lock(&self, set: u32) -> bool {
-        #[cfg(feature = "masked")]
-        let locked = table_lock(set) != 0;
-        #[cfg(not(feature = "masked"))]
-        let locked = lock(set);
-        locked
-    }
-
-    #[cfg(feature = "masked")]
-    #[inline(always)]
-    fn place(&self, places: &mut Places, place: u32) -> u32 {
-        table_place(places, place)
-    }
-
-    #[cfg(feature = "masked")]
-    #[inline(always)]
-    fn look(&self, number: u32, tag: &Tag) -> Option<Entry> {
-        let way = table_look(tag, number).checked_sub(1)?;
-        Some(self.set(number)?.entry(way % WAYS))
+        let Some(word) = Self::lock_of(set) else {
+            return false;
+        };
+        for _ in 0..TRIES {
+            // SAFETY: a map value of eight bytes, aligned.
+            if unsafe { atomic::compare_and_swap(word, UNLOCKED, LOCKED_BY_ONE) } == UNLOCKED {
+                return true;
+            }
+        }
+        false
     }
 
     /// By compare-and-swap, because it orders what was done under the lock before it.
@@ -334,18 +224,6 @@ impl SharedTable for Maps {
     #[inline(always)]
     fn second_replaced(&self) {
         counters::source_removed();
-    }
-
-    #[cfg(feature = "masked")]
-    #[inline(always)]
-    fn add_in(&self, new: &New<'_>, home: &Home) -> Added {
-        let (mut places, mut number) = (home.places(), home.set);
-        let mut added = None;
-        crate::steps::any::<PROBES>(|probe| {
-            added = table::probe(self, new, &mut places, &mut number, probe);
-            added.is_some()
-        });
-        added.unwrap_or(Added::NoRoom)
     }
 
     #[inline(always)]

@@ -5,7 +5,7 @@ use limiter_common::rules::{ANY, FIRST_FRAGMENT, LATER_FRAGMENT, WHOLE};
 use network_types::ip::{Ipv4Hdr, Ipv6Hdr};
 
 use crate::facts::Facts;
-use crate::packet::{Cursor, Rest};
+use crate::packet::Cursor;
 
 const TCP: u32 = 6;
 const UDP: u32 = 17;
@@ -46,9 +46,8 @@ pub fn read_ipv4(packet: &mut Cursor, facts: &mut Facts) -> Result<(), Hidden> {
     };
     facts.protocol = protocol;
     facts.fragment = place(frags & OFFSET != 0, frags & MORE_FRAGMENTS != 0);
-    let mut packet = packet.rest();
     packet.skip(((vihl & 0xf) as usize) << 2);
-    read_transport(&mut packet, facts)?;
+    read_transport(packet, facts)?;
     // DHCP (RFC 2131): to the server's port, or the client's.
     if protocol == UDP && (facts.destination_port == 67 || facts.destination_port == 68) {
         facts.control = 1;
@@ -81,7 +80,6 @@ pub fn read_ipv6(packet: &mut Cursor, facts: &mut Facts) -> Result<(), Hidden> {
     let header = packet.take::<Ipv6Hdr>().ok_or(Hidden)?;
     // SAFETY: `take` has checked that the header lies within the packet.
     let (mut next, hop_limit) = unsafe { ((*header).next_hdr as u32, (*header).hop_limit) };
-    let mut packet = packet.rest();
     for _ in 0..EXTENSIONS_MAX {
         if !is_extension(next) {
             break;
@@ -118,9 +116,9 @@ pub fn read_ipv6(packet: &mut Cursor, facts: &mut Facts) -> Result<(), Hidden> {
         return Err(Hidden);
     }
     facts.protocol = next;
-    read_transport(&mut packet, facts)?;
+    read_transport(packet, facts)?;
     // Neighbour discovery (RFC 4861): nobody but a neighbour can send it with this hop limit.
-    if next == ICMPV6 && hop_limit == 255 && is_neighbour_discovery(&mut packet) {
+    if next == ICMPV6 && hop_limit == 255 && is_neighbour_discovery(packet) {
         facts.control = 1;
     }
     // DHCPv6 (RFC 8415).
@@ -152,7 +150,7 @@ extern "C" fn extension_size(kind: u32, length: u32) -> u32 {
 
 /// Router and neighbour solicitation and advertisement, redirect.
 #[inline(always)]
-fn is_neighbour_discovery(packet: &mut Rest) -> bool {
+fn is_neighbour_discovery(packet: &Cursor) -> bool {
     match packet.peek::<u8>() {
         // SAFETY: `peek` has checked that it lies within the packet.
         Some(kind) => matches!(unsafe { *kind }, 133..=137),
@@ -176,7 +174,7 @@ struct TcpHdr {
 /// Reads ports and flags where the packet has some. The first fragment has them in it: one that is too
 /// short is made to hide them (RFC 1858).
 #[inline(always)]
-fn read_transport(packet: &mut Rest, facts: &mut Facts) -> Result<(), Hidden> {
+fn read_transport(packet: &Cursor, facts: &mut Facts) -> Result<(), Hidden> {
     if facts.fragment == LATER_FRAGMENT {
         return Ok(());
     }

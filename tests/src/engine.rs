@@ -31,7 +31,7 @@ use limiter_user::{
     stats::source::Reader,
 };
 
-use crate::{privileges, store::Store};
+use crate::store::Store;
 
 /// A limit as it is written, and what else the program is told.
 #[derive(Clone, Debug)]
@@ -221,38 +221,6 @@ impl Kernel {
     #[must_use]
     pub fn load(limit: &Limit, config: &Config, frags: bool) -> Self {
         Self::start(limit, config, &BTreeMap::new(), frags, Maps::New)
-    }
-
-    /// [`Self::new`], loaded by a thread that has `CAP_BPF` and `CAP_NET_ADMIN` alone: another build of the program.
-    #[must_use]
-    pub fn with_two_capabilities(limit: &Limit) -> Self {
-        Self {
-            limit: limit.clone(),
-            ..Self::loaded_with_two(&limit.config(), &BTreeMap::new(), Maps::New)
-        }
-    }
-
-    /// [`Self::seeded`], loaded likewise.
-    #[must_use]
-    pub fn seeded_with_two_capabilities(settings: &Settings, seed: Seed) -> Self {
-        let (config, prefixes) = constants(settings, CLOCK_PACKET);
-        Self::loaded_with_two(&config, &prefixes, Maps::Replayed { seed, full_at: 0 })
-    }
-
-    fn loaded_with_two(
-        config: &Config,
-        prefixes: &BTreeMap<IpNet, Listed>,
-        maps: Maps<'_>,
-    ) -> Self {
-        let entry = Entry {
-            frags: true,
-            chained: false,
-        };
-        let load = || {
-            let lists = ListMaps::New(prefixes);
-            object::load(Variant::Plain, config, maps, lists, entry)
-        };
-        Self::over(privileges::with_two_capabilities(load).unwrap())
     }
 
     fn start(

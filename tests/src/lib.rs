@@ -22,7 +22,6 @@ pub mod model;
 pub mod need;
 pub mod objects;
 pub mod packet;
-pub mod privileges;
 pub mod probe;
 pub mod processes;
 pub mod random;

@@ -1,20 +1,15 @@
 //! The same packets through the kernel and through the model: the same verdict, for the same reason,
 //! for every one of them.
 
-use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    path::Path,
-};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use fastrand::Rng;
-use limiter_common::{table::Seed, verdict::Reason};
+use limiter_common::verdict::Reason;
 use limiter_tests::{
     engine::{Engine, Kernel, Limit, Model},
     need_kernel,
     packet::{Frame, Tags, arp},
-    verified_instructions,
 };
-use limiter_user::{config::file, kernel::requirements};
 
 const PACKETS_PER_LIMIT: u32 = 15_000;
 
@@ -89,87 +84,11 @@ fn step(rng: &mut Rng, nanoseconds: u64) -> u64 {
 #[test]
 fn kernel_and_model_agree_on_every_packet() {
     need_kernel!();
-    agree(Kernel::new);
-}
-
-/// Without `CAP_PERFMON` another build of the program is loaded.
-#[test]
-fn with_two_capabilities_they_agree_too() {
-    need_kernel!();
-    if requirements::kernel().unwrap().does_without_perfmon() {
-        agree(|limit| {
-            let kernel = Kernel::with_two_capabilities(limit);
-            assert!(kernel.program.entry().starts_with("limits"), "the long way");
-            kernel
-        });
-    }
-}
-
-/// Lists, ports, flags, fragments, and limits that are nested: what one build of the program says the other one does.
-#[test]
-fn with_two_capabilities_several_limits_say_the_same() {
-    need_kernel!();
-    if !requirements::kernel().unwrap().does_without_perfmon() {
-        return;
-    }
-    let text = "exempt = [\"control\"]\n\
-        [lists]\nallow = [\"192.0.2.6/32\"]\ndeny = [\"192.0.2.5/32\", \"2001:db8:1:2:3:4:5:7/128\"]\n\
-        gold = [\"192.0.2.0/30\"]\n\
-        [[limit]]\nname = \"all\"\nkey = \"/0,/0\"\nrate = \"200k/s\"\nburst = \"300\"\n\
-        [[limit]]\nname = \"udp\"\nmatch = { protocol = \"udp\", destination_port = [9, \"1000-40000\"] }\n\
-        key = \"/32,/128,destination_port\"\nrate = \"100/s\"\nburst = \"6\"\n\
-        [[limit]]\nname = \"gold\"\nmatch = { source = \"gold\" }\nkey = \"/32,/64\"\nrate = \"1mbit\"\nburst = \"9kb\"\n\
-        [[limit]]\nname = \"rest\"\nmatch = { unless = [\"gold\"] }\nkey = \"/24,/48\"\nrate = \"50/s\"\nburst = \"20\"\n\
-        algorithm = \"fixed-window\"\n";
-    let parsed = file::parse(text, Path::new("."));
-    let settings = parsed
-        .unwrap_or_else(|mistakes| panic!("{:?}", mistakes.first()))
-        .settings;
-    let (mut ordinary, mut masked) = (
-        Kernel::seeded(&settings, Seed::KNOWN),
-        Kernel::seeded_with_two_capabilities(&settings, Seed::KNOWN),
-    );
-    assert_ne!(
-        verified_instructions(&ordinary.program),
-        verified_instructions(&masked.program),
-        "they are two builds"
-    );
-    let mut rng = Rng::with_seed(0x3a_5ced);
-    let mut seen = [0_u64; Reason::ALL.len()];
-    let mut now = 1_000_000_000_000;
-    for number in 0..2 * PACKETS_PER_LIMIT {
-        now = step(&mut rng, now);
-        let packet = packet(&mut rng);
-        let said = masked.offer(&packet, now);
-        assert_eq!(
-            said,
-            ordinary.offer(&packet, now),
-            "packet {number} at {now} ns: {packet:02x?}"
-        );
-        seen[said as usize] += 1;
-    }
-    for reason in [
-        Reason::Admitted,
-        Reason::Limit,
-        Reason::Deny,
-        Reason::Allowed,
-        Reason::NotIp,
-        Reason::Malformed,
-    ] {
-        assert!(seen[reason as usize] > 100, "{reason:?}: {seen:?}");
-    }
-    assert_eq!(
-        ordinary.tables.counters().unwrap(),
-        masked.tables.counters().unwrap()
-    );
-}
-
-fn agree(load: impl Fn(&Limit) -> Kernel) {
     let seed = 0x11_17e2;
     let mut rng = Rng::with_seed(seed);
     let mut seen = [0_u64; Reason::ALL.len()];
     for limit in limits() {
-        let (mut kernel, mut model) = (load(&limit), Model::new(&limit));
+        let (mut kernel, mut model) = (Kernel::new(&limit), Model::new(&limit));
         let mut now = 1_000_000_000_000;
         let mut removed = 0;
         for number in 0..PACKETS_PER_LIMIT {

@@ -19,17 +19,8 @@ use limiter_user::kernel::requirements::{self, KernelVersion};
 
 /// Those that other tools load too, on every kernel.
 const OBJECTS: [&str; 4] = ["limiter", "learn", "steps", "wire"];
-/// For where there is no `CAP_PERFMON`, and only on kernels that do without it.
-const MASKED: &str = "limiter-masked";
 
-const BUILT: [&str; 6] = [
-    "limiter",
-    "limiter-log",
-    "limiter-masked",
-    "learn",
-    "steps",
-    "wire",
-];
+const BUILT: [&str; 5] = ["limiter", "limiter-log", "learn", "steps", "wire"];
 
 fn prebuilt(name: &str) -> PathBuf {
     let endian = if cfg!(target_endian = "little") {
@@ -48,8 +39,7 @@ fn bpftool_loads_what_aya_loads() {
     if !limiter_tests::need::tool("bpftool_loads_what_aya_loads", "bpftool") {
         return;
     }
-    let masked = requirements::kernel().unwrap().does_without_perfmon();
-    for name in OBJECTS.into_iter().chain(masked.then_some(MASKED)) {
+    for name in OBJECTS {
         let folder = format!("/sys/fs/bpf/limiter-test-{name}-{}", std::process::id());
         let output = Command::new("bpftool")
             .args(["prog", "loadall"])
@@ -91,10 +81,10 @@ fn the_objects_are_stripped_and_carry_btf() {
     }
 }
 
-/// Later kernels are not as strict, so that nothing else would tell. `limiter-masked` is for those alone.
+/// Later kernels are not as strict, so that nothing else would tell.
 #[test]
 fn the_stack_is_enough_where_frames_are_rounded_up() {
-    for name in BUILT.into_iter().filter(|name| *name != "limiter-masked") {
+    for name in BUILT {
         for endian in ["bpfel", "bpfeb"] {
             let path = prebuilt(name).with_file_name(format!("{name}.{endian}.o"));
             let chains = stack::deepest(&fs::read(&path).unwrap());

@@ -6,8 +6,7 @@ use std::{fmt::Write as _, path::Path};
 use aya::{EbpfLoader, programs::Xdp};
 use limiter_common::{layout::CLOCK_KERNEL, rescale::PAST_TERMS, rules::LIMITS_MAX};
 use limiter_tests::{
-    engine::constants, need_kernel, privileges::with_two_capabilities, verified_instructions,
-    verified_instructions_of,
+    engine::constants, need_kernel, verified_instructions, verified_instructions_of,
 };
 use limiter_user::{
     config::{Settings, file},
@@ -65,7 +64,7 @@ fn check(name: &str, verified: Option<u32>) {
     assert!((100..BOUND).contains(&verified), "{name}: {verified}");
 }
 
-fn entries_of(settings: &Settings, suffix: &str) {
+fn entries_of(settings: &Settings) {
     let has_frags = requirements::kernel().unwrap().has_frags();
     let (mut config, prefixes) = constants(settings, CLOCK_KERNEL);
     // Buckets of an earlier epoch are the dearer way.
@@ -80,36 +79,20 @@ fn entries_of(settings: &Settings, suffix: &str) {
         let entry = Entry { frags, chained };
         let lists = ListMaps::New(&prefixes);
         let program = object::load(Variant::Plain, &config, Maps::New, lists, entry).unwrap();
-        let name = format!("{}{suffix}", program.entry());
-        check(&name, verified_instructions(&program));
+        check(program.entry(), verified_instructions(&program));
     }
 }
 
 #[test]
 fn one_limit() {
     need_kernel!();
-    entries_of(&plain(), "");
+    entries_of(&plain());
 }
 
 #[test]
 fn several_limits_and_lists() {
     need_kernel!();
-    entries_of(&several(), "");
-}
-
-/// Where `CAP_PERFMON` is missing, the verifier also follows what a CPU may run ahead of a branch.
-#[test]
-fn with_two_capabilities_alone() {
-    need_kernel!();
-    if !requirements::kernel().unwrap().does_without_perfmon() {
-        return;
-    }
-    for (settings, suffix) in [
-        (plain(), " (one limit, two capabilities)"),
-        (several(), " (two capabilities)"),
-    ] {
-        with_two_capabilities(|| entries_of(&settings, suffix));
-    }
+    entries_of(&several());
 }
 
 #[test]

@@ -81,7 +81,7 @@ impl<'a> Compiler<'a> {
         cargo.arg("--manifest-path");
         cargo.arg(self.root.join("limiter-ebpf/Cargo.toml"));
         cargo.arg("--target-dir").arg(&target_dir).args(CARGO);
-        cargo.env("CARGO_ENCODED_RUSTFLAGS", self.flags(program).join("\x1f"));
+        cargo.env("CARGO_ENCODED_RUSTFLAGS", self.flags().join("\x1f"));
         // `-Z build-std` is unstable, and so is BPF's inline assembly, which aya-ebpf uses.
         cargo.env("RUSTC_BOOTSTRAP", "1");
         rustc_wrapper::put_into(&mut cargo)?;
@@ -91,13 +91,13 @@ impl<'a> Compiler<'a> {
         self.refuse_local_paths(to)
     }
 
-    fn flags(&self, program: &Program) -> Vec<String> {
+    fn flags(&self) -> Vec<String> {
         let linker = format!("-Clinker={}", self.tools.linker.path.display());
         let folders = self.folders.iter();
         let remaps = folders.map(|(from, to)| flags::remap(&from.to_string_lossy(), to));
         let fixed = FLAGS
             .iter()
-            .chain(program.flags)
+            .chain(&flags::CODE)
             .map(|&flag| flag.to_owned());
         fixed.chain([linker]).chain(remaps).collect()
     }

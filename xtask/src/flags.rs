@@ -33,16 +33,6 @@ pub const CODE: [&str; 2] = [
     "-Clink-arg=--cpu-features=+alu32,+allows-misaligned-mem-access",
 ];
 
-/// The same for the program that is loaded without `CAP_PERFMON`.
-pub const MASKED_CODE: [&str; 3] = [
-    // Registers of 64 bits only: of those that the stack keeps all are as long, and that verifier
-    // refuses a short one in the place of a long one.
-    "-Ctarget-cpu=v2",
-    "-Clink-arg=--cpu-features=+allows-misaligned-mem-access",
-    // Past the end of a loop that a CPU may run ahead of, that verifier finds no end.
-    "-Clink-arg=--unroll-loops",
-];
-
 // What stands for the folders of this machine.
 const WORKSPACE: &str = "";
 /// For where it is compiled.
@@ -59,9 +49,8 @@ pub fn recorded() -> Vec<String> {
         remap("<crates>", CRATES),
         remap("<rust-src>", RUST_SRC),
     ];
-    let masked = MASKED_CODE.map(|flag| format!("masked: {flag}"));
     let fixed = FLAGS.into_iter().chain(CODE).map(String::from);
-    fixed.chain(masked).chain(local).collect()
+    fixed.chain(local).collect()
 }
 
 /// The flag that has rustc write `to` for `from`.

@@ -28,10 +28,6 @@ pub fn run(strict: bool) -> Result<()> {
         ("clippy on the workspace", clippy(&rust)),
         ("clippy on limiter-ebpf", clippy_ebpf(&rust, "")),
         ("clippy on limiter-ebpf, log", clippy_ebpf(&rust, "log")),
-        (
-            "clippy on limiter-ebpf, masked",
-            clippy_ebpf(&rust, "masked"),
-        ),
     ];
     let (mut failed, deny) = thread::scope(|scope| {
         // To build it takes a minute, and towards the end one processor.

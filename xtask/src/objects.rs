@@ -1,7 +1,5 @@
 //! Which objects are built, and from what.
 
-use crate::flags::{CODE, MASKED_CODE};
-
 /// One program of `limiter-ebpf`, built once for each byte order.
 pub struct Program {
     /// The name of its objects: `<name>.<endian>.o`.
@@ -10,47 +8,34 @@ pub struct Program {
     pub bin: &'static str,
     /// The features of `limiter-ebpf` it is made with, separated by commas.
     pub features: &'static str,
-    /// The flags of rustc that this program has of its own.
-    pub flags: &'static [&'static str],
 }
 
 /// The programs.
-pub const PROGRAMS: [Program; 6] = [
+pub const PROGRAMS: [Program; 5] = [
     Program {
         name: "limiter",
         bin: "limiter",
         features: "",
-        flags: &CODE,
     },
     Program {
         name: "limiter-log",
         bin: "limiter",
         features: "log",
-        flags: &CODE,
-    },
-    Program {
-        name: "limiter-masked",
-        bin: "limiter",
-        features: "masked",
-        flags: &MASKED_CODE,
     },
     Program {
         name: "learn",
         bin: "learn",
         features: "",
-        flags: &CODE,
     },
     Program {
         name: "steps",
         bin: "steps",
         features: "",
-        flags: &CODE,
     },
     Program {
         name: "wire",
         bin: "wire",
         features: "",
-        flags: &CODE,
     },
 ];
 

@@ -45,9 +45,6 @@ pub enum Error {
         /// Who tried.
         user: u32,
     },
-    /// It can be done with one capability more.
-    #[error("not permitted: {0}, limiter needs CAP_PERFMON as well: grant it, or run it with sudo")]
-    WithoutPerfmon(&'static str),
     /// There is no such interface.
     #[error("no interface '{0}' in this network namespace: {advice}", advice = names_of_interfaces(.0))]
     NoInterface(String),

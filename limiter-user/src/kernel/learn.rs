@@ -267,7 +267,7 @@ fn load(frags: bool) -> Result<(Ebpf, &'static str)> {
     // Nothing is relocated against the kernel's types: no need to read them.
     let mut ebpf = EbpfLoader::new()
         .btf(None)
-        .load(object::learn_object()?)
+        .load(object::learn_object())
         .map_err(object::load_error)?;
     if frags && object::xdp(&mut ebpf, "learn_frags")?.load().is_ok() {
         return Ok((ebpf, "learn_frags"));

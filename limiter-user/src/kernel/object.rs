@@ -22,7 +22,6 @@ use super::{
     clock,
     error::{Error, Result, cause},
     lists, maps, pins,
-    requirements::{self, Checks},
     wire::Wire,
 };
 
@@ -57,22 +56,17 @@ macro_rules! prebuilt {
 }
 
 impl Variant {
-    fn object(self, checks: Checks) -> Result<&'static [u8]> {
-        match (self, checks) {
-            (Self::Plain, Checks::Plain) => Ok(prebuilt!("limiter")),
-            (Self::Plain, Checks::Masked) => Ok(prebuilt!("limiter-masked")),
-            (Self::Log, Checks::Plain) => Ok(prebuilt!("limiter-log")),
-            (Self::Log, Checks::Masked) => Err(Error::WithoutPerfmon("to log each packet")),
+    fn object(self) -> &'static [u8] {
+        match self {
+            Self::Plain => prebuilt!("limiter"),
+            Self::Log => prebuilt!("limiter-log"),
         }
     }
 }
 
 /// The object with the programs that only watch.
-pub(super) fn learn_object() -> Result<&'static [u8]> {
-    match requirements::checks()? {
-        Checks::Plain => Ok(prebuilt!("learn")),
-        Checks::Masked => Err(Error::WithoutPerfmon("to learn from an interface")),
-    }
+pub(super) fn learn_object() -> &'static [u8] {
+    prebuilt!("learn")
 }
 
 /// The maps that a program works on.
@@ -172,8 +166,7 @@ pub fn load(
         }
         ListMaps::Pinned(folder) => pin_paths(&mut loader, &pins::LIST_MAPS, folder),
     }
-    let checks = requirements::checks()?;
-    let mut ebpf = loader.load(variant.object(checks)?).map_err(load_error)?;
+    let mut ebpf = loader.load(variant.object()).map_err(load_error)?;
     if let ListMaps::New(prefixes) = lists {
         lists::fill(&mut ebpf, prefixes)?;
     }
@@ -186,13 +179,8 @@ pub fn load(
     if let Some(full_at) = newcomers_full_at {
         maps::fill_table(&mut ebpf, seed, full_at)?;
     }
-    // Without `CAP_PERFMON` there is the long way only.
-    let entry = entry.name(config.plain != 0 && checks == Checks::Plain);
-    let loaded = xdp(&mut ebpf, entry)?.load();
-    loaded.map_err(|error| match checks {
-        Checks::Plain => program_error(error),
-        Checks::Masked => masked_error(error),
-    })?;
+    let entry = entry.name(config.plain != 0);
+    xdp(&mut ebpf, entry)?.load().map_err(program_error)?;
     Ok(Program { ebpf, entry })
 }
 
@@ -324,18 +312,6 @@ pub(super) fn program_error(error: ProgramError) -> Error {
         what: "program",
         why: error.to_string(),
         advice: "please report this with the kernel's version (`uname -r`)",
-    }
-}
-
-/// The same where the verifier has looked at it more closely, for lack of `CAP_PERFMON`.
-fn masked_error(error: ProgramError) -> Error {
-    match program_error(error) {
-        Error::Load { what, why, .. } => Error::Load {
-            what,
-            why,
-            advice: "this kernel takes it with CAP_PERFMON: grant that as well",
-        },
-        error => error,
     }
 }
 

@@ -78,45 +78,12 @@ pub const NET_ADMIN: Needed = Needed {
     why: "attach it to interfaces",
 };
 
-/// It spares a program the checks of [`Checks::Masked`].
-const PERFMON: Needed = Needed {
+/// Without it the verifier also follows speculative execution, and refuses the program.
+pub const PERFMON: Needed = Needed {
     number: 38,
     name: "CAP_PERFMON",
-    why: "have this kernel take the program",
+    why: "pass the kernel's verifier",
 };
-
-/// The kernels whose verifiers are known to take a program without [`PERFMON`]; the last one is not among them. That of
-/// 6.1 takes a short number in the place of a long one on the stack for a pointer that is broken; that of 7.3 gives
-/// up on the loops that are taken apart (10,000 calls).
-const MASKED: std::ops::Range<KernelVersion> = KernelVersion(6, 12)..KernelVersion(7, 0);
-
-/// How closely the verifier looks at a program, which decides which one it is given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Checks {
-    /// As of a program whose owner may look into the kernel's memory anyway.
-    Plain,
-    /// Without `CAP_PERFMON`: pointers are neither subtracted nor compared, no unknown number is added to the address of a
-    /// packet, and what a CPU may run ahead of a branch is followed too, and masked.
-    Masked,
-}
-
-impl KernelVersion {
-    /// Whether a program may do without `CAP_PERFMON`.
-    #[must_use]
-    pub fn does_without_perfmon(self) -> bool {
-        MASKED.contains(&self)
-    }
-}
-
-/// How closely it would look at a program of this thread's.
-pub fn checks() -> Result<Checks> {
-    let own = own_capabilities()?;
-    Ok(if own & (1 << PERFMON.number | 1 << CAP_SYS_ADMIN) == 0 {
-        Checks::Masked
-    } else {
-        Checks::Plain
-    })
-}
 
 /// Refuses early, and in words, what the kernel would refuse later with EPERM or a line of the
 /// verifier's.
@@ -133,10 +100,7 @@ pub fn privileges() -> Result<()> {
 pub fn missing_capabilities() -> Result<Vec<Needed>> {
     let own = own_capabilities()?;
     let lacks = |capability: u32| own & (1 << capability | 1 << CAP_SYS_ADMIN) == 0;
-    let does_without = kernel().is_ok_and(KernelVersion::does_without_perfmon);
-    let needed = [BPF, NET_ADMIN]
-        .into_iter()
-        .chain((!does_without).then_some(PERFMON));
+    let needed = [BPF, NET_ADMIN, PERFMON].into_iter();
     Ok(needed.filter(|needed| lacks(needed.number)).collect())
 }
 

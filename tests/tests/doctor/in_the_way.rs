@@ -87,12 +87,13 @@ fn without_privileges() {
         let diagnosis: Value = serde_json::from_str(&outcome.stdout).unwrap();
         (outcome, diagnosis)
     };
-    let (enough, diagnosis) = run("-all,+bpf,+net_admin");
+    let (enough, diagnosis) = run("-all,+bpf,+net_admin,+perfmon");
     enough.expect(0);
     assert_eq!(diagnosis["mode"], "native");
     for (too_few, missing) in [
         ("-all,+bpf,+perfmon", "lacks CAP_NET_ADMIN:"),
-        ("-all,+perfmon", "lacks CAP_BPF and CAP_NET_ADMIN:"),
+        ("-all,+perfmon", "lacks CAP_BPF, CAP_NET_ADMIN:"),
+        ("-all,+bpf,+net_admin", "lacks CAP_PERFMON:"),
     ] {
         let (outcome, diagnosis) = run(too_few);
         outcome.expect(1);
@@ -127,7 +128,7 @@ fn as_anyone() {
     expect(
         &free,
         "privileges",
-        &["problem", "CAP_BPF and CAP_NET_ADMIN"],
+        &["problem", "CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON"],
     );
     expect(&free, "program", &["ok", "no XDP program"]);
     assert_eq!(free["mode"], "native");

@@ -1,4 +1,4 @@
-//! The agent of a fleet, as root and as a user with two capabilities.
+//! The agent of a fleet, as root and as a user with three capabilities.
 
 use std::{
     fs,
@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use crate::{
     sandbox::{KEPT, bits},
-    unprivileged::{Copy, capabilities, delegate},
+    unprivileged::{CAPABILITIES, Copy, delegate},
 };
 
 const TEXT: &str = "interfaces = [\"eth0\"]\nfleet = \"edge\"\n[lists]\ndeny = { scope = \"fleet\" }\n\
@@ -143,10 +143,10 @@ fn as_root_it_keeps_what_it_needs() {
 }
 
 #[test]
-fn as_a_user_with_two_capabilities() {
+fn agent_runs_for_a_user_with_three_capabilities() {
     need_kernel!();
     need_redis!();
-    if !need::program("as_a_user_with_two_capabilities", "setpriv") {
+    if !need::program("agent_runs_for_a_user_with_three_capabilities", "setpriv") {
         return;
     }
     let hosts = Hosts::new();
@@ -160,7 +160,7 @@ fn as_a_user_with_two_capabilities() {
     let run = || {
         delegate();
         limiter.done(&["attach", "eth0", "--config", file.to_str().unwrap()]);
-        let agent = Agent::start(limiter.command(capabilities(), &["agent", "--store", &url]));
+        let agent = Agent::start(limiter.command(CAPABILITIES, &["agent", "--store", &url]));
         let fleet = || {
             let status: Value = limiter.json(&["status", "eth0", "--json"]);
             status["interfaces"][0]["fleet"].clone()

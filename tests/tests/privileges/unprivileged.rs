@@ -1,4 +1,4 @@
-//! All commands, by a user who is not root and has two capabilities, on pins that are that user's.
+//! All commands, by a user who is not root and has three capabilities, on pins that are that user's.
 
 use std::{
     fs,
@@ -15,7 +15,6 @@ use limiter_tests::{
     raw::Raw,
     traffic::udp,
 };
-use limiter_user::kernel::requirements;
 use nix::{
     mount::{MsFlags, mount},
     sched::{CloneFlags, unshare},
@@ -24,14 +23,8 @@ use nix::{
 const USER: u32 = 61_234;
 const PINS: &str = "/sys/fs/bpf";
 
-/// Those that the kernel asks for, as `setpriv` takes them.
-pub fn capabilities() -> &'static str {
-    if requirements::kernel().unwrap().does_without_perfmon() {
-        "-all,+bpf,+net_admin"
-    } else {
-        "-all,+bpf,+net_admin,+perfmon"
-    }
-}
+/// The capabilities that limiter needs, as `setpriv` takes them.
+pub const CAPABILITIES: &str = "-all,+bpf,+net_admin,+perfmon";
 
 /// A copy of the command that any user may run.
 pub struct Copy(tempfile::TempDir);
@@ -72,7 +65,7 @@ impl Copy {
 
     /// The same with those that are needed; it must succeed.
     pub fn done(&self, arguments: &[&str]) -> Outcome {
-        let outcome = self.with(capabilities(), arguments);
+        let outcome = self.with(CAPABILITIES, arguments);
         outcome.expect(0);
         outcome
     }
@@ -111,9 +104,9 @@ fn can_run(test: &str) -> bool {
 }
 
 #[test]
-fn every_command_with_two_capabilities_as_a_user() {
+fn every_command_works_for_a_user_with_three_capabilities() {
     need_kernel!();
-    if !can_run("every_command_with_two_capabilities_as_a_user") {
+    if !can_run("every_command_works_for_a_user_with_three_capabilities") {
         return;
     }
     let hosts = Hosts::new();
@@ -158,7 +151,7 @@ fn every_command_with_two_capabilities_as_a_user() {
             assert_eq!(top["sources"][0]["source"], "192.0.2.7", "{top}");
 
             let mut watch = limiter
-                .command(capabilities(), &["watch", "eth0", "--json", "-n", "1"])
+                .command(CAPABILITIES, &["watch", "eth0", "--json", "-n", "1"])
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped())
                 .spawn()
@@ -234,6 +227,7 @@ fn what_is_missing_is_said_in_one_line() {
                     "CAP_NET_ADMIN",
                 ),
                 ("-all,+bpf,+perfmon", "CAP_NET_ADMIN (to attach", "CAP_BPF"),
+                ("-all,+bpf,+net_admin", "CAP_PERFMON (to pass", "CAP_BPF"),
             ] {
                 let outcome = limiter.with(too_few, &attach);
                 outcome.expect_error(1, &["not permitted", missing, "docs/security.md"]);
@@ -255,10 +249,8 @@ fn what_is_missing_is_said_in_one_line() {
                 "user 61234",
                 "docs/security.md",
             ];
-            limiter
-                .with(capabilities(), &attach)
-                .expect_error(1, &words);
-            let doctor = limiter.with(capabilities(), &["doctor", "eth0"]);
+            limiter.with(CAPABILITIES, &attach).expect_error(1, &words);
+            let doctor = limiter.with(CAPABILITIES, &["doctor", "eth0"]);
             doctor.expect(1);
             assert!(doctor.stdout.contains("user 61234"), "{doctor:?}");
         })
@@ -282,7 +274,7 @@ fn root_and_the_user_do_not_change_things_at_once() {
             limiter.done(&["attach", "eth0", "--rate", "1/s"]);
             let lock = limiter_user::kernel::bpffs::lock().unwrap();
             let mut waiting = limiter
-                .command(capabilities(), &["set", "eth0", "--rate", "2/s"])
+                .command(CAPABILITIES, &["set", "eth0", "--rate", "2/s"])
                 .spawn()
                 .unwrap();
             std::thread::sleep(std::time::Duration::from_millis(500));

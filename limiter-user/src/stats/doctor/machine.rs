@@ -51,13 +51,13 @@ fn privileges(missing: &[Needed]) -> Finding {
     if missing.is_empty() {
         return Finding::ok(
             CHECK,
-            "this process has all that limiter needs (CAP_BPF, CAP_NET_ADMIN)",
+            "this process has all that limiter needs (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON)",
         );
     }
     let names: Vec<&str> = missing.iter().map(|needed| needed.name).collect();
     Finding::problem(
         CHECK,
-        format!("this process lacks {}", names.join(" and ")),
+        format!("this process lacks {}", names.join(", ")),
         "run it with sudo, or give it what it lacks (docs/security.md)",
     )
 }

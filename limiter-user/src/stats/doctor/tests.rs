@@ -296,7 +296,7 @@ fn what_the_machine_lacks() {
         &diagnosis,
         "privileges",
         Level::Problem,
-        &["CAP_BPF and CAP_NET_ADMIN", "sudo"],
+        &["CAP_BPF, CAP_NET_ADMIN", "sudo"],
     );
     expect(&diagnosis, "bpffs", Level::Problem, &["mount -t bpf"]);
     expect(
