@@ -16,7 +16,7 @@ use crate::cli::{
     keeper::{Question, TOP},
     output::{Usage, print, print_json},
 };
-use crate::keeper::{self, Channel};
+use crate::keeper::{self, Channel, End};
 use crate::kernel::Attachment;
 use crate::sandbox;
 use crate::stats::{collect, live::Sample};
@@ -76,6 +76,7 @@ async fn live(arguments: args::Top) -> anyhow::Result<()> {
         signals,
         ticks,
         input: terminal::input(),
+        end: keeper.end(),
     };
     let theme = Theme::of(variable);
     loop {
@@ -134,6 +135,7 @@ struct Happenings {
     signals: Signals,
     ticks: Interval,
     input: UnboundedReceiver<Input>,
+    end: End,
 }
 
 enum Happening {
@@ -145,7 +147,7 @@ enum Happening {
 
 impl Happenings {
     /// Waits for the next one.
-    async fn next(&mut self) -> io::Result<Happening> {
+    async fn next(&mut self) -> anyhow::Result<Happening> {
         tokio::select! {
             // Who is told to leave leaves, however much else there is to do.
             biased;
@@ -153,9 +155,10 @@ impl Happenings {
             input = self.input.recv() => match input {
                 Some(Input::Key(key)) => Ok(Happening::Key(key)),
                 Some(Input::Resized) => Ok(Happening::Resized),
-                Some(Input::Failed(error)) => Err(error),
-                None => Err(io::ErrorKind::UnexpectedEof.into()),
+                Some(Input::Failed(error)) => Err(error.into()),
+                None => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
             },
+            broken = self.end.wait() => Err(broken.into()),
             _ = self.ticks.tick() => Ok(Happening::Tick),
         }
     }

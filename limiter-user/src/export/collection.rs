@@ -8,7 +8,7 @@ use std::{
 use tokio::sync::{Mutex, watch};
 
 use crate::{
-    keeper::{Broken, Channel},
+    keeper::{Broken, Channel, End},
     stats::snapshot::{Snapshot, TakeSnapshot},
 };
 
@@ -33,6 +33,7 @@ pub struct Collection(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     begun: Instant,
+    end: End,
     state: Mutex<State>,
     lost: watch::Sender<Option<String>>,
 }
@@ -50,6 +51,7 @@ impl Collection {
     pub fn new(keeper: Channel) -> Self {
         Self(Arc::new(Inner {
             begun: Instant::now(),
+            end: keeper.end(),
             state: Mutex::new(State { keeper, last: None }),
             lost: watch::Sender::new(None),
         }))
@@ -66,10 +68,10 @@ impl Collection {
     /// Waits until there is nobody to ask any more, and says why.
     pub async fn lost(&self) -> String {
         let mut lost = self.0.lost.subscribe();
-        match lost.wait_for(Option::is_some).await {
-            Ok(why) => why.clone().unwrap_or_default(),
-            // Nothing can be lost any more.
-            Err(_) => std::future::pending().await,
+        tokio::select! {
+            // The sender lives as long as this collection.
+            Ok(why) = lost.wait_for(Option::is_some) => why.clone().unwrap_or_default(),
+            broken = self.0.end.wait() => broken.to_string(),
         }
     }
 }

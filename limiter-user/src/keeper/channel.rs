@@ -1,10 +1,10 @@
 //! Questions and answers over a socket: each is JSON with its length in front.
 
-use std::io;
+use std::{io, sync::Arc};
 
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncReadExt, AsyncWriteExt, Interest},
     net::UnixStream,
 };
 
@@ -30,7 +30,26 @@ impl Broken {
 
 /// One end.
 #[derive(Debug)]
-pub struct Channel(UnixStream);
+pub struct Channel {
+    socket: UnixStream,
+    end: End,
+}
+
+/// The end of a channel: it comes as soon as the other process is gone, also where nobody asks.
+#[derive(Clone, Debug)]
+pub struct End(Arc<UnixStream>);
+
+impl End {
+    /// Waits for it.
+    pub async fn wait(&self) -> Broken {
+        // Linux reports a peer that hung up together with urgent data, which a Unix socket of ours never has. Answers do
+        // not end this wait.
+        match self.0.ready(Interest::PRIORITY).await {
+            Ok(_) => Broken(io::ErrorKind::UnexpectedEof.into()),
+            Err(error) => Broken(error),
+        }
+    }
+}
 
 impl Channel {
     /// Of a socket.
@@ -40,7 +59,18 @@ impl Channel {
     /// Where the runtime does not take it.
     pub fn new(socket: std::os::unix::net::UnixStream) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
-        UnixStream::from_std(socket).map(Self)
+        // A second descriptor of the socket, so that the end can be waited for while an answer is read.
+        let watched = UnixStream::from_std(socket.try_clone()?)?;
+        Ok(Self {
+            socket: UnixStream::from_std(socket)?,
+            end: End(Arc::new(watched)),
+        })
+    }
+
+    /// The end of this channel.
+    #[must_use]
+    pub fn end(&self) -> End {
+        self.end.clone()
     }
 
     /// Asks, and waits for the answer.
@@ -79,13 +109,13 @@ impl Channel {
         let bytes = serde_json::to_vec(value)?;
         let length = u32::try_from(bytes.len()).ok().filter(|n| *n <= most);
         let length = length.ok_or_else(too_long)?;
-        self.0.write_all(&length.to_le_bytes()).await?;
-        self.0.write_all(&bytes).await
+        self.socket.write_all(&length.to_le_bytes()).await?;
+        self.socket.write_all(&bytes).await
     }
 
     async fn receive<T: DeserializeOwned>(&mut self, most: u32) -> io::Result<Option<T>> {
         let mut length = [0; 4];
-        match self.0.read_exact(&mut length).await {
+        match self.socket.read_exact(&mut length).await {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             read => read?,
         };
@@ -94,7 +124,7 @@ impl Channel {
             return Err(too_long());
         }
         let mut bytes = vec![0; length as usize];
-        self.0.read_exact(&mut bytes).await?;
+        self.socket.read_exact(&mut bytes).await?;
         Ok(Some(serde_json::from_slice(&bytes)?))
     }
 }
@@ -145,6 +175,22 @@ mod tests {
             drop(there);
             assert!(here.question::<u64>().await.is_err(), "{bytes:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_end_comes_without_a_question_and_not_with_an_answer() {
+        use std::time::Duration;
+
+        use tokio::time::timeout;
+
+        let (here, mut there) = pair();
+        let end = here.end();
+        there.write_all(b"an answer").expect("written");
+        let early = timeout(Duration::from_millis(100), end.wait()).await;
+        assert!(early.is_err(), "{early:?}");
+        drop(there);
+        let end = timeout(Duration::from_secs(60), end.wait()).await;
+        assert_eq!(end.expect("the end").0.kind(), io::ErrorKind::UnexpectedEof);
     }
 
     #[tokio::test]

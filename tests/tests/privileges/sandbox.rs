@@ -1,6 +1,9 @@
 //! What talks to the network or to a terminal has no privilege, and works all the same.
 
-use std::fs;
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use limiter_tests::{
     eventually,
@@ -84,22 +87,66 @@ fn the_exporter_has_no_privilege_and_follows_what_happens() {
 }
 
 #[test]
-fn without_its_keeper_the_exporter_ends_and_says_why() {
+fn the_exporter_ends_with_its_keeper_though_nobody_asks() {
     need_kernel!();
     let hosts = Hosts::new();
     let exporter = Exporter::start(&hosts.server);
-    kill(keeper_of(exporter.process()), Signal::SIGKILL).unwrap();
-    eventually("it finds out, and answers no more", || {
-        let mut stream = exporter.connect_if_it_listens();
-        stream.as_mut().is_none_or(|stream| {
-            use std::io::{Read, Write};
-            let _ = stream.write_all(b"GET /healthz HTTP/1.0\r\n\r\n");
-            stream.read_to_string(&mut String::new()).is_err()
-        })
+    let process = exporter.process();
+    kill(keeper_of(process), Signal::SIGKILL).unwrap();
+    eventually("the exporter has ended", || {
+        status_of(process, "State").starts_with('Z')
     });
     let (status, said) = exporter.wait();
     assert_eq!(status.code(), Some(1), "{status}");
     assert!(said.contains("start it again"), "{said}");
+}
+
+#[test]
+fn the_view_ends_with_its_keeper_between_two_looks() {
+    need_kernel!();
+    if !need::program("the_view_ends_with_its_keeper_between_two_looks", "tmux") {
+        return;
+    }
+    let hosts = Hosts::new();
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "5/s"])
+        .expect(0);
+    let screen = Screen::open(&hosts.server, (80, 24), &[]);
+    let state = screen.state();
+    screen.limiter("top eth0 --interval 10s");
+    screen.wait_for("by dropped/s");
+    let view = screen.process();
+    let keeper = keeper_of(view);
+    let killed = Instant::now();
+    kill(keeper, Signal::SIGKILL).unwrap();
+    screen.wait_for("start it again");
+    screen.wait_for("status 1");
+    // Not only when it looks again.
+    let took = killed.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    screen.expect_given_back(&state);
+}
+
+/// A view that is killed has no time to tell anybody.
+#[test]
+fn the_keeper_of_a_view_ends_with_it() {
+    need_kernel!();
+    if !need::program("the_keeper_of_a_view_ends_with_it", "tmux") {
+        return;
+    }
+    let hosts = Hosts::new();
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "5/s"])
+        .expect(0);
+    let screen = Screen::open(&hosts.server, (80, 24), &[]);
+    screen.limiter("top eth0 --interval 10s");
+    screen.wait_for("by dropped/s");
+    let keeper = keeper_of(screen.process());
+    screen.signal(Signal::SIGKILL);
+    eventually("the keeper is gone", || {
+        let gone = !fs::exists(format!("/proc/{keeper}/status")).unwrap();
+        gone || status_of(keeper, "State").starts_with('Z')
+    });
 }
 
 #[test]
