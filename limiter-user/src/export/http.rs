@@ -93,13 +93,26 @@ pub fn router(collection: Collection, local: bool) -> Router {
 /// A page of somebody else, open in a browser on this machine, could give its own name the address 127.0.0.1, and
 /// then read what is here as if it was its own (DNS rebinding). What it cannot do is ask by address.
 async fn only_by_address(local: bool, request: Request, next: Next) -> Response {
-    let host = request.headers().get(header::HOST);
-    let host = host.and_then(|host| host.to_str().ok());
+    let Ok(host) = one_host(request.headers()) else {
+        let why = "write one Host header, in ASCII\n";
+        return (StatusCode::BAD_REQUEST, why).into_response();
+    };
     if local && host.is_some_and(|host| !is_local(host)) {
         let why = "ask by address, as in http://127.0.0.1: by a name others would read along\n";
         return (StatusCode::MISDIRECTED_REQUEST, why).into_response();
     }
     next.run(request).await
+}
+
+/// The name that a request asks by, where it says one. Of two names, or of one that is not text, what stands in front of
+/// this server may have judged by another one.
+fn one_host(headers: &HeaderMap) -> Result<Option<&str>, ()> {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let host = hosts.next().map(|host| host.to_str().map_err(|_| ()));
+    if hosts.next().is_some() {
+        return Err(());
+    }
+    host.transpose()
 }
 
 /// Whether a `Host` header names this machine, or says an address, and no name that others could give it.

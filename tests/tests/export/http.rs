@@ -282,6 +282,39 @@ fn it_ends_when_told_to() {
     }
 }
 
+/// What stands in front of an exporter may read another one of two names, or none where it cannot read it.
+#[test]
+fn a_name_that_is_not_clear_is_refused() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    for listen in ["127.0.0.1:0", "192.0.2.1:0"] {
+        let exporter = Exporter::start_at(&hosts.server, listen);
+        let status = |headers: &[u8]| {
+            let mut stream = exporter.connect();
+            let mut request = b"GET /healthz HTTP/1.1\r\nConnection: close\r\n".to_vec();
+            request.extend(headers);
+            request.extend(b"\r\n");
+            stream.write_all(&request).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer.split(' ').nth(1).map(str::to_owned)
+        };
+        let ok = Some("200".to_owned());
+        let refused = Some("400".to_owned());
+        assert_eq!(status(b"Host: 127.0.0.1\r\n"), ok, "{listen}");
+        for headers in [
+            b"Host: 127.0.0.1\r\nHost: example.com\r\n".as_slice(),
+            b"Host: 127.0.0.1\r\nHost: 127.0.0.1\r\n",
+            b"Host: \xff\r\n",
+            b"Host: ex\xe4mple.com\r\n",
+            b"Host: 127.0.0.1\xc3\x28\r\n",
+        ] {
+            let shown = String::from_utf8_lossy(headers);
+            assert_eq!(status(headers), refused, "{listen}: {shown}");
+        }
+    }
+}
+
 #[test]
 fn obstacles_are_told() {
     need_kernel!();
