@@ -1,6 +1,6 @@
 //! The user side of `limiter`: command line, configuration, kernel, statistics, views.
 //!
-//! One-way: `cli` uses all others; `view` and `export` see only `stats`; only `kernel` knows aya;
+//! One-way: `cli` uses all others; `files` knows none; `view` and `export` see only `stats`; only `kernel` knows aya;
 //! `config` knows none of them.
 
 pub mod agent;
@@ -9,6 +9,7 @@ pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod export;
+mod files;
 pub mod fleet;
 pub mod keeper;
 pub mod kernel;

@@ -1,7 +1,23 @@
 //! The configuration file through the command: what is wrong with it is told at once, and what is in
 //! force can be written down and used again.
 
-use limiter_tests::{command::limiter, files::Folder, hosts::Hosts, need_kernel};
+use std::{
+    net::Ipv4Addr,
+    process::Stdio,
+    thread,
+    time::{Duration, Instant},
+};
+
+use limiter_tests::{
+    command::{Outcome, limiter, prepared},
+    files::Folder,
+    hosts::Hosts,
+    need_kernel,
+};
+use nix::sys::{
+    resource::{Usage, UsageWho, getrusage},
+    time::TimeValLike,
+};
 use serde_json::Value;
 
 /// Nearly everything that can be written.
@@ -338,4 +354,142 @@ fn a_file_without_interfaces_and_a_wrong_one_attach_nothing() {
         .limiter(&["attach", "eth0", "--config", &gone])
         .expect(0);
     assert_eq!(hosts.status()["limits"][0]["name"], "a");
+}
+
+/// A pipe has no end that could be waited for, and a device may have none at all.
+#[test]
+fn only_regular_files_are_read() {
+    let folder = Folder::new();
+    let fifo = folder.path("fifo");
+    nix::unistd::mkfifo(fifo.as_str(), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let with_list = |path: &str| {
+        let text = format!("[lists]\ndeny = {{ file = \"{path}\" }}\n");
+        folder.write("list.toml", text)
+    };
+    for path in [fifo.as_str(), "/dev/zero", "/dev/null"] {
+        for arguments in [
+            &["config", "check", path][..],
+            &["config", "check", &with_list(path)],
+            &["attach", "none0", "--config", path],
+            &["reload", "none0", "--config", path],
+            &["deny", "add", "none0", "--file", path],
+            &["agent", "--store", "redis://none", "--password-file", path],
+        ] {
+            let mut command = prepared(arguments);
+            command.stdin(Stdio::null());
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut process = command.spawn().unwrap();
+            let ended = Instant::now() + Duration::from_secs(30);
+            while process.try_wait().unwrap().is_none() {
+                if Instant::now() > ended {
+                    process.kill().unwrap();
+                    process.wait().unwrap();
+                    panic!("still reading: {arguments:?}");
+                }
+                thread::sleep(Duration::from_millis(10));
+            }
+            let outcome = Outcome::of(arguments.join(" "), process.wait_with_output().unwrap());
+            outcome.expect(1);
+            assert!(outcome.stderr.contains("regular file"), "{outcome:#?}");
+        }
+    }
+    // A link to a file is a file.
+    let file = folder.write("sound.toml", "[[limit]]\nname = \"all\"\nrate = 5\n");
+    let link = folder.path("link.toml");
+    std::os::unix::fs::symlink(file, &link).unwrap();
+    limiter(&["config", "check", &link]).expect(0);
+}
+
+/// Nothing takes time by the square of what is written.
+#[test]
+fn long_files_are_read_in_proportion_to_their_length() {
+    let folder = Folder::new();
+    let all = |count: u32, one: &dyn Fn(u32) -> String| (0..count).map(one).collect::<String>();
+    let limit = "[[limit]]\nname = \"all\"\nrate = 5\n";
+    let file = |what: &str, count: u32| match what {
+        "interfaces" => {
+            let names = all(count, &|i| format!("\"if{i}\", "));
+            format!("interfaces = [{names}]\n{limit}")
+        }
+        "one interface again and again" => {
+            let names = all(count, &|_| "\"eth0\", ".to_owned());
+            format!("interfaces = [{names}]\n{limit}")
+        }
+        "prefixes" => {
+            let list = all(count, &|i| format!("\"{}\", ", Ipv4Addr::from_bits(i)));
+            format!("[lists]\ndeny = [{list}]\n{limit}")
+        }
+        "lists" => format!(
+            "[lists]\n{}{limit}",
+            all(count, &|i| format!("t{i} = []\n"))
+        ),
+        "limits" => all(count, &|i| {
+            format!("[[limit]]\nname = \"l{i}\"\nrate = 5\n")
+        }),
+        "limits of one name" => limit.repeat(count as usize),
+        "unknown keys" => all(count, &|i| format!("k{i} = 1\n")) + limit,
+        "lines that are no TOML" => "k\n".repeat(count as usize) + limit,
+        "open brackets" => "k = [\n".repeat(count as usize),
+        "tables" => limit.to_owned() + &all(count, &|i| format!("[t{i}]\n")),
+        other => panic!("{other}"),
+    };
+    for what in [
+        "interfaces",
+        "one interface again and again",
+        "prefixes",
+        "lists",
+        "limits",
+        "limits of one name",
+        "unknown keys",
+        "lines that are no TOML",
+        "open brackets",
+        "tables",
+    ] {
+        // The processor's time, not the clock's: other tests run beside this one.
+        let time = |count: u32| {
+            let path = folder.write("long.toml", file(what, count));
+            let before = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
+            let _ = limiter(&["config", "check", &path]);
+            let after = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
+            let of = |usage: Usage| usage.user_time().num_milliseconds();
+            of(after) - of(before)
+        };
+        let (short, long) = (time(2_000), time(32_000));
+        // Sixteen times as much: 16 if it grows with the length, 256 with its square.
+        let most = 80 * short.max(10);
+        assert!(long < most, "{what}: {short} ms, then {long} ms");
+    }
+}
+
+/// Text of a file or of the command line cannot turn a message around, or hide a part of it.
+#[test]
+fn what_does_not_print_is_escaped_in_messages() {
+    let folder = Folder::new();
+    let odd = "a\u{202e}b\u{200b}c\u{ad}d\u{2066}e\u{feff}f\u{e0001}g\u{2028}h";
+    let key = format!("\"{odd}\" = 1\n[[limit]]\nname = \"{odd}\"\nrate = \"{odd}\"\n");
+    let file = folder.write("odd.toml", key);
+    let named = folder.write(&format!("{odd}.toml"), "rate = 5\n");
+    let sound = folder.write(&format!("{odd}2.toml"), "[[limit]]\nname=\"a\"\nrate=5\n");
+    for arguments in [
+        &["config", "check", &file][..],
+        &["config", "check", &named],
+        &["config", "check", &sound],
+        &["config", "check", &folder.path(odd)],
+        &["attach", odd, "--rate", "5"],
+        &["attach", "eth0", "--rate", odd],
+        &["attach", "eth0", odd, "--rate", "5", "--key", odd],
+        &["status", odd],
+        &["replay", odd, "--rate", "5"],
+        &[odd],
+    ] {
+        let outcome = limiter(arguments);
+        let said = format!("{}{}", outcome.stdout, outcome.stderr);
+        assert!(said.contains("\\u{202e}"), "{outcome:#?}");
+        let is_odd = |c: &char| odd.contains(*c) && !c.is_ascii();
+        assert_eq!(said.chars().find(is_odd), None, "{outcome:#?}");
+    }
+    // Letters of any language stay what they are.
+    let file = folder.write("words.toml", "naïve = 1\n\"日本\" = 1\n");
+    let said = limiter(&["config", "check", &file]).stderr;
+    assert!(said.contains("日本"), "{said}");
 }

@@ -1,10 +1,12 @@
 //! The life of an attachment: attach, show, detach, and nothing is left.
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, process::Stdio};
 
 use limiter_tests::{
+    command::{Outcome, prepared},
     eventually,
-    hosts::Hosts,
+    files::Folder,
+    hosts::{Hosts, on},
     need_kernel,
     objects::{Object, expect_gone},
 };
@@ -191,4 +193,50 @@ fn what_attach_takes_status_understands() {
         hosts.limiter(&["set", "eth0", "--shadow", "on"]).expect(0);
         hosts.limiter(&["detach", "eth0"]).expect(0);
     }
+}
+
+/// A full disk below standard output: the change is made, and the message says so.
+#[test]
+fn a_change_that_cannot_be_printed_is_in_force_and_says_so() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let file = Folder::new();
+    let file = file.write(
+        "limits.toml",
+        "[[limit]]\nname = \"all\"\nrate = \"9/s\"\n[lists]\npartners = []\n",
+    );
+    let unprinted = |arguments: &[&str], said: &str| {
+        let mut command = prepared(arguments);
+        let full = fs::OpenOptions::new().write(true).open("/dev/full");
+        command.stdout(full.unwrap()).stderr(Stdio::piped());
+        let output = on(&hosts.server, || command.output()).unwrap();
+        let outcome = Outcome::of(arguments.join(" "), output);
+        outcome.expect(1);
+        let why = "standard output cannot be written (No space left on device";
+        for words in [said, why, "in force", "`limiter status`"] {
+            assert!(outcome.stderr.contains(words), "{words}: {outcome:#?}");
+        }
+    };
+    let rate = || hosts.status()["limits"][0]["rate"].clone();
+    unprinted(&["attach", "eth0", "--rate", "5"], "5/s");
+    assert_eq!(rate(), "5/s");
+    unprinted(&["set", "eth0", "--rate", "7"], "rate 5/s -> 7/s");
+    assert_eq!(rate(), "7/s");
+    unprinted(&["reload", "eth0", "--config", &file], "9/s");
+    assert_eq!(rate(), "9/s");
+    unprinted(&["deny", "add", "eth0", "192.0.2.7"], "deny: 1 added");
+    unprinted(&["allow", "add", "eth0", "192.0.2.8"], "allow: 1 added");
+    unprinted(
+        &["tier", "add", "eth0", "partners", "192.0.2.9"],
+        "partners: 1 added",
+    );
+    unprinted(&["reset", "eth0", "192.0.2.7"], "192.0.2.7");
+    unprinted(&["detach", "eth0"], "eth0: detached");
+    assert!(!hosts.pins().exists());
+    // The rest of the work is done all the same: nothing stays on trial, and no interface is left out.
+    unprinted(&["attach", "eth0", "--rate", "5", "--try", "60s"], "5/s");
+    let again = ["attach", "eth0", "--or-reload", "--config", &file];
+    unprinted(&again, "9/s");
+    assert_eq!(hosts.status()["trial"], serde_json::Value::Null);
+    unprinted(&["keep", "eth0"], "not on trial");
 }

@@ -12,11 +12,11 @@ use crate::paths;
 
 /// What a part of `limiter-user` may name of the others.
 const RULES: [(&str, &[&str]); 4] = [
-    ("config", &["config"]),
+    ("config", &["config", "files"]),
     // What it asks for readings, over a socket.
     ("export", &["export", "keeper", "stats"]),
     // The tables are somebody else's: it is held against models.
-    ("fleet", &["fleet"]),
+    ("fleet", &["fleet", "files"]),
     ("view", &["config", "stats", "view"]),
 ];
 

@@ -1,11 +1,11 @@
 //! `limiter attach`.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use crate::agent::ask;
 use crate::cli::{
     args, file, limiting,
-    output::{Usage, about, note, print},
+    output::{Usage, about, note, report},
     ssh,
 };
 use crate::kernel::{
@@ -44,7 +44,7 @@ pub async fn run(arguments: args::Attach) -> anyhow::Result<()> {
     }
     for interface in done {
         match shown(interface).await {
-            Ok(shown) => print(&shown)?,
+            Ok(shown) => report(&shown),
             // It has been done, and this says no less.
             Err(error) => note(&format!(
                 "{interface}: attached, but what is in force there cannot be read just now: {error}"
@@ -126,13 +126,9 @@ fn wanted(arguments: &args::Attach) -> anyhow::Result<(Vec<String>, Wanted)> {
 }
 
 fn unique(interfaces: &[String]) -> Vec<&str> {
-    let mut unique = Vec::new();
-    for interface in interfaces {
-        if !unique.contains(&interface.as_str()) {
-            unique.push(interface.as_str());
-        }
-    }
-    unique
+    let mut before = HashSet::new();
+    let names = interfaces.iter().map(String::as_str);
+    names.filter(|name| before.insert(*name)).collect()
 }
 
 /// All interfaces or none.

@@ -7,7 +7,7 @@ use std::{
 
 use crate::cli::{
     args,
-    output::{Usage, note, print},
+    output::{Usage, note, write},
 };
 use crate::demo;
 use crate::stats::demo::Figures;
@@ -56,7 +56,7 @@ impl Screen {
             .is_none_or(|printed| printed.elapsed() >= Self::INTERVAL)
         {
             self.printed = Some(Instant::now());
-            print(&format!("{}\n", table(figures)))?;
+            write(&format!("{}\n", table(figures)))?;
         }
         Ok(())
     }
@@ -69,14 +69,14 @@ impl Screen {
             String::new()
         };
         self.lines = text.lines().count();
-        Ok(print(&format!("{up}{text}"))?)
+        Ok(write(&format!("{up}{text}"))?)
     }
 
     fn finish(&mut self, last: &Figures) -> anyhow::Result<()> {
         if !self.terminal {
-            print(&table(last))?;
+            write(&table(last))?;
         }
-        print(&conclusion(last))?;
+        write(&conclusion(last))?;
         if last.rows.iter().all(|row| last.agrees(row)) {
             return Ok(());
         }

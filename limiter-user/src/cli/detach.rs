@@ -2,7 +2,7 @@
 
 use crate::cli::{
     args,
-    output::{note, print},
+    output::{note, report},
 };
 use crate::kernel::detach::{detach, detach_all};
 
@@ -11,7 +11,7 @@ pub async fn run(arguments: args::Detach) -> anyhow::Result<()> {
     if arguments.all {
         results = detach_all().await?;
         if results.is_empty() {
-            print("limiter was not attached to anything\n")?;
+            report("limiter was not attached to anything\n");
         }
     } else {
         for interface in arguments.interfaces {
@@ -23,10 +23,10 @@ pub async fn run(arguments: args::Detach) -> anyhow::Result<()> {
     let mut failed = None;
     for (interface, result) in results {
         match result {
-            Ok(None) => print(&format!("{interface}: detached\n"))?,
-            Ok(Some(again)) => print(&format!(
+            Ok(None) => report(&format!("{interface}: detached\n")),
+            Ok(Some(again)) => report(&format!(
                 "{interface}: detached; {again} runs there again, as before\n"
-            ))?,
+            )),
             Err(error) => {
                 if let Some(earlier) = failed.replace(error) {
                     note(&earlier.to_string());

@@ -4,7 +4,7 @@ use std::{convert::Infallible, path::Path};
 
 use crate::cli::{
     args,
-    output::{about, note, print},
+    output::{about, note, print, report, write},
     set::told,
     ssh,
 };
@@ -71,7 +71,7 @@ pub fn check(path: &Path) -> anyhow::Result<()> {
 pub async fn show(interface: &str) -> anyhow::Result<()> {
     let attachment = Attachment::open(interface).await?;
     let settings = attachment.own_settings()?;
-    print(&file::show(&[interface.to_owned()], &settings))?;
+    write(&file::show(&[interface.to_owned()], &settings))?;
     let of_fleet = attachment.record.spread.alone.keys().cloned();
     let of_fleet = of_fleet.collect::<Vec<_>>().join(", ");
     if !of_fleet.is_empty() {
@@ -104,7 +104,8 @@ pub async fn put_in_force(interface: &str, wanted: Wanted) -> anyhow::Result<()>
     let changed = swap(interface, Variant::Plain, |_| Ok(wanted))
         .await
         .map_err(|error| about(interface, error))?;
-    Ok(print(&told(interface, &changed))?)
+    report(&told(interface, &changed));
+    Ok(())
 }
 
 /// How whoever works from `client` keeps the session, by the file.

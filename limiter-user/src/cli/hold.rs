@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use crate::cli::output::print;
+use crate::cli::output::write;
 use crate::kernel::trial::{Holder, READY, VERB};
 
 /// Arguments of that process.
@@ -35,7 +35,7 @@ pub async fn run(Hold { folder, duration }: Hold) -> anyhow::Result<()> {
         Ok(holder) => holder,
         Err(error) => {
             // Whoever started it listens there.
-            print(&format!("{error}\n"))?;
+            write(&format!("{error}\n"))?;
             return Err(error.into());
         }
     };
@@ -50,7 +50,7 @@ pub async fn run(Hold { folder, duration }: Hold) -> anyhow::Result<()> {
 
 /// Says so to `attach`, and lets go of it.
 fn ready() -> io::Result<()> {
-    print(READY)?;
+    write(READY)?;
     nix::unistd::dup2_stdout(File::options().write(true).open("/dev/null")?)?;
     Ok(())
 }

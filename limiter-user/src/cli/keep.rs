@@ -2,7 +2,7 @@
 
 use crate::cli::{
     args,
-    output::{note, print},
+    output::{note, report},
 };
 use crate::kernel::trial::{Kept, keep};
 
@@ -11,11 +11,11 @@ pub async fn run(arguments: args::Keep) -> anyhow::Result<()> {
     let mut failed = None;
     for interface in &arguments.interfaces {
         match keep(interface).await {
-            Ok(Kept::Now) => print(&format!(
+            Ok(Kept::Now) => report(&format!(
                 "{interface}: kept; undo with `limiter detach {interface}`\n"
-            ))?,
+            )),
             Ok(Kept::Already) => {
-                print(&format!("{interface}: not on trial: it is kept already\n"))?
+                report(&format!("{interface}: not on trial: it is kept already\n"));
             }
             Err(error) => {
                 if let Some(earlier) = failed.replace(error) {

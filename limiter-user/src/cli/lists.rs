@@ -14,7 +14,7 @@ use crate::cli::{
     args::{
         GivenPrefixes, ListAdd, ListEdit, ListShow, ListVerb, TierAdd, TierEdit, TierShow, TierVerb,
     },
-    output::{note, print, print_json},
+    output::{note, print, print_json, report},
     ssh,
 };
 use crate::config::{
@@ -135,7 +135,7 @@ async fn change(
         note(&warning);
     }
     let Edited { text, notes } = put_in_force(edit, interface, name, &prefixes).await?;
-    print(&format!("{interface}: {text}\n"))?;
+    report(&format!("{interface}: {text}\n"));
     notes.iter().for_each(|text| note(text));
     Ok(())
 }

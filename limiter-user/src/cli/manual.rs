@@ -4,14 +4,14 @@ use clap::CommandFactory;
 
 use crate::cli::{
     args::Cli,
-    output::{Usage, print},
+    output::{Usage, write},
 };
 
 /// Completions for a shell.
 pub fn completions(shell: clap_complete::Shell) -> anyhow::Result<()> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "limiter", &mut text);
-    Ok(print(&String::from_utf8(text)?)?)
+    Ok(write(&String::from_utf8(text)?)?)
 }
 
 /// The manual page, of the whole command or of one verb.
@@ -32,5 +32,5 @@ pub fn page(verb: Option<&str>) -> anyhow::Result<()> {
     };
     let mut text = Vec::new();
     clap_mangen::Man::new(command).render(&mut text)?;
-    Ok(print(&String::from_utf8(text)?)?)
+    Ok(write(&String::from_utf8(text)?)?)
 }

@@ -59,7 +59,7 @@ fn finish(work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
         Err(error) => Err(error.into()),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => output::status(),
         Err(error) => output::failure(&error),
     }
 }

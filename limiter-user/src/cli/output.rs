@@ -3,17 +3,46 @@
 use std::{
     io::{self, ErrorKind, Write},
     process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering},
 };
 
-use crate::kernel;
+use crate::{config::escape, kernel};
 
 /// The command line was understood, but makes no sense.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Usage(pub String);
 
-/// Prints to standard output.
+/// Whether a change was made that could not be printed.
+static UNPRINTED: AtomicBool = AtomicBool::new(false);
+
+/// Prints for people: what does not print in a name is escaped.
 pub fn print(text: &str) -> io::Result<()> {
+    write(&escape(text, |c| c == '\n'))
+}
+
+/// Prints what a change has done. The change is in force already, and the command goes on: where standard output cannot
+/// be written, standard error says so, and the exit status is 1 in the end.
+pub fn report(text: &str) {
+    let Err(error) = print(text) else { return };
+    // The reader of a pipe that was closed had enough.
+    if error.kind() == ErrorKind::BrokenPipe {
+        return;
+    }
+    UNPRINTED.store(true, Ordering::Relaxed);
+    text.lines().for_each(note);
+    note(&format!(
+        "{error}; what is said above is in force: `limiter status` shows it"
+    ));
+}
+
+/// The exit status of a command that has not failed.
+pub fn status() -> ExitCode {
+    ExitCode::from(u8::from(UNPRINTED.load(Ordering::Relaxed)))
+}
+
+/// Writes text to standard output as it is, for programs or for a terminal.
+pub fn write(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
@@ -35,11 +64,12 @@ pub fn unwritten(what: &str, error: io::Error) -> io::Error {
 pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     let mut json = serde_json::to_string(value)?;
     json.push('\n');
-    Ok(print(&json)?)
+    Ok(write(&json)?)
 }
 
-/// Tells people something beside the result.
+/// Tells people something beside the result, on one line.
 pub fn note(text: &str) {
+    let text = escape(text, |_| false);
     // Where standard error is closed there is nobody to tell.
     let _ = writeln!(io::stderr(), "limiter: {text}");
 }

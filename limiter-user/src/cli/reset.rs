@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::cli::{args, output::print};
+use crate::cli::{args, output::report};
 use crate::kernel::{Attachment, bpffs};
 use crate::view::units::grouped;
 
@@ -17,7 +17,8 @@ pub async fn run(arguments: args::Reset) -> anyhow::Result<()> {
             format!("{} forgotten: every bucket is full again", grouped(count))
         }
     };
-    Ok(print(&format!("{interface}: {text}\n"))?)
+    report(&format!("{interface}: {text}\n"));
+    Ok(())
 }
 
 /// Forgets a source. Returns what was done, in words.

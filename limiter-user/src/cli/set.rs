@@ -2,7 +2,7 @@
 
 use crate::cli::{
     args::{self, FleetOrNone, Switch},
-    output::{about, note, print, usage},
+    output::{about, note, report, usage},
     ssh,
 };
 use crate::config::{
@@ -24,7 +24,7 @@ pub async fn run(arguments: args::Set) -> anyhow::Result<()> {
     let changed = set(interface, |settings| merged(settings, &arguments))
         .await
         .map_err(|error| about(interface, error))?;
-    print(&told(interface, &changed))?;
+    report(&told(interface, &changed));
     // The next reload, and the next boot of a service, would undo it without a word.
     if let Some(file) = changed.file.filter(|_| changed.old != changed.new) {
         note(&format!(

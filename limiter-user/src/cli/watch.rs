@@ -15,7 +15,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::cli::{
     args::{self, DropReason},
     log::interruption,
-    output::{about, note, print},
+    output::{about, note, print, write},
 };
 use crate::kernel::watch::{Filter, Watching};
 use crate::stats;
@@ -105,7 +105,7 @@ impl Showing {
             let event = stats::event::event(&self.watching, &told)?;
             self.shown += 1;
             if self.json {
-                print(&(serde_json::to_string(&event)? + "\n"))?;
+                write(&(serde_json::to_string(&event)? + "\n"))?;
             } else {
                 print(&view::watch::line(&event))?;
             }

@@ -2,11 +2,9 @@
 //!
 //! Knows nothing of aya, maps or interfaces.
 
-use std::{
-    fs::File,
-    io::{self, Read},
-    path::Path,
-};
+use std::{io, path::Path};
+
+use crate::files;
 
 pub mod burst;
 pub mod compile;
@@ -43,29 +41,38 @@ impl Invalid {
 /// A file of text longer than this is none that anybody has written: four million prefixes fit.
 const TEXT_MOST: u64 = 64 << 20;
 
-/// Reads a file of text. One that does not end, as `/dev/zero`, is refused.
+/// Reads a file of text.
 pub(crate) fn read_text(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    let file = File::open(path)?;
-    if file.take(TEXT_MOST + 1).read_to_string(&mut text)? as u64 > TEXT_MOST {
-        let longest = TEXT_MOST >> 20;
-        return Err(io::Error::other(format!("longer than {longest} MiB")));
-    }
-    Ok(text)
+    files::read_text(path, TEXT_MOST)
 }
 
-/// What was written may hold anything: newlines, what a terminal would obey, and much of it. Its
-/// middle tells least: what is wrong stands in front, and what to write behind.
-pub(crate) fn on_one_line(message: &str) -> String {
-    const LONGEST: usize = 600;
-    let mut line = String::with_capacity(message.len());
-    for c in message.chars() {
-        if c.is_control() {
-            line.extend(c.escape_default());
+/// Escapes every character that `keep` does not name and that does not print: control characters, and those of Unicode
+/// that only say how others are shown, by which a name could turn a message around or hide a part of it.
+pub(crate) fn escape(text: &str, keep: impl Fn(char) -> bool) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if keep(c) || prints(c) {
+            escaped.push(c);
         } else {
-            line.push(c);
+            escaped.extend(c.escape_default());
         }
     }
+    escaped
+}
+
+/// Whether a character is seen as itself. An accent that goes onto the character before it is.
+fn prints(c: char) -> bool {
+    let mut pair = [b'a', 0, 0, 0, 0];
+    let length = c.encode_utf8(&mut pair[1..]).len();
+    let pair = str::from_utf8(&pair[..=length]).unwrap_or_default();
+    matches!(c, '\'' | '"') || pair.escape_debug().nth(1) == Some(c)
+}
+
+/// Makes one line of a message. Text that somebody has written may hold anything, and much of it. Its middle tells
+/// least: what is wrong stands in front, and what to write behind.
+pub(crate) fn on_one_line(message: &str) -> String {
+    const LONGEST: usize = 600;
+    let line = escape(message, |_| false);
     let count = line.chars().count();
     if count <= LONGEST {
         return line;
@@ -77,18 +84,22 @@ pub(crate) fn on_one_line(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Invalid, read_text};
-
-    #[test]
-    fn a_file_without_an_end_is_refused() {
-        let why = read_text("/dev/zero".as_ref()).unwrap_err().to_string();
-        assert_eq!(why, "longer than 64 MiB");
-        assert!(read_text("/dev/null".as_ref()).is_ok_and(|text| text.is_empty()));
-    }
+    use super::{Invalid, escape};
 
     #[test]
     fn what_is_wrong_is_told_on_one_line() {
         let told = Invalid::new("'a\u{1b}[2J\n' is no rate").to_string();
         assert_eq!(told, "'a\\u{1b}[2J\\n' is no rate");
+    }
+
+    #[test]
+    fn letters_of_any_language_are_kept_and_what_does_not_print_is_escaped() {
+        let kept = "naïve e\u{301} 日本 \\n 'it' \"is\" → …";
+        assert_eq!(escape(kept, |_| false), kept);
+        for c in "\u{0}\u{7f}\u{85}\u{ad}\u{61c}\u{200b}\u{200e}\u{202e}\u{2066}\u{feff}\u{fff9}\u{e0001}\u{e007f}".chars() {
+            let text = format!("a{c}b");
+            assert_eq!(escape(&text, |_| false), format!("a{}b", c.escape_default()));
+            assert_eq!(escape(&text, |kept| kept == c), text);
+        }
     }
 }

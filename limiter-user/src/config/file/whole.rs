@@ -1,6 +1,6 @@
 //! The file as a whole.
 
-use std::path::Path;
+use std::{collections::HashSet, path::Path};
 
 use clap::ValueEnum;
 use toml::de::{DeTable, DeValue};
@@ -73,8 +73,9 @@ fn interfaces(value: &Value) -> Read<Vec<String>> {
 }
 
 fn no_interface_twice(interfaces: &[String], top: &mut Section) {
-    for (index, interface) in interfaces.iter().enumerate() {
-        if interfaces[..index].contains(interface) {
+    let mut before = HashSet::new();
+    for interface in interfaces {
+        if !before.insert(interface) {
             top.refuse(
                 "interfaces",
                 &format!("'{interface}' is there twice: leave one"),

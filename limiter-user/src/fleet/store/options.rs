@@ -1,7 +1,7 @@
 //! Where the store is, and what it wants to see.
 
 use std::{
-    fmt, fs,
+    fmt,
     net::IpAddr,
     path::{Path, PathBuf},
     time::Duration,
@@ -17,6 +17,7 @@ use rustls::{
 };
 
 use super::{connection::use_ring, error::Error};
+use crate::files;
 
 /// Longer than any password or certificate.
 const LONGEST: u64 = 1 << 20;
@@ -269,10 +270,7 @@ fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, Error> {
         path: path.to_owned(),
         source,
     };
-    if fs::metadata(path).map_err(failed)?.len() > LONGEST {
-        return Err(failed(std::io::Error::other("it is longer than 1 MiB")));
-    }
-    fs::read(path).map_err(failed)
+    files::read(path, LONGEST).map_err(failed)
 }
 
 fn place(address: &ConnectionAddr) -> String {

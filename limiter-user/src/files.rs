@@ -1,0 +1,70 @@
+//! Files that people name: configurations, lists, passwords, certificates.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+/// Reads a regular file of at most `most` bytes. A pipe or a device is refused, because reading it may never end.
+pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // What is not counted beforehand is counted while it is read: the file may grow.
+    if regular(path)?.take(most + 1).read_to_end(&mut bytes)? as u64 > most {
+        let longest = most >> 20;
+        return Err(io::Error::other(format!("longer than {longest} MiB")));
+    }
+    Ok(bytes)
+}
+
+/// Reads the same as text.
+pub(crate) fn read_text(path: &Path, most: u64) -> io::Result<String> {
+    let text = String::from_utf8(read(path, most)?);
+    text.map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not text in UTF-8"))
+}
+
+/// Opens a regular file, also through symbolic links. Without `O_NONBLOCK` opening a pipe waits for a writer.
+fn regular(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+    let file = options.read(true).open(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_file() {
+        return Ok(file);
+    }
+    let kind = if kind.is_dir() {
+        "a folder"
+    } else {
+        "a pipe or a device"
+    };
+    Err(io::Error::other(format!("{kind}, and not a regular file")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_up_to_its_bound() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        file.write_all(&vec![b'x'; 1 << 20]).expect("written");
+        assert_eq!(read(file.path(), 1 << 20).expect("read").len(), 1 << 20);
+        file.write_all(b"x").expect("written");
+        let why = read(file.path(), 1 << 20).expect_err("too long");
+        assert_eq!(why.to_string(), "longer than 1 MiB");
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        file.write_all(b"\xff").expect("written");
+        assert!(read_text(file.path(), 9).is_err());
+    }
+
+    #[test]
+    fn only_regular_files_are_read() {
+        for (path, what) in [("/dev/zero", "a device"), ("/dev", "a folder")] {
+            let why = read(path.as_ref(), 9).expect_err(path).to_string();
+            assert!(why.contains(what) && why.contains("regular"), "{why}");
+        }
+    }
+}
