@@ -3,11 +3,8 @@
 use std::{
     io::{Read, Seek},
     path::Path,
-    process::{Command, ExitStatus},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    process::Command,
+    sync::{Mutex, MutexGuard, PoisonError},
     thread,
     time::Instant,
 };
@@ -18,15 +15,32 @@ use crate::{
     artifacts::{self, Program},
     paths,
     process::{cargo, output, progress},
+    summary::{Report, Summary},
 };
 
 /// How many programs run at once. Each has threads of its own, as many as there are processors, and one of the longest
 /// ones keeps a processor busy.
 const LANES: usize = 2;
 
-/// The programs that take longest, which are begun first: what is begun last is what all wait for.
-const LONG: [&str; 10] = [
-    "changes", "faults", "model", "export", "package", "bench", "kill", "demo", "soak", "upgrade",
+/// The slow programs, which begin first so that nothing waits for them in the end. `--quick` leaves them out.
+const LONG: [&str; 17] = [
+    "changes",
+    "faults",
+    "model",
+    "export",
+    "package",
+    "bench",
+    "kill",
+    "demo",
+    "soak",
+    "upgrade",
+    "configurations",
+    "replay",
+    "top_live",
+    "set",
+    "lists",
+    "watch",
+    "fuzz_corpus",
 ];
 
 /// The programs that have the machine for themselves, one after the other when all others are done.
@@ -35,14 +49,22 @@ const LONG: [&str; 10] = [
 /// processors meet at a barrier thousands of times: beside others each would wait for its processor there.
 const ALONE: [&str; 4] = ["fleet", "nested", "store_races", "two_cpus"];
 
-/// A part of the tests.
-struct Part {
+/// A part of the tests: a program, or the examples in the documentation.
+struct Part<'a> {
     name: String,
-    command: Command,
+    program: Option<&'a Program>,
 }
 
 /// The tests, built.
 pub struct Tests(Vec<Program>);
+
+/// How the tests are run.
+pub struct Options<'a> {
+    /// Leave out the slow programs, and those that need the machine for themselves.
+    pub quick: bool,
+    /// Completes each command.
+    pub prepare: &'a (dyn Fn(&mut Command) + Sync),
+}
 
 impl Tests {
     /// Builds them, and with them the command.
@@ -65,58 +87,39 @@ impl Tests {
         Ok(Self(programs))
     }
 
-    /// Runs them; each command is finished by `prepare`. Unless it is to `keep_going`, nothing is begun after a failure.
-    /// Returns whether all is well.
-    pub fn run(&self, keep_going: bool, prepare: impl Fn(&mut Command)) -> Result<bool> {
-        let own_pins = output(&mut with_own_pins(Path::new("true"))).is_ok();
-        let part = |program: &Program| {
-            let mut command = command(program, own_pins);
-            prepare(&mut command);
-            Part {
-                name: name(program),
-                command,
-            }
+    /// Runs them, and once more, alone, what has failed.
+    pub fn run(&self, options: &Options) -> Result<Summary> {
+        let runner = Runner {
+            own_pins: output(&mut with_own_pins(Path::new("true"))).is_ok(),
+            options,
         };
-        let is_alone = |program: &&Program| ALONE.iter().any(|name| is_of(program, name));
-        let (alone, beside): (Vec<_>, Vec<_>) = self.0.iter().partition(is_alone);
-        let mut documentation = documentation();
-        prepare(&mut documentation.command);
-        let beside = beside.into_iter().map(part).chain([documentation]);
-        let mut failed = run_all(beside.collect(), LANES, keep_going)?;
-        if keep_going || failed.is_empty() {
-            failed.extend(run_all(
-                alone.into_iter().map(part).collect(),
-                1,
-                keep_going,
-            )?);
+        let is_one_of =
+            |program: &Program, names: &[&str]| names.iter().any(|name| is_of(program, name));
+        let (alone, beside): (Vec<_>, Vec<_>) = self
+            .0
+            .iter()
+            .filter(|program| !(options.quick && is_one_of(program, &LONG)))
+            .partition(|program| is_one_of(program, &ALONE));
+        let documentation = Part {
+            name: "documentation".to_owned(),
+            program: None,
+        };
+        let beside = beside.into_iter().map(Part::of).chain([documentation]);
+        let mut results = runner.run_all(beside.collect(), LANES)?;
+        if !options.quick {
+            results.extend(runner.run_all(alone.into_iter().map(Part::of).collect(), 1)?);
         }
-        for failure in &failed {
-            println!("=== FAILED: {failure}");
-        }
-        Ok(failed.is_empty())
+        runner.summarize(&results)
     }
 }
 
-/// The examples in the documentation.
-fn documentation() -> Part {
-    let mut command = cargo();
-    command.args(["test", "--workspace", "--locked", "--doc", "--no-fail-fast"]);
-    Part {
-        name: "documentation".to_owned(),
-        command,
+impl<'a> Part<'a> {
+    fn of(program: &'a Program) -> Self {
+        Self {
+            name: name(program),
+            program: Some(program),
+        }
     }
-}
-
-/// Runs a program, where this machine lets us with a bpffs of its own: some tests clear what is left of interfaces that
-/// are gone, whosever they were, and others look at what is left.
-fn command(program: &Program, own_pins: bool) -> Command {
-    let mut command = if own_pins {
-        with_own_pins(&program.file)
-    } else {
-        Command::new(&program.file)
-    };
-    program.lend_package(&mut command);
-    command
 }
 
 /// The command that runs a program with a bpffs of its own.
@@ -128,7 +131,7 @@ fn with_own_pins(program: &Path) -> Command {
 }
 
 /// Becomes the program that is named, with a bpffs of its own.
-const OWN_PINS: &str = "mount -t bpf -o mode=0700 bpf /sys/fs/bpf && exec \"$0\"";
+const OWN_PINS: &str = "mount -t bpf -o mode=0700 bpf /sys/fs/bpf && exec \"$0\" \"$@\"";
 
 /// Whether it is the program of `tests/tests/NAME.rs` or of the folder of that name.
 fn is_of(program: &Program, name: &str) -> bool {
@@ -144,97 +147,100 @@ fn name(program: &Program) -> String {
     path.unwrap_or(&program.source).display().to_string()
 }
 
-/// Runs them all, so many at once. Returns what failed.
-fn run_all(parts: Vec<Part>, lanes: usize, keep_going: bool) -> Result<Vec<String>> {
-    let waiting = Mutex::new(parts.into_iter());
-    let failed = Mutex::new(Vec::new());
-    let stop = AtomicBool::new(false);
-    let lane = || -> Result<()> {
-        while !stop.load(Ordering::Relaxed) {
-            // Taken in a statement of its own: the lock must not be held while the program runs.
-            let next = waiting
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .next();
-            let Some(mut part) = next else { break };
-            let failures = part.run()?;
-            if !failures.is_empty() && !keep_going {
-                stop.store(true, Ordering::Relaxed);
-            }
-            failed
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .extend(failures);
-        }
-        Ok(())
-    };
-    thread::scope(|scope| {
-        let lanes: Vec<_> = (0..lanes).map(|_| scope.spawn(lane)).collect();
-        lanes.into_iter().try_for_each(|lane| {
-            lane.join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
-    })?;
-    Ok(failed.into_inner().unwrap_or_else(PoisonError::into_inner))
+/// Runs parts.
+struct Runner<'a> {
+    own_pins: bool,
+    options: &'a Options<'a>,
 }
 
-impl Part {
-    /// Runs it, and prints then what it has printed. Returns what failed.
-    fn run(&mut self) -> Result<Vec<String>> {
-        let name = &self.name;
-        progress(&format!("testing {name}"));
+/// A part that has run, and what came of it.
+type Outcome<'a> = (Part<'a>, Report);
+
+impl Runner<'_> {
+    /// Runs all parts, `lanes` at once.
+    fn run_all<'p>(&self, parts: Vec<Part<'p>>, lanes: usize) -> Result<Vec<Outcome<'p>>> {
+        let waiting = Mutex::new(parts.into_iter());
+        let done = Mutex::new(Vec::new());
+        let lane = || -> Result<()> {
+            loop {
+                // A statement of its own: the lock must not be held while the program runs.
+                let next = locked(&waiting).next();
+                let Some(part) = next else { return Ok(()) };
+                let report = self.run(&part, None)?;
+                locked(&done).push((part, report));
+            }
+        };
+        thread::scope(|scope| {
+            let lanes: Vec<_> = (0..lanes).map(|_| scope.spawn(lane)).collect();
+            lanes.into_iter().try_for_each(|lane| {
+                lane.join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+        })?;
+        Ok(done.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Runs a part, or one of its tests, and prints what it has printed when it has ended.
+    fn run(&self, part: &Part, test: Option<&str>) -> Result<Report> {
+        let name = &part.name;
+        progress(&format!("testing {name} {}", test.unwrap_or_default()));
         let began = Instant::now();
-        // No pipe: what a test has started and left behind would hold its other end.
+        // A file instead of a pipe: a process that a test leaves behind would hold a pipe open.
         let mut printed = tempfile::tempfile().context("no temporary file: set TMPDIR")?;
-        self.command.stdout(printed.try_clone()?);
-        self.command.stderr(printed.try_clone()?);
-        let status = self.command.status();
+        let mut command = self.command(part, test);
+        command.stdout(printed.try_clone()?);
+        command.stderr(printed.try_clone()?);
+        let status = command.status();
         let status = status.with_context(|| format!("cannot start the tests of {name}"))?;
         let mut bytes = Vec::new();
         printed.rewind()?;
         printed.read_to_end(&mut bytes)?;
         let printed = String::from_utf8_lossy(&bytes);
         let seconds = began.elapsed().as_secs_f32();
-        // In one call: the lines of others do not come between them.
+        // One call, so that no other lane prints in between.
         println!("\n=== {name}\n{printed}=== {name}: {status}, {seconds:.1} s");
-        Ok(failures(name, status, &printed))
+        Ok(Report::of(status, &printed))
+    }
+
+    /// The command of a part. Where the machine allows it, a program has a bpffs of its own: some tests clear the pins
+    /// of interfaces that are gone, and others look for such pins.
+    fn command(&self, part: &Part, test: Option<&str>) -> Command {
+        let mut command = match part.program {
+            Some(program) if self.own_pins => with_own_pins(&program.file),
+            Some(program) => Command::new(&program.file),
+            None => {
+                let mut cargo = cargo();
+                cargo.args(["test", "--workspace", "--locked", "--doc", "--no-fail-fast"]);
+                cargo
+            }
+        };
+        if let Some(program) = part.program {
+            program.lend_package(&mut command);
+            command.args(test.into_iter().flat_map(|test| ["--exact", test]));
+        }
+        (self.options.prepare)(&mut command);
+        command
+    }
+
+    /// Adds up, and runs once more what has failed: a test that passes then is flaky.
+    fn summarize(&self, results: &[Outcome]) -> Result<Summary> {
+        let mut summary = Summary::default();
+        for (part, report) in results {
+            summary.passed += report.passed;
+            for failure in &report.failures {
+                let test = failure.test();
+                let name = format!("{}: {failure}", part.name);
+                if self.run(part, test)?.is_success() {
+                    summary.flaky.push(name);
+                } else {
+                    summary.failed.push(name);
+                }
+            }
+        }
+        Ok(summary)
     }
 }
 
-/// What failed of a part, for people: its tests, and how it ended where tests do not end so.
-fn failures(name: &str, status: ExitStatus, printed: &str) -> Vec<String> {
-    /// How a program of tests ends of which some have failed.
-    const SOME_FAILED: Option<i32> = Some(101);
-    if status.success() {
-        return Vec::new();
-    }
-    let failed = printed
-        .lines()
-        .filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
-    let mut failures: Vec<_> = failed.map(|test| format!("{name}: {test}")).collect();
-    if failures.is_empty() || status.code() != SOME_FAILED {
-        failures.push(format!("{name}: {status}"));
-    }
-    failures
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{os::unix::process::ExitStatusExt, process::ExitStatus};
-
-    use super::failures;
-
-    #[test]
-    fn whatever_fails_is_named() {
-        let exit = |code: i32| ExitStatus::from_raw(code << 8);
-        let printed = "running 3 tests\ntest a ... ok\ntest b::c ... FAILED\ntest d ... FAILED\n";
-        assert_eq!(failures("x", exit(0), printed), [""; 0]);
-        assert_eq!(failures("x", exit(101), printed), ["x: b::c", "x: d"]);
-        assert_eq!(failures("x", exit(1), ""), ["x: exit status: 1"]);
-        let killed = ExitStatus::from_raw(9);
-        assert_eq!(
-            failures("x", killed, "test a ... ok\n"),
-            ["x: signal: 9 (SIGKILL)"]
-        );
-    }
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

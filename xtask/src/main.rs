@@ -31,6 +31,7 @@ mod record;
 mod rustc_wrapper;
 mod rustup;
 mod soak;
+mod summary;
 mod test;
 mod toolchain;
 mod tools;
@@ -65,6 +66,9 @@ enum Verb {
         /// A test that cannot run here is a failure
         #[arg(long)]
         strict: bool,
+        /// Only the tests that together need less than three minutes
+        #[arg(long, conflicts_with_all = ["kernels", "args"])]
+        quick: bool,
         /// Instead: the tests of the kernel on Debian's kernels, in virtual machines; all of 5.10, 6.1, 6.12, newest,
         /// or these
         #[arg(long, num_args = 0.., value_name = "RELEASE", conflicts_with = "args")]
@@ -149,7 +153,12 @@ fn dispatch(verb: Verb) -> Result<ExitCode> {
             last,
             out: out.as_deref(),
         }),
-        Verb::Test { strict, args, .. } => test::run(strict, &args),
+        Verb::Test {
+            strict,
+            quick,
+            args,
+            ..
+        } => test::run(strict, quick, &args),
         Verb::Lint { strict } => lint::run(strict).map(|()| ExitCode::SUCCESS),
         Verb::Miri { install } => miri::run_all(install).map(|()| ExitCode::SUCCESS),
         Verb::Fuzz { targets, seconds } => fuzz::run(&targets, seconds),

@@ -8,13 +8,14 @@ use std::{
     path::PathBuf,
     process::{Command, ExitCode},
     thread,
+    time::Instant,
 };
 
 use anyhow::{Context, Result, bail};
 
 use crate::{
     bench, check, debian, earlier, host,
-    lanes::Tests,
+    lanes::{self, Tests},
     paths,
     process::{cargo, exit_code, progress},
 };
@@ -42,12 +43,18 @@ const UNPACKED: &str = "prometheus";
 /// The same, of what Debian 12 has among its backports.
 const BACKPORT: &str = "valkey-tools";
 
-/// Runs all tests, or `cargo test` with `args`; strictly, and on a build server, a test left out is a failure.
-pub fn run(strict: bool, args: &[OsString]) -> Result<ExitCode> {
+/// Runs all tests, the quick ones, or `cargo test` with `args`; strictly, and on a build server, a skipped test is a
+/// failure.
+pub fn run(strict: bool, quick: bool, args: &[OsString]) -> Result<ExitCode> {
+    let began = Instant::now();
     let nothing_skipped = nothing_skipped(strict);
     say_what_cannot_be_tested();
     let path = install_packages(nothing_skipped)?;
-    let (earlier, tests) = build(strict, nothing_skipped, args.is_empty())?;
+    let (earlier, tests) = if quick {
+        (Earlier::new(), Some(Tests::build()?))
+    } else {
+        build(strict, nothing_skipped, args.is_empty())?
+    };
     let skips = tempfile::NamedTempFile::new().context("no temporary file: set TMPDIR")?;
     let prepare = |command: &mut Command| {
         command
@@ -58,35 +65,41 @@ pub fn run(strict: bool, args: &[OsString]) -> Result<ExitCode> {
             command.env("LIMITER_STRICT", "1");
         }
     };
-    let code = match tests {
-        Some(tests) => {
-            // The tests would build the command by themselves, with fewer features of what it depends on: most of that
-            // once more.
-            let binary = paths::debug().join("limiter");
-            // A run that takes minutes says all that is wrong, not the first of it.
-            let all_is_well = tests.run(nothing_skipped, |command| {
-                prepare(command);
-                command.env("LIMITER_BINARY", &binary);
-            })?;
-            if all_is_well {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            }
-        }
-        None => {
-            let mut command = cargo();
-            command.args(["test", "--workspace", "--locked"]).args(args);
-            prepare(&mut command);
-            exit_code(&mut command)?
-        }
+    let skips = || fs::read_to_string(skips.path()).context("a test deleted the list of skips");
+    let Some(tests) = tests else {
+        let mut command = cargo();
+        command.args(["test", "--workspace", "--locked"]).args(args);
+        prepare(&mut command);
+        let code = exit_code(&mut command)?;
+        refuse_skips(report(&skips()?), nothing_skipped)?;
+        return Ok(code);
     };
-    let skips = fs::read_to_string(skips.path()).context("a test deleted the list of skips")?;
-    let count = report(&skips);
-    if nothing_skipped && count > 0 {
-        bail!("{count} tests did not run: see above what each of them needs");
+    // Without this the tests would build the command themselves, with fewer features of its dependencies: most of that
+    // once more.
+    let binary = paths::debug().join("limiter");
+    let summary = tests.run(&lanes::Options {
+        quick,
+        prepare: &|command: &mut Command| {
+            prepare(command);
+            command.env("LIMITER_BINARY", &binary);
+        },
+    })?;
+    let skipped = report(&skips()?);
+    summary.close(skipped, began.elapsed());
+    refuse_skips(skipped, nothing_skipped)?;
+    Ok(if summary.is_green() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Fails where tests were skipped that must run.
+fn refuse_skips(skipped: usize, nothing_skipped: bool) -> Result<()> {
+    if nothing_skipped && skipped > 0 {
+        bail!("{skipped} tests did not run: see above what each of them needs");
     }
-    Ok(code)
+    Ok(())
 }
 
 /// What tells the tests where the commands of earlier versions are.

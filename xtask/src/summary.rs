@@ -1,0 +1,163 @@
+//! Reads what test programs print, and closes the run with one line.
+
+use std::{fmt, process::ExitStatus, time::Duration};
+
+/// Flaky tests that a green run may have.
+const FLAKY_MAX: usize = 2;
+
+/// What came of a program of tests.
+pub struct Report {
+    /// Tests that passed.
+    pub passed: usize,
+    /// What failed.
+    pub failures: Vec<Failure>,
+}
+
+/// Something that failed.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// A test, by its name.
+    Test(String),
+    /// A program that ended in another way than by failed tests.
+    Program(ExitStatus),
+}
+
+impl Failure {
+    /// The test to run once more; all of them where none is known.
+    pub fn test(&self) -> Option<&str> {
+        match self {
+            Self::Test(name) => Some(name),
+            Self::Program(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Test(name) => out.write_str(name),
+            Self::Program(status) => status.fmt(out),
+        }
+    }
+}
+
+impl Report {
+    /// Reads the output of a program that ended with `status`.
+    pub fn of(status: ExitStatus, printed: &str) -> Self {
+        /// The exit code of a program some of whose tests failed.
+        const SOME_FAILED: Option<i32> = Some(101);
+        let mut failures = Vec::new();
+        if !status.success() {
+            failures.extend(printed.lines().filter_map(failed_test));
+            if failures.is_empty() || status.code() != SOME_FAILED {
+                failures.push(Failure::Program(status));
+            }
+        }
+        Self {
+            passed: printed.lines().filter_map(passed).sum(),
+            failures,
+        }
+    }
+
+    /// Whether nothing failed.
+    pub fn is_success(&self) -> bool {
+        self.failures.is_empty()
+    }
+}
+
+fn failed_test(line: &str) -> Option<Failure> {
+    let name = line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?;
+    // libtest adds this to the names of tests that are to panic, and does not know them by it.
+    let name = name.trim_end_matches(" - should panic");
+    Some(Failure::Test(name.to_owned()))
+}
+
+/// N of `test result: ok. N passed; ...`.
+fn passed(line: &str) -> Option<usize> {
+    let result = line.strip_prefix("test result: ")?;
+    let (_, counts) = result.split_once(". ")?;
+    counts.split_once(" passed")?.0.parse().ok()
+}
+
+/// What came of all tests.
+#[derive(Default)]
+pub struct Summary {
+    /// Tests that passed at once.
+    pub passed: usize,
+    /// What failed twice.
+    pub failed: Vec<String>,
+    /// What failed, and passed when it ran once more, alone.
+    pub flaky: Vec<String>,
+}
+
+impl Summary {
+    /// Whether the run is green.
+    pub fn is_green(&self) -> bool {
+        self.failed.is_empty() && self.flaky.len() <= FLAKY_MAX
+    }
+
+    /// Prints what failed, and the closing line.
+    pub fn close(&self, skipped: usize, took: Duration) {
+        for name in &self.failed {
+            println!("=== FAILED: {name}");
+        }
+        println!("{}", self.line(skipped, took));
+    }
+
+    fn line(&self, skipped: usize, took: Duration) -> String {
+        let flaky = match &self.flaky[..] {
+            [] => "0 flaky".to_owned(),
+            names => format!("{} flaky ({})", names.len(), names.join(", ")),
+        };
+        format!(
+            "{} passed, {} failed, {skipped} skipped, {flaky}, in {} s",
+            self.passed,
+            self.failed.len(),
+            took.as_secs()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    fn exit(code: i32) -> ExitStatus {
+        ExitStatus::from_raw(code << 8)
+    }
+
+    #[test]
+    fn output_of_a_program_is_counted_and_failures_are_named() {
+        let printed = "running 3 tests\ntest a ... ok\ntest b::c ... FAILED\n\
+            test d - should panic ... FAILED\n\ntest result: FAILED. 1 passed; 2 failed; 0 ignored\n";
+        let report = Report::of(exit(101), printed);
+        assert_eq!(report.passed, 1);
+        assert_eq!(
+            report.failures,
+            ["b::c", "d"].map(|test| Failure::Test(test.to_owned()))
+        );
+        let report = Report::of(exit(0), "test result: ok. 7 passed; 0 failed\n");
+        assert_eq!((report.passed, report.is_success()), (7, true));
+        for status in [exit(1), ExitStatus::from_raw(9)] {
+            let report = Report::of(status, "test a ... ok\n");
+            assert_eq!(report.failures, [Failure::Program(status)]);
+        }
+    }
+
+    #[test]
+    fn two_flaky_tests_are_green_and_a_third_or_a_failure_is_not() {
+        let summary = |failed: usize, flaky: usize| Summary {
+            passed: 5,
+            failed: vec!["f".to_owned(); failed],
+            flaky: vec!["x: y".to_owned(); flaky],
+        };
+        assert!(summary(0, 0).is_green() && summary(0, 2).is_green());
+        assert!(!summary(0, 3).is_green() && !summary(1, 0).is_green());
+        assert_eq!(
+            summary(1, 2).line(3, Duration::from_secs(61)),
+            "5 passed, 1 failed, 3 skipped, 2 flaky (x: y, x: y), in 61 s"
+        );
+    }
+}
