@@ -25,7 +25,8 @@ pub struct Agent {
 
 impl Agent {
     /// Starts `limiter agent --store STORE` with more arguments.
-    pub(super) fn start(host: &Host, store: &str, more: &[&str]) -> Self {
+    #[must_use]
+    pub fn start(host: &Host, store: &str, more: &[&str]) -> Self {
         let mut command = prepared(&["agent", "--store", store]);
         command.args(more).stdin(Stdio::null());
         command.stdout(Stdio::null()).stderr(Stdio::piped());

@@ -1,6 +1,7 @@
 //! The store of a fleet, against real servers.
 
 mod access;
+mod bounds;
 mod cluster;
 mod differential;
 mod faults;

@@ -7,12 +7,16 @@ use std::{
 };
 
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisError, Script,
-    ServerErrorKind, ToRedisArgs, aio::MultiplexedConnection, cluster::ClusterClient,
-    cluster_async::ClusterConnection,
+    Cmd, ErrorKind, FromRedisValue, RedisError, Script, ServerErrorKind, ToRedisArgs,
+    cluster::ClusterClient, cluster_async::ClusterConnection,
 };
 
-use super::{error::Error, options::Target};
+use super::{
+    error::Error,
+    link::{Link, Way},
+    options::Target,
+    reply::Refused,
+};
 
 /// The first version whose scripts do what these do.
 const OLDEST: u32 = 7;
@@ -28,8 +32,8 @@ const SAID: usize = 200;
 
 #[derive(Clone)]
 pub(super) enum Connection {
-    One(MultiplexedConnection),
-    Cluster(ClusterConnection),
+    One(Link),
+    Cluster(ClusterConnection<Link>),
 }
 
 impl Connection {
@@ -41,21 +45,12 @@ impl Connection {
 
     async fn try_new(target: &Target) -> Result<Self, Error> {
         let failed = |error| said(target, &error);
-        let client = match &target.certificates {
-            Some(certificates) => {
-                use_ring();
-                Client::build_with_tls(target.info.clone(), certificates.clone())
-                    .map_err(|error| Error::Certificates(error.to_string()))?
-            }
-            None => Client::open(target.info.clone()).map_err(failed)?,
+        let way = Way {
+            tls: target.tls()?,
+            connect_timeout: target.connect_timeout,
+            response_timeout: target.response_timeout,
         };
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(target.connect_timeout))
-            .set_response_timeout(Some(target.response_timeout));
-        let mut one = client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await
-            .map_err(failed)?;
+        let mut one = Link::new(&target.info, &way).await.map_err(failed)?;
         let info: String = redis::cmd("INFO")
             .arg("server")
             .query_async(&mut one)
@@ -64,18 +59,16 @@ impl Connection {
         if !is_cluster(target, &info)? {
             return Ok(Self::One(one));
         }
-        let mut cluster = ClusterClient::builder([target.info.clone()])
+        Link::nodes_by(way);
+        let cluster = ClusterClient::builder([target.info.clone()])
             .connection_timeout(target.connect_timeout)
             .response_timeout(target.response_timeout)
             // One moved slot is found again; a node that is gone is the caller's to wait for.
             .retries(2)
             .max_retry_wait(100);
-        if let Some(certificates) = &target.certificates {
-            cluster = cluster.certs(certificates.clone());
-        }
         let cluster = cluster.build().map_err(failed)?;
-        let cluster = cluster.get_async_connection().await.map_err(failed)?;
-        Ok(Self::Cluster(cluster))
+        let cluster = cluster.get_async_generic_connection().await;
+        Ok(Self::Cluster(cluster.map_err(failed)?))
     }
 
     /// Asks once.
@@ -241,7 +234,8 @@ fn said(target: &Target, error: &RedisError) -> Error {
             | ServerErrorKind::Moved
             | ServerErrorKind::Ask,
         ) => Error::NotReady { at, why },
-        ErrorKind::Io if is_of_tls(error) => Error::Tls { at, why },
+        ErrorKind::Io if is_of::<Refused>(error) => Error::Garbled { at, what: why },
+        ErrorKind::Io if is_of::<rustls::Error>(error) => Error::Tls { at, why },
         ErrorKind::Io | ErrorKind::ClusterConnectionNotFound => unreachable(target, why),
         _ => match error.code() {
             // DENIED: protected mode.
@@ -259,7 +253,8 @@ fn said(target: &Target, error: &RedisError) -> Error {
     }
 }
 
-fn is_of_tls(error: &RedisError) -> bool {
+/// Whether an error of the system's is one of these.
+fn is_of<E: std::error::Error + 'static>(error: &RedisError) -> bool {
     // The client keeps what it got in one of these, which hides what it is.
     type Kept = Arc<dyn std::error::Error + Send + Sync>;
     let kept = error
@@ -267,5 +262,5 @@ fn is_of_tls(error: &RedisError) -> bool {
         .and_then(|source| source.downcast_ref::<Kept>());
     let io = kept.and_then(|kept| kept.downcast_ref::<std::io::Error>());
     let inner = io.and_then(std::io::Error::get_ref);
-    inner.is_some_and(|inner| inner.is::<rustls::Error>())
+    inner.is_some_and(|inner| inner.is::<E>())
 }

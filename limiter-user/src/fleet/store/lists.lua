@@ -4,7 +4,8 @@
 -- ARGV: how many prefixes a list may have.
 -- Answer: this store's time (us); revision; then of each list: how many prefixes it has (-1: the key is not a list), and
 --         prefix, value, prefix, value... What is longer than any that was put there in earnest stays here.
-local PREFIX, VALUE = 64, 1024
+-- What the client takes for a reply is reckoned from this (reply.rs).
+local PREFIX, VALUE = 43, 320
 local call = redis.call
 local time = call('TIME')
 local revision = call('MGET', KEYS[1])[1]

@@ -152,6 +152,21 @@ impl Store {
     /// # Errors
     /// As [`Self::exchange`]. What is wrong with one list is said in its place.
     pub async fn lists(&mut self, fleet: &str, lists: &[&str]) -> Result<Lists, Error> {
+        let Some((first, others)) = lists.split_first() else {
+            return self.some_lists(fleet, &[]).await;
+        };
+        // One list is as long as a reply may be.
+        let mut read = self.some_lists(fleet, &[first]).await?;
+        for list in others {
+            let more = self.some_lists(fleet, &[list]).await?;
+            // What has changed between the two is read again.
+            read.revision = read.revision.min(more.revision);
+            read.lists.extend(more.lists);
+        }
+        Ok(read)
+    }
+
+    async fn some_lists(&mut self, fleet: &str, lists: &[&str]) -> Result<Lists, Error> {
         let mut keys = vec![names::revision(names::name(fleet)?)];
         for list in lists {
             keys.push(names::list(fleet, names::name(list)?));

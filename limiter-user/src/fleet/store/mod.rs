@@ -10,9 +10,11 @@ mod error;
 mod exchange;
 mod heartbeat;
 mod limits;
+mod link;
 mod lists;
 mod names;
 mod options;
+mod reply;
 
 use std::fmt;
 

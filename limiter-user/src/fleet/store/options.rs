@@ -4,13 +4,11 @@ use std::{
     fmt,
     net::IpAddr,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
-use redis::{
-    ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
-    TlsCertificates,
-};
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
@@ -69,12 +67,20 @@ impl fmt::Debug for Options {
     }
 }
 
+/// What the files of certificates hold.
+#[derive(Clone)]
+pub(super) struct Certificates {
+    ca: Option<Vec<u8>>,
+    /// This host's certificate, and its key.
+    own: Option<(Vec<u8>, Vec<u8>)>,
+}
+
 /// The options, with what was read of files: connections are made with it again and again, also where files are out
 /// of reach by then.
 #[derive(Clone)]
 pub struct Target {
     pub(super) info: ConnectionInfo,
-    pub(super) certificates: Option<TlsCertificates>,
+    pub(super) certificates: Option<Certificates>,
     pub(super) connect_timeout: Duration,
     pub(super) response_timeout: Duration,
     at: String,
@@ -119,6 +125,12 @@ impl Target {
             connect_timeout: options.connect_timeout,
             response_timeout: options.response_timeout,
         })
+    }
+
+    /// How to speak TLS, where the address says so.
+    pub(super) fn tls(&self) -> Result<Option<Arc<ClientConfig>>, Error> {
+        let config = self.certificates.as_ref().map(tls).transpose()?;
+        Ok(config.map(Arc::new))
     }
 
     /// Where it is, as one would write it: without user and password.
@@ -190,10 +202,7 @@ fn mistake(url: &str) -> &'static str {
     }
 }
 
-fn certificates(
-    options: &Options,
-    info: &ConnectionInfo,
-) -> Result<Option<TlsCertificates>, Error> {
+fn certificates(options: &Options, info: &ConnectionInfo) -> Result<Option<Certificates>, Error> {
     let is_tls = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
     let Options { ca, cert, key, .. } = options;
     if !is_tls {
@@ -204,12 +213,9 @@ fn certificates(
             None => Ok(None),
         };
     }
-    let root_cert = ca.as_ref().map(|path| read("the CA file", path));
-    let client_tls = match (cert, key) {
-        (Some(cert), Some(key)) => Some(ClientTlsConfig {
-            client_cert: read("the certificate", cert)?,
-            client_key: read("the key", key)?,
-        }),
+    let ca = ca.as_ref().map(|path| read("the CA file", path));
+    let own = match (cert, key) {
+        (Some(cert), Some(key)) => Some((read("the certificate", cert)?, read("the key", key)?)),
         (None, None) => None,
         _ => {
             return Err(Error::Certificates(
@@ -217,36 +223,38 @@ fn certificates(
             ));
         }
     };
-    let certificates = TlsCertificates {
-        client_tls,
-        root_cert: root_cert.transpose()?,
-    };
-    check(&certificates).map_err(Error::Certificates)?;
+    let ca = ca.transpose()?;
+    let certificates = Certificates { ca, own };
+    tls(&certificates)?;
     Ok(Some(certificates))
 }
 
-/// That the files hold what they are to hold: they are read once, and with others nothing would ever come of it. The
-/// client takes a file without a certificate for nobody who is trusted.
-fn check(certificates: &TlsCertificates) -> Result<(), String> {
+/// Whom this host trusts, and what it shows. The files are read once, and with others nothing would ever come of it; whom
+/// the system trusts is read for each connection.
+fn tls(certificates: &Certificates) -> Result<ClientConfig, Error> {
+    tls_of(certificates).map_err(Error::Certificates)
+}
+
+fn tls_of(certificates: &Certificates) -> Result<ClientConfig, String> {
+    use_ring();
     let mut trusted = RootCertStore::empty();
-    if let Some(text) = &certificates.root_cert {
+    if let Some(text) = &certificates.ca {
         for certificate in all_of("the CA file", text)? {
             let added = trusted.add(certificate);
             added.map_err(|error| format!("a certificate of the CA file: {error}"))?;
         }
+    } else {
+        trusted.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     }
-    let Some(client) = &certificates.client_tls else {
-        return Ok(());
+    let config = ClientConfig::builder().with_root_certificates(trusted);
+    let Some((certificate, key)) = &certificates.own else {
+        return Ok(config.with_no_client_auth());
     };
-    let chain = all_of("the certificate's file", &client.client_cert)?;
-    let key = PrivateKeyDer::from_pem_slice(&client.client_key)
+    let chain = all_of("the certificate's file", certificate)?;
+    let key = PrivateKeyDer::from_pem_slice(key)
         .map_err(|_| "there is no private key in the key's file".to_owned())?;
-    use_ring();
-    let fits = ClientConfig::builder()
-        .with_root_certificates(trusted)
-        .with_client_auth_cert(chain, key);
-    match fits {
-        Ok(_) => Ok(()),
+    match config.with_client_auth_cert(chain, key) {
+        Ok(config) => Ok(config),
         Err(rustls::Error::InconsistentKeys(_)) => {
             Err("the key is not that of the certificate".to_owned())
         }
@@ -341,8 +349,10 @@ mod tests {
 
     #[test]
     fn certificates_go_with_tls_and_in_pairs() {
+        let empty = tempfile::NamedTempFile::new().unwrap();
+        let empty = || Some(empty.path().to_owned());
         let mut options = Options::new("redis://host");
-        options.ca = Some("/dev/null".into());
+        options.ca = empty();
         assert!(matches!(Target::read(&options), Err(Error::Address(_))));
         options.url = "rediss://host".into();
         // Nobody could be trusted by that.
@@ -350,7 +360,7 @@ mod tests {
         assert!(matches!(error, Error::Certificates(_)), "{error}");
         options.ca = None;
         assert!(Target::read(&options).is_ok());
-        options.cert = Some("/dev/null".into());
+        options.cert = empty();
         let error = Target::read(&options).unwrap_err();
         assert!(matches!(error, Error::Certificates(_)), "{error}");
         options.cert = None;

@@ -1,0 +1,157 @@
+//! A server that sends more than any reply has.
+
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use limiter_tests::{
+    eventually,
+    exporter::loopback_up,
+    fleet::Agent,
+    hosts::{Hosts, on},
+    need_kernel,
+    processes::status_of,
+};
+use limiter_user::fleet::store::{Error, Options};
+
+use super::{options, round, try_connect};
+
+const INFO: &str = "$42\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\n";
+const CLUSTER: &str = "$39\r\nredis_version:7.0.0\r\nredis_mode:cluster\r\n";
+
+/// What a hostile server sends: how a reply begins, and what follows again and again.
+const HOSTILE: [(&str, &str); 6] = [
+    ("$536870912\r\n", "x"),
+    ("+", "x"),
+    ("*100000000\r\n", ":1\r\n"),
+    ("*700000\r\n", "$9\r\n123456789\r\n"),
+    ("*1\r\n*1\r\n*1\r\n*700000\r\n", "*1\r\n+\r\n"),
+    ("", "*1\r\n"),
+];
+/// Bytes of it, where nobody ends the connection before.
+const MOST: usize = 600 << 20;
+
+/// Goes on as long as somebody reads.
+fn send_without_end(stream: &mut TcpStream, (begin, again): (&str, &str)) {
+    let part = again.repeat((1 << 16) / again.len());
+    let mut sent = 0;
+    let mut all = stream.write_all(begin.as_bytes());
+    while all.is_ok() && sent < MOST {
+        sent += part.len();
+        all = stream.write_all(part.as_bytes());
+    }
+}
+
+/// Says what it is to whoever asks that, where it is to, and answers everything else without an end. Counts the connections.
+fn serve(
+    listener: TcpListener,
+    info: Option<&'static str>,
+    then: (&'static str, &'static str),
+) -> Arc<AtomicU32> {
+    let connections = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&connections);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            counted.fetch_add(1, Ordering::Relaxed);
+            thread::spawn(move || {
+                let mut question = [0; 1 << 16];
+                while let Ok(length @ 1..) = stream.read(&mut question) {
+                    let asked = String::from_utf8_lossy(&question[..length]);
+                    match info.filter(|_| asked.contains("\r\nINFO\r\n")) {
+                        Some(info) => {
+                            let _ = stream.write_all(info.as_bytes());
+                        }
+                        None => send_without_end(&mut stream, then),
+                    }
+                }
+            });
+        }
+    });
+    connections
+}
+
+fn megabytes(status: &str) -> u64 {
+    status.trim_end_matches(" kB").parse::<u64>().unwrap() / 1_024
+}
+
+#[test]
+fn a_reply_without_an_end_is_refused() {
+    for hostile in HOSTILE {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        serve(listener, Some(INFO), hostile);
+        let mut store = try_connect(&options(&url)).unwrap();
+        let error = store.try_exchange(1, &round(1, &[(1, 1)])).unwrap_err();
+        assert!(
+            matches!(error, Error::Garbled { .. }),
+            "{hostile:?}: {error}"
+        );
+        assert!(error.is_of_the_connection());
+    }
+}
+
+#[test]
+fn a_node_of_a_cluster_is_bounded_too() {
+    for hostile in [HOSTILE[0], HOSTILE[1], HOSTILE[2]] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        serve(listener, Some(CLUSTER), hostile);
+        let short = Options {
+            connect_timeout: Duration::from_secs(2),
+            response_timeout: Duration::from_secs(2),
+            ..options(&url)
+        };
+        // The first question is what it is; it answers so on each connection, and the second one is hostile.
+        let error = match try_connect(&short) {
+            Ok(_) => panic!("{hostile:?}: a cluster"),
+            Err(error) => error,
+        };
+        println!("{hostile:?}: {error}");
+        assert!(error.is_of_the_connection(), "{hostile:?}: {error:?}");
+    }
+}
+
+/// The agent says what is wrong, goes on trying, and holds no more than its bound.
+#[test]
+fn the_agent_of_a_hostile_store_stays_small_and_tries_again() {
+    const BOUND: u64 = 96;
+    need_kernel!();
+    for info in [None, Some(INFO), Some(CLUSTER)] {
+        for hostile in HOSTILE {
+            let hosts = Hosts::new();
+            loopback_up(&hosts.server);
+            hosts.attach_file(
+                "interfaces = [\"eth0\"]\nfleet = \"edge\"\n[lists]\ndeny = { scope = \"fleet\" }\n[[limit]]\nname = \"all\"\nrate = \"10/s\"\nscope = \"fleet\"\n",
+            );
+            let listener = on(&hosts.server, || TcpListener::bind("127.0.0.1:0")).unwrap();
+            let url = format!("redis://{}", listener.local_addr().unwrap());
+            let connections = serve(listener, info, hostile);
+            let agent = Agent::start(&hosts.server, &url, &[]);
+            agent.wait_until_it_says("until then the limits hold on each host by itself");
+            // Some tries more.
+            thread::sleep(Duration::from_secs(1));
+            let tried_again = || connections.load(Ordering::Relaxed) > 1;
+            eventually("it tries again", tried_again);
+            let most = megabytes(&status_of(agent.process(), "VmHWM"));
+            println!("{info:?} {hostile:?}: {most} MiB");
+            assert!(most < BOUND, "{info:?} {hostile:?}: {most} MiB");
+            // A long reply may take longer to be refused than an answer may take, and the client of a cluster says in
+            // its own words that it has no connection.
+            let said = agent.said();
+            let is_said = [
+                "has answered what no store answers",
+                "has not answered within",
+                "Failed to create initial connections - Io: a",
+            ];
+            assert!(is_said.iter().any(|words| said.contains(words)), "{said}");
+        }
+    }
+}
