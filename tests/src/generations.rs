@@ -21,6 +21,7 @@ use limiter_user::{
     config::{Limit, Settings, compile::TierBits, spread::Spread},
     kernel::{
         bpffs,
+        folder::Dir,
         object::{self, Entry, ListMaps, Maps, Program, Variant},
         record::{Record, Seat},
         wire::Wire,
@@ -42,7 +43,7 @@ pub struct Generations {
 
 /// Where the maps are pinned; nothing is left of it.
 #[derive(Debug)]
-struct Folder(PathBuf);
+struct Folder(PathBuf, Dir);
 
 impl Folder {
     fn new() -> Self {
@@ -52,7 +53,8 @@ impl Folder {
         let name = format!("limiter-test-generations-{}-{number}", std::process::id());
         let folder = Path::new(bpffs::BPFFS).join(name);
         fs::create_dir(&folder).unwrap();
-        Self(folder)
+        let opened = Dir::walk(&folder).unwrap().unwrap();
+        Self(folder, opened)
     }
 }
 
@@ -86,7 +88,7 @@ impl Generations {
         record.seat();
         let program = load(&record, Maps::New);
         let folder = Folder::new();
-        program.pin_maps(&folder.0).unwrap();
+        program.pin_maps(&folder.1).unwrap();
         Self {
             kernel: Kernel::over(program),
             seated: record.seated(),
@@ -120,7 +122,7 @@ impl Generations {
     /// The next one, from `now` on.
     pub fn change(&mut self, settings: &Settings, now: u64) {
         self.change_unseen(settings, now);
-        self.kernel = Kernel::over(load(&self.record, Maps::Pinned(&self.folder.0)));
+        self.kernel = Kernel::over(load(&self.record, Maps::Pinned(&self.folder.1)));
     }
 
     /// The same, for one that is followed by another one before a packet comes: its program is not even loaded.

@@ -149,7 +149,7 @@ impl Server<'_> {
                 settings: new.settings(),
                 file: None,
             };
-            set::swap("eth0", Variant::Plain, |_| Ok(wanted)).await
+            set::swap("eth0", Variant::Plain, |_| Ok(wanted.clone())).await
         };
         let namespace = &self.hosts.server.namespace;
         namespace.block_on(swap).unwrap().unwrap();

@@ -39,7 +39,7 @@ fn an_interface_that_vanishes() {
     assert!(made.unwrap().unwrap().success());
     hosts
         .limiter(&["attach", "eth0", "--rate", "5"])
-        .expect_error(1, &["gone", "limiter detach eth0"]);
+        .expect_error(1, &["another one has its name", "limiter detach eth0"]);
     assert!(pins.exists());
     hosts.limiter(&["detach", "eth0"]).expect(0);
     assert!(!pins.exists());

@@ -63,11 +63,11 @@ async fn shown(interface: &str) -> Result<String, Error> {
 }
 
 /// Puts the file in force where limiter is attached already, for good if it was on trial. False where nothing
-/// is attached; what is left of an interface that is gone is cleared then.
+/// is attached; what is left of an interface that is gone, or that limiter was taken off by force, is cleared then.
 async fn take_over(interface: &str, wanted: &Wanted) -> anyhow::Result<bool> {
     match Attachment::open(interface).await {
         Ok(_) => {}
-        Err(Error::InterfaceGone(_)) => {
+        Err(Error::InterfaceGone(_) | Error::TakenOff(_)) => {
             detach(interface)
                 .await
                 .map_err(|error| about(interface, error))?;

@@ -9,7 +9,7 @@ use crate::kernel::detach::{detach, detach_all};
 pub async fn run(arguments: args::Detach) -> anyhow::Result<()> {
     let mut results = Vec::new();
     if arguments.all {
-        results = detach_all().await?;
+        results = detach_all(arguments.everywhere).await?;
         if results.is_empty() {
             report("limiter was not attached to anything\n");
         }

@@ -101,7 +101,7 @@ pub async fn put_in_force(interface: &str, wanted: Wanted) -> anyhow::Result<()>
         |client| allow_in(wanted.file.as_deref().unwrap_or(Path::new("")), client),
     )
     .await;
-    let changed = swap(interface, Variant::Plain, |_| Ok(wanted))
+    let changed = swap(interface, Variant::Plain, |_| Ok(wanted.clone()))
         .await
         .map_err(|error| about(interface, error))?;
     report(&told(interface, &changed));

@@ -31,7 +31,7 @@ pub fn arguments(line: impl Iterator<Item = OsString>) -> Option<Hold> {
 }
 
 pub async fn run(Hold { folder, duration }: Hold) -> anyhow::Result<()> {
-    let holder = match Holder::new(folder, duration) {
+    let holder = match Holder::new(&folder, duration) {
         Ok(holder) => holder,
         Err(error) => {
             // Whoever started it listens there.

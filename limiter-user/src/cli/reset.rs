@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::cli::{args, output::report};
-use crate::kernel::{Attachment, bpffs};
+use crate::kernel::Attachment;
 use crate::view::units::grouped;
 
 pub async fn run(arguments: args::Reset) -> anyhow::Result<()> {
@@ -12,7 +12,7 @@ pub async fn run(arguments: args::Reset) -> anyhow::Result<()> {
         Some(address) => reset(interface, address).await?,
         None => {
             let attachment = Attachment::open(interface).await?;
-            let _lock = bpffs::lock()?;
+            let _lock = attachment.lock()?;
             let count = attachment.tables.forget_all();
             format!("{} forgotten: every bucket is full again", grouped(count))
         }
@@ -24,7 +24,7 @@ pub async fn run(arguments: args::Reset) -> anyhow::Result<()> {
 /// Forgets a source. Returns what was done, in words.
 pub async fn reset(interface: &str, address: IpAddr) -> anyhow::Result<String> {
     let mut attachment = Attachment::open(interface).await?;
-    let _lock = bpffs::lock()?;
+    let _lock = attachment.lock()?;
     forget(&mut attachment, address)
 }
 

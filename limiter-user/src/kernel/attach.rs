@@ -3,7 +3,6 @@
 
 use std::{
     io,
-    path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
@@ -11,16 +10,18 @@ use super::{
     attachment::{Pinned, folders_here, look, no_other_version},
     bpffs, chain,
     error::{Error, Result},
+    folder::Dir,
     foreign::{self, Foreign},
     interface::{self, Interface, XdpMode, XdpState},
     link::Link,
+    lock::{self, Lock},
     object::{self, Entry, ListMaps, Maps, Program, Variant},
     pins,
     record::Record,
     requirements,
     set::Wanted,
     survey::{Holder, occupant},
-    trial,
+    trial, unpin,
 };
 use crate::config::{Mode, compile::TierBits, spread::Spread};
 
@@ -62,29 +63,65 @@ async fn put(
     name: &str,
     wanted: &Wanted,
     chain: bool,
-    hold: impl FnOnce(&Link, &Path) -> Result<()>,
+    hold: impl FnOnce(&Link, &Dir) -> Result<()>,
 ) -> Result<()> {
     requirements::kernel()?;
     requirements::privileges()?;
     let interfaces = interface::all().await?;
-    interface::named(&interfaces, name)?;
+    let interface = interface::named(&interfaces, name)?;
     bpffs::ensure()?;
-    let _lock = bpffs::lock()?;
+    check_free(interface, &interfaces)?;
+    let (folder, _lock) = lock_folder(name)?;
     // No program is swapped from here on.
     let interfaces = interface::all().await?;
-    let interface = interface::named(&interfaces, name)?.clone();
-    let folder = free_folder(&interface, &interfaces)?;
+    let free = interface::named(&interfaces, name)
+        .and_then(|interface| check_free(interface, &interfaces))
+        .and_then(|()| clear_leftover(&folder));
+    if let Err(error) = free {
+        // It is empty if it was made just now.
+        let _ = folder.remove();
+        unpin::clear_above(&folder);
+        return Err(error);
+    }
+    let attached = put_in(&folder, name, wanted, chain, hold).await;
+    // A program that could not be put back stays, with all that tells of it.
+    if attached.is_err() && !foreign::is_pinned(&folder) {
+        // The next command clears what stays.
+        let _ = unpin::remove(&folder);
+    }
+    attached
+}
+
+/// The folder of an interface, made where it is not there, and its lock.
+fn lock_folder(interface: &str) -> Result<(Dir, Lock)> {
+    const TRIES: usize = 10;
+    for _ in 0..TRIES {
+        let folder = pins::create(interface)?;
+        let lock = lock::lock(&folder)?;
+        // Another command may have removed it, and a third one made it anew.
+        if folder.is_current()? {
+            return Ok((folder, lock));
+        }
+    }
+    Err(Error::Busy(lock::PATIENCE.as_secs()))
+}
+
+/// Attaches, with the lock of an attachment that is empty.
+async fn put_in(
+    folder: &Dir,
+    name: &str,
+    wanted: &Wanted,
+    chain: bool,
+    hold: impl FnOnce(&Link, &Dir) -> Result<()>,
+) -> Result<()> {
     // What a killed command had not put back is there again.
     let interface = interface::by_name(name).await?;
     if chain {
-        return chain::put(&interface, wanted, &folder, hold);
+        return chain::put(&interface, wanted, folder, hold);
     }
     let linked = link(interface, wanted)?;
-    let pinned = pin(&linked, &folder).and_then(|()| hold(&linked.link, &folder));
-    if pinned.is_err() {
-        pins::remove(&folder)?;
-    }
-    pinned
+    pin_all(&linked.program, &linked.record, folder)?;
+    hold(&linked.link, folder)
 }
 
 /// Attaches to `name` for as long as the returned value lives.
@@ -94,8 +131,8 @@ pub async fn attach_unpinned(name: &str, wanted: &Wanted) -> Result<Linked> {
     link(interface::by_name(name).await?, wanted)
 }
 
-/// Where the pins will be, cleared of what a killed command may have left there.
-fn free_folder(interface: &Interface, interfaces: &[Interface]) -> Result<PathBuf> {
+/// An error where something is attached, or has the name.
+fn check_free(interface: &Interface, interfaces: &[Interface]) -> Result<()> {
     let name = &interface.name;
     no_other_version(interfaces, name)?;
     for folder in folders_here()? {
@@ -112,36 +149,51 @@ fn free_folder(interface: &Interface, interfaces: &[Interface]) -> Result<PathBu
                 None if named_so => return Err(Error::Moved(name.clone())),
                 _ => {}
             },
-            Ok(Pinned::Gone(_)) if named_so => return Err(Error::InterfaceGone(name.clone())),
-            Ok(Pinned::Leftover) if named_so => clear_leftover(&folder.path)?,
+            Ok(Pinned::Gone(_)) if named_so => {
+                return Err(Error::on_no_interface(name.clone(), interfaces));
+            }
             Err(error) if named_so => return Err(error),
             _ => {}
         }
     }
-    pins::directory(name)
+    Ok(())
 }
 
-fn clear_leftover(folder: &Path) -> Result<()> {
-    foreign::clear(folder, Foreign::open(folder)?).map(drop)
-}
-
-fn pin(linked: &Linked, folder: &Path) -> Result<()> {
-    pin_all(&linked.program, &linked.record, folder)
+/// Removes what a killed command may have left.
+fn clear_leftover(folder: &Dir) -> Result<()> {
+    foreign::restore(folder, Foreign::open(folder)?)?;
+    match unpin::empty(folder) {
+        // It is in nobody's way.
+        Err(Error::LeftAlone { .. }) => Ok(()),
+        emptied => emptied,
+    }
 }
 
 /// Pins everything but the link.
-pub(super) fn pin_all(program: &Program, record: &Record, folder: &Path) -> Result<()> {
-    let generation = pins::generation(folder, 0);
-    pins::create(&generation)?;
+pub(super) fn pin_all(program: &Program, record: &Record, folder: &Dir) -> Result<()> {
     program.pin_maps(folder)?;
-    pin_generation(program, record, &generation)
+    pin_generation(program, record, folder, 0)
 }
 
-/// Pins a program, its lists and its record.
-pub(super) fn pin_generation(program: &Program, record: &Record, folder: &Path) -> Result<()> {
-    program.pin_lists(folder)?;
-    program.pin(&folder.join("program"))?;
-    record.pin(&folder.join("record"))
+/// Pins generation `number`: a program, its lists and its record.
+pub(super) fn pin_generation(
+    program: &Program,
+    record: &Record,
+    folder: &Dir,
+    number: u64,
+) -> Result<()> {
+    let name = pins::generation(number);
+    let gone = || {
+        Error::path(
+            "making the folder",
+            folder.path().join(&name),
+            io::ErrorKind::NotFound.into(),
+        )
+    };
+    let generation = folder.make(&name)?.ok_or_else(gone)?;
+    program.pin_lists(&generation)?;
+    program.pin(&generation)?;
+    record.pin(&generation)
 }
 
 /// Loads and attaches, in the mode that was asked for or, if that may be, in the next best one.

@@ -1,17 +1,20 @@
 //! An attachment that is there: its pins, opened.
 
-use std::path::PathBuf;
+use std::io;
 
 use aya::programs::ProgramInfo;
 use limiter_common::layout::VERSION;
 
 use super::{
+    before::to_lock,
     bpffs,
     error::{Error, Result},
+    folder::Dir,
     foreign::{self, Foreign},
     interface::{self, Interface, XdpMode},
     link::Link,
     lists::ListTables,
+    lock::{self, Lock},
     maps::Tables,
     pins::{self, Folder},
     record::Record,
@@ -35,7 +38,7 @@ pub struct Attachment {
     /// The lists.
     pub lists: ListTables,
     pub(super) layout: u32,
-    pub(super) folder: PathBuf,
+    pub(super) dir: Dir,
     pub(super) generation: u64,
     pub(super) link: Link,
 }
@@ -53,8 +56,14 @@ pub(super) enum Pinned {
 pub(super) fn look(folder: &Folder) -> Result<Pinned> {
     let mut seen = None;
     loop {
-        let Some(link) = Link::open(&folder.path)? else {
+        let Some(dir) = folder.open()? else {
             return Ok(Pinned::Leftover);
+        };
+        let Some(link) = Link::open(&dir)? else {
+            if dir.is_current()? {
+                return Ok(Pinned::Leftover);
+            }
+            continue;
         };
         let info = link.info()?;
         if info.interface != 0 {
@@ -194,7 +203,7 @@ impl Attachment {
                     _ => {}
                 },
                 Pinned::Gone(_) if folder.interface == name => {
-                    gone = Some(Error::InterfaceGone(name.to_owned()));
+                    gone = Some(Error::on_no_interface(name.to_owned(), &interfaces));
                 }
                 Pinned::Leftover if folder.interface == name => {
                     gone = foreign::waiting(&folder, &interfaces);
@@ -227,7 +236,9 @@ impl Attachment {
                     },
                     None => errors.push(Error::Moved(folder.interface)),
                 },
-                Ok(Pinned::Gone(_)) => errors.push(Error::InterfaceGone(folder.interface)),
+                Ok(Pinned::Gone(_)) => {
+                    errors.push(Error::on_no_interface(folder.interface, &interfaces))
+                }
                 Ok(Pinned::Leftover) => {
                     errors.extend(foreign::waiting(&folder, &interfaces));
                 }
@@ -268,13 +279,42 @@ impl Attachment {
         (self.layout != VERSION).then_some(self.layout)
     }
 
-    pub(super) fn generation_folder(&self) -> PathBuf {
-        pins::generation(&self.folder, self.generation)
+    pub(super) fn generation_folder(&self) -> Result<Dir> {
+        open_generation(&self.dir, self.generation)
+    }
+
+    /// Its lock; an error where it was detached meanwhile.
+    pub fn lock(&self) -> Result<Lock> {
+        let lock = lock::lock(to_lock(&self.dir))?;
+        match self.dir.is_current()? {
+            true => Ok(lock),
+            false => Err(Error::NotAttached(self.interface.name.clone())),
+        }
+    }
+
+    /// The attachment of the interface called `name`, and its lock: nobody else changes it as long as that lives.
+    pub async fn open_locked(name: &str) -> Result<(Self, Lock)> {
+        const TRIES: usize = 10;
+        for _ in 0..TRIES {
+            let dir = Self::open(name).await?.dir;
+            let lock = lock::lock(to_lock(&dir))?;
+            let attachment = Self::open(name).await?;
+            if attachment.dir.identity() == dir.identity() {
+                return Ok((attachment, lock));
+            }
+        }
+        Err(Error::Busy(lock::PATIENCE.as_secs()))
+    }
+
+    /// Whether the program that was in force when this was opened is in force now.
+    pub(super) fn is_in_force(&self) -> Result<bool> {
+        let info = self.link.info()?;
+        Ok(info.interface != 0 && info.program_id == self.program_id)
     }
 
     /// The program that limiter runs in front of.
     pub fn next(&self) -> Result<Option<Foreign>> {
-        Foreign::open(&self.folder)
+        Foreign::open(&self.dir)
     }
 
     /// When it is undone by itself unless it is kept before, RFC 3339; none if it is not on trial.
@@ -290,14 +330,19 @@ impl Attachment {
         const TRIES: usize = 10;
         let mut result = Ok(None);
         for _ in 0..TRIES {
-            let Some(link) = Link::open(&folder.path)? else {
+            let Some(dir) = folder.open()? else {
                 return Ok(None);
             };
+            let Some(link) = Link::open(&dir)? else {
+                if dir.is_current()? {
+                    return Ok(None);
+                }
+                continue;
+            };
             let info = link.info()?;
-            result = Self::read_generation(folder, link, info, interface).map(Some);
-            let now = Link::open(&folder.path)?
-                .map(|link| link.info())
-                .transpose()?;
+            result = Self::read_generation(folder, dir, link, info, interface).map(Some);
+            let now = folder.open()?.map(|dir| Link::open(&dir)).transpose()?;
+            let now = now.flatten().map(|link| link.info()).transpose()?;
             if result.is_ok() || now == Some(info) {
                 break;
             }
@@ -308,6 +353,7 @@ impl Attachment {
     /// Which generation is in force is what the link says: only that changes in one step.
     fn read_generation(
         folder: &Folder,
+        dir: Dir,
         link: Link,
         info: LinkInfo,
         interface: &Interface,
@@ -317,16 +363,17 @@ impl Attachment {
             interface: name.to_owned(),
             why: why.to_owned(),
         };
-        let runs = |number: &u64| {
-            let path = pins::generation(&folder.path, *number).join("program");
-            ProgramInfo::from_pin(path).is_ok_and(|program| program.id() == info.program_id)
+        let runs = |number: u64| {
+            let generation = dir.open(&pins::generation(number)).ok().flatten()?;
+            let pin = generation.pin(pins::PROGRAM).ok()?;
+            let program = ProgramInfo::from_pin(pin.path()).ok()?;
+            (program.id() == info.program_id).then_some((number, generation))
         };
-        let generation = pins::generations(&folder.path)
-            .into_iter()
-            .find(runs)
+        let mut numbers = pins::generations(&dir)?.into_iter();
+        let (number, generation) = numbers
+            .find_map(runs)
             .ok_or_else(|| unreadable("the program that runs is not pinned"))?;
-        let record_path = pins::generation(&folder.path, generation).join("record");
-        let record = Record::open(&record_path, name)?;
+        let record = Record::open(&generation, name)?;
         // A container with a process 1 of its own may share the host's bpffs.
         if record.namespace != pins::cookie()? {
             return Err(unreadable(
@@ -340,13 +387,26 @@ impl Attachment {
             mode: interface.xdp.map_or(XdpMode::Native, |xdp| xdp.mode),
             program_id: info.program_id,
             record,
-            tables: Tables::open(folder)?,
-            lists: ListTables::open(&pins::generation(&folder.path, generation))?,
+            tables: Tables::open(&dir, name, folder.layout)?,
+            lists: ListTables::open(&generation)?,
             interface: interface.clone(),
-            generation,
+            generation: number,
             layout: folder.layout,
-            folder: folder.path.clone(),
+            dir,
             link,
         })
     }
+}
+
+/// The folder of generation `number`.
+pub(super) fn open_generation(folder: &Dir, number: u64) -> Result<Dir> {
+    let name = pins::generation(number);
+    let gone = || {
+        Error::path(
+            "opening",
+            folder.path().join(&name),
+            io::ErrorKind::NotFound.into(),
+        )
+    };
+    folder.open(&name)?.ok_or_else(gone)
 }

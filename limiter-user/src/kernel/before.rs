@@ -6,18 +6,17 @@
 //! in its own map until the last CPU has left it, and the new one in the other: figures are the sums of both, so
 //! that nobody has to know when that was.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use limiter_common::{counters::Count, layout::VERSION};
 
 use super::{
     attachment::{Attachment, Pinned, look},
     error::{Error, Result},
+    folder::{Dir, Kind},
     foreign::{self, Foreign},
     pins::{self, Folder},
+    unpin,
 };
 
 /// The oldest layout that is read.
@@ -28,7 +27,7 @@ const _: () = assert!(VERSION == 6, "see ARCHITECTURE.md, Layouts");
 /// The map that has another shape now, under its name of before.
 pub const COUNTERS: &str = "COUNTERS";
 /// What stands in its place.
-const COUNTED: &str = "COUNTED";
+pub const COUNTED: &str = "COUNTED";
 
 /// What one CPU has counted, in layout 5.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,10 +56,10 @@ impl From<Counters> for limiter_common::counters::Counters {
 }
 
 /// The maps that are in a folder.
-pub fn maps_in(folder: &Path, layout: u32) -> Vec<&'static str> {
+pub fn maps_in(folder: &Dir, layout: u32) -> Vec<&'static str> {
     let has_counted = layout == VERSION;
     // It came from an earlier layout.
-    let has_counters = !has_counted || folder.join(COUNTERS).symlink_metadata().is_ok();
+    let has_counters = !has_counted || folder.pin(COUNTERS).is_ok();
     let own = pins::MAPS.into_iter();
     own.filter(|name| has_counted || *name != COUNTED)
         .chain(has_counters.then_some(COUNTERS))
@@ -90,7 +89,8 @@ impl std::fmt::Display for TakenOver {
 /// that as it was.
 #[derive(Debug)]
 pub struct TakeOver {
-    from: PathBuf,
+    /// None when it is done.
+    from: Option<Dir>,
     done: TakenOver,
 }
 
@@ -106,7 +106,7 @@ impl TakeOver {
             return Err(Error::TrialOfEarlier(interface.clone()));
         }
         let take_over = Self {
-            from: attachment.folder.clone(),
+            from: Some(attachment.dir.clone()),
             done: TakenOver {
                 version: attachment.record.version.clone(),
                 layout: attachment.layout,
@@ -114,32 +114,47 @@ impl TakeOver {
         };
         // What a killed command has left; no program that runs counts there.
         take_over.drop_new_map();
-        clear_target(&take_over.from)?;
+        clear_target(attachment.dir.path())?;
         Ok(Some(take_over))
     }
 
     /// Moves the pins, with the new map that was pinned among them. From here on it is an attachment of this
     /// layout, whatever program runs.
-    pub fn finish(self, attachment: &mut Attachment) -> Result<TakenOver> {
-        pins::create(&pins::root())?;
-        let to = target(&self.from);
-        fs::rename(&self.from, &to).map_err(|error| Error::path("moving", &self.from, error))?;
-        pins::clear_empty();
-        attachment.folder = to;
+    pub fn finish(mut self, attachment: &mut Attachment) -> Result<TakenOver> {
+        let from = attachment.dir.clone();
+        let path = target(from.path());
+        let failed = |error| Error::path("moving", from.path(), error);
+        let to = pins::create_root()?;
+        from.move_to(&to).map_err(failed)?;
+        self.from = None;
+        unpin::clear_above(&from);
+        let moved = Dir::walk(&path)?;
+        attachment.dir = moved.ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))?;
         attachment.layout = VERSION;
-        // What is dropped with `self` is not there any more.
         Ok(self.done.clone())
     }
 
     fn drop_new_map(&self) {
         // At worst it stays, and is in nobody's way.
-        let _ = fs::remove_file(self.from.join(COUNTED));
+        let _ = self
+            .from
+            .as_ref()
+            .map(|from| from.unpin(COUNTED, Kind::Map));
     }
 }
 
 impl Drop for TakeOver {
     fn drop(&mut self) {
         self.drop_new_map();
+    }
+}
+
+/// The folder whose lock is that of an attachment: an earlier version has its own locked as long as a trial lasts.
+pub fn to_lock(attachment: &Dir) -> &Dir {
+    let above = attachment.parent().unwrap_or(attachment);
+    match above.path() == pins::root() {
+        true => attachment,
+        false => above,
     }
 }
 
@@ -157,8 +172,11 @@ fn clear_target(from: &Path) -> Result<()> {
     else {
         return Ok(());
     };
+    let Some(dir) = folder.open()? else {
+        return Ok(());
+    };
     match look(&folder)? {
-        Pinned::Leftover => foreign::clear(&path, Foreign::open(&path)?).map(drop),
+        Pinned::Leftover => foreign::clear(&dir, Foreign::open(&dir)?).map(drop),
         Pinned::To(..) | Pinned::Gone(_) => Err(in_the_way(folder)),
     }
 }

@@ -2,41 +2,29 @@
 //! vanish together with this process.
 
 use std::{
-    fs::{self, File},
-    io::ErrorKind,
+    fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    thread,
-    time::{Duration, Instant},
 };
 
 use nix::{
     errno::Errno,
     fcntl::{AT_FDCWD, AtFlags},
     mount::{MsFlags, mount},
-    sys::statfs::{FsType, statfs},
     unistd::{AccessFlags, faccessat},
 };
 
 use super::{
     error::{Error, Result},
+    folder::Dir,
     pins,
 };
 
-/// Where bpffs is mounted on every system.
-pub const BPFFS: &str = "/sys/fs/bpf";
-
-/// `BPF_FS_MAGIC`, include/uapi/linux/magic.h.
-const MAGIC: FsType = FsType(0xcafe_4a11);
-
-/// How long a command waits for another one.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// How often it looks whether that is done.
-pub(super) const RETRY: Duration = Duration::from_millis(20);
+pub use super::folder::BPFFS;
 
 /// Whether a bpffs is mounted at its place.
 fn is_mounted() -> bool {
-    statfs(BPFFS).is_ok_and(|stat| stat.filesystem_type() == MAGIC)
+    Dir::root().is_ok_and(|root| root.is_some())
 }
 
 /// Whether there is a bpffs to look for pins in. Under `ip netns exec` there is another `/sys`, and no
@@ -133,53 +121,6 @@ fn source_of_sys(mountinfo: &str) -> Option<&str> {
         .lines()
         .rfind(|line| line.split(' ').nth(4) == Some("/sys"))?;
     mount.split_once(" - ")?.1.split(' ').nth(1)
-}
-
-/// Serialises whoever changes anything. The lock is on the root of bpffs: it leaves no file behind,
-/// goes with the process however that ends, and is the same for all who see the same pins. A user who has no right to
-/// that has the folder `limiter` below it, and never removes it: where that is, root locks it too.
-pub struct Lock {
-    _directories: Vec<File>,
-}
-
-/// Waits for other commands to be done.
-pub fn lock() -> Result<Lock> {
-    let start = Instant::now();
-    loop {
-        match try_lock()? {
-            Some(lock) => return Ok(lock),
-            None if start.elapsed() < PATIENCE => thread::sleep(RETRY),
-            None => return Err(Error::Busy(PATIENCE.as_secs())),
-        }
-    }
-}
-
-/// The lock, if nobody else has it.
-pub fn try_lock() -> Result<Option<Lock>> {
-    let mut locked = Vec::new();
-    let mut refused = None;
-    for path in [PathBuf::from(BPFFS), pins::of_all_layouts()] {
-        let directory = match File::open(&path) {
-            Ok(directory) => directory,
-            Err(error) if error.kind() == ErrorKind::NotFound && !locked.is_empty() => continue,
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                refused = Some(Error::path("opening", path, error));
-                continue;
-            }
-            Err(error) => return Err(refused.unwrap_or(Error::path("opening", path, error))),
-        };
-        match directory.try_lock() {
-            Ok(()) => locked.push(directory),
-            Err(fs::TryLockError::WouldBlock) => return Ok(None),
-            Err(fs::TryLockError::Error(error)) => return Err(Error::path("locking", path, error)),
-        }
-    }
-    match refused {
-        Some(error) if locked.is_empty() => Err(error),
-        _ => Ok(Some(Lock {
-            _directories: locked,
-        })),
-    }
 }
 
 #[cfg(test)]

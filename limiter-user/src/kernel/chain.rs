@@ -5,21 +5,22 @@
 //! program off, to create the link, and to pin it. The other program is pinned first of all, so that no
 //! end of this process can lose it.
 
-use std::{fs, io, path::Path};
+use std::{fs, io};
 
 use aya::programs::ProgramFd;
 
 use super::{
     attach::{Refused, pin_all, record},
     error::{Error, Result},
+    folder::Dir,
     foreign::{self, Foreign},
     interface::{Interface, XdpMode, XdpState},
     link::Link,
     object::{self, Entry, ListMaps, Maps, Program, Variant},
-    pins,
     record::Record,
     set::Wanted,
     survey::{Holder, occupant},
+    unpin,
 };
 use crate::config::Mode;
 
@@ -28,8 +29,8 @@ use crate::config::Mode;
 pub(super) fn put(
     interface: &Interface,
     wanted: &Wanted,
-    folder: &Path,
-    hold: impl FnOnce(&Link, &Path) -> Result<()>,
+    folder: &Dir,
+    hold: impl FnOnce(&Link, &Dir) -> Result<()>,
 ) -> Result<()> {
     let nothing = || Error::ChainNothing(interface.name.clone());
     let state = interface.xdp.ok_or_else(nothing)?;
@@ -44,14 +45,14 @@ pub(super) fn put(
         record.fallback = Some(format!("{foreign}, behind it, is in generic mode"));
     }
     let program = load(&mut record, interface, state, &handle)?;
-    let ready = pins::create(folder)
-        .and_then(|()| foreign.pin(folder))
+    let ready = foreign
+        .pin(folder)
         .and_then(|()| pin_all(&program, &record, folder))
         .and_then(|()| take_off(interface, state, &foreign));
     if let Err(error) = ready {
         // It is where it was, unless the kernel's answer was lost.
         let _ = foreign.put_back(folder);
-        pins::remove(folder)?;
+        unpin::empty(folder)?;
         return Err(error);
     }
     let held = create(interface, state.mode, &program, record.frags).and_then(|link| {
@@ -61,7 +62,8 @@ pub(super) fn put(
         })
     });
     if let Err(error) = held {
-        foreign::clear(folder, Some(foreign))?;
+        foreign::restore(folder, Some(foreign))?;
+        unpin::empty(folder)?;
         return Err(error);
     }
     Ok(())

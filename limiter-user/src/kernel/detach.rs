@@ -1,14 +1,15 @@
 //! Detaching: link, then pins, then nothing is left but what was there before.
 
-use std::path::Path;
-
 use super::{
     attachment::{Pinned, folders_here, look, no_other_version, of_other_versions},
+    before::to_lock,
     bpffs,
     error::{Error, Result},
+    folder::Dir,
     foreign::{self, Foreign},
     interface::{self, Interface},
     link::Link,
+    lock::{self, Lock},
     pins::{self, Folder},
     requirements,
 };
@@ -16,23 +17,45 @@ use super::{
 /// Detaches from the interface called `name`, or clears what is left of an attachment of that name.
 /// Returns the program that limiter ran in front of, which runs again.
 pub async fn detach(name: &str) -> Result<Option<Foreign>> {
+    const TRIES: usize = 10;
     requirements::privileges()?;
-    let interfaces = interface::all().await?;
     if !bpffs::look()? {
-        return Err(nothing_there(&interfaces, name));
+        return Err(nothing_there(&interface::all().await?, name));
     }
-    let _lock = bpffs::lock()?;
-    // No program is swapped from here on.
-    let interfaces = interface::all().await?;
+    for _ in 0..TRIES {
+        let folder = folder_of(&interface::all().await?, name)?;
+        let Some((dir, _lock)) = lock_folder(&folder)? else {
+            continue;
+        };
+        // No program is swapped from here on.
+        let interfaces = interface::all().await?;
+        if folder_of(&interfaces, name)? == folder {
+            return remove(&folder, &dir, look(&folder), &interfaces);
+        }
+    }
+    Err(Error::Busy(lock::PATIENCE.as_secs()))
+}
+
+/// Opens a folder and locks it; none where another command has removed it meanwhile.
+fn lock_folder(folder: &Folder) -> Result<Option<(Dir, Lock)>> {
+    let Some(dir) = folder.open()? else {
+        return Ok(None);
+    };
+    let lock = lock::lock(to_lock(&dir))?;
+    Ok(dir.is_current()?.then_some((dir, lock)))
+}
+
+/// The folder of what is attached to the interface called `name`, or was when that had this name.
+fn folder_of(interfaces: &[Interface], name: &str) -> Result<Folder> {
     let (mut left, mut renamed) = (None, None);
     for folder in folders_here()? {
         let pinned = look(&folder);
         let on = match &pinned {
-            Ok(Pinned::To(_, info)) => interface::of_link(&interfaces, info),
+            Ok(Pinned::To(_, info)) => interface::of_link(interfaces, info),
             _ => None,
         };
         match on {
-            Some(on) if on.name == name => return remove(&folder, pinned, &interfaces),
+            Some(on) if on.name == name => return Ok(folder),
             Some(on) if folder.interface == name => {
                 renamed = Some(Error::Renamed {
                     old: name.to_owned(),
@@ -40,16 +63,16 @@ pub async fn detach(name: &str) -> Result<Option<Foreign>> {
                 });
             }
             // Gone, or moved to another network namespace.
-            None if folder.interface == name => left = Some((folder, pinned)),
+            None if folder.interface == name => left = Some(folder),
             _ => {}
         }
     }
     // What the name once meant comes after what it means now.
-    if let Some((folder, pinned)) = left {
-        return remove(&folder, pinned, &interfaces);
+    if let Some(folder) = left {
+        return Ok(folder);
     }
-    no_other_version(&interfaces, name)?;
-    Err(renamed.unwrap_or_else(|| nothing_there(&interfaces, name)))
+    no_other_version(interfaces, name)?;
+    Err(renamed.unwrap_or_else(|| nothing_there(interfaces, name)))
 }
 
 fn nothing_there(interfaces: &[Interface], name: &str) -> Error {
@@ -60,32 +83,66 @@ fn nothing_there(interfaces: &[Interface], name: &str) -> Error {
 }
 
 /// Detaches from all interfaces of this network namespace, and clears what is left of interfaces and
-/// namespaces that are gone. Returns for each how it went.
-pub async fn detach_all() -> Result<Vec<(String, Result<Option<Foreign>>)>> {
+/// namespaces that are gone. `everywhere`: also from those of other network namespaces, and what versions of limiter have
+/// attached that this one cannot read. Returns for each how it went.
+pub async fn detach_all(everywhere: bool) -> Result<Vec<(String, Result<Option<Foreign>>)>> {
     requirements::privileges()?;
     if !bpffs::look()? {
         return Ok(Vec::new());
     }
-    let _lock = bpffs::lock()?;
-    let interfaces = interface::all().await?;
     let here = pins::namespace()?;
     let mut done = Vec::new();
     for folder in pins::folders()? {
-        let pinned = look(&folder);
-        let gone = matches!(pinned, Ok(Pinned::Gone(_) | Pinned::Leftover));
-        if folder.namespace == here || gone {
-            let elsewhere = folder.namespace != here && matches!(pinned, Ok(Pinned::Leftover));
-            if elsewhere && foreign::is_pinned(&folder.path) {
-                // It is to be put back there, and whether there still is, cannot be told.
-                continue;
-            }
-            let removed = remove(&folder, pinned, &interfaces);
-            done.push((folder.interface, removed));
+        let elsewhere = folder.namespace != here;
+        if everywhere || !elsewhere || is_gone(&look(&folder)) {
+            let detached = detach_one(&folder, elsewhere, everywhere).await.transpose();
+            done.extend(detached.map(|detached| (folder.interface, detached)));
         }
     }
-    let of_others = of_other_versions(&interfaces)?.into_iter();
+    if everywhere {
+        for folder in pins::folders_of_other_layouts()? {
+            let detached = detach_one(&folder, true, true).await.transpose();
+            done.extend(detached.map(|detached| (folder.interface, detached)));
+        }
+        return Ok(done);
+    }
+    let of_others = of_other_versions(&interface::all().await?)?.into_iter();
     done.extend(of_others.map(|(interface, error)| (interface, Err(error))));
     Ok(done)
+}
+
+/// Whether nothing is limited by it any more.
+fn is_gone(pinned: &Result<Pinned>) -> bool {
+    matches!(pinned, Ok(Pinned::Gone(_) | Pinned::Leftover))
+}
+
+/// Detaches what is pinned in a folder; none where there is nothing to do.
+async fn detach_one(
+    folder: &Folder,
+    elsewhere: bool,
+    everywhere: bool,
+) -> Result<Option<Option<Foreign>>> {
+    let Some((dir, _lock)) = lock_folder(folder)? else {
+        return Ok(None);
+    };
+    let pinned = look(folder);
+    if elsewhere && !everywhere && !is_gone(&pinned) {
+        // It was attached meanwhile.
+        return Ok(None);
+    }
+    if elsewhere && matches!(pinned, Ok(Pinned::Leftover)) && foreign::is_pinned(&dir) {
+        // It is to be put back there, and whether there still is, cannot be told.
+        return match everywhere {
+            true => Err(not_here(
+                &dir,
+                "it belongs to another network namespace",
+                "go there",
+            )),
+            false => Ok(None),
+        };
+    }
+    let interfaces = interface::all().await?;
+    remove(folder, &dir, pinned, &interfaces).map(Some)
 }
 
 /// The link's pin goes first: from then on the link lives only as long as this process holds it, and
@@ -93,30 +150,40 @@ pub async fn detach_all() -> Result<Vec<(String, Result<Option<Foreign>>)>> {
 /// clears.
 fn remove(
     folder: &Folder,
+    dir: &Dir,
     pinned: Result<Pinned>,
     interfaces: &[Interface],
 ) -> Result<Option<Foreign>> {
     let moved = matches!(&pinned, Ok(Pinned::To(_, info)) if interface::of_link(interfaces, info).is_none());
     // Before limiter is off: until the other program is back, neither of the two runs.
-    let foreign = Foreign::open(&folder.path)?;
+    let foreign = Foreign::open(dir)?;
+    let on = match &pinned {
+        Ok(Pinned::To(_, info)) => Some(info.interface),
+        _ => None,
+    };
     match pinned {
         Ok(Pinned::To(link, _) | Pinned::Gone(link)) => {
             // On trial there is no pin: a process holds the link.
             let is_pinned = link.try_until().is_none();
             if is_pinned {
-                Link::unpin(&folder.path)?;
+                Link::unpin(dir)?;
             }
             // Another process may hold the link too.
             if let Err(error) = link.detach() {
                 // Nothing was changed, then.
                 if is_pinned {
-                    link.pin(&folder.path)?;
+                    link.pin(dir)?;
                 }
                 return Err(error);
             }
         }
         // Somebody holds the link, and the program runs.
-        Err(error @ (Error::TrialSilent { .. } | Error::TrialElsewhere(_) | Error::Busy(_))) => {
+        Err(
+            error @ (Error::TrialSilent { .. }
+            | Error::TrialElsewhere(_)
+            | Error::Busy(_)
+            | Error::Stranger { .. }),
+        ) => {
             return Err(error);
         }
         // What is no link of an XDP program holds none on an interface.
@@ -124,12 +191,19 @@ fn remove(
     }
     if moved && foreign.is_some() {
         return Err(not_here(
-            &folder.path,
+            dir,
             "the interface is in another network namespace now",
             "put it back there (`bpftool net attach`)",
         ));
     }
-    foreign::clear(&folder.path, foreign).map_err(|error| match error {
+    if let Some(other) = foreign
+        .as_ref()
+        .filter(|foreign| on.is_some_and(|on| on != foreign.interface))
+    {
+        let why = "its pin names another interface than limiter was attached to".to_owned();
+        return Err(other.not_put_back(dir, why, "attach it where it belongs"));
+    }
+    foreign::clear(dir, foreign).map_err(|error| match error {
         Error::Path { .. } | Error::Denied { .. } | Error::NotPermitted => Error::PinsLeft {
             interface: folder.interface.clone(),
             why: Box::new(error),
@@ -138,10 +212,10 @@ fn remove(
     })
 }
 
-fn not_here(folder: &Path, why: &str, first: &'static str) -> Error {
+fn not_here(folder: &Dir, why: &str, first: &'static str) -> Error {
     match Foreign::open(folder) {
         Ok(Some(foreign)) => foreign.not_put_back(folder, why.to_owned(), first),
-        Ok(None) => Error::NotAttached(pins::interface_of(folder).unwrap_or_default()),
+        Ok(None) => Error::NotAttached(pins::interface_of(folder.path()).unwrap_or_default()),
         Err(error) => error,
     }
 }

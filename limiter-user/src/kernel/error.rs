@@ -5,7 +5,7 @@ use std::{io, path::PathBuf};
 
 use limiter_common::layout::VERSION;
 
-use super::{pins::Folder, requirements::Needed};
+use super::{interface::Interface, pins::Folder, requirements::Needed};
 use crate::config::Invalid;
 
 /// An operation on an interface failed; nothing was changed.
@@ -214,6 +214,11 @@ pub enum Error {
         "the interface that limiter was attached to as '{0}' is gone, and limits nothing any more: `limiter detach {0}` clears what is left"
     )]
     InterfaceGone(String),
+    /// The link is on no interface any more, and there is one of that name.
+    #[error(
+        "'{0}' is there, but not limited: the program of limiter was taken off it (as `bpftool link detach` does), or that interface is gone and another one has its name: `limiter detach {0}` clears what is left, then attach again"
+    )]
+    TakenOff(String),
     /// The link follows the interface, whose name has changed.
     #[error("limiter was attached to '{old}', which is called '{new}' now: use that name")]
     Renamed {
@@ -302,6 +307,40 @@ pub enum Error {
     /// bpffs is missing, or would vanish.
     #[error("{0}")]
     Bpffs(String),
+    /// Something that limiter did not make has a name of its folders.
+    #[error(
+        "{path} {why}, so limiter neither uses nor removes it: remove it if nobody needs it, and close bpffs to others (`chmod 700 /sys/fs/bpf`, docs/security.md)"
+    )]
+    Stranger {
+        /// Where it is.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A folder in which nothing is to be pinned.
+    #[error(
+        "others may change what is pinned in {path} (owner: user {owner}, mode {mode:o}), so nothing was pinned there: run this as its owner, or `chown root` and `chmod 700` it"
+    )]
+    NotOwned {
+        /// The folder.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// Limiter's own pins are gone, and something else is left.
+    #[error(
+        "limiter is off '{interface}', but {folder} holds what limiter did not pin ({names}): it was left alone, remove it if nobody needs it"
+    )]
+    LeftAlone {
+        /// The interface.
+        interface: String,
+        /// The folder.
+        folder: PathBuf,
+        /// What is left.
+        names: String,
+    },
     /// Another command is at work.
     #[error(
         "another limiter command has been changing things for {0} s: wait for it, or end it, and try again"
@@ -427,6 +466,21 @@ impl Error {
             };
         }
         Self::OtherVersion { interface, path }
+    }
+
+    /// A link is on no interface any more; limiter was attached to one called `name`.
+    pub(super) fn on_no_interface(name: String, interfaces: &[Interface]) -> Self {
+        match interfaces.iter().any(|interface| interface.name == name) {
+            true => Self::TakenOff(name),
+            false => Self::InterfaceGone(name),
+        }
+    }
+
+    pub(super) fn stranger(path: impl Into<PathBuf>, why: &str) -> Self {
+        Self::Stranger {
+            path: path.into(),
+            why: why.to_owned(),
+        }
     }
 
     pub(super) fn path(what: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {

@@ -5,24 +5,24 @@
 //! to put it back, even for a command that cannot read the rest.
 
 use std::{
-    fs,
     io::{self, ErrorKind},
     os::fd::{AsFd, OwnedFd},
-    path::{Path, PathBuf},
+    path::PathBuf,
     thread,
     time::{Duration, Instant},
 };
 
 use aya::programs::{ProgramError, ProgramFd, ProgramInfo, loaded_programs};
+use nix::unistd::geteuid;
 
 use super::{
-    bpffs,
     error::{Error, Result},
+    folder::Dir,
     interface::{Interface, XdpMode, XdpState},
     link::Link,
-    netlink_xdp,
+    lock, netlink_xdp,
     pins::{self, Folder},
-    sys,
+    sys, unpin,
 };
 
 /// Such a program, and where it belongs.
@@ -34,8 +34,10 @@ pub struct Foreign {
     pub name: Option<String>,
     /// Where it ran before.
     pub mode: XdpMode,
-    interface: u32,
+    pub(super) interface: u32,
     fd: OwnedFd,
+    /// The user who has pinned it.
+    owner: u32,
 }
 
 impl std::fmt::Display for Foreign {
@@ -73,12 +75,16 @@ fn parse_pin_name(name: &str) -> Option<(XdpMode, u32)> {
     Some((mode, interface.parse().ok()?))
 }
 
-/// Where the program is pinned, and what the name says.
-fn find_pin(folder: &Path) -> Option<(PathBuf, XdpMode, u32)> {
-    let entries = fs::read_dir(folder).ok()?.flatten();
-    let mut pins = entries.filter_map(|entry| {
-        let (mode, interface) = parse_pin_name(entry.file_name().to_str()?)?;
-        Some((entry.path(), mode, interface))
+/// Whether pins of such programs are called so.
+pub(super) fn is_pin_name(name: &str) -> bool {
+    parse_pin_name(name).is_some()
+}
+
+/// The name of the pin, and what it says.
+fn find_pin(folder: &Dir) -> Option<(String, XdpMode, u32)> {
+    let mut pins = folder.names().ok()?.into_iter().filter_map(|name| {
+        let (mode, interface) = parse_pin_name(&name)?;
+        Some((name, mode, interface))
     });
     pins.next()
 }
@@ -118,6 +124,7 @@ impl Foreign {
                 name: name_of(&program),
                 mode: state.mode,
                 interface: interface.index,
+                owner: geteuid().as_raw(),
                 fd: fd.map_err(|error| Error::system("opening a program", error))?,
             };
             return Ok((foreign, handle));
@@ -126,33 +133,37 @@ impl Foreign {
     }
 
     /// The one that is pinned in `folder`; none where limiter runs in front of none.
-    pub fn open(folder: &Path) -> Result<Option<Self>> {
-        let Some((path, mode, interface)) = find_pin(folder) else {
+    pub fn open(folder: &Dir) -> Result<Option<Self>> {
+        let Some((name, mode, interface)) = find_pin(folder) else {
             return Ok(None);
         };
-        let info = match ProgramInfo::from_pin(&path) {
-            Ok(info) => info,
+        let failed = |error| Error::path("opening", folder.path().join(&name), error);
+        let pin = match folder.pin(&name) {
+            Ok(pin) => pin,
             // Somebody has put it back this moment.
-            Err(_) if !path.exists() => return Ok(None),
-            Err(error) => return Err(Error::path("opening", path, io::Error::other(error))),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
         };
-        let fd = sys::open_pin(&path).map_err(|error| Error::path("opening", path, error))?;
+        let info = ProgramInfo::from_pin(pin.path());
+        let info = info.map_err(|error| failed(io::Error::other(error)))?;
         Ok(Some(Self {
             id: info.id(),
             name: name_of(&info),
             mode,
             interface,
-            fd,
+            owner: pin.owner,
+            fd: sys::open_pin(&pin.path()).map_err(failed)?,
         }))
     }
 
-    pub(super) fn pin(&self, folder: &Path) -> Result<()> {
-        let path = self.path(folder);
-        sys::pin(self.fd.as_fd(), &path).map_err(|error| Error::path("pinning", path, error))
+    pub(super) fn pin(&self, folder: &Dir) -> Result<()> {
+        let name = pin_name(self.mode, self.interface);
+        sys::pin(self.fd.as_fd(), &folder.at(&name))
+            .map_err(|error| Error::path("pinning", self.path(folder), error))
     }
 
-    fn path(&self, folder: &Path) -> PathBuf {
-        folder.join(pin_name(self.mode, self.interface))
+    fn path(&self, folder: &Dir) -> PathBuf {
+        folder.path().join(pin_name(self.mode, self.interface))
     }
 
     pub(super) fn take_off(&self) -> io::Result<()> {
@@ -160,7 +171,15 @@ impl Foreign {
     }
 
     /// Puts it back where it was, if no other program is there; `folder` has its pin.
-    pub(super) fn put_back(&self, folder: &Path) -> Result<PutBack> {
+    pub(super) fn put_back(&self, folder: &Dir) -> Result<PutBack> {
+        // Whoever owns the folder may have given the pin its name, and has no say about other interfaces.
+        if ![0, geteuid().as_raw()].contains(&self.owner) {
+            return Err(self.not_put_back(
+                folder,
+                format!("user {} has pinned it", self.owner),
+                "give the pin to root (`chown root`) if that program belongs there,",
+            ));
+        }
         let fd = self.fd.as_fd();
         let refused = match netlink_xdp::put_on(self.interface, self.mode, fd) {
             Ok(()) => return Ok(PutBack::Done),
@@ -184,8 +203,8 @@ impl Foreign {
     }
 
     /// Nothing is lost: it stays pinned.
-    pub(super) fn not_put_back(&self, folder: &Path, why: String, first: &'static str) -> Error {
-        let interface = pins::interface_of(folder).unwrap_or_default();
+    pub(super) fn not_put_back(&self, folder: &Dir, why: String, first: &'static str) -> Error {
+        let interface = pins::interface_of(folder.path()).unwrap_or_default();
         Error::NotPutBack {
             program: self.to_string(),
             why,
@@ -202,18 +221,21 @@ fn name_of(program: &ProgramInfo) -> Option<String> {
 }
 
 /// Puts back the program that limiter ran in front of, which was opened before limiter was taken off, and
-/// then removes the pins. Returns what runs again. Where that fails, the pins stay, and the next command
-/// tries again.
-pub(super) fn clear(folder: &Path, foreign: Option<Foreign>) -> Result<Option<Foreign>> {
-    let back = match foreign {
-        Some(foreign) => {
-            let done = foreign.put_back(folder)? == PutBack::Done;
-            done.then_some(foreign)
-        }
-        None => None,
-    };
-    pins::remove(folder)?;
+/// then removes the pins and their folder. Returns what runs again. Where that fails, the pins stay, and the next
+/// command tries again.
+pub(super) fn clear(folder: &Dir, foreign: Option<Foreign>) -> Result<Option<Foreign>> {
+    let back = restore(folder, foreign)?;
+    unpin::remove(folder)?;
     Ok(back)
+}
+
+/// Puts back the program that limiter ran in front of. Returns it if it runs again.
+pub(super) fn restore(folder: &Dir, foreign: Option<Foreign>) -> Result<Option<Foreign>> {
+    let Some(foreign) = foreign else {
+        return Ok(None);
+    };
+    let done = foreign.put_back(folder)? == PutBack::Done;
+    Ok(done.then_some(foreign))
 }
 
 /// What is wrong where a folder of pins has no link: limiter is off, and a program that it ran in front of
@@ -221,11 +243,12 @@ pub(super) fn clear(folder: &Path, foreign: Option<Foreign>) -> Result<Option<Fo
 pub(super) fn waiting(folder: &Folder, interfaces: &[Interface]) -> Option<Error> {
     let start = Instant::now();
     loop {
+        let dir = folder.open().ok().flatten()?;
         // A command that is at work right now has the lock, and may be about to pin the link. This very
         // command may have it as well: then nothing changes any more.
-        let lock = bpffs::try_lock().ok().flatten();
-        let foreign = Foreign::open(&folder.path).ok().flatten()?;
-        if Link::open(&folder.path).is_ok_and(|link| link.is_some()) {
+        let lock = lock::try_lock(&dir).ok().flatten();
+        let foreign = Foreign::open(&dir).ok().flatten()?;
+        if Link::open(&dir).is_ok_and(|link| link.is_some()) {
             return None;
         }
         let mut own = interfaces.iter();
@@ -239,12 +262,12 @@ pub(super) fn waiting(folder: &Folder, interfaces: &[Interface]) -> Option<Error
                 program: foreign.to_string(),
             });
         }
-        thread::sleep(bpffs::RETRY);
+        thread::sleep(lock::RETRY);
     }
 }
 
 /// Whether a folder of pins has a program that is to be put back.
-pub(super) fn is_pinned(folder: &Path) -> bool {
+pub(super) fn is_pinned(folder: &Dir) -> bool {
     find_pin(folder).is_some()
 }
 

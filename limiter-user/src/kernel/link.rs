@@ -4,16 +4,19 @@
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    path::{Path, PathBuf},
     time::SystemTime,
 };
 
 use super::{
     error::{Error, Result},
+    folder::{Dir, Kind},
     interface::XdpMode,
     sys::{self, LinkInfo},
     trial,
 };
+
+/// The name of its pin.
+pub const NAME: &str = "link";
 
 /// An XDP link of this program.
 #[derive(Debug)]
@@ -42,13 +45,9 @@ impl Link {
         sys::link_create(program, interface, flags).map(Self::from)
     }
 
-    fn path(folder: &Path) -> PathBuf {
-        folder.join("link")
-    }
-
     /// Opens the link of the attachment whose pins are in `folder`: the pinned one or, on trial, the
     /// one that a process holds; none where there is neither.
-    pub fn open(folder: &Path) -> Result<Option<Self>> {
+    pub fn open(folder: &Dir) -> Result<Option<Self>> {
         if let Some(pinned) = Self::open_pin(folder)? {
             return Ok(Some(pinned));
         }
@@ -62,30 +61,28 @@ impl Link {
         }
     }
 
-    fn open_pin(folder: &Path) -> Result<Option<Self>> {
-        let path = Self::path(folder);
-        match sys::open_pin(&path) {
+    fn open_pin(folder: &Dir) -> Result<Option<Self>> {
+        match folder.object(NAME) {
             Ok(fd) => Ok(Some(Self::from(fd))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::path("opening", path, error)),
+            Err(error) => Err(Error::path("opening", folder.path().join(NAME), error)),
         }
     }
 
     /// Pins it in `folder`.
-    pub fn pin(&self, folder: &Path) -> Result<()> {
-        let path = Self::path(folder);
-        sys::pin(self.fd.as_fd(), &path).map_err(|error| Error::path("pinning", path, error))
+    pub fn pin(&self, folder: &Dir) -> Result<()> {
+        sys::pin(self.fd.as_fd(), &folder.at(NAME))
+            .map_err(|error| Error::path("pinning", folder.path().join(NAME), error))
     }
 
     /// Removes the pin in `folder`.
-    pub fn unpin(folder: &Path) -> Result<()> {
-        let path = Self::path(folder);
-        std::fs::remove_file(&path).map_err(|error| Error::path("removing", path, error))
+    pub fn unpin(folder: &Dir) -> Result<()> {
+        folder.unpin(NAME, Kind::Link).map(drop)
     }
 
     /// Whether it is pinned in `folder`.
-    pub(super) fn is_pinned(folder: &Path) -> bool {
-        Self::path(folder).symlink_metadata().is_ok()
+    pub(super) fn is_pinned(folder: &Dir) -> bool {
+        folder.pin(NAME).is_ok()
     }
 
     /// When it ends by itself, if it is on trial.

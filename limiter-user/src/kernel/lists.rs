@@ -4,7 +4,6 @@ use std::{
     collections::BTreeMap,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    path::Path,
 };
 
 use aya::{
@@ -16,6 +15,8 @@ use limiter_common::layout::Listed;
 
 use super::{
     error::{Error, Result},
+    folder::Dir,
+    maps::open_map,
     wire::Wire,
 };
 
@@ -64,8 +65,8 @@ pub struct ListTables {
 
 impl ListTables {
     /// Those that are pinned in the folder of a generation.
-    pub fn open(folder: &Path) -> Result<Self> {
-        let open = |name: &str| MapData::from_pin(folder.join(name)).map_err(broken);
+    pub fn open(folder: &Dir) -> Result<Self> {
+        let open = |name: &str| open_map(folder, name);
         let (ipv4, ipv6) = (open("LISTED_IPV4")?, open("LISTED_IPV6")?);
         let memory = super::memory::of_maps(&[&ipv4, &ipv6]);
         Ok(Self {

@@ -1,7 +1,5 @@
 //! The program's maps, opened: sources and counters.
 
-use std::path::Path;
-
 use aya::maps::{Array, Map, MapData, MapError, MapInfo, PerCpuArray};
 use limiter_common::{
     bucket,
@@ -16,9 +14,10 @@ use limiter_common::{
 use super::{
     before,
     error::{Error, Result},
+    folder::Dir,
     memory,
     object::Program,
-    pins::{self, Folder},
+    pins,
     record::{Moves, Seat},
     table::Sets,
     wire::Wire,
@@ -106,11 +105,12 @@ impl std::fmt::Display for Shape {
 
 /// Refuses maps that another build has pinned: they are never reused, because a program over maps of
 /// another shape reads what it did not write.
-pub fn check_shapes(folder: &Path, interface: &str, names: &[&str]) -> Result<()> {
+pub fn check_shapes(folder: &Dir, interface: &str, names: &[&str]) -> Result<()> {
     let mut capacities = Vec::new();
     for name in names {
-        let info =
-            MapInfo::from_pin(folder.join(name)).map_err(|error| unreadable(interface, &error))?;
+        let pin = folder.pin(name);
+        let pin = pin.map_err(|error| unreadable(interface, &error))?;
+        let info = MapInfo::from_pin(pin.path()).map_err(|error| unreadable(interface, &error))?;
         let wanted = shape(name);
         let found = Shape {
             kind: info.map_type().map_or(u32::MAX, |kind| kind as u32),
@@ -141,7 +141,7 @@ pub fn check_shapes(folder: &Path, interface: &str, names: &[&str]) -> Result<()
     Ok(())
 }
 
-fn unreadable(interface: &str, error: &MapError) -> Error {
+fn unreadable(interface: &str, error: &dyn std::error::Error) -> Error {
     Error::Unreadable {
         interface: interface.to_owned(),
         why: flat(error),
@@ -169,13 +169,13 @@ impl std::fmt::Debug for Tables {
 
 impl Tables {
     /// Those that are pinned in `folder`.
-    pub fn open(folder: &Folder) -> Result<Self> {
-        let interface = folder.interface.as_str();
-        let path = folder.path.as_path();
-        let names = before::maps_in(path, folder.layout);
-        check_shapes(path, interface, &names)?;
+    pub fn open(folder: &Dir, interface: &str, layout: u32) -> Result<Self> {
+        let names = before::maps_in(folder, layout);
+        check_shapes(folder, interface, &names)?;
         let open = |name: &str| {
-            MapData::from_pin(path.join(name)).map_err(|error| unreadable(interface, &error))
+            let pin = folder.pin(name);
+            let pin = pin.map_err(|error| unreadable(interface, &error))?;
+            MapData::from_pin(pin.path()).map_err(|error| unreadable(interface, &error))
         };
         let maps = names
             .iter()
@@ -415,9 +415,15 @@ pub(super) fn fill_table(ebpf: &mut aya::Ebpf, seed: Seed, full_at: u64) -> Resu
 }
 
 /// The seed of the table that is pinned in `folder`.
-pub(super) fn seed_of(folder: &Path) -> Result<Seed> {
-    let map = MapData::from_pin(folder.join("TABLE")).map_err(read_failed)?;
-    read_seed(Map::Array(map))
+pub(super) fn seed_of(folder: &Dir) -> Result<Seed> {
+    read_seed(Map::Array(open_map(folder, "TABLE")?))
+}
+
+/// The map that is pinned as `name` in `folder`.
+pub(super) fn open_map(folder: &Dir, name: &str) -> Result<MapData> {
+    let pin = folder.pin(name);
+    let pin = pin.map_err(|error| Error::path("opening", folder.path().join(name), error))?;
+    MapData::from_pin(pin.path()).map_err(read_failed)
 }
 
 fn read_seed(map: Map) -> Result<Seed> {

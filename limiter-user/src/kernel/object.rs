@@ -4,7 +4,6 @@ use std::{
     collections::BTreeMap,
     io,
     os::fd::{AsFd, BorrowedFd},
-    path::Path,
 };
 
 use aya::{
@@ -19,8 +18,9 @@ use limiter_common::{
 };
 
 use super::{
-    clock,
+    before, clock,
     error::{Error, Result, cause},
+    folder::{Dir, Pin},
     lists, maps, pins,
     wire::Wire,
 };
@@ -82,7 +82,7 @@ pub enum Maps<'a> {
         full_at: u64,
     },
     /// Those that are pinned in this folder, whose shapes have been checked.
-    Pinned(&'a Path),
+    Pinned(&'a Dir),
 }
 
 /// The lists that a program looks sources up in.
@@ -91,7 +91,7 @@ pub enum ListMaps<'a> {
     /// New maps with these prefixes.
     New(&'a BTreeMap<IpNet, Listed>),
     /// Those that are pinned in this folder of a generation.
-    Pinned(&'a Path),
+    Pinned(&'a Dir),
 }
 
 /// Which of the program's entries, beside the way that the configuration asks for.
@@ -148,6 +148,8 @@ pub fn load(
         },
         ..*config
     });
+    // The loader opens them by their descriptors.
+    let mut held = Vec::new();
     let mut loader = EbpfLoader::new();
     // Nothing is relocated against the kernel's types: no need to read them (some 50 ms).
     loader.btf(None).override_global("CONFIG", &constants, true);
@@ -156,7 +158,7 @@ pub fn load(
             loader.map_max_entries("SETS", config.sets);
             loader.map_max_entries("DISPLACED", config.sets.div_ceil(SETS_OF_WORD));
         }
-        Maps::Pinned(folder) => pin_paths(&mut loader, &pins::MAPS, folder),
+        Maps::Pinned(folder) => held.extend(pin_paths(&mut loader, &pins::MAPS, folder)?),
     }
     match lists {
         ListMaps::New(prefixes) => {
@@ -164,7 +166,9 @@ pub fn load(
             loader.map_max_entries("LISTED_IPV4", ipv4);
             loader.map_max_entries("LISTED_IPV6", ipv6);
         }
-        ListMaps::Pinned(folder) => pin_paths(&mut loader, &pins::LIST_MAPS, folder),
+        ListMaps::Pinned(folder) => {
+            held.extend(pin_paths(&mut loader, &pins::LIST_MAPS, folder)?);
+        }
     }
     let mut ebpf = loader.load(variant.object()).map_err(load_error)?;
     if let ListMaps::New(prefixes) = lists {
@@ -193,10 +197,23 @@ pub fn new_seed() -> Result<Seed> {
     Ok(Seed::new([random()?, random()?, random()?, random()?]))
 }
 
-fn pin_paths(loader: &mut EbpfLoader<'_>, maps: &[&'static str], folder: &Path) {
+/// Has the loader use the maps that are pinned in `folder`, which are open until what is returned is dropped.
+fn pin_paths(loader: &mut EbpfLoader<'_>, maps: &[&'static str], folder: &Dir) -> Result<Vec<Pin>> {
+    let mut held = Vec::new();
     for name in maps {
-        loader.map_pin_path(name, folder.join(name));
+        match folder.pin(name) {
+            Ok(pin) => {
+                loader.map_pin_path(name, pin.path());
+                held.push(pin);
+            }
+            // The loader makes the map that an earlier layout lacks.
+            Err(_) if *name == before::COUNTED && folder.pin(before::COUNTERS).is_ok() => {
+                loader.map_pin_path(name, folder.at(name));
+            }
+            Err(error) => return Err(Error::path("opening", folder.path().join(name), error)),
+        }
     }
+    Ok(held)
 }
 
 impl Program {
@@ -231,27 +248,27 @@ impl Program {
         })
     }
 
-    /// Pins it under `path`.
-    pub fn pin(&self, path: &Path) -> Result<()> {
-        super::sys::pin(self.fd()?, path).map_err(|error| Error::path("pinning", path, error))
+    /// Pins it in the `folder` of a generation.
+    pub fn pin(&self, folder: &Dir) -> Result<()> {
+        super::sys::pin(self.fd()?, &folder.at(pins::PROGRAM))
+            .map_err(|error| Error::path("pinning", folder.path().join(pins::PROGRAM), error))
     }
 
     /// Pins its maps in `folder`.
-    pub fn pin_maps(&self, folder: &Path) -> Result<()> {
+    pub fn pin_maps(&self, folder: &Dir) -> Result<()> {
         self.pin_all(&pins::MAPS, folder)
     }
 
     /// Pins its lists in the `folder` of a generation.
-    pub fn pin_lists(&self, folder: &Path) -> Result<()> {
+    pub fn pin_lists(&self, folder: &Dir) -> Result<()> {
         self.pin_all(&pins::LIST_MAPS, folder)
     }
 
-    fn pin_all(&self, maps: &[&'static str], folder: &Path) -> Result<()> {
+    fn pin_all(&self, maps: &[&'static str], folder: &Dir) -> Result<()> {
         for name in maps {
-            let path = folder.join(name);
             let map = self.ebpf.map(name).ok_or_else(|| missing(name))?;
-            map.pin(&path)
-                .map_err(|error| Error::path("pinning", &path, cause(error)))?;
+            map.pin(folder.at(name))
+                .map_err(|error| Error::path("pinning", folder.path().join(name), cause(error)))?;
         }
         Ok(())
     }

@@ -18,10 +18,7 @@
 use std::{
     fs,
     io::{self, ErrorKind},
-    os::{
-        fd::AsRawFd,
-        unix::fs::{DirBuilderExt, MetadataExt},
-    },
+    os::{fd::AsRawFd, unix::fs::MetadataExt},
     path::{Path, PathBuf},
 };
 
@@ -30,8 +27,8 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 use super::{
     before,
-    bpffs::BPFFS,
     error::{Error, Result},
+    folder::{BPFFS, Dir},
 };
 
 /// The maps that outlive a program.
@@ -51,6 +48,9 @@ pub const MAPS: [&str; 13] = [
     "EVENTS",
 ];
 
+/// The program of a generation.
+pub const PROGRAM: &str = "program";
+
 /// The maps of a generation.
 pub const LIST_MAPS: [&str; 2] = ["LISTED_IPV4", "LISTED_IPV6"];
 
@@ -66,13 +66,20 @@ pub fn root() -> PathBuf {
 }
 
 fn root_of(layout: u32) -> PathBuf {
-    of_all_layouts().join(format!("v{layout}"))
+    of_all_layouts().join(layout_name(layout))
+}
+
+fn layout_name(layout: u32) -> String {
+    format!("v{layout}")
 }
 
 /// The layouts that have left a folder, oldest first.
-fn layouts() -> Result<Vec<u32>> {
-    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.strip_prefix('v')?.parse().ok();
-    let mut numbers: Vec<u32> = entries(&of_all_layouts())?.filter_map(number).collect();
+fn layouts(of_all: &Dir) -> Result<Vec<u32>> {
+    let names = of_all.names()?;
+    let numbers = names
+        .iter()
+        .map(|name| name.strip_prefix('v')?.parse().ok());
+    let mut numbers: Vec<u32> = numbers.flatten().collect();
     numbers.sort_unstable();
     Ok(numbers)
 }
@@ -202,105 +209,95 @@ pub fn folders_of_other_layouts() -> Result<Vec<Folder>> {
 /// Older layouts first: a folder that moves to this layout meanwhile is not missed.
 fn folders_of(which: impl Fn(u32) -> bool) -> Result<Vec<Folder>> {
     let mut folders = Vec::new();
-    for layout in layouts()?.into_iter().filter(|layout| which(*layout)) {
-        folders.extend(folders_in(layout)?);
+    let Some(of_all) = Dir::walk(&of_all_layouts())? else {
+        return Ok(folders);
+    };
+    for layout in layouts(&of_all)?
+        .into_iter()
+        .filter(|layout| which(*layout))
+    {
+        if let Some(root) = of_all.open(&layout_name(layout))? {
+            let of_layout = root.names()?.into_iter();
+            folders.extend(of_layout.filter_map(|name| Folder::named(&root, &name, layout)));
+        }
     }
     folders.sort_by(|a, b| (a.namespace, &a.interface).cmp(&(b.namespace, &b.interface)));
     Ok(folders)
 }
 
-/// What is in a folder; nothing where it is not there.
-fn entries(folder: &Path) -> Result<impl Iterator<Item = fs::DirEntry>> {
-    let found = match fs::read_dir(folder) {
-        Ok(found) => Some(found),
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
-        Err(error) => return Err(Error::path("reading", folder, error)),
-    };
-    Ok(found.into_iter().flatten().flatten())
-}
-
-fn folders_in(layout: u32) -> Result<Vec<Folder>> {
-    let root = root_of(layout);
-    let folders = entries(&root)?.filter_map(|entry| {
-        let (interface, namespace) = parse_folder_name(entry.file_name().to_str()?)?;
-        Some(Folder {
-            path: entry.path(),
+impl Folder {
+    fn named(root: &Dir, name: &str, layout: u32) -> Option<Self> {
+        let (interface, namespace) = parse_folder_name(name)?;
+        Some(Self {
+            path: root.path().join(name),
             interface,
             namespace,
             layout,
         })
-    });
-    Ok(folders.collect())
+    }
+
+    /// Opens it; none where it is gone.
+    pub(super) fn open(&self) -> Result<Option<Dir>> {
+        Dir::walk(&self.path)
+    }
 }
 
-/// The folder of generation `number`.
+/// The name of generation `number` in the folder of an attachment.
 #[must_use]
-pub fn generation(folder: &Path, number: u64) -> PathBuf {
-    folder.join(format!("g{number}"))
+pub fn generation(number: u64) -> String {
+    format!("g{number}")
 }
 
-/// The generations in a folder, oldest first.
-#[must_use]
-pub fn generations(folder: &Path) -> Vec<u64> {
-    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.strip_prefix('g')?.parse().ok();
-    let mut numbers: Vec<u64> = fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(number)
+/// The number of the generation whose folder has this name.
+pub(super) fn generation_number(name: &str) -> Option<u64> {
+    name.strip_prefix('g')?.parse().ok()
+}
+
+/// The generations of an attachment, oldest first.
+pub fn generations(folder: &Dir) -> Result<Vec<u64>> {
+    let names = folder.names()?;
+    let mut numbers: Vec<u64> = names
+        .iter()
+        .filter_map(|name| generation_number(name))
         .collect();
     numbers.sort_unstable();
-    numbers
+    Ok(numbers)
 }
 
-/// Makes a folder and those above it, for whoever runs this alone. Where the bpffs is open to all, somebody
-/// else may have made one of them before, and could take away what is pinned below.
-pub fn create(folder: &Path) -> Result<()> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
-        .map_err(|error| Error::path("making the folder", folder, error))?;
-    let root = root();
-    for above in [Some(root.as_path()), root.parent()].into_iter().flatten() {
-        let metadata =
-            fs::metadata(above).map_err(|error| Error::path("looking at", above, error))?;
-        let is_own = [0, nix::unistd::geteuid().as_raw()].contains(&metadata.uid());
-        if folder.starts_with(above) && (!is_own || metadata.mode() & 0o022 != 0) {
-            return Err(Error::Bpffs(format!(
-                "others may change what is pinned in {} (owner {}, mode {:o}): remove it if it is not yours, or `chown root` and `chmod 700` it",
-                above.display(),
-                metadata.uid(),
-                metadata.mode() & 0o7777
-            )));
+/// Makes the folder of an interface of this network namespace and those above it.
+pub(super) fn create(interface: &str) -> Result<Dir> {
+    create_path(&directory(interface)?)
+}
+
+/// Makes the folder of this layout and those above it.
+pub(super) fn create_root() -> Result<Dir> {
+    create_path(&root())
+}
+
+fn create_path(path: &Path) -> Result<Dir> {
+    const TRIES: usize = 10;
+    // Whoever detaches meanwhile removes those above it, if nothing is in them.
+    for _ in 0..TRIES {
+        if let Some(made) = create_once(path)? {
+            return Ok(made);
         }
     }
-    Ok(())
+    Err(Error::path(
+        "making the folder",
+        path,
+        ErrorKind::NotFound.into(),
+    ))
 }
 
-/// Removes a folder and what is in it, then the folders above it that are empty by then, up to
-/// bpffs. What is gone already is no error.
-pub fn remove(folder: &Path) -> Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            return Err(Error::path("removing", folder, error));
-        }
-        _ => {}
+fn create_once(path: &Path) -> Result<Option<Dir>> {
+    let mut made = Dir::root()?;
+    for component in path.strip_prefix(BPFFS).unwrap_or(path) {
+        let Some(folder) = made else {
+            return Ok(None);
+        };
+        made = folder.make(&component.to_string_lossy())?;
     }
-    let of_all = of_all_layouts();
-    if folder.parent().and_then(Path::parent) == Some(&of_all) {
-        clear_empty();
-    }
-    Ok(())
-}
-
-/// Removes the folders of layouts that are empty, and the one above them.
-pub(super) fn clear_empty() {
-    for layout in layouts().unwrap_or_default() {
-        // Others are in it.
-        let _ = fs::remove_dir(root_of(layout));
-    }
-    let _ = fs::remove_dir(of_all_layouts());
+    Ok(made)
 }
 
 #[cfg(test)]

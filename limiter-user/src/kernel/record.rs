@@ -1,7 +1,7 @@
 //! What a generation of the program was made from, pinned beside it for the commands that come later.
 //! JSON in the entries of an array map, because bpffs holds nothing but BPF objects.
 
-use std::{collections::BTreeSet, io, path::Path, path::PathBuf};
+use std::{collections::BTreeSet, io, path::PathBuf};
 
 use aya::maps::{Array, Map, MapData};
 use limiter_common::{
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     error::{Error, Result, cause},
+    folder::Dir,
     sound,
 };
 use crate::config::{
@@ -23,6 +24,9 @@ use crate::config::{
     spread::Spread,
     terms,
 };
+
+/// The name of its pin.
+pub(super) const NAME: &str = "record";
 
 /// Bytes of one entry of the array map that holds the JSON.
 const CHUNK: usize = 4_096;
@@ -243,8 +247,8 @@ impl Record {
         Ok(seat.changed(terms::rescale(&old, &new, now)))
     }
 
-    /// Pins it under `path`.
-    pub fn pin(&self, path: &Path) -> Result<()> {
+    /// Pins it in the folder of a generation.
+    pub fn pin(&self, folder: &Dir) -> Result<()> {
         let json = serde_json::to_vec(self)
             .map_err(|error| Error::system("writing the record", io::Error::other(error)))?;
         // What cannot be read back would be an attachment that no command understands.
@@ -257,7 +261,8 @@ impl Record {
             let broken = io::Error::other("it does not read back");
             return Err(Error::system("writing the record", broken));
         }
-        let failed = |error: aya::maps::MapError| Error::path("pinning", path, cause(error));
+        let path = folder.path().join(NAME);
+        let failed = |error: aya::maps::MapError| Error::path("pinning", &path, cause(error));
         let chunks: Vec<_> = json.chunks(CHUNK).collect();
         let count = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
         let mut map = Array::<MapData, [u8; CHUNK]>::create(count, 0).map_err(failed)?;
@@ -266,8 +271,8 @@ impl Record {
             bytes[..chunk.len()].copy_from_slice(chunk);
             map.set(index, bytes, 0).map_err(failed)?;
         }
-        map.pin(path)
-            .map_err(|error| Error::path("pinning", path, cause(error)))
+        map.pin(folder.at(NAME))
+            .map_err(|error| Error::path("pinning", &path, cause(error)))
     }
 
     fn without_lists(&self) -> Self {
@@ -276,13 +281,15 @@ impl Record {
         record
     }
 
-    /// Reads the one that is pinned under `path`.
-    pub fn open(path: &Path, interface: &str) -> Result<Self> {
+    /// Reads the one that is pinned in the folder of a generation.
+    pub fn open(folder: &Dir, interface: &str) -> Result<Self> {
         let unreadable = |why: String| Error::Unreadable {
             interface: interface.to_owned(),
             why,
         };
-        let map = MapData::from_pin(path).map_err(|error| unreadable(error.to_string()))?;
+        let pin = folder.pin(NAME);
+        let pin = pin.map_err(|error| unreadable(error.to_string()))?;
+        let map = MapData::from_pin(pin.path()).map_err(|error| unreadable(error.to_string()))?;
         let map = Array::<MapData, [u8; CHUNK]>::try_from(Map::Array(map))
             .map_err(|error| unreadable(error.to_string()))?;
         let mut json = Vec::new();

@@ -10,13 +10,14 @@ use std::{
 use super::{
     attach::pin_generation,
     attachment::Attachment,
-    before::{TakeOver, TakenOver},
-    bpffs, clock,
+    before::{TakeOver, TakenOver, to_lock},
+    clock,
     error::{Error, Result},
+    lock,
     object::{self, Entry, ListMaps, Maps, Program, Variant},
     pins,
-    record::Record,
-    sys,
+    record::{Moves, Record},
+    unpin,
 };
 use crate::config::{Invalid, Settings, lists::Prefixes, spread::Spread};
 
@@ -52,7 +53,7 @@ pub struct Wanted {
 /// Changes the settings of the attachment of `name`.
 pub async fn set(
     name: &str,
-    change: impl FnOnce(&Settings) -> Result<Settings, Invalid>,
+    change: impl Fn(&Settings) -> Result<Settings, Invalid>,
 ) -> Result<Swapped> {
     swap(name, Variant::Plain, |wanted| {
         Ok(Wanted {
@@ -63,25 +64,36 @@ pub async fn set(
     .await
 }
 
-/// Puts another build or configuration of the program in the place of the one that runs.
+/// Puts another build or configuration of the program in the place of the one that runs. `change` is asked again where
+/// another command has changed something meanwhile.
 pub async fn swap(
     name: &str,
     variant: Variant,
-    change: impl FnOnce(Wanted) -> Result<Wanted>,
+    change: impl Fn(Wanted) -> Result<Wanted>,
 ) -> Result<Swapped> {
     super::requirements::privileges()?;
-    let lock = bpffs::look()?.then(bpffs::lock).transpose()?;
+    let prepare = |attachment: Attachment| {
+        let old = attachment.own_settings()?;
+        let wanted = change(Wanted {
+            settings: old.clone(),
+            file: attachment.record.file.clone(),
+        })?;
+        fixed_at_attach(name, &old, &wanted.settings)?;
+        Change::prepare(attachment, old, wanted, variant)
+    };
+    // Long lists take seconds to load: nobody else has to wait for that.
     let attachment = Attachment::open(name).await?;
-    clear_leftovers(&attachment);
-    let old = attachment.own_settings()?;
-    let wanted = change(Wanted {
-        settings: old.clone(),
-        file: attachment.record.file.clone(),
-    })?;
-    fixed_at_attach(name, &old, &wanted.settings)?;
-    let swapped = swap_open(attachment, old, wanted, variant);
-    drop(lock);
-    swapped
+    attachment.dir.check_own()?;
+    if attachment.earlier_layout().is_none() {
+        let change = prepare(attachment)?;
+        let _lock = lock::lock(&change.attachment.dir)?;
+        if change.attachment.is_in_force()? {
+            return change.put_in_force();
+        }
+    }
+    // Another command was faster: now none can be.
+    let (attachment, _lock) = Attachment::open_locked(name).await?;
+    prepare(attachment)?.put_in_force()
 }
 
 /// Makes `of_fleet` what the fleet has put on the lists that are named in it, as far as the configuration of the
@@ -90,13 +102,9 @@ pub async fn swap(
 /// where nothing changes. Other commands are not waited for: whoever asks has other things to do meanwhile.
 ///
 /// # Errors
-/// [`Error::Busy`] where another command is at work.
+/// [`Error::Busy`] where another command is at work, or has changed something meanwhile.
 pub async fn spread(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result<Option<Swapped>> {
     super::requirements::privileges()?;
-    let _lock = match bpffs::look()? {
-        true => Some(bpffs::try_lock()?.ok_or(Error::Busy(BUSY))?),
-        false => None,
-    };
     let mut attachment = Attachment::open(name).await?;
     let own = attachment.own_settings()?;
     let mut all = attachment.record.spread.of_fleet();
@@ -105,62 +113,113 @@ pub async fn spread(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result<
     if spread == attachment.record.spread {
         return Ok(None);
     }
-    clear_leftovers(&attachment);
+    attachment.dir.check_own()?;
     attachment.record.spread = spread;
     let wanted = Wanted {
         settings: own.clone(),
         file: attachment.record.file.clone(),
     };
-    swap_open(attachment, own, wanted, Variant::Plain).map(Some)
+    let busy = || Error::Busy(BUSY);
+    // An earlier layout is taken over with everything locked.
+    let lock = match attachment.earlier_layout() {
+        Some(_) => Some(lock::try_lock(to_lock(&attachment.dir))?.ok_or_else(busy)?),
+        None => None,
+    };
+    let change = Change::prepare(attachment, own, wanted, Variant::Plain)?;
+    let _lock = match lock {
+        Some(lock) => lock,
+        None => lock::try_lock(&change.attachment.dir)?.ok_or_else(busy)?,
+    };
+    if !change.attachment.is_in_force()? {
+        return Err(busy());
+    }
+    change.put_in_force().map(Some)
 }
 
-/// The swap itself, with everything locked and looked at; `old` are the host's own settings.
-fn swap_open(
-    mut attachment: Attachment,
+/// A change that is loaded, and not in force yet: so far nothing has changed.
+struct Change {
+    attachment: Attachment,
     old: Settings,
-    wanted: Wanted,
-    variant: Variant,
-) -> Result<Swapped> {
-    let lists_before = attachment.settings()?.lists;
-    let (mut record, moves) = attachment
-        .record
-        .changed(wanted.settings.clone(), clock::now()?)?;
-    record.logging = variant == Variant::Log;
-    record.file = wanted.file;
-    let config = record.config()?;
-    let same_lists =
-        lists_before == record.settings.lists && attachment.record.tiers == record.tiers;
-    let prefixes = record.settings.lists.compile(&record.tiers);
-    let lists = attachment.generation_folder();
-    let take_over = TakeOver::begin(&attachment)?;
-    let program = object::load(
-        variant,
-        &config,
-        Maps::Pinned(&attachment.folder),
-        if same_lists {
-            ListMaps::Pinned(&lists)
-        } else {
-            ListMaps::New(&prefixes)
-        },
-        Entry {
-            frags: record.frags,
-            chained: record.chained,
-        },
-    )?;
-    attachment.tables.make_way(&moves, &record.limits)?;
-    let taken_over = take_over
-        .map(|earlier| earlier.finish(&mut attachment))
-        .transpose()?;
-    put_in_force(&attachment, &program, &record)?;
-    attachment.tables.tidy_up(&moves);
-    Ok(Swapped {
-        old,
-        new: wanted.settings,
-        spread: record.spread,
-        file: record.file,
-        program,
-        taken_over,
-    })
+    new: Settings,
+    record: Record,
+    moves: Moves,
+    program: Program,
+    take_over: Option<TakeOver>,
+}
+
+impl Change {
+    /// Loads the next program; `old` are the host's own settings. The lock of the attachment is needed for one of an
+    /// earlier layout only.
+    fn prepare(
+        attachment: Attachment,
+        old: Settings,
+        wanted: Wanted,
+        variant: Variant,
+    ) -> Result<Self> {
+        let lists_before = attachment.settings()?.lists;
+        let (mut record, moves) = attachment
+            .record
+            .changed(wanted.settings.clone(), clock::now()?)?;
+        record.logging = variant == Variant::Log;
+        record.file = wanted.file;
+        let config = record.config()?;
+        let same_lists =
+            lists_before == record.settings.lists && attachment.record.tiers == record.tiers;
+        let prefixes = record.settings.lists.compile(&record.tiers);
+        let lists = attachment.generation_folder()?;
+        let take_over = TakeOver::begin(&attachment)?;
+        let program = object::load(
+            variant,
+            &config,
+            Maps::Pinned(&attachment.dir),
+            if same_lists {
+                ListMaps::Pinned(&lists)
+            } else {
+                ListMaps::New(&prefixes)
+            },
+            Entry {
+                frags: record.frags,
+                chained: record.chained,
+            },
+        )?;
+        Ok(Self {
+            attachment,
+            old,
+            new: wanted.settings,
+            record,
+            moves,
+            program,
+            take_over,
+        })
+    }
+
+    /// The swap itself, with the lock of the attachment.
+    fn put_in_force(self) -> Result<Swapped> {
+        let Self {
+            mut attachment,
+            old,
+            new,
+            record,
+            moves,
+            program,
+            take_over,
+        } = self;
+        clear_leftovers(&attachment);
+        attachment.tables.make_way(&moves, &record.limits)?;
+        let taken_over = take_over
+            .map(|earlier| earlier.finish(&mut attachment))
+            .transpose()?;
+        put_in_force(&attachment, &program, &record)?;
+        attachment.tables.tidy_up(&moves);
+        Ok(Swapped {
+            old,
+            new,
+            spread: record.spread,
+            file: record.file,
+            program,
+            taken_over,
+        })
+    }
 }
 
 /// What a change cannot reach.
@@ -189,9 +248,7 @@ fn fixed_at_attach(name: &str, old: &Settings, new: &Settings) -> Result<(), Inv
 /// one, or the new one if the swap failed.
 fn put_in_force(attachment: &Attachment, program: &Program, record: &Record) -> Result<()> {
     let next = attachment.generation + 1;
-    let generation = pins::generation(&attachment.folder, next);
-    pins::create(&generation)?;
-    let swapped = pin_generation(program, record, &generation).and_then(|()| {
+    let swapped = pin_generation(program, record, &attachment.dir, next).and_then(|()| {
         attachment
             .link
             .replace(running(attachment)?.as_fd(), program.fd()?)
@@ -202,22 +259,23 @@ fn put_in_force(attachment: &Attachment, program: &Program, record: &Record) -> 
         next
     };
     // What stays is cleared the next time, and in nobody's way till then.
-    let _ = pins::remove(&pins::generation(&attachment.folder, obsolete));
+    let _ = unpin::generation(&attachment.dir, obsolete);
     swapped
 }
 
 /// Removes the generations that a killed command left.
 fn clear_leftovers(attachment: &Attachment) {
-    for number in pins::generations(&attachment.folder) {
+    for number in pins::generations(&attachment.dir).unwrap_or_default() {
         if number != attachment.generation {
             // What stays is cleared the next time.
-            let _ = pins::remove(&pins::generation(&attachment.folder, number));
+            let _ = unpin::generation(&attachment.dir, number);
         }
     }
 }
 
 /// The program that runs. Not by its id, which would want `CAP_SYS_ADMIN`.
 fn running(attachment: &Attachment) -> Result<OwnedFd> {
-    let path = pins::generation(&attachment.folder, attachment.generation).join("program");
-    sys::open_pin(&path).map_err(|error| Error::path("opening", path, error))
+    let generation = attachment.generation_folder()?;
+    let failed = |error| Error::path("opening", generation.path().join(pins::PROGRAM), error);
+    generation.object(pins::PROGRAM).map_err(failed)
 }

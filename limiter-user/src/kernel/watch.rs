@@ -3,11 +3,8 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{DirBuilder, File, TryLockError},
-    io::ErrorKind,
+    fs::{File, TryLockError},
     mem::offset_of,
-    os::unix::fs::DirBuilderExt,
-    path::{Path, PathBuf},
     process,
     sync::{
         Arc,
@@ -28,10 +25,13 @@ use limiter_common::{
 
 use super::{
     attachment::Attachment,
-    bpffs, clock,
+    clock,
     error::{Error, Result},
+    folder::Dir,
+    interface,
     link::Link,
-    maps::{Tables, read_failed},
+    lock,
+    maps::{Tables, open_map, read_failed},
     record::Record,
     wire::Wire,
     words::Words,
@@ -42,6 +42,9 @@ use crate::config::Invalid;
 const LEASE: Duration = Duration::from_secs(3);
 /// How often it is put off.
 const RENEWAL: Duration = Duration::from_secs(1);
+
+/// The name of the folder among the pins that is locked by who watches.
+pub(super) const FOLDER: &str = "watch";
 
 /// Which drops are wanted.
 #[derive(Clone, Debug, Default)]
@@ -60,7 +63,7 @@ pub struct Filter {
 #[derive(Debug)]
 pub struct Watching {
     interface: String,
-    folder: PathBuf,
+    dir: Dir,
     filter: Filter,
     /// Names of limits, by slot. Those that have gone may still have events.
     names: BTreeMap<u32, String>,
@@ -95,14 +98,14 @@ impl Watching {
             program_id,
             record,
             tables,
-            folder,
+            dir,
             ..
         } = Attachment::open(name).await?;
-        let open = |map: &str| MapData::from_pin(folder.join(map)).map_err(read_failed);
+        let open = |map: &str| open_map(&dir, map);
         let switch = open("WATCH")?;
         let switch_id = switch.info().map_err(read_failed)?.id();
         let switch = Arc::new(Switch::map(&switch)?);
-        let alone = be_alone(&folder, name, &switch)?;
+        let alone = be_alone(&dir, name, &switch)?;
         let events = RingBuf::try_from(Map::RingBuf(open("EVENTS")?)).map_err(read_failed)?;
         let mut watching = Self {
             interface: interface.name,
@@ -112,7 +115,7 @@ impl Watching {
             lease: None,
             events: Events(events),
             _alone: alone,
-            folder,
+            dir,
             filter,
             program_id,
             switch_id,
@@ -182,7 +185,7 @@ impl Watching {
     pub async fn check(&mut self) -> Result<()> {
         let interface = self.interface.clone();
         let detached = || Error::WatchedDetached(interface.clone());
-        let link = match Link::open(&self.folder)? {
+        let link = match Link::open(&self.dir)? {
             Some(link) => link,
             None => self.follow().await.ok_or_else(detached)?,
         };
@@ -190,9 +193,9 @@ impl Watching {
         drop(link);
         if info.interface == 0 {
             // Detaching takes the pins away a moment after the program.
-            let gone = Link::open(&self.folder)?.is_some();
+            let gone = Link::open(&self.dir)?.is_some();
             return Err(match gone {
-                true => Error::InterfaceGone(self.interface.clone()),
+                true => Error::on_no_interface(interface.clone(), &interface::all().await?),
                 false => detached(),
             });
         }
@@ -200,8 +203,7 @@ impl Watching {
             return Ok(());
         }
         // Detached and attached again, it has other maps.
-        let switch = MapInfo::from_pin(self.folder.join("WATCH")).map_err(|_| detached())?;
-        if switch.id() != self.switch_id {
+        if switch_id(&self.dir) != Some(self.switch_id) {
             return Err(detached());
         }
         let attachment = Attachment::open(&self.interface).await?;
@@ -213,11 +215,10 @@ impl Watching {
     /// The link, where a change by a later version has moved the pins.
     async fn follow(&mut self) -> Option<Link> {
         let attachment = Attachment::open(&self.interface).await.ok()?;
-        let switch = MapInfo::from_pin(attachment.folder.join("WATCH")).ok()?;
-        if switch.id() != self.switch_id {
+        if switch_id(&attachment.dir) != Some(self.switch_id) {
             return None;
         }
-        self.folder = attachment.folder;
+        self.dir = attachment.dir;
         Some(attachment.link)
     }
 
@@ -247,31 +248,30 @@ fn limit_named(record: &Record, name: &str) -> Result<()> {
     })))
 }
 
+/// The id of the map `WATCH`: another one has come with another attachment.
+fn switch_id(folder: &Dir) -> Option<u32> {
+    let pin = folder.pin("WATCH").ok()?;
+    MapInfo::from_pin(pin.path()).ok().map(|info| info.id())
+}
+
 /// Nobody else may watch as long as the file is open. A folder of its own among the pins, because only folders
 /// can be locked there.
-fn be_alone(folder: &Path, interface: &str, switch: &Switch) -> Result<File> {
-    let path = folder.join("watch");
-    {
+fn be_alone(folder: &Dir, interface: &str, switch: &Switch) -> Result<File> {
+    let watch = {
         // Not while somebody else removes what is there.
-        let _lock = bpffs::lock()?;
-        match DirBuilder::new().mode(0o700).create(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Err(Error::NotAttached(interface.to_owned()));
-            }
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                return Err(Error::path("making the folder", path, error));
-            }
-            _ => {}
-        }
-    }
-    let file = File::open(&path).map_err(|error| Error::path("opening", &path, error))?;
+        let _lock = lock::lock(folder)?;
+        let there = folder.open(FOLDER)?;
+        there.map_or_else(|| folder.make(FOLDER), |there| Ok(Some(there)))?
+    };
+    let watch = watch.ok_or_else(|| Error::NotAttached(interface.to_owned()))?;
+    let file = watch.reopen()?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(Error::Watched {
             interface: interface.to_owned(),
             process: switch.process(),
         }),
-        Err(TryLockError::Error(error)) => Err(Error::path("locking", path, error)),
+        Err(TryLockError::Error(error)) => Err(Error::path("locking", watch.path(), error)),
     }
 }
 

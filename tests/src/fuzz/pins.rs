@@ -63,9 +63,9 @@ impl Opened {
                 let attachment = Attachment::open("lo").await.unwrap();
                 let folder = pins::directory("lo").unwrap();
                 let map = |name: &str| MapData::from_pin(folder.join(name)).unwrap();
-                let lists = MapData::from_pin(pins::generation(&folder, 0).join("LISTED_IPV4"));
+                let lists = MapData::from_pin(folder.join(pins::generation(0)).join("LISTED_IPV4"));
                 let lists = lists.or_else(|_| {
-                    MapData::from_pin(pins::generation(&folder, 1).join("LISTED_IPV4"))
+                    MapData::from_pin(folder.join(pins::generation(1)).join("LISTED_IPV4"))
                 });
                 let opened = Self {
                     sets: Map::Array(map("SETS")).try_into().unwrap(),

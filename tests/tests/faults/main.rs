@@ -5,6 +5,7 @@ mod case;
 mod clocks;
 mod files;
 mod killed;
+mod locks;
 mod memory;
 mod readers;
 mod refused;

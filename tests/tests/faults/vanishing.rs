@@ -1,6 +1,7 @@
 //! An interface that goes under flood, while commands are at work on it.
 
 use std::{
+    os::fd::AsFd,
     process::Command,
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
     thread,
@@ -9,16 +10,19 @@ use std::{
 
 use limiter_tests::{
     eventually,
+    files::Folder,
     hosts::{Hosts, on},
     need_kernel,
     objects::{Object, expect_gone},
     raw::Raw,
     trials::has_program,
 };
+use limiter_user::kernel::sys;
 
 /// What commands may say when their interface goes: each of them in one line.
-const WORDS: [&str; 8] = [
+const WORDS: [&str; 9] = [
     "is gone",
+    "is there, but not limited",
     "no interface 'eth0'",
     "not attached",
     "another network namespace",
@@ -94,7 +98,7 @@ fn vanishes(mode: &str, delay: Duration) -> (u32, u32) {
     ip(&hosts, "link add eth0 type veth peer name far");
     hosts
         .limiter(&["attach", "eth0", "--rate", "5"])
-        .expect_error(1, &["is gone", "limiter detach eth0"]);
+        .expect_error(1, &["another one has its name", "limiter detach eth0"]);
     hosts.limiter(&["detach", "eth0"]).expect(0);
     assert!(!hosts.pins().exists() && !has_program(&hosts));
     expect_gone(&held);
@@ -115,4 +119,48 @@ fn an_interface_under_flood() {
         }
     }
     assert!(ran >= 30 && failed >= 6, "{failed} of {ran}");
+}
+
+/// `bpftool link detach`: the interface is there, and nothing limits it.
+#[test]
+fn taken_off_by_force() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let attach = ["attach", "eth0", "--rate", "5/s"];
+    hosts.limiter(&attach).expect(0);
+    let link = sys::open_pin(&hosts.pins().join("link")).unwrap();
+    sys::link_detach(link.as_fd()).unwrap();
+    drop(link);
+    let told = ["'eth0' is there, but not limited", "`limiter detach eth0`"];
+    for command in [
+        &["status", "eth0"][..],
+        &["check", "eth0", "192.0.2.2"],
+        &["set", "eth0", "--rate", "6/s"],
+        &["deny", "add", "eth0", "192.0.2.2"],
+        &["watch", "eth0"],
+        &["keep", "eth0"],
+        &attach,
+    ] {
+        hosts.limiter(command).expect_error(1, &told);
+    }
+    let status = hosts.limiter(&["status"]);
+    status.expect(1);
+    assert!(status.stderr.contains(told[0]), "{status:#?}");
+    // As the message says.
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.limiter(&attach).expect(0);
+    // As a service does it.
+    let link = sys::open_pin(&hosts.pins().join("link")).unwrap();
+    sys::link_detach(link.as_fd()).unwrap();
+    drop(link);
+    let folder = Folder::new();
+    let file = folder.write(
+        "limiter.toml",
+        "interfaces = [\"eth0\"]\n[[limit]]\nname = \"all\"\nrate = \"7/s\"\n",
+    );
+    hosts
+        .limiter(&["attach", "eth0", "--or-reload", "--config", &file])
+        .expect(0);
+    assert_eq!(hosts.status()["limits"][0]["rate"], "7/s");
+    hosts.limiter(&["detach", "eth0"]).expect(0);
 }

@@ -9,6 +9,7 @@ use limiter_user::{
     config::Lists,
     kernel::{
         bpffs::BPFFS,
+        folder::Dir,
         interface::{self, Interface},
         lists::ListTables,
         pins,
@@ -97,7 +98,9 @@ fn pinned(
     loaded: &mut BTreeSet<Object>,
 ) -> Result<u32, String> {
     let folder = world.pins(name);
-    let generations = pins::generations(&folder);
+    let opened = Dir::walk(&folder).map_err(|error| error.to_string())?;
+    let opened = opened.ok_or_else(|| format!("{name}: no pins"))?;
+    let generations = pins::generations(&opened).map_err(|error| error.to_string())?;
     let [generation] = generations[..] else {
         return Err(format!("{name}: generations {generations:?}"));
     };
@@ -105,7 +108,8 @@ fn pinned(
     wanted.extend(["link".to_owned(), format!("g{generation}")]);
     wanted.sort();
     same("pins", &entries(&folder), &wanted)?;
-    let generation = pins::generation(&folder, generation);
+    let opened = opened.open(&pins::generation(generation)).unwrap().unwrap();
+    let generation = folder.join(pins::generation(generation));
     let wanted = ["LISTED_IPV4", "LISTED_IPV6", "program", "record"].map(str::to_owned);
     same(
         "pins of the generation",
@@ -113,8 +117,8 @@ fn pinned(
         &wanted.to_vec(),
     )?;
 
-    let record = Record::open(&generation.join("record"), name).map_err(|e| e.to_string())?;
-    let lists = ListTables::open(&generation).and_then(|tables| tables.entries());
+    let record = Record::open(&opened, name).map_err(|e| e.to_string())?;
+    let lists = ListTables::open(&opened).and_then(|tables| tables.entries());
     let lists = Lists::from_compiled(&record.tiers, &lists.map_err(|e| e.to_string())?);
     settings(name, &record, &lists, &attached.config)?;
     let file = record.file.map(|path| path.to_str().unwrap().to_owned());

@@ -15,13 +15,14 @@ use limiter_tests::{
     raw::Raw,
     traffic::udp,
 };
+use limiter_user::kernel::{folder::Dir, lock};
 use nix::{
     mount::{MsFlags, mount},
     sched::{CloneFlags, unshare},
 };
 
-const USER: u32 = 61_234;
-const PINS: &str = "/sys/fs/bpf";
+pub const USER: u32 = 61_234;
+pub const PINS: &str = "/sys/fs/bpf";
 
 /// The capabilities that limiter needs, as `setpriv` takes them.
 pub const CAPABILITIES: &str = "-all,+bpf,+net_admin,+perfmon";
@@ -76,7 +77,7 @@ impl Copy {
 }
 
 /// From here on this thread, and what it starts, has a bpffs of its own, mounted with these options.
-fn own_pins(options: &str) {
+pub fn own_pins(options: &str) {
     unshare(CloneFlags::CLONE_NEWNS).unwrap();
     let none: Option<&str> = None;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
@@ -272,7 +273,8 @@ fn root_and_the_user_do_not_change_things_at_once() {
         .run(|| {
             delegate();
             limiter.done(&["attach", "eth0", "--rate", "1/s"]);
-            let lock = limiter_user::kernel::bpffs::lock().unwrap();
+            let pins = Dir::walk(&hosts.pins()).unwrap().unwrap();
+            let lock = lock::lock(&pins).unwrap();
             let mut waiting = limiter
                 .command(CAPABILITIES, &["set", "eth0", "--rate", "2/s"])
                 .spawn()

@@ -133,6 +133,9 @@ pub struct Detach {
     /// All that limiter is attached to, and what is left of interfaces that are gone
     #[arg(long)]
     pub all: bool,
+    /// With --all: in other network namespaces too, and what versions have attached that this one cannot read
+    #[arg(long, requires = "all")]
+    pub everywhere: bool,
 }
 
 /// Arguments of `set`.

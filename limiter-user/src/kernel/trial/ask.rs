@@ -3,17 +3,16 @@
 use std::{
     fs::File,
     io::{self, ErrorKind},
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::fs::MetadataExt,
-    },
-    path::Path,
+    os::fd::{AsFd, OwnedFd},
     thread,
     time::{Duration, SystemTime},
 };
 
-use super::{Identity, interface_of, is_held, socket};
-use crate::kernel::error::{Error, Result};
+use super::{FOLDER, interface_of, is_held, socket, socket_name};
+use crate::kernel::{
+    error::{Error, Result},
+    folder::Dir,
+};
 
 /// A holder that is not stopped answers within microseconds.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -28,30 +27,28 @@ pub struct Held {
 }
 
 /// The link of the attachment whose pins are in `folder`, if it is on trial.
-pub fn ask(folder: &Path) -> Result<Option<Held>> {
+pub fn ask(folder: &Dir) -> Result<Option<Held>> {
     const TRIES: u32 = 5;
     for _ in 0..TRIES {
-        let directory = match File::open(folder) {
-            Ok(directory) => directory,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Error::path("opening", folder, error)),
-        };
-        if let Some(held) = ask_once(folder, &directory)? {
+        if let Some(held) = ask_once(folder, &folder.reopen()?)? {
             return Ok(Some(held));
         }
-        if !is_held(&directory) {
+        let Some(trial) = folder.open(FOLDER)? else {
+            return Ok(None);
+        };
+        if !is_held(&trial.reopen()?) {
             return Ok(None);
         }
         // A process that is killed loses its descriptors one by one.
         thread::sleep(Duration::from_millis(10));
     }
-    Err(Error::TrialElsewhere(interface_of(folder)))
+    Err(Error::TrialElsewhere(interface_of(folder.path())))
 }
 
-fn ask_once(folder: &Path, directory: &File) -> Result<Option<Held>> {
+fn ask_once(folder: &Dir, directory: &File) -> Result<Option<Held>> {
     let failed = |error| Error::system("asking the holder of the trial", error);
-    let identity = Identity::of(&directory.metadata().map_err(failed)?);
-    let stream = match socket::connect(&identity.socket_name(folder), PATIENCE) {
+    let name = socket_name(folder.path(), folder.identity());
+    let stream = match socket::connect(&name, PATIENCE) {
         Ok(stream) => stream,
         Err(error) if is_absence(&error) => return Ok(None),
         // Others wait for an answer, more than the kernel lets queue.
@@ -62,8 +59,7 @@ fn ask_once(folder: &Path, directory: &File) -> Result<Option<Held>> {
     };
     let holder = socket::peer(&stream).map_err(failed)?;
     // Anybody may listen on an abstract name. Whose folder it is may put there whatever he likes anyway.
-    let owner = directory.metadata().map_err(failed)?.uid();
-    if ![0, owner].contains(&holder.uid()) {
+    if ![0, folder.owner()].contains(&holder.uid()) {
         return Ok(None);
     }
     let answer = socket::send(&stream, &[0], directory.as_fd())
@@ -76,7 +72,7 @@ fn ask_once(folder: &Path, directory: &File) -> Result<Option<Held>> {
             Ok(Some(Held { link, until }))
         }
         Err(error) if error.kind() == ErrorKind::WouldBlock => Err(Error::TrialSilent {
-            interface: interface_of(folder),
+            interface: interface_of(folder.path()),
             process: holder.pid(),
         }),
         Err(error) if is_absence(&error) => Ok(None),

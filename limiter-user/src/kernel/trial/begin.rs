@@ -6,14 +6,14 @@ use std::{
         fd::OwnedFd,
         unix::{net::UnixStream, process::CommandExt},
     },
-    path::Path,
     process::{Child, Command, Stdio},
     time::Duration,
 };
 
-use super::{VERB, interface_of};
+use super::{FOLDER, VERB, interface_of};
 use crate::kernel::{
     error::{Error, Result},
+    folder::Dir,
     link::Link,
     sys,
 };
@@ -24,14 +24,15 @@ pub const READY: &str = "ready\n";
 /// How long it may take to say that.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Gives the link to a process that ends the trial after `duration`. The caller has the lock of all
-/// writers, and has pinned everything else in `folder`.
-pub fn begin(link: &Link, folder: &Path, duration: Duration) -> Result<()> {
+/// Gives the link to a process that ends the trial after `duration`. The caller has the lock of the
+/// attachment, and has pinned everything else in `folder`.
+pub fn begin(link: &Link, folder: &Dir, duration: Duration) -> Result<()> {
     let failed = |why: String| Error::TrialNotStarted {
-        interface: interface_of(folder),
+        interface: interface_of(folder.path()),
         why,
         advice: "nothing is attached now; without --try no process is needed",
     };
+    folder.make(FOLDER)?;
     let (mut child, said) = start(link, folder, duration)?;
     match hear(said) {
         Ok(said) if said == READY => Ok(()),
@@ -46,7 +47,7 @@ pub fn begin(link: &Link, folder: &Path, duration: Duration) -> Result<()> {
 
 /// The link is the child's standard input, what it has to say its standard output: those are the two
 /// descriptors that a child can be given without more ado.
-fn start(link: &Link, folder: &Path, duration: Duration) -> Result<(Child, UnixStream)> {
+fn start(link: &Link, folder: &Dir, duration: Duration) -> Result<(Child, UnixStream)> {
     let failed = |error| Error::system("starting the process that ends the trial", error);
     let (ours, theirs) = UnixStream::pair().map_err(failed)?;
     // Whatever else this process was given (a script's lock, a pipe) is not to be held for as long.
@@ -56,7 +57,7 @@ fn start(link: &Link, folder: &Path, duration: Duration) -> Result<(Child, UnixS
     command
         .arg0("limiter")
         .arg(VERB)
-        .arg(folder)
+        .arg(folder.path())
         .arg(duration.as_millis().to_string())
         .env_clear()
         .current_dir("/")

@@ -7,7 +7,7 @@ use std::{
         fd::{AsFd, OwnedFd},
         unix::net::UnixStream,
     },
-    path::PathBuf,
+    path::Path,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -20,12 +20,13 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
 };
 
-use super::{Identity, socket};
+use super::{FOLDER, socket, socket_name};
 use crate::kernel::{
-    bpffs::{self, Lock},
     error::{Error, Result},
+    folder::{Dir, Identity},
     foreign::{self, Foreign},
     link::Link,
+    lock::{self, Lock},
 };
 
 /// How often it looks whether the link was pinned or detached meanwhile, and for the time: timers do
@@ -37,12 +38,11 @@ const ASKING: Duration = Duration::from_millis(200);
 /// Holds the link of a trial.
 #[derive(Debug)]
 pub struct Holder {
-    /// A lock on the folder, as a sign that it is held.
+    /// A lock on the folder `trial`, as a sign that the link is held.
     lease: File,
     listener: UnixListener,
     link: Link,
-    folder: PathBuf,
-    identity: Identity,
+    folder: Dir,
     /// On the clock that goes on while the machine sleeps.
     deadline: Duration,
     /// The same for people.
@@ -57,26 +57,26 @@ pub struct Holder {
 impl Holder {
     /// Makes this process the holder of the link that is its standard input. It belongs to no
     /// terminal and to no session but its own from here on.
-    pub fn new(folder: PathBuf, duration: Duration) -> Result<Self> {
+    pub fn new(folder: &Path, duration: Duration) -> Result<Self> {
         let failed = |error: io::Error| Error::system("beginning the trial", error);
         let hang_up = signal(SignalKind::hangup()).map_err(failed)?;
         let terminate = signal(SignalKind::terminate()).map_err(failed)?;
         let link = leave_session().map_err(failed)?;
         // What is no link of an XDP program says so here.
         link.info()?;
-        let identity = Identity::of_folder(&folder).map_err(failed)?;
+        let gone = || failed(io::ErrorKind::NotFound.into());
+        let folder = Dir::walk(folder)?.ok_or_else(gone)?;
         // First the socket, then the sign: what has the sign can be asked.
-        let listener = socket::listen(&identity.socket_name(&folder))
+        let listener = socket::listen(&socket_name(folder.path(), folder.identity()))
             .and_then(UnixListener::from_std)
             .map_err(failed)?;
-        let lease = File::open(&folder).map_err(failed)?;
+        let lease = folder.open(FOLDER)?.ok_or_else(gone)?.reopen()?;
         lease.lock().map_err(failed)?;
         Ok(Self {
             lease,
             listener,
             link,
             folder,
-            identity,
             deadline: now()? + duration,
             until: SystemTime::now() + duration,
             terminate,
@@ -94,8 +94,8 @@ impl Holder {
             }
             if self.is_over() {
                 let since = *self.over.get_or_insert_with(Instant::now);
-                match bpffs::try_lock() {
-                    Ok(None) if since.elapsed() < bpffs::PATIENCE => {}
+                match lock::try_lock(&self.folder) {
+                    Ok(None) if since.elapsed() < lock::PATIENCE => {}
                     lock => return self.end(lock.ok().flatten()),
                 }
             }
@@ -110,12 +110,12 @@ impl Holder {
     }
 
     fn is_kept(&self) -> bool {
-        self.has_folder() && Link::is_pinned(&self.folder)
+        Link::is_pinned(&self.folder)
     }
 
     /// Whether the folder is the one of this trial, and not a newer attachment's.
     fn has_folder(&self) -> bool {
-        Identity::of_folder(&self.folder).is_ok_and(|identity| identity == self.identity)
+        self.folder.is_current().unwrap_or(false)
     }
 
     /// Whether somebody has detached it, and nothing of it is left.
@@ -136,7 +136,7 @@ impl Holder {
         self.deadline.saturating_sub(now().unwrap_or(self.deadline))
     }
 
-    /// The end, with the lock of all writers. Somebody who holds that for too long must not lock people
+    /// The end, with the lock of the attachment. Somebody who holds that for too long must not lock people
     /// out of their machine: then the program goes off without it, and the pins stay for the next
     /// command.
     fn end(self, lock: Option<Lock>) {
@@ -167,7 +167,7 @@ impl Holder {
     /// Until there is something to look at.
     async fn wait(&mut self) {
         let tick = match self.over {
-            Some(_) => bpffs::RETRY,
+            Some(_) => lock::RETRY,
             None => self.remaining().min(TICK),
         };
         tokio::select! {
@@ -193,7 +193,7 @@ impl Holder {
         stream.set_write_timeout(Some(ASKING))?;
         let ([_], directory) = socket::receive::<1>(stream)?;
         let asked = Identity::of(&File::from(directory).metadata()?);
-        if asked != self.identity || self.is_detached() {
+        if asked != self.folder.identity() || self.is_detached() {
             return Ok(());
         }
         let until = self.until.duration_since(SystemTime::UNIX_EPOCH);

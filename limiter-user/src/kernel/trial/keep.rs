@@ -2,11 +2,11 @@
 
 use super::super::{
     attachment::Attachment,
-    bpffs,
     error::{Error, Result},
     link::Link,
     requirements,
 };
+use super::FOLDER;
 
 /// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,15 +20,15 @@ pub enum Kept {
 /// Keeps the attachment of `name` for good: from here on no process is needed.
 pub async fn keep(name: &str) -> Result<Kept> {
     requirements::privileges()?;
-    let _lock = bpffs::look()?.then(bpffs::lock).transpose()?;
-    let attachment = match Attachment::open(name).await {
+    let (attachment, _lock) = match Attachment::open_locked(name).await {
         Err(Error::NotAttached(name)) => return Err(Error::NothingToKeep(name)),
         opened => opened?,
     };
-    let (link, folder) = (&attachment.link, &attachment.folder);
+    let (link, folder) = (&attachment.link, &attachment.dir);
     if link.try_until().is_none() {
         return Ok(Kept::Already);
     }
+    folder.check_own()?;
     // The holder sees the pin, and goes.
     link.pin(folder)?;
     // The holder does not wait for the lock for ever.
@@ -36,5 +36,9 @@ pub async fn keep(name: &str) -> Result<Kept> {
         Link::unpin(folder)?;
         return Err(Error::NothingToKeep(name.to_owned()));
     }
+    // It is in nobody's way.
+    let _ = folder
+        .open(FOLDER)
+        .map(|trial| trial.map(|trial| trial.remove()));
     Ok(Kept::Now)
 }

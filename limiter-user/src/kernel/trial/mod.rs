@@ -8,9 +8,9 @@
 //!
 //! Other commands need the link too. The holder hands it to whoever may open the folder of pins,
 //! which is who could open the link if it were pinned ([`ask`]). While it holds the link it has a lock
-//! on that folder, which is seen from every network namespace; its socket is not.
+//! on the folder `trial` in there, which is seen from every network namespace; its socket is not.
 //!
-//! [`keep`] pins the link. Both that and the end happen under the lock of all writers, and the end
+//! [`keep`] pins the link. Both that and the end happen under the lock of the attachment, and the end
 //! looks for the pin first: at the last moment it is kept, or it is too late, and never half.
 
 mod ask;
@@ -21,11 +21,11 @@ mod socket;
 
 use std::{
     fs::{self, File},
-    io,
-    os::unix::fs::MetadataExt,
     path::Path,
     time::Duration,
 };
+
+use super::folder::Identity;
 
 pub use ask::{Held, ask};
 pub use begin::{READY, begin};
@@ -39,35 +39,18 @@ pub const BOUNDS: std::ops::RangeInclusive<Duration> =
 /// The verb that makes a process a holder. It is not for people.
 pub const VERB: &str = "hold";
 
-/// Which folder of pins: a name may come back, this does not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Identity {
-    device: u64,
-    inode: u64,
-}
+/// The name of the folder among the pins that the holder of a trial has locked.
+pub(super) const FOLDER: &str = "trial";
 
-impl Identity {
-    fn of(metadata: &fs::Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-        }
-    }
-
-    fn of_folder(folder: &Path) -> io::Result<Self> {
-        fs::metadata(folder).map(|metadata| Self::of(&metadata))
-    }
-
-    /// Name of the holder's socket, in the abstract namespace: it goes with the process, and leaves no
-    /// file. The inode keeps the holders of two attachments of one interface apart.
-    fn socket_name(self, folder: &Path) -> String {
-        format!(
-            "limiter/{}/{}/{}",
-            folder.parent().map(folder_name).unwrap_or_default(),
-            folder_name(folder),
-            self.inode
-        )
-    }
+/// Name of the holder's socket, in the abstract namespace: it goes with the process, and leaves no
+/// file. The inode keeps the holders of two attachments of one interface apart.
+fn socket_name(folder: &Path, identity: Identity) -> String {
+    format!(
+        "limiter/{}/{}/{}",
+        folder.parent().map(folder_name).unwrap_or_default(),
+        folder_name(folder),
+        identity.inode
+    )
 }
 
 fn folder_name(folder: &Path) -> String {
@@ -80,7 +63,7 @@ fn interface_of(folder: &Path) -> String {
     super::pins::interface_of(folder).unwrap_or_else(|| folder_name(folder))
 }
 
-/// Whether a holder has its lock on the folder.
+/// Whether a holder has its lock on the folder `trial`.
 fn is_held(directory: &File) -> bool {
     match directory.try_lock_shared() {
         Err(fs::TryLockError::WouldBlock) => true,

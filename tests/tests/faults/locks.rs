@@ -1,0 +1,94 @@
+//! A change holds up no other one for longer than the swap takes.
+
+use limiter_tests::{
+    command::{limiter, prepared},
+    need_kernel,
+    steps::{End, Fault, run_with},
+};
+
+use crate::case::{BY_OLD, Case, EDITED, Place};
+
+/// While a command loads its program (with long lists that takes seconds), another one changes the same attachment, and a
+/// third one another attachment. None of the three is lost.
+#[test]
+fn a_change_is_prepared_without_the_lock() {
+    need_kernel!();
+    let place = Place::attached();
+    let case = Case::new(&place, &[], BY_OLD, BY_OLD);
+    let lo = ["attach", "lo", "--rate", "5/s", "--mode", "generic"];
+    place.hosts.limiter(&lo).expect(0);
+    let mut loads = 0;
+    let run = || {
+        run_with(&mut prepared(&["deny", "add", "eth0", EDITED]), |call| {
+            if call.name == "program" {
+                loads += 1;
+            }
+            if call.name == "program" && loads == 1 {
+                limiter(&["set", "eth0", "--limit", "strangers", "--burst", "5"]).expect(0);
+                limiter(&["set", "lo", "--rate", "6/s"]).expect(0);
+            }
+            Fault::None
+        })
+    };
+    let stopped = place.hosts.server.namespace.run(run).unwrap().unwrap();
+    assert_eq!(stopped.end, End::Done(0), "{stopped:?}");
+    assert_eq!(case.settled("both"), [5, 0, BY_OLD[2]]);
+    case.expect_tidy("both");
+    place.hosts.limiter(&["detach", "lo"]).expect(0);
+}
+
+/// Before the swap, with the lock, a change of another attachment is not held up either.
+#[test]
+fn the_lock_is_of_one_attachment() {
+    need_kernel!();
+    let place = Place::attached();
+    let lo = ["attach", "lo", "--rate", "5/s", "--mode", "generic"];
+    let run = || {
+        run_with(&mut prepared(&["deny", "add", "eth0", EDITED]), |call| {
+            if call.name == "swap" {
+                limiter(&lo).expect(0);
+                limiter(&["set", "lo", "--rate", "6/s"]).expect(0);
+                limiter(&["detach", "lo"]).expect(0);
+                let other = limiter(&["set", "eth0", "--limit", "strangers", "--burst", "5"]);
+                other.expect_error(1, &["another limiter command"]);
+            }
+            Fault::None
+        })
+    };
+    let stopped = place.hosts.server.namespace.run(run).unwrap().unwrap();
+    assert_eq!(stopped.end, End::Done(0), "{stopped:?}");
+}
+
+/// Detached while a change is being prepared, and attached anew: the change is not of what was there before.
+#[test]
+fn detached_while_a_change_is_prepared() {
+    need_kernel!();
+    let place = Place::attached();
+    let case = Case::new(&place, &[], BY_OLD, BY_OLD);
+    for attached_anew in [true, false] {
+        let mut loads = 0;
+        let set = ["set", "eth0", "--limit", "strangers", "--burst", "5"];
+        let run = || {
+            run_with(&mut prepared(&set), |call| {
+                loads += usize::from(call.name == "program");
+                if call.name == "program" && loads == 1 {
+                    limiter(&["detach", "eth0"]).expect(0);
+                    if attached_anew {
+                        limiter(&["attach", "eth0", "--config", &place.old]).expect(0);
+                    }
+                }
+                Fault::None
+            })
+        };
+        let stopped = place.hosts.server.namespace.run(run).unwrap().unwrap();
+        if attached_anew {
+            assert_eq!(stopped.end, End::Done(0), "{stopped:?}");
+            assert_eq!(case.settled("anew"), [5, BY_OLD[1], BY_OLD[2]]);
+            case.expect_tidy("anew");
+        } else {
+            assert_eq!(stopped.end, End::Done(1), "{stopped:?}");
+            assert!(stopped.stderr.contains("not attached"), "{stopped:?}");
+            assert!(!place.hosts.pins().exists());
+        }
+    }
+}

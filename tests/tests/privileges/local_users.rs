@@ -1,0 +1,364 @@
+//! Other local users cannot misdirect, block or undo what root's commands do.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::fs::{MetadataExt, PermissionsExt, chown},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use limiter_tests::{
+    command::{Outcome, binary, limiter},
+    eventually,
+    hosts::{Hosts, on},
+    need, need_kernel,
+    trials::has_program,
+};
+use limiter_user::lab::Host;
+
+use crate::unprivileged::{Copy, PINS, USER, delegate, own_pins};
+
+const NOBODY: u32 = 65_534;
+const ATTACH: [&str; 4] = ["attach", "eth0", "--rate", "5/s"];
+
+/// A shell of a user without any capability.
+fn shell(user: u32, script: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args([&format!("--reuid={user}"), &format!("--regid={user}")]);
+    command.args(["--clear-groups", "--no-new-privs"]);
+    for set in ["inh-caps", "ambient-caps", "bounding-set"] {
+        command.arg(format!("--{set}=-all"));
+    }
+    command.args(["sh", "-c", script]);
+    command
+}
+
+fn done_by(user: u32, script: &str) {
+    let output = shell(user, script).output().unwrap();
+    assert!(output.status.success(), "{script}: {output:?}");
+}
+
+/// Something that other software keeps: in bpffs, and on another file system.
+fn victims() -> (Vec<PathBuf>, tempfile::TempDir) {
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::set_permissions(elsewhere.path(), fs::Permissions::from_mode(0o711)).unwrap();
+    let in_bpffs = Path::new(PINS).join("victim");
+    fs::create_dir_all(in_bpffs.join("docker/inner")).unwrap();
+    fs::create_dir_all(elsewhere.path().join("docker")).unwrap();
+    fs::write(elsewhere.path().join("docker/data"), "kept").unwrap();
+    let all = vec![
+        in_bpffs.join("docker/inner"),
+        elsewhere.path().join("docker/data"),
+    ];
+    (all, elsewhere)
+}
+
+/// Runs root's commands that remove pins, and the script of the package's removal, past what was planted.
+fn expect_left_alone(victims: &[PathBuf], planted: &Path, words: &[&str]) {
+    let script = removal_script();
+    let removal = || {
+        let mut command = Command::new("sh");
+        let output = command.arg(script.path()).arg("removing").output().unwrap();
+        Outcome::of("the package's removal".to_owned(), output)
+    };
+    let commands = [
+        limiter(&["detach", "--all"]),
+        limiter(&["detach", "docker"]),
+        limiter(&ATTACH),
+        limiter(&["status"]),
+        removal(),
+    ];
+    for outcome in &commands {
+        assert!(!outcome.stdout.contains("detached"), "{outcome:#?}");
+        for victim in victims {
+            assert!(
+                victim.exists(),
+                "{} is gone: {outcome:#?}",
+                victim.display()
+            );
+        }
+        assert!(planted.symlink_metadata().is_ok(), "{outcome:#?}");
+        for word in words {
+            assert!(outcome.stderr.contains(word), "'{word}': {outcome:#?}");
+        }
+    }
+    for refused in &commands[..4] {
+        refused.expect(1);
+    }
+}
+
+/// The script of the packages, with the binary that is tested.
+fn removal_script() -> tempfile::NamedTempFile {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let text = fs::read_to_string(root.join("packaging/systemd/service")).unwrap();
+    let text = text
+        .replace("/usr/bin/limiter", binary().to_str().unwrap())
+        // No unit of this machine is stopped.
+        .replace("/run/systemd/system", "/nonexistent");
+    let script = tempfile::NamedTempFile::new().unwrap();
+    fs::write(script.path(), text).unwrap();
+    script
+}
+
+#[test]
+fn links_in_an_open_bpffs_are_not_followed() {
+    need_kernel!();
+    if !need::program("links_in_an_open_bpffs_are_not_followed", "setpriv") {
+        return;
+    }
+    let hosts = Hosts::new();
+    on(&hosts.server, || {
+        own_pins("mode=1777");
+        let (victims, elsewhere) = victims();
+        for target in [Path::new(PINS).join("victim"), elsewhere.path().to_owned()] {
+            let target = target.display();
+            done_by(
+                NOBODY,
+                &format!("mkdir {PINS}/limiter && ln -s {target} {PINS}/limiter/v6"),
+            );
+            let planted = Path::new(PINS).join("limiter/v6");
+            expect_left_alone(&victims, &planted, &["/sys/fs/bpf/limiter", "65534"]);
+            done_by(NOBODY, &format!("rm -r {PINS}/limiter"));
+
+            done_by(NOBODY, &format!("ln -s {target} {PINS}/limiter"));
+            let planted = Path::new(PINS).join("limiter");
+            expect_left_alone(&victims, &planted, &["/sys/fs/bpf/limiter"]);
+            done_by(NOBODY, &format!("rm {PINS}/limiter"));
+        }
+        limiter(&ATTACH).expect(0);
+        limiter(&["detach", "eth0"]).expect(0);
+    });
+}
+
+#[test]
+fn links_and_strangers_in_an_operators_folder_are_left_alone() {
+    need_kernel!();
+    if !need::program("links_and_strangers_in_an_operators_folder", "setpriv") {
+        return;
+    }
+    let hosts = Hosts::new();
+    let operator = Copy::new();
+    on(&hosts.server, || {
+        delegate();
+        let (victims, elsewhere) = victims();
+        for target in [Path::new(PINS).join("victim"), elsewhere.path().to_owned()] {
+            done_by(
+                USER,
+                &format!("ln -s {} {PINS}/limiter/v6", target.display()),
+            );
+            let planted = Path::new(PINS).join("limiter/v6");
+            expect_left_alone(&victims, &planted, &["/sys/fs/bpf/limiter"]);
+            done_by(USER, &format!("rm {PINS}/limiter/v6"));
+        }
+        // Deeper: among the pins of an attachment, and in the place of one of them.
+        operator.done(&ATTACH);
+        let pins = hosts.pins();
+        let folder = pins.display();
+        let link = format!("cd {folder} && mkdir -p docker/inner && ln -s {PINS}/victim g7");
+        done_by(
+            USER,
+            &format!("{link} && rm WATCH && ln -s {PINS}/victim/docker WATCH"),
+        );
+        let detached = limiter(&["detach", "eth0"]);
+        detached.expect_error(1, &["limiter is off 'eth0'", "docker", "g7", "WATCH"]);
+        assert!(!has_program(&hosts));
+        assert!(pins.join("docker/inner").exists() && pins.join("g7").is_symlink());
+        assert!(!pins.join("SETS").exists() && !pins.join("g0").exists());
+        assert!(victims.iter().all(|victim| victim.exists()));
+    });
+}
+
+/// A process of another user, until this is dropped.
+struct Running(Child);
+
+/// Locks all that it can open below a folder.
+const LOCK_ALL: &str = "import fcntl, os, sys, time\n\
+    top = sys.argv[1]\n\
+    held = []\n\
+    for folder in [top] + [os.path.join(at, name) for at, names, _ in os.walk(top) for name in names]:\n    \
+    try:\n        \
+    held.append(os.open(folder, os.O_RDONLY))\n        \
+    fcntl.flock(held[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)\n    \
+    except OSError: pass\n\
+    print(len(held), flush=True)\n\
+    time.sleep(60)\n";
+
+impl Running {
+    fn lock_all(user: u32) -> Self {
+        let mut command = shell(user, "exec python3 -c \"$1\" \"$2\"");
+        let mut child = command
+            .args(["sh", LOCK_ALL, PINS])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut held = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap())
+            .read_line(&mut held)
+            .unwrap();
+        assert_ne!(held.trim(), "0", "nothing can be opened");
+        Self(child)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// `flock` on all that another user can open: no command waits for that, and trials end in time.
+#[test]
+fn another_users_locks_hold_nothing_up() {
+    need_kernel!();
+    if !need::program("another_users_locks_hold_nothing_up", "setpriv") {
+        return;
+    }
+    let hosts = Hosts::new();
+    on(&hosts.server, || {
+        own_pins("mode=1777");
+        limiter(&ATTACH).expect(0);
+        let _locked = Running::lock_all(NOBODY);
+        let start = Instant::now();
+        limiter(&["set", "eth0", "--rate", "6/s"]).expect(0);
+        limiter(&["deny", "add", "eth0", "192.0.2.9"]).expect(0);
+        limiter(&["reset", "eth0", "--all"]).expect(0);
+        limiter(&["detach", "eth0"]).expect(0);
+        limiter(&["attach", "eth0", "--rate", "5/s", "--try", "1s"]).expect(0);
+        let spent = start.elapsed();
+        assert!(spent < Duration::from_secs(8), "{spent:?}");
+        let start = Instant::now();
+        eventually("the trial ends", || !has_program(&hosts));
+        let spent = start.elapsed();
+        assert!(spent < Duration::from_secs(5), "{spent:?}");
+    });
+}
+
+/// The owner of all that is below a folder, and the folder.
+fn owners(folder: &Path) -> Vec<(PathBuf, u32)> {
+    let mut found = vec![(
+        folder.to_owned(),
+        fs::symlink_metadata(folder).unwrap().uid(),
+    )];
+    if folder.is_dir() {
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            found.extend(owners(&entry.path()));
+        }
+    }
+    found
+}
+
+fn second_interface(host: &Host) {
+    let add = [
+        "link", "add", "other0", "type", "veth", "peer", "name", "other1",
+    ];
+    on(host, || {
+        assert!(Command::new("ip").args(add).status().unwrap().success());
+    });
+}
+
+/// What root may not do in an operator's attachment leaves nothing, and what root may do leaves the folder.
+#[test]
+fn root_leaves_nothing_in_an_operators_folder() {
+    need_kernel!();
+    if !need::program("root_leaves_nothing_in_an_operators_folder", "setpriv") {
+        return;
+    }
+    let hosts = Hosts::new();
+    second_interface(&hosts.server);
+    let operator = Copy::new();
+    on(&hosts.server, || {
+        delegate();
+        let folder = Path::new(PINS).join("limiter");
+        let expect_owned = |what: &str| {
+            let others: Vec<_> = owners(&folder)
+                .into_iter()
+                .filter(|(_, owner)| *owner != USER)
+                .collect();
+            assert!(others.is_empty(), "{what}: {others:?}");
+        };
+        let user = USER.to_string();
+        let told = ["/sys/fs/bpf/limiter", user.as_str()];
+        // Before the first attachment, and beside one.
+        let attach = ["attach", "other0", "--rate", "5/s"];
+        limiter(&attach).expect_error(1, &told);
+        assert_eq!(owners(&folder).len(), 1);
+        operator.done(&ATTACH);
+        let before = owners(&folder);
+        for refused in [
+            &attach[..],
+            &["set", "eth0", "--rate", "6/s"],
+            &["deny", "add", "eth0", "192.0.2.9"],
+            &["attach", "other0", "--rate", "5/s", "--try", "1h"],
+        ] {
+            limiter(refused).expect_error(1, &told);
+            assert_eq!(owners(&folder), before, "{refused:?}");
+        }
+        // The owner goes on.
+        operator.done(&["set", "eth0", "--rate", "7/s"]);
+        expect_owned("after set");
+        limiter(&["detach", "eth0"]).expect(0);
+        expect_owned("after detach");
+        assert!(!hosts.pins().exists());
+        // On trial, which root may not keep: the pin would be root's.
+        operator.done(&["attach", "eth0", "--rate", "5/s", "--try", "1h"]);
+        limiter(&["keep", "eth0"]).expect_error(1, &told);
+        expect_owned("after keep");
+        limiter(&["detach", "eth0"]).expect(0);
+        assert!(folder.exists());
+        operator.done(&ATTACH);
+        operator.done(&["detach", "eth0"]);
+    });
+}
+
+/// A pin that says so does not bring a program of the operator's onto an interface by root's hand.
+#[test]
+fn root_puts_back_no_program_of_an_operator() {
+    need_kernel!();
+    if !need::program("root_puts_back_no_program_of_an_operator", "setpriv") {
+        return;
+    }
+    let hosts = Hosts::new();
+    second_interface(&hosts.server);
+    let operator = Copy::new();
+    on(&hosts.server, || {
+        delegate();
+        operator.done(&ATTACH);
+        let index = nix::net::if_::if_nametoindex("other0").unwrap();
+        // The folder is the operator's: that takes no capability.
+        let pins = hosts.pins();
+        let folder = pins.display();
+        done_by(
+            USER,
+            &format!("cd {folder} && mv g0/program foreign_generic_{index}"),
+        );
+        let detached = limiter(&["detach", "eth0"]);
+        let shown = Command::new("ip").args(["link", "show", "other0"]).output();
+        let shown = String::from_utf8(shown.unwrap().stdout).unwrap();
+        assert!(!shown.contains("prog/xdp"), "{detached:#?}\n{shown}");
+        detached.expect_error(1, &["limiter is off 'eth0'", "foreign_generic_"]);
+        assert!(!has_program(&hosts));
+    });
+}
+
+/// A folder that others may write to is not used, whoever it belongs to.
+#[test]
+fn an_open_folder_is_refused_before_anything_is_made() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    on(&hosts.server, || {
+        own_pins("mode=0755");
+        let folder = Path::new(PINS).join("limiter");
+        fs::create_dir(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        limiter(&ATTACH).expect_error(1, &["/sys/fs/bpf/limiter", "777"]);
+        assert_eq!(owners(&folder).len(), 1, "nothing was made");
+        // Another user's, whoever made it.
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+        chown(&folder, Some(NOBODY), None).unwrap();
+        limiter(&ATTACH).expect_error(1, &["/sys/fs/bpf/limiter", "65534"]);
+        assert_eq!(owners(&folder).len(), 1, "nothing was made");
+    });
+}
