@@ -3,7 +3,7 @@
 //! a packet has nothing to do with costs it nothing.
 
 use crate::key::{IPV4, IPV6};
-use crate::rules::{ANY, Limit, PortRange, Ports};
+use crate::rules::{ANY, ANYWHERE, Limit, PortRange, Ports};
 
 /// Bits of the limits, by one byte of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct Candidates {
     pub control: [u64; 2],
     /// Of IPv4 and of IPv6.
     pub family: [u64; 2],
-    /// By the number of the bit in [`crate::rules::Match::fragments`]; the last is never used.
+    /// By the number of the bit in [`crate::rules::Match::fragments`]; the last is of packets that may be any.
     pub fragments: [u64; 4],
     /// By transport protocol.
     pub protocol: ByByte,
@@ -41,6 +41,9 @@ pub struct Candidates {
     /// Those that look at more than this: what is a candidate of them need not match.
     pub look_closer: u64,
 }
+
+/// Index of [`Candidates::fragments`] for [`crate::rules::ANYWHERE`].
+const UNSEEN: usize = (ANYWHERE >> 1) as usize;
 
 impl Candidates {
     /// No limit.
@@ -73,7 +76,7 @@ impl Candidates {
             }
         }
         for (place, bits) in self.fragments.iter_mut().enumerate() {
-            if matches.fragments >> place & 1 != 0 {
+            if matches.fragments >> place & 1 != 0 || place == UNSEEN {
                 *bits |= bit;
             }
         }

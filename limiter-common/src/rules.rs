@@ -13,8 +13,12 @@ pub const LIMITS_MAX: u32 = 33;
 /// Ranges of ports that a limit matches on, for either end.
 pub const PORTS_MAX: usize = 16;
 
-/// Value of [`Match::protocol`] where it does not matter. Of a packet: nobody can tell.
+/// Value of [`Match::protocol`] where it does not matter. Value of a packet's protocol, port or flags that cannot be
+/// seen: it may be any, and every limit that could match is charged.
 pub const ANY: u32 = u32::MAX;
+
+/// Value of a packet's port or flags if its protocol has none.
+pub const NONE: u32 = ANY - 1;
 
 /// Bit of the list whose sources pass.
 pub const ON_ALLOW: u32 = 1 << 0;
@@ -29,8 +33,24 @@ pub const LISTS_MAX: u32 = 32;
 pub const WHOLE: u32 = 1 << 0;
 /// The first fragment: the transport header is in it.
 pub const FIRST_FRAGMENT: u32 = 1 << 1;
-/// A later fragment: nobody can tell its ports.
+/// A later fragment: its ports and flags cannot be seen.
 pub const LATER_FRAGMENT: u32 = 1 << 2;
+/// A packet whose fragment header, if it has one, cannot be seen.
+pub const ANYWHERE: u32 = WHOLE | FIRST_FRAGMENT | LATER_FRAGMENT;
+
+/// Whether a field that a limit wants to be `wanted` and that is `found` in a packet may match.
+#[must_use]
+#[inline(always)]
+pub const fn may_be(wanted: u32, found: u32) -> bool {
+    wanted == ANY || found == ANY || wanted == found
+}
+
+/// Whether `found` TCP flags may match a limit that looks at those of `mask`, and wants `set` of them.
+#[must_use]
+#[inline(always)]
+pub const fn flags_may_be(mask: u32, set: u32, found: u32) -> bool {
+    mask == 0 || found == ANY || (found != NONE && found & mask == set)
+}
 
 /// A range of ports: the first in the upper half, the last in the lower.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,11 +78,11 @@ impl PortRange {
         self.0 & 0xffff
     }
 
-    /// Whether `port` is in it.
+    /// Whether `port` is in it, or may be.
     #[must_use]
     #[inline(always)]
     pub const fn holds(self, port: u32) -> bool {
-        self.first() <= port && port <= self.last()
+        port == ANY || self.first() <= port && port <= self.last()
     }
 }
 
@@ -108,7 +128,7 @@ impl Match {
         control: 0,
         family: 0,
         protocol: ANY,
-        fragments: WHOLE | FIRST_FRAGMENT | LATER_FRAGMENT,
+        fragments: ANYWHERE,
         flags_mask: 0,
         flags: 0,
         lists: 0,

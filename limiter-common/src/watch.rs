@@ -97,7 +97,7 @@ pub struct Event {
     pub family: u32,
     /// Transport protocol; [`ARP`], or [`crate::rules::ANY`] where there is no telling.
     pub protocol: u32,
-    /// Destination port, or [`crate::rules::ANY`].
+    /// Destination port, [`crate::rules::ANY`] or [`crate::rules::NONE`].
     pub destination_port: u32,
     /// Slot of the limit that it is over, or [`crate::layout::NO_LIMIT`].
     pub slot: u32,

@@ -4,8 +4,8 @@ use limiter_common::{
     candidates::{ByByte, Candidates},
     key::{IPV4, IPV6},
     rules::{
-        ANY, FIRST_FRAGMENT, LATER_FRAGMENT, LIMITS_MAX, Limit, Match, PORTS_MAX, PortRange, Ports,
-        WHOLE,
+        ANY, ANYWHERE, FIRST_FRAGMENT, LATER_FRAGMENT, LIMITS_MAX, Limit, Match, NONE, PORTS_MAX,
+        PortRange, Ports, WHOLE,
     },
 };
 use proptest::{
@@ -30,14 +30,16 @@ struct Packet {
 fn holds(matches: &Match, packet: Packet) -> bool {
     let on = |ports: &Ports, port: u32| {
         let ranges = &ports.ranges[..ports.length as usize];
-        ranges.is_empty() || ranges.iter().any(|range| range.holds(port))
+        let is_in = |range: &PortRange| range.first() <= port && port <= range.last();
+        ranges.is_empty() || port == ANY || ranges.iter().any(is_in)
     };
     matches.control == packet.control
         && (matches.family == 0 || matches.family == packet.family)
-        && (matches.protocol == ANY || matches.protocol == packet.protocol)
+        && (matches.protocol == ANY || [ANY, matches.protocol].contains(&packet.protocol))
         && matches.fragments & packet.fragment != 0
         && (matches.flags_mask == 0
-            || packet.flags != ANY && packet.flags & matches.flags_mask == matches.flags)
+            || packet.flags == ANY
+            || packet.flags != NONE && packet.flags & matches.flags_mask == matches.flags)
         && (matches.lists == 0 || matches.lists & packet.lists != 0)
         && matches.unless & packet.lists == 0
         && on(&matches.destination, packet.destination)
@@ -45,17 +47,17 @@ fn holds(matches: &Match, packet: Packet) -> bool {
 }
 
 fn of_byte(bytes: &ByByte, value: u32, byte: u32) -> u64 {
-    if value == ANY {
-        bytes.without
-    } else {
-        bytes.with[byte as usize]
+    match value {
+        ANY => u64::MAX,
+        NONE => bytes.without,
+        _ => bytes.with[byte as usize],
     }
 }
 
 fn candidates(all: &Candidates, packet: Packet) -> u64 {
     all.control[packet.control as usize]
         & all.family[usize::from(packet.family == IPV6)]
-        & all.fragments[(packet.fragment >> 1) as usize]
+        & all.fragments[(packet.fragment >> 1 & 3) as usize]
         & of_byte(&all.protocol, packet.protocol, packet.protocol)
         & of_byte(
             &all.destination,
@@ -131,13 +133,18 @@ fn limits() -> impl Strategy<Value = Limit> {
 }
 
 fn packets() -> impl Strategy<Value = Packet> {
-    let port = || prop_oneof![4 => ports().prop_map(u32::from), 1 => Just(ANY)];
+    let port = || prop_oneof![4 => ports().prop_map(u32::from), 1 => Just(ANY), 1 => Just(NONE)];
     (
         0..=1_u32,
         prop_oneof![Just(IPV4), Just(IPV6)],
         protocols(),
-        prop_oneof![Just(WHOLE), Just(FIRST_FRAGMENT), Just(LATER_FRAGMENT)],
-        prop_oneof![Just(ANY), Just(0), Just(2), Just(0x12_u32)],
+        prop_oneof![
+            Just(WHOLE),
+            Just(FIRST_FRAGMENT),
+            Just(LATER_FRAGMENT),
+            Just(ANYWHERE)
+        ],
+        prop_oneof![Just(ANY), Just(NONE), Just(0), Just(2), Just(0x12_u32)],
         prop_oneof![Just(0), Just(4), Just(8), Just(12_u32)],
         port(),
         port(),

@@ -7,7 +7,7 @@ use limiter_common::{
     layout::Config,
     limit::Terms,
     rescale::{PAST_TERMS, Rescale},
-    rules::{self, ANY, LIMITS_MAX, Newcomers, PORTS_MAX, PortRange},
+    rules::{self, ANY, LIMITS_MAX, NONE, Newcomers, PORTS_MAX, PortRange},
     table::Seed,
     window::Window,
 };
@@ -150,19 +150,19 @@ pub fn candidates(control: u32, family: u32, fragment: u32) -> u64 {
     control & family & fragments
 }
 
-/// Those that may match a packet of this transport protocol, or [`ANY`].
+/// Those that may match a packet of this transport protocol: all, if it cannot be seen.
 #[inline(always)]
 pub fn candidates_of_protocol(protocol: u32) -> u64 {
     of_byte(&raw const CONFIG.candidates.protocol, protocol, protocol)
 }
 
-/// Those that may match a packet to this port, or [`ANY`].
+/// Those that may match a packet to this port, or to [`NONE`]: all, if it cannot be seen.
 #[inline(always)]
 pub fn candidates_to(port: u32) -> u64 {
     of_byte(&raw const CONFIG.candidates.destination, port, port >> 8)
 }
 
-/// Those that may match a packet from this port, or [`ANY`].
+/// Those that may match a packet from this port, or from [`NONE`]: all, if it cannot be seen.
 #[inline(always)]
 pub fn candidates_from(port: u32) -> u64 {
     of_byte(&raw const CONFIG.candidates.source, port, port >> 8)
@@ -184,6 +184,9 @@ fn either(words: *const [u64; 2], second: bool) -> u64 {
 #[inline(always)]
 fn of_byte(bytes: *const ByByte, value: u32, byte: u32) -> u64 {
     if value == ANY {
+        return u64::MAX;
+    }
+    if value == NONE {
         return read!(bytes, without);
     }
     // SAFETY: the index is in bounds.

@@ -29,21 +29,23 @@ extern "C" fn is_established(context: *mut xdp_md) -> u32 {
     let mut packet = Cursor::new(&context);
     let mut place = MaybeUninit::uninit();
     let facts = Facts::begin(&mut place, 0);
-    let (destination, read) = match parse(&mut packet) {
+    let destination = match parse(&mut packet) {
         Parsed::Ipv4(source) => {
             facts.source = source;
             let destination = parse::destination_ipv4(&packet);
-            (destination, transport::read_ipv4(&mut packet, facts))
+            transport::read_ipv4(&mut packet, facts);
+            destination
         }
         Parsed::Ipv6(source) => {
             facts.source = source;
             let destination = parse::destination_ipv6(&packet);
-            (destination, transport::read_ipv6(&mut packet, facts))
+            transport::read_ipv6(&mut packet, facts);
+            destination
         }
         _ => return 0,
     };
-    match (destination, read) {
-        (Some(destination), Ok(())) => sockets::hold(&context, facts, destination).into(),
-        _ => 0,
+    match destination {
+        Some(destination) => sockets::hold(&context, facts, destination).into(),
+        None => 0,
     }
 }

@@ -4,7 +4,7 @@ use core::mem::MaybeUninit;
 
 use limiter_common::{
     key::Address,
-    rules::{ANY, WHOLE},
+    rules::{ANY, NONE, WHOLE},
 };
 
 /// Lies on the stack, and goes by pointer to the functions that the verifier checks by themselves.
@@ -23,13 +23,13 @@ pub struct Facts {
     pub would_drop: u64,
     /// Its source.
     pub source: Address,
-    /// Transport protocol, or [`ANY`] where that is out of sight.
+    /// Transport protocol, or [`ANY`] if it cannot be seen.
     pub protocol: u32,
-    /// Source port, or [`ANY`] where it has none.
+    /// Source port, [`NONE`], or [`ANY`] if it cannot be seen.
     pub source_port: u32,
-    /// Destination port, or [`ANY`].
+    /// Destination port, likewise.
     pub destination_port: u32,
-    /// TCP flags, or [`ANY`].
+    /// TCP flags, likewise.
     pub flags: u32,
     /// Where it stands in its datagram.
     pub fragment: u32,
@@ -72,10 +72,27 @@ impl Facts {
         unsafe { &mut *facts }
     }
 
-    /// The port that is part of keys: 0 where there is none.
+    /// Notes that the protocol has no ports. Field by field, as in [`Self::begin`].
+    #[inline(always)]
+    pub fn set_no_ports(&mut self) {
+        // SAFETY: fields of a valid value.
+        unsafe {
+            (&raw mut self.source_port).write_volatile(NONE);
+            (&raw mut self.destination_port).write_volatile(NONE);
+        }
+    }
+
+    /// Notes that the protocol has no flags, likewise.
+    #[inline(always)]
+    pub fn set_no_flags(&mut self) {
+        // SAFETY: as above.
+        unsafe { (&raw mut self.flags).write_volatile(NONE) };
+    }
+
+    /// The port that is part of keys: 0 if there is none, or it cannot be seen.
     #[inline(always)]
     pub fn key_port(&self) -> u16 {
-        if self.destination_port == ANY {
+        if self.destination_port >= NONE {
             0
         } else {
             self.destination_port as u16

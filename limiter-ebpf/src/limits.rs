@@ -7,7 +7,7 @@
 use limiter_common::{
     candidates::lowest,
     key::Tag,
-    rules::{ANY, LIMITS_MAX, PORTS_MAX},
+    rules::{LIMITS_MAX, PORTS_MAX, flags_may_be, may_be},
     verdict::Reason,
 };
 
@@ -369,23 +369,22 @@ fn refuse(facts: &mut Facts, index: u32, limit: Limit, charged: Charged) -> u32 
 extern "C" fn limit_matches(facts: *mut Facts, index: u32) -> u32 {
     let (facts, limit) = of_limit!(facts, index, matching);
     let wanted = limit.matches();
-    let fits = |wanted: u32, found: u32, any: u32| wanted == any || wanted == found;
+    let family = wanted.family();
     let lists = wanted.lists();
-    let flags = wanted.flags_mask();
     let holds = facts.control == wanted.control()
-        && fits(wanted.family(), facts.source.family, 0)
-        && fits(wanted.protocol(), facts.protocol, ANY)
+        && (family == 0 || family == facts.source.family)
+        && may_be(wanted.protocol(), facts.protocol)
         && wanted.fragments() & facts.fragment != 0
         && (lists == 0 || lists & facts.lists != 0)
         && wanted.unless() & facts.lists == 0
-        && (flags == 0 || (facts.flags != ANY && facts.flags & flags == wanted.flags()))
+        && flags_may_be(wanted.flags_mask(), wanted.flags(), facts.flags)
         && ports_hold(wanted.destination(), facts.destination_port)
         && ports_hold(wanted.source(), facts.source_port);
     facts.matching &= !(u64::from(!holds) << index);
     0
 }
 
-/// A packet without ports is held where all are.
+/// A limit without ports holds every packet, also one that has none.
 #[inline(always)]
 fn ports_hold(ports: Ports, port: u32) -> bool {
     let length = ports.length();

@@ -1,4 +1,4 @@
-//! From the Ethernet header to the source address: zero to two VLAN tags, IPv4 or IPv6.
+//! From the Ethernet header to the source address: VLAN tags, IPv4 or IPv6.
 //!
 //! The source address sits at a fixed offset of either header, so neither options nor extension
 //! headers nor a first fragment are needed for it.
@@ -23,8 +23,10 @@ pub enum Parsed {
     Arp(Address),
     /// Nothing that a limit holds.
     NotIp,
-    /// It says that it is IP (or that a tag follows), and cannot be.
+    /// IP or a VLAN tag that is cut short or impossible: the host discards it.
     Malformed,
+    /// More VLAN tags than the parser looks behind: the host may deliver it.
+    TooManyTags,
 }
 
 const VLAN: u16 = EtherType::Ieee8021q as u16;
@@ -33,9 +35,9 @@ const IPV4: u16 = EtherType::Ipv4 as u16;
 const IPV6: u16 = EtherType::Ipv6 as u16;
 const ARP: u16 = EtherType::Arp as u16;
 
-/// Customer and service tag. A third tag is not looked behind: no device of this kernel could
-/// deliver such a packet without two more devices stacked on this one.
-const TAGS_MAX: u32 = 2;
+/// VLAN tags that the parser looks behind. The kernel removes any number of tags with id 0 and delivers the packet on a
+/// plain interface (`__netif_receive_skb_core`, net/core/dev.c).
+const TAGS_MAX: u32 = 8;
 
 /// Whose packet this is.
 #[inline(always)]
@@ -59,6 +61,7 @@ pub fn parse(packet: &mut Cursor) -> Parsed {
         IPV4 => parse_ipv4(packet),
         IPV6 => parse_ipv6(packet),
         ARP if config::control() => parse_arp(packet),
+        VLAN | SERVICE_VLAN => Parsed::TooManyTags,
         _ => Parsed::NotIp,
     }
 }

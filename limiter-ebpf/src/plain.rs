@@ -17,8 +17,8 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
     let source = match parse(&mut Cursor::new(context)) {
         Parsed::Ipv4(source) | Parsed::Ipv6(source) => source,
         Parsed::NotIp | Parsed::Arp(_) => return Reason::NotIp,
-        Parsed::Malformed => {
-            let reason = verdict::in_force(Reason::Malformed);
+        unreadable @ (Parsed::Malformed | Parsed::TooManyTags) => {
+            let reason = verdict::in_force(verdict::unreadable(unreadable));
             watch::tell(context, length, reason, Reason::Malformed as u32, 0, 0);
             return reason;
         }

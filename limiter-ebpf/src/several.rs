@@ -86,19 +86,18 @@ pub fn gather(context: &XdpContext, facts: &mut Facts) -> Result<(), Reason> {
             facts.control = 1;
         }
         Parsed::NotIp => return Err(Reason::NotIp),
-        Parsed::Malformed => return Err(Reason::Malformed),
+        Parsed::Malformed | Parsed::TooManyTags => return Err(verdict::unreadable(parsed)),
     }
     clock::begin(context);
     if config::transport() {
-        let read = match parsed {
+        match parsed {
             Parsed::Ipv4(_) => transport::read_ipv4(&mut packet, facts),
             Parsed::Ipv6(_) => transport::read_ipv6(&mut packet, facts),
             _ => return Ok(()),
-        };
+        }
         if !config::control() {
             facts.control = 0;
         }
-        read.map_err(|_| Reason::Malformed)?;
     }
     Ok(())
 }

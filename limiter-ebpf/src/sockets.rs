@@ -9,7 +9,7 @@ use aya_ebpf::{
 };
 use limiter_common::{
     key::{IPV4, Words},
-    rules::ANY,
+    rules::NONE,
 };
 
 use crate::facts::Facts;
@@ -52,7 +52,7 @@ struct Tuple<A> {
 /// as it stands there.
 #[inline(always)]
 pub fn hold(context: &XdpContext, facts: &Facts, destination: Words) -> bool {
-    if facts.source_port == ANY {
+    if facts.source_port >= NONE {
         return false;
     }
     let ports = (

@@ -1,7 +1,9 @@
 //! From the IP header to ports and flags, for limits that match on them: IPv4 options, IPv6 extension
-//! headers up to a bound, fragments.
+//! headers up to a bound, fragments. What cannot be seen stays [`ANY`], which every limit could match.
+//!
+//! [`ANY`]: limiter_common::rules::ANY
 
-use limiter_common::rules::{ANY, FIRST_FRAGMENT, LATER_FRAGMENT, WHOLE};
+use limiter_common::rules::{ANYWHERE, FIRST_FRAGMENT, LATER_FRAGMENT, WHOLE};
 use network_types::ip::{Ipv4Hdr, Ipv6Hdr};
 
 use crate::facts::Facts;
@@ -26,16 +28,15 @@ const EXTENSIONS_MAX: u32 = 8;
 /// Bytes of the longest extension header: 256 units of eight.
 const EXTENSION_LENGTH_MAX: u32 = 2_048;
 
-/// The transport header is cut short, or hidden behind more extension headers than a sound packet has:
-/// what a limit should look at cannot be seen.
-pub struct Hidden;
-
-/// Ports, flags and place in the datagram of an IPv4 packet.
+/// Protocol, ports, flags and place in the datagram of an IPv4 packet. All its fragments have the same protocol: it is
+/// part of the key by which the kernel puts them together.
 #[inline(always)]
-pub fn read_ipv4(packet: &mut Cursor, facts: &mut Facts) -> Result<(), Hidden> {
+pub fn read_ipv4(packet: &mut Cursor, facts: &mut Facts) {
     const MORE_FRAGMENTS: u16 = 0x2000;
     const OFFSET: u16 = 0x1fff;
-    let header = packet.peek::<Ipv4Hdr>().ok_or(Hidden)?;
+    let Some(header) = packet.peek::<Ipv4Hdr>() else {
+        return;
+    };
     // SAFETY: `peek` has checked that the header lies within the packet.
     let (vihl, frags, protocol) = unsafe {
         (
@@ -47,12 +48,11 @@ pub fn read_ipv4(packet: &mut Cursor, facts: &mut Facts) -> Result<(), Hidden> {
     facts.protocol = protocol;
     facts.fragment = place(frags & OFFSET != 0, frags & MORE_FRAGMENTS != 0);
     packet.skip(((vihl & 0xf) as usize) << 2);
-    read_transport(packet, facts)?;
+    read_transport(packet, facts);
     // DHCP (RFC 2131): to the server's port, or the client's.
     if protocol == UDP && (facts.destination_port == 67 || facts.destination_port == 68) {
         facts.control = 1;
     }
-    Ok(())
 }
 
 fn place(later: bool, more: bool) -> u32 {
@@ -74,17 +74,23 @@ struct Extension {
     rest: [u8; 4],
 }
 
-/// The same of an IPv6 packet.
+/// The same of an IPv6 packet. The next header of a later fragment says nothing: the receiver takes that of the first
+/// one (RFC 8200, section 4.5).
 #[inline(always)]
-pub fn read_ipv6(packet: &mut Cursor, facts: &mut Facts) -> Result<(), Hidden> {
-    let header = packet.take::<Ipv6Hdr>().ok_or(Hidden)?;
+pub fn read_ipv6(packet: &mut Cursor, facts: &mut Facts) {
+    let Some(header) = packet.take::<Ipv6Hdr>() else {
+        return;
+    };
     // SAFETY: `take` has checked that the header lies within the packet.
     let (mut next, hop_limit) = unsafe { ((*header).next_hdr as u32, (*header).hop_limit) };
+    facts.fragment = ANYWHERE;
     for _ in 0..EXTENSIONS_MAX {
         if !is_extension(next) {
             break;
         }
-        let extension = packet.peek::<Extension>().ok_or(Hidden)?;
+        let Some(extension) = packet.peek::<Extension>() else {
+            return;
+        };
         // SAFETY: `peek` has checked that it lies within the packet.
         let (following, length, fragment) = unsafe {
             (
@@ -99,24 +105,25 @@ pub fn read_ipv6(packet: &mut Cursor, facts: &mut Facts) -> Result<(), Hidden> {
             if place != WHOLE {
                 facts.fragment = place;
             }
+            if place == LATER_FRAGMENT {
+                return;
+            }
         }
         let size = extension_size(next, length);
         if size > EXTENSION_LENGTH_MAX {
-            return Err(Hidden);
+            return;
         }
         packet.skip(size as usize);
         next = following;
-        if facts.fragment == LATER_FRAGMENT {
-            // What follows is in the first fragment.
-            facts.protocol = if is_extension(next) { ANY } else { next };
-            return Ok(());
-        }
     }
     if is_extension(next) {
-        return Err(Hidden);
+        return;
+    }
+    if facts.fragment == ANYWHERE {
+        facts.fragment = WHOLE;
     }
     facts.protocol = next;
-    read_transport(packet, facts)?;
+    read_transport(packet, facts);
     // Neighbour discovery (RFC 4861): nobody but a neighbour can send it with this hop limit.
     if next == ICMPV6 && hop_limit == 255 && is_neighbour_discovery(packet) {
         facts.control = 1;
@@ -125,7 +132,6 @@ pub fn read_ipv6(packet: &mut Cursor, facts: &mut Facts) -> Result<(), Hidden> {
     if next == UDP && (facts.destination_port == 546 || facts.destination_port == 547) {
         facts.control = 1;
     }
-    Ok(())
 }
 
 #[inline(always)]
@@ -171,26 +177,32 @@ struct TcpHdr {
     flags: u8,
 }
 
-/// Reads ports and flags where the packet has some. The first fragment has them in it: one that is too
-/// short is made to hide them (RFC 1858).
+/// Reads ports and flags. A later fragment has its own in the first one, and a first fragment may be cut before its
+/// flags (RFC 1858): then they cannot be seen.
 #[inline(always)]
-fn read_transport(packet: &Cursor, facts: &mut Facts) -> Result<(), Hidden> {
-    if facts.fragment == LATER_FRAGMENT {
-        return Ok(());
-    }
+fn read_transport(packet: &Cursor, facts: &mut Facts) {
     let protocol = facts.protocol;
+    if protocol != TCP {
+        facts.set_no_flags();
+    }
     if !matches!(protocol, TCP | UDP | DCCP | SCTP | UDP_LITE) {
-        return Ok(());
+        facts.set_no_ports();
+        return;
     }
-    if protocol == TCP {
-        let header = packet.peek::<TcpHdr>().ok_or(Hidden)?;
-        // SAFETY: `peek` has checked that it lies within the packet.
-        facts.flags = unsafe { (*header).flags } as u32;
+    if facts.fragment == LATER_FRAGMENT {
+        return;
     }
-    let ports = packet.peek::<PortsHdr>().ok_or(Hidden)?;
+    let Some(ports) = packet.peek::<PortsHdr>() else {
+        return;
+    };
     // SAFETY: `peek` has checked that they lie within the packet.
     let (source, destination) = unsafe { ((*ports).source, (*ports).destination) };
     facts.source_port = u16::from_be_bytes(source) as u32;
     facts.destination_port = u16::from_be_bytes(destination) as u32;
-    Ok(())
+    if protocol == TCP
+        && let Some(header) = packet.peek::<TcpHdr>()
+    {
+        // SAFETY: as above.
+        facts.flags = unsafe { (*header).flags } as u32;
+    }
 }

@@ -170,21 +170,20 @@ extern "C" fn watch_write(context: *mut xdp_md, length: u64, said: u32, slot: u3
     let mut place = MaybeUninit::uninit();
     let facts = Facts::begin(&mut place, length);
     let mut packet = Cursor::new(&context);
-    // What the transport header hides stays unknown.
     match parse(&mut packet) {
         Parsed::Ipv4(source) => {
             facts.source = source;
-            let _ = transport::read_ipv4(&mut packet, facts);
+            transport::read_ipv4(&mut packet, facts);
         }
         Parsed::Ipv6(source) => {
             facts.source = source;
-            let _ = transport::read_ipv6(&mut packet, facts);
+            transport::read_ipv6(&mut packet, facts);
         }
         Parsed::Arp(source) => {
             facts.source = source;
             facts.protocol = ARP;
         }
-        Parsed::NotIp | Parsed::Malformed => facts.protocol = ANY,
+        Parsed::NotIp | Parsed::Malformed | Parsed::TooManyTags => facts.protocol = ANY,
     }
     let Some(watch) = WATCH.get_ptr(0) else {
         return 0;

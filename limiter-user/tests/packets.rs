@@ -4,9 +4,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use limiter_common::{
     key::Address,
-    rules::{ANY, FIRST_FRAGMENT, LATER_FRAGMENT, WHOLE},
+    rules::{ANY, ANYWHERE, FIRST_FRAGMENT, LATER_FRAGMENT, NONE, WHOLE},
 };
-use limiter_user::replay::packet::{Facts, Hidden, Parsed, parse};
+use limiter_user::replay::packet::{Facts, Parsed, parse};
 
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
@@ -91,14 +91,12 @@ fn fragment(field: u16, next: u8) -> Vec<u8> {
     vec![next, 0xff, upper, lower, 0, 0, 0, 1]
 }
 
-fn facts_v4(packet: &[u8]) -> Result<Facts, Hidden> {
-    let mut facts = Facts::of(source_v4());
-    facts.read_ipv4(packet).map(|()| facts)
+fn facts_v4(packet: &[u8]) -> Facts {
+    Facts::read(&Parsed::Ipv4(source_v4(), packet), true).expect("it has a source")
 }
 
-fn facts_v6(packet: &[u8]) -> Result<Facts, Hidden> {
-    let mut facts = Facts::of(source_v6());
-    facts.read_ipv6(packet).map(|()| facts)
+fn facts_v6(packet: &[u8]) -> Facts {
+    Facts::read(&Parsed::Ipv6(source_v6(), packet), true).expect("it has a source")
 }
 
 /// What is known of a packet of `protocol` that carries [`TRANSPORT`].
@@ -107,25 +105,44 @@ fn carrying(source: Address, protocol: u8) -> Facts {
     Facts {
         source,
         protocol: protocol.into(),
-        source_port: if has_ports { 0x1234 } else { ANY },
-        destination_port: if has_ports { 0x5678 } else { ANY },
-        flags: if protocol == TCP { 0xa5 } else { ANY },
+        source_port: if has_ports { 0x1234 } else { NONE },
+        destination_port: if has_ports { 0x5678 } else { NONE },
+        flags: if protocol == TCP { 0xa5 } else { NONE },
         fragment: WHOLE,
         control: false,
     }
 }
 
-/// The same of a later fragment, which has no transport header.
-fn later(source: Address, protocol: u32) -> Facts {
+/// The same of which ports and flags cannot be seen, if the protocol has any.
+fn without_ports(source: Address, protocol: u8) -> Facts {
+    let unseen = |value| if value == NONE { NONE } else { ANY };
+    let seen = carrying(source, protocol);
     Facts {
-        protocol,
+        source_port: unseen(seen.source_port),
+        destination_port: unseen(seen.destination_port),
+        flags: unseen(seen.flags),
+        ..seen
+    }
+}
+
+/// A later fragment of IPv4.
+fn later(protocol: u8) -> Facts {
+    Facts {
         fragment: LATER_FRAGMENT,
-        ..Facts::of(source)
+        ..without_ports(source_v4(), protocol)
+    }
+}
+
+/// An IPv6 packet of which no more can be seen than where it stands in its datagram.
+fn unseen(fragment: u32) -> Facts {
+    Facts {
+        fragment,
+        ..Facts::of(source_v6())
     }
 }
 
 #[test]
-fn up_to_two_tags_are_looked_behind() {
+fn eight_tags_are_looked_behind() {
     let packet = ipv4(5, 0, ICMP, &[]);
     for tags in [
         &[][..],
@@ -133,6 +150,16 @@ fn up_to_two_tags_are_looked_behind() {
         &[SERVICE_VLAN],
         &[SERVICE_VLAN, VLAN],
         &[VLAN, VLAN],
+        &[
+            SERVICE_VLAN,
+            VLAN,
+            VLAN,
+            VLAN,
+            SERVICE_VLAN,
+            VLAN,
+            VLAN,
+            VLAN,
+        ],
     ] {
         let frame = ethernet(&[tags, &[IPV4]].concat(), &packet);
         let wanted = Parsed::Ipv4(source_v4(), &packet);
@@ -148,8 +175,11 @@ fn up_to_two_tags_are_looked_behind() {
             assert_eq!(parse(cut, false), wanted, "{tags:x?} without {missing}");
         }
     }
-    let three = ethernet(&[VLAN, VLAN, VLAN, IPV4], &packet);
-    assert_eq!(parse(&three, false), Parsed::NotIp);
+    for tags in 9..12 {
+        let types = [vec![VLAN; tags], vec![IPV4]].concat();
+        let frame = ethernet(&types, &packet);
+        assert_eq!(parse(&frame, false), Parsed::TooManyTags, "{tags}");
+    }
     for kind in [0, 0x0801, 0x8101, 0x88cc, 0xffff] {
         let frame = ethernet(&[kind], &packet);
         assert_eq!(parse(&frame, true), Parsed::NotIp, "{kind:x}");
@@ -213,12 +243,12 @@ fn ports_and_flags_of_every_protocol() {
         for words in 5..=15 {
             let packet = ipv4(words, 0, protocol, &TRANSPORT);
             let wanted = carrying(source_v4(), protocol);
-            assert_eq!(facts_v4(&packet), Ok(wanted), "{protocol}, {words} words");
+            assert_eq!(facts_v4(&packet), wanted, "{protocol}, {words} words");
         }
         if !EXTENSIONS.contains(&protocol) {
             let packet = ipv6(protocol, 64, &TRANSPORT);
             let wanted = carrying(source_v6(), protocol);
-            assert_eq!(facts_v6(&packet), Ok(wanted), "{protocol}");
+            assert_eq!(facts_v6(&packet), wanted, "{protocol}");
         }
     }
     let port = |protocol| carrying(source_v4(), protocol).key_port();
@@ -226,20 +256,35 @@ fn ports_and_flags_of_every_protocol() {
 }
 
 #[test]
-fn what_is_cut_short_is_hidden() {
+fn what_is_cut_short_cannot_be_seen() {
     for protocol in WITH_PORTS {
-        let needed = if protocol == TCP { 14 } else { 4 };
         for length in 0..=TRANSPORT.len() {
             let seen = &TRANSPORT[..length];
-            let (v4, v6) = (ipv4(6, 0, protocol, seen), ipv6(protocol, 64, seen));
-            let is_there = length >= needed;
-            assert_eq!(facts_v4(&v4).is_ok(), is_there, "{protocol}, {length}");
-            assert_eq!(facts_v6(&v6).is_ok(), is_there, "{protocol}, {length}");
+            for (source, facts) in [
+                (source_v4(), facts_v4(&ipv4(6, 0, protocol, seen))),
+                (source_v6(), facts_v6(&ipv6(protocol, 64, seen))),
+            ] {
+                let (whole, cut) = (carrying(source, protocol), without_ports(source, protocol));
+                let with_ports = Facts {
+                    flags: cut.flags,
+                    ..whole
+                };
+                let wanted = match length {
+                    14 => whole,
+                    4.. => with_ports,
+                    _ => cut,
+                };
+                assert_eq!(facts, wanted, "{protocol}, {length}");
+                assert_eq!(facts.is_hidden(), wanted != whole, "{protocol}, {length}");
+            }
         }
     }
-    assert_eq!(facts_v4(&ipv4(15, 0, ICMP, &[])[..59]), Err(Hidden));
-    assert_eq!(facts_v4(&[0x45; 19]), Err(Hidden));
-    assert_eq!(facts_v6(&[0x60; 39]), Err(Hidden));
+    assert_eq!(facts_v4(&[0x45; 19]), Facts::of(source_v4()));
+    assert_eq!(facts_v6(&[0x60; 39]), Facts::of(source_v6()));
+    // Nobody has to see what no limit looks at.
+    let read = |packet: &[u8]| Facts::read(&Parsed::Ipv4(source_v4(), packet), false);
+    let whole = ipv4(5, 0, TCP, &TRANSPORT);
+    assert_eq!(read(&whole), Some(Facts::of(source_v4())));
 }
 
 #[test]
@@ -249,7 +294,7 @@ fn where_a_packet_of_ipv4_stands_in_its_datagram() {
         let whole = carrying(source_v4(), UDP);
         let wanted = match bit {
             // The offset, more fragments, and what must not be fragmented, or is reserved.
-            0..=12 => later(source_v4(), UDP.into()),
+            0..=12 => later(UDP),
             13 => Facts {
                 fragment: FIRST_FRAGMENT,
                 ..whole
@@ -257,11 +302,14 @@ fn where_a_packet_of_ipv4_stands_in_its_datagram() {
             _ => whole,
         };
         let packet = ipv4(5, field, UDP, &TRANSPORT);
-        assert_eq!(facts_v4(&packet), Ok(wanted), "bit {bit}");
+        assert_eq!(facts_v4(&packet), wanted, "bit {bit}");
     }
     // In the middle. Its transport header is elsewhere: that it has none hides nothing.
-    let packet = ipv4(5, 0x2001, TCP, &[]);
-    assert_eq!(facts_v4(&packet), Ok(later(source_v4(), TCP.into())));
+    for protocol in [ICMP, UDP, TCP] {
+        let facts = facts_v4(&ipv4(5, 0x2001, protocol, &[]));
+        assert_eq!(facts, later(protocol));
+        assert!(!facts.is_hidden());
+    }
 }
 
 #[test]
@@ -280,22 +328,25 @@ fn where_a_packet_of_ipv6_stands_in_its_datagram() {
             0 => first,
             // Reserved.
             1 | 2 => whole,
-            _ => later(source_v6(), UDP.into()),
+            _ => unseen(LATER_FRAGMENT),
         };
-        assert_eq!(behind(1 << bit, UDP, &TRANSPORT), Ok(wanted), "bit {bit}");
+        assert_eq!(behind(1 << bit, UDP, &TRANSPORT), wanted, "bit {bit}");
     }
-    let in_the_middle = later(source_v6(), UDP.into());
-    assert_eq!(behind(9, UDP, &[]), Ok(in_the_middle));
-    // Another header behind it is in the first fragment: nobody can tell the protocol.
-    for next in EXTENSIONS {
-        let wanted = later(source_v6(), ANY);
-        assert_eq!(behind(8, next, &TRANSPORT), Ok(wanted), "{next}");
+    // Whatever it says of its protocol: the receiver goes by the first fragment.
+    for next in [EXTENSIONS.as_slice(), &[TCP, UDP, ICMPV6, 59]].concat() {
+        for field in [8, 9] {
+            let facts = behind(field, next, &TRANSPORT);
+            assert_eq!(facts, unseen(LATER_FRAGMENT), "{next}");
+        }
     }
     // A second fragment header makes a first fragment neither whole nor a later one less late.
     let again = |field| [&fragment(field, UDP)[..], &TRANSPORT].concat();
-    assert_eq!(behind(1, FRAGMENT, &again(0)), Ok(first));
-    assert_eq!(behind(1, FRAGMENT, &again(8)), Ok(in_the_middle));
-    assert_eq!(behind(0, FRAGMENT, &again(1)), Ok(first));
+    assert_eq!(behind(1, FRAGMENT, &again(0)), first);
+    assert_eq!(behind(1, FRAGMENT, &again(8)), unseen(LATER_FRAGMENT));
+    assert_eq!(behind(0, FRAGMENT, &again(1)), first);
+    // What goes on in another fragment cannot be seen in a first one.
+    let cut = behind(1, DESTINATION, &[UDP; 7]);
+    assert_eq!(cut, unseen(FIRST_FRAGMENT));
 }
 
 #[test]
@@ -306,18 +357,23 @@ fn extension_headers_are_as_long_as_they_say() {
             let rest = [&extension(kind, length, TCP)[..], &TRANSPORT].concat();
             // The shortest of AH is eight bytes too, and its figure then 0.
             let packet = ipv6(kind, 64, &rest);
-            assert_eq!(facts_v6(&packet), Ok(whole), "{kind} of {length}");
-            // A byte less, and the transport header is not there.
+            assert_eq!(facts_v6(&packet), whole, "{kind} of {length}");
+            // A byte less, and the flags are not there.
             let cut = &packet[..packet.len() - 1];
-            assert_eq!(facts_v6(cut), Err(Hidden), "{kind} of {length}, cut");
+            let wanted = Facts {
+                flags: ANY,
+                ..whole
+            };
+            assert_eq!(facts_v6(cut), wanted, "{kind} of {length}, cut");
         }
-        assert_eq!(facts_v6(&ipv6(kind, 64, &[TCP; 7])), Err(Hidden), "{kind}");
+        let cut = facts_v6(&ipv6(kind, 64, &[TCP; 7]));
+        assert_eq!(cut, unseen(ANYWHERE), "{kind}");
     }
     // What is said to be beyond the end has no port to show, and need not have one.
     let beyond = |next| ipv6(DESTINATION, 255, &extension(DESTINATION, 9, next)[..8]);
-    assert_eq!(facts_v6(&beyond(UDP)), Err(Hidden));
+    assert_eq!(facts_v6(&beyond(UDP)), without_ports(source_v6(), UDP));
     let nothing = carrying(source_v6(), ICMPV6);
-    assert_eq!(facts_v6(&beyond(ICMPV6)), Ok(nothing));
+    assert_eq!(facts_v6(&beyond(ICMPV6)), nothing);
 }
 
 #[test]
@@ -331,9 +387,9 @@ fn eight_extension_headers_are_looked_behind() {
         rest.extend(TRANSPORT);
         let packet = ipv6(if count == 0 { TCP } else { DESTINATION }, 64, &rest);
         let wanted = if count <= 8 {
-            Ok(carrying(source_v6(), TCP))
+            carrying(source_v6(), TCP)
         } else {
-            Err(Hidden)
+            unseen(ANYWHERE)
         };
         assert_eq!(facts_v6(&packet), wanted, "{count}");
     }
@@ -346,10 +402,6 @@ fn to_port(port: u16) -> Vec<u8> {
     transport
 }
 
-fn is_control(facts: Result<Facts, Hidden>) -> bool {
-    facts.expect("all of it is there").control
-}
-
 #[test]
 fn dhcp_is_control_traffic() {
     for protocol in WITH_PORTS {
@@ -357,9 +409,9 @@ fn dhcp_is_control_traffic() {
             let v4 = ipv4(5, 0, protocol, &to_port(port));
             let v6 = ipv6(protocol, 64, &to_port(port));
             let is_dhcp = protocol == UDP && (port == 67 || port == 68);
-            assert_eq!(is_control(facts_v4(&v4)), is_dhcp, "{protocol} to {port}");
+            assert_eq!(facts_v4(&v4).control, is_dhcp, "{protocol} to {port}");
             let is_dhcpv6 = protocol == UDP && (port == 546 || port == 547);
-            assert_eq!(is_control(facts_v6(&v6)), is_dhcpv6, "{protocol} to {port}");
+            assert_eq!(facts_v6(&v6).control, is_dhcpv6, "{protocol} to {port}");
         }
     }
 }
@@ -373,29 +425,25 @@ fn neighbours_discover_each_other_with_the_whole_hop_limit() {
                 let packet = ipv6(next, hop_limit, &[kind, 0]);
                 let wanted = next == ICMPV6 && hop_limit == 255 && (133..=137).contains(&kind);
                 let facts = facts_v6(&packet);
-                assert_eq!(is_control(facts), wanted, "{next}: {kind}, {hop_limit}");
+                assert_eq!(facts.control, wanted, "{next}: {kind}, {hop_limit}");
             }
         }
     }
     // Nothing is there to say what it is.
-    assert!(!is_control(facts_v6(&ipv6(ICMPV6, 255, &[]))));
+    assert!(!facts_v6(&ipv6(ICMPV6, 255, &[])).control);
     // Behind an extension header too, but not in a later fragment.
     let behind = |kind, header: &[u8]| ipv6(kind, 255, &[header, &[135]].concat());
     let options = behind(DESTINATION, &extension(DESTINATION, 0, ICMPV6));
-    assert!(is_control(facts_v6(&options)));
+    assert!(facts_v6(&options).control);
     let later = behind(FRAGMENT, &fragment(8, ICMPV6));
-    assert!(!is_control(facts_v6(&later)));
+    assert!(!facts_v6(&later).control);
 }
 
-/// What was said of a packet before it is read stays: of ARP, that it is control traffic.
 #[test]
-fn what_is_control_stays_so() {
-    let known = |source| Facts {
-        control: true,
-        ..Facts::of(source)
-    };
-    let (mut v4, mut v6) = (known(source_v4()), known(source_v6()));
-    v4.read_ipv4(&ipv4(5, 0, ICMP, &[])).expect("all of it");
-    v6.read_ipv6(&ipv6(ICMPV6, 64, &[])).expect("all of it");
-    assert!(v4.control && v6.control);
+fn arp_is_control_traffic() {
+    let arp = Facts::read(&Parsed::Arp(source_v4()), true).expect("it has a source");
+    assert!(arp.control && !arp.is_hidden());
+    for parsed in [Parsed::NotIp, Parsed::Malformed, Parsed::TooManyTags] {
+        assert_eq!(Facts::read(&parsed, true), None);
+    }
 }

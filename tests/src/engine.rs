@@ -407,15 +407,13 @@ enum Found {
     Malformed,
 }
 
-/// The source of a packet, as etherparse sees it, with the program's rules: what is behind a third tag
-/// is not looked at, and what says that it is IP, or that a tag follows, and is not, is malformed.
+/// The source of a packet, as etherparse sees it, with the program's rules: what has a ninth tag
+/// is malformed, and so is what says that it is IP, or that a tag follows, and is not.
 fn source_of(packet: &[u8]) -> Found {
-    let Some(ether_type) = innermost_ether_type(packet) else {
+    let Some((ether_type, behind)) = behind_tags(packet) else {
         return Found::Malformed;
     };
-    let net = LaxSlicedPacket::from_ethernet(packet)
-        .ok()
-        .and_then(|sliced| sliced.net);
+    let net = LaxSlicedPacket::from_ether_type(ether_type, behind).net;
     match (ether_type, net) {
         (EtherType::IPV4, Some(LaxNetSlice::Ipv4(ip))) => {
             Found::Source(ip.header().source_addr().into())
@@ -428,19 +426,13 @@ fn source_of(packet: &[u8]) -> Found {
     }
 }
 
-/// The type behind up to two tags; none where the frame ends within them.
-fn innermost_ether_type(packet: &[u8]) -> Option<EtherType> {
-    let at = |offset: usize| {
-        let bytes = packet.get(offset..offset + 2)?;
-        Some(EtherType(u16::from_be_bytes([bytes[0], bytes[1]])))
-    };
-    let mut ether_type = at(12)?;
-    for tag in 0..2 {
-        let tagged = [EtherType::VLAN_TAGGED_FRAME, EtherType::PROVIDER_BRIDGING];
-        if !tagged.contains(&ether_type) {
-            break;
-        }
-        ether_type = at(16 + 4 * tag)?;
-    }
-    Some(ether_type)
+/// The type behind up to eight tags, and what follows; none where the frame ends within them, or there are more.
+fn behind_tags(packet: &[u8]) -> Option<(EtherType, &[u8])> {
+    let tagged = [EtherType::VLAN_TAGGED_FRAME, EtherType::PROVIDER_BRIDGING];
+    (0..=8).find_map(|tags| {
+        let at = 12 + 4 * tags;
+        let bytes = packet.get(at..at + 2)?;
+        let ether_type = EtherType(u16::from_be_bytes([bytes[0], bytes[1]]));
+        (!tagged.contains(&ether_type)).then(|| (ether_type, &packet[at + 2..]))
+    })
 }

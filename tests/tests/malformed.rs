@@ -115,18 +115,6 @@ fn what_is_not_ip_passes_and_what_is_malformed_passes_where_it_is_told_to() {
         kernel.offer(&limiter_tests::packet::arp(), NOW),
         Reason::NotIp
     );
-    let three_tags: Vec<u8> = [[2; 6], [4; 6]]
-        .concat()
-        .into_iter()
-        .chain([0x81, 0, 0, 1, 0x81, 0, 0, 2, 0x81, 0, 0, 3, 8, 0])
-        .chain([0x45; 40])
-        .collect();
-    assert_eq!(
-        kernel.offer(&three_tags, NOW),
-        Reason::NotIp,
-        "a third tag is not looked behind"
-    );
-
     let cut = &Frame::from("192.0.2.7".parse().unwrap()).bytes()[..30];
     let limit = Limit::new("5/s", "10");
     let passing = limiter_common::layout::Config {
@@ -145,4 +133,31 @@ fn what_is_not_ip_passes_and_what_is_malformed_passes_where_it_is_told_to() {
         Kernel::load(&limit, &shadow, true).offer(cut, NOW),
         Reason::MalformedWouldDrop
     );
+}
+
+/// The host delivers a frame with any number of tags without an id.
+#[test]
+fn a_packet_with_more_than_eight_tags_is_dropped_even_if_malformed_ones_pass() {
+    need_kernel!();
+    let limit = Limit::new("5/s", "10");
+    let passing = limiter_common::layout::Config {
+        malformed_passes: 1,
+        ..limit.config()
+    };
+    let mut kernel = Kernel::load(&limit, &passing, true);
+    for source in ["192.0.2.7", "2001:db8::7"] {
+        let plain = Frame::from(source.parse().unwrap()).bytes();
+        for tags in 0..12 {
+            for tag in [[0x81, 0x00, 0, 0], [0x88, 0xa8, 0, 0]] {
+                let frame = [&plain[..12], &tag.repeat(tags), &plain[12..]].concat();
+                let wanted = if tags <= 8 {
+                    Reason::Admitted
+                } else {
+                    Reason::Malformed
+                };
+                let _ = kernel.tables.forget_all();
+                assert_eq!(kernel.offer(&frame, NOW), wanted, "{source}, {tags} tags");
+            }
+        }
+    }
 }

@@ -62,7 +62,7 @@ fn watch(context: &XdpContext, length: u64) {
     let mut packet = Cursor::new(context);
     let source = match parse(&mut packet) {
         Parsed::Ipv4(source) | Parsed::Ipv6(source) => source,
-        Parsed::Malformed => {
+        Parsed::Malformed | Parsed::TooManyTags => {
             // SAFETY: a field of this CPU's own map value.
             return unsafe { add(&raw mut (*totals).malformed, length) };
         }
@@ -113,15 +113,15 @@ fn flow(packet: &mut Cursor, source: &Address, masked: [u64; 2], length: u64) ->
 
     let mut place = MaybeUninit::uninit();
     let facts = Facts::begin(&mut place, length);
-    let read = if source.family == IPV4 {
-        transport::read_ipv4(packet, facts)
+    if source.family == IPV4 {
+        transport::read_ipv4(packet, facts);
     } else {
-        transport::read_ipv6(packet, facts)
-    };
-    if read.is_err() || facts.protocol == ANY {
+        transport::read_ipv6(packet, facts);
+    }
+    if facts.protocol == ANY {
         return Flow::new(masked, source.family, HIDDEN, 0, false);
     }
-    // Of what has no flags they are all set.
+    // Flags that a packet does not have, or that cannot be seen, are no SYN alone.
     let opens = facts.protocol == TCP && facts.flags & LOOKED_AT == SYN;
     Flow::new(
         masked,

@@ -95,10 +95,10 @@ fn tell_of(capture: &Capture, arguments: &args::Replay, replay: &stats::replay::
             "{name} is damaged after packet {packets}: this is of those before that"
         )),
     }
-    if replay.malformed_cut > 0 {
+    if replay.cut_short > 0 {
         note(&format!(
-            "{} were captured too short for the limits, and count as malformed: capture more of each (tcpdump -s)",
-            view::units::counted(replay.malformed_cut, "packet")
+            "{} were captured too short for the limits, which charge what is missing as if it matched: capture more of each (tcpdump -s)",
+            view::units::counted(replay.cut_short, "packet")
         ));
     }
     if replay.clock_set_back > 0 {

@@ -11,7 +11,7 @@ use super::Invalid;
 pub struct Match {
     /// The transport protocol.
     pub protocol: Option<Protocol>,
-    /// Ports that it goes to; empty for all. Fragments after the first have none.
+    /// Ports that it goes to; empty for all. Later fragments may go to any.
     pub destination_port: Ports,
     /// Ports that it comes from; empty for all.
     pub source_port: Ports,

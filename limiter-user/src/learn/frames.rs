@@ -15,7 +15,7 @@ use crate::replay::packet::{Facts, Parsed, parse};
 pub enum What {
     /// IP, from a source to a service.
     Ip(Flow),
-    /// It says that it is IP (or that a tag follows), and cannot be.
+    /// IP or a VLAN tag that is cut short or impossible, or too many tags.
     Malformed,
     /// Anything else.
     NotIp,
@@ -29,27 +29,22 @@ pub fn look(frame: &[u8]) -> What {
     const SYN: u32 = 2;
     const TCP: u32 = 6;
 
-    let (source, facts) = match parse(frame, false) {
-        Parsed::Ipv4(source, packet) => {
-            let mut facts = Facts::of(source);
-            (source, facts.read_ipv4(packet).map(|()| facts))
-        }
-        Parsed::Ipv6(source, packet) => {
-            let mut facts = Facts::of(source);
-            (source, facts.read_ipv6(packet).map(|()| facts))
-        }
-        Parsed::Malformed => return What::Malformed,
-        Parsed::Arp(_) | Parsed::NotIp => return What::NotIp,
+    let parsed = parse(frame, false);
+    let Some(facts) = Facts::read(&parsed, true) else {
+        return match parsed {
+            Parsed::Malformed | Parsed::TooManyTags => What::Malformed,
+            _ => What::NotIp,
+        };
     };
+    let source = facts.source;
     let masked = MASK.key(0, &source, 0).address;
-    What::Ip(match facts {
-        Ok(facts) if facts.protocol != ANY => {
-            // Of what has no flags they are all set.
-            let opens = facts.protocol == TCP && facts.flags & LOOKED_AT == SYN;
-            let port = facts.key_port();
-            Flow::new(masked, source.family, facts.protocol, port, opens)
-        }
-        _ => Flow::new(masked, source.family, HIDDEN, 0, false),
+    What::Ip(if facts.protocol == ANY {
+        Flow::new(masked, source.family, HIDDEN, 0, false)
+    } else {
+        // Flags that a packet does not have, or that cannot be seen, are no SYN alone.
+        let opens = facts.protocol == TCP && facts.flags & LOOKED_AT == SYN;
+        let port = facts.key_port();
+        Flow::new(masked, source.family, facts.protocol, port, opens)
     })
 }
 

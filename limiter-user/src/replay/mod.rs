@@ -12,7 +12,6 @@ use std::{collections::BTreeMap, io};
 use ipnet::IpNet;
 use limiter_common::{
     counters::{Count, Counters, LimitCounters},
-    key::Address,
     layout::{Config, Listed},
     limit::LENGTH_MAX,
     verdict::Reason,
@@ -31,7 +30,7 @@ use crate::{
     },
 };
 use model::Model;
-use packet::{Parsed, parse};
+use packet::{Facts, parse};
 use sources::Sources;
 
 /// Bytes of a frame that are looked at, at most: what drivers show at least of one in several buffers, and
@@ -245,7 +244,7 @@ pub fn run(
     watcher: &mut dyn Watcher,
 ) -> Result<stats::replay::Replay> {
     let mut engine = None;
-    let mut course = Course::new(&compiled.settings);
+    let mut course = Course::new(compiled);
     let mut room = Vec::new();
     while let Some(packet) = capture.next()? {
         let engine = match &mut engine {
@@ -279,20 +278,23 @@ struct Course {
     outgoing: Count,
     sources: Sources,
     control: bool,
-    /// Malformed packets of which not all was captured.
-    malformed_cut: u64,
+    /// Whether limits look at the transport header.
+    transport: bool,
+    /// Packets of which too little was captured for the limits.
+    cut_short: u64,
     first: Option<u64>,
     last: u64,
 }
 
 impl Course {
-    fn new(settings: &Settings) -> Self {
+    fn new(compiled: &Compiled) -> Self {
         Self {
             counters: Counters::default(),
             outgoing: Count::default(),
-            sources: Sources::new(&settings.limits),
-            control: settings.exempt.control,
-            malformed_cut: 0,
+            sources: Sources::new(&compiled.settings.limits),
+            control: compiled.settings.exempt.control,
+            transport: compiled.config.transport != 0,
+            cut_short: 0,
             first: None,
             last: 0,
         }
@@ -315,9 +317,11 @@ impl Course {
             reason,
             Reason::Malformed | Reason::MalformedPassed | Reason::MalformedWouldDrop
         );
-        self.malformed_cut += u64::from(malformed && is_cut);
-        if let Some(source) = source(frame.bytes, self.control) {
-            self.sources.count(&source, reason);
+        let facts = Facts::read(&parse(frame.bytes, self.control), self.transport);
+        let hidden = self.transport && facts.is_some_and(|facts| facts.is_hidden());
+        self.cut_short += u64::from((malformed || hidden) && is_cut);
+        if let Some(facts) = facts {
+            self.sources.count(&facts.source, reason);
         }
     }
 
@@ -357,21 +361,13 @@ impl Course {
             limits: limits(engine, compiled, &self.counters)?,
             sources,
             other_sources,
-            malformed_cut: self.malformed_cut,
+            cut_short: self.cut_short,
             cut: capture.cut().map(|cut| match cut {
                 capture::Cut::Short => "short",
                 capture::Cut::Damaged => "damaged",
             }),
             clock_set_back: capture.set_back(),
         })
-    }
-}
-
-/// The source of a frame, as the program sees it.
-fn source(frame: &[u8], control: bool) -> Option<Address> {
-    match parse(frame, control) {
-        Parsed::Ipv4(source, _) | Parsed::Ipv6(source, _) | Parsed::Arp(source) => Some(source),
-        Parsed::NotIp | Parsed::Malformed => None,
     }
 }
 

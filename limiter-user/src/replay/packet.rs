@@ -1,9 +1,9 @@
-//! What the program reads of a frame, read in user space: Ethernet, up to two VLAN tags, IPv4 or IPv6, and
-//! for limits that look there the transport header.
+//! What the program reads of a frame, read in user space: Ethernet, VLAN tags, IPv4 or IPv6, and for limits that look
+//! there the transport header.
 
 use limiter_common::{
     key::Address,
-    rules::{ANY, FIRST_FRAGMENT, LATER_FRAGMENT, WHOLE},
+    rules::{ANY, ANYWHERE, FIRST_FRAGMENT, LATER_FRAGMENT, NONE, WHOLE},
 };
 
 const VLAN: u16 = 0x8100;
@@ -26,7 +26,7 @@ const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 const DESTINATION: u8 = 60;
 
-const TAGS_MAX: u32 = 2;
+const TAGS_MAX: u32 = 8;
 const EXTENSIONS_MAX: u32 = 8;
 
 /// Whose packet it is.
@@ -40,8 +40,10 @@ pub enum Parsed<'a> {
     Arp(Address),
     /// Nothing that a limit holds.
     NotIp,
-    /// It says that it is IP (or that a tag follows), and cannot be.
+    /// IP or a VLAN tag that is cut short or impossible.
     Malformed,
+    /// More VLAN tags than are looked behind.
+    TooManyTags,
 }
 
 /// Reads a frame from its Ethernet header on. ARP is told apart where `control` traffic is.
@@ -65,6 +67,7 @@ pub fn parse(frame: &[u8], control: bool) -> Parsed<'_> {
         IPV4 => ipv4(rest).unwrap_or(Parsed::Malformed),
         IPV6 => ipv6(rest).unwrap_or(Parsed::Malformed),
         ARP if control => arp(rest).unwrap_or(Parsed::NotIp),
+        VLAN | SERVICE_VLAN => Parsed::TooManyTags,
         _ => Parsed::NotIp,
     }
 }
@@ -109,23 +112,19 @@ fn arp(packet: &[u8]) -> Option<Parsed<'_>> {
 pub struct Facts {
     /// Its source.
     pub source: Address,
-    /// Transport protocol, or [`ANY`] where that is out of sight.
+    /// Transport protocol, or [`ANY`] if it cannot be seen.
     pub protocol: u32,
-    /// Source port, or [`ANY`] where it has none.
+    /// Source port, [`NONE`], or [`ANY`] if it cannot be seen.
     pub source_port: u32,
-    /// Destination port, or [`ANY`].
+    /// Destination port, likewise.
     pub destination_port: u32,
-    /// TCP flags, or [`ANY`].
+    /// TCP flags, likewise.
     pub flags: u32,
     /// Where it stands in its datagram.
     pub fragment: u32,
     /// Whether it is control traffic.
     pub control: bool,
 }
-
-/// The transport header is cut short, or hidden behind more extension headers than a sound packet has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hidden;
 
 impl Facts {
     /// No more is known than the source.
@@ -142,37 +141,61 @@ impl Facts {
         }
     }
 
-    /// The port that is part of keys: 0 where there is none.
+    /// The port that is part of keys: 0 if there is none, or it cannot be seen.
     #[must_use]
     pub fn key_port(&self) -> u16 {
         u16::try_from(self.destination_port).unwrap_or(0)
     }
 
-    /// Reads on in an IPv4 packet.
-    pub fn read_ipv4(&mut self, packet: &[u8]) -> Result<(), Hidden> {
+    /// What can be seen of a packet, `transport` header and all; none if it has no source.
+    #[must_use]
+    pub fn read(parsed: &Parsed<'_>, transport: bool) -> Option<Self> {
+        let (Parsed::Ipv4(source, _) | Parsed::Ipv6(source, _) | Parsed::Arp(source)) = parsed
+        else {
+            return None;
+        };
+        let mut facts = Self::of(*source);
+        facts.control = matches!(parsed, Parsed::Arp(_));
+        let _ = match parsed {
+            Parsed::Ipv4(_, packet) if transport => facts.read_ipv4(packet),
+            Parsed::Ipv6(_, packet) if transport => facts.read_ipv6(packet),
+            _ => None,
+        };
+        Some(facts)
+    }
+
+    /// Whether something of the transport header cannot be seen that should be in this packet.
+    #[must_use]
+    pub fn is_hidden(&self) -> bool {
+        let unseen = [self.protocol, self.source_port, self.flags].contains(&ANY);
+        unseen && self.fragment != LATER_FRAGMENT && !self.control
+    }
+
+    /// Reads on in an IPv4 packet, up to what cannot be seen.
+    fn read_ipv4(&mut self, packet: &[u8]) -> Option<()> {
         const MORE_FRAGMENTS: u16 = 0x2000;
         const OFFSET: u16 = 0x1fff;
-        let header = packet.first_chunk::<20>().ok_or(Hidden)?;
+        let header = packet.first_chunk::<20>()?;
         let fragment = u16::from_be_bytes([header[6], header[7]]);
         let protocol = header[9];
         self.protocol = protocol.into();
         self.fragment = place(fragment & OFFSET != 0, fragment & MORE_FRAGMENTS != 0);
-        let behind = packet.get(header_length(header[0])..).ok_or(Hidden)?;
-        self.read_transport(protocol, behind)?;
+        self.read_transport(protocol, packet.get(header_length(header[0])..)?);
         // DHCP (RFC 2131): to the server's port, or the client's.
-        self.control |= protocol == UDP && matches!(self.destination_port, 67 | 68);
-        Ok(())
+        self.control = protocol == UDP && matches!(self.destination_port, 67 | 68);
+        Some(())
     }
 
-    /// Reads on in an IPv6 packet.
-    pub fn read_ipv6(&mut self, packet: &[u8]) -> Result<(), Hidden> {
-        let (header, mut rest) = packet.split_first_chunk::<40>().ok_or(Hidden)?;
+    /// Reads on in an IPv6 packet, up to what cannot be seen.
+    fn read_ipv6(&mut self, packet: &[u8]) -> Option<()> {
+        let (header, mut rest) = packet.split_first_chunk::<40>()?;
         let (mut next, hop_limit) = (header[6], header[7]);
+        self.fragment = ANYWHERE;
         for _ in 0..EXTENSIONS_MAX {
             if !is_extension(next) {
                 break;
             }
-            let extension = rest.first_chunk::<8>().ok_or(Hidden)?;
+            let extension = rest.first_chunk::<8>()?;
             if next == FRAGMENT {
                 let field = u16::from_be_bytes([extension[2], extension[3]]);
                 let place = place(field & 0xfff8 != 0, field & 1 != 0);
@@ -180,44 +203,51 @@ impl Facts {
                 if place != WHOLE {
                     self.fragment = place;
                 }
+                // The receiver takes the next header of the first fragment.
+                if place == LATER_FRAGMENT {
+                    return None;
+                }
             }
             let size = extension_size(next, extension[1].into());
             // Where it ends beyond the packet, the next look finds nothing.
             rest = rest.get(size..).unwrap_or_default();
             next = extension[0];
-            if self.fragment == LATER_FRAGMENT {
-                // What follows is in the first fragment.
-                self.protocol = if is_extension(next) { ANY } else { next.into() };
-                return Ok(());
-            }
         }
         if is_extension(next) {
-            return Err(Hidden);
+            return None;
+        }
+        if self.fragment == ANYWHERE {
+            self.fragment = WHOLE;
         }
         self.protocol = next.into();
-        self.read_transport(next, rest)?;
+        self.read_transport(next, rest);
         // Neighbour discovery (RFC 4861): nobody but a neighbour can send it with this hop limit.
         let discovery = rest.first().is_some_and(|kind| matches!(kind, 133..=137));
-        self.control |= next == ICMPV6 && hop_limit == 255 && discovery;
-        // DHCPv6 (RFC 8415).
-        self.control |= next == UDP && matches!(self.destination_port, 546 | 547);
-        Ok(())
+        self.control = next == ICMPV6 && hop_limit == 255 && discovery
+            // DHCPv6 (RFC 8415).
+            || next == UDP && matches!(self.destination_port, 546 | 547);
+        Some(())
     }
 
-    /// Ports and flags, where the packet has some. The first fragment has them in it.
-    fn read_transport(&mut self, protocol: u8, header: &[u8]) -> Result<(), Hidden> {
-        let has_ports = matches!(protocol, TCP | UDP | DCCP | SCTP | UDP_LITE);
-        if self.fragment == LATER_FRAGMENT || !has_ports {
-            return Ok(());
+    /// Ports and flags, where they can be seen. A later fragment has its own in the first one.
+    fn read_transport(&mut self, protocol: u8, header: &[u8]) {
+        if protocol != TCP {
+            self.flags = NONE;
         }
-        if protocol == TCP {
-            let header = header.first_chunk::<14>().ok_or(Hidden)?;
-            self.flags = header[13].into();
+        if !matches!(protocol, TCP | UDP | DCCP | SCTP | UDP_LITE) {
+            (self.source_port, self.destination_port) = (NONE, NONE);
+            return;
         }
-        let [a, b, c, d] = *header.first_chunk::<4>().ok_or(Hidden)?;
-        self.source_port = u16::from_be_bytes([a, b]).into();
-        self.destination_port = u16::from_be_bytes([c, d]).into();
-        Ok(())
+        if self.fragment == LATER_FRAGMENT {
+            return;
+        }
+        if let Some(&[a, b, c, d]) = header.first_chunk() {
+            self.source_port = u16::from_be_bytes([a, b]).into();
+            self.destination_port = u16::from_be_bytes([c, d]).into();
+        }
+        if let (TCP, Some(flags)) = (protocol, header.get(13)) {
+            self.flags = (*flags).into();
+        }
     }
 }
 

@@ -37,8 +37,8 @@ pub struct Replay {
     /// sent before may be here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_sources: Option<Figures>,
-    /// Packets that count as malformed, and of which only the beginning was captured.
-    pub malformed_cut: u64,
+    /// Packets of which too little was captured for the limits: what is missing is charged as if it matched, and a packet without its IP header counts as malformed.
+    pub cut_short: u64,
     /// How the capture ends too early: `short` or `damaged`; null: it does not.
     pub cut: Option<&'static str>,
     /// How often the clock of the capture was set back.

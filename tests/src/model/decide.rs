@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use limiter_common::{counters::LimitCounters, verdict::Reason};
-use limiter_user::config::{Limit, key};
+use limiter_user::config::{Limit, Malformed, key};
 
 use super::{
     Bucket, Held, Id, Model, Outcome, Who,
@@ -12,7 +12,7 @@ use super::{
     count,
     lists::{self, Listed},
     matching,
-    packet::{self, Seen, Transport},
+    packet::{self, Field, Seen, Transport},
 };
 
 impl Model {
@@ -27,13 +27,19 @@ impl Model {
         let behind = exempt || (self.limits.iter()).any(|held| matching::looks_behind(&held.limit));
         let (source, transport, control) = match packet::read(frame) {
             Seen::NotIp => return simply(Reason::NotIp),
-            Seen::Malformed => return simply(Reason::Malformed),
+            Seen::TooManyTags => return simply(Reason::Malformed),
+            Seen::Malformed => {
+                return simply(match self.settings.malformed {
+                    Malformed::Drop => Reason::Malformed,
+                    Malformed::Pass => Reason::MalformedPassed,
+                });
+            }
             Seen::Arp(_) if !exempt => return simply(Reason::NotIp),
             Seen::Arp(sender) => (sender.into(), None, true),
-            Seen::Ip(ip) if behind => match ip.behind {
-                packet::Behind::Hidden => return simply(Reason::Malformed),
-                packet::Behind::Transport(seen) => (ip.source, Some(seen), exempt && seen.control),
-            },
+            Seen::Ip(ip) if behind => {
+                let seen = ip.transport;
+                (ip.source, Some(seen), exempt && seen.control)
+            }
             Seen::Ip(ip) => (ip.source, None, false),
         };
         let mut listed = Listed::default();
@@ -68,7 +74,10 @@ impl Model {
         length: usize,
         now: i128,
     ) -> Outcome {
-        let port = transport.and_then(|seen| seen.ports).map(|(_, to)| to);
+        let port = match transport.map(|seen| seen.ports) {
+            Some(Field::Is((_, to))) => Some(to),
+            _ => None,
+        };
         let mut outcome = Outcome {
             reason: Reason::Unlimited,
             refused_by: None,
@@ -77,9 +86,12 @@ impl Model {
                 .collect(),
         };
         let asked: Vec<_> = matching.iter().zip(outcome.buckets.clone()).collect();
-        let refusing = (asked.iter().filter(|(held, _)| !held.limit.shadow)).find(|(held, id)| {
+        // Asking puts right what a clock that was set back has left, in shadow as well.
+        let refusing = asked.iter().find(|(held, id)| {
             let bucket = self.buckets.get_mut(id);
-            bucket.is_some_and(|known| !held.terms.admits(&mut known.state, now, length))
+            let refuses =
+                bucket.is_some_and(|known| !held.terms.admits(&mut known.state, now, length));
+            refuses && !held.limit.shadow
         });
         if let Some((held, _)) = refusing {
             outcome.reason = Reason::Limit;

@@ -9,7 +9,7 @@ use limiter_user::config::{
 
 use super::{
     lists::Listed,
-    packet::{Place, Transport},
+    packet::{Field, Place, Transport},
 };
 
 /// Whether anything of the limit stands behind the IP header.
@@ -50,34 +50,41 @@ pub fn holds(
     version && lists && !left_out && transport_holds(matches, transport)
 }
 
+/// What cannot be seen may hold.
 fn transport_holds(matches: &Match, transport: Option<&Transport>) -> bool {
-    let protocol = transport.and_then(|seen| seen.protocol);
-    let ports = transport.and_then(|seen| seen.ports);
-    let flags = transport.and_then(|seen| seen.flags);
-    let fragment = transport.is_some_and(|seen| seen.place != Place::Whole);
-    let right_protocol = matches
-        .protocol
-        .is_none_or(|wanted| protocol == Some(wanted.0));
+    let Transport {
+        protocol,
+        ports,
+        flags,
+        place,
+        control: _,
+    } = transport.unwrap_or(&Transport::UNSEEN);
+    let right_protocol =
+        (matches.protocol).is_none_or(|wanted| protocol.may(|protocol| *protocol == wanted.0));
     let right_flags = matches.tcp_flags.is_none_or(|wanted| {
         // Each flag by itself: looked at, it is as it should be.
-        flags.is_some_and(|found| {
+        flags.may(|found| {
             (0..8).all(|bit| {
                 let of = |flags: u8| flags >> bit & 1 == 1;
-                !of(wanted.looked_at) || of(found) == of(wanted.set)
+                !of(wanted.looked_at) || of(*found) == of(wanted.set)
             })
         })
     });
+    let right_place = matches
+        .fragments
+        .is_none_or(|wanted| place.may(|place| wanted == (*place != Place::Whole)));
     right_protocol
         && right_flags
-        && matches.fragments.is_none_or(|wanted| wanted == fragment)
-        && port_holds(&matches.source_port, ports.map(|(from, _)| from))
-        && port_holds(&matches.destination_port, ports.map(|(_, to)| to))
+        && right_place
+        && port_holds(&matches.source_port, ports, |(from, _)| from)
+        && port_holds(&matches.destination_port, ports, |(_, to)| to)
 }
 
-fn port_holds(wanted: &Ports, port: Option<u16>) -> bool {
+fn port_holds(wanted: &Ports, ports: &Field<(u16, u16)>, end: impl Fn((u16, u16)) -> u16) -> bool {
     let Ports(ranges) = wanted;
     ranges.is_empty()
-        || port.is_some_and(|port| {
+        || ports.may(|ports| {
+            let port = end(*ports);
             ranges
                 .iter()
                 .any(|range| range.first <= port && port <= range.last)

@@ -9,7 +9,7 @@ mod decide;
 mod lists;
 mod matching;
 mod newcomers;
-mod packet;
+pub mod packet;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,7 +18,7 @@ use limiter_common::{
     counters::{Count, LimitCounters, REASONS_MAX},
     verdict::Reason,
 };
-use limiter_user::config::{Burst, Limit, Malformed, Rate, Settings};
+use limiter_user::config::{Burst, Limit, Rate, Settings};
 
 use bucket::{State, TICKS, Terms};
 use newcomers::Newcomers;
@@ -189,16 +189,12 @@ impl Model {
         outcome
     }
 
-    /// Shadow drops nothing, and malformed IP may be let through.
+    /// Shadow drops nothing.
     fn in_force(&self, reason: Reason) -> Reason {
-        let Settings {
-            malformed, shadow, ..
-        } = self.settings;
-        match (reason, malformed, shadow) {
-            (Reason::Malformed, Malformed::Pass, _) => Reason::MalformedPassed,
-            (Reason::Malformed, _, true) => Reason::MalformedWouldDrop,
-            (reason, _, true) if !reason.passes() => Reason::WouldDrop,
-            (reason, ..) => reason,
+        match (reason, self.settings.shadow) {
+            (Reason::Malformed, true) => Reason::MalformedWouldDrop,
+            (reason, true) if !reason.passes() => Reason::WouldDrop,
+            (reason, _) => reason,
         }
     }
 }

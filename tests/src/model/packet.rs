@@ -15,37 +15,61 @@ pub enum Place {
     Later,
 }
 
+/// A field of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field<T> {
+    /// It cannot be seen: it may be anything.
+    Unseen,
+    /// The protocol has none.
+    None,
+    /// This one.
+    Is(T),
+}
+
+impl<T> Field<T> {
+    /// Whether it may be one for which `holds`.
+    pub fn may(&self, holds: impl FnOnce(&T) -> bool) -> bool {
+        match self {
+            Self::Unseen => true,
+            Self::None => false,
+            Self::Is(value) => holds(value),
+        }
+    }
+}
+
 /// What is known of an IP packet.
 #[derive(Clone, Debug)]
 pub struct Ip {
     /// Its source.
     pub source: IpAddr,
-    /// What follows the IP header; nothing where nobody can tell, or did not find out.
-    pub behind: Behind,
-}
-
-/// What follows the IP header and its extensions.
-#[derive(Clone, Debug)]
-pub enum Behind {
-    /// It is cut short, or hidden behind too many extensions.
-    Hidden,
-    /// What can be told.
-    Transport(Transport),
+    /// What follows the IP header.
+    pub transport: Transport,
 }
 
 /// The transport header.
 #[derive(Clone, Copy, Debug)]
 pub struct Transport {
-    /// Number of the protocol; nothing where an extension follows in another fragment.
-    pub protocol: Option<u8>,
+    /// Number of the protocol.
+    pub protocol: Field<u8>,
     /// Source and destination.
-    pub ports: Option<(u16, u16)>,
+    pub ports: Field<(u16, u16)>,
     /// Of TCP.
-    pub flags: Option<u8>,
+    pub flags: Field<u8>,
     /// Which part of a datagram it is.
-    pub place: Place,
+    pub place: Field<Place>,
     /// Neighbour discovery or DHCP.
     pub control: bool,
+}
+
+impl Transport {
+    /// Nothing can be seen.
+    pub const UNSEEN: Self = Self {
+        protocol: Field::Unseen,
+        ports: Field::Unseen,
+        flags: Field::Unseen,
+        place: Field::Unseen,
+        control: false,
+    };
 }
 
 /// A frame.
@@ -55,6 +79,8 @@ pub enum Seen {
     NotIp,
     /// IP that cannot be.
     Malformed,
+    /// More tags than anybody looks behind.
+    TooManyTags,
     /// From this address.
     Arp(Ipv4Addr),
     /// IP.
@@ -68,11 +94,13 @@ pub fn read(frame: &[u8]) -> Seen {
         Some(ether_type) => ether_type,
         None => return Seen::NotIp,
     };
-    for _ in 0..2 {
-        if ether_type != EtherType::VLAN_TAGGED_FRAME.0
-            && ether_type != EtherType::PROVIDER_BRIDGING.0
-        {
-            break;
+    let mut tags = 0;
+    while [EtherType::VLAN_TAGGED_FRAME, EtherType::PROVIDER_BRIDGING]
+        .contains(&EtherType(ether_type))
+    {
+        tags += 1;
+        if tags > 8 {
+            return Seen::TooManyTags;
         }
         at += 4;
         ether_type = match short(frame, at) {
@@ -111,7 +139,7 @@ fn ipv4(bytes: &[u8]) -> Option<Ip> {
     let rest = &bytes[header.slice().len()..];
     Some(Ip {
         source: header.source_addr().into(),
-        behind: transport(rest, header.protocol().0, place, |ports, _| {
+        transport: transport(rest, header.protocol().0, place, |ports, _| {
             matches!(ports, Some((_, 67 | 68)))
         }),
     })
@@ -119,31 +147,34 @@ fn ipv4(bytes: &[u8]) -> Option<Ip> {
 
 fn ipv6(bytes: &[u8]) -> Option<Ip> {
     let header = Ipv6HeaderSlice::from_slice(bytes).ok()?;
-    let behind = behind_ipv6(
-        &bytes[header.slice().len()..],
-        header.next_header().0,
-        header.hop_limit(),
-    );
     Some(Ip {
         source: header.source_addr().into(),
-        behind: behind.unwrap_or(Behind::Hidden),
+        transport: behind_ipv6(
+            &bytes[header.slice().len()..],
+            header.next_header().0,
+            header.hop_limit(),
+        ),
     })
 }
 
 /// Hop-by-hop options, routing, fragment, authentication, destination options.
 const EXTENSIONS: [u8; 5] = [0, 43, 44, 51, 60];
 
-/// Walks along the extension headers; nothing where one is cut short, or there are more than eight.
-fn behind_ipv6(bytes: &[u8], first: u8, hop_limit: u8) -> Option<Behind> {
-    let (mut rest, mut next, mut place) = (bytes, first, Place::Whole);
+/// Walks along the extension headers. Behind one that is cut short, a ninth one or the header of a later fragment nothing
+/// can be seen.
+fn behind_ipv6(bytes: &[u8], first: u8, hop_limit: u8) -> Transport {
+    let (mut rest, mut next, mut place) = (bytes, first, None);
     for walked in 0.. {
         if !EXTENSIONS.contains(&next) {
             break;
         }
-        if walked == 8 {
-            return None;
-        }
-        let header = rest.get(..8)?;
+        let unseen = Transport {
+            place: place.map_or(Field::Unseen, Field::Is),
+            ..Transport::UNSEEN
+        };
+        let (false, Some(header)) = (walked == 8, rest.get(..8)) else {
+            return unseen;
+        };
         let units = usize::from(header[1]);
         let size = match next {
             44 => 8,
@@ -151,29 +182,23 @@ fn behind_ipv6(bytes: &[u8], first: u8, hop_limit: u8) -> Option<Behind> {
             _ => (units + 1) * 8,
         };
         if next == 44 {
-            place = match (short(header, 2)? >> 3 > 0, header[3] & 1 == 1) {
-                (true, _) => Place::Later,
-                (false, true) => Place::First,
-                // What it is already, by another such header.
-                (false, false) => place,
-            };
+            let field = u16::from_be_bytes([header[2], header[3]]);
+            if field >> 3 > 0 {
+                let place = Field::Is(Place::Later);
+                return Transport { place, ..unseen };
+            }
+            if field & 1 == 1 {
+                place = Some(Place::First);
+            }
         }
         next = header[0];
         rest = rest.get(size..).unwrap_or_default();
-        if place == Place::Later {
-            return Some(Behind::Transport(Transport {
-                protocol: (!EXTENSIONS.contains(&next)).then_some(next),
-                ports: None,
-                flags: None,
-                place,
-                control: false,
-            }));
-        }
     }
-    Some(transport(rest, next, place, |ports, rest| {
+    let place = place.unwrap_or(Place::Whole);
+    transport(rest, next, place, |ports, rest| {
         let discovery = next == 58 && hop_limit == 255 && matches!(rest.first(), Some(133..=137));
         discovery || matches!(ports, Some((_, 546 | 547)))
-    }))
+    })
 }
 
 /// Ports and flags of TCP, UDP, DCCP, SCTP and UDP-Lite. `control` is asked with the ports of UDP alone.
@@ -182,29 +207,28 @@ fn transport(
     protocol: u8,
     place: Place,
     control: impl Fn(Option<(u16, u16)>, &[u8]) -> bool,
-) -> Behind {
+) -> Transport {
     let mut seen = Transport {
-        protocol: Some(protocol),
-        ports: None,
-        flags: None,
-        place,
-        control: false,
+        protocol: Field::Is(protocol),
+        place: Field::Is(place),
+        ..Transport::UNSEEN
     };
-    if place == Place::Later {
-        return Behind::Transport(seen);
-    }
-    if [6, 17, 33, 132, 136].contains(&protocol) {
-        let (Some(from), Some(to)) = (short(rest, 0), short(rest, 2)) else {
-            return Behind::Hidden;
-        };
-        seen.ports = Some((from, to));
-    }
-    if protocol == 6 {
-        let Some(flags) = rest.get(13) else {
-            return Behind::Hidden;
-        };
-        seen.flags = Some(*flags);
-    }
-    seen.control = control(seen.ports.filter(|_| protocol == 17), rest);
-    Behind::Transport(seen)
+    // In a later fragment nothing of it is there.
+    let rest = if place == Place::Later { &[] } else { rest };
+    seen.ports = match (short(rest, 0), short(rest, 2)) {
+        _ if ![6, 17, 33, 132, 136].contains(&protocol) => Field::None,
+        (Some(from), Some(to)) => Field::Is((from, to)),
+        _ => Field::Unseen,
+    };
+    seen.flags = match rest.get(13) {
+        _ if protocol != 6 => Field::None,
+        Some(flags) => Field::Is(*flags),
+        None => Field::Unseen,
+    };
+    let ports = match seen.ports {
+        Field::Is(ports) if protocol == 17 => Some(ports),
+        _ => None,
+    };
+    seen.control = control(ports, rest);
+    seen
 }

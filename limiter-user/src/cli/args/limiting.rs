@@ -37,7 +37,7 @@ pub struct Limiting {
     /// Count what would be dropped, and drop nothing
     #[arg(long)]
     pub shadow: bool,
-    /// What happens to IP packets with an impossible header
+    /// What happens to IP packets with an impossible header, which the host discards
     #[arg(long, value_enum, default_value_t)]
     pub malformed: Malformed,
     /// Sources that pass before the limit

@@ -14,7 +14,7 @@ use limiter_common::{
     counters::{Count, LimitCounters},
     key::SLOTS,
     layout::{Config, Listed},
-    rules::{ANY, Match, ON_ALLOW, ON_DENY, Ports},
+    rules::{Match, ON_ALLOW, ON_DENY, Ports, flags_may_be, may_be},
     verdict::Reason,
 };
 
@@ -83,7 +83,6 @@ impl Model {
     fn in_force(&self, reason: Reason) -> Reason {
         let shadow = self.config.shadow != 0;
         match reason {
-            Reason::Malformed if self.config.malformed_passes != 0 => Reason::MalformedPassed,
             Reason::Malformed if shadow => Reason::MalformedWouldDrop,
             reason if shadow && !reason.passes() => Reason::WouldDrop,
             reason => reason,
@@ -94,7 +93,7 @@ impl Model {
         let source = match parse(frame, false) {
             Parsed::Ipv4(source, _) | Parsed::Ipv6(source, _) => source,
             Parsed::NotIp | Parsed::Arp(_) => return Reason::NotIp,
-            Parsed::Malformed => return self.in_force(Reason::Malformed),
+            unreadable => return self.in_force(self.unreadable(unreadable)),
         };
         let limit = &self.config.limits[0];
         let demand = Demand {
@@ -160,25 +159,20 @@ impl Model {
     fn gather(&self, frame: &[u8]) -> Result<Facts, Reason> {
         let control = self.config.control != 0;
         let parsed = parse(frame, control);
-        let mut facts = match parsed {
-            Parsed::Ipv4(source, _) | Parsed::Ipv6(source, _) => Facts::of(source),
-            Parsed::Arp(source) => Facts {
-                control: true,
-                ..Facts::of(source)
-            },
-            Parsed::NotIp => return Err(Reason::NotIp),
-            Parsed::Malformed => return Err(Reason::Malformed),
+        let Some(mut facts) = Facts::read(&parsed, self.config.transport != 0) else {
+            return Err(self.unreadable(parsed));
         };
-        if self.config.transport != 0 {
-            let read = match parsed {
-                Parsed::Ipv4(_, packet) => facts.read_ipv4(packet),
-                Parsed::Ipv6(_, packet) => facts.read_ipv6(packet),
-                _ => Ok(()),
-            };
-            read.map_err(|_| Reason::Malformed)?;
-            facts.control &= control;
-        }
+        facts.control &= control;
         Ok(facts)
+    }
+
+    /// The reason for a packet without a source that can be read. One with too many tags never passes.
+    fn unreadable(&self, parsed: Parsed<'_>) -> Reason {
+        match parsed {
+            Parsed::NotIp => Reason::NotIp,
+            Parsed::Malformed if self.config.malformed_passes != 0 => Reason::MalformedPassed,
+            _ => Reason::Malformed,
+        }
     }
 
     fn demand(&self, asked: &Asked, index: usize) -> Demand<'_> {
@@ -314,20 +308,18 @@ impl Model {
 
 /// Whether a limit holds the packet, whose source is on `lists`.
 fn holds(wanted: &Match, facts: &Facts, lists: u32) -> bool {
-    let fits = |wanted: u32, found: u32, any: u32| wanted == any || wanted == found;
     u32::from(facts.control) == wanted.control
-        && fits(wanted.family, facts.source.family, 0)
-        && fits(wanted.protocol, facts.protocol, ANY)
+        && (wanted.family == 0 || wanted.family == facts.source.family)
+        && may_be(wanted.protocol, facts.protocol)
         && wanted.fragments & facts.fragment != 0
         && (wanted.lists == 0 || wanted.lists & lists != 0)
         && wanted.unless & lists == 0
-        && (wanted.flags_mask == 0
-            || (facts.flags != ANY && facts.flags & wanted.flags_mask == wanted.flags))
+        && flags_may_be(wanted.flags_mask, wanted.flags, facts.flags)
         && ports_hold(&wanted.destination, facts.destination_port)
         && ports_hold(&wanted.source, facts.source_port)
 }
 
-/// A packet without ports is held where all are.
+/// A limit without ports holds every packet, also one that has none.
 fn ports_hold(ports: &Ports, port: u32) -> bool {
     let ranges = &ports.ranges[..ports.length as usize];
     ranges.is_empty() || ranges.iter().any(|range| range.holds(port))

@@ -69,7 +69,7 @@ fn vlan(device: &Device) -> Finding {
             "the outer tag is taken off before the program sees it, which changes nothing for it"
         }
         Some(false) => "tags stay in the frame: up to two are looked behind",
-        None => "not told by the driver: up to two tags in the frame are looked behind",
+        None => "not told by the driver: up to eight tags in the frame are looked behind",
     };
     Finding::ok("vlan", found)
 }

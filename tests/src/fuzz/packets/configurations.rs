@@ -119,23 +119,24 @@ pub(super) static CONFIGURATIONS: [Configuration; 7] = [
             Limit {
                 holds: |seen| {
                     let dns = |port| port == 53 || (5300..=5353).contains(&port);
-                    seen.protocol == Some(17) && seen.ports.is_some_and(|(_, to)| dns(to))
+                    seen.protocol.may(|protocol| *protocol == 17)
+                        && seen.ports.may(|(_, to)| dns(*to))
                 },
                 ..BY_SOURCE
             },
             Limit {
                 // Of FIN, SYN, RST and ACK only SYN.
-                holds: |seen| seen.flags.is_some_and(|flags| flags & 0b1_0111 == 0b10),
+                holds: |seen| seen.flags.may(|flags| flags & 0b1_0111 == 0b10),
                 bits: Some((24, 48)),
                 by_port: false,
             },
             Limit {
-                holds: |seen| !seen.fragment,
+                holds: |seen| seen.fragment.may(|fragment| !fragment),
                 bits: Some((32, 64)),
                 by_port: true,
             },
             Limit {
-                holds: |seen| seen.fragment,
+                holds: |seen| seen.fragment.may(|fragment| *fragment),
                 bits: Some((16, 32)),
                 by_port: false,
             },
@@ -149,12 +150,12 @@ pub(super) static CONFIGURATIONS: [Configuration; 7] = [
             [[limit]]\nname = \"from\"\nmatch = { source_port = \"0-1023\" }\nrate = \"1/s\"\nburst = 1\n",
         limits: &[
             Limit {
-                holds: |seen| seen.protocol == Some(58),
+                holds: |seen| seen.protocol.may(|protocol| *protocol == 58),
                 bits: Some((32, 128)),
                 by_port: false,
             },
             Limit {
-                holds: |seen| seen.ports.is_some_and(|(from, _)| from < 1_024),
+                holds: |seen| seen.ports.may(|(from, _)| *from < 1_024),
                 ..BY_SOURCE
             },
             CONTROL,
@@ -168,7 +169,7 @@ pub(super) static CONFIGURATIONS: [Configuration; 7] = [
         limits: &[
             BY_SOURCE,
             Limit {
-                holds: |seen| seen.protocol == Some(132),
+                holds: |seen| seen.protocol.may(|protocol| *protocol == 132),
                 bits: None,
                 by_port: true,
             },

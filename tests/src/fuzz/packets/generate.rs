@@ -31,7 +31,7 @@ pub fn frame(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
 }
 
 fn tags(u: &mut Unstructured<'_>, frame: &mut Vec<u8>) -> Result<()> {
-    let number = *u.choose(&[0, 0, 0, 0, 1, 1, 2, 2, 3])?;
+    let number = *u.choose(&[0, 0, 0, 0, 1, 1, 2, 2, 3, 8, 9])?;
     for _ in 0..number {
         let kind: u16 = *u.choose(&[0x8100, 0x8100, 0x88a8, 0x88a8, 0x9100])?;
         frame.extend(kind.to_be_bytes());

@@ -14,6 +14,7 @@ use etherparse::{
 use limiter_common::{key::SourceKey, verdict::Reason};
 
 use super::configurations::{Configuration, listed};
+use crate::model::packet::Field;
 
 /// What is to be expected.
 #[derive(Clone, Debug)]
@@ -22,7 +23,7 @@ pub(super) enum Expected {
     Exactly(Outcome),
     /// The other parser does not tell everything: whose packet it is, and for which reasons the first one may go on
     /// or not.
-    From(IpAddr, [Reason; 5]),
+    From(IpAddr, Vec<Reason>),
 }
 
 /// Of two such packets at once.
@@ -41,24 +42,22 @@ pub(super) struct Outcome {
 pub(super) struct Seen {
     /// Its source.
     pub source: IpAddr,
-    /// Transport protocol; none where that is out of sight.
-    pub protocol: Option<u8>,
+    /// Transport protocol.
+    pub protocol: Field<u8>,
     /// Source and destination.
-    pub ports: Option<(u16, u16)>,
+    pub ports: Field<(u16, u16)>,
     /// TCP flags.
-    pub flags: Option<u8>,
+    pub flags: Field<u8>,
     /// Whether it is a part of a datagram.
-    pub fragment: bool,
+    pub fragment: Field<bool>,
     /// Neighbour discovery, DHCP or ARP.
     pub control: bool,
 }
 
 /// What there is to be told of what follows the IP header.
 enum Behind {
-    /// All.
+    /// All that can be seen.
     Clear(Seen),
-    /// It is cut off, or hidden behind too many headers.
-    Hidden,
     /// A header that cannot be, and that a limit need not look into.
     Unclear,
 }
@@ -79,13 +78,17 @@ pub(super) fn expect(frame: &[u8], configuration: &Configuration) -> Expected {
         return Outcome::simply(Reason::NotIp);
     };
     let (mut ether_type, mut rest) = (ethernet.ether_type(), ethernet.payload_slice());
-    for _ in 0..2 {
-        let tags = [EtherType::VLAN_TAGGED_FRAME, EtherType::PROVIDER_BRIDGING];
+    let tags = [EtherType::VLAN_TAGGED_FRAME, EtherType::PROVIDER_BRIDGING];
+    for number in 1.. {
         if !tags.contains(&ether_type) {
             break;
         }
-        let Ok(tag) = SingleVlanSlice::from_slice(rest) else {
+        // Nobody looks behind a ninth one, whatever is done with what is malformed.
+        if number > 8 {
             return Outcome::simply(Reason::Malformed);
+        }
+        let Ok(tag) = SingleVlanSlice::from_slice(rest) else {
+            return malformed(configuration);
         };
         (ether_type, rest) = (tag.ether_type(), tag.payload_slice());
     }
@@ -97,13 +100,23 @@ pub(super) fn expect(frame: &[u8], configuration: &Configuration) -> Expected {
     }
 }
 
+/// What is no IP, and says that it is.
+fn malformed(configuration: &Configuration) -> Expected {
+    Outcome::simply(if configuration.text.contains("malformed = \"pass\"") {
+        Reason::MalformedPassed
+    } else {
+        Reason::Malformed
+    })
+}
+
+/// Nothing can be seen but the source.
 fn plain(source: IpAddr) -> Seen {
     Seen {
         source,
-        protocol: None,
-        ports: None,
-        flags: None,
-        fragment: false,
+        protocol: Field::Unseen,
+        ports: Field::Unseen,
+        flags: Field::Unseen,
+        fragment: Field::Unseen,
         control: false,
     }
 }
@@ -115,7 +128,7 @@ fn arp(rest: &[u8], configuration: &Configuration) -> Expected {
             Outcome::simply(Reason::NotIp)
         } else {
             let source = Ipv4Addr::new(rest[14], rest[15], rest[16], rest[17]);
-            Expected::From(source.into(), [Reason::Admitted; 5])
+            Expected::From(source.into(), vec![Reason::Admitted])
         };
     };
     // Addresses of other lengths stand elsewhere; nobody has seen any.
@@ -136,15 +149,15 @@ fn arp(rest: &[u8], configuration: &Configuration) -> Expected {
 
 fn ipv4(rest: &[u8], configuration: &Configuration) -> Expected {
     let Ok(header) = Ipv4HeaderSlice::from_slice(rest) else {
-        return Outcome::simply(Reason::Malformed);
+        return malformed(configuration);
     };
     let source = header.source_addr().into();
     if !configuration.looks {
         return judge(&plain(source), configuration);
     }
     let seen = Seen {
-        protocol: Some(header.protocol().0),
-        fragment: header.is_fragmenting_payload(),
+        protocol: Field::Is(header.protocol().0),
+        fragment: Field::Is(header.is_fragmenting_payload()),
         ..plain(source)
     };
     let later = header.fragments_offset().value() > 0;
@@ -154,7 +167,7 @@ fn ipv4(rest: &[u8], configuration: &Configuration) -> Expected {
 
 fn ipv6(rest: &[u8], configuration: &Configuration) -> Expected {
     let Ok(header) = Ipv6HeaderSlice::from_slice(rest) else {
-        return Outcome::simply(Reason::Malformed);
+        return malformed(configuration);
     };
     let source = header.source_addr().into();
     if !configuration.looks {
@@ -169,6 +182,7 @@ fn walk(header: &Ipv6HeaderSlice<'_>, rest: &[u8]) -> Behind {
     const EXTENSIONS_MAX: u32 = 8;
     let (mut next, mut rest) = (header.next_header(), rest);
     let mut seen = plain(header.source_addr().into());
+    let mut fragment = false;
     // Those that Linux walks past. Mobility, HIP and shim6 are the last header to it.
     let is_extension = |next| {
         let of_linux = [
@@ -183,18 +197,21 @@ fn walk(header: &Ipv6HeaderSlice<'_>, rest: &[u8]) -> Behind {
     let mut walked = 0;
     while is_extension(next) {
         if walked == EXTENSIONS_MAX || rest.len() < 8 {
-            return Behind::Hidden;
+            return Behind::Clear(seen);
         }
         walked += 1;
         let length;
         if next == ip_number::IPV6_FRAG {
-            let Ok(fragment) = Ipv6FragmentHeaderSlice::from_slice(rest) else {
-                return Behind::Hidden;
+            let Ok(header) = Ipv6FragmentHeaderSlice::from_slice(rest) else {
+                return Behind::Clear(seen);
             };
-            seen.fragment |= fragment.is_fragmenting_payload();
-            (next, length) = (fragment.next_header(), fragment.slice().len());
-            if fragment.fragment_offset().value() > 0 {
-                seen.protocol = (!is_extension(next)).then_some(next.0);
+            fragment |= header.is_fragmenting_payload();
+            if fragment {
+                seen.fragment = Field::Is(true);
+            }
+            (next, length) = (header.next_header(), header.slice().len());
+            // Its protocol is what the first one says.
+            if header.fragment_offset().value() > 0 {
                 return Behind::Clear(seen);
             }
         } else if next == ip_number::AUTH {
@@ -210,7 +227,8 @@ fn walk(header: &Ipv6HeaderSlice<'_>, rest: &[u8]) -> Behind {
         }
         rest = &rest[length..];
     }
-    seen.protocol = Some(next.0);
+    seen.protocol = Field::Is(next.0);
+    seen.fragment = Field::Is(fragment);
     // Neighbour discovery comes from nobody but a neighbour.
     seen.control = next == ip_number::IPV6_ICMP
         && header.hop_limit() == 255
@@ -220,11 +238,26 @@ fn walk(header: &Ipv6HeaderSlice<'_>, rest: &[u8]) -> Behind {
 
 /// Ports and flags. UDP to one of the ports `dhcp` is control traffic.
 fn transport(mut seen: Seen, rest: &[u8], later: bool, dhcp: [u16; 2]) -> Behind {
+    let Field::Is(protocol) = seen.protocol else {
+        return Behind::Clear(seen);
+    };
+    if protocol != 6 {
+        seen.flags = Field::None;
+    }
+    // DCCP, SCTP, UDP-Lite begin with two ports as well; etherparse does not read them.
+    if ![6, 17, 33, 132, 136].contains(&protocol) {
+        seen.ports = Field::None;
+        return Behind::Clear(seen);
+    }
     if later {
         return Behind::Clear(seen);
     }
-    match seen.protocol {
-        Some(6) => match TcpHeaderSlice::from_slice(rest) {
+    if let [a, b, c, d, ..] = rest {
+        let port = |high: &u8, low: &u8| u16::from_be_bytes([*high, *low]);
+        seen.ports = Field::Is((port(a, b), port(c, d)));
+    }
+    match protocol {
+        6 => match TcpHeaderSlice::from_slice(rest) {
             Ok(header) => {
                 let flags = [
                     header.fin(),
@@ -237,28 +270,20 @@ fn transport(mut seen: Seen, rest: &[u8], later: bool, dhcp: [u16; 2]) -> Behind
                     header.cwr(),
                 ];
                 let bits = (0..).zip(flags).map(|(bit, set)| u8::from(set) << bit);
-                seen.flags = Some(bits.sum());
-                seen.ports = Some((header.source_port(), header.destination_port()));
+                seen.flags = Field::Is(bits.sum());
+                seen.ports = Field::Is((header.source_port(), header.destination_port()));
             }
             // Up to the flags.
-            Err(_) if rest.len() < 14 => return Behind::Hidden,
+            Err(_) if rest.len() < 14 => {}
             Err(_) => return Behind::Unclear,
         },
-        Some(17) => match UdpHeaderSlice::from_slice(rest) {
+        17 => match UdpHeaderSlice::from_slice(rest) {
             Ok(header) => {
-                seen.ports = Some((header.source_port(), header.destination_port()));
+                seen.ports = Field::Is((header.source_port(), header.destination_port()));
                 seen.control = dhcp.contains(&header.destination_port());
             }
-            Err(_) if rest.len() < 4 => return Behind::Hidden,
+            Err(_) if rest.len() < 4 => {}
             Err(_) => return Behind::Unclear,
-        },
-        // DCCP, SCTP, UDP-Lite begin with two ports as well; etherparse does not read them.
-        Some(33 | 132 | 136) => match rest {
-            [a, b, c, d, ..] => {
-                let port = |high: &u8, low: &u8| u16::from_be_bytes([*high, *low]);
-                seen.ports = Some((port(a, b), port(c, d)));
-            }
-            _ => return Behind::Hidden,
         },
         _ => {}
     }
@@ -268,21 +293,17 @@ fn transport(mut seen: Seen, rest: &[u8], later: bool, dhcp: [u16; 2]) -> Behind
 fn conclude(behind: Behind, source: IpAddr, configuration: &Configuration) -> Expected {
     match behind {
         Behind::Clear(seen) => judge(&seen, configuration),
-        Behind::Hidden => Outcome::simply(Reason::Malformed),
         Behind::Unclear => {
-            let possible = match listed(configuration.text, source) {
-                Some(true) => [Reason::Deny; 3],
-                Some(false) => [Reason::Allowed; 3],
-                None => [Reason::Admitted, Reason::Unlimited, Reason::Admitted],
+            let mut possible = match listed(configuration.text, source) {
+                Some(true) => vec![Reason::Deny],
+                Some(false) => vec![Reason::Allowed],
+                None => vec![Reason::Admitted, Reason::Unlimited],
             };
-            let [a, b, c] = possible;
             // Or it is control traffic, which is not looked up on lists.
-            let control = if configuration.control {
-                Reason::Admitted
-            } else {
-                a
-            };
-            Expected::From(source, [a, b, c, control, Reason::Malformed])
+            if configuration.control {
+                possible.push(Reason::Admitted);
+            }
+            Expected::From(source, possible)
         }
     }
 }
@@ -293,7 +314,10 @@ fn judge(seen: &Seen, configuration: &Configuration) -> Expected {
         limits, control, ..
     } = configuration;
     let is_control = *control && seen.control;
-    let port = seen.ports.map_or(0, |(_, to)| to);
+    let port = match seen.ports {
+        Field::Is((_, to)) => to,
+        _ => 0,
+    };
     if is_control {
         let last = limits.len() - 1;
         let slot = u32::try_from(last).unwrap();
