@@ -15,6 +15,7 @@ pub mod exporter;
 pub mod files;
 pub mod fleet;
 pub mod foreign;
+pub mod forms;
 pub mod fuzz;
 pub mod generations;
 pub mod hosts;

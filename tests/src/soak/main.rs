@@ -1,10 +1,13 @@
-//! `cargo xtask soak`: the soak for as long as one likes.
+//! `cargo xtask soak`: the soak for as long as one likes, and random forms of packets for each of its minutes.
 
 use std::{fs, path::PathBuf, time::Duration};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
-use limiter_tests::soak::{self, Plan};
+use limiter_tests::{
+    forms, random,
+    soak::{self, Plan},
+};
 
 /// Everything at once, for long: whatever does not hold ends it.
 #[derive(Debug, Parser)]
@@ -21,6 +24,9 @@ struct Args {
     out: Option<PathBuf>,
 }
 
+/// Rounds of forms for each minute: each configuration once.
+const FORMS: usize = 12;
+
 fn main() -> Result<()> {
     let args = Args::parse();
     let report = soak::run(Plan {
@@ -30,6 +36,14 @@ fn main() -> Result<()> {
         tells: true,
     });
     print!("{}", report.page());
+    let seed = random::seed(fastrand::u64(..));
+    eprintln!("forms of packets, LIMITER_SEED={seed:#x}");
+    let forms = forms::run(seed, FORMS * usize::try_from(args.minutes)?);
+    ensure!(
+        forms.wrong.is_empty(),
+        "LIMITER_SEED={seed:#x}: {:#?}",
+        forms.wrong
+    );
     if let Some(path) = args.out {
         fs::write(&path, report.page())
             .with_context(|| format!("cannot write {}", path.display()))?;

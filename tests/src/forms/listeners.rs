@@ -1,0 +1,104 @@
+//! Who listens on the server, and what has arrived there.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv6Addr, TcpListener, UdpSocket},
+    time::Duration,
+};
+
+use nix::sys::socket::{setsockopt, sockopt::RcvBufForce};
+
+use crate::{
+    hosts::{Hosts, on},
+    raw::Raw,
+};
+
+/// Where they listen.
+pub const PORT: u16 = 9_000;
+
+/// After so long without one nothing more arrives.
+const SILENCE: Duration = Duration::from_millis(100);
+
+/// A UDP and a TCP listener. TCP's answers are read from the wire: the clients do not exist.
+pub struct Listeners {
+    udp: UdpSocket,
+    _tcp: TcpListener,
+    answers: Raw,
+}
+
+/// Datagrams and bytes of each source.
+pub type Arrived = BTreeMap<IpAddr, (u64, u64)>;
+
+impl Listeners {
+    /// On both families of the server.
+    pub fn on(hosts: &Hosts) -> Self {
+        let (udp, tcp) = on(&hosts.server, || {
+            let any = (Ipv6Addr::UNSPECIFIED, PORT);
+            (
+                UdpSocket::bind(any).unwrap(),
+                TcpListener::bind(any).unwrap(),
+            )
+        });
+        udp.set_read_timeout(Some(SILENCE)).unwrap();
+        setsockopt(&udp, RcvBufForce, &(64 << 20)).unwrap();
+        Self {
+            udp,
+            _tcp: tcp,
+            answers: Raw::open(&hosts.client),
+        }
+    }
+
+    /// What has arrived since the last time.
+    pub fn arrived(&self, protocol: u8) -> Arrived {
+        if protocol == 6 {
+            self.accepted()
+        } else {
+            self.received()
+        }
+    }
+
+    fn received(&self) -> Arrived {
+        let mut arrived = Arrived::new();
+        let mut buffer = vec![0; 65_536];
+        while let Ok((length, from)) = self.udp.recv_from(&mut buffer) {
+            let (datagrams, bytes) = arrived.entry(from.ip().to_canonical()).or_default();
+            *datagrams += 1;
+            *bytes += length as u64;
+        }
+        let _ = self.answers.arrived();
+        arrived
+    }
+
+    /// Segments that the server has answered by SYN and ACK, each once.
+    fn accepted(&self) -> Arrived {
+        let mut seen = std::collections::BTreeSet::new();
+        let mut arrived = Arrived::new();
+        for frame in self.answers.receive(SILENCE) {
+            let Some((to, port, length)) = answered(&frame) else {
+                continue;
+            };
+            if seen.insert((to, port)) {
+                let (segments, bytes) = arrived.entry(to).or_default();
+                *segments += 1;
+                *bytes += length;
+            }
+        }
+        arrived
+    }
+}
+
+/// Address, port and length of what a SYN and ACK goes to.
+fn answered(frame: &[u8]) -> Option<(IpAddr, u16, u64)> {
+    let packet = etherparse::SlicedPacket::from_ethernet(frame).ok()?;
+    let to: IpAddr = match packet.net? {
+        etherparse::NetSlice::Ipv4(ip) => ip.header().destination_addr().into(),
+        etherparse::NetSlice::Ipv6(ip) => ip.header().destination_addr().into(),
+        _ => return None,
+    };
+    match packet.transport? {
+        etherparse::TransportSlice::Tcp(tcp) if tcp.syn() && tcp.ack() => {
+            Some((to, tcp.destination_port(), frame.len() as u64))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,276 @@
+//! No form of a packet that the host accepts gets more than the plain form: random forms from many sources, sent to real
+//! listeners behind real limits and lists. Each source has one form and a bucket of its own.
+
+mod form;
+mod listeners;
+
+use std::{
+    cell::Cell,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    process::Command,
+    time::Instant,
+};
+
+use fastrand::Rng;
+
+use crate::{
+    hosts::{CLIENT, CLIENT_IPV6, Hosts, SERVER, SERVER_IPV6, on},
+    packet::{Ends, Segment},
+    random::one,
+    raw::Raw,
+};
+use form::Form;
+use listeners::{Listeners, PORT};
+
+/// Tokens of a bucket; nothing refills within the test.
+const BURST: u64 = 5;
+/// Datagrams of each source, and their bytes, where datagrams count and where bits do.
+const SENT: (u16, usize) = (20, 200);
+const SENT_OF_BITS: (u16, usize) = (120, 880);
+/// Bytes of a bucket that counts bits, and what refills in a second.
+const BYTES: (f64, f64) = (66e3, 125.0);
+/// Sources of each family in a round.
+const SOURCES: u16 = 24;
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+/// A configuration, and what it says of a source.
+#[derive(Debug)]
+struct Rule {
+    text: &'static str,
+    protocol: u8,
+    allows: Allows,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Allows {
+    Nothing,
+    Datagrams,
+    Bytes,
+}
+
+macro_rules! limit {
+    ($matches:literal) => {
+        concat!(
+            "[[limit]]\nname = \"a\"\nmatch = { ",
+            $matches,
+            " }\nrate = \"1/h\"\nburst = 5\n"
+        )
+    };
+    ($matches:literal, bits) => {
+        concat!(
+            "[[limit]]\nname = \"a\"\nmatch = { ",
+            $matches,
+            " }\nrate = \"1kbit\"\nburst = \"66kb\"\n"
+        )
+    };
+}
+
+const RULES: [Rule; 12] = {
+    const fn rule(protocol: u8, allows: Allows, text: &'static str) -> Rule {
+        Rule {
+            text,
+            protocol,
+            allows,
+        }
+    }
+    use Allows::{Bytes, Datagrams, Nothing};
+    const DENY: &str = "[lists]\ndeny = [\"198.51.100.0/24\", \"2001:db8:66::/48\"]\n\
+        [[limit]]\nname = \"a\"\nmatch = { protocol = \"udp\", destination_port = 1 }\nrate = \"1/h\"\n";
+    [
+        rule(UDP, Datagrams, limit!("")),
+        rule(TCP, Datagrams, limit!("")),
+        rule(UDP, Nothing, DENY),
+        rule(TCP, Nothing, DENY),
+        rule(UDP, Datagrams, limit!("protocol = \"udp\"")),
+        rule(TCP, Datagrams, limit!("protocol = \"tcp\"")),
+        rule(
+            UDP,
+            Datagrams,
+            limit!("protocol = \"udp\", destination_port = [53, 9000]"),
+        ),
+        rule(TCP, Datagrams, limit!("source_port = \"1024-65535\"")),
+        rule(
+            TCP,
+            Datagrams,
+            limit!("protocol = \"tcp\", destination_port = 9000, tcp_flags = \"syn\""),
+        ),
+        rule(UDP, Bytes, limit!("", bits)),
+        rule(UDP, Bytes, limit!("protocol = \"udp\"", bits)),
+        rule(
+            UDP,
+            Bytes,
+            limit!("protocol = \"udp\", destination_port = 9000", bits),
+        ),
+    ]
+};
+
+/// What was tried.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Forms behind a configuration.
+    pub cases: u64,
+    /// Those that the host accepts.
+    pub accepted: u64,
+    /// Those that got more than they may, or, being plain, not what they may.
+    pub wrong: Vec<String>,
+}
+
+/// Two hosts, the listeners on one of them, and a wire for any frame.
+struct Lab {
+    hosts: Hosts,
+    listeners: Listeners,
+    wire: Raw,
+    /// Datagrams, by which they are told apart.
+    sent: Cell<u16>,
+}
+
+/// Runs `rounds` rounds from this seed.
+#[must_use]
+pub fn run(seed: u64, rounds: usize) -> Report {
+    let lab = Lab::new();
+    let mut report = Report::default();
+    for round in 0..rounds {
+        let rule = &RULES[round % RULES.len()];
+        // Each rule in either mode.
+        let mode = ["native", "generic"][round / RULES.len() % 2];
+        lab.round(
+            rule,
+            mode,
+            &mut Rng::with_seed(seed.wrapping_add(round as u64)),
+            &mut report,
+        );
+    }
+    report
+}
+
+impl Lab {
+    fn new() -> Self {
+        let hosts = Hosts::of_both_families();
+        on(&hosts.server, || {
+            for (net, via) in [
+                ("198.51.100.0/24", CLIENT),
+                ("2001:db8:66::/48", CLIENT_IPV6),
+            ] {
+                ip(&["route", "add", net, "via", &via.to_string()]);
+            }
+            // The tunnels that this kernel has: forms inside them arrive where it has any.
+            for kind in ["ipip", "sit", "ip6tnl"] {
+                let _ = Command::new("ip")
+                    .args(["link", "add", "tunnel", "type", kind])
+                    .output();
+            }
+            for (file, value) in [
+                // Datagrams that stay incomplete are not to drive out others.
+                ("ipv4/ipfrag_high_thresh", "268435456"),
+                ("ipv6/ip6frag_high_thresh", "268435456"),
+                // An answer that comes again later would be taken for that of another round.
+                ("ipv4/tcp_synack_retries", "0"),
+            ] {
+                std::fs::write(format!("/proc/sys/net/{file}"), value).unwrap();
+            }
+        });
+        Self {
+            listeners: Listeners::on(&hosts),
+            wire: Raw::to_send(&hosts.client),
+            sent: Cell::new(0),
+            hosts,
+        }
+    }
+
+    fn round(&self, rule: &Rule, mode: &str, rng: &mut Rng, report: &mut Report) {
+        let malformed = *one(rng, &["drop", "pass"]);
+        let exempt = *one(rng, &["", "exempt = [\"control\", \"established\"]\n"]);
+        let text = format!(
+            "mode = \"{mode}\"\nmalformed = \"{malformed}\"\n{exempt}interfaces = [\"eth0\"]\n{}",
+            rule.text
+        );
+        let (sent, most) = match rule.allows {
+            Allows::Bytes => SENT_OF_BITS,
+            _ => SENT,
+        };
+        let payload = rng.usize(3 * most / 4..=most);
+        let forms: Vec<_> = (0..2 * SOURCES)
+            .map(|index| {
+                let is_ipv4 = index % 2 == 0;
+                // The first one of each family is plain.
+                let form = if index < 2 {
+                    Form::default()
+                } else {
+                    Form::random(rng, is_ipv4, payload)
+                };
+                (self.ends(is_ipv4, index / 2), form)
+            })
+            .collect();
+        for (ends, form) in &forms {
+            self.send(ends, form, rule.protocol, payload);
+        }
+        let accepted = self.listeners.arrived(rule.protocol);
+        self.hosts.attach_file(&text);
+        let start = Instant::now();
+        for (ends, form) in &forms {
+            for _ in 0..sent {
+                self.send(ends, form, rule.protocol, payload);
+            }
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        let arrived = self.listeners.arrived(rule.protocol);
+        self.hosts.limiter(&["detach", "eth0"]).expect(0);
+        for (index, (ends, form)) in forms.iter().enumerate() {
+            report.cases += 1;
+            report.accepted += u64::from(accepted.contains_key(&ends.from.ip()));
+            let (datagrams, bytes) = arrived.get(&ends.from.ip()).copied().unwrap_or_default();
+            let about = format!(
+                "{datagrams} datagrams, {bytes} bytes from {} as {form:?}\n{text}",
+                ends.from.ip()
+            );
+            let is_right = match rule.allows {
+                Allows::Nothing => datagrams == 0,
+                // The first ones are plain.
+                Allows::Datagrams if index < 2 => datagrams == BURST,
+                Allows::Datagrams => datagrams <= BURST,
+                Allows::Bytes => bytes as f64 <= BYTES.0 + BYTES.1 * seconds,
+            };
+            if !is_right {
+                report.wrong.push(about);
+            }
+        }
+    }
+
+    fn ends(&self, is_ipv4: bool, index: u16) -> Ends {
+        let (from, to): (IpAddr, _) = if is_ipv4 {
+            (Ipv4Addr::new(198, 51, 100, index as u8 + 1).into(), SERVER)
+        } else {
+            (
+                Ipv6Addr::new(0x2001, 0xdb8, 0x66, index + 1, 0, 0, 0, 1).into(),
+                SERVER_IPV6,
+            )
+        };
+        Ends {
+            macs: (self.hosts.client.mac, self.hosts.server.mac),
+            from: SocketAddr::new(from, 0),
+            to: SocketAddr::new(to, PORT),
+        }
+    }
+
+    /// Sends one datagram, from a port of its own: TCP answers a segment that comes again not at once.
+    fn send(&self, ends: &Ends, form: &Form, protocol: u8, payload: usize) {
+        let number = self.sent.get();
+        self.sent.set((number + 1) % 40_000);
+        let ends = ends.at(20_000 + number, PORT);
+        let plain = match protocol {
+            TCP => ends.tcp(Segment::Syn),
+            _ => ends.udp(&vec![0x5a; payload]),
+        };
+        let headers = 14 + if ends.from.is_ipv4() { 20 } else { 40 };
+        for frame in form.frames(&ends, protocol, &plain[headers..], number) {
+            self.wire.send(&frame);
+        }
+    }
+}
+
+fn ip(arguments: &[&str]) {
+    let output = Command::new("ip").args(arguments).output().unwrap();
+    assert!(output.status.success(), "ip {arguments:?}: {output:?}");
+}
