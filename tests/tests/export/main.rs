@@ -2,5 +2,6 @@
 
 mod figures;
 mod http;
+mod layout;
 mod page;
 mod prometheus;

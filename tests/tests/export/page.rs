@@ -50,7 +50,7 @@ fn under_flood(hosts: &Hosts, work: impl FnOnce()) {
     });
 }
 
-fn picture(browser: &mut Browser, name: &str) {
+pub fn picture(browser: &mut Browser, name: &str) {
     let Some(folder) = std::env::var_os(PICTURES) else {
         return;
     };
@@ -151,6 +151,52 @@ fn the_page_moves_under_flood() {
     assert_eq!(browser.complaints, Vec::<String>::new());
     drop(exporter);
     browser.wait_for("document.querySelector('#state').textContent.startsWith('no answer since')");
+}
+
+/// The number in the row of `first` and the column `heading` of a table, where it can be seen.
+fn cell(table: &str, first: &str, heading: &str) -> String {
+    format!(
+        "(() => {{ const cells = [...document.querySelectorAll('.{table} tr')].map((row) => [...row.cells]) \
+           .find((cells) => cells[0]?.textContent === '{first}') ?? []; \
+           const headings = [...document.querySelectorAll('.{table} th')].map((heading) => heading.textContent); \
+           const cell = cells['{heading}' ? headings.indexOf('{heading}') : 1]; \
+           return cell?.checkVisibility() ? cell.textContent : null; }})()"
+    )
+}
+
+#[test]
+fn shadow_drops_are_in_the_tables_once_there_are_some() {
+    need_kernel!();
+    if !need::program(
+        "shadow_drops_are_in_the_tables_once_there_are_some",
+        PROGRAM,
+    ) {
+        return;
+    }
+    let hosts = Hosts::new();
+    let attach = [
+        "attach", "eth0", "--rate", "1/h", "--burst", "4", "--shadow",
+    ];
+    hosts.limiter(&attach).expect(0);
+    let exporter = Exporter::start(&hosts.server);
+    let mut browser = Browser::start(&hosts.server);
+    browser.open(&format!("http://{}/", exporter.address));
+    browser.wait_for("document.querySelector('#state')?.textContent === 'live'");
+    let name = browser.evaluate("document.querySelector('.limits td').textContent");
+    let places = [
+        cell("limits", name.as_str().unwrap(), "Would drop"),
+        cell("top", "203.0.113.7", "Would drop"),
+        cell("reasons", "would drop (shadow)", ""),
+    ];
+    for place in &places {
+        assert_eq!(browser.evaluate(place), serde_json::Value::Null, "{place}");
+    }
+    let wire = Raw::open(&hosts.client);
+    let frame = udp(&hosts, std::net::Ipv4Addr::new(203, 0, 113, 7).into(), 9);
+    (0..10).for_each(|_| wire.send(&frame));
+    for place in &places {
+        browser.wait_for(&format!("{place} === '6'"));
+    }
 }
 
 /// Texts whose contrast is below what WCAG 2.1 asks for (4.5:1).

@@ -49,14 +49,19 @@ function section(name) {
   return state;
 }
 
-function row(cells) {
-  const line = document.createElement("tr");
-  for (const [text, kind] of cells) {
-    const cell = line.insertCell();
-    cell.textContent = text;
-    if (kind) cell.className = kind;
-  }
-  return line;
+/** Replaces the rows of a table's body. Each cell knows its heading, for screens that are too narrow for columns. */
+function fill(body, rows) {
+  const headings = [...body.parentElement.querySelectorAll("th")].map((heading) => heading.textContent);
+  body.replaceChildren(...rows.map((cells) => {
+    const line = document.createElement("tr");
+    cells.forEach(([text, kind = ""], index) => {
+      const cell = line.insertCell();
+      cell.textContent = text;
+      cell.className = kind;
+      if (headings[index]) cell.dataset.heading = headings[index];
+    });
+    return line;
+  }));
 }
 
 function showOrHide(element, text) {
@@ -77,31 +82,34 @@ function showInterface(state, attachment) {
   parts["passed-rate"].textContent = rate(last.passed);
   parts["dropped-rate"].textContent = rate(last.dropped);
   parts["would-drop-rate"].textContent = rate(last.wouldDrop);
-  parts["would-drop"].hidden = attachment.packets.would_drop === 0;
+  state.element.classList.toggle("no-shadow", attachment.packets.would_drop === 0);
   const { tracked, entries, capacity } = attachment.sources;
-  const full = Math.floor((100 * entries) / capacity);
-  parts.sources.textContent = `${short.format(tracked)} (table ${full} % full)`;
+  parts.sources.textContent = short.format(tracked);
+  parts.full.textContent = `table ${Math.floor((100 * entries) / capacity)} % full`;
   draw(state.figure, state.points, last.at, (number) => short.format(number));
 
-  parts.limits.replaceChildren(...attachment.limits.map((limit) => row([
+  fill(parts.limits, attachment.limits.map((limit) => [
     [limit.shadow ? `${limit.name} (shadow)` : limit.name],
-    [limit.rate], [limit.burst, "wide"], [limit.key, "wide"],
+    [limit.rate, "whole"], [limit.burst, "whole"], [limit.key],
     [whole.format(limit.passed.packets), "number"],
+    [whole.format(limit.would_drop.packets), "number shadow"],
     [whole.format(limit.dropped.packets), "number"],
-  ])));
-  parts.reasons.replaceChildren(...Object.entries(attachment.drops).map(([reason, packets]) => row([
-    [reason], [whole.format(packets), "number"],
-  ])));
+  ]));
+  fill(parts.reasons, [
+    ...Object.entries(attachment.drops).map(([reason, packets]) => [[reason], [whole.format(packets), "number"]]),
+    [["would drop (shadow)", "shadow"], [whole.format(attachment.packets.would_drop), "number shadow"]],
+  ]);
 }
 
 function showTop(state, top) {
-  const lines = top.sources.map((source) => row([
-    [source.source], [source.limit, "wide"],
+  const rows = top.sources.map((source) => [
+    [source.source], [source.limit],
     [whole.format(source.dropped), source.dropped > 0 ? "number dropping" : "number"],
+    [whole.format(source.would_drop), "number shadow"],
     [whole.format(source.passed), "number"],
     [tokens.format(source.tokens), "number"],
-  ]));
-  state.parts.top.replaceChildren(...(lines.length ? lines : [row([["none in the table", "none"]])]));
+  ]);
+  fill(state.parts.top, rows.length ? rows : [[["none in the table", "none"]]]);
 }
 
 async function refresh() {
