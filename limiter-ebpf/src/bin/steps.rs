@@ -162,7 +162,9 @@ pub fn step_counters(context: XdpContext) -> u32 {
 fn with_key(context: &XdpContext, rest: impl FnOnce(Limit, &Tag) -> u32) -> u32 {
     let source = match parse(&mut Cursor::new(context)) {
         Parsed::Ipv4(source) | Parsed::Ipv6(source) => source,
-        Parsed::Arp(_) | Parsed::NotIp | Parsed::Malformed | Parsed::TooManyTags => return XDP_ABORTED,
+        Parsed::Arp(_) | Parsed::NotIp | Parsed::Malformed | Parsed::TooManyTags => {
+            return XDP_ABORTED;
+        }
     };
     match config::limit(0) {
         Some(limit) => rest(limit, &limit.mask().key(0, &source, 0).tag()),

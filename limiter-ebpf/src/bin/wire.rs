@@ -223,7 +223,9 @@ fn one_line(context: &XdpContext, verdict: u32, otherwise: u32) -> u32 {
     const NEVER_THERE: u64 = u64::MAX;
     let source = match parse(&mut Cursor::new(context)) {
         Parsed::Ipv4(source) | Parsed::Ipv6(source) => source,
-        Parsed::Arp(_) | Parsed::NotIp | Parsed::Malformed | Parsed::TooManyTags => return XDP_PASS,
+        Parsed::Arp(_) | Parsed::NotIp | Parsed::Malformed | Parsed::TooManyTags => {
+            return XDP_PASS;
+        }
     };
     let Some(limit) = config::limit(0) else {
         return XDP_ABORTED;
