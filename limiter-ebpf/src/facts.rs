@@ -89,6 +89,14 @@ impl Facts {
         unsafe { (&raw mut self.flags).write_volatile(NONE) };
     }
 
+    /// Whether it is the first segment of a TCP connection: SYN without ACK. [`NONE`] and [`ANY`] have both bits.
+    #[inline(always)]
+    pub fn opens_connection(&self) -> bool {
+        const SYN: u32 = 0x02;
+        const ACK: u32 = 0x10;
+        self.flags & (SYN | ACK) == SYN
+    }
+
     /// The port that is part of keys: 0 if there is none, or it cannot be seen.
     #[inline(always)]
     pub fn key_port(&self) -> u16 {

@@ -4,6 +4,7 @@
 //! The exported functions are checked once by the verifier, whatever the number of limits: that is what
 //! an exported symbol means to it (global functions, Linux 5.6; pointers to memory, 5.12).
 
+use aya_ebpf::programs::XdpContext;
 use limiter_common::{
     candidates::lowest,
     key::Tag,
@@ -14,7 +15,7 @@ use limiter_common::{
 use crate::bucket::{self, Charged, Demand, NOT_READ, Tried, Weighed};
 use crate::config::{Limit, Ports};
 use crate::facts::Facts;
-use crate::{clock, config, counters, newcomers, table, verdict};
+use crate::{clock, config, connection, counters, newcomers, table, verdict};
 
 /// Asks each limit whose bit is set, until one answers something else than 0. A macro, because the compiler
 /// would make a function with a stack of its own.
@@ -57,15 +58,20 @@ fn look_closer(facts: *mut Facts, index: u32) -> u32 {
     0
 }
 
-/// What the limits that match say to the packet, which is charged to all of them or to none.
+/// What the limits that match say to the packet, which is charged to all of them or to none. A packet of an exempt
+/// connection is charged to none.
 #[inline(always)]
-pub fn decide(facts: &mut Facts) -> Reason {
+pub fn decide(context: &XdpContext, facts: &mut Facts) -> Reason {
     if facts.matching == 0 {
         return Reason::Unlimited;
     }
     let several = facts.matching & (facts.matching - 1) != 0;
-    let refused = if several {
-        any!(facts, matching, weigh) || lacks_buckets(facts) || any!(facts, matching, charge)
+    let refused = if several || config::established() {
+        let refused = any!(facts, matching, weigh);
+        if !refused && connection::is_exempt(context) {
+            return Reason::Established;
+        }
+        refused || lacks_buckets(facts) || any!(facts, matching, charge)
     } else {
         charge(&raw mut *facts, lowest(facts.matching)) != 0
     };

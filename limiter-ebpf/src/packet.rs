@@ -7,6 +7,7 @@ use limiter_common::layout::{CLOCK_PACKET, Stamp};
 use crate::config;
 
 /// Reads headers from the front of the packet, one after the other.
+#[derive(Clone, Copy)]
 pub struct Cursor {
     at: usize,
     end: usize,

@@ -39,6 +39,22 @@ const ARP: u16 = EtherType::Arp as u16;
 /// plain interface (`__netif_receive_skb_core`, net/core/dev.c).
 const TAGS_MAX: u32 = 8;
 
+/// Covers the bytes of [`TAGS_MAX`] tags.
+const TAG_BYTES_MASK: u32 = (2 * TAGS_MAX * VlanHdr::LEN as u32) - 1;
+
+#[inline(always)]
+fn is_tag(ether_type: u16) -> bool {
+    ether_type == VLAN || ether_type == SERVICE_VLAN
+}
+
+/// Bytes of so many tags. A function of its own, whose result the verifier does not know: it would follow each number of
+/// tags through the rest of the program by itself.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn bytes_of_tags(tags: u32) -> u32 {
+    tags * VlanHdr::LEN as u32
+}
+
 /// Whose packet this is.
 #[inline(always)]
 pub fn parse(packet: &mut Cursor) -> Parsed {
@@ -47,15 +63,17 @@ pub fn parse(packet: &mut Cursor) -> Parsed {
     };
     // SAFETY: `take` has checked that the header lies within the packet.
     let mut ether_type = unsafe { (&raw const (*ethernet).ether_type).read_unaligned() };
-    for _ in 0..TAGS_MAX {
-        if ether_type != VLAN && ether_type != SERVICE_VLAN {
-            break;
-        }
-        let Some(tag) = packet.take::<VlanHdr>() else {
+    let (mut tags, mut behind) = (0, *packet);
+    while is_tag(ether_type) && tags < TAGS_MAX {
+        let Some(tag) = behind.take::<VlanHdr>() else {
             return Parsed::Malformed;
         };
         // SAFETY: as above.
         ether_type = unsafe { (&raw const (*tag).ether_type).read_unaligned() };
+        tags += 1;
+    }
+    if tags > 0 {
+        packet.skip((bytes_of_tags(tags) & TAG_BYTES_MASK) as usize);
     }
     match ether_type {
         IPV4 => parse_ipv4(packet),

@@ -3,7 +3,7 @@
 use aya_ebpf::programs::XdpContext;
 use limiter_common::{counters::PLAIN, key::Tag, verdict::Reason};
 
-use crate::bucket::{self, ATTEMPTS, Charged, Demand, NOT_READ, Tried};
+use crate::bucket::{self, ATTEMPTS, Charged, Demand, NOT_READ, Tried, Weighed};
 use crate::packet::Cursor;
 use crate::parse::{Parsed, parse};
 use crate::{clock, config, connection, verdict, watch};
@@ -28,7 +28,7 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
     };
     let key = limit.mask().key(0, &source, 0).tag();
     clock::begin(context);
-    let charged = charge(limit, &key, length);
+    let charged = charge_unless_exempt(context, limit, &key, length);
     let reason = connection::unless_established(context, charged.reason);
     // What passes in spite of the limit is none of its source's figures, as on the long way.
     let is_exempt = config::established() && matches!(reason, Reason::Established);
@@ -56,6 +56,27 @@ fn log(context: &XdpContext, length: u64, reason: Reason) {
     if let Parsed::Ipv4(source) | Parsed::Ipv6(source) = parse(&mut Cursor::new(&context)) {
         crate::log::packet(&context, &source, reason, length);
     }
+}
+
+/// [`charge`], except that a packet of an exempt connection is not charged.
+#[inline(always)]
+fn charge_unless_exempt(
+    context: &XdpContext,
+    limit: config::Limit,
+    key: &Tag,
+    length: u64,
+) -> Charged {
+    if config::established() {
+        let mut now = NOT_READ;
+        let mut demand = Demand::<true>::new(limit, key, &mut now, length);
+        match demand.weigh() {
+            // Few packets of a flood pass, and a lookup costs more than all else.
+            Weighed::Said(Reason::Limit) => return demand.charged(Reason::Limit),
+            _ if connection::is_exempt(context) => return Reason::Established.into(),
+            _ => {}
+        }
+    }
+    charge(limit, key, length)
 }
 
 /// Charges the bucket of `key` for a packet of `length` bytes, if it has enough; makes it where there is

@@ -66,7 +66,7 @@ fn judge(context: &XdpContext, facts: &mut Facts) -> Reason {
         }
     }
     limits::classify(facts);
-    let decided = limits::decide(facts);
+    let decided = limits::decide(context, facts);
     let reason = connection::unless_established(context, decided);
     if !decided.passes() && !matches!(reason, Reason::Established) {
         limits::count_refused(facts, reason);

@@ -27,6 +27,7 @@ pub mod probe;
 pub mod processes;
 pub mod random;
 pub mod raw;
+pub mod recipes;
 pub mod redis;
 pub mod screen;
 pub mod service;

@@ -17,35 +17,16 @@ use limiter_tests::{
     need_kernel, number,
     packet::{Ends, Segment},
     raw::Raw,
+    recipes::{COOKBOOK, blocks, recipe},
 };
 use limiter_user::lab::Address;
 
-const COOKBOOK: &str = include_str!("../../docs/cookbook.md");
 const SILENCE: Duration = Duration::from_millis(50);
 
 /// How long the packets that passed may take to arrive, where fewer arrive than passed.
 const ARRIVAL: Duration = Duration::from_secs(1);
 /// A hundred times what is needed; only a test that has failed waits for so long.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// The blocks of the document in this language, each with the heading that it stands under.
-fn blocks(language: &str) -> Vec<(&str, String)> {
-    let fence = format!("```{language}");
-    let (mut heading, mut blocks, mut inside) = ("", Vec::new(), false);
-    for line in COOKBOOK.lines() {
-        match line.strip_prefix("## ") {
-            Some(title) if !inside => heading = title,
-            _ if line == fence => {
-                inside = true;
-                blocks.push((heading, String::new()));
-            }
-            _ if line == "```" => inside = false,
-            _ if inside => blocks.last_mut().unwrap().1 += &format!("{line}\n"),
-            _ => {}
-        }
-    }
-    blocks
-}
 
 /// A recipe that is in force on the server's `eth0`.
 struct Kitchen {
@@ -66,9 +47,7 @@ struct Came {
 impl Kitchen {
     /// Checks and attaches a recipe.
     fn new(hosts: Hosts, heading: &str) -> Self {
-        let found = blocks("toml").into_iter().find(|block| block.0 == heading);
-        let text = found.unwrap_or_else(|| panic!("no recipe '{heading}'")).1;
-        let kitchen = Self::prepare(hosts, &text);
+        let kitchen = Self::prepare(hosts, &recipe(heading));
         kitchen
             .limiter("limiter config check limiter.toml")
             .expect(0);

@@ -438,9 +438,9 @@ fn a_closed_connection_is_limited() {
             &hosts,
             &["--rate", "1/h", "--burst", "3", "--exempt", "established"],
         );
-        assert_eq!(offer(&hosts, &frame, 20), (17, 0), "open");
+        assert_eq!(offer(&hosts, &frame, 20), (20, 0), "open");
 
-        // The bucket is empty: what closes the connection is exempt too.
+        // The segments that close the connection are exempt too: the bucket stays full.
         if server_closes_first {
             drop(to);
             drop(from);
@@ -452,7 +452,9 @@ fn a_closed_connection_is_limited() {
             !has_connection(&hosts, address.port())
         });
         let (established, dropped) = offer(&hosts, &frame, 20);
-        assert_eq!((established, dropped), (0, 20), "closed");
+        assert_eq!(established, 0, "closed");
+        // The last segment of the connection may find it closed already, and take a token.
+        assert!((17..=18).contains(&dropped), "closed: {dropped} dropped");
     }
 }
 
@@ -477,28 +479,32 @@ fn has_connection(hosts: &Hosts, port: u16) -> bool {
     })
 }
 
-/// Packets that the limit admits are not looked up: they are counted as admitted, and pay.
 #[test]
-fn only_what_is_about_to_be_dropped_is_looked_up() {
+fn packets_of_a_connection_leave_the_bucket_full() {
     need_kernel!();
     for (server, client) in FAMILIES {
         let hosts = Hosts::of_both_families();
         let (to, from) = connected_udp(&hosts, server, client);
         let connection = ends(&hosts, from.local_addr().unwrap(), to.local_addr().unwrap());
-        let frame = connection.udp(b"data");
+        let mut stranger = connection;
+        stranger.from.set_port(stranger.from.port() ^ 1);
         attach(
             &hosts,
             &["--rate", "1/h", "--burst", "10", "--exempt", "established"],
         );
+        let (exempt, charged) = (connection.udp(b"data"), stranger.udp(b"data"));
         assert_eq!(
-            offer(&hosts, &frame, 10),
-            (0, 0),
-            "as long as there are tokens"
+            offer(&hosts, &exempt, 30),
+            (30, 0),
+            "while the bucket is full"
         );
-        assert_eq!(offer(&hosts, &frame, 7), (7, 0));
-        hosts.limiter(&["reset", "eth0", "--all"]).expect(0);
-        assert_eq!(offer(&hosts, &frame, 11), (1, 0));
-        for _ in 0..28 {
+        assert_eq!(offer(&hosts, &charged, 11), (0, 1), "all tokens are there");
+        assert_eq!(
+            offer(&hosts, &exempt, 7),
+            (7, 0),
+            "while the bucket is empty"
+        );
+        for _ in 0..37 {
             to.recv(&mut [0; 16]).expect("all have arrived");
         }
     }
@@ -534,12 +540,12 @@ fn figures(kernel: &Kernel, limits: u32) -> (Vec<LimitCounters>, HashMap<SourceK
     )
 }
 
-/// Beside a program without the exemption, one packet after the other: what that drops of a connection passes, and
-/// counts for no limit and no source; all else is the same, to the last figure.
+/// A program with the exemption sees all packets; one without it sees all but those of the connection. Both decide the same
+/// of these, and have the same counters in the end.
 #[test]
-fn what_is_exempt_is_counted_for_no_limit() {
+fn packets_of_a_connection_change_no_bucket_and_no_counter_of_a_limit() {
     need_kernel!();
-    const PACKETS: u32 = 700;
+    const PACKETS: u32 = 1_500;
     let limits = [
         "name = 'source'\nrate = '3/s'\nburst = 4",
         "name = 'network'\nkey = '/24,/48'\nrate = '6/s'\nburst = 9",
@@ -573,47 +579,21 @@ fn what_is_exempt_is_counted_for_no_limit() {
             settings.exempt.established = true;
             let with = Kernel::seeded(&settings, seed);
             let mut now = 1_000_000_000_000;
-            let mut passed = (vec![0; limits as usize], HashMap::new());
-            let mut before = figures(&without, limits);
             for _ in 0..PACKETS {
                 now += rng.u64(0..400_000_000);
                 let (frame, is_of_connection) = some_packet(&mut rng, connection);
-                let said = without.run(&frame, now).1;
-                let wanted = if is_of_connection && !said.passes() {
-                    exempt += 1;
-                    Reason::Established
+                let said = with.run(&frame, now).1;
+                if is_of_connection {
+                    // Where no limit matches, nothing is exempt from one.
+                    exempt += u32::from(said == Reason::Established);
+                    let is_free = matches!(said, Reason::Established | Reason::Unlimited);
+                    assert!(is_free, "{said:?}: {text}");
                 } else {
                     others[said as usize] += 1;
-                    said
-                };
-                assert_eq!(with.run(&frame, now).1, wanted, "{text}");
-                let after = figures(&without, limits);
-                // Who was forgotten, and comes back, begins anew.
-                passed.1.retain(|key, _| after.1.contains_key(key));
-                if wanted == Reason::Established {
-                    for slot in 0..limits as usize {
-                        let [after, before] =
-                            [&after, &before].map(|of| of.0[slot].dropped.packets);
-                        passed.0[slot] += after - before;
-                    }
-                    for (key, (_, refused)) in &after.1 {
-                        let refused = refused - before.1.get(key).map_or(0, |before| before.1);
-                        *passed.1.entry(*key).or_insert(0) += refused;
-                    }
+                    assert_eq!(said, without.run(&frame, now).1, "{text}");
                 }
-                before = after;
             }
-            let (of_limits, of_sources) = figures(&with, limits);
-            for (slot, passed) in passed.0.iter().enumerate() {
-                let mut wanted = before.0[slot];
-                wanted.dropped.packets -= passed;
-                wanted.dropped.bytes -= passed * connection.udp(b"data").len() as u64;
-                assert_eq!(of_limits[slot], wanted, "limit {slot} of {text}");
-            }
-            for (key, (passes, refused)) in before.1 {
-                let wanted = (passes, refused - passed.1.get(&key).unwrap_or(&0));
-                assert_eq!(of_sources[&key], wanted, "{key:?} of {text}");
-            }
+            assert_eq!(figures(&with, limits), figures(&without, limits), "{text}");
         });
     }
     assert!(exempt > 100, "{exempt} packets were exempt");

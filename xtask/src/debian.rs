@@ -43,10 +43,10 @@ pub fn ensure(packages: &[&str], purpose: &str) -> Result<()> {
     install(&missing).with_context(|| format!("{purpose} needs Debian packages {names}"))
 }
 
-/// Unpacks `package` into a folder of this checkout, without installing it: that would start a service, now and
-/// whenever the machine starts. Returns where its programs are.
-pub fn unpack(package: &str) -> Result<PathBuf> {
-    unpack_as(package, |folder| {
+/// Unpacks a package into a folder of this checkout, without installing it: that would start a service, now and
+/// whenever the machine starts. `programs` is the folder of its programs in the package. Returns where they are.
+pub fn unpack((package, programs): (&str, &str)) -> Result<PathBuf> {
+    unpack_as(package, programs, |folder| {
         update_lists_once();
         run(apt_get()
             .args(["--option=APT::Sandbox::User=root", "download", package])
@@ -55,8 +55,8 @@ pub fn unpack(package: &str) -> Result<PathBuf> {
 }
 
 /// The same for a package that this release of Debian may have among its backports only.
-pub fn unpack_backport(package: &str) -> Result<PathBuf> {
-    unpack_as(package, |folder| {
+pub fn unpack_backport((package, programs): (&str, &str)) -> Result<PathBuf> {
+    unpack_as(package, programs, |folder| {
         let release = release()?;
         let lists = paths::tools().join("backports");
         let apt = Apt::new(&lists, &[format!("{release}-backports"), release])?;
@@ -64,9 +64,13 @@ pub fn unpack_backport(package: &str) -> Result<PathBuf> {
     })
 }
 
-fn unpack_as(package: &str, download: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+fn unpack_as(
+    package: &str,
+    programs: &str,
+    download: impl FnOnce(&Path) -> Result<()>,
+) -> Result<PathBuf> {
     let folder = paths::tools().join(package);
-    let programs = folder.join("usr/bin");
+    let programs = folder.join(programs);
     if programs.exists() {
         return Ok(programs);
     }

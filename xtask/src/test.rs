@@ -22,13 +22,14 @@ use crate::{
 
 /// What of Debian the tests call: those of the benchmark, and more. None of them starts a service when it is
 /// installed.
-const PACKAGES: [&str; 12] = [
+const PACKAGES: [&str; 13] = [
     "binutils",
     "bpftool",
     "busybox",
     "chromium-headless-shell",
     "dnsmasq-base",
     "dnsperf",
+    "dropbear-bin",
     "openssl",
     "rpm",
     "systemd",
@@ -37,11 +38,11 @@ const PACKAGES: [&str; 12] = [
     "wrk",
 ];
 
-/// What of Debian the tests call, and would start a service if it was installed.
-const UNPACKED: &str = "prometheus";
+/// Debian packages that start a service when they are installed, and the folders of their programs.
+const UNPACKED: [(&str, &str); 2] = [("prometheus", "usr/bin"), ("nginx", "usr/sbin")];
 
 /// The same, of what Debian 12 has among its backports.
-const BACKPORT: &str = "valkey-tools";
+const BACKPORT: (&str, &str) = ("valkey-tools", "usr/bin");
 
 /// Runs all tests, the quick ones, or `cargo test` with `args`; strictly, and on a build server, a skipped test is a
 /// failure.
@@ -150,10 +151,10 @@ fn install_packages(needed: bool) -> Result<OsString> {
     }
     let packages = [&PACKAGES[..], &bench::PACKAGES].concat();
     let installed = debian::ensure(&packages, "testing").and_then(|()| {
-        Ok([
-            debian::unpack(UNPACKED)?,
-            debian::unpack_backport(BACKPORT)?,
-        ])
+        let unpacked = UNPACKED.into_iter().map(debian::unpack);
+        unpacked
+            .chain([debian::unpack_backport(BACKPORT)])
+            .collect::<Result<Vec<_>>>()
     });
     match installed {
         Err(error) if !needed => {

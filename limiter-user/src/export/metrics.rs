@@ -273,7 +273,7 @@ fn packets(writer: &mut Writer<'_>, snapshot: &Snapshot) -> fmt::Result {
         about(
             "limiter_passes",
             "Packets that passed without being charged: not IP, on the allow list, matched by no limit, or of an \
-             established connection although over a limit.",
+             established connection.",
         ),
         by("reason", |interface| {
             let passes = interface.passes;

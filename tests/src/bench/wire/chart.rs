@@ -58,6 +58,7 @@ fn style(subject: Subject) -> (&'static str, &'static str) {
         Subject::LimiterNested => ("#3566b8", ""),
         Subject::LimiterFleet => ("#6a4c93", ""),
         Subject::LimiterWatched => ("#7a9a01", ""),
+        Subject::LimiterEstablished => ("#b05a7a", ""),
         Subject::Reference => ("#8e5aa8", "8 3"),
         Subject::NftIngress => ("#c8553d", "8 3"),
         Subject::NftPrerouting => ("#e08e45", "8 3"),

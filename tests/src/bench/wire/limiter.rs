@@ -30,6 +30,8 @@ pub enum Configured {
     Nested,
     /// One limit by source that the hosts of a fleet share.
     Fleet,
+    /// One limit by source, which exempts established connections.
+    Established,
 }
 
 /// Prefixes on the list.
@@ -93,6 +95,7 @@ impl Configured {
                     limit.scope = Scope::Fleet;
                 }
             }
+            Self::Established => settings.exempt.established = true,
             Self::Nested => {
                 for (name, key) in [("network", "/24,/48"), ("interface", "interface")] {
                     let mut limit = limit(name, "100M/s", "100M")?;

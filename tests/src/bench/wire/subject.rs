@@ -42,6 +42,8 @@ pub enum Subject {
     LimiterFleet,
     /// limiter with one limit by source, and `limiter watch` beside it
     LimiterWatched,
+    /// limiter with one limit by source, which exempts established connections
+    LimiterEstablished,
     /// The XDP limiter by the book: LRU hash, clock, compare-and-swap, and no counters
     Reference,
     /// nftables, a dynamic set at the hook netdev ingress
@@ -107,6 +109,7 @@ impl Subject {
                 | Self::LimiterNested
                 | Self::LimiterFleet
                 | Self::LimiterWatched
+                | Self::LimiterEstablished
         )
     }
 
@@ -157,6 +160,7 @@ impl Subject {
             Self::LimiterNested => limiter(Configured::Nested),
             Self::LimiterFleet => limiter(Configured::Fleet),
             Self::LimiterWatched => Watched::install(case, road).map(Installed::Watched),
+            Self::LimiterEstablished => limiter(Configured::Established),
             Self::Reference => {
                 let (program, capacity) = ("reference", case.sources.capacity());
                 let object = Object::load_wire(terms(case.verdict), capacity, &[program])?;

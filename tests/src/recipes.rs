@@ -1,0 +1,34 @@
+//! The recipes of the cookbook.
+
+/// The text of docs/cookbook.md.
+pub const COOKBOOK: &str = include_str!("../../docs/cookbook.md");
+
+/// The blocks of code in `language`, each with its heading.
+#[must_use]
+pub fn blocks(language: &str) -> Vec<(&'static str, String)> {
+    let fence = format!("```{language}");
+    let (mut heading, mut blocks, mut inside) = ("", Vec::new(), false);
+    for line in COOKBOOK.lines() {
+        match line.strip_prefix("## ") {
+            Some(title) if !inside => heading = title,
+            _ if line == fence => {
+                inside = true;
+                blocks.push((heading, String::new()));
+            }
+            _ if line == "```" => inside = false,
+            _ if inside => blocks.last_mut().unwrap().1 += &format!("{line}\n"),
+            _ => {}
+        }
+    }
+    blocks
+}
+
+/// The configuration file under this heading.
+///
+/// # Panics
+/// If there is none.
+#[must_use]
+pub fn recipe(heading: &str) -> String {
+    let found = blocks("toml").into_iter().find(|block| block.0 == heading);
+    found.unwrap_or_else(|| panic!("no recipe '{heading}'")).1
+}

@@ -1,0 +1,251 @@
+//! Packets of the host's established connections are neither dropped nor charged: real servers keep their speed, and
+//! everything else from the same address keeps its tokens.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    process::Child,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
+use limiter_tests::{
+    hosts::{Hosts, SERVER, on},
+    need::{program, tool},
+    need_kernel, number,
+    recipes::recipe,
+    service::{Protocol, Service, printed, spawn},
+};
+
+/// Port of the server that takes uploads.
+const UPLOADS: u16 = 9_000;
+
+/// Uploads from the client as fast as it goes while `work` runs. Returns what that returns, and the bytes uploaded.
+fn beside_an_upload<T>(hosts: &Hosts, work: impl FnOnce() -> T) -> (T, u64) {
+    let listener = on(&hosts.server, || TcpListener::bind((SERVER, UPLOADS))).unwrap();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let receiver = scope.spawn(|| {
+            let (mut connection, _) = listener.accept().unwrap();
+            let mut buffer = vec![0; 1 << 16];
+            let mut bytes = 0;
+            while let Ok(count @ 1..) = connection.read(&mut buffer) {
+                bytes += count as u64;
+            }
+            bytes
+        });
+        let to = SocketAddr::new(SERVER, UPLOADS);
+        let mut sender = on(&hosts.client, || TcpStream::connect(to)).unwrap();
+        let done = &done;
+        scope.spawn(move || {
+            let data = vec![0; 1 << 16];
+            while !done.load(Ordering::Relaxed) && sender.write_all(&data).is_ok() {}
+        });
+        let result = {
+            let _end = End(done);
+            work()
+        };
+        (result, receiver.join().unwrap())
+    })
+}
+
+/// Sets a flag when it goes, also because of a panic.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Packets that passed because of a connection, and those that were dropped.
+fn established_and_dropped(hosts: &Hosts) -> (u64, u64) {
+    let status = hosts.status();
+    (
+        number(&status["passes"]["established"]),
+        number(&status["packets"]["dropped"]),
+    )
+}
+
+/// A web server on the server's port 80 that keeps connections open.
+struct Web {
+    _server: Service,
+    _folder: tempfile::TempDir,
+}
+
+impl Web {
+    fn start(hosts: &Hosts) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_str().unwrap();
+        fs::write(folder.path().join("index.html"), "limited").unwrap();
+        let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .map(|kind| format!("{kind}_temp_path {path}/{kind};"));
+        let configuration = format!(
+            "user root; daemon off; pid {path}/pid; error_log /dev/null; events {{}}
+            http {{ access_log off; {} server {{ listen 80; root {path}; }} }}",
+            paths.concat()
+        );
+        let file = folder.path().join("nginx.conf");
+        fs::write(&file, configuration).unwrap();
+        let line = ["nginx", "-c", file.to_str().unwrap(), "-e", "/dev/null"];
+        Self {
+            _server: Service::start(&hosts.server, &line, Protocol::Tcp, 80),
+            _folder: folder,
+        }
+    }
+
+    /// Requests a second of one client with two connections.
+    fn requests_per_second(hosts: &Hosts) -> f64 {
+        let url = format!("http://{SERVER}/index.html");
+        let text = printed(spawn(&hosts.client, &["wrk", "-t1", "-c2", "-d1s", &url]));
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("Requests/sec:"));
+        line.unwrap_or_else(|| panic!("{text}"))
+            .trim()
+            .parse()
+            .unwrap()
+    }
+}
+
+/// Panics if a web server answers less because of a limiter that `attach` attaches, or if that drops a packet. Rounds
+/// with and without it alternate; the best of each counts, and a third of the speed is enough on a machine that is busy
+/// with other tests.
+fn expect_web_at_full_speed(test: &str, attach: impl Fn(&Hosts)) {
+    need_kernel!();
+    if !program(test, "nginx") || !tool(test, "wrk") {
+        return;
+    }
+    let hosts = Hosts::new();
+    let _web = Web::start(&hosts);
+    let (mut without, mut with) = (0.0_f64, 0.0_f64);
+    for _ in 0..3 {
+        without = without.max(Web::requests_per_second(&hosts));
+        attach(&hosts);
+        with = with.max(Web::requests_per_second(&hosts));
+        let (established, dropped) = established_and_dropped(&hosts);
+        assert_eq!(dropped, 0, "{established} packets of connections passed");
+        assert!(established > 0);
+        hosts.limiter(&["detach", "eth0"]).expect(0);
+    }
+    println!("{test}: {with:.0} requests/s of {without:.0} without limiter");
+    assert!(with > without / 3.0, "{with} of {without} requests/s");
+}
+
+#[test]
+fn web_server_under_a_small_limit_keeps_its_speed() {
+    let arguments = "attach eth0 --rate 100 --burst 100 --exempt established,control";
+    expect_web_at_full_speed("web_server_under_a_small_limit_keeps_its_speed", |hosts| {
+        let arguments: Vec<_> = arguments.split(' ').collect();
+        hosts.limiter(&arguments).expect(0);
+    });
+}
+
+#[test]
+fn web_server_under_its_recipe_keeps_its_speed() {
+    expect_web_at_full_speed("web_server_under_its_recipe_keeps_its_speed", |hosts| {
+        // The client is one of the addresses that the recipe allows.
+        hosts.attach_file(
+            &recipe("Web front end").replace("allow = [\"192.0.2.0/28\"]", "allow = []"),
+        );
+    });
+}
+
+#[test]
+fn ping_beside_an_upload_of_the_same_host_loses_nothing() {
+    need_kernel!();
+    if !tool(
+        "ping_beside_an_upload_of_the_same_host_loses_nothing",
+        "busybox",
+    ) {
+        return;
+    }
+    let hosts = Hosts::new();
+    let arguments = "attach eth0 --rate 100 --burst 100 --exempt established,control";
+    hosts
+        .limiter(&arguments.split(' ').collect::<Vec<_>>())
+        .expect(0);
+    let server = SERVER.to_string();
+    let ping = ["busybox", "ping", "-q", "-c", "40", "-i", "0.05", &server];
+    let (text, bytes) = beside_an_upload(&hosts, || printed(spawn(&hosts.client, &ping)));
+    assert!(text.contains(" 0% packet loss"), "{text}");
+    // More than the limit admits in a minute.
+    assert!(bytes > 60 * 100 * 1_500, "{bytes} bytes uploaded");
+    assert_eq!(established_and_dropped(&hosts).1, 0);
+}
+
+/// An SSH server on the server's port 22, whose client logs in by key.
+struct Ssh {
+    _server: Service,
+    folder: tempfile::TempDir,
+}
+
+impl Ssh {
+    fn start(hosts: &Hosts) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let key = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        for name in ["host", "client"] {
+            let line = ["dropbearkey", "-t", "ed25519", "-f", &key(name)];
+            let _ = printed(spawn(&hosts.server, &line));
+        }
+        let line = [
+            "dropbear",
+            "-F",
+            "-s",
+            "-p",
+            "22",
+            "-r",
+            &key("host"),
+            "-P",
+            &key("pid"),
+        ];
+        let server = Service::start(&hosts.server, &line, Protocol::Tcp, 22);
+        Self {
+            _server: server,
+            folder,
+        }
+    }
+
+    /// Opens a connection as far as the server asks who it is. Nobody may log in by an unknown key, which takes the
+    /// whole exchange of keys.
+    fn session(&self, hosts: &Hosts) -> Child {
+        let key = self.folder.path().join("client");
+        let to = format!("nobody@{SERVER}");
+        let line = [
+            "dbclient",
+            "-y",
+            "-T",
+            "-i",
+            key.to_str().unwrap(),
+            &to,
+            "true",
+        ];
+        spawn(&hosts.client, &line)
+    }
+}
+
+#[test]
+fn new_ssh_sessions_open_beside_an_upload_through_the_bastion() {
+    const TEST: &str = "new_ssh_sessions_open_beside_an_upload_through_the_bastion";
+    need_kernel!();
+    if !["dropbear", "dropbearkey", "dbclient"]
+        .iter()
+        .all(|name| program(TEST, name))
+    {
+        return;
+    }
+    let hosts = Hosts::new();
+    let ssh = Ssh::start(&hosts);
+    hosts.attach_file(&recipe("SSH bastion"));
+    let sessions = || {
+        (0..4).for_each(|number| {
+            let output = ssh.session(&hosts).wait_with_output().unwrap();
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(text.contains("No auth methods"), "session {number}: {text}");
+        });
+    };
+    let ((), bytes) = beside_an_upload(&hosts, sessions);
+    assert!(bytes > 0);
+    assert_eq!(established_and_dropped(&hosts).1, 0);
+}
