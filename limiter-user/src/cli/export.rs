@@ -34,6 +34,7 @@ pub async fn run(arguments: args::Export) -> anyhow::Result<()> {
         tokio::select! {
             () = stop => {}
             why = collection.lost() => broken = Some(why),
+            never = collection.keep_history() => never,
         }
     };
     server.run(collection.clone(), end).await;

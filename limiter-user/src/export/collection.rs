@@ -5,8 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::{Mutex, watch};
+use tokio::{
+    sync::{Mutex, watch},
+    time::sleep,
+};
 
+use super::history::{History, INTERVAL, Rates};
 use crate::{
     keeper::{Broken, Channel, End},
     stats::snapshot::{Snapshot, TakeSnapshot},
@@ -35,6 +39,7 @@ struct Inner {
     begun: Instant,
     end: End,
     state: Mutex<State>,
+    history: Mutex<History>,
     lost: watch::Sender<Option<String>>,
 }
 
@@ -53,6 +58,7 @@ impl Collection {
             begun: Instant::now(),
             end: keeper.end(),
             state: Mutex::new(State { keeper, last: None }),
+            history: Mutex::default(),
             lost: watch::Sender::new(None),
         }))
     }
@@ -63,6 +69,26 @@ impl Collection {
         // A task of its own: a client that goes away does not end the reading that others wait for, nor does it
         // leave one behind while the next client begins another.
         tokio::spawn(async move { inner.latest().await }).await?
+    }
+
+    /// Reads now and then, also while nobody asks, and keeps the rates.
+    pub async fn keep_history(&self) -> ! {
+        loop {
+            let wait = match self.latest().await {
+                Ok(reading) => {
+                    let interfaces = &reading.snapshot.status.interfaces;
+                    self.0.history.lock().await.add(reading.at, interfaces)
+                }
+                // Whoever asks is told why. The next point is of a longer time.
+                Err(_) => INTERVAL,
+            };
+            sleep(wait).await;
+        }
+    }
+
+    /// Rates of the last two hours of an interface.
+    pub async fn history(&self, ifindex: u32) -> Rates {
+        self.0.history.lock().await.of(ifindex)
     }
 
     /// Waits until there is nobody to ask any more, and says why.

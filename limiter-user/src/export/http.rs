@@ -82,6 +82,7 @@ pub fn router(collection: Collection, local: bool) -> Router {
         .route("/healthz", get(healthz))
         .route("/api/status", get(status))
         .route("/api/top/{interface}", get(top))
+        .route("/api/history/{interface}", get(history))
         .fallback(|| async { (StatusCode::NOT_FOUND, "there is nothing here\n") })
         .with_state(collection)
         .layer(from_fn(move |request, next| {
@@ -206,8 +207,23 @@ async fn top(
     let reading = latest(&collection).await?;
     let mut tops = reading.snapshot.tops.iter();
     let found = tops.find(|top| top.interface == interface);
-    let missing = || (StatusCode::NOT_FOUND, "nothing is attached to it\n").into_response();
-    Ok(json(&reading, found.ok_or_else(missing)?))
+    Ok(json(&reading, found.ok_or_else(not_attached)?))
+}
+
+/// Rates of the last two hours.
+async fn history(
+    State(collection): State<Collection>,
+    Path(interface): Path<String>,
+) -> Result<Response, Response> {
+    let reading = latest(&collection).await?;
+    let mut interfaces = reading.snapshot.status.interfaces.iter();
+    let found = interfaces.find(|found| found.name == interface);
+    let ifindex = found.ok_or_else(not_attached)?.ifindex;
+    Ok(json(&reading, &collection.history(ifindex).await))
+}
+
+fn not_attached() -> Response {
+    (StatusCode::NOT_FOUND, "nothing is attached to it\n").into_response()
 }
 
 fn json(reading: &Reading, value: &impl Serialize) -> Response {

@@ -1,11 +1,12 @@
 //! `limiter export`: the figures over HTTP, for Prometheus and for people. Read-only.
 //!
 //! `connections` takes connections in and bounds them, `http` answers, from what `collection` has read at most a
-//! second ago; `metrics` and `text` are the words of Prometheus.
+//! second ago; `history` keeps rates of the last two hours; `metrics` and `text` are the words of Prometheus.
 
 mod collection;
 mod connections;
 mod families;
+mod history;
 mod http;
 mod metrics;
 mod text;

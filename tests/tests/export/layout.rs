@@ -65,7 +65,7 @@ fn enlarged_status(mut status: Value) -> Value {
 /// Has the page ask for these answers, by their path, instead of the exporter. Counters grow from one answer to the next.
 fn answer_with(browser: &mut Browser, answers: &Value) {
     let source = format!(
-        "{{ const answers = {answers}; let at = 0;
+        "{{ const answers = {answers}; let at = 7_200_000;
             window.fetch = async (path) => {{
                 at += 1_000;
                 for (const attachment of answers['api/status'].interfaces)
@@ -111,6 +111,13 @@ fn nothing_overflows_at_any_width() {
     status["interfaces"][0]["name"] = json!(name);
     let mut answers = json!({"api/status": status});
     answers[format!("api/top/{name}")] = top;
+    let rates = vec![123_456_789; 720];
+    answers[format!("api/history/{name}")] = json!({
+        "read_at_ms": (0..720).map(|point| point * 10_000).collect::<Vec<_>>(),
+        "passed_packets_per_second": rates,
+        "dropped_packets_per_second": rates,
+        "would_drop_packets_per_second": rates,
+    });
 
     let mut browser = Browser::start(&hosts.server);
     answer_with(&mut browser, &answers);

@@ -93,7 +93,7 @@ fn the_page_moves_under_flood() {
     assert_eq!(figure(&mut browser, "mode"), "native");
     // Idle: nothing is dropped, and the line lies on the ground.
     browser.wait_for("document.querySelector('[data-is=dropped-rate]').textContent === '0/s'");
-    let line = "document.querySelector('.line.dropped').getAttribute('d')";
+    let line = "document.querySelector('[data-is=minutes] .line.dropped').getAttribute('d')";
     browser.wait_for(&format!("{line}.includes('100.00')"));
     let highest = format!(
         "Math.min(...[...{line}.matchAll(/ ([0-9.]+)/g)].map((found) => Number(found[1])))"
@@ -151,6 +151,58 @@ fn the_page_moves_under_flood() {
     assert_eq!(browser.complaints, Vec::<String>::new());
     drop(exporter);
     browser.wait_for("document.querySelector('#state').textContent.startsWith('no answer since')");
+}
+
+/// The sum of an interface's rates over the time between its points: packets.
+fn packets_in(history: &serde_json::Value, rates: &str) -> f64 {
+    let numbers = |name: &str| -> Vec<f64> {
+        let values = history[name].as_array().unwrap().iter();
+        values.map(|value| value.as_f64().unwrap_or(0.0)).collect()
+    };
+    let (at, rates) = (numbers("read_at_ms"), numbers(rates));
+    let between = at.windows(2).map(|at| (at[1] - at[0]) / 1_000.0);
+    between
+        .zip(&rates[1..])
+        .map(|(seconds, rate)| seconds * rate)
+        .sum()
+}
+
+#[test]
+fn packets_from_before_the_page_was_opened_are_drawn_at_once() {
+    need_kernel!();
+    let name = "packets_from_before_the_page_was_opened_are_drawn_at_once";
+    if !need::program(name, PROGRAM) {
+        return;
+    }
+    let hosts = Hosts::new();
+    let attach = ["attach", "eth0", "--rate", "1/h", "--burst", "100"];
+    hosts.limiter(&attach).expect(0);
+    let exporter = Exporter::start(&hosts.server);
+    // The first reading may be one that was made before the exporter listened.
+    thread::sleep(Duration::from_secs(3));
+    let wire = Raw::open(&hosts.client);
+    let frame = udp(&hosts, std::net::Ipv4Addr::new(203, 0, 113, 7).into(), 9);
+    (0..1_000).for_each(|_| wire.send(&frame));
+    // Nobody asks, and nothing more comes.
+    thread::sleep(Duration::from_secs(30));
+    let history = exporter.json("/api/history/eth0");
+    for (rates, packets) in [
+        ("passed_packets_per_second", 100.0),
+        ("dropped_packets_per_second", 900.0),
+        ("would_drop_packets_per_second", 0.0),
+    ] {
+        let found = packets_in(&history, rates);
+        assert!((found - packets).abs() < 0.5, "{rates}: {found}: {history}");
+    }
+    let mut browser = Browser::start(&hosts.server);
+    browser.open(&format!("http://{}/", exporter.address));
+    browser.wait_for("document.querySelector('#state')?.textContent === 'live'");
+    for chart in ["hours", "minutes"] {
+        let line = format!("document.querySelector('[data-is={chart}] .line.dropped')");
+        let height = browser.evaluate(&format!("{line}.getBBox().height"));
+        assert!(height.as_f64().unwrap() > 20.0, "{chart}: {height}");
+    }
+    assert_eq!(browser.complaints, Vec::<String>::new());
 }
 
 /// The number in the row of `first` and the column `heading` of a table, where it can be seen.

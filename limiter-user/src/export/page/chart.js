@@ -1,7 +1,4 @@
-// Packets per second over the last two minutes, as paths of an SVG.
-
-/** What the chart is wide, in milliseconds. */
-export const WINDOW = 120_000;
+// Packets per second over time, as paths of an SVG.
 
 const WIDTH = 120;
 const HEIGHT = 100;
@@ -14,12 +11,13 @@ export function roundUp(value) {
 
 /**
  * Draws points {at, passed, dropped, wouldDrop}: at in milliseconds, the rest in packets per second, null where it
- * is not known. `now` is the right edge.
+ * is not known. `now` is the right edge, `span` milliseconds before it the left one.
  */
-export function draw(figure, points, now, format) {
+export function draw(figure, points, now, span, format) {
+  points = points.filter((point) => now - point.at <= span);
   const rates = points.filter((point) => point.passed !== null);
   const most = roundUp(Math.max(10, ...rates.map((point) => Math.max(point.passed, point.dropped, point.wouldDrop))));
-  const x = (point) => (WIDTH * (1 - (now - point.at) / WINDOW)).toFixed(2);
+  const x = (point) => (WIDTH * (1 - (now - point.at) / span)).toFixed(2);
   const y = (rate) => (HEIGHT * (1 - rate / most)).toFixed(2);
   const line = (name) => runs(points).map((run) => "M" + run.map((p) => `${x(p)} ${y(p[name])}`).join("L")).join("");
   const area = (name) => runs(points)

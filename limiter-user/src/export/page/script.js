@@ -1,8 +1,12 @@
 // Asks for the figures each second and shows them. Text from outside is only ever text, never markup.
 
-import { WINDOW, draw } from "./chart.js";
+import { draw } from "./chart.js";
 
+const MINUTES = 120_000;
+const HOURS = 7_200_000;
 const INTERVAL = 1_000;
+/** The exporter adds to its history every 10 seconds. */
+const HISTORY_INTERVAL = 10_000;
 const PATIENCE = 10_000;
 
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
@@ -22,18 +26,36 @@ async function fetchJson(path) {
 /** What a counter has grown by. One that has become smaller began anew at 0. */
 const growth = (now, before) => (now >= before ? now - before : now);
 
-/** Appends the rates since the last reading to the points of the chart. */
+/** Reads what the exporter has kept. The last minutes begin with it, so that no chart is empty at first. */
+async function loadHistory(state, name, at) {
+  state.historyAt = at;
+  const history = await fetchJson(`api/history/${encodeURIComponent(name)}`).catch(() => null);
+  if (!history) return;
+  const { value } = history;
+  state.history = value.read_at_ms.map((readAt, index) => ({
+    at: readAt,
+    passed: value.passed_packets_per_second[index],
+    dropped: value.dropped_packets_per_second[index],
+    wouldDrop: value.would_drop_packets_per_second[index],
+  }));
+  if (!state.last) state.points = state.history.filter((point) => at - point.at <= MINUTES);
+}
+
+/** Appends the rates since the last reading to the points of the last minutes. */
 function addPoint(state, at, attachment) {
   const { packets } = attachment;
   const last = state.last;
   if (last && at === last.at) return;
-  // The exporter was restarted, and its clock with it.
-  if (last && at < last.at) state.points = [];
-  const known = last && at > last.at && last.attachedAt === attachment.attached_at;
+  state.last = { at, packets, attachedAt: attachment.attached_at };
+  if (!last) return;
+  const known = last.attachedAt === attachment.attached_at;
   const rate = (name) => (known ? (growth(packets[name], last.packets[name]) * 1_000) / (at - last.at) : null);
   state.points.push({ at, passed: rate("passed"), dropped: rate("dropped"), wouldDrop: rate("would_drop") });
-  state.points = state.points.filter((point) => at - point.at <= WINDOW);
-  state.last = { at, packets, attachedAt: attachment.attached_at };
+  state.points = state.points.filter((point) => at - point.at <= MINUTES);
+}
+
+function forget(state) {
+  Object.assign(state, { history: [], historyAt: -Infinity, points: [], last: null });
 }
 
 function section(name) {
@@ -42,7 +64,8 @@ function section(name) {
     const element = byId("interface").content.firstElementChild.cloneNode(true);
     const parts = {};
     for (const part of element.querySelectorAll("[data-is]")) parts[part.dataset.is] = part;
-    state = { element, parts, figure: element.querySelector("figure"), points: [], last: null };
+    state = { element, parts };
+    forget(state);
     shown.set(name, state);
     byId("interfaces").append(element);
   }
@@ -78,15 +101,17 @@ function showInterface(state, attachment) {
   showOrHide(parts.fallback, attachment.fallback && `Generic mode, because native mode was refused: ${attachment.fallback}`);
 
   const last = state.points[state.points.length - 1];
-  const rate = (value) => (value === null ? "–" : `${short.format(value)}/s`);
-  parts["passed-rate"].textContent = rate(last.passed);
-  parts["dropped-rate"].textContent = rate(last.dropped);
-  parts["would-drop-rate"].textContent = rate(last.wouldDrop);
+  const rate = (value) => (typeof value === "number" ? `${short.format(value)}/s` : "–");
+  parts["passed-rate"].textContent = rate(last?.passed);
+  parts["dropped-rate"].textContent = rate(last?.dropped);
+  parts["would-drop-rate"].textContent = rate(last?.wouldDrop);
   state.element.classList.toggle("no-shadow", attachment.packets.would_drop === 0);
   const { tracked, entries, capacity } = attachment.sources;
   parts.sources.textContent = short.format(tracked);
   parts.full.textContent = `table ${Math.floor((100 * entries) / capacity)} % full`;
-  draw(state.figure, state.points, last.at, (number) => short.format(number));
+  const axis = (number) => short.format(number);
+  draw(parts.hours, state.history, state.last.at, HOURS, axis);
+  draw(parts.minutes, state.points, state.last.at, MINUTES, axis);
 
   fill(parts.limits, attachment.limits.map((limit) => [
     [limit.shadow ? `${limit.name} (shadow)` : limit.name],
@@ -116,6 +141,9 @@ async function refresh() {
   const { at, value } = await fetchJson("api/status");
   for (const attachment of value.interfaces) {
     const state = section(attachment.name);
+    // The exporter was restarted, and its clock with it.
+    if (state.last && at < state.last.at) forget(state);
+    if (at - state.historyAt >= HISTORY_INTERVAL) await loadHistory(state, attachment.name, at);
     addPoint(state, at, attachment);
     showInterface(state, attachment);
   }
