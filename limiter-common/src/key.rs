@@ -133,6 +133,13 @@ impl Tag {
         self.rest != 0 || self.family() == TAG_WIDE
     }
 
+    /// Entries that it takes.
+    #[must_use]
+    #[inline(always)]
+    pub const fn entries(&self) -> u32 {
+        if self.is_wide() { 2 } else { 1 }
+    }
+
     /// The slot of its limit.
     #[must_use]
     #[inline(always)]

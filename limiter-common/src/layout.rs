@@ -17,7 +17,7 @@ use crate::window::Window;
 
 /// Version of everything in this file, and of the maps that are pinned. What to do when it goes up: ARCHITECTURE.md,
 /// "Layouts".
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// Where the program's clock comes from.
 pub const CLOCK_KERNEL: u32 = 0;
@@ -67,8 +67,8 @@ pub struct Config {
     pub control: u32,
     /// 1: what would be dropped is looked up among the host's sockets.
     pub established: u32,
-    /// Makes the size a multiple of eight without padding.
-    pub reserved: u32,
+    /// Entries of the table that limits share; 0: there is one limit, which has them all.
+    pub room: u32,
 }
 
 impl Config {
@@ -80,6 +80,8 @@ impl Config {
             tau: 0,
             cost: 0,
             lease: 1,
+            own_tau: 0,
+            own_cost: 0,
         },
         seed: Seed::KNOWN,
         tick: 0,
@@ -95,7 +97,7 @@ impl Config {
         transport: 0,
         control: 0,
         established: 0,
-        reserved: 0,
+        room: 0,
     };
 }
 
@@ -137,10 +139,34 @@ pub const LOCKS: u32 = 1024;
 pub struct Table {
     /// Which set is whose. Programs have it among their constants.
     pub seed: Seed,
+    /// The set that is looked at next for entries that nobody needs; wraps.
+    pub hand: u64,
     /// Keeps the word below, which changes at every lease, off the cache line of others.
-    pub apart: [u64; 12],
+    pub apart: [u64; 11],
     /// The bucket of the newcomer limit.
     pub newcomers: u64,
+}
+
+/// What a limit has of the table and of the newcomer limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Share {
+    /// Entries that its sources take; see [`crate::share::held`].
+    pub held: u64,
+    /// The limit's own bucket of new sources.
+    pub newcomers: u64,
+}
+
+/// What a CPU has leased of new sources for one limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Lease {
+    /// New sources that may still be taken in without asking the newcomer limit.
+    pub tokens: u64,
+    /// New sources that are refused without asking it.
+    pub dry: u64,
+    /// `jiffies` when that was said, and only as long as they are the same.
+    pub jiffy: u64,
 }
 
 /// What a list map keeps of one prefix.
@@ -169,7 +195,7 @@ pub struct Stamp {
     pub length: u64,
 }
 
-/// What a CPU knows of the time and of the newcomer limit, by itself.
+/// What a CPU knows of the time by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Cpu {
@@ -181,10 +207,8 @@ pub struct Cpu {
     pub jiffy: u64,
     /// Packets that may still do with that reading.
     pub uses: u64,
-    /// New sources that may still be taken in without asking the newcomer limit.
-    pub lease: u64,
-    /// New sources that are refused without asking it, until the next tick at most.
-    pub dry: u64,
+    /// Of the layouts before this one.
+    pub reserved: [u64; 2],
 }
 
 /// Asserts at compile time that a type has exactly the bytes of its fields.
@@ -204,17 +228,19 @@ assert_bytes! {
     Rescale: 8 + 2 * 32 + 4 * 8,
     Ports: 4 + 16 * 4,
     Match: 8 * 4 + 2 * 68,
-    Limit: 168 + 48 + 40 + 4 * 4 + PAST_TERMS as usize * 104,
+    Limit: 168 + 48 + 40 + 6 * 4 + PAST_TERMS as usize * 104,
     ByByte: 257 * 8,
     Candidates: 8 * 8 + 3 * 257 * 8 + 8,
-    Newcomers: 3 * 8,
-    Config: LIMITS_MAX as usize * 1104 + 6240 + 24 + 32 + 8 + SLOTS as usize * 4 + 12 * 4,
+    Newcomers: 5 * 8,
+    Config: LIMITS_MAX as usize * 1112 + 6240 + 40 + 32 + 8 + SLOTS as usize * 4 + 12 * 4,
     Count: 2 * 8,
     Counters: 24 * 16 + 2 * 8,
     LimitCounters: 3 * 16,
     Entry: 4 * 8,
     Set: 64,
     Table: 17 * 8,
+    Share: 2 * 8,
+    Lease: 3 * 8,
     Listed: 2 * 4,
     Stamp: 8 + 4 + 4 + 8,
     Cpu: 6 * 8,

@@ -16,6 +16,7 @@ pub mod learn;
 pub mod limit;
 pub mod rescale;
 pub mod rules;
+pub mod share;
 pub mod table;
 pub mod verdict;
 pub mod watch;

@@ -162,6 +162,10 @@ pub struct Limit {
     pub epoch: u32,
     /// Valid entries of `past`.
     pub past_length: u32,
+    /// Entries of the table that are kept for it; see [`crate::share`].
+    pub share: u32,
+    /// 1: it takes more than its share where there is room that is nobody's.
+    pub borrows: u32,
     /// The last changes of terms, newest first: `past[0]` leads from `epoch - 1` to `epoch`.
     pub past: [Rescale; PAST_TERMS as usize],
 }
@@ -186,19 +190,26 @@ impl Limit {
         shadow: 0,
         epoch: 0,
         past_length: 0,
+        share: 0,
+        borrows: 0,
         past: [Rescale::NONE; PAST_TERMS as usize],
     };
 }
 
-/// The limit on new sources: a token bucket whose tokens each CPU takes a few of at a time, so that
-/// they do not all fight over it. What passes is at most the bucket's share and one lease for each CPU.
+/// The limit on new sources: a token bucket for all limits and, where there are several, one for each of them;
+/// see [`crate::share`]. Each CPU takes a few tokens at a time, so that the CPUs do not all fight over one word.
+/// What passes is at most what the buckets bring and one lease for each CPU and limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Newcomers {
-    /// Depth of the bucket in ticks.
+    /// Depth of the common bucket in ticks.
     pub tau: u64,
-    /// Ticks that one new source costs; 0: no limit.
+    /// Ticks that one new source costs there; 0: no limit.
     pub cost: u64,
     /// New sources that a CPU leases at once; at least 1.
     pub lease: u64,
+    /// Depth of each limit's own bucket in ticks.
+    pub own_tau: u64,
+    /// Ticks that one new source costs there; 0: there are none.
+    pub own_cost: u64,
 }

@@ -245,6 +245,28 @@ pub trait SharedTable {
     /// For how many nanoseconds the bucket of an entry with these words has been full at `now`; nothing
     /// where it is not, and for ever where its limit has gone.
     fn full_for(&self, over: u64, word: u64, now: u64) -> Option<u64>;
+    /// Sets that there are.
+    fn sets(&self) -> u32;
+    /// Counts the entries of one more source for its limit, if that has room for them.
+    fn hold(&self, tag: &Tag) -> bool;
+    /// Counts so many entries less for the limit in `slot`.
+    fn release(&self, slot: u32, entries: u32);
+    /// Counts those of a source that has not come in less for its limit. A function of its own where that is better.
+    #[inline(always)]
+    fn let_go(&self, tag: &Tag) {
+        self.release(tag.slot(), tag.entries());
+    }
+    /// Whether the limit of the source has room for it.
+    fn has_room(&self, tag: &Tag) -> bool;
+    /// The set at which a sweep begins, below [`Self::sets`]: each time [`SWEPT`] further.
+    fn hand(&self) -> u32;
+    /// Counts a source whose entry a sweep has cleared.
+    fn cleared(&self) {}
+    /// [`clear`], as a function of its own where that is better.
+    #[inline(always)]
+    fn clear(&self, number: u32, now: u64) {
+        clear(self, number, now);
+    }
     /// Whether the source is in one of its sets.
     #[inline(always)]
     fn has(&self, tag: &Tag, home: &Home) -> bool {
@@ -331,6 +353,19 @@ pub fn find_far<T: SharedTable + ?Sized>(
 /// Brings a source in, unless it is there.
 #[inline(always)]
 pub fn add<T: SharedTable + ?Sized>(table: &T, new: &New<'_>) -> Added {
+    // Before it takes an entry: a limit never holds more than it is counted for.
+    if !table.hold(new.tag) {
+        return Added::NoRoom;
+    }
+    let added = add_held(table, new);
+    if !matches!(added, Added::Done | Added::Replaced) {
+        table.let_go(new.tag);
+    }
+    added
+}
+
+#[inline(always)]
+fn add_held<T: SharedTable + ?Sized>(table: &T, new: &New<'_>) -> Added {
     let home = table.home(new.tag);
     if !table.lock(home.set) {
         return Added::Raced;
@@ -338,6 +373,72 @@ pub fn add<T: SharedTable + ?Sized>(table: &T, new: &New<'_>) -> Added {
     let added = add_locked(table, new, &home);
     table.unlock(home.set);
     added
+}
+
+/// Whether the limit of a new source has room for it. Where it has not, entries that may be taken are cleared first:
+/// they count until then.
+#[inline(always)]
+pub fn make_room<T: SharedTable + ?Sized>(table: &T, tag: &Tag, now: u64) -> bool {
+    if table.has_room(tag) {
+        return true;
+    }
+    sweep(table, now);
+    table.has_room(tag)
+}
+
+/// Sets that a sweep looks at: of a limit that has one 66th of the table for itself, the least with 33 limits, they
+/// hold four entries.
+pub const SWEPT: u32 = 128;
+
+/// Clears the entries that may be taken, in the next [`SWEPT`] sets.
+#[inline(always)]
+pub fn sweep<T: SharedTable + ?Sized>(table: &T, now: u64) {
+    let sets = table.sets();
+    let mut number = table.hand();
+    for _ in 0..SWEPT {
+        table.clear(number, now);
+        number += 1;
+        if number >= sets {
+            number = 0;
+        }
+    }
+}
+
+/// Clears the entries of a set that may be taken.
+#[inline(always)]
+pub fn clear<T: SharedTable + ?Sized>(table: &T, number: u32, now: u64) {
+    let Some(set) = table.set(number) else {
+        return;
+    };
+    for way in 0..WAYS {
+        clear_entry(table, set.entry(way), number, way, now);
+    }
+}
+
+#[inline(always)]
+fn clear_entry<T: SharedTable + ?Sized>(
+    table: &T,
+    entry: EntryOf<T>,
+    number: u32,
+    way: u32,
+    now: u64,
+) {
+    if entry.load(TAT) == FREE {
+        return;
+    }
+    let Some(word) = take(table, entry, BUSY, now) else {
+        return;
+    };
+    let was_wide = way.is_multiple_of(2) && is_wide(entry.load(OVER));
+    let former = home_of_former(table, entry, word, number, was_wide);
+    if was_wide {
+        entry.next().swap(TAT, REST, FREE);
+    }
+    entry.swap(TAT, BUSY, FREE);
+    leave(table, former, number);
+    if bucket::is_time(word) {
+        table.cleared();
+    }
 }
 
 /// Entries that a new source tries.
@@ -384,7 +485,8 @@ pub fn settle<T: SharedTable + ?Sized>(
         entry.swap(TAT, BUSY, word);
         return None;
     }
-    let was_wide = way.is_multiple_of(2) && is_wide(entry.load(OVER));
+    // The key of an entry that was cleared is still there, and no second half of it.
+    let was_wide = word != FREE && way.is_multiple_of(2) && is_wide(entry.load(OVER));
     let mut was_taken = bucket::is_time(word);
     if wide {
         let second = entry.next();
@@ -394,7 +496,7 @@ pub fn settle<T: SharedTable + ?Sized>(
                 entry.swap(TAT, BUSY, word);
                 return None;
             };
-            let former = home_of_former(table, second, word_of_second, number);
+            let former = home_of_former(table, second, word_of_second, number, false);
             second.store(PASSED, 0);
             second.store(OVER, 0);
             second.store(ADDRESS, new.tag.rest);
@@ -407,7 +509,7 @@ pub fn settle<T: SharedTable + ?Sized>(
             }
         }
     }
-    let former = home_of_former(table, entry, word, number);
+    let former = home_of_former(table, entry, word, number, was_wide);
     if wide {
         entry.next().store(ADDRESS, new.tag.rest);
     } else if was_wide {
@@ -425,19 +527,22 @@ pub fn settle<T: SharedTable + ?Sized>(
     })
 }
 
-/// The set that the former source of an entry that was taken belongs to; that which the entry is in, of
-/// `number`, where there was none.
+/// Counts the former source of an entry that was taken no longer for its limit. Returns the set that it belongs to;
+/// that which the entry is in, of `number`, where there was none.
 #[inline(always)]
 fn home_of_former<T: SharedTable + ?Sized>(
     table: &T,
     entry: EntryOf<T>,
     word: u64,
     number: u32,
+    was_wide: bool,
 ) -> u32 {
     if word == FREE {
         return number;
     }
-    table.home(&entry.tag()).set
+    let tag = entry.tag();
+    table.release(tag.slot(), if was_wide { 2 } else { 1 });
+    table.home(&tag).set
 }
 
 /// Accounts for a source that has left a set, once its key is gone: a set never counts less than there are.

@@ -337,6 +337,19 @@ impl SharedTable for Looked {
     fn full_for(&self, _: u64, _: u64, _: u64) -> Option<u64> {
         None
     }
+    fn sets(&self) -> u32 {
+        self.sets
+    }
+    fn hold(&self, _: &Tag) -> bool {
+        false
+    }
+    fn release(&self, _: u32, _: u32) {}
+    fn has_room(&self, _: &Tag) -> bool {
+        false
+    }
+    fn hand(&self) -> u32 {
+        0
+    }
 }
 
 const SEEDS: [[u64; 4]; 4] = [

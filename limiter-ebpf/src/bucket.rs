@@ -178,7 +178,7 @@ impl<'a, const IN_LINE: bool> Demand<'a, IN_LINE> {
     /// Makes a bucket, which is full, charges it, and counts the packet for its source. Nothing where there is one after all.
     #[inline(always)]
     pub fn charge_new(&mut self) -> Option<Reason> {
-        if newcomers::are_out() {
+        if newcomers::are_out(self.key.slot()) {
             return Some(Reason::Newcomer);
         }
         let now = self.now();
@@ -186,7 +186,7 @@ impl<'a, const IN_LINE: bool> Demand<'a, IN_LINE> {
         let Decision::Admit { tat } = self.terms().decide(full, now, self.cost) else {
             return Some(Reason::Limit);
         };
-        if !newcomers::admit(now) {
+        if !table::admits(self.key, now, true) {
             return Some(Reason::Newcomer);
         }
         match table::add(self.key, tat, self.limit.epoch(), now) {

@@ -58,7 +58,6 @@ pub fn begin(context: &XdpContext) {
         let jiffy = bpf_jiffies64();
         if (*cpu).jiffy != jiffy {
             (*cpu).jiffy = jiffy;
-            (*cpu).dry = 0;
             read(cpu);
         } else if (*cpu).uses == 0 {
             read(cpu);
@@ -66,6 +65,13 @@ pub fn begin(context: &XdpContext) {
             (*cpu).uses -= 1;
         }
     }
+}
+
+/// `jiffies` when this CPU has looked at them last.
+#[inline(always)]
+pub fn jiffy() -> u64 {
+    // SAFETY: this CPU's own map value.
+    of_this_cpu().map_or(0, |cpu| unsafe { (*cpu).jiffy })
 }
 
 /// The bounds, where there are any.

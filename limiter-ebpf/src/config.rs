@@ -44,6 +44,8 @@ pub fn newcomers() -> Newcomers {
         tau: constant!(newcomers.tau),
         cost: constant!(newcomers.cost),
         lease: constant!(newcomers.lease),
+        own_tau: constant!(newcomers.own_tau),
+        own_cost: constant!(newcomers.own_cost),
     }
 }
 
@@ -51,6 +53,12 @@ pub fn newcomers() -> Newcomers {
 #[inline(always)]
 pub fn tick() -> u64 {
     constant!(tick)
+}
+
+/// Entries of the table that limits share; 0: there is one limit, which has them all.
+#[inline(always)]
+pub fn room() -> u32 {
+    constant!(room)
 }
 
 /// Sets of the table.
@@ -255,6 +263,18 @@ impl Limit {
     #[inline(always)]
     pub fn shadow(self) -> bool {
         read!(self.0, shadow) != 0
+    }
+
+    /// Entries of the table that are kept for it.
+    #[inline(always)]
+    pub fn share(self) -> u64 {
+        read!(self.0, share).into()
+    }
+
+    /// Whether it takes more than its share where there is room that is nobody's.
+    #[inline(always)]
+    pub fn borrows(self) -> bool {
+        read!(self.0, borrows) != 0
     }
 
     /// How often its terms have changed.

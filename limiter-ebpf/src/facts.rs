@@ -21,6 +21,8 @@ pub struct Facts {
     pub charged: u64,
     /// Limits in shadow that would have dropped it.
     pub would_drop: u64,
+    /// Limits that it needs a new bucket of.
+    pub new: u64,
     /// Its source.
     pub source: Address,
     /// Transport protocol, or [`ANY`] if it cannot be seen.
@@ -33,18 +35,16 @@ pub struct Facts {
     pub flags: u32,
     /// Where it stands in its datagram.
     pub fragment: u32,
-    /// 1: control traffic.
-    pub control: u32,
     /// Lists that decide about its source.
     pub lists: u32,
+    /// 1: control traffic.
+    pub control: u16,
     /// Index of the limit that refused it.
-    pub refused_by: u32,
+    pub refused_by: u16,
     /// What that said.
     pub refused: u16,
     /// 1: the limit has counted that already.
     pub counted: u16,
-    /// Buckets that are to be made for it.
-    pub buckets_new: u32,
 }
 
 impl Facts {
@@ -62,11 +62,11 @@ impl Facts {
             };
         }
         write! {
-            now: 0, length: length, matching: 0, charged: 0, would_drop: 0,
+            now: 0, length: length, matching: 0, charged: 0, would_drop: 0, new: 0,
             source.words[0]: 0, source.words[1]: 0, source.family: 0, source.reserved: 0,
             protocol: ANY, source_port: ANY, destination_port: ANY, flags: ANY,
             fragment: WHOLE, control: 0, lists: 0,
-            refused_by: 0, refused: 0, counted: 0, buckets_new: 0,
+            refused_by: 0, refused: 0, counted: 0,
         }
         // SAFETY: every field is written.
         unsafe { &mut *facts }

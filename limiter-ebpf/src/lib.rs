@@ -1,6 +1,6 @@
 //! The packet's path, one file a step. Two ways: [`plain`] for one limit that holds every packet, and
 //! [`several`] for all else. [`packet`] → [`parse`] → ([`transport`] → [`lists`] → [`limits`], with what
-//! they know of a packet in [`facts`]) → [`bucket`], with its [`newcomers`], [`table`] and [`entry`] →
+//! they know of a packet in [`facts`]) → [`bucket`], with its [`newcomers`], [`table`], [`room`] and [`entry`] →
 //! [`connection`], which asks the host's [`sockets`] → [`verdict`] → [`watch`] → [`counters`]. A file calls only
 //! files that come later on that way (but `connection` and `watch`, which read a packet once more), and the tools
 //! below it: [`terms`], [`clock`] (which a test's packets carry in front of them), [`config`],
@@ -24,6 +24,7 @@ pub mod limits;
 
 pub mod bucket;
 pub mod newcomers;
+pub mod room;
 pub mod table;
 
 pub mod entry;

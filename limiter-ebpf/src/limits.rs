@@ -38,7 +38,7 @@ macro_rules! any {
 /// Finds the limits that match the packet.
 #[inline(always)]
 pub fn classify(facts: &mut Facts) {
-    facts.matching = config::candidates(facts.control, facts.source.family, facts.fragment);
+    facts.matching = config::candidates(facts.control.into(), facts.source.family, facts.fragment);
     if config::transport() {
         facts.matching &= config::candidates_of_protocol(facts.protocol)
             & config::candidates_to(facts.destination_port)
@@ -98,7 +98,7 @@ pub fn over(facts: &Facts) -> (u32, u64) {
         0 => 1 << facts.refused_by,
         several => several,
     };
-    (facts.refused_by, limits)
+    (facts.refused_by.into(), limits)
 }
 
 /// Counts the packet for the limit that has refused it, where that has not done so; `reason` says what became
@@ -106,7 +106,11 @@ pub fn over(facts: &Facts) -> (u32, u64) {
 #[inline(always)]
 pub fn count_refused(facts: &Facts, reason: Reason) {
     if facts.counted == 0 {
-        limit_count(&raw const *facts, facts.refused_by, reason.passes().into());
+        limit_count(
+            &raw const *facts,
+            facts.refused_by.into(),
+            reason.passes().into(),
+        );
     }
 }
 
@@ -206,10 +210,10 @@ extern "C" fn limit_weigh(facts: *mut Facts, index: u32) -> u32 {
             refuse(facts, index, limit, charged)
         }
         Weighed::New => {
-            facts.buckets_new += 1;
+            facts.new |= 1 << index;
             // Should there be no leave to make it, the first such limit is the one that refuses the packet.
             if !limit.shadow() && facts.refused != NEWCOMER {
-                facts.refused_by = index;
+                facts.refused_by = index as u16;
                 facts.refused = NEWCOMER;
             }
             0
@@ -221,11 +225,10 @@ const NEWCOMER: u16 = Reason::Newcomer as u16;
 
 /// Whether there is no leave for all the buckets that are to be made for the packet: then none is. Else the
 /// first one would take what there is for new sources, and few packets would ever get their last. After it
-/// the clock has been read.
+/// the clock has been read, unless there is no leave.
 #[inline(always)]
 fn lacks_buckets(facts: &mut Facts) -> bool {
-    let are_new = facts.refused == NEWCOMER;
-    if are_new && newcomers::are_out() {
+    if facts.refused == NEWCOMER && any!(facts, new, limit_reserve) {
         return true;
     }
     // Before the first charge at the latest: a refund that takes a charge to be later than it was gives back what
@@ -233,7 +236,27 @@ fn lacks_buckets(facts: &mut Facts) -> bool {
     if facts.now == NOT_READ {
         facts.now = clock::now();
     }
-    are_new && !newcomers::reserve(facts.now, facts.buckets_new)
+    false
+}
+
+/// 1 where the limit has no leave to make a bucket for the packet, or no room for it. A token that it has leave for
+/// stays in the lease until the packet is charged.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn limit_reserve(facts: *mut Facts, index: u32) -> u32 {
+    let (facts, limit) = of_limit!(facts, index, new);
+    if !newcomers::are_out(limit.slot()) {
+        if facts.now == NOT_READ {
+            facts.now = clock::now();
+        }
+        if table::admits(&key(facts, limit), facts.now, false) {
+            return 0;
+        }
+    }
+    if !limit.shadow() {
+        facts.refused_by = index as u16;
+    }
+    1
 }
 
 /// Charges the packet to the limit. 1 where that refuses it, [`NEW`] where there is no bucket yet, or
@@ -350,7 +373,7 @@ extern "C" fn limit_count(facts: *const Facts, index: u32, passed: u32) -> u32 {
 /// Notes what a limit that the packet is over has said.
 #[inline(always)]
 fn note(facts: &mut Facts, index: u32, reason: Reason) {
-    facts.refused_by = index;
+    facts.refused_by = index as u16;
     facts.refused = reason as u16;
 }
 
@@ -377,7 +400,7 @@ extern "C" fn limit_matches(facts: *mut Facts, index: u32) -> u32 {
     let wanted = limit.matches();
     let family = wanted.family();
     let lists = wanted.lists();
-    let holds = facts.control == wanted.control()
+    let holds = u32::from(facts.control) == wanted.control()
         && (family == 0 || family == facts.source.family)
         && may_be(wanted.protocol(), facts.protocol)
         && wanted.fragments() & facts.fragment != 0

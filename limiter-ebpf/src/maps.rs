@@ -6,7 +6,7 @@ use aya_ebpf::macros::btf_map;
 use limiter_common::{
     counters::{Count, Counters, LimitCounters},
     key::SLOTS,
-    layout::{Cpu, LOCKS, Listed, Set, Table},
+    layout::{Cpu, LOCKS, Lease, Listed, Set, Share, Table},
     rules::LISTS_MAX,
     watch::{EVENTS_BYTES, Watch, Watched},
 };
@@ -28,6 +28,14 @@ pub static LOCKED: Array<u64, { LOCKS as usize }> = Array::new();
 #[btf_map]
 pub static TABLE: Array<Table, 1> = Array::new();
 
+/// What each limit has of the table and of the newcomer limit, by slot.
+#[btf_map]
+pub static SHARES: Array<Share, { SLOTS as usize }> = Array::new();
+
+/// What each CPU has leased of new sources for each limit, by slot.
+#[btf_map]
+pub static LEASES: PerCpuArray<Lease, { SLOTS as usize }> = PerCpuArray::new();
+
 /// What each CPU has counted: on the short way past one limit, and on the long way past several.
 #[btf_map]
 pub static COUNTED: PerCpuArray<Counters, 2> = PerCpuArray::new();
@@ -36,7 +44,7 @@ pub static COUNTED: PerCpuArray<Counters, 2> = PerCpuArray::new();
 #[btf_map]
 pub static LIMITS: PerCpuArray<LimitCounters, { SLOTS as usize }> = PerCpuArray::new();
 
-/// What each CPU keeps to itself: its last reading of the clock, and its lease of new sources.
+/// What each CPU keeps to itself: its last reading of the clock.
 #[btf_map]
 pub static CPUS: PerCpuArray<Cpu, 1> = PerCpuArray::new();
 

@@ -1,170 +1,172 @@
 //! The newcomer limit: how fast new buckets are made, whoever sends. A flood of spoofed sources meets
 //! this before it meets the table.
 
-use limiter_common::{
-    bucket::{self, Decision, SKEW_MAX},
-    layout::Cpu,
-    rules::LIMITS_MAX,
-};
+use limiter_common::{bucket, key::SLOTS, layout::Lease, share::Step};
 
-use crate::maps::{CPUS, TABLE};
+use crate::maps::{LEASES, SHARES, TABLE};
 use crate::{atomic, clock, config};
 
 /// Losing this often means that other CPUs took tokens as often.
 const ATTEMPTS: u32 = 4;
 
-/// New sources that are refused without a look at the bucket, once it has turned one away: a flood reads
+/// New sources that are refused without a look at the buckets, once they have turned one away: a flood reads
 /// neither the clock nor what other CPUs write to. Until the next tick at most.
 const DRY: u64 = 16;
 
-/// Whether the limit has just turned a new source away, and this one is, too.
+/// What this CPU has leased for the limit in `slot`.
 #[inline(always)]
-pub fn are_out() -> bool {
-    if config::newcomers().cost == 0 {
-        return false;
-    }
-    let Some(cpu) = CPUS.get_ptr_mut(0) else {
+fn lease(slot: u32) -> Option<*mut Lease> {
+    LEASES.get_ptr_mut(slot)
+}
+
+/// Whether the limit in `slot` has just turned a new source away, and this one is, too.
+#[inline(always)]
+pub fn are_out(slot: u32) -> bool {
+    let Some(lease) = lease(slot) else {
         return true;
     };
     // SAFETY: this CPU's own map value.
     unsafe {
-        if (*cpu).dry == 0 {
+        if (*lease).dry == 0 || (*lease).jiffy != clock::jiffy() {
             return false;
         }
-        (*cpu).dry -= 1;
+        (*lease).dry -= 1;
     }
     true
 }
 
-/// Lets the next new sources be refused, up to the next tick.
-///
-/// # Safety
-/// `cpu` is this CPU's own map value.
+/// Lets the next new sources of the limit in `slot` be refused, up to the next tick.
 #[inline(always)]
-unsafe fn dry_up(cpu: *mut Cpu) {
+fn dry_up(lease: *mut Lease) {
     // Without ticks nobody would end it.
     let dry = if config::tick() == 0 { 0 } else { DRY };
-    // SAFETY: the caller vouches for it.
-    unsafe { (*cpu).dry = dry };
+    // SAFETY: this CPU's own map value; see `lease`.
+    unsafe {
+        (*lease).dry = dry;
+        (*lease).jiffy = clock::jiffy();
+    }
 }
 
-/// Whether one more bucket may be made at `now` (nanoseconds): takes a token of this CPU's lease, or a
-/// new lease.
+/// Whether the lease of the limit in `slot` has a token at `now` (nanoseconds), or a new one has.
 #[inline(always)]
-pub fn admit(now: u64) -> bool {
-    let limit = config::newcomers();
-    if limit.cost == 0 {
+pub fn reserve(slot: u32, now: u64) -> bool {
+    if config::newcomers().cost == 0 {
         return true;
     }
-    let Some(cpu) = CPUS.get_ptr_mut(0) else {
+    let Some(lease) = lease(slot) else {
         return false;
     };
     // SAFETY: this CPU's own map value.
     unsafe {
-        if (*cpu).lease > 0 {
-            (*cpu).lease -= 1;
-            return true;
+        if (*lease).tokens == 0 {
+            (*lease).tokens = take_lease(slot, now);
         }
-        let taken = take_lease(now);
-        if taken == 0 {
-            dry_up(cpu);
+        if (*lease).tokens == 0 {
+            dry_up(lease);
             return false;
         }
-        (*cpu).lease = taken - 1;
     }
     true
 }
 
-/// Whether `buckets` more may be made at `now` (nanoseconds): sees to it that this CPU's lease has so many
-/// tokens, and leaves them there. What there is of them stays for the next packet.
+/// Takes the token that [`reserve`] has found.
 #[inline(always)]
-pub fn reserve(now: u64, buckets: u32) -> bool {
-    lease_reserve(now, buckets) != 0
-}
-
-/// Turns of the loop: each brings one token at least.
-const TRIES: u32 = LIMITS_MAX + 1;
-
-/// Whether the lease has so many tokens, or there are no more to be had; nothing where it has got some.
-///
-/// # Safety
-/// `cpu` is this CPU's own map value.
-#[inline(always)]
-unsafe fn reserve_more(cpu: *mut Cpu, now: u64, buckets: u32) -> Option<u32> {
-    // SAFETY: the caller vouches for it.
-    unsafe {
-        if (*cpu).lease >= buckets as u64 {
-            return Some(1);
-        }
-        let taken = take_lease(now);
-        if taken == 0 {
-            if (*cpu).lease == 0 {
-                dry_up(cpu);
-            }
-            return Some(0);
-        }
-        (*cpu).lease += taken;
+pub fn take(slot: u32) {
+    if config::newcomers().cost == 0 {
+        return;
     }
-    None
+    if let Some(lease) = lease(slot) {
+        // SAFETY: this CPU's own map value.
+        unsafe { (*lease).tokens = (*lease).tokens.saturating_sub(1) };
+    }
 }
 
-/// A function of its own, so that the verifier checks the loop once.
+/// Takes the token of a source that finds no room in the table, so that not each of a flood looks for some.
+#[inline(always)]
+pub fn waste(slot: u32) {
+    take(slot);
+    if let Some(lease) = lease(slot) {
+        dry_up(lease);
+    }
+}
+
+/// Takes a lease from the buckets; a single token where there are not so many, or none. A function of its
+/// own, so that the verifier checks it once (a global function, Linux 5.6).
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn lease_reserve(now: u64, buckets: u32) -> u32 {
-    if config::newcomers().cost == 0 {
-        return 1;
-    }
-    let Some(cpu) = CPUS.get_ptr_mut(0) else {
+extern "C" fn take_lease(slot: u32, now: u64) -> u64 {
+    let limit = config::newcomers();
+    let (Some(table), Some(share)) = (TABLE.get_ptr_mut(0), SHARES.get_ptr_mut(slot % SLOTS))
+    else {
         return 0;
     };
-    for _ in 0..TRIES {
-        // SAFETY: this CPU's own map value.
-        if let Some(reserved) = unsafe { reserve_more(cpu, now, buckets) } {
-            return reserved;
+    // SAFETY: fields of map values.
+    let (common, own) = unsafe { (&raw mut (*table).newcomers, &raw mut (*share).newcomers) };
+    for _ in 0..ATTEMPTS {
+        // SAFETY: as above.
+        let (of_all, of_limit) = unsafe { (atomic::load(common), atomic::load(own)) };
+        match limit.take(of_all, of_limit, bucket::ticks(now)) {
+            Step::Common { tokens, tat } => {
+                // SAFETY: as above.
+                if unsafe { atomic::compare_and_swap(common, of_all, tat) } == of_all {
+                    return tokens;
+                }
+            }
+            Step::Own { tokens, tat } => {
+                // SAFETY: as above.
+                if unsafe { atomic::compare_and_swap(own, of_limit, tat) } == of_limit {
+                    return owe(common, now, tokens);
+                }
+            }
+            Step::Nothing => {
+                if !correct(common, own, now) {
+                    return 0;
+                }
+            }
         }
     }
     0
 }
 
-/// Takes a lease from the bucket; a single token where there are not so many, or none. A function of its
-/// own, so that the verifier checks it once (a global function, Linux 5.6).
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn take_lease(now: u64) -> u64 {
+/// Charges the common bucket with tokens that a limit's own bucket has given. Returns how many, or 0 where that
+/// could not be: that errs towards refusing.
+#[inline(always)]
+fn owe(common: *mut u64, now: u64, tokens: u64) -> u64 {
     let limit = config::newcomers();
-    let Some(table) = TABLE.get_ptr_mut(0) else {
-        return 0;
-    };
-    // SAFETY: a field of a map value.
-    let word = unsafe { &raw mut (*table).newcomers };
-    let nanoseconds = now;
-    let now = bucket::ticks(now);
     for _ in 0..ATTEMPTS {
-        // SAFETY: as above.
-        let tat = unsafe { atomic::load(word) };
-        let (tokens, after) = match bucket::decide(tat, now, limit.cost * limit.lease, limit.tau) {
-            Decision::Admit { tat } => (limit.lease, tat),
-            Decision::Refuse { .. } => match bucket::decide(tat, now, limit.cost, limit.tau) {
-                Decision::Admit { tat } => (1, tat),
-                Decision::Refuse { .. } => match corrected(tat, nanoseconds, limit.tau) {
-                    Some(corrected) => (0, corrected),
-                    None => return 0,
-                },
-            },
+        // SAFETY: as in `take_lease`.
+        let done = unsafe {
+            let before = atomic::load(common);
+            let after = limit.owed(before, bucket::ticks(now), tokens);
+            atomic::compare_and_swap(common, before, after) == before
         };
-        // SAFETY: as above.
-        if unsafe { atomic::compare_and_swap(word, tat, after) } == tat {
+        if done {
             return tokens;
         }
     }
     0
 }
 
-/// The word in the place of one that a clock which was set back has left far ahead. The clock is read again,
-/// after the word, as for the bucket of a source: this CPU may have been stopped between the two.
+/// Puts words right that a clock which was set back has left far ahead. Returns whether one was. The clock is read
+/// again, after the word, as for the bucket of a source: this CPU may have been stopped between the two.
 #[inline(always)]
-fn corrected(tat: u64, nanoseconds: u64, tau: u64) -> Option<u64> {
-    bucket::corrected(tat, bucket::ticks(nanoseconds), tau, SKEW_MAX)?;
-    bucket::corrected(tat, bucket::ticks(clock::now()), tau, SKEW_MAX)
+fn correct(common: *mut u64, own: *mut u64, now: u64) -> bool {
+    let limit = config::newcomers();
+    let ticks = bucket::ticks(now);
+    // SAFETY: as in `take_lease`.
+    let (of_all, of_limit) = unsafe { (atomic::load(common), atomic::load(own)) };
+    if limit.corrected(of_all, ticks).is_some()
+        && let Some(corrected) = limit.corrected(of_all, bucket::ticks(clock::now()))
+    {
+        // SAFETY: as above.
+        return unsafe { atomic::compare_and_swap(common, of_all, corrected) == of_all };
+    }
+    if limit.own_cost != 0
+        && limit.own_corrected(of_limit, ticks).is_some()
+        && let Some(corrected) = limit.own_corrected(of_limit, bucket::ticks(clock::now()))
+    {
+        // SAFETY: as above.
+        return unsafe { atomic::compare_and_swap(own, of_limit, corrected) == of_limit };
+    }
+    false
 }

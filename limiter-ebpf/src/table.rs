@@ -4,14 +4,14 @@ use limiter_common::{
     entry::{Protocol, is_taken},
     key::Tag,
     layout::{LOCKS, SETS_OF_WORD},
-    table::{self, DISPLACED_WIDTH, Displaced, Home, New, SharedSet, SharedTable, WAYS},
+    table::{self, DISPLACED_WIDTH, Displaced, Home, New, SWEPT, SharedSet, SharedTable, WAYS},
 };
 
 pub use limiter_common::table::Added;
 
 use crate::entry::{Entry, Set};
-use crate::maps::{DISPLACED, LOCKED, SETS};
-use crate::{atomic, config, counters, terms};
+use crate::maps::{DISPLACED, LOCKED, SETS, TABLE};
+use crate::{atomic, config, counters, newcomers, room, terms};
 
 /// How often a lock is tried: longer than it takes to bring a source in, but for one that finds no room.
 const TRIES: u32 = 64;
@@ -126,6 +126,54 @@ pub fn add(tag: &Tag, word: u64, epoch: u32, now: u64) -> Added {
     added
 }
 
+/// Whether the limit of a new source has leave for one more bucket at `now` (nanoseconds), and room for it, if need be
+/// after a sweep. The token that it has leave for stays in the lease where it is not taken.
+#[inline(always)]
+pub fn admits(tag: &Tag, now: u64, take: bool) -> bool {
+    table_admits(tag, now, take.into()) != 0
+}
+
+/// A function of its own, for its stack.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn table_admits(tag: *const Tag, now: u64, take: u32) -> u32 {
+    // SAFETY: as above.
+    let Some(tag) = (unsafe { tag.as_ref() }) else {
+        return 0;
+    };
+    let slot = tag.slot();
+    if !newcomers::reserve(slot, now) {
+        return 0;
+    }
+    if !room::is_left(tag) {
+        table_sweep(now);
+        if !room::is_left(tag) {
+            newcomers::waste(slot);
+            return 0;
+        }
+    }
+    if take != 0 {
+        newcomers::take(slot);
+    }
+    1
+}
+
+/// [`table::sweep`]. Always 0.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn table_sweep(now: u64) -> u32 {
+    table::sweep(&Maps, now);
+    0
+}
+
+/// [`table::clear`]. Always 0.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn table_clear(number: u32, now: u64) -> u32 {
+    table::clear(&Maps, number, now);
+    0
+}
+
 /// The maps that the table is in.
 struct Maps;
 
@@ -224,6 +272,51 @@ impl SharedTable for Maps {
     #[inline(always)]
     fn second_replaced(&self) {
         counters::source_removed();
+    }
+
+    #[inline(always)]
+    fn sets(&self) -> u32 {
+        config::sets()
+    }
+
+    #[inline(always)]
+    fn hold(&self, tag: &Tag) -> bool {
+        room::hold(tag)
+    }
+
+    #[inline(always)]
+    fn release(&self, slot: u32, entries: u32) {
+        room::release(slot, entries);
+    }
+
+    #[inline(always)]
+    fn let_go(&self, tag: &Tag) {
+        room::let_go(tag);
+    }
+
+    #[inline(always)]
+    fn has_room(&self, tag: &Tag) -> bool {
+        room::is_left(tag)
+    }
+
+    #[inline(always)]
+    fn hand(&self) -> u32 {
+        let Some(table) = TABLE.get_ptr_mut(0) else {
+            return 0;
+        };
+        // SAFETY: a field of a map value.
+        let hand = unsafe { atomic::fetch_add(&raw mut (*table).hand, SWEPT.into()) };
+        (hand as u32).checked_rem(config::sets()).unwrap_or(0)
+    }
+
+    #[inline(always)]
+    fn cleared(&self) {
+        counters::source_removed();
+    }
+
+    #[inline(always)]
+    fn clear(&self, number: u32, now: u64) {
+        table_clear(number, now);
     }
 
     #[inline(always)]

@@ -2,18 +2,19 @@
 //! `limiter reload` does it, but attached to nothing.
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use aya::maps::{Array, Map, MapData};
+use aya::maps::{Array, Map, MapData, PerCpuArray, PerCpuValues};
 use limiter_common::{
     bucket,
     entry::epoch_in,
-    key::SourceKey,
-    layout::{CLOCK_PACKET, Config, Source, Table},
+    key::{SLOTS, SourceKey},
+    layout::{CLOCK_PACKET, Config, Share, Source, Table},
     limit::Terms,
     rescale,
 };
@@ -39,6 +40,8 @@ pub struct Generations {
     pub record: Record,
     seated: Vec<(Limit, Seat)>,
     folder: Folder,
+    /// When the buckets of the newcomer limit were full that nothing was taken from.
+    full_at: Cell<u64>,
 }
 
 /// Where the maps are pinned; nothing is left of it.
@@ -94,6 +97,7 @@ impl Generations {
             seated: record.seated(),
             record,
             folder,
+            full_at: Cell::new(0),
         }
     }
 
@@ -109,7 +113,7 @@ impl Generations {
         table.newcomers
     }
 
-    /// Lets the bucket of the newcomer limit be full at `tick`.
+    /// Lets the buckets of the newcomer limit be full at `tick`.
     pub fn fill_newcomers(&self, tick: u64) {
         let Wire(table) = self.table().get(&0, 0).unwrap();
         let filled = Table {
@@ -117,6 +121,27 @@ impl Generations {
             ..table
         };
         self.table().set(0, Wire(filled), 0).unwrap();
+        self.full_at.set(tick);
+        self.fill_own(0..SLOTS);
+    }
+
+    /// Lets the limits in these slots begin as if none had been there before.
+    fn fill_own(&self, slots: impl IntoIterator<Item = u32>) {
+        let map = MapData::from_pin(self.folder.0.join("SHARES")).unwrap();
+        let mut shares: Array<_, Wire<Share>> = Map::Array(map).try_into().unwrap();
+        let map = MapData::from_pin(self.folder.0.join("LEASES")).unwrap();
+        let mut leases: PerCpuArray<_, [u64; 3]> = Map::PerCpuArray(map).try_into().unwrap();
+        let cpus = aya::util::nr_cpus().unwrap();
+        for slot in slots {
+            let Wire(share) = shares.get(&slot, 0).unwrap();
+            let filled = Share {
+                newcomers: bucket::time(self.full_at.get()),
+                ..share
+            };
+            shares.set(slot, Wire(filled), 0).unwrap();
+            let none = PerCpuValues::try_from(vec![[0; 3]; cpus]).unwrap();
+            leases.set(slot, none, 0).unwrap();
+        }
     }
 
     /// The next one, from `now` on.
@@ -131,6 +156,7 @@ impl Generations {
         let tables = &mut self.kernel.tables;
         tables.make_way(&moves, &record.limits).unwrap();
         tables.tidy_up(&moves);
+        self.fill_own(moves.slots_taken);
         self.seated = record.seated();
         self.record = record;
     }

@@ -156,8 +156,8 @@ fn set_is_whole_or_not_at_all() {
     let folder = hosts.pins();
     assert_eq!(
         fs::read_dir(&folder).unwrap().count(),
-        15,
-        "link, thirteen maps, one generation"
+        17,
+        "link, fifteen maps, one generation"
     );
     hosts.limiter(&["detach", "eth0"]).expect(0);
     assert!(!folder.exists() && !has_program(&hosts));
@@ -237,5 +237,5 @@ fn a_list_is_replaced_whole_or_not_at_all() {
     hosts
         .limiter(&["deny", "add", "eth0", "10.9.9.9"])
         .expect(0);
-    assert_eq!(fs::read_dir(hosts.pins()).unwrap().count(), 15);
+    assert_eq!(fs::read_dir(hosts.pins()).unwrap().count(), 17);
 }

@@ -68,7 +68,7 @@ fn pins_are_for_root_alone() {
             }
         }
     }
-    assert_eq!(files, 18, "link, thirteen maps, program, two lists, record");
+    assert_eq!(files, 20, "link, fifteen maps, program, two lists, record");
 }
 
 #[test]

@@ -35,6 +35,8 @@ pub enum Said {
     Nothing,
     /// The charge has been taken back.
     Refunded,
+    /// So many sources have been cleared.
+    Cleared(u64),
 }
 
 impl Said {
@@ -50,6 +52,7 @@ impl Said {
         match self {
             Self::New => 1,
             Self::ReplacedTwo | Self::Forgotten => -1,
+            Self::Cleared(sources) => -sources.cast_signed(),
             _ => 0,
         }
     }
@@ -219,6 +222,13 @@ pub fn forget(table: &Table<'_>, tag: &Tag) -> Said {
         }
     }
     Said::Contended
+}
+
+/// Entries of a set that may be taken are cleared.
+pub fn clear(table: &Table<'_>, set: u32, now: u64) -> Said {
+    let before = table.cleared.get();
+    table::clear(table, set, now);
+    Said::Cleared(table.cleared.get() - before)
 }
 
 /// Entries of a set that are of epoch `old` are marked as of `new`.

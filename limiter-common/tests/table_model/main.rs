@@ -8,6 +8,7 @@ mod scene;
 mod world;
 
 mod changing;
+mod clearing;
 mod coming;
 mod displaced;
 mod leaving;

@@ -145,13 +145,14 @@ impl<'a> Scene<'a> {
             .iter()
             .map(|(epoch, work)| {
                 let body = move |bus: &dyn Bus| {
-                    let (changed, seconds) = (Cell::new(0), Cell::new(0));
+                    let [changed, seconds, cleared] = [const { Cell::new(0) }; 3];
                     work(&Table {
                         bus,
                         world,
                         epoch: *epoch,
                         changed: &changed,
                         seconds: &seconds,
+                        cleared: &cleared,
                     })
                 };
                 Box::new(body) as Body<'_, _>

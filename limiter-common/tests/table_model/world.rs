@@ -67,6 +67,8 @@ pub struct World {
     pub sets: u32,
     /// How many sources of each set are in others that are missing.
     hidden: [u64; 4],
+    /// Whether the entries that are held are counted too. Scenes are smaller without.
+    is_counted: bool,
 }
 
 const SEED: Seed = Seed::KNOWN;
@@ -80,6 +82,15 @@ impl World {
         Self {
             sets,
             hidden: [0; 4],
+            is_counted: false,
+        }
+    }
+
+    /// The same with a count of the entries that are held.
+    pub const fn counted(self) -> Self {
+        Self {
+            is_counted: true,
+            ..self
         }
     }
 
@@ -174,7 +185,12 @@ impl World {
 
     /// An empty table.
     pub fn words(self) -> Vec<u64> {
-        vec![0; self.lock(self.sets)]
+        vec![0; self.held() + usize::from(self.is_counted)]
+    }
+
+    /// The word that counts the entries that are held.
+    fn held(self) -> usize {
+        self.lock(self.sets)
     }
 
     /// Puts a source into an entry, as if it had been there for long.
@@ -184,6 +200,9 @@ impl World {
         words[first + PASSED] = tag.port() | packets << FIGURE_SHIFT;
         words[first + OVER] = with_epoch(tag.limit(), 0);
         words[first + TAT] = word;
+        if self.is_counted {
+            words[self.held()] += u64::from(tag.entries());
+        }
         if tag.is_wide() {
             words[first + WORDS + ADDRESS] = tag.rest;
             words[first + WORDS + TAT] = limiter_common::bucket::REST;
@@ -257,7 +276,9 @@ impl World {
         let mut there = self.hidden;
         // With those that a CPU is at work on, for as long as their keys are there.
         for (set, _, entry) in self.entries(words) {
-            if !is_taken(entry.load(TAT)) {
+            let word = entry.load(TAT);
+            // A cleared entry that a CPU has just taken still has the key of before.
+            if !is_taken(word) || self.is_counted && !is_time(word) {
                 continue;
             }
             let tag = entry.tag();
@@ -307,6 +328,14 @@ impl World {
                     "set {set} way {way}: a second half and its first do not go together"
                 ));
             }
+        }
+        let held = self.entries(words);
+        let held = held.filter(|(_, _, entry)| entry.load(TAT) != FREE).count() as u64;
+        if self.is_counted && words[self.held()] != held {
+            let counted = words[self.held()].cast_signed();
+            return Err(format!(
+                "{counted} entries are counted, and {held} are held"
+            ));
         }
         for home in 0..self.sets {
             let elsewhere = self.entries(words).filter(|(set, _, entry)| {
@@ -396,6 +425,8 @@ pub struct Table<'a> {
     pub changed: &'a Cell<u64>,
     /// How many times a wide source has taken the place of two.
     pub seconds: &'a Cell<u64>,
+    /// How many sources have been cleared.
+    pub cleared: &'a Cell<u64>,
 }
 
 #[derive(Clone, Copy)]
@@ -460,6 +491,12 @@ impl<'a> SharedSet for Set<'a> {
 }
 
 impl Table<'_> {
+    fn count_held(&self, amount: u64) {
+        if self.world.is_counted {
+            self.bus.access(self.world.held(), Access::Add(amount));
+        }
+    }
+
     /// A word that was written in `epoch`, on the terms of this program; nothing where they are later.
     pub fn on_present(&self, epoch: u32, word: u64) -> Option<u64> {
         let behind = self.epoch.wrapping_sub(epoch);
@@ -528,6 +565,26 @@ impl<'a> SharedTable for Table<'a> {
                 new: 0,
             },
         );
+    }
+    fn sets(&self) -> u32 {
+        self.world.sets
+    }
+    /// All limits have room.
+    fn hold(&self, tag: &Tag) -> bool {
+        self.count_held(tag.entries().into());
+        true
+    }
+    fn release(&self, _: u32, entries: u32) {
+        self.count_held(u64::from(entries).wrapping_neg());
+    }
+    fn has_room(&self, _: &Tag) -> bool {
+        true
+    }
+    fn hand(&self) -> u32 {
+        0
+    }
+    fn cleared(&self) {
+        self.cleared.set(self.cleared.get() + 1);
     }
     fn full_for(&self, over: u64, word: u64, now: u64) -> Option<u64> {
         if slot_in(over) == GONE {

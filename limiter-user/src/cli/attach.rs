@@ -6,7 +6,7 @@ use crate::agent::ask;
 use crate::cli::{
     args, file, limiting,
     output::{Usage, about, note, report},
-    ssh,
+    shares, ssh,
 };
 use crate::kernel::{
     Attachment, Error,
@@ -57,6 +57,11 @@ pub async fn run(arguments: args::Attach) -> anyhow::Result<()> {
 /// What `attach` says of it.
 async fn shown(interface: &str) -> Result<String, Error> {
     let attachment = Attachment::open(interface).await?;
+    shares::warn(
+        interface,
+        &attachment.record.settings,
+        attachment.record.frame_max,
+    );
     let mut shown = collect::interface(&attachment)?;
     shown.fleet = ask::of(&attachment, AGENT).await;
     Ok(view::status::attached(&shown))

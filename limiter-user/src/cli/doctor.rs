@@ -4,12 +4,16 @@ use crate::cli::{
     args,
     output::{print, print_json},
 };
-use crate::kernel::survey::survey;
-use crate::stats::doctor::{Diagnosis, diagnose};
+use crate::kernel::{Attachment, survey::survey};
+use crate::stats::doctor::{Diagnosis, diagnose, room};
 use crate::view;
 
 pub async fn run(arguments: args::Doctor) -> anyhow::Result<()> {
-    let diagnosis = diagnose(&survey(&arguments.interface).await?);
+    let mut diagnosis = diagnose(&survey(&arguments.interface).await?);
+    if let Ok(Attachment { record, .. }) = Attachment::open(&arguments.interface).await {
+        let finding = room::finding(&record.settings, record.frame_max);
+        diagnosis.findings.push(finding);
+    }
     if arguments.json {
         print_json(&diagnosis)?;
     } else {

@@ -6,7 +6,7 @@ use crate::cli::{
     args,
     output::{about, note, print, report, write},
     set::told,
-    ssh,
+    shares, ssh,
 };
 use crate::config::file::{self, File};
 use crate::kernel::{
@@ -52,6 +52,8 @@ pub fn read(path: &Path) -> anyhow::Result<(Vec<String>, Wanted)> {
 /// `limiter config check`.
 pub fn check(path: &Path) -> anyhow::Result<()> {
     let (_, wanted) = read(path)?;
+    let subject = path.display().to_string();
+    shares::warn(&subject, &wanted.settings, shares::USUAL_FRAME);
     let limits = wanted.settings.limits.len();
     let prefixes: usize = wanted
         .settings

@@ -23,6 +23,7 @@ mod output;
 mod replay;
 mod reset;
 mod set;
+mod shares;
 mod ssh;
 mod status;
 mod top;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ipnet::IpNet;
 use limiter_common::{
+    bucket::TAU_MAX,
     candidates::Candidates,
     key::{IPV4, IPV6},
     layout::{Config, Listed},
@@ -12,7 +13,7 @@ use limiter_common::{
         self, ANY, FIRST_FRAGMENT, FIRST_TIER, LATER_FRAGMENT, LISTS_MAX, Newcomers, ON_ALLOW,
         ON_DENY, WHOLE,
     },
-    table::{ENTRIES_OF_PAIR, SETS_OF_PAIR},
+    table::WAYS,
 };
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,7 @@ use super::{
     lists::{ALLOW, DENY, Prefixes},
     matches::{IpVersion, Ports},
     settings::CONTROL_LIMIT,
+    shares::{self, Shares},
 };
 
 /// What a limit has beside its settings: it stays while those change.
@@ -61,8 +63,8 @@ impl Settings {
         frame_max: u64,
     ) -> Result<Config, Invalid> {
         let mut config = Config {
-            newcomers: newcomers(self.new_sources)?,
-            sets: self.max_sources.div_ceil(ENTRIES_OF_PAIR) * SETS_OF_PAIR,
+            newcomers: newcomers(self.new_sources, places.len())?,
+            sets: shares::entries(self.max_sources) / WAYS,
             shadow: self.shadow.into(),
             malformed_passes: (self.malformed == Malformed::Pass).into(),
             lists_ipv4: self.has_prefixes(true).into(),
@@ -75,8 +77,15 @@ impl Settings {
         if limits.len() != places.len() || limits.len() > config.limits.len() {
             return Err(Invalid::new("too many limits: write fewer"));
         }
+        let Shares { room, of } = self.table_shares(frame_max)?;
+        config.room = room;
         for (index, (limit, place)) in (0_u32..).zip(limits.iter().zip(places)) {
-            config.limits[index as usize] = compile_limit(limit, place, bits, frame_max)?;
+            let share = of[index as usize];
+            config.limits[index as usize] = rules::Limit {
+                share: share.entries,
+                borrows: share.borrows.into(),
+                ..compile_limit(limit, place, bits, frame_max)?
+            };
             config.indices[place.slot as usize] = index;
         }
         config.limits_length = u32::try_from(limits.len()).unwrap_or(0);
@@ -127,6 +136,7 @@ fn compile_limit(
         epoch: place.epoch,
         past_length: u32::try_from(place.past.len()).unwrap_or(0).min(PAST_TERMS),
         past,
+        ..rules::Limit::NONE
     })
 }
 
@@ -169,8 +179,13 @@ fn needs_transport(limit: &Limit) -> bool {
     by_port || limit.matches.needs_transport()
 }
 
-/// How many new sources a CPU leases at once: so few that they do not show, and at most 64.
-fn newcomers(new_sources: Option<NewSources>) -> Result<Newcomers, Invalid> {
+/// One of so many parts of the burst of new sources is divided among the limits' own buckets.
+const OWN_PART: u64 = 8;
+
+/// The buckets of new sources where there are so many limits. Of one limit the common bucket has all. Otherwise each
+/// limit's own bucket has its share of the rate and of an eighth of the burst, and the common one the rest of the
+/// burst; but each of them at least one token. A CPU leases so few at once that they do not show, and at most 64.
+fn newcomers(new_sources: Option<NewSources>, limits: usize) -> Result<Newcomers, Invalid> {
     let Some(new_sources) = new_sources else {
         return Ok(Newcomers {
             lease: 1,
@@ -178,10 +193,25 @@ fn newcomers(new_sources: Option<NewSources>) -> Result<Newcomers, Invalid> {
         });
     };
     let terms = new_sources.terms()?.in_kernel;
+    let (tau, cost) = (terms.tau, terms.cost);
+    let limits = limits.max(1) as u64;
+    let lease = (new_sources.burst() / 1_024 / limits).clamp(1, 64);
+    if limits == 1 {
+        return Ok(Newcomers {
+            tau,
+            cost,
+            lease,
+            ..Newcomers::default()
+        });
+    }
+    let own_cost = cost.saturating_mul(limits).min(TAU_MAX);
+    let own_tau = (tau / OWN_PART).max(own_cost);
     Ok(Newcomers {
-        tau: terms.tau,
-        cost: terms.cost,
-        lease: (new_sources.burst() / 1_024).clamp(1, 64),
+        tau: tau.saturating_sub(own_tau).max(cost),
+        cost,
+        lease,
+        own_tau,
+        own_cost,
     })
 }
 

@@ -9,6 +9,7 @@ use crate::files;
 pub mod burst;
 pub mod compile;
 pub mod connection;
+pub mod crowded;
 pub mod difference;
 pub mod file;
 pub mod key;
@@ -17,6 +18,7 @@ pub mod matches;
 pub mod number;
 pub mod rate;
 pub mod settings;
+pub mod shares;
 pub mod spread;
 pub mod terms;
 

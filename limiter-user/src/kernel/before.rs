@@ -1,10 +1,12 @@
 //! What an earlier layout has otherwise, and how its attachments become those of this one.
 //!
-//! Layout 5 keeps in `COUNTERS` what this one keeps in `COUNTED`; all else is the same. So it is read as it is, and
-//! taken over with the next change: a map of the new shape is pinned beside, the folder of pins moves from
-//! `v5/` to this layout's place in one step, and what follows is a change like any other. The old program counts
+//! Layout 5 keeps in `COUNTERS` what this one keeps in `COUNTED`, and neither layout 5 nor layout 6 has `SHARES` and
+//! `LEASES`; all else is the same. So it is read as it is, and
+//! taken over with the next change: the maps that it lacks are pinned beside, the folder of pins moves
+//! to this layout's place in one step, and what follows is a change like any other. The old program of layout 5 counts
 //! in its own map until the last CPU has left it, and the new one in the other: figures are the sums of both, so
-//! that nobody has to know when that was.
+//! that nobody has to know when that was. What limits hold is counted from the table before the swap: sources that
+//! the old program takes in between are not in it.
 
 use std::path::{Path, PathBuf};
 
@@ -15,6 +17,7 @@ use super::{
     error::{Error, Result},
     folder::{Dir, Kind},
     foreign::{self, Foreign},
+    lock::{self, Lock},
     pins::{self, Folder},
     unpin,
 };
@@ -22,12 +25,29 @@ use super::{
 /// The oldest layout that is read.
 pub const OLDEST: u32 = 5;
 
-const _: () = assert!(VERSION == 6, "see ARCHITECTURE.md, Layouts");
+const _: () = assert!(VERSION == 7, "see ARCHITECTURE.md, Layouts");
 
 /// The map that has another shape now, under its name of before.
 pub const COUNTERS: &str = "COUNTERS";
 /// What stands in its place.
-pub const COUNTED: &str = "COUNTED";
+const COUNTED: &str = "COUNTED";
+
+/// The maps that an attachment of this layout lacks.
+fn lacks(layout: u32) -> &'static [&'static str] {
+    match layout {
+        ..=5 => &[COUNTED, "SHARES", "LEASES"],
+        6 => &["SHARES", "LEASES"],
+        _ => &[],
+    }
+}
+
+/// Whether the folder of an attachment is one of an earlier layout, without this map.
+pub fn is_lacking(folder: &Path, map: &str) -> bool {
+    let layout = folder
+        .parent()
+        .and_then(|above| above.file_name()?.to_str()?.strip_prefix('v')?.parse().ok());
+    layout.is_some_and(|layout| lacks(layout).contains(&map))
+}
 
 /// What one CPU has counted, in layout 5.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,11 +77,10 @@ impl From<Counters> for limiter_common::counters::Counters {
 
 /// The maps that are in a folder.
 pub fn maps_in(folder: &Dir, layout: u32) -> Vec<&'static str> {
-    let has_counted = layout == VERSION;
     // It came from an earlier layout.
-    let has_counters = !has_counted || folder.pin(COUNTERS).is_ok();
+    let has_counters = layout < 6 || folder.pin(COUNTERS).is_ok();
     let own = pins::MAPS.into_iter();
-    own.filter(|name| has_counted || *name != COUNTED)
+    own.filter(|name| !lacks(layout).contains(name))
         .chain(has_counters.then_some(COUNTERS))
         .collect()
 }
@@ -92,6 +111,9 @@ pub struct TakeOver {
     /// None when it is done.
     from: Option<Dir>,
     done: TakenOver,
+    /// The process that held a trial of the earlier version has this lock until it sees that the trial was kept. It looks
+    /// for that below the earlier layout's folder, so nothing moves before.
+    _trial_ended: Lock,
 }
 
 impl TakeOver {
@@ -106,6 +128,7 @@ impl TakeOver {
             return Err(Error::TrialOfEarlier(interface.clone()));
         }
         let take_over = Self {
+            _trial_ended: lock::lock(&attachment.dir)?,
             from: Some(attachment.dir.clone()),
             done: TakenOver {
                 version: attachment.record.version.clone(),
@@ -113,7 +136,7 @@ impl TakeOver {
             },
         };
         // What a killed command has left; no program that runs counts there.
-        take_over.drop_new_map();
+        take_over.drop_new_maps();
         clear_target(attachment.dir.path())?;
         Ok(Some(take_over))
     }
@@ -134,18 +157,18 @@ impl TakeOver {
         Ok(self.done.clone())
     }
 
-    fn drop_new_map(&self) {
-        // At worst it stays, and is in nobody's way.
-        let _ = self
-            .from
-            .as_ref()
-            .map(|from| from.unpin(COUNTED, Kind::Map));
+    fn drop_new_maps(&self) {
+        let Some(from) = &self.from else { return };
+        for name in lacks(self.done.layout) {
+            // At worst it stays, and is in nobody's way.
+            let _ = from.unpin(name, Kind::Map);
+        }
     }
 }
 
 impl Drop for TakeOver {
     fn drop(&mut self) {
-        self.drop_new_map();
+        self.drop_new_maps();
     }
 }
 

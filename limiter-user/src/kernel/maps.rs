@@ -5,7 +5,7 @@ use limiter_common::{
     bucket,
     counters::{Count, Counters, LimitCounters, PLAIN, SEVERAL},
     key::{SLOTS, SourceKey},
-    layout::{Cpu, LOCKS, SETS_OF_WORD, Set, Source, Table},
+    layout::{Cpu, LOCKS, Lease, SETS_OF_WORD, Set, Share, Source, Table},
     rules::LISTS_MAX,
     table::Seed,
     watch::{EVENTS_BYTES, Watch, Watched},
@@ -61,6 +61,8 @@ const fn shape(name: &str) -> Shape {
         b"DISPLACED" => (ARRAY, 4, 8, None),
         b"LOCKED" => (ARRAY, 4, 8, Some(LOCKS)),
         b"TABLE" => (ARRAY, 4, size_of::<Table>(), Some(1)),
+        b"SHARES" => (ARRAY, 4, size_of::<Share>(), Some(SLOTS)),
+        b"LEASES" => (PER_CPU_ARRAY, 4, size_of::<Lease>(), Some(SLOTS)),
         b"COUNTED" => (PER_CPU_ARRAY, 4, size_of::<Counters>(), Some(2)),
         b"COUNTERS" => (PER_CPU_ARRAY, 4, size_of::<before::Counters>(), Some(2)),
         b"LIMITS" => (PER_CPU_ARRAY, 4, size_of::<LimitCounters>(), Some(SLOTS)),
@@ -367,6 +369,18 @@ impl Tables {
         self.sets.forget_all(|_| true)
     }
 
+    /// Entries that the limit in each slot holds.
+    #[must_use]
+    pub fn held(&self) -> [u64; SLOTS as usize] {
+        let mut held = [0; SLOTS as usize];
+        for (key, _) in self.sources() {
+            if let Some(held) = held.get_mut(key.slot() as usize) {
+                *held += u64::from(key.tag().entries());
+            }
+        }
+        held
+    }
+
     /// All sources. Of a table that changes meanwhile it shows each entry as it was at some moment.
     pub fn sources(&self) -> impl Iterator<Item = Entry> {
         self.sets.sources()
@@ -396,22 +410,44 @@ fn sum(counters: &[Counters]) -> Counters {
         })
 }
 
-/// Writes what a new table begins with: its seed, and the bucket of the newcomer limit, full at a moment in
+/// Writes what a new table begins with: its seed, and the buckets of the newcomer limit, full at a moment in
 /// nanoseconds; a word of 0 may be a time that is yet to come.
 pub(super) fn fill_table(ebpf: &mut aya::Ebpf, seed: Seed, full_at: u64) -> Result<()> {
-    let map = ebpf.map_mut("TABLE");
-    let map = map.ok_or_else(|| {
-        read_failed(MapError::InvalidName {
-            name: "TABLE".to_owned(),
-        })
-    })?;
-    let mut table: Array<_, Wire<Table>> = map.try_into().map_err(read_failed)?;
+    let mut table: Array<_, Wire<Table>> = named(ebpf, "TABLE")?.try_into().map_err(read_failed)?;
     let first = Table {
         seed,
         newcomers: bucket::time(bucket::ticks(full_at)),
         ..Table::default()
     };
-    table.set(0, Wire(first), 0).map_err(read_failed)
+    table.set(0, Wire(first), 0).map_err(read_failed)?;
+    fill_shares(ebpf, full_at, |_| 0)
+}
+
+/// Writes what shares begin with: the entries that the limit in each slot holds, and its bucket of new sources, full
+/// at a moment in nanoseconds.
+pub(super) fn fill_shares(
+    ebpf: &mut aya::Ebpf,
+    full_at: u64,
+    held: impl Fn(u32) -> u64,
+) -> Result<()> {
+    let mut shares: Array<_, Wire<Share>> =
+        named(ebpf, "SHARES")?.try_into().map_err(read_failed)?;
+    for slot in 0..SLOTS {
+        let share = Share {
+            held: held(slot),
+            newcomers: bucket::time(bucket::ticks(full_at)),
+        };
+        shares.set(slot, Wire(share), 0).map_err(read_failed)?;
+    }
+    Ok(())
+}
+
+fn named<'a>(ebpf: &'a mut aya::Ebpf, name: &str) -> Result<&'a mut Map> {
+    ebpf.map_mut(name).ok_or_else(|| {
+        read_failed(MapError::InvalidName {
+            name: name.to_owned(),
+        })
+    })
 }
 
 /// The seed of the table that is pinned in `folder`.

@@ -32,11 +32,13 @@ use super::{
 };
 
 /// The maps that outlive a program.
-pub const MAPS: [&str; 13] = [
+pub const MAPS: [&str; 15] = [
     "SETS",
     "DISPLACED",
     "LOCKED",
     "TABLE",
+    "SHARES",
+    "LEASES",
     "COUNTED",
     "LIMITS",
     "CPUS",

@@ -201,11 +201,14 @@ impl Change {
             new,
             record,
             moves,
-            program,
+            mut program,
             take_over,
         } = self;
         clear_leftovers(&attachment);
         attachment.tables.make_way(&moves, &record.limits)?;
+        if take_over.is_some() {
+            program.share_out(&attachment.tables.held())?;
+        }
         let taken_over = take_over
             .map(|earlier| earlier.finish(&mut attachment))
             .transpose()?;

@@ -4,7 +4,7 @@
 
 use limiter_common::{
     counters::{Count, Counters, LimitCounters},
-    layout::{Config, Listed, Set, Stamp, Table},
+    layout::{Config, Listed, Set, Share, Stamp, Table},
     learn::{Flow, Sample, Sighting, Totals},
     watch::{Event, Watched},
 };
@@ -51,6 +51,7 @@ plain_words!(
     Listed,
     Sample,
     Set,
+    Share,
     Sighting,
     Stamp,
     Table,

@@ -9,7 +9,7 @@ pub const TICKS: i128 = 256;
 
 /// Further ahead than an empty bucket by more than this, a word is the work of a clock that was set
 /// back: 2^20 ns.
-const SKEW: i128 = (1 << 20) * TICKS;
+pub(super) const SKEW: i128 = (1 << 20) * TICKS;
 
 /// No packet is longer, for which a byte's factor leaves room.
 const LENGTH_BITS: u32 = 20;

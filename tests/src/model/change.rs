@@ -78,6 +78,9 @@ impl Model {
             let ((old_key, old), (new_key, new)) = (of(&before)?, of(&self.limits)?);
             (old_key == new_key).then_some((old, new))
         };
+        if let (Some(newcomers), Some(limit)) = (&mut self.newcomers, &settings.new_sources) {
+            newcomers.change(limit, self.limits.len(), |name| stays(name).is_some());
+        }
         self.buckets.retain(|(name, _), _| stays(name).is_some());
         self.figures.retain(|name, _| stays(name).is_some());
         let lists = &settings.lists;

@@ -99,16 +99,17 @@ impl Model {
             return outcome;
         }
         // Who has no bucket yet needs leave to have one made: for all that are to be made, or none is.
-        let new: Vec<_> = (asked.iter())
+        let mut new = (asked.iter())
             .filter(|(_, id)| !self.buckets.contains_key(id))
-            .map(|(held, _)| held)
-            .collect();
-        let first = new.iter().find(|held| !held.limit.shadow);
-        if let (true, Some(first), Some(limit)) = (asked.len() > 1, first, self.newcomers.as_mut())
-            && !limit.reserve(now, new.len())
+            .map(|(held, _)| &held.limit);
+        let first = new.clone().find(|limit| !limit.shadow);
+        if let (true, Some(first), Some(newcomers)) =
+            (asked.len() > 1, first, self.newcomers.as_mut())
+            && let Some(lacking) = new.find(|limit| !newcomers.reserve(&limit.name, now))
         {
+            let refused_by = if lacking.shadow { first } else { lacking };
             outcome.reason = Reason::Newcomer;
-            outcome.refused_by = Some(first.limit.name.clone());
+            outcome.refused_by = Some(refused_by.name.clone());
             return outcome;
         }
         let mut charged = Vec::new();
@@ -142,9 +143,11 @@ impl Model {
 
     fn charge(&mut self, terms: &Terms, id: &Id, length: usize, now: i128) -> Reason {
         if !self.buckets.contains_key(id) {
-            let mut newcomers = self.newcomers.as_mut();
-            if !newcomers.as_mut().is_none_or(|limit| limit.admit(now)) {
-                return Reason::Newcomer;
+            if let Some(newcomers) = self.newcomers.as_mut() {
+                if !newcomers.reserve(&id.0, now) {
+                    return Reason::Newcomer;
+                }
+                newcomers.take(&id.0);
             }
             self.added += 1;
             let bucket = Bucket::full(terms.full(now));

@@ -134,7 +134,8 @@ impl Model {
             settings: settings.clone(),
             frame_max,
             limits: Vec::new(),
-            newcomers: newcomers.map(|limit| Newcomers::new(limit, new_sources, begin)),
+            newcomers: newcomers
+                .map(|limit| Newcomers::new(limit, limits(settings).len(), new_sources, begin)),
             buckets: HashMap::new(),
             reasons: Default::default(),
             figures: BTreeMap::new(),

@@ -1,84 +1,146 @@
 //! The limit on new sources, of which a CPU leases a few at a time.
 
+use std::collections::HashMap;
+
 use limiter_user::config::{Limit, NewSources};
 
-use super::bucket::{State, Terms};
+use super::bucket::{Price, SKEW, Terms};
 
 /// Seen from one CPU.
 #[derive(Clone, Debug)]
 pub struct Newcomers {
-    one: Terms,
+    /// The bucket of all limits. What a limit's own bucket gives is charged here too: it may be in debt.
+    common: Terms,
+    /// What a limit's own bucket is like, where there are several limits.
+    own: Option<Terms>,
     lease: i128,
-    bucket: State,
-    leased: i128,
+    full_at: i128,
+    /// When the limits' own buckets are full that have not been charged.
+    begin: i128,
+    /// Of each limit, by name: when its own bucket is full, where it was charged; and what is leased.
+    own_full_at: HashMap<String, i128>,
+    leased: HashMap<String, i128>,
 }
 
 impl Newcomers {
-    /// With no more than `left` tokens at `now`.
-    pub fn new(limit: &NewSources, left: u64, now: i128) -> Self {
+    /// For so many limits, with no more than `left` tokens in the common bucket at `now`, and as few in the others.
+    pub fn new(limit: &NewSources, limits: usize, left: u64, now: i128) -> Self {
+        let mut new = Self::full(limit, limits, now);
+        let token = new.common.token.0;
+        new.full_at = now + (new.common.depth - token * i128::from(left)).max(0);
+        new.begin = new.full_at;
+        new
+    }
+
+    /// The same for other settings, and so many limits: what was spent stays spent.
+    pub fn change(&mut self, limit: &NewSources, limits: usize, stays: impl Fn(&str) -> bool) {
+        let changed = Self::full(limit, limits, self.full_at);
+        self.own_full_at.retain(|name, _| stays(name));
+        self.leased.retain(|name, _| stays(name));
+        (self.common, self.own, self.lease) = (changed.common, changed.own, changed.lease);
+    }
+
+    fn full(limit: &NewSources, limits: usize, now: i128) -> Self {
         // 6.5536 seconds' worth, where nothing is written.
         let per_period = i128::from(limit.rate.amount) * 6_553_600_000;
         let burst = limit.burst.map_or_else(
             || (per_period / i128::from(limit.rate.period_ns)).max(1),
             i128::from,
         );
-        let mut one = Terms::new(&Limit::new("new", limit.rate), 0, 1);
-        one.depth = one.token.0 * burst;
-        let spent = one.token.0 * (burst - i128::from(left)).max(0);
+        let mut common = Terms::new(&Limit::new("new", limit.rate), 0, 1);
+        let token = common.token.0;
+        common.depth = token * burst;
+        let limits = i128::try_from(limits).expect("few");
+        let mut own = None;
+        if limits > 1 {
+            // A share of the rate, and of an eighth of the burst; at least one token.
+            let price = token * limits;
+            let depth = (common.depth / 8).max(price);
+            common.depth = (common.depth - depth).max(token);
+            own = Some(Terms {
+                token: (price, 0),
+                price: Price::Packet(price),
+                depth,
+                ..common
+            });
+        }
         Self {
-            one,
-            lease: (burst / 1_024).clamp(1, 64),
-            bucket: State::FullAt(now + spent),
-            leased: 0,
+            common,
+            own,
+            lease: (burst / 1_024 / limits.max(1)).clamp(1, 64),
+            full_at: now,
+            begin: now,
+            own_full_at: HashMap::new(),
+            leased: HashMap::new(),
         }
     }
 
-    /// When the bucket will be full, in ticks.
+    /// When the common bucket will be full, in ticks.
     pub fn full_at(&self) -> i128 {
-        match self.bucket {
-            State::FullAt(full) => full,
-            State::Left { .. } => unreachable!("it is a token bucket"),
-        }
+        self.full_at
     }
 
-    /// Whether one more bucket may be made: from the lease, or else from a new one, or else, where there
-    /// is not enough for that, from the bucket itself.
-    pub fn admit(&mut self, now: i128) -> bool {
-        if self.leased == 0 && !self.lease(now) {
-            return false;
+    /// Whether the limit may make one more bucket, with a token that then is in its lease.
+    pub fn reserve(&mut self, limit: &str, now: i128) -> bool {
+        if self.leased.get(limit).is_none_or(|leased| *leased == 0) {
+            let tokens = self.lease(limit, now);
+            self.leased.insert(limit.to_owned(), tokens);
         }
-        self.leased -= 1;
-        true
+        self.leased[limit] > 0
     }
 
-    /// Whether so many may be made, which stay in the lease.
-    pub fn reserve(&mut self, now: i128, buckets: usize) -> bool {
-        let buckets = i128::try_from(buckets).expect("few");
-        while self.leased < buckets {
-            if !self.lease(now) {
-                return false;
+    /// Takes the token.
+    pub fn take(&mut self, limit: &str) {
+        let leased = self.leased.get_mut(limit).expect("it is reserved");
+        assert!(*leased > 0, "it is reserved");
+        *leased -= 1;
+    }
+
+    /// A whole lease, or a single token, or none; from the common bucket, or else from the limit's own one.
+    fn lease(&mut self, limit: &str, now: i128) -> i128 {
+        // Again, where a word was put right.
+        for _ in 0..3 {
+            let tokens = self.try_to_lease(limit, now);
+            if tokens > 0 || !self.correct(limit, now) {
+                return tokens;
             }
         }
-        true
+        0
     }
 
-    fn lease(&mut self, now: i128) -> bool {
-        let lease = Terms {
-            price: super::bucket::Price::Packet(self.one.token.0 * self.lease),
-            ..self.one
-        };
-        // Only the last of the two may put right what a clock that was set back has left.
-        let whole = lease.admits(&mut self.bucket.clone(), now, 0);
-        let (terms, tokens) = if whole {
-            (lease, self.lease)
-        } else {
-            (self.one, 1)
-        };
-        if !terms.admits(&mut self.bucket, now, 0) {
-            return false;
+    /// A bucket that is further ahead than a clock that only goes forwards can have brought it is empty from now on.
+    fn correct(&mut self, limit: &str, now: i128) -> bool {
+        let own_depth = self.own.map_or(0, |own| own.depth);
+        let most = self.common.depth + own_depth;
+        if self.full_at - now > most + SKEW {
+            self.full_at = now + most;
+            return true;
         }
-        terms.charge(&mut self.bucket, now, 0);
-        self.leased += tokens;
-        true
+        let full_at = self.own_full_at.get(limit).copied().unwrap_or(self.begin);
+        if self.own.is_some() && full_at - now > own_depth + SKEW {
+            self.own_full_at.insert(limit.to_owned(), now + own_depth);
+            return true;
+        }
+        false
+    }
+
+    fn try_to_lease(&mut self, limit: &str, now: i128) -> i128 {
+        for tokens in [self.lease, 1] {
+            let cost = self.common.token.0 * tokens;
+            let after = self.full_at.max(now) + cost;
+            if after <= now + self.common.depth {
+                self.full_at = after;
+                return tokens;
+            }
+            let Some(own) = self.own else { continue };
+            let full_at = self.own_full_at.get(limit).copied().unwrap_or(self.begin);
+            let own_after = full_at.max(now) + own.token.0 * tokens;
+            if own_after <= now + own.depth {
+                self.own_full_at.insert(limit.to_owned(), own_after);
+                self.full_at = after;
+                return tokens;
+            }
+        }
+        0
     }
 }

@@ -212,8 +212,8 @@ impl<'p> Case<'p> {
             let all = names(&pins);
             assert_eq!(
                 all.len(),
-                15,
-                "{at}: link, thirteen maps, one generation: {all:?}"
+                17,
+                "{at}: link, fifteen maps, one generation: {all:?}"
             );
             let generation = all.iter().find(|name| name.starts_with('g')).unwrap();
             let own = names(&pins.join(generation));

@@ -211,11 +211,11 @@ fn what_a_newer_version_attached_is_left_alone() {
     let hosts = Hosts::new();
     hosts.limiter(&ATTACH).expect(0);
     let pins = hosts.pins();
-    let newer = pins.parent().unwrap().with_file_name("v7");
+    let newer = pins.parent().unwrap().with_file_name("v8");
     fs::create_dir_all(&newer).unwrap();
     let newer = newer.join(pins.file_name().unwrap());
     fs::rename(&pins, &newer).unwrap();
-    let told = ["a newer version", "(layout 7)", "'eth0'", "install that"];
+    let told = ["a newer version", "(layout 8)", "'eth0'", "install that"];
     for arguments in [
         &ATTACH[..],
         &["status", "eth0"],

@@ -55,7 +55,7 @@ fn expect_recovery(hosts: &Hosts, step: usize, at: &str) {
             assert_eq!(passed(hosts), 0, "{at}");
             assert_eq!(of_ip(&hosts.status(), "seen"), 30, "{at}");
             let entries = fs::read_dir(&pins).unwrap().count();
-            assert_eq!(entries, 16, "{at}: link, fourteen maps, one generation");
+            assert_eq!(entries, 18, "{at}: link, sixteen maps, one generation");
         }
     }
     if !step.is_multiple_of(3) {

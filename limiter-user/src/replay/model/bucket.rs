@@ -80,7 +80,12 @@ impl<'a> Demand<'a> {
         let Decision::Admit { tat } = terms.decide(full, self.now, self.cost()) else {
             return Reason::Limit;
         };
-        if !newcomers.admit(self.now) {
+        let slot = self.limit.slot;
+        if !newcomers.reserve(slot, self.now) {
+            return Reason::Newcomer;
+        }
+        newcomers.take(slot);
+        if !self.memory.make_room(&self.tag, self.now) {
             return Reason::Newcomer;
         }
         match self.memory.add(&self.tag, tat, self.now) {

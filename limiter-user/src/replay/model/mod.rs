@@ -50,12 +50,8 @@ impl Model {
     /// With these constants and prefixes, from the moment `begin` (nanoseconds) on. Sockets are not asked.
     #[must_use]
     pub fn new(config: &Config, prefixes: &BTreeMap<IpNet, Listed>, begin: u64) -> Self {
-        let mut terms = [None; SLOTS as usize];
-        for limit in &config.limits[..config.limits_length as usize] {
-            terms[limit.slot as usize] = Some(limit.terms);
-        }
         Self {
-            memory: Memory::new(config.sets, config.seed, terms),
+            memory: Memory::new(config),
             lists: Lists::new(prefixes),
             newcomers: Newcomers::new(config.newcomers, begin),
             figures: vec![LimitCounters::default(); SLOTS as usize],
@@ -222,27 +218,44 @@ impl Model {
 
     /// Asks each limit before any is charged, and whether all buckets may be made that are not there.
     fn weigh(&mut self, asked: &Asked) -> Result<(), Refusal> {
-        let mut new = 0;
-        let mut first_new = None;
+        let mut new = Vec::new();
+        let mut refused_by = None;
         for index in &asked.matching {
             let drops = self.config.limits[*index].shadow == 0;
             match self.demand(asked, *index).ask(false) {
                 Said::Refused(_) if drops => return Err((*index, Reason::Limit)),
                 Said::Refused(_) | Said::Admitted(_) => {}
                 Said::New => {
-                    new += 1;
-                    if drops && first_new.is_none() {
-                        first_new = Some(*index);
+                    new.push(*index);
+                    if drops && refused_by.is_none() {
+                        refused_by = Some(*index);
                     }
                 }
             }
         }
-        match first_new {
-            Some(index) if !self.newcomers.reserve(asked.now, new) => {
-                Err((index, Reason::Newcomer))
-            }
-            _ => Ok(()),
+        let Some(first) = refused_by else {
+            return Ok(());
+        };
+        match new.into_iter().find(|index| !self.may_make(asked, *index)) {
+            // The first of those that drop answers for a limit in shadow.
+            Some(index) if self.config.limits[index].shadow == 0 => Err((index, Reason::Newcomer)),
+            Some(_) => Err((first, Reason::Newcomer)),
+            None => Ok(()),
         }
+    }
+
+    /// Whether the limit has leave to make a bucket, and room for it.
+    fn may_make(&mut self, asked: &Asked, index: usize) -> bool {
+        let slot = self.config.limits[index].slot;
+        if !self.newcomers.reserve(slot, asked.now) {
+            return false;
+        }
+        let Demand { tag, now, .. } = self.demand(asked, index);
+        if !self.memory.make_room(&tag, now) {
+            self.newcomers.take(slot);
+            return false;
+        }
+        true
     }
 
     fn charge(&mut self, asked: &Asked, index: usize) -> Reason {
@@ -254,7 +267,7 @@ impl Model {
             }
             Said::Refused(_) => Reason::Limit,
             Said::New => {
-                let mut newcomers = self.newcomers;
+                let mut newcomers = self.newcomers.clone();
                 let said = demand.add(&mut newcomers);
                 self.newcomers = newcomers;
                 said

@@ -6,8 +6,11 @@ use std::cell::Cell;
 use limiter_common::{
     entry::{ONE_PACKET, OVER, PASSED, Shared, slot_in},
     key::{SLOTS, Tag},
+    layout::Config,
     limit::Terms,
-    table::{self, Added, Displaced, Home, New, Seed, SharedSet, SharedTable, WAYS},
+    rules::Limit,
+    share,
+    table::{self, Added, Displaced, Home, New, SWEPT, Seed, SharedSet, SharedTable, WAYS},
     verdict::Reason,
 };
 
@@ -22,19 +25,45 @@ pub struct Memory {
     sets: Vec<Line>,
     displaced: Vec<Cell<u8>>,
     seed: Seed,
-    /// By slot: when a bucket is full. Only of limits that there are, which never change.
-    terms: [Option<Terms>; SLOTS as usize],
+    /// By slot. Only limits that there are, which never change.
+    limits: [Option<Limit>; SLOTS as usize],
+    /// Entries that limits share; 0: there is one limit, which has them all.
+    room: u32,
+    /// Entries that each limit holds, by slot.
+    held: [Cell<u64>; SLOTS as usize],
+    /// The set at which a sweep begins.
+    hand: Cell<u32>,
 }
 
 impl Memory {
     /// An empty one.
-    pub fn new(sets: u32, seed: Seed, terms: [Option<Terms>; SLOTS as usize]) -> Self {
-        Self {
-            sets: (0..sets).map(|_| Line::default()).collect(),
-            displaced: vec![Cell::new(0); sets as usize],
-            seed,
-            terms,
+    pub fn new(config: &Config) -> Self {
+        let mut limits = [None; SLOTS as usize];
+        for limit in &config.limits[..config.limits_length as usize] {
+            limits[limit.slot as usize] = Some(*limit);
         }
+        Self {
+            sets: (0..config.sets).map(|_| Line::default()).collect(),
+            displaced: vec![Cell::new(0); config.sets as usize],
+            seed: config.seed,
+            limits,
+            room: config.room,
+            held: std::array::from_fn(|_| Cell::new(0)),
+            hand: Cell::new(0),
+        }
+    }
+
+    /// Whether the source's limit has room for it at `now` (nanoseconds), if need be after a sweep.
+    pub fn make_room(&self, tag: &Tag, now: u64) -> bool {
+        table::make_room(&View(self), tag, now)
+    }
+
+    fn limit(&self, slot: u32) -> Option<&Limit> {
+        self.limits.get(slot as usize)?.as_ref()
+    }
+
+    fn held(&self, slot: u32) -> u64 {
+        self.held.get(slot as usize).map_or(0, Cell::get)
     }
 
     /// The entry of a source, wherever it is.
@@ -172,10 +201,51 @@ impl<'a> SharedTable for View<'a> {
     fn unlock(&self, _: u32) {}
 
     fn full_for(&self, over: u64, word: u64, now: u64) -> Option<u64> {
-        let terms = self.0.terms.get(slot_in(over) as usize);
-        match terms.copied().flatten() {
+        let terms: Option<Terms> = self.0.limit(slot_in(over)).map(|limit| limit.terms);
+        match terms {
             Some(terms) => terms.full_for(word, now),
             None => Some(u64::MAX),
         }
+    }
+
+    fn sets(&self) -> u32 {
+        u32::try_from(self.0.sets.len()).unwrap_or(u32::MAX)
+    }
+
+    fn has_room(&self, tag: &Tag) -> bool {
+        let (slot, entries) = (tag.slot(), tag.entries());
+        let Some(limit) = self.0.limit(slot) else {
+            return false;
+        };
+        let wanted = self.0.held(slot) + u64::from(entries);
+        if self.0.room == 0 || wanted <= limit.share.into() {
+            return true;
+        }
+        let others = self.0.limits.iter().flatten();
+        let others = others.filter(|other| other.slot != slot);
+        let kept: u64 = others
+            .map(|other| share::kept(self.0.held(other.slot), other.share.into()))
+            .sum();
+        limit.borrows != 0 && wanted + kept <= self.0.room.into()
+    }
+
+    fn hold(&self, tag: &Tag) -> bool {
+        let has_room = self.has_room(tag);
+        if let (true, Some(held)) = (has_room, self.0.held.get(tag.slot() as usize)) {
+            held.set(held.get() + u64::from(tag.entries()));
+        }
+        has_room
+    }
+
+    fn release(&self, slot: u32, entries: u32) {
+        if let Some(held) = self.0.held.get(slot as usize) {
+            held.set(held.get() - u64::from(entries));
+        }
+    }
+
+    fn hand(&self) -> u32 {
+        let hand = self.0.hand.get();
+        self.0.hand.set(hand.wrapping_add(SWEPT));
+        hand % self.sets()
     }
 }

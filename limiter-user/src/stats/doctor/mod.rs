@@ -6,6 +6,7 @@ mod machine;
 mod mode;
 mod occupant;
 mod offloads;
+pub mod room;
 
 use serde::Serialize;
 

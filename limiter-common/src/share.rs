@@ -1,0 +1,99 @@
+//! Shares: the part of the table and of the new-source limit that each limit has for itself, so that a flood
+//! against one limit leaves room for the sources of the others.
+//!
+//! *Table*: the table counts the entries that each limit holds. A limit with fewer entries than its share takes
+//! another one, whatever the others do. A slow limit stops there. A quick limit, whose buckets are full again
+//! within seconds, also takes room that is nobody's share and in nobody's use.
+//!
+//! *New sources*: a token comes from the bucket that all limits share, or else from the limit's own bucket. What
+//! the own bucket gives is charged to the common one too, which goes into debt by that. So the own buckets are a
+//! guarantee, and no budget beside the common one.
+
+use crate::bucket::{self, Decision, SKEW_MAX};
+use crate::rules::Newcomers;
+
+/// The entries that a limit holds, from the word that counts them. The word may run below 0 for a moment where a
+/// program of an earlier layout has filled the table.
+#[must_use]
+#[inline(always)]
+pub const fn held(word: u64) -> u64 {
+    if word.cast_signed() < 0 { 0 } else { word }
+}
+
+/// The entries that a limit keeps from the others: its share, or what it holds where that is more.
+#[must_use]
+#[inline(always)]
+pub const fn kept(held: u64, share: u64) -> u64 {
+    if held > share { held } else { share }
+}
+
+/// A step towards tokens for new sources, to be put in place by compare-and-swap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// So many tokens come from the common bucket, whose word becomes `tat`.
+    Common {
+        /// Tokens.
+        tokens: u64,
+        /// The new word.
+        tat: u64,
+    },
+    /// So many tokens come from the limit's own bucket, whose word becomes `tat`; the common bucket is to be
+    /// charged with them by [`Newcomers::owed`].
+    Own {
+        /// Tokens.
+        tokens: u64,
+        /// The new word.
+        tat: u64,
+    },
+    /// There are none.
+    Nothing,
+}
+
+/// Buckets of new sources. `now` is in ticks.
+impl Newcomers {
+    /// The next step from these words: a lease, or a single token where there are not so many.
+    #[must_use]
+    #[inline(always)]
+    pub const fn take(&self, common: u64, own: u64, now: u64) -> Step {
+        let mut tokens = self.lease;
+        loop {
+            if let Decision::Admit { tat } =
+                bucket::decide(common, now, self.cost * tokens, self.tau)
+            {
+                return Step::Common { tokens, tat };
+            }
+            if self.own_cost != 0
+                && let Decision::Admit { tat } =
+                    bucket::decide(own, now, self.own_cost * tokens, self.own_tau)
+            {
+                return Step::Own { tokens, tat };
+            }
+            if tokens == 1 {
+                return Step::Nothing;
+            }
+            tokens = 1;
+        }
+    }
+
+    /// The common bucket's word with `tokens` more charged, even where it has not so many.
+    #[must_use]
+    #[inline(always)]
+    pub const fn owed(&self, common: u64, now: u64, tokens: u64) -> u64 {
+        let ahead = bucket::ahead(common, now);
+        bucket::time(now.wrapping_add(ahead + self.cost * tokens))
+    }
+
+    /// The word to put in the place of the common one, where a clock that was set back has left that far ahead.
+    #[must_use]
+    #[inline(always)]
+    pub const fn corrected(&self, common: u64, now: u64) -> Option<u64> {
+        bucket::corrected(common, now, self.tau + self.own_tau, SKEW_MAX)
+    }
+
+    /// The same for the limit's own bucket.
+    #[must_use]
+    #[inline(always)]
+    pub const fn own_corrected(&self, own: u64, now: u64) -> Option<u64> {
+        bucket::corrected(own, now, self.own_tau, SKEW_MAX)
+    }
+}

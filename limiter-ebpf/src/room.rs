@@ -1,0 +1,128 @@
+//! Entries that each limit holds: how many it may, and how many there are.
+
+use limiter_common::{
+    key::{SLOTS, Tag},
+    layout::Share,
+    rules::LIMITS_MAX,
+    share,
+};
+
+use crate::maps::SHARES;
+use crate::{atomic, config};
+
+/// Losing this often means that other CPUs brought sources of the limit in as often.
+const ATTEMPTS: u32 = 8;
+
+#[inline(always)]
+fn word(slot: u32) -> Option<*mut u64> {
+    let share: *mut Share = SHARES.get_ptr_mut(slot % SLOTS)?;
+    // SAFETY: a field of a map value.
+    Some(unsafe { &raw mut (*share).held })
+}
+
+/// Counts the entries of one more source for its limit, if that has room for them.
+#[inline(always)]
+pub fn hold(tag: &Tag) -> bool {
+    room_hold(tag) != 0
+}
+
+/// A function of its own, for its stack.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn room_hold(tag: *const Tag) -> u32 {
+    // SAFETY: the caller's own, which the verifier has checked; it wants to see null checked.
+    let Some(tag) = (unsafe { tag.as_ref() }) else {
+        return 0;
+    };
+    let (slot, entries) = (tag.slot(), tag.entries());
+    let Some(word) = word(slot) else {
+        return 0;
+    };
+    for _ in 0..ATTEMPTS {
+        // SAFETY: a word of a map value, aligned.
+        let before = unsafe { atomic::load(word) };
+        if room_is_left(slot, share::held(before) + u64::from(entries)) == 0 {
+            return 0;
+        }
+        let after = before.wrapping_add(entries.into());
+        // SAFETY: as above.
+        if unsafe { atomic::compare_and_swap(word, before, after) } == before {
+            return 1;
+        }
+    }
+    0
+}
+
+/// Counts the entries of a source that has not come in less for its limit.
+#[inline(always)]
+pub fn let_go(tag: &Tag) {
+    room_let_go(tag);
+}
+
+/// Always 0. A function of its own, for its stack.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn room_let_go(tag: *const Tag) -> u32 {
+    // SAFETY: as above.
+    if let Some(tag) = unsafe { tag.as_ref() } {
+        release(tag.slot(), tag.entries());
+    }
+    0
+}
+
+/// Counts `entries` less.
+#[inline(always)]
+pub fn release(slot: u32, entries: u32) {
+    if let Some(word) = word(slot) {
+        // SAFETY: as above.
+        unsafe { atomic::add(word, u64::from(entries).wrapping_neg()) };
+    }
+}
+
+/// Whether the limit of the source has room for it.
+#[inline(always)]
+pub fn is_left(tag: &Tag) -> bool {
+    // Known when the program is loaded: where there is one limit, nothing is looked at.
+    if config::room() == 0 {
+        return true;
+    }
+    let slot = tag.slot();
+    let Some(word) = word(slot) else {
+        return false;
+    };
+    // SAFETY: as above.
+    let held = share::held(unsafe { atomic::load(word) });
+    room_is_left(slot, held + u64::from(tag.entries())) != 0
+}
+
+/// Whether the limit in `slot` may hold so many entries. A function of its own, so that the verifier checks the loop
+/// once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn room_is_left(slot: u32, wanted: u64) -> u32 {
+    let room = u64::from(config::room());
+    let Some(limit) = config::index_of(slot).and_then(config::limit) else {
+        return 0;
+    };
+    if room == 0 || wanted <= limit.share() {
+        return 1;
+    }
+    if !limit.borrows() {
+        return 0;
+    }
+    let mut kept = wanted;
+    for index in 0..LIMITS_MAX {
+        if index >= config::limits_length() {
+            break;
+        }
+        if let Some(other) = config::limit(index)
+            && other.slot() != slot
+            && let Some(word) = word(other.slot())
+        {
+            // SAFETY: as above.
+            let held = share::held(unsafe { atomic::load(word) });
+            kept += share::kept(held, other.share());
+        }
+    }
+    u32::from(kept <= room)
+}

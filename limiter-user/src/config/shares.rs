@@ -1,0 +1,117 @@
+//! Shares of the table: how much room each limit has for itself.
+
+use limiter_common::{bucket::TICK_SHIFT, limit::Terms, table::ENTRIES_OF_PAIR};
+
+use super::{Invalid, Key, Limit, Settings, key};
+
+/// Where several limits share a table, one of so many entries is nobody's: among the last ones a new source may find
+/// no room.
+const SPARE: u32 = 8;
+
+/// A limit is quick if an empty bucket of it is full again within so many nanoseconds.
+const QUICK: u64 = 10_000_000_000;
+
+/// What matters of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Whether it has one bucket for all sources.
+    pub single: bool,
+    /// Whether its buckets are full again within seconds.
+    pub quick: bool,
+}
+
+/// What a limit has of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Entries that are kept for it.
+    pub entries: u32,
+    /// Entries that it may hold, if no other limit holds more than its share.
+    pub most: u32,
+    /// Whether it takes room that is nobody's.
+    pub borrows: bool,
+}
+
+/// How limits share a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shares {
+    /// Entries that all of them may hold; 0 where each may hold all there are.
+    pub room: u32,
+    /// Of each limit.
+    pub of: Vec<Share>,
+}
+
+/// Entries of a table for `max_sources`.
+#[must_use]
+pub fn entries(max_sources: u32) -> u32 {
+    max_sources.div_ceil(ENTRIES_OF_PAIR) * ENTRIES_OF_PAIR
+}
+
+/// Divides a table of so many entries. A limit with one bucket has one entry. If there is a quick limit among several
+/// others, half of the rest is nobody's, and quick limits may borrow it. Limits have equal shares of what remains.
+///
+/// A single limit has the whole table, and so has each limit of a table that is too small to be shared.
+#[must_use]
+pub fn divide(entries: u32, claims: &[Claim]) -> Shares {
+    let many = count(claims, |claim| !claim.single);
+    let rest = (entries - entries / SPARE).saturating_sub(count(claims, |claim| claim.single));
+    let borrowed = many > 1 && claims.iter().any(|claim| claim.quick && !claim.single);
+    let common = if borrowed { rest / 2 } else { 0 };
+    let share = (rest - common).checked_div(many).unwrap_or(0);
+    // A key of IPv6 takes two entries.
+    if claims.len() < 2 || share < 2 {
+        let all = Share {
+            entries,
+            most: entries,
+            borrows: false,
+        };
+        return Shares {
+            room: 0,
+            of: vec![all; claims.len()],
+        };
+    }
+    let of = |claim: &Claim| {
+        let borrows = claim.quick && !claim.single;
+        let entries = if claim.single { 1 } else { share };
+        Share {
+            entries,
+            most: entries + if borrows { common } else { 0 },
+            borrows,
+        }
+    };
+    Shares {
+        room: entries - entries / SPARE,
+        of: claims.iter().map(of).collect(),
+    }
+}
+
+fn count(claims: &[Claim], which: impl Fn(&Claim) -> bool) -> u32 {
+    u32::try_from(claims.iter().filter(|claim| which(claim)).count()).unwrap_or(u32::MAX)
+}
+
+/// Nanoseconds until a bucket is full again of which so much is spent.
+pub(super) fn until_full(terms: &Terms, spent: u64) -> u64 {
+    match terms.window.period {
+        0 => spent.div_ceil(1 << TICK_SHIFT),
+        period => period.saturating_mul(spent.div_ceil(terms.window.grant.max(1))),
+    }
+}
+
+impl Settings {
+    /// How the limits, of which this is one each of [`Self::all_limits`], share the table.
+    pub fn table_shares(&self, frame_max: u64) -> Result<Shares, Invalid> {
+        let claims = claims(&self.all_limits(), frame_max)?;
+        Ok(divide(entries(self.max_sources), &claims))
+    }
+}
+
+pub(super) fn claims(limits: &[Limit], frame_max: u64) -> Result<Vec<Claim>, Invalid> {
+    let claim = |limit: &Limit| {
+        let terms = limit.terms(frame_max)?.in_kernel;
+        let Key { source, by_port } = limit.key;
+        Ok(Claim {
+            single: source == key::Source::Interface && !by_port,
+            quick: until_full(&terms, terms.tau) <= QUICK,
+        })
+    };
+    limits.iter().map(claim).collect()
+}

@@ -1,0 +1,70 @@
+//! How limits share a table, and which of them a flood fills.
+
+use limiter_user::config::{
+    crowded::{enough, fastest, needed},
+    file,
+    settings::SOURCES_MAX,
+    shares::{Claim, divide, entries},
+};
+use proptest::prelude::*;
+
+fn claims() -> impl Strategy<Value = Vec<Claim>> {
+    let claim = (any::<bool>(), any::<bool>()).prop_map(|(single, quick)| Claim { single, quick });
+    prop::collection::vec(claim, 1..=33)
+}
+
+proptest! {
+    /// Whatever some limits hold of what they may, there is room for the shares of the others.
+    #[test]
+    fn shares_fit_into_the_table(max_sources in 1..=SOURCES_MAX, claims in claims()) {
+        let entries = entries(max_sources);
+        let shares = divide(entries, &claims);
+        if shares.room > 0 {
+            let sum: u64 = shares.of.iter().map(|share| u64::from(share.entries)).sum();
+            prop_assert!(sum <= shares.room.into() && shares.room <= entries);
+            for share in &shares.of {
+                let others = sum - u64::from(share.entries);
+                prop_assert!(u64::from(share.most) + others <= shares.room.into());
+                prop_assert!(share.entries > 0);
+            }
+        }
+    }
+
+    /// The rate that is advised needs no more entries than there are, and one more source in its period may need more.
+    #[test]
+    fn advised_rate_is_the_highest(room in 1..=SOURCES_MAX, held in 1..1_u64 << 54) {
+        if let Some((sources, period)) = fastest(room, held) {
+            prop_assert!(needed(sources, period, held) <= room.into());
+            prop_assert!(needed(sources + 1, period, held) > room.into());
+        }
+    }
+
+    /// The table that is advised has room for what is needed.
+    #[test]
+    fn advised_table_is_large_enough(needed in 1..1_u64 << 25, claims in claims()) {
+        let most = |max_sources| u64::from(divide(entries(max_sources), &claims).of[0].most);
+        match enough(needed, &claims, 0) {
+            Some(max_sources) => {
+                prop_assert!(most(max_sources) >= needed);
+            }
+            None => prop_assert!(most(SOURCES_MAX) < needed),
+        }
+    }
+}
+
+#[test]
+fn slow_limit_is_warned_about_and_a_quick_one_is_not() {
+    let text = "[[limit]]\nname = \"ssh\"\nrate = \"5/h\"\nburst = 5\n[[limit]]\nname = \"web\"\nrate = \"1000/s\"\n";
+    let of = |lines: &str| {
+        let parsed = file::parse(&format!("{lines}{text}"), std::path::Path::new("."));
+        parsed.unwrap().settings.crowded(1_522).unwrap()
+    };
+    let crowded = of("");
+    assert_eq!(crowded.len(), 1);
+    assert_eq!(
+        format!("{}: {}", crowded[0].found(), crowded[0].advice()),
+        "a flood of new sources fills the room of limit 'ssh' (14336 entries) and keeps each entry for 12m; new sources as fast as they are let in need 7200000: use --new-sources 19/s at most"
+    );
+    assert_eq!(of("new_sources = \"19/s\"\n"), []);
+    assert_eq!(of("new_sources = \"20/s\"\n").len(), 1);
+}

@@ -1,0 +1,196 @@
+//! A flood of made-up sources against one limit leaves the other limits their shares of the table and of
+//! the new-source limit.
+
+use std::{fs, path::Path};
+
+use etherparse::PacketBuilder;
+use limiter_common::verdict::Reason;
+use limiter_tests::{
+    engine::{Engine, Kernel},
+    hosts::Hosts,
+    need_kernel,
+};
+use limiter_user::config::{Settings, file};
+
+const START: u64 = 1_000_000_000_000;
+const SECOND: u64 = 1_000_000_000;
+
+/// A limit that keeps a source for 12 minutes and one that keeps it for a millisecond.
+const SSH_AND_WEB: &str = r#"
+    [[limit]]
+    name = "ssh"
+    match = { protocol = "tcp", destination_port = 22 }
+    rate = "5/h"
+    burst = 5
+    [[limit]]
+    name = "web"
+    match = { protocol = "tcp", destination_port = 80 }
+    rate = "1000/s"
+"#;
+const SSH: u16 = 22;
+const WEB: u16 = 80;
+
+fn settings(text: &str) -> Settings {
+    let parsed = file::parse(text, Path::new("."));
+    parsed
+        .unwrap_or_else(|mistakes| panic!("{mistakes:?}"))
+        .settings
+}
+
+/// A SYN of the `number`-th source of the network `10 + net`.
+fn syn(net: u8, number: u32, port: u16) -> Vec<u8> {
+    let [_, b, c, d] = number.to_be_bytes();
+    let builder = PacketBuilder::ethernet2([2; 6], [4; 6])
+        .ipv4([10 + net, b, c, d], [192, 0, 2, 1], 64)
+        .tcp(40_000, port, 1, 1_024)
+        .syn();
+    let mut bytes = Vec::new();
+    builder.write(&mut bytes, &[]).unwrap();
+    bytes
+}
+
+/// Entries that the limit in `slot` holds, counted from the table itself.
+fn entries(kernel: &Kernel, slot: u32) -> u64 {
+    let all = kernel.store.entries().into_iter();
+    all.filter(|entry| entry.key.slot() == slot).count() as u64
+}
+
+/// What a flood to `port` comes to: how many of the new clients of `clients_port` were admitted, of those that
+/// came meanwhile and of those that came afterwards.
+struct Outcome {
+    during: u32,
+    after: u32,
+    /// Of the flood.
+    admitted: u64,
+}
+
+const CLIENTS: u32 = 250;
+
+/// `seconds` of `per_second` sources that send `packets` packets each to the port `flooded`. In the course of it
+/// [`CLIENTS`] new clients come to `port`, and as many in the 10 seconds after it.
+fn flood(
+    kernel: &mut Kernel,
+    flooded: u16,
+    port: u16,
+    (seconds, per_second, packets): (u64, u64, u32),
+) -> Outcome {
+    let sources = seconds * per_second;
+    let step = SECOND / per_second;
+    let mut outcome = Outcome {
+        during: 0,
+        after: 0,
+        admitted: 0,
+    };
+    let mut client = 0;
+    let mut admits = |kernel: &mut Kernel, now: u64| {
+        client += 1;
+        u32::from(kernel.offer(&syn(1, client, port), now) == Reason::Admitted)
+    };
+    for number in 1..=sources {
+        let now = START + number * step;
+        for _ in 0..packets {
+            let reason = kernel.offer(&syn(0, number as u32, flooded), now);
+            outcome.admitted += u64::from(reason == Reason::Admitted);
+        }
+        if number.is_multiple_of(sources / u64::from(CLIENTS)) {
+            outcome.during += admits(kernel, now);
+        }
+    }
+    for number in 1..=u64::from(CLIENTS) {
+        let now = START + seconds * SECOND + number * 40_000_000;
+        outcome.after += admits(kernel, now);
+    }
+    outcome
+}
+
+fn expect_clients(outcome: &Outcome, what: &str) {
+    let Outcome { during, after, .. } = outcome;
+    let most = u64::from(CLIENTS) * 95;
+    for (when, admitted) in [("during", during), ("after", after)] {
+        assert!(
+            u64::from(*admitted) * 100 >= most,
+            "{what}: {admitted} of {CLIENTS} new clients {when} the flood"
+        );
+    }
+}
+
+/// The attack that this is about, with the default table and the default limit on new sources.
+#[test]
+fn flood_of_a_slow_limit_admits_new_clients_of_another_one() {
+    need_kernel!();
+    let mut kernel = Kernel::of(&settings(SSH_AND_WEB));
+    let outcome = flood(&mut kernel, SSH, WEB, (10, 12_000, 1));
+    expect_clients(&outcome, "ssh");
+}
+
+/// A limit holds exactly its share: seven eighths of the table are divided in halves, of which each limit has one
+/// half of the first, and quick ones may borrow the second. What one limit's flood leaves is there for the other.
+#[test]
+fn slow_limit_holds_no_more_than_its_share() {
+    need_kernel!();
+    let text = format!("max_sources = 4096\nnew_sources = \"none\"\n{SSH_AND_WEB}");
+    let mut kernel = Kernel::of(&settings(&text));
+    let outcome = flood(&mut kernel, SSH, WEB, (1, 12_000, 1));
+    let share = 4_096 * 7 / 8 / 2 / 2;
+    assert_eq!((outcome.admitted, entries(&kernel, 0)), (share, share));
+    expect_clients(&outcome, "ssh");
+}
+
+/// Sources that send twice are held for 10 seconds more: a quick limit borrows what is nobody's, and no more.
+#[test]
+fn flood_of_a_quick_limit_leaves_a_slow_one_its_share() {
+    need_kernel!();
+    let text = format!("max_sources = 4096\nnew_sources = \"none\"\n{SSH_AND_WEB}");
+    let mut kernel = Kernel::of(&settings(&text));
+    let outcome = flood(&mut kernel, WEB, SSH, (1, 12_000, 2));
+    let room = 4_096 * 7 / 8;
+    // The last clients come 10 seconds after the first of the flood, and take a few of its entries.
+    let most = room - room / 4;
+    assert!((most - 100..=most).contains(&entries(&kernel, 1)));
+    expect_clients(&outcome, "web");
+}
+
+/// The token of a new client is there, however many new sources another limit asks for.
+#[test]
+fn flood_leaves_the_other_limit_its_share_of_new_sources() {
+    need_kernel!();
+    let text = format!("new_sources = \"500/s\"\nnew_sources_burst = 100\n{SSH_AND_WEB}");
+    let mut kernel = Kernel::of(&settings(&text));
+    let outcome = flood(&mut kernel, SSH, WEB, (4, 12_000, 1));
+    expect_clients(&outcome, "ssh");
+    // All new sources together are no more than the limit on them lets in.
+    let all = outcome.admitted + u64::from(outcome.during);
+    assert!((100 + 4 * 450..=100 + 4 * 500).contains(&all), "{all}");
+}
+
+#[test]
+fn config_check_attach_and_doctor_warn_of_a_limit_that_a_flood_fills() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), SSH_AND_WEB).unwrap();
+    let path = file.path().to_str().unwrap();
+    let warnings = [
+        "limit 'ssh'",
+        "keeps each entry for 12m",
+        "--new-sources 19/s at most",
+    ];
+    let expect = |said: &str| {
+        for warning in warnings {
+            assert!(said.contains(warning), "no '{warning}': {said}");
+        }
+        assert!(!said.contains("'web'"), "{said}");
+    };
+    let check = hosts.limiter(&["config", "check", path]);
+    check.expect(0);
+    expect(&check.stderr);
+    let attach = hosts.limiter(&["attach", "eth0", "--config", path]);
+    attach.expect(0);
+    expect(&attach.stderr);
+    expect(&hosts.limiter(&["doctor", "eth0"]).stdout);
+
+    let advice = ["set", "eth0", "--new-sources", "19/s"];
+    hosts.limiter(&advice).expect(0);
+    let doctor = hosts.limiter(&["doctor", "eth0"]).stdout;
+    assert!(!doctor.contains("limit 'ssh'"), "{doctor}");
+}
