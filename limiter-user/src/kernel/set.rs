@@ -84,8 +84,10 @@ pub async fn swap(
     // Long lists take seconds to load: nobody else has to wait for that.
     let attachment = Attachment::open(name).await?;
     attachment.dir.check_own()?;
-    if attachment.earlier_layout().is_none() {
-        let change = prepare(attachment)?;
+    // An error may come of what another command removes at that moment. With the lock it is certain.
+    if attachment.earlier_layout().is_none()
+        && let Ok(change) = prepare(attachment)
+    {
         let _lock = lock::lock(&change.attachment.dir)?;
         if change.attachment.is_in_force()? {
             return change.put_in_force();
