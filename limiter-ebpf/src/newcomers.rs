@@ -90,11 +90,28 @@ pub fn waste(slot: u32) {
     }
 }
 
-/// Takes a lease from the buckets; a single token where there are not so many, or none. A function of its
+/// Takes a lease from the buckets. Returns its tokens: a single one where there are not so many, or none. A function of its
 /// own, so that the verifier checks it once (a global function, Linux 5.6).
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn take_lease(slot: u32, now: u64) -> u64 {
+    for _ in 0..ATTEMPTS {
+        let tokens = lease_once(slot, now);
+        if tokens != LOST {
+            return tokens;
+        }
+    }
+    0
+}
+
+/// Returned by [`lease_once`] if another CPU was faster, or a word was put right: try again.
+const LOST: u64 = u64::MAX;
+
+/// Tries once to take a lease. Returns its tokens, or [`LOST`]. Apart from the loop: LLVM would have the loop's last
+/// instruction run into its first one, which Linux 6.1 refuses ("back-edge").
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn lease_once(slot: u32, now: u64) -> u64 {
     let limit = config::newcomers();
     let (Some(table), Some(share)) = (TABLE.get_ptr_mut(0), SHARES.get_ptr_mut(slot % SLOTS))
     else {
@@ -102,30 +119,28 @@ extern "C" fn take_lease(slot: u32, now: u64) -> u64 {
     };
     // SAFETY: fields of map values.
     let (common, own) = unsafe { (&raw mut (*table).newcomers, &raw mut (*share).newcomers) };
-    for _ in 0..ATTEMPTS {
-        // SAFETY: as above.
-        let (of_all, of_limit) = unsafe { (atomic::load(common), atomic::load(own)) };
-        match limit.take(of_all, of_limit, bucket::ticks(now)) {
-            Step::Common { tokens, tat } => {
-                // SAFETY: as above.
-                if unsafe { atomic::compare_and_swap(common, of_all, tat) } == of_all {
-                    return tokens;
-                }
+    // SAFETY: as above.
+    let (of_all, of_limit) = unsafe { (atomic::load(common), atomic::load(own)) };
+    match limit.take(of_all, of_limit, bucket::ticks(now)) {
+        Step::Common { tokens, tat } => {
+            // SAFETY: as above.
+            if unsafe { atomic::compare_and_swap(common, of_all, tat) } == of_all {
+                return tokens;
             }
-            Step::Own { tokens, tat } => {
-                // SAFETY: as above.
-                if unsafe { atomic::compare_and_swap(own, of_limit, tat) } == of_limit {
-                    return owe(common, now, tokens);
-                }
+        }
+        Step::Own { tokens, tat } => {
+            // SAFETY: as above.
+            if unsafe { atomic::compare_and_swap(own, of_limit, tat) } == of_limit {
+                return owe(common, now, tokens);
             }
-            Step::Nothing => {
-                if !correct(common, own, now) {
-                    return 0;
-                }
+        }
+        Step::Nothing => {
+            if !correct(common, own, now) {
+                return 0;
             }
         }
     }
-    0
+    LOST
 }
 
 /// Charges the common bucket with tokens that a limit's own bucket has given. Returns how many, or 0 where that
