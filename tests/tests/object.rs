@@ -12,7 +12,7 @@ use limiter_common::{
 };
 use limiter_tests::{
     engine::{Kernel, Limit},
-    need_kernel,
+    flow, need_kernel,
     stack::{self, STACK_MAX},
 };
 use limiter_user::kernel::requirements::{self, KernelVersion};
@@ -77,6 +77,18 @@ fn the_objects_are_stripped_and_carry_btf() {
             for local in ["/root", "/home", "/.cargo", "registry/src"] {
                 assert!(!has(local), "{path:?} names {local}");
             }
+        }
+    }
+}
+
+/// Later kernels are not as strict.
+#[test]
+fn loops_are_closed_by_jumps_as_linux_6_1_wants_it() {
+    for name in BUILT {
+        for endian in ["bpfel", "bpfeb"] {
+            let path = prebuilt(name).with_file_name(format!("{name}.{endian}.o"));
+            let loops = flow::loops_without_jump(&fs::read(&path).unwrap());
+            assert!(loops.is_empty(), "{path:?}: {loops:?}");
         }
     }
 }
