@@ -115,8 +115,7 @@ fn the_stack_is_enough_where_frames_are_rounded_up() {
     }
 }
 
-/// The verifier gives up after a million instructions; there is to be room for kernels that prune
-/// less.
+/// The verifier gives up after a million instructions. Linux 6.1, which prunes least, takes 123,161 for one limit.
 #[test]
 fn the_verifier_has_little_to_do() {
     need_kernel!();
@@ -139,7 +138,7 @@ fn the_verifier_has_little_to_do() {
             };
             let verified: u32 = line.trim().parse().unwrap();
             assert!(
-                (100..100_000).contains(&verified),
+                (100..150_000).contains(&verified),
                 "epoch {epoch}, frags {frags}: {verified}"
             );
         }
