@@ -1,17 +1,15 @@
 //! The command of an earlier version, with another layout: `cargo xtask test` builds it from its commit.
 
-use std::{
-    env,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{env, path::PathBuf, process::Command};
 
 use crate::{command::Outcome, hosts::Hosts};
 
 /// Where it is; none where nobody has built it.
 #[must_use]
 pub fn binary() -> Option<PathBuf> {
-    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/layouts/v5/limiter");
+    // Tests lie in TARGET/PROFILE/deps.
+    let test = env::current_exe().ok()?;
+    let built = test.ancestors().nth(3)?.join("layouts/v5/limiter");
     let told = env::var_os("LIMITER_LAYOUT_5").map(PathBuf::from);
     told.or(Some(built)).filter(|path| path.exists())
 }

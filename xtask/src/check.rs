@@ -1,6 +1,9 @@
 //! `cargo xtask build-ebpf --check`: do the sources still make the committed objects?
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result, bail};
 
@@ -48,9 +51,9 @@ fn compare_bytes(record: &Record, tools: &Tools, strict: bool) -> Result<()> {
         progress("the objects were rebuilt, and are the same byte for byte");
         return Ok(());
     };
-    keep(&rebuilt);
+    let kept = keep(&rebuilt);
     let (then, now) = (&record.bpf_linker.llvm, &tools.linker.llvm);
-    let made = "see what was made instead in target/ebpf/rebuilt";
+    let made = format!("see what was made instead in {}", kept.display());
     if then == now {
         bail!("{file} is not what its sources make: {made}; run: cargo xtask build-ebpf");
     }
@@ -76,11 +79,12 @@ fn first_difference(rebuilt: &Path) -> Result<Option<String>> {
 }
 
 /// Leaves the rebuilt objects where they can be looked into. A failure to do so is not worth an
-/// error: the one that is about to be reported is.
-fn keep(rebuilt: &Path) {
+/// error: the one that is about to be reported is. Returns the folder.
+fn keep(rebuilt: &Path) -> PathBuf {
     let folder = paths::ebpf_target().join("rebuilt");
     let _ = fs::create_dir_all(&folder);
     for file in objects::files() {
         let _ = fs::copy(rebuilt.join(&file), folder.join(&file));
     }
+    folder
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, ExitCode, Stdio},
 };
 
@@ -136,7 +136,8 @@ struct Outcome {
 fn fuzz(folder: &Path, name: &str, seconds: u32) -> Result<Outcome> {
     let corpus = folder.join("corpus").join(name);
     fs::create_dir_all(&corpus).with_context(|| format!("cannot make {}", corpus.display()))?;
-    let log = log(folder, name);
+    let log = paths::fuzz().join(format!("{name}.log"));
+    fs::create_dir_all(paths::fuzz())?;
     let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
     let inputs = paths::root().join("tests/fixtures/fuzz").join(name);
     let mut cargo = cargo_fuzz(folder);
@@ -164,10 +165,6 @@ fn fuzz(folder: &Path, name: &str, seconds: u32) -> Result<Outcome> {
         bail!("{name} did not run: see {}", log.display());
     }
     Ok(outcome)
-}
-
-fn log(folder: &Path, name: &str) -> PathBuf {
-    folder.join("target").join(format!("{name}.log"))
 }
 
 /// Reads what libFuzzer says.

@@ -37,12 +37,19 @@ impl Linker {
         let path = paths::tools().join("bin/bpf-linker");
         let version = output(Command::new(&path).arg("--version")).unwrap_or_default();
         if version.trim_end() != format!("bpf-linker {VERSION}") {
-            bail!("bpf-linker {VERSION} is not in target/tools/bin");
+            bail!(
+                "bpf-linker {VERSION} is not in {}",
+                paths::tools().join("bin").display()
+            );
         }
         let llvm = llvm_of(&path)?;
         let theirs = &rust.llvm;
         if major(&llvm) != major(theirs) {
-            bail!("bpf-linker has LLVM {llvm} and rustc {theirs}: delete target/tools");
+            let tools = paths::tools();
+            bail!(
+                "bpf-linker has LLVM {llvm} and rustc {theirs}: delete {}",
+                tools.display()
+            );
         }
         Ok(Self { path, llvm })
     }
@@ -53,7 +60,11 @@ impl Linker {
             return Ok(linker);
         }
         build(rust).map_err(|error| {
-            anyhow!("{error:#}; or put bpf-linker {VERSION} for {LLVM} into target/tools/bin")
+            let bin = paths::tools().join("bin");
+            anyhow!(
+                "{error:#}; or put bpf-linker {VERSION} for {LLVM} into {}",
+                bin.display()
+            )
         })?;
         Self::find(rust)
     }
@@ -83,8 +94,13 @@ fn llvm_of(path: &Path) -> Result<String> {
     // The mark that LLVM leaves in bitcode as the one who wrote it.
     let mut grep = Command::new("grep");
     grep.args(["-aoE", "LLVM[0-9]+[.][0-9]+[.][0-9]+"]);
-    let marks = output(grep.arg(shared.map_or(path, Path::new)))
-        .context("cannot tell bpf-linker's LLVM version: delete target/tools, then run again")?;
+    let marks = output(grep.arg(shared.map_or(path, Path::new))).with_context(|| {
+        let tools = paths::tools();
+        format!(
+            "cannot tell bpf-linker's LLVM version: delete {}, then run again",
+            tools.display()
+        )
+    })?;
     let mark = marks.lines().next().unwrap_or_default();
     Ok(mark.trim_start_matches("LLVM").to_owned())
 }

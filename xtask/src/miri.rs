@@ -52,8 +52,7 @@ pub fn run_all(install: bool) -> Result<()> {
     for arguments in RUNS {
         let mut miri = rustup();
         miri.args(["run", "nightly", "cargo", "miri", "test", "--locked"]);
-        miri.arg("--target-dir")
-            .arg(paths::root().join("target/miri"));
+        miri.arg("--target-dir").arg(paths::target().join("miri"));
         miri.args(arguments);
         // Files of the tests' own, and the clock.
         miri.env("MIRIFLAGS", "-Zmiri-disable-isolation")

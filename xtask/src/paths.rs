@@ -26,34 +26,88 @@ pub fn prebuilt() -> PathBuf {
     root().join("limiter-ebpf/prebuilt")
 }
 
+/// The folder of everything that is built: `target`, or what CARGO_TARGET_DIR and cargo's configuration say. Cargo has
+/// built this program there.
+pub fn target() -> PathBuf {
+    let built = env::current_exe().ok();
+    let target = built.as_deref().and_then(target_of);
+    target.unwrap_or_else(|| root().join("target"))
+}
+
+/// The target folder of a program in `TARGET/PROFILE`, or of a test in `TARGET/PROFILE/deps`.
+fn target_of(program: &Path) -> Option<PathBuf> {
+    let folder = program.parent()?;
+    let profile = match folder.ends_with("deps") {
+        true => folder.parent()?,
+        false => folder,
+    };
+    profile.parent().map(Path::to_path_buf)
+}
+
 /// Intermediate files of the BPF builds.
 pub fn ebpf_target() -> PathBuf {
-    root().join("target/ebpf")
+    target().join("ebpf")
 }
 
 /// Where tools are installed for this checkout alone, so that nobody's own tools change.
 pub fn tools() -> PathBuf {
-    root().join("target/tools")
+    target().join("tools")
 }
 
 /// Where cargo puts what it builds for tests.
 pub fn debug() -> PathBuf {
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-    // A relative one is relative to the folder that cargo is run in, as by `process::cargo`.
-    root().join(target).join("debug")
+    target().join("debug")
 }
 
 /// Kernels to test on, what they boot from, and what they said.
 pub fn kernels() -> PathBuf {
-    root().join("target/kernels")
+    target().join("kernels")
 }
 
 /// The command of earlier versions.
 pub fn layouts() -> PathBuf {
-    root().join("target/layouts")
+    target().join("layouts")
 }
 
 /// Where the code is broken on purpose.
 pub fn mutations() -> PathBuf {
-    root().join("target/mutations")
+    target().join("mutations")
+}
+
+/// What the fuzzer says.
+pub fn fuzz() -> PathBuf {
+    target().join("fuzz")
+}
+
+/// The packages, and what they are made of.
+pub fn dist() -> PathBuf {
+    target().join("dist")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{env, path::Path};
+
+    use super::{debug, dist, ebpf_target, fuzz, kernels, layouts, mutations, target_of, tools};
+
+    #[test]
+    fn everything_is_built_in_the_target_folder_of_cargo() {
+        let test = env::current_exe().unwrap();
+        for folder in [
+            debug(),
+            dist(),
+            ebpf_target(),
+            fuzz(),
+            kernels(),
+            layouts(),
+            mutations(),
+            tools(),
+        ] {
+            assert!(test.starts_with(folder.parent().unwrap()), "{folder:?}");
+        }
+        for program in ["/elsewhere/debug/xtask", "/elsewhere/debug/deps/xtask-0a"] {
+            let target = target_of(Path::new(program));
+            assert_eq!(target.as_deref(), Some(Path::new("/elsewhere")));
+        }
+    }
 }

@@ -1,13 +1,13 @@
 //! The binary, linked statically: it runs on every distribution.
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, process::Command};
 
 use anyhow::{Context, Result, bail};
 
 use super::ARCHITECTURE;
 use crate::{
-    flags, paths,
-    process::{progress, run},
+    debian, flags, paths,
+    process::{output, progress, run},
     rustup::MUSL,
     toolchain::Rust,
 };
@@ -15,8 +15,9 @@ use crate::{
 /// Builds it with the pinned compiler. No folder of this machine is in it.
 pub fn build() -> Result<PathBuf> {
     let rust = Rust::set_up(&[MUSL])?;
+    c_compiler()?;
     let target = format!("{ARCHITECTURE}-unknown-linux-musl");
-    let target_dir = paths::root().join("target/dist/build");
+    let target_dir = paths::dist().join("build");
     let folders = flags::folders(&rust, &target_dir)?;
     let remaps = folders
         .iter()
@@ -40,4 +41,16 @@ pub fn build() -> Result<PathBuf> {
         }
     }
     Ok(binary)
+}
+
+/// Sees to it that there is a C compiler for static binaries, by one of the names that crates with C in them look for.
+fn c_compiler() -> Result<()> {
+    let names = [&format!("{ARCHITECTURE}-linux-musl-gcc"), "musl-gcc"];
+    if names
+        .iter()
+        .any(|name| output(Command::new(name).arg("--version")).is_ok())
+    {
+        return Ok(());
+    }
+    debian::ensure(&["musl-tools"], "the static binary")
 }

@@ -20,8 +20,10 @@ pub fn same_elsewhere(out: &Path) -> Result<()> {
     let again = scratch.path().join("out");
     let mut dist = Command::new("cargo");
     dist.args(["xtask", "dist", "--out"]).arg(&again);
-    // The outer cargo has set where this package is.
-    dist.env_remove("CARGO_MANIFEST_DIR").env_remove("CARGO");
+    // The outer cargo has set where this package is. The second build has a target folder of its own.
+    for name in ["CARGO_MANIFEST_DIR", "CARGO", "CARGO_TARGET_DIR"] {
+        dist.env_remove(name);
+    }
     run(dist.current_dir(&copy))?;
     for entry in fs::read_dir(&again)? {
         let file = entry?.file_name();

@@ -29,7 +29,7 @@ const TOOLS: [(&str, &str); 2] = [("dpkg-deb", "dpkg"), ("rpmbuild", "rpm")];
 /// Arguments of `dist`.
 #[derive(Args)]
 pub struct Options {
-    /// Where to put it; left out, target/dist
+    /// Where to put it; left out, dist in the target folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// Pack this binary instead of building one
@@ -47,10 +47,7 @@ pub fn run(options: &Options) -> Result<()> {
             debian::ensure(&[package], "packing")?;
         }
     }
-    let out = options
-        .out
-        .clone()
-        .unwrap_or_else(|| paths::root().join("target/dist"));
+    let out = options.out.clone().unwrap_or_else(paths::dist);
     make(&out, options.binary.as_deref())?;
     if options.check {
         check::same_elsewhere(&out)?;

@@ -33,7 +33,7 @@ pub struct Kernel {
     pub modules: Vec<PathBuf>,
 }
 
-/// The kernel of `release`, downloaded where it is not here yet. Delete its folder in target/kernels for a newer one.
+/// The kernel of `release`, downloaded where it is not here yet. Delete its folder in `paths::kernels` for a newer one.
 pub fn kernel(release: &'static Release) -> Result<Kernel> {
     let folder = paths::kernels().join(release.name);
     if !folder.exists() {

@@ -19,7 +19,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use self::{fetch::Kernel, releases::Release, report::Run};
-use crate::{debian, process::output, test};
+use crate::{debian, paths, process::output, test};
 
 /// What boots a kernel, and what goes into its memory.
 const PACKAGES: [&str; 9] = [
@@ -70,8 +70,9 @@ pub fn run(options: &Options<'_>) -> Result<ExitCode> {
     if !failed.is_empty() {
         let names: Vec<_> = failed.iter().map(|run| run.name).collect();
         bail!(
-            "not all is well on Linux {}: see above, and target/kernels/*.log",
-            names.join(", ")
+            "not all is well on Linux {}: see above, and {}/*.log",
+            names.join(", "),
+            paths::kernels().display()
         );
     }
     Ok(ExitCode::SUCCESS)

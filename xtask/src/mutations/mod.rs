@@ -100,7 +100,7 @@ fn attempt<'a>(tree: &Tree, mutation: &'a Mutation, passed: bool) -> Result<Line
 }
 
 /// Whether the test passes; an error where it cannot be built or does not run. One that leaves itself out fails.
-/// What a failed one said is kept in `target/mutations/said`: it should have failed for what is broken.
+/// What a failed one said is kept in `said` beside the copies: it should have failed for what is broken.
 fn passes(tree: &Tree, test: &Test, code: &str) -> Result<bool> {
     let built = tree.cargo_test(test).arg("--no-run").output();
     let built = built.context("cannot start cargo: is it installed?")?;

@@ -55,7 +55,10 @@ impl Tree {
             tools: Tools::set_up()?,
             earlier,
         };
-        progress("copying the sources to target/mutations");
+        progress(&format!(
+            "copying the sources to {}",
+            paths::mutations().display()
+        ));
         let listed = output(
             Command::new("git")
                 .args(["ls-files", "-z"])
