@@ -13,7 +13,7 @@ use limiter_common::{
     learn::{Flow, Sample, Totals},
     table::Seed,
 };
-use limiter_user::config::{Burst, Limit, Rate};
+use limiter_user::config::{Burst, Limit, NewSources, Rate};
 use limiter_user::learn::{
     Bounds, Sampler, Seen, TooLittle, Watched, choose::cost, human, need, propose::propose,
     sample::NEW_IN_SECOND_MAX, show, trace::Trace,
@@ -394,4 +394,24 @@ fn neither_a_flood_nor_made_up_sources_move_the_proposal() {
         spoofed.findings
     );
     assert!(spoofed.made_up);
+}
+
+#[test]
+fn new_sources_are_four_times_what_came_and_never_below_the_default() {
+    let quiet = proposed(30, |_| 0);
+    assert_eq!(quiet.settings.new_sources, Some(NewSources::default()));
+
+    let busy = proposed(30, |sampler| {
+        for n in 0..6_000 {
+            let source = flow(0x1_0000_0000 + n % 3_000, 53);
+            sampler.see(&seen(30 * SECOND + n * 100_000, source));
+        }
+        6_000
+    });
+    assert_eq!(busy.new_at_most, 3_000);
+    let busy = busy.settings.new_sources.unwrap();
+    assert_eq!(
+        (busy.rate.to_string(), busy.burst),
+        ("12k/s".to_owned(), None)
+    );
 }

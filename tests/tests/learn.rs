@@ -202,6 +202,31 @@ fn from_a_capture_limits_that_pass_the_clients_and_stop_the_floods() {
     assert!(through < 100, "which is not much: {through}\n{text}");
 }
 
+#[test]
+fn new_sources_stay_at_the_default_unless_asked() {
+    let folder = Folder::new();
+    let capture = folder.write("traffic.pcap", pcap(&traffic()));
+    let learn = |more: &[&str]| limiter(&[&["learn", "--capture", &capture], more].concat());
+    for (more, written) in [
+        (&[][..], "new_sources = \"10k/s\""),
+        (&["--new-sources", "500"], "new_sources = \"500/s\""),
+        (&["--new-sources", "none"], "new_sources = \"none\""),
+    ] {
+        let done = learn(more);
+        done.expect(0);
+        assert!(
+            done.stdout.lines().any(|line| line == written),
+            "{written}: {done:#?}"
+        );
+        assert_eq!(
+            done.stdout.contains("would refuse a crowd"),
+            more.is_empty(),
+            "the reason for the default: {done:#?}"
+        );
+    }
+    learn(&["--new-sources", "10mbit"]).expect_error(2, &["in bits"]);
+}
+
 /// Runs `limiter learn` on the server, with its output in a file.
 fn start(hosts: &Hosts, arguments: &[&str]) -> Child {
     let mut command = prepared(&[&["learn", "eth0"], arguments].concat());

@@ -12,7 +12,7 @@ use crate::capture::{Capture, Cut, link};
 use crate::cli::{
     args,
     log::interruption,
-    output::{about, note, print},
+    output::{about, note, print, usage},
 };
 use crate::config::Mode;
 use crate::kernel::{
@@ -24,6 +24,10 @@ use crate::view::units::counted;
 
 pub async fn run(arguments: args::Learn) -> anyhow::Result<()> {
     let output = arguments.output.as_deref();
+    let new_sources = arguments.new_sources.map(|rate| rate.with_burst(None));
+    if let Some(asked) = new_sources.flatten() {
+        asked.terms().map_err(usage)?;
+    }
     if let Some(path) = output {
         // Not only after ten minutes.
         may_be_written(path, arguments.force)?;
@@ -37,7 +41,10 @@ pub async fn run(arguments: args::Learn) -> anyhow::Result<()> {
         // The parser sees to it.
         _ => anyhow::bail!("nothing to learn from: write an interface and --for, or --capture"),
     };
-    let proposal = propose(&watched, arguments.keep)?;
+    let mut proposal = propose(&watched, arguments.keep)?;
+    if let Some(asked) = new_sources {
+        proposal.settings.new_sources = asked;
+    }
     let text = show::file(interface, &watched, &proposal)?;
     match output {
         None => print(&text)?,

@@ -28,8 +28,6 @@ const SERVICES_MAX: usize = 8;
 const PART_OF_ALL: u64 = 20;
 /// Places in a table cost little: none is smaller.
 const MAX_SOURCES_MIN: u64 = 65_536;
-/// New sources in a second, and at once, that are let in at least.
-const NEW_SOURCES_MIN: (u64, u64) = (100, 1_000);
 /// So many times as many new sources are let in as were seen.
 const NEW_SOURCES_MARGIN: u64 = 4;
 
@@ -322,8 +320,9 @@ struct New {
     at_most: u64,
 }
 
-/// How fast sources that are not known are to be let in: several times as fast as they came. Where most of
-/// them look made up, those that sent but one packet are left out of that.
+/// How fast sources that are not known are to be let in: several times as fast as they came, and never slower than by
+/// default. A quiet hour says nothing of a crowd. Where most of them look made up, those that sent but one packet are
+/// left out of that.
 fn new_sources(watched: &Watched, once: u64, returning: u64) -> New {
     /// Made-up sources come once each, by the thousand a second, and outnumber the others by far.
     const MADE_UP: (u64, f64) = (10, 1_000.0);
@@ -348,13 +347,17 @@ fn new_sources(watched: &Watched, once: u64, returning: u64) -> New {
     let after = by_second.range((watched.begun + settled) / SECOND..);
     let at_most = after.map(|(_, new)| new << halvings).max().unwrap_or(0);
     let counted = if made_up { returning } else { returning + once };
-    let (rate_min, burst_min) = NEW_SOURCES_MIN;
-    let rate = human::up(at_most.saturating_mul(NEW_SOURCES_MARGIN).max(rate_min)).min(1_000_000);
-    let at_once = (counted << halvings).saturating_mul(2);
+    let rate = human::up(at_most.saturating_mul(NEW_SOURCES_MARGIN)).min(1_000_000);
+    let default = NewSources::default();
+    let limit = NewSources {
+        rate: Rate::packets_per_second(rate.max(default.rate.amount)),
+        ..default
+    };
+    let at_once = human::up((counted << halvings).saturating_mul(2));
     New {
         limit: NewSources {
-            rate: Rate::packets_per_second(rate),
-            burst: Some(human::up(at_once.max(6 * rate).max(burst_min))),
+            burst: (at_once > limit.burst()).then_some(at_once),
+            ..limit
         },
         made_up,
         at_most,

@@ -7,7 +7,7 @@ use super::{
     choose::{self, WINDOW},
     sample::{self, Service},
 };
-use crate::config::{Invalid, file, matches::Protocol};
+use crate::config::{Invalid, NewSources, file, matches::Protocol};
 use crate::view::units::{bytes, counted, grouped, seconds};
 
 /// Sources that are named.
@@ -132,9 +132,13 @@ fn what_was_seen(watched: &Watched, proposal: &Proposal) -> Vec<String> {
         ));
     }
     lines.push(format!(
-        "New sources came at {}/s at most; room is for twice those that came back, and for {} at least.",
-        grouped(proposal.new_at_most),
+        "Room is for twice the sources that came back, and for {} at least.",
         grouped(65_536)
+    ));
+    lines.push(format!(
+        "New sources came at {}/s at most. {}",
+        grouped(proposal.new_at_most),
+        why_new_sources(proposal)
     ));
     if !proposal.without_limit.is_empty() {
         let names: Vec<String> = proposal.without_limit.iter().map(Service::name).collect();
@@ -144,6 +148,19 @@ fn what_was_seen(watched: &Watched, proposal: &Proposal) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// The rate of new sources, with the reason if it is the default.
+fn why_new_sources(proposal: &Proposal) -> String {
+    let rate = proposal.settings.new_sources.map(|limit| limit.rate);
+    let shown = rate.map_or_else(|| "none".to_owned(), |rate| rate.to_string());
+    if rate != Some(NewSources::default().rate) {
+        return format!("new_sources is {shown}.");
+    }
+    format!(
+        "new_sources is {shown}, the default: a lower rate, learnt in a quiet hour, would refuse a crowd of new clients. \
+         For a lower rate: limiter learn --new-sources RATE."
+    )
 }
 
 /// A flood that went on meanwhile.

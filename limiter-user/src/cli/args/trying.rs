@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 
-use super::values::{duration, interface};
+use super::values::{NewSourcesRate, duration, interface};
 use crate::config::Mode;
 
 /// Arguments of `learn`.
@@ -28,6 +28,10 @@ pub struct Learn {
     /// How many of the usual sources are to lose nothing, in percent
     #[arg(long, value_name = "PERCENT", default_value = "99.9", value_parser = percent)]
     pub keep: f64,
+    /// How fast new sources are taken in, less than the default of 10k/s too; left out, four times as fast as they came,
+    /// and at least 10k/s
+    #[arg(long, value_name = "RATE|none", allow_hyphen_values = true)]
+    pub new_sources: Option<NewSourcesRate>,
     /// Where the program runs that watches
     #[arg(long, value_enum, default_value_t)]
     pub mode: Mode,
