@@ -84,12 +84,18 @@ impl Outcome {
         assert_eq!(self.status, status, "{self:#?}");
     }
 
-    /// Panics unless it failed with `status`, one line on standard error that has all of `words`,
-    /// and nothing on standard output.
+    /// Panics unless it failed with `status`, a message on standard error that has all of `words`, and nothing on
+    /// standard output. The message is one line; or, for a wrong command line, in clap's layout.
     pub fn expect_error(&self, status: i32, words: &[&str]) {
         self.expect(status);
         assert_eq!(self.stdout, "", "{self:#?}");
-        assert_eq!(self.stderr.lines().count(), 1, "one line: {self:#?}");
+        let of_clap = status == 2
+            && self.stderr.starts_with("error: ")
+            && self
+                .stderr
+                .ends_with("For more information, try '--help'.\n");
+        let one_line = self.stderr.lines().count() == 1;
+        assert!(of_clap || one_line, "one line: {self:#?}");
         for word in words {
             assert!(self.stderr.contains(word), "wanted '{word}': {self:#?}");
         }

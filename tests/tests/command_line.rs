@@ -1,4 +1,4 @@
-//! Wrong command lines: the exit status of the contract, one clear line, and nothing attached.
+//! Wrong command lines: the exit status of the contract, a clear message, and nothing attached.
 
 use limiter_tests::{command::limiter, hosts::Hosts, need_kernel};
 
@@ -175,12 +175,56 @@ fn wrong_command_lines_are_refused_and_change_nothing() {
         outcome.expect_error(2, &[word]);
         // The way to write a value that looks like a flag: never what was meant.
         assert!(!outcome.stderr.contains("to pass"), "{outcome:#?}");
-        assert!(outcome.stderr.len() < 250, "clear and short: {outcome:#?}");
+        let first = outcome.stderr.split("\n\n").next().unwrap();
+        assert!(first.len() < 250, "clear and short: {outcome:#?}");
     }
     assert_eq!(
         hosts.json(&["status", "--json"]),
         serde_json::json!({"interfaces": []})
     );
+}
+
+/// Unknown verbs and options: what clap prints, with its suggestion and the usage.
+#[test]
+fn unknown_verbs_and_options_have_the_layout_of_clap() {
+    for (arguments, message) in [
+        (
+            &["atach", "eth0"][..],
+            "error: unrecognized subcommand 'atach'
+
+  tip: some similar subcommands exist: 'detach', 'watch', 'attach'
+
+Usage: limiter <COMMAND>
+",
+        ),
+        (
+            &["status", "--jsno"],
+            "error: unexpected argument '--jsno' found
+
+  tip: a similar argument exists: '--json'
+
+Usage: limiter status --json [IFACE]
+",
+        ),
+        (
+            &["deny", "ad\u{202e}d", "eth0"],
+            "error: unrecognized subcommand 'ad\\u{202e}d'
+
+  tip: a similar subcommand exists: 'add'
+
+Usage: limiter deny <COMMAND>
+",
+        ),
+    ] {
+        let outcome = limiter(arguments);
+        outcome.expect_error(2, &[message]);
+        assert!(
+            outcome
+                .stderr
+                .ends_with("\nFor more information, try '--help'.\n"),
+            "{outcome:#?}"
+        );
+    }
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub fn main() -> ExitCode {
     }
     match Cli::try_parse() {
         Ok(cli) => finish(run(cli.verb)),
-        Err(error) => output::wrong_command_line(&error),
+        Err(error) => output::wrong_command_line(error),
     }
 }
 

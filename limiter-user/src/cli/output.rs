@@ -86,30 +86,20 @@ pub fn failure(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
 }
 
-/// Help and version are printed as clap has them; what is wrong is told in one line.
-pub fn wrong_command_line(error: &clap::Error) -> ExitCode {
-    use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+/// Help, version and errors are printed in clap's layout. What does not print in a wrong word is escaped.
+pub fn wrong_command_line(mut error: clap::Error) -> ExitCode {
+    use clap::error::{ContextKind, ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand};
 
+    // A closed pipe is no failure.
     if !error.use_stderr() || error.kind() == DisplayHelpOnMissingArgumentOrSubcommand {
-        // A closed pipe is no failure.
         let _ = error.print();
-        return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+    } else {
+        // The advice to write an unknown option as a value is never what was meant.
+        error.remove(ContextKind::Suggested);
+        let text = error.render().to_string();
+        let _ = io::stderr().write_all(escape(&text, |c| c == '\n').as_bytes());
     }
-    note(&one_line(&error.render().to_string()));
-    ExitCode::from(2)
-}
-
-/// What clap says in paragraphs, without usage and the way to the help.
-fn one_line(text: &str) -> String {
-    let paragraphs = text.split("\n\n").filter(|paragraph| {
-        let paragraph = paragraph.trim_start();
-        !paragraph.starts_with("Usage:")
-            && !paragraph.starts_with("For more information")
-            // A flag that is not known is no value.
-            && !paragraph.starts_with("tip: to pass")
-    });
-    let words: Vec<&str> = paragraphs.flat_map(str::split_whitespace).collect();
-    words.join(" ").trim_start_matches("error: ").to_owned() + " (--help says more)"
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
 /// A value that is invalid whatever the interface is a wrong command line.
@@ -122,18 +112,5 @@ pub fn about(interface: &str, error: kernel::Error) -> anyhow::Error {
     match error {
         kernel::Error::Invalid(invalid) => anyhow::anyhow!("{interface}: {invalid}"),
         error => error.into(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_wrong_command_line_is_told_in_one_line() {
-        let clap = "error: unexpected argument '--speed' found\n\n  tip: a similar argument exists: \
-                    '--shadow'\n\nUsage: limiter attach\n\nFor more information, try '--help'.\n";
-        assert_eq!(
-            super::one_line(clap),
-            "unexpected argument '--speed' found tip: a similar argument exists: '--shadow' (--help says more)"
-        );
     }
 }
