@@ -9,6 +9,7 @@ use limiter_tests::{
     hosts::{Hosts, on},
     need_kernel,
     objects::{Object, expect_gone},
+    traffic::Traffic,
 };
 
 #[test]
@@ -239,4 +240,28 @@ fn a_change_that_cannot_be_printed_is_in_force_and_says_so() {
     unprinted(&again, "9/s");
     assert_eq!(hosts.status()["trial"], serde_json::Value::Null);
     unprinted(&["keep", "eth0"], "not on trial");
+}
+
+/// The first commands of README.md, acted out: a live host loses no packet before it is told to.
+#[test]
+fn the_first_command_of_the_readme_drops_nothing() {
+    need_kernel!();
+    let readme = include_str!("../../README.md");
+    let words = |line: &'static str| {
+        let line = line.split(" #").next().unwrap_or_default();
+        line.split_whitespace().skip(2).collect::<Vec<_>>()
+    };
+    let mut commands = readme
+        .lines()
+        .filter(|line| line.starts_with("sudo limiter "));
+    let hosts = Hosts::new();
+    let attach = words(commands.next().unwrap());
+    assert_eq!(attach[..2], ["attach", "eth0"]);
+    hosts.limiter(&attach).expect(0);
+    let traffic = Traffic::new(&hosts);
+    assert_eq!(traffic.passed("192.0.2.2", 5_000), 5_000);
+
+    let off = commands.map(words).find(|words| words[0] == "set").unwrap();
+    hosts.limiter(&off).expect(0);
+    assert!(traffic.passed("192.0.2.2", 5_000) < 5_000);
 }
