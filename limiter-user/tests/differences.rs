@@ -4,6 +4,7 @@ use std::path::Path;
 
 use limiter_user::config::{Settings, difference::difference, file};
 
+const FRAME_MAX: u64 = 1_522;
 const ONE: &str = "[[limit]]\nname = \"one\"\nrate = \"5/s\"\nburst = 10\n";
 
 fn settings(text: &str) -> Settings {
@@ -15,6 +16,7 @@ fn settings(text: &str) -> Settings {
 /// Both ways.
 fn expect(old: &str, new: &str, there: &[&str], back: &[&str]) {
     let (old, new) = (settings(old), settings(new));
+    let difference = |old, new| difference(old, new, FRAME_MAX);
     assert_eq!(difference(&old, &new), there);
     assert_eq!(difference(&new, &old), back);
     assert_eq!(difference(&old, &old), [""; 0]);
@@ -30,13 +32,13 @@ fn what_is_for_all_limits() {
     for (line, there, back) in [
         (
             "new_sources = \"none\"",
-            "new sources 10k/s burst 65536 -> none",
-            "new sources none -> 10k/s burst 65536",
+            "new sources 10k/s burst 65536 -> none (looser)",
+            "new sources none -> 10k/s burst 65536 (tighter)",
         ),
         (
             "new_sources_burst = 7",
-            "new sources 10k/s burst 65536 -> 10k/s burst 7",
-            "new sources 10k/s burst 7 -> 10k/s burst 65536",
+            "new sources: burst 65536 -> 7 (tighter)",
+            "new sources: burst 7 -> 65536 (looser)",
         ),
         (
             "exempt = [\"established\", \"control\"]",
@@ -58,22 +60,16 @@ fn what_is_for_all_limits() {
 fn what_is_of_one_limit() {
     for (old, new, there, back) in [
         (
-            "rate = \"5/s\"",
-            "rate = \"6/s\"",
-            "rate 5/s -> 6/s",
-            "rate 6/s -> 5/s",
-        ),
-        (
             "burst = 10\n",
             "burst = 11\n",
-            "burst 10 -> 11",
-            "burst 11 -> 10",
+            "burst 10 -> 11 (looser)",
+            "burst 11 -> 10 (tighter)",
         ),
         (
             "burst = 10\n",
             "",
-            "burst 10 -> by the rate",
-            "burst by the rate -> 10",
+            "burst 10 -> 5 by the rate (tighter)",
+            "burst 5 by the rate -> 10 (looser)",
         ),
         (
             "burst = 10\n",
@@ -116,6 +112,66 @@ fn what_is_of_one_limit() {
     }
 }
 
+/// A burst that was written stays beside a new rate; one that was not follows the rate.
+#[test]
+fn rates_with_what_becomes_of_the_burst() {
+    let stays = |time: &str| format!("burst stays 10: an empty bucket is full again after {time}");
+    for (new, there, back) in [
+        (
+            ONE.replace("5/s", "20/s"),
+            ["rate 5/s -> 20/s (looser)".to_owned(), stays("500ms")],
+            ["rate 20/s -> 5/s (tighter)".to_owned(), stays("2s")],
+        ),
+        (
+            ONE.replace("5/s", "300/m"),
+            ["rate 5/s -> 300/m".to_owned(), stays("2s")],
+            ["rate 300/m -> 5/s".to_owned(), stays("2s")],
+        ),
+    ] {
+        let (there, back) = (there.each_ref(), back.each_ref());
+        expect(
+            ONE,
+            &new,
+            &there.map(|line| &**line),
+            &back.map(|line| &**line),
+        );
+    }
+    let by_rate = ONE.replace("burst = 10\n", "");
+    expect(
+        &by_rate,
+        &by_rate.replace("5/s", "50/s"),
+        &[
+            "rate 5/s -> 50/s (looser)",
+            "burst 5 by the rate -> 50 by the rate (looser)",
+        ],
+        &[
+            "rate 50/s -> 5/s (tighter)",
+            "burst 50 by the rate -> 5 by the rate (tighter)",
+        ],
+    );
+    let bits = ONE.replace("5/s", "8kbit").replace("burst = 10\n", "");
+    expect(
+        &bits,
+        &bits.replace("8kbit", "16mbit"),
+        &[
+            "rate 8kbit -> 16mbit (looser)",
+            "burst 1522b by the rate -> 2000000b by the rate (looser)",
+        ],
+        &[
+            "rate 16mbit -> 8kbit (tighter)",
+            "burst 2000000b by the rate -> 1522b by the rate (tighter)",
+        ],
+    );
+    // A window brings its packets at once.
+    let window = ONE.replace("5/s", "6/m") + "algorithm = \"fixed-window\"\n";
+    expect(
+        &window,
+        &window.replace("6/m", "3/m"),
+        &["rate 6/m -> 3/m (tighter)", &stays("4m")],
+        &["rate 3/m -> 6/m (looser)", &stays("2m")],
+    );
+}
+
 #[test]
 fn limits_that_come_and_go_and_change_places() {
     expect(ONE, &two(), &["limit two new: 5/s"], &["limit two gone"]);
@@ -127,8 +183,14 @@ fn limits_that_come_and_go_and_change_places() {
     expect(
         &two(),
         &changed,
-        &["two: rate 5/s -> 6/s"],
-        &["two: rate 6/s -> 5/s"],
+        &[
+            "two: rate 5/s -> 6/s (looser)",
+            "two: burst stays 10: an empty bucket is full again after 1s 667ms",
+        ],
+        &[
+            "two: rate 6/s -> 5/s (tighter)",
+            "two: burst stays 10: an empty bucket is full again after 2s",
+        ],
     );
 }
 
@@ -171,14 +233,16 @@ fn all_that_has_changed_is_told() {
         &new,
         &[
             "shadow off -> on",
-            "one: rate 5/s -> 6/s",
+            "one: rate 5/s -> 6/s (looser)",
+            "one: burst stays 10: an empty bucket is full again after 1s 667ms",
             "limit two new: 5/s",
             "deny: 1 added, 0 removed",
         ],
         &[
             "shadow on -> off",
             "limit two gone",
-            "rate 6/s -> 5/s",
+            "rate 6/s -> 5/s (tighter)",
+            "burst stays 10: an empty bucket is full again after 2s",
             "deny: 0 added, 1 removed",
         ],
     );

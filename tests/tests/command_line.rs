@@ -121,7 +121,7 @@ const WRONG: &[(&[&str], &str)] = &[
     (&["check", "192.0.2.7", "eth0"], "is an address"),
     (&["deny", "add", "192.0.2.7"], "is an address"),
     (&["tier", "add", "eth0", "own"], "CIDR"),
-    (&["set", "eth0", "--new-sources-burst", "x"], "number"),
+    (&["set", "eth0", "--new-sources-burst", "x"], "factor"),
     (&["set", "eth0", "--limit", "web"], "--rate"),
     (&["config", "check"], "FILE"),
     (&["config", "show"], "IFACE"),

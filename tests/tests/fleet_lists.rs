@@ -221,9 +221,9 @@ fn the_plain_case_by_flags() {
     assert_eq!(traffic.passed("192.0.2.2", 3), 3);
     for (fleet, expected) in [
         ("core", "fleet edge -> core"),
-        ("none", "fleet core -> none, scope fleet -> host"),
+        ("none", "fleet core -> none\neth0: scope fleet -> host"),
         ("none", "unchanged"),
-        ("edge", "fleet none -> edge, scope host -> fleet"),
+        ("edge", "fleet none -> edge\neth0: scope host -> fleet"),
     ] {
         let done = hosts.limiter(&["set", "eth0", "--fleet", fleet]);
         done.expect(0);

@@ -253,7 +253,7 @@ fn limits_come_and_go() {
     // Renamed: another one. With another key: other buckets.
     let other_key = c.replace("rate", "key = \"/24,/48\"\nrate");
     let said = attached.reloaded(&(a.replace("\"a\"", "\"z\"") + &b + &other_key));
-    assert!(said.contains("limit a gone, limit z new"), "{said}");
+    assert!(said.contains("limit a gone\neth0: limit z new"), "{said}");
     assert!(
         said.contains("c: key /32,/64 -> /24,/48, with new buckets"),
         "{said}"

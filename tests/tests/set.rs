@@ -51,7 +51,7 @@ fn one_limit_of_several() {
     let set = |arguments: &[&str]| hosts.limiter(&[&["set", "eth0"], arguments].concat());
     let done = set(&["--limit", "web", "--burst", "7"]);
     done.expect(0);
-    assert_eq!(done.stdout, "eth0: web: burst 5 -> 7\n");
+    assert_eq!(done.stdout, "eth0: web: burst 5 -> 7 (looser)\n");
     assert_eq!(traffic.passed_to(80, "192.0.2.2", 8), 2, "two more fit");
 
     let done = set(&["--limit", "web", "--shadow", "on"]);
@@ -68,19 +68,94 @@ fn one_limit_of_several() {
         "20, less the 15 that were to port 80 and passed"
     );
 
+    let listed = "web (rate 1/h, burst 7), all (rate 1/h, burst 20)";
     for arguments in [
         &["--rate", "6"][..],
         &["--burst", "6"],
         &["--rate", "6", "--shadow", "on"],
+        &["--rate", "x0.5", "--burst", "6"],
     ] {
-        set(arguments).expect_error(1, &["several limits (web, all)", "--limit NAME"]);
+        let several = ["several limits", listed, "--limit web", "--rate x0.5"];
+        set(arguments).expect_error(1, &several);
     }
-    set(&["--limit", "wep", "--rate", "6"])
-        .expect_error(1, &["no limit 'wep'", "write one of web, all"]);
+    set(&["--limit", "wep", "--rate", "6"]).expect_error(1, &["no limit 'wep'", listed]);
     set(&["--limit", "control", "--rate", "6"]).expect_error(1, &["built in", "--exempt control"]);
     set(&["--limit", "web"]).expect_error(2, &["--rate"]);
     set(&["--limit", "web", "--burst", "64kb"]).expect_error(1, &["packets"]);
     assert_eq!(hosts.status()["limits"][1]["burst"], "20");
+}
+
+/// Factors scale what is in force: of the limit that is named, or of all of them.
+#[test]
+fn factors_scale_what_is_in_force() {
+    need_kernel!();
+    let hosts = attached();
+    let traffic = Traffic::new(&hosts);
+    let shown = || hosts.limiter(&["config", "show", "eth0"]).stdout;
+    let before = shown();
+    let set = |arguments: &[&str]| {
+        let done = hosts.limiter(&[&["set", "eth0"], arguments].concat());
+        done.expect(0);
+        done.stdout
+    };
+    assert_eq!(
+        set(&["--rate", "x0.5"]),
+        "eth0: web: rate 1/h -> 1/2h (tighter)\n\
+         eth0: web: burst stays 5: an empty bucket is full again after 10h\n\
+         eth0: all: rate 1/h -> 1/2h (tighter)\n\
+         eth0: all: burst stays 20: an empty bucket is full again after 1day 16h\n"
+    );
+    set(&["--rate", "x2"]);
+    assert_eq!(shown(), before, "undone");
+    assert_eq!(
+        set(&["--limit", "web", "--rate", "x3", "--burst", "x0.5"]),
+        "eth0: web: rate 1/h -> 3/h (looser)\neth0: web: burst 5 -> 2 (tighter)\n"
+    );
+    assert_eq!(traffic.passed_to(80, "192.0.2.2", 8), 2, "rounded down");
+
+    assert_eq!(
+        set(&["--new-sources", "x0.5"]),
+        "eth0: new sources: rate 1k/s -> 500/s (tighter)\n\
+         eth0: new sources: burst stays 40: an empty bucket is full again after 80ms\n"
+    );
+    assert_eq!(
+        set(&["--new-sources", "x2", "--new-sources-burst", "x2"]),
+        "eth0: new sources: rate 500/s -> 1k/s (looser)\neth0: new sources: burst 40 -> 80 (looser)\n"
+    );
+    // Fixed numbers may go the other way than meant.
+    assert_eq!(
+        set(&["--new-sources", "5k"]),
+        "eth0: new sources: rate 1k/s -> 5k/s (looser)\n\
+         eth0: new sources: burst stays 80: an empty bucket is full again after 16ms\n"
+    );
+    set(&["--new-sources", "none"]);
+    hosts
+        .limiter(&["set", "eth0", "--new-sources", "x0.5"])
+        .expect_error(1, &["no limit to scale", "--new-sources RATE"]);
+}
+
+#[test]
+fn bad_factors_change_nothing() {
+    need_kernel!();
+    let hosts = attached();
+    let shown = || hosts.limiter(&["config", "show", "eth0"]).stdout;
+    let before = shown();
+    let set = |option: &str, factor: &str| hosts.limiter(&["set", "eth0", option, factor]);
+    for factor in ["x0", "x-1", "xNaN", "x1e9", "x", "x0.0001", "x1001"] {
+        for option in ["--rate", "--burst", "--new-sources", "--new-sources-burst"] {
+            set(option, factor).expect_error(2, &[factor, "not a factor", "as in x0.5"]);
+        }
+    }
+    // Of the other limit, 2 would be left.
+    let smallest = ["limit 'web'", "burst 5 x0.1", "smallest factor", "x0.2"];
+    set("--burst", "x0.1").expect_error(1, &smallest);
+    set("--new-sources-burst", "x0.001").expect_error(1, &["burst 40", "x0.025"]);
+    assert_eq!(shown(), before);
+    let wide = &["set", "eth0", "--limit", "web", "--rate", "1G/s"];
+    hosts.limiter(wide).expect(0);
+    let before = shown();
+    set("--rate", "x2").expect_error(1, &["limit 'web'", "above 1G/s"]);
+    assert_eq!(shown(), before);
 }
 
 /// New sources are taken in at the new rate, and at once as many as before unless told otherwise.
@@ -102,7 +177,8 @@ fn new_sources() {
     };
     assert_eq!(
         set(&["--new-sources", "1/h"]),
-        "eth0: new sources 1k/s burst 40 -> 1/h burst 40\n"
+        "eth0: new sources: rate 1k/s -> 1/h (tighter)\n\
+         eth0: new sources: burst stays 40: an empty bucket is full again after 1day 16h\n"
     );
     assert!(shown().contains("new_sources = \"1/h\"\nnew_sources_burst = 40\n"));
     // Seven eighths of the burst are for both limits, and a sixteenth is for this one alone: 35 and 2.
@@ -121,7 +197,7 @@ fn new_sources() {
 
     assert_eq!(
         set(&["--new-sources", "none"]),
-        "eth0: new sources 1/h burst 40 -> none\n"
+        "eth0: new sources 1/h burst 40 -> none (looser)\n"
     );
     assert_eq!(of(3), 60);
     hosts

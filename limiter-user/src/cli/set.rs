@@ -1,27 +1,38 @@
 //! `limiter set`.
 
 use crate::cli::{
-    args::{self, FleetOrNone, Switch},
+    args::{
+        self,
+        Change::{By, To},
+        FleetOrNone, Switch,
+    },
     output::{about, note, report, usage},
     ssh,
 };
 use crate::config::{
-    Invalid, Limit, Scope, Settings, difference::difference, settings::CONTROL_LIMIT,
+    Algorithm, Invalid, Limit, Scope, Settings, difference::difference, settings::CONTROL_LIMIT,
 };
-use crate::kernel::set::{Swapped, set};
+use crate::kernel::{
+    Attachment,
+    set::{Swapped, set},
+};
 
 pub async fn run(arguments: args::Set) -> anyhow::Result<()> {
-    if let (Some(rate), Some(burst)) = (&arguments.rate, arguments.burst) {
+    if let (Some(To(rate)), Some(To(burst))) = (&arguments.rate, arguments.burst) {
         burst.for_rate(rate).map_err(usage)?;
     }
     let interface = &arguments.interface;
-    ssh::warn_of_change(
-        interface,
-        |settings| merged(settings, &arguments),
-        |client| ssh::allow_first(interface, client),
-    )
+    let attachment = Attachment::open(interface).await;
+    let frame_max = attachment
+        .map_err(|error| about(interface, error))?
+        .record
+        .frame_max;
+    let merged = |settings: &Settings| merged(settings, &arguments, frame_max);
+    ssh::warn_of_change(interface, merged, |client| {
+        ssh::allow_first(interface, client)
+    })
     .await;
-    let changed = set(interface, |settings| merged(settings, &arguments))
+    let changed = set(interface, merged)
         .await
         .map_err(|error| about(interface, error))?;
     report(&told(interface, &changed));
@@ -35,34 +46,33 @@ pub async fn run(arguments: args::Set) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What has changed, on one line; and before that, what was taken over.
+/// What has changed, a line each; and before that, what was taken over.
 pub fn told(interface: &str, changed: &Swapped) -> String {
-    let taken_over = changed.taken_over.as_ref();
-    let taken_over = taken_over.map_or_else(String::new, |what| format!("{interface}: {what}\n"));
-    let changes = in_words(&changed.old, &changed.new);
-    format!("{taken_over}{interface}: {changes}\n")
-}
-
-fn in_words(old: &Settings, new: &Settings) -> String {
-    let changes = difference(old, new);
+    let taken_over = changed.taken_over.iter().map(ToString::to_string);
+    let mut changes = difference(&changed.old, &changed.new, changed.frame_max);
     if changes.is_empty() {
-        "unchanged: it was so already".to_owned()
-    } else {
-        changes.join(", ")
+        changes.push("unchanged: it was so already".to_owned());
     }
+    let lines = taken_over.chain(changes);
+    lines.map(|line| format!("{interface}: {line}\n")).collect()
 }
 
-fn merged(settings: &Settings, arguments: &args::Set) -> Result<Settings, Invalid> {
+fn merged(settings: &Settings, arguments: &args::Set, frame_max: u64) -> Result<Settings, Invalid> {
     let mut new = settings.clone();
     let shadow = arguments.shadow.map(|shadow| matches!(shadow, Switch::On));
     let of_limit =
         arguments.rate.is_some() || arguments.burst.is_some() || arguments.limit.is_some();
     if of_limit {
-        let limit = chosen(&mut new.limits, arguments.limit.as_deref())?;
-        limit.rate = arguments.rate.unwrap_or(limit.rate);
-        limit.burst = arguments.burst.or(limit.burst);
-        if arguments.limit.is_some() {
-            limit.shadow = shadow.unwrap_or(limit.shadow);
+        let absolute =
+            matches!(arguments.rate, Some(To(_))) || matches!(arguments.burst, Some(To(_)));
+        let limits = &mut new.limits;
+        let limits = chosen(limits, arguments.limit.as_deref(), !absolute, frame_max)?;
+        for limit in limits {
+            change(limit, arguments, frame_max)
+                .map_err(|Invalid(why)| Invalid(format!("limit '{}': {why}", limit.name)))?;
+            if arguments.limit.is_some() {
+                limit.shadow = shadow.unwrap_or(limit.shadow);
+            }
         }
     }
     if arguments.limit.is_none() {
@@ -71,34 +81,76 @@ fn merged(settings: &Settings, arguments: &args::Set) -> Result<Settings, Invali
     if let Some(malformed) = arguments.malformed {
         new.malformed = malformed;
     }
-    if let Some(new_sources) = arguments.new_sources {
-        let burst = settings.new_sources.and_then(|limit| limit.burst);
-        new.new_sources = new_sources.with_burst(arguments.new_sources_burst.or(burst));
-    } else if let Some(burst) = arguments.new_sources_burst {
+    new_sources(&mut new, arguments)?;
+    if let Some(FleetOrNone(fleet)) = &arguments.fleet {
+        let limit = arguments.limit.as_deref();
+        share(&mut new, fleet.as_deref(), limit, frame_max)?;
+    }
+    new.check()?;
+    Ok(new)
+}
+
+/// Changes rate and burst of one limit. Factors scale what is in force.
+fn change(limit: &mut Limit, arguments: &args::Set, frame_max: u64) -> Result<(), Invalid> {
+    let burst = limit.burst(frame_max)?;
+    let window = limit.algorithm == Algorithm::FixedWindow;
+    limit.rate = match arguments.rate {
+        None => limit.rate,
+        Some(To(rate)) => rate,
+        Some(By(factor)) => limit.rate.scaled(factor, window)?,
+    };
+    limit.burst = match arguments.burst {
+        None => limit.burst,
+        Some(To(burst)) => Some(burst),
+        Some(By(factor)) => Some(burst.scaled(factor)?),
+    };
+    Ok(())
+}
+
+fn new_sources(new: &mut Settings, arguments: &args::Set) -> Result<(), Invalid> {
+    let old = new.new_sources;
+    match arguments.new_sources {
+        None => {}
+        Some(To(rate)) => new.new_sources = rate.with_burst(old.and_then(|limit| limit.burst)),
+        Some(By(factor)) => {
+            let limit = new.new_sources.as_mut().ok_or_else(|| {
+                Invalid("new sources have no limit to scale: write --new-sources RATE".to_owned())
+            })?;
+            limit.rate = limit.rate.scaled(factor, false)?;
+        }
+    }
+    if let Some(burst) = arguments.new_sources_burst {
         let limit = new.new_sources.as_mut().ok_or_else(|| {
             Invalid(
                 "without a rate of new sources there is no burst: write --new-sources RATE too"
                     .to_owned(),
             )
         })?;
-        limit.burst = Some(burst);
+        let in_force = old.unwrap_or(*limit).burst();
+        limit.burst = Some(match burst {
+            To(burst) => burst,
+            By(factor) => factor.of(in_force, &format_args!("new-sources burst {in_force}"))?,
+        });
     }
-    if let Some(FleetOrNone(fleet)) = &arguments.fleet {
-        share(&mut new, fleet.as_deref(), arguments.limit.as_deref())?;
-    }
-    new.check()?;
-    Ok(new)
+    Ok(())
 }
 
 /// Shares the limit with a fleet; or, with none, nothing at all any more.
-fn share(new: &mut Settings, fleet: Option<&str>, limit: Option<&str>) -> Result<(), Invalid> {
+fn share(
+    new: &mut Settings,
+    fleet: Option<&str>,
+    limit: Option<&str>,
+    frame_max: u64,
+) -> Result<(), Invalid> {
     let limits = &mut new.limits;
     if fleet.is_some() {
         // What is shared already stays so, and may be all that is meant.
         let shared = |limit: &Limit| limit.scope == Scope::Fleet;
         let shares = limits.iter().any(shared) || !new.fleet_lists.is_empty();
         if limit.is_some() || !shares {
-            chosen(limits, limit)?.scope = Scope::Fleet;
+            for limit in chosen(limits, limit, false, frame_max)? {
+                limit.scope = Scope::Fleet;
+            }
         }
     } else if limit.is_some() {
         return Err(Invalid(
@@ -115,34 +167,52 @@ fn share(new: &mut Settings, fleet: Option<&str>, limit: Option<&str>) -> Result
     Ok(())
 }
 
-/// The limit of that name; the only one where none is named.
-fn chosen<'a>(limits: &'a mut [Limit], name: Option<&str>) -> Result<&'a mut Limit, Invalid> {
-    let names: Vec<_> = limits.iter().map(|limit| limit.name.clone()).collect();
-    let names = names.join(", ");
-    if limits.is_empty() {
-        return Err(Invalid(
+/// The limit of that name. Where none is named: the only one, or all of them if `all`.
+fn chosen<'a>(
+    limits: &'a mut [Limit],
+    name: Option<&str>,
+    all: bool,
+    frame_max: u64,
+) -> Result<&'a mut [Limit], Invalid> {
+    let fail = |why: String| Err(Invalid(why));
+    let Some(first) = limits.first().map(|limit| limit.name.clone()) else {
+        return fail(
             "there is no limit to change, only lists: write a [[limit]] in the file, and reload"
                 .to_owned(),
+        );
+    };
+    if name == Some(CONTROL_LIMIT) {
+        return fail(format!(
+            "'{CONTROL_LIMIT}' is built in and cannot be changed: attach without --exempt control to be without it"
         ));
     }
-    if name == Some(CONTROL_LIMIT) {
-        return Err(Invalid(format!(
-            "'{CONTROL_LIMIT}' is built in and cannot be changed: attach without --exempt control to be without it"
-        )));
-    }
-    let found = match (name, limits.len()) {
-        (Some(name), _) => limits.iter_mut().find(|limit| limit.name == name),
-        (None, 1) => limits.first_mut(),
-        (None, _) => {
-            return Err(Invalid(format!(
-                "there are several limits ({names}): say which with --limit NAME"
-            )));
+    let Some(name) = name else {
+        if all || limits.len() == 1 {
+            return Ok(limits);
         }
+        return fail(format!(
+            "there are several limits: {}: name one, as in --limit {first}, or scale all of them, as in --rate x0.5",
+            listed(limits, frame_max)?
+        ));
     };
-    found.ok_or_else(|| {
-        Invalid(format!(
-            "there is no limit '{}': write one of {names}",
-            name.unwrap_or_default()
+    let Some(index) = limits.iter().position(|limit| limit.name == name) else {
+        return fail(format!(
+            "there is no limit '{name}': write one of {}",
+            listed(limits, frame_max)?
+        ));
+    };
+    Ok(&mut limits[index..=index])
+}
+
+/// The limits, each with its rate and burst.
+fn listed(limits: &[Limit], frame_max: u64) -> Result<String, Invalid> {
+    let one = |limit: &Limit| {
+        let Limit { name, rate, .. } = limit;
+        Ok(format!(
+            "{name} (rate {rate}, burst {})",
+            limit.burst(frame_max)?
         ))
-    })
+    };
+    let listed: Result<Vec<_>, _> = limits.iter().map(one).collect();
+    Ok(listed?.join(", "))
 }

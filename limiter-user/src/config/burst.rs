@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Invalid, Rate, Unit, number};
+use super::{Factor, Invalid, Rate, Unit, number};
 
 /// Packets, or bytes for a bit rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +60,14 @@ impl Burst {
             tokens: rate.tokens_per_second().max(least),
             unit: Some(rate.unit),
         }
+    }
+
+    /// The burst times `factor`, rounded to a whole token in the direction of the factor.
+    pub fn scaled(self, factor: Factor) -> Result<Self, Invalid> {
+        Ok(Self {
+            tokens: factor.of(self.tokens, &format_args!("burst {self}"))?,
+            ..self
+        })
     }
 
     /// The same burst, if it goes with the rate's unit.

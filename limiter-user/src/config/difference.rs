@@ -1,27 +1,20 @@
 //! What a change has changed, in words.
 
-use super::{Limit, Lists, Scope, Settings, lists::Prefixes, settings::NO_FLEET};
+mod depth;
 
-/// One line for each thing that differs; none where nothing does.
+use super::{Limit, Lists, NewSources, Scope, Settings, lists::Prefixes, settings::NO_FLEET};
+use depth::Depth;
+
+/// One line for each thing that differs on an interface whose longest frame has `frame_max` bytes; none where nothing
+/// does.
 #[must_use]
-pub fn difference(old: &Settings, new: &Settings) -> Vec<String> {
+pub fn difference(old: &Settings, new: &Settings, frame_max: u64) -> Vec<String> {
     let mut changes = Vec::new();
-    let new_sources = |settings: &Settings| {
-        settings.new_sources.map_or_else(
-            || "none".to_owned(),
-            |limit| format!("{} burst {}", limit.rate, limit.burst()),
-        )
-    };
     let exempt = |settings: &Settings| match settings.exempt.names().join(",") {
         names if names.is_empty() => "nothing".to_owned(),
         names => names,
     };
-    note(
-        &mut changes,
-        "new sources",
-        new_sources(old),
-        new_sources(new),
-    );
+    new_sources(&mut changes, old.new_sources, new.new_sources);
     note(&mut changes, "exempt", exempt(old), exempt(new));
     note(&mut changes, "shadow", on(old.shadow), on(new.shadow));
     note(
@@ -32,7 +25,7 @@ pub fn difference(old: &Settings, new: &Settings) -> Vec<String> {
     );
     let fleet = |settings: &Settings| settings.fleet.clone().unwrap_or(NO_FLEET.to_owned());
     note(&mut changes, "fleet", fleet(old), fleet(new));
-    limits(&mut changes, &old.limits, &new.limits);
+    limits(&mut changes, &old.limits, &new.limits, frame_max);
     lists(&mut changes, &old.lists, &new.lists);
     scopes_of_lists(&mut changes, old, new);
     changes
@@ -44,11 +37,28 @@ fn note(changes: &mut Vec<String>, what: &str, from: String, to: String) {
     }
 }
 
+fn new_sources(changes: &mut Vec<String>, old: Option<NewSources>, new: Option<NewSources>) {
+    let shown = |limit: NewSources| format!("{} burst {}", limit.rate, limit.burst());
+    match (old, new) {
+        (Some(old), Some(new)) => {
+            let mut of_limit = Vec::new();
+            Depth::of_new_sources(old).change(&Depth::of_new_sources(new), &mut of_limit);
+            let named = of_limit
+                .into_iter()
+                .map(|change| format!("new sources: {change}"));
+            changes.extend(named);
+        }
+        (Some(old), None) => changes.push(format!("new sources {} -> none (looser)", shown(old))),
+        (None, Some(new)) => changes.push(format!("new sources none -> {} (tighter)", shown(new))),
+        (None, None) => {}
+    }
+}
+
 fn on(shadow: bool) -> String {
     if shadow { "on" } else { "off" }.to_owned()
 }
 
-fn limits(changes: &mut Vec<String>, old: &[Limit], new: &[Limit]) {
+fn limits(changes: &mut Vec<String>, old: &[Limit], new: &[Limit], frame_max: u64) {
     let named =
         |limits: &[Limit], name: &str| limits.iter().find(|limit| limit.name == name).cloned();
     for limit in old {
@@ -68,6 +78,8 @@ fn limits(changes: &mut Vec<String>, old: &[Limit], new: &[Limit]) {
             format!("{}: ", limit.name)
         };
         let mut of_limit = Vec::new();
+        Depth::of_limit(&before, frame_max)
+            .change(&Depth::of_limit(limit, frame_max), &mut of_limit);
         one_limit(&mut of_limit, &before, limit);
         changes.extend(
             of_limit
@@ -87,18 +99,11 @@ fn limits(changes: &mut Vec<String>, old: &[Limit], new: &[Limit]) {
 }
 
 fn one_limit(changes: &mut Vec<String>, old: &Limit, new: &Limit) {
-    let burst = |limit: &Limit| {
-        limit
-            .burst
-            .map_or_else(|| "by the rate".to_owned(), |burst| burst.to_string())
-    };
     let cost = |limit: &Limit| {
         limit
             .cost
             .map_or_else(|| "by unit".to_owned(), |cost| cost.to_string())
     };
-    note(changes, "rate", old.rate.to_string(), new.rate.to_string());
-    note(changes, "burst", burst(old), burst(new));
     note(changes, "cost", cost(old), cost(new));
     note(changes, "shadow", on(old.shadow), on(new.shadow));
     note(

@@ -11,6 +11,7 @@ pub mod compile;
 pub mod connection;
 pub mod crowded;
 pub mod difference;
+pub mod factor;
 pub mod file;
 pub mod key;
 pub mod lists;
@@ -23,6 +24,7 @@ pub mod spread;
 pub mod terms;
 
 pub use burst::Burst;
+pub use factor::Factor;
 pub use key::Key;
 pub use lists::Lists;
 pub use matches::Match;

@@ -1,10 +1,10 @@
 //! `RATE`: packets per period, or bits per second as in `tc`.
 
-use std::{fmt, str::FromStr};
+use std::{cmp::Ordering, fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Invalid, number};
+use super::{Factor, Invalid, factor, number};
 
 /// What a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -134,6 +134,57 @@ impl Rate {
         Ok(self)
     }
 
+    /// The rate times `factor`. Packets become exactly that, in a longer period if they must: half of 5/s is 5/2s. Bits,
+    /// and the packets of windows, whose period is `fixed`, are rounded in the direction of the factor.
+    pub fn scaled(self, factor: Factor, fixed: bool) -> Result<Self, Invalid> {
+        if fixed || self.unit == Unit::Bytes {
+            let amount = factor.of(self.amount, &format_args!("rate {self}"))?;
+            return Self { amount, ..self }.check();
+        }
+        let out_of_range = || {
+            Invalid::new(format!(
+                "rate {self} {factor} is out of range: write a rate, or another factor"
+            ))
+        };
+        let thousandths = factor.thousandths_of(self.amount);
+        let common = greatest_common_divisor(thousandths, factor::ONE.into());
+        let period = u128::from(self.period_ns) * u128::from(factor::ONE) / common;
+        let scaled = Self {
+            amount: u64::try_from(thousandths / common).map_err(|_| out_of_range())?,
+            period_ns: u64::try_from(period).map_err(|_| out_of_range())?,
+            unit: self.unit,
+        };
+        if scaled.amount >= 1 << 63 || scaled.period_ns > PERIOD_MAX {
+            return Err(out_of_range());
+        }
+        scaled.in_one_period().check()
+    }
+
+    /// 10/2s as 5/s: in one second, minute, hour or day, if the amount is whole there.
+    fn in_one_period(self) -> Self {
+        let whole = |(_, unit): &&(&str, u64)| {
+            let units = self.period_ns / unit;
+            self.period_ns.is_multiple_of(*unit) && self.amount.is_multiple_of(units)
+        };
+        let is_one = PERIODS.iter().any(|(_, unit)| *unit == self.period_ns);
+        match PERIODS.iter().find(whole) {
+            Some((_, unit)) if !is_one => Self {
+                amount: self.amount / (self.period_ns / unit),
+                period_ns: *unit,
+                ..self
+            },
+            _ => self,
+        }
+    }
+
+    /// The slower one of the two is less; none if they count different things.
+    #[must_use]
+    pub fn compare(&self, other: &Self) -> Option<Ordering> {
+        let in_other = |rate: &Self, period: u64| u128::from(rate.amount) * u128::from(period);
+        (self.unit == other.unit)
+            .then(|| in_other(self, other.period_ns).cmp(&in_other(other, self.period_ns)))
+    }
+
     /// So many packets a second.
     #[must_use]
     pub const fn packets_per_second(amount: u64) -> Self {
@@ -175,6 +226,14 @@ impl Rate {
         } else {
             tokens
         }
+    }
+}
+
+fn greatest_common_divisor(a: u128, b: u128) -> u128 {
+    if b == 0 {
+        a
+    } else {
+        greatest_common_divisor(b, a % b)
     }
 }
 
@@ -233,6 +292,44 @@ mod tests {
                 .unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(rate.to_string(), shown, "{text}");
             assert_eq!(shown.parse(), Ok(rate), "{text}: what is shown reads back");
+        }
+    }
+
+    #[test]
+    fn factors_scale_packets_exactly_and_back() {
+        for (text, factor, scaled) in [
+            ("5/s", "x0.5", "5/2s"),
+            ("5/2s", "x2", "5/s"),
+            ("1/s", "x0.1", "1/10s"),
+            ("300/m", "x0.5", "150/m"),
+            ("150/m", "x2", "300/m"),
+            ("1/m", "x0.5", "1/2m"),
+            ("1/2m", "x2", "1/m"),
+            ("10/6s", "x0.5", "5/6s"),
+            ("1/d", "x0.005", "1/200d"),
+            ("1k/s", "x1.5", "1500/s"),
+            ("10mbit", "x0.5", "5mbit"),
+            ("3bit", "x0.5", "1bit"),
+        ] {
+            let rate: Rate = text.parse().unwrap();
+            let by = factor.parse().unwrap();
+            let shown = rate.scaled(by, false).unwrap().to_string();
+            assert_eq!(shown, scaled, "{text} {factor}");
+            assert!(shown.parse::<Rate>().is_ok(), "{shown} can be written");
+        }
+        let window: Rate = "5/s".parse().unwrap();
+        let half = window.scaled("x0.5".parse().unwrap(), true).unwrap();
+        assert_eq!(half.to_string(), "2/s", "a window keeps its period");
+        for (text, factor, fixed) in [
+            ("1bit", "x0.5", false),
+            ("1/s", "x0.5", true),
+            ("1/d", "x0.001", false),
+            ("1G/s", "x2", false),
+            ("1tbit", "x1.001", false),
+        ] {
+            let rate: Rate = text.parse().unwrap();
+            let scaled = rate.scaled(factor.parse().unwrap(), fixed);
+            assert!(scaled.is_err(), "{text} {factor}: {scaled:?}");
         }
     }
 

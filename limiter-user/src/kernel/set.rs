@@ -35,6 +35,8 @@ pub struct Swapped {
     pub spread: Spread,
     /// The configuration file that they came from, but for later changes.
     pub file: Option<PathBuf>,
+    /// The longest frame, in bytes: the burst of a bit rate depends on it.
+    pub frame_max: u64,
     /// The program that runs now.
     pub program: Program,
     /// What an earlier version had attached, if that was taken over.
@@ -221,6 +223,7 @@ impl Change {
             new,
             spread: record.spread,
             file: record.file,
+            frame_max: record.frame_max,
             program,
             taken_over,
         })

@@ -6,7 +6,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use ipnet::IpNet;
 
 use super::values::{
-    FleetOrNone, NewSourcesRate, count, duration, fleet, interface, max_sources, prefix,
+    Change, FleetOrNone, NewSourcesRate, count, count_or_factor, duration, fleet, interface,
+    max_sources, prefix,
 };
 use crate::config::{Burst, Key, Malformed, Mode, Rate};
 use crate::kernel::trial;
@@ -146,34 +147,39 @@ pub struct Set {
     /// The interface
     #[arg(value_name = "IFACE", value_parser = interface)]
     pub interface: String,
-    /// The new rate
+    /// The new rate, or a factor for the one in force: x0.5 halves it
     #[arg(
         long,
-        value_name = "RATE",
+        value_name = "RATE|xFACTOR",
         group = "change",
         allow_hyphen_values = true
     )]
-    pub rate: Option<Rate>,
-    /// The new burst
-    #[arg(long, value_name = "N", group = "change", allow_hyphen_values = true)]
-    pub burst: Option<Burst>,
-    /// Which limit; may be left out where there is only one
+    pub rate: Option<Change<Rate>>,
+    /// The new burst, or a factor; left out, a burst that was written stays
+    #[arg(
+        long,
+        value_name = "N|xFACTOR",
+        group = "change",
+        allow_hyphen_values = true
+    )]
+    pub burst: Option<Change<Burst>>,
+    /// Which limit; left out, the only one, or all of them for a factor
     #[arg(long, value_name = "NAME")]
     pub limit: Option<String>,
     /// Whether to drop nothing: on the interface, or by the limit that is named
     #[arg(long, value_enum, group = "change")]
     pub shadow: Option<Switch>,
-    /// How fast new sources are taken in
+    /// How fast new sources are taken in, or a factor
     #[arg(
         long,
-        value_name = "RATE|none",
+        value_name = "RATE|xFACTOR|none",
         group = "change",
         allow_hyphen_values = true
     )]
-    pub new_sources: Option<NewSourcesRate>,
-    /// How many new sources at once
-    #[arg(long, value_name = "N", group = "change", value_parser = count, allow_hyphen_values = true)]
-    pub new_sources_burst: Option<u64>,
+    pub new_sources: Option<Change<NewSourcesRate>>,
+    /// How many new sources at once, or a factor
+    #[arg(long, value_name = "N|xFACTOR", group = "change", value_parser = count_or_factor, allow_hyphen_values = true)]
+    pub new_sources_burst: Option<Change<u64>>,
     /// What happens to IP packets with an impossible header
     #[arg(long, value_enum, group = "change")]
     pub malformed: Option<Malformed>,

@@ -18,7 +18,7 @@ pub use lists::{
 };
 pub use looking::{Check, DropReason, Export, Log, Reset, Status, Top, Watch};
 pub use trying::{Demo, Doctor, Learn};
-pub use values::FleetOrNone;
+pub use values::{Change, FleetOrNone};
 
 /// A packet rate limiter in the Linux kernel: one exact token bucket for each source address,
 /// enforced at the network driver by XDP.

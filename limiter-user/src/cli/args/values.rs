@@ -7,7 +7,7 @@ use std::{
 
 use ipnet::IpNet;
 
-use crate::config::{Invalid, NewSources, Rate, lists, number, settings};
+use crate::config::{Factor, Invalid, NewSources, Rate, lists, number, settings};
 
 pub fn interface(text: &str) -> Result<String, String> {
     settings::interface(text)
@@ -55,6 +55,36 @@ pub fn prefix(text: &str) -> Result<IpNet, String> {
 pub fn count(text: &str) -> Result<u64, String> {
     number::parse(text, &[("", 1), ("k", 1_000), ("M", 1_000_000)])
         .map_err(|error| error.to_string())
+}
+
+/// A new value, or a factor for the one in force.
+#[derive(Clone, Copy, Debug)]
+pub enum Change<T> {
+    /// The new value.
+    To(T),
+    /// The factor.
+    By(Factor),
+}
+
+impl<T: std::str::FromStr<Err = Invalid>> std::str::FromStr for Change<T> {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.starts_with('x') {
+            text.parse().map(Self::By)
+        } else {
+            text.parse().map(Self::To)
+        }
+    }
+}
+
+/// How many new sources at once, or a factor for that.
+pub fn count_or_factor(text: &str) -> Result<Change<u64>, String> {
+    if text.starts_with('x') {
+        let factor: Result<_, Invalid> = text.parse();
+        return factor.map(Change::By).map_err(|error| error.to_string());
+    }
+    count(text).map(Change::To)
 }
 
 pub fn max_sources(text: &str) -> Result<u32, String> {

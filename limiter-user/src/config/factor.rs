@@ -1,0 +1,128 @@
+//! A factor, as in `x0.5`: scales a rate or a burst that is in force.
+
+use std::{cmp::Ordering, fmt, str::FromStr};
+
+use super::{Invalid, number};
+
+/// `x0.001` to `x1000`, in thousandths: exact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Factor(u64);
+
+/// Parts of one.
+pub(super) const ONE: u64 = 1_000;
+const MOST: u64 = 1_000 * ONE;
+
+impl FromStr for Factor {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let number = text.strip_prefix('x').unwrap_or_default();
+        let thousandths = number::parse(number, &[("", ONE)]).ok();
+        let thousandths = thousandths.filter(|number| (1..=MOST).contains(number));
+        thousandths.map(Self).ok_or_else(|| {
+            Invalid(format!(
+                "'{}' is not a factor: write x0.001 to x1000 with up to 3 decimals, as in x0.5",
+                text.escape_debug()
+            ))
+        })
+    }
+}
+
+impl Factor {
+    /// The product with `number`, in thousandths.
+    pub(super) fn thousandths_of(self, number: u64) -> u128 {
+        u128::from(number) * u128::from(self.0)
+    }
+
+    /// The product with `number` as a whole number: rounded down by factors below 1, up by those above 1, so that
+    /// every factor moves the number in its own direction. `what` names the number in errors.
+    pub fn of(self, number: u64, what: &dyn fmt::Display) -> Result<u64, Invalid> {
+        let exact = self.thousandths_of(number);
+        let rounded = match self.0.cmp(&ONE) {
+            Ordering::Greater => exact.div_ceil(ONE.into()),
+            _ => exact / u128::from(ONE),
+        };
+        if rounded == 0 {
+            let smallest = Self(ONE.div_ceil(number.max(1)));
+            return Err(Invalid(format!(
+                "{what} {self} is less than 1: the smallest factor for it is {smallest}"
+            )));
+        }
+        u64::try_from(rounded)
+            .ok()
+            .filter(|product| *product < 1 << 63)
+            .ok_or_else(|| {
+                Invalid(format!(
+                    "{what} {self} is too large: write a smaller factor"
+                ))
+            })
+    }
+}
+
+impl fmt::Display for Factor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let decimals = format!("{:03}", self.0 % ONE);
+        let decimals = decimals.trim_end_matches('0');
+        let point = if decimals.is_empty() { "" } else { "." };
+        write!(f, "x{}{point}{decimals}", self.0 / ONE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_read_back() {
+        for text in ["x0.5", "x2", "x0.001", "x1000", "x1", "x0.05", "x12.345"] {
+            assert_eq!(text.parse::<Factor>().unwrap().to_string(), text);
+        }
+        for text in [
+            "x",
+            "x0",
+            "x-1",
+            "xNaN",
+            "xinf",
+            "x1e9",
+            "x1000.001",
+            "x0.0001",
+            "x.5",
+            "x1000000000",
+            "0.5",
+            "2x",
+            "x0,5",
+            "x 2",
+            "xx2",
+            "x1k",
+        ] {
+            assert!(text.parse::<Factor>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn products_are_rounded_in_the_direction_of_the_factor() {
+        let of = |factor: &str, number| factor.parse::<Factor>().unwrap().of(number, &"burst");
+        for (factor, number, product) in [
+            ("x0.5", 10, 5),
+            ("x0.5", 5, 2),
+            ("x0.9", 5, 4),
+            ("x0.999", 1_000_000, 999_000),
+            ("x1", 5, 5),
+            ("x1.1", 5, 6),
+            ("x2", 5, 10),
+            ("x0.1", 10, 1),
+        ] {
+            assert_eq!(of(factor, number), Ok(product), "{number} {factor}");
+        }
+        let Err(Invalid(why)) = of("x0.01", 3) else {
+            panic!("0 is no burst")
+        };
+        assert_eq!(
+            why,
+            "burst x0.01 is less than 1: the smallest factor for it is x0.334"
+        );
+        assert_eq!(of("x0.334", 3), Ok(1));
+        assert!(of("x0.333", 3).is_err());
+        assert!(of("x2", 1 << 62).is_err());
+    }
+}
