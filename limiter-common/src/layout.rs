@@ -247,5 +247,5 @@ assert_bytes! {
     Watch: 10 * 8,
     Budget: 2 * 8,
     Watched: 16 + 3 * 8,
-    Event: 4 * 8 + 8 * 4,
+    Event: 6 * 8 + 10 * 4,
 }

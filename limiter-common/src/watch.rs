@@ -1,6 +1,8 @@
 //! What drops are told to whom: the switch that somebody who watches sets, the budget of each CPU, and the
 //! record of one drop.
 
+use core::mem::offset_of;
+
 use crate::key::Words;
 
 /// Who watches, until when, and what. User space maps it, and writes each word at once; the program reads it
@@ -107,8 +109,19 @@ pub struct Event {
     pub reason: u32,
     /// 1: it only passed because of shadow.
     pub would_drop: u32,
-    /// Makes the size a multiple of eight without padding.
-    pub reserved: u32,
+    /// 1: [`Self::destination`] is known.
+    pub has_destination: u32,
+    /// Its destination as it stands in the packet.
+    pub destination: Words,
+    /// Source port, [`crate::rules::ANY`] or [`crate::rules::NONE`].
+    pub source_port: u32,
+    /// TCP flags, likewise.
+    pub flags: u32,
+}
+
+impl Event {
+    /// Bytes of the event of a program that tells neither destination, source port nor flags.
+    pub const SHORT: usize = offset_of!(Self, destination);
 }
 
 /// [`Event::protocol`] of ARP: its EtherType, which is no number of a transport protocol.

@@ -22,7 +22,7 @@ use limiter_common::{
 use crate::facts::Facts;
 use crate::maps::{EVENTS, WATCH, WATCHED};
 use crate::packet::Cursor;
-use crate::parse::{Parsed, parse};
+use crate::parse::{self, Parsed, parse};
 use crate::{atomic, config, transport};
 
 /// Reads a field once: user space may write it at any time.
@@ -170,13 +170,16 @@ extern "C" fn watch_write(context: *mut xdp_md, length: u64, said: u32, slot: u3
     let mut place = MaybeUninit::uninit();
     let facts = Facts::begin(&mut place, length);
     let mut packet = Cursor::new(&context);
+    let mut destination = None;
     match parse(&mut packet) {
         Parsed::Ipv4(source) => {
             facts.source = source;
+            destination = parse::destination_ipv4(&packet);
             transport::read_ipv4(&mut packet, facts);
         }
         Parsed::Ipv6(source) => {
             facts.source = source;
+            destination = parse::destination_ipv6(&packet);
             transport::read_ipv6(&mut packet, facts);
         }
         Parsed::Arp(source) => {
@@ -209,7 +212,10 @@ extern "C" fn watch_write(context: *mut xdp_md, length: u64, said: u32, slot: u3
         (*event).length = length as u32;
         (*event).reason = said & (WOULD_DROP - 1);
         (*event).would_drop = (said / WOULD_DROP) & 1;
-        (*event).reserved = 0;
+        (*event).has_destination = destination.is_some().into();
+        (*event).destination = destination.unwrap_or_default();
+        (*event).source_port = facts.source_port;
+        (*event).flags = facts.flags;
     }
     entry.submit(BPF_RB_NO_WAKEUP as u64);
     0

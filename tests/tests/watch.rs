@@ -90,12 +90,25 @@ fn wanted(
     reason: &str,
 ) -> Value {
     let (protocol, port, length) = what;
+    let has_ports = port != 0;
     json!({
-        "interface": "eth0", "source": source,
+        "interface": "eth0",
+        "source": source,
+        "source_port": has_ports.then_some(40_000),
+        "destination": source.filter(|_| protocol != "arp").map(server_of),
+        "destination_port": has_ports.then_some(port),
         "protocol": Some(protocol).filter(|protocol| !protocol.is_empty()),
-        "destination_port": Some(port).filter(|port| *port != 0),
+        "tcp_flags": (protocol == "tcp").then_some(["syn"]),
         "length": length, "limit": limit, "verdict": verdict, "reason": reason,
     })
+}
+
+/// Where packets from a source go.
+fn server_of(source: &str) -> IpAddr {
+    match source.parse().unwrap() {
+        IpAddr::V4(_) => [192, 0, 2, 1].into(),
+        IpAddr::V6(_) => [0xfd; 16].into(),
+    }
 }
 
 /// What is cut in the middle of its IP header.
@@ -324,19 +337,59 @@ fn lines_for_people() {
     wires.send(&[&wires.from("203.0.113.66", 7)]);
     let line = watcher.line();
     assert!(
-        line.ends_with("Z 203.0.113.66, udp to port 7, 60 bytes, dropped: denied\n"),
+        line.ends_with("Z 203.0.113.66:40000 to 192.0.2.1:7, udp, 60 bytes, dropped: denied\n"),
         "{line}"
     );
     let web = tcp(&hosts, "2001:db8::7", 80);
     wires.send(&[&web, &web, &cut(web.clone())]);
     let line = watcher.line();
-    let rest = "2001:db8::7, tcp to port 80, 80 bytes, passed in shadow: over the limit web\n";
-    assert!(line.ends_with(rest), "{line}");
+    let server = server_of("2001:db8::7");
+    let rest = format!(
+        "[2001:db8::7]:40000 to [{server}]:80, tcp syn, 80 bytes, passed in shadow: over the limit web\n"
+    );
+    assert!(line.ends_with(&rest), "{line}");
     let line = watcher.line();
     assert!(
         line.ends_with("Z unknown source, 30 bytes, dropped: malformed\n"),
         "{line}"
     );
+    watcher.end();
+}
+
+/// Replies that nobody asked for: their source port tells what they are.
+#[test]
+fn watch_shows_source_port_and_tcp_flags() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "5", "--deny", "203.0.113.66"])
+        .expect(0);
+    let wires = Wires::new(&hosts);
+    let mut watcher = Watcher::start(&hosts, &["--json"]);
+    let from = |source: [u8; 4]| {
+        let ethernet = PacketBuilder::ethernet2(hosts.client.mac, hosts.server.mac);
+        ethernet.ipv4(source, [192, 0, 2, 1], 64)
+    };
+    let denied = [203, 0, 113, 66];
+    let mut reply = Vec::new();
+    from(denied)
+        .udp(53, 1_234)
+        .write(&mut reply, &[0; 18])
+        .unwrap();
+    let mut answer = Vec::new();
+    let step = from(denied).tcp(443, 5_678, 1, 1_024).syn().ack(2);
+    step.write(&mut answer, &[0; 6]).unwrap();
+    let mut null_scan = Vec::new();
+    let step = from(denied).tcp(443, 5_678, 1, 1_024);
+    step.write(&mut null_scan, &[0; 6]).unwrap();
+    wires.send(&[&reply, &answer, &null_scan]);
+    let mut seen = || {
+        let event = watcher.event();
+        ["source_port", "destination_port", "protocol", "tcp_flags"].map(|key| event[key].clone())
+    };
+    assert_eq!(seen(), [json!(53), json!(1_234), json!("udp"), json!(null)]);
+    assert_eq!(seen()[3], json!(["syn", "ack"]));
+    assert_eq!(seen()[3], json!([]));
     watcher.end();
 }
 
@@ -419,8 +472,8 @@ fn a_flood_is_told_within_the_budget() {
     hosts.limiter(&ONE).expect(0);
     let wires = Wires::new(&hosts);
     let begin = Instant::now();
-    let watcher = Watcher::start(&hosts, &["--json"]);
-    // It reads nothing of what it is given meanwhile: a pipe that is full is waited for.
+    let watcher = Watcher::start(&hosts, &[]);
+    // Nobody reads the pipe meanwhile: it has room for more lines than the burst, and a full pipe is waited for.
     wires.flood("192.0.2.7", 9, FLOOD as usize + 1);
     let milliseconds = begin.elapsed().as_nanos() as u64 / EVENT_COST + 1;
     let dropped = wires.packets("dropped");

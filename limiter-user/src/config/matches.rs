@@ -211,13 +211,10 @@ fn flags(text: &str) -> Result<u8, Invalid> {
         .try_fold(0, |bits, name| Ok(bits | flag(name)?))
 }
 
-fn flag_names(bits: u8) -> String {
-    let names: Vec<_> = FLAGS
-        .iter()
-        .filter(|(_, bit)| bits & bit != 0)
-        .map(|(name, _)| *name)
-        .collect();
-    names.join(",")
+/// Names of the flags that are set.
+pub fn flag_names(bits: u8) -> Vec<&'static str> {
+    let set = FLAGS.iter().filter(|(_, bit)| bits & bit != 0);
+    set.map(|(name, _)| *name).collect()
 }
 
 impl FromStr for TcpFlags {
@@ -244,11 +241,11 @@ impl FromStr for TcpFlags {
 
 impl fmt::Display for TcpFlags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let set = flag_names(self.set);
+        let set = flag_names(self.set).join(",");
         if self.set != 0 && self.looked_at == self.set | BY_DEFAULT {
             f.write_str(&set)
         } else {
-            write!(f, "{set}/{}", flag_names(self.looked_at))
+            write!(f, "{set}/{}", flag_names(self.looked_at).join(","))
         }
     }
 }

@@ -154,9 +154,7 @@ impl Watching {
     pub fn told(&mut self) -> Option<Event> {
         while let Some(item) = self.events.0.next() {
             // Others are of one who was killed.
-            if let Some(event) =
-                Wire::<Event>::read(&item).filter(|event| event.session == self.session)
-            {
+            if let Some(event) = read(&item).filter(|event| event.session == self.session) {
                 return Some(event);
             }
         }
@@ -232,6 +230,19 @@ impl Watching {
     pub fn stop(&mut self) {
         self.lease = None;
     }
+}
+
+/// Reads an event. What a program of an earlier version does not tell is unknown.
+#[must_use]
+pub fn read(bytes: &[u8]) -> Option<Event> {
+    const UNKNOWN: u8 = 0xff;
+    let known = bytes.len().min(size_of::<Event>());
+    if known < Event::SHORT {
+        return None;
+    }
+    let mut whole = [UNKNOWN; size_of::<Event>()];
+    whole[..known].copy_from_slice(&bytes[..known]);
+    Wire::read(&whole)
 }
 
 fn limit_named(record: &Record, name: &str) -> Result<()> {
@@ -425,5 +436,22 @@ impl Drop for Lease {
             let _ = thread.join();
         }
         self.switch.off();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use limiter_common::rules::ANY;
+
+    use super::*;
+
+    #[test]
+    fn event_of_an_earlier_program_has_unknown_fields() {
+        let bytes = [0; size_of::<Event>()];
+        let event = read(&bytes[..Event::SHORT]).expect("long enough");
+        assert_eq!(event.has_destination, 0);
+        assert_eq!((event.source_port, event.flags), (ANY, ANY));
+        assert_eq!(read(&bytes), Some(Event::default()));
+        assert_eq!(read(&bytes[1..Event::SHORT]), None);
     }
 }

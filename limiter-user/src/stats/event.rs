@@ -11,7 +11,7 @@ use limiter_common::{
 use serde::Serialize;
 
 use crate::{
-    config::matches::Protocol,
+    config::matches::{Protocol, flag_names},
     kernel::{clock, error::Result, watch::Watching},
 };
 
@@ -24,10 +24,16 @@ pub struct Event {
     pub interface: String,
     /// Source address as it stands in the packet; null where there is no telling.
     pub source: Option<IpAddr>,
+    /// Null if the packet has none, or it cannot be seen.
+    pub source_port: Option<u16>,
+    /// Destination address; null if it cannot be seen.
+    pub destination: Option<IpAddr>,
+    /// Null if the packet has none, or it cannot be seen.
+    pub destination_port: Option<u16>,
     /// Transport protocol, by name or number, or `arp`; null where there is no telling.
     pub protocol: Option<String>,
-    /// Null where the packet has none, or there is no telling.
-    pub destination_port: Option<u16>,
+    /// Names of the TCP flags that are set; null if it is not TCP, or they cannot be seen.
+    pub tcp_flags: Option<Vec<&'static str>>,
     /// Bytes of the frame.
     pub length: u32,
     /// The limit that it is over, or that has no room for its source; null for other reasons.
@@ -51,8 +57,11 @@ pub fn in_words(interface: &str, limit: Option<&str>, told: &KernelEvent) -> Res
         time: time.to_string(),
         interface: interface.to_owned(),
         source: address(told.family, told.source),
-        protocol: protocol(told.protocol),
+        source_port: u16::try_from(told.source_port).ok(),
+        destination: address(told.family * told.has_destination.min(1), told.destination),
         destination_port: u16::try_from(told.destination_port).ok(),
+        protocol: protocol(told.protocol),
+        tcp_flags: u8::try_from(told.flags).ok().map(flag_names),
         length: told.length,
         limit: limit.map(str::to_owned),
         verdict: if told.would_drop == 0 {

@@ -18,7 +18,8 @@ use limiter_common::{
 use limiter_user::{
     config::file,
     kernel::{
-        Attachment, attach::attach, clock, detach::detach, pins, set::Wanted as Whole, wire::Wire,
+        Attachment, attach::attach, clock, detach::detach, pins, set::Wanted as Whole, watch,
+        wire::Wire,
     },
     lab::Namespace,
     stats::{
@@ -213,8 +214,8 @@ where
 
 /// An event of the ring buffer, which anything may have written, and anything less.
 fn told(bytes: &[u8]) {
-    let read = Wire::<Event>::read(bytes);
-    assert_eq!(read.is_some(), bytes.len() >= size_of::<Event>());
+    let read = watch::read(bytes);
+    assert_eq!(read.is_some(), bytes.len() >= Event::SHORT);
     if let Some(told) = read {
         let event = event::in_words("lo", None, &told).unwrap();
         serde_json::to_string(&event).unwrap();
