@@ -241,7 +241,7 @@ burst = 2
     };
     assert_eq!(
         said(&["reset", "eth0", "192.0.2.7"]),
-        "eth0: no limit holds 192.0.2.7: it has no bucket\n"
+        "eth0: unchanged: no limit holds 192.0.2.7: it has no bucket\n"
     );
     assert_eq!(traffic.passed("2001:db8:0:1::7", 3), 0, "it is still spent");
     assert_eq!(

@@ -194,7 +194,7 @@ fn unknown_verbs_and_options_have_the_layout_of_clap() {
 
   tip: some similar subcommands exist: 'detach', 'watch', 'attach'
 
-Usage: limiter <COMMAND>
+Usage: limiter [OPTIONS] <COMMAND>
 ",
         ),
         (
@@ -212,7 +212,7 @@ Usage: limiter status --json [IFACE]
 
   tip: a similar subcommand exists: 'add'
 
-Usage: limiter deny <COMMAND>
+Usage: limiter deny [OPTIONS] <COMMAND>
 ",
         ),
     ] {
@@ -246,7 +246,8 @@ fn what_only_the_interface_makes_wrong_is_a_failure() {
             &["attach", "eth0@if7", "--rate", "5"],
             &["leave out the @", "'eth0'"],
         ),
-        (&["detach", "eth0"], &["not attached"]),
+        (&["detach", "eth9"], &["eth9", "ip link"]),
+        (&["keep", "eth0"], &["nothing to keep"]),
         (&["reload", "eth0"], &["not attached"]),
         (&["config", "show", "eth0"], &["not attached"]),
         (&["deny", "add", "eth0", "192.0.2.7"], &["not attached"]),

@@ -42,7 +42,7 @@ fn detach_leaves_no_program_map_link_or_pin() {
     assert!(!pins.exists());
     expect_gone(&pinned);
     hosts
-        .limiter(&["detach", "eth0"])
+        .limiter(&["detach", "eth0", "--strict"])
         .expect_error(1, &["not attached"]);
     hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
 }
@@ -70,6 +70,91 @@ fn pins_are_for_root_alone() {
         }
     }
     assert_eq!(files, 20, "link, fifteen maps, program, two lists, record");
+}
+
+/// Each command asks for what is so already. Without `--strict` that is no failure.
+#[test]
+fn what_is_so_already_is_unchanged() {
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let limits = "[lists]\nown = [\"192.0.2.8\"]\ndeny = [\"192.0.2.7\"]\n[[limit]]\nname = \"all\"\n\
+                  rate = \"5/s\"\nmatch = { source = \"own\" }\n";
+    let file = folder.write("limiter.toml", limits);
+    let attach = ["attach", "eth0", "--config", &file];
+    hosts.limiter(&attach).expect(0);
+    let before = hosts.status();
+    let detach_other = ["detach", "lo"];
+    for (arguments, said) in [
+        (&attach[..], "eth0: unchanged: attached with this"),
+        (
+            &["attach", "eth0", "--or-reload", "--config", &file],
+            "eth0: unchanged: ",
+        ),
+        (&["reload", "eth0"], "eth0: unchanged: "),
+        (&["keep", "eth0"], "eth0: unchanged: not on trial"),
+        (&["set", "eth0", "--rate", "5"], "eth0: unchanged: "),
+        (
+            &["deny", "add", "eth0", "192.0.2.7"],
+            "eth0: unchanged: it was so already, 1 on deny now",
+        ),
+        (
+            &["deny", "replace", "eth0", "192.0.2.7"],
+            "eth0: unchanged: it was so already, 1 on deny now",
+        ),
+        (
+            &["deny", "remove", "eth0", "192.0.2.9"],
+            "eth0: unchanged: 192.0.2.9 is not on deny, 1 on deny now",
+        ),
+        (
+            &["allow", "remove", "eth0", "192.0.2.9"],
+            "eth0: unchanged: 192.0.2.9 is not on allow",
+        ),
+        (
+            &["tier", "remove", "eth0", "own", "192.0.2.9"],
+            "eth0: unchanged: 192.0.2.9 is not on own",
+        ),
+        (
+            &["reset", "eth0", "192.0.2.8"],
+            "eth0: unchanged: 192.0.2.8 was not in the table",
+        ),
+        (&["reset", "eth0", "--all"], "eth0: unchanged: no source"),
+        (&detach_other, "lo: unchanged: limiter is not attached"),
+    ] {
+        let plain = hosts.limiter(arguments);
+        plain.expect(0);
+        assert!(plain.stdout.starts_with(said), "{plain:#?}");
+        let strict = hosts.limiter(&[arguments, &["--strict"]].concat());
+        strict.expect(1);
+        assert_eq!(strict.stdout, "", "{strict:#?}");
+        let line = strict.stderr.lines().next().unwrap_or_default();
+        assert!(line.starts_with(&format!("limiter: {said}")), "{strict:#?}");
+    }
+    let after = hosts.status();
+    assert_eq!(after["limits"], before["limits"]);
+
+    hosts.limiter(&["detach", "--all"]).expect(0);
+    let nothing = hosts.limiter(&["detach", "--all"]);
+    nothing.expect(0);
+    assert!(nothing.stdout.starts_with("unchanged: "), "{nothing:#?}");
+    hosts
+        .limiter(&["--strict", "detach", "--all"])
+        .expect_error(1, &["unchanged"]);
+}
+
+/// A trial is another thing than what is attached for good, and the other way round.
+#[test]
+fn a_trial_is_not_so_already() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let attach = ["attach", "eth0", "--rate", "5"];
+    let on_trial = [&attach[..], &["--try", "1h"]].concat();
+    hosts.limiter(&attach).expect(0);
+    hosts.limiter(&on_trial).expect_error(1, &["already"]);
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.limiter(&on_trial).expect(0);
+    for again in [&attach[..], &on_trial] {
+        hosts.limiter(again).expect_error(1, &["already"]);
+    }
 }
 
 #[test]

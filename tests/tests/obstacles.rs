@@ -38,7 +38,7 @@ fn a_foreign_program_is_named_and_left_alone() {
     );
     assert_ne!(link.info().unwrap().interface, 0, "it is still there");
     hosts
-        .limiter(&["detach", "eth0"])
+        .limiter(&["detach", "eth0", "--strict"])
         .expect_error(1, &["not attached"]);
     assert_ne!(link.info().unwrap().interface, 0, "and stays there");
     drop(link);

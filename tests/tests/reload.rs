@@ -357,21 +357,24 @@ fn what_is_attached_is_taken_over() {
     let file = folder.write("limiter.toml", hourly("a", 1, 5));
     let attach = ["attach", "eth0", "--config", &file];
     let take_over = [&attach[..], &["--or-reload"]].concat();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "5", "--or-reload"])
-        .expect(2);
     hosts.limiter(&take_over).expect(0);
     let traffic = Traffic::new(&hosts);
     assert_eq!(traffic.passed_to(1, SOURCE, 4), 4);
+    fs::write(&file, hourly("a", 1, 6)).unwrap();
     hosts
         .limiter(&attach)
-        .expect_error(1, &["attached to 'eth0' already"]);
-    fs::write(&file, hourly("a", 1, 6)).unwrap();
+        .expect_error(1, &["attached to 'eth0' already", "--or-reload"]);
     hosts.limiter(&take_over).expect(0);
     assert_eq!(traffic.passed_to(1, SOURCE, 9), 2, "four are spent");
     fs::write(&file, "nothing = 1").unwrap();
     hosts.limiter(&take_over).expect(1);
     assert_eq!(hosts.status()["limits"][0]["burst"], "6");
+    let flags = ["attach", "eth0", "--rate", "7", "--or-reload"];
+    hosts.limiter(&flags).expect(0);
+    assert_eq!(hosts.status()["limits"][0]["rate"], "7/s");
+    hosts
+        .limiter(&["reload", "eth0"])
+        .expect_error(1, &["not attached from a file"]);
 
     hosts.limiter(&["detach", "eth0"]).expect(0);
     fs::write(&file, hourly("a", 1, 5)).unwrap();

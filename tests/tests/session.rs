@@ -192,6 +192,6 @@ fn a_change_that_limits_the_session_is_warned_of() {
     for part in ["WARNING", "'ssh'", "allow = [\"192.0.2.2\"] under [lists]"] {
         assert!(said.contains(part), "{part}: {said}");
     }
-    in_session(&hosts, Some(CLIENT), &["deny", "remove", "eth0", "1.2.3.4"])
-        .expect_error(1, &["1.2.3.4 is not on deny"]);
+    let nothing = ["deny", "remove", "eth0", "1.2.3.4", "--strict"];
+    in_session(&hosts, Some(CLIENT), &nothing).expect_error(1, &["1.2.3.4 is not on deny"]);
 }

@@ -5,7 +5,7 @@ use std::{collections::HashSet, time::Duration};
 use crate::agent::ask;
 use crate::cli::{
     args, file, limiting,
-    output::{Usage, about, note, report},
+    output::{Usage, about, note, outcome, report},
     shares, ssh,
 };
 use crate::kernel::{
@@ -25,7 +25,13 @@ pub async fn run(arguments: args::Attach) -> anyhow::Result<()> {
     let (interfaces, wanted) = wanted(&arguments)?;
     let mut done: Vec<&str> = Vec::new();
     for interface in unique(&interfaces) {
-        if arguments.or_reload && take_over(interface, &wanted).await? {
+        if arguments.or_reload && take_over(interface, &wanted, &arguments).await? {
+            continue;
+        }
+        if is_so(interface, &wanted, &arguments).await {
+            let text =
+                format!("{interface}: unchanged: attached with this configuration already\n");
+            outcome(true, &text);
             continue;
         }
         ssh::warn(interface, &wanted.settings, |client| {
@@ -67,9 +73,26 @@ async fn shown(interface: &str) -> Result<String, Error> {
     Ok(view::status::attached(&shown))
 }
 
-/// Puts the file in force where limiter is attached already, for good if it was on trial. False where nothing
+/// Whether limiter is attached there with these settings, and for good.
+async fn is_so(interface: &str, wanted: &Wanted, arguments: &args::Attach) -> bool {
+    let Ok(attachment) = Attachment::open(interface).await else {
+        return false;
+    };
+    arguments.try_for.is_none()
+        && attachment.try_until().is_none()
+        && attachment.record.chained == arguments.chain
+        && attachment
+            .own_settings()
+            .is_ok_and(|settings| settings == wanted.settings)
+}
+
+/// Puts the configuration in force where limiter is attached already, for good if it was on trial. False where nothing
 /// is attached; what is left of an interface that is gone, or that limiter was taken off by force, is cleared then.
-async fn take_over(interface: &str, wanted: &Wanted) -> anyhow::Result<bool> {
+async fn take_over(
+    interface: &str,
+    wanted: &Wanted,
+    arguments: &args::Attach,
+) -> anyhow::Result<bool> {
     match Attachment::open(interface).await {
         Ok(_) => {}
         Err(Error::InterfaceGone(_) | Error::TakenOff(_)) => {
@@ -81,7 +104,8 @@ async fn take_over(interface: &str, wanted: &Wanted) -> anyhow::Result<bool> {
         // Whatever else is in the way, attaching tells.
         Err(_) => return Ok(false),
     }
-    file::put_in_force(interface, wanted.clone()).await?;
+    let advice = |client: &str| how_to_stay(arguments, client);
+    file::put_in_force(interface, wanted.clone(), advice).await?;
     trial::keep(interface)
         .await
         .map_err(|error| about(interface, error))?;

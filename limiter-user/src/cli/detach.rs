@@ -2,16 +2,19 @@
 
 use crate::cli::{
     args,
-    output::{note, report},
+    output::{note, outcome, report},
 };
-use crate::kernel::detach::{detach, detach_all};
+use crate::kernel::{
+    Error,
+    detach::{detach, detach_all},
+};
 
 pub async fn run(arguments: args::Detach) -> anyhow::Result<()> {
     let mut results = Vec::new();
     if arguments.all {
         results = detach_all(arguments.everywhere).await?;
         if results.is_empty() {
-            report("limiter was not attached to anything\n");
+            outcome(true, "unchanged: limiter is not attached to anything\n");
         }
     } else {
         for interface in arguments.interfaces {
@@ -27,6 +30,10 @@ pub async fn run(arguments: args::Detach) -> anyhow::Result<()> {
             Ok(Some(again)) => report(&format!(
                 "{interface}: detached; {again} runs there again, as before\n"
             )),
+            Err(Error::NotAttached(_)) => outcome(
+                true,
+                &format!("{interface}: unchanged: limiter is not attached there\n"),
+            ),
             Err(error) => {
                 if let Some(earlier) = failed.replace(error) {
                     note(&earlier.to_string());

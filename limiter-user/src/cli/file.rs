@@ -4,8 +4,8 @@ use std::{convert::Infallible, path::Path};
 
 use crate::cli::{
     args,
-    output::{about, note, print, report, write},
-    set::told,
+    output::{about, note, outcome, print, write},
+    set::{is_unchanged, told},
     shares, ssh,
 };
 use crate::config::file::{self, File};
@@ -92,21 +92,25 @@ pub async fn reload(arguments: args::Reload) -> anyhow::Result<()> {
         None => last_file(&interface).await?,
     };
     let (_, wanted) = read(&path)?;
-    put_in_force(&interface, wanted).await
+    put_in_force(&interface, wanted, |client| allow_in(&path, client)).await
 }
 
-/// Swaps what a file says into the attachment of `interface`.
-pub async fn put_in_force(interface: &str, wanted: Wanted) -> anyhow::Result<()> {
+/// Swaps `wanted` into the attachment of `interface`; `advice` is how whoever works from a client keeps the session.
+pub async fn put_in_force(
+    interface: &str,
+    wanted: Wanted,
+    advice: impl Fn(&str) -> String,
+) -> anyhow::Result<()> {
     ssh::warn_of_change(
         interface,
         |_| Ok::<_, Infallible>(wanted.settings.clone()),
-        |client| allow_in(wanted.file.as_deref().unwrap_or(Path::new("")), client),
+        advice,
     )
     .await;
     let changed = swap(interface, Variant::Plain, |_| Ok(wanted.clone()))
         .await
         .map_err(|error| about(interface, error))?;
-    report(&told(interface, &changed));
+    outcome(is_unchanged(&changed), &told(interface, &changed));
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use crate::cli::{
     args,
-    output::{note, report},
+    output::{note, outcome, report},
 };
 use crate::kernel::trial::{Kept, keep};
 
@@ -15,7 +15,8 @@ pub async fn run(arguments: args::Keep) -> anyhow::Result<()> {
                 "{interface}: kept; undo with `limiter detach {interface}`\n"
             )),
             Ok(Kept::Already) => {
-                report(&format!("{interface}: not on trial: it is kept already\n"));
+                let text = format!("{interface}: unchanged: not on trial, it is kept already\n");
+                outcome(true, &text);
             }
             Err(error) => {
                 if let Some(earlier) = failed.replace(error) {

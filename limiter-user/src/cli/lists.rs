@@ -14,7 +14,7 @@ use crate::cli::{
     args::{
         GivenPrefixes, ListAdd, ListEdit, ListShow, ListVerb, TierAdd, TierEdit, TierShow, TierVerb,
     },
-    output::{note, print, print_json, report},
+    output::{Outcome, note, print, print_json},
     ssh,
 };
 use crate::config::{
@@ -34,15 +34,6 @@ pub enum Edit {
     Remove,
     /// Put them in the place of what is on it.
     Replace,
-}
-
-/// What an edit has done, in words.
-#[derive(Debug)]
-pub struct Edited {
-    /// The result.
-    pub text: String,
-    /// What is good to know beside it.
-    pub notes: Vec<String>,
 }
 
 /// One of the two lists that every configuration has.
@@ -134,9 +125,8 @@ async fn change(
     if let Some(warning) = warning(edit, interface, name, &prefixes).await {
         note(&warning);
     }
-    let Edited { text, notes } = put_in_force(edit, interface, name, &prefixes).await?;
-    report(&format!("{interface}: {text}\n"));
-    notes.iter().for_each(|text| note(text));
+    let outcome = put_in_force(edit, interface, name, &prefixes).await?;
+    outcome.tell(interface);
     Ok(())
 }
 
@@ -165,7 +155,7 @@ pub async fn put_in_force(
     interface: &str,
     name: &str,
     prefixes: &Prefixes,
-) -> anyhow::Result<Edited> {
+) -> anyhow::Result<Outcome> {
     let attachment = Attachment::open(interface).await?;
     if attachment.record.settings.shares(name) {
         return by_fleet::put_in_force(edit, attachment, name, prefixes).await;
@@ -185,13 +175,29 @@ pub async fn put_in_force(
         after.difference(before).count(),
         before.difference(after).count(),
     );
+    // A part of what was to be removed is not there.
+    let missing = match edit {
+        Edit::Remove => missing(name, prefixes, before),
+        _ => None,
+    };
     let changed = match (added, removed) {
-        (0, 0) => "unchanged: it was so already".to_owned(),
+        (0, 0) => {
+            let why = missing.clone().unwrap_or("it was so already".to_owned());
+            format!("unchanged: {why}")
+        }
         (added, 0) => format!("{added} added"),
         (0, removed) => format!("{removed} removed"),
         (added, removed) => format!("{added} added, {removed} removed"),
     };
-    let text = format!("{name}: {changed}, {} on it now", after.len());
+    let on_it = after.len();
+    let (text, unchanged) = match added + removed {
+        0 => (format!("{changed}, {on_it} on {name} now"), true),
+        _ => (
+            format!("{name}: {changed}, {on_it} on it now"),
+            missing.is_some(),
+        ),
+    };
+    let missing = missing.filter(|_| removed > 0);
     new.lists = swapped.spread.with(new.lists);
     let unknown_to = |file: PathBuf| {
         format!(
@@ -201,8 +207,10 @@ pub async fn put_in_force(
     };
     let notes = taken_over
         .into_iter()
+        .chain(missing)
         .chain(denied_too(name, prefixes, &new));
-    Ok(Edited {
+    Ok(Outcome {
+        unchanged,
         text,
         notes: notes.chain(swapped.file.map(unknown_to)).collect(),
     })
@@ -215,7 +223,12 @@ fn edited(
     prefixes: &Prefixes,
 ) -> Result<Settings, Invalid> {
     let mut new = settings.clone();
-    apply(edit, find(&mut new, name)?, prefixes, name)?;
+    let list = find(&mut new, name)?;
+    match edit {
+        Edit::Add(_) => list.extend(prefixes),
+        Edit::Replace => list.clone_from(prefixes),
+        Edit::Remove => list.retain(|prefix| !prefixes.contains(prefix)),
+    }
     Ok(new)
 }
 
@@ -226,6 +239,12 @@ fn first_of<'p>(mut prefixes: impl Iterator<Item = &'p IpNet>) -> Option<String>
         0 => first,
         more => format!("{first} and {more} more"),
     })
+}
+
+/// What was to be removed, and is not on the list.
+fn missing(name: &str, given: &Prefixes, list: &Prefixes) -> Option<String> {
+    let first = first_of(given.difference(list))?;
+    Some(format!("{first} is not on {name}"))
 }
 
 /// What was put on `allow` in vain.
@@ -281,21 +300,4 @@ fn find<'a>(settings: &'a mut Settings, name: &str) -> Result<&'a mut Prefixes, 
             "there is no list '{name}' ({known}): write it under [lists] of the file, and reload"
         ))
     })
-}
-
-fn apply(edit: Edit, list: &mut Prefixes, prefixes: &Prefixes, name: &str) -> Result<(), Invalid> {
-    match edit {
-        Edit::Add(_) => list.extend(prefixes),
-        Edit::Replace => list.clone_from(prefixes),
-        Edit::Remove => {
-            if let Some(missing) = prefixes.iter().find(|prefix| !list.contains(prefix)) {
-                return Err(Invalid(format!(
-                    "{} is not on {name}, and nothing was removed: `list` in the place of `remove` prints what is",
-                    show(missing)
-                )));
-            }
-            list.retain(|prefix| !prefixes.contains(prefix));
-        }
-    }
-    Ok(())
 }

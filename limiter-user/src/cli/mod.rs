@@ -1,6 +1,6 @@
 //! The command line: raw arguments → validated ones → one file a verb.
 //!
-//! Exit status: 0 done, 1 it failed, 2 the command line is wrong.
+//! Exit status: 0 done or so already, 1 it failed, 2 the command line is wrong.
 
 mod agent;
 mod args;
@@ -46,7 +46,10 @@ pub fn main() -> ExitCode {
         return finish(keeper::run(arguments));
     }
     match Cli::try_parse() {
-        Ok(cli) => finish(run(cli.verb)),
+        Ok(cli) => {
+            output::be_strict(cli.strict);
+            finish(run(cli.verb))
+        }
         Err(error) => output::wrong_command_line(error),
     }
 }

@@ -13,8 +13,50 @@ use crate::{config::escape, kernel};
 #[error("{0}")]
 pub struct Usage(pub String);
 
-/// Whether a change was made that could not be printed.
-static UNPRINTED: AtomicBool = AtomicBool::new(false);
+/// Whether the exit status is 1 although the command came to its end: a change could not be printed, or `--strict` and there
+/// was nothing to change.
+static FAILED: AtomicBool = AtomicBool::new(false);
+/// `--strict`.
+static STRICT: AtomicBool = AtomicBool::new(false);
+
+/// What a change has done, in words.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Whether there was nothing to change, for all or a part of what was asked.
+    pub unchanged: bool,
+    /// The result.
+    pub text: String,
+    /// What is good to know beside it.
+    pub notes: Vec<String>,
+}
+
+impl Outcome {
+    /// Prints it.
+    pub fn tell(&self, interface: &str) {
+        outcome(self.unchanged, &format!("{interface}: {}\n", self.text));
+        self.notes.iter().for_each(|text| note(text));
+    }
+}
+
+/// Makes a failure of what has nothing to change, and of warnings.
+pub fn be_strict(strict: bool) {
+    STRICT.store(strict, Ordering::Relaxed);
+}
+
+/// Whether `--strict` is in force.
+pub fn is_strict() -> bool {
+    STRICT.load(Ordering::Relaxed)
+}
+
+/// Prints what a change has done, or that there was nothing to change: with `--strict` a failure, on standard error.
+pub fn outcome(unchanged: bool, text: &str) {
+    if unchanged && is_strict() {
+        FAILED.store(true, Ordering::Relaxed);
+        text.lines().for_each(note);
+    } else {
+        report(text);
+    }
+}
 
 /// Prints for people: what does not print in a name is escaped.
 pub fn print(text: &str) -> io::Result<()> {
@@ -29,7 +71,7 @@ pub fn report(text: &str) {
     if error.kind() == ErrorKind::BrokenPipe {
         return;
     }
-    UNPRINTED.store(true, Ordering::Relaxed);
+    FAILED.store(true, Ordering::Relaxed);
     text.lines().for_each(note);
     note(&format!(
         "{error}; what is said above is in force: `limiter status` shows it"
@@ -38,7 +80,7 @@ pub fn report(text: &str) {
 
 /// The exit status of a command that has not failed.
 pub fn status() -> ExitCode {
-    ExitCode::from(u8::from(UNPRINTED.load(Ordering::Relaxed)))
+    ExitCode::from(u8::from(FAILED.load(Ordering::Relaxed)))
 }
 
 /// Writes text to standard output as it is, for programs or for a terminal.

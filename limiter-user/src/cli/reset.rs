@@ -2,34 +2,55 @@
 
 use std::net::IpAddr;
 
-use crate::cli::{args, output::report};
+use crate::cli::{args, output::Outcome};
 use crate::kernel::Attachment;
 use crate::view::units::grouped;
 
 pub async fn run(arguments: args::Reset) -> anyhow::Result<()> {
     let interface = &arguments.interface;
-    let text = match arguments.address {
+    let outcome = match arguments.address {
         Some(address) => reset(interface, address).await?,
         None => {
             let attachment = Attachment::open(interface).await?;
             let _lock = attachment.lock()?;
             let count = attachment.tables.forget_all();
-            format!("{} forgotten: every bucket is full again", grouped(count))
+            match count {
+                0 => unchanged("no source is in the table".to_owned()),
+                _ => forgotten(format!(
+                    "{} forgotten: every bucket is full again",
+                    grouped(count)
+                )),
+            }
         }
     };
-    report(&format!("{interface}: {text}\n"));
+    outcome.tell(interface);
     Ok(())
 }
 
-/// Forgets a source. Returns what was done, in words.
-pub async fn reset(interface: &str, address: IpAddr) -> anyhow::Result<String> {
+fn forgotten(text: String) -> Outcome {
+    Outcome {
+        unchanged: false,
+        text,
+        notes: Vec::new(),
+    }
+}
+
+fn unchanged(why: String) -> Outcome {
+    Outcome {
+        unchanged: true,
+        ..forgotten(format!("unchanged: {why}"))
+    }
+}
+
+/// Forgets a source.
+pub async fn reset(interface: &str, address: IpAddr) -> anyhow::Result<Outcome> {
     let mut attachment = Attachment::open(interface).await?;
     let _lock = attachment.lock()?;
     forget(&mut attachment, address)
 }
 
 /// Its buckets under all limits that may hold it.
-fn forget(attachment: &mut Attachment, address: IpAddr) -> anyhow::Result<String> {
+fn forget(attachment: &mut Attachment, address: IpAddr) -> anyhow::Result<Outcome> {
     let mut names: Vec<String> = Vec::new();
     let mut found = false;
     let seated = attachment.record.seated().into_iter();
@@ -51,7 +72,9 @@ fn forget(attachment: &mut Attachment, address: IpAddr) -> anyhow::Result<String
         }
     }
     if names.is_empty() {
-        return Ok(format!("no limit holds {address}: it has no bucket"));
+        return Ok(unchanged(format!(
+            "no limit holds {address}: it has no bucket"
+        )));
     }
     let (are, were, buckets) = if names.len() == 1 {
         ("is", "was", "its bucket is")
@@ -60,8 +83,8 @@ fn forget(attachment: &mut Attachment, address: IpAddr) -> anyhow::Result<String
     };
     let names = names.join(" and ");
     Ok(if found {
-        format!("{names} {are} forgotten: {buckets} full again")
+        forgotten(format!("{names} {are} forgotten: {buckets} full again"))
     } else {
-        format!("{names} {were} not in the table: {buckets} full")
+        unchanged(format!("{names} {were} not in the table: {buckets} full"))
     })
 }

@@ -6,7 +6,7 @@ use crate::cli::{
         Change::{By, To},
         FleetOrNone, Switch,
     },
-    output::{about, note, report, usage},
+    output::{about, note, outcome, usage},
     ssh,
 };
 use crate::config::{
@@ -35,7 +35,7 @@ pub async fn run(arguments: args::Set) -> anyhow::Result<()> {
     let changed = set(interface, merged)
         .await
         .map_err(|error| about(interface, error))?;
-    report(&told(interface, &changed));
+    outcome(is_unchanged(&changed), &told(interface, &changed));
     // The next reload, and the next boot of a service, would undo it without a word.
     if let Some(file) = changed.file.filter(|_| changed.old != changed.new) {
         note(&format!(
@@ -44,6 +44,11 @@ pub async fn run(arguments: args::Set) -> anyhow::Result<()> {
         ));
     }
     Ok(())
+}
+
+/// Whether everything was so already.
+pub fn is_unchanged(changed: &Swapped) -> bool {
+    changed.old == changed.new && changed.taken_over.is_none()
 }
 
 /// What has changed, a line each; and before that, what was taken over.

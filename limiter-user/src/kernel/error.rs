@@ -55,7 +55,7 @@ pub enum Error {
     NoEthernet(String),
     /// Limiter is there already.
     #[error(
-        "limiter is attached to '{0}' already: change it with `limiter set {0}`, or `limiter detach {0}` first"
+        "limiter is attached to '{0}' already: change it with `limiter set {0}`, put this in force with --or-reload, or `limiter detach {0}` first"
     )]
     AlreadyAttached(String),
     /// Limiter is there already, and `learn` wants the place.

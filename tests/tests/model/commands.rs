@@ -161,6 +161,10 @@ impl Model {
         let mut attached = Vec::new();
         let mut next = self.clone();
         for name in words[1..].iter().take_while(|word| !word.starts_with('-')) {
+            let found = next.of_name(name).map(|found| &next.attached[found]);
+            if !or_reload && found.is_some_and(|attached| attached.config == config) {
+                continue;
+            }
             if or_reload {
                 if let Some(found) = next.of_name(name) {
                     let changes = next.swap(found, config.clone(), file.clone());
@@ -286,9 +290,6 @@ impl Model {
         match edit {
             "add" => prefixes.extend(given),
             "replace" => *prefixes = given,
-            _ if !given.is_subset(prefixes) => {
-                return refused(&[&format!("not on {list}"), "nothing was removed"]);
-            }
             _ => prefixes.retain(|prefix| !given.contains(prefix)),
         }
         Ok(vec![Change::Config(
@@ -316,6 +317,10 @@ impl Model {
             return Ok(vec![Change::Detach(name.to_owned())]);
         }
         // Renamed: the new name is asked for.
-        self.stray(name).unwrap_or_else(|| self.nothing(name))
+        match self.stray(name) {
+            Some(stray) => stray,
+            None if self.here(name).is_some() => Ok(vec![]),
+            None => self.nothing(name),
+        }
     }
 }

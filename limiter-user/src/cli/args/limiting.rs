@@ -103,8 +103,8 @@ pub struct Attach {
     /// In front of the XDP program that is there: it gets what passes, and is put back on detach
     #[arg(long)]
     pub chain: bool,
-    /// Where limiter is attached already, put the file in force there, as `reload` does
-    #[arg(long, requires = "config", conflicts_with_all = ["rate", "try_for", "chain"])]
+    /// Where limiter is attached already, put this configuration in force there, as `reload` does
+    #[arg(long, conflicts_with_all = ["try_for", "chain"])]
     pub or_reload: bool,
 }
 

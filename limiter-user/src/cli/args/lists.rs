@@ -12,7 +12,7 @@ use super::values::{duration, interface, prefix};
 pub enum ListVerb {
     /// Put prefixes on it; all of them, or none if one is wrong
     Add(ListAdd),
-    /// Take prefixes off it; all of them, or none if one is not there
+    /// Take prefixes off it; those that are not there are named
     Remove(ListEdit),
     /// Put these prefixes in the place of all that are on it
     Replace(ListEdit),
@@ -25,7 +25,7 @@ pub enum ListVerb {
 pub enum TierVerb {
     /// Put prefixes on it; all of them, or none if one is wrong
     Add(TierAdd),
-    /// Take prefixes off it; all of them, or none if one is not there
+    /// Take prefixes off it; those that are not there are named
     Remove(TierEdit),
     /// Put these prefixes in the place of all that are on it
     Replace(TierEdit),

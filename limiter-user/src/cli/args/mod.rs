@@ -24,11 +24,17 @@ pub use values::{Change, FleetOrNone};
 /// enforced at the network driver by XDP.
 #[derive(Debug, Parser)]
 #[command(name = "limiter", version, about, long_about = None, max_term_width = 100)]
-#[command(after_help = "Exit status: 0 done, 1 it failed, 2 the command line is wrong.")]
+#[command(
+    after_help = "Exit status: 0 done, or unchanged because it was so already; 1 it failed, with --strict also where \
+                  it was so already; 2 the command line is wrong."
+)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub verb: Verb,
+    /// Fail where there is nothing to change (exit status 1), for scripts
+    #[arg(long, global = true)]
+    pub strict: bool,
 }
 
 /// The verbs.

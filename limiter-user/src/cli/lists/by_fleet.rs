@@ -1,10 +1,11 @@
 //! Edits of a list that a fleet shares: its agent tells the store, and with it all hosts.
 
-use super::{Edit, Edited, denied_too, first_of};
+use super::{Edit, denied_too, first_of, missing};
 use crate::agent::ask;
+use crate::cli::output::Outcome;
 use crate::config::{
     Invalid, Settings,
-    lists::{Prefixes, prefix, show},
+    lists::{Prefixes, prefix},
 };
 use crate::kernel::Attachment;
 
@@ -33,7 +34,7 @@ pub async fn put_in_force(
     attachment: Attachment,
     name: &str,
     prefixes: &Prefixes,
-) -> anyhow::Result<Edited> {
+) -> anyhow::Result<Outcome> {
     let interface = attachment.interface.name.clone();
     let fleet = attachment.record.settings.fleet.clone();
     let fleet = fleet.unwrap_or_default();
@@ -42,6 +43,7 @@ pub async fn put_in_force(
     // Whoever changes it meanwhile must not wait for this one.
     drop(attachment);
     let given = prefixes.iter().copied().collect();
+    let mut not_there = None;
     let (change, what) = match edit {
         Edit::Replace => {
             return Err(Invalid(format!(
@@ -56,7 +58,9 @@ pub async fn put_in_force(
         Edit::Remove => {
             let listed = ask::listed(&interface, name).await.map_err(unchanged)?;
             let of_fleet = listed.iter().filter_map(|it| prefix(&it.prefix).ok());
-            may_remove(name, prefixes, &own, &of_fleet.collect())?;
+            let of_fleet = of_fleet.collect();
+            may_remove(name, prefixes, &own, &of_fleet)?;
+            not_there = missing(name, prefixes, &of_fleet);
             (ask::Edit::Remove(given), "removed")
         }
     };
@@ -67,7 +71,13 @@ pub async fn put_in_force(
         Edit::Add(Some(lasts)) => format!(", for {}", humantime::format_duration(lasts)),
         _ => String::new(),
     };
-    let text = format!("{name}: {changed} {what}{time}, on all hosts of fleet '{fleet}'");
+    let text = match changed {
+        0 => {
+            let why = not_there.as_deref().unwrap_or("it was so already");
+            format!("unchanged: {why}, on all hosts of fleet '{fleet}'")
+        }
+        _ => format!("{name}: {changed} {what}{time}, on all hosts of fleet '{fleet}'"),
+    };
     let in_force = Attachment::open(&interface).await?.settings()?;
     let stays = || {
         let stay = first_of(prefixes.intersection(&own))?;
@@ -75,36 +85,36 @@ pub async fn put_in_force(
             "{stay} stays on {name} here: this host's own configuration has it too"
         ))
     };
+    let unchanged = changed == 0 || not_there.is_some();
     let notes = match edit {
         Edit::Remove => stays(),
         _ => denied_too(name, prefixes, &in_force),
     };
-    Ok(Edited {
+    let notes = not_there.filter(|_| changed > 0).into_iter().chain(notes);
+    Ok(Outcome {
+        unchanged,
         text,
-        notes: notes.into_iter().collect(),
+        notes: notes.collect(),
     })
 }
 
-/// Nothing is removed where one of the prefixes is not the fleet's to remove.
+/// Nothing is removed where one of the prefixes is this host's alone.
 fn may_remove(
     name: &str,
     prefixes: &Prefixes,
     own: &Prefixes,
     of_fleet: &Prefixes,
 ) -> Result<(), Invalid> {
-    let Some(missing) = prefixes.iter().find(|prefix| !of_fleet.contains(prefix)) else {
+    let Some(own) = first_of(
+        prefixes
+            .intersection(own)
+            .filter(|own| !of_fleet.contains(own)),
+    ) else {
         return Ok(());
     };
-    let missing_text = show(missing);
-    Err(Invalid(if own.contains(missing) {
-        format!(
-            "{missing_text} is on {name} by this host's own configuration, not by the fleet, and nothing was removed: take it out of the configuration file, and `limiter reload`"
-        )
-    } else {
-        format!(
-            "{missing_text} is not on {name}, and nothing was removed: `list` in the place of `remove` prints what is"
-        )
-    }))
+    Err(Invalid(format!(
+        "{own} is on {name} by this host's own configuration, not by the fleet, and nothing was removed: take it out of the configuration file, and `limiter reload`"
+    )))
 }
 
 /// Why a list of the fleet cannot be changed.

@@ -2,6 +2,7 @@
 
 use crate::cli::{
     lists::{self, Edit},
+    output::Outcome,
     reset,
 };
 use crate::view::top::Action;
@@ -19,15 +20,15 @@ pub async fn run(interface: &str, action: Action) -> Result<String, String> {
     let result = match action {
         Action::List { list, network, .. } => {
             let prefixes = [network].into();
-            let edited = lists::put_in_force(edit(action), interface, list, &prefixes).await;
-            edited.map(|edited| {
-                let said = [edited.text].into_iter().chain(edited.notes);
-                said.collect::<Vec<_>>().join("; ")
-            })
+            lists::put_in_force(edit(action), interface, list, &prefixes).await
         }
         Action::Reset { network } => reset::reset(interface, network.addr()).await,
     };
-    result.map_err(|error| error.to_string())
+    let words = |Outcome { text, notes, .. }| {
+        let said = [text].into_iter().chain(notes);
+        said.collect::<Vec<_>>().join("; ")
+    };
+    result.map(words).map_err(|error| error.to_string())
 }
 
 fn edit(action: Action) -> Edit {
