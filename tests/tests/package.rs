@@ -106,8 +106,9 @@ fn all_packages_hold_everything() {
         "usr/share/doc/limiter/LICENSE-MIT",
         "usr/share/doc/limiter/docs/service.md",
         "usr/share/fish/vendor_completions.d/limiter.fish",
-        "usr/share/man/man1/limiter-attach.1.gz",
-        "usr/share/man/man1/limiter.1.gz",
+        "usr/share/man/man5/limiter.toml.5.gz",
+        "usr/share/man/man8/limiter-attach.8.gz",
+        "usr/share/man/man8/limiter.8.gz",
         "usr/share/zsh/site-functions/_limiter",
     ] {
         assert!(rpm_files.contains(file), "{file} is in {rpm_files:?}");
@@ -127,6 +128,75 @@ fn all_packages_hold_everything() {
         Command::new("sha256sum")
             .args(["--check", "SHA256SUMS"])
             .current_dir(packages()),
+    );
+}
+
+/// The tree of the package for Debian.
+fn installed() -> TempDir {
+    let root = tempfile::tempdir().unwrap();
+    let mut extract = Command::new("dpkg-deb");
+    extract.arg("--extract").arg(package(packages(), "deb"));
+    lines(extract.arg(root.path()));
+    root
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut find = Command::new("find");
+    let found = lines(find.arg(folder).args(["-type", "f"]));
+    found.iter().map(PathBuf::from).collect()
+}
+
+/// Manual pages are sound roff, name no page that is not installed, and have the sections that people look for; options of
+/// verbs within verbs are in one.
+#[test]
+fn manual_pages_are_complete() {
+    if !need::packages("package") || !need::program("package", "groff") {
+        return;
+    }
+    let root = installed();
+    let pages = files_below(&root.path().join("usr/share/man"));
+    let name = |page: &PathBuf| {
+        let file = page.file_stem().unwrap().to_str().unwrap();
+        let (name, section) = file.rsplit_once('.').unwrap();
+        format!("{name}({section})")
+    };
+    let names: BTreeSet<_> = pages.iter().map(name).collect();
+    assert!(
+        names.len() > 20 && names.contains("limiter.toml(5)"),
+        "{names:?}"
+    );
+    for page in &pages {
+        let roff = lines(Command::new("zcat").arg(page)).join("\n");
+        let plain = page.with_extension("");
+        fs::write(&plain, &roff).unwrap();
+        let mut groff = Command::new("groff");
+        groff.args(["-man", "-ww", "-z"]).arg(&plain);
+        let told = groff.output().unwrap();
+        assert!(told.stderr.is_empty(), "{}: {told:?}", name(page));
+        for section in ["EXAMPLES", "FILES", "EXIT STATUS"] {
+            let heading = format!(".SH {section}\n");
+            let (_, text) = roff.split_once(&heading).unwrap_or_default();
+            assert!(
+                !text.is_empty() && !text.starts_with(".SH"),
+                "{section} of {}",
+                name(page)
+            );
+        }
+        let words = roff.replace('\\', "").replace(" (", "(");
+        let named = words.split([' ', '\n', ',']).filter_map(|word| {
+            let (name, section) = word.strip_suffix(')')?.split_once('(')?;
+            let digit = section.len() == 1 && section.as_bytes()[0].is_ascii_digit();
+            digit.then(|| format!("{name}({section})"))
+        });
+        for named in named.filter(|named| named.starts_with("limiter")) {
+            assert!(names.contains(&named), "{} names {named}", name(page));
+        }
+    }
+    let deny = root.path().join("usr/share/man/man8/limiter-deny.8");
+    let deny = fs::read_to_string(deny).unwrap().replace('\\', "");
+    assert!(
+        deny.contains(".SS limiter deny add") && deny.contains("fB--forfR"),
+        "{deny}"
     );
 }
 

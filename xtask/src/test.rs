@@ -22,7 +22,7 @@ use crate::{
 
 /// What of Debian the tests call: those of the benchmark, and more. None of them starts a service when it is
 /// installed.
-const PACKAGES: [&str; 13] = [
+const PACKAGES: [&str; 16] = [
     "binutils",
     "bpftool",
     "busybox",
@@ -30,12 +30,15 @@ const PACKAGES: [&str; 13] = [
     "dnsmasq-base",
     "dnsperf",
     "dropbear-bin",
+    "fish",
+    "groff-base",
     "openssl",
     "rpm",
     "systemd",
     "tmux",
     "util-linux",
     "wrk",
+    "zsh",
 ];
 
 /// Debian packages that start a service when they are installed, and the folders of their programs.

@@ -6,6 +6,7 @@ mod agent;
 mod args;
 mod attach;
 mod check;
+mod complete;
 mod demo;
 mod detach;
 mod doctor;
@@ -44,6 +45,9 @@ pub fn main() -> ExitCode {
     }
     if let Some(arguments) = keeper::arguments(std::env::args_os()) {
         return finish(keeper::run(arguments));
+    }
+    if let Some(status) = complete::answer() {
+        return status;
     }
     match Cli::try_parse() {
         Ok(cli) => {
@@ -94,7 +98,7 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Doctor(arguments) => doctor::run(arguments).await,
         Verb::Agent(arguments) => agent::run(arguments).await,
         Verb::Demo(arguments) => demo::run(arguments).await,
-        Verb::Completions { shell } => manual::completions(shell),
-        Verb::Man { verb } => manual::page(verb.as_deref()),
+        Verb::Completions { shell } => complete::script(shell),
+        Verb::Man(arguments) => manual::run(&arguments),
     }
 }

@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::{paths, process::output};
 
@@ -26,12 +26,17 @@ const FILES: [(&str, &str); 9] = [
 /// Folders of which every file is installed, where they are.
 const FOLDERS: [(&str, &str); 3] = [
     ("docs", "usr/share/doc/limiter/docs"),
-    ("packaging/grafana", "usr/share/limiter/grafana"),
-    ("packaging/prometheus", "usr/share/limiter/prometheus"),
+    (
+        "packaging/grafana",
+        "usr/share/limiter/grafana",
+    ),
+    (
+        "packaging/prometheus",
+        "usr/share/limiter/prometheus",
+    ),
 ];
 const UNITS: &str = "usr/lib/systemd/system";
 const DOCUMENTS: &str = "usr/share/doc/limiter";
-const MANUAL: &str = "usr/share/man/man1";
 
 /// Where a distribution looks for zsh's completions.
 #[derive(Clone, Copy)]
@@ -92,30 +97,22 @@ impl Tree {
         Ok(())
     }
 
-    /// A page for the command, and one for each verb that it names.
+    /// All pages, each in the folder of its section.
     fn manual(&self, binary: &Path) -> Result<()> {
-        let page = |verb: Option<&str>| output(Command::new(binary).arg("man").args(verb));
-        let whole = page(None)?;
-        let verbs = verbs(&whole);
-        if verbs.is_empty() {
-            bail!("`limiter man` names no verbs: has the form of clap_mangen's pages changed?");
-        }
-        self.compressed("limiter.1", &whole)?;
-        for verb in verbs {
-            self.compressed(&format!("limiter-{verb}.1"), &page(Some(&verb))?)?;
+        let pages = tempfile::tempdir().context("cannot create a temporary folder: set TMPDIR")?;
+        output(
+            Command::new(binary)
+                .args(["man", "--folder"])
+                .arg(pages.path()),
+        )?;
+        for page in files_in(pages.path())? {
+            let section = page.extension().unwrap_or_default().to_string_lossy();
+            let folder = Path::new("usr/share/man").join(format!("man{section}"));
+            let path = folder.join(page.file_name().unwrap_or_default());
+            self.write(&path, &fs::read(&page)?, 0o644)?;
+            output(Command::new("gzip").arg("-9n").arg(self.root.join(&path)))?;
         }
         Ok(())
-    }
-
-    fn compressed(&self, page: &str, text: &str) -> Result<()> {
-        let path = Path::new(MANUAL).join(page);
-        self.write(&path, text.as_bytes(), 0o644)?;
-        let gzip = output(
-            Command::new("gzip")
-                .args(["-9n"])
-                .arg(self.root.join(&path)),
-        );
-        gzip.map(drop)
     }
 
     /// Writes a file, whatever the umask.
@@ -159,15 +156,6 @@ impl Tree {
     }
 }
 
-/// The verbs that clap_mangen's page of the whole command names, as in `limiter\-attach(1)`.
-fn verbs(page: &str) -> Vec<String> {
-    let named = page.lines().filter_map(|line| {
-        let (verb, _) = line.strip_prefix("limiter\\-")?.split_once("(1)")?;
-        Some(verb.replace('\\', ""))
-    });
-    named.filter(|verb| verb != "help").collect()
-}
-
 /// The files in `folder` and below, sorted; none where it is not there.
 fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
@@ -184,13 +172,4 @@ fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
     }
     files.sort();
     Ok(files)
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn verbs_are_those_of_the_page() {
-        let page = ".TP\nlimiter\\-attach(1)\nLimit\n.TP\nlimiter\\-help(1)\nPrint\n.TP\nlimiter\\-config(1)\n";
-        assert_eq!(super::verbs(page), ["attach", "config"]);
-    }
 }

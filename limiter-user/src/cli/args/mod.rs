@@ -17,7 +17,7 @@ pub use lists::{
     GivenPrefixes, ListAdd, ListEdit, ListShow, ListVerb, TierAdd, TierEdit, TierShow, TierVerb,
 };
 pub use looking::{Check, DropReason, Export, Log, Reset, Status, Top, Watch};
-pub use trying::{Demo, Doctor, Learn};
+pub use trying::{Demo, Doctor, Learn, Man};
 pub use values::{Change, FleetOrNone};
 
 /// A packet rate limiter in the Linux kernel: one exact token bucket for each source address,
@@ -103,9 +103,6 @@ pub enum Verb {
         /// For which shell
         shell: clap_complete::Shell,
     },
-    /// Print the manual page (roff), of the whole command or of one verb
-    Man {
-        /// The verb
-        verb: Option<String>,
-    },
+    /// Print a manual page (roff), or write all of them
+    Man(Man),
 }

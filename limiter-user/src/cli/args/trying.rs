@@ -72,3 +72,14 @@ pub struct Demo {
     #[arg(long = "for", value_name = "DURATION", default_value = "10s", value_parser = duration)]
     pub duration: Duration,
 }
+
+/// Arguments of `man`.
+#[derive(Debug, Args)]
+pub struct Man {
+    /// The page: a verb, or limiter.toml; left out, that of the whole command
+    #[arg(value_name = "PAGE")]
+    pub page: Option<String>,
+    /// Write all pages into this folder instead
+    #[arg(long, value_name = "FOLDER", conflicts_with = "page")]
+    pub folder: Option<PathBuf>,
+}

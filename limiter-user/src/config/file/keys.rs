@@ -7,26 +7,62 @@ pub struct Keys {
     pub table: &'static str,
     /// Where to write its keys.
     pub place: &'static str,
-    /// All of them.
-    pub known: &'static [&'static str],
+    /// All of them, with what they mean: limiter.toml(5) prints that. Between backquotes stands what is written in files.
+    pub known: &'static [(&'static str, &'static str)],
 }
+
+/// All tables, in the order in which they are explained.
+pub static ALL: [&Keys; 4] = [&TOP, &LIST, &LIMIT, &MATCH];
 
 /// Above all headers.
 pub static TOP: Keys = Keys {
     table: "the file",
     place: "at the top of the file, above [lists] and [[limit]]",
     known: &[
-        "interfaces",
-        "mode",
-        "max_sources",
-        "new_sources",
-        "new_sources_burst",
-        "exempt",
-        "shadow",
-        "malformed",
-        "fleet",
-        "lists",
-        "limit",
+        (
+            "interfaces",
+            "The interface or interfaces that the file is for: `\"eth0\"`, or an array. `attach` takes others on its command line instead.",
+        ),
+        (
+            "mode",
+            "Where the program runs: `\"auto\"` (default), `\"native\"` or `\"generic\"`. Fixed at `attach`.",
+        ),
+        (
+            "max_sources",
+            "How many buckets the table holds: `65536` (default), `\"64k\"`. Fixed at `attach`.",
+        ),
+        (
+            "new_sources",
+            "How fast sources that are not in the table are taken in: `\"10k/s\"` (default), or `\"none\"` for no limit.",
+        ),
+        (
+            "new_sources_burst",
+            "How many new sources at once. Default: what `new_sources` brings in 6.5536 seconds.",
+        ),
+        (
+            "exempt",
+            "What the limits do not hold: `\"established\"` (packets of connections of the host's own sockets), `\"control\"` (ARP, neighbour discovery and DHCP, which get a limit of their own), or an array of both.",
+        ),
+        (
+            "shadow",
+            "`true`: count what would be dropped, and drop nothing.",
+        ),
+        (
+            "malformed",
+            "What happens to IP packets with an impossible header: `\"drop\"` (default) or `\"pass\"`.",
+        ),
+        (
+            "fleet",
+            "The hosts that write the same name share limits and lists of scope `\"fleet\"`, through `limiter agent`.",
+        ),
+        (
+            "lists",
+            "The header `[lists]`. Below it stands one list a line: `allow`, `deny`, or a name of your own (a tier, for `source` and `unless`), and its prefixes as an array.",
+        ),
+        (
+            "limit",
+            "The header `[[limit]]` above each limit, at most 32. A packet must be admitted by every limit that matches it.",
+        ),
     ],
 };
 
@@ -35,15 +71,39 @@ pub static LIMIT: Keys = Keys {
     table: "a limit",
     place: "under [[limit]]",
     known: &[
-        "name",
-        "match",
-        "key",
-        "rate",
-        "burst",
-        "cost",
-        "algorithm",
-        "shadow",
-        "scope",
+        (
+            "name",
+            "The name of the limit. Required, and different for each limit.",
+        ),
+        (
+            "match",
+            "Which packets the limit holds, as `{ protocol = \"udp\", destination_port = 53 }`. Left out: all.",
+        ),
+        (
+            "key",
+            "What has a bucket of its own: `\"/32,/64\"` (default: prefix lengths for IPv4 and IPv6), or `\"interface\"` for one bucket in all. With `,destination_port` behind it, each destination port has its own.",
+        ),
+        (
+            "rate",
+            "How fast: `\"5/s\"`, `\"300/m\"`, `\"1k/s\"` in packets; `\"64kbit\"`, `\"10mbit\"` in bits. Required.",
+        ),
+        (
+            "burst",
+            "How much at once: packets (`10`, `\"2k\"`), or bytes (`\"64kb\"`) for a rate in bits. Default: what the rate gives in one second.",
+        ),
+        (
+            "cost",
+            "What a packet costs: `\"packets\"` or `\"bytes\"` as the rate is in, or a fixed number of tokens.",
+        ),
+        (
+            "algorithm",
+            "`\"token-bucket\"` (default) or `\"fixed-window\"`.",
+        ),
+        ("shadow", "`true`: this limit counts, and drops nothing."),
+        (
+            "scope",
+            "`\"host\"` (default), or `\"fleet\"`: all hosts of the fleet hold a source to this limit together.",
+        ),
     ],
 };
 
@@ -52,14 +112,32 @@ pub static MATCH: Keys = Keys {
     table: "match",
     place: "in match = { ... } under [[limit]]",
     known: &[
-        "protocol",
-        "destination_port",
-        "source_port",
-        "tcp_flags",
-        "source",
-        "unless",
-        "ip_version",
-        "fragments",
+        (
+            "protocol",
+            "`\"tcp\"`, `\"udp\"`, `\"icmp\"`, `\"icmpv6\"` and others, or the number.",
+        ),
+        (
+            "destination_port",
+            "A port as in `53`, a range as in `\"5300-5353\"`, or an array of them.",
+        ),
+        (
+            "source_port",
+            "The port of the sender, written in the same ways.",
+        ),
+        (
+            "tcp_flags",
+            "Flags that are set, as in `\"syn\"` or `\"syn,ack\"`; behind a slash the flags that are looked at, as in `\"syn/syn,ack\"`.",
+        ),
+        (
+            "source",
+            "Only sources on this list, or on one of an array of lists.",
+        ),
+        ("unless", "Only sources that are on none of these lists."),
+        ("ip_version", "`4` or `6`."),
+        (
+            "fragments",
+            "`true`: only fragments. `false`: only whole packets.",
+        ),
     ],
 };
 
@@ -67,7 +145,17 @@ pub static MATCH: Keys = Keys {
 pub static LIST: Keys = Keys {
     table: "a list",
     place: "in a list under [lists], as in { file = \"path\" }",
-    known: &["file", "prefixes", "scope"],
+    known: &[
+        (
+            "file",
+            "A text file with one prefix a line, from the folder of the configuration file; `#` begins a comment.",
+        ),
+        ("prefixes", "The prefixes, as an array."),
+        (
+            "scope",
+            "`\"host\"` (default), or `\"fleet\"`: all hosts of the fleet share the list.",
+        ),
+    ],
 };
 
 impl Keys {
@@ -79,13 +167,21 @@ impl Keys {
         }
         match self.nearest(key) {
             Some(known) => format!("{what}: did you mean '{known}'?"),
-            None => format!("{what}: write one of {}", self.known.join(", ")),
+            None => format!(
+                "{what}: write one of {}",
+                self.names().collect::<Vec<_>>().join(", ")
+            ),
         }
     }
 
     /// The key that was meant.
     pub fn nearest(&self, key: &str) -> Option<&'static str> {
-        nearest(key, self.known.iter().copied())
+        nearest(key, self.names())
+    }
+
+    /// The keys alone.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.known.iter().map(|(name, _)| *name)
     }
 }
 
@@ -98,7 +194,7 @@ pub fn place_of(key: &str) -> Option<&'static str> {
     }
     let home = [&TOP, &LIMIT, &MATCH]
         .into_iter()
-        .find(|keys| keys.known.contains(&key));
+        .find(|keys| keys.names().any(|name| name == key));
     home.map(|keys| keys.place)
 }
 

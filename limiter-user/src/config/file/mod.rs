@@ -23,6 +23,7 @@ mod whole;
 
 use std::path::Path;
 
+pub use keys::ALL as TABLES;
 pub use mistakes::Mistake;
 pub use show::{matches, show};
 

@@ -62,7 +62,7 @@ impl<'s, 't> Section<'s, 't> {
     ) -> Self {
         let mut section = Self::with_any_key(table, line, mistakes);
         for key in table.keys() {
-            if !keys.known.contains(&key.get_ref().as_ref()) {
+            if !keys.names().any(|name| name == key.get_ref()) {
                 let line = section.mistakes.line(key.span().start);
                 section.mistakes.add(line, keys.unknown(key.get_ref()));
                 section.places.is_wrong(key.get_ref());
