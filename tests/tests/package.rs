@@ -200,6 +200,37 @@ fn manual_pages_are_complete() {
     );
 }
 
+/// Links of the installed documents lead to files that are installed.
+#[test]
+fn installed_documents_link_to_installed_files() {
+    if !need::packages("package") {
+        return;
+    }
+    let root = installed();
+    let folder = root.path().join("usr/share/doc/limiter");
+    let mut checked = 0;
+    for document in files_below(&folder) {
+        if document
+            .extension()
+            .is_none_or(|extension| extension != "md")
+        {
+            continue;
+        }
+        let text = fs::read_to_string(&document).unwrap();
+        let links = ["](", "src=\"", "srcset=\""].map(|begin| text.split(begin).skip(1));
+        for link in links.into_iter().flatten() {
+            let link = link.split([')', '"', '#']).next().unwrap();
+            if link.is_empty() || link.contains(':') || link.contains(char::is_whitespace) {
+                continue;
+            }
+            let target = document.parent().unwrap().join(link);
+            assert!(target.exists(), "{} links to {link}", document.display());
+            checked += 1;
+        }
+    }
+    assert!(checked > 50, "{checked} links");
+}
+
 /// A host with systemd, and the package at `/mnt`.
 struct Installed {
     hosts: Hosts,

@@ -12,12 +12,13 @@ use anyhow::{Context, Result};
 use crate::{paths, process::output};
 
 /// Files of the repository, and where they are installed.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 10] = [
     ("packaging/systemd/limiter@.service", UNITS),
     ("packaging/systemd/limiter-export.service", UNITS),
     ("packaging/systemd/limiter-agent.service", UNITS),
     ("packaging/etc/limiter.toml", "etc/limiter"),
     ("README.md", DOCUMENTS),
+    ("ARCHITECTURE.md", DOCUMENTS),
     ("CHANGELOG.md", DOCUMENTS),
     ("KNOWN_ISSUES.md", DOCUMENTS),
     ("LICENSE-MIT", DOCUMENTS),
@@ -28,11 +29,11 @@ const FOLDERS: [(&str, &str); 3] = [
     ("docs", "usr/share/doc/limiter/docs"),
     (
         "packaging/grafana",
-        "usr/share/limiter/grafana",
+        "usr/share/doc/limiter/packaging/grafana",
     ),
     (
         "packaging/prometheus",
-        "usr/share/limiter/prometheus",
+        "usr/share/doc/limiter/packaging/prometheus",
     ),
 ];
 const UNITS: &str = "usr/lib/systemd/system";
