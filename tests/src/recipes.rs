@@ -1,14 +1,20 @@
-//! The recipes of the cookbook.
+//! The recipes of the cookbook, and other code that documents print.
 
 /// The text of docs/cookbook.md.
 pub const COOKBOOK: &str = include_str!("../../docs/cookbook.md");
 
-/// The blocks of code in `language`, each with its heading.
+/// The cookbook's blocks of code in `language`, each with its heading.
 #[must_use]
 pub fn blocks(language: &str) -> Vec<(&'static str, String)> {
+    blocks_of(COOKBOOK, language)
+}
+
+/// The same of another document.
+#[must_use]
+pub fn blocks_of(document: &'static str, language: &str) -> Vec<(&'static str, String)> {
     let fence = format!("```{language}");
     let (mut heading, mut blocks, mut inside) = ("", Vec::new(), false);
-    for line in COOKBOOK.lines() {
+    for line in document.lines() {
         match line.strip_prefix("## ") {
             Some(title) if !inside => heading = title,
             _ if line == fence => {

@@ -1,0 +1,286 @@
+//! The runbook: the commands that docs/operating.md prints for an attack, as printed, on three configurations.
+
+use std::{
+    fs,
+    net::SocketAddr,
+    process::Stdio,
+    thread,
+    time::{Duration, Instant},
+};
+
+use limiter_tests::{
+    command::{Outcome, prepared},
+    eventually,
+    hosts::{Hosts, on},
+    need_kernel, number,
+    packet::{Ends, Segment},
+    raw::Raw,
+    recipes::{blocks_of, recipe},
+};
+use limiter_user::lab::Address;
+
+/// Sources of the document: of the attack, and the one that should get through.
+const FLOODER: &str = "203.0.113.66";
+const IN_NETWORK: &str = "198.51.100.9";
+const FRIEND: &str = "192.0.2.7";
+/// More than every bucket holds.
+const FLOOD: u64 = 300;
+
+/// The commands under "During an attack", without their comments.
+fn commands() -> Vec<String> {
+    let document = include_str!("../../docs/operating.md");
+    let blocks = blocks_of(document, "sh").into_iter();
+    let blocks = blocks.filter(|(heading, _)| *heading == "During an attack");
+    let text: String = blocks.map(|(_, text)| text).collect();
+    let commands = text
+        .lines()
+        .map(|line| line.split(" #").next().unwrap().trim());
+    commands.map(str::to_owned).collect()
+}
+
+/// A host under attack.
+struct Attacked {
+    hosts: Hosts,
+    folder: tempfile::TempDir,
+    wire: Raw,
+    /// Sources that nobody has seen yet.
+    fresh: u8,
+}
+
+impl Attacked {
+    fn new() -> Self {
+        let address = |text: &str| Address(text.parse().unwrap(), 24);
+        let hosts = Hosts::with(&[address("198.18.1.1")], &[address("198.18.1.2")]);
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            wire: Raw::open(&hosts.client),
+            hosts,
+            fresh: 0,
+        }
+    }
+
+    /// Runs a line of the document.
+    fn run(&self, line: &str) -> Outcome {
+        let (command, file) = line.split_once(" > ").unwrap_or((line, ""));
+        let words: Vec<_> = command.split_whitespace().collect();
+        let arguments = words.strip_prefix(&["limiter"]).expect(line);
+        let run = || prepared(arguments).current_dir(self.folder.path()).output();
+        let outcome = Outcome::of(line.to_owned(), on(&self.hosts.server, run).unwrap());
+        outcome.expect(0);
+        if !file.is_empty() {
+            fs::write(self.folder.path().join(file), &outcome.stdout).unwrap();
+        }
+        outcome
+    }
+
+    /// Opens a connection to a web server behind the host.
+    fn syn(&self, source: &str) -> Vec<u8> {
+        let ends = Ends {
+            macs: (self.hosts.client.mac, self.hosts.server.mac),
+            from: SocketAddr::new(source.parse().unwrap(), 40_000),
+            to: SocketAddr::from(([198, 18, 0, 1], 443)),
+        };
+        ends.tcp(Segment::Syn)
+    }
+
+    /// Sends `count` packets from `source`; how many passed.
+    fn passed(&self, source: &str, count: u64) -> u64 {
+        self.passed_at(source, count, Duration::ZERO)
+    }
+
+    /// The same with a pause before each packet.
+    fn passed_at(&self, source: &str, count: u64, pause: Duration) -> u64 {
+        let frame = self.syn(source);
+        let packets = |verdict: &str| number(&self.hosts.status()["packets"][verdict]);
+        let (seen, passed) = (packets("seen"), packets("passed"));
+        for _ in 0..count {
+            thread::sleep(pause);
+            self.wire.send(&frame);
+        }
+        eventually("all packets are seen", || packets("seen") >= seen + count);
+        packets("passed") - passed
+    }
+
+    fn fresh(&mut self) -> String {
+        self.fresh += 1;
+        format!("10.{}.0.1", self.fresh)
+    }
+
+    /// Packets a second that a source gets whose bucket is empty.
+    fn refills(&mut self) -> f64 {
+        let source = self.fresh();
+        assert!(self.passed(&source, FLOOD) < FLOOD, "the bucket is empty");
+        let began = Instant::now();
+        let passed = self.passed_at(&source, FLOOD, Duration::from_millis(10));
+        passed as f64 / began.elapsed().as_secs_f64()
+    }
+
+    fn shown(&self) -> String {
+        self.run("limiter config show eth0").stdout
+    }
+
+    /// Attaches what `limiter learn` proposes for polite clients of the web server.
+    fn learn(&self) {
+        let mut learn = prepared(&["learn", "eth0", "--for", "4s", "--output", "learned.toml"]);
+        learn.current_dir(self.folder.path()).stderr(Stdio::piped());
+        let mut learn = on(&self.hosts.server, || learn.spawn()).unwrap();
+        while learn.try_wait().unwrap().is_none() {
+            for client in 1..=12 {
+                self.wire.send(&self.syn(&format!("198.18.9.{client}")));
+            }
+            thread::sleep(Duration::from_millis(250));
+        }
+        let learnt = learn.wait_with_output().unwrap();
+        Outcome::of("limiter learn".to_owned(), learnt).expect(0);
+        self.run("limiter attach eth0 --config learned.toml");
+        self.run("limiter set eth0 --shadow off");
+    }
+
+    /// Runs all commands, and looks whether each does what the document says.
+    fn act_out(mut self) {
+        let before = self.shown();
+        let rate = self.refills();
+        let mut edited = String::new();
+        for line in commands() {
+            self.act(&line, &before, rate, &mut edited);
+        }
+    }
+
+    fn act(&mut self, line: &str, before: &str, rate: f64, edited: &mut String) {
+        match line {
+            "limiter status eth0" => {
+                assert!(self.passed(FLOODER, FLOOD) < FLOOD);
+                let said = self.run(line).stdout;
+                assert!(said.contains("over the limit"), "{said}");
+            }
+            "limiter top eth0 --once" => {
+                let said = self.run(line).stdout;
+                assert!(said.contains(FLOODER), "{said}");
+            }
+            "limiter watch eth0 -n 20" => self.watches(line),
+            "limiter deny add eth0 203.0.113.66" => {
+                self.run(line);
+                assert_eq!(self.passed(FLOODER, 50), 0, "denied");
+                *edited = self.shown();
+            }
+            "limiter deny add eth0 198.51.100.0/24" => {
+                self.run(line);
+                assert_eq!(self.passed(IN_NETWORK, 50), 0, "denied");
+            }
+            "limiter deny remove eth0 198.51.100.0/24" => {
+                self.run(line);
+                assert_eq!(self.passed(IN_NETWORK, 1), 1, "no longer denied");
+                assert_eq!(self.shown(), *edited, "undone");
+            }
+            "limiter set eth0 --rate x0.5" => {
+                self.turns(line, "(tighter)", "(looser)");
+                let now = self.refills();
+                assert!(now < 0.75 * rate, "{now} of {rate} a second");
+            }
+            "limiter set eth0 --new-sources x0.5" => {
+                self.turns(line, "(tighter)", "(looser)");
+                assert_eq!(self.hosts.status()["new_sources"], "5k/s");
+            }
+            "limiter set eth0 --rate x2 --new-sources x2" => {
+                self.turns(line, "(looser)", "(tighter)");
+                assert_eq!(self.shown(), *edited, "undone");
+                let now = self.refills();
+                assert!(now > 0.75 * rate, "{now} of {rate} a second");
+            }
+            "limiter set eth0 --shadow on" => {
+                self.run(line);
+                let source = self.fresh();
+                assert_eq!(self.passed(&source, FLOOD), FLOOD, "nothing is dropped");
+            }
+            "limiter set eth0 --shadow off" => {
+                self.run(line);
+                let source = self.fresh();
+                assert!(self.passed(&source, FLOOD) < FLOOD, "drops again");
+                assert_eq!(self.shown(), *edited, "undone");
+            }
+            "limiter check eth0 192.0.2.7" => {
+                self.passed(FRIEND, FLOOD);
+                let said = self.run(line).stdout;
+                assert!(said.contains(FRIEND), "{said}");
+            }
+            "limiter reset eth0 192.0.2.7" => {
+                let full = self.fresh();
+                let burst = self.passed(&full, FLOOD);
+                self.passed(FRIEND, FLOOD);
+                self.run(line);
+                assert!(self.passed(FRIEND, burst) >= burst - 1, "full again");
+            }
+            "limiter allow add eth0 192.0.2.7" => {
+                self.run(line);
+                assert_eq!(self.passed(FRIEND, FLOOD), FLOOD, "allowed");
+            }
+            "limiter allow remove eth0 192.0.2.7" => {
+                self.run(line);
+                assert_eq!(self.shown(), *edited, "undone");
+            }
+            "limiter config show eth0 > attack.toml" => {
+                self.run(line);
+                self.run("limiter config check attack.toml");
+                let file = fs::read_to_string(self.folder.path().join("attack.toml")).unwrap();
+                assert!(file != before && file.contains(FLOODER), "{file}");
+            }
+            "limiter detach eth0" => {
+                let pins = self.hosts.pins();
+                self.run(line);
+                assert!(!pins.exists(), "{pins:?}");
+                let status = self.hosts.json(&["status", "--json"]);
+                assert_eq!(status["interfaces"], serde_json::json!([]));
+            }
+            other => panic!("the runbook prints '{other}': say here what it is to do"),
+        }
+    }
+
+    /// Runs a change that goes in one direction only.
+    fn turns(&self, line: &str, direction: &str, other: &str) {
+        let said = self.run(line).stdout;
+        assert!(said.contains(direction) && !said.contains(other), "{said}");
+    }
+
+    /// Runs `limiter watch` for 20 packets of the flood.
+    fn watches(&self, line: &str) {
+        let words: Vec<_> = line.split_whitespace().skip(1).collect();
+        let mut watch = prepared(&words);
+        watch.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut watch = on(&self.hosts.server, || watch.spawn()).unwrap();
+        while watch.try_wait().unwrap().is_none() {
+            self.passed(FLOODER, 50);
+        }
+        let watched = Outcome::of(line.to_owned(), watch.wait_with_output().unwrap());
+        watched.expect(0);
+        assert_eq!(watched.stdout.lines().count(), 20, "{watched:?}");
+        for event in watched.stdout.lines() {
+            assert!(event.contains(FLOODER), "{event}");
+        }
+    }
+}
+
+#[test]
+fn runbook_works_on_the_plain_configuration() {
+    need_kernel!();
+    let attacked = Attacked::new();
+    attacked.run("limiter attach eth0 --rate 5 --burst 10");
+    attacked.act_out();
+}
+
+#[test]
+fn runbook_works_on_a_learned_configuration() {
+    need_kernel!();
+    let attacked = Attacked::new();
+    attacked.learn();
+    attacked.act_out();
+}
+
+#[test]
+fn runbook_works_on_the_web_recipe() {
+    need_kernel!();
+    let attacked = Attacked::new();
+    let file = attacked.folder.path().join("limiter.toml");
+    fs::write(file, recipe("Web front end")).unwrap();
+    attacked.run("limiter attach --config limiter.toml");
+    attacked.act_out();
+}
