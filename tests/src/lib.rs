@@ -9,7 +9,6 @@ pub mod captures;
 pub mod command;
 pub mod container;
 pub mod cpus;
-pub mod earlier;
 pub mod engine;
 pub mod exporter;
 pub mod files;

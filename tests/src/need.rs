@@ -69,13 +69,6 @@ pub fn missing(test: &str, why: &str) {
     skip(test, why);
 }
 
-/// True where the command of an earlier version was built.
-#[must_use]
-pub fn earlier(test: &str) -> bool {
-    let why = "no limiter of layout 5: `cargo xtask test` builds it";
-    crate::earlier::binary().is_some() || skip(test, why)
-}
-
 fn skip(test: &str, why: &str) -> bool {
     assert!(
         std::env::var_os("LIMITER_STRICT").is_none(),

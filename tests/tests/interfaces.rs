@@ -1,8 +1,8 @@
 //! Interfaces that vanish, are renamed, moved to another namespace, or have odd names.
 
-use std::{fs, process::Command};
+use std::process::Command;
 
-use limiter_tests::{eventually, hosts::Hosts, need_kernel};
+use limiter_tests::{hosts::Hosts, need_kernel};
 
 #[test]
 fn an_interface_that_vanishes() {
@@ -44,47 +44,6 @@ fn an_interface_that_vanishes() {
     hosts.limiter(&["detach", "eth0"]).expect(0);
     assert!(!pins.exists());
     hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
-}
-
-/// What it has pinned is only known to be a link of that name, in a folder of that form.
-#[test]
-fn what_another_version_has_attached() {
-    need_kernel!();
-    let hosts = Hosts::new();
-    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
-    let pins = hosts.pins();
-    // No version has had this one.
-    let layout = pins.parent().unwrap().with_file_name("v0");
-    let other = layout.join(pins.file_name().unwrap());
-    fs::create_dir_all(&layout).unwrap();
-    fs::rename(&pins, &other).unwrap();
-
-    let told = ["another version", "'eth0'", other.to_str().unwrap()];
-    for arguments in [
-        &["status", "eth0"][..],
-        &["attach", "eth0", "--rate", "6"],
-        &["set", "eth0", "--rate", "6"],
-        &["keep", "eth0"],
-        &["watch", "eth0"],
-        &["detach", "eth0"],
-        &["detach", "--all"],
-    ] {
-        hosts.limiter(arguments).expect_error(1, &told);
-    }
-    let status = hosts.limiter(&["status"]);
-    status.expect(1);
-    assert!(status.stderr.contains(told[2]), "{status:#?}");
-    let doctor = hosts.limiter(&["doctor", "eth0"]);
-    doctor.expect(1);
-    assert!(doctor.stdout.contains(told[2]), "{doctor:#?}");
-
-    // What the message says takes it off; an interface without one is not concerned.
-    hosts.limiter(&["attach", "lo", "--rate", "5"]).expect(0);
-    fs::remove_dir_all(&other).unwrap();
-    let _ = fs::remove_dir(&layout);
-    eventually("the kernel lets go of the link", || {
-        hosts.limiter(&["attach", "eth0", "--rate", "5"]).status == 0
-    });
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::{
 const LANES: usize = 2;
 
 /// The slow programs, which begin first so that nothing waits for them in the end. `--quick` leaves them out.
-const LONG: [&str; 17] = [
+const LONG: [&str; 16] = [
     "changes",
     "faults",
     "model",
@@ -33,7 +33,6 @@ const LONG: [&str; 17] = [
     "kill",
     "demo",
     "soak",
-    "upgrade",
     "configurations",
     "replay",
     "top_live",

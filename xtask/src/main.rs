@@ -13,7 +13,6 @@ mod demo;
 mod deny;
 mod digest;
 mod dist;
-mod earlier;
 mod flags;
 mod fuzz;
 mod host;

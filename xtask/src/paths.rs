@@ -64,11 +64,6 @@ pub fn kernels() -> PathBuf {
     target().join("kernels")
 }
 
-/// The command of earlier versions.
-pub fn layouts() -> PathBuf {
-    target().join("layouts")
-}
-
 /// Where the code is broken on purpose.
 pub fn mutations() -> PathBuf {
     target().join("mutations")
@@ -88,7 +83,7 @@ pub fn dist() -> PathBuf {
 mod tests {
     use std::{env, path::Path};
 
-    use super::{debug, dist, ebpf_target, fuzz, kernels, layouts, mutations, target_of, tools};
+    use super::{debug, dist, ebpf_target, fuzz, kernels, mutations, target_of, tools};
 
     #[test]
     fn everything_is_built_in_the_target_folder_of_cargo() {
@@ -99,7 +94,6 @@ mod tests {
             ebpf_target(),
             fuzz(),
             kernels(),
-            layouts(),
             mutations(),
             tools(),
         ] {

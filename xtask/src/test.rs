@@ -5,7 +5,6 @@ use std::{
     env,
     ffi::OsString,
     fs, panic,
-    path::PathBuf,
     process::{Command, ExitCode},
     thread,
     time::Instant,
@@ -14,7 +13,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    bench, check, debian, earlier, host,
+    bench, check, debian, host,
     lanes::{self, Tests},
     paths,
     process::{cargo, exit_code, progress},
@@ -54,17 +53,16 @@ pub fn run(strict: bool, quick: bool, args: &[OsString]) -> Result<ExitCode> {
     let nothing_skipped = nothing_skipped(strict);
     say_what_cannot_be_tested();
     let path = install_packages(nothing_skipped)?;
-    let (earlier, tests) = if quick {
-        (Earlier::new(), Some(Tests::build()?))
+    let tests = if quick {
+        Some(Tests::build()?)
     } else {
-        build(strict, nothing_skipped, args.is_empty())?
+        build(strict, args.is_empty())?
     };
     let skips = tempfile::NamedTempFile::new().context("no temporary file: set TMPDIR")?;
     let prepare = |command: &mut Command| {
         command
             .env("LIMITER_SKIPS", skips.path())
             .env("PATH", &path);
-        command.envs(earlier.iter().cloned());
         if nothing_skipped {
             command.env("LIMITER_STRICT", "1");
         }
@@ -106,29 +104,17 @@ fn refuse_skips(skipped: usize, nothing_skipped: bool) -> Result<()> {
     Ok(())
 }
 
-/// What tells the tests where the commands of earlier versions are.
-type Earlier = Vec<(String, PathBuf)>;
-
-/// Checks the objects and builds meanwhile the commands of earlier versions, and the tests if it is `all` of them: to
-/// link an object takes long, and one processor.
-fn build(strict: bool, nothing_skipped: bool, all: bool) -> Result<(Earlier, Option<Tests>)> {
+/// Checks the objects, and builds the tests meanwhile if it is `all` of them: linking an object takes long, and one
+/// processor.
+fn build(strict: bool, all: bool) -> Result<Option<Tests>> {
     check::compare_hashes()?;
     thread::scope(|scope| {
         let objects = scope.spawn(|| check::run(strict));
-        // First, as they and the earlier versions depend on the same.
         let tests = all.then(Tests::build).transpose();
-        let earlier = match earlier::build() {
-            // The tests of the upgrade say so themselves.
-            Err(error) if !nothing_skipped => {
-                progress(&format!("going on without earlier versions: {error:#}"));
-                Ok(Vec::new())
-            }
-            built => built,
-        };
         objects
             .join()
             .unwrap_or_else(|panic| panic::resume_unwind(panic))?;
-        Ok((earlier?, tests?))
+        tests
     })
 }
 

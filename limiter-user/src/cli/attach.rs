@@ -12,6 +12,7 @@ use crate::kernel::{
     Attachment, Error,
     attach::{attach, attach_on_trial},
     detach::detach,
+    replace::replace,
     set::Wanted,
     trial,
 };
@@ -95,6 +96,7 @@ async fn take_over(
 ) -> anyhow::Result<bool> {
     match Attachment::open(interface).await {
         Ok(_) => {}
+        Err(Error::OtherVersion { .. }) => return replaced(interface, wanted).await,
         Err(Error::InterfaceGone(_) | Error::TakenOff(_)) => {
             detach(interface)
                 .await
@@ -109,6 +111,20 @@ async fn take_over(
     trial::keep(interface)
         .await
         .map_err(|error| about(interface, error))?;
+    Ok(true)
+}
+
+/// Replaces what another version has attached.
+async fn replaced(interface: &str, wanted: &Wanted) -> anyhow::Result<bool> {
+    let layout = replace(interface, wanted)
+        .await
+        .map_err(|error| about(interface, error))?;
+    let Some(layout) = layout else {
+        return Ok(false);
+    };
+    report(&format!(
+        "{interface}: replaced another version of limiter (layout {layout}) without a gap; all buckets start full, and counters at 0\n"
+    ));
     Ok(true)
 }
 

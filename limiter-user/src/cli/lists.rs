@@ -169,7 +169,6 @@ pub async fn put_in_force(
     }
     let swapped = set(interface, |settings| edited(edit, settings, name, prefixes)).await?;
     let (mut old, mut new) = (swapped.old, swapped.new);
-    let taken_over = swapped.taken_over.map(|what| what.to_string());
     let (before, after) = (find(&mut old, name)?, find(&mut new, name)?);
     let (added, removed) = (
         after.difference(before).count(),
@@ -205,10 +204,7 @@ pub async fn put_in_force(
             file.display()
         )
     };
-    let notes = taken_over
-        .into_iter()
-        .chain(missing)
-        .chain(denied_too(name, prefixes, &new));
+    let notes = missing.into_iter().chain(denied_too(name, prefixes, &new));
     Ok(Outcome {
         unchanged,
         text,

@@ -7,9 +7,6 @@ use crate::view;
 pub async fn run(arguments: args::Log) -> anyhow::Result<()> {
     let stop = interruption()?;
     let logging = Logging::start(&arguments.interface).await?;
-    if let Some(what) = &logging.taken_over {
-        note(&format!("{}: {what}", arguments.interface));
-    }
     note(&format!(
         "{}: every packet is logged until you press Ctrl-C; limiting goes on",
         arguments.interface

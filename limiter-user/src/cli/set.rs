@@ -48,17 +48,16 @@ pub async fn run(arguments: args::Set) -> anyhow::Result<()> {
 
 /// Whether everything was so already.
 pub fn is_unchanged(changed: &Swapped) -> bool {
-    changed.old == changed.new && changed.taken_over.is_none()
+    changed.old == changed.new
 }
 
-/// What has changed, a line each; and before that, what was taken over.
+/// The changes, a line each.
 pub fn told(interface: &str, changed: &Swapped) -> String {
-    let taken_over = changed.taken_over.iter().map(ToString::to_string);
     let mut changes = difference(&changed.old, &changed.new, changed.frame_max);
     if changes.is_empty() {
         changes.push("unchanged: it was so already".to_owned());
     }
-    let lines = taken_over.chain(changes);
+    let lines = changes.into_iter();
     lines.map(|line| format!("{interface}: {line}\n")).collect()
 }
 

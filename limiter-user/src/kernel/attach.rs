@@ -93,7 +93,7 @@ async fn put(
 }
 
 /// The folder of an interface, made where it is not there, and its lock.
-fn lock_folder(interface: &str) -> Result<(Dir, Lock)> {
+pub(super) fn lock_folder(interface: &str) -> Result<(Dir, Lock)> {
     const TRIES: usize = 10;
     for _ in 0..TRIES {
         let folder = pins::create(interface)?;
@@ -341,7 +341,7 @@ pub(super) fn record(interface: &Interface, mode: XdpMode, wanted: &Wanted) -> R
 }
 
 /// Loads the program for packets in several buffers where the kernel has them, else the plain one.
-fn load(record: &mut Record) -> Result<Program> {
+pub(super) fn load(record: &mut Record) -> Result<Program> {
     let config = record.config()?;
     let prefixes = record.settings.lists.compile(&record.tiers);
     let load = |frags: bool| {

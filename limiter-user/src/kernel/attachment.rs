@@ -3,10 +3,8 @@
 use std::io;
 
 use aya::programs::ProgramInfo;
-use limiter_common::layout::VERSION;
 
 use super::{
-    before::to_lock,
     bpffs,
     error::{Error, Result},
     folder::Dir,
@@ -18,6 +16,7 @@ use super::{
     maps::Tables,
     pins::{self, Folder},
     record::Record,
+    requirements,
     sys::LinkInfo,
 };
 use crate::config::{Lists, Settings};
@@ -37,7 +36,6 @@ pub struct Attachment {
     pub tables: Tables,
     /// The lists.
     pub lists: ListTables,
-    pub(super) layout: u32,
     pub(super) dir: Dir,
     pub(super) generation: u64,
     pub(super) link: Link,
@@ -107,54 +105,52 @@ async fn look_at_all() -> Result<(Vec<Interface>, Vec<(Folder, Result<Pinned>)>)
     Ok(found)
 }
 
-/// Those of layouts before this one's. Where they change, one of them has been taken over.
-fn earlier_here() -> Result<Vec<Folder>> {
-    let mut folders = folders_here()?;
-    folders.retain(|folder| folder.layout != VERSION);
-    Ok(folders)
+/// An attachment of another version of limiter, whose pins have another layout.
+pub(super) struct OtherVersion {
+    /// The interface that the link is on.
+    pub interface: Interface,
+    /// The folder of its pins.
+    pub folder: Folder,
+    /// Every layout pins the link under the same name.
+    pub link: Link,
 }
 
-/// What other versions of limiter have attached to interfaces of this network namespace, each with the
-/// interface's name. They pin the link under the same name.
-pub(super) fn of_other_versions(interfaces: &[Interface]) -> Result<Vec<(String, Error)>> {
+impl From<OtherVersion> for Error {
+    fn from(other: OtherVersion) -> Self {
+        Self::OtherVersion {
+            interface: other.interface.name,
+            layout: other.folder.layout,
+        }
+    }
+}
+
+/// The attachments of other versions of limiter in this network namespace.
+pub(super) fn of_other_versions(interfaces: &[Interface]) -> Result<Vec<OtherVersion>> {
     let here = pins::namespace()?;
     let folders = pins::folders_of_other_layouts()?.into_iter();
     let attached = folders
         .filter(|folder| folder.namespace == here)
         .filter_map(|folder| {
-            let Ok(Pinned::To(_, info)) = look(&folder) else {
+            let Ok(Pinned::To(link, info)) = look(&folder) else {
                 return None;
             };
-            let interface = interface::of_link(interfaces, &info)?.name.clone();
-            let error = Error::of_other_version(interface.clone(), folder);
-            Some((interface, error))
+            let interface = interface::of_link(interfaces, &info)?.clone();
+            Some(OtherVersion {
+                interface,
+                folder,
+                link,
+            })
         });
     Ok(attached.collect())
 }
 
-/// The same of the interface called `name`, as an error.
+/// An error where another version of limiter is attached to the interface called `name`.
 pub(super) fn no_other_version(interfaces: &[Interface], name: &str) -> Result<()> {
     let mut attached = of_other_versions(interfaces)?.into_iter();
-    match attached.find(|(interface, _)| interface == name) {
-        Some((_, error)) => Err(error),
+    match attached.find(|other| other.interface.name == name) {
+        Some(other) => Err(other.into()),
         None => Ok(()),
     }
-}
-
-/// What `read` finds, once more where pins of an earlier layout were moved meanwhile.
-async fn unmoved<T, F: Future<Output = Result<T>>>(read: impl Fn() -> F) -> Result<T> {
-    const TRIES: usize = 10;
-    super::requirements::privileges()?;
-    let mut before = earlier_here()?;
-    for _ in 1..TRIES {
-        let found = read().await;
-        let after = earlier_here()?;
-        if after == before {
-            return found;
-        }
-        before = after;
-    }
-    read().await
 }
 
 fn not_attached(interface: Option<&Interface>, name: &str) -> Error {
@@ -167,10 +163,7 @@ fn not_attached(interface: Option<&Interface>, name: &str) -> Error {
 impl Attachment {
     /// The attachment of the interface called `name`.
     pub async fn open(name: &str) -> Result<Self> {
-        unmoved(|| Self::open_once(name)).await
-    }
-
-    async fn open_once(name: &str) -> Result<Self> {
+        requirements::privileges()?;
         if !bpffs::look()? {
             let interface = interface::by_name(name).await.ok();
             return Err(not_attached(interface.as_ref(), name));
@@ -218,10 +211,7 @@ impl Attachment {
     /// All attachments of this network namespace, and what is the matter with those that cannot be
     /// read.
     pub async fn all() -> Result<(Vec<Self>, Vec<Error>)> {
-        unmoved(Self::all_once).await
-    }
-
-    async fn all_once() -> Result<(Vec<Self>, Vec<Error>)> {
+        requirements::privileges()?;
         if !bpffs::look()? {
             return Ok((Vec::new(), Vec::new()));
         }
@@ -246,7 +236,7 @@ impl Attachment {
             }
         }
         let of_others = of_other_versions(&interfaces)?;
-        errors.extend(of_others.into_iter().map(|(_, error)| error));
+        errors.extend(of_others.into_iter().map(Error::from));
         Ok((attachments, errors))
     }
 
@@ -273,19 +263,13 @@ impl Attachment {
         self.tables.memory + self.lists.memory
     }
 
-    /// The layout of what is pinned, where that is an earlier one: the next change takes it over.
-    #[must_use]
-    pub fn earlier_layout(&self) -> Option<u32> {
-        (self.layout != VERSION).then_some(self.layout)
-    }
-
     pub(super) fn generation_folder(&self) -> Result<Dir> {
         open_generation(&self.dir, self.generation)
     }
 
     /// Its lock; an error where it was detached meanwhile.
     pub fn lock(&self) -> Result<Lock> {
-        let lock = lock::lock(to_lock(&self.dir))?;
+        let lock = lock::lock(&self.dir)?;
         match self.dir.is_current()? {
             true => Ok(lock),
             false => Err(Error::NotAttached(self.interface.name.clone())),
@@ -297,7 +281,7 @@ impl Attachment {
         const TRIES: usize = 10;
         for _ in 0..TRIES {
             let dir = Self::open(name).await?.dir;
-            let lock = lock::lock(to_lock(&dir))?;
+            let lock = lock::lock(&dir)?;
             let attachment = Self::open(name).await?;
             if attachment.dir.identity() == dir.identity() {
                 return Ok((attachment, lock));
@@ -387,11 +371,10 @@ impl Attachment {
             mode: interface.xdp.map_or(XdpMode::Native, |xdp| xdp.mode),
             program_id: info.program_id,
             record,
-            tables: Tables::open(&dir, name, folder.layout)?,
+            tables: Tables::open(&dir, name)?,
             lists: ListTables::open(&generation)?,
             interface: interface.clone(),
             generation: number,
-            layout: folder.layout,
             dir,
             link,
         })

@@ -1,8 +1,7 @@
 //! Detaching: link, then pins, then nothing is left but what was there before.
 
 use super::{
-    attachment::{Pinned, folders_here, look, no_other_version, of_other_versions},
-    before::to_lock,
+    attachment::{Pinned, folders_here, look, of_other_versions},
     bpffs,
     error::{Error, Result},
     folder::Dir,
@@ -11,7 +10,7 @@ use super::{
     link::Link,
     lock::{self, Lock},
     pins::{self, Folder},
-    requirements,
+    replace, requirements,
 };
 
 /// Detaches from the interface called `name`, or clears what is left of an attachment of that name.
@@ -41,7 +40,7 @@ fn lock_folder(folder: &Folder) -> Result<Option<(Dir, Lock)>> {
     let Some(dir) = folder.open()? else {
         return Ok(None);
     };
-    let lock = lock::lock(to_lock(&dir))?;
+    let lock = lock::lock(&dir)?;
     Ok(dir.is_current()?.then_some((dir, lock)))
 }
 
@@ -67,11 +66,14 @@ fn folder_of(interfaces: &[Interface], name: &str) -> Result<Folder> {
             _ => {}
         }
     }
+    let mut others = of_other_versions(interfaces)?.into_iter();
+    if let Some(other) = others.find(|other| other.interface.name == name) {
+        return Ok(other.folder);
+    }
     // What the name once meant comes after what it means now.
     if let Some(folder) = left {
         return Ok(folder);
     }
-    no_other_version(interfaces, name)?;
     Err(renamed.unwrap_or_else(|| nothing_there(interfaces, name)))
 }
 
@@ -83,8 +85,8 @@ fn nothing_there(interfaces: &[Interface], name: &str) -> Error {
 }
 
 /// Detaches from all interfaces of this network namespace, and clears what is left of interfaces and
-/// namespaces that are gone. `everywhere`: also from those of other network namespaces, and what versions of limiter have
-/// attached that this one cannot read. Returns for each how it went.
+/// namespaces that are gone, of versions with another layout too. `everywhere`: also from those of other network
+/// namespaces. Returns the result for each.
 pub async fn detach_all(everywhere: bool) -> Result<Vec<(String, Result<Option<Foreign>>)>> {
     requirements::privileges()?;
     if !bpffs::look()? {
@@ -92,22 +94,13 @@ pub async fn detach_all(everywhere: bool) -> Result<Vec<(String, Result<Option<F
     }
     let here = pins::namespace()?;
     let mut done = Vec::new();
-    for folder in pins::folders()? {
+    for folder in pins::folders_of_all_layouts()? {
         let elsewhere = folder.namespace != here;
         if everywhere || !elsewhere || is_gone(&look(&folder)) {
             let detached = detach_one(&folder, elsewhere, everywhere).await.transpose();
             done.extend(detached.map(|detached| (folder.interface, detached)));
         }
     }
-    if everywhere {
-        for folder in pins::folders_of_other_layouts()? {
-            let detached = detach_one(&folder, true, true).await.transpose();
-            done.extend(detached.map(|detached| (folder.interface, detached)));
-        }
-        return Ok(done);
-    }
-    let of_others = of_other_versions(&interface::all().await?)?.into_iter();
-    done.extend(of_others.map(|(interface, error)| (interface, Err(error))));
     Ok(done)
 }
 
@@ -203,7 +196,11 @@ fn remove(
         let why = "its pin names another interface than limiter was attached to".to_owned();
         return Err(other.not_put_back(dir, why, "attach it where it belongs"));
     }
-    foreign::clear(dir, foreign).map_err(|error| match error {
+    let cleared = foreign::clear(dir, foreign).and_then(|foreign| {
+        replace::clear_leftovers(&folder.interface)?;
+        Ok(foreign)
+    });
+    cleared.map_err(|error| match error {
         Error::Path { .. } | Error::Denied { .. } | Error::NotPermitted => Error::PinsLeft {
             interface: folder.interface.clone(),
             why: Box::new(error),

@@ -3,9 +3,7 @@
 
 use std::{io, path::PathBuf};
 
-use limiter_common::layout::VERSION;
-
-use super::{interface::Interface, pins::Folder, requirements::Needed};
+use super::{interface::Interface, requirements::Needed};
 use crate::config::Invalid;
 
 /// An operation on an interface failed; nothing was changed.
@@ -182,33 +180,26 @@ pub enum Error {
         "limiter is not attached to '{0}': `limiter attach {0} --rate RATE` does that, `limiter status` shows where it is"
     )]
     NotAttached(String),
-    /// What limits there was attached by a version with another layout of what is pinned.
+    /// A version with another layout of its pins is attached.
     #[error(
-        "another version of limiter is attached to '{interface}', which this one can neither read nor change: `limiter detach {interface}` of that version takes it off, or `rm -r {}`", path.display()
+        "another version of limiter is attached to '{interface}' (layout {layout}), which this version can neither read nor change, and its limits stay in force: `limiter attach {interface} --or-reload --config FILE` replaces it without a gap, with full buckets; `limiter detach {interface}` takes it off"
     )]
     OtherVersion {
         /// The interface.
         interface: String,
-        /// The folder of its pins.
-        path: PathBuf,
-    },
-    /// The same, of a version that came later.
-    #[error(
-        "a newer version of limiter (layout {layout}) is attached to '{interface}', which this one can neither read nor change, and its limits stay in force: install that version again, or take it off with `limiter detach {interface}` of that version (or `rm -r {}`) and attach anew", path.display()
-    )]
-    NewerVersion {
-        /// The interface.
-        interface: String,
-        /// Its layout.
+        /// The layout of its pins.
         layout: u32,
-        /// The folder of its pins.
-        path: PathBuf,
     },
-    /// A trial that a process of an earlier version holds.
+    /// A process of a version with another layout holds the link.
     #[error(
-        "an earlier version of limiter has it on trial on '{0}', which cannot be taken over: `limiter keep {0}` first, or wait until the trial ends"
+        "another version of limiter has a trial on '{0}', which this version cannot replace: `limiter keep {0}` of that version first, or wait until the trial ends"
     )]
-    TrialOfEarlier(String),
+    TrialOfOther(String),
+    /// A version with another layout runs in front of a foreign program.
+    #[error(
+        "another version of limiter runs in front of another program on '{0}' (--chain), which this version cannot replace: `limiter detach {0}` puts that program back, then attach again"
+    )]
+    ChainOfOther(String),
     /// The link outlived its interface.
     #[error(
         "the interface that limiter was attached to as '{0}' is gone, and limits nothing any more: `limiter detach {0}` clears what is left"
@@ -455,19 +446,6 @@ fn names_of_interfaces(name: &str) -> String {
 }
 
 impl Error {
-    /// What limits `interface` was attached by a version whose `folder` cannot be read.
-    pub(super) fn of_other_version(interface: String, folder: Folder) -> Self {
-        let Folder { layout, path, .. } = folder;
-        if layout > VERSION {
-            return Self::NewerVersion {
-                interface,
-                layout,
-                path,
-            };
-        }
-        Self::OtherVersion { interface, path }
-    }
-
     /// A link is on no interface any more; limiter was attached to one called `name`.
     pub(super) fn on_no_interface(name: String, interfaces: &[Interface]) -> Self {
         match interfaces.iter().any(|interface| interface.name == name) {

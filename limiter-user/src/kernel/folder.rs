@@ -330,12 +330,9 @@ impl Dir {
         }
     }
 
-    /// Moves this folder into another one, under the name that it has.
-    pub fn move_to(&self, into: &Self) -> io::Result<()> {
-        let (Some(parent), Some(name)) = (&self.0.parent, self.0.path.file_name()) else {
-            return Err(Errno::EINVAL.into());
-        };
-        Ok(renameat(&parent.0.fd, name, &into.0.fd, name)?)
+    /// Moves the pin `name` into another folder, under the same name.
+    pub fn move_pin(&self, name: &str, into: &Self) -> io::Result<()> {
+        Ok(renameat(&self.0.fd, name, &into.0.fd, name)?)
     }
 
     /// Removes this folder. Returns whether it is gone: one with something in it stays.

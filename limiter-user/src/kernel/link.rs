@@ -103,8 +103,8 @@ impl Link {
             .map_err(|error| Error::system("asking about the link", error))
     }
 
-    /// Swaps the program: each packet sees the old one or the new one.
-    pub fn replace(&self, old: BorrowedFd<'_>, new: BorrowedFd<'_>) -> Result<()> {
+    /// Swaps the program: each packet sees the old one or the new one. With `old`, only if that one runs.
+    pub fn replace(&self, old: Option<BorrowedFd<'_>>, new: BorrowedFd<'_>) -> Result<()> {
         sys::link_update(self.fd.as_fd(), new, old)
             .map_err(|error| Error::system("swapping the program", error))
     }

@@ -8,7 +8,6 @@ use std::{
 };
 
 use super::{
-    before::TakenOver,
     error::Result,
     object::{Program, Variant},
     set,
@@ -27,8 +26,6 @@ pub struct Logging {
     program: Program,
     /// Whether the interface drops nothing.
     pub shadow: bool,
-    /// What an earlier version had attached, if that was taken over.
-    pub taken_over: Option<TakenOver>,
 }
 
 impl Logging {
@@ -39,7 +36,6 @@ impl Logging {
             name: name.to_owned(),
             program: swapped.program,
             shadow: swapped.new.shadow,
-            taken_over: swapped.taken_over,
         })
     }
 

@@ -12,7 +12,6 @@ use limiter_common::{
 };
 
 use super::{
-    before,
     error::{Error, Result},
     folder::Dir,
     memory,
@@ -29,10 +28,7 @@ pub use super::table::{Charge, Entry};
 /// The maps of one attachment.
 pub struct Tables {
     sets: Sets,
-    /// None in an attachment of layout 5.
-    counted: Option<PerCpuArray<MapData, Wire<Counters>>>,
-    /// What programs of layout 5 have counted, where there were any.
-    before: Option<PerCpuArray<MapData, Wire<before::Counters>>>,
+    counted: PerCpuArray<MapData, Wire<Counters>>,
     limits: PerCpuArray<MapData, Wire<LimitCounters>>,
     hits: PerCpuArray<MapData, Wire<Count>>,
     watched: PerCpuArray<MapData, Wire<Watched>>,
@@ -64,7 +60,6 @@ const fn shape(name: &str) -> Shape {
         b"SHARES" => (ARRAY, 4, size_of::<Share>(), Some(SLOTS)),
         b"LEASES" => (PER_CPU_ARRAY, 4, size_of::<Lease>(), Some(SLOTS)),
         b"COUNTED" => (PER_CPU_ARRAY, 4, size_of::<Counters>(), Some(2)),
-        b"COUNTERS" => (PER_CPU_ARRAY, 4, size_of::<before::Counters>(), Some(2)),
         b"LIMITS" => (PER_CPU_ARRAY, 4, size_of::<LimitCounters>(), Some(SLOTS)),
         b"LIST_HITS" => (PER_CPU_ARRAY, 4, size_of::<Count>(), Some(LISTS_MAX)),
         b"CPUS" => (PER_CPU_ARRAY, 4, size_of::<Cpu>(), Some(1)),
@@ -171,8 +166,8 @@ impl std::fmt::Debug for Tables {
 
 impl Tables {
     /// Those that are pinned in `folder`.
-    pub fn open(folder: &Dir, interface: &str, layout: u32) -> Result<Self> {
-        let names = before::maps_in(folder, layout);
+    pub fn open(folder: &Dir, interface: &str) -> Result<Self> {
+        let names = pins::MAPS;
         check_shapes(folder, interface, &names)?;
         let open = |name: &str| {
             let pin = folder.pin(name);
@@ -192,21 +187,16 @@ impl Tables {
                     _ => Map::PerCpuArray(map),
                 })
             },
-            &names,
             memory,
         )
     }
 
     /// Those of a program that is not pinned.
     pub fn take(program: &mut Program) -> Result<Self> {
-        Self::new(|name| program.take_map(name), &pins::MAPS, 0)
+        Self::new(|name| program.take_map(name), 0)
     }
 
-    fn new(
-        mut map: impl FnMut(&'static str) -> Result<Map>,
-        names: &[&'static str],
-        memory: u64,
-    ) -> Result<Self> {
+    fn new(mut map: impl FnMut(&'static str) -> Result<Map>, memory: u64) -> Result<Self> {
         let Map::Array(sets) = map("SETS")? else {
             return Err(read_failed(MapError::InvalidName {
                 name: "SETS".to_owned(),
@@ -214,14 +204,7 @@ impl Tables {
         };
         Ok(Self {
             sets: Sets::open(&sets, read_seed(map("TABLE")?)?)?,
-            counted: one_of(names, "COUNTED", &mut map)?
-                .map(TryInto::try_into)
-                .transpose()
-                .map_err(read_failed)?,
-            before: one_of(names, before::COUNTERS, &mut map)?
-                .map(TryInto::try_into)
-                .transpose()
-                .map_err(read_failed)?,
+            counted: map("COUNTED")?.try_into().map_err(read_failed)?,
             limits: map("LIMITS")?.try_into().map_err(read_failed)?,
             hits: map("LIST_HITS")?.try_into().map_err(read_failed)?,
             watched: map("WATCHED")?.try_into().map_err(read_failed)?,
@@ -240,16 +223,11 @@ impl Tables {
     }
 
     fn row(&self, row: u32) -> Result<Counters> {
-        let mut of_cpus = Vec::new();
-        if let Some(counted) = &self.counted {
-            let counted = counted.get(&row, 0).map_err(read_failed)?;
-            of_cpus.extend(counted.iter().map(|Wire(one)| *one));
-        }
-        if let Some(before) = &self.before {
-            let before = before.get(&row, 0).map_err(read_failed)?;
-            of_cpus.extend(before.iter().map(|Wire(one)| Counters::from(*one)));
-        }
-        Ok(sum(&of_cpus))
+        let of_cpus = self.counted.get(&row, 0).map_err(read_failed)?;
+        Ok(sum(&of_cpus
+            .iter()
+            .map(|Wire(one)| *one)
+            .collect::<Vec<_>>()))
     }
 
     /// What all CPUs have counted for the limit in `slot`, beside [`Self::plain`].
@@ -369,18 +347,6 @@ impl Tables {
         self.sets.forget_all(|_| true)
     }
 
-    /// Entries that the limit in each slot holds.
-    #[must_use]
-    pub fn held(&self) -> [u64; SLOTS as usize] {
-        let mut held = [0; SLOTS as usize];
-        for (key, _) in self.sources() {
-            if let Some(held) = held.get_mut(key.slot() as usize) {
-                *held += u64::from(key.tag().entries());
-            }
-        }
-        held
-    }
-
     /// All sources. Of a table that changes meanwhile it shows each entry as it was at some moment.
     pub fn sources(&self) -> impl Iterator<Item = Entry> {
         self.sets.sources()
@@ -390,14 +356,6 @@ impl Tables {
     pub fn look_through(&self, look: impl FnMut(usize, &SourceKey, &Source)) {
         self.sets.look_through(look);
     }
-}
-
-fn one_of(
-    names: &[&'static str],
-    name: &'static str,
-    map: impl FnOnce(&'static str) -> Result<Map>,
-) -> Result<Option<Map>> {
-    names.contains(&name).then(|| map(name)).transpose()
 }
 
 fn sum(counters: &[Counters]) -> Counters {
@@ -410,8 +368,8 @@ fn sum(counters: &[Counters]) -> Counters {
         })
 }
 
-/// Writes what a new table begins with: its seed, and the buckets of the newcomer limit, full at a moment in
-/// nanoseconds; a word of 0 may be a time that is yet to come.
+/// Writes the first content of a new table: its seed, and the buckets of the new-source limit, which are full at
+/// `full_at` (nanoseconds). A word of 0 would be no such bucket: it may be a time in the future.
 pub(super) fn fill_table(ebpf: &mut aya::Ebpf, seed: Seed, full_at: u64) -> Result<()> {
     let mut table: Array<_, Wire<Table>> = named(ebpf, "TABLE")?.try_into().map_err(read_failed)?;
     let first = Table {
@@ -420,21 +378,11 @@ pub(super) fn fill_table(ebpf: &mut aya::Ebpf, seed: Seed, full_at: u64) -> Resu
         ..Table::default()
     };
     table.set(0, Wire(first), 0).map_err(read_failed)?;
-    fill_shares(ebpf, full_at, |_| 0)
-}
-
-/// Writes what shares begin with: the entries that the limit in each slot holds, and its bucket of new sources, full
-/// at a moment in nanoseconds.
-pub(super) fn fill_shares(
-    ebpf: &mut aya::Ebpf,
-    full_at: u64,
-    held: impl Fn(u32) -> u64,
-) -> Result<()> {
     let mut shares: Array<_, Wire<Share>> =
         named(ebpf, "SHARES")?.try_into().map_err(read_failed)?;
     for slot in 0..SLOTS {
         let share = Share {
-            held: held(slot),
+            held: 0,
             newcomers: bucket::time(bucket::ticks(full_at)),
         };
         shares.set(slot, Wire(share), 0).map_err(read_failed)?;

@@ -2,7 +2,6 @@
 
 pub mod attach;
 pub mod attachment;
-pub mod before;
 pub mod bpffs;
 pub mod chain;
 pub mod clock;
@@ -22,6 +21,7 @@ mod netlink_xdp;
 pub mod object;
 pub mod pins;
 pub mod record;
+pub mod replace;
 pub mod replay;
 pub mod requirements;
 pub mod session;

@@ -18,7 +18,7 @@ use limiter_common::{
 };
 
 use super::{
-    before, clock,
+    clock,
     error::{Error, Result, cause},
     folder::{Dir, Pin},
     lists, maps, pins,
@@ -206,10 +206,6 @@ fn pin_paths(loader: &mut EbpfLoader<'_>, maps: &[&'static str], folder: &Dir) -
                 loader.map_pin_path(name, pin.path());
                 held.push(pin);
             }
-            // The loader makes the maps that an earlier layout lacks.
-            Err(_) if before::is_lacking(folder.path(), name) => {
-                loader.map_pin_path(name, folder.at(name));
-            }
             Err(error) => return Err(Error::path("opening", folder.path().join(name), error)),
         }
     }
@@ -271,13 +267,6 @@ impl Program {
                 .map_err(|error| Error::path("pinning", folder.path().join(name), cause(error)))?;
         }
         Ok(())
-    }
-
-    /// Writes what the limit in each slot holds of the table that was taken over.
-    pub(super) fn share_out(&mut self, held: &[u64]) -> Result<()> {
-        maps::fill_shares(&mut self.ebpf, clock::now()?, |slot| {
-            held.get(slot as usize).copied().unwrap_or(0)
-        })
     }
 
     /// The logger of a program that logs; it writes to `sink`.

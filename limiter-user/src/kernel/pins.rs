@@ -26,7 +26,6 @@ use limiter_common::layout;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 use super::{
-    before,
     error::{Error, Result},
     folder::{BPFFS, Dir},
 };
@@ -75,7 +74,7 @@ fn layout_name(layout: u32) -> String {
     format!("v{layout}")
 }
 
-/// The layouts that have left a folder, oldest first.
+/// The layouts that have a folder, oldest first.
 fn layouts(of_all: &Dir) -> Result<Vec<u32>> {
     let names = of_all.names()?;
     let numbers = names
@@ -85,9 +84,6 @@ fn layouts(of_all: &Dir) -> Result<Vec<u32>> {
     numbers.sort_unstable();
     Ok(numbers)
 }
-
-/// The layouts that this limiter reads.
-const READ: std::ops::RangeInclusive<u32> = before::OLDEST..=layout::VERSION;
 
 /// A network namespace: none for the one of process 1, which people do not call a namespace, else the
 /// kernel's cookie, which unlike an inode number is never used twice.
@@ -198,17 +194,21 @@ pub struct Folder {
     pub layout: u32,
 }
 
-/// All folders of the layouts that are read, in all network namespaces, by name.
+/// All folders of this layout, in all network namespaces, by name.
 pub fn folders() -> Result<Vec<Folder>> {
-    folders_of(|layout| READ.contains(&layout))
+    folders_of(|layout| layout == layout::VERSION)
 }
 
-/// The same of all other layouts: those of versions of limiter that this one knows nothing of.
+/// All folders, whatever their layout.
+pub fn folders_of_all_layouts() -> Result<Vec<Folder>> {
+    folders_of(|_| true)
+}
+
+/// All folders of other layouts, which this version cannot read, in all network namespaces, by name.
 pub fn folders_of_other_layouts() -> Result<Vec<Folder>> {
-    folders_of(|layout| !READ.contains(&layout))
+    folders_of(|layout| layout != layout::VERSION)
 }
 
-/// Older layouts first: a folder that moves to this layout meanwhile is not missed.
 fn folders_of(which: impl Fn(u32) -> bool) -> Result<Vec<Folder>> {
     let mut folders = Vec::new();
     let Some(of_all) = Dir::walk(&of_all_layouts())? else {
@@ -269,11 +269,6 @@ pub fn generations(folder: &Dir) -> Result<Vec<u64>> {
 /// Makes the folder of an interface of this network namespace and those above it.
 pub(super) fn create(interface: &str) -> Result<Dir> {
     create_path(&directory(interface)?)
-}
-
-/// Makes the folder of this layout and those above it.
-pub(super) fn create_root() -> Result<Dir> {
-    create_path(&root())
 }
 
 fn create_path(path: &Path) -> Result<Dir> {

@@ -10,7 +10,6 @@ use std::{
 use super::{
     attach::pin_generation,
     attachment::Attachment,
-    before::{TakeOver, TakenOver, to_lock},
     clock,
     error::{Error, Result},
     lock,
@@ -39,8 +38,6 @@ pub struct Swapped {
     pub frame_max: u64,
     /// The program that runs now.
     pub program: Program,
-    /// What an earlier version had attached, if that was taken over.
-    pub taken_over: Option<TakenOver>,
 }
 
 /// What an attachment is to be like.
@@ -87,9 +84,7 @@ pub async fn swap(
     let attachment = Attachment::open(name).await?;
     attachment.dir.check_own()?;
     // An error may come of what another command removes at that moment. With the lock it is certain.
-    if attachment.earlier_layout().is_none()
-        && let Ok(change) = prepare(attachment)
-    {
+    if let Ok(change) = prepare(attachment) {
         let _lock = lock::lock(&change.attachment.dir)?;
         if change.attachment.is_in_force()? {
             return change.put_in_force();
@@ -124,16 +119,8 @@ pub async fn spread(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result<
         file: attachment.record.file.clone(),
     };
     let busy = || Error::Busy(BUSY);
-    // An earlier layout is taken over with everything locked.
-    let lock = match attachment.earlier_layout() {
-        Some(_) => Some(lock::try_lock(to_lock(&attachment.dir))?.ok_or_else(busy)?),
-        None => None,
-    };
     let change = Change::prepare(attachment, own, wanted, Variant::Plain)?;
-    let _lock = match lock {
-        Some(lock) => lock,
-        None => lock::try_lock(&change.attachment.dir)?.ok_or_else(busy)?,
-    };
+    let _lock = lock::try_lock(&change.attachment.dir)?.ok_or_else(busy)?;
     if !change.attachment.is_in_force()? {
         return Err(busy());
     }
@@ -148,12 +135,10 @@ struct Change {
     record: Record,
     moves: Moves,
     program: Program,
-    take_over: Option<TakeOver>,
 }
 
 impl Change {
-    /// Loads the next program; `old` are the host's own settings. The lock of the attachment is needed for one of an
-    /// earlier layout only.
+    /// Loads the next program; `old` are the host's own settings.
     fn prepare(
         attachment: Attachment,
         old: Settings,
@@ -171,7 +156,6 @@ impl Change {
             lists_before == record.settings.lists && attachment.record.tiers == record.tiers;
         let prefixes = record.settings.lists.compile(&record.tiers);
         let lists = attachment.generation_folder()?;
-        let take_over = TakeOver::begin(&attachment)?;
         let program = object::load(
             variant,
             &config,
@@ -193,7 +177,6 @@ impl Change {
             record,
             moves,
             program,
-            take_over,
         })
     }
 
@@ -205,17 +188,10 @@ impl Change {
             new,
             record,
             moves,
-            mut program,
-            take_over,
+            program,
         } = self;
         clear_leftovers(&attachment);
         attachment.tables.make_way(&moves, &record.limits)?;
-        if take_over.is_some() {
-            program.share_out(&attachment.tables.held())?;
-        }
-        let taken_over = take_over
-            .map(|earlier| earlier.finish(&mut attachment))
-            .transpose()?;
         put_in_force(&attachment, &program, &record)?;
         attachment.tables.tidy_up(&moves);
         Ok(Swapped {
@@ -225,7 +201,6 @@ impl Change {
             file: record.file,
             frame_max: record.frame_max,
             program,
-            taken_over,
         })
     }
 }
@@ -259,7 +234,7 @@ fn put_in_force(attachment: &Attachment, program: &Program, record: &Record) -> 
     let swapped = pin_generation(program, record, &attachment.dir, next).and_then(|()| {
         attachment
             .link
-            .replace(running(attachment)?.as_fd(), program.fd()?)
+            .replace(Some(running(attachment)?.as_fd()), program.fd()?)
     });
     let obsolete = if swapped.is_ok() {
         attachment.generation

@@ -80,11 +80,11 @@ pub fn link_create(program: BorrowedFd<'_>, interface: u32, flags: u32) -> io::R
     bpf(BPF_LINK_CREATE, &mut attributes).map(owned)
 }
 
-/// Swaps the program of a link, atomically, if it is still `old`.
+/// Swaps the program of a link, atomically. With `old`, only if the link still runs that one.
 pub fn link_update(
     link: BorrowedFd<'_>,
     new: BorrowedFd<'_>,
-    old: BorrowedFd<'_>,
+    old: Option<BorrowedFd<'_>>,
 ) -> io::Result<()> {
     #[repr(C)]
     struct Attributes {
@@ -96,8 +96,8 @@ pub fn link_update(
     let mut attributes = Attributes {
         link: raw(link),
         new: raw(new),
-        flags: BPF_F_REPLACE,
-        old: raw(old),
+        flags: old.map_or(0, |_| BPF_F_REPLACE),
+        old: old.map_or(0, raw),
     };
     bpf(BPF_LINK_UPDATE, &mut attributes).map(drop)
 }

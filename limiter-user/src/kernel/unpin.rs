@@ -1,7 +1,6 @@
 //! Removing pins: those of limiter's names and types. Anything else is left alone, and named.
 
 use super::{
-    before::COUNTERS,
     error::{Error, Result},
     folder::{Dir, Kind},
     foreign, link, pins, record, trial, watch,
@@ -63,7 +62,9 @@ pub fn generation(attachment: &Dir, number: u64) -> Result<Vec<String>> {
         let kind = match own.as_str() {
             pins::PROGRAM => Some(Kind::Program),
             record::NAME => Some(Kind::Map),
-            list if pins::LIST_MAPS.contains(&list) => Some(Kind::Map),
+            list if pins::LIST_MAPS.contains(&list) || is_of_other_layout(attachment) => {
+                Some(Kind::Map)
+            }
             _ => None,
         };
         if !unpin(&folder, &own, kind)? {
@@ -76,6 +77,13 @@ pub fn generation(attachment: &Dir, number: u64) -> Result<Vec<String>> {
     Ok(strangers)
 }
 
+/// Whether another version has made the folder of an attachment: its maps may have other names.
+fn is_of_other_layout(attachment: &Dir) -> bool {
+    attachment
+        .parent()
+        .is_some_and(|above| above.path() != pins::root())
+}
+
 fn unpin(folder: &Dir, name: &str, kind: Option<Kind>) -> Result<bool> {
     kind.map_or(Ok(false), |kind| folder.unpin(name, kind))
 }
@@ -85,9 +93,8 @@ fn remove_one(folder: &Dir, name: &str) -> Result<bool> {
     let kind = match name {
         link::NAME => Some(Kind::Link),
         watch::FOLDER | trial::FOLDER => return remove_empty(folder, name),
-        COUNTERS => Some(Kind::Map),
-        map if pins::MAPS.contains(&map) => Some(Kind::Map),
         other if foreign::is_pin_name(other) => Some(Kind::Program),
+        map if pins::MAPS.contains(&map) || is_of_other_layout(folder) => Some(Kind::Map),
         _ => None,
     };
     unpin(folder, name, kind)

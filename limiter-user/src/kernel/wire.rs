@@ -9,8 +9,6 @@ use limiter_common::{
     watch::{Event, Watched},
 };
 
-use super::before::Counters as CountersBefore;
-
 /// A value that is copied bytewise between the kernel and this process.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(transparent)]
@@ -44,7 +42,6 @@ plain_words!(
     Config,
     Count,
     Counters,
-    CountersBefore,
     Event,
     Flow,
     LimitCounters,

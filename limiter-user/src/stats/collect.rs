@@ -79,7 +79,6 @@ fn described(attachment: &Attachment, taken: Taken) -> Result<Interface> {
         fallback: record.fallback.clone(),
         program_id: attachment.program_id,
         version: record.version.clone(),
-        earlier_layout: attachment.earlier_layout(),
         attached_at: record.attached_at.clone(),
         try_until: attachment.try_until(),
         shadow: settings.shadow,

@@ -65,9 +65,6 @@ pub struct Interface {
     pub program_id: u32,
     /// Version of the limiter that has loaded it.
     pub version: String,
-    /// Layout of what is pinned, where that is an earlier one than this limiter's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub earlier_layout: Option<u32>,
     /// RFC 3339.
     pub attached_at: String,
     /// When it is undone by itself unless it is kept before, RFC 3339; only on trial.

@@ -235,27 +235,7 @@ fn drops_line(drops: &Drops) -> String {
 
 /// What must not go without saying.
 fn notes(interface: &Interface) -> String {
-    trial_note(interface)
-        + &layout_note(interface)
-        + &chain_note(interface)
-        + &mode_notes(interface)
-}
-
-/// That an earlier version's program runs, and how to have this one's.
-fn layout_note(interface: &Interface) -> String {
-    let Interface { name, version, .. } = interface;
-    let change = match (&interface.file, interface.shadow) {
-        (Some(_), _) => format!("reload {name}"),
-        // What is so already.
-        (None, true) => format!("set {name} --shadow on"),
-        (None, false) => format!("set {name} --shadow off"),
-    };
-    let note = |layout| {
-        format!(
-            "  The program is that of limiter {version} (layout {layout}): the next change takes over, with all buckets, counters and lists; `limiter {change}` is enough.\n"
-        )
-    };
-    interface.earlier_layout.map_or_else(String::new, note)
+    trial_note(interface) + &chain_note(interface) + &mode_notes(interface)
 }
 
 /// That another program decides too.

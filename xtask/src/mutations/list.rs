@@ -100,11 +100,6 @@ impl Mutation {
 }
 
 impl Test {
-    /// Whether it runs the command of earlier versions.
-    pub fn needs_earlier(&self) -> bool {
-        self.1 == "upgrade"
-    }
-
     fn look_up(&self) -> Result<()> {
         let folder = match self.0.as_str() {
             "limiter-tests" => "tests/tests",

@@ -21,7 +21,7 @@ use self::{
     tree::Tree,
 };
 use crate::{
-    earlier, paths,
+    paths,
     process::{output, progress},
 };
 
@@ -38,12 +38,7 @@ pub fn run(names: &[String], out: Option<&Path>) -> Result<()> {
     if chosen.is_empty() {
         bail!("no mutation has such a name: see tests/mutations.toml");
     }
-    let earlier = if chosen.iter().any(|mutation| mutation.test.needs_earlier()) {
-        earlier::build()?
-    } else {
-        Vec::new()
-    };
-    let tree = Tree::set_up(earlier)?;
+    let tree = Tree::set_up()?;
     // That a test fails with broken code says nothing where it fails without it. All before the first is broken:
     // what is sound is compiled once.
     let mut sound = BTreeMap::new();

@@ -22,8 +22,6 @@ pub struct Tree {
     kernel: PathBuf,
     host: PathBuf,
     tools: Tools,
-    /// The variables that tell the tests where the command of earlier versions is.
-    earlier: Vec<(String, PathBuf)>,
 }
 
 /// In the copy the object is read when it is needed, where else it is a part of the binary: for another one
@@ -44,8 +42,8 @@ const FROM_FILE: &str = r#"std::fs::read(concat!(
         .leak()"#;
 
 impl Tree {
-    /// Copies what has changed since the last time, so that no more is compiled. The tests are told of `earlier`.
-    pub fn set_up(earlier: Vec<(String, PathBuf)>) -> Result<Self> {
+    /// Copies what has changed since the last time, so that no more is compiled.
+    pub fn set_up() -> Result<Self> {
         if cfg!(target_endian = "big") {
             bail!("the mutations are tried on machines of the other byte order only");
         }
@@ -53,7 +51,6 @@ impl Tree {
             kernel: paths::mutations().join("kernel"),
             host: paths::mutations().join("host"),
             tools: Tools::set_up()?,
-            earlier,
         };
         progress(&format!(
             "copying the sources to {}",
@@ -131,7 +128,6 @@ impl Tree {
         }
         command.env("CARGO_TARGET_DIR", target);
         command.env("LIMITER_STRICT", "1");
-        command.envs(self.earlier.iter().map(|(name, path)| (name, path)));
         command
     }
 }

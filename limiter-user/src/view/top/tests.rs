@@ -45,7 +45,6 @@ fn interface(limits: Vec<Limit>, passed: u64, dropped: u64) -> Interface {
         fallback: None,
         program_id: 17,
         version: "0.1.0".to_owned(),
-        earlier_layout: None,
         attached_at: "2026-11-21T06:00:00Z".to_owned(),
         try_until: None,
         shadow: false,

@@ -1,0 +1,260 @@
+//! An attachment of a version with another layout of its pins is replaced without a gap, and by nothing else touched.
+//!
+//! The other version is this one: its pins are moved to the folder of another layout, and one map gets another name.
+
+use std::{
+    fs,
+    path::PathBuf,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
+use limiter_tests::{
+    command::prepared,
+    eventually,
+    files::Folder,
+    foreign::{Foreign, PLAIN, on_server},
+    hosts::{CLIENT, Hosts},
+    need, need_kernel, number,
+    raw::Raw,
+    steps::{End, run_until},
+    traffic::Traffic,
+    trials::{has_program, passed},
+};
+use limiter_user::kernel::interface;
+
+const ATTACH: [&str; 6] = ["attach", "eth0", "--rate", "1/d", "--burst", "10"];
+const REPLACED: &str = "replaced another version of limiter (layout";
+
+/// One limit of `burst` packets that brings no token during a test.
+fn limit(burst: u64) -> String {
+    format!("[[limit]]\nname = \"default\"\nrate = \"1/d\"\nburst = {burst}\n")
+}
+
+/// The folder of the server's `eth0` in another layout.
+fn pins_in(hosts: &Hosts, layout: u32) -> PathBuf {
+    let pins = hosts.pins();
+    let of_layout = pins.parent().unwrap().with_file_name(format!("v{layout}"));
+    of_layout.join(pins.file_name().unwrap())
+}
+
+/// Makes what is attached an attachment of another layout.
+fn age(hosts: &Hosts, layout: u32) -> PathBuf {
+    let (pins, other) = (hosts.pins(), pins_in(hosts, layout));
+    fs::create_dir_all(other.parent().unwrap()).unwrap();
+    fs::rename(&pins, &other).unwrap();
+    fs::rename(other.join("COUNTED"), other.join("COUNTERS")).unwrap();
+    other
+}
+
+/// The program that the server's interface runs.
+fn program(hosts: &Hosts) -> Option<u32> {
+    let eth0 = || interface::by_name("eth0");
+    let found = hosts.server.namespace.block_on(eth0);
+    found.unwrap().unwrap().xdp.map(|xdp| xdp.program_id)
+}
+
+fn expect_nothing_left(hosts: &Hosts, at: &str) {
+    eventually("the program is off", || !has_program(hosts));
+    for folder in [hosts.pins(), pins_in(hosts, 6), pins_in(hosts, 99)] {
+        assert!(!folder.exists(), "{at}: {} is left", folder.display());
+    }
+}
+
+#[test]
+fn another_layout_is_replaced_in_one_step_with_full_buckets() {
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let file = folder.write("limiter.toml", limit(10));
+    // An earlier version, and one that does not exist yet: upgrade and downgrade.
+    for layout in [6, 99] {
+        hosts.limiter(&ATTACH).expect(0);
+        assert_eq!(Traffic::new(&hosts).passed("192.0.2.2", 12), 10);
+        let other = age(&hosts, layout);
+        let before = program(&hosts);
+        let told = [
+            "another version",
+            "'eth0'",
+            &format!("(layout {layout})"),
+            "--or-reload",
+        ];
+        for arguments in [
+            &ATTACH[..],
+            &["status", "eth0"],
+            &["set", "eth0", "--rate", "2/d"],
+            &["deny", "add", "eth0", "203.0.113.66"],
+            &["keep", "eth0"],
+            &["watch", "eth0"],
+        ] {
+            hosts.limiter(arguments).expect_error(1, &told);
+        }
+        for told_too in [&["status"][..], &["doctor", "eth0"]] {
+            let said = hosts.limiter(told_too);
+            said.expect(1);
+            let text = format!("{}{}", said.stdout, said.stderr);
+            assert!(text.contains("another version of limiter"), "{said:#?}");
+        }
+        assert!(other.join("link").exists() && !hosts.pins().exists());
+        assert_eq!(program(&hosts), before);
+
+        let said = hosts.limiter(&["attach", "eth0", "--or-reload", "--config", &file]);
+        said.expect(0);
+        assert!(
+            said.stdout.contains(&format!("{REPLACED} {layout})")),
+            "{said:#?}"
+        );
+        assert_ne!(program(&hosts), before);
+        assert_eq!(Traffic::new(&hosts).passed("192.0.2.2", 12), 10);
+        assert_eq!(number(&hosts.status()["packets"]["seen"]), 12);
+        assert!(!other.exists());
+        hosts.limiter(&["set", "eth0", "--rate", "2/d"]).expect(0);
+        hosts.limiter(&["detach", "eth0"]).expect(0);
+        expect_nothing_left(&hosts, "detached");
+    }
+}
+
+#[test]
+fn another_layout_is_left_alone_where_it_cannot_be_replaced() {
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    hosts.limiter(&ATTACH).expect(0);
+    assert_eq!(passed(&hosts), 10);
+    let other = age(&hosts, 6);
+    for (wrong, told) in [
+        ("[[limit]]\nname = \"default\"\n", "rate"),
+        (
+            "mode = \"generic\"\n[[limit]]\nname = \"default\"\nrate = \"1/d\"\n",
+            "mode is fixed",
+        ),
+    ] {
+        let file = folder.write("wrong.toml", wrong);
+        let arguments = ["attach", "eth0", "--or-reload", "--config", &file];
+        let said = hosts.limiter(&arguments);
+        said.expect(1);
+        assert!(said.stderr.contains(told), "{said:#?}");
+        assert!(other.join("link").exists() && !hosts.pins().exists());
+    }
+    assert_eq!(passed(&hosts), 0);
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+    expect_nothing_left(&hosts, "detached");
+}
+
+#[test]
+fn another_layout_before_a_foreign_program_is_named_and_that_program_put_back() {
+    need_kernel!();
+    let test = "another_layout_before_a_foreign_program_is_named_and_that_program_put_back";
+    if !need::tool(test, "bpftool") {
+        return;
+    }
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let file = folder.write("limiter.toml", limit(10));
+    let foreign = Foreign::load(PLAIN);
+    foreign.attach(&hosts, "xdpdrv");
+    hosts
+        .limiter(&[&ATTACH[..], &["--chain"]].concat())
+        .expect(0);
+    age(&hosts, 6);
+    hosts
+        .limiter(&["attach", "eth0", "--or-reload", "--config", &file])
+        .expect_error(1, &["--chain", "limiter detach eth0"]);
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+    assert_eq!(on_server(&hosts), Some(("native", foreign.id)));
+}
+
+/// Stops the flood also where an assertion fails.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn no_packet_passes_unlimited_while_a_layout_is_replaced() {
+    const ROUNDS: u64 = 8;
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let file = folder.write("limiter.toml", limit(10));
+    hosts.limiter(&ATTACH).expect(0);
+    let frame = hosts.frame(CLIENT).bytes();
+    let stop = AtomicBool::new(false);
+    let of_flood = |server: &Raw| {
+        let frames = server.arrived().into_iter();
+        frames.filter(|other| *other == frame).count() as u64
+    };
+    let server = Raw::open(&hosts.server);
+    let mut arrived = 0;
+    let (sent, before) = thread::scope(|scope| {
+        let ending = Ending(&stop);
+        let flood = scope.spawn(|| {
+            let (wire, mut sent) = (Raw::open(&hosts.client), 0_u64);
+            while !stop.load(Ordering::Relaxed) {
+                wire.send(&frame);
+                sent += 1;
+            }
+            sent
+        });
+        let mut before = 0;
+        for _ in 0..ROUNDS {
+            eventually("the bucket is empty", || {
+                number(&hosts.status()["packets"]["dropped"]) > 1_000
+            });
+            before += 10;
+            arrived += of_flood(&server);
+            age(&hosts, 6);
+            let attach = ["attach", "eth0", "--or-reload", "--config", &file];
+            hosts.limiter(&attach).expect(0);
+        }
+        eventually("the last bucket is empty", || {
+            number(&hosts.status()["packets"]["dropped"]) > 1_000
+        });
+        drop(ending);
+        (flood.join().unwrap(), before)
+    });
+    arrived += of_flood(&server);
+    println!("{sent} packets, {arrived} arrived");
+    assert_eq!(arrived, before + 10, "one burst for each program");
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+}
+
+#[test]
+fn a_killed_replacement_leaves_limits_and_the_next_command_finishes() {
+    const MOST: usize = 200;
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let file = folder.write("limiter.toml", limit(3));
+    let change = ["attach", "eth0", "--or-reload", "--config", &file];
+    let (mut before, mut after) = (0, 0);
+    for step in 0..MOST {
+        hosts
+            .limiter(&["attach", "eth0", "--rate", "1/d", "--burst", "3"])
+            .expect(0);
+        assert_eq!(passed(&hosts), 3);
+        age(&hosts, 6);
+        let run = || run_until(&mut prepared(&change), step);
+        let end = hosts.server.namespace.run(run).unwrap().unwrap();
+        let at = format!("killed before step {step}, {end:?}");
+        assert!(has_program(&hosts), "{at}");
+        // Of the old program there are no tokens left, of the new one three.
+        match passed(&hosts) {
+            0 => before += 1,
+            3 => after += 1,
+            other => panic!("{at}: {other} of 10 passed"),
+        }
+        assert_eq!(passed(&hosts), 0, "{at}: still limiting");
+        if step % 2 == 0 {
+            hosts.limiter(&change).expect(0);
+            assert_eq!(hosts.status()["limits"][0]["burst"], "3", "{at}");
+        }
+        hosts.limiter(&["detach", "eth0"]).expect(0);
+        expect_nothing_left(&hosts, &at);
+        if let End::Done(status) = end {
+            assert_eq!(status, 0);
+            println!("{before} before the swap, {after} after");
+            assert!(before > 3 && after > 3, "{before} and {after}");
+            return;
+        }
+    }
+    panic!("more than {MOST} steps");
+}
