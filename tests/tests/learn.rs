@@ -355,7 +355,11 @@ fn whatever_ends_it_nothing_stays() {
     started(&hosts);
     // Somebody else is told who is there, and changes nothing.
     let attach = hosts.limiter(&["attach", "eth0", "--rate", "5"]);
-    attach.expect_error(1, &["another XDP program", "learn"]);
+    let process = format!("process {}", child.id());
+    let words = ["`limiter learn` is running on 'eth0'", &process];
+    attach.expect_error(1, &words);
+    let second = hosts.limiter(&["learn", "eth0", "--for", "1m"]);
+    second.expect_error(1, &words);
     child.kill().unwrap();
     child.wait().unwrap();
     eventually("the program is gone", || xdp(&hosts).is_none());

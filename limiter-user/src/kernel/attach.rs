@@ -13,6 +13,7 @@ use super::{
     folder::Dir,
     foreign::{self, Foreign},
     interface::{self, Interface, XdpMode, XdpState},
+    learn,
     link::Link,
     lock::{self, Lock},
     object::{self, Entry, ListMaps, Maps, Program, Variant},
@@ -370,6 +371,9 @@ pub(super) fn load(record: &mut Record) -> Result<Program> {
 
 /// Names the program that is in the way, and says what can be done about it.
 fn in_the_way(interface: &Interface, xdp: XdpState) -> Error {
+    if let Some(error) = learn::running(interface, xdp) {
+        return error;
+    }
     let name = &interface.name;
     let off = if xdp.mode == XdpMode::Generic {
         "xdpgeneric"

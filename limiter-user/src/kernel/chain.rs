@@ -197,11 +197,13 @@ fn link_and_processes(id: u32) -> String {
     if processes.is_empty() {
         return format!("link {id}, which is pinned, or of a process out of sight");
     }
+    let describe = |(number, name): &(u32, String)| format!("process {number} ({name})");
+    let processes: Vec<_> = processes.iter().map(describe).collect();
     format!("link {id} of {}", processes.join(", "))
 }
 
-/// The processes that have a descriptor of the link, as far as they can be seen.
-fn processes_with_link(id: u32) -> Vec<String> {
+/// The processes that have a descriptor of the link, with their names, as far as they can be seen.
+pub(super) fn processes_with_link(id: u32) -> Vec<(u32, String)> {
     let line = format!("link_id:\t{id}");
     let has = |process: &fs::DirEntry| {
         let descriptors = fs::read_dir(process.path().join("fdinfo"));
@@ -217,7 +219,7 @@ fn processes_with_link(id: u32) -> Vec<String> {
     let describe = |process: fs::DirEntry| {
         let number: u32 = process.file_name().to_str()?.parse().ok()?;
         let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-        has(&process).then(|| format!("process {number} ({})", name.trim_end()))
+        has(&process).then(|| (number, name.trim_end().to_owned()))
     };
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     processes.filter_map(describe).collect()

@@ -61,6 +61,16 @@ pub enum Error {
         "limiter is attached to '{0}', and an interface runs one XDP program: `limiter detach {0}` and attach it again after learning, or capture what comes in and `limiter learn --capture FILE`"
     )]
     LearnAttached(String),
+    /// `learn` is there.
+    #[error(
+        "`limiter learn` is running on '{interface}' (process {process}), and an interface runs one XDP program: wait until it is done, or end it with `kill -INT {process}`, upon which it proposes limits by what it has seen"
+    )]
+    Learning {
+        /// The interface.
+        interface: String,
+        /// Its process.
+        process: u32,
+    },
     /// Another program is there, and `learn` wants the place.
     #[error(
         "another XDP program ({program}, {mode} mode) is attached to '{interface}', and an interface runs one: remove it for as long as you learn, or capture what comes in and `limiter learn --capture FILE`"

@@ -21,15 +21,18 @@ use super::{
     attach::{self, Refused},
     chain, clock,
     error::{Error, Result},
-    interface::{self, Interface, XdpMode},
+    interface::{self, Interface, XdpMode, XdpState},
     link::Link,
     maps::read_failed,
     object, requirements,
+    survey::{Holder, occupant},
     wire::Wire,
 };
 use crate::config::Mode;
 use crate::learn::{Bounds, Sampler, Seen, Watched};
 
+/// The entries of the program, for packets in several buffers and for others; the kernel calls the program so.
+const ENTRIES: [&str; 2] = ["learn_frags", "learn"];
 /// How often the ring buffer is read. It has room for some 80,000 sightings.
 pub const INTERVAL: Duration = Duration::from_millis(10);
 /// How often flows that send too much are looked for, and counted.
@@ -90,6 +93,9 @@ impl Watch {
         if let Some(xdp) = interface.xdp {
             if Attachment::open(name).await.is_ok() {
                 return Err(Error::LearnAttached(name.to_owned()));
+            }
+            if let Some(error) = running(&interface, xdp) {
+                return Err(error);
             }
             return Err(Error::LearnForeign {
                 program: chain::describe(xdp),
@@ -261,6 +267,19 @@ impl Watch {
     }
 }
 
+/// That `learn` runs on the interface, if it is its program: its link is held by a process.
+pub(super) fn running(interface: &Interface, xdp: XdpState) -> Option<Error> {
+    occupant::name(xdp.program_id).filter(|name| ENTRIES.contains(&name.as_str()))?;
+    let Holder::Link(link) = occupant::holder(xdp) else {
+        return None;
+    };
+    let (process, _) = chain::processes_with_link(link).into_iter().next()?;
+    Some(Error::Learning {
+        interface: interface.name.clone(),
+        process,
+    })
+}
+
 /// Loads the program for packets in several buffers where the kernel has them, else the other one; gives the
 /// name of the entry.
 fn load(frags: bool) -> Result<(Ebpf, &'static str)> {
@@ -269,10 +288,10 @@ fn load(frags: bool) -> Result<(Ebpf, &'static str)> {
         .btf(None)
         .load(object::learn_object())
         .map_err(object::load_error)?;
-    if frags && object::xdp(&mut ebpf, "learn_frags")?.load().is_ok() {
-        return Ok((ebpf, "learn_frags"));
+    let [with_frags, entry] = ENTRIES;
+    if frags && object::xdp(&mut ebpf, with_frags)?.load().is_ok() {
+        return Ok((ebpf, with_frags));
     }
-    let entry = "learn";
     let program = object::xdp(&mut ebpf, entry)?;
     program.load().map_err(object::program_error)?;
     Ok((ebpf, entry))
