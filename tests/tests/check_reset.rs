@@ -117,7 +117,7 @@ fn reset_forgets_every_bucket_of_a_source_and_no_other() {
     };
     assert_eq!(
         reset(&["192.0.2.7"]),
-        "eth0: 192.0.2.7 and 192.0.2.0/24 were not in the table: their buckets are full\n"
+        "eth0: unchanged: 192.0.2.7 and 192.0.2.0/24 were not in the table: their buckets are full\n"
     );
     assert_eq!(traffic.passed_to(53, "192.0.2.7", 4), 3);
     assert_eq!(traffic.passed_to(80, "192.0.2.7", 4), 3);

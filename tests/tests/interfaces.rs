@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use limiter_tests::{hosts::Hosts, need_kernel};
+use limiter_tests::{files::Folder, hosts::Hosts, need_kernel};
 
 #[test]
 fn an_interface_that_vanishes() {
@@ -148,4 +148,89 @@ fn a_name_that_is_taken() {
     hosts.limiter(&["attach", "wan9", "--rate", "5"]).expect(0);
     hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
     hosts.limiter(&["detach", "eth0", "wan9"]).expect(0);
+}
+
+/// Several names, `all` and `--all` are the same to every verb. A failure on one interface does not keep the verb from the
+/// others: it is named, and the status is 1.
+#[test]
+fn every_verb_takes_several_interfaces() {
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let limits = "[lists]\nown = []\n[[limit]]\nname = \"all\"\nrate = \"5/s\"\nmatch = { source = \"own\" }\n";
+    let file = folder.write("limiter.toml", format!("mode = \"generic\"\n{limits}"));
+    hosts
+        .limiter(&["attach", "eth0,lo", "--config", &file])
+        .expect(0);
+    let done = |line: &str| {
+        let words: Vec<_> = line.split(' ').collect();
+        let outcome = hosts.limiter(&words);
+        outcome.expect(0);
+        outcome.stdout
+    };
+    for (line, lines) in [
+        ("deny add eth0,lo 192.0.2.7", 2),
+        ("deny add --all 192.0.2.8", 2),
+        ("allow replace all 192.0.2.9", 2),
+        ("tier add own 192.0.2.9 --all", 2),
+        ("deny list --all", 4),
+        ("deny list eth0,lo --json", 2),
+        ("tier list all own", 2),
+        ("set eth0 lo --rate 6", 2),
+        ("set --all --shadow on", 2),
+        ("reset eth0,lo 192.0.2.9", 2),
+        ("reset all --all", 2),
+        ("keep --all", 2),
+        ("keep eth0 lo", 2),
+        ("check --all 192.0.2.7 --json", 2),
+    ] {
+        let said = done(line);
+        assert!(said.lines().count() >= lines, "{line}: {said}");
+        assert!(
+            line.contains(" list ") || said.contains("eth0") && said.contains("lo"),
+            "{said}"
+        );
+    }
+    for line in [
+        "status eth0 lo",
+        "status lo,eth0",
+        "status --all",
+        "status all",
+    ] {
+        let shown = done(line);
+        for name in ["eth0", "lo"] {
+            assert!(shown.contains(&format!("{name}: generic mode")), "{shown}");
+        }
+    }
+    for line in ["config show --all", "config show eth0 lo"] {
+        let shown = done(line);
+        assert!(shown.contains("interfaces = [\"eth0\"]"), "{shown}");
+        assert!(shown.contains("interfaces = [\"lo\"]"), "{shown}");
+    }
+    assert_eq!(done("deny list lo"), "192.0.2.7\n192.0.2.8\n");
+
+    for line in [
+        "set eth0,eth9,lo --rate 7",
+        "status eth0 eth9 lo",
+        "check eth0,eth9,lo 192.0.2.7",
+        "reset eth0,eth9,lo --all",
+        "deny add eth0,eth9,lo 192.0.2.10",
+        "deny list eth0,eth9,lo",
+        "tier add eth0,eth9,lo own 192.0.2.10",
+        "reload eth0 eth9 lo",
+        "config show eth0,eth9,lo",
+        "keep eth0,eth9,lo",
+        "detach eth0,eth9,lo",
+    ] {
+        let words: Vec<_> = line.split(' ').collect();
+        let outcome = hosts.limiter(&words);
+        outcome.expect(1);
+        assert!(outcome.stdout.lines().count() >= 2, "both: {outcome:#?}");
+        assert!(outcome.stderr.contains("eth9"), "{outcome:#?}");
+    }
+    hosts
+        .limiter(&["set", "--all", "--rate", "5"])
+        .expect_error(1, &["not attached to any interface"]);
+    hosts
+        .limiter(&["keep", "all,eth0"])
+        .expect_error(2, &["'all'"]);
 }

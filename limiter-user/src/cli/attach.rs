@@ -1,10 +1,12 @@
 //! `limiter attach`.
 
-use std::{collections::HashSet, time::Duration};
+use std::time::Duration;
 
 use crate::agent::ask;
 use crate::cli::{
-    args, file, limiting,
+    args, file,
+    interfaces::unique,
+    limiting,
     output::{Usage, about, note, outcome, report},
     shares, ssh,
 };
@@ -168,12 +170,6 @@ fn wanted(arguments: &args::Attach) -> anyhow::Result<(Vec<String>, Wanted)> {
         .into());
     }
     Ok((interfaces, wanted))
-}
-
-fn unique(interfaces: &[String]) -> Vec<&str> {
-    let mut before = HashSet::new();
-    let names = interfaces.iter().map(String::as_str);
-    names.filter(|name| before.insert(*name)).collect()
 }
 
 /// All interfaces or none.

@@ -2,6 +2,7 @@
 
 use crate::cli::{
     args,
+    interfaces::{is_all, unique},
     output::{note, outcome, report},
 };
 use crate::kernel::{
@@ -11,15 +12,15 @@ use crate::kernel::{
 
 pub async fn run(arguments: args::Detach) -> anyhow::Result<()> {
     let mut results = Vec::new();
-    if arguments.all {
+    if arguments.all || is_all(&arguments.interfaces) {
         results = detach_all(arguments.everywhere).await?;
         if results.is_empty() {
             outcome(true, "unchanged: limiter is not attached to anything\n");
         }
     } else {
-        for interface in arguments.interfaces {
-            let result = detach(&interface).await;
-            results.push((interface, result));
+        for interface in unique(&arguments.interfaces) {
+            let result = detach(interface).await;
+            results.push((interface.to_owned(), result));
         }
     }
     // One that fails does not keep the others attached. Each failure is told; the last one ends it.

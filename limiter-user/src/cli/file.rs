@@ -4,6 +4,7 @@ use std::{convert::Infallible, path::Path};
 
 use crate::cli::{
     args,
+    interfaces::each,
     output::{about, note, outcome, print, write},
     set::{is_unchanged, told},
     shares, ssh,
@@ -86,13 +87,16 @@ pub async fn show(interface: &str) -> anyhow::Result<()> {
 
 /// `limiter reload`.
 pub async fn reload(arguments: args::Reload) -> anyhow::Result<()> {
-    let args::Reload { interface, config } = arguments;
-    let path = match config {
-        Some(path) => path,
-        None => last_file(&interface).await?,
+    let args::Reload { on, config } = arguments;
+    let reload = async |interface: &str, path: &Path| {
+        let (_, wanted) = read(path)?;
+        put_in_force(interface, wanted, |client| allow_in(path, client)).await
     };
-    let (_, wanted) = read(&path)?;
-    put_in_force(&interface, wanted, |client| allow_in(&path, client)).await
+    each(&on.interfaces, async |interface| match &config {
+        Some(path) => reload(interface, path).await,
+        None => reload(interface, &last_file(interface).await?).await,
+    })
+    .await
 }
 
 /// Swaps `wanted` into the attachment of `interface`; `advice` is how whoever works from a client keeps the session.

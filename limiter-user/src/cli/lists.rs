@@ -12,8 +12,10 @@ use ipnet::IpNet;
 use crate::agent::ask;
 use crate::cli::{
     args::{
-        GivenPrefixes, ListAdd, ListEdit, ListShow, ListVerb, TierAdd, TierEdit, TierShow, TierVerb,
+        GivenPrefixes, ListAdd, ListEdit, ListShow, ListVerb, OnOne, TierAdd, TierEdit, TierShow,
+        TierVerb,
     },
+    interfaces::each,
     output::{Outcome, note, print, print_json},
     ssh,
 };
@@ -38,19 +40,13 @@ pub enum Edit {
 
 /// One of the two lists that every configuration has.
 pub async fn run(name: &str, verb: ListVerb) -> anyhow::Result<()> {
-    let (
-        edit,
-        ListEdit {
-            interface,
-            prefixes,
-        },
-    ) = match verb {
+    let (edit, ListEdit { on, prefixes }) = match verb {
         ListVerb::Add(ListAdd { edit, lasts }) => (Edit::Add(lasts), edit),
         ListVerb::Remove(arguments) => (Edit::Remove, arguments),
         ListVerb::Replace(arguments) => (Edit::Replace, arguments),
-        ListVerb::List(ListShow { interface, json }) => return list(&interface, name, json).await,
+        ListVerb::List(ListShow { on, json }) => return list(&on, name, json).await,
     };
-    change(edit, &interface, name, &prefixes).await
+    change(edit, &on, name, &prefixes).await
 }
 
 /// A list with a name of its own.
@@ -59,27 +55,26 @@ pub async fn run_tier(verb: TierVerb) -> anyhow::Result<()> {
         TierVerb::Add(TierAdd { edit, lasts }) => (Edit::Add(lasts), edit),
         TierVerb::Remove(arguments) => (Edit::Remove, arguments),
         TierVerb::Replace(arguments) => (Edit::Replace, arguments),
-        TierVerb::List(TierShow {
-            interface,
-            name,
-            json,
-        }) => return list(&interface, &name, json).await,
+        TierVerb::List(TierShow { on, name, json }) => return list(&on, &name, json).await,
     };
-    let TierEdit {
-        interface,
-        name,
-        prefixes,
-    } = arguments;
+    let TierEdit { on, name, prefixes } = arguments;
     if name == lists::ALLOW || name == lists::DENY {
         return Err(crate::cli::output::Usage(format!(
             "'{name}' is no tier: write `limiter {name}` for it"
         ))
         .into());
     }
-    change(edit, &interface, &name, &prefixes).await
+    change(edit, &on, &name, &prefixes).await
 }
 
-async fn list(interface: &str, name: &str, json: bool) -> anyhow::Result<()> {
+async fn list(on: &OnOne, name: &str, json: bool) -> anyhow::Result<()> {
+    each(&on.interfaces, async |interface| {
+        list_one(interface, name, json).await
+    })
+    .await
+}
+
+async fn list_one(interface: &str, name: &str, json: bool) -> anyhow::Result<()> {
     let attachment = Attachment::open(interface).await?;
     let mut settings = attachment.settings()?;
     let is_shared = settings.shares(name);
@@ -115,19 +110,17 @@ async fn list(interface: &str, name: &str, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn change(
-    edit: Edit,
-    interface: &str,
-    name: &str,
-    given: &GivenPrefixes,
-) -> anyhow::Result<()> {
+async fn change(edit: Edit, on: &OnOne, name: &str, given: &GivenPrefixes) -> anyhow::Result<()> {
     let prefixes = all_given(given)?;
-    if let Some(warning) = warning(edit, interface, name, &prefixes).await {
-        note(&warning);
-    }
-    let outcome = put_in_force(edit, interface, name, &prefixes).await?;
-    outcome.tell(interface);
-    Ok(())
+    each(&on.interfaces, async |interface| {
+        if let Some(warning) = warning(edit, interface, name, &prefixes).await {
+            note(&warning);
+        }
+        let outcome = put_in_force(edit, interface, name, &prefixes).await?;
+        outcome.tell(interface);
+        Ok(())
+    })
+    .await
 }
 
 /// What the edit would do to the SSH session that this runs in, if that is worse off by it.

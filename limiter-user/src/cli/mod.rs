@@ -13,6 +13,7 @@ mod doctor;
 mod export;
 mod file;
 mod hold;
+mod interfaces;
 mod keep;
 mod keeper;
 mod learn;
@@ -49,7 +50,7 @@ pub fn main() -> ExitCode {
     if let Some(status) = complete::answer() {
         return status;
     }
-    match Cli::try_parse() {
+    match Cli::try_parse_from(interfaces::all_as_operand(std::env::args_os())) {
         Ok(cli) => {
             output::be_strict(cli.strict);
             finish(run(cli.verb))
@@ -85,7 +86,7 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Tier { verb } => lists::run_tier(verb).await,
         Verb::Config { verb } => match verb {
             ConfigVerb::Check { file } => file::check(&file),
-            ConfigVerb::Show { interface } => file::show(&interface).await,
+            ConfigVerb::Show { on } => interfaces::each(&on.interfaces, file::show).await,
         },
         Verb::Check(arguments) => check::run(arguments).await,
         Verb::Reset(arguments) => reset::run(arguments).await,

@@ -2,13 +2,20 @@
 
 use std::net::IpAddr;
 
-use crate::cli::{args, output::Outcome};
+use crate::cli::{args, interfaces::each, output::Outcome};
 use crate::kernel::Attachment;
 use crate::view::units::grouped;
 
 pub async fn run(arguments: args::Reset) -> anyhow::Result<()> {
-    let interface = &arguments.interface;
-    let outcome = match arguments.address {
+    let interfaces = &arguments.on.interfaces;
+    each(interfaces, async |interface| {
+        one(interface, arguments.address).await
+    })
+    .await
+}
+
+async fn one(interface: &str, address: Option<IpAddr>) -> anyhow::Result<()> {
+    let outcome = match address {
         Some(address) => reset(interface, address).await?,
         None => {
             let attachment = Attachment::open(interface).await?;

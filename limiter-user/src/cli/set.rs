@@ -6,6 +6,7 @@ use crate::cli::{
         Change::{By, To},
         FleetOrNone, Switch,
     },
+    interfaces::each,
     output::{about, note, outcome, usage},
     ssh,
 };
@@ -21,13 +22,20 @@ pub async fn run(arguments: args::Set) -> anyhow::Result<()> {
     if let (Some(To(rate)), Some(To(burst))) = (&arguments.rate, arguments.burst) {
         burst.for_rate(rate).map_err(usage)?;
     }
-    let interface = &arguments.interface;
+    let interfaces = &arguments.on.interfaces;
+    each(interfaces, async |interface| {
+        one(interface, &arguments).await
+    })
+    .await
+}
+
+async fn one(interface: &str, arguments: &args::Set) -> anyhow::Result<()> {
     let attachment = Attachment::open(interface).await;
     let frame_max = attachment
         .map_err(|error| about(interface, error))?
         .record
         .frame_max;
-    let merged = |settings: &Settings| merged(settings, &arguments, frame_max);
+    let merged = |settings: &Settings| merged(settings, arguments, frame_max);
     ssh::warn_of_change(interface, merged, |client| {
         ssh::allow_first(interface, client)
     })

@@ -3,16 +3,20 @@
 use crate::agent::ask;
 use crate::cli::{
     args,
+    interfaces::{is_all, unique},
     output::{note, print, print_json},
 };
-use crate::kernel::Attachment;
+use crate::kernel::{Attachment, Error};
 use crate::stats::{Status, collect};
 use crate::view;
 
 pub async fn run(arguments: args::Status) -> anyhow::Result<()> {
-    let (attachments, errors) = match &arguments.interface {
-        Some(name) => (vec![Attachment::open(name).await?], Vec::new()),
-        None => Attachment::all().await?,
+    let names = &arguments.interfaces;
+    let (attachments, errors) = match &unique(names)[..] {
+        [] => Attachment::all().await?,
+        [_] if is_all(names) => Attachment::all().await?,
+        [name] => (vec![Attachment::open(name).await?], Vec::new()),
+        names => named(names).await,
     };
     let mut interfaces = Vec::new();
     for attachment in &attachments {
@@ -37,4 +41,16 @@ pub async fn run(arguments: args::Status) -> anyhow::Result<()> {
             errors.len()
         ))
     }
+}
+
+/// The attachments of several interfaces, and why some cannot be shown.
+async fn named(names: &[&str]) -> (Vec<Attachment>, Vec<Error>) {
+    let (mut attachments, mut errors) = (Vec::new(), Vec::new());
+    for name in names {
+        match Attachment::open(name).await {
+            Ok(attachment) => attachments.push(attachment),
+            Err(error) => errors.push(error),
+        }
+    }
+    (attachments, errors)
 }

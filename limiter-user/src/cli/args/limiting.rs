@@ -5,9 +5,12 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Subcommand, ValueEnum};
 use ipnet::IpNet;
 
-use super::values::{
-    Change, FleetOrNone, NewSourcesRate, count, count_or_factor, duration, fleet, interface,
-    max_sources, prefix,
+use super::{
+    On,
+    values::{
+        Change, FleetOrNone, NewSourcesRate, count, count_or_factor, duration, fleet, interface,
+        max_sources, prefix,
+    },
 };
 use crate::config::{Burst, Key, Malformed, Mode, Rate};
 use crate::kernel::trial;
@@ -86,7 +89,7 @@ pub enum Exemption {
 #[derive(Debug, Args)]
 pub struct Attach {
     /// The interfaces; all of them, or none if one fails
-    #[arg(value_name = "IFACE", required_unless_present = "config", value_parser = interface)]
+    #[arg(value_name = "IFACE", required_unless_present = "config", value_delimiter = ',', value_parser = interface)]
     pub interfaces: Vec<String>,
     /// What to hold them to
     #[command(flatten)]
@@ -120,16 +123,16 @@ fn try_for(text: &str) -> Result<Duration, String> {
 /// Arguments of `keep`.
 #[derive(Debug, Args)]
 pub struct Keep {
-    /// The interfaces
-    #[arg(value_name = "IFACE", required = true, value_parser = interface)]
-    pub interfaces: Vec<String>,
+    /// Where
+    #[command(flatten)]
+    pub on: On,
 }
 
 /// Arguments of `detach`.
 #[derive(Debug, Args)]
 pub struct Detach {
     /// The interfaces
-    #[arg(value_name = "IFACE", required_unless_present = "all", conflicts_with = "all", value_parser = interface)]
+    #[arg(value_name = "IFACE", required_unless_present = "all", conflicts_with = "all", value_delimiter = ',', value_parser = interface)]
     pub interfaces: Vec<String>,
     /// All that limiter is attached to, and what is left of interfaces that are gone
     #[arg(long)]
@@ -142,11 +145,11 @@ pub struct Detach {
 /// Arguments of `set`.
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("change").required(true).multiple(true)))]
-#[command(override_usage = "limiter set <IFACE> [--limit <NAME>] [OPTIONS]")]
+#[command(override_usage = "limiter set <IFACE>... [--limit <NAME>] [OPTIONS]")]
 pub struct Set {
-    /// The interface
-    #[arg(value_name = "IFACE", value_parser = interface)]
-    pub interface: String,
+    /// Where
+    #[command(flatten)]
+    pub on: On,
     /// The new rate, or a factor for the one in force: x0.5 halves it
     #[arg(
         long,
@@ -200,9 +203,9 @@ pub enum Switch {
 /// Arguments of `reload`.
 #[derive(Debug, Args)]
 pub struct Reload {
-    /// The interface
-    #[arg(value_name = "IFACE", value_parser = interface)]
-    pub interface: String,
+    /// Where
+    #[command(flatten)]
+    pub on: On,
     /// The file; left out, the one that was last put in force
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -219,9 +222,9 @@ pub enum ConfigVerb {
     },
     /// Print what is in force, as a file that can be used again
     Show {
-        /// The interface
-        #[arg(value_name = "IFACE", value_parser = interface)]
-        interface: String,
+        /// Where
+        #[command(flatten)]
+        on: On,
     },
 }
 

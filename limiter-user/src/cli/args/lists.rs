@@ -5,7 +5,10 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Subcommand};
 use ipnet::IpNet;
 
-use super::values::{duration, interface, prefix};
+use super::{
+    OnOne,
+    values::{duration, prefix},
+};
 
 /// What to do with a list.
 #[derive(Debug, Subcommand)]
@@ -68,9 +71,9 @@ fn lasts(text: &str) -> Result<Duration, String> {
 /// Prefixes for a list.
 #[derive(Debug, Args)]
 pub struct ListEdit {
-    /// The interface
-    #[arg(value_name = "IFACE", value_parser = interface)]
-    pub interface: String,
+    /// Where
+    #[command(flatten)]
+    pub on: OnOne,
     /// What goes on it or off it
     #[command(flatten)]
     pub prefixes: GivenPrefixes,
@@ -90,9 +93,9 @@ pub struct GivenPrefixes {
 /// Prefixes for a list that has a name.
 #[derive(Debug, Args)]
 pub struct TierEdit {
-    /// The interface
-    #[arg(value_name = "IFACE", value_parser = interface)]
-    pub interface: String,
+    /// Where
+    #[command(flatten)]
+    pub on: OnOne,
     /// The list
     #[arg(value_name = "NAME")]
     pub name: String,
@@ -104,9 +107,9 @@ pub struct TierEdit {
 /// Which list to print.
 #[derive(Debug, Args)]
 pub struct ListShow {
-    /// The interface
-    #[arg(value_name = "IFACE", value_parser = interface)]
-    pub interface: String,
+    /// Where
+    #[command(flatten)]
+    pub on: OnOne,
     /// For programs
     #[arg(long)]
     pub json: bool,
@@ -115,9 +118,9 @@ pub struct ListShow {
 /// Which list that has a name to print.
 #[derive(Debug, Args)]
 pub struct TierShow {
-    /// The interface
-    #[arg(value_name = "IFACE", value_parser = interface)]
-    pub interface: String,
+    /// Where
+    #[command(flatten)]
+    pub on: OnOne,
     /// The list
     #[arg(value_name = "NAME")]
     pub name: String,

@@ -9,15 +9,16 @@ use std::{
 use clap::{Args, ValueEnum};
 use ipnet::IpNet;
 
+use super::OnOne;
 use super::values::{address, interface, listen, prefix};
 use crate::export;
 
 /// Arguments of `status`.
 #[derive(Debug, Args)]
 pub struct Status {
-    /// The interface; left out, all that limiter is attached to
-    #[arg(value_name = "IFACE", value_parser = interface)]
-    pub interface: Option<String>,
+    /// The interface, or several; left out, or all, every one that limiter is attached to
+    #[arg(value_name = "IFACE", value_delimiter = ',', value_parser = interface)]
+    pub interfaces: Vec<String>,
     /// For programs
     #[arg(long)]
     pub json: bool,
@@ -26,9 +27,9 @@ pub struct Status {
 /// Arguments of `check`.
 #[derive(Debug, Args)]
 pub struct Check {
-    /// The interface
-    #[arg(value_name = "IFACE", value_parser = interface)]
-    pub interface: String,
+    /// Where
+    #[command(flatten)]
+    pub on: OnOne,
     /// The source
     #[arg(value_name = "ADDRESS", value_parser = address)]
     pub address: IpAddr,
@@ -40,9 +41,9 @@ pub struct Check {
 /// Arguments of `reset`.
 #[derive(Debug, Args)]
 pub struct Reset {
-    /// The interface
-    #[arg(value_name = "IFACE", value_parser = interface)]
-    pub interface: String,
+    /// Where
+    #[command(flatten)]
+    pub on: OnOne,
     /// The source
     #[arg(value_name = "ADDRESS", value_parser = address, required_unless_present = "all", conflicts_with = "all")]
     pub address: Option<IpAddr>,

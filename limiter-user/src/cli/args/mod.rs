@@ -1,6 +1,7 @@
 //! What can be written on the command line.
 
 mod fleet;
+mod interfaces;
 mod limiting;
 mod lists;
 mod looking;
@@ -10,6 +11,7 @@ mod values;
 use clap::{Parser, Subcommand};
 
 pub use fleet::Agent;
+pub use interfaces::{On, OnOne};
 pub use limiting::{
     Attach, ConfigVerb, Detach, Engine, Exemption, Keep, Limiting, Reload, Replay, Set, Switch,
 };
