@@ -21,7 +21,7 @@ use crate::{
 
 /// What of Debian the tests call: those of the benchmark, and more. None of them starts a service when it is
 /// installed.
-const PACKAGES: [&str; 16] = [
+const PACKAGES: [&str; 17] = [
     "binutils",
     "bpftool",
     "busybox",
@@ -32,6 +32,7 @@ const PACKAGES: [&str; 16] = [
     "fish",
     "groff-base",
     "openssl",
+    "python3-jsonschema",
     "rpm",
     "systemd",
     "tmux",

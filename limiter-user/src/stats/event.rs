@@ -17,6 +17,7 @@ use crate::{
 
 /// A line of `watch --json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Event {
     /// When, RFC 3339.
     pub time: String,

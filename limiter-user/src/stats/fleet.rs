@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The fleet of an attachment, as its agent sees it; part of `status --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Fleet {
     /// Its name.
     pub name: String,
@@ -45,6 +46,7 @@ impl Fleet {
 
 /// A limit that is shared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SharedLimit {
     /// Its name.
     pub name: String,
@@ -58,6 +60,7 @@ pub struct SharedLimit {
 
 /// A prefix that the fleet has put on a list; part of `deny list --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Listed {
     /// The prefix.
     pub prefix: String,

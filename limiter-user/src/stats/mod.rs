@@ -1,6 +1,7 @@
 //! What the maps say, as plain types: what views and exporters see, and the shapes of `--json`.
 //!
-//! Field names and nesting are a contract with scripts: they may grow, and nothing in them changes.
+//! Field names and nesting are a contract with scripts: they may grow, and nothing in them changes. `docs/schema` has them as
+//! JSON Schema. What is not known or not there is null, not missing.
 
 pub mod busiest;
 pub mod collect;
@@ -10,6 +11,8 @@ pub mod event;
 pub mod fleet;
 pub mod live;
 pub mod replay;
+#[cfg(test)]
+mod schema;
 pub mod snapshot;
 pub mod source;
 pub mod word;
@@ -22,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 /// Packets and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Count {
     /// Packets.
     pub packets: u64,
@@ -40,6 +44,7 @@ impl From<KernelCount> for Count {
 
 /// `status --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Status {
     /// One for each attachment.
     pub interfaces: Vec<Interface>,
@@ -47,6 +52,7 @@ pub struct Status {
 
 /// One attachment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Interface {
     /// Name of the interface.
     pub name: String,
@@ -56,10 +62,9 @@ pub struct Interface {
     #[serde(deserialize_with = "word::one")]
     pub mode: Word,
     /// Whether the interface leads back to this machine.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default)]
     pub loopback: bool,
     /// Why it is not native, where it was to be if possible.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
     /// Id of the program.
     pub program_id: u32,
@@ -68,7 +73,6 @@ pub struct Interface {
     /// RFC 3339.
     pub attached_at: String,
     /// When it is undone by itself unless it is kept before, RFC 3339; only on trial.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub try_until: Option<String>,
     /// Whether nothing is dropped.
     pub shadow: bool,
@@ -76,18 +80,16 @@ pub struct Interface {
     #[serde(deserialize_with = "word::one")]
     pub malformed: Word,
     /// Whether each packet is logged (`limiter log`), which is slow.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default)]
     pub logging: bool,
     /// Whether frames in several buffers (jumbo frames) are taken.
     pub frags: bool,
     /// Whether packets that pass go on to another XDP program.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default)]
     pub chained: bool,
     /// That program; none where its pin was removed, so that detach does not put it back.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub next_program: Option<NextProgram>,
     /// The configuration file that the settings came from.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// How fast new sources are taken in; null: as fast as they come.
     pub new_sources: Option<String>,
@@ -95,7 +97,7 @@ pub struct Interface {
     #[serde(deserialize_with = "word::several")]
     pub exempt: Vec<Word>,
     /// The fleet that it belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub fleet: Option<fleet::Fleet>,
     /// The limits.
     pub limits: Vec<Limit>,
@@ -117,6 +119,7 @@ pub struct Interface {
 
 /// The program that limiter runs in front of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NextProgram {
     /// Its id.
     pub program_id: u32,
@@ -129,6 +132,7 @@ pub struct NextProgram {
 
 /// One limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Limit {
     /// Its name.
     pub name: String,
@@ -157,6 +161,7 @@ pub struct Limit {
 
 /// One list of sources.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct List {
     /// `allow`, `deny`, or a tier.
     pub name: String,
@@ -168,6 +173,7 @@ pub struct List {
 
 /// `allow list --json`, and of the other lists.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Listing {
     /// Name of the interface.
     pub interface: String,
@@ -177,12 +183,13 @@ pub struct Listing {
     pub prefixes: Vec<String>,
     /// What of it a fleet has put there, and what it has put there and is not in force here; only of a list that a fleet
     /// shares, and only where its agent says it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub fleet: Option<Vec<fleet::Listed>>,
 }
 
 /// `seen = passed + dropped`; `would_drop` is part of `passed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Verdicts {
     /// All that came in.
     pub seen: u64,
@@ -196,6 +203,7 @@ pub struct Verdicts {
 
 /// Dropped packets by reason; their sum is `packets.dropped`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Drops {
     /// Over the limit.
     pub limit: u64,
@@ -211,6 +219,7 @@ pub struct Drops {
 
 /// Packets that passed without being charged, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Passes {
     /// Not IP.
     pub not_ip: u64,
@@ -224,6 +233,7 @@ pub struct Passes {
 
 /// The table of sources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sources {
     /// Sources in it.
     pub tracked: u64,

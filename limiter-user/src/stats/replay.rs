@@ -6,6 +6,7 @@ use super::{Count, Drops, Verdicts};
 
 /// `replay --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Replay {
     /// Who has decided: `kernel` or `model`.
     pub engine: &'static str,
@@ -35,7 +36,6 @@ pub struct Replay {
     pub sources: Vec<ReplayedSource>,
     /// Those that there was no room to keep apart, together; of a source that is among `sources`, what it had
     /// sent before may be here.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub other_sources: Option<Figures>,
     /// Packets of which too little was captured for the limits: what is missing is charged as if it matched, and a packet without its IP header counts as malformed.
     pub cut_short: u64,
@@ -47,6 +47,7 @@ pub struct Replay {
 
 /// One limit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ReplayedLimit {
     /// Its name.
     pub name: String,
@@ -66,6 +67,7 @@ pub struct ReplayedLimit {
 
 /// One source.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ReplayedSource {
     /// An address, or a prefix.
     pub source: String,
@@ -76,6 +78,7 @@ pub struct ReplayedSource {
 
 /// Packets by what becomes of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Figures {
     /// All.
     pub packets: u64,

@@ -20,6 +20,7 @@ const SHORTEST_FRAME: u64 = 60;
 
 /// `check --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Check {
     /// Name of the interface.
     pub interface: String,
@@ -37,6 +38,7 @@ pub struct Check {
 
 /// One limit's view of a source.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CheckedLimit {
     /// Name of the limit.
     pub name: String,
@@ -60,6 +62,7 @@ pub struct CheckedLimit {
 
 /// `top --once --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Top {
     /// Name of the interface.
     pub interface: String,
@@ -69,6 +72,7 @@ pub struct Top {
 
 /// One line of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TopSource {
     /// An address, or a prefix, with a port perhaps.
     pub source: String,

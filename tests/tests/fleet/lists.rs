@@ -349,7 +349,7 @@ fn lists_outlive_agents_and_store() {
     shown.expect(0);
     assert_eq!(shown.stdout, format!("{OWN}\n"));
     assert!(shown.stderr.contains("no agent runs here"), "{shown:?}");
-    assert!(list(&fleet, 2).get("fleet").is_none());
+    assert!(list(&fleet, 2)["fleet"].is_null());
 
     // One that comes later gets what is there; what goes leaves it in force.
     done(&fleet, 0, "add", &[other]);

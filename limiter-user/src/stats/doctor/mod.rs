@@ -14,6 +14,7 @@ use crate::kernel::{Error, survey::Survey};
 
 /// `doctor --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Diagnosis {
     /// Name of the interface.
     pub interface: String,
@@ -25,6 +26,7 @@ pub struct Diagnosis {
 
 /// What one check found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Finding {
     /// What was looked at: one word.
     pub check: &'static str,
@@ -38,6 +40,7 @@ pub struct Finding {
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// Nothing to do.
@@ -62,6 +65,7 @@ impl Level {
 
 /// What `attach --mode auto` is expected to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// The driver.

@@ -1,0 +1,175 @@
+//! What every `--json` prints is as `docs/schema` says, by a validator that others have made.
+
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use limiter_tests::{
+    files::Folder, hosts::Hosts, need, need_kernel, traffic::Traffic, watcher::Watcher,
+};
+use serde_json::{Value, json};
+
+/// Refuses keys that the schema does not name: scripts may not rely on them.
+const VALIDATE: &str = "
+import json, jsonschema, sys
+def close(schema):
+    if isinstance(schema, dict):
+        if 'properties' in schema:
+            schema['additionalProperties'] = False
+        for inner in schema.values():
+            close(inner)
+    if isinstance(schema, list):
+        for inner in schema:
+            close(inner)
+schema = json.load(open(sys.argv[1]))
+jsonschema.Draft202012Validator.check_schema(schema)
+close(schema)
+errors = list(jsonschema.Draft202012Validator(schema).iter_errors(json.load(sys.stdin)))
+for error in errors:
+    print(error.json_path, error.message)
+sys.exit(len(errors) > 0)
+";
+
+const FILE: &str = r#"
+exempt = ["established", "control"]
+new_sources = "1k/s"
+
+[lists]
+allow = ["192.0.2.1"]
+deny = ["203.0.113.0/24"]
+partners = ["192.0.2.0/24"]
+
+[[limit]]
+name = "dns"
+match = { protocol = "udp", destination_port = 53 }
+rate = "1/h"
+burst = 3
+
+[[limit]]
+name = "others"
+match = { unless = "partners" }
+rate = "1/h"
+burst = 5
+shadow = true
+"#;
+
+fn schema(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/schema");
+    folder.join(format!("{name}.json"))
+}
+
+/// What is wrong with a value, a line each.
+fn faults(schema: &Path, value: &Value) -> String {
+    let mut python = Command::new("python3");
+    python.args(["-W", "ignore", "-c", VALIDATE]).arg(schema);
+    python.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = python.spawn().unwrap();
+    let text = value.to_string();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(text.as_bytes()).unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.success(), told.is_empty(), "{told}");
+    told
+}
+
+fn validator() -> bool {
+    let mut python = Command::new("python3");
+    let there = python.args(["-c", "import jsonschema"]).output();
+    let there = there.is_ok_and(|import| import.status.success());
+    if !there {
+        need::missing("schema", "no python3-jsonschema");
+    }
+    there
+}
+
+#[test]
+fn json_of_every_verb_is_as_its_schema_says() {
+    need_kernel!();
+    if !validator() {
+        return;
+    }
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let empty = hosts.json(&["status", "--json"]);
+    let file = folder.write("limiter.toml", FILE);
+    let attach = ["attach", "eth0", "--config", &file, "--try", "1h"];
+    hosts.limiter(&attach).expect(0);
+    let mut watcher = Watcher::start(&hosts, &["--json"]);
+    let traffic = Traffic::new(&hosts);
+    for source in ["198.51.100.7", "203.0.113.9", "192.0.2.1", "192.0.2.2"] {
+        let passed = traffic.passed_to(53, source, 10);
+        assert!(passed <= 10, "{source}: {passed}");
+    }
+    let events = [watcher.event(), watcher.event()];
+    let values = [
+        ("status", empty),
+        ("status", hosts.json(&["status", "eth0", "--json"])),
+        ("top", hosts.json(&["top", "eth0", "--once", "--json"])),
+        (
+            "check",
+            hosts.json(&["check", "eth0", "198.51.100.7", "--json"]),
+        ),
+        (
+            "check",
+            hosts.json(&["check", "eth0", "203.0.113.9", "--json"]),
+        ),
+        (
+            "check",
+            hosts.json(&["check", "eth0", "2001:db8::1", "--json"]),
+        ),
+        ("list", hosts.json(&["deny", "list", "eth0", "--json"])),
+        (
+            "list",
+            hosts.json(&["tier", "list", "eth0", "partners", "--json"]),
+        ),
+        ("doctor", hosts.json(&["doctor", "eth0", "--json"])),
+        (
+            "replay",
+            hosts.json(&["replay", &capture(), "--config", &file, "--json"]),
+        ),
+        ("watch", events[0].clone()),
+        ("watch", events[1].clone()),
+    ];
+    for (name, value) in &values {
+        assert_eq!(faults(&schema(name), value), "", "{name}: {value:#}");
+    }
+    let interface = &values[1].1["interfaces"][0];
+    assert_eq!(
+        interface["limits"].as_array().unwrap().len(),
+        3,
+        "{interface}"
+    );
+    assert!(!values[2].1["sources"].as_array().unwrap().is_empty());
+    // A key that is missing, one too many, and a number as text are seen.
+    for (key, wrong) in [
+        ("ifindex", None),
+        ("new", Some(json!(1))),
+        ("program_id", Some(json!("7"))),
+    ] {
+        let mut value = values[1].1.clone();
+        let interface = value["interfaces"][0].as_object_mut().unwrap();
+        match wrong {
+            None => drop(interface.remove(key)),
+            Some(wrong) => drop(interface.insert(key.to_owned(), wrong)),
+        }
+        assert_ne!(faults(&schema("status"), &value), "", "{key}");
+    }
+}
+
+fn capture() -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/captures");
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
+    files.retain(|file| {
+        file.extension()
+            .is_some_and(|extension| extension == "pcap")
+    });
+    files.sort();
+    files[0].to_str().unwrap().to_owned()
+}
