@@ -4,7 +4,7 @@
 use limiter_common::{bucket, key::SLOTS, layout::Lease, share::Step};
 
 use crate::maps::{LEASES, SHARES, TABLE};
-use crate::{atomic, clock, config};
+use crate::{atomic, clock, config, room};
 
 /// Losing this often means that other CPUs took tokens as often.
 const ATTEMPTS: u32 = 4;
@@ -22,6 +22,9 @@ fn lease(slot: u32) -> Option<*mut Lease> {
 /// Whether the limit in `slot` has just turned a new source away, and this one is, too.
 #[inline(always)]
 pub fn are_out(slot: u32) -> bool {
+    if config::newcomers().cost == 0 && !room::is_shared() {
+        return false;
+    }
     let Some(lease) = lease(slot) else {
         return true;
     };
@@ -113,12 +116,20 @@ const LOST: u64 = u64::MAX;
 #[inline(never)]
 extern "C" fn lease_once(slot: u32, now: u64) -> u64 {
     let limit = config::newcomers();
-    let (Some(table), Some(share)) = (TABLE.get_ptr_mut(0), SHARES.get_ptr_mut(slot % SLOTS))
-    else {
+    let Some(table) = TABLE.get_ptr_mut(0) else {
         return 0;
     };
-    // SAFETY: fields of map values.
-    let (common, own) = unsafe { (&raw mut (*table).newcomers, &raw mut (*share).newcomers) };
+    // SAFETY: a field of a map value.
+    let common = unsafe { &raw mut (*table).newcomers };
+    // One limit has no bucket of its own.
+    let own = if limit.own_cost == 0 {
+        common
+    } else if let Some(share) = SHARES.get_ptr_mut(slot % SLOTS) {
+        // SAFETY: as above.
+        unsafe { &raw mut (*share).newcomers }
+    } else {
+        return 0;
+    };
     // SAFETY: as above.
     let (of_all, of_limit) = unsafe { (atomic::load(common), atomic::load(own)) };
     match limit.take(of_all, of_limit, bucket::ticks(now)) {

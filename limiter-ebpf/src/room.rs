@@ -1,4 +1,5 @@
-//! Entries that each limit holds: how many it may, and how many there are.
+//! Entries that each limit holds: how many it may, and how many there are. One limit has the whole table, and nothing
+//! is counted: the verifier leaves these functions out, and Linux before 6.8, which keeps them, their bodies.
 
 use limiter_common::{
     key::{SLOTS, Tag},
@@ -13,6 +14,12 @@ use crate::{atomic, config};
 /// Losing this often means that other CPUs brought sources of the limit in as often.
 const ATTEMPTS: u32 = 8;
 
+/// Whether limits share the table.
+#[inline(always)]
+pub fn is_shared() -> bool {
+    config::room() != 0
+}
+
 #[inline(always)]
 fn word(slot: u32) -> Option<*mut u64> {
     let share: *mut Share = SHARES.get_ptr_mut(slot % SLOTS)?;
@@ -23,13 +30,16 @@ fn word(slot: u32) -> Option<*mut u64> {
 /// Counts the entries of one more source for its limit, if that has room for them.
 #[inline(always)]
 pub fn hold(tag: &Tag) -> bool {
-    room_hold(tag) != 0
+    !is_shared() || room_hold(tag) != 0
 }
 
 /// A function of its own, for its stack.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn room_hold(tag: *const Tag) -> u32 {
+    if !is_shared() {
+        return 1;
+    }
     // SAFETY: the caller's own, which the verifier has checked; it wants to see null checked.
     let Some(tag) = (unsafe { tag.as_ref() }) else {
         return 0;
@@ -56,7 +66,9 @@ extern "C" fn room_hold(tag: *const Tag) -> u32 {
 /// Counts the entries of a source that has not come in less for its limit.
 #[inline(always)]
 pub fn let_go(tag: &Tag) {
-    room_let_go(tag);
+    if is_shared() {
+        room_let_go(tag);
+    }
 }
 
 /// Always 0. A function of its own, for its stack.
@@ -73,7 +85,9 @@ extern "C" fn room_let_go(tag: *const Tag) -> u32 {
 /// Counts `entries` less.
 #[inline(always)]
 pub fn release(slot: u32, entries: u32) {
-    if let Some(word) = word(slot) {
+    if is_shared()
+        && let Some(word) = word(slot)
+    {
         // SAFETY: as above.
         unsafe { atomic::add(word, u64::from(entries).wrapping_neg()) };
     }
@@ -82,8 +96,7 @@ pub fn release(slot: u32, entries: u32) {
 /// Whether the limit of the source has room for it.
 #[inline(always)]
 pub fn is_left(tag: &Tag) -> bool {
-    // Known when the program is loaded: where there is one limit, nothing is looked at.
-    if config::room() == 0 {
+    if !is_shared() {
         return true;
     }
     let slot = tag.slot();
@@ -100,11 +113,14 @@ pub fn is_left(tag: &Tag) -> bool {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn room_is_left(slot: u32, wanted: u64) -> u32 {
+    if !is_shared() {
+        return 1;
+    }
     let room = u64::from(config::room());
     let Some(limit) = config::index_of(slot).and_then(config::limit) else {
         return 0;
     };
-    if room == 0 || wanted <= limit.share() {
+    if wanted <= limit.share() {
         return 1;
     }
     if !limit.borrows() {

@@ -130,7 +130,8 @@ pub fn add(tag: &Tag, word: u64, epoch: u32, now: u64) -> Added {
 /// after a sweep. The token that it has leave for stays in the lease where it is not taken.
 #[inline(always)]
 pub fn admits(tag: &Tag, now: u64, take: bool) -> bool {
-    table_admits(tag, now, take.into()) != 0
+    let is_free = config::newcomers().cost == 0 && !room::is_shared();
+    is_free || table_admits(tag, now, take.into()) != 0
 }
 
 /// A function of its own, for its stack.
@@ -146,7 +147,7 @@ extern "C" fn table_admits(tag: *const Tag, now: u64, take: u32) -> u32 {
         return 0;
     }
     if !room::is_left(tag) {
-        table_sweep(now);
+        table::sweep(&Maps, now);
         if !room::is_left(tag) {
             newcomers::waste(slot);
             return 0;
@@ -156,14 +157,6 @@ extern "C" fn table_admits(tag: *const Tag, now: u64, take: u32) -> u32 {
         newcomers::take(slot);
     }
     1
-}
-
-/// [`table::sweep`]. Always 0.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn table_sweep(now: u64) -> u32 {
-    table::sweep(&Maps, now);
-    0
 }
 
 /// [`table::clear`]. Always 0.

@@ -147,7 +147,10 @@ impl Generations {
     /// The next one, from `now` on.
     pub fn change(&mut self, settings: &Settings, now: u64) {
         self.change_unseen(settings, now);
-        self.kernel = Kernel::over(load(&self.record, Maps::Pinned(&self.folder.1)));
+        let mut program = load(&self.record, Maps::Pinned(&self.folder.1));
+        // Harmless where the entries are counted: nothing else changes them here.
+        program.share_out(&self.kernel.tables.held()).unwrap();
+        self.kernel = Kernel::over(program);
     }
 
     /// The same, for one that is followed by another one before a packet comes: its program is not even loaded.

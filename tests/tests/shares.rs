@@ -3,14 +3,20 @@
 
 use std::{fs, path::Path};
 
+use aya::maps::{Array, Map, MapData};
 use etherparse::PacketBuilder;
-use limiter_common::verdict::Reason;
+use limiter_common::{layout::Share, verdict::Reason};
 use limiter_tests::{
     engine::{Engine, Kernel},
+    eventually,
     hosts::Hosts,
     need_kernel,
+    raw::Raw,
 };
-use limiter_user::config::{Settings, file};
+use limiter_user::{
+    config::{Settings, file},
+    kernel::wire::Wire,
+};
 
 const START: u64 = 1_000_000_000_000;
 const SECOND: u64 = 1_000_000_000;
@@ -161,6 +167,38 @@ fn flood_leaves_the_other_limit_its_share_of_new_sources() {
     // All new sources together are no more than the limit on them lets in.
     let all = outcome.admitted + u64::from(outcome.during);
     assert!((100 + 4 * 450..=100 + 4 * 500).contains(&all), "{all}");
+}
+
+/// A program with one limit counts no entries. Those that it leaves, a forgotten one too, are counted for its limit when
+/// the limit gets a share.
+#[test]
+fn entries_are_counted_when_a_second_limit_begins_to_share_the_table() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    let held = || {
+        let map = MapData::from_pin(hosts.pins().join("SHARES")).unwrap();
+        let shares: Array<_, Wire<Share>> = Map::Array(map).try_into().unwrap();
+        shares.get(&0, 0).unwrap().0.held
+    };
+    let change = |verb: &str, second: &str| {
+        let limits = format!("[[limit]]\nname = \"one\"\nrate = \"5/h\"\n{second}");
+        fs::write(file.path(), limits).unwrap();
+        hosts.limiter(&[verb, "eth0", "--config", path]).expect(0);
+    };
+    change("attach", "");
+    let sources: Vec<_> = (1..=7_u8).map(|n| [192, 0, 2, 100 + n]).collect();
+    let frames = sources
+        .iter()
+        .map(|source| hosts.frame((*source).into()).bytes());
+    let wire = Raw::open(&hosts.client);
+    frames.for_each(|frame| wire.send(&frame));
+    eventually("7 sources", || hosts.status()["sources"]["added"] == 7);
+    hosts.limiter(&["reset", "eth0", "192.0.2.101"]).expect(0);
+    assert_eq!(held(), 0);
+    change("reload", "[[limit]]\nname = \"two\"\nrate = \"1/s\"\n");
+    assert_eq!(held(), 7);
 }
 
 #[test]

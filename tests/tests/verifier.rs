@@ -16,8 +16,12 @@ use limiter_user::{
     },
 };
 
-/// A kernel that prunes half as much is still to take it.
-const BOUND: u32 = 500_000;
+/// For one limit: 86,910 on Linux 6.18, 72,759 on 6.1.
+const ONE: u32 = 100_000;
+
+/// For several limits: 261,292 on Linux 6.18, 176,449 on 6.1. Each limit is asked by functions that are checked once; what is
+/// left grows with the loops over limits, which a packet goes through three times.
+const SEVERAL: u32 = 300_000;
 
 fn settings(text: &str) -> Settings {
     let parsed = file::parse(text, Path::new("."));
@@ -57,14 +61,14 @@ fn several() -> Settings {
     settings(&text)
 }
 
-fn check(name: &str, verified: Option<u32>) {
+fn check(name: &str, verified: Option<u32>, bound: u32) {
     // Linux 5.16 and later say it.
     let Some(verified) = verified else { return };
     println!("verified {name} {verified}");
-    assert!((100..BOUND).contains(&verified), "{name}: {verified}");
+    assert!((100..bound).contains(&verified), "{name}: {verified}");
 }
 
-fn entries_of(settings: &Settings) {
+fn entries_of(settings: &Settings, bound: u32) {
     let has_frags = requirements::kernel().unwrap().has_frags();
     let (mut config, prefixes) = constants(settings, CLOCK_KERNEL);
     // Buckets of an earlier epoch are the dearer way.
@@ -79,20 +83,20 @@ fn entries_of(settings: &Settings) {
         let entry = Entry { frags, chained };
         let lists = ListMaps::New(&prefixes);
         let program = object::load(Variant::Plain, &config, Maps::New, lists, entry).unwrap();
-        check(program.entry(), verified_instructions(&program));
+        check(program.entry(), verified_instructions(&program), bound);
     }
 }
 
 #[test]
 fn one_limit() {
     need_kernel!();
-    entries_of(&plain());
+    entries_of(&plain(), ONE);
 }
 
 #[test]
 fn several_limits_and_lists() {
     need_kernel!();
-    entries_of(&several());
+    entries_of(&several(), SEVERAL);
 }
 
 #[test]
@@ -112,6 +116,6 @@ fn learning() {
         }
         let program: &mut Xdp = ebpf.program_mut(name).unwrap().try_into().unwrap();
         program.load().unwrap();
-        check(name, verified_instructions_of(program.fd().unwrap()));
+        check(name, verified_instructions_of(program.fd().unwrap()), ONE);
     }
 }

@@ -347,6 +347,18 @@ impl Tables {
         self.sets.forget_all(|_| true)
     }
 
+    /// Entries that the limit in each slot holds.
+    #[must_use]
+    pub fn held(&self) -> [u64; SLOTS as usize] {
+        let mut held = [0; SLOTS as usize];
+        for tag in self.sets.counted() {
+            if let Some(held) = held.get_mut(tag.slot() as usize) {
+                *held += u64::from(tag.entries());
+            }
+        }
+        held
+    }
+
     /// All sources. Of a table that changes meanwhile it shows each entry as it was at some moment.
     pub fn sources(&self) -> impl Iterator<Item = Entry> {
         self.sets.sources()
@@ -384,6 +396,21 @@ pub(super) fn fill_table(ebpf: &mut aya::Ebpf, seed: Seed, full_at: u64) -> Resu
         let share = Share {
             held: 0,
             newcomers: bucket::time(bucket::ticks(full_at)),
+        };
+        shares.set(slot, Wire(share), 0).map_err(read_failed)?;
+    }
+    Ok(())
+}
+
+/// Writes the entries that the limit in each slot holds.
+pub(super) fn write_held(ebpf: &mut aya::Ebpf, held: &[u64]) -> Result<()> {
+    let mut shares: Array<_, Wire<Share>> =
+        named(ebpf, "SHARES")?.try_into().map_err(read_failed)?;
+    for (slot, held) in (0..SLOTS).zip(held) {
+        let Wire(share) = shares.get(&slot, 0).map_err(read_failed)?;
+        let share = Share {
+            held: *held,
+            ..share
         };
         shares.set(slot, Wire(share), 0).map_err(read_failed)?;
     }

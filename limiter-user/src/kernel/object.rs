@@ -269,6 +269,11 @@ impl Program {
         Ok(())
     }
 
+    /// Writes what the limit in each slot holds of a table whose entries no program has counted.
+    pub fn share_out(&mut self, held: &[u64]) -> Result<()> {
+        maps::write_held(&mut self.ebpf, held)
+    }
+
     /// The logger of a program that logs; it writes to `sink`.
     pub fn logger<S: log::Log>(&mut self, sink: S) -> Result<aya_log::EbpfLogger<S>> {
         aya_log::EbpfLogger::init_with_logger(&mut self.ebpf, sink)

@@ -135,6 +135,8 @@ struct Change {
     record: Record,
     moves: Moves,
     program: Program,
+    /// Whether limits begin to share the table: the program that runs does not count its entries.
+    begins_to_share: bool,
 }
 
 impl Change {
@@ -152,6 +154,7 @@ impl Change {
         record.logging = variant == Variant::Log;
         record.file = wanted.file;
         let config = record.config()?;
+        let begins_to_share = config.room != 0 && attachment.record.config()?.room == 0;
         let same_lists =
             lists_before == record.settings.lists && attachment.record.tiers == record.tiers;
         let prefixes = record.settings.lists.compile(&record.tiers);
@@ -177,6 +180,7 @@ impl Change {
             record,
             moves,
             program,
+            begins_to_share,
         })
     }
 
@@ -188,10 +192,14 @@ impl Change {
             new,
             record,
             moves,
-            program,
+            mut program,
+            begins_to_share,
         } = self;
         clear_leftovers(&attachment);
         attachment.tables.make_way(&moves, &record.limits)?;
+        if begins_to_share {
+            program.share_out(&attachment.tables.held())?;
+        }
         put_in_force(&attachment, &program, &record)?;
         attachment.tables.tidy_up(&moves);
         Ok(Swapped {

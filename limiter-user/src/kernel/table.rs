@@ -13,7 +13,7 @@ use limiter_common::{
         self, BEHIND_MAX, OVER, PASSED, Protocol, Shared, TAT, epoch_in, figure, slot_in,
         with_epoch, without_figure,
     },
-    key::SourceKey,
+    key::{SourceKey, Tag},
     layout::{Set, Source},
     table::{Seed, WAYS},
 };
@@ -97,6 +97,15 @@ impl Sets {
     /// All sources.
     pub fn sources(&self) -> impl Iterator<Item = Entry> {
         self.entries().filter_map(Mapped::read)
+    }
+
+    /// The keys that the program counts for their limits: a source that was forgotten counts until another one takes
+    /// its entry.
+    pub fn counted(&self) -> impl Iterator<Item = Tag> {
+        self.entries().filter_map(|entry| match entry.load(TAT) {
+            FORGOTTEN => Some(entry.tag()),
+            _ => entry.read().map(|(key, _)| key.tag()),
+        })
     }
 
     /// Shows `look` all sources, each with the number of its entry. A plain loop: for a million of them, each
