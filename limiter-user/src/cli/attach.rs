@@ -39,8 +39,7 @@ pub async fn run(arguments: args::Attach) -> anyhow::Result<()> {
         }
         ssh::warn(interface, &wanted.settings, |client| {
             how_to_stay(&arguments, client)
-        })
-        .await;
+        });
         let attached = match arguments.try_for {
             None => attach(interface, &wanted, arguments.chain).await,
             Some(duration) => attach_on_trial(interface, &wanted, arguments.chain, duration).await,

@@ -190,6 +190,7 @@ pub async fn put_in_force(
         ),
     };
     let missing = missing.filter(|_| removed > 0);
+    let file = swapped.file.filter(|_| added + removed > 0);
     new.lists = swapped.spread.with(new.lists);
     let unknown_to = |file: PathBuf| {
         format!(
@@ -201,7 +202,7 @@ pub async fn put_in_force(
     Ok(Outcome {
         unchanged,
         text,
-        notes: notes.chain(swapped.file.map(unknown_to)).collect(),
+        notes: notes.chain(file.map(unknown_to)).collect(),
     })
 }
 

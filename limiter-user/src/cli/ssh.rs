@@ -1,4 +1,4 @@
-//! The warning to those who are about to limit the SSH session that they work in.
+//! The warning before the limits hold the SSH session that the command is run in.
 
 use crate::cli::output::note;
 use crate::config::{
@@ -7,18 +7,18 @@ use crate::config::{
 };
 use crate::kernel::{
     Attachment,
-    session::{Session, arrives_on, peer},
+    session::{Session, peer},
 };
 
-/// Tells what is about to happen to this SSH session on the interface, and how to prevent it;
-/// `advice` is given the address to allow. Says nothing where there is none, or where it passes.
-pub async fn warn(interface: &str, settings: &Settings, advice: impl Fn(&str) -> String) {
-    if let Some(warning) = warning(interface, settings, advice).await {
+/// Prints what the limits are about to do to this SSH session, and how to prevent it; `advice` is given the address to
+/// allow. Prints nothing where there is no session, or where its packets pass.
+pub fn warn(interface: &str, settings: &Settings, advice: impl Fn(&str) -> String) {
+    if let Some(warning) = warning(interface, settings, advice) {
         note(&warning);
     }
 }
 
-async fn warning(
+fn warning(
     interface: &str,
     settings: &Settings,
     advice: impl Fn(&str) -> String,
@@ -30,10 +30,6 @@ async fn warning(
         Fate::Limited(limit) => format!("limit '{limit}' holds its packets too"),
         Fate::Denied => "the deny list drops its packets".to_owned(),
     };
-    // Where the kernel does not say, it may well be.
-    if !arrives_on(&session, interface).await.unwrap_or(true) {
-        return None;
-    }
     let client = session.client.to_string();
     let advice = if passes_when_allowed(settings, &connection) {
         advice(&client)
@@ -43,7 +39,7 @@ async fn warning(
         )
     };
     Some(format!(
-        "WARNING: your SSH session from {client} comes in through {interface}, and {danger}: {advice}"
+        "WARNING: if your SSH session from {client} comes in through {interface}, {danger}: {advice}"
     ))
 }
 
@@ -85,7 +81,7 @@ pub async fn warning_of_other(
     if old.fate(&connection) == new.fate(&connection) {
         return None;
     }
-    warning(interface, &new, advice).await
+    warning(interface, &new, advice)
 }
 
 /// How whoever works from `client` keeps the session, where limiter is attached already.

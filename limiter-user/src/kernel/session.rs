@@ -1,11 +1,6 @@
-//! Whether somebody works here over SSH, and through which interfaces their packets come: attaching
-//! there may lock them out.
-
-mod way;
+//! The SSH session that a command is run in: limits may lock its user out.
 
 use std::{fs, net::IpAddr};
-
-pub use way::arrives_on;
 
 /// What sshd tells the processes of a session, see ssh(1).
 const VARIABLE: &str = "SSH_CONNECTION";
@@ -13,18 +8,14 @@ const VARIABLE: &str = "SSH_CONNECTION";
 /// An SSH session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// Where the person is.
+    /// Address of the SSH client.
     pub client: IpAddr,
-    /// The address of this host that they connected to.
-    pub server: IpAddr,
-    /// The port of this host.
+    /// Port of the SSH server.
     pub server_port: u16,
-    /// The interface of a link-local `server`.
-    pub zone: Option<String>,
 }
 
-/// The SSH session that this process belongs to. `sudo` hides the variable, so that the processes
-/// above this one are asked too.
+/// The SSH session that this process belongs to. `sudo` removes the variable, so the ancestors of this process are
+/// asked too: without that the warning would never come where it is needed most.
 #[must_use]
 pub fn peer() -> Option<Session> {
     let own = std::env::var(VARIABLE).ok();
@@ -74,57 +65,38 @@ fn parse(value: &str) -> Option<Session> {
         return None;
     };
     client_port.parse::<u16>().ok()?;
-    let (server, zone) = address(server)?;
+    address(server)?;
     Some(Session {
-        client: address(client)?.0,
-        server,
+        client: address(client)?,
         server_port: server_port.parse().ok()?,
-        zone: zone.map(str::to_owned),
     })
 }
 
-/// An address, with its zone taken off; IPv4 in IPv6, as a socket for both has it, is IPv4.
-fn address(text: &str) -> Option<(IpAddr, Option<&str>)> {
-    let (address, zone) = match text.split_once('%') {
-        Some((address, zone)) => (address, Some(zone)),
-        None => (text, None),
-    };
-    Some((address.parse::<IpAddr>().ok()?.to_canonical(), zone))
+/// An address without its zone. An IPv4 address mapped into IPv6, as a socket for both families has it, is IPv4.
+fn address(text: &str) -> Option<IpAddr> {
+    let address = text.split_once('%').map_or(text, |(address, _)| address);
+    Some(address.parse::<IpAddr>().ok()?.to_canonical())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn session(client: &str, server: &str, zone: Option<&str>) -> Session {
-        Session {
-            client: client.parse().expect("an address"),
-            server: server.parse().expect("an address"),
-            server_port: 22,
-            zone: zone.map(str::to_owned),
-        }
-    }
-
     #[test]
     fn connections_as_sshd_writes_them() {
-        for (value, expected) in [
-            (
-                "198.51.100.7 50000 192.0.2.1 22",
-                session("198.51.100.7", "192.0.2.1", None),
-            ),
-            (
-                "2001:db8::7 50000 2001:db8::1 22",
-                session("2001:db8::7", "2001:db8::1", None),
-            ),
+        for (value, client) in [
+            ("198.51.100.7 50000 192.0.2.1 22", "198.51.100.7"),
+            ("2001:db8::7 50000 2001:db8::1 22", "2001:db8::7"),
             (
                 "::ffff:198.51.100.7 50000 ::ffff:192.0.2.1 22",
-                session("198.51.100.7", "192.0.2.1", None),
+                "198.51.100.7",
             ),
-            (
-                "fe80::7%eth0 50000 fe80::1%eth0 22",
-                session("fe80::7", "fe80::1", Some("eth0")),
-            ),
+            ("fe80::7%eth0 50000 fe80::1%eth0 22", "fe80::7"),
         ] {
+            let expected = Session {
+                client: client.parse().expect("an address"),
+                server_port: 22,
+            };
             assert_eq!(parse(value), Some(expected), "{value}");
         }
         for value in [
