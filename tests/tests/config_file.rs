@@ -494,3 +494,83 @@ fn what_does_not_print_is_escaped_in_messages() {
     let said = limiter(&["config", "check", &file]).stderr;
     assert!(said.contains("日本"), "{said}");
 }
+
+/// What can never have an effect is a warning with its line and what to write; with `--strict` it is a failure.
+#[test]
+fn what_is_in_vain_is_warned_of() {
+    let folder = Folder::new();
+    let lists = "[lists]\nold = [\"192.0.2.0/24\"]\nown = [\"192.0.2.0/24\"]\n";
+    for (limit, line, word) in [
+        (
+            "match = { source = \"old\", protocol = \"icmpv6\", ip_version = 4 }",
+            7,
+            "IPv6",
+        ),
+        (
+            "match = { unless = \"old\", protocol = \"icmp\", ip_version = 6 }",
+            7,
+            "icmpv6",
+        ),
+        (
+            "match = { source = \"old\", unless = \"old\" }",
+            7,
+            "no packet",
+        ),
+        (
+            "match = { source = [\"old\", \"own\"], unless = \"old\" }",
+            7,
+            "no source on it",
+        ),
+        (
+            "match = { source = \"old\", ip_version = 6 }",
+            7,
+            "no prefix of old",
+        ),
+        ("match = { source = \"own\" }", 2, "no limit names 'old'"),
+        ("burst = \"100b\"\nmatch = { source = \"old\" }", 7, "1522b"),
+        (
+            "match = { source = \"old\" }\n[[limit]]\nname = \"b\"\nrate = \"16mbit\"\nmatch = { source = \"old\" }",
+            10,
+            "'a' has the same match and key",
+        ),
+    ] {
+        // The other list is named by a limit without a match of its own.
+        let other = "[[limit]]\nname = \"other\"\nrate = \"5/s\"\nmatch = { unless = \"own\" }\n";
+        let text = format!("{lists}[[limit]]\nname = \"a\"\nrate = \"8mbit\"\n{limit}\n{other}");
+        let file = folder.write("limiter.toml", &text);
+        let check = limiter(&["config", "check", &file]);
+        check.expect(0);
+        let warning = format!("limiter.toml, line {line}: warning: ");
+        let warnings: Vec<_> = check.stderr.lines().collect();
+        assert_eq!(warnings.len(), 1, "{text}{check:#?}");
+        assert!(warnings[0].contains(&warning), "{text}{check:#?}");
+        assert!(warnings[0].contains(word), "{check:#?}");
+        let strict = limiter(&["config", "check", &file, "--strict"]);
+        strict.expect(1);
+        assert!(strict.stderr.contains("has 1 warning"), "{strict:#?}");
+    }
+    // A looser limit that another one always stands in front of has an effect where that is in shadow.
+    let shadow = "[[limit]]\nname = \"a\"\nrate = \"5/s\"\nshadow = true\n[[limit]]\nname = \"b\"\nrate = \"9/s\"\n";
+    let file = folder.write("limiter.toml", shadow);
+    let check = limiter(&["config", "check", &file, "--strict"]);
+    check.expect(0);
+    assert_eq!(check.stderr, "");
+}
+
+#[test]
+fn attach_warns_of_what_is_in_vain() {
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let text = "[lists]\nold = [\"192.0.2.0/24\"]\n[[limit]]\nname = \"a\"\nrate = \"5/s\"\n";
+    let file = folder.write("limiter.toml", text);
+    let attach = ["attach", "eth0", "--config", &file];
+    let strict = hosts.limiter(&[&attach[..], &["--strict"]].concat());
+    strict.expect(1);
+    assert!(strict.stderr.contains("nothing was changed"), "{strict:#?}");
+    let warning = "line 2: warning: lists: no limit names 'old'";
+    for arguments in [&attach[..], &["reload", "eth0"]] {
+        let done = hosts.limiter(arguments);
+        done.expect(0);
+        assert!(done.stderr.contains(warning), "{done:#?}");
+    }
+}

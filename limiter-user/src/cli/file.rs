@@ -5,11 +5,14 @@ use std::{convert::Infallible, path::Path};
 use crate::cli::{
     args,
     interfaces::each,
-    output::{about, note, outcome, print, write},
+    output::{about, is_strict, note, outcome, print, write},
     set::{is_unchanged, told},
     shares, ssh,
 };
-use crate::config::file::{self, File};
+use crate::config::{
+    file::{self, File},
+    vain::USUAL_FRAME,
+};
 use crate::kernel::{
     Attachment,
     object::Variant,
@@ -24,10 +27,13 @@ pub fn read(path: &Path) -> anyhow::Result<(Vec<String>, Wanted)> {
     let text = crate::config::read_text(path)
         .map_err(|error| anyhow::anyhow!("{shown} cannot be read ({error}): is that the file?"))?;
     let folder = path.parent().unwrap_or(Path::new("."));
-    let File {
-        interfaces,
-        settings,
-    } = file::parse(&text, folder).map_err(|mistakes| {
+    let (
+        File {
+            interfaces,
+            settings,
+        },
+        warnings,
+    ) = file::read(&text, folder).map_err(|mistakes| {
         for mistake in &mistakes {
             note(&format!("{shown}, {mistake}"));
         }
@@ -39,6 +45,10 @@ pub fn read(path: &Path) -> anyhow::Result<(Vec<String>, Wanted)> {
         };
         anyhow::anyhow!("{shown} has {mistakes}, and nothing was changed: mend what is named above")
     })?;
+    for warning in &warnings {
+        note(&format!("{shown}, {warning}"));
+    }
+    refuse_warnings(path, warnings.len())?;
     let file = std::path::absolute(path)
         .map_err(|error| anyhow::anyhow!("{shown} has no path ({error}): write it in full"))?;
     Ok((
@@ -50,11 +60,23 @@ pub fn read(path: &Path) -> anyhow::Result<(Vec<String>, Wanted)> {
     ))
 }
 
+/// With `--strict`, a warning is a failure.
+fn refuse_warnings(path: &Path, count: usize) -> anyhow::Result<()> {
+    let path = path.display();
+    if count > 0 && is_strict() {
+        let count = counted(count as u64, "warning");
+        anyhow::bail!(
+            "{path} has {count}, which --strict refuses, and nothing was changed: mend what is named above"
+        );
+    }
+    Ok(())
+}
+
 /// `limiter config check`.
 pub fn check(path: &Path) -> anyhow::Result<()> {
     let (_, wanted) = read(path)?;
     let subject = path.display().to_string();
-    shares::warn(&subject, &wanted.settings, shares::USUAL_FRAME);
+    refuse_warnings(path, shares::warn(&subject, &wanted.settings, USUAL_FRAME))?;
     let limits = wanted.settings.limits.len();
     let prefixes: usize = wanted
         .settings

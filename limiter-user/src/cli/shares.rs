@@ -3,17 +3,16 @@
 use crate::cli::output::note;
 use crate::config::Settings;
 
-/// The longest frame of an interface with the usual MTU.
-pub const USUAL_FRAME: u64 = 1_522;
-
-/// Warns about each such limit of `settings`; `subject` is what they are of.
-pub fn warn(subject: &str, settings: &Settings, frame_max: u64) {
+/// Warns about each such limit of `settings`; `subject` is what they are of. Returns how many there are.
+pub fn warn(subject: &str, settings: &Settings, frame_max: u64) -> usize {
     // What is wrong with them is said elsewhere.
-    for crowded in settings.crowded(frame_max).unwrap_or_default() {
+    let all = settings.crowded(frame_max).unwrap_or_default();
+    for crowded in &all {
         note(&format!(
             "{subject}: {}: {}",
             crowded.found(),
             crowded.advice()
         ));
     }
+    all.len()
 }

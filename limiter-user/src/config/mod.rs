@@ -22,6 +22,7 @@ pub mod settings;
 pub mod shares;
 pub mod spread;
 pub mod terms;
+pub mod vain;
 
 pub use burst::Burst;
 pub use factor::Factor;

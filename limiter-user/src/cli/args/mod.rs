@@ -34,7 +34,7 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub verb: Verb,
-    /// Fail where there is nothing to change (exit status 1), for scripts
+    /// Fail where there is nothing to change, and on warnings about a file (exit status 1), for scripts
     #[arg(long, global = true)]
     pub strict: bool,
 }

@@ -28,6 +28,7 @@ pub struct Mistakes {
     /// Lines that are no TOML: what is read from them says nothing.
     broken: BTreeSet<usize>,
     found: Vec<Mistake>,
+    warnings: Vec<Mistake>,
 }
 
 impl Mistakes {
@@ -41,6 +42,7 @@ impl Mistakes {
             headers: Vec::new(),
             broken: BTreeSet::new(),
             found: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 
@@ -74,6 +76,12 @@ impl Mistakes {
         }
     }
 
+    /// What is written on `line` is no mistake, and has no effect.
+    pub fn warn(&mut self, line: usize, message: &str) {
+        let message = on_one_line(&format!("warning: {message}"));
+        self.warnings.push(Mistake { line, message });
+    }
+
     /// Something is missing from the section that begins on `line`; not told where a line of it is
     /// broken, as that may be what is missing.
     pub fn missing(&mut self, line: usize, message: String) {
@@ -98,11 +106,13 @@ impl Mistakes {
         self.found.is_empty()
     }
 
-    /// What was read, if nothing is wrong with it.
-    pub fn none_or<T>(self, read: T) -> Result<T, Vec<Mistake>> {
+    /// What was read and what is in vain in it, if nothing is wrong.
+    pub fn none_or<T>(self, read: T) -> Result<(T, Vec<Mistake>), Vec<Mistake>> {
         let mut found = self.found;
         if found.is_empty() {
-            return Ok(read);
+            let mut warnings = self.warnings;
+            warnings.sort_by_key(|warning| warning.line);
+            return Ok((read, warnings));
         }
         found.sort_by_key(|mistake| mistake.line);
         for mistake in &mut found {

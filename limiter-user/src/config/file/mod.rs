@@ -42,6 +42,11 @@ pub struct File {
 /// Reads a configuration file; `folder` is where it lies, for the files of lists that it names.
 /// Mistakes are in the order of their lines.
 pub fn parse(text: &str, folder: &Path) -> Result<File, Vec<Mistake>> {
+    read(text, folder).map(|(file, _)| file)
+}
+
+/// The same, with warnings about what has no effect.
+pub fn read(text: &str, folder: &Path) -> Result<(File, Vec<Mistake>), Vec<Mistake>> {
     let mut mistakes = Mistakes::new(text);
     let text = if syntax::is_toml(text) {
         text.to_owned()

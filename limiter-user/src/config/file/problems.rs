@@ -4,6 +4,7 @@ use super::{
     super::{
         Settings,
         settings::{LIMITS_MAX, Part, Problem},
+        vain::USUAL_FRAME,
     },
     mistakes::Mistakes,
     section::Places,
@@ -25,24 +26,38 @@ pub struct Read {
 
 /// Tells every problem that does not follow from a mistake that was told already.
 pub fn tell(settings: &Settings, read: &Read, mistakes: &mut Mistakes) {
-    for Problem { of, key, why } in settings.problems() {
-        let place = match of {
-            Part::Limit(index) => read
-                .limits
-                .get(index)
-                .and_then(|limit| read.in_limit(limit, key, mistakes)),
-            Part::List(name) => {
-                (!read.fleet_is_doubtful(mistakes)).then(|| read.lists.line_of(&[&name]))
-            }
-            Part::Whole => read.in_whole(key),
-        };
-        if let Some(line) = place {
-            mistakes.add(line, format!("{key}: {why}"));
+    for problem in settings.problems() {
+        if let Some(line) = read.place(&problem, mistakes) {
+            mistakes.add(line, format!("{}: {}", problem.key, problem.why));
+        }
+    }
+    // Of what is wrong, nobody knows whether it is in vain too.
+    if !mistakes.are_none() {
+        return;
+    }
+    for problem in settings.in_vain(USUAL_FRAME) {
+        if let Some(line) = read.place(&problem, mistakes) {
+            mistakes.warn(line, &format!("{}: {}", problem.key, problem.why));
         }
     }
 }
 
 impl Read {
+    /// The line to tell a problem on; none for what may not be one.
+    fn place(&self, problem: &Problem, mistakes: &Mistakes) -> Option<usize> {
+        let key = problem.key;
+        match &problem.of {
+            Part::Limit(index) => self
+                .limits
+                .get(*index)
+                .and_then(|limit| self.in_limit(limit, key, mistakes)),
+            Part::List(name) => {
+                (!self.fleet_is_doubtful(mistakes)).then(|| self.lists.line_of(&[name]))
+            }
+            Part::Whole => self.in_whole(key),
+        }
+    }
+
     /// The line to tell a problem on; none for what may not be one.
     fn in_limit(&self, limit: &Places, key: &str, mistakes: &Mistakes) -> Option<usize> {
         let doubtful = match key {

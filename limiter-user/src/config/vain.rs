@@ -1,0 +1,149 @@
+//! What is written in vain: limits that hold no packet or never refuse one, lists that no limit names.
+
+use super::{
+    Invalid, Limit, Match, Settings,
+    matches::IpVersion,
+    settings::{Algorithm, Part, Problem, Scope},
+};
+
+/// The longest frame of an interface with the usual MTU, in bytes.
+pub const USUAL_FRAME: u64 = 1_522;
+
+impl Settings {
+    /// Everything that can never have an effect where frames have at most `frame_max` bytes.
+    #[must_use]
+    pub fn in_vain(&self, frame_max: u64) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for (index, limit) in self.limits.iter().enumerate() {
+            let found = [
+                wrong_version(&limit.matches),
+                in_both(&limit.matches),
+                self.wrong_sources(&limit.matches),
+                too_small(limit, frame_max),
+                self.never_refuses(index, limit, frame_max),
+            ];
+            let found = found.into_iter().flatten();
+            problems.extend(found.map(|(key, why)| Problem {
+                of: Part::Limit(index),
+                key,
+                why: Invalid::new(why),
+            }));
+        }
+        let names = |list| {
+            let holds = |matches: &Match| {
+                [&matches.source, &matches.unless].map(|lists| lists.contains(list))
+            };
+            self.limits
+                .iter()
+                .any(|limit| holds(&limit.matches).contains(&true))
+        };
+        let unused = self.lists.tiers.keys().filter(|list| !names(list));
+        problems.extend(unused.map(|list| Problem {
+            of: Part::List(list.clone()),
+            key: "lists",
+            why: Invalid::new(format!(
+                "no limit names '{list}': write match = {{ source = \"{list}\" }} in one, or take the list out"
+            )),
+        }));
+        problems
+    }
+
+    /// A version of IP that no prefix of the lists has.
+    fn wrong_sources(&self, matches: &Match) -> Option<(&'static str, String)> {
+        let version = matches.ip_version?;
+        let lists = matches.source.iter();
+        let mut prefixes = lists
+            .filter_map(|list| self.lists.tiers.get(list))
+            .flatten()
+            .peekable();
+        prefixes.peek()?;
+        let is_of_it = |is_v4: bool| is_v4 == (version == IpVersion::V4);
+        (!prefixes.any(|prefix| is_of_it(prefix.addr().is_ipv4()))).then(|| {
+            let why = format!(
+                "no prefix of {} is of that version, so the limit holds no packet: leave ip_version out, or name another list",
+                matches.source.join(", ")
+            );
+            ("ip_version", why)
+        })
+    }
+
+    /// Another limit on the same packets and buckets that always refuses first.
+    fn never_refuses(
+        &self,
+        index: usize,
+        limit: &Limit,
+        frame_max: u64,
+    ) -> Option<(&'static str, String)> {
+        let mut others = self.limits.iter().enumerate();
+        let (_, stricter) = others.find(|(other, stricter)| {
+            *other != index
+                && is_covered(limit, stricter, frame_max)
+                && (*other < index || !is_covered(stricter, limit, frame_max))
+        })?;
+        let why = format!(
+            "limit '{}' has the same match and key, and always refuses first: take one of the two out",
+            stricter.name
+        );
+        Some(("rate", why))
+    }
+}
+
+/// Whether `limit` never refuses what `stricter` has admitted.
+fn is_covered(limit: &Limit, stricter: &Limit, frame_max: u64) -> bool {
+    let both = |is: fn(&Limit) -> bool| is(limit) && is(stricter);
+    let per_second =
+        |of: &Limit, other: &Limit| u128::from(of.rate.amount) * u128::from(other.rate.period_ns);
+    let (Ok(burst), Ok(strict_burst)) = (limit.burst(frame_max), stricter.burst(frame_max)) else {
+        return false;
+    };
+    both(|limit| limit.algorithm == Algorithm::TokenBucket && limit.scope == Scope::Host)
+        && !stricter.shadow
+        && (&limit.matches, limit.key, limit.cost, limit.rate.unit)
+            == (
+                &stricter.matches,
+                stricter.key,
+                stricter.cost,
+                stricter.rate.unit,
+            )
+        && per_second(stricter, limit) <= per_second(limit, stricter)
+        && strict_burst.tokens <= burst.tokens
+}
+
+/// A protocol of the other version of IP.
+fn wrong_version(matches: &Match) -> Option<(&'static str, String)> {
+    let (protocol, version) = (matches.protocol?, matches.ip_version?);
+    let (other, instead) = match (protocol.0, version) {
+        (1 | 2, IpVersion::V6) => (4, "protocol = \"icmpv6\""),
+        (58, IpVersion::V4) => (6, "protocol = \"icmp\""),
+        _ => return None,
+    };
+    let why = format!(
+        "{protocol} is a protocol of IPv{other}, so the limit holds no packet of use: write {instead}, or ip_version = {other}"
+    );
+    Some(("protocol", why))
+}
+
+/// Lists whose sources match and do not.
+fn in_both(matches: &Match) -> Option<(&'static str, String)> {
+    let source = matches.source.iter();
+    let both: Vec<_> = source
+        .filter(|list| matches.unless.contains(list))
+        .map(String::as_str)
+        .collect();
+    let effect = match both.len() {
+        0 => return None,
+        len if len == matches.source.len() => "the limit holds no packet",
+        _ => "no source on it matches",
+    };
+    let why = format!(
+        "{} is in source too, so {effect}: take it out of one of the two",
+        both.join(", ")
+    );
+    Some(("unless", why))
+}
+
+/// A burst that never admits a whole frame.
+fn too_small(limit: &Limit, frame_max: u64) -> Option<(&'static str, String)> {
+    let why = limit.terms(frame_max).err()?;
+    limit.terms(1).is_ok().then(|| ("burst", why.to_string()))
+}
