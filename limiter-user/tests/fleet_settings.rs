@@ -13,6 +13,7 @@ use limiter_user::{
         compile::TierBits,
         file,
         lists::{Prefixes, prefix},
+        origin::Origins,
         spread::{OnLists, Spread},
     },
     kernel::record::Record,
@@ -55,6 +56,7 @@ fn record(settings: Settings) -> Record {
         tiers: TierBits::default(),
         list_sizes: Vec::new(),
         spread: Spread::default(),
+        origins: Origins::default(),
     };
     record.seat();
     record

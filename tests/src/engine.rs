@@ -163,6 +163,7 @@ pub trait Engine {
             .reader(nanoseconds)
             .check(String::new(), entry.as_ref())
             .retry_after_seconds
+            .unwrap_or(f64::INFINITY)
     }
 }
 

@@ -19,7 +19,7 @@ use limiter_common::{
     rescale,
 };
 use limiter_user::{
-    config::{Limit, Settings, compile::TierBits, spread::Spread},
+    config::{Limit, Settings, compile::TierBits, origin::Origins, spread::Spread},
     kernel::{
         bpffs,
         folder::Dir,
@@ -87,6 +87,7 @@ impl Generations {
             tiers: TierBits::default(),
             list_sizes: Vec::new(),
             spread: Spread::default(),
+            origins: Origins::default(),
         };
         record.seat();
         let program = load(&record, Maps::New);

@@ -145,10 +145,7 @@ impl Server<'_> {
 
     fn swap(&self, new: Written) {
         let swap = || async {
-            let wanted = Wanted {
-                settings: new.settings(),
-                file: None,
-            };
+            let wanted = Wanted::new(new.settings());
             set::swap("eth0", Variant::Plain, |_| Ok(wanted.clone())).await
         };
         let namespace = &self.hosts.server.namespace;

@@ -282,3 +282,91 @@ fn who_is_denied_in_shadow_is_not_said_to_be_dropped() {
     let said = check(&[]);
     assert!(said.contains("deny list: dropped"), "{said}");
 }
+
+/// Two prefixes from the file, one inside the other; a command adds a third.
+#[test]
+fn check_names_the_prefix_that_decides_and_its_origin() {
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let lists =
+        "[lists]\nallow = [\"10.0.0.0/8\"]\ndeny = [\"10.1.0.0/16\"]\nown = [\"10.1.2.0/24\"]\n";
+    let limit = "[[limit]]\nname = \"all\"\nrate = \"1/h\"\nburst = 1\n";
+    let file = folder.write("limiter.toml", &(lists.to_owned() + limit));
+    let said = |arguments: &[&str]| {
+        let done = hosts.limiter(arguments);
+        done.expect(0);
+        done.stdout
+    };
+    said(&["attach", "eth0", "--config", &file]);
+    let check = |source: &str| hosts.json(&["check", "eth0", source, "--json"]);
+    let entries = |source: &str| {
+        let check = check(source);
+        let lists = check["lists"].as_array().unwrap().clone();
+        let row = |entry: &Value| json!([entry["list"], entry["prefix"], entry["by"]]);
+        lists.iter().map(row).collect::<Vec<_>>()
+    };
+    let own = json!(["own", "10.1.2.0/24", "file"]);
+    assert_eq!(
+        entries("10.1.2.7"),
+        [json!(["deny", "10.1.0.0/16", "file"]), own.clone()]
+    );
+    assert_eq!(
+        entries("10.2.0.1"),
+        [json!(["allow", "10.0.0.0/8", "file"])]
+    );
+    assert_eq!(entries("192.0.2.7"), [json!(null); 0]);
+    let attached_at = hosts.status()["attached_at"].clone();
+    let entry = check("10.1.2.7")["lists"][0].clone();
+    assert_eq!(
+        (&entry["file"], &entry["since"]),
+        (&json!(file), &attached_at)
+    );
+
+    said(&["allow", "add", "eth0", "10.1.2.7"]);
+    assert_eq!(
+        entries("10.1.2.7"),
+        [json!(["allow", "10.1.2.7", "command"]), own]
+    );
+    let entry = check("10.1.2.7")["lists"][0].clone();
+    assert!(entry["file"].is_null());
+    assert!(entry["since"].as_str() >= attached_at.as_str(), "{entry}");
+    let text = said(&["check", "eth0", "10.1.2.7"]);
+    assert!(
+        text.contains("10.1.2.7 on the allow list: passes before any limit (added by a command, "),
+        "{text}"
+    );
+    // A change of a limit does not touch the lists, and `reload` puts the file in force again.
+    said(&["set", "eth0", "--rate", "2/h"]);
+    assert_eq!(entries("10.1.2.7")[0][2], "command");
+    said(&["reload", "eth0"]);
+    assert_eq!(
+        entries("10.1.2.7")[0],
+        json!(["deny", "10.1.0.0/16", "file"])
+    );
+}
+
+#[test]
+fn check_of_a_denied_source_has_no_retry_after() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "1"])
+        .expect(0);
+    assert_eq!(Traffic::new(&hosts).passed("192.0.2.7", 2), 1);
+    let retry = || {
+        let check = hosts.json(&["check", "eth0", "192.0.2.7", "--json"]);
+        check["limits"][0]["retry_after_seconds"].clone()
+    };
+    assert!(retry().as_f64().unwrap() > 3_000.0);
+    let said = |list: &str, verb: &str| {
+        hosts.limiter(&[list, verb, "eth0", "192.0.2.7"]).expect(0);
+        hosts.limiter(&["check", "eth0", "192.0.2.7"]).stdout
+    };
+    let text = said("deny", "add");
+    assert_eq!(retry(), json!(null));
+    assert!(text.contains("waiting does not help"), "{text}");
+    assert!(!text.contains("the next packet passes in"), "{text}");
+    said("deny", "remove");
+    said("allow", "add");
+    assert_eq!(retry(), json!(0.0));
+}

@@ -504,6 +504,8 @@ fn packets_of_a_connection_leave_the_bucket_full() {
             (7, 0),
             "while the bucket is empty"
         );
+        let status = hosts.limiter(&["status", "eth0"]).stdout;
+        assert!(status.contains("  passes   37 established"), "{status}");
         for _ in 0..37 {
             to.recv(&mut [0; 16]).expect("all have arrived");
         }

@@ -96,6 +96,10 @@ fn what_the_fleet_denies_is_denied_until_the_fleet_takes_it_off() {
     assert_eq!(traffic.passed(FLEET, 3), 3);
     assert!(attached.spread("deny", &[BOTH, FLEET]));
     assert_eq!(attached.denied(), [OWN, FLEET, BOTH]);
+    for (source, by) in [(OWN, "file"), (FLEET, "fleet"), (BOTH, "file")] {
+        let check = attached.hosts.json(&["check", "eth0", source, "--json"]);
+        assert_eq!(check["lists"][0]["by"], by, "{check}");
+    }
     for source in [OWN, FLEET, BOTH] {
         assert_eq!(traffic.passed(source, 3), 0, "{source}");
     }

@@ -252,6 +252,26 @@ fn status_tells_limits_apart() {
 }
 
 #[test]
+fn status_shows_packets_that_passed_uncharged() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.attach_file(
+        "interfaces = [\"eth0\"]\n[lists]\nallow = [\"192.0.2.9\"]\n[[limit]]\nname = \"web\"\n\
+         match = { protocol = \"udp\", destination_port = 80 }\nrate = \"1/h\"\nburst = 5\n",
+    );
+    let traffic = Traffic::new(&hosts);
+    assert_eq!(traffic.passed_to(80, "192.0.2.2", 2), 2);
+    assert_eq!(traffic.passed_to(81, "192.0.2.2", 3), 3);
+    assert_eq!(traffic.passed_to(80, "192.0.2.9", 4), 4);
+    let status = hosts.limiter(&["status", "eth0"]).stdout;
+    assert!(
+        status.contains("  passes   3 matched no limit, 4 allowed"),
+        "{status}"
+    );
+    assert_eq!(hosts.status()["passes"]["unlimited"], 3, "{status}");
+}
+
+#[test]
 fn where_there_are_only_lists_there_is_no_limit_to_change() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());

@@ -145,14 +145,12 @@ fn how_to_stay(arguments: &args::Attach, client: &str) -> String {
 /// From the file, or from the flags.
 fn wanted(arguments: &args::Attach) -> anyhow::Result<(Vec<String>, Wanted)> {
     let Some(path) = &arguments.limiting.config else {
-        let wanted = Wanted {
-            settings: limiting::settings(
-                &arguments.limiting,
-                arguments.mode,
-                arguments.fleet.as_deref(),
-            )?,
-            file: None,
-        };
+        let settings = limiting::settings(
+            &arguments.limiting,
+            arguments.mode,
+            arguments.fleet.as_deref(),
+        )?;
+        let wanted = Wanted::new(settings);
         return Ok((arguments.interfaces.clone(), wanted));
     };
     let (in_file, wanted) = file::read(path)?;

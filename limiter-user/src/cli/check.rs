@@ -1,12 +1,18 @@
 //! `limiter check`.
 
+use std::time::{Duration, SystemTime};
+
+use crate::agent::ask;
 use crate::cli::{
     args,
     interfaces::each,
     output::{print, print_json},
 };
 use crate::kernel::Attachment;
-use crate::stats::collect;
+use crate::stats::{
+    collect,
+    source::{Check, OnList},
+};
 use crate::view;
 
 pub async fn run(arguments: args::Check) -> anyhow::Result<()> {
@@ -19,9 +25,25 @@ pub async fn run(arguments: args::Check) -> anyhow::Result<()> {
 
 async fn one(interface: &str, arguments: &args::Check) -> anyhow::Result<()> {
     let attachment = Attachment::open(interface).await?;
-    let check = collect::check(&attachment, arguments.address)?;
+    let mut check = collect::check(&attachment, arguments.address)?;
+    add_hosts(&mut check).await;
     if arguments.json {
         return print_json(&check);
     }
     Ok(print(&view::source::check(&check))?)
+}
+
+/// Adds which host of the fleet has put a prefix on a list, and when. Only the agent knows; without it neither is known.
+async fn add_hosts(check: &mut Check) {
+    let of_fleet = |on_list: &&mut OnList| on_list.by == Some("fleet");
+    for on_list in check.lists.iter_mut().filter(of_fleet) {
+        let listed = ask::listed(&check.interface, &on_list.list).await;
+        let mut listed = listed.unwrap_or_default().into_iter();
+        if let Some(listed) = listed.find(|listed| listed.prefix == on_list.prefix) {
+            let age = Duration::try_from_secs_f64(listed.age_seconds).unwrap_or_default();
+            let since = SystemTime::now().checked_sub(age);
+            on_list.since = since.map(|since| humantime::format_rfc3339_seconds(since).to_string());
+            on_list.host = Some(listed.by);
+        }
+    }
 }

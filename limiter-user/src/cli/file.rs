@@ -11,6 +11,7 @@ use crate::cli::{
 };
 use crate::config::{
     file::{self, File},
+    origin::By,
     vain::USUAL_FRAME,
 };
 use crate::kernel::{
@@ -56,6 +57,7 @@ pub fn read(path: &Path) -> anyhow::Result<(Vec<String>, Wanted)> {
         Wanted {
             settings,
             file: Some(file),
+            by: By::File,
         },
     ))
 }

@@ -17,6 +17,7 @@ pub mod key;
 pub mod lists;
 pub mod matches;
 pub mod number;
+pub mod origin;
 pub mod rate;
 pub mod settings;
 pub mod shares;

@@ -97,10 +97,7 @@ pub fn run(
     let hosts = Pair::new(&SERVER, &addresses)?;
 
     let limit = limit()?;
-    let wanted = Wanted {
-        settings: settings(&limit),
-        file: None,
-    };
+    let wanted = Wanted::new(settings(&limit));
     let server = hosts.left.namespace.clone();
     let mut linked = server.block_on(|| attach_unpinned(crate::lab::INTERFACE, &wanted))??;
     let tables = Tables::take(&mut linked.program)?;

@@ -1,14 +1,11 @@
 //! Attaching: load, put on the interface, pin. Nothing is pinned before the interface has taken the
 //! program, and the link last: whoever is killed on the way leaves no half of it behind.
 
-use std::{
-    io,
-    time::{Duration, SystemTime},
-};
+use std::{io, time::Duration};
 
 use super::{
     attachment::{Pinned, folders_here, look, no_other_version},
-    bpffs, chain,
+    bpffs, chain, clock,
     error::{Error, Result},
     folder::Dir,
     foreign::{self, Foreign},
@@ -24,7 +21,7 @@ use super::{
     survey::{Holder, occupant},
     trial, unpin,
 };
-use crate::config::{Mode, compile::TierBits, spread::Spread};
+use crate::config::{Mode, compile::TierBits, origin::Origins, spread::Spread};
 
 /// A program on an interface, held by nothing but this process.
 #[derive(Debug)]
@@ -321,9 +318,11 @@ fn link_in(
 
 /// What is written down of a new attachment.
 pub(super) fn record(interface: &Interface, mode: XdpMode, wanted: &Wanted) -> Result<Record> {
+    let now = clock::today();
     let mut record = Record {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        attached_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        origins: Origins::new(&wanted.settings.lists, wanted.by, &now),
+        attached_at: now,
         namespace: pins::cookie()?,
         settings: wanted.settings.clone(),
         file: wanted.file.clone(),

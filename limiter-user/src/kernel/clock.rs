@@ -47,6 +47,12 @@ pub fn wall(then: u64) -> Result<SystemTime> {
     Ok(wall.checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH))
 }
 
+/// What people's clock shows now, RFC 3339.
+#[must_use]
+pub fn today() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
 /// Length of the kernel's tick in nanoseconds: the coarse clock goes by ticks, and says so.
 pub fn tick() -> Result<u64> {
     let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE)

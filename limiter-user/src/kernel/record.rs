@@ -21,6 +21,7 @@ use crate::config::{
     Invalid, Key, Limit, Settings,
     compile::{FIRST_SLOT, Place, TierBits},
     on_one_line,
+    origin::Origins,
     spread::Spread,
     terms,
 };
@@ -63,6 +64,9 @@ pub struct Record {
     /// What the fleet has put on the lists.
     #[serde(default)]
     pub spread: Spread,
+    /// Where the prefixes on the host's own lists come from.
+    #[serde(default)]
+    pub origins: Origins,
 }
 
 /// A limit's place, in the form in which it is written down.

@@ -18,7 +18,12 @@ use super::{
     record::{Moves, Record},
     unpin,
 };
-use crate::config::{Invalid, Settings, lists::Prefixes, spread::Spread};
+use crate::config::{
+    Invalid, Settings,
+    lists::Prefixes,
+    origin::{By, Origins},
+    spread::Spread,
+};
 
 /// Seconds for which an agent tries to put lists in force before it says that another command is in the way.
 const BUSY: u64 = 8;
@@ -47,6 +52,20 @@ pub struct Wanted {
     pub settings: Settings,
     /// The file that they come from.
     pub file: Option<PathBuf>,
+    /// Who puts the prefixes on its lists.
+    pub by: By,
+}
+
+impl Wanted {
+    /// Settings of a command.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            file: None,
+            by: By::Command,
+        }
+    }
 }
 
 /// Changes the settings of the attachment of `name`.
@@ -76,6 +95,7 @@ pub async fn swap(
         let wanted = change(Wanted {
             settings: old.clone(),
             file: attachment.record.file.clone(),
+            by: By::Command,
         })?;
         fixed_at_attach(name, &old, &wanted.settings)?;
         Change::prepare(attachment, old, wanted, variant)
@@ -117,6 +137,7 @@ pub async fn spread(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result<
     let wanted = Wanted {
         settings: own.clone(),
         file: attachment.record.file.clone(),
+        by: By::Fleet,
     };
     let busy = || Error::Busy(BUSY);
     let change = Change::prepare(attachment, own, wanted, Variant::Plain)?;
@@ -153,6 +174,11 @@ impl Change {
             .changed(wanted.settings.clone(), clock::now()?)?;
         record.logging = variant == Variant::Log;
         record.file = wanted.file;
+        let (lists, now) = (&wanted.settings.lists, clock::today());
+        record.origins = match wanted.by {
+            By::File => Origins::new(lists, By::File, &now),
+            By::Command | By::Fleet => record.origins.edited(&old.lists, lists, &now),
+        };
         let config = record.config()?;
         let begins_to_share = config.room != 0 && attachment.record.config()?.room == 0;
         let same_lists =

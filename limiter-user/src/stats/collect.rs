@@ -2,6 +2,7 @@
 
 use std::{net::IpAddr, time::Instant};
 
+use ipnet::IpNet;
 use limiter_common::{
     counters::Counters,
     entry::Entry,
@@ -16,13 +17,14 @@ use super::{
     busiest::{Busiest, Filter, Order, Place},
     drops,
     live::{Busy, Gauge, Sample, Since, Wanted},
-    source::{Check, CheckedLimit, Reader, Top},
+    source::{Check, CheckedLimit, OnList, Reader, Top},
     verdicts,
 };
 use crate::config::{
     self, Key,
     compile::FIRST_SLOT,
-    lists::{ALLOW, DENY},
+    lists::{ALLOW, DENY, show},
+    origin::By,
 };
 use crate::kernel::{
     Attachment, clock,
@@ -215,7 +217,13 @@ pub fn check(attachment: &Attachment, source: IpAddr) -> Result<Check> {
             let lines = buckets.iter();
             lines.map(|(name, entry)| reader.check(name.clone(), entry.as_ref()))
         });
-    let limits: Vec<CheckedLimit> = checked.collect();
+    let mut limits: Vec<CheckedLimit> = checked.collect();
+    let decides = decided_by(listed);
+    match decides {
+        Some(DENY) => (limits.iter_mut()).for_each(|limit| limit.retry_after_seconds = None),
+        Some(_) => (limits.iter_mut()).for_each(|limit| limit.retry_after_seconds = Some(0.0)),
+        None => {}
+    }
     Ok(Check {
         interface: attachment.interface.name.clone(),
         // As its bucket's key, where there is but one.
@@ -224,7 +232,8 @@ pub fn check(attachment: &Attachment, source: IpAddr) -> Result<Check> {
             _ => source.to_string(),
         },
         shadow: record.settings.shadow,
-        listed: decided_by(listed),
+        listed: decides,
+        lists: deciding(attachment, source, listed)?,
         tiers: record
             .tiers
             .0
@@ -234,6 +243,44 @@ pub fn check(attachment: &Attachment, source: IpAddr) -> Result<Check> {
             .collect(),
         limits,
     })
+}
+
+/// The prefix by which each list in `lists` decides about a source: of several the longest, as in the list maps.
+fn deciding(attachment: &Attachment, source: IpAddr, lists: u32) -> Result<Vec<OnList>> {
+    if lists == 0 {
+        return Ok(Vec::new());
+    }
+    let record = &attachment.record;
+    let mut around = attachment.lists.entries()?;
+    around.retain(|(prefix, _)| prefix.contains(&source));
+    let names = record.list_sizes.iter().map(|(name, _)| name);
+    let decides = |name: &String| {
+        let bit = record.tiers.of(name).filter(|bit| lists >> bit & 1 != 0)?;
+        let on_it = around
+            .iter()
+            .filter(|(_, listed)| listed.own >> bit & 1 != 0);
+        let (prefix, _) = on_it.max_by_key(|(prefix, _)| prefix.prefix_len())?;
+        Some(on_list(record, name, prefix))
+    };
+    Ok(names.filter_map(decides).collect())
+}
+
+fn on_list(record: &Record, list: &str, prefix: &IpNet) -> OnList {
+    let of_fleet = (record.spread.alone.get(list)).is_some_and(|alone| alone.contains(prefix));
+    let origin = record.origins.of(list, prefix).filter(|_| !of_fleet);
+    let by = match &origin {
+        _ if of_fleet => Some(By::Fleet),
+        origin => origin.as_ref().map(|origin| origin.by),
+    };
+    let file = record.file.as_ref().filter(|_| by == Some(By::File));
+    OnList {
+        list: list.to_owned(),
+        prefix: show(prefix),
+        by: by.map(By::name),
+        file: file.map(|path| path.display().to_string()),
+        host: None,
+        since: origin.map(|origin| origin.since),
+    }
 }
 
 /// The buckets of a source under one limit: one, or one for each port that it has sent to.

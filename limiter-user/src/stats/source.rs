@@ -32,8 +32,28 @@ pub struct Check {
     pub listed: Option<&'static str>,
     /// The other lists that limits match it by.
     pub tiers: Vec<String>,
+    /// For each of these lists, the prefix by which it decides about the source.
+    pub lists: Vec<OnList>,
     /// What each limit says.
     pub limits: Vec<CheckedLimit>,
+}
+
+/// The prefix by which a list decides about a source, and where it comes from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct OnList {
+    /// Name of the list.
+    pub list: String,
+    /// The prefix.
+    pub prefix: String,
+    /// `file`, `command` or `fleet`; null if an earlier version has put it there.
+    pub by: Option<&'static str>,
+    /// The file it comes from; null if another source has put it there.
+    pub file: Option<String>,
+    /// The host of the fleet that has added it; null if no fleet has, or its agent does not answer.
+    pub host: Option<String>,
+    /// Since when, RFC 3339; of a prefix from the file, when the file was loaded. Null if it is not known.
+    pub since: Option<String>,
 }
 
 /// One limit's view of a source.
@@ -50,8 +70,9 @@ pub struct CheckedLimit {
     pub tokens: f64,
     /// What a full bucket holds.
     pub burst: u64,
-    /// Until the next packet passes (the shortest frame, where bytes are counted).
-    pub retry_after_seconds: f64,
+    /// Until the next packet passes (the shortest frame, where bytes are counted); null for a denied source, because waiting does
+    /// not help.
+    pub retry_after_seconds: Option<f64>,
     /// Packets that passed.
     pub passed: u64,
     /// Packets that were dropped.
@@ -162,7 +183,7 @@ impl Reader {
             tracked: source.is_some(),
             tokens: source.map_or(burst as f64, |source| self.tokens(source)),
             burst,
-            retry_after_seconds: source.map_or(0.0, |source| self.retry_after(source)),
+            retry_after_seconds: Some(source.map_or(0.0, |source| self.retry_after(source))),
             passed: counts.passed,
             dropped: self.dropped(&counts),
             would_drop: self.would_drop(&counts),
@@ -229,7 +250,7 @@ mod tests {
                 now,
             };
             let said = reader.check(String::new(), Some(&source));
-            assert_eq!((said.tokens, said.retry_after_seconds), (0.0, wait));
+            assert_eq!((said.tokens, said.retry_after_seconds), (0.0, Some(wait)));
         }
     }
 }

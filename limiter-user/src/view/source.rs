@@ -2,23 +2,20 @@
 
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 
-use crate::stats::source::{Check, CheckedLimit, Top};
+use crate::stats::source::{Check, CheckedLimit, OnList, Top};
 use crate::view::units::{grouped, seconds};
 
 /// One source.
 #[must_use]
 pub fn check(check: &Check) -> String {
     let mut text = format!("{} on {}\n", check.source, check.interface);
-    match check.listed {
-        Some("deny") if check.shadow => {
-            text.push_str("  on the deny list: passes only because of shadow\n");
-        }
-        Some("deny") => text.push_str("  on the deny list: dropped before any limit\n"),
-        Some(list) => text.push_str(&format!("  on the {list} list: passes before any limit\n")),
-        None => {}
+    for on_list in &check.lists {
+        text.push_str(&format!("  {}\n", list_line(on_list, check)));
     }
-    if !check.tiers.is_empty() {
-        text.push_str(&format!("  on {}\n", check.tiers.join(", ")));
+    if check.listed == Some("deny") && !check.shadow {
+        text.push_str(
+            "    waiting does not help: no packet passes while the prefix is on the list\n",
+        );
     }
     if check.limits.is_empty() && check.listed.is_none() {
         text.push_str("  no limit holds it: passes\n");
@@ -36,10 +33,10 @@ pub fn check(check: &Check) -> String {
             limit.tokens,
             grouped(limit.burst)
         ));
-        if limit.retry_after_seconds > 0.0 {
+        if let Some(wait) = limit.retry_after_seconds.filter(|wait| *wait > 0.0) {
             text.push_str(&format!(
                 "    the next packet passes in {}\n",
-                seconds(limit.retry_after_seconds)
+                seconds(wait)
             ));
         }
         if limit.tracked {
@@ -57,6 +54,26 @@ pub fn check(check: &Check) -> String {
         }
     }
     text
+}
+
+/// Which prefix decides, what it means, and where it comes from.
+fn list_line(on_list: &OnList, check: &Check) -> String {
+    let OnList { list, prefix, .. } = on_list;
+    let meaning = match list.as_str() {
+        "deny" if check.shadow => ": passes only because of shadow",
+        "deny" => ": dropped before any limit",
+        "allow" => ": passes before any limit",
+        _ => "",
+    };
+    let by = match (on_list.by, &on_list.file, &on_list.host) {
+        (Some("file"), Some(file), _) => format!("from {file}, loaded "),
+        (Some("fleet"), _, Some(host)) => format!("added by {host} of the fleet, "),
+        (Some("fleet"), ..) => "added by the fleet, ".to_owned(),
+        (Some("command"), ..) => "added by a command, ".to_owned(),
+        _ => "added by an earlier version, ".to_owned(),
+    };
+    let since = on_list.since.as_deref().unwrap_or("time unknown");
+    format!("{prefix} on the {list} list{meaning} ({by}{since})")
 }
 
 /// What the bucket is kept for, where that is not what stands above.

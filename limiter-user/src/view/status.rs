@@ -1,6 +1,6 @@
 //! `status`, and what `attach` says when it is done.
 
-use crate::stats::{Drops, Interface, Limit, Sources, Status, Verdicts, fleet::Fleet};
+use crate::stats::{Drops, Interface, Limit, Passes, Sources, Status, Verdicts, fleet::Fleet};
 use crate::view::units::{bytes, counted, grouped};
 
 /// All attachments.
@@ -106,6 +106,7 @@ fn interface(interface: &Interface) -> String {
     }
     text.push_str(&packets_line(&interface.packets));
     text.push_str(&drops_line(drops));
+    text.push_str(&passes_line(&interface.passes));
     text.push_str(&format!(
         "  sources  {} of {}, {} of kernel memory\n",
         room_taken(sources),
@@ -221,6 +222,22 @@ fn drops_line(drops: &Drops) -> String {
         ("malformed", drops.malformed),
         ("contended", drops.contended),
     ];
+    reasons_line("drops", &reasons)
+}
+
+/// Packets that passed without being charged.
+fn passes_line(passes: &Passes) -> String {
+    let reasons = [
+        ("matched no limit", passes.unlimited),
+        ("established", passes.established),
+        ("allowed", passes.allowed),
+        ("not IP", passes.not_ip),
+    ];
+    reasons_line("passes", &reasons)
+}
+
+/// The reasons that have packets; empty if none has.
+fn reasons_line(what: &str, reasons: &[(&str, u64)]) -> String {
     let said: Vec<_> = reasons
         .iter()
         .filter(|(_, count)| *count > 0)
@@ -229,7 +246,7 @@ fn drops_line(drops: &Drops) -> String {
     if said.is_empty() {
         String::new()
     } else {
-        format!("  drops    {}\n", said.join(", "))
+        format!("  {what:<8} {}\n", said.join(", "))
     }
 }
 

@@ -56,11 +56,7 @@ impl Opened {
         namespace
             .block_on(|| async {
                 let settings = file::parse(SETTINGS, ".".as_ref()).unwrap().settings;
-                let wanted = Whole {
-                    settings,
-                    file: None,
-                };
-                attach("lo", &wanted, false).await.unwrap();
+                attach("lo", &Whole::new(settings), false).await.unwrap();
                 let attachment = Attachment::open("lo").await.unwrap();
                 let folder = pins::directory("lo").unwrap();
                 let map = |name: &str| MapData::from_pin(folder.join(name)).unwrap();
@@ -161,7 +157,10 @@ impl Opened {
                     (0.0..=limit.burst as f64).contains(&limit.tokens),
                     "{limit:?}"
                 );
-                assert!(limit.retry_after_seconds >= 0.0, "{limit:?}");
+                assert!(
+                    limit.retry_after_seconds.is_none_or(|wait| wait >= 0.0),
+                    "{limit:?}"
+                );
             }
             serde_json::to_string(&check).unwrap();
             let _ = view::source::check(&check);

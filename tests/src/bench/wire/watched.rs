@@ -23,10 +23,7 @@ pub struct Watched {
 impl Watched {
     /// Attaches, and begins to watch. What is told goes to `/dev/null`.
     pub fn install(case: Case, road: &Road) -> Result<Self> {
-        let wanted = Wanted {
-            settings: Configured::Plain.settings(case)?,
-            file: None,
-        };
+        let wanted = Wanted::new(Configured::Plain.settings(case)?);
         let server = road.server.clone();
         let attached = server
             .namespace

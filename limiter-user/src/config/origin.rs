@@ -1,0 +1,177 @@
+//! Since when a prefix is on a list of this host, and who put it there.
+
+use std::collections::BTreeMap;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use super::{Lists, lists::Prefixes};
+
+/// Who puts a prefix on a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum By {
+    /// The configuration file.
+    File,
+    /// A command.
+    Command,
+    /// Another host of the fleet, or this one through the fleet.
+    Fleet,
+}
+
+impl By {
+    /// Its name in JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Command => "command",
+            Self::Fleet => "fleet",
+        }
+    }
+}
+
+/// Where a prefix comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// Who put it on the list.
+    pub by: By,
+    /// When, RFC 3339.
+    pub since: String,
+}
+
+/// The origins of all prefixes on this host's own lists, by the list's name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origins(BTreeMap<String, OfList>);
+
+/// The origins of one list. A file of a million prefixes has one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct OfList {
+    /// The origin of every prefix that is not in `added`; none if an earlier version put them there.
+    most: Option<Origin>,
+    /// Prefixes that commands added later, by time.
+    added: BTreeMap<String, Prefixes>,
+}
+
+impl Origins {
+    /// All prefixes have the same origin.
+    #[must_use]
+    pub fn new(lists: &Lists, by: By, since: &str) -> Self {
+        let names = lists.all().map(|(name, _)| name.to_owned());
+        Self(names.map(|name| (name, OfList::new(by, since))).collect())
+    }
+
+    /// A command has changed the lists.
+    #[must_use]
+    pub fn edited(mut self, old: &Lists, new: &Lists, now: &str) -> Self {
+        let mut before: BTreeMap<_, _> = old.all().collect();
+        let edited = new.all().map(|(name, prefixes)| {
+            let origins = self.0.remove(name).unwrap_or_default();
+            let origins = match before.remove(name) {
+                Some(old) => origins.edited(old, prefixes, now),
+                None => OfList::new(By::Command, now),
+            };
+            (name.to_owned(), origins)
+        });
+        Self(edited.collect())
+    }
+
+    /// The origin of a prefix that is on a list; none if it is not known.
+    #[must_use]
+    pub fn of(&self, list: &str, prefix: &IpNet) -> Option<Origin> {
+        let OfList { most, added } = self.0.get(list)?;
+        let added = added.iter().find(|(_, prefixes)| prefixes.contains(prefix));
+        added.map_or_else(|| most.clone(), |(since, _)| Some(by_command(since)))
+    }
+}
+
+impl OfList {
+    fn new(by: By, since: &str) -> Self {
+        let since = since.to_owned();
+        Self {
+            most: Some(Origin { by, since }),
+            added: BTreeMap::new(),
+        }
+    }
+
+    fn edited(mut self, old: &Prefixes, new: &Prefixes, now: &str) -> Self {
+        if old == new {
+            return self;
+        }
+        if old.is_disjoint(new) {
+            return Self::new(By::Command, now);
+        }
+        for prefixes in self.added.values_mut() {
+            prefixes.retain(|prefix| new.contains(prefix));
+        }
+        let added = new.difference(old);
+        self.added.entry(now.to_owned()).or_default().extend(added);
+        self.added.retain(|_, prefixes| !prefixes.is_empty());
+        self
+    }
+}
+
+fn by_command(since: &str) -> Origin {
+    Origin {
+        by: By::Command,
+        since: since.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::lists::prefix;
+
+    fn denied(texts: &[&str]) -> Lists {
+        Lists {
+            deny: texts.iter().map(|text| prefix(text).unwrap()).collect(),
+            ..Lists::default()
+        }
+    }
+
+    fn origin(origins: &Origins, text: &str) -> Option<(By, String)> {
+        let origin = origins.of("deny", &prefix(text).unwrap());
+        origin.map(|origin| (origin.by, origin.since))
+    }
+
+    #[test]
+    fn command_changes_the_origin_of_its_prefixes_only() {
+        let (file, more) = (
+            denied(&["10.0.0.0/8"]),
+            denied(&["10.0.0.0/8", "192.0.2.7"]),
+        );
+        let origins = Origins::new(&file, By::File, "1").edited(&file, &more, "2");
+        let of_file = Some((By::File, "1".to_owned()));
+        assert_eq!(origin(&origins, "10.0.0.0/8"), of_file);
+        let of_command = |time: &str| Some((By::Command, time.to_owned()));
+        assert_eq!(origin(&origins, "192.0.2.7"), of_command("2"));
+        let same = origins.clone().edited(&more, &more, "3");
+        assert_eq!(same, origins);
+
+        // Taken off and put there again, it is there since then.
+        let again = origins.edited(&more, &file, "3").edited(&file, &more, "4");
+        assert_eq!(origin(&again, "192.0.2.7"), of_command("4"));
+        assert_eq!(origin(&again, "10.0.0.0/8"), of_file);
+    }
+
+    #[test]
+    fn replaced_list_has_one_origin() {
+        let (old, new) = (denied(&["10.0.0.0/8"]), denied(&["192.0.2.7", "192.0.2.8"]));
+        let origins = Origins::new(&old, By::File, "1").edited(&old, &new, "2");
+        assert_eq!(origins.0["deny"], OfList::new(By::Command, "2"));
+    }
+
+    #[test]
+    fn origin_that_an_earlier_version_did_not_record_is_unknown() {
+        let (old, new) = (
+            denied(&["10.0.0.0/8"]),
+            denied(&["10.0.0.0/8", "192.0.2.7"]),
+        );
+        let origins = Origins::default().edited(&old, &new, "2");
+        assert_eq!(origin(&origins, "10.0.0.0/8"), None);
+        assert_eq!(
+            origin(&origins, "192.0.2.7"),
+            Some((By::Command, "2".to_owned()))
+        );
+    }
+}
