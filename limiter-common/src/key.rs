@@ -235,6 +235,24 @@ pub struct KeyMask {
     pub interface: u32,
     /// 1 where each destination port has a bucket of its own.
     pub port: u32,
+    /// 1 where a link-local source has a bucket of its own, whatever the mask of IPv6.
+    pub link_local: u32,
+    /// Makes the size a multiple of eight without padding.
+    pub reserved: u32,
+}
+
+/// Bits of the prefix of link-local addresses, fe80::/10 (RFC 4291, section 2.4).
+pub const LINK_LOCAL_BITS: u32 = 10;
+
+/// Whether an IPv6 address is link-local. All neighbours have the same /64 there, the router too: a shorter key than the
+/// whole address lets one of them shut out the others. A neighbour can make up addresses, and as well MAC addresses, so
+/// that a key of these would bound it no better; the new-source limit bounds both.
+#[must_use]
+#[inline(always)]
+pub const fn is_link_local(words: &Words) -> bool {
+    const MASK: u64 = u64::from_ne_bytes([0xff, 0xc0, 0, 0, 0, 0, 0, 0]);
+    const PREFIX: u64 = u64::from_ne_bytes([0xfe, 0x80, 0, 0, 0, 0, 0, 0]);
+    words[0] & MASK == PREFIX
 }
 
 impl KeyMask {
@@ -250,6 +268,9 @@ impl KeyMask {
             ],
             interface: 0,
             port: 0,
+            // A shorter prefix takes in more than the neighbours, on purpose.
+            link_local: (ipv6 > LINK_LOCAL_BITS) as u32,
+            reserved: 0,
         }
     }
 
@@ -261,6 +282,8 @@ impl KeyMask {
             ipv6: [0; 2],
             interface: 1,
             port: 0,
+            link_local: 0,
+            reserved: 0,
         }
     }
 
@@ -275,6 +298,8 @@ impl KeyMask {
             (INTERFACE, [0; 2])
         } else if address.family == IPV4 {
             (IPV4, [a & self.ipv4[0], 0])
+        } else if self.link_local != 0 && is_link_local(&address.words) {
+            (IPV6, [a, b])
         } else {
             (IPV6, [a & self.ipv6[0], b & self.ipv6[1]])
         };

@@ -250,6 +250,8 @@ impl Limit {
             ipv6: [read!(self.0, mask.ipv6[0]), read!(self.0, mask.ipv6[1])],
             interface: read!(self.0, mask.interface),
             port: read!(self.0, mask.port),
+            link_local: read!(self.0, mask.link_local),
+            reserved: 0,
         }
     }
 

@@ -41,6 +41,32 @@ fn sources_do_not_pay_for_each_other() {
     assert_eq!(number(&check["limits"][0]["dropped"]), 247);
 }
 
+/// Neighbours share fe80::/64, the router too: a chatty one drains its own bucket only.
+#[test]
+fn each_link_local_source_has_its_own_bucket() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts
+        .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "3"])
+        .expect(0);
+    let wire = Raw::open(&hosts.client);
+    let (chatty, router) = ("fe80::bad", "fe80::1");
+    for source in [chatty; 50].into_iter().chain([router; 3]) {
+        wire.send(&hosts.frame(source.parse().unwrap()).bytes());
+    }
+    thread::sleep(SILENCE);
+    let status = hosts.status();
+    assert_eq!(number(&status["packets"]["passed"]), 3 + 3, "{status}");
+    let dropped = |source| {
+        let check = hosts.json(&["check", "eth0", source, "--json"]);
+        assert_eq!(check["source"], source);
+        number(&check["limits"][0]["dropped"])
+    };
+    assert_eq!((dropped(chatty), dropped(router)), (47, 0));
+    hosts.limiter(&["reset", "eth0", chatty]).expect(0);
+    assert_eq!(dropped(chatty), 0);
+}
+
 /// In shadow everything passes, and what would have been dropped is counted.
 #[test]
 fn shadow_drops_nothing() {

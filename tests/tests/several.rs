@@ -210,6 +210,45 @@ fn neighbour_discovery_and_dhcp_are_control_traffic() {
     assert_eq!(passed.count(), 1, "no neighbour can have sent it");
 }
 
+/// One neighbour solicits far more than the limit on control traffic lets it: the gateway's advertisements and the
+/// solicitations of others pass.
+#[test]
+fn chatty_neighbour_leaves_neighbour_discovery_to_others() {
+    need_kernel!();
+    let mut kernel = Kernel::of(&settings(
+        r#"
+        exempt = ["control"]
+        [[limit]]
+        name = "rest"
+        rate = "1/h"
+        burst = 1
+        "#,
+    ));
+    let discovery = |source: &str, icmp| {
+        let frame = random::frame::Frame {
+            tags: Vec::new(),
+            source: source.parse().unwrap(),
+            protocol: 58,
+            ports: (0, 0),
+            flags: 0,
+            icmp,
+            hops: 255,
+            fragment: None,
+            options: 0,
+            extensions: Vec::new(),
+            payload: 16,
+        };
+        frame.bytes()
+    };
+    let chatty = discovery("fe80::bad", 135);
+    let passed = (0..10_000).filter(|_| kernel.passes(&chatty, START));
+    assert_eq!(passed.count(), 200);
+    for (source, icmp) in [("fe80::1", 136), ("fe80::1", 134), ("fe80::2", 135)] {
+        let reason = kernel.offer(&discovery(source, icmp), START);
+        assert_eq!(reason, Reason::Admitted, "{source}, type {icmp}");
+    }
+}
+
 /// A limit in shadow that a packet is over counts it as passed only if it passes.
 #[test]
 fn shadow_counts_no_packet_that_another_limit_drops() {

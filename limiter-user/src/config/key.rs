@@ -3,7 +3,7 @@
 use std::{fmt, net::IpAddr, str::FromStr};
 
 use ipnet::IpNet;
-use limiter_common::key::{Address, KeyMask, SourceKey, Words};
+use limiter_common::key::{Address, KeyMask, SourceKey, Words, is_link_local};
 use serde::{Deserialize, Serialize};
 
 use super::Invalid;
@@ -153,6 +153,9 @@ impl Key {
                 let [a, b, c, d, ..] = octets(key.address);
                 (IpAddr::from([a, b, c, d]), ipv4)
             }
+            _ if self.mask().link_local != 0 && is_link_local(&key.address) => {
+                (IpAddr::from(octets(key.address)), 128)
+            }
             _ => (IpAddr::from(octets(key.address)), ipv6),
         })
     }
@@ -261,6 +264,10 @@ mod tests {
         );
         assert_eq!(shown("/32,/128", "::1"), "::1");
         assert_eq!(shown("/0,/0", "192.0.2.7"), "0.0.0.0/0");
+        assert_eq!(shown("/32,/64", "fe80::1"), "fe80::1");
+        assert_eq!(shown("/32,/48", "fe80:1:2:3::1"), "fe80:1:2:3::1");
+        assert_eq!(shown("/32,/64", "fec0::1"), "fec0::/64");
+        assert_eq!(shown("/32,/10", "fe80::1"), "fe80::/10");
         assert_eq!(shown("interface", "192.0.2.7"), "interface");
         let by_port: Key = "/24,/64,destination_port".parse().unwrap();
         let key = by_port.of(3, "192.0.2.7".parse().unwrap(), 53);

@@ -183,7 +183,12 @@ fn who(limit: &Limit, source: IpAddr, port: Option<u16>) -> Who {
     let prefix = match limit.key.source {
         key::Source::Interface => None,
         key::Source::Prefix { ipv4, ipv6 } => {
-            let bits = if source.is_ipv4() { ipv4 } else { ipv6 };
+            let bits = match source {
+                IpAddr::V4(_) => ipv4,
+                // Each neighbour has a bucket of its own.
+                IpAddr::V6(v6) if v6.is_unicast_link_local() && ipv6 > 10 => 128,
+                IpAddr::V6(_) => ipv6,
+            };
             Some(
                 IpNet::new(source, bits)
                     .expect("within the address")
