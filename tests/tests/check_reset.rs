@@ -1,6 +1,18 @@
 //! `check` and `reset` where a source has several buckets: one for each limit, and for each port.
 
-use limiter_tests::{files::Folder, hosts::Hosts, need_kernel, number, traffic::Traffic};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+
+use limiter_tests::{
+    files::Folder,
+    hosts::Hosts,
+    need_kernel, number,
+    raw::Raw,
+    traffic::{Traffic, udp},
+};
 use serde_json::{Value, json};
 
 const LIMITS: &str = r#"
@@ -369,4 +381,90 @@ fn check_of_a_denied_source_has_no_retry_after() {
     said("deny", "remove");
     said("allow", "add");
     assert_eq!(retry(), json!(0.0));
+}
+
+/// Three sources over the limit, of which one is shown; new ones, and a denied one, which goes on sending.
+#[test]
+fn top_lines_add_up_to_what_the_interface_dropped() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let attach = "attach eth0 --rate 1/h --burst 1 --new-sources 1/h --new-sources-burst 3";
+    let attach: Vec<_> = attach.split(' ').collect();
+    hosts.limiter(&attach).expect(0);
+    let traffic = Traffic::new(&hosts);
+    let denied = "203.0.113.66";
+    for (source, sent) in [("192.0.2.7", 6), ("192.0.2.8", 4), (denied, 3)] {
+        assert_eq!(traffic.passed(source, sent), 1, "{source}");
+    }
+    assert_eq!(traffic.passed("192.0.2.9", 7), 0, "a new source");
+    hosts.limiter(&["deny", "add", "eth0", denied]).expect(0);
+    assert_eq!(traffic.passed(denied, 9), 0, "denied");
+    let top = |most: &str| {
+        let arguments = [
+            "top",
+            "eth0",
+            "--once",
+            "--json",
+            "--interval=500ms",
+            "-n",
+            most,
+        ];
+        hosts.json(&arguments)
+    };
+    let shown = top("1");
+    let drops = |top: &Value| {
+        let drops = top["drops"].as_array().unwrap().iter();
+        drops
+            .map(|line| {
+                (
+                    line["reason"].as_str().unwrap().to_owned(),
+                    number(&line["dropped"]),
+                )
+            })
+            .collect::<Vec<_>>()
+    };
+    let wanted = [("limit", 5), ("deny", 9), ("newcomer", 7)];
+    assert_eq!(
+        drops(&shown),
+        wanted.map(|(reason, dropped)| (reason.to_owned(), dropped))
+    );
+    assert_eq!(shown["sources"][0]["dropped"], 5, "{shown}");
+    assert_eq!(shown["packets"]["dropped"], 5 + 5 + 9 + 7, "{shown}");
+    assert!(
+        shown["interval_seconds"].as_f64().unwrap() >= 0.5,
+        "{shown}"
+    );
+
+    let (wire, end) = (Raw::open(&hosts.client), AtomicBool::new(false));
+    let frame = udp(&hosts, denied.parse().unwrap(), 9);
+    let under_flood = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !end.load(Ordering::Relaxed) {
+                wire.send(&frame);
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let top = top("9");
+        end.store(true, Ordering::Relaxed);
+        top
+    });
+    let rate = &under_flood["drops"][0]["dropped_per_second"];
+    assert!(rate.as_f64().unwrap() > 10.0, "{under_flood}");
+    let sources = under_flood["sources"].as_array().unwrap();
+    let source = sources
+        .iter()
+        .find(|line| line["source"] == denied)
+        .unwrap();
+    assert!(source["dropped_per_second"].is_null(), "{source}");
+    let text = hosts.limiter(&["top", "eth0", "--once"]).stdout;
+    for words in [
+        "DROP/s",
+        "new sources",
+        "new source ",
+        "denied sources",
+        "deny list",
+        " denied ",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
 }

@@ -150,7 +150,6 @@ const WRONG: &[(&[&str], &str)] = &[
     (&["top", "eth0", "--json"], "--once"),
     (&["top", "eth0", "--interval", "1h"], "10s"),
     (&["top", "eth0", "--interval", "often"], "500ms"),
-    (&["top", "eth0", "--once", "--interval", "1s"], "--interval"),
     (&["demo", "--for", "5"], "90s"),
     (&["demo", "--for", "1h"], "60s"),
     (&["man", "dance"], "dance"),

@@ -8,7 +8,7 @@ use std::{env, io, num::NonZeroUsize};
 use nix::sys::signal::{Signal, raise};
 use tokio::{
     sync::mpsc::UnboundedReceiver,
-    time::{Interval, MissedTickBehavior, interval},
+    time::{Interval, MissedTickBehavior, interval, sleep},
 };
 
 use crate::cli::{
@@ -19,7 +19,12 @@ use crate::cli::{
 use crate::keeper::{self, Channel, End};
 use crate::kernel::Attachment;
 use crate::sandbox;
-use crate::stats::{collect, live::Sample};
+use crate::stats::{
+    busiest::{Filter, Order},
+    collect,
+    live::{Gauge, Sample, Wanted},
+    source::Top,
+};
 use crate::view::{
     self,
     top::{
@@ -40,13 +45,34 @@ pub async fn run(arguments: args::Top) -> anyhow::Result<()> {
     if !arguments.once {
         return live(arguments).await;
     }
-    let attachment = Attachment::open(&arguments.interface).await?;
-    let most = arguments.most.map_or(PRINTED, NonZeroUsize::get);
-    let top = collect::top(&attachment, most)?;
+    let top = twice(&arguments).await?;
     if arguments.json {
         return print_json(&top);
     }
     Ok(print(&view::source::top(&top))?)
+}
+
+/// What two looks show, so that there are rates.
+async fn twice(arguments: &args::Top) -> anyhow::Result<Top> {
+    let wanted = Wanted {
+        order: Order::default(),
+        filter: Filter::All,
+        most: arguments.most.map_or(PRINTED, NonZeroUsize::get),
+    };
+    let mut gauge = Gauge::default();
+    let attachment = Attachment::open(&arguments.interface).await?;
+    collect::sample(&attachment, &wanted, &mut gauge)?;
+    drop(attachment);
+    sleep(arguments.interval).await;
+    // A change has brought another program meanwhile, or there is none any more.
+    let attachment = Attachment::open(&arguments.interface).await?;
+    let Sample {
+        interface,
+        sources,
+        elapsed,
+        ..
+    } = collect::sample(&attachment, &wanted, &mut gauge)?;
+    Ok(Top::new(&interface, sources, elapsed))
 }
 
 async fn live(arguments: args::Top) -> anyhow::Result<()> {

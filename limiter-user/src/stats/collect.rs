@@ -16,7 +16,7 @@ use super::{
     Interface, Limit, List, NextProgram, Passes, Sources,
     busiest::{Busiest, Filter, Order, Place},
     drops,
-    live::{Busy, Gauge, Sample, Since, Wanted},
+    live::{Busy, Gauge, Sample, Since, Wanted, rest},
     source::{Check, CheckedLimit, OnList, Reader, Top},
     verdicts,
 };
@@ -56,8 +56,17 @@ impl Taken {
 
 /// What `status` shows, and `top`, from one pass over the table.
 pub fn interface_and_top(attachment: &Attachment, most: usize) -> Result<(Interface, Top)> {
-    let (top, taken) = top_and_taken(attachment, most)?;
-    Ok((described(attachment, taken)?, top))
+    let wanted = Wanted {
+        order: Order::Dropped,
+        filter: Filter::All,
+        most,
+    };
+    let found = look_through(attachment, &wanted, |_, _, _| Since::default())?;
+    let interface = described(attachment, found.taken)?;
+    let mut rows = rows(attachment, found.busiest)?;
+    rows.extend(rest(&interface.drops, &interface.drops, &rows));
+    let top = Top::new(&interface, rows, None);
+    Ok((interface, top))
 }
 
 fn described(attachment: &Attachment, taken: Taken) -> Result<Interface> {
@@ -312,27 +321,6 @@ fn buckets_of(
     Ok(found)
 }
 
-/// The sources that dropped most, then those that passed most; at most `most` of them. A source has a
-/// line for each bucket.
-pub fn top(attachment: &Attachment, most: usize) -> Result<Top> {
-    Ok(top_and_taken(attachment, most)?.0)
-}
-
-fn top_and_taken(attachment: &Attachment, most: usize) -> Result<(Top, Taken)> {
-    let wanted = Wanted {
-        order: Order::Dropped,
-        filter: Filter::All,
-        most,
-    };
-    let found = look_through(attachment, &wanted, |_, _, _| Since::default())?;
-    let rows = rows(attachment, found.busiest)?.into_iter();
-    let top = Top {
-        interface: attachment.interface.name.clone(),
-        sources: rows.map(|row| row.source).collect(),
-    };
-    Ok((top, found.taken))
-}
-
 /// What the live view shows; `gauge` has seen the table before, or not.
 pub fn sample(attachment: &Attachment, wanted: &Wanted, gauge: &mut Gauge) -> Result<Sample> {
     let interface = &attachment.interface;
@@ -341,11 +329,16 @@ pub fn sample(attachment: &Attachment, wanted: &Wanted, gauge: &mut Gauge) -> Re
     let all = look_through(attachment, wanted, |number, key, source| {
         gauge.since(number, key, source)
     })?;
+    let mut sources = rows(attachment, all.busiest)?;
+    // Counted after the sources: none of theirs is missing.
+    let interface = described(attachment, all.taken)?;
+    let before = gauge.drops(interface.drops);
+    sources.extend(rest(&interface.drops, &before, &sources));
     Ok(Sample {
-        interface: described(attachment, all.taken)?,
+        interface,
         matching: all.matching,
         elapsed,
-        sources: rows(attachment, all.busiest)?,
+        sources,
     })
 }
 
@@ -418,6 +411,7 @@ fn rows(attachment: &Attachment, found: Vec<(SourceKey, Source, Since)>) -> Resu
             source: reader.top(limit.key.show(&key), &source),
             network,
             listed: listed.and_then(|listed| decided_by(listed.lists)),
+            reason: None,
             figures,
             place: Place::from(&key),
         }))

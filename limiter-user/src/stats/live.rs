@@ -8,7 +8,7 @@ use limiter_common::{key::SourceKey, layout::Source};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Interface, Word,
+    Drops, Interface, Word,
     busiest::{Figures, Filter, Order, Place},
     source::TopSource,
     word,
@@ -48,10 +48,88 @@ pub struct Busy {
     /// The list that decides about it before any limit.
     #[serde(deserialize_with = "word::perhaps")]
     pub listed: Option<Word>,
+    /// Why its packets were dropped, if they are of many sources that are not told apart.
+    #[serde(deserialize_with = "word::perhaps")]
+    pub reason: Option<Word>,
     /// What it is sorted by.
     pub figures: Figures,
     /// Where it stands among those with the same figures.
     pub place: Place,
+}
+
+impl Busy {
+    /// A line of drops that are counted for no single source.
+    fn of_many(reason: Word, dropped: u64, since: u64) -> Self {
+        let (source, limit) = names_of(reason);
+        Self {
+            source: TopSource {
+                source: source.to_owned(),
+                limit: limit.to_owned(),
+                passed: 0,
+                dropped,
+                would_drop: 0,
+                // Sorted by tokens, it comes last.
+                tokens: f64::MAX,
+                listed: None,
+                passed_per_second: None,
+                dropped_per_second: None,
+                would_drop_per_second: None,
+            },
+            network: None,
+            listed: None,
+            reason: Some(reason),
+            figures: Figures {
+                over: dropped,
+                drops: true,
+                over_since: since,
+                ..Figures::default()
+            },
+            place: Place::default(),
+        }
+    }
+}
+
+/// What the columns for source and limit show of drops that are counted for no single source.
+#[must_use]
+pub fn names_of(reason: Word) -> (&'static str, &'static str) {
+    match reason {
+        "limit" => ("other sources", "any"),
+        "deny" => ("denied sources", "deny list"),
+        "newcomer" => ("new sources", "new source"),
+        reason => (reason, reason),
+    }
+}
+
+/// The drops that `rows` do not show, so that all lines together are what the interface has dropped. `before`: the interface's
+/// drops at the last look.
+#[must_use]
+pub fn rest(drops: &Drops, before: &Drops, rows: &[Busy]) -> Vec<Busy> {
+    let shown = |of: fn(&Figures) -> u64| -> u64 {
+        let figures = rows.iter().map(|row| &row.figures);
+        figures.filter(|figures| figures.drops).map(of).sum()
+    };
+    let grown = |of: fn(&Drops) -> u64| of(drops).saturating_sub(of(before));
+    let others = drops.limit.saturating_sub(shown(|figures| figures.over));
+    let others_since =
+        grown(|drops| drops.limit).saturating_sub(shown(|figures| figures.over_since));
+    let lines = [
+        ("limit", others, others_since),
+        ("deny", drops.deny, grown(|drops| drops.deny)),
+        ("newcomer", drops.newcomer, grown(|drops| drops.newcomer)),
+        ("malformed", drops.malformed, grown(|drops| drops.malformed)),
+        ("contended", drops.contended, grown(|drops| drops.contended)),
+    ];
+    let counted = lines.into_iter().filter(|(_, dropped, _)| *dropped > 0);
+    counted
+        .map(|(reason, dropped, since)| Busy::of_many(reason, dropped, since))
+        .collect()
+}
+
+/// So many in `elapsed`.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
+pub fn per_second(count: u64, elapsed: Duration) -> f64 {
+    count as f64 / elapsed.as_secs_f64()
 }
 
 /// Packets of a source since the last look.
@@ -70,6 +148,8 @@ pub struct Gauge {
     of: (u32, String),
     at: Option<Instant>,
     known: Vec<Known>,
+    /// What the interface had dropped.
+    drops: Drops,
 }
 
 /// An entry at the last look.
@@ -100,6 +180,11 @@ impl Gauge {
         }
         self.at = Some(now);
         elapsed.filter(|elapsed| same && (Duration::from_nanos(1)..LONGEST).contains(elapsed))
+    }
+
+    /// Remembers what the interface has dropped. Returns that of the last look.
+    pub fn drops(&mut self, now: Drops) -> Drops {
+        std::mem::replace(&mut self.drops, now)
     }
 
     /// What has come since the last look of the source in the entry of this number, and remembers it. Of one that
@@ -222,5 +307,49 @@ mod tests {
         assert_eq!(gauge.begin(of(2), 8, soon), None, "no time has passed");
         assert_eq!(gauge.begin(of(2), 8, soon + LONGEST), None, "long ago");
         assert!(gauge.begin(of(2), 8, soon + LONGEST * 3 / 2).is_some());
+    }
+
+    #[test]
+    fn lines_of_many_sources_add_up_to_all_drops() {
+        let row = |over, over_since, drops| Busy {
+            figures: Figures {
+                drops,
+                over_since,
+                ..Figures::default()
+            },
+            ..Busy::of_many("limit", over, 0)
+        };
+        let figures = |row: Busy, over| Busy {
+            figures: Figures {
+                over,
+                ..row.figures
+            },
+            ..row
+        };
+        let rows = [figures(row(0, 3, true), 10), figures(row(0, 9, false), 90)];
+        let drops = |limit, deny| Drops {
+            limit,
+            deny,
+            newcomer: 7,
+            ..Drops::default()
+        };
+        let lines = rest(&drops(25, 40), &drops(20, 30), &rows);
+        let seen: Vec<_> = lines
+            .iter()
+            .map(|line| {
+                (
+                    line.reason.unwrap(),
+                    line.figures.over,
+                    line.figures.over_since,
+                )
+            })
+            .collect();
+        // A source in shadow drops nothing.
+        assert_eq!(
+            seen,
+            [("limit", 15, 2), ("deny", 40, 10), ("newcomer", 7, 0)]
+        );
+        let labels = names_of("newcomer");
+        assert_eq!(labels, ("new sources", "new source"));
     }
 }

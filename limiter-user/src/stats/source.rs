@@ -1,5 +1,7 @@
 //! One source: what is left in its bucket, and what it has sent.
 
+use std::time::Duration;
+
 use limiter_common::{
     bucket::{self, Decision},
     entry::epoch_in,
@@ -9,10 +11,12 @@ use limiter_common::{
 use serde::{Deserialize, Serialize};
 
 use super::{
+    Interface, Verdicts, Word,
     busiest::{Figures, Order},
-    live::Since,
+    live::{Busy, Since, per_second},
+    word,
 };
-use crate::config::terms::Terms;
+use crate::config::{lists::DENY, terms::Terms};
 
 /// A frame of 60 bytes, the shortest that Ethernet carries (without checksum): what `retry_after`
 /// waits for where a packet costs by its length.
@@ -87,8 +91,27 @@ pub struct CheckedLimit {
 pub struct Top {
     /// Name of the interface.
     pub interface: String,
+    /// Seconds between the two readings that rates are of; null, as the rates, if there is one reading only.
+    pub interval_seconds: Option<f64>,
+    /// Packets of the interface by verdict; what was dropped is the sum of all lines below.
+    pub packets: Verdicts,
     /// Most dropped first, then most passed.
     pub sources: Vec<TopSource>,
+    /// What was dropped of no source above.
+    pub drops: Vec<TopDrops>,
+}
+
+/// Drops that are counted for no single source.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct TopDrops {
+    /// Why they were dropped; `limit`: sources that are not shown, or are forgotten.
+    #[serde(deserialize_with = "word::one")]
+    pub reason: Word,
+    /// Packets.
+    pub dropped: u64,
+    /// The same a second.
+    pub dropped_per_second: Option<f64>,
 }
 
 /// One line of it.
@@ -107,6 +130,49 @@ pub struct TopSource {
     pub would_drop: u64,
     /// What is left, in packets or bytes.
     pub tokens: f64,
+    /// The list that decides about it before any limit.
+    #[serde(deserialize_with = "word::perhaps")]
+    pub listed: Option<Word>,
+    /// Packets that passed, a second.
+    pub passed_per_second: Option<f64>,
+    /// Packets that were dropped, a second; null of a denied source: the deny list has one counter for all of them.
+    pub dropped_per_second: Option<f64>,
+    /// Packets that only passed because of shadow, a second.
+    pub would_drop_per_second: Option<f64>,
+}
+
+impl Top {
+    /// Some of the lines of the live view.
+    #[must_use]
+    pub fn new(interface: &Interface, rows: Vec<Busy>, elapsed: Option<Duration>) -> Self {
+        let rate = |count| elapsed.map(|elapsed| per_second(count, elapsed));
+        let (sums, sources): (Vec<_>, Vec<_>) =
+            rows.into_iter().partition(|row| row.reason.is_some());
+        let drops = sums.into_iter().filter_map(|row| {
+            Some(TopDrops {
+                reason: row.reason?,
+                dropped: row.figures.over,
+                dropped_per_second: rate(row.figures.over_since),
+            })
+        });
+        let sources = sources.into_iter().map(|row| {
+            let over = |wanted: bool| rate(row.figures.over_since * u64::from(wanted));
+            TopSource {
+                listed: row.listed,
+                passed_per_second: rate(row.figures.passed_since),
+                dropped_per_second: over(row.figures.drops).filter(|_| row.listed != Some(DENY)),
+                would_drop_per_second: over(!row.figures.drops),
+                ..row.source
+            }
+        });
+        Self {
+            interface: interface.name.clone(),
+            interval_seconds: elapsed.map(|elapsed| elapsed.as_secs_f64()),
+            packets: interface.packets,
+            drops: drops.collect(),
+            sources: sources.collect(),
+        }
+    }
 }
 
 /// What is needed to read a bucket's word.
@@ -217,6 +283,10 @@ impl Reader {
             dropped: self.dropped(source),
             would_drop: self.would_drop(source),
             tokens: self.tokens(source),
+            listed: None,
+            passed_per_second: None,
+            dropped_per_second: None,
+            would_drop_per_second: None,
         }
     }
 }

@@ -2,8 +2,15 @@
 
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 
-use crate::stats::source::{Check, CheckedLimit, OnList, Top};
-use crate::view::units::{grouped, seconds};
+use crate::stats::{
+    Verdicts,
+    live::names_of,
+    source::{Check, CheckedLimit, OnList, Top},
+};
+use crate::view::{
+    top::draw::number::{maybe, over},
+    units::{grouped, seconds},
+};
 
 /// One source.
 #[must_use]
@@ -85,33 +92,59 @@ fn bucket(limit: &CheckedLimit, check: &Check) -> String {
     }
 }
 
-/// The busiest sources.
+/// The busiest sources, and what was dropped of others.
 #[must_use]
 pub fn top(top: &Top) -> String {
-    if top.sources.is_empty() {
+    let Verdicts {
+        passed, dropped, ..
+    } = top.packets;
+    let interval = top.interval_seconds.map_or_else(String::new, |interval| {
+        format!("; rates over {}", seconds(interval))
+    });
+    let head = format!(
+        "{}: {} passed, {} dropped{interval}\n",
+        top.interface,
+        grouped(passed),
+        grouped(dropped)
+    );
+    if top.sources.is_empty() && top.drops.is_empty() {
         return format!("{}: no source is in the table\n", top.interface);
     }
     let mut table = Table::new();
     table.load_preset(NOTHING).set_header([
         "SOURCE",
         "LIMIT",
+        "PASS/s",
+        "DROP/s",
         "PASSED",
         "DROPPED",
         "WOULD DROP",
         "TOKENS",
     ]);
     for source in &top.sources {
+        let dropped = match source.would_drop_per_second {
+            _ if source.listed == Some("deny") => "denied".to_owned(),
+            Some(would_drop) if would_drop > 0.0 => over(maybe(Some(would_drop)), false),
+            _ => maybe(source.dropped_per_second),
+        };
         table.add_row([
             source.source.clone(),
             source.limit.clone(),
+            maybe(source.passed_per_second),
+            dropped,
             grouped(source.passed),
             grouped(source.dropped),
             grouped(source.would_drop),
             format!("{:.1}", source.tokens),
         ]);
     }
+    for drops in &top.drops {
+        let (source, limit) = names_of(drops.reason);
+        let (rate, dropped) = (maybe(drops.dropped_per_second), grouped(drops.dropped));
+        table.add_row([source, limit, "-", &rate, "-", &dropped, "-", "-"]);
+    }
     for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    format!("{}\n", table.trim_fmt())
+    format!("{head}{}\n", table.trim_fmt())
 }

@@ -34,6 +34,8 @@ fn rows(screen: &Screen) -> Vec<Vec<String>> {
     let fields = lines
         .iter()
         .take_while(|line| !line.is_empty() && !line.starts_with("q quit"))
+        // Sources whose entries another one took, or that sent between two readings.
+        .filter(|line| !line.contains("other sources"))
         .map(|line| line.split_whitespace().map(str::to_owned).collect());
     fields.collect()
 }

@@ -67,8 +67,8 @@ pub struct Top {
     /// For programs
     #[arg(long, requires = "once")]
     pub json: bool,
-    /// How often the live view looks: 100ms to 10s
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval, conflicts_with = "once")]
+    /// How often the live view looks, and over how long --once measures rates: 100ms to 10s
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
     pub interval: Duration,
 }
 

@@ -4,7 +4,7 @@
 //! be done is returned as an [`Effect`], and done by the command.
 
 mod action;
-mod draw;
+pub(in crate::view) mod draw;
 mod key;
 mod rates;
 mod state;

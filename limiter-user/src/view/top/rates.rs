@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::stats::{Interface, Limit};
+use crate::stats::{Interface, Limit, live::per_second};
 
 /// Packets a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -55,10 +55,4 @@ fn rate(old: (u64, u64), new: (u64, u64), elapsed: Duration) -> Rate {
         passed: grown(old.0, new.0),
         dropped: grown(old.1, new.1),
     }
-}
-
-/// So many in `elapsed`.
-#[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
-pub fn per_second(count: u64, elapsed: Duration) -> f64 {
-    count as f64 / elapsed.as_secs_f64()
 }

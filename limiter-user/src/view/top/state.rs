@@ -259,10 +259,13 @@ impl State {
             return Effect::None;
         };
         let Some(action) = action(row) else {
-            let text = format!(
-                "the bucket of '{}' is everybody's, no source's: `limiter reset IFACE --all` fills it",
-                row.source.source
-            );
+            let name = &row.source.source;
+            let text = match row.reason {
+                Some(_) => format!("'{name}' are many sources: choose one"),
+                None => format!(
+                    "the bucket of '{name}' is everybody's, no source's: `limiter reset IFACE --all` fills it"
+                ),
+            };
             self.notice = Some((text, true));
             return Effect::None;
         };

@@ -4,7 +4,7 @@ mod foot;
 mod head;
 mod help;
 mod limits;
-mod number;
+pub(in crate::view) mod number;
 mod sources;
 
 use ratatui::{

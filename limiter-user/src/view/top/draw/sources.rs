@@ -8,9 +8,9 @@ use ratatui::{
 };
 
 use super::number::{maybe, over, short};
-use crate::stats::live::Busy;
+use crate::stats::live::{Busy, per_second};
 use crate::view::{
-    top::{State, Theme, rates::per_second},
+    top::{State, Theme},
     units::{counted, grouped},
 };
 
@@ -78,14 +78,14 @@ impl Column {
     }
 }
 
-/// What there is room for beside sources of `longest` characters.
-fn columns(width: u16, longest: u16, several_limits: bool) -> Vec<Column> {
+/// What there is room for beside sources of `longest` characters. `several`: lines may differ by limit.
+fn columns(width: u16, longest: u16, several: bool) -> Vec<Column> {
     let mut chosen = vec![Column::Source, Column::DropRate];
     let source = longest.max(Column::Source.width());
     let mut used = source + 1 + Column::DropRate.width();
     for column in Column::OPTIONAL {
         // One limit has a line of its own above.
-        if column == Column::Limit && !several_limits {
+        if column == Column::Limit && !several {
             continue;
         }
         let more = column.width() + 1;
@@ -108,7 +108,12 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     let [title, area] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
     let rows = state.rows();
     frame.render_widget(
-        headline(state, rows.len(), picture.sample.matching, theme),
+        headline(
+            state,
+            rows.iter().filter(|row| row.reason.is_none()).count(),
+            picture.sample.matching,
+            theme,
+        ),
         title,
     );
     let selected = state.selected(&rows);
@@ -120,7 +125,8 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     let longest = u16::try_from(lengths.max().unwrap_or(0)).unwrap_or(u16::MAX);
     // An address of IPv6 may take half of the screen, but no more.
     let longest = longest.min(area.width / 2);
-    let several = picture.sample.interface.limits.len() > 1;
+    let several = picture.sample.interface.limits.len() > 1
+        || visible.iter().any(|(_, row)| row.reason.is_some());
     let columns = columns(area.width, longest, several);
     let line = |(i, row): &(usize, &&Busy)| {
         let is_selected = *i == selected;
@@ -191,7 +197,12 @@ fn cell(column: Column, row: &Busy, state: &State, is_selected: bool) -> String 
         }
         Column::Limit => row.source.limit.clone(),
         Column::List => row.listed.unwrap_or_default().to_owned(),
+        Column::PassRate | Column::Passed | Column::Tokens if row.reason.is_some() => {
+            "-".to_owned()
+        }
         Column::PassRate => rate(figures.passed_since),
+        // The deny list has one counter for all.
+        Column::DropRate if row.listed == Some("deny") => "denied".to_owned(),
         Column::DropRate => over(rate(figures.over_since), figures.drops),
         Column::Passed => short(figures.passed),
         Column::Dropped => over(short(figures.over), figures.drops),
