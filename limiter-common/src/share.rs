@@ -7,7 +7,9 @@
 //!
 //! *New sources*: a token comes from the bucket that all limits share, or else from the limit's own bucket. What
 //! the own bucket gives is charged to the common one too, which goes into debt by that. So the own buckets are a
-//! guarantee, and no budget beside the common one.
+//! guarantee, and no budget beside the common one. A packet that makes buckets of several limits takes one token, from
+//! the first of them. Each of the others must have one too, which it keeps: so a flood against a limit that has no
+//! token takes nothing from the others.
 
 use crate::bucket::{self, Decision, SKEW_MAX};
 use crate::rules::Newcomers;

@@ -175,9 +175,10 @@ impl<'a, const IN_LINE: bool> Demand<'a, IN_LINE> {
         }
     }
 
-    /// Makes a bucket, which is full, charges it, and counts the packet for its source. Nothing where there is one after all.
+    /// Makes a bucket, which is full, charges it, and counts the packet for its source; takes a token for a new source if
+    /// `pay`. Nothing where there is one after all.
     #[inline(always)]
-    pub fn charge_new(&mut self) -> Option<Reason> {
+    pub fn charge_new(&mut self, pay: bool) -> Option<Reason> {
         if newcomers::are_out(self.key.slot()) {
             return Some(Reason::Newcomer);
         }
@@ -186,7 +187,7 @@ impl<'a, const IN_LINE: bool> Demand<'a, IN_LINE> {
         let Decision::Admit { tat } = self.terms().decide(full, now, self.cost) else {
             return Some(Reason::Limit);
         };
-        if !table::admits(self.key, now, true) {
+        if !table::admits(self.key, now, pay) {
             return Some(Reason::Newcomer);
         }
         match table::add(self.key, tat, self.limit.epoch(), now) {

@@ -44,7 +44,9 @@ pub struct Facts {
     /// What that said.
     pub refused: u16,
     /// 1: the limit has counted that already.
-    pub counted: u16,
+    pub counted: u8,
+    /// 1: the token for a new source is taken. One does for all buckets that are made for the packet.
+    pub paid: u8,
 }
 
 impl Facts {
@@ -66,7 +68,7 @@ impl Facts {
             source.words[0]: 0, source.words[1]: 0, source.family: 0, source.reserved: 0,
             protocol: ANY, source_port: ANY, destination_port: ANY, flags: ANY,
             fragment: WHOLE, control: 0, lists: 0,
-            refused_by: 0, refused: 0, counted: 0,
+            refused_by: 0, refused: 0, counted: 0, paid: 0,
         }
         // SAFETY: every field is written.
         unsafe { &mut *facts }

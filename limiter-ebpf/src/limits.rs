@@ -291,15 +291,20 @@ extern "C" fn limit_refresh(facts: *mut Facts, index: u32) -> u32 {
     0
 }
 
-/// Makes the bucket, and charges it. Returns as [`limit_charge`] does.
+/// Makes the bucket, and charges it. Returns as [`limit_charge`] does. The first bucket that is made for the packet takes
+/// the token for a new source.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn limit_add(facts: *mut Facts, index: u32) -> u32 {
     let (facts, limit) = of_limit!(facts, index, matching);
     let key = key(facts, limit);
+    let pay = facts.paid == 0;
     let mut demand = Demand::<false>::new(limit, &key, &mut facts.now, facts.length);
-    match demand.charge_new() {
-        Some(reason) => take(facts, index, limit, reason.into()),
+    match demand.charge_new(pay) {
+        Some(reason) => {
+            facts.paid |= u8::from(matches!(reason, Reason::Admitted));
+            take(facts, index, limit, reason.into())
+        }
         None => NEW,
     }
 }

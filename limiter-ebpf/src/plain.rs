@@ -118,7 +118,7 @@ extern "C" fn source_add(key: *const Tag, length: u64) -> u32 {
     let Some(key) = (unsafe { key.as_ref() }) else {
         return Reason::Contended as u32;
     };
-    match Demand::<false>::new(limit, key, &mut { NOT_READ }, length).charge_new() {
+    match Demand::<false>::new(limit, key, &mut { NOT_READ }, length).charge_new(true) {
         Some(reason) => reason as u32,
         None => RACED,
     }

@@ -272,13 +272,15 @@ fn shadow_counts_no_packet_that_another_limit_drops() {
     let (known, new) = (from("192.0.2.7"), from("192.0.2.8"));
     assert_eq!(kernel.offer(&known, START), Reason::Admitted);
     assert_eq!(kernel.offer(&known, START), Reason::WouldDrop);
+    // Each limit has a token: the first packet has taken one of them, whatever the number of its buckets.
+    assert_eq!(kernel.offer(&from("192.0.2.9"), START), Reason::WouldDrop);
     assert_eq!(kernel.offer(&new, START), Reason::Newcomer);
     let [watched, sources] = [0, 1].map(|slot| kernel.tables.limit(slot).unwrap());
     assert_eq!(
         (watched.admitted.packets, watched.would_drop.packets),
-        (1, 1)
+        (1, 2)
     );
-    assert_eq!((sources.admitted.packets, sources.dropped.packets), (2, 1));
+    assert_eq!((sources.admitted.packets, sources.dropped.packets), (3, 1));
 }
 
 /// However many sources are made up, no more get in than the newcomer limit lets; who is known is not

@@ -120,8 +120,8 @@ fn with_few_new_sources() {
     known_clients_are_served("new_sources = \"20/s\"\nnew_sources_burst = 30", 30.0, 20.0);
 }
 
-/// A new source needs a bucket of each limit: as many come in as there are tokens for all of them, and one
-/// that is refused has none at all. Others would take the tokens, and few sources would ever get their last.
+/// A new source takes one token, although it needs a bucket of each limit. One that is refused has none at all. Others
+/// would take the tokens, and few sources would ever get their last.
 #[test]
 fn new_sources_get_all_their_buckets_or_none() {
     need_kernel!();
@@ -147,10 +147,11 @@ fn new_sources_get_all_their_buckets_or_none() {
             }
         }
         let tokens = BURST + RATE * STEP * u64::from(FLOOD / 2) / 1_000_000_000;
-        let fair = tokens / 2;
+        // The second limit keeps its own part, a sixteenth of the burst, and a lease of one token.
+        let most = tokens - BURST / 16;
         assert!(
-            (fair - 1..=fair).contains(&taken_in),
-            "{taken_in} of {fair} came in, shadow {shadow}"
+            (most - most / 100..=most).contains(&taken_in),
+            "{taken_in} came in, of {tokens} tokens, shadow {shadow}"
         );
         // Entries of some have been taken since, their buckets being full again.
         let counters = kernel.tables.counters().unwrap();

@@ -113,8 +113,9 @@ impl Model {
             return outcome;
         }
         let mut charged = Vec::new();
+        let mut paid = false;
         for (held, id) in &asked {
-            let said = self.charge(&held.terms, id, length, now);
+            let said = self.charge(&held.terms, id, length, now, &mut paid);
             if said != Reason::Admitted && !held.limit.shadow {
                 for (terms, id, admitted) in charged {
                     self.take_back(terms, id, admitted, length);
@@ -141,13 +142,24 @@ impl Model {
         outcome
     }
 
-    fn charge(&mut self, terms: &Terms, id: &Id, length: usize, now: i128) -> Reason {
+    /// Charges a bucket, and makes it first if need be. A packet pays for the first bucket that is made for it.
+    fn charge(
+        &mut self,
+        terms: &Terms,
+        id: &Id,
+        length: usize,
+        now: i128,
+        paid: &mut bool,
+    ) -> Reason {
         if !self.buckets.contains_key(id) {
             if let Some(newcomers) = self.newcomers.as_mut() {
                 if !newcomers.reserve(&id.0, now) {
                     return Reason::Newcomer;
                 }
-                newcomers.take(&id.0);
+                if !*paid {
+                    newcomers.take(&id.0);
+                }
+                *paid = true;
             }
             self.added += 1;
             let bucket = Bucket::full(terms.full(now));

@@ -73,8 +73,9 @@ impl<'a> Demand<'a> {
         }
     }
 
-    /// Makes a bucket, which is full, charges it, and counts the packet for its source.
-    pub fn add(&self, newcomers: &mut Newcomers) -> Reason {
+    /// Makes a bucket, which is full, charges it, and counts the packet for its source; takes a token for a new source if
+    /// `pay`, or if there is no room.
+    pub fn add(&self, newcomers: &mut Newcomers, pay: bool) -> Reason {
         let terms = &self.limit.terms;
         let full = terms.full(self.now);
         let Decision::Admit { tat } = terms.decide(full, self.now, self.cost()) else {
@@ -84,8 +85,11 @@ impl<'a> Demand<'a> {
         if !newcomers.reserve(slot, self.now) {
             return Reason::Newcomer;
         }
-        newcomers.take(slot);
-        if !self.memory.make_room(&self.tag, self.now) {
+        let has_room = self.memory.make_room(&self.tag, self.now);
+        if pay || !has_room {
+            newcomers.take(slot);
+        }
+        if !has_room {
             return Reason::Newcomer;
         }
         match self.memory.add(&self.tag, tat, self.now) {

@@ -102,7 +102,7 @@ impl Model {
         let (said, entry) = match demand.ask(true) {
             Said::Admitted(entry) => (Reason::Admitted, Some(entry)),
             Said::Refused(entry) => (Reason::Limit, Some(entry)),
-            Said::New => (demand.add(&mut self.newcomers), None),
+            Said::New => (demand.add(&mut self.newcomers, true), None),
         };
         let reason = self.in_force(said);
         if let Some(entry) = entry {
@@ -194,8 +194,9 @@ impl Model {
         }
         let mut charged = Vec::new();
         let mut over = Vec::new();
+        let mut paid = false;
         for index in &asked.matching {
-            match self.charge(asked, *index) {
+            match self.charge(asked, *index, &mut paid) {
                 Reason::Admitted => charged.push(*index),
                 _ if self.config.limits[*index].shadow != 0 => over.push(*index),
                 said => {
@@ -258,7 +259,8 @@ impl Model {
         true
     }
 
-    fn charge(&mut self, asked: &Asked, index: usize) -> Reason {
+    /// Charges one limit. The first bucket that is made for the packet takes the token for a new source.
+    fn charge(&mut self, asked: &Asked, index: usize, paid: &mut bool) -> Reason {
         let demand = self.demand(asked, index);
         let said = match demand.ask(true) {
             Said::Admitted(entry) => {
@@ -268,8 +270,9 @@ impl Model {
             Said::Refused(_) => Reason::Limit,
             Said::New => {
                 let mut newcomers = self.newcomers.clone();
-                let said = demand.add(&mut newcomers);
+                let said = demand.add(&mut newcomers, !*paid);
                 self.newcomers = newcomers;
+                *paid |= said == Reason::Admitted;
                 said
             }
         };
