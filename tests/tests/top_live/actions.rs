@@ -108,9 +108,10 @@ fn deny_allow_and_reset() {
     let denied = || number(&hosts.status()["drops"]["deny"]);
     limiter_tests::eventually("it is denied", || denied() > 0);
     screen.wait("it is marked", |screen| {
-        rows(screen)
-            .iter()
-            .any(|row| row[..3] == [">", FLOODER, "deny"])
+        let of_flooder = |row: &&Vec<String>| row.contains(&FLOODER.to_owned());
+        let rows = rows(screen);
+        let row = rows.iter().find(of_flooder);
+        row.is_some_and(|row| row.contains(&"deny".to_owned()))
     });
     screen.press("d");
     screen.wait_for("Take 192.0.2.66 off the deny list?");
@@ -172,9 +173,10 @@ fn what_fails_is_said_in_the_view() {
         .limiter(&["deny", "add", "eth0", "192.0.2.64/26"])
         .expect(0);
     screen.wait("it is marked", |screen| {
-        rows(screen)
-            .iter()
-            .any(|row| row.contains(&"deny".to_owned()))
+        let of_flooder = |row: &&Vec<String>| row.contains(&FLOODER.to_owned());
+        let rows = rows(screen);
+        let row = rows.iter().find(of_flooder);
+        row.is_some_and(|row| row.contains(&"deny".to_owned()))
     });
     screen.write("/192.0.2.66");
     screen.press("Enter");
