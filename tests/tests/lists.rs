@@ -107,7 +107,7 @@ fn every_list_is_edited_and_printed() {
         };
         assert_eq!(
             hosts.json(start),
-            json!({"interface": "eth0", "list": list, "prefixes": in_order})
+            json!({"interface": "eth0", "list": list, "prefixes": in_order, "fleet": null})
         );
         assert_eq!(number(&of_status(&hosts, list)["prefixes"]), 3);
 

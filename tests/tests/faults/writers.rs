@@ -104,6 +104,9 @@ fn attached_and_detached() {
             );
             continue;
         }
+        if outcome.stdout.contains("unchanged") {
+            continue;
+        }
         attached += match command[0].as_str() {
             "attach" => 1,
             "detach" => -1,
