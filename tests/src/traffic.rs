@@ -27,7 +27,7 @@ impl<'h> Traffic<'h> {
     #[must_use]
     pub fn passed_to(&self, port: u16, source: &str, count: u64) -> u64 {
         let frame = udp(self.hosts, source.parse().unwrap(), port);
-        let packets = |verdict: &str| number(&self.hosts.status()["packets"][verdict]);
+        let packets = |verdict: &str| number(&self.hosts.status()[verdict]["packets"]);
         let (seen, passed) = (packets("seen"), packets("passed"));
         (0..count).for_each(|_| self.wire.send(&frame));
         eventually("all packets are seen", || packets("seen") == seen + count);

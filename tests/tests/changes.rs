@@ -168,7 +168,10 @@ impl Server<'_> {
         let check = self.hosts.json(&["check", "eth0", source, "--json"]);
         let mut limits = check["limits"].as_array().unwrap().iter();
         let limit = limits.find(|found| found["name"] == limit).unwrap();
-        (number(&limit["passed"]), number(&limit["dropped"]))
+        (
+            number(&limit["passed_packets"]),
+            number(&limit["dropped_packets"]),
+        )
     }
 }
 
@@ -277,7 +280,7 @@ fn a_thousand_changes_under_flood() {
         assert_eq!(reasons[&never], 0, "{reasons:?}");
     }
     let status = hosts.status();
-    let packets = |verdict: &str| number(&status["packets"][verdict]);
+    let packets = |verdict: &str| number(&status[verdict]["packets"]);
     assert_eq!(packets("seen"), packets("passed") + packets("dropped"));
     assert_eq!(packets("seen"), seen);
     assert_eq!(number(&status["sources"]["added"]), 3, "{status}");

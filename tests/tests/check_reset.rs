@@ -60,8 +60,8 @@ fn buckets(hosts: &Hosts, source: &str) -> Vec<Value> {
             limit["bucket"],
             limit["tracked"],
             tokens.floor(),
-            limit["passed"],
-            limit["dropped"]
+            limit["passed_packets"],
+            limit["dropped_packets"]
         ])
     };
     limits.iter().map(row).collect()
@@ -134,7 +134,7 @@ fn reset_forgets_every_bucket_of_a_source_and_no_other() {
     assert_eq!(traffic.passed_to(53, "192.0.2.7", 4), 3);
     assert_eq!(traffic.passed_to(80, "192.0.2.7", 4), 3);
     assert_eq!(traffic.passed_to(53, "192.0.2.8", 4), 2, "8 of the /24");
-    let passed = number(&hosts.status()["packets"]["passed"]);
+    let passed = number(&hosts.status()["passed"]["packets"]);
     assert_eq!(
         reset(&["192.0.2.7"]),
         "eth0: 192.0.2.7 and 192.0.2.0/24 are forgotten: their buckets are full again\n"
@@ -144,7 +144,7 @@ fn reset_forgets_every_bucket_of_a_source_and_no_other() {
         json!(["port", "192.0.2.8 port 53", true, 1.0, 2, 0]),
         "another source's own bucket stays; the subnet's limit had refused"
     );
-    assert_eq!(hosts.status()["packets"]["passed"], passed, "figures go on");
+    assert_eq!(hosts.status()["passed"]["packets"], passed, "figures go on");
     assert_eq!(traffic.passed_to(53, "192.0.2.7", 4), 3);
     assert_eq!(traffic.passed_to(80, "192.0.2.7", 4), 3);
     assert_eq!(traffic.passed_to(53, "192.0.2.8", 4), 1);
@@ -181,7 +181,14 @@ fn top_names_limits_and_ports() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|row| json!([row["source"], row["limit"], row["passed"], row["dropped"]]))
+        .map(|row| {
+            json!([
+                row["source"],
+                row["limit"],
+                row["passed_packets"],
+                row["dropped_packets"]
+            ])
+        })
         .collect();
     assert_eq!(
         rows,
@@ -413,12 +420,12 @@ fn top_lines_add_up_to_what_the_interface_dropped() {
     };
     let shown = top("1");
     let drops = |top: &Value| {
-        let drops = top["drops"].as_array().unwrap().iter();
+        let drops = top["other_drops"].as_array().unwrap().iter();
         drops
             .map(|line| {
                 (
                     line["reason"].as_str().unwrap().to_owned(),
-                    number(&line["dropped"]),
+                    number(&line["dropped_packets"]),
                 )
             })
             .collect::<Vec<_>>()
@@ -428,8 +435,8 @@ fn top_lines_add_up_to_what_the_interface_dropped() {
         drops(&shown),
         wanted.map(|(reason, dropped)| (reason.to_owned(), dropped))
     );
-    assert_eq!(shown["sources"][0]["dropped"], 5, "{shown}");
-    assert_eq!(shown["packets"]["dropped"], 5 + 5 + 9 + 7, "{shown}");
+    assert_eq!(shown["sources"][0]["dropped_packets"], 5, "{shown}");
+    assert_eq!(shown["dropped"]["packets"], 5 + 5 + 9 + 7, "{shown}");
     assert!(
         shown["interval_seconds"].as_f64().unwrap() >= 0.5,
         "{shown}"
@@ -448,14 +455,14 @@ fn top_lines_add_up_to_what_the_interface_dropped() {
         end.store(true, Ordering::Relaxed);
         top
     });
-    let rate = &under_flood["drops"][0]["dropped_per_second"];
+    let rate = &under_flood["other_drops"][0]["dropped_packets_per_second"];
     assert!(rate.as_f64().unwrap() > 10.0, "{under_flood}");
     let sources = under_flood["sources"].as_array().unwrap();
     let source = sources
         .iter()
         .find(|line| line["source"] == denied)
         .unwrap();
-    assert!(source["dropped_per_second"].is_null(), "{source}");
+    assert!(source["dropped_packets_per_second"].is_null(), "{source}");
     let text = hosts.limiter(&["top", "eth0", "--once"]).stdout;
     for words in [
         "DROP/s",

@@ -200,13 +200,17 @@ fn only_the_flood_was_dropped(
 ) {
     let status = hosts.status();
     let most = (BURST + RATE * since.elapsed().as_secs_f64()) as u64;
-    let dropped = number(&status["packets"]["dropped"]);
-    let established = number(&status["passes"]["established"]);
+    let dropped = number(&status["dropped"]["packets"]);
+    let established = number(&status["passes"]["established"]["packets"]);
     let check = hosts.json(&["check", "eth0", &client.to_string(), "--json"]);
-    let admitted = number(&check["limits"][0]["passed"]);
+    let admitted = number(&check["limits"][0]["passed_packets"]);
     let what = format!("{client}: {arrived:?}, {status}, {check}");
     assert_eq!(dropped + arrived.flood, sent as u64, "{what}");
-    assert_eq!(number(&status["drops"]["limit"]), dropped, "{what}");
+    assert_eq!(
+        number(&status["drops"]["limit"]["packets"]),
+        dropped,
+        "{what}"
+    );
     assert!(arrived.flood <= most, "more than {most}: {what}");
     assert!((BURST as u64..=most).contains(&admitted), "{most}: {what}");
     assert!(arrived.connection > 0, "{what}");
@@ -338,8 +342,8 @@ fn without_the_exemption_a_download_starves() {
             received <= most * SEGMENT,
             "{received} bytes, {most} packets"
         );
-        assert!(number(&status["drops"]["limit"]) > 0, "{status}");
-        assert_eq!(status["passes"]["established"], 0, "{status}");
+        assert!(number(&status["drops"]["limit"]["packets"]) > 0, "{status}");
+        assert_eq!(status["passes"]["established"]["packets"], 0, "{status}");
         hosts.limiter(&["detach", "eth0"]).expect(0);
         drop(to);
         assert!(sender.join().unwrap().is_err(), "it was not all sent");
@@ -351,12 +355,13 @@ fn without_the_exemption_a_download_starves() {
 fn offer(hosts: &Hosts, frame: &[u8], count: usize) -> (u64, u64) {
     let figures = || {
         let status = hosts.status();
-        let of = |section: &str, reason: &str| number(&status[section][reason]);
-        (
-            of("packets", "seen"),
-            of("passes", "established"),
-            of("drops", "limit"),
-        )
+        let counts = [
+            &status["seen"],
+            &status["passes"]["established"],
+            &status["drops"]["limit"],
+        ];
+        let [seen, established, dropped] = counts.map(|count| number(&count["packets"]));
+        (seen, established, dropped)
     };
     let before = figures();
     let wire = Raw::open(&hosts.client);
@@ -412,9 +417,9 @@ fn a_handshake_is_limited() {
         // The client holds it for open: it has the server's answer.
         let _client = on(&hosts.client, || TcpStream::connect(address)).unwrap();
         eventually("the third packet is dropped", || {
-            number(&hosts.status()["drops"]["limit"]) > 0
+            number(&hosts.status()["drops"]["limit"]["packets"]) > 0
         });
-        assert_eq!(hosts.status()["passes"]["established"], 0);
+        assert_eq!(hosts.status()["passes"]["established"]["packets"], 0);
         assert!(listener.accept().is_err(), "not complete");
 
         // The server answers once more, and so does the client.

@@ -63,8 +63,8 @@ impl Drop for End<'_> {
 fn established_and_dropped(hosts: &Hosts) -> (u64, u64) {
     let status = hosts.status();
     (
-        number(&status["passes"]["established"]),
-        number(&status["packets"]["dropped"]),
+        number(&status["passes"]["established"]["packets"]),
+        number(&status["dropped"]["packets"]),
     )
 }
 

@@ -229,8 +229,8 @@ fn a_list_is_replaced_whole_or_not_at_all() {
         "moments on both sides: {changed} of {rounds}"
     );
     let status = hosts.status();
-    assert_eq!(status["drops"]["deny"], 10 * rounds, "{status}");
-    let seen = number(&status["packets"]["seen"]) - number(&status["passes"]["not_ip"]);
+    assert_eq!(status["drops"]["deny"]["packets"], 10 * rounds, "{status}");
+    let seen = number(&status["seen"]["packets"]) - number(&status["passes"]["not_ip"]["packets"]);
     assert_eq!(seen, u64::from(10 * rounds), "{status}");
 
     // The next command clears what was left.

@@ -317,34 +317,37 @@ fn live_limits_that_pass_the_clients_and_stop_the_flood() {
     clients.round();
     let status = hosts.status();
     assert_eq!(
-        number(&status["packets"]["dropped"]),
+        number(&status["dropped"]["packets"]),
         0,
         "in shadow: {status}"
     );
-    assert!(number(&status["packets"]["would_drop"]) > 0, "{status}");
+    assert!(number(&status["would_drop"]["packets"]) > 0, "{status}");
     hosts.limiter(&["reset", "eth0", "--all"]).expect(0);
     hosts.limiter(&["set", "eth0", "--shadow", "off"]).expect(0);
-    let seen = number(&hosts.status()["packets"]["seen"]);
+    let seen = number(&hosts.status()["seen"]["packets"]);
     let began = Instant::now();
     (0..12).for_each(|_| clients.round());
     let lasted = u64::try_from(began.elapsed().as_nanos()).unwrap();
     let all = 12 * (AT_ONCE + u64::from(POLITE));
     eventually("all packets are seen", || {
-        number(&hosts.status()["packets"]["seen"]) == seen + all
+        number(&hosts.status()["seen"]["packets"]) == seen + all
     });
     let one = |source: &str| hosts.json(&["check", "eth0", source, "--json"])["limits"][0].clone();
     for client in 1..=POLITE {
         let client = one(&format!("192.0.2.{}", 100 + client));
         assert_eq!(
-            (number(&client["passed"]), number(&client["dropped"])),
+            (
+                number(&client["passed_packets"]),
+                number(&client["dropped_packets"])
+            ),
             (12, 0),
             "{client}\n{text}"
         );
     }
     let flooder = one("192.0.2.66");
-    let passed = number(&flooder["passed"]);
+    let passed = number(&flooder["passed_packets"]);
     assert!(passed <= allowed(only, lasted), "{flooder}\n{text}");
-    assert_eq!(passed + number(&flooder["dropped"]), 12 * AT_ONCE);
+    assert_eq!(passed + number(&flooder["dropped_packets"]), 12 * AT_ONCE);
 }
 
 #[test]

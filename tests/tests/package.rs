@@ -421,7 +421,7 @@ fn a_package_from_installation_to_purge() {
 
 fn through_a_flood(host: &Installed) {
     let (container, start) = (&host.container, Instant::now());
-    let seen = || number(&host.status()["packets"]["seen"]);
+    let seen = || number(&host.status()["seen"]["packets"]);
     let (received, seen_before) = (host.received(), seen());
     let program = || number(&host.status()["program_id"]);
     let sent = host.flood(|more| {

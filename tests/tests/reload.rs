@@ -107,7 +107,7 @@ fn a_changed_file_keeps_buckets_and_figures() {
     assert_eq!(attached.counted("a"), (6, 8));
     assert_eq!(attached.counted("b"), (5, 5));
     let status = attached.hosts.status();
-    assert_eq!(status["packets"]["seen"], 24, "{status}");
+    assert_eq!(status["seen"]["packets"], 24, "{status}");
     assert_eq!(status["attached_at"], since, "the same attachment");
 }
 
@@ -269,8 +269,8 @@ fn limits_come_and_go() {
     assert!(said.contains("order of the limits"), "{said}");
     assert_eq!(traffic.passed_to(1, SOURCE, 7), 0);
     let status = attached.hosts.status();
-    let sum = number(&status["packets"]["passed"]) + number(&status["packets"]["dropped"]);
-    assert_eq!(number(&status["packets"]["seen"]), sum);
+    let sum = number(&status["passed"]["packets"]) + number(&status["dropped"]["packets"]);
+    assert_eq!(number(&status["seen"]["packets"]), sum);
     assert_eq!(sum, 7 * 14, "figures of the interface go on: {status}");
 }
 
@@ -342,7 +342,7 @@ fn reloads_under_flood_let_nothing_through() {
         flood.join().unwrap()
     });
     eventually("all packets are seen", || {
-        attached.hosts.status()["packets"]["seen"] == sent
+        attached.hosts.status()["seen"]["packets"] == sent
     });
     assert!(sent > 1_000, "it was a flood: {sent}");
     assert_eq!(attached.counted("a"), (3, sent - 3));

@@ -105,7 +105,7 @@ fn another_layout_is_replaced_in_one_step_with_full_buckets() {
         );
         assert_ne!(program(&hosts), before);
         assert_eq!(Traffic::new(&hosts).passed("192.0.2.2", 12), 10);
-        assert_eq!(number(&hosts.status()["packets"]["seen"]), 12);
+        assert_eq!(number(&hosts.status()["seen"]["packets"]), 12);
         assert!(!other.exists());
         hosts.limiter(&["set", "eth0", "--rate", "2/d"]).expect(0);
         hosts.limiter(&["detach", "eth0"]).expect(0);
@@ -198,7 +198,7 @@ fn no_packet_passes_unlimited_while_a_layout_is_replaced() {
         let mut before = 0;
         for _ in 0..ROUNDS {
             eventually("the bucket is empty", || {
-                number(&hosts.status()["packets"]["dropped"]) > 1_000
+                number(&hosts.status()["dropped"]["packets"]) > 1_000
             });
             before += 10;
             arrived += of_flood(&server);
@@ -207,7 +207,7 @@ fn no_packet_passes_unlimited_while_a_layout_is_replaced() {
             hosts.limiter(&attach).expect(0);
         }
         eventually("the last bucket is empty", || {
-            number(&hosts.status()["packets"]["dropped"]) > 1_000
+            number(&hosts.status()["dropped"]["packets"]) > 1_000
         });
         drop(ending);
         (flood.join().unwrap(), before)

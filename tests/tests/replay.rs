@@ -23,6 +23,7 @@ use limiter_user::{
     capture::{Capture, clock::Clock, link::frame},
     config::{Limit, NewSources, Settings, file},
     replay::{Choice, Compiled, Engine, FRAME_MOST, Verdict},
+    stats::Verdicts,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -261,8 +262,8 @@ fn in_a_full_table_both_say_the_same() {
             burst: Some(600),
         });
         let (replay, _) = replay_by_both(key, &pcap(&packets), &settings).unwrap();
-        assert!(replay.drops.newcomer > 1_000, "{replay:?}");
-        assert!(replay.passed > 5_000, "{replay:?}");
+        assert!(replay.drops.newcomer.packets > 1_000, "{replay:?}");
+        assert!(replay.verdicts.passed.packets > 5_000, "{replay:?}");
     }
 }
 
@@ -323,7 +324,8 @@ fn bytes_are_those_of_the_wire() {
         let (replay, verdicts) = replay_by_both("cut", &pcap(&packets), &settings).unwrap();
         let passes: Vec<_> = verdicts.into_iter().map(Verdict::passes).collect();
         assert_eq!(passes, [vec![true; 9], vec![false; 11]].concat(), "{kept}");
-        assert_eq!((replay.bytes.seen, replay.bytes.passed), (20_000, 9_000));
+        let Verdicts { seen, passed, .. } = replay.verdicts;
+        assert_eq!((seen.bytes, passed.bytes), (20_000, 9_000));
     }
 }
 
@@ -371,9 +373,15 @@ fn the_command_answers() {
         outcome.expect(0);
         assert_eq!(outcome.stderr, "");
         let json: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+        let length = Frame::from(SOURCE).bytes().len();
+        let count = |packets| serde_json::json!({"packets": packets, "bytes": packets * length});
         let wanted = serde_json::json!({
-            "engine": engine, "packets": 20, "passed": 14, "dropped": 6, "malformed": 0, "not_ip": 0,
-            "sources": [{"source": "192.0.2.7", "packets": 20, "passed": 14, "dropped": 6, "would_drop": 0}],
+            "engine": engine, "seen": count(20), "passed": count(14), "dropped": count(6),
+            "malformed": count(0), "not_ip": count(0),
+            "sources": [{
+                "source": "192.0.2.7", "seen_packets": 20, "passed_packets": 14, "dropped_packets": 6,
+                "would_drop_packets": 0,
+            }],
         });
         for (field, value) in wanted.as_object().unwrap() {
             assert_eq!(&json[field], value, "{field}: {json}");
@@ -417,7 +425,10 @@ fn from_standard_input() {
         ],
     );
     outcome.expect(0);
-    assert!(outcome.stdout.contains("\"dropped\":19"), "{outcome:#?}");
+    assert!(
+        outcome.stdout.contains("\"dropped\":{\"packets\":19,"),
+        "{outcome:#?}"
+    );
 }
 
 /// Runs `limiter` with this on its standard input.
@@ -543,7 +554,7 @@ fn without_privileges_the_model_answers() {
     any.expect(0);
     assert!(
         any.stdout
-            .contains("\"engine\":\"model\",\"packets\":20,\"passed\":14"),
+            .contains("\"engine\":\"model\",\"seen\":{\"packets\":20,"),
         "{any:#?}"
     );
     assert!(
@@ -590,7 +601,9 @@ fn memory(packets: u32) -> u64 {
     let outcome = Outcome::of("memory".to_owned(), child.wait_with_output().unwrap());
     outcome.expect(0);
     assert!(
-        outcome.stdout.contains(&format!("\"packets\":{packets},")),
+        outcome
+            .stdout
+            .contains(&format!("\"seen\":{{\"packets\":{packets},")),
         "{outcome:#?}"
     );
     kilobytes

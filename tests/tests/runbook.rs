@@ -91,7 +91,7 @@ impl Attacked {
     /// The same with a pause before each packet.
     fn passed_at(&self, source: &str, count: u64, pause: Duration) -> u64 {
         let frame = self.syn(source);
-        let packets = |verdict: &str| number(&self.hosts.status()["packets"][verdict]);
+        let packets = |verdict: &str| number(&self.hosts.status()[verdict]["packets"]);
         let (seen, passed) = (packets("seen"), packets("passed"));
         for _ in 0..count {
             thread::sleep(pause);

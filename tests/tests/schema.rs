@@ -8,7 +8,7 @@ use std::{
 };
 
 use limiter_tests::{
-    files::Folder, hosts::Hosts, need, need_kernel, traffic::Traffic, watcher::Watcher,
+    files::Folder, hosts::Hosts, need, need_kernel, number, traffic::Traffic, watcher::Watcher,
 };
 use serde_json::{Value, json};
 
@@ -77,6 +77,31 @@ fn faults(schema: &Path, value: &Value) -> String {
     told
 }
 
+/// Keys with a count that is not `{"packets": N, "bytes": N}`.
+fn other_shapes(value: &Value) -> Vec<String> {
+    let is_count = |value: &Value| {
+        let fields = ["packets", "bytes"].map(|field| value[field].is_u64());
+        fields == [true; 2] && value.as_object().unwrap().len() == 2
+    };
+    match value {
+        Value::Array(values) => values.iter().flat_map(other_shapes).collect(),
+        Value::Object(fields) if !is_count(value) => {
+            let wrong = fields.iter().flat_map(|(key, value)| {
+                let is_right = match key.as_str() {
+                    "seen" | "passed" | "dropped" | "would_drop" | "hits" => is_count(value),
+                    "drops" | "passes" => value.as_object().unwrap().values().all(is_count),
+                    "packets" | "bytes" => false,
+                    _ => true,
+                };
+                let own = (!is_right).then(|| key.clone());
+                own.into_iter().chain(other_shapes(value))
+            });
+            wrong.collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
 fn validator() -> bool {
     let mut python = Command::new("python3");
     let there = python.args(["-c", "import jsonschema"]).output();
@@ -136,6 +161,7 @@ fn json_of_every_verb_is_as_its_schema_says() {
     ];
     for (name, value) in &values {
         assert_eq!(faults(&schema(name), value), "", "{name}: {value:#}");
+        assert_eq!(other_shapes(value), [""; 0], "{name}: {value:#}");
     }
     let interface = &values[1].1["interfaces"][0];
     assert_eq!(
@@ -144,6 +170,12 @@ fn json_of_every_verb_is_as_its_schema_says() {
         "{interface}"
     );
     assert!(!values[2].1["sources"].as_array().unwrap().is_empty());
+    assert!(
+        number(&interface["drops"]["deny"]["bytes"]) > 0,
+        "{interface}"
+    );
+    let wrong = json!({"packets": {"seen": 1}, "drops": {"deny": 1}});
+    assert_eq!(other_shapes(&wrong), ["drops", "packets", "seen"]);
     // A key that is missing, one too many, and a number as text are seen.
     for (key, wrong) in [
         ("ifindex", None),

@@ -184,7 +184,7 @@ fn new_sources() {
     // Seven eighths of the burst are for both limits, and a sixteenth is for this one alone: 35 and 2.
     assert_eq!(of(1), 37, "the burst, without the part of the other limit");
     assert_eq!(of(2), 0);
-    assert_eq!(number(&hosts.status()["drops"]["newcomer"]), 83);
+    assert_eq!(number(&hosts.status()["drops"]["newcomer"]["packets"]), 83);
     let status = hosts.limiter(&["status", "eth0"]).stdout;
     for word in [
         "came faster than 1/h",
@@ -268,7 +268,11 @@ fn status_shows_packets_that_passed_uncharged() {
         status.contains("  passes   3 matched no limit, 4 allowed"),
         "{status}"
     );
-    assert_eq!(hosts.status()["passes"]["unlimited"], 3, "{status}");
+    assert_eq!(
+        hosts.status()["passes"]["unlimited"]["packets"],
+        3,
+        "{status}"
+    );
 }
 
 #[test]

@@ -229,7 +229,11 @@ fn figures_of_a_source_where_shadow_is_switched() {
             generations.kernel.offer(&packet, now);
         }
         let checked = check(&generations, "watched", BUSY, now);
-        let found = (checked.passed, checked.dropped, checked.would_drop);
+        let found = (
+            checked.passed_packets,
+            checked.dropped_packets,
+            checked.would_drop_packets,
+        );
         assert_eq!(
             found, figures,
             "step {index}: {settings:?}, {packets} packets"
@@ -261,7 +265,11 @@ fn figures_of_a_source_of_the_one_limit_where_shadow_is_switched() {
             generations.kernel.offer(&packet, START);
         }
         let checked = check(&generations, "all", BUSY, START);
-        let found = (checked.passed, checked.dropped, checked.would_drop);
+        let found = (
+            checked.passed_packets,
+            checked.dropped_packets,
+            checked.would_drop_packets,
+        );
         assert_eq!(found, figures, "shadow {shadow}, {packets} packets");
     }
 }

@@ -39,9 +39,9 @@ fn the_memory_of_the_table_is_fixed_and_shown() {
         "not a byte more"
     );
     assert_eq!(status["sources"]["tracked"], 100);
-    assert_eq!(status["packets"]["passed"], 100);
+    assert_eq!(status["passed"]["packets"], 100);
     assert_eq!(
-        status["drops"]["newcomer"], 900,
+        status["drops"]["newcomer"]["packets"], 900,
         "live buckets are not given up for new ones"
     );
     assert!(
@@ -113,8 +113,8 @@ fn reset_loses_no_places() {
     thread::sleep(Duration::from_millis(100));
     let status = hosts.status();
     assert_eq!(status["sources"]["tracked"], 4, "{status}");
-    assert_eq!(status["packets"]["passed"], 9, "{status}");
-    assert_eq!(status["drops"]["newcomer"], 0, "{status}");
+    assert_eq!(status["passed"]["packets"], 9, "{status}");
+    assert_eq!(status["drops"]["newcomer"]["packets"], 0, "{status}");
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_source_is_shown_and_forgotten() {
     thread::sleep(Duration::from_millis(100));
     let checked = check();
     assert_eq!(
-        (&checked["passed"], &checked["dropped"]),
+        (&checked["passed_packets"], &checked["dropped_packets"]),
         (&3.into(), &2.into()),
         "{checked}"
     );
@@ -143,19 +143,19 @@ fn a_source_is_shown_and_forgotten() {
 
     let top = hosts.json(&["top", "eth0", "--once", "--json"]);
     assert_eq!(top["sources"][0]["source"], "192.0.2.2");
-    assert_eq!(top["sources"][0]["dropped"], 2);
+    assert_eq!(top["sources"][0]["dropped_packets"], 2);
 
     hosts.limiter(&["reset", "eth0", "192.0.2.2"]).expect(0);
     assert_eq!(check()["tracked"], false);
     (0..5).for_each(|_| wire.send(&frame));
     thread::sleep(Duration::from_millis(100));
-    assert_eq!(check()["passed"], 3);
+    assert_eq!(check()["passed_packets"], 3);
     let reset = hosts.limiter(&["reset", "eth0", "--all"]);
     reset.expect(0);
     assert!(reset.stdout.contains("1 forgotten"), "{reset:#?}");
     assert_eq!(check()["tracked"], false);
     assert_eq!(
-        hosts.status()["packets"]["passed"],
+        hosts.status()["passed"]["packets"],
         6,
         "the interface's figures go on"
     );

@@ -153,7 +153,7 @@ fn other_commands_work_meanwhile() {
         .limiter(&["attach", "eth0", "--rate", "9"])
         .expect_error(1, &["already"]);
     let check = hosts.json(&["check", "eth0", "192.0.2.2", "--json"]);
-    assert_eq!(check["limits"][0]["passed"], 3, "{check}");
+    assert_eq!(check["limits"][0]["passed_packets"], 3, "{check}");
     for rate in ["2/h", "3/h"] {
         hosts.limiter(&["set", "eth0", "--rate", rate]).expect(0);
         assert_eq!(hosts.status()["limits"][0]["rate"], rate);

@@ -51,7 +51,7 @@ impl<'h> Wires<'h> {
     }
 
     fn packets(&self, verdict: &str) -> u64 {
-        number(&self.hosts.status()["packets"][verdict])
+        number(&self.hosts.status()[verdict]["packets"])
     }
 
     fn send(&self, frames: &[&[u8]]) {

@@ -95,10 +95,10 @@ fn tell_of(capture: &Capture, arguments: &args::Replay, replay: &stats::replay::
             "{name} is damaged after packet {packets}: this is of those before that"
         )),
     }
-    if replay.cut_short > 0 {
+    if replay.cut_short_packets > 0 {
         note(&format!(
             "{} were captured too short for the limits, which charge what is missing as if it matched: capture more of each (tcpdump -s)",
-            view::units::counted(replay.cut_short, "packet")
+            view::units::counted(replay.cut_short_packets, "packet")
         ));
     }
     if replay.clock_set_back > 0 {

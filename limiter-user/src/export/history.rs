@@ -7,7 +7,7 @@ use std::{
 
 use serde::Serialize;
 
-use crate::stats::{Interface, Verdicts};
+use crate::stats::{Count, Interface, Verdicts};
 
 /// How far back it goes.
 const SPAN: Duration = Duration::from_secs(2 * 60 * 60);
@@ -35,7 +35,7 @@ struct Point {
 struct Last {
     at_ms: u64,
     attached_at: String,
-    packets: Verdicts,
+    verdicts: Verdicts,
 }
 
 /// The last two hours of all interfaces.
@@ -69,7 +69,7 @@ impl History {
     pub fn add(&mut self, at: Duration, interfaces: &[Interface]) -> Duration {
         let seen = interfaces.iter().map(|interface| {
             let attached_at = interface.attached_at.clone();
-            (interface.ifindex, attached_at, interface.packets)
+            (interface.ifindex, attached_at, interface.verdicts)
         });
         self.add_counters(millis(at), seen)
     }
@@ -88,11 +88,11 @@ impl History {
             self.points.pop_front();
         }
         let mut last = BTreeMap::new();
-        for (ifindex, attached_at, packets) in seen {
+        for (ifindex, attached_at, verdicts) in seen {
             let now = Last {
                 at_ms,
                 attached_at,
-                packets,
+                verdicts,
             };
             let rates = self
                 .last
@@ -139,14 +139,17 @@ impl Last {
             return [f32::NAN; 3];
         }
         let seconds = self.at_ms.saturating_sub(before.at_ms).max(1) as f64 / 1_000.0;
-        let (now, before) = (&self.packets, &before.packets);
+        let (now, before) = (&self.verdicts, &before.verdicts);
         [
             (now.passed, before.passed),
             (now.dropped, before.dropped),
             (now.would_drop, before.would_drop),
         ]
         // A counter that has become smaller has begun anew at 0.
-        .map(|(now, before)| (now.checked_sub(before).unwrap_or(now) as f64 / seconds) as f32)
+        .map(|(now, before): (Count, Count)| {
+            let grown = now.packets.checked_sub(before.packets);
+            (grown.unwrap_or(now.packets) as f64 / seconds) as f32
+        })
     }
 }
 
@@ -160,9 +163,9 @@ mod tests {
 
     const STEP: u64 = 10_000;
 
-    fn passed(passed: u64) -> Verdicts {
+    fn passed(packets: u64) -> Verdicts {
         Verdicts {
-            passed,
+            passed: Count { packets, bytes: 0 },
             ..Verdicts::default()
         }
     }

@@ -163,16 +163,22 @@ fn attachments(writer: &mut Writer<'_>, snapshot: &Snapshot) -> fmt::Result {
 }
 
 /// Packets or bytes by verdict: each of them has exactly one.
-fn verdicts(passed: u64, dropped: u64, would_drop: u64) -> [(&'static str, u64); 3] {
+fn verdicts(
+    unit: fn(Count) -> u64,
+    passed: Count,
+    dropped: Count,
+    would_drop: Count,
+) -> [(&'static str, u64); 3] {
+    let would_drop = unit(would_drop);
     [
-        ("pass", passed.wrapping_sub(would_drop)),
-        ("drop", dropped),
+        ("pass", unit(passed).wrapping_sub(would_drop)),
+        ("drop", unit(dropped)),
         ("would_drop", would_drop),
     ]
 }
 
-fn verdicts_of(of: Verdicts) -> Vec<(&'static str, u64)> {
-    verdicts(of.passed, of.dropped, of.would_drop).to_vec()
+fn verdicts_of(unit: fn(Count) -> u64, of: Verdicts) -> Vec<(&'static str, u64)> {
+    verdicts(unit, of.passed, of.dropped, of.would_drop).to_vec()
 }
 
 fn limits(writer: &mut Writer<'_>, snapshot: &Snapshot) -> fmt::Result {
@@ -183,7 +189,7 @@ fn limits(writer: &mut Writer<'_>, snapshot: &Snapshot) -> fmt::Result {
             limits.map(|limit| (with(of(interface), "limit", &limit.name), limit))
         })
     };
-    let counted = |unit: fn(&Count) -> u64| {
+    let counted = |unit: fn(Count) -> u64| {
         all().flat_map(
             move |(
                 labels,
@@ -194,7 +200,7 @@ fn limits(writer: &mut Writer<'_>, snapshot: &Snapshot) -> fmt::Result {
                     ..
                 },
             )| {
-                verdicts(unit(passed), unit(dropped), unit(would_drop))
+                verdicts(unit, *passed, *dropped, *would_drop)
                     .map(|(verdict, value)| (with(labels.clone(), "verdict", verdict), value))
             },
         )
@@ -242,7 +248,9 @@ fn packets(writer: &mut Writer<'_>, snapshot: &Snapshot) -> fmt::Result {
             "packets",
             "All packets that came in, each once: pass, drop, or would_drop, which passed because of shadow.",
         ),
-        by("verdict", |interface| verdicts_of(interface.packets)),
+        by("verdict", |interface| {
+            verdicts_of(|count| count.packets, interface.verdicts)
+        }),
     )?;
     writer.counters(
         measured(
@@ -250,7 +258,9 @@ fn packets(writer: &mut Writer<'_>, snapshot: &Snapshot) -> fmt::Result {
             "bytes",
             "Bytes of the same packets, whole frames.",
         ),
-        by("verdict", |interface| verdicts_of(interface.bytes)),
+        by("verdict", |interface| {
+            verdicts_of(|count| count.bytes, interface.verdicts)
+        }),
     )?;
     writer.counters(
         about(
@@ -261,11 +271,11 @@ fn packets(writer: &mut Writer<'_>, snapshot: &Snapshot) -> fmt::Result {
         by("reason", |interface| {
             let drops = interface.drops;
             vec![
-                ("limit", drops.limit),
-                ("deny", drops.deny),
-                ("newcomer", drops.newcomer),
-                ("malformed", drops.malformed),
-                ("contended", drops.contended),
+                ("limit", drops.limit.packets),
+                ("deny", drops.deny.packets),
+                ("newcomer", drops.newcomer.packets),
+                ("malformed", drops.malformed.packets),
+                ("contended", drops.contended.packets),
             ]
         }),
     )?;
@@ -278,10 +288,10 @@ fn packets(writer: &mut Writer<'_>, snapshot: &Snapshot) -> fmt::Result {
         by("reason", |interface| {
             let passes = interface.passes;
             vec![
-                ("not_ip", passes.not_ip),
-                ("allowed", passes.allowed),
-                ("unlimited", passes.unlimited),
-                ("established", passes.established),
+                ("not_ip", passes.not_ip.packets),
+                ("allowed", passes.allowed.packets),
+                ("unlimited", passes.unlimited.packets),
+                ("established", passes.established.packets),
             ]
         }),
     )
@@ -413,7 +423,7 @@ fn top(writer: &mut Writer<'_>, snapshot: &Snapshot) -> fmt::Result {
              into the table. The page and limiter top have the addresses.",
         ),
         interfaces.flat_map(|(interface, top)| {
-            let dropped = top.sources.iter().map(|source| source.dropped);
+            let dropped = top.sources.iter().map(|source| source.dropped_packets);
             let ranked = (1..=RANKS).zip(dropped.filter(|packets| *packets > 0));
             ranked.map(|(rank, packets)| {
                 let labels = with(of(interface), "rank", &rank.to_string());

@@ -331,37 +331,30 @@ impl Course {
         engine: &Engine,
         compiled: &Compiled,
     ) -> Result<stats::replay::Replay> {
-        let of = |reason: Reason| self.counters.by_reason[reason as usize].packets;
-        let mut packets = stats::verdicts(&self.counters, |count| count.packets);
-        let mut bytes = stats::verdicts(&self.counters, |count| count.bytes);
-        for (verdicts, outgoing) in [
-            (&mut packets, self.outgoing.packets),
-            (&mut bytes, self.outgoing.bytes),
-        ] {
-            verdicts.seen += outgoing;
-            verdicts.passed += outgoing;
+        let of = |reason: Reason| self.counters.by_reason[reason as usize];
+        let mut verdicts = stats::verdicts(&self.counters);
+        for count in [&mut verdicts.seen, &mut verdicts.passed] {
+            count.packets += self.outgoing.packets;
+            count.bytes += self.outgoing.bytes;
         }
         let (sources, other_sources) = self.sources.finish();
         #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
         let seconds = (self.last - self.first.unwrap_or(self.last)) as f64 / 1e9;
         Ok(stats::replay::Replay {
             engine: engine.name(),
-            packets: packets.seen,
-            passed: packets.passed,
-            dropped: packets.dropped,
-            would_drop: packets.would_drop,
-            malformed: of(Reason::Malformed)
+            verdicts,
+            malformed: (of(Reason::Malformed)
                 + of(Reason::MalformedPassed)
-                + of(Reason::MalformedWouldDrop),
-            not_ip: of(Reason::NotIp),
-            outgoing: self.outgoing.packets,
+                + of(Reason::MalformedWouldDrop))
+            .into(),
+            not_ip: of(Reason::NotIp).into(),
+            outgoing: self.outgoing.into(),
             seconds,
-            bytes,
             drops: stats::drops(&self.counters),
             limits: limits(engine, compiled, &self.counters)?,
             sources,
             other_sources,
-            cut_short: self.cut_short,
+            cut_short_packets: self.cut_short,
             cut: capture.cut().map(|cut| match cut {
                 capture::Cut::Short => "short",
                 capture::Cut::Damaged => "damaged",
@@ -410,12 +403,12 @@ fn of_the_only_one(counters: &Counters) -> LimitCounters {
 
 impl Figures {
     fn count(&mut self, reason: Reason) {
-        self.packets += 1;
+        self.seen_packets += 1;
         if reason.passes() {
-            self.passed += 1;
+            self.passed_packets += 1;
         } else {
-            self.dropped += 1;
+            self.dropped_packets += 1;
         }
-        self.would_drop += u64::from(reason.would_drop());
+        self.would_drop_packets += u64::from(reason.would_drop());
     }
 }

@@ -73,19 +73,19 @@ impl Sources {
             source: self.key.show_source(&key),
             figures,
         });
-        let others = (self.others.packets > 0).then_some(self.others);
+        let others = (self.others.seen_packets > 0).then_some(self.others);
         (sources.collect(), others)
     }
 }
 
 fn rank(figures: &Figures) -> impl Ord + use<> {
     let Figures {
-        dropped,
-        would_drop,
-        passed,
+        dropped_packets,
+        would_drop_packets,
+        passed_packets,
         ..
     } = *figures;
-    Reverse((dropped, would_drop, passed))
+    Reverse((dropped_packets, would_drop_packets, passed_packets))
 }
 
 #[cfg(test)]
@@ -108,9 +108,12 @@ mod tests {
         }
         let (kept, others) = sources.finish();
         assert_eq!(kept[0].source, "192.0.2.7");
-        assert_eq!(kept[0].figures.dropped, u64::from(many.div_ceil(3)));
+        assert_eq!(kept[0].figures.dropped_packets, u64::from(many.div_ceil(3)));
         let others = others.unwrap();
-        let passed: u64 = kept.iter().map(|source| source.figures.passed).sum();
-        assert_eq!(passed + others.passed, u64::from(many));
+        let passed: u64 = kept
+            .iter()
+            .map(|source| source.figures.passed_packets)
+            .sum();
+        assert_eq!(passed + others.passed_packets, u64::from(many));
     }
 }

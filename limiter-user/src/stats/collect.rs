@@ -109,8 +109,7 @@ fn described(attachment: &Attachment, taken: Taken) -> Result<Interface> {
         fleet: None,
         limits: limits.collect::<Result<_>>()?,
         lists: lists(record, tables)?,
-        packets: verdicts(&counters, |count| count.packets),
-        bytes: verdicts(&counters, |count| count.bytes),
+        verdicts: verdicts(&counters),
         drops: drops(&counters),
         passes: passes(&counters),
         sources: Sources {
@@ -127,7 +126,7 @@ fn described(attachment: &Attachment, taken: Taken) -> Result<Interface> {
 }
 
 fn passes(counters: &Counters) -> Passes {
-    let of = |reason: Reason| counters.by_reason[reason as usize].packets;
+    let of = |reason: Reason| counters.by_reason[reason as usize].into();
     Passes {
         not_ip: of(Reason::NotIp),
         allowed: of(Reason::Allowed),

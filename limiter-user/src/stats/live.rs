@@ -8,7 +8,7 @@ use limiter_common::{key::SourceKey, layout::Source};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Drops, Interface, Word,
+    Count, Drops, Interface, Word,
     busiest::{Figures, Filter, Order, Place},
     source::TopSource,
     word,
@@ -65,15 +65,15 @@ impl Busy {
             source: TopSource {
                 source: source.to_owned(),
                 limit: limit.to_owned(),
-                passed: 0,
-                dropped,
-                would_drop: 0,
+                passed_packets: 0,
+                dropped_packets: dropped,
+                would_drop_packets: 0,
                 // Sorted by tokens, it comes last.
                 tokens: f64::MAX,
                 listed: None,
-                passed_per_second: None,
-                dropped_per_second: None,
-                would_drop_per_second: None,
+                passed_packets_per_second: None,
+                dropped_packets_per_second: None,
+                would_drop_packets_per_second: None,
             },
             network: None,
             listed: None,
@@ -108,16 +108,19 @@ pub fn rest(drops: &Drops, before: &Drops, rows: &[Busy]) -> Vec<Busy> {
         let figures = rows.iter().map(|row| &row.figures);
         figures.filter(|figures| figures.drops).map(of).sum()
     };
-    let grown = |of: fn(&Drops) -> u64| of(drops).saturating_sub(of(before));
-    let others = drops.limit.saturating_sub(shown(|figures| figures.over));
-    let others_since =
-        grown(|drops| drops.limit).saturating_sub(shown(|figures| figures.over_since));
+    let counted = |reason: Word, of: fn(&Drops) -> Count| {
+        let (now, then) = (of(drops).packets, of(before).packets);
+        (reason, now, now.saturating_sub(then))
+    };
+    let (_, limit, limit_since) = counted("limit", |drops| drops.limit);
+    let others = limit.saturating_sub(shown(|figures| figures.over));
+    let others_since = limit_since.saturating_sub(shown(|figures| figures.over_since));
     let lines = [
         ("limit", others, others_since),
-        ("deny", drops.deny, grown(|drops| drops.deny)),
-        ("newcomer", drops.newcomer, grown(|drops| drops.newcomer)),
-        ("malformed", drops.malformed, grown(|drops| drops.malformed)),
-        ("contended", drops.contended, grown(|drops| drops.contended)),
+        counted("deny", |drops| drops.deny),
+        counted("newcomer", |drops| drops.newcomer),
+        counted("malformed", |drops| drops.malformed),
+        counted("contended", |drops| drops.contended),
     ];
     let counted = lines.into_iter().filter(|(_, dropped, _)| *dropped > 0);
     counted
@@ -327,10 +330,11 @@ mod tests {
             ..row
         };
         let rows = [figures(row(0, 3, true), 10), figures(row(0, 9, false), 90)];
+        let count = |packets| Count { packets, bytes: 0 };
         let drops = |limit, deny| Drops {
-            limit,
-            deny,
-            newcomer: 7,
+            limit: count(limit),
+            deny: count(deny),
+            newcomer: count(7),
             ..Drops::default()
         };
         let lines = rest(&drops(25, 40), &drops(20, 30), &rows);

@@ -103,10 +103,9 @@ pub struct Interface {
     pub limits: Vec<Limit>,
     /// The lists.
     pub lists: Vec<List>,
-    /// Packets by verdict.
-    pub packets: Verdicts,
-    /// Bytes by verdict.
-    pub bytes: Verdicts,
+    /// All packets by verdict.
+    #[serde(flatten)]
+    pub verdicts: Verdicts,
     /// Dropped packets by reason.
     pub drops: Drops,
     /// Packets that passed without being charged, by reason.
@@ -192,29 +191,29 @@ pub struct Listing {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Verdicts {
     /// All that came in.
-    pub seen: u64,
+    pub seen: Count,
     /// What went on.
-    pub passed: u64,
+    pub passed: Count,
     /// What did not.
-    pub dropped: u64,
+    pub dropped: Count,
     /// What only passed because of shadow.
-    pub would_drop: u64,
+    pub would_drop: Count,
 }
 
-/// Dropped packets by reason; their sum is `packets.dropped`.
+/// Dropped packets by reason; their sum is `dropped`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Drops {
     /// Over the limit.
-    pub limit: u64,
+    pub limit: Count,
     /// On the deny list.
-    pub deny: u64,
+    pub deny: Count,
     /// A new source beyond the newcomer limit, or without room in the table.
-    pub newcomer: u64,
+    pub newcomer: Count,
     /// No valid IP header.
-    pub malformed: u64,
+    pub malformed: Count,
     /// Lost the race for a bucket too often.
-    pub contended: u64,
+    pub contended: Count,
 }
 
 /// Packets that passed without being charged, by reason.
@@ -222,13 +221,13 @@ pub struct Drops {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Passes {
     /// Not IP.
-    pub not_ip: u64,
+    pub not_ip: Count,
     /// On the allow list.
-    pub allowed: u64,
+    pub allowed: Count,
     /// No limit matches it.
-    pub unlimited: u64,
+    pub unlimited: Count,
     /// Over a limit, but of a connection of the host's own sockets.
-    pub established: u64,
+    pub established: Count,
 }
 
 /// The table of sources.
@@ -255,27 +254,26 @@ pub struct Sources {
 /// The figures of an interface, from one reading of its counters: each packet is counted once, under
 /// its reason, so that the sums always agree.
 #[must_use]
-pub fn verdicts(counters: &Counters, of: impl Fn(KernelCount) -> u64) -> Verdicts {
-    let sum = |counted: fn(Reason) -> bool| -> u64 {
+pub fn verdicts(counters: &Counters) -> Verdicts {
+    let sum = |counted: fn(Reason) -> bool| -> KernelCount {
         let reasons = Reason::ALL.into_iter().filter(|reason| counted(*reason));
-        // As the program counts: past the last number it goes on at 0.
         reasons
-            .map(|reason| of(counters.by_reason[reason as usize]))
-            .fold(0, u64::wrapping_add)
+            .map(|reason| counters.by_reason[reason as usize])
+            .sum()
     };
     let (passed, dropped) = (sum(Reason::passes), sum(|reason| !reason.passes()));
     Verdicts {
-        seen: passed.wrapping_add(dropped),
-        passed,
-        dropped,
-        would_drop: sum(Reason::would_drop),
+        seen: (passed + dropped).into(),
+        passed: passed.into(),
+        dropped: dropped.into(),
+        would_drop: sum(Reason::would_drop).into(),
     }
 }
 
 /// Dropped packets by reason.
 #[must_use]
 pub fn drops(counters: &Counters) -> Drops {
-    let of = |reason: Reason| counters.by_reason[reason as usize].packets;
+    let of = |reason: Reason| counters.by_reason[reason as usize].into();
     Drops {
         limit: of(Reason::Limit),
         deny: of(Reason::Deny),
@@ -293,13 +291,30 @@ mod tests {
     fn every_reason_is_in_exactly_one_sum() {
         let mut counters = Counters::default();
         for reason in Reason::ALL {
-            counters.by_reason[reason as usize].packets = 1 << (reason as u32);
+            counters.by_reason[reason as usize] = KernelCount {
+                packets: 1 << (reason as u32),
+                bytes: 3 << (2 * reason as u32),
+            };
         }
-        let packets = verdicts(&counters, |count| count.packets);
-        assert_eq!(packets.seen, (1 << Reason::ALL.len()) - 1);
-        assert_eq!(packets.seen, packets.passed + packets.dropped);
-        let drops = drops(&counters);
-        let sum = drops.limit + drops.deny + drops.newcomer + drops.malformed + drops.contended;
-        assert_eq!(sum, packets.dropped);
+        let all = verdicts(&counters);
+        let Drops {
+            limit,
+            deny,
+            newcomer,
+            malformed,
+            contended,
+        } = drops(&counters);
+        let dropped = [limit, deny, newcomer, malformed, contended];
+        for (of, sum) in [
+            (
+                (|count| count.packets) as fn(Count) -> u64,
+                (1 << Reason::ALL.len()) - 1,
+            ),
+            (|count| count.bytes, (1 << (2 * Reason::ALL.len())) - 1),
+        ] {
+            assert_eq!(of(all.seen), sum);
+            assert_eq!(of(all.seen), of(all.passed) + of(all.dropped));
+            assert_eq!(dropped.map(of).iter().sum::<u64>(), of(all.dropped));
+        }
     }
 }

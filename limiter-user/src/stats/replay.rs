@@ -10,24 +10,17 @@ use super::{Count, Drops, Verdicts};
 pub struct Replay {
     /// Who has decided: `kernel` or `model`.
     pub engine: &'static str,
-    /// Packets in the capture; `passed` and `dropped` add up to it.
-    pub packets: u64,
-    /// Packets that pass.
-    pub passed: u64,
-    /// Packets that are dropped.
-    pub dropped: u64,
-    /// Packets that only pass because of shadow; part of `passed`.
-    pub would_drop: u64,
+    /// All packets by verdict; `seen` is the whole capture.
+    #[serde(flatten)]
+    pub verdicts: Verdicts,
     /// Packets with an IP header that cannot be one, whatever became of them.
-    pub malformed: u64,
+    pub malformed: Count,
     /// Packets that are not IP; part of `passed`.
-    pub not_ip: u64,
+    pub not_ip: Count,
     /// Packets that the host has sent, as the capture says, which no limit looks at; part of `passed`.
-    pub outgoing: u64,
+    pub outgoing: Count,
     /// From the first packet to the last, in seconds.
     pub seconds: f64,
-    /// Bytes by verdict.
-    pub bytes: Verdicts,
     /// Dropped packets by reason.
     pub drops: Drops,
     /// The limits.
@@ -38,7 +31,7 @@ pub struct Replay {
     /// sent before may be here.
     pub other_sources: Option<Figures>,
     /// Packets of which too little was captured for the limits: what is missing is charged as if it matched, and a packet without its IP header counts as malformed.
-    pub cut_short: u64,
+    pub cut_short_packets: u64,
     /// How the capture ends too early: `short` or `damaged`; null: it does not.
     pub cut: Option<&'static str>,
     /// How often the clock of the capture was set back.
@@ -81,21 +74,21 @@ pub struct ReplayedSource {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Figures {
     /// All.
-    pub packets: u64,
+    pub seen_packets: u64,
     /// Those that pass.
-    pub passed: u64,
+    pub passed_packets: u64,
     /// Those that are dropped.
-    pub dropped: u64,
-    /// Those that only pass because of shadow; part of `passed`.
-    pub would_drop: u64,
+    pub dropped_packets: u64,
+    /// Those that only pass because of shadow; part of `passed_packets`.
+    pub would_drop_packets: u64,
 }
 
 impl Figures {
     /// Together with those of another source.
     pub fn add(&mut self, other: &Self) {
-        self.packets += other.packets;
-        self.passed += other.passed;
-        self.dropped += other.dropped;
-        self.would_drop += other.would_drop;
+        self.seen_packets += other.seen_packets;
+        self.passed_packets += other.passed_packets;
+        self.dropped_packets += other.dropped_packets;
+        self.would_drop_packets += other.would_drop_packets;
     }
 }

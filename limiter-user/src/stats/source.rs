@@ -73,16 +73,16 @@ pub struct CheckedLimit {
     /// What is left, in packets or bytes.
     pub tokens: f64,
     /// What a full bucket holds.
-    pub burst: u64,
+    pub burst_tokens: u64,
     /// Until the next packet passes (the shortest frame, where bytes are counted); null for a denied source, because waiting does
     /// not help.
     pub retry_after_seconds: Option<f64>,
     /// Packets that passed.
-    pub passed: u64,
+    pub passed_packets: u64,
     /// Packets that were dropped.
-    pub dropped: u64,
-    /// Packets that only passed because of shadow; part of `passed`.
-    pub would_drop: u64,
+    pub dropped_packets: u64,
+    /// Packets that only passed because of shadow; part of `passed_packets`.
+    pub would_drop_packets: u64,
 }
 
 /// `top --once --json`.
@@ -93,12 +93,13 @@ pub struct Top {
     pub interface: String,
     /// Seconds between the two readings that rates are of; null, as the rates, if there is one reading only.
     pub interval_seconds: Option<f64>,
-    /// Packets of the interface by verdict; what was dropped is the sum of all lines below.
-    pub packets: Verdicts,
+    /// All packets of the interface by verdict; what was dropped is the sum of all lines below.
+    #[serde(flatten)]
+    pub verdicts: Verdicts,
     /// Most dropped first, then most passed.
     pub sources: Vec<TopSource>,
     /// What was dropped of no source above.
-    pub drops: Vec<TopDrops>,
+    pub other_drops: Vec<TopDrops>,
 }
 
 /// Drops that are counted for no single source.
@@ -109,9 +110,9 @@ pub struct TopDrops {
     #[serde(deserialize_with = "word::one")]
     pub reason: Word,
     /// Packets.
-    pub dropped: u64,
+    pub dropped_packets: u64,
     /// The same a second.
-    pub dropped_per_second: Option<f64>,
+    pub dropped_packets_per_second: Option<f64>,
 }
 
 /// One line of it.
@@ -123,22 +124,22 @@ pub struct TopSource {
     /// The limit whose bucket it is.
     pub limit: String,
     /// Packets that passed.
-    pub passed: u64,
+    pub passed_packets: u64,
     /// Packets that were dropped.
-    pub dropped: u64,
-    /// Packets that only passed because of shadow; part of `passed`.
-    pub would_drop: u64,
+    pub dropped_packets: u64,
+    /// Packets that only passed because of shadow; part of `passed_packets`.
+    pub would_drop_packets: u64,
     /// What is left, in packets or bytes.
     pub tokens: f64,
     /// The list that decides about it before any limit.
     #[serde(deserialize_with = "word::perhaps")]
     pub listed: Option<Word>,
     /// Packets that passed, a second.
-    pub passed_per_second: Option<f64>,
+    pub passed_packets_per_second: Option<f64>,
     /// Packets that were dropped, a second; null of a denied source: the deny list has one counter for all of them.
-    pub dropped_per_second: Option<f64>,
+    pub dropped_packets_per_second: Option<f64>,
     /// Packets that only passed because of shadow, a second.
-    pub would_drop_per_second: Option<f64>,
+    pub would_drop_packets_per_second: Option<f64>,
 }
 
 impl Top {
@@ -151,25 +152,26 @@ impl Top {
         let drops = sums.into_iter().filter_map(|row| {
             Some(TopDrops {
                 reason: row.reason?,
-                dropped: row.figures.over,
-                dropped_per_second: rate(row.figures.over_since),
+                dropped_packets: row.figures.over,
+                dropped_packets_per_second: rate(row.figures.over_since),
             })
         });
         let sources = sources.into_iter().map(|row| {
             let over = |wanted: bool| rate(row.figures.over_since * u64::from(wanted));
             TopSource {
                 listed: row.listed,
-                passed_per_second: rate(row.figures.passed_since),
-                dropped_per_second: over(row.figures.drops).filter(|_| row.listed != Some(DENY)),
-                would_drop_per_second: over(!row.figures.drops),
+                passed_packets_per_second: rate(row.figures.passed_since),
+                dropped_packets_per_second: over(row.figures.drops)
+                    .filter(|_| row.listed != Some(DENY)),
+                would_drop_packets_per_second: over(!row.figures.drops),
                 ..row.source
             }
         });
         Self {
             interface: interface.name.clone(),
             interval_seconds: elapsed.map(|elapsed| elapsed.as_secs_f64()),
-            packets: interface.packets,
-            drops: drops.collect(),
+            verdicts: interface.verdicts,
+            other_drops: drops.collect(),
             sources: sources.collect(),
         }
     }
@@ -248,11 +250,11 @@ impl Reader {
             bucket,
             tracked: source.is_some(),
             tokens: source.map_or(burst as f64, |source| self.tokens(source)),
-            burst,
+            burst_tokens: burst,
             retry_after_seconds: Some(source.map_or(0.0, |source| self.retry_after(source))),
-            passed: counts.passed,
-            dropped: self.dropped(&counts),
-            would_drop: self.would_drop(&counts),
+            passed_packets: counts.passed,
+            dropped_packets: self.dropped(&counts),
+            would_drop_packets: self.would_drop(&counts),
         }
     }
 
@@ -279,14 +281,14 @@ impl Reader {
         TopSource {
             source: name,
             limit: self.name.clone(),
-            passed: source.passed,
-            dropped: self.dropped(source),
-            would_drop: self.would_drop(source),
+            passed_packets: source.passed,
+            dropped_packets: self.dropped(source),
+            would_drop_packets: self.would_drop(source),
             tokens: self.tokens(source),
             listed: None,
-            passed_per_second: None,
-            dropped_per_second: None,
-            would_drop_per_second: None,
+            passed_packets_per_second: None,
+            dropped_packets_per_second: None,
+            would_drop_packets_per_second: None,
         }
     }
 }

@@ -2,7 +2,10 @@
 
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 
-use crate::stats::replay::{Replay, ReplayedLimit, ReplayedSource};
+use crate::stats::{
+    Count,
+    replay::{Replay, ReplayedLimit, ReplayedSource},
+};
 use crate::view::units::{counted, grouped, seconds};
 
 /// Sources that are shown.
@@ -13,30 +16,32 @@ const SHOWN: usize = 10;
 pub fn text(replay: &Replay) -> String {
     let mut text = format!(
         "{} in {}: {} passed, {} dropped ({})\n",
-        counted(replay.packets, "packet"),
+        counted(replay.verdicts.seen.packets, "packet"),
         seconds(replay.seconds),
-        grouped(replay.passed),
-        grouped(replay.dropped),
+        grouped(replay.verdicts.passed.packets),
+        grouped(replay.verdicts.dropped.packets),
         replay.engine
     );
     let drops = &replay.drops;
-    let mut line = |what: &str, count: u64| {
-        if count > 0 {
-            text.push_str(&format!("  {} {what}\n", grouped(count)));
+    let mut line = |what: &str, count: Count| {
+        if count.packets > 0 {
+            text.push_str(&format!("  {} {what}\n", grouped(count.packets)));
         }
     };
     line("over a limit", drops.limit);
     line("of denied sources", drops.deny);
     line("of new sources, too many or without room", drops.newcomer);
     line("malformed", drops.malformed);
-    line("passed only because of shadow", replay.would_drop);
+    line("passed only because of shadow", replay.verdicts.would_drop);
     line("not IP: passed", replay.not_ip);
     line(
         "sent by the host itself: passed, no limit looks at them",
         replay.outgoing,
     );
     text.push_str(&format!("\n{}\n", limits(&replay.limits)));
-    let lost = |source: &&ReplayedSource| source.figures.dropped + source.figures.would_drop > 0;
+    let lost = |source: &&ReplayedSource| {
+        source.figures.dropped_packets + source.figures.would_drop_packets > 0
+    };
     let dropped: Vec<_> = replay.sources.iter().filter(lost).collect();
     if dropped.is_empty() {
         text.push_str("\nNo source would have lost a packet.\n");
@@ -89,10 +94,10 @@ fn sources(sources: &[&ReplayedSource]) -> String {
     for ReplayedSource { source, figures } in sources {
         table.add_row([
             source.clone(),
-            grouped(figures.packets),
-            grouped(figures.passed),
-            grouped(figures.dropped),
-            grouped(figures.would_drop),
+            grouped(figures.seen_packets),
+            grouped(figures.passed_packets),
+            grouped(figures.dropped_packets),
+            grouped(figures.would_drop_packets),
         ]);
     }
     for column in table.column_iter_mut().skip(1) {

@@ -38,7 +38,7 @@ pub fn check(check: &Check) -> String {
             limit.name,
             bucket(limit, check),
             limit.tokens,
-            grouped(limit.burst)
+            grouped(limit.burst_tokens)
         ));
         if let Some(wait) = limit.retry_after_seconds.filter(|wait| *wait > 0.0) {
             text.push_str(&format!(
@@ -49,14 +49,14 @@ pub fn check(check: &Check) -> String {
         if limit.tracked {
             text.push_str(&format!(
                 "    {} passed, {} dropped since it is in the table\n",
-                grouped(limit.passed),
-                grouped(limit.dropped)
+                grouped(limit.passed_packets),
+                grouped(limit.dropped_packets)
             ));
         }
-        if limit.would_drop > 0 {
+        if limit.would_drop_packets > 0 {
             text.push_str(&format!(
                 "    {} passed only because of shadow\n",
-                grouped(limit.would_drop)
+                grouped(limit.would_drop_packets)
             ));
         }
     }
@@ -97,17 +97,17 @@ fn bucket(limit: &CheckedLimit, check: &Check) -> String {
 pub fn top(top: &Top) -> String {
     let Verdicts {
         passed, dropped, ..
-    } = top.packets;
+    } = top.verdicts;
     let interval = top.interval_seconds.map_or_else(String::new, |interval| {
         format!("; rates over {}", seconds(interval))
     });
     let head = format!(
         "{}: {} passed, {} dropped{interval}\n",
         top.interface,
-        grouped(passed),
-        grouped(dropped)
+        grouped(passed.packets),
+        grouped(dropped.packets)
     );
-    if top.sources.is_empty() && top.drops.is_empty() {
+    if top.sources.is_empty() && top.other_drops.is_empty() {
         return format!("{}: no source is in the table\n", top.interface);
     }
     let mut table = Table::new();
@@ -122,25 +122,28 @@ pub fn top(top: &Top) -> String {
         "TOKENS",
     ]);
     for source in &top.sources {
-        let dropped = match source.would_drop_per_second {
+        let dropped = match source.would_drop_packets_per_second {
             _ if source.listed == Some("deny") => "denied".to_owned(),
             Some(would_drop) if would_drop > 0.0 => over(maybe(Some(would_drop)), false),
-            _ => maybe(source.dropped_per_second),
+            _ => maybe(source.dropped_packets_per_second),
         };
         table.add_row([
             source.source.clone(),
             source.limit.clone(),
-            maybe(source.passed_per_second),
+            maybe(source.passed_packets_per_second),
             dropped,
-            grouped(source.passed),
-            grouped(source.dropped),
-            grouped(source.would_drop),
+            grouped(source.passed_packets),
+            grouped(source.dropped_packets),
+            grouped(source.would_drop_packets),
             format!("{:.1}", source.tokens),
         ]);
     }
-    for drops in &top.drops {
+    for drops in &top.other_drops {
         let (source, limit) = names_of(drops.reason);
-        let (rate, dropped) = (maybe(drops.dropped_per_second), grouped(drops.dropped));
+        let (rate, dropped) = (
+            maybe(drops.dropped_packets_per_second),
+            grouped(drops.dropped_packets),
+        );
         table.add_row([source, limit, "-", &rate, "-", &dropped, "-", "-"]);
     }
     for column in table.column_iter_mut().skip(2) {

@@ -1,6 +1,8 @@
 //! `status`, and what `attach` says when it is done.
 
-use crate::stats::{Drops, Interface, Limit, Passes, Sources, Status, Verdicts, fleet::Fleet};
+use crate::stats::{
+    Count, Drops, Interface, Limit, Passes, Sources, Status, Verdicts, fleet::Fleet,
+};
 use crate::view::units::{bytes, counted, grouped};
 
 /// All attachments.
@@ -104,7 +106,7 @@ fn interface(interface: &Interface) -> String {
     if !interface.exempt.is_empty() {
         text.push_str(&format!("  exempt   {}\n", interface.exempt.join(", ")));
     }
-    text.push_str(&packets_line(&interface.packets));
+    text.push_str(&packets_line(&interface.verdicts));
     text.push_str(&drops_line(drops));
     text.push_str(&passes_line(&interface.passes));
     text.push_str(&format!(
@@ -181,7 +183,7 @@ fn newcomers_note(interface: &Interface) -> String {
         sources,
         ..
     } = interface;
-    if drops.newcomer == 0 {
+    if drops.newcomer.packets == 0 {
         return String::new();
     }
     let larger = format!(
@@ -198,19 +200,19 @@ fn newcomers_note(interface: &Interface) -> String {
     }
 }
 
-fn packets_line(packets: &Verdicts) -> String {
+fn packets_line(verdicts: &Verdicts) -> String {
     let Verdicts {
         seen,
         passed,
         dropped,
         would_drop,
-    } = *packets;
+    } = *verdicts;
     format!(
         "  packets  {} seen, {} passed, {} dropped{}\n",
-        grouped(seen),
-        grouped(passed),
-        grouped(dropped),
-        by_shadow(would_drop)
+        grouped(seen.packets),
+        grouped(passed.packets),
+        grouped(dropped.packets),
+        by_shadow(would_drop.packets)
     )
 }
 
@@ -237,11 +239,11 @@ fn passes_line(passes: &Passes) -> String {
 }
 
 /// The reasons that have packets; empty if none has.
-fn reasons_line(what: &str, reasons: &[(&str, u64)]) -> String {
+fn reasons_line(what: &str, reasons: &[(&str, Count)]) -> String {
     let said: Vec<_> = reasons
         .iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(name, count)| format!("{} {name}", grouped(*count)))
+        .filter(|(_, count)| count.packets > 0)
+        .map(|(name, count)| format!("{} {name}", grouped(count.packets)))
         .collect();
     if said.is_empty() {
         String::new()

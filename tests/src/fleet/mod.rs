@@ -135,7 +135,7 @@ impl Fleet {
 
     fn packets(&self, verdict: &str) -> Vec<u64> {
         (0..self.size())
-            .map(|host| number(&self.status(host)["packets"][verdict]))
+            .map(|host| number(&self.status(host)[verdict]["packets"]))
             .collect()
     }
 

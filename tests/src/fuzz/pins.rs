@@ -23,7 +23,7 @@ use limiter_user::{
     },
     lab::Namespace,
     stats::{
-        Status,
+        Status, Verdicts,
         busiest::{Filter, Order},
         collect, event,
         live::{Gauge, Wanted},
@@ -139,8 +139,14 @@ impl Opened {
         let attachment = &self.attachment;
         let (interface, top) = collect::interface_and_top(attachment, 10).unwrap();
         assert!(interface.sources.tracked <= interface.sources.capacity);
-        let packets = &interface.packets;
-        assert_eq!(packets.seen, packets.passed.wrapping_add(packets.dropped));
+        let Verdicts {
+            seen,
+            passed,
+            dropped,
+            ..
+        } = interface.verdicts;
+        assert_eq!(seen.packets, passed.packets.wrapping_add(dropped.packets));
+        assert_eq!(seen.bytes, passed.bytes.wrapping_add(dropped.bytes));
         assert!(top.sources.len() <= 10);
         serde_json::to_string(&top).unwrap();
         let _ = view::source::top(&top);
@@ -154,7 +160,7 @@ impl Opened {
             let check = collect::check(attachment, source).unwrap();
             for limit in &check.limits {
                 assert!(
-                    (0.0..=limit.burst as f64).contains(&limit.tokens),
+                    (0.0..=limit.burst_tokens as f64).contains(&limit.tokens),
                     "{limit:?}"
                 );
                 assert!(

@@ -60,8 +60,13 @@ pub fn of(status: &Value) -> BTreeMap<String, u64> {
             figures.insert(format!("{name} {key}"), number(value));
         }
     };
-    for table in ["packets", "bytes", "passes", "drops"] {
-        add(table.to_owned(), &status[table]);
+    for verdict in ["seen", "passed", "dropped", "would_drop"] {
+        add(verdict.to_owned(), &status[verdict]);
+    }
+    for table in ["passes", "drops"] {
+        for (reason, count) in status[table].as_object().unwrap() {
+            add(format!("{table} {reason}"), count);
+        }
     }
     for limit in status["limits"].as_array().unwrap() {
         let name = format!("limit={}", limit["name"]);
@@ -78,12 +83,12 @@ pub fn of(status: &Value) -> BTreeMap<String, u64> {
 
 fn expect_sums(status: &Value) {
     for unit in ["packets", "bytes"] {
-        let of = |name: &str| number(&status[unit][name]);
+        let of = |name: &str| number(&status[name][unit]);
         assert_eq!(of("seen"), of("passed") + of("dropped"), "{unit}: {status}");
+        let drops = status["drops"].as_object().unwrap().values();
+        let drops: u64 = drops.map(|count| number(&count[unit])).sum();
+        assert_eq!(of("dropped"), drops, "{unit}: {status}");
     }
-    let drops = status["drops"].as_object().unwrap().values();
-    let drops: u64 = drops.map(number).sum();
-    assert_eq!(number(&status["packets"]["dropped"]), drops, "{status}");
     let sources = |name: &str| number(&status["sources"][name]);
     assert!(sources("entries") <= sources("capacity"), "{status}");
 }
@@ -93,11 +98,11 @@ pub fn expect_all_seen(soak: &Soak<'_>) {
     let sent = soak.sent.all();
     let lost = wire::lost(soak);
     eventually("all that was sent is seen", || {
-        number(&soak.hosts.status()["packets"]["seen"]) + lost >= sent
+        number(&soak.hosts.status()["seen"]["packets"]) + lost >= sent
     });
     soak.arrivals.settle(soak.hosts);
     let status = soak.hosts.status();
-    let packets = |name: &str| number(&status["packets"][name]);
+    let packets = |name: &str| number(&status[name]["packets"]);
     assert!(packets("seen") <= sent, "{sent} were sent: {status}");
     assert_eq!(soak.arrivals.lost(), 0, "there was room for all that came");
     assert_eq!(soak.arrivals.all(), packets("passed"), "{status}");

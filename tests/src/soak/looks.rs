@@ -27,7 +27,7 @@ pub fn run(soak: &Soak<'_>) {
         let limits = check["limits"].as_array().unwrap();
         let all = limits.iter().find(|limit| limit["name"] == "all").unwrap();
         if slow().contains(source) {
-            assert_eq!(number(&all["dropped"]), 0, "{source}: {check}");
+            assert_eq!(number(&all["dropped_packets"]), 0, "{source}: {check}");
             assert_eq!(all["tracked"], true, "{source}: {check}");
         }
         let top = json(

@@ -89,14 +89,18 @@ impl Report {
             .sent
             .iter()
             .map(|(who, count)| (format!("sent: {who}"), grouped(*count)));
-        let of = |table: &str, name: &str| grouped(number(&self.status[table][name]));
-        let status = ["seen", "passed", "dropped"]
-            .map(|name| (format!("{name}, by `limiter status`"), of("packets", name)));
+        let packets = |count: &Value| grouped(number(&count["packets"]));
+        let status = ["seen", "passed", "dropped"].map(|name| {
+            (
+                format!("{name}, by `limiter status`"),
+                packets(&self.status[name]),
+            )
+        });
         let come = ("come out behind it".to_owned(), grouped(self.come));
         let drops = self.status["drops"].as_object().unwrap();
         let drops = drops
             .iter()
-            .map(|(reason, count)| (format!("dropped: `{reason}`"), grouped(number(count))));
+            .map(|(reason, count)| (format!("dropped: `{reason}`"), packets(count)));
         table(
             page,
             ("packets", "count"),

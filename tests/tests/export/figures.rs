@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 /// Sends `count` packets from `source`, and waits until `status` has all.
 fn send(hosts: &Hosts, source: Ipv4Addr, count: u64) {
     let (wire, frame) = (Raw::open(&hosts.client), udp(hosts, source.into(), 9));
-    let seen = || number(&hosts.status()["packets"]["seen"]);
+    let seen = || number(&hosts.status()["seen"]["packets"]);
     let before = seen();
     (0..count).for_each(|_| wire.send(&frame));
     eventually("all packets are seen", || {
@@ -128,7 +128,7 @@ fn figures_are_those_of_the_commands() {
 /// Without rates, which the exporter leaves out, and tokens, which come back meanwhile.
 fn at_one_moment(mut top: Value) -> Value {
     top["interval_seconds"].take();
-    for lines in ["sources", "drops"] {
+    for lines in ["sources", "other_drops"] {
         for line in top[lines].as_array_mut().unwrap() {
             let line = line.as_object_mut().unwrap();
             line.retain(|key, _| key != "tokens" && !key.ends_with("_per_second"));
@@ -211,7 +211,7 @@ fn counters_wrap_and_begin_anew() {
     expect(&exporter, dropped, wrapped as f64);
     // The sum is the program's, as far as 64 bits go.
     let status = exporter.json("/api/status");
-    let of = |name: &str| number(&status["interfaces"][0]["packets"][name]);
+    let of = |name: &str| number(&status["interfaces"][0][name]["packets"]);
     assert_eq!(of("dropped"), wrapped.wrapping_add(all_denied));
     assert_eq!(of("seen"), of("passed").wrapping_add(of("dropped")));
 

@@ -69,7 +69,7 @@ fn answer_with(browser: &mut Browser, answers: &Value) {
             window.fetch = async (path) => {{
                 at += 1_000;
                 for (const attachment of answers['api/status'].interfaces)
-                    for (const name in attachment.packets) attachment.packets[name] += 123_456_789;
+                    for (const verdict of ['seen', 'passed', 'dropped', 'would_drop']) attachment[verdict].packets += 123_456_789;
                 const headers = {{ 'limiter-read-at-ms': String(at) }};
                 return path in answers ? new Response(JSON.stringify(answers[path]), {{ headers }})
                     : new Response('', {{ status: 404 }});

@@ -21,7 +21,7 @@ const ROOM: u64 = EVENTS_BYTES as u64 / (size_of::<Event>() as u64 + 8);
 const BURST: u64 = 3;
 
 fn packets(hosts: &Hosts, verdict: &str) -> u64 {
-    number(&hosts.status()["packets"][verdict])
+    number(&hosts.status()[verdict]["packets"])
 }
 
 /// Drops that are not counted as lost. A packet is lost a moment before it counts as dropped.

@@ -130,7 +130,7 @@ fn sources_are_spread_whatever_their_number() {
         for host in 0..3 {
             let known = fleet.check(host, *source);
             assert!(
-                known["limits"][0]["passed"].as_u64() > Some(0),
+                known["limits"][0]["passed_packets"].as_u64() > Some(0),
                 "{host}: {known}"
             );
         }

@@ -159,6 +159,22 @@ fn settings(name: &str, record: &Record, lists: &Lists, config: &Config) -> Resu
     same(&what("lists"), &found.collect(), &config.lists)
 }
 
+/// A value with each count's packets in its place.
+fn packets_of(value: &Value) -> Value {
+    let Value::Object(fields) = value else {
+        return value.clone();
+    };
+    let each = || {
+        fields
+            .iter()
+            .map(|(key, value)| (key.clone(), packets_of(value)))
+    };
+    fields
+        .get("packets")
+        .cloned()
+        .unwrap_or_else(|| each().collect())
+}
+
 /// `status --json` of one interface.
 pub fn status(
     world: &World,
@@ -168,12 +184,6 @@ pub fn status(
 ) -> Result<(), String> {
     let config = &attached.config;
     let sum = |which: &dyn Fn(Reason) -> bool| attached.sum(which);
-    let packets = json!({
-        "seen": attached.seen(),
-        "passed": sum(&|reason| reason.passes()),
-        "dropped": sum(&|reason| !reason.passes()),
-        "would_drop": sum(&|reason| reason.would_drop()),
-    });
     let of = |reason: Reason| attached.counts[reason as usize];
     let wanted = json!({
         "name": device.name,
@@ -183,7 +193,10 @@ pub fn status(
         "new_sources": "10k/s",
         "try_until": null,
         "events_lost": 0,
-        "packets": packets,
+        "seen": attached.seen(),
+        "passed": sum(&|reason| reason.passes()),
+        "dropped": sum(&|reason| !reason.passes()),
+        "would_drop": sum(&|reason| reason.would_drop()),
         "drops": {
             "limit": of(Reason::Limit),
             "deny": of(Reason::Deny),
@@ -199,7 +212,11 @@ pub fn status(
         },
     });
     for (key, wanted) in wanted.as_object().unwrap() {
-        same(&format!("{key} of status"), &shown[key], wanted)?;
+        same(
+            &format!("{key} of status"),
+            &packets_of(&shown[key]),
+            wanted,
+        )?;
     }
     let limits = config.limits.iter().map(|limit| {
         let of = attached
@@ -270,7 +287,11 @@ pub fn check(
     let Some(checked) = checked.find(|checked| checked["name"] == *name) else {
         return Err(format!("check says nothing of {name}: {shown}"));
     };
-    same("burst of check", &checked["burst"], &json!(limit.burst()))?;
+    same(
+        "burst of check",
+        &checked["burst_tokens"],
+        &json!(limit.burst()),
+    )?;
     let bucket = attached.bucket(limit, source, at.before);
     let tokens = checked["tokens"].as_f64().unwrap();
     let (least, most) = (bucket.least(limit, at.before), bucket.most(limit, at.after));

@@ -141,13 +141,13 @@ fn every_command_works_for_a_user_with_three_capabilities() {
             send([192, 0, 2, 77], 9);
             limiter_tests::eventually("all packets are seen", || {
                 let status = limiter.json(&["status", "eth0", "--json"]);
-                number(&status["interfaces"][0]["packets"]["seen"]) == 16
+                number(&status["interfaces"][0]["seen"]["packets"]) == 16
             });
             let status = limiter.json(&["status", "eth0", "--json"])["interfaces"][0].clone();
-            assert_eq!(number(&status["packets"]["dropped"]), 2 + 2, "{status}");
+            assert_eq!(number(&status["dropped"]["packets"]), 2 + 2, "{status}");
             assert!(number(&status["sources"]["memory_bytes"]) > 0, "{status}");
             let check = limiter.json(&["check", "eth0", "192.0.2.7", "--json"]);
-            assert_eq!(number(&check["limits"][0]["dropped"]), 2, "{check}");
+            assert_eq!(number(&check["limits"][0]["dropped_packets"]), 2, "{check}");
             let top = limiter.json(&["top", "eth0", "--once", "--json"]);
             assert_eq!(top["sources"][0]["source"], "192.0.2.7", "{top}");
 

@@ -70,7 +70,7 @@ fn shows_the_flood_at(size: (u16, u16)) {
     let screen = Screen::open(&hosts.server, size, &[]);
     screen.limiter("top eth0");
     screen.wait("the flooder is first", |screen| is_first(screen, FLOODER));
-    let total = || number(&hosts.status()["packets"]["dropped"]);
+    let total = || number(&hosts.status()["dropped"]["packets"]);
     let before = dropped(&screen);
     screen.wait("its drops grow", |screen| dropped(screen) > before);
     assert!(dropped(&screen) <= total());

@@ -43,13 +43,12 @@ async function loadHistory(state, name, at) {
 
 /** Appends the rates since the last reading to the points of the last minutes. */
 function addPoint(state, at, attachment) {
-  const { packets } = attachment;
   const last = state.last;
   if (last && at === last.at) return;
-  state.last = { at, packets, attachedAt: attachment.attached_at };
+  state.last = { at, attachment };
   if (!last) return;
-  const known = last.attachedAt === attachment.attached_at;
-  const rate = (name) => (known ? (growth(packets[name], last.packets[name]) * 1_000) / (at - last.at) : null);
+  const known = last.attachment.attached_at === attachment.attached_at;
+  const rate = (name) => (known ? (growth(attachment[name].packets, last.attachment[name].packets) * 1_000) / (at - last.at) : null);
   state.points.push({ at, passed: rate("passed"), dropped: rate("dropped"), wouldDrop: rate("would_drop") });
   state.points = state.points.filter((point) => at - point.at <= MINUTES);
 }
@@ -105,7 +104,7 @@ function showInterface(state, attachment) {
   parts["passed-rate"].textContent = rate(last?.passed);
   parts["dropped-rate"].textContent = rate(last?.dropped);
   parts["would-drop-rate"].textContent = rate(last?.wouldDrop);
-  state.element.classList.toggle("no-shadow", attachment.packets.would_drop === 0);
+  state.element.classList.toggle("no-shadow", attachment.would_drop.packets === 0);
   const { tracked, entries, capacity } = attachment.sources;
   parts.sources.textContent = short.format(tracked);
   parts.full.textContent = `table ${Math.floor((100 * entries) / capacity)} % full`;
@@ -121,17 +120,17 @@ function showInterface(state, attachment) {
     [whole.format(limit.dropped.packets), "number"],
   ]));
   fill(parts.reasons, [
-    ...Object.entries(attachment.drops).map(([reason, packets]) => [[reason], [whole.format(packets), "number"]]),
-    [["would drop (shadow)", "shadow"], [whole.format(attachment.packets.would_drop), "number shadow"]],
+    ...Object.entries(attachment.drops).map(([reason, count]) => [[reason], [whole.format(count.packets), "number"]]),
+    [["would drop (shadow)", "shadow"], [whole.format(attachment.would_drop.packets), "number shadow"]],
   ]);
 }
 
 function showTop(state, top) {
   const rows = top.sources.map((source) => [
     [source.source], [source.limit],
-    [whole.format(source.dropped), source.dropped > 0 ? "number dropping" : "number"],
-    [whole.format(source.would_drop), "number shadow"],
-    [whole.format(source.passed), "number"],
+    [whole.format(source.dropped_packets), source.dropped_packets > 0 ? "number dropping" : "number"],
+    [whole.format(source.would_drop_packets), "number shadow"],
+    [whole.format(source.passed_packets), "number"],
     [tokens.format(source.tokens), "number"],
   ]);
   fill(state.parts.top, rows.length ? rows : [[["none in the table", "none"]]]);

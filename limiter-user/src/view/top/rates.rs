@@ -38,8 +38,9 @@ impl Rates {
 
 /// Packets that passed, and that were over the limits. In shadow the latter are among the former too.
 pub fn of_all(interface: &Interface) -> (u64, u64) {
-    let packets = &interface.packets;
-    (packets.passed, packets.dropped + packets.would_drop)
+    let verdicts = &interface.verdicts;
+    let over = verdicts.dropped.packets + verdicts.would_drop.packets;
+    (verdicts.passed.packets, over)
 }
 
 /// The same of a limit.

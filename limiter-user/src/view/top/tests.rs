@@ -19,8 +19,11 @@ const PLAIN: Theme = Theme {
     unicode: true,
 };
 
+fn count(packets: u64) -> Count {
+    Count { packets, bytes: 0 }
+}
+
 fn limit(name: &str, passed: u64, dropped: u64) -> Limit {
-    let count = |packets| Count { packets, bytes: 0 };
     Limit {
         name: name.to_owned(),
         rate: "5/s".to_owned(),
@@ -59,13 +62,12 @@ fn interface(limits: Vec<Limit>, passed: u64, dropped: u64) -> Interface {
         exempt: Vec::new(),
         limits,
         lists: Vec::new(),
-        packets: Verdicts {
-            seen: passed + dropped,
-            passed,
-            dropped,
-            would_drop: 0,
+        verdicts: Verdicts {
+            seen: count(passed + dropped),
+            passed: count(passed),
+            dropped: count(dropped),
+            would_drop: count(0),
         },
-        bytes: Verdicts::default(),
         drops: Drops::default(),
         passes: Passes::default(),
         sources: Sources {
@@ -85,14 +87,14 @@ fn busy(address: &str, passed: u64, over: u64) -> Busy {
         source: TopSource {
             source: key.show(&of),
             limit: "default".to_owned(),
-            passed: passed * 10,
-            dropped: over * 10,
-            would_drop: 0,
+            passed_packets: passed * 10,
+            dropped_packets: over * 10,
+            would_drop_packets: 0,
             tokens: 0.5,
             listed: None,
-            passed_per_second: None,
-            dropped_per_second: None,
-            would_drop_per_second: None,
+            passed_packets_per_second: None,
+            dropped_packets_per_second: None,
+            would_drop_packets_per_second: None,
         },
         network: key.network(&of),
         listed: None,
@@ -449,7 +451,7 @@ fn control_keys_work_everywhere() {
 fn shadow_is_told_from_dropping() {
     let mut shadowed = interface(vec![limit("default", 500, 0)], 500, 0);
     shadowed.shadow = true;
-    shadowed.packets.would_drop = 400;
+    shadowed.verdicts.would_drop.packets = 400;
     shadowed.limits[0].would_drop.packets = 400;
     let mut source = busy("192.0.2.66", 10, 40);
     source.figures.drops = false;

@@ -97,7 +97,7 @@ impl<'f> Case<'f> {
 
     /// Packets of a source that each host has let through, or (`dropped`) has not.
     pub fn figures(&self, of: Ipv4Addr, what: &str) -> Vec<u64> {
-        let of = |host| number(&self.fleet.check(host, of)["limits"][0][what]);
+        let of = |host| number(&self.fleet.check(host, of)["limits"][0][format!("{what}_packets")]);
         (0..self.fleet.size()).map(of).collect()
     }
 

@@ -63,9 +63,9 @@ fn hostile_records_cost_their_own_source() {
         lua_set(&case, &hot, &record(figures));
         // Several rounds see it.
         thread::sleep(Duration::from_millis(250));
-        let before = number(&case.fleet.check(0, source(CALM))["limits"][0]["passed"]);
+        let before = number(&case.fleet.check(0, source(CALM))["limits"][0]["passed_packets"]);
         eventually("the calm source is let through", || {
-            number(&case.fleet.check(0, source(CALM))["limits"][0]["passed"]) > before
+            number(&case.fleet.check(0, source(CALM))["limits"][0]["passed_packets"]) > before
         });
     }
     for host in 0..3 {
