@@ -7,8 +7,8 @@ use crate::{
     window::Window,
 };
 
-/// Limits that the program has room for: 32 that are written, and the one on control traffic.
-pub const LIMITS_MAX: u32 = 33;
+/// Limits that the program has room for: 32 that are written, and two on control traffic.
+pub const LIMITS_MAX: u32 = 34;
 
 /// Ranges of ports that a limit matches on, for either end.
 pub const PORTS_MAX: usize = 16;

@@ -29,6 +29,14 @@ pub const fn kept(held: u64, share: u64) -> u64 {
     if held > share { held } else { share }
 }
 
+/// Whether so many entries are within a limit's share. A share of one is of a limit with one bucket: what it holds beside
+/// that is left of a limit that had its slot before, and must not keep that bucket out.
+#[must_use]
+#[inline(always)]
+pub const fn is_within(share: u64, wanted: u64) -> bool {
+    wanted <= share || share == 1
+}
+
 /// A step towards tokens for new sources, to be put in place by compare-and-swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {

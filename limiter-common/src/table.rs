@@ -386,8 +386,8 @@ pub fn make_room<T: SharedTable + ?Sized>(table: &T, tag: &Tag, now: u64) -> boo
     table.has_room(tag)
 }
 
-/// Sets that a sweep looks at: of a limit that has one 66th of the table for itself, the least with 33 limits, they
-/// hold four entries.
+/// Sets that a sweep looks at: of a limit that has one 66th of the table for itself, the least with 33 limits that
+/// tell sources apart, they hold four entries.
 pub const SWEPT: u32 = 128;
 
 /// Clears the entries that may be taken, in the next [`SWEPT`] sets.

@@ -120,7 +120,7 @@ extern "C" fn room_is_left(slot: u32, wanted: u64) -> u32 {
     let Some(limit) = config::index_of(slot).and_then(config::limit) else {
         return 0;
     };
-    if wanted <= limit.share() {
+    if share::is_within(limit.share(), wanted) {
         return 1;
     }
     if !limit.borrows() {

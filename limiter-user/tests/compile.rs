@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use limiter_common::{
-    key::{IPV4, IPV6},
+    key::{IPV4, IPV6, KeyMask},
     layout::Config,
     rules::{ANY, FIRST_FRAGMENT, LATER_FRAGMENT, ON_ALLOW, ON_DENY, PORTS_MAX, PortRange, WHOLE},
 };
@@ -11,7 +11,6 @@ use limiter_user::config::{
     Settings,
     compile::{Place, TierBits},
     file,
-    settings::CONTROL_LIMIT,
 };
 
 const FRAME_MAX: u64 = 1_522;
@@ -91,13 +90,25 @@ fn each_switch_is_its_own() {
 }
 
 #[test]
-fn the_limit_on_control_traffic_is_the_last() {
-    let text = format!("exempt = [\"control\"]\n{ONE}");
-    let config = compiled(&text);
-    assert_eq!(config.limits_length, 2);
-    let of = |index: usize| config.limits[index].matches.control;
-    assert_eq!((of(0), of(1)), (0, 1));
-    assert_eq!(settings(&text).all_limits()[1].name, CONTROL_LIMIT);
+fn the_limits_on_control_traffic_are_the_last() {
+    let compiled_with = |control: &str| {
+        let text = format!("exempt = [\"control\"]\n{control}{ONE}");
+        let names: Vec<_> = settings(&text)
+            .all_limits()
+            .into_iter()
+            .map(|limit| limit.name)
+            .collect();
+        (compiled(&text), names)
+    };
+    let (config, names) = compiled_with("");
+    assert_eq!(names, ["one", "control", "control-total"]);
+    assert_eq!(config.limits_length, 3);
+    assert_eq!(config.candidates.control, [0b001, 0b110]);
+    assert_eq!(config.limits[2].mask, KeyMask::interface());
+
+    let (config, names) = compiled_with("[control]\ntotal = \"none\"\n");
+    assert_eq!(names, ["one", "control"]);
+    assert_eq!(config.candidates.control, [0b01, 0b10]);
 }
 
 /// The short way is for one limit that holds everything and drops, and that has the first slot.

@@ -57,6 +57,47 @@ fn what_is_for_all_limits() {
 }
 
 #[test]
+fn what_is_of_control_traffic() {
+    let with = |control: &str| format!("exempt = [\"control\"]\n[control]\n{control}\n{ONE}");
+    for (line, there, back) in [
+        (
+            "rate = \"50/s\"\nburst = 200",
+            &[
+                "control: rate 100/s -> 50/s (tighter)",
+                "control: burst stays 200: an empty bucket is full again after 4s",
+            ][..],
+            &[
+                "control: rate 50/s -> 100/s (looser)",
+                "control: burst stays 200: an empty bucket is full again after 2s",
+            ][..],
+        ),
+        (
+            "burst = 300",
+            &["control: burst 200 -> 300 (looser)"],
+            &["control: burst 300 -> 200 (tighter)"],
+        ),
+        (
+            "total = \"20k/s\"",
+            &[
+                "control-total: rate 10k/s -> 20k/s (looser)",
+                "control-total: burst 10k by the rate -> 20k by the rate (looser)",
+            ],
+            &[
+                "control-total: rate 20k/s -> 10k/s (tighter)",
+                "control-total: burst 20k by the rate -> 10k by the rate (tighter)",
+            ],
+        ),
+        (
+            "total = \"none\"",
+            &["limit control-total gone"],
+            &["limit control-total new: 10k/s"],
+        ),
+    ] {
+        expect(&with(""), &with(line), there, back);
+    }
+}
+
+#[test]
 fn what_is_of_one_limit() {
     for (old, new, there, back) in [
         (

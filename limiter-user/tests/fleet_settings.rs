@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use limiter_common::limit::{BY_BYTES, SHARED};
 use limiter_user::{
     config::{
-        Scope, Settings,
+        Control, Scope, Settings,
         compile::TierBits,
         file,
         lists::{Prefixes, prefix},
@@ -91,6 +91,29 @@ fn what_is_shared_says_so_to_the_kernel() {
     let with_control = SHARED_LISTS.replace("[lists]", "exempt = [\"control\"]\n[lists]");
     let all = settings(&with_control).all_limits();
     assert_eq!(all[1].scope, Scope::Host, "{}", all[1].name);
+}
+
+/// A record that was pinned before control traffic had a total: there is none, because it has no buckets.
+#[test]
+fn a_record_without_a_total_of_control_traffic_reads() {
+    let before = include_bytes!("../../tests/fixtures/fuzz/record/whole-0");
+    let record = Record::read(before).unwrap();
+    assert!(record.settings.exempt.control);
+    assert_eq!(record.settings.control.total, None);
+    let names = |settings: &Settings| -> Vec<_> {
+        settings
+            .control
+            .limits()
+            .into_iter()
+            .map(|limit| limit.name)
+            .collect()
+    };
+    assert_eq!(names(&record.settings), ["control"]);
+    let mut reloaded = record.settings.clone();
+    reloaded.control = Control::default();
+    let (changed, _) = record.changed(reloaded, 1 << 40).unwrap();
+    assert_eq!(changed.limits.len(), record.limits.len() + 1);
+    assert_eq!(names(&changed.settings), ["control", "control-total"]);
 }
 
 /// A change of the scope alone is a change of terms: words are carried over, and no debt is left where none may be.

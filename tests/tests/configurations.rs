@@ -34,8 +34,8 @@ const CONFIGURATIONS: u64 = 100;
 const PACKETS: u32 = 600;
 /// Chances in a thousand, before each packet, that the settings change.
 const CHANGES: u32 = 2;
-/// Limits that there may be, and the one on control traffic: each makes a bucket at most.
-const SOURCES: u32 = PACKETS * 33;
+/// Limits that there may be, and two on control traffic: each makes a bucket at most.
+const SOURCES: u32 = PACKETS * 34;
 
 /// One configuration after another, in the kernel and in the model.
 struct Pair {

@@ -6,6 +6,7 @@ use std::{
     process::Command,
     sync::atomic::{AtomicBool, Ordering},
     thread,
+    time::Instant,
 };
 
 use limiter_tests::{
@@ -14,6 +15,7 @@ use limiter_tests::{
     files::Folder,
     hosts::{CLIENT, Hosts},
     need_kernel, number,
+    packet::arp,
     raw::Raw,
     traffic::Traffic,
 };
@@ -109,6 +111,55 @@ fn a_changed_file_keeps_buckets_and_figures() {
     let status = attached.hosts.status();
     assert_eq!(status["seen"]["packets"], 24, "{status}");
     assert_eq!(status["attached_at"], since, "the same attachment");
+}
+
+/// Rate, burst and total of control traffic are those of the file.
+#[test]
+fn limits_on_control_traffic_follow_the_file() {
+    need_kernel!();
+    let text = |control: &str| format!("exempt = [\"control\"]\n{control}{}", hourly("a", 1, 5));
+    let attached = Attached::with(&text(""));
+    let terms = |name: &str| {
+        let limit = attached.limit(name);
+        [limit["rate"].clone(), limit["burst"].clone()]
+    };
+    assert_eq!(terms("control"), ["100/s", "200"]);
+    assert_eq!(terms("control-total"), ["10k/s", "10k"]);
+
+    let control = "[control]\nrate = \"1/h\"\nburst = 2\ntotal = \"20/s\"\n";
+    let said = attached.reloaded(&text(control));
+    for change in [
+        "control: rate 100/s -> 1/h (tighter)",
+        "control: burst 200 -> 2 (tighter)",
+        "control-total: rate 10k/s -> 20/s (tighter)",
+    ] {
+        assert!(said.contains(change), "{said}");
+    }
+    assert!(attached.shown().contains(control), "{}", attached.shown());
+    let raw = Raw::to_send(&attached.hosts.client);
+    let ask = |neighbour: u8| {
+        let mut frame = arp();
+        frame[28..32].copy_from_slice(&[192, 0, 2, neighbour]);
+        raw.send(&frame);
+    };
+    (0..10).for_each(|_| ask(200));
+    assert_eq!(attached.counted("control"), (2, 8));
+    let begin = Instant::now();
+    (0..200).for_each(ask);
+    let (passed, dropped) = attached.counted("control-total");
+    let most = 2 + 20 + (20.0 * begin.elapsed().as_secs_f64()).ceil() as u64;
+    assert!((20..=most).contains(&passed), "{passed} of {most}");
+    assert_eq!(
+        passed + dropped,
+        2 + 200,
+        "the others were over their own limit"
+    );
+
+    let said = attached.reloaded(&text("[control]\ntotal = \"none\"\n"));
+    assert!(said.contains("limit control-total gone"), "{said}");
+    (0..200).for_each(ask);
+    let (passed, _) = attached.counted("control");
+    assert!(passed >= 200, "{passed}");
 }
 
 #[test]

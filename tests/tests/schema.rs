@@ -166,7 +166,7 @@ fn json_of_every_verb_is_as_its_schema_says() {
     let interface = &values[1].1["interfaces"][0];
     assert_eq!(
         interface["limits"].as_array().unwrap().len(),
-        3,
+        4,
         "{interface}"
     );
     assert!(!values[2].1["sources"].as_array().unwrap().is_empty());

@@ -79,7 +79,10 @@ fn one_limit_of_several() {
         set(arguments).expect_error(1, &several);
     }
     set(&["--limit", "wep", "--rate", "6"]).expect_error(1, &["no limit 'wep'", listed]);
-    set(&["--limit", "control", "--rate", "6"]).expect_error(1, &["built in", "--exempt control"]);
+    for built_in in ["control", "control-total"] {
+        set(&["--limit", built_in, "--rate", "6"])
+            .expect_error(1, &[built_in, "built in", "[control]"]);
+    }
     set(&["--limit", "web"]).expect_error(2, &["--rate"]);
     set(&["--limit", "web", "--burst", "64kb"]).expect_error(1, &["packets"]);
     assert_eq!(hosts.status()["limits"][1]["burst"], "20");

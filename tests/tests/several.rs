@@ -210,6 +210,76 @@ fn neighbour_discovery_and_dhcp_are_control_traffic() {
     assert_eq!(passed.count(), 1, "no neighbour can have sent it");
 }
 
+/// Neighbour discovery of this ICMPv6 type.
+fn discovery(source: &str, icmp: u8) -> Vec<u8> {
+    let frame = random::frame::Frame {
+        tags: Vec::new(),
+        source: source.parse().unwrap(),
+        protocol: 58,
+        ports: (0, 0),
+        flags: 0,
+        icmp,
+        hops: 255,
+        fragment: None,
+        options: 0,
+        extensions: Vec::new(),
+        payload: 16,
+    };
+    frame.bytes()
+}
+
+/// Each solicitation comes from another made-up neighbour. The default total holds them, and one that is written.
+#[test]
+fn made_up_neighbours_share_the_total_of_control_traffic() {
+    need_kernel!();
+    const HALF_A_SECOND: u64 = 500_000_000;
+    for (control, total) in [("", 10_000), ("[control]\ntotal = \"500/s\"\n", 500)] {
+        let mut kernel = Kernel::of(&settings(&format!(
+            "new_sources = \"none\"\nexempt = [\"control\"]\n{control}\
+             [[limit]]\nname = \"rest\"\nrate = \"1/h\"\nburst = 1\n"
+        )));
+        let mut neighbours = 0_u32;
+        let mut passed_at = |now| {
+            let solicit = |_: &u32| {
+                neighbours += 1;
+                let source = format!("fe80::{:x}:{:x}", neighbours >> 16, neighbours & 0xffff);
+                kernel.passes(&discovery(&source, 135), now)
+            };
+            (0..total + total / 4).filter(solicit).count()
+        };
+        assert_eq!(passed_at(START), total as usize, "burst of {total}");
+        let more = passed_at(START + HALF_A_SECOND);
+        assert_eq!(more, total as usize / 2, "half a second of {total}/s");
+    }
+}
+
+/// Without a total each made-up neighbour has what the limit gives to one, and a written rate and burst hold.
+#[test]
+fn control_traffic_has_the_rate_and_burst_of_the_file() {
+    need_kernel!();
+    let mut kernel = Kernel::of(&settings(
+        r#"
+        exempt = ["control"]
+        [control]
+        rate = "2/s"
+        burst = 3
+        total = "none"
+        [[limit]]
+        name = "rest"
+        rate = "1/h"
+        burst = 1
+        "#,
+    ));
+    for source in ["fe80::1", "fe80::2"] {
+        let mut passed_at = |now| {
+            let frame = discovery(source, 135);
+            (0..10).filter(|_| kernel.passes(&frame, now)).count()
+        };
+        assert_eq!(passed_at(START), 3);
+        assert_eq!(passed_at(START + 1_000_000_000), 2);
+    }
+}
+
 /// One neighbour solicits far more than the limit on control traffic lets it: the gateway's advertisements and the
 /// solicitations of others pass.
 #[test]
@@ -224,22 +294,6 @@ fn chatty_neighbour_leaves_neighbour_discovery_to_others() {
         burst = 1
         "#,
     ));
-    let discovery = |source: &str, icmp| {
-        let frame = random::frame::Frame {
-            tags: Vec::new(),
-            source: source.parse().unwrap(),
-            protocol: 58,
-            ports: (0, 0),
-            flags: 0,
-            icmp,
-            hops: 255,
-            fragment: None,
-            options: 0,
-            extensions: Vec::new(),
-            payload: 16,
-        };
-        frame.bytes()
-    };
     let chatty = discovery("fe80::bad", 135);
     let passed = (0..10_000).filter(|_| kernel.passes(&chatty, START));
     assert_eq!(passed.count(), 200);

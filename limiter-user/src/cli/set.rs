@@ -11,7 +11,7 @@ use crate::cli::{
     ssh,
 };
 use crate::config::{
-    Algorithm, Invalid, Limit, Scope, Settings, difference::difference, settings::CONTROL_LIMIT,
+    Algorithm, Invalid, Limit, Scope, Settings, control::is_control, difference::difference,
 };
 use crate::kernel::{
     Attachment,
@@ -193,9 +193,9 @@ fn chosen<'a>(
                 .to_owned(),
         );
     };
-    if name == Some(CONTROL_LIMIT) {
+    if let Some(name) = name.filter(|name| is_control(name)) {
         return fail(format!(
-            "'{CONTROL_LIMIT}' is built in and cannot be changed: attach without --exempt control to be without it"
+            "'{name}' is built in: write its rate under [control] in the configuration file, and reload"
         ));
     }
     let Some(name) = name else {

@@ -19,9 +19,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Invalid, Key, Limit, Lists, Malformed, Match, NewSources, Settings,
+    control::is_control,
     lists::{ALLOW, DENY, Prefixes},
     matches::{IpVersion, Ports},
-    settings::CONTROL_LIMIT,
     shares::{self, Shares},
 };
 
@@ -44,13 +44,12 @@ pub struct Place {
 pub const FIRST_SLOT: u32 = 0;
 
 impl Settings {
-    /// All limits: those that are written, and the one on control traffic where that is exempt from
-    /// them.
+    /// All limits: those that are written, and those on control traffic where that is exempt from them.
     #[must_use]
     pub fn all_limits(&self) -> Vec<Limit> {
         let mut limits = self.limits.clone();
         if self.exempt.control {
-            limits.push(control());
+            limits.extend(self.control.limits());
         }
         limits
     }
@@ -126,7 +125,7 @@ fn compile_limit(
     }
     Ok(rules::Limit {
         matches: rules::Match {
-            control: (limit.name == CONTROL_LIMIT).into(),
+            control: is_control(&limit.name).into(),
             ..compile_match(&limit.matches, bits)?
         },
         terms,
@@ -162,16 +161,6 @@ fn compile_match(matches: &Match, bits: &TierBits) -> Result<rules::Match, Inval
         destination: ports(&matches.destination_port)?,
         source: ports(&matches.source_port)?,
     })
-}
-
-/// The limit on control traffic: enough for a busy segment, and no hole.
-fn control() -> Limit {
-    let mut limit = Limit::new(CONTROL_LIMIT, super::Rate::packets_per_second(100));
-    limit.burst = Some(super::Burst {
-        tokens: 200,
-        unit: None,
-    });
-    limit
 }
 
 fn needs_transport(limit: &Limit) -> bool {

@@ -26,6 +26,10 @@ pub fn difference(old: &Settings, new: &Settings, frame_max: u64) -> Vec<String>
     let fleet = |settings: &Settings| settings.fleet.clone().unwrap_or(NO_FLEET.to_owned());
     note(&mut changes, "fleet", fleet(old), fleet(new));
     limits(&mut changes, &old.limits, &new.limits, frame_max);
+    if old.exempt.control && new.exempt.control {
+        let (old, new) = (old.control.limits(), new.control.limits());
+        limits_of(&mut changes, &old, &new, frame_max, true);
+    }
     lists(&mut changes, &old.lists, &new.lists);
     scopes_of_lists(&mut changes, old, new);
     changes
@@ -59,6 +63,27 @@ fn on(shadow: bool) -> String {
 }
 
 fn limits(changes: &mut Vec<String>, old: &[Limit], new: &[Limit], frame_max: u64) {
+    // The name goes without saying where there is no other.
+    limits_of(changes, old, new, frame_max, new.len() != 1);
+    let order = |limits: &[Limit]| {
+        limits
+            .iter()
+            .map(|limit| limit.name.clone())
+            .collect::<Vec<_>>()
+    };
+    if changes.is_empty() && order(old) != order(new) {
+        changes.push("order of the limits".to_owned());
+    }
+}
+
+/// What has changed of each limit, behind its name if `with_names`.
+fn limits_of(
+    changes: &mut Vec<String>,
+    old: &[Limit],
+    new: &[Limit],
+    frame_max: u64,
+    with_names: bool,
+) {
     let named =
         |limits: &[Limit], name: &str| limits.iter().find(|limit| limit.name == name).cloned();
     for limit in old {
@@ -71,11 +96,10 @@ fn limits(changes: &mut Vec<String>, old: &[Limit], new: &[Limit], frame_max: u6
             changes.push(format!("limit {} new: {}", limit.name, limit.rate));
             continue;
         };
-        // The name goes without saying where there is no other.
-        let prefix = if new.len() == 1 {
-            String::new()
-        } else {
+        let prefix = if with_names {
             format!("{}: ", limit.name)
+        } else {
+            String::new()
         };
         let mut of_limit = Vec::new();
         Depth::of_limit(&before, frame_max)
@@ -86,15 +110,6 @@ fn limits(changes: &mut Vec<String>, old: &[Limit], new: &[Limit], frame_max: u6
                 .into_iter()
                 .map(|change| format!("{prefix}{change}")),
         );
-    }
-    let order = |limits: &[Limit]| {
-        limits
-            .iter()
-            .map(|limit| limit.name.clone())
-            .collect::<Vec<_>>()
-    };
-    if changes.is_empty() && order(old) != order(new) {
-        changes.push("order of the limits".to_owned());
     }
 }
 

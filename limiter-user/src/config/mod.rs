@@ -9,6 +9,7 @@ use crate::files;
 pub mod burst;
 pub mod compile;
 pub mod connection;
+pub mod control;
 pub mod crowded;
 pub mod difference;
 pub mod factor;
@@ -26,6 +27,7 @@ pub mod terms;
 pub mod vain;
 
 pub use burst::Burst;
+pub use control::Control;
 pub use factor::Factor;
 pub use key::Key;
 pub use lists::Lists;

@@ -6,7 +6,8 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Burst, Invalid, Key, Lists, Match, Rate, Unit,
+    Burst, Control, Invalid, Key, Lists, Match, Rate, Unit,
+    control::{CONTROL_LIMIT, CONTROL_TOTAL, is_control},
     lists::{ALLOW, DENY, TIERS_MAX},
     matches::Ports,
     terms::{self, Terms},
@@ -14,8 +15,6 @@ use super::{
 
 /// Name of the limit that the command line makes.
 pub const DEFAULT_LIMIT: &str = "default";
-/// Name of the limit that holds control traffic where that is exempt from the others.
-pub const CONTROL_LIMIT: &str = "control";
 /// Limits that there may be.
 pub const LIMITS_MAX: usize = 32;
 /// Ranges of ports that one limit may match on, for either end.
@@ -36,6 +35,9 @@ pub struct Settings {
     pub new_sources: Option<NewSources>,
     /// What is not held by the limits.
     pub exempt: Exempt,
+    /// The limits on control traffic, where that is exempt.
+    #[serde(default = "Control::without_total")]
+    pub control: Control,
     /// What happens to malformed IP.
     pub malformed: Malformed,
     /// Charge and count, but drop nothing.
@@ -61,6 +63,7 @@ impl Default for Settings {
             max_sources: 65_536,
             new_sources: Some(NewSources::default()),
             exempt: Exempt::default(),
+            control: Control::default(),
             malformed: Malformed::Drop,
             shadow: false,
             fleet: None,
@@ -76,6 +79,8 @@ impl Default for Settings {
 pub enum Part {
     /// All of them.
     Whole,
+    /// The limits on control traffic.
+    Control,
     /// The list with this name.
     List(String),
     /// The limit with this index.
@@ -98,6 +103,12 @@ impl Settings {
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         let mut problems = self.problems_of_the_whole();
+        let of_control = self.control.problems().into_iter();
+        problems.extend(of_control.map(|(key, why)| Problem {
+            of: Part::Control,
+            key,
+            why,
+        }));
         let mut names = BTreeSet::new();
         for (index, limit) in self.limits.iter().enumerate() {
             let mut found = |key, why| {
@@ -239,9 +250,9 @@ pub fn name(text: &str) -> Result<(), Invalid> {
             "'{text}' is not a name: write 1 to {NAME_LONGEST} letters, digits, '-', '_' or '.'"
         )));
     }
-    if text == CONTROL_LIMIT {
+    if is_control(text) {
         return Err(Invalid::new(format!(
-            "'{CONTROL_LIMIT}' is the name of the built-in limit on control traffic: write another name"
+            "'{text}' is the name of the built-in limit on control traffic: write another name"
         )));
     }
     Ok(())
@@ -259,7 +270,7 @@ pub fn fleet_name(text: &str) -> Result<(), Invalid> {
     }
     name(text).map_err(|_| {
         Invalid::new(format!(
-            "'{}' is not the name of a fleet: write 1 to {NAME_LONGEST} letters, digits, '-', '_' or '.', and not '{CONTROL_LIMIT}'",
+            "'{}' is not the name of a fleet: write 1 to {NAME_LONGEST} letters, digits, '-', '_' or '.', and not '{CONTROL_LIMIT}' or '{CONTROL_TOTAL}'",
             text.escape_debug()
         ))
     })
@@ -506,7 +517,7 @@ impl Algorithm {
 pub struct Exempt {
     /// What would be dropped passes if it belongs to a connection of the host's own sockets.
     pub established: bool,
-    /// ARP, neighbour discovery and DHCP are held by a limit of their own.
+    /// ARP, neighbour discovery and DHCP are held by limits of their own.
     pub control: bool,
 }
 

@@ -16,6 +16,11 @@ exempt = ["established", "control"]
 malformed = "pass"
 shadow = true
 
+[control]
+rate = 50
+burst = "1k"
+total = "20k/s"
+
 [lists]
 allow = ["198.51.100.0/24", "2001:db8::/32"]
 deny = { file = "prefixes.txt" }

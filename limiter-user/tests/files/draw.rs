@@ -1,10 +1,10 @@
 //! Settings of all kinds.
 
-use std::collections::BTreeSet;
+use std::{cmp::Ordering, collections::BTreeSet};
 
 use limiter_user::config::{
-    Algorithm, Burst, Exempt, Key, Limit, Lists, Malformed, Match, Mode, NewSources, Rate, Scope,
-    Settings, Unit, key,
+    Algorithm, Burst, Control, Exempt, Key, Limit, Lists, Malformed, Match, Mode, NewSources, Rate,
+    Scope, Settings, Unit, key,
     lists::Prefixes,
     matches::{IpVersion, PortRange, Ports, Protocol, TcpFlags},
     settings,
@@ -204,6 +204,28 @@ fn in_fleet(settings: Settings, fleet: Option<String>, shared: u32) -> Settings 
     }
 }
 
+/// A total is at least the rate of one source.
+fn controls() -> impl Strategy<Value = Control> {
+    let drawn = (
+        packet_rates(),
+        option::of(1..=1_000_u64),
+        option::of(packet_rates()),
+    );
+    let control = drawn.prop_map(|(rate, burst, total)| Control {
+        rate,
+        burst: burst.map(|tokens| Burst { tokens, unit: None }),
+        total: total.map(|total| match total.compare(&rate) {
+            Some(Ordering::Less) => rate,
+            _ => total,
+        }),
+    });
+    let sound = |control: &Control| control.limits().iter().all(|limit| limit.terms(1).is_ok());
+    prop_oneof![
+        Just(Control::default()),
+        control.prop_filter("sound", sound)
+    ]
+}
+
 pub fn settings() -> impl Strategy<Value = Settings> {
     let limits = (
         vec(limits(), 0..5),
@@ -214,10 +236,12 @@ pub fn settings() -> impl Strategy<Value = Settings> {
         select(&[Mode::Auto, Mode::Native, Mode::Generic][..]),
         1..=settings::SOURCES_MAX,
         option::of(new_sources()),
+        controls(),
         any::<[bool; 4]>(),
     );
     let drawn = (limits, lists(), plain).prop_map(|((limits, names, drawn), lists, plain)| {
-        let (mode, max_sources, new_sources, [established, control, passes, shadow]) = plain;
+        let (mode, max_sources, new_sources, of_control, switches) = plain;
+        let [established, control, passes, shadow] = switches;
         Settings {
             mode,
             max_sources,
@@ -225,6 +249,11 @@ pub fn settings() -> impl Strategy<Value = Settings> {
             exempt: Exempt {
                 established,
                 control,
+            },
+            control: if control {
+                of_control
+            } else {
+                Control::default()
             },
             malformed: if passes {
                 Malformed::Pass

@@ -18,7 +18,7 @@ use limiter_common::{
     counters::{Count, LimitCounters, REASONS_MAX},
     verdict::Reason,
 };
-use limiter_user::config::{Burst, Limit, Rate, Settings};
+use limiter_user::config::{Burst, Control, Limit, Settings};
 
 use bucket::{State, TICKS, Terms};
 use newcomers::Newcomers;
@@ -94,20 +94,27 @@ pub struct Model {
     pub added: u64,
 }
 
-/// The name of the limit on control traffic.
-const CONTROL: &str = "control";
+/// The names of the limits on control traffic: on that of each source, and on all of it.
+const CONTROL: [&str; 2] = ["control", "control-total"];
 
-/// All limits of `settings`: the one on control traffic comes last.
+/// All limits of `settings`: those on control traffic come last.
 fn limits(settings: &Settings) -> Vec<Limit> {
     let mut limits = settings.limits.clone();
     if settings.exempt.control {
-        limits.push(Limit {
-            burst: Some(Burst {
-                tokens: 200,
-                unit: None,
-            }),
-            ..Limit::new(CONTROL, Rate::packets_per_second(100))
+        let Control { rate, burst, total } = settings.control;
+        let two_seconds = 2_000_000_000 * u128::from(rate.amount) / u128::from(rate.period_ns);
+        let burst = burst.unwrap_or(Burst {
+            tokens: u64::try_from(two_seconds).unwrap().max(1),
+            unit: None,
         });
+        limits.push(Limit {
+            burst: Some(burst),
+            ..Limit::new(CONTROL[0], rate)
+        });
+        limits.extend(total.map(|total| Limit {
+            key: "interface".parse().unwrap(),
+            ..Limit::new(CONTROL[1], total)
+        }));
     }
     limits
 }
@@ -152,7 +159,7 @@ impl Model {
             .into_iter()
             .map(|limit| Held {
                 terms: Terms::new(&limit, phases[&limit.name], self.frame_max),
-                control: limit.name == CONTROL,
+                control: CONTROL.contains(&limit.name.as_str()),
                 limit,
             })
             .collect();

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use fastrand::Rng;
 use ipnet::IpNet;
 use limiter_user::config::{
-    Algorithm, Exempt, Limit, Lists, Malformed, Match, NewSources, Settings, Unit,
+    Algorithm, Control, Exempt, Limit, Lists, Malformed, Match, NewSources, Settings, Unit,
     lists::Prefixes,
     matches::{IpVersion, PortRange, Ports},
 };
@@ -80,6 +80,8 @@ fn several(rng: &mut Rng, sources: u32) -> Settings {
             established: percent(rng, 30),
             control: percent(rng, 35),
         },
+        // From a copy: everything else is drawn as if this were not.
+        control: control(&mut rng.clone()),
         malformed: *one(rng, &[Malformed::Drop, Malformed::Drop, Malformed::Pass]),
         shadow: percent(rng, 10),
         lists,
@@ -133,6 +135,19 @@ fn new_sources(rng: &mut Rng) -> Option<NewSources> {
         burst,
     };
     percent(rng, 60).then_some(limit)
+}
+
+/// Limits on control traffic, many of them so low that a few packets are over them.
+fn control(rng: &mut Rng) -> Control {
+    if percent(rng, 30) {
+        return Control::default();
+    }
+    let total = one(rng, &["", "1/s", "3/s", "10/6s", "5/s", "10k/s"]);
+    Control {
+        rate: one(rng, &["1/h", "1/s", "10/6s", "100/s"]).parse().unwrap(),
+        burst: percent(rng, 50).then(|| one(rng, &["1", "3", "40"]).parse().unwrap()),
+        total: total.parse().ok(),
+    }
 }
 
 /// A prefix around one of the addresses, or beside it.

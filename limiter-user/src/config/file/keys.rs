@@ -12,7 +12,7 @@ pub struct Keys {
 }
 
 /// All tables, in the order in which they are explained.
-pub static ALL: [&Keys; 4] = [&TOP, &LIST, &LIMIT, &MATCH];
+pub static ALL: [&Keys; 5] = [&TOP, &CONTROL, &LIST, &LIMIT, &MATCH];
 
 /// Above all headers.
 pub static TOP: Keys = Keys {
@@ -41,7 +41,7 @@ pub static TOP: Keys = Keys {
         ),
         (
             "exempt",
-            "What the limits do not hold: `\"established\"` (packets of connections of the host's own sockets), `\"control\"` (ARP, neighbour discovery and DHCP, which get a limit of their own), or an array of both.",
+            "What the limits do not hold: `\"established\"` (packets of connections of the host's own sockets), `\"control\"` (ARP, neighbour discovery and DHCP, which get limits of their own), or an array of both.",
         ),
         (
             "shadow",
@@ -56,12 +56,36 @@ pub static TOP: Keys = Keys {
             "The hosts that write the same name share limits and lists of scope `\"fleet\"`, through `limiter agent`.",
         ),
         (
+            "control",
+            "The header `[control]`: the limits on control traffic, where `exempt` has `\"control\"`.",
+        ),
+        (
             "lists",
             "The header `[lists]`. Below it stands one list a line: `allow`, `deny`, or a name of your own (a tier, for `source` and `unless`), and its prefixes as an array.",
         ),
         (
             "limit",
             "The header `[[limit]]` above each limit, at most 32. A packet must be admitted by every limit that matches it.",
+        ),
+    ],
+};
+
+/// `[control]`.
+pub static CONTROL: Keys = Keys {
+    table: "[control]",
+    place: "under [control]",
+    known: &[
+        (
+            "rate",
+            "How fast one source may send control traffic, in packets: `\"100/s\"` (default).",
+        ),
+        (
+            "burst",
+            "How many packets one source may send at once. Default: what `rate` gives in two seconds.",
+        ),
+        (
+            "total",
+            "How fast control traffic may come from all sources of the interface together, in packets: `\"10k/s\"` (default), or `\"none\"` for no total. As many packets as that gives in one second may come at once.",
         ),
     ],
 };
@@ -188,11 +212,12 @@ impl Keys {
 /// Where a key belongs.
 pub fn place_of(key: &str) -> Option<&'static str> {
     match key {
+        "control" => return Some("as [control], a header of its own"),
         "lists" => return Some("as [lists], a header of its own"),
         "limit" => return Some("as [[limit]], a header of its own"),
         _ => {}
     }
-    let home = [&TOP, &LIMIT, &MATCH]
+    let home = [&TOP, &LIMIT, &MATCH, &CONTROL]
         .into_iter()
         .find(|keys| keys.names().any(|name| name == key));
     home.map(|keys| keys.place)

@@ -12,12 +12,15 @@ use super::{
 
 /// What makes the terms of a limit: where one of these is wrong, nothing can be said about the others.
 const TERMS: [&str; 4] = ["rate", "burst", "cost", "algorithm"];
+const CONTROL: [&str; 3] = ["rate", "burst", "total"];
 const NEW_SOURCES: [&str; 2] = ["new_sources", "new_sources_burst"];
 
 /// Where everything is that was read.
 pub struct Read {
     /// The file's keys.
     pub top: Places,
+    /// The keys of `[control]`.
+    pub control: Places,
     /// The lists.
     pub lists: Places,
     /// The keys of each limit.
@@ -51,6 +54,9 @@ impl Read {
                 .limits
                 .get(*index)
                 .and_then(|limit| self.in_limit(limit, key, mistakes)),
+            Part::Control => {
+                (!self.control.any_wrong(&CONTROL)).then(|| self.control.line_of(&[key, "rate"]))
+            }
             Part::List(name) => {
                 (!self.fleet_is_doubtful(mistakes)).then(|| self.lists.line_of(&[name]))
             }

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use super::super::{
-    Algorithm, Burst, Key, Limit, Malformed, Match, Scope, Settings, Unit,
+    Algorithm, Burst, Control, Key, Limit, Malformed, Match, Scope, Settings, Unit,
     lists::{self, ALLOW, DENY, Prefixes},
     matches::{PortRange, Ports},
 };
@@ -39,6 +39,7 @@ pub fn show(interfaces: &[String], settings: &Settings) -> String {
     );
     out.unless(!settings.shadow, "shadow", || "true".to_owned());
     out.some("fleet", settings.fleet.as_ref().map(text));
+    out.control(settings);
     out.lists(settings);
     for limit in &settings.limits {
         out.limit(limit);
@@ -64,6 +65,19 @@ impl Lines {
         if !default {
             self.line(key, value());
         }
+    }
+
+    fn control(&mut self, settings: &Settings) {
+        let control = settings.control;
+        if !settings.exempt.control || control == Control::default() {
+            return;
+        }
+        self.0.push_str("\n[control]\n");
+        self.line("rate", text(control.rate));
+        self.some("burst", control.burst.map(burst));
+        let total = control.total.map(|total| total.to_string());
+        let total = total.unwrap_or_else(|| "none".to_owned());
+        self.line("total", text(total));
     }
 
     fn lists(&mut self, settings: &Settings) {

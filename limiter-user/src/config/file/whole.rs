@@ -7,11 +7,11 @@ use toml::de::{DeTable, DeValue};
 
 use super::{
     super::{
-        Burst, Exempt, Invalid, Limit, Malformed, Mode, NewSources, Rate, Settings, Unit, number,
-        settings,
+        Burst, Control, Exempt, Invalid, Limit, Malformed, Mode, NewSources, Rate, Settings, Unit,
+        number, settings,
     },
     File,
-    keys::TOP,
+    keys::{CONTROL, TOP},
     limit, lists,
     mistakes::Mistakes,
     problems,
@@ -22,6 +22,9 @@ use super::{
 const INTERFACES: &str = "the name of an interface as in \"eth0\", or an array of them";
 const SOURCES: &str = "a number as in 65536 or \"64k\"";
 const NEW_SOURCES: &str = "a rate as in \"10k/s\", or \"none\"";
+const PACKETS: &str = "packets as in 200 or \"2k\"";
+const CONTROL_RATE: &str = "a rate as in \"100/s\"";
+const TOTAL: &str = "a rate as in \"10k/s\", or \"none\"";
 const FLEET: &str = "a name as in \"edge\"";
 const LIMIT: &str = "[[limit]] above each limit, and its keys below";
 
@@ -43,12 +46,15 @@ pub fn read(root: &DeTable, folder: &Path, mistakes: &mut Mistakes) -> File {
         fleet: top.read("fleet", fleet),
         ..defaults
     };
+    let control;
+    (settings.control, control) = read_control(&mut top, settings.exempt);
     let lists = all_lists(&mut top, folder);
     (settings.lists, settings.fleet_lists) = (lists.lists, lists.of_fleet);
     let limits;
     (settings.limits, limits) = all_limits(&mut top);
     let read = problems::Read {
         top: top.close(),
+        control,
         lists: lists.places,
         limits,
     };
@@ -130,12 +136,43 @@ fn exempt(value: &Value) -> Read<Exempt> {
     })
 }
 
-fn new_sources(top: &mut Section) -> Option<NewSources> {
-    let rate = top.read("new_sources", |value| match value.get_ref() {
+fn read_control(top: &mut Section, exempt: Exempt) -> (Control, Places) {
+    let default = Control::default();
+    let read = top.read("control", |value| match value.get_ref() {
+        DeValue::Table(table) => Ok(table.clone()),
+        _ => value::wrong(value, "[control], and its keys below"),
+    });
+    let Some(table) = read else {
+        return (default, Places::default());
+    };
+    if !exempt.control && !top.places().any_wrong(&["exempt"]) {
+        top.refuse(
+            "control",
+            "these limits hold control traffic that is exempt from the others: write exempt = [\"control\"] at the top of the file, or take [control] out",
+        );
+    }
+    let line = top.line_of("control");
+    let mut section = Section::open(&table, line, &CONTROL, top.mistakes());
+    let rate = section.read("rate", |value| value::number(value, CONTROL_RATE));
+    let total = section.read("total", |value| rate_or_none(value, TOTAL));
+    let control = Control {
+        rate: rate.unwrap_or(default.rate),
+        burst: section.read("burst", |value| value::number(value, PACKETS)),
+        total: total.unwrap_or(default.total),
+    };
+    (control, section.close())
+}
+
+fn rate_or_none(value: &Value, write: &str) -> Read<Option<Rate>> {
+    match value.get_ref() {
         DeValue::Boolean(false) => Ok(None),
         DeValue::String(text) if text == "none" => Ok(None),
-        _ => value::number::<Rate>(value, NEW_SOURCES).map(Some),
-    });
+        _ => value::number(value, write).map(Some),
+    }
+}
+
+fn new_sources(top: &mut Section) -> Option<NewSources> {
+    let rate = top.read("new_sources", |value| rate_or_none(value, NEW_SOURCES));
     let burst = top.read("new_sources_burst", new_sources_burst);
     let default = NewSources::default();
     match rate {

@@ -218,7 +218,7 @@ impl<'a> SharedTable for View<'a> {
             return false;
         };
         let wanted = self.0.held(slot) + u64::from(entries);
-        if self.0.room == 0 || wanted <= limit.share.into() {
+        if self.0.room == 0 || share::is_within(limit.share.into(), wanted) {
             return true;
         }
         let others = self.0.limits.iter().flatten();

@@ -15,7 +15,7 @@ pub(super) struct Configuration {
     pub limits: &'static [Limit],
     /// Whether limits look behind the fixed part of the IP header.
     pub looks: bool,
-    /// Whether control traffic has a limit of its own, the last one.
+    /// Whether control traffic has limits of its own, the last two.
     pub control: bool,
 }
 
@@ -42,6 +42,12 @@ impl Limit {
                 4
             }
             (Some((_, bits)), IpAddr::V6(v6)) => {
+                // Each neighbour has a bucket of its own.
+                let bits = if v6.is_unicast_link_local() && bits > 10 {
+                    128
+                } else {
+                    bits
+                };
                 let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
                 bytes = (v6.to_bits() & mask).to_be_bytes();
                 6
@@ -66,6 +72,11 @@ const BY_SOURCE: Limit = Limit {
 const CONTROL: Limit = Limit {
     holds: |_| false,
     ..BY_SOURCE
+};
+
+const CONTROL_TOTAL: Limit = Limit {
+    bits: None,
+    ..CONTROL
 };
 
 /// The program's own short way; lists; everything that a limit can look at.
@@ -159,6 +170,7 @@ pub(super) static CONFIGURATIONS: [Configuration; 7] = [
                 ..BY_SOURCE
             },
             CONTROL,
+            CONTROL_TOTAL,
         ],
         looks: true,
         control: true,
@@ -174,6 +186,7 @@ pub(super) static CONFIGURATIONS: [Configuration; 7] = [
                 by_port: true,
             },
             CONTROL,
+            CONTROL_TOTAL,
         ],
         looks: true,
         control: true,

@@ -319,11 +319,12 @@ fn judge(seen: &Seen, configuration: &Configuration) -> Expected {
         _ => 0,
     };
     if is_control {
-        let last = limits.len() - 1;
-        let slot = u32::try_from(last).unwrap();
+        let last_two = (0..).zip(*limits).skip(limits.len() - 2);
         return Expected::Exactly(Outcome {
             reasons: [Reason::Admitted; 2],
-            buckets: vec![limits[last].key(slot, seen.source, 0)],
+            buckets: last_two
+                .map(|(slot, limit)| limit.key(slot, seen.source, 0))
+                .collect(),
             refused_by: None,
         });
     }

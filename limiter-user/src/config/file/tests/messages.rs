@@ -248,6 +248,73 @@ fn all_mistakes_are_told_at_once_in_order() {
 }
 
 #[test]
+fn what_cannot_be_of_control_traffic_is_told() {
+    let exempt = "exempt = [\"control\"]\n";
+    for (top, below, expected) in [
+        (
+            "",
+            "rate = \"50/s\"",
+            "line 1: control: these limits hold control traffic that is exempt from the others: write exempt = [\"control\"]",
+        ),
+        (
+            "exempt = [\"established\"]\n",
+            "",
+            "line 2: control: these limits hold control traffic",
+        ),
+        (
+            exempt,
+            "total = \"99/s\"",
+            "line 3: total: 99/s for all sources is less than the rate of one, 100/s: write at least that",
+        ),
+        (
+            exempt,
+            "rate = \"1mbit\"",
+            "line 3: rate: control traffic is counted in packets, and 1mbit is in bits: write a rate as in 100/s",
+        ),
+        (
+            exempt,
+            "total = \"1gbit\"",
+            "line 3: total: control traffic is counted in packets, and 1gbit is in bits",
+        ),
+        (
+            exempt,
+            "burst = \"64kb\"",
+            "line 3: burst: burst 64kb is in bytes, rate 100/s in packets: write the burst in packets",
+        ),
+        (
+            exempt,
+            "burst = 0",
+            "line 3: burst: a burst of 0 would let nothing through",
+        ),
+        (
+            exempt,
+            "rate = true",
+            "line 3: rate: true cannot stand here: write a rate as in \"100/s\"",
+        ),
+        (
+            exempt,
+            "totl = 5",
+            "line 3: 'totl' is not a key of [control]: did you mean 'total'?",
+        ),
+    ] {
+        assert_told(&format!("{top}[control]\n{below}\n{LIMIT}"), &[expected]);
+    }
+    assert_told(
+        &format!("{exempt}control = 5\n{LIMIT}"),
+        &["line 2: control: the number 5 cannot stand here: write [control], and its keys below"],
+    );
+    // Whether control traffic is exempt cannot be told.
+    assert_told(
+        &format!("exempt = [\"contrl\"]\n[control]\nrate = 5\n{LIMIT}"),
+        &["line 1: exempt: 'contrl' is not known here: did you mean \"control\"?"],
+    );
+    assert_told(
+        &format!("{LIMIT}total = 5"),
+        &["line 4: 'total' is not a key of a limit: write it under [control]"],
+    );
+}
+
+#[test]
 fn what_a_fleet_cannot_share_is_told_at_once() {
     let shared = format!("{LIMIT}scope = \"fleet\"\n");
     let lists = "[lists]\ndeny = { scope = \"fleet\" }\n[lists.gold]\nscope = \"fleet\"\nprefixes = [\"192.0.2.7\"]\n";

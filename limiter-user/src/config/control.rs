@@ -1,0 +1,112 @@
+//! `[control]`: the built-in limits on control traffic.
+
+use std::cmp::Ordering;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Burst, Invalid, Key, Limit, Rate, Unit, key::Source};
+
+/// Name of the limit that holds each source of control traffic.
+pub const CONTROL_LIMIT: &str = "control";
+/// Name of the limit that holds all control traffic of an interface together.
+pub const CONTROL_TOTAL: &str = "control-total";
+
+/// Limits on control traffic, where that is exempt from all other limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Control {
+    /// Packets of one source.
+    pub rate: Rate,
+    /// Packets of one source at once; left out, what the rate gives in two seconds.
+    pub burst: Option<Burst>,
+    /// Packets of all sources, and as many at once as that gives in a second; none: no total.
+    pub total: Option<Rate>,
+}
+
+impl Default for Control {
+    /// 100 packets a second and 200 at once are enough for a router. Linux keeps 1,024 neighbours unless told
+    /// otherwise (`gc_thresh3`): with 10,000 packets a second in all, each may ask almost ten times a second, where a
+    /// healthy neighbour asks once in several seconds. Made-up neighbours get no more than that.
+    fn default() -> Self {
+        Self {
+            total: Some(Rate::packets_per_second(10_000)),
+            ..Self::without_total()
+        }
+    }
+}
+
+impl Control {
+    /// The limits of a record that was written before there was a total.
+    pub(super) fn without_total() -> Self {
+        Self {
+            rate: Rate::packets_per_second(100),
+            burst: None,
+            total: None,
+        }
+    }
+
+    /// The limits on control traffic. A neighbour that is over its own limit is told so, and not that of all.
+    #[must_use]
+    pub fn limits(&self) -> Vec<Limit> {
+        let each = Limit {
+            burst: Some(self.burst()),
+            ..Limit::new(CONTROL_LIMIT, self.rate)
+        };
+        let total = self.total.map(|rate| Limit {
+            key: Key {
+                source: Source::Interface,
+                by_port: false,
+            },
+            ..Limit::new(CONTROL_TOTAL, rate)
+        });
+        [Some(each), total].into_iter().flatten().collect()
+    }
+
+    fn burst(&self) -> Burst {
+        const TWO_SECONDS: u128 = 2_000_000_000;
+        self.burst.unwrap_or_else(|| {
+            let tokens = u128::from(self.rate.amount) * TWO_SECONDS;
+            let tokens = u64::try_from(tokens / u128::from(self.rate.period_ns));
+            Burst {
+                tokens: tokens.unwrap_or(u64::MAX).max(1),
+                unit: None,
+            }
+        })
+    }
+
+    /// Everything that is wrong, each with its key.
+    pub(super) fn problems(&self) -> Vec<(&'static str, Invalid)> {
+        let rates = [("rate", Some(self.rate)), ("total", self.total)];
+        let in_bits = rates.into_iter().filter_map(|(key, rate)| {
+            let rate = rate.filter(|rate| rate.unit == Unit::Bytes)?;
+            let why = format!(
+                "control traffic is counted in packets, and {rate} is in bits: write a rate as in 100/s"
+            );
+            Some((key, Invalid::new(why)))
+        });
+        let mut problems: Vec<_> = in_bits.collect();
+        if !problems.is_empty() {
+            return problems;
+        }
+        if let Some(total) = self.total
+            && total.compare(&self.rate) == Some(Ordering::Less)
+        {
+            let why = format!(
+                "{total} for all sources is less than the rate of one, {}: write at least that",
+                self.rate
+            );
+            problems.push(("total", Invalid::new(why)));
+        }
+        for (limit, key) in self.limits().iter().zip(["burst", "total"]) {
+            if let Err(why) = limit.terms(1) {
+                problems.push((key, why));
+            }
+        }
+        problems
+    }
+}
+
+/// Whether this is the name of a built-in limit on control traffic.
+#[must_use]
+pub fn is_control(name: &str) -> bool {
+    [CONTROL_LIMIT, CONTROL_TOTAL].contains(&name)
+}
