@@ -357,8 +357,11 @@ fn what_it_cannot_run_in_front_of() {
 
 fn refused_by_limiter_itself(hosts: &Hosts) {
     let before = on_server(hosts);
+    let again = hosts.limiter(&CHAIN);
+    again.expect(0);
+    assert!(again.stdout.contains("unchanged"), "{again:#?}");
     hosts
-        .limiter(&CHAIN)
+        .limiter(&["attach", "eth0", "--rate", "2/h", "--chain"])
         .expect_error(1, &["limiter is attached", "already"]);
     assert_eq!(on_server(hosts), before);
 }

@@ -246,9 +246,13 @@ fn what_does_not_fit_the_interface_changes_nothing() {
     need_kernel!();
     let attached = Attached::with(&hourly("a", 1, 5));
     let before = attached.hosts.status();
-    attached
-        .reload(&limit("a", 1, "rate = \"10mbit\"\nburst = \"100b\""))
-        .expect_error(1, &["eth0: ", "100b", "1522"]);
+    let said = attached.reload(&limit("a", 1, "rate = \"10mbit\"\nburst = \"100b\""));
+    said.expect(1);
+    // A warning about the file, and the error about the interface.
+    let error = said.stderr.lines().last().unwrap();
+    for word in ["eth0: ", "100b", "1522"] {
+        assert!(error.contains(word), "{said:#?}");
+    }
     assert_eq!(attached.hosts.status(), before);
 }
 
