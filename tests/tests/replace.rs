@@ -161,6 +161,24 @@ fn another_layout_before_a_foreign_program_is_named_and_that_program_put_back() 
     assert_eq!(on_server(&hosts), Some(("native", foreign.id)));
 }
 
+#[test]
+fn detach_leaves_the_folder_that_another_command_is_at_work_in() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.limiter(&ATTACH).expect(0);
+    let other = age(&hosts, 6);
+    // So far has `attach` come that has the lock and has pinned nothing.
+    let pins = hosts.pins();
+    fs::create_dir(&pins).unwrap();
+    let lock = fs::File::open(&pins).unwrap();
+    lock.lock().unwrap();
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+    assert!(!other.exists() && pins.exists());
+    drop(lock);
+    fs::remove_dir(&pins).unwrap();
+    expect_nothing_left(&hosts, "detached");
+}
+
 /// Stops the flood also where an assertion fails.
 struct Ending<'a>(&'a AtomicBool);
 

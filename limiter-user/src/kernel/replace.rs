@@ -23,7 +23,8 @@ use crate::config::{Invalid, Mode};
 /// there; none where no other version is attached.
 ///
 /// # Errors
-/// The attachment of the other version stays in force after each error.
+/// Before the swap, the attachment of the other version stays in force. After it the new limits are in force, and the same
+/// command moves the rest.
 pub async fn replace(name: &str, wanted: &Wanted) -> Result<Option<u32>> {
     requirements::kernel()?;
     requirements::privileges()?;
@@ -39,22 +40,29 @@ pub async fn replace(name: &str, wanted: &Wanted) -> Result<Option<u32>> {
     let _other_commands = lock::lock(&old)?;
     let (new, _lock) = lock_folder(name)?;
     // Nobody changes either of the two from here on.
-    let replaced = swap(&found.folder, &old, &new, wanted).await;
-    if replaced.is_err() {
+    let swapped = swap(&found.folder, &old, &new, wanted).await;
+    if swapped.is_err() {
         // Whatever stays is cleared by the next command.
         let _ = unpin::remove(&new);
     }
-    replaced.map(Some)
+    swapped?;
+    let moved = old.move_pin(link::NAME, &new);
+    moved.map_err(|error| Error::path("moving", old.path().join(link::NAME), error))?;
+    // Whatever stays is cleared by `detach`.
+    let _ = unpin::remove(&old);
+    Ok(Some(found.folder.layout))
 }
 
 /// Removes the pins that a killed [`replace`] has left, in either layout, of an interface that is not limited.
 pub(super) fn clear_leftovers(name: &str) -> Result<()> {
     let here = pins::namespace()?;
     for folder in pins::folders_of_all_layouts()? {
+        // An `attach` that is at work has the lock, and no link yet.
         if folder.interface == name
             && folder.namespace == here
-            && matches!(look(&folder), Ok(Pinned::Leftover))
             && let Some(dir) = folder.open()?
+            && let Some(_lock) = lock::try_lock(&dir)?
+            && matches!(look(&folder), Ok(Pinned::Leftover))
             && !foreign::is_pinned(&dir)
         {
             unpin::remove(&dir)?;
@@ -68,7 +76,8 @@ fn other_version_on(interfaces: &[Interface], name: &str) -> Result<Option<Other
     Ok(others.find(|other| other.interface.name == name))
 }
 
-async fn swap(folder: &Folder, old: &Dir, new: &Dir, wanted: &Wanted) -> Result<u32> {
+/// Loads the new program, pins it with its maps in `new`, and swaps it into the link that is pinned in `old`.
+async fn swap(folder: &Folder, old: &Dir, new: &Dir, wanted: &Wanted) -> Result<()> {
     let name = &folder.interface;
     let found = of_other_versions(&interface::all().await?)?.into_iter();
     let mut found = found.filter(|other| other.folder == *folder);
@@ -89,13 +98,7 @@ async fn swap(folder: &Folder, old: &Dir, new: &Dir, wanted: &Wanted) -> Result<
     let mut record = record(&interface, mode, wanted)?;
     let program = load(&mut record)?;
     pin_all(&program, &record, new)?;
-    link.replace(None, program.fd()?.as_fd())?;
-    // From here on the other version's pins hold nothing but the link.
-    let moved = old.move_pin(link::NAME, new);
-    moved.map_err(|error| Error::path("moving", old.path().join(link::NAME), error))?;
-    // The new limits are in force, whatever stays behind.
-    let _ = unpin::remove(old);
-    Ok(folder.layout)
+    link.replace(None, program.fd()?.as_fd())
 }
 
 /// A link stays in its mode.
