@@ -16,7 +16,7 @@ use limiter_user::{
         origin::Origins,
         spread::{OnLists, Spread},
     },
-    kernel::record::Record,
+    kernel::state::record::Record,
 };
 use proptest::{collection::vec, prelude::*};
 

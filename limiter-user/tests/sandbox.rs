@@ -19,7 +19,7 @@ use std::{
 };
 
 use aya::programs::loaded_programs;
-use limiter_user::{kernel::sys, sandbox};
+use limiter_user::{kernel::sys::bpf, sandbox};
 use nix::{
     errno::Errno,
     mount::{MsFlags, mount},
@@ -159,7 +159,7 @@ const CASES: &[Case] = &[
         end: End::Killed,
         work: || {
             enter();
-            let opened = sys::open_pin(Path::new("/sys/fs/bpf/nothing"));
+            let opened = bpf::open_pin(Path::new("/sys/fs/bpf/nothing"));
             panic!("{opened:?}");
         },
     },
@@ -219,7 +219,7 @@ const CASES: &[Case] = &[
         work: || {
             sandbox::confine().unwrap();
             File::open("/etc/passwd").unwrap();
-            let missing = sys::open_pin(Path::new("/nothing")).unwrap_err();
+            let missing = bpf::open_pin(Path::new("/nothing")).unwrap_err();
             assert_ne!(missing.raw_os_error(), Some(libc::ENOSYS));
             let _ = unshare(CloneFlags::CLONE_NEWNET);
             eprintln!("it goes on");

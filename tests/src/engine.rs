@@ -19,14 +19,18 @@ use limiter_common::{
     verdict::Reason,
 };
 use limiter_user::{
+    config,
     config::{
-        self, Algorithm, Burst, Key, Rate, Settings,
+        Algorithm, Burst, Key, Rate, Settings,
         compile::{FIRST_SLOT, Place, TierBits},
     },
     kernel::{
-        maps::Tables,
-        object::{self, Entry, ListMaps, Maps, Program, Variant},
-        replay,
+        ops::replay,
+        program::{
+            maps::Tables,
+            object,
+            object::{Entry, ListMaps, Maps, Program, Variant},
+        },
     },
     stats::source::Reader,
 };
@@ -247,7 +251,7 @@ impl Kernel {
     #[must_use]
     pub fn over(mut program: Program) -> Self {
         let store = Store::of(&mut program);
-        let tables = Tables::take(&mut program).unwrap();
+        let tables = program.tables().unwrap();
         Self {
             program,
             tables,

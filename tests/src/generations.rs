@@ -21,11 +21,13 @@ use limiter_common::{
 use limiter_user::{
     config::{Limit, Settings, compile::TierBits, origin::Origins, spread::Spread},
     kernel::{
-        bpffs,
-        folder::Dir,
-        object::{self, Entry, ListMaps, Maps, Program, Variant},
-        record::{Record, Seat},
-        wire::Wire,
+        program::{
+            object,
+            object::{Entry, ListMaps, Maps, Program, Variant},
+            raw::Raw,
+        },
+        state::record::{Record, Seat},
+        sys::{bpffs, folder::Dir},
     },
 };
 
@@ -102,7 +104,7 @@ impl Generations {
         }
     }
 
-    fn table(&self) -> Array<MapData, Wire<Table>> {
+    fn table(&self) -> Array<MapData, Raw<Table>> {
         let map = MapData::from_pin(self.folder.0.join("TABLE")).unwrap();
         Map::Array(map).try_into().unwrap()
     }
@@ -110,18 +112,18 @@ impl Generations {
     /// The word of the newcomer limit's bucket.
     #[must_use]
     pub fn newcomers(&self) -> u64 {
-        let Wire(table) = self.table().get(&0, 0).unwrap();
+        let Raw(table) = self.table().get(&0, 0).unwrap();
         table.newcomers
     }
 
     /// Lets the buckets of the newcomer limit be full at `tick`.
     pub fn fill_newcomers(&self, tick: u64) {
-        let Wire(table) = self.table().get(&0, 0).unwrap();
+        let Raw(table) = self.table().get(&0, 0).unwrap();
         let filled = Table {
             newcomers: bucket::time(tick),
             ..table
         };
-        self.table().set(0, Wire(filled), 0).unwrap();
+        self.table().set(0, Raw(filled), 0).unwrap();
         self.full_at.set(tick);
         self.fill_own(0..SLOTS);
     }
@@ -129,17 +131,17 @@ impl Generations {
     /// Lets the limits in these slots begin as if none had been there before.
     fn fill_own(&self, slots: impl IntoIterator<Item = u32>) {
         let map = MapData::from_pin(self.folder.0.join("SHARES")).unwrap();
-        let mut shares: Array<_, Wire<Share>> = Map::Array(map).try_into().unwrap();
+        let mut shares: Array<_, Raw<Share>> = Map::Array(map).try_into().unwrap();
         let map = MapData::from_pin(self.folder.0.join("LEASES")).unwrap();
         let mut leases: PerCpuArray<_, [u64; 3]> = Map::PerCpuArray(map).try_into().unwrap();
         let cpus = aya::util::nr_cpus().unwrap();
         for slot in slots {
-            let Wire(share) = shares.get(&slot, 0).unwrap();
+            let Raw(share) = shares.get(&slot, 0).unwrap();
             let filled = Share {
                 newcomers: bucket::time(self.full_at.get()),
                 ..share
             };
-            shares.set(slot, Wire(filled), 0).unwrap();
+            shares.set(slot, Raw(filled), 0).unwrap();
             let none = PerCpuValues::try_from(vec![[0; 3]; cpus]).unwrap();
             leases.set(slot, none, 0).unwrap();
         }
@@ -158,8 +160,11 @@ impl Generations {
     pub fn change_unseen(&mut self, settings: &Settings, now: u64) {
         let (record, moves) = self.record.changed(settings.clone(), now).unwrap();
         let tables = &mut self.kernel.tables;
-        tables.make_way(&moves, &record.limits).unwrap();
-        tables.tidy_up(&moves);
+        let epochs = record.limits.iter().map(|seat| (seat.slot, seat.epoch));
+        tables
+            .prepare(&moves.slots_taken, &moves.bits_taken, epochs)
+            .unwrap();
+        tables.clean_up(&moves.slots_left, &moves.slots_turned);
         self.fill_own(moves.slots_taken);
         self.seated = record.seated();
         self.record = record;

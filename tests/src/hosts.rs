@@ -7,7 +7,7 @@ use std::{
 };
 
 use limiter_user::{
-    kernel::{detach::detach, pins},
+    kernel::{ops::detach::detach, state::pins},
     lab::{Address, Host, INTERFACE, Pair},
 };
 

@@ -60,7 +60,9 @@ pub fn eventually(what: &str, condition: impl Fn() -> bool) {
 
 /// Instructions that the verifier has looked at; Linux 5.16 and later say it.
 #[must_use]
-pub fn verified_instructions(program: &limiter_user::kernel::object::Program) -> Option<u32> {
+pub fn verified_instructions(
+    program: &limiter_user::kernel::program::object::Program,
+) -> Option<u32> {
     verified_instructions_of(program.fd().unwrap())
 }
 

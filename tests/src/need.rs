@@ -9,10 +9,10 @@ fn missing_for_kernel() -> Option<&'static str> {
         if !nix::unistd::geteuid().is_root() {
             return Some("not root");
         }
-        if limiter_user::kernel::requirements::kernel().is_err() {
+        if limiter_user::kernel::sys::requirements::kernel().is_err() {
             return Some("the kernel is older than 5.15");
         }
-        if limiter_user::kernel::requirements::privileges().is_err() {
+        if limiter_user::kernel::sys::requirements::privileges().is_err() {
             return Some("no CAP_BPF or CAP_NET_ADMIN");
         }
         if limiter_user::lab::Namespace::new().is_err() {

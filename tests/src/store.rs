@@ -10,11 +10,11 @@ use limiter_common::{
     layout::{SETS_OF_WORD, Set, Table},
     table::{DISPLACED_WIDTH, Displaced, Seed, WAYS},
 };
-use limiter_user::kernel::{object::Program, wire::Wire};
+use limiter_user::kernel::program::{object::Program, raw::Raw};
 
 /// The maps of a table.
 pub struct Store {
-    sets: Array<MapData, Wire<Set>>,
+    sets: Array<MapData, Raw<Set>>,
     displaced: Array<MapData, u64>,
     locked: Array<MapData, u64>,
     /// Which set is whose.
@@ -44,8 +44,8 @@ impl Store {
     /// That of a program, which keeps its maps.
     #[must_use]
     pub fn of(program: &mut Program) -> Self {
-        let table: Array<_, Wire<Table>> = opened(program, "TABLE").try_into().unwrap();
-        let Wire(Table { seed, .. }) = table.get(&0, 0).unwrap();
+        let table: Array<_, Raw<Table>> = opened(program, "TABLE").try_into().unwrap();
+        let Raw(Table { seed, .. }) = table.get(&0, 0).unwrap();
         Self {
             sets: opened(program, "SETS").try_into().unwrap(),
             displaced: opened(program, "DISPLACED").try_into().unwrap(),
@@ -72,7 +72,7 @@ impl Store {
     pub fn entries(&self) -> Vec<Placed> {
         let mut found = Vec::new();
         for set in 0..self.sets() {
-            let Wire(Set { entries }) = self.sets.get(&set, 0).unwrap();
+            let Raw(Set { entries }) = self.sets.get(&set, 0).unwrap();
             for (way, entry) in (0..WAYS).zip(entries) {
                 let [address, tat, passed, over] =
                     [ADDRESS, TAT, PASSED, OVER].map(|word| entry.words[word]);
@@ -108,9 +108,9 @@ impl Store {
     pub fn set_word(&mut self, key: &SourceKey, word: u64) {
         let entries = self.entries();
         let placed = entries.iter().find(|placed| placed.key == *key).unwrap();
-        let Wire(mut set) = self.sets.get(&placed.set, 0).unwrap();
+        let Raw(mut set) = self.sets.get(&placed.set, 0).unwrap();
         set.entries[placed.way as usize].words[TAT] = word;
-        self.sets.set(placed.set, Wire(set), 0).unwrap();
+        self.sets.set(placed.set, Raw(set), 0).unwrap();
     }
 
     /// How many sources of each set are said to be in others, where there are any.
@@ -169,7 +169,7 @@ impl Store {
             .filter(|word| *word.as_ref().unwrap() != 0);
         assert_eq!(locked.count(), 0, "locks are given back");
         for set in 0..self.sets() {
-            let Wire(Set { entries }) = self.sets.get(&set, 0).unwrap();
+            let Raw(Set { entries }) = self.sets.get(&set, 0).unwrap();
             let words = entries.map(|entry| entry.words[TAT]);
             for (way, word) in words.into_iter().enumerate() {
                 assert_ne!(word, limiter_common::bucket::BUSY, "set {set}: {words:?}");

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, time::SystemTime};
 
-use limiter_user::kernel::interface;
+use limiter_user::kernel::sys::interface;
 use nix::unistd::Pid;
 
 use crate::{

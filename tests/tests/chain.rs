@@ -18,10 +18,7 @@ use limiter_tests::{
     raw::Raw,
     trials::{holder, try_until},
 };
-use limiter_user::kernel::{
-    interface::{self, XdpMode},
-    link::Link,
-};
+use limiter_user::kernel::sys::{interface, interface::XdpMode, link::Link};
 use nix::sys::signal::{Signal, kill};
 
 /// Leaves a test where there is no kernel to test on, or no `bpftool` to attach the other program.

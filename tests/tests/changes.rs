@@ -16,8 +16,8 @@ use limiter_user::{
     config::{Settings, file},
     kernel::{
         Attachment,
-        object::Variant,
-        set::{self, Wanted},
+        ops::{set, set::Wanted},
+        program::object::Variant,
     },
 };
 

@@ -81,7 +81,7 @@ fn interrupted_or_killed_it_leaves_nothing() {
         child.wait().unwrap();
         // Other tests load programs too: at least one of these was the demonstration's.
         assert!(!new.is_empty(), "{signal}: it was running");
-        let pins = limiter_user::kernel::pins::root();
+        let pins = limiter_user::kernel::state::pins::root();
         let folders = std::fs::read_dir(pins).map_or(0, |entries| {
             entries
                 .flatten()

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fs, thread, time::Duration};
 use limiter_tests::{files::Folder, hosts::Hosts, need_kernel, number, traffic::Traffic};
 use limiter_user::{
     config::lists::{Prefixes, prefix},
-    kernel::{error::Error, set},
+    kernel::{error::Error, ops::set},
 };
 
 /// On the host's own list, on the fleet's, and on both.

@@ -104,7 +104,7 @@ fn an_interface_that_is_moved_to_another_namespace() {
     let away = hosts
         .client
         .namespace
-        .block_on(|| limiter_user::kernel::interface::by_name("away"));
+        .block_on(|| limiter_user::kernel::sys::interface::by_name("away"));
     assert_eq!(away.unwrap().unwrap().xdp, None, "the program is off");
 }
 

@@ -133,7 +133,7 @@ fn one_bucket_for_the_interface() {
 #[test]
 fn jumbo_frames() {
     need_kernel!();
-    if !limiter_user::kernel::requirements::kernel()
+    if !limiter_user::kernel::sys::requirements::kernel()
         .unwrap()
         .has_frags()
     {

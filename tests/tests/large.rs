@@ -16,7 +16,7 @@ use limiter_tests::{
 };
 use limiter_user::{
     config::{Settings, file},
-    kernel::{Attachment, memory},
+    kernel::{Attachment, sys::memory},
 };
 
 const PREFIXES: usize = 100_000;

@@ -29,8 +29,8 @@ use limiter_tests::{
 use limiter_user::{
     config::{Limit, Mode, Settings, file},
     kernel::{
-        interface::{self, XdpState},
-        learn::Watch,
+        ops::learn::Watch,
+        sys::{interface, interface::XdpState},
     },
     learn::{Bounds, Service, Watched, frames::FromFrames},
 };

@@ -24,7 +24,7 @@ use limiter_tests::{
 };
 use limiter_user::{
     config::{Settings, file},
-    kernel::{clock, sys},
+    kernel::sys::{bpf, clock},
 };
 
 /// CPUs that race: what a lost race may leave charged is a packet of each.
@@ -251,7 +251,7 @@ fn a_flood_from_two_cpus() {
                     let mut packet = nest.packet(cpu);
                     while !done.load(Ordering::Relaxed) {
                         let program = kernel.program.fd().unwrap();
-                        sys::test_run(program, &mut packet, 0, 100_000).unwrap();
+                        bpf::test_run(program, &mut packet, 0, 100_000).unwrap();
                         let over = clock::now().unwrap() > before + 600_000_000;
                         done.fetch_or(over, Ordering::Relaxed);
                     }

@@ -15,7 +15,7 @@ use limiter_tests::{
     flow, need_kernel,
     stack::{self, STACK_MAX},
 };
-use limiter_user::kernel::requirements::{self, KernelVersion};
+use limiter_user::kernel::sys::{requirements, requirements::KernelVersion};
 
 /// Those that other tools load too, on every kernel.
 const OBJECTS: [&str; 4] = ["limiter", "learn", "steps", "wire"];

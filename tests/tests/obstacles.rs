@@ -19,10 +19,10 @@ fn a_foreign_program_is_named_and_left_alone() {
     let foreign =
         limiter_tests::engine::Kernel::new(&limiter_tests::engine::Limit::new("5/s", "1"));
     let link = hosts.server.namespace.run(|| {
-        limiter_user::kernel::link::Link::create(
+        limiter_user::kernel::sys::link::Link::create(
             foreign.program.fd().unwrap(),
             hosts.server.index,
-            limiter_user::kernel::interface::XdpMode::Native,
+            limiter_user::kernel::sys::interface::XdpMode::Native,
         )
     });
     let link = link.unwrap().unwrap();

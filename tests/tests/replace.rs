@@ -21,7 +21,7 @@ use limiter_tests::{
     traffic::Traffic,
     trials::{has_program, passed},
 };
-use limiter_user::kernel::interface;
+use limiter_user::kernel::sys::interface;
 
 const ATTACH: [&str; 6] = ["attach", "eth0", "--rate", "1/d", "--burst", "10"];
 const REPLACED: &str = "replaced another version of limiter (layout";

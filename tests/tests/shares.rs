@@ -15,7 +15,7 @@ use limiter_tests::{
 };
 use limiter_user::{
     config::{Settings, file},
-    kernel::wire::Wire,
+    kernel::program::raw,
 };
 
 const START: u64 = 1_000_000_000_000;
@@ -179,7 +179,7 @@ fn entries_are_counted_when_a_second_limit_begins_to_share_the_table() {
     let path = file.path().to_str().unwrap();
     let held = || {
         let map = MapData::from_pin(hosts.pins().join("SHARES")).unwrap();
-        let shares: Array<_, Wire<Share>> = Map::Array(map).try_into().unwrap();
+        let shares: Array<_, raw::Raw<Share>> = Map::Array(map).try_into().unwrap();
         shares.get(&0, 0).unwrap().0.held
     };
     let change = |verb: &str, second: &str| {

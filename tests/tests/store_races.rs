@@ -27,7 +27,7 @@ use limiter_tests::{
 };
 use limiter_user::{
     config::{Settings, file},
-    kernel::{clock, sys},
+    kernel::sys::{bpf, clock},
 };
 
 const START: u64 = 1_000_000_000_000;
@@ -244,7 +244,7 @@ fn resets_during_a_flood() {
                     while !stop.load(Ordering::Relaxed) {
                         let number = rng.u32(0..SOURCES);
                         let program = kernel.program.fd().unwrap();
-                        let run = sys::test_run(program, &mut packet(number), 0, 1).unwrap();
+                        let run = bpf::test_run(program, &mut packet(number), 0, 1).unwrap();
                         let passes = u64::from(run.action == XDP_PASS);
                         passed[number as usize].fetch_add(passes, Ordering::Relaxed);
                         sent.fetch_add(1, Ordering::Relaxed);
@@ -312,7 +312,7 @@ fn expect_room_to_be_taken_again(kernel: &Kernel, room: u64) {
     while kernel.tables.sources().count() as u64 != room {
         let program = kernel.program.fd().unwrap();
         let number = numbers.next().expect("some find the last entries");
-        sys::test_run(program, &mut packet(number), 0, 1).unwrap();
+        bpf::test_run(program, &mut packet(number), 0, 1).unwrap();
     }
     assert_eq!(kernel.store.expect_sound(false).len() as u64, room);
 }

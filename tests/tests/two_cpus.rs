@@ -23,7 +23,7 @@ use limiter_tests::{
 };
 use limiter_user::{
     config::file,
-    kernel::{clock, sys},
+    kernel::sys::{bpf, clock},
 };
 
 fn cpus() -> usize {
@@ -175,7 +175,7 @@ const XDP_PASS: u32 = 2;
 
 /// Runs the program `repeat` times on the packet. Returns its last verdict.
 fn run(kernel: &Kernel, packet: &[u8], repeat: u32) -> u32 {
-    sys::test_run(
+    bpf::test_run(
         kernel.program.fd().unwrap(),
         &mut packet.to_vec(),
         0,

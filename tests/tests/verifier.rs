@@ -11,8 +11,11 @@ use limiter_tests::{
 use limiter_user::{
     config::{Settings, file},
     kernel::{
-        object::{self, Entry, ListMaps, Maps, Variant},
-        requirements,
+        program::{
+            object,
+            object::{Entry, ListMaps, Maps, Variant},
+        },
+        sys::requirements,
     },
 };
 

@@ -19,7 +19,7 @@ use limiter_tests::{
     eventually, files::Folder, hosts::Hosts, need_kernel, number, packet::arp, raw::Raw,
     traffic::udp, watcher::Watcher,
 };
-use limiter_user::kernel::{clock, wire::Wire};
+use limiter_user::kernel::{program::raw, sys::clock};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
@@ -190,15 +190,15 @@ fn what_one_limit_drops() {
 /// As a CPU does that is stopped while it is at work on them.
 fn block_all_entries(hosts: &Hosts) {
     let sets = Map::Array(MapData::from_pin(hosts.pins().join("SETS")).unwrap());
-    let mut sets: Array<_, Wire<limiter_common::layout::Set>> = sets.try_into().unwrap();
+    let mut sets: Array<_, raw::Raw<limiter_common::layout::Set>> = sets.try_into().unwrap();
     let mut blocked = 0;
     for index in 0..sets.len() {
-        let Wire(mut set) = sets.get(&index, 0).unwrap();
+        let raw::Raw(mut set) = sets.get(&index, 0).unwrap();
         for entry in &mut set.entries {
             if is_time(entry.words[TAT]) {
                 entry.words[TAT] = BUSY;
                 blocked += 1;
-                sets.set(index, Wire(set), 0).unwrap();
+                sets.set(index, raw::Raw(set), 0).unwrap();
                 break;
             }
         }

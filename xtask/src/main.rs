@@ -16,6 +16,7 @@ mod dist;
 mod flags;
 mod fuzz;
 mod host;
+mod imports;
 mod kernels;
 mod lanes;
 mod linker;

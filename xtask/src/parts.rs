@@ -1,51 +1,67 @@
 //! Which part may know of which: the one-way rules of ARCHITECTURE.md, looked up in the sources.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::{Path, PathBuf},
+use std::{fs, path::PathBuf};
+
+use anyhow::{Result, bail};
+
+use crate::{
+    imports::{self, Imports},
+    paths,
 };
 
-use anyhow::{Context, Result, bail};
-
-use crate::paths;
-
-/// What a part of `limiter-user` may name of the others.
-const RULES: [(&str, &[&str]); 4] = [
+/// What the files of a folder of `limiter-user` may name of the others.
+const RULES: [(&str, &[&str]); 9] = [
     ("config", &["config", "files"]),
-    // What it asks for readings, over a socket.
+    // It asks for readings over a socket.
     ("export", &["export", "keeper", "stats"]),
-    // The tables are somebody else's: it is held against models.
+    // It is tested against models, so the tables are somebody else's.
     ("fleet", &["fleet", "files"]),
     ("view", &["config", "stats", "view"]),
+    ("kernel/error", &["config"]),
+    // The process of a trial holds its link.
+    (
+        "kernel/sys",
+        &["kernel/error", "kernel/state/trial", "kernel/sys"],
+    ),
+    (
+        "kernel/program",
+        &["config", "kernel/error", "kernel/program", "kernel/sys"],
+    ),
+    (
+        "kernel/state",
+        &[
+            "config",
+            "kernel/error",
+            "kernel/program",
+            "kernel/state",
+            "kernel/sys",
+        ],
+    ),
+    (
+        "kernel/probe",
+        &["kernel/error", "kernel/probe", "kernel/state", "kernel/sys"],
+    ),
 ];
+
+/// The most files of `limiter-user` that may reach each other by imports.
+const CIRCLE_MAX: usize = 3;
 
 /// Whether all rules hold.
 pub fn check() -> Result<()> {
     let mut wrong = Vec::new();
     common(&mut wrong)?;
+    let user = imports::of_crate(&user())?;
     for (part, allowed) in RULES {
-        for (file, text) in sources(&user().join(part))? {
-            let names = named(&text).into_iter();
-            let others: Vec<_> = names
-                .filter(|name| !allowed.contains(&name.as_str()))
-                .collect();
-            if !others.is_empty() {
-                wrong.push(format!("{} names {}", file.display(), others.join(", ")));
-            }
-        }
+        strangers(&user, part, allowed, &mut wrong);
     }
-    for (file, text) in sources(&user())? {
-        let is_kernel = file.starts_with(user().join("kernel"));
+    for (file, text) in imports::sources(&self::user())? {
+        let is_kernel = file.starts_with(self::user().join("kernel"));
         if !is_kernel && code(&text).any(|line| line.contains("aya::")) {
             wrong.push(format!("{} names aya, as kernel alone may", file.display()));
         }
     }
-    if let Some(file) = in_a_circle(&calls()?) {
-        wrong.push(format!(
-            "limiter-ebpf/src/{file}.rs calls what leads back to it"
-        ));
-    }
+    too_large(&user, CIRCLE_MAX, &mut wrong);
+    too_large(&program()?, 1, &mut wrong);
     if !wrong.is_empty() {
         bail!("the one-way rules of ARCHITECTURE.md: {}", wrong.join("; "));
     }
@@ -54,6 +70,11 @@ pub fn check() -> Result<()> {
 
 fn user() -> PathBuf {
     paths::root().join("limiter-user/src")
+}
+
+/// The files of the BPF program.
+fn program() -> Result<Imports> {
+    imports::of_crate(&paths::root().join("limiter-ebpf/src"))
 }
 
 /// `limiter-common` depends on nothing.
@@ -66,28 +87,32 @@ fn common(wrong: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// Which files of the program name which others.
-fn calls() -> Result<BTreeMap<String, BTreeSet<String>>> {
-    let files = sources(&paths::root().join("limiter-ebpf/src"))?;
-    let calls = files.into_iter().filter_map(|(file, text)| {
-        let name = file.file_stem()?.to_str()?.to_owned();
-        Some((name, named(&text)))
-    });
-    Ok(calls.collect())
+fn is_in(file: &str, part: &str) -> bool {
+    file.strip_prefix(part)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// A file from which calls lead back to it: takes away those that call nobody who is left, until all are gone.
-fn in_a_circle(calls: &BTreeMap<String, BTreeSet<String>>) -> Option<&String> {
-    let mut left: BTreeSet<&String> = calls.keys().collect();
-    loop {
-        let ends = |file: &&&String| !calls[**file].iter().any(|other| left.contains(other));
-        let gone: Vec<&String> = left.iter().filter(ends).copied().collect();
-        if gone.is_empty() {
-            return left.first().copied();
+fn strangers(imports: &Imports, part: &str, allowed: &[&str], wrong: &mut Vec<String>) {
+    for (file, named) in imports.iter().filter(|(file, _)| is_in(file, part)) {
+        let mut others = named.iter();
+        // `kernel` itself only passes names on.
+        if let Some(other) = others.find(|other| {
+            *other != "kernel" && !allowed.iter().any(|allowed| is_in(other, allowed))
+        }) {
+            wrong.push(format!("{file} names {other}"));
         }
-        gone.iter().for_each(|file| {
-            left.remove(*file);
-        });
+    }
+}
+
+fn too_large(imports: &Imports, most: usize, wrong: &mut Vec<String>) {
+    for circle in imports::circles(imports) {
+        if circle.len() > most {
+            let files: Vec<_> = circle.into_iter().collect();
+            wrong.push(format!(
+                "files that import each other: {}",
+                files.join(", ")
+            ));
+        }
     }
 }
 
@@ -96,85 +121,25 @@ fn code(text: &str) -> impl Iterator<Item = &str> {
         .filter(|line| !line.trim_start().starts_with("//"))
 }
 
-/// What stands behind `crate::`, be it one name or several in braces.
-fn named(text: &str) -> BTreeSet<String> {
-    let text = code(text).collect::<Vec<_>>().join("\n");
-    let mut names = BTreeSet::new();
-    for after in text.split("crate::").skip(1) {
-        match after.strip_prefix('{') {
-            Some(group) => names.extend(in_braces(group)),
-            None => names.extend(word(after)),
-        }
-    }
-    names
-}
-
-fn in_braces(group: &str) -> Vec<String> {
-    let (mut depth, mut first, mut found) = (0, true, Vec::new());
-    for (at, letter) in group.char_indices() {
-        match letter {
-            '{' => depth += 1,
-            '}' if depth == 0 => break,
-            '}' => depth -= 1,
-            ',' if depth == 0 => first = true,
-            letter if first && !letter.is_whitespace() => {
-                found.extend(word(&group[at..]));
-                first = false;
-            }
-            _ => {}
-        }
-    }
-    found
-}
-
-fn word(text: &str) -> Option<String> {
-    let end = text
-        .find(|letter: char| !letter.is_alphanumeric() && letter != '_')
-        .unwrap_or(text.len());
-    let word = &text[..end];
-    let is_module = word.starts_with(|letter: char| letter.is_lowercase());
-    is_module.then(|| word.to_owned())
-}
-
-fn sources(folder: &Path) -> Result<Vec<(PathBuf, String)>> {
-    let entries = fs::read_dir(folder);
-    let entries = entries.with_context(|| format!("there is no {}", folder.display()))?;
-    let mut found = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        if path.is_dir() {
-            found.extend(sources(&path)?);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = fs::read_to_string(&path)?;
-            found.push((path, text));
-        }
-    }
-    Ok(found)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
-    fn parts_know_only_what_they_may() -> Result<()> {
-        assert!(calls()?.len() > 20, "the program's files are found");
+    fn all_rules_hold_and_all_files_are_read() -> Result<()> {
+        assert!(program()?.len() > 20, "the files of the program are found");
+        assert!(imports::of_crate(&user())?.len() > 200);
         check()
     }
 
     #[test]
-    fn names_and_circles_are_found() {
-        let text = "use crate::{a::B, c, d::{e, f}};\n// crate::g\ncrate::h::i(); crate::J";
-        let names: Vec<_> = named(text).into_iter().collect();
-        assert_eq!(names, ["a", "c", "d", "h"]);
-        let calls = |pairs: &[(&str, &[&str])]| {
-            let pairs = pairs.iter().map(|(file, others)| {
-                let others = others.iter().map(|other| (*other).to_owned());
-                ((*file).to_owned(), others.collect())
-            });
-            pairs.collect::<BTreeMap<String, BTreeSet<String>>>()
-        };
-        assert_eq!(in_a_circle(&calls(&[("a", &["b", "x"]), ("b", &[])])), None);
-        assert!(in_a_circle(&calls(&[("a", &["b"]), ("b", &["a"])])).is_some());
+    fn import_of_a_later_folder_is_told() {
+        let named = BTreeSet::from(["kernel/ops/attach".to_owned()]);
+        let imports = Imports::from([("kernel/sys/link".to_owned(), named)]);
+        let mut wrong = Vec::new();
+        strangers(&imports, "kernel/sys", &["kernel/sys"], &mut wrong);
+        assert_eq!(wrong, ["kernel/sys/link names kernel/ops/attach"]);
     }
 }

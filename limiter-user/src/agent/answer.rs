@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use super::{
-    ask::{self, Edit, Question},
+    ask::{self, Answer, Edit, Question, reply},
     attached::Attached,
     lists::cuts_off,
     place::{Waiting, printable},
@@ -27,9 +27,6 @@ use crate::{
 /// How long somebody who has connected may take to ask.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Where an answer goes.
-pub type Answer = oneshot::Sender<serde_json::Value>;
-
 /// An edit that the store has taken, or not.
 pub struct Edited {
     member: u64,
@@ -37,14 +34,6 @@ pub struct Edited {
     /// Whether more is to come: then nobody waits until this is in force.
     is_part: bool,
     answer: Answer,
-}
-
-/// Answers.
-pub fn reply<T: serde::Serialize>(answer: Answer, with: Result<T, String>) {
-    if let Ok(value) = serde_json::to_value(with) {
-        // Whoever has gone away needs no answer.
-        let _ = answer.send(value);
-    }
 }
 
 /// Whether the fleet's list can be changed so.

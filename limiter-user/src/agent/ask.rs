@@ -9,6 +9,7 @@ use std::{
     },
     time::Duration,
 };
+use tokio::sync::oneshot;
 
 use ipnet::IpNet;
 use nix::{
@@ -25,6 +26,17 @@ use crate::{
 };
 
 const NAME: &str = "limiter-agent";
+/// Where an answer goes.
+pub type Answer = oneshot::Sender<serde_json::Value>;
+
+/// Sends an answer to whoever has asked, if that is still there.
+pub fn reply<T: Serialize>(answer: Answer, with: Result<T, String>) {
+    if let Ok(value) = serde_json::to_value(with) {
+        // Whoever has gone away needs no answer.
+        let _ = answer.send(value);
+    }
+}
+
 /// How long a question may take: an edit brings a new program to each interface.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 

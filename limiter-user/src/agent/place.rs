@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    answer::{Answer, reply},
+    ask::{Answer, reply},
     attached::Attached,
     compare::Compared,
     force::Force,

@@ -19,8 +19,12 @@ use super::{
     survey::Survey,
 };
 use crate::{
-    fleet::store::{self, Beat, Error, Lists, Store, Target},
-    kernel::{self, set},
+    fleet::{
+        store,
+        store::{Beat, Error, Lists, Store, Target},
+    },
+    kernel,
+    kernel::ops::set,
     sandbox,
     view::units::counted,
 };

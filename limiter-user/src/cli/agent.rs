@@ -1,9 +1,11 @@
 //! `limiter agent`.
 
-use crate::agent;
-use crate::cli::{args, log::interruption, output::note};
-use crate::fleet::store;
-use crate::kernel::requirements;
+use crate::{
+    agent,
+    cli::{args, log::interruption, output::note},
+    fleet::store,
+    kernel::sys::requirements,
+};
 
 pub async fn run(arguments: args::Agent) -> anyhow::Result<()> {
     // Without them it would go on, and share nothing for ever.

@@ -2,24 +2,28 @@
 
 use std::time::Duration;
 
-use crate::agent::ask;
-use crate::cli::{
-    args, file,
-    interfaces::unique,
-    limiting,
-    output::{Usage, about, note, outcome, report},
-    shares, ssh,
+use crate::{
+    agent::ask,
+    cli::{
+        args, file,
+        interfaces::unique,
+        limiting,
+        output::{Usage, about, note, outcome, report},
+        shares, ssh,
+    },
+    kernel::{
+        Attachment, Error,
+        ops::{
+            attach::{attach, attach_on_trial},
+            detach::detach,
+            replace::replace,
+            set::Wanted,
+        },
+        state::trial,
+    },
+    stats::collect,
+    view,
 };
-use crate::kernel::{
-    Attachment, Error,
-    attach::{attach, attach_on_trial},
-    detach::detach,
-    replace::replace,
-    set::Wanted,
-    trial,
-};
-use crate::stats::collect;
-use crate::view;
 
 /// How long the agent of a fleet may take to say that it is there: it limits without it.
 const AGENT: Duration = Duration::from_millis(200);

@@ -12,7 +12,7 @@ use crate::{
         Settings,
         lists::{ALLOW, DENY},
     },
-    kernel::{Attachment, interface},
+    kernel::{Attachment, sys::interface},
 };
 
 /// The shell that asks.

@@ -1,13 +1,15 @@
 //! `limiter detach`.
 
-use crate::cli::{
-    args,
-    interfaces::{is_all, unique},
-    output::{note, outcome, report},
-};
-use crate::kernel::{
-    Error,
-    detach::{detach, detach_all},
+use crate::{
+    cli::{
+        args,
+        interfaces::{is_all, unique},
+        output::{note, outcome, report},
+    },
+    kernel::{
+        Error,
+        ops::detach::{detach, detach_all},
+    },
 };
 
 pub async fn run(arguments: args::Detach) -> anyhow::Result<()> {

@@ -1,12 +1,14 @@
 //! `limiter doctor`.
 
-use crate::cli::{
-    args,
-    output::{print, print_json},
+use crate::{
+    cli::{
+        args,
+        output::{print, print_json},
+    },
+    kernel::{Attachment, probe::survey},
+    stats::doctor::{Diagnosis, diagnose, room},
+    view,
 };
-use crate::kernel::{Attachment, survey::survey};
-use crate::stats::doctor::{Diagnosis, diagnose, room};
-use crate::view;
 
 pub async fn run(arguments: args::Doctor) -> anyhow::Result<()> {
     let mut diagnosis = diagnose(&survey(&arguments.interface).await?);

@@ -2,24 +2,26 @@
 
 use std::{convert::Infallible, path::Path};
 
-use crate::cli::{
-    args,
-    interfaces::each,
-    output::{about, is_strict, note, outcome, print, write},
-    set::{is_unchanged, told},
-    shares, ssh,
+use crate::{
+    cli::{
+        args,
+        interfaces::each,
+        output::{about, is_strict, note, outcome, print, write},
+        set::{is_unchanged, told},
+        shares, ssh,
+    },
+    config::{
+        file::{self, File},
+        origin::By,
+        vain::USUAL_FRAME,
+    },
+    kernel::{
+        Attachment,
+        ops::set::{Wanted, swap},
+        program::object::Variant,
+    },
+    view::units::counted,
 };
-use crate::config::{
-    file::{self, File},
-    origin::By,
-    vain::USUAL_FRAME,
-};
-use crate::kernel::{
-    Attachment,
-    object::Variant,
-    set::{Wanted, swap},
-};
-use crate::view::units::counted;
 
 /// What is in a file. Everything that is wrong with it is told, a line each; the last one ends the
 /// command.

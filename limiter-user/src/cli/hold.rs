@@ -9,8 +9,10 @@ use std::{
     time::Duration,
 };
 
-use crate::cli::output::write;
-use crate::kernel::trial::{Holder, READY, VERB};
+use crate::{
+    cli::output::write,
+    kernel::state::trial::{Holder, READY, VERB},
+};
 
 /// Arguments of that process.
 pub struct Hold {

@@ -1,11 +1,13 @@
 //! `limiter keep`.
 
-use crate::cli::{
-    args,
-    interfaces::each,
-    output::{outcome, report},
+use crate::{
+    cli::{
+        args,
+        interfaces::each,
+        output::{outcome, report},
+    },
+    kernel::state::trial::{Kept, keep},
 };
-use crate::kernel::trial::{Kept, keep};
 
 pub async fn run(arguments: args::Keep) -> anyhow::Result<()> {
     each(&arguments.on.interfaces, one).await

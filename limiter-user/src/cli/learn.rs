@@ -8,19 +8,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::capture::{Capture, Cut, link};
-use crate::cli::{
-    args,
-    log::interruption,
-    output::{about, note, print, usage},
+use crate::{
+    capture::{Capture, Cut, link},
+    cli::{
+        args,
+        log::interruption,
+        output::{about, note, print, usage},
+    },
+    config::Mode,
+    kernel::{
+        ops::learn::{INTERVAL, Watch},
+        program::object::new_seed,
+    },
+    learn::{Bounds, Proposal, Watched, frames::FromFrames, propose, show},
+    view::units::counted,
 };
-use crate::config::Mode;
-use crate::kernel::{
-    learn::{INTERVAL, Watch},
-    object::new_seed,
-};
-use crate::learn::{Bounds, Proposal, Watched, frames::FromFrames, propose, show};
-use crate::view::units::counted;
 
 pub async fn run(arguments: args::Learn) -> anyhow::Result<()> {
     let output = arguments.output.as_deref();

@@ -9,23 +9,25 @@ use std::{
 
 use ipnet::IpNet;
 
-use crate::agent::ask;
-use crate::cli::{
-    args::{
-        GivenPrefixes, ListAdd, ListEdit, ListShow, ListVerb, OnOne, TierAdd, TierEdit, TierShow,
-        TierVerb,
+use crate::{
+    agent::ask,
+    cli::{
+        args::{
+            GivenPrefixes, ListAdd, ListEdit, ListShow, ListVerb, OnOne, TierAdd, TierEdit,
+            TierShow, TierVerb,
+        },
+        interfaces::each,
+        output::{Outcome, note, print, print_json},
+        ssh,
     },
-    interfaces::each,
-    output::{Outcome, note, print, print_json},
-    ssh,
+    config::{
+        Invalid, Settings,
+        lists::{self, Prefixes, show},
+    },
+    kernel::{Attachment, ops::set::set},
+    stats::{Listing, fleet::Listed},
+    view,
 };
-use crate::config::{
-    Invalid, Settings,
-    lists::{self, Prefixes, show},
-};
-use crate::kernel::{Attachment, set::set};
-use crate::stats::{Listing, fleet::Listed};
-use crate::view;
 
 /// What to do with the prefixes that are given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

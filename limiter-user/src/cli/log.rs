@@ -1,8 +1,10 @@
 //! `limiter log`.
 
-use crate::cli::{args, output::note};
-use crate::kernel::log::Logging;
-use crate::view;
+use crate::{
+    cli::{args, output::note},
+    kernel::ops::log::Logging,
+    view,
+};
 
 pub async fn run(arguments: args::Log) -> anyhow::Result<()> {
     let stop = interruption()?;

@@ -1,21 +1,23 @@
 //! `limiter set`.
 
-use crate::cli::{
-    args::{
-        self,
-        Change::{By, To},
-        FleetOrNone, Switch,
+use crate::{
+    cli::{
+        args::{
+            self,
+            Change::{By, To},
+            FleetOrNone, Switch,
+        },
+        interfaces::each,
+        output::{about, note, outcome, usage},
+        ssh,
     },
-    interfaces::each,
-    output::{about, note, outcome, usage},
-    ssh,
-};
-use crate::config::{
-    Algorithm, Invalid, Limit, Scope, Settings, control::is_control, difference::difference,
-};
-use crate::kernel::{
-    Attachment,
-    set::{Swapped, set},
+    config::{
+        Algorithm, Invalid, Limit, Scope, Settings, control::is_control, difference::difference,
+    },
+    kernel::{
+        Attachment,
+        ops::set::{Swapped, set},
+    },
 };
 
 pub async fn run(arguments: args::Set) -> anyhow::Result<()> {

@@ -1,13 +1,15 @@
 //! The warning before the limits hold the SSH session that the command is run in.
 
-use crate::cli::output::note;
-use crate::config::{
-    Settings,
-    connection::{Connection, Fate},
-};
-use crate::kernel::{
-    Attachment,
-    session::{Session, peer},
+use crate::{
+    cli::output::note,
+    config::{
+        Settings,
+        connection::{Connection, Fate},
+    },
+    kernel::{
+        Attachment,
+        probe::session::{Session, peer},
+    },
 };
 
 /// Prints what the limits are about to do to this SSH session, and how to prevent it; `advice` is given the address to

@@ -1,14 +1,16 @@
 //! `limiter status`.
 
-use crate::agent::ask;
-use crate::cli::{
-    args,
-    interfaces::{is_all, unique},
-    output::{note, print, print_json},
+use crate::{
+    agent::ask,
+    cli::{
+        args,
+        interfaces::{is_all, unique},
+        output::{note, print, print_json},
+    },
+    kernel::{Attachment, Error},
+    stats::{Status, collect},
+    view,
 };
-use crate::kernel::{Attachment, Error};
-use crate::stats::{Status, collect};
-use crate::view;
 
 pub async fn run(arguments: args::Status) -> anyhow::Result<()> {
     let names = &arguments.interfaces;

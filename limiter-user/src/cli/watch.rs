@@ -12,14 +12,16 @@ use limiter_common::{
 };
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::cli::{
-    args::{self, DropReason},
-    log::interruption,
-    output::{about, note, print, write},
+use crate::{
+    cli::{
+        args::{self, DropReason},
+        log::interruption,
+        output::{about, note, print, write},
+    },
+    kernel::ops::watch::{Filter, Watching},
+    stats,
+    view::{self, units::grouped},
 };
-use crate::kernel::watch::{Filter, Watching};
-use crate::stats;
-use crate::view::{self, units::grouped};
 
 /// How often the ring buffer is read. The program wakes nobody up: that would cost it more than all else.
 const INTERVAL: Duration = Duration::from_millis(20);

@@ -13,10 +13,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::config::{Limit, Mode, Settings, compile::FIRST_SLOT, settings::DEFAULT_LIMIT};
-use crate::kernel::{attach::attach_unpinned, maps::Tables, set::Wanted};
-use crate::lab::{Address, Pair};
-use crate::stats::demo::{Figures, Row};
+use crate::{
+    config::{Limit, Mode, Settings, compile::FIRST_SLOT, settings::DEFAULT_LIMIT},
+    kernel::{
+        ops::{attach::attach_unpinned, set::Wanted},
+        program::maps::Tables,
+    },
+    lab::{Address, Pair},
+    stats::demo::{Figures, Row},
+};
 use traffic::{Receiver, Sender};
 
 /// Packets a second that a source may send.
@@ -100,7 +105,7 @@ pub fn run(
     let wanted = Wanted::new(settings(&limit));
     let server = hosts.left.namespace.clone();
     let mut linked = server.block_on(|| attach_unpinned(crate::lab::INTERFACE, &wanted))??;
-    let tables = Tables::take(&mut linked.program)?;
+    let tables = linked.program.tables()?;
     let receiver = Receiver::start(&server)?;
     let senders = clients
         .iter()

@@ -13,7 +13,7 @@ use std::{
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Channel, VERB};
-use crate::{kernel::sys, sandbox};
+use crate::{kernel::sys::bpf, sandbox};
 
 /// Starts one with these words, and gives the channel to it. It inherits the privileges of this process, which may give up
 /// its own from then on.
@@ -24,7 +24,7 @@ use crate::{kernel::sys, sandbox};
 pub fn start(words: &[&str]) -> io::Result<Channel> {
     let (ours, theirs) = UnixStream::pair()?;
     // Whatever else this process was given is none of its business.
-    sys::close_others_on_exec()?;
+    bpf::close_others_on_exec()?;
     // This binary, even if another version has taken its place meanwhile.
     let mut command = Command::new("/proc/self/exe");
     command

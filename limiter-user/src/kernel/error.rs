@@ -3,7 +3,6 @@
 
 use std::{io, path::PathBuf};
 
-use super::{interface::Interface, requirements::Needed};
 use crate::config::Invalid;
 
 /// An operation on an interface failed; nothing was changed.
@@ -21,11 +20,12 @@ pub enum Error {
     },
     /// This process lacks capabilities.
     #[error(
-        "not permitted: this process lacks {}: run it with sudo, or give it {} (docs/security.md)",
-        reasons(.0),
-        if .0.len() == 1 { "that one" } else { "those" }
+        "not permitted: this process lacks {capabilities}: run it with sudo, or give it the missing capabilities (docs/security.md)"
     )]
-    Lacks(Vec<Needed>),
+    Lacks {
+        /// Their names, and what each is for.
+        capabilities: String,
+    },
     /// The kernel refused all the same.
     #[error(
         "not permitted: the kernel refused what CAP_BPF and CAP_NET_ADMIN allow elsewhere: run it with sudo, and see whether a security module or a container forbids it"
@@ -413,14 +413,6 @@ pub enum Error {
     },
 }
 
-/// What is missing, and what for.
-fn reasons(missing: &[Needed]) -> String {
-    let reasons = missing
-        .iter()
-        .map(|needed| format!("{} (to {})", needed.name, needed.why));
-    reasons.collect::<Vec<_>>().join(" and ")
-}
-
 /// What helps where a file of bpffs could not be made, opened or removed.
 fn advice_on_files(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
@@ -431,7 +423,7 @@ fn advice_on_files(error: &io::Error) -> &'static str {
 }
 
 /// What the kernel said, of an error that has it among its causes; else the error with its causes.
-pub(super) fn cause(error: impl std::error::Error) -> io::Error {
+pub(in crate::kernel) fn cause(error: impl std::error::Error) -> io::Error {
     let mut cause = error.source();
     while let Some(inner) = cause {
         if let Some(number) = inner
@@ -442,7 +434,23 @@ pub(super) fn cause(error: impl std::error::Error) -> io::Error {
         }
         cause = inner.source();
     }
-    io::Error::other(super::maps::flat(&error))
+    io::Error::other(flat(&error))
+}
+
+/// An error with its causes, on one line.
+pub(in crate::kernel) fn flat(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
+}
+
+/// A map of limiter's could not be read or written.
+pub(in crate::kernel) fn read_failed(error: impl std::error::Error) -> Error {
+    Error::system("reading the limiter's maps", io::Error::other(flat(&error)))
 }
 
 /// `ip link` shows the other end behind the name.
@@ -456,22 +464,18 @@ fn names_of_interfaces(name: &str) -> String {
 }
 
 impl Error {
-    /// A link is on no interface any more; limiter was attached to one called `name`.
-    pub(super) fn on_no_interface(name: String, interfaces: &[Interface]) -> Self {
-        match interfaces.iter().any(|interface| interface.name == name) {
-            true => Self::TakenOff(name),
-            false => Self::InterfaceGone(name),
-        }
-    }
-
-    pub(super) fn stranger(path: impl Into<PathBuf>, why: &str) -> Self {
+    pub(in crate::kernel) fn stranger(path: impl Into<PathBuf>, why: &str) -> Self {
         Self::Stranger {
             path: path.into(),
             why: why.to_owned(),
         }
     }
 
-    pub(super) fn path(what: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
+    pub(in crate::kernel) fn path(
+        what: &'static str,
+        path: impl Into<PathBuf>,
+        source: io::Error,
+    ) -> Self {
         let path = path.into();
         if source.kind() == io::ErrorKind::PermissionDenied {
             return Self::Denied {
@@ -483,7 +487,7 @@ impl Error {
         Self::Path { what, path, source }
     }
 
-    pub(super) fn system(what: &'static str, source: io::Error) -> Self {
+    pub(in crate::kernel) fn system(what: &'static str, source: io::Error) -> Self {
         if source.kind() == io::ErrorKind::PermissionDenied {
             return Self::NotPermitted;
         }

@@ -109,7 +109,7 @@ impl Compiled {
 #[derive(Debug)]
 pub enum Engine {
     /// The program in the kernel.
-    Kernel(Box<kernel::replay::Replay>),
+    Kernel(Box<kernel::ops::replay::Replay>),
     /// The same arithmetic in this process.
     Model(Box<Model>),
 }
@@ -120,7 +120,7 @@ impl Engine {
         let Compiled {
             config, prefixes, ..
         } = compiled;
-        let program = kernel::replay::Replay::load(config, prefixes, begin)?;
+        let program = kernel::ops::replay::Replay::load(config, prefixes, begin)?;
         Ok(Self::Kernel(Box::new(program)))
     }
 

@@ -20,17 +20,20 @@ use super::{
     source::{Check, CheckedLimit, OnList, Reader, Top},
     verdicts,
 };
-use crate::config::{
-    self, Key,
-    compile::FIRST_SLOT,
-    lists::{ALLOW, DENY, show},
-    origin::By,
-};
-use crate::kernel::{
-    Attachment, clock,
-    error::Result,
-    maps::Tables,
-    record::{Record, Seat},
+use crate::{
+    config::{
+        self, Key,
+        compile::FIRST_SLOT,
+        lists::{ALLOW, DENY, show},
+        origin::By,
+    },
+    kernel::{
+        Attachment,
+        error::Result,
+        program::maps::Tables,
+        state::record::{Record, Seat},
+        sys::clock,
+    },
 };
 
 /// Everything that `status` shows of an attachment.

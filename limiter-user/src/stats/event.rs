@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::{
     config::matches::{Protocol, flag_names},
-    kernel::{clock, error::Result, watch::Watching},
+    kernel::{error::Result, ops::watch::Watching, sys::clock},
 };
 
 /// A line of `watch --json`.

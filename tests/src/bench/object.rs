@@ -11,7 +11,7 @@ use limiter_common::{
     layout::{Config, SETS_OF_WORD},
     verdict::Reason,
 };
-use limiter_user::kernel::{clock, wire::Wire};
+use limiter_user::kernel::{program::raw::Raw, sys::clock};
 
 /// Which object.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ pub enum Code {
     /// The driver and the steps.
     Steps,
     /// The sender, and the reference.
-    Wire,
+    Raw,
 }
 
 #[cfg(target_endian = "little")]
@@ -50,7 +50,7 @@ impl Code {
         match self {
             Self::Limiter => prebuilt!("limiter"),
             Self::Steps => prebuilt!("steps"),
-            Self::Wire => prebuilt!("wire"),
+            Self::Raw => prebuilt!("wire"),
         }
     }
 }
@@ -62,7 +62,7 @@ pub struct Object(Ebpf);
 impl Object {
     /// Loads `programs` with the constants of `config`.
     pub fn load(code: Code, config: &Config, programs: &[&str]) -> Result<Self> {
-        let constants = Wire(Config {
+        let constants = Raw(Config {
             tick: clock::tick()?,
             ..*config
         });
@@ -74,7 +74,7 @@ impl Object {
         Self::finish(&mut loader, code, programs)
     }
 
-    /// Loads `programs` of [`Code::Wire`], with the reference's cost and burst in nanoseconds, and room
+    /// Loads `programs` of [`Code::Raw`], with the reference's cost and burst in nanoseconds, and room
     /// for so many sources.
     pub fn load_wire(terms: [u64; 2], capacity: u32, programs: &[&str]) -> Result<Self> {
         let mut loader = EbpfLoader::new();
@@ -82,7 +82,7 @@ impl Object {
             .override_global("TERMS", &terms, true)
             .map_max_entries("LRU_IPV4", capacity)
             .map_max_entries("LRU_IPV6", capacity);
-        Self::finish(&mut loader, Code::Wire, programs)
+        Self::finish(&mut loader, Code::Raw, programs)
     }
 
     fn finish(loader: &mut EbpfLoader<'_>, code: Code, programs: &[&str]) -> Result<Self> {
@@ -114,12 +114,12 @@ impl Object {
     /// Packets of each reason that its programs have counted so far, whichever way they take.
     pub fn counted(&self) -> Result<Vec<(Reason, u64)>> {
         let map = self.0.map("COUNTED").ok_or_else(|| missing("COUNTED"))?;
-        let rows = PerCpuArray::<_, Wire<Counters>>::try_from(map)?;
+        let rows = PerCpuArray::<_, Raw<Counters>>::try_from(map)?;
         let rows = [rows.get(&PLAIN, 0)?, rows.get(&SEVERAL, 0)?];
         let of = |reason: Reason| -> u64 {
             rows.iter()
                 .flat_map(|row| row.iter())
-                .map(|Wire(one)| one.by_reason[reason as usize].packets)
+                .map(|Raw(one)| one.by_reason[reason as usize].packets)
                 .sum()
         };
         Ok(Reason::ALL

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_user::kernel::clock;
+use limiter_user::kernel::sys::clock;
 
 use super::{Network, network::Received};
 use crate::{cpus::pin_to, hosts::SERVER, packet::Ends, raw::Raw};

@@ -18,8 +18,11 @@ use limiter_common::{
 use limiter_user::{
     config::file,
     kernel::{
-        Attachment, attach::attach, clock, detach::detach, pins, set::Wanted as Whole, watch,
-        wire::Wire,
+        Attachment,
+        ops::{attach::attach, detach::detach, set::Wanted as Whole, watch},
+        program::raw::Raw,
+        state::pins,
+        sys::clock,
     },
     lab::Namespace,
     stats::{
@@ -42,12 +45,12 @@ const SETTINGS: &str = "mode = \"generic\"\nmax_sources = 16\nexempt = [\"contro
 struct Opened {
     attachment: Attachment,
     gauge: Gauge,
-    sets: Array<MapData, Wire<Set>>,
-    counters: PerCpuArray<MapData, Wire<Counters>>,
-    limits: PerCpuArray<MapData, Wire<LimitCounters>>,
-    hits: PerCpuArray<MapData, Wire<Count>>,
-    watched: PerCpuArray<MapData, Wire<Watched>>,
-    listed: LpmTrie<MapData, [u8; 4], Wire<Listed>>,
+    sets: Array<MapData, Raw<Set>>,
+    counters: PerCpuArray<MapData, Raw<Counters>>,
+    limits: PerCpuArray<MapData, Raw<LimitCounters>>,
+    hits: PerCpuArray<MapData, Raw<Count>>,
+    watched: PerCpuArray<MapData, Raw<Watched>>,
+    listed: LpmTrie<MapData, [u8; 4], Raw<Listed>>,
 }
 
 impl Opened {
@@ -90,7 +93,7 @@ impl Opened {
                     *word = word_of(u, now)?;
                 }
             }
-            self.sets.set(number, Wire(set), 0).unwrap();
+            self.sets.set(number, Raw(set), 0).unwrap();
         }
         for row in 0..2 {
             let values = every_cpu(u, |u| {
@@ -130,7 +133,7 @@ impl Opened {
             own: u.arbitrary()?,
         };
         let key = Key::new(24, [203, 0, 113, 0]);
-        self.listed.insert(&key, Wire(listed), 0).unwrap();
+        self.listed.insert(&key, Raw(listed), 0).unwrap();
         Ok(())
     }
 
@@ -208,12 +211,12 @@ fn count(u: &mut Unstructured<'_>) -> Result<Count> {
 fn every_cpu<T>(
     u: &mut Unstructured<'_>,
     mut one: impl FnMut(&mut Unstructured<'_>) -> Result<T>,
-) -> Result<PerCpuValues<Wire<T>>>
+) -> Result<PerCpuValues<Raw<T>>>
 where
-    Wire<T>: aya::Pod,
+    Raw<T>: aya::Pod,
 {
     let cpus = aya::util::nr_cpus().unwrap();
-    let values: Result<Vec<_>> = (0..cpus).map(|_| one(u).map(Wire)).collect();
+    let values: Result<Vec<_>> = (0..cpus).map(|_| one(u).map(Raw)).collect();
     Ok(PerCpuValues::try_from(values?).unwrap())
 }
 

@@ -1,6 +1,6 @@
 //! The record that is pinned beside a program: JSON that a later command, or another version, reads.
 
-use limiter_user::kernel::record::Record;
+use limiter_user::kernel::state::record::Record;
 
 use super::expect_one_line;
 

@@ -9,7 +9,7 @@ use limiter_tests::{
     hosts::Hosts,
     need, need_kernel,
 };
-use limiter_user::kernel::{interface::XdpMode, link::Link};
+use limiter_user::kernel::sys::{interface::XdpMode, link::Link};
 use serde_json::Value;
 
 use crate::{diagnose, expect, ip};

@@ -12,7 +12,7 @@ use limiter_tests::{
     raw::Raw,
     traffic::udp,
 };
-use limiter_user::kernel::wire::Wire;
+use limiter_user::kernel::program::raw;
 use serde_json::{Value, json};
 
 /// Sends `count` packets from `source`, and waits until `status` has all.
@@ -164,7 +164,7 @@ fn sources_make_no_series() {
 }
 
 /// The program's counters, as their pin has them.
-fn counters(hosts: &Hosts) -> PerCpuArray<MapData, Wire<Counters>> {
+fn counters(hosts: &Hosts) -> PerCpuArray<MapData, raw::Raw<Counters>> {
     let map = MapData::from_pin(hosts.pins().join("COUNTED")).unwrap();
     PerCpuArray::try_from(aya::maps::Map::PerCpuArray(map)).unwrap()
 }
@@ -188,7 +188,7 @@ fn counters_wrap_and_begin_anew() {
     let (mut total, mut all_denied) = (0_u64, 0);
     let set: Vec<_> = of_cpus
         .iter()
-        .map(|Wire(counters)| {
+        .map(|raw::Raw(counters)| {
             let mut counters = *counters;
             let [dropped, denied] = [Reason::Limit, Reason::Deny].map(|reason| reason as usize);
             let by_reason = &mut counters.by_reason;
@@ -198,7 +198,7 @@ fn counters_wrap_and_begin_anew() {
                 total = total.wrapping_add(u64::MAX - 4);
                 all_denied += DENIED;
             }
-            Wire(counters)
+            raw::Raw(counters)
         })
         .collect();
     map.set(0, PerCpuValues::try_from(set).unwrap(), 0).unwrap();

@@ -17,7 +17,7 @@ use limiter_tests::{
     raw::Raw,
     trials::has_program,
 };
-use limiter_user::kernel::sys;
+use limiter_user::kernel::sys::bpf;
 
 /// What commands may say when their interface goes: each of them in one line.
 const WORDS: [&str; 9] = [
@@ -128,8 +128,8 @@ fn taken_off_by_force() {
     let hosts = Hosts::new();
     let attach = ["attach", "eth0", "--rate", "5/s"];
     hosts.limiter(&attach).expect(0);
-    let link = sys::open_pin(&hosts.pins().join("link")).unwrap();
-    sys::link_detach(link.as_fd()).unwrap();
+    let link = bpf::open_pin(&hosts.pins().join("link")).unwrap();
+    bpf::link_detach(link.as_fd()).unwrap();
     drop(link);
     let told = ["'eth0' is there, but not limited", "`limiter detach eth0`"];
     for command in [
@@ -150,8 +150,8 @@ fn taken_off_by_force() {
     hosts.limiter(&["detach", "eth0"]).expect(0);
     hosts.limiter(&attach).expect(0);
     // As a service does it.
-    let link = sys::open_pin(&hosts.pins().join("link")).unwrap();
-    sys::link_detach(link.as_fd()).unwrap();
+    let link = bpf::open_pin(&hosts.pins().join("link")).unwrap();
+    bpf::link_detach(link.as_fd()).unwrap();
     drop(link);
     let folder = Folder::new();
     let file = folder.write(

@@ -13,7 +13,7 @@ use limiter_tests::{
 };
 use nix::sys::signal::Signal;
 
-/// As long as somebody who was stopped still watches, at least (`LEASE` of `kernel/watch.rs`, less the second in which
+/// As long as somebody who was stopped still watches, at least (`LEASE` of `kernel/ops/watch.rs`, less the second in which
 /// it is put off).
 const WATCHED: Duration = Duration::from_secs(2);
 /// Records that the buffer has room for, each with its header.

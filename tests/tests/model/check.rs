@@ -8,12 +8,9 @@ use limiter_tests::objects::Object;
 use limiter_user::{
     config::Lists,
     kernel::{
-        bpffs::BPFFS,
-        folder::Dir,
-        interface::{self, Interface},
-        lists::ListTables,
-        pins,
-        record::Record,
+        program::lists::ListTables,
+        state::{pins, record::Record},
+        sys::{bpffs::BPFFS, folder::Dir, interface, interface::Interface},
     },
     lab::Namespace,
 };
@@ -104,7 +101,9 @@ fn pinned(
     let [generation] = generations[..] else {
         return Err(format!("{name}: generations {generations:?}"));
     };
-    let mut wanted: Vec<_> = pins::MAPS.map(str::to_owned).to_vec();
+    let mut wanted: Vec<_> = limiter_user::kernel::program::maps::MAPS
+        .map(str::to_owned)
+        .to_vec();
     wanted.extend(["link".to_owned(), format!("g{generation}")]);
     wanted.sort();
     same("pins", &entries(&folder), &wanted)?;

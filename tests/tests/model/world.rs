@@ -20,7 +20,7 @@ use limiter_tests::{
     raw::Raw,
 };
 use limiter_user::{
-    kernel::{bpffs::BPFFS, pins, wire::Wire},
+    kernel::{program::raw, state::pins, sys::bpffs::BPFFS},
     lab::Namespace,
 };
 use nix::{
@@ -292,7 +292,7 @@ fn wait<T>(mut look: impl FnMut() -> T, good: impl Fn(&T) -> bool) -> Result<T, 
 }
 
 /// What an attachment has counted.
-struct Counters(PerCpuArray<MapData, Wire<OfCpu>>);
+struct Counters(PerCpuArray<MapData, raw::Raw<OfCpu>>);
 
 impl Counters {
     fn open(pins: &Path) -> Self {
@@ -303,7 +303,7 @@ impl Counters {
     fn read(&self) -> Counts {
         let mut counts = Counts::default();
         for row in 0..self.0.len() {
-            for Wire(of_cpu) in self.0.get(&row, 0).unwrap().iter() {
+            for raw::Raw(of_cpu) in self.0.get(&row, 0).unwrap().iter() {
                 for (sum, count) in counts.iter_mut().zip(of_cpu.by_reason) {
                     *sum += count.packets;
                 }

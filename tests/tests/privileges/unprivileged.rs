@@ -15,7 +15,7 @@ use limiter_tests::{
     raw::Raw,
     traffic::udp,
 };
-use limiter_user::kernel::{folder::Dir, lock};
+use limiter_user::kernel::sys::{folder::Dir, lock};
 use nix::{
     mount::{MsFlags, mount},
     sched::{CloneFlags, unshare},

@@ -26,7 +26,7 @@ pub struct Tree {
 
 /// In the copy the object is read when it is needed, where else it is a part of the binary: for another one
 /// nothing in user space is compiled anew.
-const LOADER: &str = "limiter-user/src/kernel/object.rs";
+const LOADER: &str = "limiter-user/src/kernel/program/object.rs";
 const IN_BINARY: &str = r#"include_bytes_aligned!(concat!(
             "../../../limiter-ebpf/prebuilt/",
             $name,

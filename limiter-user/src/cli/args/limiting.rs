@@ -12,8 +12,10 @@ use super::{
         max_sources, prefix,
     },
 };
-use crate::config::{Burst, Key, Malformed, Mode, Rate};
-use crate::kernel::trial;
+use crate::{
+    config::{Burst, Key, Malformed, Mode, Rate},
+    kernel::state::trial,
+};
 
 /// The limit, and what else a configuration file may say: for `attach` and `replay`.
 #[derive(Debug, Args)]

@@ -4,7 +4,7 @@ use super::{
     Finding, Mode,
     mode::{ONE_BUFFER, ena_queues, fixed_offloads},
 };
-use crate::kernel::survey::{Channels, Device, Features, Machine};
+use crate::kernel::probe::{Channels, Device, Features, Machine};
 
 pub(super) fn findings(
     name: &str,

@@ -1,7 +1,11 @@
 //! Kernel, privileges and bpffs.
 
 use super::Finding;
-use crate::kernel::{Error, bpffs::BPFFS, requirements::Needed, survey::Machine};
+use crate::kernel::{
+    Error,
+    probe::Machine,
+    sys::{bpffs::BPFFS, requirements::Needed},
+};
 
 pub(super) fn findings(machine: &Machine) -> Vec<Finding> {
     vec![

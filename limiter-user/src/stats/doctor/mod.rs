@@ -10,7 +10,7 @@ pub mod room;
 
 use serde::Serialize;
 
-use crate::kernel::{Error, survey::Survey};
+use crate::kernel::{Error, probe::Survey};
 
 /// `doctor --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -2,8 +2,9 @@
 
 use super::Mode;
 use crate::kernel::{
-    interface::{XdpMode, XdpState},
-    survey::{Channels, Device, Occupant},
+    probe::{Channels, Device},
+    state::occupant::Occupant,
+    sys::interface::{XdpMode, XdpState},
 };
 
 /// The largest MTU whose frames fit in one buffer of a driver that has buffers of a page.

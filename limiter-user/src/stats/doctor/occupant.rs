@@ -2,8 +2,8 @@
 
 use super::Finding;
 use crate::kernel::{
-    interface::{XdpMode, XdpState},
-    survey::{Holder, Occupant},
+    state::occupant::{Holder, Occupant},
+    sys::interface::{XdpMode, XdpState},
 };
 
 const CHECK: &str = "program";

@@ -1,7 +1,7 @@
 //! What card and stack do to packets before the program sees them.
 
 use super::{Finding, Mode};
-use crate::kernel::survey::Device;
+use crate::kernel::probe::Device;
 
 pub(super) fn findings(name: &str, device: &Device, expected: Mode) -> Vec<Finding> {
     vec![

@@ -2,9 +2,13 @@
 
 use super::*;
 use crate::kernel::{
-    interface::{XdpMode, XdpState},
-    requirements::{self, KernelVersion},
-    survey::{Channels, Device, Features, Holder, Link, Machine, Occupant, Offloads},
+    probe::{Channels, Device, Features, Link, Machine, Offloads},
+    state::occupant::{Holder, Occupant},
+    sys::{
+        interface::{XdpMode, XdpState},
+        requirements,
+        requirements::KernelVersion,
+    },
 };
 
 fn machine() -> Machine {

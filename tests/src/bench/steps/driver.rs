@@ -3,11 +3,13 @@
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use anyhow::{Context as _, Result};
-use aya::maps::{Array, MapData, ProgramArray};
-use aya::programs::ProgramFd;
+use aya::{
+    maps::{Array, MapData, ProgramArray},
+    programs::ProgramFd,
+};
 use limiter_common::layout::Config;
 use limiter_tests::packet::Frame;
-use limiter_user::kernel::sys;
+use limiter_user::kernel::sys::bpf;
 
 use crate::{
     machine::processor_time,
@@ -103,7 +105,7 @@ impl Driver {
 pub fn run(program: BorrowedFd<'_>, repeat: u32) -> Result<Run> {
     let mut packet = Frame::from([10, 0, 0, 0].into()).bytes();
     let before = processor_time()?;
-    let run = sys::test_run(program, &mut packet, 0, repeat).context("the kernel's test-run")?;
+    let run = bpf::test_run(program, &mut packet, 0, repeat).context("the kernel's test-run")?;
     let nanoseconds = (processor_time()? - before) / f64::from(repeat);
     Ok(Run {
         action: run.action,

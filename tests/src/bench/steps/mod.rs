@@ -12,7 +12,7 @@ mod subject;
 use std::io::{self, Write};
 
 use anyhow::Result;
-use limiter_user::kernel::requirements;
+use limiter_user::kernel::sys::requirements;
 use serde::Serialize;
 
 use case::{Case, Verdict};

@@ -10,8 +10,11 @@ use limiter_user::{
         matches::Ports,
     },
     kernel::{
-        object::{self, Entry, ListMaps, Maps, Program, Variant},
-        requirements,
+        program::{
+            object,
+            object::{Entry, ListMaps, Maps, Program, Variant},
+        },
+        sys::requirements,
     },
 };
 

@@ -5,7 +5,7 @@ use std::{net::IpAddr, os::fd::AsFd as _, sync::Barrier, thread};
 use anyhow::{Context as _, Result, bail};
 use aya::maps::{Array, MapData};
 use limiter_tests::packet::Frame;
-use limiter_user::kernel::sys;
+use limiter_user::kernel::sys::bpf;
 
 use super::{
     case::{Case, Cpus, Family},
@@ -126,7 +126,7 @@ impl Sender {
         ready?;
         let program = self.object.program(self.program)?;
         let before = processor_time()?;
-        sys::test_run_live(program.as_fd(), &self.frame, count, BATCH)
+        bpf::test_run_live(program.as_fd(), &self.frame, count, BATCH)
             .context("the kernel's test-run with live frames (Linux 5.18)")?;
         Ok(processor_time()? - before)
     }

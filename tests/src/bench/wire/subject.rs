@@ -6,8 +6,8 @@ use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use limiter_common::layout::Config;
 use limiter_user::kernel::{
-    object::Program,
-    sys::{self, XDP_FLAGS_DRV_MODE},
+    program::object::Program,
+    sys::{bpf, bpf::XDP_FLAGS_DRV_MODE},
 };
 use serde::Serialize;
 
@@ -148,11 +148,7 @@ impl Subject {
                 };
                 // The table, and whose line is whose, are limiter's.
                 let config = Configured::Plain.config(case)?;
-                own(
-                    Object::load(Code::Wire, &config, &[program])?,
-                    program,
-                    road,
-                )
+                own(Object::load(Code::Raw, &config, &[program])?, program, road)
             }
             Self::Limiter => limiter(Configured::Plain),
             Self::LimiterEight => limiter(Configured::EightMore),
@@ -199,6 +195,6 @@ fn attach(program: BorrowedFd<'_>, road: &Road) -> Result<OwnedFd> {
     let link = road
         .server
         .namespace
-        .run(|| sys::link_create(program, road.server.index, XDP_FLAGS_DRV_MODE))?;
+        .run(|| bpf::link_create(program, road.server.index, XDP_FLAGS_DRV_MODE))?;
     link.context("attaching")
 }

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use limiter_user::{
-    kernel::{attach::attach, detach::detach, set::Wanted},
+    kernel::ops::{attach::attach, detach::detach, set::Wanted},
     lab::{Host, INTERFACE},
 };
 

@@ -8,7 +8,7 @@ use limiter_tests::{
     number,
     redis::Redis,
 };
-use limiter_user::kernel::clock;
+use limiter_user::kernel::sys::clock;
 use serde_json::Value;
 
 use crate::shared::{PASSWORD, store};

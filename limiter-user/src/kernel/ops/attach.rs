@@ -1,0 +1,388 @@
+//! Attaching: load, put on the interface, pin. Nothing is pinned before the interface has taken the
+//! program, and the link last: whoever is killed on the way leaves no half of it behind.
+
+use crate::kernel::state::generation;
+use std::{io, time::Duration};
+
+use crate::{
+    config::{Mode, compile::TierBits, origin::Origins, spread::Spread},
+    kernel::{
+        error::{Error, Result},
+        ops::{chain, set::Wanted},
+        program::{
+            object,
+            object::{Entry, ListMaps, Maps, Program, Variant},
+        },
+        state::{
+            attachment::{Pinned, folders_here, look, no_other_version},
+            foreign,
+            foreign::Foreign,
+            occupant,
+            occupant::Holder,
+            pins,
+            record::Record,
+            trial, unpin,
+        },
+        sys::{
+            bpffs, clock,
+            folder::Dir,
+            interface,
+            interface::{Interface, XdpMode, XdpState},
+            link::Link,
+            lock,
+            lock::Lock,
+            requirements,
+        },
+    },
+};
+
+/// A program on an interface, held by nothing but this process.
+#[derive(Debug)]
+pub struct Linked {
+    /// The interface.
+    pub interface: Interface,
+    /// Where the program runs.
+    pub mode: XdpMode,
+    /// What it was made from.
+    pub record: Record,
+    /// The program.
+    pub program: Program,
+    link: Link,
+}
+
+/// Attaches to `name`, and pins: from here on no process is needed. `chain`: in front of the program that
+/// is there, instead of where none is.
+pub async fn attach(name: &str, wanted: &Wanted, chain: bool) -> Result<()> {
+    put(name, wanted, chain, Link::pin).await
+}
+
+/// Attaches to `name` for `duration`, and undoes that by itself unless it is kept in time.
+pub async fn attach_on_trial(
+    name: &str,
+    wanted: &Wanted,
+    chain: bool,
+    duration: Duration,
+) -> Result<()> {
+    put(name, wanted, chain, |link, folder| {
+        trial::begin(link, folder, duration)
+    })
+    .await
+}
+
+/// Attaches, pins all but the link, and does with that what `hold` says.
+async fn put(
+    name: &str,
+    wanted: &Wanted,
+    chain: bool,
+    hold: impl FnOnce(&Link, &Dir) -> Result<()>,
+) -> Result<()> {
+    requirements::kernel()?;
+    requirements::privileges()?;
+    let interfaces = interface::all().await?;
+    let interface = interface::named(&interfaces, name)?;
+    bpffs::ensure()?;
+    check_free(interface, &interfaces)?;
+    let (folder, _lock) = lock_folder(name)?;
+    // No program is swapped from here on.
+    let interfaces = interface::all().await?;
+    let free = interface::named(&interfaces, name)
+        .and_then(|interface| check_free(interface, &interfaces))
+        .and_then(|()| clear_leftover(&folder));
+    if let Err(error) = free {
+        // It is empty if it was made just now.
+        let _ = folder.remove();
+        unpin::clear_above(&folder);
+        return Err(error);
+    }
+    let attached = put_in(&folder, name, wanted, chain, hold).await;
+    // A program that could not be put back stays, with all that tells of it.
+    if attached.is_err() && !foreign::is_pinned(&folder) {
+        // The next command clears what stays.
+        let _ = unpin::remove(&folder);
+    }
+    attached
+}
+
+/// The folder of an interface, made where it is not there, and its lock.
+pub(in crate::kernel) fn lock_folder(interface: &str) -> Result<(Dir, Lock)> {
+    const TRIES: usize = 10;
+    for _ in 0..TRIES {
+        let folder = pins::create(interface)?;
+        let lock = lock::lock(&folder)?;
+        // Another command may have removed it, and a third one made it anew.
+        if folder.is_current()? {
+            return Ok((folder, lock));
+        }
+    }
+    Err(Error::Busy(lock::PATIENCE.as_secs()))
+}
+
+/// Attaches, with the lock of an attachment that is empty.
+async fn put_in(
+    folder: &Dir,
+    name: &str,
+    wanted: &Wanted,
+    chain: bool,
+    hold: impl FnOnce(&Link, &Dir) -> Result<()>,
+) -> Result<()> {
+    // What a killed command had not put back is there again.
+    let interface = interface::by_name(name).await?;
+    if chain {
+        return chain::put(&interface, wanted, folder, hold);
+    }
+    let linked = link(interface, wanted)?;
+    generation::pin_first(&linked.program, &linked.record, folder)?;
+    hold(&linked.link, folder)
+}
+
+/// Attaches to `name` for as long as the returned value lives.
+pub async fn attach_unpinned(name: &str, wanted: &Wanted) -> Result<Linked> {
+    requirements::kernel()?;
+    requirements::privileges()?;
+    link(interface::by_name(name).await?, wanted)
+}
+
+/// An error where something is attached, or has the name.
+fn check_free(interface: &Interface, interfaces: &[Interface]) -> Result<()> {
+    let name = &interface.name;
+    no_other_version(interfaces, name)?;
+    for folder in folders_here()? {
+        let named_so = folder.interface == *name;
+        match look(&folder) {
+            Ok(Pinned::To(_, info)) => match interface::of_link(interfaces, &info) {
+                Some(on) if on.name == *name => return Err(Error::AlreadyAttached(name.clone())),
+                Some(on) if named_so => {
+                    return Err(Error::NameTaken {
+                        old: name.clone(),
+                        new: on.name.clone(),
+                    });
+                }
+                None if named_so => return Err(Error::Moved(name.clone())),
+                _ => {}
+            },
+            Ok(Pinned::Gone(_)) if named_so => {
+                return Err(interface::link_without_interface(name.clone(), interfaces));
+            }
+            Err(error) if named_so => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Removes what a killed command may have left.
+fn clear_leftover(folder: &Dir) -> Result<()> {
+    foreign::restore(folder, Foreign::open(folder)?)?;
+    match unpin::empty(folder) {
+        // It is in nobody's way.
+        Err(Error::LeftAlone { .. }) => Ok(()),
+        emptied => emptied,
+    }
+}
+
+/// Loads and attaches, in the mode that was asked for or, if that may be, in the next best one.
+fn link(interface: Interface, wanted: &Wanted) -> Result<Linked> {
+    if !interface.ethernet {
+        return Err(Error::NoEthernet(interface.name));
+    }
+    if let Some(xdp) = interface.xdp {
+        return Err(in_the_way(&interface, xdp));
+    }
+    in_best_mode(&interface, wanted.settings.mode, |mode, fallback| {
+        link_in(&interface, mode, wanted, fallback)
+    })
+}
+
+/// Attaches by `link` in the mode that was asked for or, if that may be, in the next best one; then `link` is
+/// told why.
+pub(in crate::kernel) fn in_best_mode<T>(
+    interface: &Interface,
+    mode: Mode,
+    link: impl Fn(XdpMode, Option<String>) -> Result<T, Refused>,
+) -> Result<T> {
+    let generic = |why| {
+        link(XdpMode::Generic, why)
+            .map_err(|refused| refused.into_error(interface, XdpMode::Generic))
+    };
+    if mode == Mode::Generic {
+        return generic(None);
+    }
+    match link(XdpMode::Native, None) {
+        Ok(linked) => Ok(linked),
+        Err(Refused::ByDriver(why)) if mode == Mode::Auto => {
+            generic(Some(no_native_reason(&why, interface)))
+        }
+        Err(refused) => Err(refused.into_error(interface, XdpMode::Native)),
+    }
+}
+
+/// Who refused.
+pub(in crate::kernel) enum Refused {
+    /// The interface would not take the program in this mode.
+    ByDriver(io::Error),
+    /// It did not come so far.
+    Before(Error),
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self::Before(error)
+    }
+}
+
+impl Refused {
+    pub(in crate::kernel) fn into_error(self, interface: &Interface, mode: XdpMode) -> Error {
+        match self {
+            Self::Before(error) => error,
+            Self::ByDriver(why) if why.raw_os_error() == Some(libc::EPERM) => Error::NotPermitted,
+            Self::ByDriver(why) if is_taken(&why) => Error::Foreign {
+                interface: interface.name.clone(),
+                program: "attached this moment".to_owned(),
+                mode: "some".to_owned(),
+                how: format!(
+                    "`ip link show {}` names it, remove it first",
+                    interface.name
+                ),
+            },
+            Self::ByDriver(why) if why.raw_os_error() == Some(libc::ENODEV) => {
+                Error::NoInterface(interface.name.clone())
+            }
+            Self::ByDriver(why) if mode == XdpMode::Generic => Error::Attach {
+                interface: interface.name.clone(),
+                why,
+                advice: "generic mode works on every interface that has packets: please report this",
+            },
+            Self::ByDriver(why) => Error::NoNative {
+                interface: interface.name.clone(),
+                why: no_native_reason(&why, interface),
+                advice: advice(&why),
+            },
+        }
+    }
+}
+
+fn is_taken(why: &io::Error) -> bool {
+    matches!(why.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
+}
+
+fn no_native_reason(why: &io::Error, interface: &Interface) -> String {
+    match why.raw_os_error() {
+        Some(libc::EOPNOTSUPP) => "it has no XDP".to_owned(),
+        Some(libc::ERANGE) => format!("its MTU of {} is too large for XDP", interface.mtu),
+        _ => why.to_string(),
+    }
+}
+
+fn advice(why: &io::Error) -> String {
+    match why.raw_os_error() {
+        Some(libc::ERANGE) => {
+            "lower the MTU (3498 fits every driver), or use --mode generic, which is slower"
+                .to_owned()
+        }
+        _ => "use --mode generic, which works everywhere and is slower".to_owned(),
+    }
+}
+
+fn link_in(
+    interface: &Interface,
+    mode: XdpMode,
+    wanted: &Wanted,
+    fallback: Option<String>,
+) -> Result<Linked, Refused> {
+    let mut record = record(interface, mode, wanted)?;
+    record.fallback = fallback;
+    let program = load(&mut record)?;
+    let link = Link::create(program.fd()?, interface.index, mode).map_err(Refused::ByDriver)?;
+    Ok(Linked {
+        interface: interface.clone(),
+        mode,
+        record,
+        program,
+        link,
+    })
+}
+
+/// What is written down of a new attachment.
+pub(in crate::kernel) fn record(
+    interface: &Interface,
+    mode: XdpMode,
+    wanted: &Wanted,
+) -> Result<Record> {
+    let now = clock::today();
+    let mut record = Record {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        origins: Origins::new(&wanted.settings.lists, wanted.by, &now),
+        attached_at: now,
+        namespace: pins::cookie()?,
+        settings: wanted.settings.clone(),
+        file: wanted.file.clone(),
+        frame_max: interface.frame_max(mode),
+        frags: requirements::kernel()?.has_frags(),
+        fallback: None,
+        logging: false,
+        chained: false,
+        limits: Vec::new(),
+        tiers: TierBits::default(),
+        list_sizes: Vec::new(),
+        spread: Spread::default(),
+    };
+    record.seat();
+    Ok(record)
+}
+
+/// Loads the program for packets in several buffers where the kernel has them, else the plain one.
+pub(in crate::kernel) fn load(record: &mut Record) -> Result<Program> {
+    let config = record.config()?;
+    let prefixes = record.settings.lists.compile(&record.tiers);
+    let load = |frags: bool| {
+        let entry = Entry {
+            frags,
+            chained: false,
+        };
+        object::load(
+            Variant::Plain,
+            &config,
+            Maps::New,
+            ListMaps::New(&prefixes),
+            entry,
+        )
+    };
+    match load(record.frags) {
+        Err(Error::Load {
+            what: "program", ..
+        }) if record.frags => {
+            record.frags = false;
+            load(false)
+        }
+        loaded => loaded,
+    }
+}
+
+/// Names the program that is in the way, and says what can be done about it.
+fn in_the_way(interface: &Interface, xdp: XdpState) -> Error {
+    if let Some(error) = occupant::running(interface, xdp) {
+        return error;
+    }
+    let name = &interface.name;
+    let off = if xdp.mode == XdpMode::Generic {
+        "xdpgeneric"
+    } else {
+        "xdp"
+    };
+    let front = format!("`limiter attach {name} --chain ...` runs in front of it");
+    let how = match occupant::holder(xdp) {
+        Holder::Netlink => {
+            format!("{front}, or remove it first (`ip link set {name} {off} off`)")
+        }
+        Holder::Link(id) => occupant::end_link(id),
+        Holder::Unknown => format!(
+            "{front} if it was attached as `ip link` does; `ip link set {name} {off} off` removes it then, else the tool that put it there"
+        ),
+    };
+    Error::Foreign {
+        program: occupant::describe(xdp),
+        mode: xdp.mode.name().to_owned(),
+        how,
+        interface: interface.name.clone(),
+    }
+}

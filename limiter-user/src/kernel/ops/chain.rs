@@ -1,0 +1,198 @@
+//! `attach --chain`: in front of a program that somebody else has attached by netlink.
+//!
+//! A link cannot take the place of such a program in one step: for a moment neither of the two runs.
+//! Everything that can be done before that moment is done before: what then remains is to take that
+//! program off, to create the link, and to pin it. The other program is pinned first of all, so that no
+//! end of this process can lose it.
+
+use crate::kernel::state::generation;
+use std::io;
+
+use aya::programs::ProgramFd;
+
+use crate::{
+    config::Mode,
+    kernel::{
+        error::{Error, Result},
+        ops::{
+            attach::{Refused, record},
+            set::Wanted,
+        },
+        program::{
+            object,
+            object::{Entry, ListMaps, Maps, Program, Variant},
+        },
+        state::{foreign, foreign::Foreign, occupant, occupant::Holder, record::Record, unpin},
+        sys::{
+            folder::Dir,
+            interface::{Interface, XdpMode, XdpState},
+            link::Link,
+        },
+    },
+};
+
+/// Attaches in front of the program that is on `interface`, pins all but the link in `folder`, and does
+/// with that what `hold` says. On failure everything is as before.
+pub(in crate::kernel) fn put(
+    interface: &Interface,
+    wanted: &Wanted,
+    folder: &Dir,
+    hold: impl FnOnce(&Link, &Dir) -> Result<()>,
+) -> Result<()> {
+    let nothing = || Error::ChainNothing(interface.name.clone());
+    let state = interface.xdp.ok_or_else(nothing)?;
+    same_mode(interface, state, wanted.settings.mode)?;
+    if let Holder::Link(id) = occupant::holder(state) {
+        return Err(held_by_link(interface, state, Some(id)));
+    }
+    let (foreign, handle) = Foreign::on(interface, state)?;
+    let mut record = record(interface, state.mode, wanted)?;
+    record.chained = true;
+    if state.mode == XdpMode::Generic && wanted.settings.mode == Mode::Auto {
+        record.fallback = Some(format!("{foreign}, behind it, is in generic mode"));
+    }
+    let program = load(&mut record, interface, state, &handle)?;
+    let ready = foreign
+        .pin(folder)
+        .and_then(|()| generation::pin_first(&program, &record, folder))
+        .and_then(|()| take_off(interface, state, &foreign));
+    if let Err(error) = ready {
+        // It is where it was, unless the kernel's answer was lost.
+        let _ = foreign.put_back(folder);
+        unpin::empty(folder)?;
+        return Err(error);
+    }
+    let held = create(interface, state.mode, &program, record.frags).and_then(|link| {
+        hold(&link, folder).inspect_err(|_| {
+            // A process may have it still.
+            let _ = link.detach();
+        })
+    });
+    if let Err(error) = held {
+        foreign::restore(folder, Some(foreign))?;
+        unpin::empty(folder)?;
+        return Err(error);
+    }
+    Ok(())
+}
+
+fn create(interface: &Interface, mode: XdpMode, program: &Program, frags: bool) -> Result<Link> {
+    Link::create(program.fd()?, interface.index, mode).map_err(|why| {
+        if why.raw_os_error() == Some(libc::ERANGE) && !frags {
+            return Error::Attach {
+                interface: interface.name.clone(),
+                why,
+                advice: "its MTU needs packets in several buffers, and the program behind limiter takes none: lower the MTU, or load that program with frags (libbpf: SEC(\"xdp.frags\"))",
+            };
+        }
+        Refused::ByDriver(why).into_error(interface, mode)
+    })
+}
+
+/// The other program stays in its mode: in another one it might be refused, slower, or see other packets.
+fn same_mode(interface: &Interface, state: XdpState, wanted: Mode) -> Result<()> {
+    let how = match (state.mode, wanted) {
+        (XdpMode::Native, Mode::Auto | Mode::Native)
+        | (XdpMode::Generic, Mode::Auto | Mode::Generic) => return Ok(()),
+        (XdpMode::Native | XdpMode::Generic, _) => "leave --mode out",
+        (XdpMode::Offloaded | XdpMode::Multiple, _) => {
+            "remove it first, or attach it in native mode"
+        }
+    };
+    Err(Error::ChainMode {
+        interface: interface.name.clone(),
+        program: occupant::describe(state),
+        mode: state.mode.name(),
+        how,
+    })
+}
+
+/// Loads the program that leads to the other one. Both must take packets in several buffers, or neither:
+/// which of the two it is, only the attempt tells.
+fn load(
+    record: &mut Record,
+    interface: &Interface,
+    state: XdpState,
+    next: &ProgramFd,
+) -> Result<Program> {
+    let config = record.config()?;
+    let prefixes = record.settings.lists.compile(&record.tiers);
+    let kinds: &[bool] = if record.frags {
+        &[true, false]
+    } else {
+        &[false]
+    };
+    let mut refused = None;
+    for frags in kinds {
+        let entry = Entry {
+            frags: *frags,
+            chained: true,
+        };
+        let lists = ListMaps::New(&prefixes);
+        let mut program = object::load(Variant::Plain, &config, Maps::New, lists, entry)?;
+        match program.lead_to(next) {
+            Ok(()) => {
+                record.frags = *frags;
+                return Ok(program);
+            }
+            Err(why) => refused = Some(why),
+        }
+    }
+    let why = refused.unwrap_or_else(|| io::ErrorKind::InvalidInput.into());
+    Err(Error::ChainRefused {
+        interface: interface.name.clone(),
+        program: occupant::describe(state),
+        advice: advice(&why),
+        why,
+    })
+}
+
+/// What programs cannot be called by another one (kernel/bpf/core.c, `bpf_prog_map_compatible`, and
+/// kernel/bpf/arraymap.c, `prog_fd_array_get_ptr`).
+fn advice(why: &io::Error) -> &'static str {
+    match why.raw_os_error() {
+        Some(libc::EBUSY) => {
+            "parts of it are replaced by programs of their own (as libxdp's dispatcher does), and such a program cannot be called: attach without --chain what is to run behind limiter"
+        }
+        _ => {
+            "it was loaded for one device, or without the attach type of XDP (`expected_attach_type`, BPF_XDP), as old loaders do: load it with a newer one (`bpftool prog load`)"
+        }
+    }
+}
+
+fn take_off(interface: &Interface, state: XdpState, foreign: &Foreign) -> Result<()> {
+    foreign
+        .take_off()
+        .map_err(|error| match error.raw_os_error() {
+            Some(libc::EBUSY) => held_by_link(interface, state, None),
+            Some(libc::EPERM) => Error::NotPermitted,
+            Some(libc::EEXIST) => Error::Attach {
+                interface: interface.name.clone(),
+                why: error,
+                advice: "its XDP program was changed this moment: try again",
+            },
+            _ => Error::system("taking the other program off the interface", error),
+        })
+}
+
+fn held_by_link(interface: &Interface, state: XdpState, link: Option<u32>) -> Error {
+    Error::ChainLink {
+        interface: interface.name.clone(),
+        program: occupant::describe(state),
+        holder: link.map_or_else(|| "a link".to_owned(), link_and_processes),
+        how: link.map_or_else(
+            || "end the program that holds it".to_owned(),
+            occupant::end_link,
+        ),
+    }
+}
+
+fn link_and_processes(id: u32) -> String {
+    let processes = occupant::processes_with_link(id);
+    if processes.is_empty() {
+        return format!("link {id}, which is pinned, or of a process out of sight");
+    }
+    let describe = |(number, name): &(u32, String)| format!("process {number} ({name})");
+    let processes: Vec<_> = processes.iter().map(describe).collect();
+    format!("link {id} of {}", processes.join(", "))
+}

@@ -1,0 +1,221 @@
+//! Detaching: link, then pins, then nothing is left but what was there before.
+
+use crate::kernel::{
+    error::{Error, Result},
+    ops::replace,
+    state::{
+        attachment::{Pinned, folders_here, look, of_other_versions},
+        foreign,
+        foreign::Foreign,
+        pins,
+        pins::Folder,
+    },
+    sys::{
+        bpffs, folder::Dir, interface, interface::Interface, link::Link, lock, lock::Lock,
+        requirements,
+    },
+};
+
+/// Detaches from the interface called `name`, or clears what is left of an attachment of that name.
+/// Returns the program that limiter ran in front of, which runs again.
+pub async fn detach(name: &str) -> Result<Option<Foreign>> {
+    const TRIES: usize = 10;
+    requirements::privileges()?;
+    if !bpffs::look()? {
+        return Err(nothing_there(&interface::all().await?, name));
+    }
+    for _ in 0..TRIES {
+        let folder = folder_of(&interface::all().await?, name)?;
+        let Some((dir, _lock)) = lock_folder(&folder)? else {
+            continue;
+        };
+        // No program is swapped from here on.
+        let interfaces = interface::all().await?;
+        if folder_of(&interfaces, name)? == folder {
+            return remove(&folder, &dir, look(&folder), &interfaces);
+        }
+    }
+    Err(Error::Busy(lock::PATIENCE.as_secs()))
+}
+
+/// Opens a folder and locks it; none where another command has removed it meanwhile.
+fn lock_folder(folder: &Folder) -> Result<Option<(Dir, Lock)>> {
+    let Some(dir) = folder.open()? else {
+        return Ok(None);
+    };
+    let lock = lock::lock(&dir)?;
+    Ok(dir.is_current()?.then_some((dir, lock)))
+}
+
+/// The folder of what is attached to the interface called `name`, or was when that had this name.
+fn folder_of(interfaces: &[Interface], name: &str) -> Result<Folder> {
+    let (mut left, mut renamed) = (None, None);
+    for folder in folders_here()? {
+        let pinned = look(&folder);
+        let on = match &pinned {
+            Ok(Pinned::To(_, info)) => interface::of_link(interfaces, info),
+            _ => None,
+        };
+        match on {
+            Some(on) if on.name == name => return Ok(folder),
+            Some(on) if folder.interface == name => {
+                renamed = Some(Error::Renamed {
+                    old: name.to_owned(),
+                    new: on.name.clone(),
+                });
+            }
+            // Gone, or moved to another network namespace.
+            None if folder.interface == name => left = Some(folder),
+            _ => {}
+        }
+    }
+    let mut others = of_other_versions(interfaces)?.into_iter();
+    if let Some(other) = others.find(|other| other.interface.name == name) {
+        return Ok(other.folder);
+    }
+    // What the name once meant comes after what it means now.
+    if let Some(folder) = left {
+        return Ok(folder);
+    }
+    Err(renamed.unwrap_or_else(|| nothing_there(interfaces, name)))
+}
+
+fn nothing_there(interfaces: &[Interface], name: &str) -> Error {
+    match interface::named(interfaces, name) {
+        Ok(_) => Error::NotAttached(name.to_owned()),
+        Err(error) => error,
+    }
+}
+
+/// Detaches from all interfaces of this network namespace, and clears what is left of interfaces and
+/// namespaces that are gone, of versions with another layout too. `everywhere`: also from those of other network
+/// namespaces. Returns the result for each.
+pub async fn detach_all(everywhere: bool) -> Result<Vec<(String, Result<Option<Foreign>>)>> {
+    requirements::privileges()?;
+    if !bpffs::look()? {
+        return Ok(Vec::new());
+    }
+    let here = pins::namespace()?;
+    let mut done = Vec::new();
+    for folder in pins::folders_of_all_layouts()? {
+        let elsewhere = folder.namespace != here;
+        if everywhere || !elsewhere || is_gone(&look(&folder)) {
+            let detached = detach_one(&folder, elsewhere, everywhere).await.transpose();
+            done.extend(detached.map(|detached| (folder.interface, detached)));
+        }
+    }
+    Ok(done)
+}
+
+/// Whether nothing is limited by it any more.
+fn is_gone(pinned: &Result<Pinned>) -> bool {
+    matches!(pinned, Ok(Pinned::Gone(_) | Pinned::Leftover))
+}
+
+/// Detaches what is pinned in a folder; none where there is nothing to do.
+async fn detach_one(
+    folder: &Folder,
+    elsewhere: bool,
+    everywhere: bool,
+) -> Result<Option<Option<Foreign>>> {
+    let Some((dir, _lock)) = lock_folder(folder)? else {
+        return Ok(None);
+    };
+    let pinned = look(folder);
+    if elsewhere && !everywhere && !is_gone(&pinned) {
+        // It was attached meanwhile.
+        return Ok(None);
+    }
+    if elsewhere && matches!(pinned, Ok(Pinned::Leftover)) && foreign::is_pinned(&dir) {
+        // It is to be put back there, and whether there still is, cannot be told.
+        return match everywhere {
+            true => Err(not_here(
+                &dir,
+                "it belongs to another network namespace",
+                "go there",
+            )),
+            false => Ok(None),
+        };
+    }
+    let interfaces = interface::all().await?;
+    remove(folder, &dir, pinned, &interfaces).map(Some)
+}
+
+/// The link's pin goes first: from then on the link lives only as long as this process holds it, and
+/// whoever is killed here leaves an interface without a program, and pins that the next command
+/// clears.
+fn remove(
+    folder: &Folder,
+    dir: &Dir,
+    pinned: Result<Pinned>,
+    interfaces: &[Interface],
+) -> Result<Option<Foreign>> {
+    let moved = matches!(&pinned, Ok(Pinned::To(_, info)) if interface::of_link(interfaces, info).is_none());
+    // Before limiter is off: until the other program is back, neither of the two runs.
+    let foreign = Foreign::open(dir)?;
+    let on = match &pinned {
+        Ok(Pinned::To(_, info)) => Some(info.interface),
+        _ => None,
+    };
+    match pinned {
+        Ok(Pinned::To(link, _) | Pinned::Gone(link)) => {
+            // On trial there is no pin: a process holds the link.
+            let is_pinned = link.try_until().is_none();
+            if is_pinned {
+                Link::unpin(dir)?;
+            }
+            // Another process may hold the link too.
+            if let Err(error) = link.detach() {
+                // Nothing was changed, then.
+                if is_pinned {
+                    link.pin(dir)?;
+                }
+                return Err(error);
+            }
+        }
+        // Somebody holds the link, and the program runs.
+        Err(
+            error @ (Error::TrialSilent { .. }
+            | Error::TrialElsewhere(_)
+            | Error::Busy(_)
+            | Error::Stranger { .. }),
+        ) => {
+            return Err(error);
+        }
+        // What is no link of an XDP program holds none on an interface.
+        Ok(Pinned::Leftover) | Err(_) => {}
+    }
+    if moved && foreign.is_some() {
+        return Err(not_here(
+            dir,
+            "the interface is in another network namespace now",
+            "put it back there (`bpftool net attach`)",
+        ));
+    }
+    if let Some(other) = foreign
+        .as_ref()
+        .filter(|foreign| on.is_some_and(|on| on != foreign.interface))
+    {
+        let why = "its pin names another interface than limiter was attached to".to_owned();
+        return Err(other.not_put_back(dir, why, "attach it where it belongs"));
+    }
+    let cleared = foreign::clear(dir, foreign).and_then(|foreign| {
+        replace::clear_leftovers(&folder.interface)?;
+        Ok(foreign)
+    });
+    cleared.map_err(|error| match error {
+        Error::Path { .. } | Error::Denied { .. } | Error::NotPermitted => Error::PinsLeft {
+            interface: folder.interface.clone(),
+            why: Box::new(error),
+        },
+        error => error,
+    })
+}
+
+fn not_here(folder: &Dir, why: &str, first: &'static str) -> Error {
+    match Foreign::open(folder) {
+        Ok(Some(foreign)) => foreign.not_put_back(folder, why.to_owned(), first),
+        Ok(None) => Error::NotAttached(pins::interface_of(folder.path()).unwrap_or_default()),
+        Err(error) => error,
+    }
+}

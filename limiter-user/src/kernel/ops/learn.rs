@@ -1,0 +1,298 @@
+//! The program that only watches, on an interface for as long as a process holds it.
+
+use std::{
+    collections::HashMap,
+    os::fd::{AsFd, BorrowedFd},
+    time::{Duration, Instant},
+};
+
+use aya::{
+    Ebpf, EbpfLoader,
+    maps::{Array, Map, MapData, PerCpuArray, PerCpuHashMap, PerCpuValues, RingBuf},
+    programs::Program,
+};
+use limiter_common::{
+    counters::Count,
+    learn::{Flow, Sample, Sighting, Totals},
+};
+
+use crate::{
+    config::Mode,
+    kernel::{
+        Attachment,
+        error::{Error, Result, read_failed},
+        ops::{attach, attach::Refused},
+        program::{object, raw::Raw},
+        state::occupant,
+        sys::{
+            clock, interface,
+            interface::{Interface, XdpMode},
+            link::Link,
+            requirements,
+        },
+    },
+    learn::{Bounds, Sampler, Seen, Watched},
+};
+
+/// How often the ring buffer is read. It has room for some 80,000 sightings.
+pub const INTERVAL: Duration = Duration::from_millis(10);
+/// How often flows that send too much are looked for, and counted.
+const ROUND: Duration = Duration::from_millis(100);
+/// A flow that has sent more in one round is only counted from then on.
+const LOUD: u32 = 2_000;
+/// Flows that are only counted, at most: the size of the map.
+const MUTED_MAX: usize = 256;
+/// Sightings that are taken in before the time is looked at again.
+const AT_ONCE: usize = 50_000;
+
+/// The program on an interface. It comes off with this value, or with the process.
+pub struct Watch {
+    /// The interface.
+    pub interface: Interface,
+    /// Where the program runs.
+    pub mode: XdpMode,
+    /// Why it does not run in the driver, where it was to run wherever it can.
+    pub fallback: Option<String>,
+    link: Link,
+    // The program lives as long as the link; the maps as long as these.
+    _ebpf: Ebpf,
+    sightings: RingBuf<MapData>,
+    totals: PerCpuArray<MapData, Raw<Totals>>,
+    sample: Array<MapData, Raw<Sample>>,
+    muted: PerCpuHashMap<MapData, Raw<Flow>, Raw<Count>>,
+    sampler: Sampler,
+    begun: u64,
+    round: Round,
+    lost: u64,
+}
+
+/// What has come since flows were looked at last.
+struct Round {
+    began: Instant,
+    began_at: u64,
+    by_flow: HashMap<Flow, u32>,
+    muted: HashMap<Flow, u64>,
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch")
+            .field("interface", &self.interface)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Watch {
+    /// Puts the program on the interface called `name`, in `mode`.
+    pub async fn start(name: &str, mode: Mode, bounds: Bounds) -> Result<Self> {
+        let kernel = requirements::kernel()?;
+        requirements::privileges()?;
+        let interface = interface::by_name(name).await?;
+        if !interface.ethernet {
+            return Err(Error::NoEthernet(interface.name));
+        }
+        if let Some(xdp) = interface.xdp {
+            if Attachment::open(name).await.is_ok() {
+                return Err(Error::LearnAttached(name.to_owned()));
+            }
+            if let Some(error) = occupant::running(&interface, xdp) {
+                return Err(error);
+            }
+            return Err(Error::LearnForeign {
+                program: occupant::describe(xdp),
+                mode: xdp.mode.name(),
+                interface: interface.name,
+            });
+        }
+        let sampler = Sampler::new(object::new_seed()?, bounds);
+        let (mut ebpf, entry) = load(kernel.has_frags())?;
+        let mut sample: Array<_, _> = take(&mut ebpf, "SAMPLE")?.try_into().map_err(read_failed)?;
+        sample
+            .set(0, Raw(sampler.sample()), 0)
+            .map_err(read_failed)?;
+        let program = fd(&ebpf, entry)?;
+        let (link, mode, fallback) = attach::in_best_mode(&interface, mode, |mode, fallback| {
+            let link = Link::create(program, interface.index, mode).map_err(Refused::ByDriver)?;
+            Ok((link, mode, fallback))
+        })?;
+        let begun = clock::now()?;
+        Ok(Self {
+            mode,
+            fallback,
+            link,
+            sightings: take(&mut ebpf, "SIGHTINGS")?
+                .try_into()
+                .map_err(read_failed)?,
+            totals: take(&mut ebpf, "TOTALS")?.try_into().map_err(read_failed)?,
+            sample,
+            muted: take(&mut ebpf, "MUTED")?.try_into().map_err(read_failed)?,
+            _ebpf: ebpf,
+            sampler,
+            begun,
+            round: Round {
+                began: Instant::now(),
+                began_at: begun,
+                by_flow: HashMap::new(),
+                muted: HashMap::new(),
+            },
+            lost: 0,
+            interface,
+        })
+    }
+
+    /// Takes in what has come since; to be called every [`INTERVAL`].
+    pub fn pump(&mut self) -> Result<()> {
+        self.take_in();
+        if self.round.began.elapsed() >= ROUND {
+            self.end_round()?;
+        }
+        Ok(())
+    }
+
+    /// Takes in [`AT_ONCE`] sightings at most. Returns whether there may be more.
+    fn take_in(&mut self) -> bool {
+        for _ in 0..AT_ONCE {
+            let Some(sighting) = self.sightings.next() else {
+                return false;
+            };
+            let Some(sighting) = Raw::<Sighting>::read(&sighting) else {
+                continue;
+            };
+            *self.round.by_flow.entry(sighting.flow).or_default() += 1;
+            self.sampler.see(&Seen {
+                time: sighting.nanoseconds,
+                spread: 0,
+                flow: sighting.flow,
+                count: Count {
+                    packets: 1,
+                    bytes: sighting.length.into(),
+                },
+            });
+        }
+        true
+    }
+
+    /// Takes in what was only counted, and keeps what is to come from being too much.
+    fn end_round(&mut self) -> Result<()> {
+        self.count_muted()?;
+        let before = self.round.muted.len();
+        self.mute_loud()?;
+        let lost = self.totals()?.lost.packets;
+        if lost > self.lost && self.round.muted.len() == before {
+            self.sampler.halve();
+        }
+        self.lost = lost;
+        let sample = Sample {
+            muted: u64::from(!self.round.muted.is_empty()),
+            ..self.sampler.sample()
+        };
+        self.sample.set(0, Raw(sample), 0).map_err(read_failed)?;
+        self.round.by_flow.clear();
+        self.round.began = Instant::now();
+        self.round.began_at = clock::now()?;
+        Ok(())
+    }
+
+    fn mute_loud(&mut self) -> Result<()> {
+        let loud = self.round.by_flow.iter().filter(|(_, sent)| **sent > LOUD);
+        let loud: Vec<Flow> = loud.map(|(flow, _)| *flow).collect();
+        let cpus =
+            aya::util::nr_cpus().map_err(|(_, error)| Error::system("counting CPUs", error))?;
+        for flow in loud {
+            if self.round.muted.len() == MUTED_MAX || self.round.muted.contains_key(&flow) {
+                continue;
+            }
+            let zero = PerCpuValues::try_from(vec![Raw(Count::default()); cpus])
+                .map_err(|error| Error::system("counting CPUs", error))?;
+            self.muted.insert(Raw(flow), zero, 0).map_err(read_failed)?;
+            self.round.muted.insert(flow, 0);
+        }
+        Ok(())
+    }
+
+    fn count_muted(&mut self) -> Result<()> {
+        let time = self.round.began_at;
+        let spread = clock::now()?.saturating_sub(time);
+        for (flow, counted) in &mut self.round.muted {
+            let of_cpus = self.muted.get(&Raw(*flow), 0).map_err(read_failed)?;
+            let all: Count = of_cpus.iter().map(|Raw(one)| *one).sum();
+            let packets = all.packets.wrapping_sub(*counted);
+            *counted = all.packets;
+            if packets > 0 {
+                self.sampler.see(&Seen {
+                    time,
+                    spread,
+                    flow: *flow,
+                    count: Count { packets, bytes: 0 },
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn totals(&self) -> Result<Totals> {
+        let of_cpus = self.totals.get(&0, 0).map_err(read_failed)?;
+        let sum = |of: fn(&Totals) -> Count| of_cpus.iter().map(|Raw(one)| of(one)).sum();
+        Ok(Totals {
+            seen: sum(|one| one.seen),
+            lost: sum(|one| one.lost),
+            malformed: sum(|one| one.malformed),
+            not_ip: sum(|one| one.not_ip),
+        })
+    }
+
+    /// IP packets so far, and sources that are watched.
+    pub fn progress(&self) -> Result<(u64, usize)> {
+        Ok((self.totals()?.seen.packets, self.sampler.sources().len()))
+    }
+
+    /// Whether the interface is gone, or somebody has taken the program off it.
+    pub fn is_off(&self) -> Result<bool> {
+        Ok(self.link.info()?.interface == 0)
+    }
+
+    /// Takes the program off, and gives what was seen.
+    pub fn finish(mut self) -> Result<Watched> {
+        self.link.detach()?;
+        let duration = clock::now()?.saturating_sub(self.begun);
+        while self.take_in() {}
+        self.end_round()?;
+        Ok(Watched {
+            totals: self.totals()?,
+            begun: self.begun,
+            duration,
+            sampler: self.sampler,
+        })
+    }
+}
+
+/// Loads the program for packets in several buffers where the kernel has them, else the other one; gives the
+/// name of the entry.
+fn load(frags: bool) -> Result<(Ebpf, &'static str)> {
+    // Nothing is relocated against the kernel's types: no need to read them.
+    let mut ebpf = EbpfLoader::new()
+        .btf(None)
+        .load(object::learn_object())
+        .map_err(object::load_error)?;
+    let [with_frags, entry] = object::LEARN_ENTRIES;
+    if frags && object::xdp(&mut ebpf, with_frags)?.load().is_ok() {
+        return Ok((ebpf, with_frags));
+    }
+    let program = object::xdp(&mut ebpf, entry)?;
+    program.load().map_err(object::program_error)?;
+    Ok((ebpf, entry))
+}
+
+fn take(ebpf: &mut Ebpf, name: &'static str) -> Result<Map> {
+    ebpf.take_map(name).ok_or_else(|| object::missing(name))
+}
+
+fn fd<'a>(ebpf: &'a Ebpf, entry: &'static str) -> Result<BorrowedFd<'a>> {
+    match ebpf.program(entry) {
+        Some(Program::Xdp(program)) => {
+            let fd = program.fd().map_err(object::program_error)?;
+            Ok(fd.as_fd())
+        }
+        _ => Err(object::missing(entry)),
+    }
+}

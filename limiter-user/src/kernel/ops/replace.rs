@@ -1,0 +1,124 @@
+//! Replacing the attachment of a version with another layout: a new program over new maps is swapped into the same link
+//! in one step. No packet passes unlimited, and all buckets start full.
+
+use crate::kernel::state::generation;
+use std::os::fd::AsFd;
+
+use crate::{
+    config::{Invalid, Mode},
+    kernel::{
+        error::{Error, Result},
+        ops::{
+            attach::{load, lock_folder, record},
+            set::Wanted,
+        },
+        state::{
+            attachment::{OtherVersion, Pinned, look, of_other_versions},
+            foreign, pins,
+            pins::Folder,
+            unpin,
+        },
+        sys::{
+            bpffs,
+            folder::Dir,
+            interface,
+            interface::{Interface, XdpMode},
+            link, lock, requirements,
+        },
+    },
+};
+
+/// Replaces what another version of limiter has attached to the interface called `name`. Returns the layout that was
+/// there; none where no other version is attached.
+///
+/// # Errors
+/// Before the swap, the attachment of the other version stays in force. After it the new limits are in force, and the same
+/// command moves the rest.
+pub async fn replace(name: &str, wanted: &Wanted) -> Result<Option<u32>> {
+    requirements::kernel()?;
+    requirements::privileges()?;
+    if !bpffs::look()? {
+        return Ok(None);
+    }
+    let Some(found) = other_version_on(&interface::all().await?, name)? else {
+        return Ok(None);
+    };
+    let gone = || Error::NotAttached(name.to_owned());
+    let old = found.folder.open()?.ok_or_else(gone)?;
+    old.check_own()?;
+    let _other_commands = lock::lock(&old)?;
+    let (new, _lock) = lock_folder(name)?;
+    // Nobody changes either of the two from here on.
+    let swapped = swap(&found.folder, &old, &new, wanted).await;
+    if swapped.is_err() {
+        // Whatever stays is cleared by the next command.
+        let _ = unpin::remove(&new);
+    }
+    swapped?;
+    let moved = old.move_pin(link::NAME, &new);
+    moved.map_err(|error| Error::path("moving", old.path().join(link::NAME), error))?;
+    // Whatever stays is cleared by `detach`.
+    let _ = unpin::remove(&old);
+    Ok(Some(found.folder.layout))
+}
+
+/// Removes the pins that a killed [`replace`] has left, in either layout, of an interface that is not limited.
+pub(in crate::kernel) fn clear_leftovers(name: &str) -> Result<()> {
+    let here = pins::namespace()?;
+    for folder in pins::folders_of_all_layouts()? {
+        // An `attach` that is at work has the lock, and no link yet.
+        if folder.interface == name
+            && folder.namespace == here
+            && let Some(dir) = folder.open()?
+            && let Some(_lock) = lock::try_lock(&dir)?
+            && matches!(look(&folder), Ok(Pinned::Leftover))
+            && !foreign::is_pinned(&dir)
+        {
+            unpin::remove(&dir)?;
+        }
+    }
+    Ok(())
+}
+
+fn other_version_on(interfaces: &[Interface], name: &str) -> Result<Option<OtherVersion>> {
+    let mut others = of_other_versions(interfaces)?.into_iter();
+    Ok(others.find(|other| other.interface.name == name))
+}
+
+/// Loads the new program, pins it with its maps in `new`, and swaps it into the link that is pinned in `old`.
+async fn swap(folder: &Folder, old: &Dir, new: &Dir, wanted: &Wanted) -> Result<()> {
+    let name = &folder.interface;
+    let found = of_other_versions(&interface::all().await?)?.into_iter();
+    let mut found = found.filter(|other| other.folder == *folder);
+    let OtherVersion {
+        interface, link, ..
+    } = found
+        .next()
+        .ok_or_else(|| Error::NotAttached(name.clone()))?;
+    if link.try_until().is_some() {
+        return Err(Error::TrialOfOther(interface.name));
+    }
+    if foreign::is_pinned(old) {
+        return Err(Error::ChainOfOther(interface.name));
+    }
+    let mode = interface.xdp.map_or(XdpMode::Native, |xdp| xdp.mode);
+    same_mode(&interface.name, mode, wanted.settings.mode)?;
+    unpin::empty(new)?;
+    let mut record = record(&interface, mode, wanted)?;
+    let program = load(&mut record)?;
+    generation::pin_first(&program, &record, new)?;
+    link.replace(None, program.fd()?.as_fd())
+}
+
+/// A link stays in its mode.
+fn same_mode(name: &str, mode: XdpMode, wanted: Mode) -> Result<()> {
+    if wanted == Mode::Auto || wanted.name() == mode.name() {
+        return Ok(());
+    }
+    Err(Invalid(format!(
+        "mode is fixed at attach ({}, {} wanted): `limiter detach {name}` and attach again for that",
+        mode.name(),
+        wanted.name()
+    ))
+    .into())
+}

@@ -1,0 +1,156 @@
+//! The program, run on packets that come from elsewhere, each at a moment of its own: attached to nothing.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+use ipnet::IpNet;
+use limiter_common::{
+    counters::LimitCounters,
+    layout::{CLOCK_PACKET, Config, Listed, Stamp},
+    verdict::Reason,
+};
+use nix::{
+    sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity},
+    unistd::Pid,
+};
+
+use crate::kernel::{
+    error::{Error, Result},
+    program::{
+        maps::Tables,
+        object,
+        object::{Entry, ListMaps, Maps, Variant},
+    },
+    sys::{bpf, requirements},
+};
+
+/// Bytes in front of a packet.
+const STAMP: usize = size_of::<Stamp>();
+
+/// What the program says to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// `enum xdp_action`.
+    pub action: u32,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Runs a program that was loaded with [`CLOCK_PACKET`] once, on a frame with this stamp. `room` then has
+/// what the program left: the stamp, and behind it the frame. The kernel takes frames of 14 bytes at least.
+pub fn run(
+    program: BorrowedFd<'_>,
+    stamp: Stamp,
+    frame: &[u8],
+    room: &mut Vec<u8>,
+) -> io::Result<Said> {
+    room.clear();
+    room.extend(stamp.nanoseconds.to_ne_bytes());
+    room.extend(stamp.reason.to_ne_bytes());
+    room.extend(stamp.spread.to_ne_bytes());
+    room.extend(stamp.length.to_ne_bytes());
+    room.extend(frame);
+    let run = bpf::test_run(program, room, STAMP_LENGTH, 1)?;
+    let reason = room.get(8..12).and_then(|bytes| bytes.try_into().ok());
+    let reason = reason.and_then(|bytes| Reason::from_number(u32::from_ne_bytes(bytes)));
+    Ok(Said {
+        action: run.action,
+        reason: reason.ok_or(io::ErrorKind::InvalidData)?,
+    })
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "some bytes")]
+const STAMP_LENGTH: u32 = STAMP as u32;
+
+/// What stands in [`Stamp::reason`] until the program has written it: no reason.
+pub const UNSAID: u32 = u32::MAX;
+
+/// The program, for a replay.
+#[derive(Debug)]
+pub struct Replay {
+    program: OwnedFd,
+    tables: Tables,
+    room: Vec<u8>,
+    /// Keeps the program.
+    _loaded: object::Program,
+    _cpu: OneCpu,
+}
+
+impl Replay {
+    /// Loads it with new maps, from the moment `begin` (nanoseconds) on.
+    pub fn load(config: &Config, prefixes: &BTreeMap<IpNet, Listed>, begin: u64) -> Result<Self> {
+        let version = requirements::kernel()?;
+        requirements::privileges()?;
+        let config = Config {
+            clock: CLOCK_PACKET,
+            ..*config
+        };
+        let maps = Maps::Replayed {
+            seed: config.seed,
+            full_at: begin,
+        };
+        let entry = Entry {
+            frags: version.has_frags(),
+            chained: false,
+        };
+        let lists = ListMaps::New(prefixes);
+        let mut loaded = object::load(Variant::Plain, &config, maps, lists, entry)?;
+        let program = loaded.fd()?.try_clone_to_owned();
+        Ok(Self {
+            program: program.map_err(|error| Error::system("keeping the program", error))?,
+            tables: loaded.tables()?,
+            room: Vec::new(),
+            _loaded: loaded,
+            _cpu: OneCpu::stay()?,
+        })
+    }
+
+    /// What becomes of a frame that had `length` bytes, at the moment `now` (nanoseconds, not 0).
+    pub fn offer(&mut self, frame: &[u8], length: u64, now: u64) -> Result<Reason> {
+        let stamp = Stamp {
+            nanoseconds: now,
+            reason: UNSAID,
+            spread: 0,
+            length,
+        };
+        let said = run(self.program.as_fd(), stamp, frame, &mut self.room);
+        let said = said.map_err(|error| Error::system("running the program on a packet", error))?;
+        Ok(said.reason)
+    }
+
+    /// What was counted for the limit in `slot`, on the way past several limits.
+    pub fn limit(&self, slot: u32) -> Result<LimitCounters> {
+        self.tables.limit(slot)
+    }
+}
+
+/// This thread stays on its CPU: each has a lease of new sources of its own, and where the packets are many
+/// CPUs would be, a capture does not say.
+#[derive(Debug)]
+struct OneCpu(CpuSet);
+
+impl OneCpu {
+    fn stay() -> Result<Self> {
+        let before = || -> nix::Result<CpuSet> {
+            let before = sched_getaffinity(Pid::from_raw(0))?;
+            let mut one = CpuSet::new();
+            one.set(sched_getcpu()?)?;
+            sched_setaffinity(Pid::from_raw(0), &one)?;
+            Ok(before)
+        };
+        let before = before();
+        before
+            .map(Self)
+            .map_err(|error| Error::system("staying on one CPU", error.into()))
+    }
+}
+
+impl Drop for OneCpu {
+    fn drop(&mut self) {
+        // It was allowed there before.
+        let _ = sched_setaffinity(Pid::from_raw(0), &self.0);
+    }
+}

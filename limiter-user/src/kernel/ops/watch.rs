@@ -1,0 +1,455 @@
+//! Watching drops: the switch is set, and put off as long as this process lives; the program tells of drops
+//! by a ring buffer, which has one reader.
+
+use crate::kernel::state::pins;
+use std::{
+    collections::BTreeMap,
+    fs::{File, TryLockError},
+    mem::offset_of,
+    process,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread,
+    time::Duration,
+};
+
+use aya::maps::{Map, MapData, MapInfo, RingBuf};
+use ipnet::IpNet;
+use limiter_common::{
+    key::{IPV4, IPV6, SLOTS, Words as AddressWords, ipv4_words},
+    verdict::Reason,
+    watch::{ANY_SLOT, Event, Watch},
+};
+
+use crate::{
+    config::Invalid,
+    kernel::{
+        error::{Error, Result, read_failed},
+        program::{
+            maps::{Tables, open_map},
+            raw::Raw,
+        },
+        state::{attachment::Attachment, record::Record},
+        sys::{clock, folder::Dir, interface, link::Link, lock, words::Words},
+    },
+};
+
+/// How long the switch stays on when nobody puts it off any more.
+const LEASE: Duration = Duration::from_secs(3);
+/// How often it is put off.
+const RENEWAL: Duration = Duration::from_secs(1);
+
+/// Which drops are wanted.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Of these sources; none for all.
+    pub source: Option<IpNet>,
+    /// Over the limit of this name; none for all.
+    pub limit: Option<String>,
+    /// For these reasons; empty for all.
+    pub reasons: Vec<Reason>,
+}
+
+/// An attachment that is being watched.
+///
+/// It does not keep the attachment's link: that of a trial must go with the process that holds it.
+#[derive(Debug)]
+pub struct Watching {
+    interface: String,
+    dir: Dir,
+    filter: Filter,
+    /// Names of limits, by slot. Those that have gone may still have events.
+    names: BTreeMap<u32, String>,
+    /// The program that `names` are of.
+    program_id: u32,
+    switch_id: u32,
+    switch: Arc<Switch>,
+    tables: Tables,
+    lost_before: u64,
+    events: Events,
+    session: u64,
+    // In this order: the switch is off before another process may watch.
+    lease: Option<Lease>,
+    _alone: File,
+}
+
+/// The ring buffer. aya's has no `Debug`.
+struct Events(RingBuf<MapData>);
+
+impl std::fmt::Debug for Events {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Events")
+    }
+}
+
+impl Watching {
+    /// Begins to watch the attachment of `name`: what it drops from here on is told, or counted as lost.
+    pub async fn start(name: &str, filter: Filter) -> Result<Self> {
+        // The link is closed here.
+        let Attachment {
+            interface,
+            program_id,
+            record,
+            tables,
+            dir,
+            ..
+        } = Attachment::open(name).await?;
+        let open = |map: &str| open_map(&dir, map);
+        let switch = open("WATCH")?;
+        let switch_id = switch.info().map_err(read_failed)?.id();
+        let switch = Arc::new(Switch::map(&switch)?);
+        let alone = be_alone(&dir, name, &switch)?;
+        let events = RingBuf::try_from(Map::RingBuf(open("EVENTS")?)).map_err(read_failed)?;
+        let mut watching = Self {
+            interface: interface.name,
+            names: BTreeMap::new(),
+            lost_before: tables.events_lost()?,
+            session: fastrand::u64(1..),
+            lease: None,
+            events: Events(events),
+            _alone: alone,
+            dir,
+            filter,
+            program_id,
+            switch_id,
+            switch,
+            tables,
+        };
+        watching.begin(&record)?;
+        Ok(watching)
+    }
+
+    fn begin(&mut self, record: &Record) -> Result<()> {
+        if let Some(name) = &self.filter.limit {
+            limit_named(record, name)?;
+        }
+        // What one who was killed has left.
+        self.switch.off();
+        while self.events.0.next().is_some() {}
+        self.switch.want(&self.filter, self.session);
+        self.know(record);
+        self.lease = Some(Lease::begin(Arc::clone(&self.switch))?);
+        Ok(())
+    }
+
+    /// Takes over the names of limits. One that is wanted and has gone is none: it drops nothing.
+    fn know(&mut self, record: &Record) {
+        for seat in &record.limits {
+            self.names.insert(seat.slot, seat.name.clone());
+        }
+        if let Some(name) = &self.filter.limit {
+            let seat = record.limits.iter().find(|seat| seat.name == *name);
+            self.switch.want_slot(seat.map_or(SLOTS, |seat| seat.slot));
+        }
+    }
+
+    /// The next event that there is. Its slot is that of [`Self::limit`].
+    pub fn told(&mut self) -> Option<Event> {
+        while let Some(item) = self.events.0.next() {
+            // Others are of one who was killed.
+            if let Some(event) = read(&item).filter(|event| event.session == self.session) {
+                return Some(event);
+            }
+        }
+        None
+    }
+
+    /// Name of the interface.
+    #[must_use]
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// Name of the limit that has a slot, or had it.
+    #[must_use]
+    pub fn limit(&self, slot: u32) -> Option<&str> {
+        self.names.get(&slot).map(String::as_str)
+    }
+
+    /// Wanted drops that were not told, because there were too many.
+    pub fn lost(&self) -> Result<u64> {
+        Ok(self.tables.events_lost()?.wrapping_sub(self.lost_before))
+    }
+
+    /// Looks whether everything is as it was, and follows changes of the configuration. An error where there is
+    /// nothing to watch any more.
+    pub async fn check(&mut self) -> Result<()> {
+        let interface = self.interface.clone();
+        let detached = || Error::WatchedDetached(interface.clone());
+        let link = match Link::open(&self.dir)? {
+            Some(link) => link,
+            None => self.follow().await.ok_or_else(detached)?,
+        };
+        let info = link.info()?;
+        drop(link);
+        if info.interface == 0 {
+            // Detaching takes the pins away a moment after the program.
+            let gone = Link::open(&self.dir)?.is_some();
+            return Err(match gone {
+                true => {
+                    interface::link_without_interface(interface.clone(), &interface::all().await?)
+                }
+                false => detached(),
+            });
+        }
+        if info.program_id == self.program_id {
+            return Ok(());
+        }
+        // Detached and attached again, it has other maps.
+        if switch_id(&self.dir) != Some(self.switch_id) {
+            return Err(detached());
+        }
+        let attachment = Attachment::open(&self.interface).await?;
+        self.program_id = attachment.program_id;
+        self.know(&attachment.record);
+        Ok(())
+    }
+
+    /// The link, where a change by a later version has moved the pins.
+    async fn follow(&mut self) -> Option<Link> {
+        let attachment = Attachment::open(&self.interface).await.ok()?;
+        if switch_id(&attachment.dir) != Some(self.switch_id) {
+            return None;
+        }
+        self.dir = attachment.dir;
+        Some(attachment.link)
+    }
+
+    /// Whether this process was stopped for so long that for some time nobody watched. Once for each time.
+    #[must_use]
+    pub fn has_lapsed(&self) -> bool {
+        self.lease.as_ref().is_some_and(Lease::has_lapsed)
+    }
+
+    /// Nothing more is told. What was told before is still there for [`Self::told`].
+    pub fn stop(&mut self) {
+        self.lease = None;
+    }
+}
+
+/// Reads an event. What a program of an earlier version does not tell is unknown.
+#[must_use]
+pub fn read(bytes: &[u8]) -> Option<Event> {
+    const UNKNOWN: u8 = 0xff;
+    let known = bytes.len().min(size_of::<Event>());
+    if known < Event::SHORT {
+        return None;
+    }
+    let mut whole = [UNKNOWN; size_of::<Event>()];
+    whole[..known].copy_from_slice(&bytes[..known]);
+    Raw::read(&whole)
+}
+
+fn limit_named(record: &Record, name: &str) -> Result<()> {
+    let names: Vec<_> = record.limits.iter().map(|seat| &seat.name[..]).collect();
+    if names.contains(&name) {
+        return Ok(());
+    }
+    Err(Error::Invalid(Invalid(match names.len() {
+        0 => format!("there is no limit '{name}', nor any other: leave --limit out"),
+        _ => format!(
+            "there is no limit '{name}': write one of {}",
+            names.join(", ")
+        ),
+    })))
+}
+
+/// The id of the map `WATCH`: another one has come with another attachment.
+fn switch_id(folder: &Dir) -> Option<u32> {
+    let pin = folder.pin("WATCH").ok()?;
+    MapInfo::from_pin(pin.path()).ok().map(|info| info.id())
+}
+
+/// Nobody else may watch as long as the file is open. A folder of its own among the pins, because only folders
+/// can be locked there.
+fn be_alone(folder: &Dir, interface: &str, switch: &Switch) -> Result<File> {
+    let watch = {
+        // Not while somebody else removes what is there.
+        let _lock = lock::lock(folder)?;
+        let there = folder.open(pins::WATCH)?;
+        there.map_or_else(|| folder.make(pins::WATCH), |there| Ok(Some(there)))?
+    };
+    let watch = watch.ok_or_else(|| Error::NotAttached(interface.to_owned()))?;
+    let file = watch.reopen()?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::Watched {
+            interface: interface.to_owned(),
+            process: switch.process(),
+        }),
+        Err(TryLockError::Error(error)) => Err(Error::path("locking", watch.path(), error)),
+    }
+}
+
+/// The one record of the map `WATCH`.
+#[derive(Debug)]
+struct Switch(Words);
+
+/// Index of a field's word.
+macro_rules! word {
+    ($field:ident) => {
+        offset_of!(Watch, $field) / size_of::<u64>()
+    };
+}
+
+impl Switch {
+    fn map(map: &MapData) -> Result<Self> {
+        let words = Words::map(map, size_of::<Watch>());
+        words
+            .map(Self)
+            .map_err(|error| Error::system("mapping the map WATCH", error.into()))
+    }
+
+    fn put(&self, word: usize, value: u64) {
+        self.0[word].store(value, Ordering::Release);
+    }
+
+    fn want(&self, filter: &Filter, session: u64) {
+        let every = [
+            Reason::Limit,
+            Reason::Deny,
+            Reason::Newcomer,
+            Reason::Malformed,
+            Reason::Contended,
+        ];
+        let wanted = match &filter.reasons[..] {
+            [] => &every[..],
+            some => some,
+        };
+        let bits = wanted
+            .iter()
+            .fold(0, |bits, reason| bits | 1 << (*reason as u32));
+        let (family, mask, address) = filter.source.map_or((0, [0; 2], [0; 2]), in_packets);
+        self.put(word!(reasons), bits);
+        self.put(word!(slot), ANY_SLOT);
+        self.put(word!(family), family);
+        for half in 0..2 {
+            self.put(word!(mask) + half, mask[half]);
+            self.put(word!(address) + half, address[half]);
+        }
+        self.put(word!(process), process::id().into());
+        self.put(word!(session), session);
+    }
+
+    fn want_slot(&self, slot: u32) {
+        self.put(word!(slot), slot.into());
+    }
+
+    fn process(&self) -> Option<u64> {
+        match self.0[word!(process)].load(Ordering::Acquire) {
+            0 => None,
+            process => Some(process),
+        }
+    }
+
+    /// Puts it off. Returns whether it was off.
+    fn renew(&self) -> Result<bool> {
+        let until = clock::now()? + u64::try_from(LEASE.as_nanos()).unwrap_or(0);
+        Ok(self.0[word!(until)].swap(until, Ordering::AcqRel) == 0)
+    }
+
+    fn off(&self) {
+        self.put(word!(until), 0);
+    }
+}
+
+/// Family, mask and address of a prefix, as the words of an address stand in a packet.
+fn in_packets(prefix: IpNet) -> (u64, AddressWords, AddressWords) {
+    match prefix {
+        IpNet::V4(prefix) => {
+            let words =
+                |address: std::net::Ipv4Addr| ipv4_words(u32::from_ne_bytes(address.octets()));
+            (
+                IPV4.into(),
+                words(prefix.netmask()),
+                words(prefix.network()),
+            )
+        }
+        IpNet::V6(prefix) => {
+            let words = |address: std::net::Ipv6Addr| {
+                let bits = address.octets();
+                let half = |from: usize| {
+                    let mut word = [0; 8];
+                    word.copy_from_slice(&bits[from..from + 8]);
+                    u64::from_ne_bytes(word)
+                };
+                [half(0), half(8)]
+            };
+            (
+                IPV6.into(),
+                words(prefix.netmask()),
+                words(prefix.network()),
+            )
+        }
+    }
+}
+
+/// Keeps the switch on, by a thread of its own: whoever reads the output may be slow, and what is lost then is
+/// to be counted.
+#[derive(Debug)]
+struct Lease {
+    switch: Arc<Switch>,
+    lapses: Arc<AtomicU64>,
+    end: Option<mpsc::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Lease {
+    fn begin(switch: Arc<Switch>) -> Result<Self> {
+        switch.renew()?;
+        let (end, ended) = mpsc::channel();
+        let lapses = Arc::new(AtomicU64::new(0));
+        let (own, counted) = (Arc::clone(&switch), Arc::clone(&lapses));
+        let thread = thread::Builder::new().spawn(move || {
+            while ended.recv_timeout(RENEWAL) == Err(RecvTimeoutError::Timeout) {
+                // Without a clock it lapses, as it should.
+                if own.renew().unwrap_or(false) {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        Ok(Self {
+            switch,
+            lapses,
+            end: Some(end),
+            thread: Some(
+                thread.map_err(|error| Error::system("starting a thread to watch", error))?,
+            ),
+        })
+    }
+
+    fn has_lapsed(&self) -> bool {
+        self.lapses.swap(0, Ordering::Relaxed) != 0
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            // It does nothing that could fail.
+            let _ = thread.join();
+        }
+        self.switch.off();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use limiter_common::rules::ANY;
+
+    use super::*;
+
+    #[test]
+    fn event_of_an_earlier_program_has_unknown_fields() {
+        let bytes = [0; size_of::<Event>()];
+        let event = read(&bytes[..Event::SHORT]).expect("long enough");
+        assert_eq!(event.has_destination, 0);
+        assert_eq!((event.source_port, event.flags), (ANY, ANY));
+        assert_eq!(read(&bytes), Some(Event::default()));
+        assert_eq!(read(&bytes[1..Event::SHORT]), None);
+    }
+}

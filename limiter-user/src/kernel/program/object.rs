@@ -1,0 +1,401 @@
+//! The compiled program: chosen by byte order, given its constants, loaded over new or pinned maps.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    os::fd::{AsFd, BorrowedFd},
+};
+
+use aya::{
+    Ebpf, EbpfError, EbpfLoader, include_bytes_aligned,
+    maps::{Map, MapError, ProgramArray},
+    programs::{Program as AyaProgram, ProgramError, ProgramFd, Xdp},
+};
+use ipnet::IpNet;
+use limiter_common::{
+    layout::{CLOCK_KERNEL, Config, Listed, SETS_OF_WORD},
+    table::Seed,
+};
+
+use crate::kernel::{
+    error::{self, Error, Result, cause},
+    program::{
+        lists,
+        maps::{self, Tables},
+        raw::Raw,
+    },
+    sys::{
+        clock,
+        folder::{Dir, Pin},
+    },
+};
+
+/// The entries of the program, for packets in several buffers and for others; the kernel calls the program so.
+pub const LEARN_ENTRIES: [&str; 2] = ["learn_frags", "learn"];
+/// The name of a program's pin in the folder of its generation.
+pub const PIN: &str = "program";
+
+/// Which build of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// What limits.
+    Plain,
+    /// The same, with debug lines through aya-log.
+    Log,
+}
+
+#[cfg(target_endian = "little")]
+macro_rules! prebuilt {
+    ($name:literal) => {
+        include_bytes_aligned!(concat!(
+            "../../../../limiter-ebpf/prebuilt/",
+            $name,
+            ".bpfel.o"
+        ))
+    };
+}
+#[cfg(target_endian = "big")]
+macro_rules! prebuilt {
+    ($name:literal) => {
+        include_bytes_aligned!(concat!(
+            "../../../../limiter-ebpf/prebuilt/",
+            $name,
+            ".bpfeb.o"
+        ))
+    };
+}
+
+impl Variant {
+    fn object(self) -> &'static [u8] {
+        match self {
+            Self::Plain => prebuilt!("limiter"),
+            Self::Log => prebuilt!("limiter-log"),
+        }
+    }
+}
+
+/// The object with the programs that only watch.
+pub(in crate::kernel) fn learn_object() -> &'static [u8] {
+    prebuilt!("learn")
+}
+
+/// The maps that a program works on.
+#[derive(Clone, Copy, Debug)]
+pub enum Maps<'a> {
+    /// New ones.
+    New,
+    /// New ones that begin at a moment of the packets' own: the same packets then come to the same.
+    Replayed {
+        /// Which set is whose.
+        seed: Seed,
+        /// When the newcomer limit's bucket is full, in nanoseconds.
+        full_at: u64,
+    },
+    /// Those that are pinned in this folder, whose shapes have been checked.
+    Pinned(&'a Dir),
+}
+
+/// The lists that a program looks sources up in.
+#[derive(Clone, Copy, Debug)]
+pub enum ListMaps<'a> {
+    /// New maps with these prefixes.
+    New(&'a BTreeMap<IpNet, Listed>),
+    /// Those that are pinned in this folder of a generation.
+    Pinned(&'a Dir),
+}
+
+/// Which of the program's entries, beside the way that the configuration asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// The one that takes packets in several buffers (Linux 5.18).
+    pub frags: bool,
+    /// The one that hands packets which pass on to another program.
+    pub chained: bool,
+}
+
+impl Entry {
+    fn name(self, plain: bool) -> &'static str {
+        match (plain, self.chained, self.frags) {
+            (true, false, false) => "limiter",
+            (true, false, true) => "limiter_frags",
+            (true, true, false) => "limiter_chain",
+            (true, true, true) => "limiter_chain_frags",
+            (false, false, false) => "limits",
+            (false, false, true) => "limits_frags",
+            (false, true, false) => "limits_chain",
+            (false, true, true) => "limits_chain_frags",
+        }
+    }
+}
+
+/// A program in the kernel, attached to nothing yet.
+#[derive(Debug)]
+pub struct Program {
+    ebpf: Ebpf,
+    entry: &'static str,
+}
+
+/// Loads the program with the constants of `config`.
+pub fn load(
+    variant: Variant,
+    config: &Config,
+    maps: Maps<'_>,
+    lists: ListMaps<'_>,
+    entry: Entry,
+) -> Result<Program> {
+    let seed = match maps {
+        Maps::New => new_seed()?,
+        Maps::Replayed { seed, .. } => seed,
+        Maps::Pinned(folder) => maps::seed_of(folder)?,
+    };
+    let constants = Raw(Config {
+        seed,
+        // A packet's own time needs no bounds.
+        tick: if config.clock == CLOCK_KERNEL {
+            clock::tick()?
+        } else {
+            0
+        },
+        ..*config
+    });
+    // The loader opens them by their descriptors.
+    let mut held = Vec::new();
+    let mut loader = EbpfLoader::new();
+    // Nothing is relocated against the kernel's types: no need to read them (some 50 ms).
+    loader.btf(None).override_global("CONFIG", &constants, true);
+    match maps {
+        Maps::New | Maps::Replayed { .. } => {
+            loader.map_max_entries("SETS", config.sets);
+            loader.map_max_entries("DISPLACED", config.sets.div_ceil(SETS_OF_WORD));
+        }
+        Maps::Pinned(folder) => held.extend(pin_paths(&mut loader, &maps::MAPS, folder)?),
+    }
+    match lists {
+        ListMaps::New(prefixes) => {
+            let (ipv4, ipv6) = lists::sizes(prefixes);
+            loader.map_max_entries("LISTED_IPV4", ipv4);
+            loader.map_max_entries("LISTED_IPV6", ipv6);
+        }
+        ListMaps::Pinned(folder) => {
+            held.extend(pin_paths(&mut loader, &maps::LIST_MAPS, folder)?);
+        }
+    }
+    let mut ebpf = loader.load(variant.object()).map_err(load_error)?;
+    if let ListMaps::New(prefixes) = lists {
+        lists::fill(&mut ebpf, prefixes)?;
+    }
+    let newcomers_full_at = match maps {
+        Maps::New if config.clock == CLOCK_KERNEL => Some(clock::now()?),
+        Maps::New => Some(0),
+        Maps::Replayed { full_at, .. } => Some(full_at),
+        Maps::Pinned(_) => None,
+    };
+    if let Some(full_at) = newcomers_full_at {
+        maps::fill_table(&mut ebpf, seed, full_at)?;
+    }
+    let entry = entry.name(config.plain != 0);
+    xdp(&mut ebpf, entry)?.load().map_err(program_error)?;
+    Ok(Program { ebpf, entry })
+}
+
+/// A new secret: which set is whose, or which source is in a sample.
+pub fn new_seed() -> Result<Seed> {
+    let random = || {
+        getrandom::u64()
+            .map_err(|error| Error::system("asking for random bits", io::Error::other(error)))
+    };
+    Ok(Seed::new([random()?, random()?, random()?, random()?]))
+}
+
+/// Has the loader use the maps that are pinned in `folder`, which are open until what is returned is dropped.
+fn pin_paths(loader: &mut EbpfLoader<'_>, maps: &[&'static str], folder: &Dir) -> Result<Vec<Pin>> {
+    let mut held = Vec::new();
+    for name in maps {
+        match folder.pin(name) {
+            Ok(pin) => {
+                loader.map_pin_path(name, pin.path());
+                held.push(pin);
+            }
+            Err(error) => return Err(Error::path("opening", folder.path().join(name), error)),
+        }
+    }
+    Ok(held)
+}
+
+impl Program {
+    /// Its descriptor.
+    pub fn fd(&self) -> Result<BorrowedFd<'_>> {
+        match self.ebpf.program(self.entry) {
+            Some(AyaProgram::Xdp(program)) => Ok(program.fd().map_err(program_error)?.as_fd()),
+            _ => Err(missing(self.entry)),
+        }
+    }
+
+    /// The tables of a program that is not pinned. They can be taken once.
+    pub fn tables(&mut self) -> Result<Tables> {
+        Tables::new(|name| self.take_map(name), 0)
+    }
+
+    /// The name of its entry in the object.
+    #[must_use]
+    pub fn entry(&self) -> &'static str {
+        self.entry
+    }
+
+    /// Hands the packets that pass on to `next`, with an entry that is chained. `EINVAL` where that is of
+    /// another kind: one takes packets in several buffers, and the other does not.
+    pub(in crate::kernel) fn lead_to(&mut self, next: &ProgramFd) -> io::Result<()> {
+        let name = if self.entry.ends_with("_frags") {
+            "NEXT_FRAGS"
+        } else {
+            "NEXT"
+        };
+        let map = self.ebpf.map_mut(name);
+        let map = map.ok_or_else(|| io::Error::other(missing(name)))?;
+        let set = ProgramArray::try_from(map).and_then(|mut array| array.set(0, next, 0));
+        set.map_err(|error| match error {
+            MapError::SyscallError(call) => call.io_error,
+            error => io::Error::other(error),
+        })
+    }
+
+    /// Pins it in the `folder` of a generation.
+    pub fn pin(&self, folder: &Dir) -> Result<()> {
+        crate::kernel::sys::bpf::pin(self.fd()?, &folder.at(PIN))
+            .map_err(|error| Error::path("pinning", folder.path().join(PIN), error))
+    }
+
+    /// Pins its maps in `folder`.
+    pub fn pin_maps(&self, folder: &Dir) -> Result<()> {
+        self.pin_all(&maps::MAPS, folder)
+    }
+
+    /// Pins its lists in the `folder` of a generation.
+    pub fn pin_lists(&self, folder: &Dir) -> Result<()> {
+        self.pin_all(&maps::LIST_MAPS, folder)
+    }
+
+    fn pin_all(&self, maps: &[&'static str], folder: &Dir) -> Result<()> {
+        for name in maps {
+            let map = self.ebpf.map(name).ok_or_else(|| missing(name))?;
+            map.pin(folder.at(name))
+                .map_err(|error| Error::path("pinning", folder.path().join(name), cause(error)))?;
+        }
+        Ok(())
+    }
+
+    /// Writes what the limit in each slot holds of a table whose entries no program has counted.
+    pub fn share_out(&mut self, held: &[u64]) -> Result<()> {
+        maps::write_held(&mut self.ebpf, held)
+    }
+
+    /// The logger of a program that logs; it writes to `sink`.
+    pub fn logger<S: log::Log>(&mut self, sink: S) -> Result<aya_log::EbpfLogger<S>> {
+        aya_log::EbpfLogger::init_with_logger(&mut self.ebpf, sink)
+            .map_err(|error| Error::system("opening the log", io::Error::other(error)))
+    }
+
+    /// One of its maps.
+    pub fn map_mut(&mut self, name: &'static str) -> Result<&mut Map> {
+        self.ebpf.map_mut(name).ok_or_else(|| missing(name))
+    }
+
+    /// Gives away one of its maps.
+    pub fn take_map(&mut self, name: &'static str) -> Result<Map> {
+        self.ebpf.take_map(name).ok_or_else(|| missing(name))
+    }
+}
+
+pub(in crate::kernel) fn xdp<'a>(ebpf: &'a mut Ebpf, entry: &'static str) -> Result<&'a mut Xdp> {
+    match ebpf.program_mut(entry) {
+        Some(AyaProgram::Xdp(program)) => Ok(program),
+        _ => Err(missing(entry)),
+    }
+}
+
+pub(in crate::kernel) fn missing(name: &str) -> Error {
+    Error::Load {
+        what: "program",
+        why: format!("the built-in object lacks {name}"),
+        advice: "this build of limiter is broken: install it anew",
+    }
+}
+
+pub(in crate::kernel) fn program_error(error: ProgramError) -> Error {
+    if let ProgramError::LoadError {
+        io_error,
+        verifier_log,
+    } = &error
+    {
+        if io_error.raw_os_error() == Some(libc::EPERM) {
+            return Error::NotPermitted;
+        }
+        let log = verifier_log.to_string();
+        let reason = reason_in(&log);
+        return Error::Load {
+            what: "program",
+            why: format!("{io_error}; {reason}"),
+            advice: match io_error.raw_os_error() {
+                Some(libc::ENOMEM) => "free memory, and try again",
+                _ => "please report this with the kernel's version (`uname -r`)",
+            },
+        };
+    }
+    Error::Load {
+        what: "program",
+        why: error.to_string(),
+        advice: "please report this with the kernel's version (`uname -r`)",
+    }
+}
+
+/// The line of a verifier's log that says why: the last one before its statistics.
+fn reason_in(log: &str) -> &str {
+    const STATISTICS: [&str; 5] = [
+        "processed ",
+        "verification time",
+        "stack depth",
+        "mark_precise",
+        "subprog ",
+    ];
+    let says_why = |line: &&str| {
+        !line.trim().is_empty() && !STATISTICS.iter().any(|start| line.starts_with(start))
+    };
+    log.lines()
+        .rev()
+        .find(says_why)
+        .unwrap_or("no verifier log")
+}
+
+pub(in crate::kernel) fn load_error(error: EbpfError) -> Error {
+    let (map, why) = match error {
+        EbpfError::MapError(MapError::CreateError { name, io_error }) => {
+            (format!("map {name}"), io_error)
+        }
+        EbpfError::MapError(error) => ("a map".to_owned(), cause(error)),
+        error => {
+            return Error::Load {
+                what: "program",
+                why: error::flat(&error),
+                advice: "please report this with the kernel's version (`uname -r`)",
+            };
+        }
+    };
+    if why.raw_os_error() == Some(libc::EPERM) {
+        return Error::NotPermitted;
+    }
+    Error::Load {
+        what: "tables",
+        why: format!("{map}: {why}"),
+        advice: "they are as large as --max-sources and the lists say: ask for fewer, or free memory",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_verifiers_reason_is_found() {
+        let log = "0: R1=ctx()\nR2 pointer -= pointer prohibited\nverification time 9 usec\nstack depth 0\nprocessed 4 insns (limit 1000000)\n\n";
+        assert_eq!(super::reason_in(log), "R2 pointer -= pointer prohibited");
+        assert_eq!(super::reason_in(""), "no verifier log");
+    }
+}

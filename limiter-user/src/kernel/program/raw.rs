@@ -1,0 +1,91 @@
+//! Types of `limiter-common` as aya wants to see them.
+
+#![allow(unsafe_code, reason = "see docs/unsafe.md")]
+
+use limiter_common::{
+    counters::{Count, Counters, LimitCounters},
+    layout::{Config, Listed, Set, Share, Stamp, Table},
+    learn::{Flow, Sample, Sighting, Totals},
+    watch::{Event, Watched},
+};
+
+/// A value that is copied bytewise between the kernel and this process.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(transparent)]
+pub struct Raw<T>(pub T);
+
+impl<T> Raw<T>
+where
+    Self: aya::Pod,
+{
+    /// The value that these bytes are; none where there are fewer.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<T> {
+        let bytes = bytes.get(..size_of::<Self>())?;
+        // SAFETY: so many bytes are there, and for such a type every one is valid.
+        let Self(value) = unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() };
+        Some(value)
+    }
+}
+
+macro_rules! plain_words {
+    ($($type:ty),+ $(,)?) => {
+        $(
+            // SAFETY: `repr(C)` of integers, without padding (asserted at compile time in
+            // `limiter_common::layout` and `limiter_common::learn`): every byte is initialised, and every bit pattern is valid.
+            unsafe impl aya::Pod for Raw<$type> {}
+        )+
+    };
+}
+
+plain_words!(
+    Config,
+    Count,
+    Counters,
+    Event,
+    Flow,
+    LimitCounters,
+    Listed,
+    Sample,
+    Set,
+    Share,
+    Sighting,
+    Stamp,
+    Table,
+    Totals,
+    Watched,
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every byte one of its own, so that none can be taken for another.
+    fn bytes(count: usize) -> Vec<u8> {
+        (1..=u8::MAX).cycle().take(count).collect()
+    }
+
+    #[test]
+    fn values_are_read_wherever_their_bytes_begin() {
+        let size = size_of::<Count>();
+        for start in 0..8 {
+            let bytes = bytes(start + size);
+            let word = |at: usize| {
+                let bytes = bytes[start + at..].first_chunk().expect("eight bytes");
+                u64::from_ne_bytes(*bytes)
+            };
+            let read = Raw::<Count>::read(&bytes[start..]).expect("bytes enough");
+            assert_eq!((read.packets, read.bytes), (word(0), word(8)), "{start}");
+        }
+    }
+
+    #[test]
+    fn fewer_bytes_are_none_and_more_are_left() {
+        let size = size_of::<Event>();
+        for count in 0..size {
+            assert!(Raw::<Event>::read(&bytes(count)).is_none(), "{count}");
+        }
+        assert!(Raw::<Event>::read(&bytes(size + 3)).is_some());
+        assert!(Raw::<Counters>::read(&[0xff; size_of::<Counters>()]).is_some());
+    }
+}

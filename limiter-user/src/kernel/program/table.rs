@@ -1,0 +1,303 @@
+//! The table of sources, mapped into this process: read and changed without a system call for each
+//! source, while the program works on it.
+//!
+//! What is changed here is one word by one compare-and-swap each: a command that is killed leaves no
+//! entry half changed.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aya::maps::MapData;
+use limiter_common::{
+    bucket::{self, FORGOTTEN},
+    entry::{
+        self, BEHIND_MAX, OVER, PASSED, Protocol, Shared, TAT, epoch_in, figure, slot_in,
+        with_epoch, without_figure,
+    },
+    key::{SourceKey, Tag},
+    layout::{Set, Source},
+    table::{Seed, WAYS},
+};
+
+use crate::kernel::{
+    error::{Error, Result, read_failed},
+    sys::words::Words,
+};
+
+/// A source and what the table keeps of it.
+pub type Entry = (SourceKey, Source);
+
+/// Words of an entry.
+const WORDS: usize = size_of::<entry::Entry>() / size_of::<u64>();
+
+/// How often an entry is read that changes meanwhile.
+const TRIES: u32 = 64;
+
+/// Changes of terms after which entries that have missed them are marked.
+const AGE: u32 = BEHIND_MAX / 4;
+
+/// What becomes of a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Charge {
+    /// It stays.
+    Nothing,
+    /// It stands on past terms, and this is its word on the present ones.
+    Convert(u64),
+    /// This takes its place.
+    To(u64),
+}
+
+/// The sets of a table.
+#[derive(Debug)]
+pub struct Sets {
+    words: Words,
+    sets: u32,
+    seed: Seed,
+    /// Id of the map.
+    pub id: u32,
+}
+
+impl Sets {
+    /// Maps the sets.
+    pub fn open(map: &MapData, seed: Seed) -> Result<Self> {
+        let failed =
+            |error: nix::Error| Error::system("mapping the table of sources", error.into());
+        let info = map.info().map_err(read_failed)?;
+        let (sets, id) = (info.max_entries(), info.id());
+        let words = Words::map(map, sets as usize * size_of::<Set>()).map_err(failed)?;
+        Ok(Self {
+            words,
+            sets,
+            seed,
+            id,
+        })
+    }
+
+    /// Sources that there is room for.
+    pub fn capacity(&self) -> u64 {
+        u64::from(self.sets) * u64::from(WAYS)
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        &self.words
+    }
+
+    fn entries(&self) -> impl Iterator<Item = Mapped<'_>> {
+        (0..self.sets).flat_map(|set| self.of_set(set))
+    }
+
+    fn of_set(&self, set: u32) -> impl Iterator<Item = Mapped<'_>> {
+        let words = self.words();
+        let start = set as usize * WAYS as usize * WORDS;
+        (start..start + WAYS as usize * WORDS)
+            .step_by(WORDS)
+            .map(move |first| Mapped { words, first })
+    }
+
+    /// All sources.
+    pub fn sources(&self) -> impl Iterator<Item = Entry> {
+        self.entries().filter_map(Mapped::read)
+    }
+
+    /// The keys that the program counts for their limits: a source that was forgotten counts until another one takes
+    /// its entry.
+    pub fn counted(&self) -> impl Iterator<Item = Tag> {
+        self.entries().filter_map(|entry| match entry.load(TAT) {
+            FORGOTTEN => Some(entry.tag()),
+            _ => entry.read().map(|(key, _)| key.tag()),
+        })
+    }
+
+    /// Shows `look` all sources, each with the number of its entry. A plain loop: for a million of them, each
+    /// second, it matters.
+    pub fn look_through(&self, mut look: impl FnMut(usize, &SourceKey, &Source)) {
+        let words = self.words();
+        for (number, first) in (0..words.len()).step_by(WORDS).enumerate() {
+            if let Some((key, source)) = (Mapped { words, first }).read() {
+                look(number, &key, &source);
+            }
+        }
+    }
+
+    fn find(&self, key: &SourceKey) -> Option<Mapped<'_>> {
+        let tag = key.tag();
+        self.seed
+            .home(&tag, self.sets)
+            .sets()
+            .flat_map(|set| self.of_set(set))
+            .find(|entry| entry.read().is_some_and(|(found, _)| found == *key))
+    }
+
+    /// One source, where it is in the table.
+    pub fn source(&self, key: &SourceKey) -> Option<Source> {
+        Some(self.find(key)?.read()?.1)
+    }
+
+    /// The source in the entry with this number, if it is this one.
+    pub fn source_in(&self, number: usize, key: &SourceKey) -> Option<Source> {
+        let (found, source) = self.entry(number)?.read()?;
+        (found == *key).then_some(source)
+    }
+
+    /// Changes the bucket in the entry with this number, if it is this source's: `change` says, from what stands there
+    /// and its epoch, the word to put in the place of it. Returns whether it did.
+    pub fn charge(
+        &self,
+        number: usize,
+        key: &SourceKey,
+        epoch: u32,
+        mut change: impl FnMut(&Source) -> Charge,
+    ) -> bool {
+        let (Some(entry), tag) = (self.entry(number), key.tag()) else {
+            return false;
+        };
+        for _ in 0..TRIES {
+            let Some(source) = self.source_in(number, key) else {
+                return false;
+            };
+            let done = match change(&source) {
+                Charge::Nothing => return false,
+                // What comes next is charged to the bucket on the present terms.
+                Charge::Convert(word) => {
+                    entry.convert(&tag, source.over, source.tat, word, epoch);
+                    false
+                }
+                Charge::To(word) => entry.charge(&tag, source.tat, word),
+            };
+            if done {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn entry(&self, number: usize) -> Option<Mapped<'_>> {
+        let words = self.words();
+        let first = number.checked_mul(WORDS)?;
+        (first < words.len()).then_some(Mapped { words, first })
+    }
+
+    /// Forgets a source. Returns whether it was there.
+    pub fn forget(&self, key: &SourceKey) -> bool {
+        self.find(key)
+            .is_some_and(|entry| entry.forget(|found| found == key))
+    }
+
+    /// Forgets the sources that `which` is true of. Returns how many there were.
+    pub fn forget_all(&self, which: impl Fn(&SourceKey) -> bool) -> u64 {
+        self.entries()
+            .map(|entry| u64::from(entry.forget(&which)))
+            .sum()
+    }
+
+    /// Sets the figure of what was over the limits in these slots to 0.
+    pub fn forget_refused(&self, slots: &[u32]) {
+        for entry in self.entries() {
+            entry.change_over(|over| slots.contains(&slot_in(over)).then(|| without_figure(over)));
+        }
+    }
+
+    /// Entries of the limit in `slot` that have missed so many changes that their terms are no longer
+    /// remembered are marked as of no earlier than that: what is kept of an epoch goes round.
+    pub fn age(&self, slot: u32, epoch: u32) {
+        // Before the first change there is nothing that could have been missed.
+        if epoch == 0 || !epoch.is_multiple_of(AGE) {
+            return;
+        }
+        for entry in self.entries() {
+            entry.change_over(|over| {
+                let behind = epoch.wrapping_sub(epoch_in(over, epoch));
+                let is_old = slot_in(over) == slot && (AGE + 1..BEHIND_MAX).contains(&behind);
+                is_old.then(|| with_epoch(over, epoch.wrapping_sub(AGE)))
+            });
+        }
+    }
+}
+
+/// An entry of the table.
+#[derive(Clone, Copy)]
+struct Mapped<'a> {
+    words: &'a [AtomicU64],
+    /// Index of its first word.
+    first: usize,
+}
+
+impl Shared for Mapped<'_> {
+    fn load(self, word: usize) -> u64 {
+        self.words[self.first + word].load(Ordering::Acquire)
+    }
+
+    fn swap(self, word: usize, expected: u64, new: u64) -> bool {
+        self.words[self.first + word]
+            .compare_exchange(expected, new, Ordering::SeqCst, Ordering::SeqCst)
+            .is_ok()
+    }
+
+    fn store(self, word: usize, value: u64) {
+        self.words[self.first + word].store(value, Ordering::Release);
+    }
+
+    fn add(self, word: usize, amount: u64) {
+        self.words[self.first + word].fetch_add(amount, Ordering::SeqCst);
+    }
+
+    /// The other one of the pair: in a table that is torn, the first half of a key may stand in an entry that
+    /// none comes after.
+    fn next(self) -> Self {
+        Self {
+            first: self.first ^ WORDS,
+            ..self
+        }
+    }
+}
+
+impl Mapped<'_> {
+    /// Whose it is, and what is in it: all of one moment, but for figures that grow meanwhile. Nothing where
+    /// it is nobody's.
+    fn read(self) -> Option<Entry> {
+        for _ in 0..TRIES {
+            let word = self.load(TAT);
+            if !entry::is_taken(word) {
+                return None;
+            }
+            let tag = self.tag();
+            let source = Source {
+                tat: word,
+                over: self.load(OVER),
+                passed: figure(self.load(PASSED)),
+                refused: figure(self.load(OVER)),
+            };
+            if bucket::is_time(word) && self.load(TAT) == word {
+                return Some((tag.key(), source));
+            }
+            // Whoever is at work on it may have been stopped.
+            std::thread::yield_now();
+        }
+        None
+    }
+
+    /// Forgets the source, if there is one and `which` is true of it. Returns whether it did.
+    fn forget(self, which: impl Fn(&SourceKey) -> bool) -> bool {
+        for _ in 0..TRIES {
+            match self.read() {
+                Some((key, source)) if which(&key) => {
+                    if self.swap(TAT, source.tat, FORGOTTEN) {
+                        return true;
+                    }
+                }
+                _ => return false,
+            }
+        }
+        false
+    }
+
+    /// Changes [`OVER`], if `change` wants to.
+    fn change_over(self, change: impl Fn(u64) -> Option<u64>) {
+        for _ in 0..TRIES {
+            let over = self.load(OVER);
+            match change(over) {
+                Some(new) if !self.swap(OVER, over, new) => {}
+                _ => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Whose XDP program an interface runs.
+
+use crate::kernel::program::object;
+use aya::programs::{links::LinkType, loaded_links, loaded_programs};
+use std::fs;
+
+use crate::kernel::{
+    Attachment,
+    error::Error,
+    sys::interface::{Interface, XdpMode, XdpState},
+};
+
+/// The program on an interface, or what limiter's pins say instead.
+#[derive(Debug)]
+pub enum Occupant {
+    /// None.
+    Nobody,
+    /// Limiter's own.
+    Limiter(XdpState),
+    /// Another one.
+    Foreign {
+        /// Where it runs, and its id.
+        state: XdpState,
+        /// Its name; asking for it wants `CAP_SYS_ADMIN`.
+        name: Option<String>,
+        /// What keeps it there.
+        holder: Holder,
+    },
+    /// Some program: whose it is cannot be told without privileges.
+    Somebody(XdpState),
+    /// Something of limiter's is in the way.
+    InTheWay(Error),
+}
+
+/// What keeps a program on an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// It was attached by netlink, as `ip link` does.
+    Netlink,
+    /// A link with this id.
+    Link(u32),
+    /// Cannot be told: asking wants `CAP_SYS_ADMIN`.
+    Unknown,
+}
+
+/// Whose program `interface` runs.
+pub async fn of(interface: &Interface) -> Occupant {
+    let no_rights = match Attachment::open(&interface.name).await {
+        Ok(Attachment {
+            mode, program_id, ..
+        }) => return Occupant::Limiter(XdpState { mode, program_id }),
+        Err(Error::NotAttached(_) | Error::NoInterface(_)) => false,
+        // Told by other findings.
+        Err(Error::NotPermitted | Error::Lacks { .. } | Error::Denied { .. } | Error::Bpffs(_)) => {
+            true
+        }
+        // The pins of the interface that had this name before.
+        Err(Error::Renamed { old, new }) => {
+            return Occupant::InTheWay(Error::NameTaken { old, new });
+        }
+        Err(error) => return Occupant::InTheWay(error),
+    };
+    match interface.xdp {
+        None => Occupant::Nobody,
+        Some(state) if no_rights => Occupant::Somebody(state),
+        Some(state) => Occupant::Foreign {
+            state,
+            name: name(state.program_id),
+            holder: holder(state),
+        },
+    }
+}
+
+/// The name of a program; asking for it wants `CAP_SYS_ADMIN`.
+pub(in crate::kernel) fn name(id: u32) -> Option<String> {
+    loaded_programs()
+        .filter_map(Result::ok)
+        .find(|program| program.id() == id)
+        .and_then(|program| program.name_as_str().map(str::to_owned))
+}
+
+/// What keeps the program on its interface.
+pub(in crate::kernel) fn holder(state: XdpState) -> Holder {
+    if matches!(state.mode, XdpMode::Multiple) {
+        return Holder::Unknown;
+    }
+    for link in loaded_links() {
+        match link {
+            Ok(link) if link.program_id() == state.program_id => {
+                if matches!(link.link_type(), Ok(LinkType::Xdp)) {
+                    return Holder::Link(link.id());
+                }
+            }
+            Ok(_) => {}
+            Err(error) if is_gone(&error) => {}
+            Err(_) => return Holder::Unknown,
+        }
+    }
+    Holder::Netlink
+}
+
+/// Whether a link vanished between being listed and being opened.
+fn is_gone(error: &aya::programs::links::LinkError) -> bool {
+    use aya::programs::links::LinkError::SyscallError;
+
+    matches!(error, SyscallError(call) if call.io_error.kind() == std::io::ErrorKind::NotFound)
+}
+
+/// Name and id, for messages.
+pub(in crate::kernel) fn describe(state: XdpState) -> String {
+    let id = state.program_id;
+    // Asking for a program by its id wants CAP_SYS_ADMIN: without it the id must do.
+    let name = name(id).filter(|name| !name.is_empty());
+    name.map_or_else(|| format!("id {id}"), |name| format!("'{name}', id {id}"))
+}
+
+/// How a program that a link holds is removed.
+pub(in crate::kernel) fn end_link(id: u32) -> String {
+    format!(
+        "a link holds it, which limiter cannot run in front of: end the program that has the link, or `bpftool link detach id {id}`"
+    )
+}
+
+/// The processes that have a descriptor of the link, with their names, as far as they can be seen.
+pub(in crate::kernel) fn processes_with_link(id: u32) -> Vec<(u32, String)> {
+    let line = format!("link_id:\t{id}");
+    let has = |process: &fs::DirEntry| {
+        let descriptors = fs::read_dir(process.path().join("fdinfo"));
+        descriptors
+            .into_iter()
+            .flatten()
+            .flatten()
+            .any(|descriptor| {
+                let info = fs::read_to_string(descriptor.path()).unwrap_or_default();
+                info.lines().any(|of_info| of_info == line)
+            })
+    };
+    let describe = |process: fs::DirEntry| {
+        let number: u32 = process.file_name().to_str()?.parse().ok()?;
+        let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+        has(&process).then(|| (number, name.trim_end().to_owned()))
+    };
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes.filter_map(describe).collect()
+}
+
+/// That `learn` runs on the interface, if it is its program: its link is held by a process.
+pub(in crate::kernel) fn running(interface: &Interface, xdp: XdpState) -> Option<Error> {
+    name(xdp.program_id).filter(|name| object::LEARN_ENTRIES.contains(&name.as_str()))?;
+    let Holder::Link(link) = holder(xdp) else {
+        return None;
+    };
+    let (process, _) = processes_with_link(link).into_iter().next()?;
+    Some(Error::Learning {
+        interface: interface.name.clone(),
+        process,
+    })
+}

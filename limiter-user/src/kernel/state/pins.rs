@@ -1,0 +1,293 @@
+//! Where things are pinned: `/sys/fs/bpf/limiter/v<layout>/<interface>/`, and below that
+//!
+//! ```text
+//! link                      what keeps the program attached
+//! SETS DISPLACED TABLE ...  the maps that all programs work on
+//! g<N>/program g<N>/record  one generation of the program, and what it was made from
+//! g<N>/LISTED_IPV4 ...      its lists
+//! ```
+//!
+//! The program that the link runs tells which generation is in force: a command that is killed while
+//! it makes another one leaves a folder that nothing points to, and the next command clears it.
+//!
+//! bpffs allows no dots in names, and interface names are per network namespace: both are in the
+//! name of the folder.
+
+#![allow(unsafe_code, reason = "see docs/unsafe.md")]
+
+use crate::kernel::sys::bpffs;
+use std::{
+    fs,
+    io::{self, ErrorKind},
+    os::{fd::AsRawFd, unix::fs::MetadataExt},
+    path::{Path, PathBuf},
+};
+
+use limiter_common::layout;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+
+use crate::kernel::{
+    error::{Error, Result},
+    sys::folder::{BPFFS, Dir},
+};
+
+/// The folder that `limiter watch` locks.
+pub const WATCH: &str = "watch";
+
+/// The folder of everything that this layout pins.
+#[must_use]
+pub fn root() -> PathBuf {
+    root_of(layout::VERSION)
+}
+
+fn root_of(layout: u32) -> PathBuf {
+    bpffs::own().join(layout_name(layout))
+}
+
+fn layout_name(layout: u32) -> String {
+    format!("v{layout}")
+}
+
+/// The layouts that have a folder, oldest first.
+fn layouts(of_all: &Dir) -> Result<Vec<u32>> {
+    let names = of_all.names()?;
+    let numbers = names
+        .iter()
+        .map(|name| name.strip_prefix('v')?.parse().ok());
+    let mut numbers: Vec<u32> = numbers.flatten().collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// A network namespace: none for the one of process 1, which people do not call a namespace, else the
+/// kernel's cookie, which unlike an inode number is never used twice.
+pub type Namespace = Option<u64>;
+
+/// Inode of the first network namespace (`NET_NS_INIT_INO`, include/uapi/linux/nsfs.h, Linux 6.18).
+const INITIAL_INODE: u64 = 0xefff_fff9;
+/// Cookie of the first one before that: kernels count from 1 (`setup_net` in net/core/net_namespace.c).
+const INITIAL_COOKIE: u64 = 1;
+
+/// This thread's network namespace.
+pub fn namespace() -> Result<Namespace> {
+    let inode = |process: &str| fs::metadata(format!("/proc/{process}/ns/net")).map(|m| m.ino());
+    // Of this thread: the demonstration's threads are in namespaces of their own.
+    let own = inode("thread-self")
+        .map_err(|error| Error::system("asking for the network namespace", error))?;
+    let cookie = cookie()?;
+    // Process 1 may be out of sight (`CAP_SYS_PTRACE`).
+    let initial = own == INITIAL_INODE || cookie == INITIAL_COOKIE;
+    if inode("1").map_or(initial, |of_init| of_init == own) {
+        return Ok(None);
+    }
+    Ok(Some(cookie))
+}
+
+/// Cookie of this network namespace (Linux 5.14).
+pub fn cookie() -> Result<u64> {
+    const SO_NETNS_COOKIE: libc::c_int = 71;
+    let failed = |error: io::Error| Error::system("asking for the network namespace", error);
+    let socket = socket(
+        AddressFamily::Unix,
+        SockType::Datagram,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )
+    .map_err(|error| failed(error.into()))?;
+    let mut cookie = 0_u64;
+    let mut length: libc::socklen_t = 8;
+    // SAFETY: the option's value is eight bytes, which `cookie` is.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut length,
+        )
+    };
+    if result == 0 {
+        Ok(cookie)
+    } else {
+        Err(failed(io::Error::last_os_error()))
+    }
+}
+
+/// The folder of an interface of this network namespace.
+pub fn directory(interface: &str) -> Result<PathBuf> {
+    Ok(root().join(folder_name(interface, namespace()?)))
+}
+
+fn folder_name(interface: &str, namespace: Namespace) -> String {
+    let mut name = String::new();
+    for byte in interface.bytes() {
+        match byte {
+            b'.' | b'@' | b'%' => name.push_str(&format!("%{byte:02x}")),
+            _ => name.push(char::from(byte)),
+        }
+    }
+    if let Some(cookie) = namespace {
+        name.push_str(&format!("@{cookie}"));
+    }
+    name
+}
+
+/// Interface and namespace of a folder.
+fn parse_folder_name(name: &str) -> Option<(String, Namespace)> {
+    let (encoded, namespace) = match name.split_once('@') {
+        Some((encoded, cookie)) => (encoded, Some(cookie.parse().ok()?)),
+        None => (name, None),
+    };
+    let mut interface = String::new();
+    let mut rest = encoded;
+    while let Some((before, after)) = rest.split_once('%') {
+        let code = u8::from_str_radix(after.get(..2)?, 16).ok()?;
+        interface.push_str(before);
+        interface.push(char::from(code));
+        rest = after.get(2..)?;
+    }
+    interface.push_str(rest);
+    Some((interface, namespace))
+}
+
+/// The interface, by its name at attach, whose pins are in the folder `path`.
+pub(in crate::kernel) fn interface_of(path: &Path) -> Option<String> {
+    parse_folder_name(path.file_name()?.to_str()?).map(|(interface, _)| interface)
+}
+
+/// A folder of pins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The interface's name at attach.
+    pub interface: String,
+    /// The network namespace it was attached in.
+    pub namespace: Namespace,
+    /// The layout of what is in it.
+    pub layout: u32,
+}
+
+/// All folders of this layout, in all network namespaces, by name.
+pub fn folders() -> Result<Vec<Folder>> {
+    folders_of(|layout| layout == layout::VERSION)
+}
+
+/// All folders, whatever their layout.
+pub fn folders_of_all_layouts() -> Result<Vec<Folder>> {
+    folders_of(|_| true)
+}
+
+/// All folders of other layouts, which this version cannot read, in all network namespaces, by name.
+pub fn folders_of_other_layouts() -> Result<Vec<Folder>> {
+    folders_of(|layout| layout != layout::VERSION)
+}
+
+fn folders_of(which: impl Fn(u32) -> bool) -> Result<Vec<Folder>> {
+    let mut folders = Vec::new();
+    let Some(of_all) = Dir::walk(&bpffs::own())? else {
+        return Ok(folders);
+    };
+    for layout in layouts(&of_all)?
+        .into_iter()
+        .filter(|layout| which(*layout))
+    {
+        if let Some(root) = of_all.open(&layout_name(layout))? {
+            let of_layout = root.names()?.into_iter();
+            folders.extend(of_layout.filter_map(|name| Folder::named(&root, &name, layout)));
+        }
+    }
+    folders.sort_by(|a, b| (a.namespace, &a.interface).cmp(&(b.namespace, &b.interface)));
+    Ok(folders)
+}
+
+impl Folder {
+    fn named(root: &Dir, name: &str, layout: u32) -> Option<Self> {
+        let (interface, namespace) = parse_folder_name(name)?;
+        Some(Self {
+            path: root.path().join(name),
+            interface,
+            namespace,
+            layout,
+        })
+    }
+
+    /// Opens it; none where it is gone.
+    pub(in crate::kernel) fn open(&self) -> Result<Option<Dir>> {
+        Dir::walk(&self.path)
+    }
+}
+
+/// The name of generation `number` in the folder of an attachment.
+#[must_use]
+pub fn generation(number: u64) -> String {
+    format!("g{number}")
+}
+
+/// The number of the generation whose folder has this name.
+pub(in crate::kernel) fn generation_number(name: &str) -> Option<u64> {
+    name.strip_prefix('g')?.parse().ok()
+}
+
+/// The generations of an attachment, oldest first.
+pub fn generations(folder: &Dir) -> Result<Vec<u64>> {
+    let names = folder.names()?;
+    let mut numbers: Vec<u64> = names
+        .iter()
+        .filter_map(|name| generation_number(name))
+        .collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Makes the folder of an interface of this network namespace and those above it.
+pub(in crate::kernel) fn create(interface: &str) -> Result<Dir> {
+    create_path(&directory(interface)?)
+}
+
+fn create_path(path: &Path) -> Result<Dir> {
+    const TRIES: usize = 10;
+    // Whoever detaches meanwhile removes those above it, if nothing is in them.
+    for _ in 0..TRIES {
+        if let Some(made) = create_once(path)? {
+            return Ok(made);
+        }
+    }
+    Err(Error::path(
+        "making the folder",
+        path,
+        ErrorKind::NotFound.into(),
+    ))
+}
+
+fn create_once(path: &Path) -> Result<Option<Dir>> {
+    let mut made = Dir::root()?;
+    for component in path.strip_prefix(BPFFS).unwrap_or(path) {
+        let Some(folder) = made else {
+            return Ok(None);
+        };
+        made = folder.make(&component.to_string_lossy())?;
+    }
+    Ok(made)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_folders_read_back() {
+        for (interface, namespace, folder) in [
+            ("eth0", None, "eth0"),
+            ("eth0.100", None, "eth0%2e100"),
+            ("a@b%c", None, "a%40b%25c"),
+            ("eth0", Some(4097), "eth0@4097"),
+        ] {
+            assert_eq!(folder_name(interface, namespace), folder);
+            let read = parse_folder_name(folder);
+            assert_eq!(read, Some((interface.to_owned(), namespace)), "{folder}");
+        }
+        assert_eq!(parse_folder_name("eth0@x"), None);
+        assert_eq!(parse_folder_name("eth0%2"), None);
+    }
+}

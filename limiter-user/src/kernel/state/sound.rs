@@ -1,0 +1,98 @@
+//! Whether a record says what a limiter could have written: others compute with it, and a record that is torn, or of
+//! somebody else, must give an error, and no panic.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use limiter_common::{
+    bucket::TAU_MAX,
+    key::SLOTS,
+    rescale::{PAST_TERMS, Rescale, Shape},
+    rules::{FIRST_TIER, LISTS_MAX},
+    window::TOKENS_MAX,
+};
+
+use crate::{
+    config::lists::Prefixes,
+    kernel::state::record::{Record, Seat},
+};
+
+/// What is wrong with the record, if anything.
+pub(in crate::kernel) fn fault(record: &Record) -> Result<(), String> {
+    settings(record)?;
+    tiers(record)?;
+    let limits = record.settings.all_limits();
+    let names = limits.iter().map(|limit| &limit.name);
+    if !names.eq(record.limits.iter().map(|seat| &seat.name)) {
+        return Err("its limits are not those that have buckets".to_owned());
+    }
+    let slots: BTreeSet<_> = record.limits.iter().map(|seat| seat.slot).collect();
+    let beyond = slots.last().is_some_and(|slot| *slot >= SLOTS);
+    if beyond || slots.len() < record.limits.len() {
+        return Err("two limits have the same buckets, or one has some that cannot be".to_owned());
+    }
+    if record.limits.iter().all(is_sound) {
+        return Ok(());
+    }
+    Err("it tells of changes that cannot have been".to_owned())
+}
+
+/// The lists are in maps; what of them the record knows is their names.
+fn settings(record: &Record) -> Result<(), String> {
+    let mut settings = record.settings.clone();
+    let names = record.tiers.0.keys().cloned();
+    settings.lists.tiers = names.zip(std::iter::repeat(Prefixes::new())).collect();
+    settings.check().map_err(|why| why.to_string())?;
+    match record.spread.fault(&settings) {
+        Some(fault) => Err(fault.to_owned()),
+        None => Ok(()),
+    }
+}
+
+fn tiers(record: &Record) -> Result<(), String> {
+    let bits: BTreeMap<_, _> = record
+        .tiers
+        .0
+        .iter()
+        .map(|(name, bit)| (bit, name))
+        .collect();
+    let mut known = bits.keys().copied();
+    if bits.len() == record.tiers.0.len() && known.all(|bit| (FIRST_TIER..LISTS_MAX).contains(bit))
+    {
+        return Ok(());
+    }
+    Err("two lists have the same bit, or one has one that cannot be".to_owned())
+}
+
+/// Any phase may be: it is that of the limit's first terms, and time wraps.
+fn is_sound(seat: &Seat) -> bool {
+    let changes = seat.changes();
+    changes.len() <= PAST_TERMS as usize && changes.iter().all(could_be)
+}
+
+/// As [`Rescale`] says of its fields.
+fn could_be(change: &Rescale) -> bool {
+    let Rescale {
+        from,
+        to,
+        chunk_from,
+        chunk_to,
+        chunk_shift,
+        chunks_most,
+        ..
+    } = change;
+    let chunks = chunks_most.checked_mul(*chunk_to);
+    shape(from)
+        && shape(to)
+        && (1..=TAU_MAX).contains(chunk_from)
+        && *chunk_shift < 63
+        && chunks.is_some_and(|product| product < 1 << 63)
+}
+
+fn shape(Shape { tau, window }: &Shape) -> bool {
+    let most = if window.period == 0 {
+        TAU_MAX
+    } else {
+        TOKENS_MAX
+    };
+    *tau <= most && window.grant <= TOKENS_MAX
+}

@@ -1,0 +1,327 @@
+//! The few `bpf(2)` commands that aya does not offer, or only with a behaviour that must not happen
+//! here: its `attach` falls back to netlink without a word, and such a program can neither be pinned
+//! nor replaced.
+//!
+//! Each `repr(C)` struct is the part of `union bpf_attr` (include/uapi/linux/bpf.h) of its command;
+//! the kernel takes what is missing at the end as zero.
+
+#![allow(unsafe_code, reason = "see docs/unsafe.md")]
+
+use std::{
+    ffi::CString,
+    io,
+    os::{
+        fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
+        unix::ffi::OsStrExt,
+    },
+    path::Path,
+};
+
+const BPF_OBJ_PIN: libc::c_int = 6;
+const BPF_OBJ_GET: libc::c_int = 7;
+const BPF_PROG_TEST_RUN: libc::c_int = 10;
+const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
+const BPF_LINK_CREATE: libc::c_int = 28;
+const BPF_LINK_UPDATE: libc::c_int = 29;
+const BPF_LINK_DETACH: libc::c_int = 34;
+
+/// `enum bpf_attach_type`.
+const BPF_XDP: u32 = 37;
+/// `bpf_attr.link_update.flags`: only if the link runs the program given as the old one.
+const BPF_F_REPLACE: u32 = 1 << 2;
+
+/// `XDP_FLAGS_SKB_MODE`: in the network stack.
+pub const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
+/// `XDP_FLAGS_DRV_MODE`: in the driver.
+pub const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
+
+fn raw(fd: BorrowedFd<'_>) -> u32 {
+    fd.as_raw_fd().cast_unsigned()
+}
+
+/// One `bpf(2)` call with the attributes of its command.
+fn bpf<T>(command: libc::c_int, attributes: &mut T) -> io::Result<RawFd> {
+    // SAFETY: `attributes` is a live, exclusively borrowed value of the size that is passed; every
+    // pointer within it was made by the callers below from slices that outlive the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            command,
+            std::ptr::from_mut(attributes),
+            size_of::<T>(),
+        )
+    };
+    match i32::try_from(result) {
+        Ok(value) if value >= 0 => Ok(value),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+pub(in crate::kernel) fn owned(fd: RawFd) -> OwnedFd {
+    // SAFETY: only called with a descriptor that the kernel has just made for this process.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+/// Attaches a program to an interface by a link, in the mode of `flags`.
+pub fn link_create(program: BorrowedFd<'_>, interface: u32, flags: u32) -> io::Result<OwnedFd> {
+    #[repr(C)]
+    struct Attributes {
+        program: u32,
+        interface: u32,
+        attach_type: u32,
+        flags: u32,
+    }
+    let mut attributes = Attributes {
+        program: raw(program),
+        interface,
+        attach_type: BPF_XDP,
+        flags,
+    };
+    bpf(BPF_LINK_CREATE, &mut attributes).map(owned)
+}
+
+/// Swaps the program of a link, atomically. With `old`, only if the link still runs that one.
+pub fn link_update(
+    link: BorrowedFd<'_>,
+    new: BorrowedFd<'_>,
+    old: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    #[repr(C)]
+    struct Attributes {
+        link: u32,
+        new: u32,
+        flags: u32,
+        old: u32,
+    }
+    let mut attributes = Attributes {
+        link: raw(link),
+        new: raw(new),
+        flags: old.map_or(0, |_| BPF_F_REPLACE),
+        old: old.map_or(0, raw),
+    };
+    bpf(BPF_LINK_UPDATE, &mut attributes).map(drop)
+}
+
+/// Takes the program off the interface, whoever else holds the link.
+pub fn link_detach(link: BorrowedFd<'_>) -> io::Result<()> {
+    #[repr(C)]
+    struct Attributes {
+        link: u32,
+    }
+    bpf(BPF_LINK_DETACH, &mut Attributes { link: raw(link) }).map(drop)
+}
+
+/// What the kernel says of an XDP link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkInfo {
+    /// Id of the program that it runs.
+    pub program_id: u32,
+    /// The interface; 0 when that is gone.
+    pub interface: u32,
+}
+
+/// Asks about an XDP link.
+pub fn link_info(link: BorrowedFd<'_>) -> io::Result<LinkInfo> {
+    /// `struct bpf_link_info`, up to its `xdp` member, with room for the largest of the union.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Info {
+        link_type: u32,
+        id: u32,
+        program_id: u32,
+        padding: u32,
+        interface: u32,
+        rest: [u32; 11],
+    }
+    #[repr(C)]
+    struct Attributes {
+        fd: u32,
+        length: u32,
+        info: u64,
+    }
+    const BPF_LINK_TYPE_XDP: u32 = 6;
+
+    let mut info = Info::default();
+    let mut attributes = Attributes {
+        fd: raw(link),
+        length: u32::try_from(size_of::<Info>()).unwrap_or(0),
+        info: address(&raw mut info),
+    };
+    bpf(BPF_OBJ_GET_INFO_BY_FD, &mut attributes)?;
+    if info.link_type != BPF_LINK_TYPE_XDP {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "not a link of an XDP program",
+        ));
+    }
+    Ok(LinkInfo {
+        program_id: info.program_id,
+        interface: info.interface,
+    })
+}
+
+fn address<T: ?Sized>(pointer: *const T) -> u64 {
+    pointer.cast::<u8>().addr() as u64
+}
+
+#[repr(C)]
+struct PathAttributes {
+    path: u64,
+    fd: u32,
+    flags: u32,
+}
+
+fn c_path(path: &Path) -> io::Result<CString> {
+    Ok(CString::new(path.as_os_str().as_bytes())?)
+}
+
+/// Pins an object under `path` in a bpffs.
+pub fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+    let path = c_path(path)?;
+    let mut attributes = PathAttributes {
+        path: address(path.as_ptr()),
+        fd: raw(object),
+        flags: 0,
+    };
+    bpf(BPF_OBJ_PIN, &mut attributes).map(drop)
+}
+
+/// Opens the object that is pinned under `path`.
+pub fn open_pin(path: &Path) -> io::Result<OwnedFd> {
+    let path = c_path(path)?;
+    let mut attributes = PathAttributes {
+        path: address(path.as_ptr()),
+        fd: 0,
+        flags: 0,
+    };
+    bpf(BPF_OBJ_GET, &mut attributes).map(owned)
+}
+
+/// What a test run of an XDP program gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TestRun {
+    /// The program's return value (`enum xdp_action`), of the last repetition.
+    pub action: u32,
+    /// Mean nanoseconds of one repetition.
+    pub nanoseconds: u32,
+}
+
+/// Runs an XDP program on `packet`, the first `metadata` bytes of which are put in front of the
+/// packet as metadata; what the program left of both comes back in `packet`.
+pub fn test_run(
+    program: BorrowedFd<'_>,
+    packet: &mut [u8],
+    metadata: u32,
+    repeat: u32,
+) -> io::Result<TestRun> {
+    /// `struct xdp_md`.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Context {
+        data: u32,
+        data_end: u32,
+        data_meta: u32,
+        ingress_ifindex: u32,
+        rx_queue_index: u32,
+        egress_ifindex: u32,
+    }
+    let length = length(packet)?;
+    let context = Context {
+        data: metadata,
+        data_end: length,
+        ..Context::default()
+    };
+    let with_context = metadata != 0;
+    let mut attributes = TestRunAttributes {
+        program: raw(program),
+        data_size_in: length,
+        data_size_out: length,
+        data_in: address(packet.as_ptr()),
+        data_out: address(packet.as_mut_ptr()),
+        repeat,
+        context_size_in: if with_context { 24 } else { 0 },
+        context_in: if with_context {
+            address(&raw const context)
+        } else {
+            0
+        },
+        ..TestRunAttributes::default()
+    };
+    bpf(BPF_PROG_TEST_RUN, &mut attributes)?;
+    Ok(TestRun {
+        action: attributes.action,
+        nanoseconds: attributes.nanoseconds,
+    })
+}
+
+/// Runs an XDP program on `count` frames that begin as `packet`, and does with them what it says: what
+/// it redirects is transmitted. As many as `batch` (256 at most) go out at a time. Linux 5.18.
+pub fn test_run_live(
+    program: BorrowedFd<'_>,
+    packet: &[u8],
+    count: u32,
+    batch: u32,
+) -> io::Result<()> {
+    /// `BPF_F_TEST_XDP_LIVE_FRAMES`.
+    const LIVE_FRAMES: u32 = 1 << 1;
+    let mut attributes = TestRunAttributes {
+        program: raw(program),
+        data_size_in: length(packet)?,
+        data_in: address(packet.as_ptr()),
+        repeat: count,
+        flags: LIVE_FRAMES,
+        batch_size: batch,
+        ..TestRunAttributes::default()
+    };
+    bpf(BPF_PROG_TEST_RUN, &mut attributes).map(drop)
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct TestRunAttributes {
+    program: u32,
+    action: u32,
+    data_size_in: u32,
+    data_size_out: u32,
+    data_in: u64,
+    data_out: u64,
+    repeat: u32,
+    nanoseconds: u32,
+    context_size_in: u32,
+    context_size_out: u32,
+    context_in: u64,
+    context_out: u64,
+    flags: u32,
+    cpu: u32,
+    batch_size: u32,
+    padding: u32,
+}
+
+fn length(packet: &[u8]) -> io::Result<u32> {
+    u32::try_from(packet.len())
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "packet too long"))
+}
+
+/// Name of the file that `fd` shows as in `/proc`, where the kernel accounts for a map's memory.
+pub(in crate::kernel) fn fdinfo_path(fd: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fdinfo/{}", fd.as_raw_fd())
+}
+
+/// Lets no process that is started from now on inherit a descriptor, but those given to it on purpose.
+pub(crate) fn close_others_on_exec() -> io::Result<()> {
+    const FIRST: libc::c_uint = 3;
+    // SAFETY: nothing is closed in this process, and no memory is passed.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            FIRST,
+            libc::c_uint::MAX,
+            libc::CLOSE_RANGE_CLOEXEC,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}

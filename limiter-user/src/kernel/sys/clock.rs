@@ -1,0 +1,75 @@
+//! The kernel's clock, as the program reads it.
+
+use std::{
+    fs,
+    io::ErrorKind,
+    time::{Duration, SystemTime},
+};
+
+use nix::time::{ClockId, clock_getres, clock_gettime};
+
+use crate::kernel::error::{Error, Result};
+
+/// The clock that the program reads, in nanoseconds.
+pub fn now() -> Result<u64> {
+    let time = clock_gettime(ClockId::CLOCK_MONOTONIC)
+        .map_err(|error| Error::system("reading the clock", error.into()))?;
+    let shown = Duration::from(time).as_nanos();
+    let of_kernel = i128::try_from(shown).unwrap_or(0) - shift()?;
+    Ok(u64::try_from(of_kernel).unwrap_or(0))
+}
+
+/// By how many nanoseconds the clock is ahead in this process's time namespace: a container may have one, and the
+/// program reads the clock of the kernel.
+fn shift() -> Result<i128> {
+    match fs::read_to_string("/proc/self/timens_offsets") {
+        Ok(offsets) => Ok(monotonic_in(&offsets).unwrap_or(0)),
+        // A kernel without time namespaces.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(Error::system("asking for the time namespace", error)),
+    }
+}
+
+/// The line `monotonic SECONDS NANOSECONDS`: see time_namespaces(7).
+fn monotonic_in(offsets: &str) -> Option<i128> {
+    let line = offsets
+        .lines()
+        .find_map(|line| line.strip_prefix("monotonic"))?;
+    let (seconds, nanoseconds) = line.trim().split_once(char::is_whitespace)?;
+    let number = |text: &str| text.trim().parse::<i128>().ok();
+    Some(number(seconds)? * 1_000_000_000 + number(nanoseconds)?)
+}
+
+/// What people's clock showed at the moment `then` of the clock that the program reads, if it was not set since.
+pub fn wall(then: u64) -> Result<SystemTime> {
+    let (now, wall) = (now()?, SystemTime::now());
+    let ago = Duration::from_nanos(now.saturating_sub(then));
+    Ok(wall.checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH))
+}
+
+/// What people's clock shows now, RFC 3339.
+#[must_use]
+pub fn today() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+/// Length of the kernel's tick in nanoseconds: the coarse clock goes by ticks, and says so.
+pub fn tick() -> Result<u64> {
+    let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE)
+        .map_err(|error| Error::system("asking for the clock's resolution", error.into()))?;
+    Ok(Duration::from(tick).as_nanos().try_into().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_of_a_time_namespace() {
+        let ahead = "monotonic           86400         0\nboottime         604800         0\n";
+        assert_eq!(monotonic_in(ahead), Some(86_400_000_000_000));
+        let behind = "monotonic              -1         999999999\n";
+        assert_eq!(monotonic_in(behind), Some(-1));
+        assert_eq!(monotonic_in(""), None);
+    }
+}

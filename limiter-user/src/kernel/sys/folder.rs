@@ -1,0 +1,349 @@
+//! Folders of bpffs, and the pins in them: the one way to reach what is pinned.
+//!
+//! Other users may write to a bpffs that was mounted with its default mode, and an operator owns a folder in it. So each
+//! folder is opened below the one before it, never through a link and never onto another mount. Its owner must be root or
+//! this user, or its parent one that nobody else may write to: then it is there by the will of the parent's owner. Pins
+//! are opened the same way. `bpf(2)` takes a path, and gets one below `/proc/self/fd`, which leads to what is open.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+        unix::fs::MetadataExt,
+    },
+    path::{Component, Path, PathBuf},
+    sync::Arc,
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{AT_FDCWD, OFlag, openat, renameat},
+    sys::{
+        stat::{Mode, mkdirat},
+        statfs::{FsType, fstatfs},
+    },
+    unistd::{UnlinkatFlags, geteuid, unlinkat},
+};
+
+use crate::kernel::{
+    error::{Error, Result},
+    sys::bpf,
+};
+
+/// Where bpffs is mounted on every system.
+pub const BPFFS: &str = "/sys/fs/bpf";
+
+/// `BPF_FS_MAGIC`, include/uapi/linux/magic.h.
+const MAGIC: FsType = FsType(0xcafe_4a11);
+
+/// Write permission for the group and for others.
+const WRITABLE: u32 = 0o022;
+/// Only the owner of a file removes or renames it.
+const STICKY: u32 = 0o1000;
+
+/// A folder by its number: a name may come back, this does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The file system.
+    pub device: u64,
+    /// The folder on it.
+    pub inode: u64,
+}
+
+impl Identity {
+    /// That of an open file.
+    pub fn of(metadata: &fs::Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        }
+    }
+}
+
+/// An open folder.
+#[derive(Clone, Debug)]
+pub struct Dir(Arc<Opened>);
+
+#[derive(Debug)]
+struct Opened {
+    fd: OwnedFd,
+    path: PathBuf,
+    parent: Option<Dir>,
+    identity: Identity,
+    owner: u32,
+    mode: u32,
+}
+
+/// The type of a pinned object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A map.
+    Map,
+    /// A program.
+    Program,
+    /// A link.
+    Link,
+}
+
+impl Kind {
+    /// The kernel says it in the name of each descriptor (`anon_inode:bpf-map`).
+    fn is_of(self, object: BorrowedFd<'_>) -> bool {
+        let word = match self {
+            Self::Map => "map",
+            Self::Program => "prog",
+            Self::Link => "link",
+        };
+        let name = fs::read_link(of_descriptor(object));
+        name.is_ok_and(|name| name.to_string_lossy().contains(word))
+    }
+}
+
+/// A pin, found but not opened as an object.
+#[derive(Debug)]
+pub struct Pin {
+    fd: OwnedFd,
+    /// The user who owns it.
+    pub owner: u32,
+}
+
+impl Pin {
+    /// The path that leads to this pin, whatever becomes of its name.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        of_descriptor(self.fd.as_fd())
+    }
+}
+
+fn of_descriptor(fd: BorrowedFd<'_>) -> PathBuf {
+    format!("/proc/self/fd/{}", fd.as_raw_fd()).into()
+}
+
+/// Opens a name, and not what a link of that name leads to. With one name at a time that is what `openat2(2)` does with
+/// `RESOLVE_NO_SYMLINKS`; systemd refuses that call to services with `RestrictSUIDSGID=`.
+fn open_at(folder: BorrowedFd<'_>, name: &str, flags: OFlag) -> Result<File, Errno> {
+    let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    openat(folder, name, flags, Mode::empty()).map(File::from)
+}
+
+/// Whether a user may do what root or this process may.
+fn is_ours(user: u32) -> bool {
+    [0, geteuid().as_raw()].contains(&user)
+}
+
+impl Dir {
+    /// The root of bpffs; none where none is mounted.
+    pub fn root() -> Result<Option<Self>> {
+        let failed = |error: Errno| Error::path("opening", BPFFS, error.into());
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
+        let file = match open_at(AT_FDCWD, BPFFS, flags) {
+            Ok(file) => file,
+            Err(Errno::ENOENT) => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        if fstatfs(&file).map_err(failed)?.filesystem_type() != MAGIC {
+            return Ok(None);
+        }
+        Self::new(file, BPFFS.into(), None).map(Some)
+    }
+
+    fn new(file: File, path: PathBuf, parent: Option<Self>) -> Result<Self> {
+        let metadata = file.metadata();
+        let metadata = metadata.map_err(|error| Error::path("looking at", &path, error))?;
+        Ok(Self(Arc::new(Opened {
+            identity: Identity::of(&metadata),
+            owner: metadata.uid(),
+            mode: metadata.mode(),
+            fd: file.into(),
+            path,
+            parent,
+        })))
+    }
+
+    /// The folder at `path`, which is below the root of bpffs; none where it is not there.
+    pub fn walk(path: &Path) -> Result<Option<Self>> {
+        let below = path.strip_prefix(BPFFS).unwrap_or(path);
+        let mut found = Self::root()?;
+        for component in below.components() {
+            let (Some(folder), Component::Normal(name)) = (found, component) else {
+                return Ok(None);
+            };
+            found = folder.open(&name.to_string_lossy())?;
+        }
+        Ok(found)
+    }
+
+    /// The folder `name` in this one; none where it is not there.
+    pub fn open(&self, name: &str) -> Result<Option<Self>> {
+        let path = self.0.path.join(name);
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY;
+        let file = match open_at(self.0.fd.as_fd(), name, flags) {
+            Ok(file) => file,
+            Err(Errno::ENOENT) => return Ok(None),
+            Err(Errno::ELOOP | Errno::ENOTDIR) => {
+                return Err(Error::stranger(path, "is no folder (a link, or a file)"));
+            }
+            Err(error) => return Err(Error::path("opening", path, error.into())),
+        };
+        let opened = Self::new(file, path, Some(self.clone()))?;
+        if opened.0.identity.device != self.0.identity.device {
+            return Err(Error::stranger(&opened.0.path, "is another mount"));
+        }
+        let owner = opened.0.owner;
+        if !is_ours(owner) && self.0.mode & WRITABLE != 0 {
+            let why = format!("belongs to user {owner}, and anybody could have made it");
+            return Err(Error::stranger(&opened.0.path, &why));
+        }
+        Ok(Some(opened))
+    }
+
+    /// The folder `name` in this one, made where it is not there; none where this one is gone. Nothing is made in a folder
+    /// of another user, who could take it away.
+    pub fn make(&self, name: &str) -> Result<Option<Self>> {
+        self.check_own()?;
+        match mkdirat(&self.0.fd, name, Mode::S_IRWXU) {
+            Ok(()) | Err(Errno::EEXIST) => {}
+            Err(Errno::ENOENT) => return Ok(None),
+            Err(error) => {
+                let path = self.0.path.join(name);
+                return Err(Error::path("making the folder", path, error.into()));
+            }
+        }
+        let made = self.open(name)?;
+        made.as_ref().map_or(Ok(()), Self::check_own)?;
+        Ok(made)
+    }
+
+    /// An error where a user other than root and this one may change what is in this folder, or in one above it.
+    pub fn check_own(&self) -> Result<()> {
+        let Opened {
+            path,
+            parent,
+            owner,
+            mode,
+            ..
+        } = &*self.0;
+        // In the root others may have files, as long as they cannot touch those of limiter.
+        let is_open = mode & WRITABLE != 0 && (parent.is_some() || mode & STICKY == 0);
+        if is_open || !is_ours(*owner) {
+            return Err(Error::NotOwned {
+                path: path.clone(),
+                owner: *owner,
+                mode: mode & 0o7777,
+            });
+        }
+        parent.as_ref().map_or(Ok(()), Self::check_own)
+    }
+
+    /// Whether this user owns it.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        self.0.owner == geteuid().as_raw()
+    }
+
+    /// The path by which it was opened.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// The folder that it is in; none for the root.
+    #[must_use]
+    pub fn parent(&self) -> Option<&Self> {
+        self.0.parent.as_ref()
+    }
+
+    /// Which folder it is.
+    #[must_use]
+    pub fn identity(&self) -> Identity {
+        self.0.identity
+    }
+
+    /// The user who owns it.
+    #[must_use]
+    pub fn owner(&self) -> u32 {
+        self.0.owner
+    }
+
+    /// Whether its path still leads to it.
+    pub fn is_current(&self) -> Result<bool> {
+        let now = Self::walk(&self.0.path)?;
+        Ok(now.is_some_and(|now| now.0.identity == self.0.identity))
+    }
+
+    /// Another descriptor of it, which may be locked by itself.
+    pub fn reopen(&self) -> Result<File> {
+        let opened = open_at(self.0.fd.as_fd(), ".", OFlag::O_RDONLY | OFlag::O_DIRECTORY);
+        opened.map_err(|error| Error::path("opening", &self.0.path, error.into()))
+    }
+
+    /// The names in it.
+    pub fn names(&self) -> Result<Vec<String>> {
+        let failed = |error| Error::path("reading", &self.0.path, error);
+        let entries = fs::read_dir(of_descriptor(self.0.fd.as_fd())).map_err(failed)?;
+        let name = |entry: io::Result<fs::DirEntry>| {
+            entry.map(|entry| entry.file_name().to_string_lossy().into_owned())
+        };
+        entries.map(name).collect::<io::Result<_>>().map_err(failed)
+    }
+
+    /// The path for a new pin in it.
+    #[must_use]
+    pub fn at(&self, name: &str) -> PathBuf {
+        of_descriptor(self.0.fd.as_fd()).join(name)
+    }
+
+    /// The pin `name` in it.
+    pub fn pin(&self, name: &str) -> io::Result<Pin> {
+        let file = open_at(self.0.fd.as_fd(), name, OFlag::O_PATH)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() || metadata.dev() != self.0.identity.device {
+            return Err(Errno::EINVAL.into());
+        }
+        Ok(Pin {
+            owner: metadata.uid(),
+            fd: file.into(),
+        })
+    }
+
+    /// Opens the object that is pinned as `name`.
+    pub fn object(&self, name: &str) -> io::Result<OwnedFd> {
+        bpf::open_pin(&self.pin(name)?.path())
+    }
+
+    /// Removes the pin `name`, if an object of this type is pinned there. Returns whether it is gone.
+    pub fn unpin(&self, name: &str, kind: Kind) -> Result<bool> {
+        let failed = |error: io::Error| Error::path("removing", self.0.path.join(name), error);
+        match self.object(name) {
+            Ok(object) if kind.is_of(object.as_fd()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+            Ok(_) => return Ok(false),
+            // The kernel refuses so what is no pin of an object.
+            Err(error) => match error.raw_os_error() {
+                Some(libc::EACCES | libc::EINVAL | libc::ELOOP) => return Ok(false),
+                _ => return Err(failed(error)),
+            },
+        }
+        match unlinkat(&self.0.fd, name, UnlinkatFlags::NoRemoveDir) {
+            Ok(()) | Err(Errno::ENOENT) => Ok(true),
+            Err(error) => Err(failed(error.into())),
+        }
+    }
+
+    /// Moves the pin `name` into another folder, under the same name.
+    pub fn move_pin(&self, name: &str, into: &Self) -> io::Result<()> {
+        Ok(renameat(&self.0.fd, name, &into.0.fd, name)?)
+    }
+
+    /// Removes this folder. Returns whether it is gone: one with something in it stays.
+    pub fn remove(&self) -> Result<bool> {
+        let (Some(parent), Some(name)) = (&self.0.parent, self.0.path.file_name()) else {
+            return Ok(false);
+        };
+        match unlinkat(&parent.0.fd, name, UnlinkatFlags::RemoveDir) {
+            Ok(()) | Err(Errno::ENOENT) => Ok(true),
+            Err(Errno::ENOTEMPTY | Errno::EEXIST) => Ok(false),
+            Err(error) => Err(Error::path("removing", &self.0.path, error.into())),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! An interface as netlink describes it.
+
+use futures_util::TryStreamExt;
+use rtnetlink::packet_route::link::{
+    LinkAttribute, LinkFlags, LinkLayerType, LinkMessage, LinkXdp, XdpAttached,
+};
+
+use crate::kernel::{
+    error::{Error, Result},
+    sys::bpf::LinkInfo,
+};
+
+/// Where an XDP program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum XdpMode {
+    /// In the driver.
+    Native,
+    /// In the network stack.
+    Generic,
+    /// In the device.
+    Offloaded,
+    /// Several at once, in different places.
+    Multiple,
+}
+
+impl XdpMode {
+    /// As `status` and the metrics call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Generic => "generic",
+            Self::Offloaded => "offloaded",
+            Self::Multiple => "multiple",
+        }
+    }
+}
+
+/// The XDP program of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct XdpState {
+    /// Where it runs.
+    pub mode: XdpMode,
+    /// Its id.
+    pub program_id: u32,
+}
+
+/// What is known of an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its index in this network namespace.
+    pub index: u32,
+    /// Whether its frames begin with an Ethernet header.
+    pub ethernet: bool,
+    /// Whether it leads back to this machine.
+    pub loopback: bool,
+    /// The largest payload of a frame, in bytes.
+    pub mtu: u32,
+    /// The XDP program that it runs.
+    pub xdp: Option<XdpState>,
+}
+
+/// Ethernet header and two tags: what a frame has beyond the MTU.
+const FRAMING: u64 = 14 + 2 * 4;
+/// What generic mode may see at once: receive offload has merged packets by then, up to this unless
+/// the interface's `gro_max_size` was raised.
+const MERGED: u64 = 65_536;
+
+impl Interface {
+    /// The longest frame, in bytes, that a program in `mode` may see.
+    #[must_use]
+    pub fn frame_max(&self, mode: XdpMode) -> u64 {
+        let frame = u64::from(self.mtu) + FRAMING;
+        if mode == XdpMode::Generic {
+            frame.max(MERGED + FRAMING)
+        } else {
+            frame
+        }
+    }
+}
+
+/// All interfaces of this network namespace.
+pub async fn all() -> Result<Vec<Interface>> {
+    let (connection, handle, _) =
+        rtnetlink::new_connection().map_err(|error| Error::system("opening netlink", error))?;
+    let connection = tokio::spawn(connection);
+    let links: Vec<LinkMessage> = handle.link().get().execute().try_collect().await?;
+    connection.abort();
+    // The loopback is everywhere: where the question was not sent, the answer ends without a word.
+    if links.is_empty() {
+        return Err(rtnetlink::Error::RequestFailed.into());
+    }
+    Ok(links.iter().filter_map(describe).collect())
+}
+
+/// The interface that a link is on. One that runs another program, or none, is another one, which has got the
+/// same index: the link's own was moved to another network namespace.
+#[must_use]
+pub fn of_link<'a>(interfaces: &'a [Interface], link: &LinkInfo) -> Option<&'a Interface> {
+    let runs = |xdp: XdpState| xdp.program_id == link.program_id;
+    interfaces
+        .iter()
+        .find(|interface| interface.index == link.interface && interface.xdp.is_some_and(runs))
+}
+
+/// Whether an interface has the link's index and runs another program: it is another one, or the program was
+/// swapped between the two readings.
+#[must_use]
+pub(in crate::kernel) fn may_be_outdated(interfaces: &[Interface], link: &LinkInfo) -> bool {
+    let mut others = interfaces
+        .iter()
+        .filter(|other| other.index == link.interface);
+    others.any(|other| other.xdp.is_some()) && of_link(interfaces, link).is_none()
+}
+
+/// The one of that name.
+pub fn named<'a>(interfaces: &'a [Interface], name: &str) -> Result<&'a Interface> {
+    let found = interfaces.iter().find(|interface| interface.name == name);
+    found.ok_or_else(|| Error::NoInterface(name.to_owned()))
+}
+
+/// The interface of that name.
+pub async fn by_name(name: &str) -> Result<Interface> {
+    named(&all().await?, name).cloned()
+}
+
+fn describe(link: &LinkMessage) -> Option<Interface> {
+    let mut interface = Interface {
+        name: String::new(),
+        index: link.header.index,
+        ethernet: has_ethernet(link),
+        loopback: link.header.flags.contains(LinkFlags::Loopback),
+        mtu: 0,
+        xdp: None,
+    };
+    for attribute in &link.attributes {
+        match attribute {
+            LinkAttribute::IfName(name) => interface.name.clone_from(name),
+            LinkAttribute::Mtu(mtu) => interface.mtu = *mtu,
+            LinkAttribute::Xdp(xdp) => interface.xdp = xdp_state(xdp),
+            _ => {}
+        }
+    }
+    (!interface.name.is_empty()).then_some(interface)
+}
+
+/// Whether frames begin with an Ethernet header. The loopback's do too (eth_type_trans in
+/// drivers/net/loopback.c).
+pub(in crate::kernel) fn has_ethernet(link: &LinkMessage) -> bool {
+    matches!(
+        link.header.link_layer_type,
+        LinkLayerType::Ether | LinkLayerType::Loopback
+    )
+}
+
+fn xdp_state(attributes: &[LinkXdp]) -> Option<XdpState> {
+    let mode = attributes.iter().find_map(|attribute| match attribute {
+        LinkXdp::Attached(XdpAttached::Driver) => Some(XdpMode::Native),
+        LinkXdp::Attached(XdpAttached::SocketBuffer) => Some(XdpMode::Generic),
+        LinkXdp::Attached(XdpAttached::Hardware) => Some(XdpMode::Offloaded),
+        LinkXdp::Attached(XdpAttached::Multiple) => Some(XdpMode::Multiple),
+        _ => None,
+    })?;
+    let program_id = attributes.iter().find_map(|attribute| match attribute {
+        LinkXdp::ProgId(id) | LinkXdp::DrvProgId(id) | LinkXdp::SkbProgId(id) => Some(*id),
+        _ => None,
+    })?;
+    Some(XdpState { mode, program_id })
+}
+
+/// The error for a link that is on no interface any more. `name` is the interface that limiter was attached to.
+pub(in crate::kernel) fn link_without_interface(name: String, interfaces: &[Interface]) -> Error {
+    match interfaces.iter().any(|interface| interface.name == name) {
+        true => Error::TakenOff(name),
+        false => Error::InterfaceGone(name),
+    }
+}

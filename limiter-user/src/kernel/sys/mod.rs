@@ -1,0 +1,13 @@
+//! The kernel's interfaces as they are: bpf(2), netlink, bpffs, clocks, capabilities.
+
+pub mod bpf;
+pub mod bpffs;
+pub mod clock;
+pub mod folder;
+pub mod interface;
+pub mod link;
+pub mod lock;
+pub mod memory;
+pub(in crate::kernel) mod netlink;
+pub mod requirements;
+pub(in crate::kernel) mod words;

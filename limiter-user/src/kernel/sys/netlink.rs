@@ -1,0 +1,100 @@
+//! Attaching XDP programs by netlink, as `ip link` does. Only for programs of others: limiter itself is
+//! held by a link.
+
+use std::{
+    io,
+    os::fd::{AsRawFd, BorrowedFd},
+};
+
+use rtnetlink::{
+    packet_core::{NLM_F_ACK, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload},
+    packet_route::{
+        RouteNetlinkMessage,
+        link::{LinkAttribute, LinkMessage, LinkXdp},
+    },
+    sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE},
+};
+
+use crate::kernel::sys::{
+    bpf::{XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE},
+    interface::XdpMode,
+};
+
+/// Only where no program is attached.
+const XDP_FLAGS_UPDATE_IF_NOEXIST: u32 = 1;
+/// Only where the expected program is attached (Linux 5.7).
+const XDP_FLAGS_REPLACE: u32 = 1 << 4;
+
+/// Takes `program` off the interface with this index, and no other: `EEXIST` where another one is there,
+/// `EBUSY` where a link holds it.
+pub(in crate::kernel) fn take_off(
+    interface: u32,
+    mode: XdpMode,
+    program: BorrowedFd<'_>,
+) -> io::Result<()> {
+    const NONE: i32 = -1;
+    let expected = LinkXdp::ExpectedFd(program.as_raw_fd().cast_unsigned());
+    request(
+        interface,
+        mode,
+        XDP_FLAGS_REPLACE,
+        [LinkXdp::Fd(NONE), expected],
+    )
+}
+
+/// Puts `program` on the interface with this index, if there is none in any mode: else `EBUSY` or
+/// `EEXIST`.
+pub(in crate::kernel) fn put_on(
+    interface: u32,
+    mode: XdpMode,
+    program: BorrowedFd<'_>,
+) -> io::Result<()> {
+    let fd = LinkXdp::Fd(program.as_raw_fd());
+    request(interface, mode, XDP_FLAGS_UPDATE_IF_NOEXIST, [fd])
+}
+
+/// Whether `program` is attached there: it can be exchanged for itself, which changes nothing.
+pub(in crate::kernel) fn is_on(interface: u32, mode: XdpMode, program: BorrowedFd<'_>) -> bool {
+    let fd = program.as_raw_fd();
+    let both = [LinkXdp::Fd(fd), LinkXdp::ExpectedFd(fd.cast_unsigned())];
+    request(interface, mode, XDP_FLAGS_REPLACE, both).is_ok()
+}
+
+/// `RTM_SETLINK` with `IFLA_XDP`. The kernel answers while it takes the message.
+fn request(
+    interface: u32,
+    mode: XdpMode,
+    flags: u32,
+    programs: impl IntoIterator<Item = LinkXdp>,
+) -> io::Result<()> {
+    let mode = match mode {
+        XdpMode::Generic => XDP_FLAGS_SKB_MODE,
+        _ => XDP_FLAGS_DRV_MODE,
+    };
+    let mut attributes = vec![LinkXdp::Flags(flags | mode)];
+    attributes.extend(programs);
+    let mut link = LinkMessage::default();
+    link.header.index = interface;
+    link.attributes = vec![LinkAttribute::Xdp(attributes)];
+    let mut message = NetlinkMessage::new(
+        NetlinkHeader::default(),
+        NetlinkPayload::InnerMessage(RouteNetlinkMessage::SetLink(link)),
+    );
+    message.header.flags = NLM_F_REQUEST | NLM_F_ACK;
+    message.finalize();
+    let mut bytes = vec![0; message.buffer_len()];
+    message.serialize(&mut bytes);
+
+    let mut socket = Socket::new(NETLINK_ROUTE)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    socket.send(&bytes, 0)?;
+    let (answer, _) = socket.recv_from_full()?;
+    let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&answer)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+    match answer.payload {
+        NetlinkPayload::Error(error) if error.code.is_none() => Ok(()),
+        NetlinkPayload::Error(error) => Err(error.to_io()),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
