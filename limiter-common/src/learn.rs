@@ -5,6 +5,8 @@
 
 use crate::counters::Count;
 use crate::key::{KeyMask, Words};
+use crate::policy::PacketInfo;
+use crate::rules::ANY;
 use crate::table::Seed;
 
 /// What makes a source: an IPv4 address, or the /64 of an IPv6 address, as in a limit's default key.
@@ -37,6 +39,25 @@ impl Flow {
             scope: family | (protocol << 8) | ((port as u32) << 16),
             opens: opens as u32,
         }
+    }
+
+    /// The flow of a packet.
+    #[must_use]
+    #[inline(always)]
+    pub const fn of(packet: &PacketInfo) -> Self {
+        /// Flags that tell a segment that opens a connection from others (FIN, SYN, RST, ACK), and what they are in one.
+        const LOOKED_AT: u32 = 1 | SYN | 4 | 16;
+        const SYN: u32 = 2;
+        const TCP: u32 = 6;
+
+        let family = packet.source.family;
+        let masked = MASK.key(0, &packet.source, 0).address;
+        if packet.protocol == ANY {
+            return Self::new(masked, family, HIDDEN, 0, false);
+        }
+        // Flags that a packet does not have, or that cannot be seen, are no SYN alone.
+        let opens = packet.protocol == TCP && packet.flags & LOOKED_AT == SYN;
+        Self::new(masked, family, packet.protocol, packet.key_port(), opens)
     }
 
     /// The source alone, of all its flows.

@@ -14,6 +14,7 @@ pub mod key;
 pub mod layout;
 pub mod learn;
 pub mod limit;
+pub mod policy;
 pub mod rescale;
 pub mod rules;
 pub mod share;

@@ -3,12 +3,11 @@
 use core::mem::MaybeUninit;
 
 use aya_ebpf::{EbpfContext, bindings::xdp_md, programs::XdpContext};
-use limiter_common::verdict::Reason;
+use limiter_common::{policy::read, verdict::Reason};
 
 use crate::facts::Facts;
 use crate::packet::Cursor;
-use crate::parse::{self, Parsed, parse};
-use crate::{config, sockets, transport, verdict};
+use crate::{config, sockets, verdict};
 
 /// The limits' decision, unless the packet belongs to an established connection and such packets are exempt.
 #[inline(always)]
@@ -44,27 +43,13 @@ extern "C" fn is_established(context: *mut xdp_md, segments: u32) -> u32 {
     let context = XdpContext::new(context);
     let mut packet = Cursor::new(&context);
     let mut place = MaybeUninit::uninit();
-    let facts = Facts::begin(&mut place, 0);
-    let destination = match parse(&mut packet) {
-        Parsed::Ipv4(source) => {
-            facts.source = source;
-            let destination = parse::destination_ipv4(&packet);
-            transport::read_ipv4(&mut packet, facts);
-            destination
-        }
-        Parsed::Ipv6(source) => {
-            facts.source = source;
-            let destination = parse::destination_ipv6(&packet);
-            transport::read_ipv6(&mut packet, facts);
-            destination
-        }
-        _ => return 0,
-    };
-    if segments == NOT_OPENING && facts.opens_connection() {
+    let info = &mut Facts::begin(&mut place, 0).info;
+    let destination = read(&mut packet, info);
+    if segments == NOT_OPENING && info.opens_connection() {
         return 0;
     }
     match destination {
-        Some(destination) => sockets::hold(&context, facts, destination).into(),
+        Some(destination) => sockets::hold(&context, info, destination).into(),
         None => 0,
     }
 }

@@ -1,5 +1,5 @@
 //! The packet's path, one file a step. Two ways: [`plain`] for one limit that holds every packet, and
-//! [`several`] for all else. [`packet`] → [`parse`] → ([`transport`] → [`lists`] → [`limits`], with what
+//! [`several`] for all else. [`packet`], read by `limiter_common::policy` → ([`lists`] → [`limits`], with what
 //! they know of a packet in [`facts`]) → [`bucket`], with its [`newcomers`], [`table`], [`room`] and [`entry`] →
 //! [`connection`], which asks the host's [`sockets`] → [`verdict`] → [`watch`] → [`counters`]. A file calls only
 //! files that come later on that way (but `connection` and `watch`, which read a packet once more), and the tools
@@ -13,10 +13,7 @@ pub mod several;
 
 pub mod packet;
 
-pub mod parse;
-
 pub mod facts;
-pub mod transport;
 
 pub mod lists;
 

@@ -38,11 +38,15 @@ macro_rules! any {
 /// Finds the limits that match the packet.
 #[inline(always)]
 pub fn classify(facts: &mut Facts) {
-    facts.matching = config::candidates(facts.control.into(), facts.source.family, facts.fragment);
+    facts.matching = config::candidates(
+        facts.info.control,
+        facts.info.source.family,
+        facts.info.fragment,
+    );
     if config::transport() {
-        facts.matching &= config::candidates_of_protocol(facts.protocol)
-            & config::candidates_to(facts.destination_port)
-            & config::candidates_from(facts.source_port);
+        facts.matching &= config::candidates_of_protocol(facts.info.protocol)
+            & config::candidates_to(facts.info.destination_port)
+            & config::candidates_from(facts.info.source_port);
     }
     if facts.matching & config::look_closer() != 0 {
         any!(facts, matching, look_closer);
@@ -178,7 +182,7 @@ const STALE: u32 = 3;
 fn key(facts: &Facts, limit: Limit) -> Tag {
     limit
         .mask()
-        .key(limit.slot(), &facts.source, facts.key_port())
+        .key(limit.slot(), &facts.info.source, facts.info.key_port())
         .tag()
 }
 
@@ -213,7 +217,7 @@ extern "C" fn limit_weigh(facts: *mut Facts, index: u32) -> u32 {
             facts.new |= 1 << index;
             // Should there be no leave to make it, the first such limit is the one that refuses the packet.
             if !limit.shadow() && facts.refused != NEWCOMER {
-                facts.refused_by = index as u16;
+                facts.refused_by = index as u8;
                 facts.refused = NEWCOMER;
             }
             0
@@ -221,7 +225,7 @@ extern "C" fn limit_weigh(facts: *mut Facts, index: u32) -> u32 {
     }
 }
 
-const NEWCOMER: u16 = Reason::Newcomer as u16;
+const NEWCOMER: u8 = Reason::Newcomer as u8;
 
 /// Whether there is no leave for all the buckets that are to be made for the packet: then none is. Else the
 /// first one would take what there is for new sources, and few packets would ever get their last. After it
@@ -254,7 +258,7 @@ extern "C" fn limit_reserve(facts: *mut Facts, index: u32) -> u32 {
         }
     }
     if !limit.shadow() {
-        facts.refused_by = index as u16;
+        facts.refused_by = index as u8;
     }
     1
 }
@@ -378,8 +382,8 @@ extern "C" fn limit_count(facts: *const Facts, index: u32, passed: u32) -> u32 {
 /// Notes what a limit that the packet is over has said.
 #[inline(always)]
 fn note(facts: &mut Facts, index: u32, reason: Reason) {
-    facts.refused_by = index as u16;
-    facts.refused = reason as u16;
+    facts.refused_by = index as u8;
+    facts.refused = reason as u8;
 }
 
 /// Notes that the limit refuses the packet, and counts it, if nothing can let it pass any more. Always 1.
@@ -405,15 +409,16 @@ extern "C" fn limit_matches(facts: *mut Facts, index: u32) -> u32 {
     let wanted = limit.matches();
     let family = wanted.family();
     let lists = wanted.lists();
-    let holds = u32::from(facts.control) == wanted.control()
-        && (family == 0 || family == facts.source.family)
-        && may_be(wanted.protocol(), facts.protocol)
-        && wanted.fragments() & facts.fragment != 0
+    let info = &facts.info;
+    let holds = info.control == wanted.control()
+        && (family == 0 || family == info.source.family)
+        && may_be(wanted.protocol(), info.protocol)
+        && wanted.fragments() & info.fragment != 0
         && (lists == 0 || lists & facts.lists != 0)
         && wanted.unless() & facts.lists == 0
-        && flags_may_be(wanted.flags_mask(), wanted.flags(), facts.flags)
-        && ports_hold(wanted.destination(), facts.destination_port)
-        && ports_hold(wanted.source(), facts.source_port);
+        && flags_may_be(wanted.flags_mask(), wanted.flags(), info.flags)
+        && ports_hold(wanted.destination(), info.destination_port)
+        && ports_hold(wanted.source(), info.source_port);
     facts.matching &= !(u64::from(!holds) << index);
     0
 }

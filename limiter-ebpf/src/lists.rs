@@ -29,7 +29,7 @@ extern "C" fn list_look_up(facts: *const Facts) -> u32 {
     let Some(facts) = (unsafe { facts.as_ref() }) else {
         return 0;
     };
-    let lists = of(&facts.source);
+    let lists = of(&facts.info.source);
     if lists == 0 {
         return 0;
     }

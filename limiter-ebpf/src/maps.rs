@@ -1,5 +1,6 @@
 //! The program's maps. Their names and shapes are part of [`limiter_common::layout::VERSION`].
 
+use crate::facts::Facts;
 use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::btf_maps::{Array, LpmTrie, PerCpuArray, ProgramArray, RingBuf};
 use aya_ebpf::macros::btf_map;
@@ -47,6 +48,11 @@ pub static LIMITS: PerCpuArray<LimitCounters, { SLOTS as usize }> = PerCpuArray:
 /// What each CPU keeps to itself: its last reading of the clock.
 #[btf_map]
 pub static CPUS: PerCpuArray<Cpu, 1> = PerCpuArray::new();
+
+/// What the full path knows of the packet that this CPU is at work on: the stack has no room for it. Not pinned. A
+/// program is never interrupted by another packet of the same CPU: softirqs are disabled while it runs.
+#[btf_map]
+pub static PACKET: PerCpuArray<Facts, 1> = PerCpuArray::new();
 
 /// Packets whose source is on a list, by each CPU, by the list's bit.
 #[btf_map]

@@ -2,7 +2,10 @@
 //! length, and the metadata in front of it.
 
 use aya_ebpf::{helpers::generated::bpf_xdp_get_buff_len, programs::XdpContext};
-use limiter_common::layout::{CLOCK_PACKET, Stamp};
+use limiter_common::{
+    layout::{CLOCK_PACKET, Stamp},
+    policy::{self, Bytes},
+};
 
 use crate::config;
 
@@ -23,34 +26,49 @@ impl Cursor {
         }
     }
 
-    /// The header at the cursor, or nothing where the packet ends within it. `T` is plain bytes.
+    /// The header at the cursor, or none if the packet ends within it. `T` is plain bytes.
     #[inline(always)]
-    pub fn peek<T>(&self) -> Option<*const T> {
-        if self.at + size_of::<T>() > self.end {
-            return None;
-        }
-        Some(self.at as *const T)
+    pub fn header<T>(&self) -> Option<*mut T> {
+        self.has(size_of::<T>()).then_some(self.at as *mut T)
     }
 
-    /// Like [`Self::peek`], and moves past the header.
+    /// Like [`Self::header`], and moves past the header.
     #[inline(always)]
-    pub fn take<T>(&mut self) -> Option<*const T> {
-        let header = self.peek()?;
+    pub fn take<T>(&mut self) -> Option<*mut T> {
+        let header = self.header()?;
         self.at += size_of::<T>();
         Some(header)
     }
+}
 
-    /// Moves past so many bytes, whether the packet has them or not: the next look checks that.
+impl Bytes for Cursor {
     #[inline(always)]
-    pub fn skip(&mut self, bytes: usize) {
+    fn peek<const N: usize>(&self) -> Option<&[u8; N]> {
+        // SAFETY: `header` has checked that the bytes lie within the packet.
+        self.header().map(|bytes| unsafe { &*bytes })
+    }
+
+    #[inline(always)]
+    fn skip(&mut self, bytes: usize) {
         self.at += bytes;
     }
 
-    /// Whether the packet has this many bytes from the cursor on.
     #[inline(always)]
-    pub fn has(&self, bytes: usize) -> bool {
+    fn has(&self, bytes: usize) -> bool {
         self.at + bytes <= self.end
     }
+
+    #[inline(always)]
+    fn size_of_header(kind: u32, length: u32) -> u32 {
+        header_size(kind, length)
+    }
+}
+
+/// [`policy::size_of_header`]. The verifier checks it by itself (global functions, Linux 5.6).
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn header_size(kind: u32, length: u32) -> u32 {
+    policy::size_of_header(kind, length)
 }
 
 /// Bytes of the frame. In a program for multi-buffer frames `data_end` is only the end of the first

@@ -1,11 +1,15 @@
 //! The short way: one limit that holds every IP packet, and no lists.
 
 use aya_ebpf::programs::XdpContext;
-use limiter_common::{counters::PLAIN, key::Tag, verdict::Reason};
+use limiter_common::{
+    counters::PLAIN,
+    key::Tag,
+    policy::{Parsed, parse},
+    verdict::Reason,
+};
 
 use crate::bucket::{self, ATTEMPTS, Charged, Demand, NOT_READ, Tried, Weighed};
 use crate::packet::Cursor;
-use crate::parse::{Parsed, parse};
 use crate::{clock, config, connection, verdict, watch};
 
 /// Which figures are of this way.

@@ -1,18 +1,17 @@
 //! The long way: lists, then all limits that match.
 
-use core::mem::MaybeUninit;
-
 use aya_ebpf::programs::XdpContext;
 use limiter_common::{
     counters::SEVERAL,
+    policy::{Parsed, parse},
     rules::{ON_ALLOW, ON_DENY},
     verdict::Reason,
 };
 
 use crate::facts::Facts;
+use crate::maps::PACKET;
 use crate::packet::Cursor;
-use crate::parse::{Parsed, parse};
-use crate::{clock, config, connection, limits, lists, transport, verdict, watch};
+use crate::{clock, config, connection, limits, lists, verdict, watch};
 
 /// Which figures are of this way.
 pub const ROW: u32 = SEVERAL;
@@ -20,8 +19,11 @@ pub const ROW: u32 = SEVERAL;
 /// What becomes of the packet.
 #[inline(always)]
 pub fn decide(context: &XdpContext, length: u64) -> Reason {
-    let mut place = MaybeUninit::uninit();
-    let facts = Facts::begin(&mut place, length);
+    let Some(place) = PACKET.get_ptr_mut(0) else {
+        return Reason::Contended;
+    };
+    // SAFETY: this CPU's own map value, which nothing else uses while the program runs.
+    let facts = Facts::begin(unsafe { &mut *place.cast() }, length);
     let reason = judge(context, facts);
     let (limit, limits) = limits::over(facts);
     watch::tell(
@@ -34,8 +36,8 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
     );
     // What has no source is told by the counters alone.
     #[cfg(feature = "log")]
-    if facts.source.family != 0 {
-        crate::log::packet(context, &facts.source, reason, facts.length);
+    if facts.info.source.family != 0 {
+        crate::log::packet(context, &facts.info.source, reason, facts.length);
     }
     reason
 }
@@ -56,7 +58,7 @@ fn judge(context: &XdpContext, facts: &mut Facts) -> Reason {
     if let Err(reason) = gather(context, facts) {
         return verdict::in_force(reason);
     }
-    if facts.control == 0 {
+    if facts.info.control == 0 {
         facts.lists = lists::look_up(facts);
         if facts.lists & ON_DENY != 0 {
             return verdict::in_force(Reason::Deny);
@@ -80,24 +82,15 @@ pub fn gather(context: &XdpContext, facts: &mut Facts) -> Result<(), Reason> {
     let mut packet = Cursor::new(context);
     let parsed = parse(&mut packet);
     match &parsed {
-        Parsed::Ipv4(source) | Parsed::Ipv6(source) => facts.source = *source,
-        Parsed::Arp(source) => {
-            facts.source = *source;
-            facts.control = 1;
-        }
-        Parsed::NotIp => return Err(Reason::NotIp),
+        Parsed::Ipv4(_) | Parsed::Ipv6(_) => {}
+        Parsed::Arp(_) if config::control() => {}
+        Parsed::NotIp | Parsed::Arp(_) => return Err(Reason::NotIp),
         Parsed::Malformed | Parsed::TooManyTags => return Err(verdict::unreadable(parsed)),
     }
     clock::begin(context);
-    if config::transport() {
-        match parsed {
-            Parsed::Ipv4(_) => transport::read_ipv4(&mut packet, facts),
-            Parsed::Ipv6(_) => transport::read_ipv6(&mut packet, facts),
-            _ => return Ok(()),
-        }
-        if !config::control() {
-            facts.control = 0;
-        }
+    parsed.read(&mut packet, config::transport(), &mut facts.info);
+    if !config::control() {
+        facts.info.control = 0;
     }
     Ok(())
 }

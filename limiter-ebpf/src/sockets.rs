@@ -9,10 +9,9 @@ use aya_ebpf::{
 };
 use limiter_common::{
     key::{IPV4, Words},
+    policy::PacketInfo,
     rules::NONE,
 };
-
-use crate::facts::Facts;
 
 /// The network namespace of the interface (`BPF_F_CURRENT_NETNS`, include/uapi/linux/bpf.h: -1 in the
 /// kernel's signed 32 bits).
@@ -51,26 +50,26 @@ struct Tuple<A> {
 /// Whether one of the host's sockets is connected to the packet's sender. `destination` is the packet's,
 /// as it stands there.
 #[inline(always)]
-pub fn hold(context: &XdpContext, facts: &Facts, destination: Words) -> bool {
-    if facts.source_port >= NONE {
+pub fn hold(context: &XdpContext, info: &PacketInfo, destination: Words) -> bool {
+    if info.source_port >= NONE {
         return false;
     }
     let ports = (
-        (facts.source_port as u16).to_be(),
-        (facts.destination_port as u16).to_be(),
+        (info.source_port as u16).to_be(),
+        (info.destination_port as u16).to_be(),
     );
-    if facts.source.family == IPV4 {
-        let (source, destination) = (first(&facts.source.words), first(&destination));
+    if info.source.family == IPV4 {
+        let (source, destination) = (first(&info.source.words), first(&destination));
         connected(
             context,
-            facts.protocol,
+            info.protocol,
             &mut tuple(source, destination, ports),
         )
     } else {
-        let source = facts.source.words;
+        let source = info.source.words;
         connected(
             context,
-            facts.protocol,
+            info.protocol,
             &mut tuple(source, destination, ports),
         )
     }

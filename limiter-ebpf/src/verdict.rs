@@ -1,9 +1,9 @@
 //! From what the limit said to what happens to the packet.
 
 use aya_ebpf::bindings::xdp_action;
-use limiter_common::verdict::Reason;
+use limiter_common::{policy::Parsed, verdict::Reason};
 
-use crate::{config, parse::Parsed};
+use crate::config;
 
 /// What the packet is counted under: in shadow, what would be dropped is not.
 #[inline(always)]

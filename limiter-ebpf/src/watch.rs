@@ -14,7 +14,7 @@ use aya_ebpf::{
 };
 use limiter_common::{
     layout::NO_LIMIT,
-    rules::ANY,
+    policy,
     verdict::Reason,
     watch::{ANY_SLOT, ARP, Event, Watch, Watched},
 };
@@ -22,8 +22,7 @@ use limiter_common::{
 use crate::facts::Facts;
 use crate::maps::{EVENTS, WATCH, WATCHED};
 use crate::packet::Cursor;
-use crate::parse::{self, Parsed, parse};
-use crate::{atomic, config, transport};
+use crate::{atomic, config};
 
 /// Reads a field once: user space may write it at any time.
 macro_rules! read {
@@ -150,9 +149,7 @@ extern "C" fn watch_source(context: *mut xdp_md) -> u32 {
     let Some(watch) = WATCH.get_ptr(0) else {
         return 0;
     };
-    let (Parsed::Ipv4(source) | Parsed::Ipv6(source) | Parsed::Arp(source)) =
-        parse(&mut Cursor::new(&context))
-    else {
+    let Some(source) = policy::parse(&mut Cursor::new(&context)).source() else {
         return 0;
     };
     let is_wanted = read!(watch, family) == source.family as u64
@@ -168,25 +165,11 @@ extern "C" fn watch_source(context: *mut xdp_md) -> u32 {
 extern "C" fn watch_write(context: *mut xdp_md, length: u64, said: u32, slot: u32) -> u32 {
     let context = XdpContext::new(context);
     let mut place = MaybeUninit::uninit();
-    let facts = Facts::begin(&mut place, length);
+    let info = &mut Facts::begin(&mut place, length).info;
     let mut packet = Cursor::new(&context);
-    let mut destination = None;
-    match parse(&mut packet) {
-        Parsed::Ipv4(source) => {
-            facts.source = source;
-            destination = parse::destination_ipv4(&packet);
-            transport::read_ipv4(&mut packet, facts);
-        }
-        Parsed::Ipv6(source) => {
-            facts.source = source;
-            destination = parse::destination_ipv6(&packet);
-            transport::read_ipv6(&mut packet, facts);
-        }
-        Parsed::Arp(source) => {
-            facts.source = source;
-            facts.protocol = ARP;
-        }
-        Parsed::NotIp | Parsed::Malformed | Parsed::TooManyTags => facts.protocol = ANY,
+    let destination = policy::read(&mut packet, info);
+    if destination.is_none() && info.source.family != 0 {
+        info.protocol = ARP;
     }
     let Some(watch) = WATCH.get_ptr(0) else {
         return 0;
@@ -204,18 +187,18 @@ extern "C" fn watch_write(context: *mut xdp_md, length: u64, said: u32, slot: u3
     unsafe {
         (*event).nanoseconds = bpf_ktime_get_ns();
         (*event).session = session;
-        (*event).source = facts.source.words;
-        (*event).family = facts.source.family;
-        (*event).protocol = facts.protocol;
-        (*event).destination_port = facts.destination_port;
+        (*event).source = info.source.words;
+        (*event).family = info.source.family;
+        (*event).protocol = info.protocol;
+        (*event).destination_port = info.destination_port;
         (*event).slot = slot;
         (*event).length = length as u32;
         (*event).reason = said & (WOULD_DROP - 1);
         (*event).would_drop = (said / WOULD_DROP) & 1;
         (*event).has_destination = destination.is_some().into();
         (*event).destination = destination.unwrap_or_default();
-        (*event).source_port = facts.source_port;
-        (*event).flags = facts.flags;
+        (*event).source_port = info.source_port;
+        (*event).flags = info.flags;
     }
     entry.submit(BPF_RB_NO_WAKEUP as u64);
     0

@@ -15,15 +15,12 @@ use aya_ebpf::{
 };
 use limiter_common::{
     counters::Count,
-    key::{Address, IPV4},
-    learn::{Flow, HIDDEN, MASK, Sample, Sighting, Totals},
-    rules::ANY,
+    learn::{Flow, MASK, Sample, Sighting, Totals},
+    policy::{Parsed, parse},
 };
 use limiter_ebpf::{
     facts::Facts,
     packet::{self, Cursor},
-    parse::{Parsed, parse},
-    transport,
 };
 
 /// Of [`Sighting`]s. User space reads it some hundred times a second, and is not woken. The type of its values is
@@ -60,7 +57,8 @@ fn watch(context: &XdpContext, length: u64) {
         return;
     };
     let mut packet = Cursor::new(context);
-    let source = match parse(&mut packet) {
+    let parsed = parse(&mut packet);
+    let source = match parsed {
         Parsed::Ipv4(source) | Parsed::Ipv6(source) => source,
         Parsed::Malformed | Parsed::TooManyTags => {
             // SAFETY: a field of this CPU's own map value.
@@ -80,7 +78,10 @@ fn watch(context: &XdpContext, length: u64) {
     if sample.seed.mixed(&key.tag()) > sample.threshold {
         return;
     }
-    let flow = flow(&mut packet, &source, key.address, length);
+    let mut place = MaybeUninit::uninit();
+    let info = &mut Facts::begin(&mut place, length).info;
+    parsed.read(&mut packet, true, info);
+    let flow = Flow::of(info);
     if sample.muted != 0
         && let Some(count) = MUTED.get_ptr_mut(flow)
     {
@@ -101,35 +102,6 @@ fn watch(context: &XdpContext, length: u64) {
         // SAFETY: as above.
         None => unsafe { add(&raw mut (*totals).lost, length) },
     }
-}
-
-/// Whose packet it is, and where it goes.
-#[inline(always)]
-fn flow(packet: &mut Cursor, source: &Address, masked: [u64; 2], length: u64) -> Flow {
-    const SYN: u32 = 2;
-    /// Flags that tell a segment that opens a connection from others: FIN, SYN, RST, ACK.
-    const LOOKED_AT: u32 = 1 | 2 | 4 | 16;
-    const TCP: u32 = 6;
-
-    let mut place = MaybeUninit::uninit();
-    let facts = Facts::begin(&mut place, length);
-    if source.family == IPV4 {
-        transport::read_ipv4(packet, facts);
-    } else {
-        transport::read_ipv6(packet, facts);
-    }
-    if facts.protocol == ANY {
-        return Flow::new(masked, source.family, HIDDEN, 0, false);
-    }
-    // Flags that a packet does not have, or that cannot be seen, are no SYN alone.
-    let opens = facts.protocol == TCP && facts.flags & LOOKED_AT == SYN;
-    Flow::new(
-        masked,
-        source.family,
-        facts.protocol,
-        facts.key_port(),
-        opens,
-    )
 }
 
 #[inline(always)]

@@ -16,7 +16,11 @@ use aya_ebpf::{
     macros::{btf_map, xdp},
     programs::XdpContext,
 };
-use limiter_common::{counters::PLAIN, key::Tag};
+use limiter_common::{
+    counters::PLAIN,
+    key::Tag,
+    policy::{Parsed, parse},
+};
 use limiter_ebpf::{
     bucket::Charged,
     clock,
@@ -24,7 +28,6 @@ use limiter_ebpf::{
     connection, counters,
     entry::Found,
     packet::{self, Cursor},
-    parse::{Parsed, parse},
     plain, table, verdict,
 };
 use network_types::{eth::EthHdr, ip::Ipv4Hdr};
@@ -190,7 +193,7 @@ fn write_next_source(context: &XdpContext) {
     let mut packet = Cursor::new(context);
     let (Some(_), Some(header), Some(walk)) = (
         packet.take::<EthHdr>(),
-        packet.peek::<Ipv4Hdr>(),
+        packet.header::<Ipv4Hdr>(),
         WALK.get_ptr_mut(0),
     ) else {
         return;

@@ -16,12 +16,8 @@ use aya_ebpf::{
     macros::{btf_map, xdp},
     programs::XdpContext,
 };
-use limiter_ebpf::{
-    atomic, config,
-    maps::SETS,
-    packet::Cursor,
-    parse::{Parsed, parse},
-};
+use limiter_common::policy::{Parsed, parse};
+use limiter_ebpf::{atomic, config, maps::SETS, packet::Cursor};
 use network_types::{
     eth::{EthHdr, EtherType},
     ip::{Ipv4Hdr, Ipv6Hdr},
@@ -148,7 +144,7 @@ pub fn reference(context: XdpContext) -> u32 {
     // SAFETY: `take` and `peek` have checked that the headers lie within the packet.
     unsafe {
         match (&raw const (*ethernet).ether_type).read_unaligned() {
-            IPV4 => match packet.peek::<Ipv4Hdr>() {
+            IPV4 => match packet.header::<Ipv4Hdr>() {
                 Some(header) => {
                     let source = (&raw const (*header).src_addr).cast::<u32>();
                     let source = source.read_unaligned();
@@ -158,7 +154,7 @@ pub fn reference(context: XdpContext) -> u32 {
                 }
                 None => XDP_DROP,
             },
-            IPV6 => match packet.peek::<Ipv6Hdr>() {
+            IPV6 => match packet.header::<Ipv6Hdr>() {
                 Some(header) => {
                     let source = (&raw const (*header).src_addr).cast::<[u32; 2]>();
                     let source = source.read_unaligned();

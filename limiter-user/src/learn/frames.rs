@@ -2,13 +2,12 @@
 
 use limiter_common::{
     counters::Count,
-    learn::{Flow, HIDDEN, MASK, Totals},
-    rules::ANY,
+    learn::{Flow, Totals},
+    policy::{Parsed, parse},
     table::Seed,
 };
 
 use super::{Bounds, Sampler, Seen, Watched};
-use crate::replay::packet::{Facts, Parsed, parse};
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,29 +22,13 @@ pub enum What {
 
 /// Looks at a frame, from the Ethernet header on, which may be cut off anywhere.
 #[must_use]
-pub fn look(frame: &[u8]) -> What {
-    /// Flags that tell a segment that opens a connection from others, FIN, SYN, RST, ACK; and what they are in one.
-    const LOOKED_AT: u32 = 1 | 2 | 4 | 16;
-    const SYN: u32 = 2;
-    const TCP: u32 = 6;
-
-    let parsed = parse(frame, false);
-    let Some(facts) = Facts::read(&parsed, true) else {
-        return match parsed {
-            Parsed::Malformed | Parsed::TooManyTags => What::Malformed,
-            _ => What::NotIp,
-        };
-    };
-    let source = facts.source;
-    let masked = MASK.key(0, &source, 0).address;
-    What::Ip(if facts.protocol == ANY {
-        Flow::new(masked, source.family, HIDDEN, 0, false)
-    } else {
-        // Flags that a packet does not have, or that cannot be seen, are no SYN alone.
-        let opens = facts.protocol == TCP && facts.flags & LOOKED_AT == SYN;
-        let port = facts.key_port();
-        Flow::new(masked, source.family, facts.protocol, port, opens)
-    })
+pub fn look(mut frame: &[u8]) -> What {
+    let parsed = parse(&mut frame).with_arp(false);
+    match (parsed, parsed.info(&mut frame, true)) {
+        (_, Some(info)) => What::Ip(Flow::of(&info)),
+        (Parsed::Malformed | Parsed::TooManyTags, _) => What::Malformed,
+        _ => What::NotIp,
+    }
 }
 
 /// What is learnt from frames, one after the other.

@@ -4,7 +4,6 @@
 //! arithmetic in this process. Both say the same of every packet.
 
 pub mod model;
-pub mod packet;
 mod sources;
 
 use std::{collections::BTreeMap, io};
@@ -14,6 +13,7 @@ use limiter_common::{
     counters::{Count, Counters, LimitCounters},
     layout::{Config, Listed},
     limit::LENGTH_MAX,
+    policy::parse,
     verdict::Reason,
 };
 
@@ -30,7 +30,6 @@ use crate::{
     },
 };
 use model::Model;
-use packet::{Facts, parse};
 use sources::Sources;
 
 /// Bytes of a frame that are looked at, at most: what drivers show at least of one in several buffers, and
@@ -317,11 +316,13 @@ impl Course {
             reason,
             Reason::Malformed | Reason::MalformedPassed | Reason::MalformedWouldDrop
         );
-        let facts = Facts::read(&parse(frame.bytes, self.control), self.transport);
-        let hidden = self.transport && facts.is_some_and(|facts| facts.is_hidden());
+        let mut bytes = frame.bytes;
+        let parsed = parse(&mut bytes).with_arp(self.control);
+        let info = parsed.info(&mut bytes, self.transport);
+        let hidden = self.transport && info.is_some_and(|info| info.is_hidden());
         self.cut_short += u64::from((malformed || hidden) && is_cut);
-        if let Some(facts) = facts {
-            self.sources.count(&facts.source, reason);
+        if let Some(info) = info {
+            self.sources.count(&info.source, reason);
         }
     }
 

@@ -1,5 +1,6 @@
 //! The program's decisions in user space, where it may not be loaded, or must be faster than a system call
-//! for each packet: its arithmetic, its table and its constants, with everything around them written anew.
+//! for each packet: its parser, its arithmetic, its table and its constants, with everything around them written
+//! anew.
 //! One CPU, which no other one disturbs.
 
 mod bucket;
@@ -14,11 +15,11 @@ use limiter_common::{
     counters::{Count, LimitCounters},
     key::SLOTS,
     layout::{Config, Listed},
+    policy::{PacketInfo, Parsed, parse},
     rules::{Match, ON_ALLOW, ON_DENY, Ports, flags_may_be, may_be},
     verdict::Reason,
 };
 
-use super::packet::{Facts, Parsed, parse};
 use bucket::{Demand, Said};
 use lists::Lists;
 use newcomers::Newcomers;
@@ -36,7 +37,7 @@ pub struct Model {
 
 /// A packet past several limits.
 struct Asked {
-    facts: Facts,
+    info: PacketInfo,
     now: u64,
     length: u64,
     /// Indices of the limits that match it, in their order.
@@ -86,8 +87,8 @@ impl Model {
     }
 
     fn past_one(&mut self, frame: &[u8], length: u64, now: u64) -> Reason {
-        let source = match parse(frame, false) {
-            Parsed::Ipv4(source, _) | Parsed::Ipv6(source, _) => source,
+        let source = match parse(&mut { frame }) {
+            Parsed::Ipv4(source) | Parsed::Ipv6(source) => source,
             Parsed::NotIp | Parsed::Arp(_) => return Reason::NotIp,
             unreadable => return self.in_force(self.unreadable(unreadable)),
         };
@@ -112,13 +113,13 @@ impl Model {
     }
 
     fn past_several(&mut self, frame: &[u8], length: u64, now: u64) -> Reason {
-        let facts = match self.gather(frame) {
-            Ok(facts) => facts,
+        let info = match self.gather(frame) {
+            Ok(info) => info,
             Err(reason) => return self.in_force(reason),
         };
         let mut lists = 0;
-        if !facts.control {
-            lists = self.lists.of(&facts.source);
+        if info.control == 0 {
+            lists = self.lists.of(&info.source);
             if lists & ON_DENY != 0 {
                 return self.in_force(Reason::Deny);
             }
@@ -128,10 +129,10 @@ impl Model {
         }
         let limits = &self.config.limits[..self.config.limits_length as usize];
         let matching = (0..limits.len())
-            .filter(|index| holds(&limits[*index].matches, &facts, lists))
+            .filter(|index| holds(&limits[*index].matches, &info, lists))
             .collect();
         let asked = Asked {
-            facts,
+            info,
             now,
             length,
             matching,
@@ -152,18 +153,17 @@ impl Model {
     }
 
     /// What is to be known of a packet, or why no limit holds it.
-    fn gather(&self, frame: &[u8]) -> Result<Facts, Reason> {
-        let control = self.config.control != 0;
-        let parsed = parse(frame, control);
-        let Some(mut facts) = Facts::read(&parsed, self.config.transport != 0) else {
+    fn gather(&self, mut frame: &[u8]) -> Result<PacketInfo, Reason> {
+        let parsed = parse(&mut frame).with_arp(self.config.control != 0);
+        let Some(mut info) = parsed.info(&mut frame, self.config.transport != 0) else {
             return Err(self.unreadable(parsed));
         };
-        facts.control &= control;
-        Ok(facts)
+        info.control &= self.config.control;
+        Ok(info)
     }
 
     /// The reason for a packet without a source that can be read. One with too many tags never passes.
-    fn unreadable(&self, parsed: Parsed<'_>) -> Reason {
+    fn unreadable(&self, parsed: Parsed) -> Reason {
         match parsed {
             Parsed::NotIp => Reason::NotIp,
             Parsed::Malformed if self.config.malformed_passes != 0 => Reason::MalformedPassed,
@@ -173,7 +173,7 @@ impl Model {
 
     fn demand(&self, asked: &Asked, index: usize) -> Demand<'_> {
         let limit = &self.config.limits[index];
-        let key = (limit.mask).key(limit.slot, &asked.facts.source, asked.facts.key_port());
+        let key = (limit.mask).key(limit.slot, &asked.info.source, asked.info.key_port());
         Demand {
             memory: &self.memory,
             limit,
@@ -323,16 +323,16 @@ impl Model {
 }
 
 /// Whether a limit holds the packet, whose source is on `lists`.
-fn holds(wanted: &Match, facts: &Facts, lists: u32) -> bool {
-    u32::from(facts.control) == wanted.control
-        && (wanted.family == 0 || wanted.family == facts.source.family)
-        && may_be(wanted.protocol, facts.protocol)
-        && wanted.fragments & facts.fragment != 0
+fn holds(wanted: &Match, info: &PacketInfo, lists: u32) -> bool {
+    info.control == wanted.control
+        && (wanted.family == 0 || wanted.family == info.source.family)
+        && may_be(wanted.protocol, info.protocol)
+        && wanted.fragments & info.fragment != 0
         && (wanted.lists == 0 || wanted.lists & lists != 0)
         && wanted.unless & lists == 0
-        && flags_may_be(wanted.flags_mask, wanted.flags, facts.flags)
-        && ports_hold(&wanted.destination, facts.destination_port)
-        && ports_hold(&wanted.source, facts.source_port)
+        && flags_may_be(wanted.flags_mask, wanted.flags, info.flags)
+        && ports_hold(&wanted.destination, info.destination_port)
+        && ports_hold(&wanted.source, info.source_port)
 }
 
 /// A limit without ports holds every packet, also one that has none.

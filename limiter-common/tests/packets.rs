@@ -1,12 +1,12 @@
-//! What the model reads of a frame: frames made by hand, and beside each what it is.
+//! The policy reads each frame as it is: frames made by hand, and beside each what it is.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use limiter_common::{
     key::Address,
+    policy::{PacketInfo, Parsed, parse},
     rules::{ANY, ANYWHERE, FIRST_FRAGMENT, LATER_FRAGMENT, NONE, WHOLE},
 };
-use limiter_user::replay::packet::{Facts, Parsed, parse};
 
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
@@ -91,33 +91,37 @@ fn fragment(field: u16, next: u8) -> Vec<u8> {
     vec![next, 0xff, upper, lower, 0, 0, 0, 1]
 }
 
-fn facts_v4(packet: &[u8]) -> Facts {
-    Facts::read(&Parsed::Ipv4(source_v4(), packet), true).expect("it has a source")
+fn info(parsed: Parsed, mut packet: &[u8]) -> PacketInfo {
+    parsed.info(&mut packet, true).expect("it has a source")
 }
 
-fn facts_v6(packet: &[u8]) -> Facts {
-    Facts::read(&Parsed::Ipv6(source_v6(), packet), true).expect("it has a source")
+fn info_v4(packet: &[u8]) -> PacketInfo {
+    info(Parsed::Ipv4(source_v4()), packet)
+}
+
+fn info_v6(packet: &[u8]) -> PacketInfo {
+    info(Parsed::Ipv6(source_v6()), packet)
 }
 
 /// What is known of a packet of `protocol` that carries [`TRANSPORT`].
-fn carrying(source: Address, protocol: u8) -> Facts {
+fn carrying(source: Address, protocol: u8) -> PacketInfo {
     let has_ports = WITH_PORTS.contains(&protocol);
-    Facts {
+    PacketInfo {
         source,
         protocol: protocol.into(),
         source_port: if has_ports { 0x1234 } else { NONE },
         destination_port: if has_ports { 0x5678 } else { NONE },
         flags: if protocol == TCP { 0xa5 } else { NONE },
         fragment: WHOLE,
-        control: false,
+        control: 0,
     }
 }
 
 /// The same of which ports and flags cannot be seen, if the protocol has any.
-fn without_ports(source: Address, protocol: u8) -> Facts {
+fn without_ports(source: Address, protocol: u8) -> PacketInfo {
     let unseen = |value| if value == NONE { NONE } else { ANY };
     let seen = carrying(source, protocol);
-    Facts {
+    PacketInfo {
         source_port: unseen(seen.source_port),
         destination_port: unseen(seen.destination_port),
         flags: unseen(seen.flags),
@@ -126,18 +130,18 @@ fn without_ports(source: Address, protocol: u8) -> Facts {
 }
 
 /// A later fragment of IPv4.
-fn later(protocol: u8) -> Facts {
-    Facts {
+fn later(protocol: u8) -> PacketInfo {
+    PacketInfo {
         fragment: LATER_FRAGMENT,
         ..without_ports(source_v4(), protocol)
     }
 }
 
 /// An IPv6 packet of which no more can be seen than where it stands in its datagram.
-fn unseen(fragment: u32) -> Facts {
-    Facts {
+fn unseen(fragment: u32) -> PacketInfo {
+    PacketInfo {
         fragment,
-        ..Facts::of(source_v6())
+        ..PacketInfo::of(source_v6())
     }
 }
 
@@ -162,8 +166,9 @@ fn eight_tags_are_looked_behind() {
         ],
     ] {
         let frame = ethernet(&[tags, &[IPV4]].concat(), &packet);
-        let wanted = Parsed::Ipv4(source_v4(), &packet);
-        assert_eq!(parse(&frame, false), wanted, "{tags:x?}");
+        let mut rest = frame.as_slice();
+        assert_eq!(parse(&mut rest), Parsed::Ipv4(source_v4()), "{tags:x?}");
+        assert_eq!(rest, packet, "{tags:x?}");
         for missing in 1..=4_usize {
             // The type behind the last tag is cut, or all of the packet is there but for its end.
             let cut = &frame[..frame.len() - packet.len() - missing];
@@ -172,17 +177,17 @@ fn eight_tags_are_looked_behind() {
             } else {
                 Parsed::Malformed
             };
-            assert_eq!(parse(cut, false), wanted, "{tags:x?} without {missing}");
+            assert_eq!(parse(&mut { cut }), wanted, "{tags:x?} without {missing}");
         }
     }
     for tags in 9..12 {
         let types = [vec![VLAN; tags], vec![IPV4]].concat();
         let frame = ethernet(&types, &packet);
-        assert_eq!(parse(&frame, false), Parsed::TooManyTags, "{tags}");
+        assert_eq!(parse(&mut &frame[..]), Parsed::TooManyTags, "{tags}");
     }
     for kind in [0, 0x0801, 0x8101, 0x88cc, 0xffff] {
         let frame = ethernet(&[kind], &packet);
-        assert_eq!(parse(&frame, true), Parsed::NotIp, "{kind:x}");
+        assert_eq!(parse(&mut &frame[..]), Parsed::NotIp, "{kind:x}");
     }
 }
 
@@ -197,12 +202,12 @@ fn a_header_of_ipv4_is_as_long_as_it_says() {
             }
             let is_sound = version == 4 && words >= 5 && length >= usize::from(words) * 4;
             let wanted = if is_sound {
-                Parsed::Ipv4(source_v4(), &packet)
+                Parsed::Ipv4(source_v4())
             } else {
                 Parsed::Malformed
             };
             let frame = ethernet(&[IPV4], &packet);
-            assert_eq!(parse(&frame, false), wanted, "{first:#x}, {length} bytes");
+            assert_eq!(parse(&mut &frame[..]), wanted, "{first:#x}, {length} bytes");
         }
     }
 }
@@ -216,12 +221,12 @@ fn a_header_of_ipv6_has_forty_bytes() {
                 *byte = first;
             }
             let wanted = if first >> 4 == 6 && length >= 40 {
-                Parsed::Ipv6(source_v6(), &packet)
+                Parsed::Ipv6(source_v6())
             } else {
                 Parsed::Malformed
             };
             let frame = ethernet(&[IPV6], &packet);
-            assert_eq!(parse(&frame, false), wanted, "{first:#x}, {length} bytes");
+            assert_eq!(parse(&mut &frame[..]), wanted, "{first:#x}, {length} bytes");
         }
     }
 }
@@ -231,10 +236,12 @@ fn arp_is_of_who_says_that_it_has_the_address() {
     let mut packet = vec![0x11; 28];
     packet[14..18].copy_from_slice(&[192, 0, 2, 7]);
     let frame = ethernet(&[ARP], &packet);
-    assert_eq!(parse(&frame, true), Parsed::Arp(source_v4()));
-    assert_eq!(parse(&frame[..32], true), Parsed::Arp(source_v4()));
-    assert_eq!(parse(&frame[..31], true), Parsed::NotIp);
-    assert_eq!(parse(&frame, false), Parsed::NotIp);
+    let parsed = parse(&mut &frame[..]);
+    assert_eq!(parsed, Parsed::Arp(source_v4()));
+    assert_eq!(parse(&mut &frame[..32]), Parsed::Arp(source_v4()));
+    assert_eq!(parse(&mut &frame[..31]), Parsed::NotIp);
+    assert_eq!(parsed.with_arp(true), parsed);
+    assert_eq!(parsed.with_arp(false), Parsed::NotIp);
 }
 
 #[test]
@@ -243,12 +250,12 @@ fn ports_and_flags_of_every_protocol() {
         for words in 5..=15 {
             let packet = ipv4(words, 0, protocol, &TRANSPORT);
             let wanted = carrying(source_v4(), protocol);
-            assert_eq!(facts_v4(&packet), wanted, "{protocol}, {words} words");
+            assert_eq!(info_v4(&packet), wanted, "{protocol}, {words} words");
         }
         if !EXTENSIONS.contains(&protocol) {
             let packet = ipv6(protocol, 64, &TRANSPORT);
             let wanted = carrying(source_v6(), protocol);
-            assert_eq!(facts_v6(&packet), wanted, "{protocol}");
+            assert_eq!(info_v6(&packet), wanted, "{protocol}");
         }
     }
     let port = |protocol| carrying(source_v4(), protocol).key_port();
@@ -260,12 +267,12 @@ fn what_is_cut_short_cannot_be_seen() {
     for protocol in WITH_PORTS {
         for length in 0..=TRANSPORT.len() {
             let seen = &TRANSPORT[..length];
-            for (source, facts) in [
-                (source_v4(), facts_v4(&ipv4(6, 0, protocol, seen))),
-                (source_v6(), facts_v6(&ipv6(protocol, 64, seen))),
+            for (source, seen) in [
+                (source_v4(), info_v4(&ipv4(6, 0, protocol, seen))),
+                (source_v6(), info_v6(&ipv6(protocol, 64, seen))),
             ] {
                 let (whole, cut) = (carrying(source, protocol), without_ports(source, protocol));
-                let with_ports = Facts {
+                let with_ports = PacketInfo {
                     flags: cut.flags,
                     ..whole
                 };
@@ -274,17 +281,17 @@ fn what_is_cut_short_cannot_be_seen() {
                     4.. => with_ports,
                     _ => cut,
                 };
-                assert_eq!(facts, wanted, "{protocol}, {length}");
-                assert_eq!(facts.is_hidden(), wanted != whole, "{protocol}, {length}");
+                assert_eq!(seen, wanted, "{protocol}, {length}");
+                assert_eq!(seen.is_hidden(), wanted != whole, "{protocol}, {length}");
             }
         }
     }
-    assert_eq!(facts_v4(&[0x45; 19]), Facts::of(source_v4()));
-    assert_eq!(facts_v6(&[0x60; 39]), Facts::of(source_v6()));
+    assert_eq!(info_v4(&[0x45; 19]), PacketInfo::of(source_v4()));
+    assert_eq!(info_v6(&[0x60; 39]), PacketInfo::of(source_v6()));
     // Nobody has to see what no limit looks at.
-    let read = |packet: &[u8]| Facts::read(&Parsed::Ipv4(source_v4(), packet), false);
     let whole = ipv4(5, 0, TCP, &TRANSPORT);
-    assert_eq!(read(&whole), Some(Facts::of(source_v4())));
+    let read = Parsed::Ipv4(source_v4()).info(&mut whole.as_slice(), false);
+    assert_eq!(read, Some(PacketInfo::of(source_v4())));
 }
 
 #[test]
@@ -295,20 +302,20 @@ fn where_a_packet_of_ipv4_stands_in_its_datagram() {
         let wanted = match bit {
             // The offset, more fragments, and what must not be fragmented, or is reserved.
             0..=12 => later(UDP),
-            13 => Facts {
+            13 => PacketInfo {
                 fragment: FIRST_FRAGMENT,
                 ..whole
             },
             _ => whole,
         };
         let packet = ipv4(5, field, UDP, &TRANSPORT);
-        assert_eq!(facts_v4(&packet), wanted, "bit {bit}");
+        assert_eq!(info_v4(&packet), wanted, "bit {bit}");
     }
     // In the middle. Its transport header is elsewhere: that it has none hides nothing.
     for protocol in [ICMP, UDP, TCP] {
-        let facts = facts_v4(&ipv4(5, 0x2001, protocol, &[]));
-        assert_eq!(facts, later(protocol));
-        assert!(!facts.is_hidden());
+        let seen = info_v4(&ipv4(5, 0x2001, protocol, &[]));
+        assert_eq!(seen, later(protocol));
+        assert!(!seen.is_hidden());
     }
 }
 
@@ -316,10 +323,10 @@ fn where_a_packet_of_ipv4_stands_in_its_datagram() {
 fn where_a_packet_of_ipv6_stands_in_its_datagram() {
     let behind = |field, next, rest: &[u8]| {
         let rest = [&fragment(field, next)[..], rest].concat();
-        facts_v6(&ipv6(FRAGMENT, 64, &rest))
+        info_v6(&ipv6(FRAGMENT, 64, &rest))
     };
     let whole = carrying(source_v6(), UDP);
-    let first = Facts {
+    let first = PacketInfo {
         fragment: FIRST_FRAGMENT,
         ..whole
     };
@@ -335,8 +342,8 @@ fn where_a_packet_of_ipv6_stands_in_its_datagram() {
     // Whatever it says of its protocol: the receiver goes by the first fragment.
     for next in [EXTENSIONS.as_slice(), &[TCP, UDP, ICMPV6, 59]].concat() {
         for field in [8, 9] {
-            let facts = behind(field, next, &TRANSPORT);
-            assert_eq!(facts, unseen(LATER_FRAGMENT), "{next}");
+            let seen = behind(field, next, &TRANSPORT);
+            assert_eq!(seen, unseen(LATER_FRAGMENT), "{next}");
         }
     }
     // A second fragment header makes a first fragment neither whole nor a later one less late.
@@ -357,23 +364,23 @@ fn extension_headers_are_as_long_as_they_say() {
             let rest = [&extension(kind, length, TCP)[..], &TRANSPORT].concat();
             // The shortest of AH is eight bytes too, and its figure then 0.
             let packet = ipv6(kind, 64, &rest);
-            assert_eq!(facts_v6(&packet), whole, "{kind} of {length}");
+            assert_eq!(info_v6(&packet), whole, "{kind} of {length}");
             // A byte less, and the flags are not there.
             let cut = &packet[..packet.len() - 1];
-            let wanted = Facts {
+            let wanted = PacketInfo {
                 flags: ANY,
                 ..whole
             };
-            assert_eq!(facts_v6(cut), wanted, "{kind} of {length}, cut");
+            assert_eq!(info_v6(cut), wanted, "{kind} of {length}, cut");
         }
-        let cut = facts_v6(&ipv6(kind, 64, &[TCP; 7]));
+        let cut = info_v6(&ipv6(kind, 64, &[TCP; 7]));
         assert_eq!(cut, unseen(ANYWHERE), "{kind}");
     }
     // What is said to be beyond the end has no port to show, and need not have one.
     let beyond = |next| ipv6(DESTINATION, 255, &extension(DESTINATION, 9, next)[..8]);
-    assert_eq!(facts_v6(&beyond(UDP)), without_ports(source_v6(), UDP));
+    assert_eq!(info_v6(&beyond(UDP)), without_ports(source_v6(), UDP));
     let nothing = carrying(source_v6(), ICMPV6);
-    assert_eq!(facts_v6(&beyond(ICMPV6)), nothing);
+    assert_eq!(info_v6(&beyond(ICMPV6)), nothing);
 }
 
 #[test]
@@ -391,7 +398,7 @@ fn eight_extension_headers_are_looked_behind() {
         } else {
             unseen(ANYWHERE)
         };
-        assert_eq!(facts_v6(&packet), wanted, "{count}");
+        assert_eq!(info_v6(&packet), wanted, "{count}");
     }
 }
 
@@ -409,9 +416,9 @@ fn dhcp_is_control_traffic() {
             let v4 = ipv4(5, 0, protocol, &to_port(port));
             let v6 = ipv6(protocol, 64, &to_port(port));
             let is_dhcp = protocol == UDP && (port == 67 || port == 68);
-            assert_eq!(facts_v4(&v4).control, is_dhcp, "{protocol} to {port}");
+            assert_eq!(info_v4(&v4).control == 1, is_dhcp, "{protocol} to {port}");
             let is_dhcpv6 = protocol == UDP && (port == 546 || port == 547);
-            assert_eq!(facts_v6(&v6).control, is_dhcpv6, "{protocol} to {port}");
+            assert_eq!(info_v6(&v6).control == 1, is_dhcpv6, "{protocol} to {port}");
         }
     }
 }
@@ -424,26 +431,26 @@ fn neighbours_discover_each_other_with_the_whole_hop_limit() {
             for next in [ICMP, 59, ICMPV6] {
                 let packet = ipv6(next, hop_limit, &[kind, 0]);
                 let wanted = next == ICMPV6 && hop_limit == 255 && (133..=137).contains(&kind);
-                let facts = facts_v6(&packet);
-                assert_eq!(facts.control, wanted, "{next}: {kind}, {hop_limit}");
+                let seen = info_v6(&packet);
+                assert_eq!(seen.control == 1, wanted, "{next}: {kind}, {hop_limit}");
             }
         }
     }
     // Nothing is there to say what it is.
-    assert!(!facts_v6(&ipv6(ICMPV6, 255, &[])).control);
+    assert_eq!(info_v6(&ipv6(ICMPV6, 255, &[])).control, 0);
     // Behind an extension header too, but not in a later fragment.
     let behind = |kind, header: &[u8]| ipv6(kind, 255, &[header, &[135]].concat());
     let options = behind(DESTINATION, &extension(DESTINATION, 0, ICMPV6));
-    assert!(facts_v6(&options).control);
+    assert_eq!(info_v6(&options).control, 1);
     let later = behind(FRAGMENT, &fragment(8, ICMPV6));
-    assert!(!facts_v6(&later).control);
+    assert_eq!(info_v6(&later).control, 0);
 }
 
 #[test]
 fn arp_is_control_traffic() {
-    let arp = Facts::read(&Parsed::Arp(source_v4()), true).expect("it has a source");
-    assert!(arp.control && !arp.is_hidden());
+    let arp = info(Parsed::Arp(source_v4()), &[]);
+    assert!(arp.control == 1 && !arp.is_hidden());
     for parsed in [Parsed::NotIp, Parsed::Malformed, Parsed::TooManyTags] {
-        assert_eq!(Facts::read(&parsed, true), None);
+        assert_eq!(parsed.info(&mut &TRANSPORT[..], true), None);
     }
 }

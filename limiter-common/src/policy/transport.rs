@@ -1,0 +1,177 @@
+//! From the IP header to ports and flags, for limits that match on them: IPv4 options, IPv6 extension
+//! headers up to a bound, fragments. A field that cannot be seen stays [`ANY`], which every limit could match.
+//!
+//! [`ANY`]: crate::rules::ANY
+
+use super::{
+    Bytes, PacketInfo,
+    parse::{IPV4_HEADER, IPV6_HEADER, ipv4_length},
+};
+use crate::rules::{ANYWHERE, FIRST_FRAGMENT, LATER_FRAGMENT, NONE, WHOLE};
+
+const TCP: u32 = 6;
+const UDP: u32 = 17;
+const DCCP: u32 = 33;
+const ICMPV6: u32 = 58;
+const SCTP: u32 = 132;
+const UDP_LITE: u32 = 136;
+
+/// Extension headers (RFC 8200, section 4; AH: RFC 4302).
+const HOP_BY_HOP: u32 = 0;
+const ROUTING: u32 = 43;
+const FRAGMENT: u32 = 44;
+const AUTHENTICATION: u32 = 51;
+const DESTINATION: u32 = 60;
+
+/// A sound packet has each of the five once, and destination options twice.
+const EXTENSIONS_MAX: u32 = 8;
+/// Bytes that every extension header has at least.
+const EXTENSION: usize = 8;
+/// Bytes of the longest extension header: 256 units of eight.
+const EXTENSION_LENGTH_MAX: u32 = 2_048;
+
+/// Protocol, ports, flags and place in the datagram of an IPv4 packet. All its fragments have the same protocol: it is
+/// part of the key by which the kernel reassembles them.
+#[inline(always)]
+pub fn read_ipv4<B: Bytes>(packet: &mut B, info: &mut PacketInfo) {
+    const MORE_FRAGMENTS: u16 = 0x2000;
+    const OFFSET: u16 = 0x1fff;
+    let Some(header) = packet.peek::<IPV4_HEADER>() else {
+        return;
+    };
+    let fragment = u16::from_be_bytes([header[6], header[7]]);
+    info.protocol = header[9].into();
+    info.fragment = place(fragment & OFFSET != 0, fragment & MORE_FRAGMENTS != 0);
+    let length = ipv4_length(header);
+    packet.skip(length);
+    read_transport(packet, info);
+    // DHCP (RFC 2131): to the server's port, or the client's.
+    if info.protocol == UDP && (info.destination_port == 67 || info.destination_port == 68) {
+        info.control = 1;
+    }
+}
+
+#[inline(always)]
+fn place(later: bool, more: bool) -> u32 {
+    if later {
+        LATER_FRAGMENT
+    } else if more {
+        FIRST_FRAGMENT
+    } else {
+        WHOLE
+    }
+}
+
+/// The same of an IPv6 packet. The next header of a later fragment says nothing: the receiver takes that of the first
+/// one (RFC 8200, section 4.5).
+#[inline(always)]
+pub fn read_ipv6<B: Bytes>(packet: &mut B, info: &mut PacketInfo) {
+    let Some(header) = packet.peek::<IPV6_HEADER>() else {
+        return;
+    };
+    let (mut next, hop_limit) = (u32::from(header[6]), header[7]);
+    packet.skip(IPV6_HEADER);
+    info.fragment = ANYWHERE;
+    for _ in 0..EXTENSIONS_MAX {
+        if !is_extension(next) {
+            break;
+        }
+        let Some(extension) = packet.peek::<EXTENSION>() else {
+            return;
+        };
+        let following = u32::from(extension[0]);
+        if next == FRAGMENT {
+            let fragment = u16::from_be_bytes([extension[2], extension[3]]);
+            let place = place(fragment & 0xfff8 != 0, fragment & 1 != 0);
+            // Another header inside a first fragment does not make it whole again.
+            if place != WHOLE {
+                info.fragment = place;
+            }
+            if place == LATER_FRAGMENT {
+                return;
+            }
+        }
+        let size = B::size_of_header(next, extension[1].into());
+        if size > EXTENSION_LENGTH_MAX {
+            return;
+        }
+        packet.skip(size as usize);
+        next = following;
+    }
+    if is_extension(next) {
+        return;
+    }
+    if info.fragment == ANYWHERE {
+        info.fragment = WHOLE;
+    }
+    info.protocol = next;
+    read_transport(packet, info);
+    // Neighbour discovery (RFC 4861): nobody but a neighbour can send it with this hop limit.
+    if next == ICMPV6 && hop_limit == 255 && is_neighbour_discovery(packet) {
+        info.control = 1;
+    }
+    // DHCPv6 (RFC 8415).
+    if next == UDP && (info.destination_port == 546 || info.destination_port == 547) {
+        info.control = 1;
+    }
+}
+
+#[inline(always)]
+fn is_extension(next: u32) -> bool {
+    matches!(
+        next,
+        HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION
+    )
+}
+
+/// Kind of header: VLAN tags, whose length is their number. No protocol has this number.
+pub(super) const TAGS: u32 = 256;
+
+/// Bytes of the headers of VLAN, or of the extension header of this kind and length.
+///
+/// The program in the kernel has it as a function of its own: the verifier does not know what such a function returns,
+/// and would otherwise follow each number of tags, and each kind of header, through the rest of the program.
+#[must_use]
+#[inline(always)]
+pub const fn size_of_header(kind: u32, length: u32) -> u32 {
+    match kind {
+        TAGS => length << 2,
+        FRAGMENT => 8,
+        AUTHENTICATION => (length + 2) << 2,
+        _ => (length + 1) << 3,
+    }
+}
+
+/// Router and neighbour solicitation and advertisement, redirect.
+#[inline(always)]
+fn is_neighbour_discovery<B: Bytes>(packet: &B) -> bool {
+    matches!(packet.peek::<1>(), Some([133..=137]))
+}
+
+/// Reads ports and flags. A later fragment has its own in the first one, and a first fragment may be cut before its
+/// flags (RFC 1858): then they cannot be seen.
+#[inline(always)]
+fn read_transport<B: Bytes>(packet: &B, info: &mut PacketInfo) {
+    let protocol = info.protocol;
+    if protocol != TCP {
+        info.flags = NONE;
+    }
+    if !matches!(protocol, TCP | UDP | DCCP | SCTP | UDP_LITE) {
+        info.source_port = NONE;
+        info.destination_port = NONE;
+        return;
+    }
+    if info.fragment == LATER_FRAGMENT {
+        return;
+    }
+    let Some(ports) = packet.peek::<4>() else {
+        return;
+    };
+    info.source_port = u16::from_be_bytes([ports[0], ports[1]]).into();
+    info.destination_port = u16::from_be_bytes([ports[2], ports[3]]).into();
+    if protocol == TCP
+        && let Some(header) = packet.peek::<14>()
+    {
+        info.flags = header[13].into();
+    }
+}
