@@ -1,82 +1,140 @@
-//! What became of a packet, and why.
+//! What becomes of a packet, and why.
 
-/// Each packet is counted under exactly one of these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u32)]
-pub enum Reason {
-    /// Passed: every limit that matches it admitted it.
-    Admitted = 0,
-    /// Passed: no limit holds it, because it is not IP.
-    NotIp = 1,
-    /// Passed although over the limit, because of shadow.
-    WouldDrop = 2,
-    /// Dropped: over the limit.
-    Limit = 3,
-    /// Dropped: its source is denied.
-    Deny = 4,
-    /// Dropped: a source that is not in the table, and too many new ones come, or there is no room.
-    Newcomer = 5,
-    /// Dropped: an IP header that cannot be one.
-    Malformed = 6,
-    /// Dropped: lost the race for the bucket too many times.
-    Contended = 7,
-    /// Passed: an IP header that cannot be one, which the configuration lets through.
-    MalformedPassed = 8,
-    /// Passed: an IP header that cannot be one, because of shadow.
-    MalformedWouldDrop = 9,
-    /// Passed: its source is allowed.
-    Allowed = 10,
-    /// Passed: no limit matches it.
-    Unlimited = 11,
-    /// Passed although over the limit: it belongs to a connection of the host's own sockets.
-    Established = 12,
+/// What a reason means for the packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Passes, and is charged to every limit that matches it.
+    Admit,
+    /// Passes without being charged.
+    Pass,
+    /// Passes only because of shadow mode.
+    Shadow,
+    /// Dropped: a limit that matches it refused it.
+    Refuse,
+    /// Dropped before any limit is asked.
+    Drop,
 }
 
-impl Reason {
-    /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 13] = [
-        Self::Admitted,
-        Self::NotIp,
-        Self::WouldDrop,
-        Self::Limit,
-        Self::Deny,
-        Self::Newcomer,
-        Self::Malformed,
-        Self::Contended,
-        Self::MalformedPassed,
-        Self::MalformedWouldDrop,
-        Self::Allowed,
-        Self::Unlimited,
-        Self::Established,
-    ];
+/// The table of reasons. A line has documentation, variant, number, name (in JSON, metrics and on the command line), text
+/// (in messages), and verdict. Numbers stand in pinned counters: they never change.
+macro_rules! reasons {
+    ($($(#[$doc:meta])+ $reason:ident = $number:literal, $name:literal, $text:literal, $verdict:ident;)+) => {
+        /// Why a packet passes or is dropped. Each packet is counted under exactly one reason.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr(u32)]
+        pub enum Reason {
+            $($(#[$doc])+ $reason = $number,)+
+        }
 
-    /// Whether the packet went on its way.
+        impl Reason {
+            /// All of them, in the order of their numbers.
+            pub const ALL: [Self; [$($number),+].len()] = [$(Self::$reason),+];
+
+            /// The name in JSON, in metrics and on the command line.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$reason => $name,)+
+                }
+            }
+
+            /// The reason in words, for messages.
+            #[must_use]
+            pub const fn text(self) -> &'static str {
+                match self {
+                    $(Self::$reason => $text,)+
+                }
+            }
+
+            /// What it means for the packet.
+            #[must_use]
+            #[inline(always)]
+            pub const fn verdict(self) -> Verdict {
+                match self {
+                    $(Self::$reason => Verdict::$verdict,)+
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// Passed: every limit that matches it admitted it.
+    Admitted = 0, "admitted", "admitted", Admit;
+    /// Passed: no limit holds it, because it is not IP.
+    NotIp = 1, "not_ip", "not IP", Pass;
+    /// Passed although a limit refused it or its source is denied, because of shadow mode.
+    WouldDrop = 2, "would_drop", "over the limit, in shadow", Shadow;
+    /// Dropped: over the limit.
+    Limit = 3, "limit", "over the limit", Refuse;
+    /// Dropped: its source is on the deny list.
+    Deny = 4, "deny", "denied", Drop;
+    /// Dropped: its source is not in the table, and new sources come too fast, or there is no room.
+    Newcomer = 5, "new_source", "new source", Refuse;
+    /// Dropped: a malformed IP packet.
+    Malformed = 6, "malformed", "malformed", Drop;
+    /// Dropped: lost the race for its bucket too many times.
+    Contended = 7, "contended", "contended", Refuse;
+    /// Passed: a malformed IP packet, and the configuration lets these pass.
+    MalformedPassed = 8, "malformed_passed", "malformed, let through", Pass;
+    /// Passed: a malformed IP packet, because of shadow mode.
+    MalformedWouldDrop = 9, "malformed_would_drop", "malformed, in shadow", Shadow;
+    /// Passed: its source is on the allow list.
+    Allowed = 10, "allowed", "allowed", Pass;
+    /// Passed: no limit matches it.
+    Unlimited = 11, "unlimited", "matched no limit", Pass;
+    /// Passed without being charged: it belongs to a connection of the host's own sockets.
+    Established = 12, "established", "established", Pass;
+}
+
+/// Bits at the numbers of the reasons with these verdicts.
+const fn bits(verdicts: &[Verdict]) -> u32 {
+    let (mut bits, mut reason) = (0, 0);
+    while reason < Reason::ALL.len() {
+        let mut verdict = 0;
+        while verdict < verdicts.len() {
+            if Reason::ALL[reason].verdict() as u32 == verdicts[verdict] as u32 {
+                bits |= 1 << reason;
+            }
+            verdict += 1;
+        }
+        reason += 1;
+    }
+    bits
+}
+
+const PASSES: u32 = bits(&[Verdict::Admit, Verdict::Pass, Verdict::Shadow]);
+const WOULD_DROP: u32 = bits(&[Verdict::Shadow]);
+
+impl Reason {
+    /// Whether the packet passes.
     #[must_use]
     #[inline(always)]
     pub const fn passes(self) -> bool {
-        matches!(
-            self,
-            Self::Admitted
-                | Self::NotIp
-                | Self::WouldDrop
-                | Self::MalformedPassed
-                | Self::MalformedWouldDrop
-                | Self::Allowed
-                | Self::Unlimited
-                | Self::Established
-        )
+        PASSES >> self as u32 & 1 != 0
     }
 
-    /// Whether it only went on because of shadow.
+    /// Whether the packet passes only because of shadow mode.
     #[must_use]
     #[inline(always)]
     pub const fn would_drop(self) -> bool {
-        matches!(self, Self::WouldDrop | Self::MalformedWouldDrop)
+        WOULD_DROP >> self as u32 & 1 != 0
+    }
+
+    /// The reasons for which packets are dropped.
+    pub fn drops() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|reason| !reason.passes())
     }
 
     /// The reason with this number.
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.get(usize::try_from(number).ok()?).copied()
+    }
+
+    /// The reason with this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.name() == name)
     }
 }

@@ -430,7 +430,7 @@ fn top_lines_add_up_to_what_the_interface_dropped() {
             })
             .collect::<Vec<_>>()
     };
-    let wanted = [("limit", 5), ("deny", 9), ("newcomer", 7)];
+    let wanted = [("limit", 5), ("deny", 9), ("new_source", 7)];
     assert_eq!(
         drops(&shown),
         wanted.map(|(reason, dropped)| (reason.to_owned(), dropped))

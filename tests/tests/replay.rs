@@ -138,9 +138,9 @@ fn on_captures_of_others_both_say_the_same() {
         "admitted",
         "limit",
         "malformed",
-        "not-ip",
+        "not_ip",
         "deny",
-        "would-drop",
+        "would_drop",
     ] {
         assert!(seen.get(reason) > Some(&4), "{reason}: {seen:?}");
     }
@@ -221,14 +221,14 @@ fn on_random_captures_both_say_the_same() {
         "admitted",
         "limit",
         "malformed",
-        "not-ip",
+        "not_ip",
         "deny",
-        "would-drop",
-        "newcomer",
+        "would_drop",
+        "new_source",
         "allowed",
         "unlimited",
-        "malformed-passed",
-        "malformed-would-drop",
+        "malformed_passed",
+        "malformed_would_drop",
     ] {
         assert!(seen.get(reason) > Some(&20), "{reason}: {seen:?}");
     }
@@ -262,7 +262,7 @@ fn in_a_full_table_both_say_the_same() {
             burst: Some(600),
         });
         let (replay, _) = replay_by_both(key, &pcap(&packets), &settings).unwrap();
-        assert!(replay.drops.newcomer.packets > 1_000, "{replay:?}");
+        assert!(replay.drops.of(limiter_common::verdict::Reason::Newcomer).packets > 1_000, "{replay:?}");
         assert!(replay.verdicts.passed.packets > 5_000, "{replay:?}");
     }
 }

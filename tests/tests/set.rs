@@ -187,7 +187,10 @@ fn new_sources() {
     // Seven eighths of the burst are for both limits, and a sixteenth is for this one alone: 35 and 2.
     assert_eq!(of(1), 37, "the burst, without the part of the other limit");
     assert_eq!(of(2), 0);
-    assert_eq!(number(&hosts.status()["drops"]["newcomer"]["packets"]), 83);
+    assert_eq!(
+        number(&hosts.status()["drops"]["new_source"]["packets"]),
+        83
+    );
     let status = hosts.limiter(&["status", "eth0"]).stdout;
     for word in [
         "came faster than 1/h",

@@ -41,7 +41,7 @@ fn the_memory_of_the_table_is_fixed_and_shown() {
     assert_eq!(status["sources"]["tracked"], 100);
     assert_eq!(status["passed"]["packets"], 100);
     assert_eq!(
-        status["drops"]["newcomer"]["packets"], 900,
+        status["drops"]["new_source"]["packets"], 900,
         "live buckets are not given up for new ones"
     );
     assert!(
@@ -114,7 +114,7 @@ fn reset_loses_no_places() {
     let status = hosts.status();
     assert_eq!(status["sources"]["tracked"], 4, "{status}");
     assert_eq!(status["passed"]["packets"], 9, "{status}");
-    assert_eq!(status["drops"]["newcomer"]["packets"], 0, "{status}");
+    assert_eq!(status["drops"]["new_source"]["packets"], 0, "{status}");
 }
 
 #[test]

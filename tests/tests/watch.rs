@@ -150,7 +150,7 @@ fn what_one_limit_drops() {
             ("udp", 53, length),
             Some("default"),
             "drop",
-            "newcomer",
+            "new_source",
         );
         assert_eq!(timeless(watcher.event()), new);
     }
@@ -173,7 +173,7 @@ fn what_one_limit_drops() {
         ("udp", 9, 60),
         Some("default"),
         "would_drop",
-        "newcomer",
+        "new_source",
     );
     assert_eq!(timeless(watcher.event()), new);
     let malformed = wanted(None, ("", 0, 30), None, "would_drop", "malformed");
@@ -414,7 +414,7 @@ fn one_packet_is_found_in_a_flood() {
         (&["--limit", "web"], &web),
         (&["--limit", "all"], &web),
         (&["--reason", "limit"], &dns6),
-        (&["--reason", "malformed,newcomer"], &cut),
+        (&["--reason", "malformed,new_source"], &cut),
         (
             &[
                 "--source",
@@ -621,7 +621,7 @@ fn one_at_a_time() {
         .expect_error(1, &["eth0: there is no limit 'dns'", "default"]);
     hosts
         .limiter(&["watch", "eth0", "--reason", "luck"])
-        .expect_error(2, &["luck", "newcomer"]);
+        .expect_error(2, &["luck", "new_source"]);
     hosts
         .limiter(&["watch", "eth0", "--source", "192.0.2.7/24"])
         .expect_error(2, &["192.0.2.7/24"]);

@@ -6,15 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_common::{
-    verdict::Reason,
-    watch::{EVENT_BURST, EVENT_COST},
-};
+use limiter_common::watch::{EVENT_BURST, EVENT_COST};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::{
     cli::{
-        args::{self, DropReason},
+        args,
         log::interruption,
         output::{about, note, print, write},
     },
@@ -33,7 +30,7 @@ pub async fn run(arguments: args::Watch) -> anyhow::Result<()> {
     let filter = Filter {
         source: arguments.source,
         limit: arguments.limit.clone(),
-        reasons: arguments.reason.iter().copied().map(Reason::from).collect(),
+        reasons: arguments.reason.clone(),
     };
     let watching = Watching::start(&arguments.interface, filter).await;
     let watching = watching.map_err(|error| about(&arguments.interface, error))?;
@@ -53,18 +50,6 @@ pub async fn run(arguments: args::Watch) -> anyhow::Result<()> {
     let ended = ended.and_then(|()| showing.show_all());
     showing.sum_up()?;
     ended
-}
-
-impl From<DropReason> for Reason {
-    fn from(reason: DropReason) -> Self {
-        match reason {
-            DropReason::Limit => Self::Limit,
-            DropReason::Deny => Self::Deny,
-            DropReason::Newcomer => Self::Newcomer,
-            DropReason::Malformed => Self::Malformed,
-            DropReason::Contended => Self::Contended,
-        }
-    }
 }
 
 struct Showing {

@@ -13,7 +13,7 @@ use super::{
     collection::Reading,
     families::{About, Labels, Writer},
 };
-use crate::stats::{Count, Interface, Limit, Verdicts, snapshot::Snapshot};
+use crate::stats::{Count, Interface, Limit, Verdicts, reasons::ByReason, snapshot::Snapshot};
 
 /// Ranks of `limiter_top_dropped_packets`.
 const RANKS: usize = 10;
@@ -265,18 +265,11 @@ fn packets(writer: &mut Writer<'_>, snapshot: &Snapshot) -> fmt::Result {
     writer.counters(
         about(
             "limiter_drops",
-            "Dropped packets: over a limit, on the deny list, newcomer (one new source too many, or no room for it), \
+            "Dropped packets: over a limit, on the deny list, new_source (one new source too many, or no room for it), \
              malformed, contended (lost the race for its bucket too often).",
         ),
         by("reason", |interface| {
-            let drops = interface.drops;
-            vec![
-                ("limit", drops.limit.packets),
-                ("deny", drops.deny.packets),
-                ("newcomer", drops.newcomer.packets),
-                ("malformed", drops.malformed.packets),
-                ("contended", drops.contended.packets),
-            ]
+            by_reason(&interface.drops)
         }),
     )?;
     writer.counters(
@@ -286,15 +279,16 @@ fn packets(writer: &mut Writer<'_>, snapshot: &Snapshot) -> fmt::Result {
              established connection.",
         ),
         by("reason", |interface| {
-            let passes = interface.passes;
-            vec![
-                ("not_ip", passes.not_ip.packets),
-                ("allowed", passes.allowed.packets),
-                ("unlimited", passes.unlimited.packets),
-                ("established", passes.established.packets),
-            ]
+            by_reason(&interface.passes)
         }),
     )
+}
+
+fn by_reason<const DROPS: bool>(reasons: &ByReason<DROPS>) -> Vec<(&'static str, u64)> {
+    let counts = reasons.iter();
+    counts
+        .map(|(reason, count)| (reason.name(), count.packets))
+        .collect()
 }
 
 fn lists(writer: &mut Writer<'_>, snapshot: &Snapshot) -> fmt::Result {

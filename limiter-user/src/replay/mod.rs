@@ -206,21 +206,7 @@ impl Verdict {
     pub fn reason(self) -> &'static str {
         match self {
             Self::Outgoing => "outgoing",
-            Self::Said(reason) => match reason {
-                Reason::Admitted => "admitted",
-                Reason::NotIp => "not-ip",
-                Reason::WouldDrop => "would-drop",
-                Reason::Limit => "limit",
-                Reason::Deny => "deny",
-                Reason::Newcomer => "newcomer",
-                Reason::Malformed => "malformed",
-                Reason::Contended => "contended",
-                Reason::MalformedPassed => "malformed-passed",
-                Reason::MalformedWouldDrop => "malformed-would-drop",
-                Reason::Allowed => "allowed",
-                Reason::Unlimited => "unlimited",
-                Reason::Established => "established",
-            },
+            Self::Said(reason) => reason.name(),
         }
     }
 }
@@ -351,7 +337,7 @@ impl Course {
             not_ip: of(Reason::NotIp).into(),
             outgoing: self.outgoing.into(),
             seconds,
-            drops: stats::drops(&self.counters),
+            drops: stats::Drops::new(&self.counters),
             limits: limits(engine, compiled, &self.counters)?,
             sources,
             other_sources,
@@ -389,16 +375,14 @@ fn limits(engine: &Engine, compiled: &Compiled, counters: &Counters) -> Result<V
 
 /// Those of a limit that holds every packet follow from the reasons.
 fn of_the_only_one(counters: &Counters) -> LimitCounters {
-    let sum = |reasons: &[Reason]| {
-        let counts = reasons
-            .iter()
-            .map(|reason| counters.by_reason[*reason as usize]);
-        counts.sum()
-    };
+    let of = |reason: Reason| counters.by_reason[reason as usize];
+    let refused = Reason::ALL
+        .into_iter()
+        .filter(|reason| reason.verdict() == limiter_common::verdict::Verdict::Refuse);
     LimitCounters {
-        admitted: sum(&[Reason::Admitted]),
-        dropped: sum(&[Reason::Limit, Reason::Newcomer, Reason::Contended]),
-        would_drop: sum(&[Reason::WouldDrop]),
+        admitted: of(Reason::Admitted),
+        dropped: refused.map(of).sum(),
+        would_drop: of(Reason::WouldDrop),
     }
 }
 

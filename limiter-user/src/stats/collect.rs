@@ -4,18 +4,17 @@ use std::{net::IpAddr, time::Instant};
 
 use ipnet::IpNet;
 use limiter_common::{
-    counters::Counters,
+    counters::{Count as KernelCount, Counters},
     entry::Entry,
     key::{SLOTS, SourceKey},
     layout::Source,
     rules::{ON_ALLOW, ON_DENY},
-    verdict::Reason,
+    verdict::{Reason, Verdict},
 };
 
 use super::{
-    Interface, Limit, List, NextProgram, Passes, Sources,
+    Drops, Interface, Limit, List, NextProgram, Passes, Sources,
     busiest::{Busiest, Filter, Order, Place},
-    drops,
     live::{Busy, Gauge, Sample, Since, Wanted, rest},
     source::{Check, CheckedLimit, OnList, Reader, Top},
     verdicts,
@@ -113,8 +112,8 @@ fn described(attachment: &Attachment, taken: Taken) -> Result<Interface> {
         limits: limits.collect::<Result<_>>()?,
         lists: lists(record, tables)?,
         verdicts: verdicts(&counters),
-        drops: drops(&counters),
-        passes: passes(&counters),
+        drops: Drops::new(&counters),
+        passes: Passes::new(&counters),
         sources: Sources {
             tracked: taken.sources,
             entries: taken.entries,
@@ -128,16 +127,6 @@ fn described(attachment: &Attachment, taken: Taken) -> Result<Interface> {
     })
 }
 
-fn passes(counters: &Counters) -> Passes {
-    let of = |reason: Reason| counters.by_reason[reason as usize].into();
-    Passes {
-        not_ip: of(Reason::NotIp),
-        allowed: of(Reason::Allowed),
-        unlimited: of(Reason::Unlimited),
-        established: of(Reason::Established),
-    }
-}
-
 /// The figures of the limit in the first slot are those of the short way too, on which it was alone.
 fn limit(of: &config::Limit, seat: &Seat, record: &Record, tables: &Tables) -> Result<Limit> {
     let own = tables.limit(seat.slot)?;
@@ -147,7 +136,10 @@ fn limit(of: &config::Limit, seat: &Seat, record: &Record, tables: &Tables) -> R
         Counters::default()
     };
     let plain = |reason: Reason| plain.by_reason[reason as usize];
-    let dropped = plain(Reason::Limit) + plain(Reason::Newcomer) + plain(Reason::Contended);
+    let refused = Reason::ALL
+        .into_iter()
+        .filter(|reason| reason.verdict() == Verdict::Refuse);
+    let dropped: KernelCount = refused.map(plain).sum();
     let would_drop = own.would_drop + plain(Reason::WouldDrop);
     Ok(Limit {
         name: of.name.clone(),

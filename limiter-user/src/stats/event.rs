@@ -41,7 +41,7 @@ pub struct Event {
     pub limit: Option<String>,
     /// `drop` or `would_drop`.
     pub verdict: &'static str,
-    /// `limit`, `deny`, `newcomer`, `malformed`, `contended`.
+    /// Name of the reason: `limit`, `deny`, `new_source`, `malformed`, `contended`.
     pub reason: &'static str,
 }
 
@@ -70,21 +70,8 @@ pub fn in_words(interface: &str, limit: Option<&str>, told: &KernelEvent) -> Res
         } else {
             "would_drop"
         },
-        reason: Reason::from_number(told.reason).map_or("unknown", name),
+        reason: Reason::from_number(told.reason).map_or("unknown", Reason::name),
     })
-}
-
-/// What a reason to drop is called in metrics and on the command line.
-#[must_use]
-pub fn name(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Limit => "limit",
-        Reason::Deny => "deny",
-        Reason::Newcomer => "newcomer",
-        Reason::Malformed => "malformed",
-        Reason::Contended => "contended",
-        _ => "unknown",
-    }
 }
 
 fn protocol(number: u32) -> Option<String> {

@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
-use limiter_common::{key::SourceKey, layout::Source};
+use limiter_common::{key::SourceKey, layout::Source, verdict::Reason};
 
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Count, Drops, Interface, Word,
+    Drops, Interface, Word,
     busiest::{Figures, Filter, Order, Place},
     source::TopSource,
     word,
@@ -95,7 +95,7 @@ pub fn names_of(reason: Word) -> (&'static str, &'static str) {
     match reason {
         "limit" => ("other sources", "any"),
         "deny" => ("denied sources", "deny list"),
-        "newcomer" => ("new sources", "new source"),
+        "new_source" => ("new sources", "new source"),
         reason => (reason, reason),
     }
 }
@@ -108,21 +108,19 @@ pub fn rest(drops: &Drops, before: &Drops, rows: &[Busy]) -> Vec<Busy> {
         let figures = rows.iter().map(|row| &row.figures);
         figures.filter(|figures| figures.drops).map(of).sum()
     };
-    let counted = |reason: Word, of: fn(&Drops) -> Count| {
-        let (now, then) = (of(drops).packets, of(before).packets);
-        (reason, now, now.saturating_sub(then))
-    };
-    let (_, limit, limit_since) = counted("limit", |drops| drops.limit);
-    let others = limit.saturating_sub(shown(|figures| figures.over));
-    let others_since = limit_since.saturating_sub(shown(|figures| figures.over_since));
-    let lines = [
-        ("limit", others, others_since),
-        counted("deny", |drops| drops.deny),
-        counted("newcomer", |drops| drops.newcomer),
-        counted("malformed", |drops| drops.malformed),
-        counted("contended", |drops| drops.contended),
-    ];
-    let counted = lines.into_iter().filter(|(_, dropped, _)| *dropped > 0);
+    let lines = drops.iter().map(|(reason, count)| {
+        let (now, then) = (count.packets, before.of(reason).packets);
+        let since = now.saturating_sub(then);
+        match reason {
+            Reason::Limit => (
+                reason.name(),
+                now.saturating_sub(shown(|figures| figures.over)),
+                since.saturating_sub(shown(|figures| figures.over_since)),
+            ),
+            _ => (reason.name(), now, since),
+        }
+    });
+    let counted = lines.filter(|(_, dropped, _)| *dropped > 0);
     counted
         .map(|(reason, dropped, since)| Busy::of_many(reason, dropped, since))
         .collect()
@@ -243,6 +241,7 @@ fn fingerprint(key: &SourceKey) -> u32 {
 mod tests {
     use super::*;
     use crate::config::Key;
+    use crate::stats::Count;
 
     fn source(passed: u64, refused: u64) -> Source {
         Source {
@@ -331,11 +330,12 @@ mod tests {
         };
         let rows = [figures(row(0, 3, true), 10), figures(row(0, 9, false), 90)];
         let count = |packets| Count { packets, bytes: 0 };
-        let drops = |limit, deny| Drops {
-            limit: count(limit),
-            deny: count(deny),
-            newcomer: count(7),
-            ..Drops::default()
+        let drops = |limit, deny| {
+            let mut drops = Drops::default();
+            drops.set(Reason::Limit, count(limit));
+            drops.set(Reason::Deny, count(deny));
+            drops.set(Reason::Newcomer, count(7));
+            drops
         };
         let lines = rest(&drops(25, 40), &drops(20, 30), &rows);
         let seen: Vec<_> = lines
@@ -351,9 +351,9 @@ mod tests {
         // A source in shadow drops nothing.
         assert_eq!(
             seen,
-            [("limit", 15, 2), ("deny", 40, 10), ("newcomer", 7, 0)]
+            [("limit", 15, 2), ("deny", 40, 10), ("new_source", 7, 0)]
         );
-        let labels = names_of("newcomer");
+        let labels = names_of("new_source");
         assert_eq!(labels, ("new sources", "new source"));
     }
 }

@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod event;
 pub mod fleet;
 pub mod live;
+pub mod reasons;
 pub mod replay;
 #[cfg(test)]
 mod schema;
@@ -19,6 +20,7 @@ pub mod word;
 
 use limiter_common::counters::{Count as KernelCount, Counters};
 use limiter_common::verdict::Reason;
+pub use reasons::{Drops, Passes};
 pub use word::Word;
 
 use serde::{Deserialize, Serialize};
@@ -200,36 +202,6 @@ pub struct Verdicts {
     pub would_drop: Count,
 }
 
-/// Dropped packets by reason; their sum is `dropped`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Drops {
-    /// Over the limit.
-    pub limit: Count,
-    /// On the deny list.
-    pub deny: Count,
-    /// A new source beyond the newcomer limit, or without room in the table.
-    pub newcomer: Count,
-    /// No valid IP header.
-    pub malformed: Count,
-    /// Lost the race for a bucket too often.
-    pub contended: Count,
-}
-
-/// Packets that passed without being charged, by reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Passes {
-    /// Not IP.
-    pub not_ip: Count,
-    /// On the allow list.
-    pub allowed: Count,
-    /// No limit matches it.
-    pub unlimited: Count,
-    /// Over a limit, but of a connection of the host's own sockets.
-    pub established: Count,
-}
-
 /// The table of sources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -270,19 +242,6 @@ pub fn verdicts(counters: &Counters) -> Verdicts {
     }
 }
 
-/// Dropped packets by reason.
-#[must_use]
-pub fn drops(counters: &Counters) -> Drops {
-    let of = |reason: Reason| counters.by_reason[reason as usize].into();
-    Drops {
-        limit: of(Reason::Limit),
-        deny: of(Reason::Deny),
-        newcomer: of(Reason::Newcomer),
-        malformed: of(Reason::Malformed),
-        contended: of(Reason::Contended),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -297,14 +256,7 @@ mod tests {
             };
         }
         let all = verdicts(&counters);
-        let Drops {
-            limit,
-            deny,
-            newcomer,
-            malformed,
-            contended,
-        } = drops(&counters);
-        let dropped = [limit, deny, newcomer, malformed, contended];
+        let dropped = Drops::new(&counters);
         for (of, sum) in [
             (
                 (|count| count.packets) as fn(Count) -> u64,
@@ -314,7 +266,8 @@ mod tests {
         ] {
             assert_eq!(of(all.seen), sum);
             assert_eq!(of(all.seen), of(all.passed) + of(all.dropped));
-            assert_eq!(dropped.map(of).iter().sum::<u64>(), of(all.dropped));
+            let by_reason: u64 = dropped.iter().map(|(_, count)| of(count)).sum();
+            assert_eq!(by_reason, of(all.dropped));
         }
     }
 }

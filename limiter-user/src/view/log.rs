@@ -23,7 +23,7 @@ fn readable(written: &str, shadow: bool) -> Option<String> {
     let source = ipv6(source).map_or_else(|| source.to_owned(), |address| address.to_string());
     Some(format!(
         "{source}: {length} bytes, {verdict}: {}",
-        why(reason)
+        reason.text()
     ))
 }
 
@@ -37,23 +37,6 @@ fn ipv6(text: &str) -> Option<Ipv6Addr> {
     let upper = u64::from(a) << 32 | u64::from(b);
     let lower = u64::from(c) << 32 | u64::from(d);
     Some((u128::from(upper) << 64 | u128::from(lower)).into())
-}
-
-fn why(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Admitted => "admitted",
-        Reason::NotIp => "not IP",
-        Reason::WouldDrop => "over the limit, in shadow",
-        Reason::Limit => "over the limit",
-        Reason::Deny => "denied",
-        Reason::Newcomer => "new source",
-        Reason::Malformed | Reason::MalformedPassed => "malformed",
-        Reason::MalformedWouldDrop => "malformed, in shadow",
-        Reason::Contended => "contended",
-        Reason::Allowed => "allowed",
-        Reason::Unlimited => "no limit holds it",
-        Reason::Established => "established",
-    }
 }
 
 #[cfg(test)]

@@ -28,10 +28,9 @@ pub fn text(replay: &Replay) -> String {
             text.push_str(&format!("  {} {what}\n", grouped(count.packets)));
         }
     };
-    line("over a limit", drops.limit);
-    line("of denied sources", drops.deny);
-    line("of new sources, too many or without room", drops.newcomer);
-    line("malformed", drops.malformed);
+    for (reason, count) in drops.iter() {
+        line(reason.text(), count);
+    }
     line("passed only because of shadow", replay.verdicts.would_drop);
     line("not IP: passed", replay.not_ip);
     line(

@@ -1,8 +1,8 @@
 //! `status`, and what `attach` says when it is done.
 
-use crate::stats::{
-    Count, Drops, Interface, Limit, Passes, Sources, Status, Verdicts, fleet::Fleet,
-};
+use limiter_common::verdict::Reason;
+
+use crate::stats::{Interface, Limit, Sources, Status, Verdicts, fleet::Fleet, reasons::ByReason};
 use crate::view::units::{bytes, counted, grouped};
 
 /// All attachments.
@@ -107,8 +107,8 @@ fn interface(interface: &Interface) -> String {
         text.push_str(&format!("  exempt   {}\n", interface.exempt.join(", ")));
     }
     text.push_str(&packets_line(&interface.verdicts));
-    text.push_str(&drops_line(drops));
-    text.push_str(&passes_line(&interface.passes));
+    text.push_str(&reasons_line("drops", drops));
+    text.push_str(&reasons_line("passes", &interface.passes));
     text.push_str(&format!(
         "  sources  {} of {}, {} of kernel memory\n",
         room_taken(sources),
@@ -183,7 +183,7 @@ fn newcomers_note(interface: &Interface) -> String {
         sources,
         ..
     } = interface;
-    if drops.newcomer.packets == 0 {
+    if drops.of(Reason::Newcomer).packets == 0 {
         return String::new();
     }
     let larger = format!(
@@ -216,34 +216,12 @@ fn packets_line(verdicts: &Verdicts) -> String {
     )
 }
 
-fn drops_line(drops: &Drops) -> String {
-    let reasons = [
-        ("over the limit", drops.limit),
-        ("denied", drops.deny),
-        ("new sources", drops.newcomer),
-        ("malformed", drops.malformed),
-        ("contended", drops.contended),
-    ];
-    reasons_line("drops", &reasons)
-}
-
-/// Packets that passed without being charged.
-fn passes_line(passes: &Passes) -> String {
-    let reasons = [
-        ("matched no limit", passes.unlimited),
-        ("established", passes.established),
-        ("allowed", passes.allowed),
-        ("not IP", passes.not_ip),
-    ];
-    reasons_line("passes", &reasons)
-}
-
 /// The reasons that have packets; empty if none has.
-fn reasons_line(what: &str, reasons: &[(&str, Count)]) -> String {
+fn reasons_line<const DROPS: bool>(what: &str, reasons: &ByReason<DROPS>) -> String {
     let said: Vec<_> = reasons
         .iter()
         .filter(|(_, count)| count.packets > 0)
-        .map(|(name, count)| format!("{} {name}", grouped(count.packets)))
+        .map(|(reason, count)| format!("{} {}", grouped(count.packets), reason.text()))
         .collect();
     if said.is_empty() {
         String::new()

@@ -199,7 +199,7 @@ pub fn status(
         "drops": {
             "limit": of(Reason::Limit),
             "deny": of(Reason::Deny),
-            "newcomer": 0,
+            "new_source": 0,
             "malformed": 0,
             "contended": of(Reason::Contended),
         },

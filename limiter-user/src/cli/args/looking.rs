@@ -6,8 +6,12 @@ use std::{
     time::Duration,
 };
 
-use clap::{Args, ValueEnum};
+use clap::{
+    Args,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
+};
 use ipnet::IpNet;
+use limiter_common::verdict::Reason;
 
 use super::OnOne;
 use super::values::{address, interface, listen, prefix};
@@ -95,8 +99,8 @@ pub struct Watch {
     #[arg(long, value_name = "NAME")]
     pub limit: Option<String>,
     /// Only what is dropped for this reason, or one of these
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "REASON,...")]
-    pub reason: Vec<DropReason>,
+    #[arg(long, value_parser = drop_reason(), value_delimiter = ',', value_name = "REASON,...")]
+    pub reason: Vec<Reason>,
     /// End after so many
     #[arg(short = 'n', long, value_name = "N")]
     pub count: Option<NonZeroU64>,
@@ -105,19 +109,11 @@ pub struct Watch {
     pub json: bool,
 }
 
-/// Why a packet is dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DropReason {
-    /// Over a limit.
-    Limit,
-    /// Denied.
-    Deny,
-    /// A new source beyond the newcomer limit, or without room in the table.
-    Newcomer,
-    /// No valid IP header.
-    Malformed,
-    /// Lost the race for a bucket too often.
-    Contended,
+/// The names of reasons to drop, with their texts as help.
+fn drop_reason() -> impl TypedValueParser<Value = Reason> {
+    let names = Reason::drops().map(|reason| PossibleValue::new(reason.name()).help(reason.text()));
+    PossibleValuesParser::new(names)
+        .try_map(|name| Reason::from_name(&name).ok_or("unknown reason"))
 }
 
 /// Arguments of `log`.

@@ -18,7 +18,7 @@ pub use limiting::{
 pub use lists::{
     GivenPrefixes, ListAdd, ListEdit, ListShow, ListVerb, TierAdd, TierEdit, TierShow, TierVerb,
 };
-pub use looking::{Check, DropReason, Export, Log, Reset, Status, Top, Watch};
+pub use looking::{Check, Export, Log, Reset, Status, Top, Watch};
 pub use trying::{Demo, Doctor, Learn, Man};
 pub use values::{Change, FleetOrNone};
 

@@ -308,20 +308,10 @@ impl Switch {
     }
 
     fn want(&self, filter: &Filter, session: u64) {
-        let every = [
-            Reason::Limit,
-            Reason::Deny,
-            Reason::Newcomer,
-            Reason::Malformed,
-            Reason::Contended,
-        ];
-        let wanted = match &filter.reasons[..] {
-            [] => &every[..],
-            some => some,
-        };
-        let bits = wanted
-            .iter()
-            .fold(0, |bits, reason| bits | 1 << (*reason as u32));
+        let wanted = |reason: &Reason| filter.reasons.is_empty() || filter.reasons.contains(reason);
+        let bits = Reason::drops()
+            .filter(wanted)
+            .fold(0, |bits, reason| bits | 1 << (reason as u32));
         let (family, mask, address) = filter.source.map_or((0, [0; 2], [0; 2]), in_packets);
         self.put(word!(reasons), bits);
         self.put(word!(slot), ANY_SLOT);
