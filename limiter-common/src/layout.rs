@@ -17,7 +17,7 @@ use crate::window::Window;
 
 /// Version of everything in this file, and of the maps that are pinned. What to do when it goes up: ARCHITECTURE.md,
 /// "Layouts".
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// Where the program's clock comes from.
 pub const CLOCK_KERNEL: u32 = 0;
@@ -178,6 +178,8 @@ pub struct Listed {
     pub lists: u32,
     /// The lists that the prefix itself is on.
     pub own: u32,
+    /// Packets that the deny list dropped; see [`crate::denied`]. 0 of a prefix that it does not decide about.
+    pub dropped: u64,
 }
 
 /// Metadata in front of a packet where the clock is [`CLOCK_PACKET`].
@@ -207,8 +209,6 @@ pub struct Cpu {
     pub jiffy: u64,
     /// Packets that may still do with that reading.
     pub uses: u64,
-    /// Of the layouts before this one.
-    pub reserved: [u64; 2],
 }
 
 /// Asserts at compile time that a type has exactly the bytes of its fields.
@@ -241,9 +241,9 @@ assert_bytes! {
     Table: 17 * 8,
     Share: 2 * 8,
     Lease: 3 * 8,
-    Listed: 2 * 4,
+    Listed: 2 * 4 + 8,
     Stamp: 8 + 4 + 4 + 8,
-    Cpu: 6 * 8,
+    Cpu: 4 * 8,
     Watch: 10 * 8,
     Budget: 2 * 8,
     Watched: 16 + 3 * 8,

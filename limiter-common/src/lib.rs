@@ -9,6 +9,7 @@
 pub mod bucket;
 pub mod candidates;
 pub mod counters;
+pub mod denied;
 pub mod entry;
 pub mod key;
 pub mod layout;

@@ -14,8 +14,8 @@
 use crate::bucket::{self, Decision, SKEW_MAX};
 use crate::rules::Newcomers;
 
-/// The entries that a limit holds, from the word that counts them. The word may run below 0 for a moment where a
-/// program of an earlier layout has filled the table.
+/// The entries that a limit holds, from the word that counts them. The word may run below 0: a program with one limit
+/// counts nothing, and runs until the program that begins to count takes its place.
 #[must_use]
 #[inline(always)]
 pub const fn held(word: u64) -> u64 {

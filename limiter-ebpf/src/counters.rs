@@ -58,12 +58,16 @@ pub fn uncount_limit(slot: u32, length: u64) {
     }
 }
 
-/// Counts one packet whose source is on `list`.
+/// Counts one packet whose source is on `list`. Returns how many packets this CPU has counted for the list.
 #[inline(always)]
-pub fn count_hit(list: u32, length: u64) {
-    if let Some(count) = LIST_HITS.get_ptr_mut(list) {
-        // SAFETY: this CPU's own map value, which nothing else writes.
-        unsafe { add(count, 1, length) };
+pub fn count_hit(list: u32, length: u64) -> u64 {
+    let Some(count) = LIST_HITS.get_ptr_mut(list) else {
+        return 0;
+    };
+    // SAFETY: this CPU's own map value, which nothing else writes.
+    unsafe {
+        add(count, 1, length);
+        (*count).packets
     }
 }
 

@@ -2,13 +2,15 @@
 
 use aya_ebpf::btf_maps::lpm_trie::Key;
 use limiter_common::{
+    denied,
     key::{Address, IPV4},
-    rules::LISTS_MAX,
+    layout::Listed,
+    rules::{LISTS_MAX, ON_DENY},
 };
 
 use crate::facts::Facts;
 use crate::maps::{LISTED_IPV4, LISTED_IPV6};
-use crate::{config, counters};
+use crate::{atomic, config, counters};
 
 /// Bits of the lists that decide about the packet's source. It is counted for each.
 #[inline(always)]
@@ -29,32 +31,50 @@ extern "C" fn list_look_up(facts: *const Facts) -> u32 {
     let Some(facts) = (unsafe { facts.as_ref() }) else {
         return 0;
     };
-    let lists = of(&facts.info.source);
-    if lists == 0 {
+    let Some(listed) = of(&facts.info.source) else {
         return 0;
-    }
+    };
+    let lists = listed.lists;
     for list in 0..LISTS_MAX {
+        // Most sources are on one list of the first two.
+        if lists >> list == 0 {
+            break;
+        }
         if lists >> list & 1 != 0 {
-            counters::count_hit(list, facts.length);
+            let hits = counters::count_hit(list, facts.length);
+            if 1 << list == ON_DENY && !config::shadow() {
+                count_drop(listed, hits);
+            }
         }
     }
     lists
 }
 
+/// Counts a packet that the deny list drops for its prefix. `denied`: packets that this CPU has denied.
 #[inline(always)]
-fn of(source: &Address) -> u32 {
+fn count_drop(listed: &Listed, denied: u64) {
+    let dropped = (&raw const listed.dropped).cast_mut();
+    // SAFETY: an aligned field of a map value, which is read and written by single instructions alone.
+    unsafe {
+        let increment = denied::increment(atomic::load(dropped), denied);
+        if increment != 0 {
+            atomic::add(dropped, increment);
+        }
+    }
+}
+
+#[inline(always)]
+fn of(source: &Address) -> Option<&'static Listed> {
     if source.family == IPV4 {
         if !config::lists_ipv4() {
-            return 0;
+            return None;
         }
-        let key = Whole::<1>::new(source);
-        LISTED_IPV4.get(key.key()).map_or(0, |listed| listed.lists)
+        LISTED_IPV4.get(Whole::<2>::new(source).key())
     } else {
         if !config::lists_ipv6() {
-            return 0;
+            return None;
         }
-        let key = Whole::<4>::new(source);
-        LISTED_IPV6.get(key.key()).map_or(0, |listed| listed.lists)
+        LISTED_IPV6.get(Whole::<4>::new(source).key())
     }
 }
 

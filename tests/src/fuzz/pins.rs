@@ -50,7 +50,7 @@ struct Opened {
     limits: PerCpuArray<MapData, Raw<LimitCounters>>,
     hits: PerCpuArray<MapData, Raw<Count>>,
     watched: PerCpuArray<MapData, Raw<Watched>>,
-    listed: LpmTrie<MapData, [u8; 4], Raw<Listed>>,
+    listed: LpmTrie<MapData, [u8; 8], Raw<Listed>>,
 }
 
 impl Opened {
@@ -131,8 +131,9 @@ impl Opened {
         let listed = Listed {
             lists: u.arbitrary()?,
             own: u.arbitrary()?,
+            dropped: u.arbitrary()?,
         };
-        let key = Key::new(24, [203, 0, 113, 0]);
+        let key = Key::new(24, [203, 0, 113, 0, 0, 0, 0, 0]);
         self.listed.insert(&key, Raw(listed), 0).unwrap();
         Ok(())
     }

@@ -8,6 +8,9 @@ use std::{
     path::PathBuf,
 };
 
+use ipnet::IpNet;
+use limiter_common::layout::Listed;
+
 use crate::{
     config::{
         Invalid, Settings,
@@ -18,7 +21,7 @@ use crate::{
     kernel::{
         error::{Error, Result},
         program::{
-            object,
+            lists, object,
             object::{Entry, ListMaps, Maps, Program, Variant},
         },
         state::{
@@ -164,6 +167,8 @@ struct Change {
     program: Program,
     /// Whether limits begin to share the table: the program that runs does not count its entries.
     begins_to_share: bool,
+    /// What its own list maps hold; none where it shares those of the program that runs.
+    prefixes: Option<BTreeMap<IpNet, Listed>>,
 }
 
 impl Change {
@@ -189,16 +194,15 @@ impl Change {
         let begins_to_share = config.room != 0 && attachment.record.config()?.room == 0;
         let same_lists =
             lists_before == record.settings.lists && attachment.record.tiers == record.tiers;
-        let prefixes = record.settings.lists.compile(&record.tiers);
+        let prefixes = (!same_lists).then(|| record.settings.lists.compile(&record.tiers));
         let lists = attachment.generation_folder()?;
         let program = object::load(
             variant,
             &config,
             Maps::Pinned(&attachment.dir),
-            if same_lists {
-                ListMaps::Pinned(&lists)
-            } else {
-                ListMaps::New(&prefixes)
+            match &prefixes {
+                None => ListMaps::Pinned(&lists),
+                Some(prefixes) => ListMaps::New(prefixes),
             },
             Entry {
                 frags: record.frags,
@@ -213,6 +217,7 @@ impl Change {
             moves,
             program,
             begins_to_share,
+            prefixes,
         })
     }
 
@@ -226,6 +231,7 @@ impl Change {
             moves,
             mut program,
             begins_to_share,
+            prefixes,
         } = self;
         clear_leftovers(&attachment);
         let epochs = record.limits.iter().map(|seat| (seat.slot, seat.epoch));
@@ -234,6 +240,10 @@ impl Change {
             .prepare(&moves.slots_taken, &moves.bits_taken, epochs)?;
         if begins_to_share {
             program.share_out(&attachment.tables.held())?;
+        }
+        if let Some(prefixes) = prefixes {
+            let drops = lists::drops(&attachment.lists.entries()?);
+            program.carry_drops(&prefixes, &drops)?;
         }
         put_in_force(&attachment, &program, &record)?;
         attachment

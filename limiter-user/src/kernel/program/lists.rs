@@ -1,8 +1,10 @@
 //! The list maps: prefixes to lists, the longest first, one map for each family.
 
 use std::{
-    collections::BTreeMap,
+    cell::LazyCell,
+    collections::{BTreeMap, BTreeSet},
     io,
+    iter::successors,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
@@ -11,7 +13,7 @@ use aya::{
     maps::{LpmTrie, Map, MapData, lpm_trie::Key},
 };
 use ipnet::IpNet;
-use limiter_common::layout::Listed;
+use limiter_common::{layout::Listed, rules::ON_DENY};
 
 use crate::kernel::{
     error::{Error, Result},
@@ -20,6 +22,12 @@ use crate::kernel::{
 };
 
 type Trie<T, K> = LpmTrie<T, K, Raw<Listed>>;
+
+/// The bytes of an IPv4 key: the address, and four bytes that keep the values aligned.
+fn ipv4_bytes(address: Ipv4Addr) -> [u8; 8] {
+    let [a, b, c, d] = address.octets();
+    [a, b, c, d, 0, 0, 0, 0]
+}
 
 /// Entries that the maps of the two families must hold; at least one each.
 pub(in crate::kernel) fn sizes(prefixes: &BTreeMap<IpNet, Listed>) -> (u32, u32) {
@@ -35,10 +43,10 @@ pub(in crate::kernel) fn sizes(prefixes: &BTreeMap<IpNet, Listed>) -> (u32, u32)
 pub(in crate::kernel) fn fill(ebpf: &mut Ebpf, prefixes: &BTreeMap<IpNet, Listed>) -> Result<()> {
     let missing = || failed("the built-in object lacks a map".to_owned());
     let map = ebpf.map_mut("LISTED_IPV4").ok_or_else(missing)?;
-    let mut ipv4: Trie<_, [u8; 4]> = map.try_into().map_err(broken)?;
+    let mut ipv4: Trie<_, [u8; 8]> = map.try_into().map_err(broken)?;
     for (prefix, listed) in prefixes {
         if let IpNet::V4(net) = prefix {
-            let key = Key::new(net.prefix_len().into(), net.addr().octets());
+            let key = Key::new(net.prefix_len().into(), ipv4_bytes(net.addr()));
             ipv4.insert(&key, Raw(*listed), 0).map_err(broken)?;
         }
     }
@@ -53,10 +61,47 @@ pub(in crate::kernel) fn fill(ebpf: &mut Ebpf, prefixes: &BTreeMap<IpNet, Listed
     Ok(())
 }
 
+/// Puts the drops of denied prefixes into the maps of a program that does not run yet, as far as it denies them too.
+pub(super) fn carry_over(
+    ebpf: &mut Ebpf,
+    prefixes: &BTreeMap<IpNet, Listed>,
+    drops: &BTreeMap<IpNet, u64>,
+) -> Result<()> {
+    let carried = drops.iter().filter_map(|(prefix, dropped)| {
+        let listed = prefixes.get(prefix)?;
+        let dropped = *dropped;
+        (listed.own & ON_DENY != 0).then_some((*prefix, Listed { dropped, ..*listed }))
+    });
+    fill(ebpf, &carried.collect())
+}
+
+/// Packets that the deny list has dropped of each of its prefixes, where there are any. A prefix of another list within a
+/// denied one has an entry of its own: what that counts is part of the denied prefix.
+#[must_use]
+pub fn drops(entries: &[(IpNet, Listed)]) -> BTreeMap<IpNet, u64> {
+    let denies = |listed: &Listed| listed.own & ON_DENY != 0;
+    let denied = LazyCell::new(|| -> BTreeSet<IpNet> {
+        let denied = entries.iter().filter(|(_, listed)| denies(listed));
+        denied.map(|(prefix, _)| *prefix).collect()
+    });
+    let mut drops = BTreeMap::new();
+    for (prefix, listed) in entries.iter().filter(|(_, listed)| listed.dropped > 0) {
+        let decides = match denies(listed) {
+            true => Some(*prefix),
+            false => successors(Some(*prefix), IpNet::supernet).find(|net| denied.contains(net)),
+        };
+        if let Some(decides) = decides {
+            let sum: &mut u64 = drops.entry(decides).or_default();
+            *sum = sum.wrapping_add(listed.dropped);
+        }
+    }
+    drops
+}
+
 /// The list maps of one generation.
 #[derive(Debug)]
 pub struct ListTables {
-    ipv4: Trie<MapData, [u8; 4]>,
+    ipv4: Trie<MapData, [u8; 8]>,
     ipv6: Trie<MapData, [u8; 16]>,
     /// Kernel memory of both, in bytes.
     pub memory: u64,
@@ -78,7 +123,7 @@ impl ListTables {
     /// Which lists decide about a source.
     pub fn of(&self, source: IpAddr) -> Result<Listed> {
         let found = match source {
-            IpAddr::V4(v4) => self.ipv4.get(&Key::new(32, v4.octets()), 0),
+            IpAddr::V4(v4) => self.ipv4.get(&Key::new(32, ipv4_bytes(v4)), 0),
             IpAddr::V6(v6) => self.ipv6.get(&Key::new(128, v6.octets()), 0),
         };
         match found {
@@ -93,10 +138,9 @@ impl ListTables {
         let mut entries = Vec::new();
         for entry in self.ipv4.iter() {
             let (key, Raw(listed)) = entry.map_err(broken)?;
-            entries.push((
-                prefix(Ipv4Addr::from(key.data()).into(), key.prefix_len())?,
-                listed,
-            ));
+            let [a, b, c, d, ..] = key.data();
+            let address = Ipv4Addr::new(a, b, c, d).into();
+            entries.push((prefix(address, key.prefix_len())?, listed));
         }
         for entry in self.ipv6.iter() {
             let (key, Raw(listed)) = entry.map_err(broken)?;
@@ -120,4 +164,41 @@ fn failed(why: String) -> Error {
 
 fn broken(error: aya::maps::MapError) -> Error {
     failed(crate::kernel::error::flat(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Lists, compile::TierBits, lists::prefix};
+
+    #[test]
+    fn drops_of_a_tier_within_a_denied_prefix_are_those_of_the_denied_prefix() {
+        let net = |text: &str| prefix(text).unwrap();
+        let mut lists = Lists::default();
+        for denied in ["10.0.0.0/8", "10.1.0.0/16", "2001:db8::/32"] {
+            lists.deny.insert(net(denied));
+        }
+        lists.allow.insert(net("10.2.0.0/16"));
+        let tier = ["10.1.2.0/24", "10.3.0.0/16", "10.2.3.0/24", "192.0.2.0/24"];
+        let tier = tier.into_iter().map(net).collect();
+        lists.tiers.insert("tier".to_owned(), tier);
+        let bits = TierBits::default().for_lists(&lists).0;
+        let compiled = lists.compile(&bits).into_iter();
+        let counted: Vec<_> = compiled
+            .map(|(prefix, listed)| {
+                let dropped = match listed.lists & ON_DENY {
+                    0 => 0,
+                    _ => 1 << prefix.prefix_len(),
+                };
+                (prefix, Listed { dropped, ..listed })
+            })
+            .collect();
+        let wanted = [
+            ("10.0.0.0/8", 1 << 8 | 1 << 16),
+            ("10.1.0.0/16", 1 << 16 | 1 << 24),
+            ("2001:db8::/32", 1 << 32),
+        ];
+        let wanted = wanted.map(|(prefix, dropped)| (net(prefix), dropped));
+        assert_eq!(drops(&counted), BTreeMap::from(wanted));
+    }
 }

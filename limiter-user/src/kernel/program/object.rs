@@ -289,6 +289,15 @@ impl Program {
         maps::write_held(&mut self.ebpf, held)
     }
 
+    /// Writes what the deny list has dropped before of each of `prefixes`, which its list maps hold.
+    pub fn carry_drops(
+        &mut self,
+        prefixes: &BTreeMap<IpNet, Listed>,
+        drops: &BTreeMap<IpNet, u64>,
+    ) -> Result<()> {
+        lists::carry_over(&mut self.ebpf, prefixes, drops)
+    }
+
     /// The logger of a program that logs; it writes to `sink`.
     pub fn logger<S: log::Log>(&mut self, sink: S) -> Result<aya_log::EbpfLogger<S>> {
         aya_log::EbpfLogger::init_with_logger(&mut self.ebpf, sink)
