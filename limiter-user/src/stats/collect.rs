@@ -15,6 +15,7 @@ use limiter_common::{
 use super::{
     Drops, Interface, Limit, List, NextProgram, Passes, Sources,
     busiest::{Busiest, Filter, Order, Place},
+    denied::{self, Denied},
     live::{Busy, Gauge, Sample, Since, Wanted, rest},
     source::{Check, CheckedLimit, OnList, Reader, Top},
     verdicts,
@@ -29,7 +30,7 @@ use crate::{
     kernel::{
         Attachment,
         error::Result,
-        program::maps::Tables,
+        program::{lists::drops as drops_of_prefixes, maps::Tables},
         state::record::{Record, Seat},
         sys::clock,
     },
@@ -64,8 +65,11 @@ pub fn interface_and_top(attachment: &Attachment, most: usize) -> Result<(Interf
         most,
     };
     let found = look_through(attachment, &wanted, |_, _, _| Since::default())?;
-    let interface = described(attachment, found.taken)?;
     let mut rows = rows(attachment, found.busiest)?;
+    let mut denied = Denied::default().look(attachment, &wanted)?;
+    let interface = described(attachment, found.taken)?;
+    denied::bound(&mut denied, interface.drops.of(Reason::Deny), 0);
+    rows.extend(denied);
     rows.extend(rest(&interface.drops, &interface.drops, &rows));
     let top = Top::new(&interface, rows, None);
     Ok((interface, top))
@@ -254,8 +258,12 @@ fn deciding(attachment: &Attachment, source: IpAddr, lists: u32) -> Result<Vec<O
         return Ok(Vec::new());
     }
     let record = &attachment.record;
-    let mut around = attachment.lists.entries()?;
-    around.retain(|(prefix, _)| prefix.contains(&source));
+    let entries = attachment.lists.entries()?;
+    let drops = drops_of_prefixes(&entries);
+    let around = entries
+        .iter()
+        .filter(|(prefix, _)| prefix.contains(&source));
+    let around: Vec<_> = around.collect();
     let names = record.list_sizes.iter().map(|(name, _)| name);
     let decides = |name: &String| {
         let bit = record.tiers.of(name).filter(|bit| lists >> bit & 1 != 0)?;
@@ -263,7 +271,11 @@ fn deciding(attachment: &Attachment, source: IpAddr, lists: u32) -> Result<Vec<O
             .iter()
             .filter(|(_, listed)| listed.own >> bit & 1 != 0);
         let (prefix, _) = on_it.max_by_key(|(prefix, _)| prefix.prefix_len())?;
-        Some(on_list(record, name, prefix))
+        let dropped = || drops.get(prefix).copied().unwrap_or(0);
+        Some(OnList {
+            dropped_packets: (name == DENY).then(dropped),
+            ..on_list(record, name, prefix)
+        })
     };
     Ok(names.filter_map(decides).collect())
 }
@@ -283,6 +295,7 @@ fn on_list(record: &Record, list: &str, prefix: &IpNet) -> OnList {
         file: file.map(|path| path.display().to_string()),
         host: None,
         since: origin.map(|origin| origin.since),
+        dropped_packets: None,
     }
 }
 
@@ -324,9 +337,14 @@ pub fn sample(attachment: &Attachment, wanted: &Wanted, gauge: &mut Gauge) -> Re
         gauge.since(number, key, source)
     })?;
     let mut sources = rows(attachment, all.busiest)?;
+    let mut denied = gauge.denied.look(attachment, wanted)?;
     // Counted after the sources: none of theirs is missing.
     let interface = described(attachment, all.taken)?;
     let before = gauge.drops(interface.drops);
+    let deny = interface.drops.of(Reason::Deny);
+    let since = deny.packets.saturating_sub(before.of(Reason::Deny).packets);
+    denied::bound(&mut denied, deny, since);
+    sources.extend(denied);
     sources.extend(rest(&interface.drops, &before, &sources));
     Ok(Sample {
         interface,

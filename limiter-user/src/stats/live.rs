@@ -3,13 +3,16 @@
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
-use limiter_common::{key::SourceKey, layout::Source, verdict::Reason};
+use limiter_common::{key::SourceKey, layout::Source};
 
 use serde::{Deserialize, Serialize};
+
+use crate::config::lists::DENY;
 
 use super::{
     Drops, Interface, Word,
     busiest::{Figures, Filter, Order, Place},
+    denied::{self, Denied},
     source::TopSource,
     word,
 };
@@ -48,7 +51,7 @@ pub struct Busy {
     /// The list that decides about it before any limit.
     #[serde(deserialize_with = "word::perhaps")]
     pub listed: Option<Word>,
-    /// Why its packets were dropped, if they are of many sources that are not told apart.
+    /// Why its packets were dropped, if they are of a denied prefix, or of many sources that are not told apart.
     #[serde(deserialize_with = "word::perhaps")]
     pub reason: Option<Word>,
     /// What it is sorted by.
@@ -61,15 +64,32 @@ impl Busy {
     /// A line of drops that are counted for no single source.
     fn of_many(reason: Word, dropped: u64, since: u64) -> Self {
         let (source, limit) = names_of(reason);
+        Self::dropped(reason, (source.to_owned(), limit), dropped, since)
+    }
+
+    /// The line of a prefix on the deny list, which is shown as `name`.
+    #[must_use]
+    pub fn denied(prefix: IpNet, name: String, dropped: u64, since: u64) -> Self {
+        Self {
+            network: Some(prefix),
+            listed: Some(DENY),
+            place: prefix.into(),
+            ..Self::dropped(DENY, (name, denied::LABEL), dropped, since)
+        }
+    }
+
+    fn dropped(reason: Word, name: (String, &str), dropped: u64, since: u64) -> Self {
+        let (source, limit) = name;
+        // Sorted by tokens, it comes last.
+        let tokens = f64::MAX;
         Self {
             source: TopSource {
-                source: source.to_owned(),
+                source,
                 limit: limit.to_owned(),
                 passed_packets: 0,
                 dropped_packets: dropped,
                 would_drop_packets: 0,
-                // Sorted by tokens, it comes last.
-                tokens: f64::MAX,
+                tokens,
                 listed: None,
                 passed_packets_per_second: None,
                 dropped_packets_per_second: None,
@@ -82,6 +102,7 @@ impl Busy {
                 over: dropped,
                 drops: true,
                 over_since: since,
+                tokens,
                 ..Figures::default()
             },
             place: Place::default(),
@@ -94,7 +115,7 @@ impl Busy {
 pub fn names_of(reason: Word) -> (&'static str, &'static str) {
     match reason {
         "limit" => ("other sources", "any"),
-        "deny" => ("denied sources", "deny list"),
+        "deny" => ("denied sources", denied::LABEL),
         "new_source" => ("new sources", "new source"),
         reason => (reason, reason),
     }
@@ -104,21 +125,19 @@ pub fn names_of(reason: Word) -> (&'static str, &'static str) {
 /// drops at the last look.
 #[must_use]
 pub fn rest(drops: &Drops, before: &Drops, rows: &[Busy]) -> Vec<Busy> {
-    let shown = |of: fn(&Figures) -> u64| -> u64 {
-        let figures = rows.iter().map(|row| &row.figures);
-        figures.filter(|figures| figures.drops).map(of).sum()
+    let shown = |reason: Word, of: fn(&Figures) -> u64| -> u64 {
+        let rows = rows.iter();
+        let rows = rows.filter(|row| row.figures.drops && row.reason.unwrap_or("limit") == reason);
+        rows.map(|row| of(&row.figures)).sum()
     };
     let lines = drops.iter().map(|(reason, count)| {
-        let (now, then) = (count.packets, before.of(reason).packets);
-        let since = now.saturating_sub(then);
-        match reason {
-            Reason::Limit => (
-                reason.name(),
-                now.saturating_sub(shown(|figures| figures.over)),
-                since.saturating_sub(shown(|figures| figures.over_since)),
-            ),
-            _ => (reason.name(), now, since),
-        }
+        let (name, then) = (reason.name(), before.of(reason).packets);
+        let since = count.packets.saturating_sub(then);
+        let others = count
+            .packets
+            .saturating_sub(shown(name, |figures| figures.over));
+        let others_since = since.saturating_sub(shown(name, |figures| figures.over_since));
+        (name, others, others_since)
     });
     let counted = lines.filter(|(_, dropped, _)| *dropped > 0);
     counted
@@ -151,6 +170,8 @@ pub struct Gauge {
     known: Vec<Known>,
     /// What the interface had dropped.
     drops: Drops,
+    /// What the deny list had dropped of each prefix.
+    pub(super) denied: Denied,
 }
 
 /// An entry at the last look.
@@ -178,6 +199,7 @@ impl Gauge {
             self.of = of;
             self.known.clear();
             self.known.resize(entries, Known::default());
+            self.denied = Denied::default();
         }
         self.at = Some(now);
         elapsed.filter(|elapsed| same && (Duration::from_nanos(1)..LONGEST).contains(elapsed))
@@ -240,6 +262,8 @@ fn fingerprint(key: &SourceKey) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use limiter_common::verdict::Reason;
+
     use crate::config::Key;
     use crate::stats::Count;
 

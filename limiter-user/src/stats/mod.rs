@@ -6,6 +6,7 @@
 pub mod busiest;
 pub mod collect;
 pub mod demo;
+pub mod denied;
 pub mod doctor;
 pub mod event;
 pub mod fleet;

@@ -58,6 +58,8 @@ pub struct OnList {
     pub host: Option<String>,
     /// Since when, RFC 3339; of a prefix from the file, when the file was loaded. Null if it is not known.
     pub since: Option<String>,
+    /// Packets that the deny list dropped of this prefix; null of other lists. Exact up to 1,024, an estimate after that.
+    pub dropped_packets: Option<u64>,
 }
 
 /// One limit's view of a source.
@@ -98,15 +100,30 @@ pub struct Top {
     pub verdicts: Verdicts,
     /// Most dropped first, then most passed.
     pub sources: Vec<TopSource>,
-    /// What was dropped of no source above.
+    /// Prefixes on the deny list with drops, most dropped first.
+    pub denied: Vec<TopDenied>,
+    /// What was dropped of no source and prefix above.
     pub other_drops: Vec<TopDrops>,
+}
+
+/// A prefix on the deny list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct TopDenied {
+    /// The prefix.
+    pub prefix: String,
+    /// Packets that the deny list dropped of it. Exact up to 1,024, an estimate after that.
+    pub dropped_packets: u64,
+    /// The same a second.
+    pub dropped_packets_per_second: Option<f64>,
 }
 
 /// Drops that are counted for no single source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TopDrops {
-    /// Why they were dropped; `limit`: sources that are not shown, or are forgotten.
+    /// Why they were dropped; `limit`: sources that are not shown, or are forgotten; `deny`: prefixes that are not shown, or
+    /// are not on the list any more.
     #[serde(deserialize_with = "word::one")]
     pub reason: Word,
     /// Packets.
@@ -136,7 +153,7 @@ pub struct TopSource {
     pub listed: Option<Word>,
     /// Packets that passed, a second.
     pub passed_packets_per_second: Option<f64>,
-    /// Packets that were dropped, a second; null of a denied source: the deny list has one counter for all of them.
+    /// Packets that were dropped, a second; null of a denied source: its drops are those of its prefix.
     pub dropped_packets_per_second: Option<f64>,
     /// Packets that only passed because of shadow, a second.
     pub would_drop_packets_per_second: Option<f64>,
@@ -149,6 +166,13 @@ impl Top {
         let rate = |count| elapsed.map(|elapsed| per_second(count, elapsed));
         let (sums, sources): (Vec<_>, Vec<_>) =
             rows.into_iter().partition(|row| row.reason.is_some());
+        let (denied, sums): (Vec<_>, Vec<_>) =
+            sums.into_iter().partition(|row| row.network.is_some());
+        let denied = denied.into_iter().map(|row| TopDenied {
+            prefix: row.source.source,
+            dropped_packets: row.figures.over,
+            dropped_packets_per_second: rate(row.figures.over_since),
+        });
         let drops = sums.into_iter().filter_map(|row| {
             Some(TopDrops {
                 reason: row.reason?,
@@ -171,6 +195,7 @@ impl Top {
             interface: interface.name.clone(),
             interval_seconds: elapsed.map(|elapsed| elapsed.as_secs_f64()),
             verdicts: interface.verdicts,
+            denied: denied.collect(),
             other_drops: drops.collect(),
             sources: sources.collect(),
         }

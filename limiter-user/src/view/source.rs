@@ -3,7 +3,7 @@
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 
 use crate::stats::{
-    Verdicts,
+    Verdicts, denied,
     live::names_of,
     source::{Check, CheckedLimit, OnList, Top},
 };
@@ -18,6 +18,9 @@ pub fn check(check: &Check) -> String {
     let mut text = format!("{} on {}\n", check.source, check.interface);
     for on_list in &check.lists {
         text.push_str(&format!("  {}\n", list_line(on_list, check)));
+        if let Some(dropped) = on_list.dropped_packets {
+            text.push_str(&format!("    {} dropped by it\n", grouped(dropped)));
+        }
     }
     if check.listed == Some("deny") && !check.shadow {
         text.push_str(
@@ -107,7 +110,7 @@ pub fn top(top: &Top) -> String {
         grouped(passed.packets),
         grouped(dropped.packets)
     );
-    if top.sources.is_empty() && top.other_drops.is_empty() {
+    if top.sources.is_empty() && top.denied.is_empty() && top.other_drops.is_empty() {
         return format!("{}: no source is in the table\n", top.interface);
     }
     let mut table = Table::new();
@@ -138,13 +141,18 @@ pub fn top(top: &Top) -> String {
             format!("{:.1}", source.tokens),
         ]);
     }
-    for drops in &top.other_drops {
-        let (source, limit) = names_of(drops.reason);
-        let (rate, dropped) = (
-            maybe(drops.dropped_packets_per_second),
-            grouped(drops.dropped_packets),
-        );
+    let mut drops = |source: &str, limit: &str, dropped: u64, rate: Option<f64>| {
+        let (rate, dropped) = (maybe(rate), grouped(dropped));
         table.add_row([source, limit, "-", &rate, "-", &dropped, "-", "-"]);
+    };
+    for of in &top.denied {
+        let rate = of.dropped_packets_per_second;
+        drops(&of.prefix, denied::LABEL, of.dropped_packets, rate);
+    }
+    for of in &top.other_drops {
+        let (source, limit) = names_of(of.reason);
+        let rate = of.dropped_packets_per_second;
+        drops(source, limit, of.dropped_packets, rate);
     }
     for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);

@@ -128,7 +128,7 @@ fn figures_are_those_of_the_commands() {
 /// Without rates, which the exporter leaves out, and tokens, which come back meanwhile.
 fn at_one_moment(mut top: Value) -> Value {
     top["interval_seconds"].take();
-    for lines in ["sources", "other_drops"] {
+    for lines in ["sources", "denied", "other_drops"] {
         for line in top[lines].as_array_mut().unwrap() {
             let line = line.as_object_mut().unwrap();
             line.retain(|key, _| key != "tokens" && !key.ends_with("_per_second"));

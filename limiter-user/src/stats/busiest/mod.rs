@@ -119,6 +119,12 @@ impl From<&SourceKey> for Place {
     }
 }
 
+impl From<IpNet> for Place {
+    fn from(network: IpNet) -> Self {
+        Self::from(&Key::default().of(0, network.network(), 0))
+    }
+}
+
 /// A place in an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {

@@ -35,10 +35,10 @@ impl Action {
         })
     }
 
+    /// Fills the bucket of a source. None of a bucket that is everybody's, and of a denied prefix, which has none.
     pub(super) fn reset(source: &Busy) -> Option<Self> {
-        Some(Self::Reset {
-            network: source.network?,
-        })
+        let network = source.network.filter(|_| source.reason.is_none())?;
+        Some(Self::Reset { network })
     }
 
     /// The addresses.

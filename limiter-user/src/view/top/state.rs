@@ -260,9 +260,12 @@ impl State {
         };
         let Some(action) = action(row) else {
             let name = &row.source.source;
-            let text = match row.reason {
-                Some(_) => format!("'{name}' are many sources: choose one"),
-                None => format!(
+            let text = match (row.reason, row.network) {
+                (Some(_), Some(_)) => {
+                    format!("{name} has no bucket: the deny list drops its packets")
+                }
+                (Some(_), None) => format!("'{name}' are many sources: choose one"),
+                (None, _) => format!(
                     "the bucket of '{name}' is everybody's, no source's: `limiter reset IFACE --all` fills it"
                 ),
             };

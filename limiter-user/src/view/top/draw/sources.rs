@@ -201,8 +201,10 @@ fn cell(column: Column, row: &Busy, state: &State, is_selected: bool) -> String 
             "-".to_owned()
         }
         Column::PassRate => rate(figures.passed_since),
-        // The deny list has one counter for all.
-        Column::DropRate if row.listed == Some("deny") => "denied".to_owned(),
+        // Its drops are those of its prefix.
+        Column::DropRate if row.listed == Some("deny") && row.reason.is_none() => {
+            "denied".to_owned()
+        }
         Column::DropRate => over(rate(figures.over_since), figures.drops),
         Column::Passed => short(figures.passed),
         Column::Dropped => over(short(figures.over), figures.drops),

@@ -1,0 +1,265 @@
+//! The drops of each denied prefix are counted: exactly up to 1,024, closely after that, on any number of CPUs, and
+//! across changes. `check` and `top` show them.
+
+use std::{
+    path::Path,
+    sync::{
+        Barrier,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use aya::maps::{LpmTrie, lpm_trie::Key};
+use limiter_common::{
+    denied::{EXACT, STEP},
+    layout::{CLOCK_KERNEL, Listed},
+};
+use limiter_tests::{
+    cpus::{alone, pin_to},
+    engine::Kernel,
+    eventually,
+    files::Folder,
+    hosts::Hosts,
+    need_kernel, number,
+    packet::Frame,
+    raw::Raw,
+    traffic::{Traffic, udp},
+};
+use limiter_user::{
+    config::file,
+    kernel::{program::raw::Raw as Plain, sys::bpf},
+};
+use serde_json::Value;
+
+/// A tier within a denied prefix has an entry of its own in the list maps.
+const LISTS: &str = r#"
+[lists]
+deny = ["198.51.100.0/24", "203.0.113.66", "2001:db8:bad::/48"]
+own = ["198.51.100.128/25"]
+
+[[limit]]
+name = "source"
+match = { unless = ["own"] }
+rate = "1/h"
+burst = 1
+"#;
+
+fn attached(folder: &Folder) -> Hosts {
+    let hosts = Hosts::new();
+    let file = folder.write("limiter.toml", LISTS);
+    hosts
+        .limiter(&["attach", "eth0", "--config", &file])
+        .expect(0);
+    hosts
+}
+
+/// A flood ends after that, also where a test fails.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// What `check` says that the deny list has dropped of the prefix of `source`.
+fn dropped(hosts: &Hosts, source: &str) -> u64 {
+    let check = hosts.json(&["check", "eth0", source, "--json"]);
+    let lists = check["lists"].as_array().unwrap().iter();
+    let mut of_deny = lists.filter(|list| list["list"] == "deny");
+    let of_deny = of_deny.next();
+    number(&of_deny.unwrap_or_else(|| panic!("{check}"))["dropped_packets"])
+}
+
+fn top(hosts: &Hosts, interval: &str) -> Value {
+    hosts.json(&["top", "eth0", "--once", "--json", "--interval", interval])
+}
+
+/// Prefixes and their drops, in the order of `top`.
+fn denied(top: &Value) -> Vec<(String, u64)> {
+    let denied = top["denied"].as_array().unwrap().iter();
+    denied
+        .map(|line| {
+            let prefix = line["prefix"].as_str().unwrap().to_owned();
+            (prefix, number(&line["dropped_packets"]))
+        })
+        .collect()
+}
+
+/// The drops of all lines.
+fn of_all_lines(top: &Value) -> u64 {
+    let lines = ["sources", "denied", "other_drops"].map(|lines| top[lines].as_array().unwrap());
+    let lines = lines.into_iter().flatten();
+    lines.map(|line| number(&line["dropped_packets"])).sum()
+}
+
+#[test]
+fn few_drops_are_counted_exactly_for_each_prefix() {
+    need_kernel!();
+    let folder = Folder::new();
+    let hosts = attached(&folder);
+    let traffic = Traffic::new(&hosts);
+    let sent = [
+        ("198.51.100.1", 300),
+        ("198.51.100.2", 400),
+        ("198.51.100.200", 324),
+        ("203.0.113.66", 37),
+        ("2001:db8:bad::7", EXACT),
+    ];
+    for (source, count) in sent {
+        assert_eq!(traffic.passed(source, count), 0, "{source}");
+    }
+    assert_eq!(traffic.passed("192.0.2.2", 5), 1, "not denied");
+    for (source, wanted) in [
+        ("198.51.100.9", 1_024),
+        ("198.51.100.199", 1_024),
+        ("203.0.113.66", 37),
+        ("2001:db8:bad::1", EXACT),
+    ] {
+        assert_eq!(dropped(&hosts, source), wanted, "{source}");
+    }
+    let text = hosts.limiter(&["check", "eth0", "203.0.113.66"]).stdout;
+    assert!(text.contains("37 dropped by it"), "{text}");
+
+    let top = top(&hosts, "100ms");
+    let wanted = [
+        ("198.51.100.0/24", 1_024),
+        ("2001:db8:bad::/48", EXACT),
+        ("203.0.113.66", 37),
+    ];
+    let wanted = wanted.map(|(prefix, dropped)| (prefix.to_owned(), dropped));
+    assert_eq!(denied(&top), wanted);
+    assert_eq!(
+        of_all_lines(&top),
+        number(&top["dropped"]["packets"]),
+        "{top}"
+    );
+}
+
+#[test]
+fn drops_are_not_counted_in_shadow() {
+    need_kernel!();
+    let folder = Folder::new();
+    let hosts = attached(&folder);
+    let traffic = Traffic::new(&hosts);
+    assert_eq!(traffic.passed("203.0.113.66", 5), 0);
+    hosts.limiter(&["set", "eth0", "--shadow", "on"]).expect(0);
+    assert_eq!(traffic.passed("203.0.113.66", 7), 7);
+    assert_eq!(dropped(&hosts, "203.0.113.66"), 5);
+}
+
+/// Edits and reloads fill new maps; a list that stays as it is keeps its maps.
+#[test]
+fn drops_of_prefixes_that_stay_survive_changes() {
+    need_kernel!();
+    let folder = Folder::new();
+    let hosts = attached(&folder);
+    let traffic = Traffic::new(&hosts);
+    let mut sent = 0;
+    let mut check = |what: &str| {
+        for source in ["203.0.113.66", "198.51.100.200", "2001:db8:bad::7"] {
+            assert_eq!(dropped(&hosts, source), sent, "{source} after {what}");
+            assert_eq!(traffic.passed(source, 10), 0, "{source} after {what}");
+        }
+        sent += 10;
+    };
+    check("attach");
+    hosts
+        .limiter(&["deny", "add", "eth0", "192.0.2.9"])
+        .expect(0);
+    check("another prefix is denied");
+    hosts
+        .limiter(&["tier", "remove", "eth0", "own", "198.51.100.128/25"])
+        .expect(0);
+    check("the tier within it is gone");
+    hosts.limiter(&["set", "eth0", "--rate", "2/h"]).expect(0);
+    check("a change of the limit");
+    let changed = LISTS.replace("deny = [", "deny = [\"192.0.2.10\", ");
+    let file = folder.write("limiter.toml", &changed);
+    hosts
+        .limiter(&["reload", "eth0", "--config", &file])
+        .expect(0);
+    check("a reload");
+
+    hosts
+        .limiter(&["deny", "remove", "eth0", "203.0.113.66"])
+        .expect(0);
+    hosts
+        .limiter(&["deny", "add", "eth0", "203.0.113.66"])
+        .expect(0);
+    assert_eq!(dropped(&hosts, "203.0.113.66"), 0, "it was off the list");
+}
+
+#[test]
+fn many_drops_on_two_cpus_are_counted_within_a_step_of_each() {
+    need_kernel!();
+    let _alone = alone();
+    const PACKETS: u32 = 200_003;
+    let settings = file::parse(LISTS, Path::new(".")).unwrap().settings;
+    let mut kernel = Kernel::with_clock(&settings, CLOCK_KERNEL);
+    let cpus = thread::available_parallelism().unwrap().get().min(2);
+    let barrier = Barrier::new(2);
+    thread::scope(|scope| {
+        for cpu in 0..2 {
+            let (kernel, barrier) = (&kernel, &barrier);
+            scope.spawn(move || {
+                pin_to(cpu % cpus);
+                let mut packet = Frame::from([203, 0, 113, 66].into()).bytes();
+                barrier.wait();
+                let program = kernel.program.fd().unwrap();
+                let run = bpf::test_run(program, &mut packet, 0, PACKETS).unwrap();
+                assert_eq!(run.action, 1, "XDP_DROP");
+            });
+        }
+    });
+    let map = kernel.program.map_mut("LISTED_IPV4").unwrap();
+    let listed: LpmTrie<_, [u8; 8], Plain<Listed>> = map.try_into().unwrap();
+    let key = Key::new(32, [203, 0, 113, 66, 0, 0, 0, 0]);
+    let Plain(Listed { dropped, .. }) = listed.get(&key, 0).unwrap();
+    let sent = 2 * u64::from(PACKETS);
+    assert!(dropped.abs_diff(sent) <= 2 * STEP, "{dropped} of {sent}");
+    assert!(dropped > EXACT + STEP, "steps were counted");
+}
+
+#[test]
+fn top_shows_the_rate_of_each_prefix_and_adds_up() {
+    need_kernel!();
+    let folder = Folder::new();
+    let hosts = attached(&folder);
+    let wire = Raw::open(&hosts.client);
+    let frame = |source: &str| udp(&hosts, source.parse().unwrap(), 9);
+    let frames = [(frame("198.51.100.1"), 9), (frame("203.0.113.66"), 3)];
+    let end = AtomicBool::new(false);
+    let (top, text) = thread::scope(|scope| {
+        scope.spawn(|| {
+            let begin = Instant::now();
+            while !end.load(Ordering::Relaxed) && begin.elapsed() < LONGEST {
+                for (frame, count) in &frames {
+                    (0..*count).for_each(|_| wire.send(frame));
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        eventually("the counts are beyond exactness", || {
+            dropped(&hosts, "203.0.113.66") > 2 * EXACT
+        });
+        let top = top(&hosts, "1s");
+        let text = hosts.limiter(&["top", "eth0", "--once"]).stdout;
+        end.store(true, Ordering::Relaxed);
+        (top, text)
+    });
+    assert_eq!(
+        of_all_lines(&top),
+        number(&top["dropped"]["packets"]),
+        "{top}"
+    );
+    let rates = top["denied"].as_array().unwrap().iter();
+    let rates: Vec<f64> = rates
+        .map(|line| line["dropped_packets_per_second"].as_f64().unwrap())
+        .collect();
+    assert_eq!(denied(&top)[0].0, "198.51.100.0/24", "{top}");
+    assert!(rates.len() == 2 && rates[1] > 100.0, "{top}");
+    let ratio = rates[0] / rates[1];
+    assert!((2.0..4.5).contains(&ratio), "{ratio}: {top}");
+    let row = text
+        .lines()
+        .find(|line| line.trim_start().starts_with("198.51.100.0/24"));
+    let row = row.unwrap_or_else(|| panic!("{text}"));
+    assert!(row.contains("deny list"), "{text}");
+}
