@@ -557,6 +557,45 @@ fn what_is_in_vain_is_warned_of() {
     assert_eq!(check.stderr, "");
 }
 
+/// A burst is judged by the longest frame of the interface that the file names; where there is none, by the usual one.
+#[test]
+fn config_check_judges_a_burst_by_the_frames_of_the_interface() {
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let set_mtu = |mtu: &str| {
+        let set = || {
+            let mut ip = std::process::Command::new("ip");
+            ip.args(["link", "set", "eth0", "mtu", mtu]).status()
+        };
+        let set = hosts.server.namespace.run(set).unwrap();
+        assert!(set.unwrap().success());
+    };
+    let warnings = |interface: &str, mode: &str, burst: u32| {
+        let text = format!(
+            "interfaces = [\"{interface}\"]\nmode = \"{mode}\"\n[[limit]]\nname = \"a\"\nrate = \"8mbit\"\nburst = \"{burst}b\"\n"
+        );
+        let file = folder.write("limiter.toml", text);
+        let check = hosts.limiter(&["config", "check", &file]);
+        check.expect(0);
+        let burst = check.stderr.lines().filter(|line| line.contains("burst"));
+        burst.map(str::to_owned).collect::<Vec<_>>()
+    };
+    for (mtu, interface, mode, frame) in [
+        ("1500", "eth0", "auto", 1_522),
+        ("9000", "eth0", "auto", 9_022),
+        ("1000", "eth0", "native", 1_022),
+        ("1000", "eth0", "generic", 65_558),
+        ("1000", "eth9", "auto", 1_522),
+    ] {
+        set_mtu(mtu);
+        let of = format!("{mtu} {interface} {mode}");
+        assert_eq!(warnings(interface, mode, frame), [""; 0], "{of}");
+        let too_small = warnings(interface, mode, frame - 1);
+        assert_eq!(too_small.len(), 1, "{of}: {too_small:?}");
+        assert!(too_small[0].contains(&format!("{frame}b")), "{too_small:?}");
+    }
+}
+
 #[test]
 fn attach_warns_of_what_is_in_vain() {
     need_kernel!();

@@ -6,6 +6,7 @@ use crate::{
     agent::ask,
     cli::{
         args, file,
+        frames::Frames,
         interfaces::unique,
         limiting,
         output::{Usage, about, note, outcome, report},
@@ -29,7 +30,7 @@ use crate::{
 const AGENT: Duration = Duration::from_millis(200);
 
 pub async fn run(arguments: args::Attach) -> anyhow::Result<()> {
-    let (interfaces, wanted) = wanted(&arguments)?;
+    let (interfaces, wanted) = wanted(&arguments).await?;
     let mut done: Vec<&str> = Vec::new();
     for interface in unique(&interfaces) {
         if arguments.or_reload && take_over(interface, &wanted, &arguments).await? {
@@ -147,7 +148,7 @@ fn how_to_stay(arguments: &args::Attach, client: &str) -> String {
 }
 
 /// From the file, or from the flags.
-fn wanted(arguments: &args::Attach) -> anyhow::Result<(Vec<String>, Wanted)> {
+async fn wanted(arguments: &args::Attach) -> anyhow::Result<(Vec<String>, Wanted)> {
     let Some(path) = &arguments.limiting.config else {
         let settings = limiting::settings(
             &arguments.limiting,
@@ -157,7 +158,7 @@ fn wanted(arguments: &args::Attach) -> anyhow::Result<(Vec<String>, Wanted)> {
         let wanted = Wanted::new(settings);
         return Ok((arguments.interfaces.clone(), wanted));
     };
-    let (in_file, wanted) = file::read(path)?;
+    let (in_file, wanted) = file::read(path, &Frames::of(&arguments.interfaces).await)?;
     let interfaces = if arguments.interfaces.is_empty() {
         in_file
     } else {

@@ -5,6 +5,7 @@ use std::{convert::Infallible, path::Path};
 use crate::{
     cli::{
         args,
+        frames::Frames,
         interfaces::each,
         output::{about, is_strict, note, outcome, print, write},
         set::{is_unchanged, told},
@@ -13,7 +14,6 @@ use crate::{
     config::{
         file::{self, File},
         origin::By,
-        vain::USUAL_FRAME,
     },
     kernel::{
         Attachment,
@@ -25,7 +25,7 @@ use crate::{
 
 /// What is in a file. Everything that is wrong with it is told, a line each; the last one ends the
 /// command.
-pub fn read(path: &Path) -> anyhow::Result<(Vec<String>, Wanted)> {
+pub fn read(path: &Path, frames: &Frames) -> anyhow::Result<(Vec<String>, Wanted)> {
     let shown = path.display();
     let text = crate::config::read_text(path)
         .map_err(|error| anyhow::anyhow!("{shown} cannot be read ({error}): is that the file?"))?;
@@ -36,7 +36,7 @@ pub fn read(path: &Path) -> anyhow::Result<(Vec<String>, Wanted)> {
             settings,
         },
         warnings,
-    ) = file::read(&text, folder).map_err(|mistakes| {
+    ) = file::read(&text, folder, |file| frames.longest(file)).map_err(|mistakes| {
         for mistake in &mistakes {
             note(&format!("{shown}, {mistake}"));
         }
@@ -77,17 +77,20 @@ fn refuse_warnings(path: &Path, count: usize) -> anyhow::Result<()> {
 }
 
 /// `limiter config check`.
-pub fn check(path: &Path) -> anyhow::Result<()> {
-    let (_, wanted) = read(path)?;
+pub async fn check(path: &Path) -> anyhow::Result<()> {
+    let frames = Frames::of(&[]).await;
+    let (interfaces, Wanted { settings, .. }) = read(path, &frames)?;
     let subject = path.display().to_string();
-    refuse_warnings(path, shares::warn(&subject, &wanted.settings, USUAL_FRAME))?;
-    let limits = wanted.settings.limits.len();
-    let prefixes: usize = wanted
-        .settings
-        .lists
-        .all()
-        .map(|(_, list)| list.len())
-        .sum();
+    let file = File {
+        interfaces,
+        settings,
+    };
+    refuse_warnings(
+        path,
+        shares::warn(&subject, &file.settings, frames.longest(&file)),
+    )?;
+    let limits = file.settings.limits.len();
+    let prefixes: usize = file.settings.lists.all().map(|(_, list)| list.len()).sum();
     Ok(print(&format!(
         "{}: sound: {}, {} on lists\n",
         path.display(),
@@ -115,7 +118,8 @@ pub async fn show(interface: &str) -> anyhow::Result<()> {
 pub async fn reload(arguments: args::Reload) -> anyhow::Result<()> {
     let args::Reload { on, config } = arguments;
     let reload = async |interface: &str, path: &Path| {
-        let (_, wanted) = read(path)?;
+        let frames = Frames::of(&[interface.to_owned()]).await;
+        let (_, wanted) = read(path, &frames)?;
         put_in_force(interface, wanted, |client| allow_in(path, client)).await
     };
     each(&on.interfaces, async |interface| match &config {

@@ -12,6 +12,7 @@ mod detach;
 mod doctor;
 mod export;
 mod file;
+mod frames;
 mod hold;
 mod interfaces;
 mod keep;
@@ -85,7 +86,7 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Deny { verb } => lists::run(DENY, verb).await,
         Verb::Tier { verb } => lists::run_tier(verb).await,
         Verb::Config { verb } => match verb {
-            ConfigVerb::Check { file } => file::check(&file),
+            ConfigVerb::Check { file } => file::check(&file).await,
             ConfigVerb::Show { on } => interfaces::each(&on.interfaces, file::show).await,
         },
         Verb::Check(arguments) => check::run(arguments).await,

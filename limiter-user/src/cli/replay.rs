@@ -12,7 +12,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::capture::{Capture, Cut};
 use crate::cli::{
-    args, limiting,
+    args,
+    frames::Frames,
+    limiting,
     output::{Usage, note, print, print_json, unwritten, usage},
 };
 use crate::replay::{self, Choice, Compiled, Error, Verdict, Watcher};
@@ -35,7 +37,7 @@ pub fn run(arguments: &args::Replay) -> anyhow::Result<()> {
         .into());
     }
     let settings = match &arguments.limiting.config {
-        Some(path) => super::file::read(path)?.1.settings,
+        Some(path) => super::file::read(path, &Frames::default())?.1.settings,
         None => limiting::settings(&arguments.limiting, crate::config::Mode::Auto, None)?,
     };
     if settings.exempt.established {

@@ -27,7 +27,7 @@ pub use keys::ALL as TABLES;
 pub use mistakes::Mistake;
 pub use show::{matches, show};
 
-use super::Settings;
+use super::{Settings, vain::USUAL_FRAME};
 use mistakes::Mistakes;
 
 /// What a configuration file says.
@@ -42,11 +42,15 @@ pub struct File {
 /// Reads a configuration file; `folder` is where it lies, for the files of lists that it names.
 /// Mistakes are in the order of their lines.
 pub fn parse(text: &str, folder: &Path) -> Result<File, Vec<Mistake>> {
-    read(text, folder).map(|(file, _)| file)
+    read(text, folder, |_| USUAL_FRAME).map(|(file, _)| file)
 }
 
-/// The same, with warnings about what has no effect.
-pub fn read(text: &str, folder: &Path) -> Result<(File, Vec<Mistake>), Vec<Mistake>> {
+/// The same, with warnings about what has no effect where frames have at most `frame_max` bytes.
+pub fn read(
+    text: &str,
+    folder: &Path,
+    frame_max: impl Fn(&File) -> u64,
+) -> Result<(File, Vec<Mistake>), Vec<Mistake>> {
     let mut mistakes = Mistakes::new(text);
     let text = if syntax::is_toml(text) {
         text.to_owned()
@@ -55,6 +59,6 @@ pub fn read(text: &str, folder: &Path) -> Result<(File, Vec<Mistake>), Vec<Mista
         syntax::without_lone_keys(text, &mut mistakes)
     };
     let tree = syntax::tree(&text, &mut mistakes);
-    let file = whole::read(tree.get_ref(), folder, &mut mistakes);
+    let file = whole::read(tree.get_ref(), folder, frame_max, &mut mistakes);
     mistakes.none_or(file)
 }

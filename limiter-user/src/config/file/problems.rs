@@ -4,7 +4,6 @@ use super::{
     super::{
         Settings,
         settings::{LIMITS_MAX, Part, Problem},
-        vain::USUAL_FRAME,
     },
     mistakes::Mistakes,
     section::Places,
@@ -27,8 +26,8 @@ pub struct Read {
     pub limits: Vec<Places>,
 }
 
-/// Tells every problem that does not follow from a mistake that was told already.
-pub fn tell(settings: &Settings, read: &Read, mistakes: &mut Mistakes) {
+/// Tells every problem that does not follow from a mistake that was told already. Frames have at most `frame_max` bytes.
+pub fn tell(settings: &Settings, frame_max: u64, read: &Read, mistakes: &mut Mistakes) {
     for problem in settings.problems() {
         if let Some(line) = read.place(&problem, mistakes) {
             mistakes.add(line, format!("{}: {}", problem.key, problem.why));
@@ -38,7 +37,7 @@ pub fn tell(settings: &Settings, read: &Read, mistakes: &mut Mistakes) {
     if !mistakes.are_none() {
         return;
     }
-    for problem in settings.in_vain(USUAL_FRAME) {
+    for problem in settings.in_vain(frame_max) {
         if let Some(line) = read.place(&problem, mistakes) {
             mistakes.warn(line, &format!("{}: {}", problem.key, problem.why));
         }

@@ -28,8 +28,13 @@ const TOTAL: &str = "a rate as in \"10k/s\", or \"none\"";
 const FLEET: &str = "a name as in \"edge\"";
 const LIMIT: &str = "[[limit]] above each limit, and its keys below";
 
-/// Reads everything, and tells what is wrong with it.
-pub fn read(root: &DeTable, folder: &Path, mistakes: &mut Mistakes) -> File {
+/// Reads everything, and tells what is wrong with it, and what has no effect where frames have at most `frame_max` bytes.
+pub fn read(
+    root: &DeTable,
+    folder: &Path,
+    frame_max: impl Fn(&File) -> u64,
+    mistakes: &mut Mistakes,
+) -> File {
     let mut top = Section::open(root, 1, &TOP, mistakes);
     let interfaces = top.read("interfaces", interfaces).unwrap_or_default();
     no_interface_twice(&interfaces, &mut top);
@@ -58,7 +63,12 @@ pub fn read(root: &DeTable, folder: &Path, mistakes: &mut Mistakes) -> File {
         lists: lists.places,
         limits,
     };
-    problems::tell(&settings, &read, mistakes);
+    let file = File {
+        interfaces,
+        settings,
+    };
+    problems::tell(&file.settings, frame_max(&file), &read, mistakes);
+    let settings = &file.settings;
     let lists_do_nothing = settings.lists.are_empty() && settings.fleet_lists.is_empty();
     if mistakes.are_none() && settings.limits.is_empty() && lists_do_nothing {
         mistakes.add(
@@ -67,10 +77,7 @@ pub fn read(root: &DeTable, folder: &Path, mistakes: &mut Mistakes) -> File {
                 .to_owned(),
         );
     }
-    File {
-        interfaces,
-        settings,
-    }
+    file
 }
 
 fn interfaces(value: &Value) -> Read<Vec<String>> {
