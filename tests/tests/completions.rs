@@ -91,6 +91,21 @@ fn bash_completes_attached_interfaces_limits_and_lists() {
     assert!(offered.contains(&"lo".to_owned()), "{offered:?}");
 }
 
+#[test]
+fn list_verbs_offer_and_explain_all() {
+    need_kernel!();
+    let hosts = attached();
+    for list in ["allow", "deny", "tier"] {
+        for verb in ["add", "remove", "replace", "list"] {
+            let offered = bash(&hosts, &["limiter", list, verb, "--a"]);
+            assert_eq!(offered, ["--all"], "{list} {verb}");
+            let help = hosts.limiter(&[list, verb, "--help"]).stdout;
+            let explained = help.lines().any(|line| line.trim().starts_with("--all "));
+            assert!(explained, "{help}");
+        }
+    }
+}
+
 /// A user who may not see what is attached is offered nothing, and told nothing.
 #[test]
 fn completion_without_privileges_is_empty_and_silent() {

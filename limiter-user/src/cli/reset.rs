@@ -7,7 +7,7 @@ use crate::kernel::Attachment;
 use crate::view::units::grouped;
 
 pub async fn run(arguments: args::Reset) -> anyhow::Result<()> {
-    let interfaces = &arguments.on.interfaces;
+    let interfaces = &arguments.interfaces;
     each(interfaces, async |interface| {
         one(interface, arguments.address).await
     })

@@ -15,9 +15,13 @@ pub struct On {
 /// Interfaces in one word, of verbs with other operands behind it.
 #[derive(Debug, Args)]
 pub struct OnOne {
-    /// The interface, or several as in eth0,eth1; all (or --all) stands for every one that limiter is attached to
+    /// The interface, or several as in eth0,eth1
     #[arg(value_name = "IFACE", value_parser = names)]
     pub interfaces: Names,
+    /// Every interface that limiter is attached to, in the place of IFACE; the word all is the same
+    // For help and completion: `cli::interfaces` makes the operand `all` of it before the line is parsed.
+    #[arg(long)]
+    pub all: bool,
 }
 
 /// Names with commas between.
@@ -32,7 +36,8 @@ impl std::ops::Deref for Names {
     }
 }
 
-fn names(text: &str) -> Result<Names, String> {
+/// Reads names with commas between.
+pub fn names(text: &str) -> Result<Names, String> {
     text.split(',')
         .map(interface)
         .collect::<Result<_, _>>()

@@ -14,6 +14,7 @@ use ipnet::IpNet;
 use limiter_common::verdict::Reason;
 
 use super::OnOne;
+use super::interfaces::{Names, names};
 use super::values::{address, interface, listen, prefix};
 use crate::export;
 
@@ -45,9 +46,9 @@ pub struct Check {
 /// Arguments of `reset`.
 #[derive(Debug, Args)]
 pub struct Reset {
-    /// Where
-    #[command(flatten)]
-    pub on: OnOne,
+    /// The interface, or several as in eth0,eth1; all stands for every one that limiter is attached to
+    #[arg(value_name = "IFACE", value_parser = names)]
+    pub interfaces: Names,
     /// The source
     #[arg(value_name = "ADDRESS", value_parser = address, required_unless_present = "all", conflicts_with = "all")]
     pub address: Option<IpAddr>,
