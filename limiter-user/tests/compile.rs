@@ -216,6 +216,30 @@ fn new_sources_are_leased_a_few_at_a_time() {
     assert_eq!((none.cost, none.lease), (0, 1));
 }
 
+#[test]
+fn limit_with_one_bucket_takes_no_part_of_new_sources() {
+    let limit = |name: &str, key: &str| {
+        format!("[[limit]]\nname = \"{name}\"\nkey = \"{key}\"\nrate = \"5/s\"\n")
+    };
+    let (control, no_total) = ("exempt = [\"control\"]\n", "[control]\ntotal = \"none\"\n");
+    let [one, two, all] =
+        [("a", "/32,/64"), ("b", "/24,/48"), ("c", "interface")].map(|(n, k)| limit(n, k));
+    let ports = limit("d", "interface,destination_port");
+    for (text, parts) in [
+        (format!("{one}{two}"), 2),
+        (format!("{one}{two}{all}"), 2),
+        (format!("{one}{two}{ports}"), 3),
+        (format!("{one}{all}"), 2),
+        (format!("{control}{one}"), 2),
+        (format!("{control}{one}{no_total}"), 2),
+        (format!("{control}{one}{two}"), 3),
+    ] {
+        let newcomers = compiled(&text).newcomers;
+        assert_eq!(newcomers.own_cost, parts * newcomers.cost, "{text}");
+    }
+    assert_eq!(compiled(&one).newcomers.own_cost, 0);
+}
+
 /// What packets of the last moment still mean by a bit is not given to another tier at once.
 #[test]
 fn a_tier_that_comes_does_not_get_the_bit_of_one_that_goes() {

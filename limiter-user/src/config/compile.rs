@@ -61,8 +61,9 @@ impl Settings {
         bits: &TierBits,
         frame_max: u64,
     ) -> Result<Config, Invalid> {
+        let limits = self.all_limits();
         let mut config = Config {
-            newcomers: newcomers(self.new_sources, places.len())?,
+            newcomers: newcomers(self.new_sources, shares::parts_of_new_sources(&limits))?,
             sets: shares::entries(self.max_sources) / WAYS,
             shadow: self.shadow.into(),
             malformed_passes: (self.malformed == Malformed::Pass).into(),
@@ -72,7 +73,6 @@ impl Settings {
             established: self.exempt.established.into(),
             ..Config::NONE
         };
-        let limits = self.all_limits();
         if limits.len() != places.len() || limits.len() > config.limits.len() {
             return Err(Invalid::new("too many limits: write fewer"));
         }
@@ -171,7 +171,7 @@ fn needs_transport(limit: &Limit) -> bool {
 /// One of so many parts of the burst of new sources is divided among the limits' own buckets.
 const OWN_PART: u64 = 8;
 
-/// The buckets of new sources where there are so many limits. Of one limit the common bucket has all. Otherwise each
+/// The buckets of new sources where so many limits divide them. Of one limit the common bucket has all. Otherwise each
 /// limit's own bucket has its share of the rate and of an eighth of the burst, and the common one the rest of the
 /// burst; but each of them at least one token. A CPU leases so few at once that they do not show, and at most 64.
 fn newcomers(new_sources: Option<NewSources>, limits: usize) -> Result<Newcomers, Invalid> {

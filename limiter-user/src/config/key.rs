@@ -79,6 +79,12 @@ impl FromStr for Key {
 }
 
 impl Key {
+    /// Whether all packets share one bucket.
+    #[must_use]
+    pub fn is_single(&self) -> bool {
+        self.source == Source::Interface && !self.by_port
+    }
+
     /// The masks that the program applies.
     #[must_use]
     pub fn mask(&self) -> KeyMask {

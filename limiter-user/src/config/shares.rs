@@ -2,7 +2,7 @@
 
 use limiter_common::{bucket::TICK_SHIFT, limit::Terms, table::ENTRIES_OF_PAIR};
 
-use super::{Invalid, Key, Limit, Settings, key};
+use super::{Invalid, Limit, Settings};
 
 /// Where several limits share a table, one of so many entries is nobody's: among the last ones a new source may find
 /// no room.
@@ -104,12 +104,19 @@ impl Settings {
     }
 }
 
+/// Limits among which new sources are divided. A limit with one bucket hardly ever makes one, and takes no part. Where there
+/// are several limits, there are at least two parts: a flood against one limit must leave the others a token.
+#[must_use]
+pub fn parts_of_new_sources(limits: &[Limit]) -> usize {
+    let many = limits.iter().filter(|limit| !limit.key.is_single());
+    many.count().max(limits.len().min(2))
+}
+
 pub(super) fn claims(limits: &[Limit], frame_max: u64) -> Result<Vec<Claim>, Invalid> {
     let claim = |limit: &Limit| {
         let terms = limit.terms(frame_max)?.in_kernel;
-        let Key { source, by_port } = limit.key;
         Ok(Claim {
-            single: source == key::Source::Interface && !by_port,
+            single: limit.key.is_single(),
             quick: until_full(&terms, terms.tau) <= QUICK,
         })
     };

@@ -79,7 +79,7 @@ impl Model {
             (old_key == new_key).then_some((old, new))
         };
         if let (Some(newcomers), Some(limit)) = (&mut self.newcomers, &settings.new_sources) {
-            newcomers.change(limit, self.limits.len(), |name| stays(name).is_some());
+            newcomers.change(limit, super::parts(settings), |name| stays(name).is_some());
         }
         self.buckets.retain(|(name, _), _| stays(name).is_some());
         self.figures.retain(|name, _| stays(name).is_some());

@@ -119,6 +119,17 @@ fn limits(settings: &Settings) -> Vec<Limit> {
     limits
 }
 
+/// How many limits divide new sources: those that are not of the interface as a whole, but two where there are several.
+fn parts(settings: &Settings) -> usize {
+    let limits = limits(settings);
+    let whole = "interface".parse().unwrap();
+    let of_sources = limits.iter().filter(|limit| limit.key != whole).count();
+    match limits.len() {
+        0 | 1 => 1,
+        _ => of_sources.max(2),
+    }
+}
+
 fn count(one: &mut Count, length: usize) {
     one.packets += 1;
     one.bytes += length as u64;
@@ -142,7 +153,7 @@ impl Model {
             frame_max,
             limits: Vec::new(),
             newcomers: newcomers
-                .map(|limit| Newcomers::new(limit, limits(settings).len(), new_sources, begin)),
+                .map(|limit| Newcomers::new(limit, parts(settings), new_sources, begin)),
             buckets: HashMap::new(),
             reasons: Default::default(),
             figures: BTreeMap::new(),
