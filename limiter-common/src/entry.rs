@@ -11,6 +11,7 @@
 
 use crate::bucket::{self, BUSY, REST};
 use crate::key::Tag;
+use crate::verdict::Reason;
 
 /// Index of the word with the address: of IPv4 with the key's scope beside it, of IPv6 the first half.
 pub const ADDRESS: usize = 0;
@@ -124,6 +125,23 @@ pub trait Protocol: Shared {
         let other_port = (self.load(PASSED) ^ tag.port()) & BELOW_FIGURE;
         let other_limit = (self.load(OVER) ^ tag.limit()) & SCOPE_MASK;
         other_port | other_limit == 0
+    }
+
+    /// Counts one packet of the source.
+    #[inline(always)]
+    fn count(self, reason: Reason) {
+        if reason.passes() {
+            self.add(PASSED, ONE_PACKET);
+        }
+        if !reason.passes() || reason.would_drop() {
+            self.add(OVER, ONE_PACKET);
+        }
+    }
+
+    /// Takes back that a packet of the source has passed.
+    #[inline(always)]
+    fn uncount(self) {
+        self.add(PASSED, ONE_PACKET.wrapping_neg());
     }
 
     /// Whose it is.

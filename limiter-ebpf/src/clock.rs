@@ -9,7 +9,10 @@ use aya_ebpf::{
     helpers::generated::{bpf_jiffies64, bpf_ktime_get_ns},
     programs::XdpContext,
 };
-use limiter_common::layout::{CLOCK_PACKET, Cpu};
+use limiter_common::{
+    layout::{CLOCK_PACKET, Cpu},
+    policy::Between,
+};
 
 use crate::maps::CPUS;
 use crate::{config, packet};
@@ -21,14 +24,6 @@ const USES: u64 = 64;
 /// Ticks after a reading at which the upper bound lies: one that the tick may take, and one that it may
 /// be late.
 const TICKS: u64 = 2;
-
-/// Between which moments a packet came.
-pub struct Between {
-    /// Not before this one.
-    pub earliest: u64,
-    /// Not after this one.
-    pub latest: u64,
-}
 
 /// Begins with a packet: after it [`between`] and [`now`] are those of the packet.
 #[inline(always)]

@@ -6,6 +6,7 @@ use limiter_common::{
     key::{IPV6, KeyMask, SLOTS},
     layout::Config,
     limit::Terms,
+    policy::{self, PacketInfo},
     rescale::{PAST_TERMS, Rescale},
     rules::{self, ANY, LIMITS_MAX, NONE, Newcomers, PORTS_MAX, PortRange},
     table::Seed,
@@ -142,9 +143,30 @@ pub fn index_of(slot: u32) -> Option<u32> {
     (index < LIMITS_MAX).then_some(index)
 }
 
-/// Limits that may match a packet of this kind. See [`limiter_common::candidates`].
+/// Limits that may match the packet. See [`limiter_common::candidates`].
 #[inline(always)]
-pub fn candidates(control: u32, family: u32, fragment: u32) -> u64 {
+pub fn candidates(info: &PacketInfo) -> u64 {
+    let candidates = candidates_of_kind(info.control, info.source.family, info.fragment);
+    if !transport() {
+        return candidates;
+    }
+    let all = &raw const CONFIG.candidates;
+    // SAFETY: fields of the constants.
+    let (protocol, to, from) = unsafe {
+        (
+            &raw const (*all).protocol,
+            &raw const (*all).destination,
+            &raw const (*all).source,
+        )
+    };
+    candidates
+        & of_byte(protocol, info.protocol, info.protocol)
+        & of_byte(to, info.destination_port, info.destination_port >> 8)
+        & of_byte(from, info.source_port, info.source_port >> 8)
+}
+
+#[inline(always)]
+fn candidates_of_kind(control: u32, family: u32, fragment: u32) -> u64 {
     let family = either(&raw const CONFIG.candidates.family, family == IPV6);
     let control = either(&raw const CONFIG.candidates.control, control != 0);
     let place = (fragment >> 1 & 3) as usize;
@@ -156,24 +178,6 @@ pub fn candidates(control: u32, family: u32, fragment: u32) -> u64 {
             .read_volatile()
     };
     control & family & fragments
-}
-
-/// Those that may match a packet of this transport protocol: all, if it cannot be seen.
-#[inline(always)]
-pub fn candidates_of_protocol(protocol: u32) -> u64 {
-    of_byte(&raw const CONFIG.candidates.protocol, protocol, protocol)
-}
-
-/// Those that may match a packet to this port, or to [`NONE`]: all, if it cannot be seen.
-#[inline(always)]
-pub fn candidates_to(port: u32) -> u64 {
-    of_byte(&raw const CONFIG.candidates.destination, port, port >> 8)
-}
-
-/// Those that may match a packet from this port, or from [`NONE`]: all, if it cannot be seen.
-#[inline(always)]
-pub fn candidates_from(port: u32) -> u64 {
-    of_byte(&raw const CONFIG.candidates.source, port, port >> 8)
 }
 
 /// The candidates that have to be looked at closer.
@@ -189,6 +193,7 @@ fn either(words: *const [u64; 2], second: bool) -> u64 {
     unsafe { words.cast::<u64>().add(second.into()).read_volatile() }
 }
 
+/// Limits that may match where a field has this value: all, if it cannot be seen.
 #[inline(always)]
 fn of_byte(bytes: *const ByByte, value: u32, byte: u32) -> u64 {
     if value == ANY {
@@ -221,70 +226,40 @@ pub fn limit(index: u32) -> Option<Limit> {
     }))
 }
 
+/// What the policy runs on.
+pub struct Kernel;
+
+/// The functions of this file.
+macro_rules! constants {
+    ($($name:ident($($index:ident)?) -> $type:ty;)+) => {$(
+        #[inline(always)]
+        fn $name(&self $(, $index: u32)?) -> $type {
+            $name($($index)?)
+        }
+    )+};
+}
+
+impl policy::Constants for Kernel {
+    type Limit = Limit;
+
+    constants! {
+        limit(index) -> Option<Limit>;
+        limits_length() -> u32;
+        index_of(slot) -> Option<u32>;
+        shadow() -> bool;
+        malformed_passes() -> bool;
+        control() -> bool;
+        transport() -> bool;
+        room() -> u32;
+        established() -> bool;
+    }
+}
+
 /// One of the limits in the constants.
 #[derive(Clone, Copy)]
 pub struct Limit(*const rules::Limit);
 
 impl Limit {
-    /// Its rate and burst.
-    #[inline(always)]
-    pub fn terms(self) -> Terms {
-        Terms {
-            tau: read!(self.0, terms.tau),
-            cost: read!(self.0, terms.cost),
-            cost_shift: read!(self.0, terms.cost_shift),
-            flags: read!(self.0, terms.flags),
-            window: Window {
-                period: read!(self.0, terms.window.period),
-                phase: read!(self.0, terms.window.phase),
-                grant: read!(self.0, terms.window.grant),
-            },
-        }
-    }
-
-    /// What of a packet makes its bucket.
-    #[inline(always)]
-    pub fn mask(self) -> KeyMask {
-        KeyMask {
-            ipv4: [read!(self.0, mask.ipv4[0]), 0],
-            ipv6: [read!(self.0, mask.ipv6[0]), read!(self.0, mask.ipv6[1])],
-            interface: read!(self.0, mask.interface),
-            port: read!(self.0, mask.port),
-            link_local: read!(self.0, mask.link_local),
-            reserved: 0,
-        }
-    }
-
-    /// Which buckets and figures are its own.
-    #[inline(always)]
-    pub fn slot(self) -> u32 {
-        read!(self.0, slot)
-    }
-
-    /// Whether it drops nothing.
-    #[inline(always)]
-    pub fn shadow(self) -> bool {
-        read!(self.0, shadow) != 0
-    }
-
-    /// Entries of the table that are kept for it.
-    #[inline(always)]
-    pub fn share(self) -> u64 {
-        read!(self.0, share).into()
-    }
-
-    /// Whether it takes more than its share where there is room that is nobody's.
-    #[inline(always)]
-    pub fn borrows(self) -> bool {
-        read!(self.0, borrows) != 0
-    }
-
-    /// How often its terms have changed.
-    #[inline(always)]
-    pub fn epoch(self) -> u32 {
-        read!(self.0, epoch)
-    }
-
     /// How many of the changes are remembered.
     #[inline(always)]
     pub fn past_length(self) -> u32 {
@@ -305,12 +280,67 @@ impl Limit {
                 .read_volatile()
         })
     }
+}
 
-    /// What it matches.
+impl policy::Limit for Limit {
+    type Match = Match;
+
     #[inline(always)]
-    pub fn matches(self) -> Match {
+    fn matches(self) -> Match {
         // SAFETY: a field of the constants.
         Match(unsafe { &raw const (*self.0).matches })
+    }
+
+    #[inline(always)]
+    fn terms(self) -> Terms {
+        Terms {
+            tau: read!(self.0, terms.tau),
+            cost: read!(self.0, terms.cost),
+            cost_shift: read!(self.0, terms.cost_shift),
+            flags: read!(self.0, terms.flags),
+            window: Window {
+                period: read!(self.0, terms.window.period),
+                phase: read!(self.0, terms.window.phase),
+                grant: read!(self.0, terms.window.grant),
+            },
+        }
+    }
+
+    #[inline(always)]
+    fn mask(self) -> KeyMask {
+        KeyMask {
+            ipv4: [read!(self.0, mask.ipv4[0]), 0],
+            ipv6: [read!(self.0, mask.ipv6[0]), read!(self.0, mask.ipv6[1])],
+            interface: read!(self.0, mask.interface),
+            port: read!(self.0, mask.port),
+            link_local: read!(self.0, mask.link_local),
+            reserved: 0,
+        }
+    }
+
+    #[inline(always)]
+    fn slot(self) -> u32 {
+        read!(self.0, slot)
+    }
+
+    #[inline(always)]
+    fn shadow(self) -> bool {
+        read!(self.0, shadow) != 0
+    }
+
+    #[inline(always)]
+    fn share(self) -> u64 {
+        read!(self.0, share).into()
+    }
+
+    #[inline(always)]
+    fn borrows(self) -> bool {
+        read!(self.0, borrows) != 0
+    }
+
+    #[inline(always)]
+    fn epoch(self) -> u32 {
+        read!(self.0, epoch)
     }
 }
 
@@ -319,47 +349,29 @@ impl Limit {
 pub struct Match(*const rules::Match);
 
 macro_rules! fields {
-    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
-        impl Match {$(
-            $(#[$doc])*
-            #[inline(always)]
-            pub fn $name(self) -> u32 {
-                read!(self.0, $name)
-            }
-        )+}
-    };
+    ($($name:ident),+ $(,)?) => {$(
+        #[inline(always)]
+        fn $name(self) -> u32 {
+            read!(self.0, $name)
+        }
+    )+};
 }
 
-fields! {
-    /// 1: control traffic only.
-    control,
-    /// Address family, or 0.
-    family,
-    /// Transport protocol, or any.
-    protocol,
-    /// Parts of datagrams.
-    fragments,
-    /// TCP flags that are looked at.
-    flags_mask,
-    /// Those that are set.
-    flags,
-    /// Lists that the source is on one of, or 0.
-    lists,
-    /// Lists that it is on none of.
-    unless,
-}
+impl policy::Match for Match {
+    type Ports = Ports;
 
-impl Match {
-    /// Ports that packets go to.
+    fields! {
+        control, family, protocol, fragments, flags_mask, flags, lists, unless,
+    }
+
     #[inline(always)]
-    pub fn destination(self) -> Ports {
+    fn destination(self) -> Ports {
         // SAFETY: a field of the constants.
         Ports(unsafe { &raw const (*self.0).destination })
     }
 
-    /// Ports that packets come from.
     #[inline(always)]
-    pub fn source(self) -> Ports {
+    fn source(self) -> Ports {
         // SAFETY: a field of the constants.
         Ports(unsafe { &raw const (*self.0).source })
     }
@@ -369,16 +381,14 @@ impl Match {
 #[derive(Clone, Copy)]
 pub struct Ports(*const rules::Ports);
 
-impl Ports {
-    /// Ranges in use; 0: all ports.
+impl policy::Ports for Ports {
     #[inline(always)]
-    pub fn length(self) -> u32 {
+    fn length(self) -> u32 {
         read!(self.0, length)
     }
 
-    /// One of the ranges.
     #[inline(always)]
-    pub fn range(self, index: u32) -> Option<PortRange> {
+    fn range(self, index: u32) -> Option<PortRange> {
         // Unknown to the compiler, which would rather walk a pointer through the ranges, to an end that the
         // verifier of Linux 6.1 does not see.
         // SAFETY: a local value.

@@ -4,10 +4,9 @@
 use core::arch::asm;
 
 use limiter_common::{
-    entry::{self, ADDRESS, ONE_PACKET, OVER, PASSED, Shared, TAT},
-    layout,
+    entry::{self, ADDRESS, Shared},
+    layout, policy,
     table::{SharedSet, WAYS},
-    verdict::Reason,
 };
 
 use crate::atomic;
@@ -93,29 +92,6 @@ impl Entry {
     pub fn way(self) -> u32 {
         self.way % WAYS
     }
-
-    /// The bucket's word.
-    #[inline(always)]
-    pub fn tat(self) -> u64 {
-        self.load(TAT)
-    }
-
-    /// Counts one packet of this source.
-    #[inline(always)]
-    pub fn count(self, reason: Reason) {
-        if reason.passes() {
-            self.add(PASSED, ONE_PACKET);
-        }
-        if !reason.passes() || reason.would_drop() {
-            self.add(OVER, ONE_PACKET);
-        }
-    }
-
-    /// Takes back that a packet of this source has passed.
-    #[inline(always)]
-    pub fn uncount(self) {
-        self.add(PASSED, ONE_PACKET.wrapping_neg());
-    }
 }
 
 /// Where an entry was found.
@@ -126,16 +102,14 @@ pub struct Found {
     way: u32,
 }
 
-impl Found {
-    /// There was none.
-    pub const NOWHERE: Self = Self {
+impl policy::Found<Entry> for Found {
+    const NOWHERE: Self = Self {
         set: core::ptr::null_mut(),
         way: 0,
     };
 
-    /// The entry.
     #[inline(always)]
-    pub fn entry(self) -> Option<Entry> {
+    fn entry(self) -> Option<Entry> {
         if self.set.is_null() {
             return None;
         }

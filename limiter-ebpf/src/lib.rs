@@ -1,26 +1,22 @@
-//! The packet's path, one file a step. Two ways: [`plain`] for one limit that holds every packet, and
-//! [`several`] for all else. [`packet`], read by `limiter_common::policy` → ([`lists`] → [`limits`], with what
-//! they know of a packet in [`facts`]) → [`bucket`], with its [`newcomers`], [`table`], [`room`] and [`entry`] →
-//! [`connection`], which asks the host's [`sockets`] → [`verdict`] → [`watch`] → [`counters`]. A file calls only
-//! files that come later on that way (but `connection` and `watch`, which read a packet once more), and the tools
+//! The packet's path in the kernel: adapters of `limiter_common::policy` to packets, maps, clock and sockets. Two paths:
+//! [`fast`] for one limit that matches every packet, and [`full`] for all else. [`packet`] → [`fast`] or [`full`] →
+//! [`engine`], which gives the policy its [`lists`], its [`table`] with [`new_sources`], [`room`] and [`entry`], and
+//! [`counters`] → [`connection`], which asks the host's [`sockets`] → [`verdict`] → [`watch`]. A file calls only files that
+//! come later on that way (but `connection` and `watch`, which read a packet once more), and the tools
 //! below it: [`terms`], [`clock`] (which a test's packets carry in front of them), [`config`],
 //! [`maps`], [`atomic`].
 #![no_std]
 #![feature(asm_experimental_arch)]
 
-pub mod plain;
-pub mod several;
+pub mod fast;
+pub mod full;
 
 pub mod packet;
 
-pub mod facts;
+pub mod engine;
 
 pub mod lists;
-
-pub mod limits;
-
-pub mod bucket;
-pub mod newcomers;
+pub mod new_sources;
 pub mod room;
 pub mod table;
 

@@ -5,18 +5,18 @@ use limiter_common::{
     denied,
     key::{Address, IPV4},
     layout::Listed,
+    policy::Evaluation,
     rules::{LISTS_MAX, ON_DENY},
 };
 
-use crate::facts::Facts;
 use crate::maps::{LISTED_IPV4, LISTED_IPV6};
 use crate::{atomic, config, counters};
 
 /// Bits of the lists that decide about the packet's source. It is counted for each.
 #[inline(always)]
-pub fn look_up(facts: &Facts) -> u32 {
+pub fn look_up(evaluation: &Evaluation) -> u32 {
     if config::lists_ipv4() || config::lists_ipv6() {
-        list_look_up(&raw const *facts)
+        list_look_up(&raw const *evaluation)
     } else {
         0
     }
@@ -26,12 +26,12 @@ pub fn look_up(facts: &Facts) -> u32 {
 /// with a stack of its own.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn list_look_up(facts: *const Facts) -> u32 {
+extern "C" fn list_look_up(evaluation: *const Evaluation) -> u32 {
     // SAFETY: the caller's own, which the verifier has checked; it wants to see null checked.
-    let Some(facts) = (unsafe { facts.as_ref() }) else {
+    let Some(evaluation) = (unsafe { evaluation.as_ref() }) else {
         return 0;
     };
-    let Some(listed) = of(&facts.info.source) else {
+    let Some(listed) = of(&evaluation.info.source) else {
         return 0;
     };
     let lists = listed.lists;
@@ -41,7 +41,7 @@ extern "C" fn list_look_up(facts: *const Facts) -> u32 {
             break;
         }
         if lists >> list & 1 != 0 {
-            let hits = counters::count_hit(list, facts.length);
+            let hits = counters::count_hit(list, evaluation.length);
             if 1 << list == ON_DENY && !config::shadow() {
                 count_drop(listed, hits);
             }

@@ -5,9 +5,9 @@
 use aya_ebpf::{macros::xdp, programs::XdpContext};
 use limiter_common::{layout::CLOCK_PACKET, verdict::Reason};
 use limiter_ebpf::{
-    config, counters,
+    config, counters, fast, full,
     maps::{NEXT, NEXT_FRAGS},
-    packet, plain, several, verdict,
+    packet, verdict,
 };
 
 /// The entries: each is loaded by itself, because the stack has no room for both ways in one program.
@@ -35,28 +35,28 @@ entries! {
     /// One limit that holds every packet. For kernels before 5.18, and for drivers that give a packet
     /// in one buffer only.
     #[xdp]
-    limiter: plain, false;
+    limiter: fast, false;
     /// The same for kernels that know multi-buffer packets: jumbo frames.
     #[xdp(frags)]
-    limiter_frags: plain, true;
+    limiter_frags: fast, true;
     /// The same in front of another program, which decides about what passes here.
     #[xdp]
-    limiter_chain: plain, false, NEXT;
+    limiter_chain: fast, false, NEXT;
     /// The same in front of a program that takes multi-buffer packets.
     #[xdp(frags)]
-    limiter_chain_frags: plain, true, NEXT_FRAGS;
+    limiter_chain_frags: fast, true, NEXT_FRAGS;
     /// Several limits, or lists.
     #[xdp]
-    limits: several, false;
+    limits: full, false;
     /// As above.
     #[xdp(frags)]
-    limits_frags: several, true;
+    limits_frags: full, true;
     /// As above.
     #[xdp]
-    limits_chain: several, false, NEXT;
+    limits_chain: full, false, NEXT;
     /// As above.
     #[xdp(frags)]
-    limits_chain_frags: several, true, NEXT_FRAGS;
+    limits_chain_frags: full, true, NEXT_FRAGS;
 }
 
 /// Tells a test or a replay why.

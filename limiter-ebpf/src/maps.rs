@@ -1,6 +1,5 @@
 //! The program's maps. Their names and shapes are part of [`limiter_common::layout::VERSION`].
 
-use crate::facts::Facts;
 use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::btf_maps::{Array, LpmTrie, PerCpuArray, ProgramArray, RingBuf};
 use aya_ebpf::macros::btf_map;
@@ -8,6 +7,7 @@ use limiter_common::{
     counters::{Count, Counters, LimitCounters},
     key::SLOTS,
     layout::{Cpu, LOCKS, Lease, Listed, Set, Share, Table},
+    policy::Evaluation,
     rules::LISTS_MAX,
     watch::{EVENTS_BYTES, Watch, Watched},
 };
@@ -52,7 +52,7 @@ pub static CPUS: PerCpuArray<Cpu, 1> = PerCpuArray::new();
 /// What the full path knows of the packet that this CPU is at work on: the stack has no room for it. Not pinned. A
 /// program is never interrupted by another packet of the same CPU: softirqs are disabled while it runs.
 #[btf_map]
-pub static PACKET: PerCpuArray<Facts, 1> = PerCpuArray::new();
+pub static PACKET: PerCpuArray<Evaluation, 1> = PerCpuArray::new();
 
 /// Packets whose source is on a list, by each CPU, by the list's bit.
 #[btf_map]

@@ -1,10 +1,13 @@
 //! A packet as the driver hands it over: a cursor over its bytes that carries the bounds check, its
 //! length, and the metadata in front of it.
 
+use core::mem::MaybeUninit;
+
 use aya_ebpf::{helpers::generated::bpf_xdp_get_buff_len, programs::XdpContext};
 use limiter_common::{
     layout::{CLOCK_PACKET, Stamp},
-    policy::{self, Bytes},
+    policy::{self, Bytes, PacketInfo},
+    rules::{ANY, WHOLE},
 };
 
 use crate::config;
@@ -69,6 +72,28 @@ impl Bytes for Cursor {
 #[inline(never)]
 extern "C" fn header_size(kind: u32, length: u32) -> u32 {
     policy::size_of_header(kind, length)
+}
+
+/// A packet of which nothing is known, on the stack.
+///
+/// Field by field: LLVM would write two of four bytes at once wherever they lie, and the verifier
+/// wants eight bytes aligned on the stack.
+#[inline(always)]
+pub fn no_info(place: &mut MaybeUninit<PacketInfo>) -> &mut PacketInfo {
+    let info = place.as_mut_ptr();
+    macro_rules! write {
+        ($($field:ident$(.$inner:ident)?$([$index:literal])?: $value:expr),+ $(,)?) => {
+            // SAFETY: fields of the place, which is aligned.
+            unsafe { $((&raw mut (*info).$field$(.$inner)?$([$index])?).write_volatile($value);)+ }
+        };
+    }
+    write! {
+        source.words[0]: 0, source.words[1]: 0, source.family: 0, source.reserved: 0,
+        protocol: ANY, flags: ANY, source_port: ANY, destination_port: ANY,
+        fragment: WHOLE, control: 0,
+    }
+    // SAFETY: every field is written.
+    unsafe { &mut *info }
 }
 
 /// Bytes of the frame. In a program for multi-buffer frames `data_end` is only the end of the first

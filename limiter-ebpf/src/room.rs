@@ -4,12 +4,12 @@
 use limiter_common::{
     key::{SLOTS, Tag},
     layout::Share,
-    rules::LIMITS_MAX,
-    share,
+    policy, share,
 };
 
+use crate::atomic;
+use crate::config::{self, Kernel};
 use crate::maps::SHARES;
-use crate::{atomic, config};
 
 /// Losing this often means that other CPUs brought sources of the limit in as often.
 const ATTEMPTS: u32 = 8;
@@ -93,52 +93,23 @@ pub fn release(slot: u32, entries: u32) {
     }
 }
 
+/// Entries that the limit in `slot` holds.
+#[inline(always)]
+pub fn held(slot: u32) -> u64 {
+    // SAFETY: as above.
+    word(slot).map_or(0, |word| share::held(unsafe { atomic::load(word) }))
+}
+
 /// Whether the limit of the source has room for it.
 #[inline(always)]
 pub fn is_left(tag: &Tag) -> bool {
-    if !is_shared() {
-        return true;
-    }
     let slot = tag.slot();
-    let Some(word) = word(slot) else {
-        return false;
-    };
-    // SAFETY: as above.
-    let held = share::held(unsafe { atomic::load(word) });
-    room_is_left(slot, held + u64::from(tag.entries())) != 0
+    !is_shared() || room_is_left(slot, held(slot) + u64::from(tag.entries())) != 0
 }
 
-/// Whether the limit in `slot` may hold so many entries. A function of its own, so that the verifier checks the loop
-/// once.
+/// [`policy::has_room`]. A function of its own, so that the verifier checks the loop once.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn room_is_left(slot: u32, wanted: u64) -> u32 {
-    if !is_shared() {
-        return 1;
-    }
-    let room = u64::from(config::room());
-    let Some(limit) = config::index_of(slot).and_then(config::limit) else {
-        return 0;
-    };
-    if share::is_within(limit.share(), wanted) {
-        return 1;
-    }
-    if !limit.borrows() {
-        return 0;
-    }
-    let mut kept = wanted;
-    for index in 0..LIMITS_MAX {
-        if index >= config::limits_length() {
-            break;
-        }
-        if let Some(other) = config::limit(index)
-            && other.slot() != slot
-            && let Some(word) = word(other.slot())
-        {
-            // SAFETY: as above.
-            let held = share::held(unsafe { atomic::load(word) });
-            kept += share::kept(held, other.share());
-        }
-    }
-    u32::from(kept <= room)
+    policy::has_room(&Kernel, held, slot, wanted).into()
 }

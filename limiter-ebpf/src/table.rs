@@ -1,9 +1,10 @@
 //! The table of sources, as [`limiter_common::table`] has it, in maps.
 
 use limiter_common::{
-    entry::{Protocol, is_taken},
+    entry::{Protocol, Shared as _, TAT, is_taken},
     key::Tag,
     layout::{LOCKS, SETS_OF_WORD},
+    policy::Limit as _,
     table::{self, DISPLACED_WIDTH, Displaced, Home, New, SWEPT, SharedSet, SharedTable, WAYS},
 };
 
@@ -11,7 +12,7 @@ pub use limiter_common::table::Added;
 
 use crate::entry::{Entry, Set};
 use crate::maps::{DISPLACED, LOCKED, SETS, TABLE};
-use crate::{atomic, config, counters, newcomers, room, terms};
+use crate::{atomic, config, counters, new_sources, room, terms};
 
 /// How often a lock is tried: longer than it takes to bring a source in, but for one that finds no room.
 const TRIES: u32 = 64;
@@ -25,26 +26,32 @@ pub fn find_in_line(tag: &Tag) -> Option<Entry> {
     if !tag.is_wide() {
         let home = Maps.home(tag);
         match Maps.set(home.set)?.entry_with(tag.address) {
-            Some(entry) if entry.begins_with(tag) && is_taken(entry.tat()) => return Some(entry),
+            Some(entry) if entry.begins_with(tag) && is_taken(entry.load(TAT)) => {
+                return Some(entry);
+            }
             // Another limit has one of the same address, or the source was forgotten, and is back.
             Some(_) => {}
             None if Maps.displaced(home.set).count() == 0 => return None,
             None => {}
         }
     }
-    find(tag)
+    entry(place_of(tag))
 }
 
-/// The entry of a source.
+/// Number of the entry of a source, counted from 1, wherever it is; 0 where there is none.
 #[inline(always)]
-pub fn find(tag: &Tag) -> Option<Entry> {
-    // Nothing where it is not there, or has left meanwhile.
-    let number = table_find(tag).checked_sub(1)?;
+pub fn place_of(tag: &Tag) -> u32 {
+    table_find(tag)
+}
+
+/// The entry with this number; none for 0.
+#[inline(always)]
+pub fn entry(place: u32) -> Option<Entry> {
+    let number = place.checked_sub(1)?;
     Some(Maps.set(number / WAYS)?.entry(number % WAYS))
 }
 
-/// Number of the entry of a source, counted from 1, wherever it is; 0 where there is none. A function of its
-/// own, so that the verifier checks the loop once (global functions, Linux 5.6; pointers to memory,
+/// [`place_of`]. A function of its own, so that the verifier checks the loop once (global functions, Linux 5.6; pointers to memory,
 /// 5.12).
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -143,18 +150,18 @@ extern "C" fn table_admits(tag: *const Tag, now: u64, take: u32) -> u32 {
         return 0;
     };
     let slot = tag.slot();
-    if !newcomers::reserve(slot, now) {
+    if !new_sources::reserve(slot, now) {
         return 0;
     }
     if !room::is_left(tag) {
         table::sweep(&Maps, now);
         if !room::is_left(tag) {
-            newcomers::waste(slot);
+            new_sources::waste(slot);
             return 0;
         }
     }
     if take != 0 {
-        newcomers::take(slot);
+        new_sources::take(slot);
     }
     1
 }

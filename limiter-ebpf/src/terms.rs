@@ -4,7 +4,7 @@
 //! The exported functions are checked once by the verifier, instead of at every turn of the loops that
 //! they are called from: that is what an exported symbol means to it (global functions, Linux 5.6).
 
-use limiter_common::{bucket, entry, rescale};
+use limiter_common::{bucket, entry, policy::Limit as _, rescale};
 
 use crate::config::{self, Limit};
 

@@ -14,14 +14,13 @@ use aya_ebpf::{
 };
 use limiter_common::{
     layout::NO_LIMIT,
-    policy,
+    policy::{self, Limit as _},
     verdict::Reason,
     watch::{ANY_SLOT, ARP, Event, Watch, Watched},
 };
 
-use crate::facts::Facts;
 use crate::maps::{EVENTS, WATCH, WATCHED};
-use crate::packet::Cursor;
+use crate::packet::{self, Cursor};
 use crate::{atomic, config};
 
 /// Reads a field once: user space may write it at any time.
@@ -39,7 +38,7 @@ const WOULD_DROP: u32 = 1 << 8;
 /// the reason for which it is. `limit`: index of the limit that it is over; `limits`: bits of all that it is
 /// over.
 #[inline(always)]
-pub fn tell(context: &XdpContext, length: u64, reason: Reason, why: u32, limit: u32, limits: u64) {
+pub fn emit(context: &XdpContext, length: u64, reason: Reason, why: u32, limit: u32, limits: u64) {
     if reason.passes() && !reason.would_drop() {
         return;
     }
@@ -165,7 +164,7 @@ extern "C" fn watch_source(context: *mut xdp_md) -> u32 {
 extern "C" fn watch_write(context: *mut xdp_md, length: u64, said: u32, slot: u32) -> u32 {
     let context = XdpContext::new(context);
     let mut place = MaybeUninit::uninit();
-    let info = &mut Facts::begin(&mut place, length).info;
+    let info = packet::no_info(&mut place);
     let mut packet = Cursor::new(&context);
     let destination = policy::read(&mut packet, info);
     if destination.is_none() && info.source.family != 0 {

@@ -18,10 +18,7 @@ use limiter_common::{
     learn::{Flow, MASK, Sample, Sighting, Totals},
     policy::{Parsed, parse},
 };
-use limiter_ebpf::{
-    facts::Facts,
-    packet::{self, Cursor},
-};
+use limiter_ebpf::packet::{self, Cursor};
 
 /// Of [`Sighting`]s. User space reads it some hundred times a second, and is not woken. The type of its values is
 /// none: libbpf wants it to have no size.
@@ -79,7 +76,7 @@ fn watch(context: &XdpContext, length: u64) {
         return;
     }
     let mut place = MaybeUninit::uninit();
-    let info = &mut Facts::begin(&mut place, length).info;
+    let info = packet::no_info(&mut place);
     parsed.read(&mut packet, true, info);
     let flow = Flow::of(info);
     if sample.muted != 0

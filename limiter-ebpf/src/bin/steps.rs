@@ -18,17 +18,17 @@ use aya_ebpf::{
 };
 use limiter_common::{
     counters::PLAIN,
+    entry::Protocol,
     key::Tag,
-    policy::{Parsed, parse},
+    policy::{Found as _, Limit as _, Parsed, bucket::Charged, fast, full, parse},
 };
 use limiter_ebpf::{
-    bucket::Charged,
     clock,
-    config::{self, Limit},
+    config::{self, Kernel, Limit},
     connection, counters,
     entry::Found,
     packet::{self, Cursor},
-    plain, table, verdict,
+    table, verdict,
 };
 use network_types::{eth::EthHdr, ip::Ipv4Hdr};
 
@@ -128,7 +128,11 @@ pub fn step_bucket(context: XdpContext) -> u32 {
     with_key(&context, |limit, key| {
         let charged = charge(&context, limit, key, packet::length::<false>(&context));
         black_box(charged.entry);
-        verdict::action(connection::unless_established(&context, charged.reason))
+        verdict::action(full::unless_established(
+            &Kernel,
+            charged.reason,
+            |segments| connection::is_of_host(&context, segments),
+        ))
     })
 }
 
@@ -138,7 +142,9 @@ pub fn step_source(context: XdpContext) -> u32 {
     with_key(&context, |limit, key| {
         let length = packet::length::<false>(&context);
         let charged = charge(&context, limit, key, length);
-        let reason = connection::unless_established(&context, charged.reason);
+        let reason = full::unless_established(&Kernel, charged.reason, |segments| {
+            connection::is_of_host(&context, segments)
+        });
         if let Some(source) = charged.entry.entry() {
             source.count(reason);
         }
@@ -152,7 +158,9 @@ pub fn step_counters(context: XdpContext) -> u32 {
     with_key(&context, |limit, key| {
         let length = packet::length::<false>(&context);
         let charged = charge(&context, limit, key, length);
-        let reason = connection::unless_established(&context, charged.reason);
+        let reason = full::unless_established(&Kernel, charged.reason, |segments| {
+            connection::is_of_host(&context, segments)
+        });
         if let Some(source) = charged.entry.entry() {
             source.count(reason);
         }
@@ -182,9 +190,9 @@ fn latest() -> u64 {
 }
 
 #[inline(always)]
-fn charge(context: &XdpContext, limit: Limit, key: &Tag, length: u64) -> Charged {
+fn charge(context: &XdpContext, limit: Limit, key: &Tag, length: u64) -> Charged<Found> {
     clock::begin(context);
-    plain::charge(limit, key, length)
+    fast::charge(&Kernel, limit, key, length)
 }
 
 /// Turns the packet into one of the next source. Leaves the header's checksum, which nobody reads.

@@ -16,7 +16,7 @@ use aya_ebpf::{
     macros::{btf_map, xdp},
     programs::XdpContext,
 };
-use limiter_common::policy::{Parsed, parse};
+use limiter_common::policy::{Limit as _, Parsed, parse};
 use limiter_ebpf::{atomic, config, maps::SETS, packet::Cursor};
 use network_types::{
     eth::{EthHdr, EtherType},

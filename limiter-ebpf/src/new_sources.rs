@@ -1,13 +1,13 @@
-//! The newcomer limit: how fast new buckets are made, whoever sends. A flood of spoofed sources meets
-//! this before it meets the table.
+//! The new-source limit in maps: its buckets, and what each CPU has leased of them.
 
-use limiter_common::{bucket, key::SLOTS, layout::Lease, share::Step};
+use limiter_common::{
+    key::SLOTS,
+    layout::Lease,
+    policy::new_sources::{self, ATTEMPTS, LOST, Word},
+};
 
 use crate::maps::{LEASES, SHARES, TABLE};
 use crate::{atomic, clock, config, room};
-
-/// Losing this often means that other CPUs took tokens as often.
-const ATTEMPTS: u32 = 4;
 
 /// New sources that are refused without a look at the buckets, once they have turned one away: a flood reads
 /// neither the clock nor what other CPUs write to. Until the next tick at most.
@@ -21,7 +21,7 @@ fn lease(slot: u32) -> Option<*mut Lease> {
 
 /// Whether the limit in `slot` has just turned a new source away, and this one is, too.
 #[inline(always)]
-pub fn are_out(slot: u32) -> bool {
+pub fn is_out(slot: u32) -> bool {
     if config::newcomers().cost == 0 && !room::is_shared() {
         return false;
     }
@@ -107,11 +107,8 @@ extern "C" fn take_lease(slot: u32, now: u64) -> u64 {
     0
 }
 
-/// Returned by [`lease_once`] if another CPU was faster, or a word was put right: try again.
-const LOST: u64 = u64::MAX;
-
-/// Tries once to take a lease. Returns its tokens, or [`LOST`]. Apart from the loop: LLVM would have the loop's last
-/// instruction run into its first one, which Linux 6.1 refuses ("back-edge").
+/// [`policy::new_sources::lease_once`]. Apart from the loop: LLVM would have the loop's last instruction run into its first
+/// one, which Linux 6.1 refuses ("back-edge").
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn lease_once(slot: u32, now: u64) -> u64 {
@@ -130,69 +127,23 @@ extern "C" fn lease_once(slot: u32, now: u64) -> u64 {
     } else {
         return 0;
     };
-    // SAFETY: as above.
-    let (of_all, of_limit) = unsafe { (atomic::load(common), atomic::load(own)) };
-    match limit.take(of_all, of_limit, bucket::ticks(now)) {
-        Step::Common { tokens, tat } => {
-            // SAFETY: as above.
-            if unsafe { atomic::compare_and_swap(common, of_all, tat) } == of_all {
-                return tokens;
-            }
-        }
-        Step::Own { tokens, tat } => {
-            // SAFETY: as above.
-            if unsafe { atomic::compare_and_swap(own, of_limit, tat) } == of_limit {
-                return owe(common, now, tokens);
-            }
-        }
-        Step::Nothing => {
-            if !correct(common, own, now) {
-                return 0;
-            }
-        }
-    }
-    LOST
+    new_sources::lease_once(&limit, Tat(common), Tat(own), now, clock::now)
 }
 
-/// Charges the common bucket with tokens that a limit's own bucket has given. Returns how many, or 0 where that
-/// could not be: that errs towards refusing.
-#[inline(always)]
-fn owe(common: *mut u64, now: u64, tokens: u64) -> u64 {
-    let limit = config::newcomers();
-    for _ in 0..ATTEMPTS {
-        // SAFETY: as in `take_lease`.
-        let done = unsafe {
-            let before = atomic::load(common);
-            let after = limit.owed(before, bucket::ticks(now), tokens);
-            atomic::compare_and_swap(common, before, after) == before
-        };
-        if done {
-            return tokens;
-        }
-    }
-    0
-}
+/// The TAT of a bucket of new sources, in a map value.
+#[derive(Clone, Copy)]
+struct Tat(*mut u64);
 
-/// Puts words right that a clock which was set back has left far ahead. Returns whether one was. The clock is read
-/// again, after the word, as for the bucket of a source: this CPU may have been stopped between the two.
-#[inline(always)]
-fn correct(common: *mut u64, own: *mut u64, now: u64) -> bool {
-    let limit = config::newcomers();
-    let ticks = bucket::ticks(now);
-    // SAFETY: as in `take_lease`.
-    let (of_all, of_limit) = unsafe { (atomic::load(common), atomic::load(own)) };
-    if limit.corrected(of_all, ticks).is_some()
-        && let Some(corrected) = limit.corrected(of_all, bucket::ticks(clock::now()))
-    {
-        // SAFETY: as above.
-        return unsafe { atomic::compare_and_swap(common, of_all, corrected) == of_all };
+impl Word for Tat {
+    #[inline(always)]
+    fn load(self) -> u64 {
+        // SAFETY: a field of a map value, aligned.
+        unsafe { atomic::load(self.0) }
     }
-    if limit.own_cost != 0
-        && limit.own_corrected(of_limit, ticks).is_some()
-        && let Some(corrected) = limit.own_corrected(of_limit, bucket::ticks(clock::now()))
-    {
+
+    #[inline(always)]
+    fn swap(self, expected: u64, new: u64) -> bool {
         // SAFETY: as above.
-        return unsafe { atomic::compare_and_swap(own, of_limit, corrected) == of_limit };
+        unsafe { atomic::compare_and_swap(self.0, expected, new) == expected }
     }
-    false
 }

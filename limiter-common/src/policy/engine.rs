@@ -1,0 +1,236 @@
+//! What the policy runs on: the constants of a generation, the table of buckets, a clock and counters.
+
+use super::{Evaluation, Match, bucket, full};
+use crate::{
+    entry::Shared,
+    key::{KeyMask, Tag},
+    limit::Terms,
+    rules,
+    table::Added,
+    verdict::Reason,
+};
+
+/// A limit, in the constants.
+pub trait Limit: Copy {
+    /// What it matches.
+    type Match: Match;
+    /// What it matches.
+    fn matches(self) -> Self::Match;
+    /// Its rate and burst. Read where they are needed, because the stack of the program in the kernel cannot keep them.
+    fn terms(self) -> Terms;
+    /// The part of a packet that makes its bucket.
+    fn mask(self) -> KeyMask;
+    /// Its position in the maps.
+    fn slot(self) -> u32;
+    /// Whether it drops nothing.
+    fn shadow(self) -> bool;
+    /// How often its terms have changed.
+    fn epoch(self) -> u32;
+    /// Entries of the table that are kept for it.
+    fn share(self) -> u64;
+    /// Whether it takes more than its share where there is room that is nobody's.
+    fn borrows(self) -> bool;
+}
+
+/// The constants of a generation.
+pub trait Constants {
+    /// What its limits are.
+    type Limit: Limit;
+
+    /// A limit, 0 the first.
+    fn limit(&self, index: u32) -> Option<Self::Limit>;
+    /// Limits in use.
+    fn limits_length(&self) -> u32;
+    /// Index of the limit in a slot.
+    fn index_of(&self, slot: u32) -> Option<u32>;
+    /// Whether nothing is dropped.
+    fn shadow(&self) -> bool;
+    /// Whether malformed IP passes.
+    fn malformed_passes(&self) -> bool;
+    /// Whether control traffic is told apart.
+    fn control(&self) -> bool;
+    /// Whether limits look behind the IP header's fixed part.
+    fn transport(&self) -> bool;
+    /// Entries of the table that limits share; 0: there is one limit, which has them all.
+    fn room(&self) -> u32;
+    /// Whether packets of the host's connections are exempt.
+    #[inline(always)]
+    fn established(&self) -> bool {
+        false
+    }
+}
+
+/// Where an entry was found. Not an [`Option`] in the kernel: LLVM would copy a register that was never written if there
+/// is none, which the verifier refuses.
+pub trait Found<E>: Copy + From<E> {
+    /// There was none.
+    const NOWHERE: Self;
+    /// The entry.
+    fn entry(self) -> Option<E>;
+}
+
+impl<E: Copy> Found<E> for Option<E> {
+    const NOWHERE: Self = None;
+
+    fn entry(self) -> Self {
+        self
+    }
+}
+
+/// The moments between which a packet came, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Between {
+    /// Not before this one.
+    pub earliest: u64,
+    /// Not after this one.
+    pub latest: u64,
+}
+
+/// What the policy runs on. One packet at a time on each CPU.
+///
+/// The functions with a body are the steps of the full path for one limit. The program in the kernel has them as functions
+/// that the verifier checks by themselves, whatever the number of limits.
+pub trait Engine: Constants + Sized {
+    /// What the entries of its table are.
+    type Entry: Shared;
+    /// Where one was found.
+    type Found: Found<Self::Entry>;
+
+    /// Limits that may match a packet, of those in use, by index.
+    fn candidates(&self, evaluation: &Evaluation) -> u64;
+    /// Candidates that need not match: [`full::look_closer`] decides.
+    fn look_closer(&self) -> u64;
+
+    /// The time in nanoseconds; never 0.
+    fn now(&self) -> u64;
+    /// Bounds of the time that cost less to read, if there are any.
+    #[inline(always)]
+    fn between(&self) -> Option<Between> {
+        None
+    }
+
+    /// Lists that decide about the packet's source. It is counted for each.
+    fn lists(&self, evaluation: &Evaluation) -> u32;
+
+    /// Number of a source's entry, counted from 1; 0: it has none.
+    fn place_of(&self, tag: &Tag) -> u32;
+    /// The entry with this number; none for 0.
+    fn entry(&self, place: u32) -> Option<Self::Entry>;
+    /// The entry of a source.
+    #[inline(always)]
+    fn find(&self, tag: &Tag) -> Option<Self::Entry> {
+        self.entry(self.place_of(tag))
+    }
+    /// Whether the limit in `slot` has just refused a new source, and refuses this one too.
+    #[inline(always)]
+    fn is_out(&self, _slot: u32) -> bool {
+        false
+    }
+    /// Whether the limit of a new source has a token of the new-source limit at `now`, which it keeps unless `take`, and room
+    /// in the table.
+    fn admits(&self, tag: &Tag, now: u64, take: bool) -> bool;
+    /// Adds a source with this TAT, and counts its packet.
+    fn add(&self, tag: &Tag, tat: u64, epoch: u32, now: u64) -> Added;
+    /// A TAT of an earlier epoch, on the present terms of the limit with this index. None if the epoch is later.
+    #[inline(always)]
+    fn on_present(&self, _index: u32, _epoch: u32, tat: u64) -> Option<u64> {
+        Some(tat)
+    }
+
+    /// Counts one packet for the limit in `slot`.
+    fn count_limit(&self, slot: u32, reason: Reason, length: u64);
+    /// Takes back that a packet has passed the limit in `slot`.
+    fn uncount_limit(&self, slot: u32, length: u64);
+
+    /// [`bucket::refresh`]. Always 0.
+    #[inline(always)]
+    fn refresh(&self, tag: &Tag, index: u32) -> u32 {
+        bucket::refresh(self, tag, index)
+    }
+    /// [`full::look_closer`]. Always 0.
+    #[inline(always)]
+    fn limit_matches(&self, evaluation: &mut Evaluation, index: u32) -> u32 {
+        full::look_closer(self, evaluation, index)
+    }
+    /// [`full::check`].
+    #[inline(always)]
+    fn check(&self, evaluation: &mut Evaluation, index: u32) -> u32 {
+        full::check(self, evaluation, index)
+    }
+    /// [`full::reserve`].
+    #[inline(always)]
+    fn reserve(&self, evaluation: &mut Evaluation, index: u32) -> u32 {
+        full::reserve(self, evaluation, index)
+    }
+    /// [`full::charge`].
+    #[inline(always)]
+    fn charge(&self, evaluation: &mut Evaluation, index: u32) -> u32 {
+        full::charge(self, evaluation, index)
+    }
+    /// [`full::refresh`].
+    #[inline(always)]
+    fn refresh_limit(&self, evaluation: &mut Evaluation, index: u32) -> u32 {
+        full::refresh(self, evaluation, index)
+    }
+    /// [`full::add`].
+    #[inline(always)]
+    fn add_limit(&self, evaluation: &mut Evaluation, index: u32) -> u32 {
+        full::add(self, evaluation, index)
+    }
+    /// [`full::contended`].
+    #[inline(always)]
+    fn contended(&self, evaluation: &mut Evaluation, index: u32) -> u32 {
+        full::contended(self, evaluation, index)
+    }
+    /// [`full::refund`].
+    #[inline(always)]
+    fn refund(&self, evaluation: &mut Evaluation, index: u32) -> u32 {
+        full::refund(self, evaluation, index)
+    }
+    /// [`full::count_over`].
+    #[inline(always)]
+    fn count_over(&self, evaluation: &mut Evaluation, index: u32) -> u32 {
+        full::count_over(self, evaluation, index)
+    }
+    /// [`super::fast::add`].
+    #[inline(always)]
+    fn add_source(&self, tag: &Tag, length: u64) -> u32 {
+        super::fast::add(self, tag, length)
+    }
+}
+
+impl<'a> Limit for &'a rules::Limit {
+    type Match = &'a rules::Match;
+
+    fn matches(self) -> &'a rules::Match {
+        &self.matches
+    }
+
+    fn terms(self) -> Terms {
+        self.terms
+    }
+
+    fn mask(self) -> KeyMask {
+        self.mask
+    }
+
+    fn slot(self) -> u32 {
+        self.slot
+    }
+
+    fn shadow(self) -> bool {
+        self.shadow != 0
+    }
+
+    fn epoch(self) -> u32 {
+        self.epoch
+    }
+
+    fn share(self) -> u64 {
+        self.share.into()
+    }
+
+    fn borrows(self) -> bool {
+        self.borrows != 0
+    }
+}

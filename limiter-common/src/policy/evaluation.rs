@@ -1,0 +1,107 @@
+//! What the full path knows of a packet, and what it has decided so far.
+
+use super::{PacketInfo, bucket::NOT_READ};
+use crate::{key::Address, rules::LIMITS_MAX};
+
+/// The functions that the verifier checks by themselves get it by pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Evaluation {
+    /// When it came, in nanoseconds; [`NOT_READ`] until the time must be known.
+    pub now: u64,
+    /// Bytes of the frame.
+    pub length: u64,
+    /// Limits that match it, by index.
+    pub matching: u64,
+    /// Limits that it has been charged to.
+    pub charged: u64,
+    /// Limits in shadow that would have dropped it.
+    pub would_drop: u64,
+    /// Limits that it needs a new bucket of.
+    pub new: u64,
+    /// What has been parsed of it.
+    pub info: PacketInfo,
+    /// Lists that decide about its source.
+    pub lists: u32,
+    /// Index of the limit that refused it.
+    pub refused_by: u32,
+    /// Number of the reason of that limit.
+    pub refused: u32,
+    /// 1: the limit that refused it has counted it already.
+    pub counted: u32,
+    /// 1: a token of the new-source limit is taken. One does for all buckets that are made for the packet.
+    pub paid: u32,
+    /// 1: limits are checked before they are charged, and `places` are of this packet.
+    pub checked: u32,
+    /// 1: a packet that a limit refuses passes, and is counted so.
+    pub passed: u32,
+    /// Number of the entry of each limit's bucket, as [`super::Engine::place_of`] returns it, of limits that were checked. An
+    /// entry may have changed hands since.
+    pub places: [u32; LIMITS_MAX as usize],
+}
+
+impl Evaluation {
+    /// No packet.
+    pub const NONE: Self = Self {
+        now: NOT_READ,
+        length: 0,
+        matching: 0,
+        charged: 0,
+        would_drop: 0,
+        new: 0,
+        info: PacketInfo::of(Address {
+            words: [0; 2],
+            family: 0,
+            reserved: 0,
+        }),
+        lists: 0,
+        refused_by: 0,
+        refused: 0,
+        counted: 0,
+        paid: 0,
+        checked: 0,
+        passed: 0,
+        places: [0; LIMITS_MAX as usize],
+    };
+
+    /// Begins with a packet of which no more is known than its length. Places stay as they are: they are looked at only
+    /// after they are written.
+    #[inline(always)]
+    pub fn begin(&mut self, length: u64) {
+        self.now = NOT_READ;
+        self.length = length;
+        self.matching = 0;
+        self.charged = 0;
+        self.would_drop = 0;
+        self.new = 0;
+        self.info = Self::NONE.info;
+        self.lists = 0;
+        self.refused_by = 0;
+        self.refused = 0;
+        self.counted = 0;
+        self.paid = 0;
+        self.checked = 0;
+        self.passed = 0;
+    }
+
+    /// Where the bucket of the limit with this index was found; 0: not known.
+    #[inline(always)]
+    pub(super) fn place(&self, index: u32) -> u32 {
+        match self.places.get(index as usize) {
+            Some(place) if self.checked != 0 => *place,
+            _ => 0,
+        }
+    }
+
+    /// The limit that the packet is over, or the first of several in shadow; and bits of all of them. Only if it is over
+    /// one.
+    #[must_use]
+    #[inline(always)]
+    pub const fn over(&self) -> (u32, u64) {
+        let limits = match self.would_drop {
+            0 => 1 << self.refused_by,
+            several => several,
+        };
+        (self.refused_by, limits)
+    }
+}

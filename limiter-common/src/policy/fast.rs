@@ -1,0 +1,119 @@
+//! The fast path: one limit that matches every IP packet, and no lists.
+
+use super::{
+    Engine, Found, Limit, Parsed, apply_shadow,
+    bucket::{self, ATTEMPTS, Charged, Demand, NOT_READ, Tried},
+    full::{self, NOT_OPENING},
+};
+use crate::{
+    entry::Protocol,
+    key::{Address, Tag},
+    verdict::Reason,
+};
+
+/// The source of a packet, or the reason for which no limit matches it.
+#[inline(always)]
+pub fn source<E: Engine>(engine: &E, parsed: Parsed) -> Result<Address, Reason> {
+    match parsed {
+        Parsed::Ipv4(source) | Parsed::Ipv6(source) => Ok(source),
+        Parsed::NotIp | Parsed::Arp(_) => Err(Reason::NotIp),
+        Parsed::Malformed | Parsed::TooManyTags => {
+            Err(apply_shadow(engine, full::unreadable(engine, parsed)))
+        }
+    }
+}
+
+/// Decides about a packet of `length` bytes, and counts it for its source. Returns the reason, and what the limit has
+/// decided. `has_connection` looks it up among the host's sockets.
+#[inline(always)]
+pub fn evaluate<E: Engine>(
+    engine: &E,
+    source: &Address,
+    length: u64,
+    has_connection: impl Fn(u32) -> bool,
+) -> (Reason, Reason) {
+    let Some(limit) = engine.limit(0) else {
+        return (Reason::Unlimited, Reason::Unlimited);
+    };
+    let tag = limit.mask().key(0, source, 0).tag();
+    let charged = charge_unless_exempt(engine, limit, &tag, length, &has_connection);
+    let reason = full::unless_established(engine, charged.reason, has_connection);
+    // What passes in spite of the limit is not counted for its source, as on the full path.
+    let is_exempt = engine.established() && matches!(reason, Reason::Established);
+    if let Some(entry) = charged.entry.entry()
+        && !is_exempt
+    {
+        entry.count(reason);
+    }
+    (reason, charged.reason)
+}
+
+/// [`charge`], except that a packet of an exempt connection is not charged.
+#[inline(always)]
+fn charge_unless_exempt<E: Engine>(
+    engine: &E,
+    limit: E::Limit,
+    tag: &Tag,
+    length: u64,
+    has_connection: impl Fn(u32) -> bool,
+) -> Charged<E::Found> {
+    if engine.established() {
+        let mut now = NOT_READ;
+        let mut demand = Demand::<_, true>::new(engine, limit, tag, &mut now, length, 0);
+        match demand.check() {
+            // Few packets of a flood pass, and a lookup costs more than all else.
+            Tried::Refused => {
+                return Charged {
+                    reason: Reason::Limit,
+                    entry: demand.found(),
+                };
+            }
+            _ if has_connection(NOT_OPENING) => return Charged::nowhere(Reason::Established),
+            _ => {}
+        }
+    }
+    charge(engine, limit, tag, length)
+}
+
+/// Charges the bucket of `tag` for a packet of `length` bytes, if it has enough; makes it if there is none.
+#[inline(always)]
+pub fn charge<E: Engine>(engine: &E, limit: E::Limit, tag: &Tag, length: u64) -> Charged<E::Found> {
+    let mut now = NOT_READ;
+    let mut demand = Demand::<_, true>::new(engine, limit, tag, &mut now, length, 0);
+    for _ in 0..ATTEMPTS {
+        let reason = match demand.charge() {
+            Tried::Admitted => Reason::Admitted,
+            Tried::Refused => Reason::Limit,
+            Tried::New => match engine.add_source(tag, length) {
+                RACED => continue,
+                added => return Charged::nowhere(bucket::reason(added)),
+            },
+            Tried::Lost => continue,
+            Tried::Stale => {
+                engine.refresh(tag, 0);
+                continue;
+            }
+        };
+        return Charged {
+            reason,
+            entry: demand.found(),
+        };
+    }
+    Charged::nowhere(Reason::Contended)
+}
+
+/// Returned by [`add`] if there is a bucket after all.
+const RACED: u32 = u32::MAX;
+
+/// Makes the bucket, and charges it. Returns the number of the reason, or [`RACED`].
+#[inline(always)]
+pub fn add<E: Engine>(engine: &E, tag: &Tag, length: u64) -> u32 {
+    let Some(limit) = engine.limit(0) else {
+        return Reason::Contended as u32;
+    };
+    let mut now = NOT_READ;
+    match Demand::<_, false>::new(engine, limit, tag, &mut now, length, 0).charge_new(true) {
+        Some(reason) => reason as u32,
+        None => RACED,
+    }
+}

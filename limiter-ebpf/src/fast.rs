@@ -1,0 +1,51 @@
+//! The fast path: one limit that matches every IP packet, and no lists.
+
+use aya_ebpf::programs::XdpContext;
+use limiter_common::{
+    counters::PLAIN,
+    policy::{self, parse},
+    verdict::Reason,
+};
+
+use crate::config::Kernel;
+use crate::packet::Cursor;
+use crate::{clock, connection, watch};
+
+/// Which counters are of this path.
+pub const ROW: u32 = PLAIN;
+
+/// What becomes of the packet.
+#[inline(always)]
+pub fn decide(context: &XdpContext, length: u64) -> Reason {
+    let parsed = parse(&mut Cursor::new(context));
+    let source = match policy::fast::source(&Kernel, parsed) {
+        Ok(source) => source,
+        Err(Reason::NotIp) => return Reason::NotIp,
+        Err(reason) => {
+            watch::emit(context, length, reason, Reason::Malformed as u32, 0, 0);
+            return reason;
+        }
+    };
+    clock::begin(context);
+    let has_connection = |segments| connection::is_of_host(context, segments);
+    let (reason, why) = policy::fast::evaluate(&Kernel, &source, length, has_connection);
+    watch::emit(context, length, reason, why as u32, 0, 1);
+    #[cfg(feature = "log")]
+    log(context, length, reason);
+    reason
+}
+
+/// A function of its own, which reads the source again: the stack has no room to keep it while a bucket is made
+/// (Linux 6.1).
+#[cfg(feature = "log")]
+#[inline(never)]
+fn log(context: &XdpContext, length: u64, reason: Reason) {
+    let mut pointer = context.ctx;
+    // SAFETY: does nothing, which LLVM cannot know: it would have the caller read where the packet lies, and pass
+    // that on as numbers.
+    unsafe { core::arch::asm!("{0} = {0}", inout(reg) pointer, options(nostack)) };
+    let context = XdpContext::new(pointer);
+    if let Some(source) = parse(&mut Cursor::new(&context)).source() {
+        crate::log::packet(&context, &source, reason, length);
+    }
+}

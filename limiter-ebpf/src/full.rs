@@ -1,0 +1,56 @@
+//! The full path: lists, then all limits that match.
+
+use aya_ebpf::programs::XdpContext;
+use limiter_common::{
+    counters::SEVERAL,
+    policy::{Evaluation, full},
+    rules::ON_DENY,
+    verdict::Reason,
+};
+
+use crate::config::Kernel;
+use crate::maps::PACKET;
+use crate::packet::Cursor;
+use crate::{clock, connection, watch};
+
+/// Which counters are of this path.
+pub const ROW: u32 = SEVERAL;
+
+/// What becomes of the packet.
+#[inline(always)]
+pub fn decide(context: &XdpContext, length: u64) -> Reason {
+    let Some(evaluation) = PACKET.get_ptr_mut(0) else {
+        return Reason::Contended;
+    };
+    // SAFETY: this CPU's own map value, which nothing else uses while the program runs.
+    let evaluation = unsafe { &mut *evaluation };
+    evaluation.begin(length);
+    let mut packet = Cursor::new(context);
+    let read = full::read(&Kernel, &mut packet, evaluation, || clock::begin(context));
+    let reason = match read {
+        Ok(()) => full::evaluate(&Kernel, evaluation, |segments| {
+            connection::is_of_host(context, segments)
+        }),
+        Err(reason) => limiter_common::policy::apply_shadow(&Kernel, reason),
+    };
+    let (limit, limits) = evaluation.over();
+    let why = why(reason, evaluation);
+    watch::emit(context, evaluation.length, reason, why, limit, limits);
+    // What has no source is counted only.
+    #[cfg(feature = "log")]
+    if evaluation.info.source.family != 0 {
+        crate::log::packet(context, &evaluation.info.source, reason, evaluation.length);
+    }
+    reason
+}
+
+/// Number of the reason for which the packet is dropped, or would be but for shadow.
+#[inline(always)]
+fn why(reason: Reason, evaluation: &Evaluation) -> u32 {
+    match reason {
+        Reason::WouldDrop if evaluation.lists & ON_DENY != 0 => Reason::Deny as u32,
+        Reason::WouldDrop => evaluation.refused,
+        Reason::MalformedWouldDrop => Reason::Malformed as u32,
+        reason => reason as u32,
+    }
+}

@@ -1,0 +1,42 @@
+//! The constants of the program, as the policy reads them.
+
+use limiter_common::{policy::Constants, rules::Limit};
+
+use super::View;
+
+impl<'a> Constants for View<'a> {
+    type Limit = &'a Limit;
+
+    fn limit(&self, index: u32) -> Option<&'a Limit> {
+        let limits = &self.0.config.limits[..self.0.config.limits_length as usize];
+        limits.get(index as usize)
+    }
+
+    fn limits_length(&self) -> u32 {
+        self.0.config.limits_length
+    }
+
+    fn index_of(&self, slot: u32) -> Option<u32> {
+        self.0.config.indices.get(slot as usize).copied()
+    }
+
+    fn shadow(&self) -> bool {
+        self.0.config.shadow != 0
+    }
+
+    fn malformed_passes(&self) -> bool {
+        self.0.config.malformed_passes != 0
+    }
+
+    fn control(&self) -> bool {
+        self.0.config.control != 0
+    }
+
+    fn transport(&self) -> bool {
+        self.0.config.transport != 0
+    }
+
+    fn room(&self) -> u32 {
+        self.0.config.room
+    }
+}

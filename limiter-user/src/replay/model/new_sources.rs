@@ -1,0 +1,72 @@
+//! The new-source limit, as one CPU sees it.
+
+use std::cell::Cell;
+
+use limiter_common::{
+    bucket,
+    key::SLOTS,
+    policy::new_sources::{ATTEMPTS, LOST, Word, lease_once},
+    rules::Newcomers,
+};
+
+/// Its buckets, and the leases that have been taken of them.
+#[derive(Debug)]
+pub struct NewSources {
+    limit: Newcomers,
+    common: Cell<u64>,
+    /// By slot.
+    own: [Cell<u64>; SLOTS as usize],
+    leases: [Cell<u64>; SLOTS as usize],
+}
+
+#[derive(Clone, Copy)]
+struct Tat<'a>(&'a Cell<u64>);
+
+impl Word for Tat<'_> {
+    fn load(self) -> u64 {
+        self.0.get()
+    }
+
+    fn swap(self, expected: u64, new: u64) -> bool {
+        let is_expected = self.load() == expected;
+        if is_expected {
+            self.0.set(new);
+        }
+        is_expected
+    }
+}
+
+impl NewSources {
+    /// With buckets that are full at `begin` (nanoseconds).
+    pub fn new(limit: Newcomers, begin: u64) -> Self {
+        let full = bucket::time(bucket::ticks(begin));
+        Self {
+            limit,
+            common: Cell::new(full),
+            own: std::array::from_fn(|_| Cell::new(full)),
+            leases: std::array::from_fn(|_| Cell::new(0)),
+        }
+    }
+
+    /// Whether the limit in `slot` may make one more bucket at `now` (nanoseconds): its lease has a token then.
+    pub fn reserve(&self, slot: u32, now: u64) -> bool {
+        let slot = slot as usize % self.leases.len();
+        if self.limit.cost != 0 && self.leases[slot].get() == 0 {
+            self.leases[slot].set(self.take_lease(slot, now));
+        }
+        self.limit.cost == 0 || self.leases[slot].get() > 0
+    }
+
+    /// Takes the token that was reserved.
+    pub fn take(&self, slot: u32) {
+        let lease = &self.leases[slot as usize % self.leases.len()];
+        lease.set(lease.get().saturating_sub(1));
+    }
+
+    /// As many tokens as a CPU takes at once; a single one where there are not so many, or none.
+    fn take_lease(&self, slot: usize, now: u64) -> u64 {
+        let (common, own) = (Tat(&self.common), Tat(&self.own[slot]));
+        let mut tries = (0..ATTEMPTS).map(|_| lease_once(&self.limit, common, own, now, || now));
+        tries.find(|tokens| *tokens != LOST).unwrap_or(0)
+    }
+}
