@@ -10,7 +10,6 @@ pub mod config;
 pub mod demo;
 pub mod export;
 mod files;
-pub mod fleet;
 pub mod keeper;
 pub mod kernel;
 pub mod lab;

@@ -339,3 +339,13 @@ fn a_full_device_is_told() {
         assert!(said.contains(word), "{said}");
     }
 }
+
+#[test]
+fn agent_names_the_file_that_it_cannot_read() {
+    need_kernel!();
+    let options = ["agent", "--store", "redis://127.0.0.1:1", "--password-file"];
+    limiter(&[&options[..], &["/not/there"]].concat()).expect_error(
+        1,
+        &["the password file /not/there cannot be read", "No such file"],
+    );
+}

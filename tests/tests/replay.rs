@@ -262,7 +262,14 @@ fn in_a_full_table_both_say_the_same() {
             burst: Some(600),
         });
         let (replay, _) = replay_by_both(key, &pcap(&packets), &settings).unwrap();
-        assert!(replay.drops.of(limiter_common::verdict::Reason::Newcomer).packets > 1_000, "{replay:?}");
+        assert!(
+            replay
+                .drops
+                .of(limiter_common::verdict::Reason::Newcomer)
+                .packets
+                > 1_000,
+            "{replay:?}"
+        );
         assert!(replay.verdicts.passed.packets > 5_000, "{replay:?}");
     }
 }

@@ -32,7 +32,7 @@ const RUNS: [&[&str]; 3] = [
         "limiter-user",
         "--lib",
         "--",
-        "kernel::wire",
+        "kernel::program::raw",
         "stats::word",
     ],
 ];

@@ -10,12 +10,10 @@ use crate::{
 };
 
 /// What the files of a folder of `limiter-user` may name of the others.
-const RULES: [(&str, &[&str]); 9] = [
+const RULES: [(&str, &[&str]); 8] = [
     ("config", &["config", "files"]),
     // It asks for readings over a socket.
     ("export", &["export", "keeper", "stats"]),
-    // It is tested against models, so the tables are somebody else's.
-    ("fleet", &["fleet", "files"]),
     ("view", &["config", "stats", "view"]),
     ("kernel/error", &["config"]),
     // The process of a trial holds its link.
@@ -49,7 +47,7 @@ const CIRCLE_MAX: usize = 3;
 /// Whether all rules hold.
 pub fn check() -> Result<()> {
     let mut wrong = Vec::new();
-    common(&mut wrong)?;
+    crates(&mut wrong)?;
     let user = imports::of_crate(&user())?;
     for (part, allowed) in RULES {
         strangers(&user, part, allowed, &mut wrong);
@@ -61,6 +59,8 @@ pub fn check() -> Result<()> {
         }
     }
     too_large(&user, CIRCLE_MAX, &mut wrong);
+    let fleet = imports::of_crate(&paths::root().join("limiter-fleet/src"))?;
+    too_large(&fleet, CIRCLE_MAX, &mut wrong);
     too_large(&program()?, 1, &mut wrong);
     if !wrong.is_empty() {
         bail!("the one-way rules of ARCHITECTURE.md: {}", wrong.join("; "));
@@ -77,12 +77,19 @@ fn program() -> Result<Imports> {
     imports::of_crate(&paths::root().join("limiter-ebpf/src"))
 }
 
-/// `limiter-common` depends on nothing.
-fn common(wrong: &mut Vec<String>) -> Result<()> {
-    let text = fs::read_to_string(paths::root().join("limiter-common/Cargo.toml"))?;
-    let manifest: toml::Table = toml::from_str(&text)?;
-    if manifest.contains_key("dependencies") {
+/// `limiter-common` depends on nothing, and `limiter-fleet` not on `limiter-user`.
+fn crates(wrong: &mut Vec<String>) -> Result<()> {
+    let dependencies = |name: &str| -> Result<toml::Table> {
+        let text = fs::read_to_string(paths::root().join(name).join("Cargo.toml"))?;
+        let mut manifest: toml::Table = toml::from_str(&text)?;
+        let dependencies = manifest.remove("dependencies");
+        Ok(dependencies.map_or(Ok(toml::Table::new()), toml::Value::try_into)?)
+    };
+    if !dependencies("limiter-common")?.is_empty() {
         wrong.push("limiter-common has dependencies".into());
+    }
+    if dependencies("limiter-fleet")?.contains_key("limiter-user") {
+        wrong.push("limiter-fleet depends on limiter-user".into());
     }
     Ok(())
 }

@@ -15,9 +15,10 @@ use crate::paths;
 /// Where the reasons are.
 const REASONS: &str = "docs/unsafe.md";
 /// Folders with code, of both workspaces.
-const FOLDERS: [&str; 5] = [
+const FOLDERS: [&str; 6] = [
     "limiter-common",
     "limiter-ebpf",
+    "limiter-fleet",
     "limiter-user",
     "tests",
     "xtask",

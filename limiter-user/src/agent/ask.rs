@@ -9,78 +9,23 @@ use std::{
     },
     time::Duration,
 };
-use tokio::sync::oneshot;
 
-use ipnet::IpNet;
 use nix::{
     sys::socket::{getsockopt, sockopt::PeerCredentials},
     unistd::geteuid,
 };
-use serde::{Deserialize, Serialize};
+use tokio::sync::{mpsc, oneshot};
 
-use crate::{
-    config::Scope,
-    keeper::Channel,
-    kernel::Attachment,
-    stats::fleet::{Fleet, Listed, SharedLimit},
+use limiter_fleet::{
+    agent::{Answer, Edit, Question},
+    status::{Fleet, Listed, SharedLimit},
 };
 
+use crate::{config::Scope, keeper::Channel, kernel::Attachment};
+
 const NAME: &str = "limiter-agent";
-/// Where an answer goes.
-pub type Answer = oneshot::Sender<serde_json::Value>;
-
-/// Sends an answer to whoever has asked, if that is still there.
-pub fn reply<T: Serialize>(answer: Answer, with: Result<T, String>) {
-    if let Ok(value) = serde_json::to_value(with) {
-        // Whoever has gone away needs no answer.
-        let _ = answer.send(value);
-    }
-}
-
 /// How long a question may take: an edit brings a new program to each interface.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Prefixes in one question: it has at most 64 KiB.
-const AT_ONCE: usize = 1_000;
-
-/// A question.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Question {
-    /// How is the fleet of this interface? A `Result<Fleet, String>`.
-    Fleet(String),
-    /// Who has put what on its list? A `Result<Vec<Listed>, String>`.
-    Listed {
-        /// The interface.
-        interface: String,
-        /// The list.
-        list: String,
-    },
-    /// To change the list: a `Result<u64, String>`, how many prefixes that has changed.
-    Edit {
-        /// The interface.
-        interface: String,
-        /// The list.
-        list: String,
-        /// How.
-        edit: Edit,
-        /// Whether more of the same is to come: then it need not be in force yet when the answer comes.
-        is_part: bool,
-    },
-}
-
-/// A change of a fleet's list.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Edit {
-    /// Puts prefixes on it.
-    Add {
-        /// Which.
-        prefixes: Vec<IpNet>,
-        /// For how long; without it, until they are removed.
-        lasts: Option<Duration>,
-    },
-    /// Takes them off.
-    Remove(Vec<IpNet>),
-}
 
 /// Why there was no answer.
 #[derive(Debug, thiserror::Error)]
@@ -113,6 +58,33 @@ pub fn listen() -> io::Result<tokio::net::UnixListener> {
     let listener = UnixListener::bind_addr(&address()?)?;
     listener.set_nonblocking(true)?;
     tokio::net::UnixListener::from_std(listener)
+}
+
+/// How long somebody who has connected may take to ask.
+const ATTENTION: Duration = Duration::from_secs(2);
+
+/// Reads one question from a socket, and writes the answer.
+pub fn listen_to(socket: tokio::net::UnixStream, questions: mpsc::Sender<(Question, Answer)>) {
+    tokio::spawn(async move {
+        if !may_ask(&socket) {
+            return;
+        }
+        let Ok(mut channel) = socket.into_std().and_then(Channel::new) else {
+            return;
+        };
+        let question = tokio::time::timeout(ATTENTION, channel.question::<Question>()).await;
+        let Ok(Ok(Some(question))) = question else {
+            return;
+        };
+        let (answer, comes) = oneshot::channel();
+        // Too many at once: they see that nobody answers.
+        if questions.try_send((question, answer)).is_ok()
+            && let Ok(answer) = comes.await
+        {
+            // Whoever has gone away needs no answer.
+            let _ = tokio::time::timeout(ATTENTION, channel.answer(&answer)).await;
+        }
+    });
 }
 
 /// The user at the other end.
@@ -190,25 +162,6 @@ pub async fn edit(interface: &str, list: &str, edit: &Edit) -> Result<u64, Error
     Ok(done)
 }
 
-impl Edit {
-    /// The same in parts, each of which a question has room for.
-    fn parts(&self) -> Vec<Self> {
-        match self {
-            Self::Add { prefixes, lasts } => {
-                let add = |prefixes: &[IpNet]| Self::Add {
-                    prefixes: prefixes.to_vec(),
-                    lasts: *lasts,
-                };
-                prefixes.chunks(AT_ONCE).map(add).collect()
-            }
-            Self::Remove(prefixes) => {
-                let remove = |prefixes: &[IpNet]| Self::Remove(prefixes.to_vec());
-                prefixes.chunks(AT_ONCE).map(remove).collect()
-            }
-        }
-    }
-}
-
 /// How the fleet of an attachment is, if it is of one: what the agent says within `patience`; or, where none does, that
 /// the limits hold on this host alone.
 pub async fn of(attachment: &Attachment, patience: Duration) -> Option<Fleet> {
@@ -225,7 +178,7 @@ pub async fn of(attachment: &Attachment, patience: Duration) -> Option<Fleet> {
     let shared = shared.map(|limit| SharedLimit {
         name: limit.name.clone(),
         overshoot_packets: None,
-        otherwise: Vec::new(),
+        conflicts: Vec::new(),
     });
     Some(Fleet {
         name: name.clone(),
@@ -238,33 +191,4 @@ pub async fn of(attachment: &Attachment, patience: Duration) -> Option<Fleet> {
         limits: shared.collect(),
         missing_limits: Vec::new(),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_question_has_room_for_each_part() {
-        let longest = "2001:0db8:1111:2222:3333:4444:5555:6666/128"
-            .parse()
-            .unwrap();
-        let edit = Edit::Add {
-            prefixes: vec![longest; 2 * AT_ONCE + 1],
-            lasts: Some(Duration::from_nanos(u64::MAX)),
-        };
-        let parts = edit.parts();
-        assert_eq!(parts.len(), 3);
-        for edit in parts {
-            let question = Question::Edit {
-                interface: "i".repeat(15),
-                list: "l".repeat(64),
-                edit,
-                is_part: true,
-            };
-            let length = serde_json::to_vec(&question).unwrap().len();
-            assert!(length <= 64 << 10, "{length}");
-        }
-        assert_eq!(Edit::Remove(vec![longest; AT_ONCE]).parts().len(), 1);
-    }
 }

@@ -1,20 +1,37 @@
-//! `limiter agent`: looks at the tables of this network namespace, exchanges rounds with the store, and charges
-//! what other hosts have let through.
-//!
-//! One thread does all of it. The store is never waited for: what it answers is taken in when it comes.
+//! `limiter agent`: the attachments of this network namespace as members of their fleets. limiter-fleet is the agent itself.
 
-mod answer;
 pub mod ask;
-pub mod attached;
-mod compare;
-mod connection;
-mod exchange;
-mod force;
-mod lists;
-mod pace;
-mod place;
-mod reading;
-mod run;
-mod survey;
+mod host;
 
-pub use run::{Options, run};
+use anyhow::{Context, anyhow};
+use limiter_fleet::agent::{Agent, Options};
+use tokio::sync::mpsc;
+
+use crate::sandbox;
+
+/// Others that may ask at once.
+const ASKING: usize = 16;
+
+/// Works until `stop`.
+///
+/// # Errors
+/// If it cannot begin: the store's address is not valid, or there is an agent already.
+pub async fn run(options: Options, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+    let agent = Agent::new(options, host::Here)?;
+    let listener = ask::listen().context(
+        "there is an agent in this network namespace already (`ss -xlp` shows limiter-agent): end that one first",
+    )?;
+    sandbox::confine()?;
+    let (questions, asked) = mpsc::channel(ASKING);
+    let listen = async {
+        loop {
+            if let Ok((socket, _)) = listener.accept().await {
+                ask::listen_to(socket, questions.clone());
+            }
+        }
+    };
+    tokio::select! {
+        ended = agent.run(asked, stop) => ended.map_err(|why| anyhow!(why)),
+        () = listen => Ok(()),
+    }
+}

@@ -1,11 +1,19 @@
 //! `limiter agent`.
 
+use std::path::Path;
+
+use anyhow::Context;
+use limiter_fleet::{agent::Options, store};
+
 use crate::{
     agent,
     cli::{args, log::interruption, output::note},
-    fleet::store,
+    files,
     kernel::sys::requirements,
 };
+
+/// Longer than any password or certificate.
+const LONGEST: u64 = 1 << 20;
 
 pub async fn run(arguments: args::Agent) -> anyhow::Result<()> {
     // Without them it would go on, and share nothing for ever.
@@ -20,12 +28,12 @@ pub async fn run(arguments: args::Agent) -> anyhow::Result<()> {
         interval,
         host,
     } = arguments;
-    let options = agent::Options {
+    let options = Options {
         store: store::Options {
-            password_file,
-            ca,
-            cert,
-            key,
+            password: read("the password file", password_file.as_deref())?,
+            ca: read("the CA file", ca.as_deref())?,
+            cert: read("the certificate", cert.as_deref())?,
+            key: read("the key", key.as_deref())?,
             ..store::Options::new(&url)
         },
         interval,
@@ -33,6 +41,20 @@ pub async fn run(arguments: args::Agent) -> anyhow::Result<()> {
         say: note,
     };
     agent::run(options, stop).await
+}
+
+/// Reads a file that an option names.
+fn read(what: &str, path: Option<&Path>) -> anyhow::Result<Option<Vec<u8>>> {
+    let Some(path) = path else {
+        return Ok(None);
+    };
+    let text = files::read(path, LONGEST).with_context(|| {
+        format!(
+            "{what} {} cannot be read: name a file that this user may read",
+            path.display()
+        )
+    })?;
+    Ok(Some(text))
 }
 
 /// What this host calls itself.

@@ -9,6 +9,8 @@ use std::{
 
 use ipnet::IpNet;
 
+use limiter_fleet::status::Listed;
+
 use crate::{
     agent::ask,
     cli::{
@@ -25,7 +27,7 @@ use crate::{
         lists::{self, Prefixes, show},
     },
     kernel::{Attachment, ops::set::set},
-    stats::{Listing, fleet::Listed},
+    stats::Listing,
     view,
 };
 

@@ -350,10 +350,10 @@ fn fleets(writer: &mut Writer<'_>, snapshot: &Snapshot) -> fmt::Result {
     )?;
     writer.gauges(
         about(
-            "limiter_fleet_limits_differing",
-            "Limits that other hosts of the fleet hold otherwise, or share without this one: limiter status names them.",
+            "limiter_fleet_conflicts",
+            "Limits whose settings differ between this host and other hosts of the fleet: limiter status names them.",
         ),
-        all().map(|(labels, fleet)| (labels, gauge(fleet.differing()))),
+        all().map(|(labels, fleet)| (labels, gauge(fleet.conflicts()))),
     )?;
     writer.gauges(
         measured(

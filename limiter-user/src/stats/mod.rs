@@ -9,7 +9,6 @@ pub mod demo;
 pub mod denied;
 pub mod doctor;
 pub mod event;
-pub mod fleet;
 pub mod live;
 pub mod reasons;
 pub mod replay;
@@ -101,7 +100,7 @@ pub struct Interface {
     pub exempt: Vec<Word>,
     /// The fleet that it belongs to.
     #[serde(default)]
-    pub fleet: Option<fleet::Fleet>,
+    pub fleet: Option<limiter_fleet::status::Fleet>,
     /// The limits.
     pub limits: Vec<Limit>,
     /// The lists.
@@ -186,7 +185,7 @@ pub struct Listing {
     /// What of it a fleet has put there, and what it has put there and is not in force here; only of a list that a fleet
     /// shares, and only where its agent says it.
     #[serde(default)]
-    pub fleet: Option<Vec<fleet::Listed>>,
+    pub fleet: Option<Vec<limiter_fleet::status::Listed>>,
 }
 
 /// `seen = passed + dropped`; `would_drop` is part of `passed`.

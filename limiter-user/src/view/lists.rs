@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use crate::stats::fleet::Listed;
+use limiter_fleet::status::Listed;
 
 /// A line for each prefix that is in force; behind what the fleet has put there, as a comment, who that was, when, and for
 /// how much longer it is there. What the fleet has put there and is not in force stands in a comment too.

@@ -1,8 +1,9 @@
 //! `status`, and what `attach` says when it is done.
 
 use limiter_common::verdict::Reason;
+use limiter_fleet::status::Fleet;
 
-use crate::stats::{Interface, Limit, Sources, Status, Verdicts, fleet::Fleet, reasons::ByReason};
+use crate::stats::{Interface, Limit, Sources, Status, Verdicts, reasons::ByReason};
 use crate::view::units::{bytes, counted, grouped};
 
 /// All attachments.
@@ -148,11 +149,11 @@ fn fleet_lines(fleet: &Fleet) -> String {
                 limit.name
             ));
         }
-        if !limit.otherwise.is_empty() {
+        if !limit.conflicts.is_empty() {
             text.push_str(&format!(
                 "{INDENT}{}: other hosts hold it by {}; make it the same on all\n",
                 limit.name,
-                limit.otherwise.join(", or by ")
+                limit.conflicts.join(", or by ")
             ));
         }
     }
@@ -342,13 +343,13 @@ pub fn attached(interface: &Interface) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::fleet::SharedLimit;
+    use limiter_fleet::status::SharedLimit;
 
     fn fleet(hosts: u32, staleness_seconds: Option<f64>) -> Fleet {
         let limit = |name: &str, overshoot_packets| SharedLimit {
             name: name.to_owned(),
             overshoot_packets,
-            otherwise: Vec::new(),
+            conflicts: Vec::new(),
         };
         Fleet {
             name: "edge".to_owned(),
@@ -369,7 +370,7 @@ mod tests {
     #[test]
     fn what_others_hold_otherwise_is_told() {
         let mut differing = fleet(2, Some(0.2));
-        differing.limits[1].otherwise = vec!["2/s, burst 2".to_owned(), "3/s, burst 2".to_owned()];
+        differing.limits[1].conflicts = vec!["2/s, burst 2".to_owned(), "3/s, burst 2".to_owned()];
         differing.missing_limits = vec!["htp".to_owned(), "ssh".to_owned()];
         let text = fleet_lines(&differing);
         let indent = " ".repeat(11);
@@ -378,8 +379,8 @@ mod tests {
              {indent}not here, but shared by other hosts: htp, ssh\n"
         );
         assert!(text.ends_with(&end), "{text}");
-        assert_eq!(differing.differing(), 3);
-        assert_eq!(fleet(2, Some(0.2)).differing(), 0);
+        assert_eq!(differing.conflicts(), 3);
+        assert_eq!(fleet(2, Some(0.2)).conflicts(), 0);
     }
 
     #[test]

@@ -1,12 +1,12 @@
 use std::process::Command;
 
+use limiter_fleet::store::{Edit, Error, Options, Target, rights};
 use limiter_tests::{
     exporter::loopback_up,
     hosts::{Hosts, SERVER},
     need_kernel, need_redis,
     redis::{Redis, Setup, certificates},
 };
-use limiter_user::fleet::store::{Edit, Error, Options, Target, rights};
 
 use super::{Asked, limits::held, options, round, totals, try_connect};
 
@@ -31,10 +31,8 @@ fn passwords() {
     let redis = secret();
     let mut store = try_connect(&options(&redis.url_as("default", "geheim"))).unwrap();
     assert_eq!(totals(&store.exchange(1, &round(1, &[(1, 1)]))), [1]);
-    let file = redis.folder().join("password");
-    std::fs::write(&file, "geheim\n").unwrap();
     let mut from_file = options(&redis.url());
-    from_file.password_file = Some(file);
+    from_file.password = Some(b"geheim\n".to_vec());
     assert!(try_connect(&from_file).is_ok());
     for url in [
         redis.url(),
@@ -197,7 +195,7 @@ fn tls() {
         return;
     }
     let folder = certificates("127.0.0.1");
-    let path = |name: &str| Some(folder.path().join(name));
+    let path = |name: &str| Some(std::fs::read(folder.path().join(name)).unwrap());
     let redis = Redis::start_as(Setup {
         tls: Some(folder.path().to_owned()),
         more: vec!["--tls-auth-clients".into(), "yes".into()],

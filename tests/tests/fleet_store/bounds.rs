@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use limiter_fleet::store::{Error, Options};
 use limiter_tests::{
     eventually,
     exporter::loopback_up,
@@ -19,7 +20,6 @@ use limiter_tests::{
     need_kernel,
     processes::status_of,
 };
-use limiter_user::fleet::store::{Error, Options};
 
 use super::{options, round, try_connect};
 

@@ -1,10 +1,10 @@
 use std::time::Duration;
 
-use limiter_tests::{need_redis, redis::Cluster};
-use limiter_user::fleet::{
+use limiter_fleet::{
     member::{Group, Round, SHARDS},
     store::{Edit, Error, Options, shard},
 };
+use limiter_tests::{need_redis, redis::Cluster};
 
 use super::{Asked, FLEET, SLOW, limits::held, options, round, source, totals, try_connect};
 

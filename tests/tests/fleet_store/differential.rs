@@ -1,11 +1,11 @@
 use std::collections::HashMap;
 
 use limiter_common::key::SourceKey;
-use limiter_tests::{need_redis, redis::Redis};
-use limiter_user::fleet::{
+use limiter_fleet::{
     member::Round,
     store::{Of, Source, shard},
 };
+use limiter_tests::{need_redis, redis::Redis};
 
 use super::{Asked, FLEET, model::Model, round, source};
 

@@ -5,11 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use limiter_fleet::store::{Error, Options, shard};
 use limiter_tests::{
     need_redis,
     redis::{Redis, Setup, free_port},
 };
-use limiter_user::fleet::store::{Error, Options, shard};
 
 use super::{Asked, options, round, source, totals, try_connect};
 

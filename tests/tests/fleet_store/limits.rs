@@ -1,7 +1,7 @@
 use std::{thread, time::Duration};
 
+use limiter_fleet::{conflicts::Held, store::LIMITS};
 use limiter_tests::{need_redis, redis::Redis};
-use limiter_user::fleet::{differences::Held, store::LIMITS};
 
 use super::{Asked, FLEET};
 

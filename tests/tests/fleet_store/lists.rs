@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use ipnet::IpNet;
+use limiter_fleet::store::{Edit, Entry, Error, Lists, PREFIXES};
 use limiter_tests::{eventually, need_redis, redis::Redis};
-use limiter_user::fleet::store::{Edit, Entry, Error, Lists, PREFIXES};
 
 use super::{Asked, FLEET};
 

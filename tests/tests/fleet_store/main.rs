@@ -17,12 +17,12 @@ use limiter_common::{
     bucket::TICKS_PER_SECOND,
     key::{IPV4, SourceKey, ipv4_words},
 };
-use limiter_tests::redis::{PATIENCE, Redis};
-use limiter_user::fleet::{
-    account::Record,
+use limiter_fleet::{
+    ledger::Record,
     member::{Group, Item, Round},
     store::{Error, Of, Options, Store, Target},
 };
+use limiter_tests::redis::{PATIENCE, Redis};
 use tokio::runtime::{Builder, Runtime};
 
 const SECOND: u64 = TICKS_PER_SECOND;

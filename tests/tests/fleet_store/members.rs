@@ -1,7 +1,7 @@
 use std::{thread, time::Duration};
 
+use limiter_fleet::store::{Beat, Error, MEMBERS};
 use limiter_tests::{need_redis, redis::Redis};
-use limiter_user::fleet::store::{Beat, Error, MEMBERS};
 
 use super::{Asked, FLEET};
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use limiter_user::fleet::{account::Record, member::Round, store::Of};
+use limiter_fleet::{ledger::Record, member::Round, store::Of};
 
 /// A time of the store lies between these two, in microseconds.
 pub type Moment = (u64, u64);

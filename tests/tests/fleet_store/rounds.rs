@@ -1,11 +1,11 @@
 use std::{thread, time::Duration};
 
-use limiter_tests::{need_redis, redis::Redis};
-use limiter_user::fleet::{
-    account::Record,
+use limiter_fleet::{
+    ledger::Record,
     member::Group,
     store::{Of, shard},
 };
+use limiter_tests::{need_redis, redis::Redis};
 
 use super::{Asked, FLEET, SECOND, SLOW, round, source, totals};
 
@@ -138,7 +138,7 @@ fn records_expire() {
     let left = || redis.cli(&["PTTL", &name]).parse::<u64>().unwrap();
     let first = ask(1, short);
     assert!((130_000..=140_000).contains(&left()), "{}", left());
-    // Terms that need more, and less, are seen to with the next charge.
+    // Quota that need more, and less, are seen to with the next charge.
     ask(2, SLOW);
     assert!((2_000_000..=2_120_000).contains(&left()), "{}", left());
     ask(3, short);

@@ -102,7 +102,7 @@ fn as_root_it_keeps_what_it_needs() {
     let of_interface = |name: &str| sample(&format!("limiter_fleet_{name}{{interface=\"eth0\"}}"));
     eventually("it is up", || of_interface("store_up") == Some(1.0));
     assert_eq!(of_interface("hosts"), Some(1.0));
-    assert_eq!(of_interface("limits_differing"), Some(0.0));
+    assert_eq!(of_interface("conflicts"), Some(0.0));
     assert!(of_interface("staleness_seconds").is_some_and(|seconds| seconds > 0.0));
     let overshoot = "limiter_fleet_overshoot_packets{interface=\"eth0\",limit=\"all\"}";
     assert_eq!(sample(overshoot), Some(0.0), "alone");

@@ -104,6 +104,7 @@ impl Test {
         let folder = match self.0.as_str() {
             "limiter-tests" => "tests/tests",
             "limiter-common" => "limiter-common/tests",
+            "limiter-fleet" => "limiter-fleet/tests",
             "limiter-user" => "limiter-user/tests",
             other => bail!("there are no tests in {other}"),
         };

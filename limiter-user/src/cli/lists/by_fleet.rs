@@ -1,6 +1,8 @@
 //! Edits of a list that a fleet shares: its agent tells the store, and with it all hosts.
 
 use super::{Edit, denied_too, first_of, missing};
+use limiter_fleet::agent;
+
 use crate::agent::ask;
 use crate::cli::output::Outcome;
 use crate::config::{
@@ -53,7 +55,7 @@ pub async fn put_in_force(
         }
         Edit::Add(lasts) => {
             let prefixes = given;
-            (ask::Edit::Add { prefixes, lasts }, "added")
+            (agent::Edit::Add { prefixes, lasts }, "added")
         }
         Edit::Remove => {
             let listed = ask::listed(&interface, name).await.map_err(unchanged)?;
@@ -61,7 +63,7 @@ pub async fn put_in_force(
             let of_fleet = of_fleet.collect();
             may_remove(name, prefixes, &own, &of_fleet)?;
             not_there = missing(name, prefixes, &of_fleet);
-            (ask::Edit::Remove(given), "removed")
+            (agent::Edit::Remove(given), "removed")
         }
     };
     let changed = ask::edit(&interface, name, &change)

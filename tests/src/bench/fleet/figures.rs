@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use futures_util::future::try_join_all;
 use limiter_common::bucket::TICKS_PER_SECOND;
-use limiter_user::fleet::{
-    differences::Held,
+use limiter_fleet::{
+    conflicts::Held,
     store::{Options, Store, Target},
 };
 use nix::sys::resource::{UsageWho, getrusage};

@@ -8,12 +8,12 @@ use limiter_common::{
     bucket::TICKS_PER_SECOND,
     key::{IPV4, SLOTS, SourceKey, ipv4_words},
 };
-use limiter_user::fleet::{
-    account::Record,
+use limiter_fleet::{
+    ledger::Record,
     member::{Group, Member, Sighting},
-    meter::Look,
+    quota::{Fleet, Quota},
+    refill::Look,
     store::{Error, Of, Store, shard},
-    terms::{Fleet, Terms},
 };
 
 use super::case::Case;
@@ -21,7 +21,7 @@ use super::case::Case;
 pub const FLEET: &str = "bench";
 pub const LIMIT: &str = "http";
 /// 100 packets a second, a burst of 10.
-const TERMS: Terms = Terms {
+const TERMS: Quota = Quota {
     tau: TICKS_PER_SECOND / 10,
     cost: TICKS_PER_SECOND / 100,
     epoch: 0,

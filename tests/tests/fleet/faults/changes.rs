@@ -51,7 +51,7 @@ fn limits_that_differ_are_told() {
         for host in 0..3 {
             eventually(&format!("host {host} knows"), || {
                 let says = case.says(host);
-                says["limits"][0]["otherwise"] == json!(otherwise[host])
+                says["limits"][0]["conflicts"] == json!(otherwise[host])
                     && says["missing_limits"] == json!(missing[host])
             });
         }
@@ -65,7 +65,8 @@ fn limits_that_differ_are_told() {
     let set = |rate| fleet.limiter(2, &["set", "eth0", "--limit", "all", "--rate", rate]);
     set("50/s").expect(0);
     expect(&case, [other, other, ours], none);
-    case.agents[0].wait_until_it_says("other hosts of fleet 'edge' hold 'all' otherwise");
+    case.agents[0]
+        .wait_until_it_says("other hosts of fleet 'edge' have other settings for the limit 'all'");
     let status = fleet.limiter(0, &["status", "eth0"]).stdout;
     let line = "all: other hosts hold it by 50/s, burst 10, per /32,/64; make it the same on all\n";
     assert!(status.contains(line), "{status}");

@@ -1,0 +1,177 @@
+//! The connection to the store: made again and again while there is none, and what people are told meanwhile.
+
+use std::{
+    mem::{Discriminant, discriminant},
+    net::IpAddr,
+    time::{Duration, Instant},
+};
+
+use crate::store::{Error, Store, Target};
+
+/// How long to wait between two tries to connect, first and at most.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+
+/// Trouble is over when nothing has failed for so long: until then no line is said twice.
+const QUIET: Duration = Duration::from_secs(3);
+
+/// What a try to connect comes to: the store, and its addresses.
+pub type Connected = Result<(Store, Vec<IpAddr>), Error>;
+
+/// The store, or why it is not there.
+pub struct Connection {
+    target: Target,
+    store: Option<Store>,
+    is_connecting: bool,
+    trouble: Option<Trouble>,
+    /// Whether the store is a cluster, once that is known.
+    pub in_shards: Option<bool>,
+    next_try: Instant,
+    pause: Duration,
+    say: fn(&str),
+}
+
+/// Why the store does not answer.
+struct Trouble {
+    why: String,
+    since: Instant,
+    /// When something was answered, if nothing has failed since.
+    over: Option<Instant>,
+    /// Of which kinds of error a line was said.
+    said: Vec<Discriminant<Error>>,
+}
+
+impl Connection {
+    /// Not there yet.
+    pub fn new(target: Target, say: fn(&str)) -> Self {
+        Self {
+            target,
+            store: None,
+            is_connecting: false,
+            trouble: None,
+            in_shards: None,
+            next_try: Instant::now(),
+            pause: AGAIN.0,
+            say,
+        }
+    }
+
+    /// The store, where it answers.
+    pub fn store(&self) -> Option<Store> {
+        self.store.clone()
+    }
+
+    /// Where it is.
+    pub fn at(&self) -> &str {
+        self.target.at()
+    }
+
+    /// Why it does not answer.
+    pub fn why(&self) -> Option<String> {
+        let trouble = self.trouble.as_ref();
+        let trouble = trouble.filter(|trouble| trouble.over.is_none());
+        trouble.map(|trouble| trouble.why.clone())
+    }
+
+    /// Another try, where it is time for one.
+    pub fn connect(&mut self, now: Instant) -> Option<impl Future<Output = Connected> + use<>> {
+        if self.store.is_some() || self.is_connecting || now < self.next_try {
+            return None;
+        }
+        self.is_connecting = true;
+        let target = self.target.clone();
+        Some(async move {
+            let store = Store::connect(&target).await?;
+            Ok((store, target.addresses().await))
+        })
+    }
+
+    /// A try has come to this. Returns whether rounds are of another form than before.
+    pub fn connected(&mut self, store: Store) -> bool {
+        self.is_connecting = false;
+        self.pause = AGAIN.0;
+        let in_shards = store.is_cluster();
+        self.store = Some(store);
+        self.in_shards.replace(in_shards) != Some(in_shards)
+    }
+
+    /// A try has come to nothing.
+    pub fn refused(&mut self, error: &Error) {
+        self.is_connecting = false;
+        self.next_try = Instant::now() + self.pause;
+        self.pause = (2 * self.pause).min(AGAIN.1);
+        self.failed(error);
+    }
+
+    /// Something was not answered as it should be.
+    pub fn failed(&mut self, error: &Error) {
+        let now = Instant::now();
+        if error.is_of_the_connection() && self.store.take().is_some() {
+            self.next_try = now;
+        }
+        let trouble = self.trouble.get_or_insert_with(|| Trouble {
+            why: String::new(),
+            since: now,
+            over: None,
+            said: Vec::new(),
+        });
+        trouble.over = None;
+        trouble.why = error.to_string();
+        // A line for each kind: who mends one learns of the next.
+        if !trouble.said.contains(&discriminant(error)) {
+            trouble.said.push(discriminant(error));
+            (self.say)(&format!(
+                "{}; until then the limits hold on each host by itself",
+                trouble.why
+            ));
+        }
+    }
+
+    /// Something was answered. A part of what is asked may still be refused: then trouble comes again at once.
+    /// Returns whether nothing was answered before.
+    pub fn works(&mut self) -> bool {
+        let now = Instant::now();
+        let Some(trouble) = &mut self.trouble else {
+            return false;
+        };
+        let is_first = trouble.over.is_none();
+        let over = *trouble.over.get_or_insert(now);
+        if now.saturating_duration_since(over) < QUIET {
+            return is_first;
+        }
+        (self.say)(&format!(
+            "the store at {} answers again, after {:.1} s",
+            self.target.at(),
+            over.saturating_duration_since(trouble.since).as_secs_f64()
+        ));
+        self.trouble = None;
+        is_first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::store::Options;
+
+    /// A user who may not do one thing, and may do the others.
+    #[test]
+    fn what_is_refused_all_the_time_is_said_once() {
+        static LINES: AtomicU32 = AtomicU32::new(0);
+        let target = Target::read(&Options::new("redis://host")).expect("an address");
+        let mut connection = Connection::new(target, |_| {
+            LINES.fetch_add(1, Ordering::Relaxed);
+        });
+        for _ in 0..100 {
+            connection.failed(&Error::Forbidden {
+                at: "host".to_owned(),
+                why: "no".to_owned(),
+            });
+            assert!(connection.why().is_some());
+            connection.works();
+            assert!(connection.why().is_none());
+        }
+        assert_eq!(LINES.load(Ordering::Relaxed), 1);
+    }
+}

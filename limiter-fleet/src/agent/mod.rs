@@ -1,0 +1,21 @@
+//! The agent: looks at the tables of this host, exchanges rounds with the store, and charges what other hosts have let
+//! through.
+//!
+//! One thread does all of it. The agent never waits for the store: answers are taken in when they come.
+
+mod answer;
+mod attached;
+mod compare;
+mod connection;
+mod exchange;
+mod force;
+mod lists;
+mod pace;
+mod place;
+mod question;
+mod reading;
+mod run;
+mod survey;
+
+pub use question::{Answer, Edit, Question};
+pub use run::{Agent, Options};

@@ -1,0 +1,511 @@
+//! One member of a fleet: an attachment, its sources, and the rounds that it exchanges with the store.
+
+use std::collections::HashMap;
+
+use limiter_common::key::{SLOTS, SourceKey};
+
+use super::{
+    ledger::{LAG, Ledger, Record},
+    quota::{Fleet, Quota},
+    refill::Look,
+};
+
+/// Into how many groups the sources are divided, each with its own rounds: so many that a round stays short, and
+/// so few that it is worth its way.
+const GROUPS: [u32; 3] = [1, 16, SHARDS];
+/// Sources that a group is to have at most.
+const OF_GROUP: usize = 2_000;
+/// Packets of one source that other limits may take back at once.
+const TAKEN_BACK: i32 = 16;
+/// Parts that the sources of a fleet are divided into in the store.
+pub const SHARDS: u32 = 256;
+
+/// An entry of the table, as it was looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Sighting {
+    /// Number of the entry.
+    pub number: usize,
+    /// Whose it is.
+    pub key: SourceKey,
+    /// Its bucket.
+    pub look: Look,
+    /// Packets that were charged since the entry is this source's.
+    pub admitted: u64,
+}
+
+/// What a round takes along of one source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// The source.
+    pub key: SourceKey,
+    /// Packets that this member has charged.
+    pub packets: u64,
+}
+
+/// The sources that go together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Group {
+    /// Groups that there are.
+    pub of: u32,
+    /// Which one it is.
+    pub index: u32,
+}
+
+/// One message to the store: repeated as it is until it is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// The sources that it is about.
+    pub group: Group,
+    /// Higher than those of all rounds before it.
+    pub number: u64,
+    /// What it says of them.
+    pub items: Vec<Item>,
+}
+
+/// What is to be added to a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Charge {
+    /// Whose.
+    pub key: SourceKey,
+    /// Ticks.
+    pub ticks: u64,
+    /// Ticks that it may be spent by in all.
+    pub most: u64,
+}
+
+/// What was last seen in an entry: in so little room because there is one of every entry.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    /// Of the key; 0: nobody's.
+    print: u32,
+    /// The lower bits of [`Sighting::admitted`].
+    admitted: u32,
+}
+
+#[derive(Debug)]
+struct Kept {
+    ledger: Ledger,
+    /// The last scan that it was seen in.
+    scan: u64,
+    number: usize,
+}
+
+/// A member.
+#[derive(Debug)]
+pub struct Member {
+    terms: [Option<Quota>; SLOTS as usize],
+    /// The first scan in which the limit in a slot was shared.
+    since: [u64; SLOTS as usize],
+    fleet: Fleet,
+    seen: Vec<Seen>,
+    ledgers: HashMap<SourceKey, Kept>,
+    scan: u64,
+    /// When the table was looked at, in the last scans, in ticks.
+    looked: [Option<u64>; 3],
+    groups: u32,
+    number: u64,
+    under_way: HashMap<Group, Round>,
+}
+
+impl Member {
+    /// Of a table with so many entries. In a cluster (`in_shards`) each round is about one shard.
+    #[must_use]
+    pub fn new(entries: usize, in_shards: bool) -> Self {
+        Self {
+            terms: [None; SLOTS as usize],
+            since: [0; SLOTS as usize],
+            fleet: Fleet {
+                hosts: 1,
+                staleness: std::time::Duration::ZERO,
+            },
+            seen: vec![Seen::default(); entries],
+            ledgers: HashMap::new(),
+            scan: 0,
+            looked: [None; 3],
+            groups: if in_shards { SHARDS } else { GROUPS[0] },
+            number: 0,
+            under_way: HashMap::new(),
+        }
+    }
+
+    /// Begins a look at the whole table. `terms` are those of the limits that are shared, by their slots.
+    pub fn begin(&mut self, terms: [Option<Quota>; SLOTS as usize], fleet: Fleet) {
+        self.scan += 1;
+        let [last, before, _] = self.looked;
+        self.looked = [None, last, before];
+        for (since, (old, new)) in self.since.iter_mut().zip(self.terms.iter().zip(&terms)) {
+            if old.is_none() && new.is_some() {
+                *since = self.scan;
+            }
+        }
+        self.terms = terms;
+        self.fleet = fleet;
+    }
+
+    fn terms(&self, key: &SourceKey) -> Option<Quota> {
+        *self.terms.get(key.slot() as usize)?
+    }
+
+    /// An entry of the table. Those of limits that are not shared are passed over.
+    pub fn sight(&mut self, sighting: &Sighting) {
+        let Sighting {
+            number,
+            key,
+            look,
+            admitted,
+        } = *sighting;
+        let (Some(terms), Some(seen)) = (self.terms(&key), self.seen.get_mut(number)) else {
+            return;
+        };
+        self.looked[0] = Some(look.now);
+        let is_first = self.since[key.slot() as usize] == self.scan;
+        let charged = seen.update(print(&key), admitted);
+        let charged = if is_first { 0 } else { charged };
+        let fleet = self.fleet;
+        if charged == 0 && look.spent() == 0 && self.ledgers.is_empty() {
+            return;
+        }
+        match self.ledgers.get_mut(&key) {
+            Some(kept) => {
+                kept.ledger.look(look, charged, &terms, fleet);
+                kept.scan = self.scan;
+                kept.number = number;
+            }
+            None if is_first && look.spent() > 0 => self.keep(number, key, Ledger::of_old(look)),
+            None if charged > 0 => {
+                let charged = charged.min(self.possible(&look, &terms));
+                let ledger = Ledger::new(look, charged, &terms, fleet);
+                self.keep(number, key, ledger);
+            }
+            None => {}
+        }
+    }
+
+    /// The most packets that a bucket can have been charged with which was full when it was looked at last: that was
+    /// one scan ago, or two where it could not be read in between.
+    fn possible(&self, look: &Look, terms: &Quota) -> u64 {
+        let [_, last, before] = self.looked;
+        let Some(then) = before.or(last) else {
+            return u64::MAX;
+        };
+        let elapsed = look.now.wrapping_sub(then);
+        look.spent().saturating_add(elapsed) / terms.cost + LAG
+    }
+
+    /// An entry that cannot be read on the terms that are known: its account waits for the new ones.
+    pub fn pass_over(&mut self, key: &SourceKey) {
+        if let Some(kept) = self.ledgers.get_mut(key) {
+            kept.scan = self.scan;
+        }
+    }
+
+    fn keep(&mut self, number: usize, key: SourceKey, ledger: Ledger) {
+        let scan = self.scan;
+        let kept = Kept {
+            ledger,
+            scan,
+            number,
+        };
+        self.ledgers.insert(key, kept);
+    }
+
+    /// Ends the look at the table. Returns the rounds that are to be sent to the store: `shard` says to which of
+    /// [`SHARDS`] parts a source belongs.
+    pub fn end(&mut self, shard: impl Fn(&SourceKey) -> u32) -> Vec<Round> {
+        let scan = self.scan;
+        self.ledgers
+            .retain(|_, kept| kept.scan == scan && !kept.ledger.is_over());
+        if self.groups != SHARDS && self.under_way.is_empty() {
+            self.groups = groups(self.ledgers.len());
+        }
+        let mut rounds: HashMap<Group, Round> = HashMap::new();
+        for (key, kept) in &mut self.ledgers {
+            let of = self.groups;
+            let index = shard(key) % SHARDS / (SHARDS / of);
+            let group = Group { of, index };
+            if self.under_way.contains_key(&group) {
+                continue;
+            }
+            if let Some(packets) = kept.ledger.publish() {
+                let round = rounds.entry(group).or_insert_with(|| {
+                    self.number += 1;
+                    Round {
+                        group,
+                        number: self.number,
+                        items: Vec::new(),
+                    }
+                });
+                round.items.push(Item { key: *key, packets });
+            }
+        }
+        self.under_way
+            .extend(rounds.iter().map(|(group, round)| (*group, round.clone())));
+        rounds.into_values().collect()
+    }
+
+    /// Rounds that have not been answered.
+    pub fn unanswered(&self) -> impl Iterator<Item = &Round> {
+        self.under_way.values()
+    }
+
+    /// What the store has answered to a round: a record of each of its items, in their order. Returns what is to be
+    /// charged; `look` looks at an entry as it is now. An answer that comes again, or late, is nothing.
+    pub fn answer(
+        &mut self,
+        round: u64,
+        group: Group,
+        records: &[Record],
+        mut look: impl FnMut(usize, &SourceKey) -> Option<Sighting>,
+    ) -> Vec<Charge> {
+        if self
+            .under_way
+            .get(&group)
+            .is_none_or(|sent| sent.number != round)
+        {
+            return Vec::new();
+        }
+        let Some(sent) = self.under_way.remove(&group) else {
+            return Vec::new();
+        };
+        let mut charges = Vec::new();
+        for (item, record) in sent.items.iter().zip(records) {
+            let Some(terms) = self.terms(&item.key) else {
+                continue;
+            };
+            let Some(kept) = self.ledgers.get_mut(&item.key) else {
+                continue;
+            };
+            let sighting = look(kept.number, &item.key);
+            let seen = sighting.and_then(|sighting| {
+                let seen = self.seen.get_mut(sighting.number)?;
+                Some((sighting, seen))
+            });
+            let Some((sighting, seen)) = seen else {
+                kept.ledger.answer_unseen(record);
+                continue;
+            };
+            let charged = seen.update(print(&item.key), sighting.admitted);
+            kept.ledger.look(sighting.look, charged, &terms, self.fleet);
+            let ticks = kept.ledger.answer(record, &sighting.look, &terms);
+            if ticks > 0 {
+                charges.push(Charge {
+                    key: item.key,
+                    ticks,
+                    most: terms.tau.saturating_add(self.fleet.debt(&terms)),
+                });
+            }
+        }
+        charges
+    }
+
+    /// So many ticks were added to a bucket.
+    pub fn added(&mut self, key: &SourceKey, ticks: u64) {
+        if let Some(kept) = self.ledgers.get_mut(key) {
+            kept.ledger.added(ticks);
+        }
+    }
+
+    /// Where a source was last seen.
+    #[must_use]
+    pub fn number(&self, key: &SourceKey) -> Option<usize> {
+        self.ledgers.get(key).map(|kept| kept.number)
+    }
+
+    /// Sources that account is kept of.
+    #[must_use]
+    pub fn sources(&self) -> usize {
+        self.ledgers.len()
+    }
+}
+
+/// How many groups so many sources make.
+fn groups(sources: usize) -> u32 {
+    let enough = |groups: &u32| sources <= OF_GROUP * *groups as usize;
+    GROUPS.into_iter().find(enough).unwrap_or(SHARDS)
+}
+
+impl Seen {
+    /// Takes in what is there now. Returns how many packets were charged since it was last looked at.
+    fn update(&mut self, print: u32, admitted: u64) -> u64 {
+        #[expect(clippy::cast_possible_truncation, reason = "the lower bits")]
+        let lower = admitted as u32;
+        let before = *self;
+        if before.print != print {
+            *self = Self {
+                print,
+                admitted: lower,
+            };
+            return admitted;
+        }
+        let more = lower.wrapping_sub(before.admitted);
+        if (-TAKEN_BACK..0).contains(&more.cast_signed()) {
+            // A packet that was counted, and then refused by another limit, is taken back.
+            return 0;
+        }
+        self.admitted = lower;
+        if more.cast_signed() < 0 {
+            // The same source has left and come back. Or the figures are others, and the bucket tells.
+            return admitted;
+        }
+        u64::from(more)
+    }
+}
+
+/// 32 bits of a key, that another source in the same entry hardly has.
+fn print(key: &SourceKey) -> u32 {
+    let mixed = limiter_common::table::Seed::KNOWN.mixed(&key.tag());
+    (mixed >> 32) as u32 | 1
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use limiter_common::key::{Address, KeyMask};
+
+    use super::*;
+
+    const MS: u64 = 1_000_000 << 8;
+    /// 100/s, burst 20.
+    const TERMS: Quota = Quota {
+        tau: 200 * MS,
+        cost: 10 * MS,
+        epoch: 0,
+    };
+
+    /// One source of one host, and the store, which nobody else tells of it.
+    struct Case {
+        member: Member,
+        now: u64,
+        /// Ticks that the bucket is spent by.
+        spent: u64,
+        admitted: u64,
+        record: Record,
+    }
+
+    impl Case {
+        fn new() -> Self {
+            let mut case = Self {
+                member: Member::new(1, false),
+                now: 1 << 60,
+                spent: 0,
+                admitted: 0,
+                record: Record::default(),
+            };
+            // What was there before is not told.
+            assert_eq!(case.scan(), 0);
+            case
+        }
+
+        fn sighting(&self) -> Sighting {
+            Sighting {
+                number: 0,
+                key: KeyMask::prefixes(32, 64).key(0, &Address::ipv4(7), 0),
+                look: Look {
+                    word: self.now + self.spent,
+                    epoch: 0,
+                    now: self.now,
+                },
+                admitted: self.admitted,
+            }
+        }
+
+        /// So many packets pass, and 100 ms.
+        fn pass(&mut self, packets: u64) {
+            self.admitted += packets;
+            self.spent = (self.spent + packets * TERMS.cost).saturating_sub(100 * MS);
+            self.now += 100 * MS;
+        }
+
+        /// Looks. Returns what the store is to be told.
+        fn scan(&mut self) -> u64 {
+            let mut all = [None; SLOTS as usize];
+            all[0] = Some(TERMS);
+            let fleet = Fleet {
+                hosts: 3,
+                staleness: Duration::from_millis(400),
+            };
+            self.member.begin(all, fleet);
+            self.member.sight(&self.sighting());
+            let rounds = self.member.end(|_| 0);
+            rounds.iter().map(|round| round.items[0].packets).sum()
+        }
+
+        /// The store answers what is under way; `is_seen`: the entry can be looked at then. Returns the ticks to be charged.
+        fn answer(&mut self, is_seen: bool) -> u64 {
+            let Some(round) = self.member.unanswered().next().cloned() else {
+                return 0;
+            };
+            self.record.total += round.items[0].packets;
+            self.record.born = 5;
+            let sighting = is_seen.then(|| self.sighting());
+            let charges = self
+                .member
+                .answer(round.number, round.group, &[self.record], |_, _| sighting);
+            charges.iter().map(|charge| charge.ticks).sum()
+        }
+    }
+
+    #[test]
+    fn nobody_pays_for_packets_of_its_own_because_the_answer_came_while_it_was_not_to_be_seen() {
+        let mut case = Case::new();
+        for _ in 0..3 {
+            case.pass(8);
+            assert_eq!(case.scan(), 8);
+            assert_eq!(case.answer(true), 0);
+        }
+        case.pass(9);
+        assert_eq!(case.scan(), 9);
+        assert_eq!(case.answer(false), 0);
+        case.pass(8);
+        assert_eq!(case.scan(), 8);
+        assert_eq!(case.answer(true), 0, "there is nobody else");
+    }
+
+    /// Forgotten by the operator, or replaced and back: its figures begin anew.
+    #[test]
+    fn a_source_that_begins_anew_in_the_same_entry_is_told_of() {
+        let mut case = Case::new();
+        for _ in 0..1_000 {
+            case.pass(10);
+            assert_eq!(case.scan(), 10);
+            case.answer(true);
+        }
+        (case.admitted, case.spent) = (0, 0);
+        let mut told = 0;
+        for _ in 0..10 {
+            case.pass(10);
+            told += case.scan();
+            case.answer(true);
+        }
+        assert!((90..=110).contains(&told), "{told}");
+    }
+
+    /// Of a limit in shadow, what was over it is not charged. When it is no longer in shadow, all that has passed counts.
+    #[test]
+    fn what_the_bucket_has_not_been_charged_with_is_not_told() {
+        let mut case = Case::new();
+        for _ in 0..10 {
+            case.pass(10);
+            case.scan();
+            case.answer(true);
+        }
+        case.admitted += 100_000;
+        case.pass(10);
+        let told = case.scan();
+        assert!((10..=10 + LAG).contains(&told), "{told}");
+        // Nor of one that was silent.
+        let mut case = Case::new();
+        case.pass(1);
+        case.scan();
+        for _ in 0..1_000 {
+            case.pass(0);
+            case.scan();
+        }
+        assert_eq!(case.member.sources(), 0);
+        case.admitted += 100_000;
+        case.pass(0);
+        let told = case.scan();
+        assert!(told <= 2 * 10 + LAG, "{told}");
+    }
+}

@@ -1,0 +1,188 @@
+//! A round's way to the store and back.
+
+use std::{collections::HashMap, sync::LazyLock};
+
+use limiter_common::{bucket::TICK_SHIFT, key::SourceKey};
+use redis::{RedisWrite, Script, ToRedisArgs};
+
+use super::{Store, connection::Call, error::Error, names};
+use crate::{
+    ledger::Record,
+    member::{Round, SHARDS},
+};
+
+const SOURCE: &str = include_str!("exchange.lua");
+static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(SOURCE));
+
+/// The largest whole number that a double keeps apart from its neighbours.
+pub const MOST: u64 = (1 << 53) - 1;
+/// A record is kept for half of that at least, in milliseconds, and for as long as the bucket takes to fill.
+const LIFE: u64 = 120_000;
+/// No record is kept for longer: 30 days, in milliseconds.
+const LIFE_MOST: u64 = 30 * 86_400_000;
+
+/// An argument of the script. There are two for each source, which is why they are not made texts one by one.
+enum Argument {
+    Number(u64),
+    Text(String),
+}
+
+impl ToRedisArgs for Argument {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        match self {
+            Self::Number(number) => number.write_redis_args(out),
+            Self::Text(text) => text.write_redis_args(out),
+        }
+    }
+}
+
+/// What the store needs to know of a source's limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Of<'a> {
+    /// Name of the limit.
+    pub limit: &'a str,
+    /// Ticks that a packet costs.
+    pub cost: u64,
+    /// Ticks that its bucket may be spent by in all: its depth and the debt.
+    pub cap: u64,
+}
+
+impl Store {
+    /// Tells the store of a round, and returns a record of each of its items, in their order. The same round may be
+    /// told any number of times: it counts once. Several may be under way at once, of different groups: clone the
+    /// store, which is one connection all the same.
+    ///
+    /// # Errors
+    /// Where the store is not reached, or refuses, or answers what no store does. Then the round may have been
+    /// counted or not: it is to be repeated as it is.
+    pub async fn exchange<'a>(
+        &mut self,
+        fleet: &str,
+        member: u64,
+        round: &Round,
+        terms_of: impl Fn(&SourceKey) -> Of<'a>,
+    ) -> Result<Vec<Record>, Error> {
+        let fleet = names::name(fleet)?;
+        if self.is_cluster() && round.group.of != SHARDS {
+            let at = self.at().to_owned();
+            return Err(Error::NotOneShard { at });
+        }
+        if round.items.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut terms: HashMap<(u64, u64), u64> = HashMap::new();
+        let mut order = Vec::new();
+        let mut keys = Vec::with_capacity(1 + round.items.len());
+        keys.push(names::last_round(fleet, member, round.group));
+        let mut items = Vec::with_capacity(2 * round.items.len());
+        let mut caps = Vec::with_capacity(round.items.len());
+        for item in &round.items {
+            let of = terms_of(&item.key);
+            keys.push(names::record(fleet, names::name(of.limit)?, &item.key));
+            let number = *terms.entry((of.cost, of.cap)).or_insert_with(|| {
+                order.push((of.cost, of.cap));
+                order.len() as u64
+            });
+            items.push(Argument::Number(item.packets.min(MOST)));
+            items.push(Argument::Number(number));
+            caps.push(nanoseconds(of.cap));
+        }
+        let mut arguments = vec![
+            Argument::Number(round.number),
+            Argument::Number(order.len() as u64),
+        ];
+        arguments.extend(order.into_iter().flat_map(written).map(Argument::Text));
+        arguments.extend(items);
+        let call = Call {
+            script: &SCRIPT,
+            source: SOURCE,
+            keys: &keys,
+            arguments: &arguments,
+        };
+        let answer: Vec<i64> = self.call(&call).await?;
+        records(&answer, &caps).map_err(|what| self.garbled(what))
+    }
+}
+
+/// Cost, cap and life, as the script takes them.
+fn written((cost, cap): (u64, u64)) -> [String; 3] {
+    let cap = nanoseconds(cap);
+    let life = LIFE.saturating_add(cap / 500_000).min(LIFE_MOST);
+    [exact(cost), cap.to_string(), life.to_string()]
+}
+
+/// Ticks as nanoseconds with all of their decimals: in eight bits there are eight of them.
+fn exact(ticks: u64) -> String {
+    const DECIMALS: u64 = 100_000_000;
+    let below = (ticks % (1 << TICK_SHIFT)) * (DECIMALS >> TICK_SHIFT);
+    format!("{}.{below:08}", ticks >> TICK_SHIFT)
+}
+
+fn nanoseconds(ticks: u64) -> u64 {
+    ticks >> TICK_SHIFT
+}
+
+/// What the script has answered, if it can have.
+fn records(answer: &[i64], caps: &[u64]) -> Result<Vec<Record>, &'static str> {
+    if answer.len() != 3 * caps.len() {
+        return Err("not as many records as sources");
+    }
+    let numbers = |of: &[i64]| -> Option<[u64; 3]> {
+        let mut numbers = [0; 3];
+        for (number, of) in numbers.iter_mut().zip(of) {
+            *number = u64::try_from(*of).ok().filter(|number| *number <= MOST)?;
+        }
+        Some(numbers)
+    };
+    let mut records = Vec::with_capacity(caps.len());
+    for (of, cap) in answer.chunks_exact(3).zip(caps) {
+        let [born, total, level] = numbers(of).ok_or("a number that is too large or below 0")?;
+        if level > *cap {
+            return Err("a bucket that is emptier than it can be");
+        }
+        if born == 0 && (total > 0 || level > 0) {
+            return Err("packets of no record");
+        }
+        let spent = level << TICK_SHIFT;
+        records.push(Record { born, total, spent });
+    }
+    Ok(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_written_exactly() {
+        assert_eq!(exact(1), "0.00390625");
+        assert_eq!(exact(255), "0.99609375");
+        assert_eq!(exact(256 * 7), "7.00000000");
+        assert_eq!(exact(u64::MAX), "72057594037927935.99609375");
+    }
+
+    #[test]
+    fn what_no_script_answers_is_refused() {
+        let good = records(&[5, 7, 9, 0, 0, 0], &[9, 9]).unwrap();
+        let first = Record {
+            born: 5,
+            total: 7,
+            spent: 9 << 8,
+        };
+        assert_eq!(good, [first, Record::default()]);
+        let most = i64::try_from(MOST).unwrap();
+        for bad in [
+            &[5, 7][..],
+            &[5, 7, 9, 1],
+            &[5, 7, 10],
+            &[5, -1, 0],
+            &[-5, 1, 0],
+            &[5, most + 1, 0],
+            &[5, i64::MAX, 0],
+            &[0, 1, 0],
+            &[0, 0, 1],
+        ] {
+            assert!(records(bad, &[9]).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The names of what is kept in the store. All begin with `limiter:{FLEET}:` or `limiter:{FLEET:SHARD}:`: what a user of
+//! the store needs access to, and what a cluster divides.
+
+use std::{
+    fmt::{self, Write as _},
+    net::{Ipv4Addr, Ipv6Addr},
+};
+
+use limiter_common::key::{IPV4, IPV6, SourceKey};
+
+use super::error::Error;
+use crate::member::{Group, SHARDS};
+
+/// The longest name of a fleet, a limit or a list.
+const LONGEST: usize = 64;
+
+/// The name of a fleet, a limit or a list, as it stands in the names of keys.
+///
+/// # Errors
+/// Where it is empty, too long, or has other characters than letters, digits, `-`, `_` and `.`.
+pub fn name(text: &str) -> Result<&str, Error> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if text.is_empty() || text.len() > LONGEST || !text.chars().all(allowed) {
+        return Err(Error::Name(text.escape_debug().take(2 * LONGEST).collect()));
+    }
+    Ok(text)
+}
+
+/// A source, as it stands in the name of its record: `192.0.2.7`, `2001:db8::` or `interface`, and `,PORT` behind it
+/// where the key has one.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a>(pub &'a SourceKey);
+
+impl fmt::Display for Source<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [first, rest] = self.0.address.map(u64::to_ne_bytes);
+        match self.0.family() {
+            IPV4 => {
+                let [a, b, c, d, ..] = first;
+                Ipv4Addr::new(a, b, c, d).fmt(f)?;
+            }
+            IPV6 => {
+                let both = (u128::from(u64::from_be_bytes(first)) << 64)
+                    | u128::from(u64::from_be_bytes(rest));
+                Ipv6Addr::from(both).fmt(f)?;
+            }
+            _ => f.write_str("interface")?,
+        }
+        match self.0.port() {
+            0 => Ok(()),
+            port => write!(f, ",{port}"),
+        }
+    }
+}
+
+/// Which of [`SHARDS`] parts of a fleet's records a source of a limit belongs to: the same on every host, and in
+/// every version.
+#[must_use]
+pub fn shard(limit: &str, source: &SourceKey) -> u32 {
+    part(format_args!("{limit}:{}", Source(source)))
+}
+
+/// FNV-1a of 64 bits, of what is written into it.
+struct Fnv(u64);
+
+impl fmt::Write for Fnv {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        const PRIME: u64 = 0x0100_0000_01b3;
+        for byte in text.bytes() {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(PRIME);
+        }
+        Ok(())
+    }
+}
+
+/// The hash is folded: its lower bits alone know nothing of the upper ones.
+fn part(text: fmt::Arguments<'_>) -> u32 {
+    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    let mut hash = Fnv(BASIS);
+    // Never fails.
+    let _ = hash.write_fmt(text);
+    let Fnv(hash) = hash;
+    let folded = hash ^ (hash >> 32);
+    let folded = folded ^ (folded >> 16);
+    let folded = folded ^ (folded >> 8);
+    u32::from(folded.to_le_bytes()[0]) % SHARDS
+}
+
+/// Of a source's record.
+pub(super) fn record(fleet: &str, limit: &str, source: &SourceKey) -> String {
+    /// Of what is not a name: `limiter:{:00}:s::255.255.255.255,65535`.
+    const BESIDE: usize = 48;
+    let shard = shard(limit, source);
+    let mut name = String::with_capacity(fleet.len() + limit.len() + BESIDE);
+    // Never fails.
+    let _ = write!(
+        name,
+        "limiter:{{{fleet}:{shard:02x}}}:s:{limit}:{}",
+        Source(source)
+    );
+    name
+}
+
+/// Of the last round of a member: a key for each group, because rounds of several are under way at once. Where a
+/// group is one shard, it is in that shard.
+pub(super) fn last_round(fleet: &str, member: u64, group: Group) -> String {
+    let Group { of, index } = group;
+    if of == SHARDS {
+        format!("limiter:{{{fleet}:{index:02x}}}:m:{member:016x}")
+    } else {
+        format!("limiter:{{{fleet}}}:m:{member:016x}:{of}:{index}")
+    }
+}
+
+pub(super) fn members(fleet: &str) -> String {
+    format!("limiter:{{{fleet}}}:members")
+}
+
+pub(super) fn limits(fleet: &str) -> String {
+    format!("limiter:{{{fleet}}}:limits")
+}
+
+pub(super) fn list(fleet: &str, list: &str) -> String {
+    format!("limiter:{{{fleet}}}:list:{list}")
+}
+
+pub(super) fn revision(fleet: &str) -> String {
+    format!("limiter:{{{fleet}}}:revision")
+}
+
+/// What a user of the store needs to do what a member of a fleet does, as words of `ACL SETUSER`: the fleet's keys, and
+/// the commands that are used. Not those of another fleet, whose name begins with this one's.
+///
+/// # Errors
+/// Where it is no name.
+pub fn rights(fleet: &str) -> Result<String, Error> {
+    const COMMANDS: &str = "+auth +info +time +eval +evalsha +mget +set +setrange +del +type +pexpire +zadd \
+        +zcount +zrangebyscore +zrem +zremrangebyscore +zremrangebyrank +zrevrange +hlen +hexists +hset +hdel +hgetall \
+        +cluster|slots +asking +ping";
+    let fleet = name(fleet)?;
+    Ok(format!(
+        "resetkeys ~limiter:{{{fleet}}}:* ~limiter:{{{fleet}:* resetchannels -@all {COMMANDS}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use limiter_common::key::{INTERFACE, ipv4_words};
+
+    use super::*;
+
+    /// What people copy is what is enough, which a test on a real server says.
+    #[test]
+    fn the_page_has_these_rights() {
+        let page = include_str!("../../../docs/fleet.md").replace(['\'', '\\'], "");
+        assert!(
+            page.contains(&rights("edge").expect("a name")),
+            "docs/fleet.md"
+        );
+    }
+
+    fn v4(address: u32, port: u32) -> SourceKey {
+        SourceKey {
+            address: ipv4_words(address.to_be()),
+            scope: IPV4 | (3 << 8) | (port << 16),
+            reserved: 0,
+        }
+    }
+
+    #[test]
+    fn records_are_called_after_limit_and_source() {
+        let key = record("edge", "http", &v4(0xc000_0207, 0));
+        assert!(key.starts_with("limiter:{edge:"), "{key}");
+        assert!(key.ends_with("}:s:http:192.0.2.7"), "{key}");
+        assert!(record("edge", "http", &v4(0xc000_0207, 443)).ends_with(":192.0.2.7,443"));
+        let mut address = [0; 16];
+        address[..4].copy_from_slice(&[0x20, 1, 0xd, 0xb8]);
+        address[15] = 9;
+        let words = [0, 8].map(|at| u64::from_ne_bytes(address[at..at + 8].try_into().unwrap()));
+        let v6 = SourceKey {
+            address: words,
+            scope: IPV6,
+            reserved: 0,
+        };
+        assert_eq!(Source(&v6).to_string(), "2001:db8::9");
+        let all = SourceKey {
+            scope: INTERFACE,
+            ..v6
+        };
+        assert_eq!(Source(&all).to_string(), "interface");
+    }
+
+    #[test]
+    fn the_parts_stay_what_they_are_and_are_even() {
+        // These stand in the stores of fleets that run: another one would lose their records at an upgrade.
+        assert_eq!(part(format_args!("")), 0xe1);
+        assert_eq!(part(format_args!("http:2001:db8::,443")), 0x94);
+        assert_eq!(shard("http", &v4(0xc000_0207, 0)), 0xe1);
+        let mut counts = [0_u32; SHARDS as usize];
+        for address in 0..65_536 {
+            counts[shard("http", &v4(0x0a00_0000 + address, 0)) as usize] += 1;
+        }
+        let (least, most) = (counts.iter().min(), counts.iter().max());
+        assert!(least >= Some(&180) && most <= Some(&340), "{counts:?}");
+    }
+
+    #[test]
+    fn a_name_is_a_word() {
+        assert_eq!(name("edge-1.b_c").unwrap(), "edge-1.b_c");
+        for wrong in ["", "a b", "a{b", "a:b", "a*", "é", &"x".repeat(65)] {
+            assert!(name(wrong).is_err(), "{wrong}");
+        }
+    }
+}

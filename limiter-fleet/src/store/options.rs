@@ -1,0 +1,342 @@
+//! Where the store is, and what it wants to see.
+
+use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
+
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+};
+
+use super::{connection::use_ring, error::Error};
+
+/// As the operator has written it.
+#[derive(Clone)]
+pub struct Options {
+    /// `redis://`, `rediss://` (TLS) or `unix://`, with user, password, port and database where they are needed.
+    pub url: String,
+    /// The password, if it is not in the address.
+    pub password: Option<Vec<u8>>,
+    /// The certificates (PEM) of those who may sign the store's; without them, those that this machine trusts.
+    pub ca: Option<Vec<u8>>,
+    /// This host's certificate (PEM).
+    pub cert: Option<Vec<u8>>,
+    /// Its key (PEM).
+    pub key: Option<Vec<u8>>,
+    /// How long a connection may take.
+    pub connect_timeout: Duration,
+    /// How long an answer may take.
+    pub response_timeout: Duration,
+}
+
+impl Options {
+    /// A store at `url`, without anything else.
+    #[must_use]
+    pub fn new(url: &str) -> Self {
+        Self {
+            url: url.to_owned(),
+            password: None,
+            ca: None,
+            cert: None,
+            key: None,
+            connect_timeout: Duration::from_secs(1),
+            response_timeout: Duration::from_secs(1),
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not even the address: it may have a password in it.
+        f.debug_struct("Options").finish_non_exhaustive()
+    }
+}
+
+/// What the files of certificates hold.
+#[derive(Clone)]
+pub(super) struct Certificates {
+    ca: Option<Vec<u8>>,
+    /// This host's certificate, and its key.
+    own: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// The options, with what was read of files: connections are made with it again and again, also where files are out
+/// of reach by then.
+#[derive(Clone)]
+pub struct Target {
+    pub(super) info: ConnectionInfo,
+    pub(super) certificates: Option<Certificates>,
+    pub(super) connect_timeout: Duration,
+    pub(super) response_timeout: Duration,
+    at: String,
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target")
+            .field("at", &self.at)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Target {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// Where the address is none, or a file cannot be read.
+    pub fn read(options: &Options) -> Result<Self, Error> {
+        let address = |why: &str| Error::Address(why.to_owned());
+        if options.url.contains('#') {
+            return Err(address("there is a '#' in it (write %23 in a password)"));
+        }
+        let info = options.url.as_str().into_connection_info();
+        let info = info.map_err(|_| address(mistake(&options.url)))?;
+        let mut settings = info
+            .redis_settings()
+            .clone()
+            .set_protocol(ProtocolVersion::RESP2)
+            .set_skip_set_lib_name();
+        if let Some(password) = &options.password {
+            let password = std::str::from_utf8(password)
+                .map_err(|_| address("the password in the file is not UTF-8"))?;
+            settings = settings.set_password(password.trim_end_matches(['\r', '\n']));
+        }
+        let certificates = certificates(options, &info)?;
+        Ok(Self {
+            at: place(info.addr()),
+            info: info.set_redis_settings(settings),
+            certificates,
+            connect_timeout: options.connect_timeout,
+            response_timeout: options.response_timeout,
+        })
+    }
+
+    /// How to speak TLS, where the address says so.
+    pub(super) fn tls(&self) -> Result<Option<Arc<ClientConfig>>, Error> {
+        let config = self.certificates.as_ref().map(tls).transpose()?;
+        Ok(config.map(Arc::new))
+    }
+
+    /// Where it is, as one would write it: without user and password.
+    #[must_use]
+    pub fn at(&self) -> &str {
+        &self.at
+    }
+
+    pub(super) fn is_socket(&self) -> bool {
+        matches!(self.info.addr(), ConnectionAddr::Unix(_))
+    }
+
+    /// The addresses of the host that was named; none of a socket, or where its name says nothing just now.
+    pub async fn addresses(&self) -> Vec<IpAddr> {
+        const PATIENCE: Duration = Duration::from_secs(2);
+        let (host, port) = match self.info.addr() {
+            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+                (host.as_str(), *port)
+            }
+            _ => return Vec::new(),
+        };
+        let found = tokio::time::timeout(PATIENCE, tokio::net::lookup_host((host, port))).await;
+        let found = found.into_iter().flatten().flatten();
+        let mut addresses: Vec<_> = found.map(|at| at.ip().to_canonical()).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        addresses
+    }
+
+    /// The text without the password, should somebody have put it there.
+    pub(super) fn without_password(&self, text: &str) -> String {
+        match self.info.redis_settings().password() {
+            Some(password) if !password.is_empty() => text.replace(password, "***"),
+            _ => text.to_owned(),
+        }
+    }
+}
+
+/// What is wrong with an address that the client does not take, which does not say it. Nothing of the address is
+/// repeated: there may be a password in it.
+fn mistake(url: &str) -> &'static str {
+    const SCHEMES: [&str; 4] = ["redis", "rediss", "valkey", "valkeys"];
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return if url.is_empty() {
+            "it is empty"
+        } else {
+            "it does not begin with redis://, rediss:// or unix://"
+        };
+    };
+    if scheme == "unix" {
+        return "a socket's path begins with /, which makes three in all";
+    }
+    if !SCHEMES.contains(&scheme) {
+        return "it does not begin with redis://, rediss:// or unix://";
+    }
+    let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
+    let (host, database) = place.split_once('/').unwrap_or((place, ""));
+    let behind = host.rsplit_once(':').map(|(_, port)| port);
+    if host.is_empty() || host.starts_with(':') && host.matches(':').count() == 1 {
+        "there is no host in it"
+    } else if !host.starts_with('[') && host.matches(':').count() > 1 {
+        "an IPv6 address stands in brackets, as in redis://[2001:db8::1]"
+    } else if !host.ends_with(']') && behind.is_some_and(|port| port.parse::<u16>().is_err()) {
+        "its port is no number from 1 to 65535"
+    } else if !database.is_empty() && database.parse::<u32>().is_err() {
+        "what stands behind the host is not the number of a database"
+    } else {
+        "it is none (in a password, write % and two hexadecimal digits for what is neither letter nor digit)"
+    }
+}
+
+fn certificates(options: &Options, info: &ConnectionInfo) -> Result<Option<Certificates>, Error> {
+    let is_tls = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
+    let Options { ca, cert, key, .. } = options;
+    if !is_tls {
+        return match ca.as_ref().or(cert.as_ref()).or(key.as_ref()) {
+            Some(_) => Err(Error::Address(
+                "it is without TLS, and there are certificates for it".into(),
+            )),
+            None => Ok(None),
+        };
+    }
+    let own = match (cert, key) {
+        (Some(cert), Some(key)) => Some((cert.clone(), key.clone())),
+        (None, None) => None,
+        _ => {
+            return Err(Error::Certificates(
+                "a certificate goes with its key".into(),
+            ));
+        }
+    };
+    let certificates = Certificates {
+        ca: ca.clone(),
+        own,
+    };
+    tls(&certificates)?;
+    Ok(Some(certificates))
+}
+
+/// Whom this host trusts, and what it shows. The files are read once, and with others nothing would ever come of it; whom
+/// the system trusts is read for each connection.
+fn tls(certificates: &Certificates) -> Result<ClientConfig, Error> {
+    tls_of(certificates).map_err(Error::Certificates)
+}
+
+fn tls_of(certificates: &Certificates) -> Result<ClientConfig, String> {
+    use_ring();
+    let mut trusted = RootCertStore::empty();
+    if let Some(text) = &certificates.ca {
+        for certificate in all_of("the CA file", text)? {
+            let added = trusted.add(certificate);
+            added.map_err(|error| format!("a certificate of the CA file: {error}"))?;
+        }
+    } else {
+        trusted.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    }
+    let config = ClientConfig::builder().with_root_certificates(trusted);
+    let Some((certificate, key)) = &certificates.own else {
+        return Ok(config.with_no_client_auth());
+    };
+    let chain = all_of("the certificate's file", certificate)?;
+    let key = PrivateKeyDer::from_pem_slice(key)
+        .map_err(|_| "there is no private key in the key's file".to_owned())?;
+    match config.with_client_auth_cert(chain, key) {
+        Ok(config) => Ok(config),
+        Err(rustls::Error::InconsistentKeys(_)) => {
+            Err("the key is not that of the certificate".to_owned())
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The certificates in a file, of which there must be one.
+fn all_of(what: &str, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
+    let found = found.map_err(|error| format!("{what}: {error}"))?;
+    if found.is_empty() {
+        return Err(format!("there is no certificate in {what}"));
+    }
+    Ok(found)
+}
+
+fn place(address: &ConnectionAddr) -> String {
+    match address {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+            if host.contains(':') {
+                format!("[{host}]:{port}")
+            } else {
+                format!("{host}:{port}")
+            }
+        }
+        ConnectionAddr::Unix(path) => path.display().to_string(),
+        _ => "an unknown place".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_password_is_in_no_message() {
+        let good = "redis://me:geheim@host:7000/2";
+        let options = Options::new(good);
+        let target = Target::read(&options).unwrap();
+        assert_eq!(target.at(), "host:7000");
+        let mut said = format!("{options:?} {target:?}");
+        for bad in [
+            "redis://me:geheim@host:x/2",
+            "redis://me:geheim@host/y",
+            "http://me:geheim@host",
+            "redis://me:geheim@host#insecure",
+            "geheim",
+        ] {
+            let error = Target::read(&Options::new(bad)).unwrap_err();
+            assert!(matches!(error, Error::Address(_)), "{bad}: {error}");
+            said += &format!("{error} {error:?}");
+        }
+        assert!(!said.contains("geheim"), "{said}");
+        assert_eq!(target.without_password("is geheim!"), "is ***!");
+    }
+
+    /// Each says what is wrong, so that nobody has to guess.
+    #[test]
+    fn mistakes_are_named() {
+        for (bad, word) in [
+            ("", "empty"),
+            ("store.example", "does not begin"),
+            ("redis:/store", "does not begin"),
+            ("http://store", "does not begin"),
+            ("unix://run/redis.sock", "three"),
+            ("redis://", "no host"),
+            ("redis://me:geheim@:7000", "no host"),
+            ("redis://2001:db8::1", "brackets"),
+            ("redis://me@2001:db8::1", "brackets"),
+            ("redis://store:99999", "port"),
+            ("redis://store:x", "port"),
+            ("redis://store/edge", "database"),
+            ("redis://me:ge/heim@store", "% and two"),
+        ] {
+            let error = Target::read(&Options::new(bad)).unwrap_err();
+            let said = error.to_string();
+            assert!(matches!(error, Error::Address(_)), "{bad}: {said}");
+            let reason = said.split(": write").next().unwrap();
+            assert!(reason.contains(word), "{bad}: {said}");
+        }
+    }
+
+    #[test]
+    fn certificates_go_with_tls_and_in_pairs() {
+        let empty = || Some(Vec::new());
+        let mut options = Options::new("redis://host");
+        options.ca = empty();
+        assert!(matches!(Target::read(&options), Err(Error::Address(_))));
+        options.url = "rediss://host".into();
+        // Nobody could be trusted by that.
+        let error = Target::read(&options).unwrap_err();
+        assert!(matches!(error, Error::Certificates(_)), "{error}");
+        options.ca = None;
+        assert!(Target::read(&options).is_ok());
+        options.cert = empty();
+        let error = Target::read(&options).unwrap_err();
+        assert!(matches!(error, Error::Certificates(_)), "{error}");
+    }
+}

@@ -1,0 +1,22 @@
+//! How messages write numbers and prefixes.
+
+use ipnet::IpNet;
+
+/// A number with its word: `1 host`, `3 prefixes`.
+pub fn counted(number: u64, word: &str) -> String {
+    let ending = match number {
+        1 => "",
+        _ if word.ends_with('x') => "es",
+        _ => "s",
+    };
+    format!("{number} {word}{ending}")
+}
+
+/// A prefix; a whole address without its length.
+pub fn show(prefix: &IpNet) -> String {
+    if prefix.prefix_len() == prefix.max_prefix_len() {
+        prefix.addr().to_string()
+    } else {
+        prefix.to_string()
+    }
+}

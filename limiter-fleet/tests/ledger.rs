@@ -1,0 +1,276 @@
+//! The account that a member of a fleet keeps of a source, step by step: when it is told to the store, what is made
+//! of the answers, and when it is forgotten.
+
+use std::time::Duration;
+
+use limiter_fleet::{
+    ledger::{Ledger, Record, UNBORN},
+    quota::{Fleet, Quota, ticks},
+    refill::Look,
+};
+
+/// A millisecond, in ticks.
+const MS: u64 = 1_000_000 << 8;
+const SECOND: u64 = 1_000 * MS;
+/// When all begins.
+const BEGIN: u64 = 1 << 60;
+
+/// 100 packets a second, burst 10.
+const TERMS: Quota = Quota {
+    tau: 100 * MS,
+    cost: 10 * MS,
+    epoch: 0,
+};
+/// Keeps a twentieth to itself.
+const ALONE: Fleet = Fleet {
+    hosts: 1,
+    staleness: Duration::from_secs(1),
+};
+
+/// So long after the beginning, with so much spent.
+fn look(after: u64, spent: u64) -> Look {
+    let now = BEGIN + after;
+    Look {
+        word: now + spent,
+        epoch: 0,
+        now,
+    }
+}
+
+/// Shared from the first look on, which found it full.
+fn shared() -> Ledger {
+    Ledger::of_old(look(0, 0))
+}
+
+/// Looks at `account` again, on [`TERMS`].
+fn see(ledger: &mut Ledger, after: u64, spent: u64, packets: u64) {
+    ledger.look(look(after, spent), packets, &TERMS, ALONE);
+}
+
+fn record(total: u64, spent: u64) -> Record {
+    Record {
+        born: 7,
+        total,
+        spent,
+    }
+}
+
+#[test]
+fn one_packet_is_nothing_that_others_have_to_know_of() {
+    let mut one = Ledger::new(look(0, 10 * MS), 1, &TERMS, ALONE);
+    assert_eq!(one.publish(), None);
+    // The second one is, unless the share has paid for the first: a twentieth of 100/s, in 200 ms.
+    let mut two = one.clone();
+    see(&mut two, MS, 19 * MS, 1);
+    assert_eq!(two.publish(), Some(2));
+    assert!(!one.is_over());
+    see(&mut one, 199 * MS, 0, 0);
+    assert!(!one.is_over());
+    see(&mut one, 200 * MS, 0, 0);
+    assert!(one.is_over());
+    // What was paid for is not told later.
+    see(&mut one, 201 * MS, 20 * MS, 2);
+    assert_eq!(one.publish(), Some(2));
+}
+
+#[test]
+fn a_deep_bucket_has_a_larger_share() {
+    let deep = Quota {
+        tau: SECOND,
+        ..TERMS
+    };
+    let of = |packets, hosts| {
+        let fleet = Fleet { hosts, ..ALONE };
+        let look = look(0, packets * deep.cost);
+        Ledger::new(look, packets, &deep, fleet).publish()
+    };
+    assert_eq!((of(5, 1), of(6, 1)), (None, Some(6)));
+    assert_eq!((of(2, 2), of(3, 2)), (None, Some(3)));
+}
+
+/// A share that becomes smaller: what was below it is above it, though nothing came.
+#[test]
+fn who_is_over_a_smaller_share_is_asked_for_at_once() {
+    let deep = Quota {
+        tau: 10 * SECOND,
+        ..TERMS
+    };
+    let mut ledger = Ledger::new(look(0, 400 * MS), 40, &deep, ALONE);
+    for after in [SECOND, 2 * SECOND, 2_500 * MS] {
+        ledger.look(look(after, 0), 0, &deep, ALONE);
+        assert_eq!(ledger.publish(), None);
+    }
+    let many = Fleet {
+        hosts: 100,
+        ..ALONE
+    };
+    ledger.look(look(2_501 * MS, 0), 0, &deep, many);
+    // All of it is refilled, and too late to be told.
+    assert_eq!(ledger.publish(), Some(0));
+}
+
+#[test]
+fn who_is_silent_is_asked_for_seldom() {
+    let mut ledger = shared();
+    see(&mut ledger, MS, 0, 0);
+    assert_eq!(ledger.publish(), Some(0), "it is new");
+    ledger.answer(&record(0, 0), &look(2 * MS, 0), &TERMS);
+    for round in 1..=30 {
+        see(&mut ledger, 2 * MS + round, 0, 0);
+        let due = (round % 10 == 0).then_some(0);
+        assert_eq!(ledger.publish(), due, "round {round}");
+    }
+    see(&mut ledger, 3 * MS, 10 * MS, 1);
+    assert_eq!(ledger.publish(), Some(1));
+    assert_eq!(ledger.publish(), None);
+}
+
+#[test]
+fn who_was_silent_for_twenty_looks_is_forgotten() {
+    let silent = |ledger: &mut Ledger, looks: u64| {
+        for after in 0..looks {
+            assert!(!ledger.is_over(), "after {after}");
+            see(ledger, 100 * MS + after * MS, 0, 0);
+        }
+    };
+    let mut ledger = shared();
+    silent(&mut ledger, 20);
+    assert!(ledger.is_over());
+    // Not who still has something in the bucket, or sends.
+    for (spent, packets) in [(1, 0), (0, 1)] {
+        let mut ledger = shared();
+        for after in 1..40 {
+            see(&mut ledger, after * MS, spent, packets);
+            ledger.publish();
+            ledger.answer(&record(0, 0), &look(after * MS, spent), &TERMS);
+            assert!(!ledger.is_over(), "{spent}, {packets}");
+        }
+        silent(&mut ledger, 20);
+        assert!(ledger.is_over());
+    }
+    // Nor whose packets are still to be told, or are under way.
+    let mut ledger = shared();
+    see(&mut ledger, MS, 10 * MS, 1);
+    silent(&mut ledger, 25);
+    assert_eq!(ledger.publish(), Some(1));
+    assert!(!ledger.is_over());
+    ledger.answer(&record(1, 0), &look(200 * MS, 0), &TERMS);
+    assert!(ledger.is_over());
+}
+
+/// Packets that could not be told in time are told as far as they are still in the bucket, or came just now.
+#[test]
+fn what_is_told_late_is_what_is_still_there() {
+    // Five packets, and nothing more: at the last look there is so much left of them.
+    let told = |last: u64, left: u64, more: [u64; 2]| {
+        let mut ledger = shared();
+        see(&mut ledger, MS, 50 * MS, 5);
+        see(&mut ledger, 2 * MS, 49 * MS, 0);
+        see(&mut ledger, last - MS, left, more[0]);
+        see(&mut ledger, last, left, more[1]);
+        ledger.publish()
+    };
+    assert_eq!(told(SECOND, 0, [0, 0]), Some(5));
+    assert_eq!(told(2 * SECOND, 0, [0, 0]), Some(5));
+    assert_eq!(told(2 * SECOND + 1, 0, [0, 0]), Some(0));
+    assert_eq!(told(2 * SECOND + 1, 35 * MS, [0, 0]), Some(3));
+    assert_eq!(told(2 * SECOND + 1, 0, [1, 3]), Some(4));
+    // An answer begins it anew.
+    let mut ledger = shared();
+    see(&mut ledger, MS, 50 * MS, 5);
+    ledger.answer(&record(0, 0), &look(SECOND, 0), &TERMS);
+    for after in [2_500 * MS, 2_600 * MS, 3 * SECOND] {
+        see(&mut ledger, after, 0, 0);
+    }
+    assert_eq!(ledger.publish(), Some(5));
+}
+
+#[test]
+fn the_first_answer_tells_the_level() {
+    let first = |record, unpublished: u64, spent| {
+        let mut ledger = shared();
+        see(&mut ledger, MS, spent, unpublished);
+        ledger.answer(&record, &look(MS, spent), &TERMS)
+    };
+    assert_eq!(first(record(4, 40 * MS), 0, 0), 40 * MS);
+    // What is in the bucket already is not added again, but for what the store has not heard of.
+    assert_eq!(first(record(4, 40 * MS), 0, 15 * MS), 25 * MS);
+    assert_eq!(first(record(4, 40 * MS), 1, 15 * MS), 35 * MS);
+    assert_eq!(first(record(4, 40 * MS), 0, 60 * MS), 0);
+    assert_eq!(first(record(0, 40 * MS), 0, 0), 0, "nobody else has any");
+    let unborn = Record {
+        born: UNBORN,
+        ..record(4, 40 * MS)
+    };
+    assert_eq!(first(unborn, 0, 0), 0);
+    // More than can be: as many as can.
+    assert_eq!(first(record(u64::MAX, 40 * MS), 0, 0), 40 * MS);
+}
+
+/// An answer to what this host has told of `own` packets.
+fn answer(ledger: &mut Ledger, after: u64, own: u64, total: u64) -> u64 {
+    see(ledger, after, 80 * MS, own);
+    assert_eq!(ledger.publish().unwrap_or(0), own);
+    ledger.answer(&record(total, 80 * MS), &look(after, 80 * MS), &TERMS)
+}
+
+#[test]
+fn later_answers_tell_what_the_others_have_charged_since() {
+    // Always as much spent, and no time passes: nothing runs over.
+    let mut ledger = Ledger::of_old(look(0, 80 * MS));
+    assert_eq!(answer(&mut ledger, 0, 0, 5), 0, "its level is there");
+    assert_eq!(answer(&mut ledger, 0, 0, 5), 0);
+    assert_eq!(answer(&mut ledger, 0, 0, 8), 30 * MS);
+    ledger.added(0);
+    assert_eq!(answer(&mut ledger, 0, 0, 8), 0);
+    assert_eq!(answer(&mut ledger, 0, 0, 9), 10 * MS);
+}
+
+#[test]
+fn its_own_packets_are_not_the_others() {
+    let mut ledger = Ledger::of_old(look(0, 0));
+    let step = |ledger: &mut Ledger, own: u64, total: u64| {
+        // In the bucket when they are counted: nothing runs over.
+        let spent = own * TERMS.cost;
+        see(ledger, 0, spent, own);
+        assert_eq!(ledger.publish().unwrap_or(0), own);
+        ledger.answer(&record(total, 0), &look(0, spent), &TERMS)
+    };
+    assert_eq!(step(&mut ledger, 0, 6), 0);
+    assert_eq!(step(&mut ledger, 2, 8), 0);
+    assert_eq!(step(&mut ledger, 0, 9), 10 * MS);
+    assert_eq!(step(&mut ledger, 3, 14), 20 * MS);
+}
+
+/// What ran over while others sent is not asked for: as much as has run over since the last answer, and a second
+/// more, which is as long as it may take to hear of them.
+#[test]
+fn what_ran_over_meanwhile_is_taken_off() {
+    let charge = |looks: &[(u64, u64)]| {
+        let mut ledger = shared();
+        assert_eq!(ledger.answer(&record(0, 0), &look(0, 0), &TERMS), 0);
+        for &(after, spent) in looks {
+            ledger.look(look(after, spent), 0, &TERMS, ALONE);
+        }
+        let last = looks.last().expect("one");
+        ledger.answer(&record(2_000, 0), &look(last.0, last.1), &TERMS)
+    };
+    assert_eq!(charge(&[(0, 0)]), 20 * SECOND);
+    assert_eq!(charge(&[(10 * SECOND, 0)]), 10 * SECOND);
+    assert_eq!(charge(&[(4 * SECOND, 0), (10 * SECOND, 0)]), 10 * SECOND);
+    // Somebody has emptied the bucket by hand: that is explained by no more than the second.
+    assert_eq!(charge(&[(0, 8 * SECOND)]), 19 * SECOND);
+    // The same with a clock that went back, by which no time has passed.
+    let back = 0_u64.wrapping_sub(5 * SECOND);
+    let mut ledger = shared();
+    assert_eq!(ledger.answer(&record(0, 0), &look(0, 0), &TERMS), 0);
+    let earlier = Look {
+        now: BEGIN.wrapping_add(back),
+        word: BEGIN + 3 * SECOND,
+        epoch: 0,
+    };
+    ledger.look(earlier, 0, &TERMS, ALONE);
+    let charged = ledger.answer(&record(2_000, 0), &earlier, &TERMS);
+    assert_eq!(charged, 19 * SECOND);
+    assert_eq!(ticks(ALONE.staleness), SECOND);
+}

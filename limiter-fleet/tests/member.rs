@@ -1,0 +1,295 @@
+//! What a member of a fleet makes of its table, step by step: of which sources it keeps ledger, and how they are
+//! grouped in rounds. And how far its buckets may be in debt.
+
+use std::{collections::HashMap, time::Duration};
+
+use limiter_common::{
+    bucket::DEBT_MAX,
+    key::{Address, KeyMask, SLOTS, SourceKey},
+};
+use limiter_fleet::{
+    ledger::Record,
+    member::{Charge, Group, Item, Member, Round, Sighting},
+    quota::{Fleet, Quota, STALENESS, ticks},
+    refill::{Look, charged},
+};
+
+/// A millisecond, in ticks.
+const MS: u64 = 1_000_000 << 8;
+const SECOND: u64 = 1_000 * MS;
+const NOW: u64 = 1 << 60;
+
+/// 100 packets a second, burst 10.
+const TERMS: Quota = Quota {
+    tau: 100 * MS,
+    cost: 10 * MS,
+    epoch: 0,
+};
+const FLEET: Fleet = Fleet {
+    hosts: 2,
+    staleness: Duration::from_secs(1),
+};
+
+fn key(source: u32) -> SourceKey {
+    KeyMask::prefixes(32, 64).key(0, &Address::ipv4(source), 0)
+}
+
+/// An entry: its number, its source, packets that are spent, and that were charged in all.
+type Entry = (usize, u32, u64, u64);
+
+fn sighting(&(number, source, spent, admitted): &Entry) -> Sighting {
+    Sighting {
+        number,
+        key: key(source),
+        look: Look {
+            word: NOW + spent * TERMS.cost,
+            epoch: 0,
+            now: NOW,
+        },
+        admitted,
+    }
+}
+
+fn begin(member: &mut Member) {
+    let mut terms = [None; SLOTS as usize];
+    terms[0] = Some(TERMS);
+    member.begin(terms, FLEET);
+}
+
+/// A look at a table with these entries, in which a source is in the shard of its number.
+fn scan(member: &mut Member, entries: &[Entry]) -> Vec<Round> {
+    begin(member);
+    for entry in entries {
+        member.sight(&sighting(entry));
+    }
+    let numbers: HashMap<_, _> = entries
+        .iter()
+        .map(|entry| (key(entry.1), entry.1))
+        .collect();
+    member.end(|key| numbers[key])
+}
+
+/// Sources from 0 on, each with three packets in an entry of its own.
+fn crowd(sources: u32) -> Vec<Entry> {
+    let entry = |source| (source as usize, source, 3, 3);
+    (0..sources).map(entry).collect()
+}
+
+/// The next one, when no round is on its way any more, and what it tells of the sources.
+fn told(member: &mut Member, entries: &[Entry]) -> Vec<Item> {
+    let waiting: Vec<_> = member.unanswered().cloned().collect();
+    for round in waiting {
+        member.answer(round.number, round.group, &[], |_, _| None);
+    }
+    let rounds = scan(member, entries);
+    rounds.into_iter().flat_map(|round| round.items).collect()
+}
+
+fn item(source: u32, packets: u64) -> Item {
+    Item {
+        key: key(source),
+        packets,
+    }
+}
+
+/// A member that has looked at its table when that was empty.
+fn begun(entries: usize) -> Member {
+    let mut member = Member::new(entries, false);
+    assert_eq!(scan(&mut member, &[]), []);
+    member
+}
+
+#[test]
+fn what_was_there_before_is_asked_for() {
+    let mut member = Member::new(4, false);
+    // The second one is full: there is nothing to ask.
+    let rounds = scan(&mut member, &[(0, 1, 3, 50), (1, 2, 0, 50)]);
+    assert_eq!(rounds.len(), 1);
+    assert_eq!(rounds[0].items, [item(1, 0)], "who charged it is not known");
+    assert_eq!(member.sources(), 1);
+    assert_eq!(
+        (member.number(&key(1)), member.number(&key(2))),
+        (Some(0), None)
+    );
+}
+
+#[test]
+fn what_comes_later_is_told_when_it_is_more_than_a_packet() {
+    let mut member = begun(4);
+    assert_eq!(told(&mut member, &[(0, 1, 1, 1)]), []);
+    assert_eq!(member.sources(), 1);
+    // Nobody has charged the second one since the last look, full or not.
+    let entries = [(0, 1, 2, 2), (1, 2, 0, 0), (2, 3, 4, 0), (3, 4, 3, 3)];
+    let mut items = told(&mut member, &entries);
+    items.sort_by_key(|item| item.packets);
+    assert_eq!(items, [item(1, 2), item(4, 3)]);
+    assert_eq!(member.sources(), 2);
+    assert_eq!(member.number(&key(4)), Some(3));
+}
+
+#[test]
+fn an_entry_that_changes_hands_begins_anew() {
+    let mut member = begun(1);
+    for source in 0..64 {
+        // No more than the bucket can have been charged with, and mostly less than the one before.
+        let count = 11 - u64::from(source % 8);
+        let entry = (0, source, 9, count);
+        assert_eq!(told(&mut member, &[entry]), [item(source, count)]);
+        let entry = (0, source, 9, count + 2);
+        assert_eq!(told(&mut member, &[entry]), [item(source, 2)]);
+    }
+    assert_eq!(member.sources(), 1);
+}
+
+/// A packet that was charged, and then refused by another limit, is taken back.
+#[test]
+fn what_is_taken_back_is_not_counted_again() {
+    let mut member = begun(1);
+    assert_eq!(told(&mut member, &[(0, 1, 5, 5)]), [item(1, 5)]);
+    assert_eq!(told(&mut member, &[(0, 1, 4, 4)]), []);
+    assert_eq!(told(&mut member, &[(0, 1, 5, 5)]), []);
+    assert_eq!(told(&mut member, &[(0, 1, 6, 6)]), [item(1, 1)]);
+}
+
+#[test]
+fn who_is_gone_is_forgotten_and_who_cannot_be_read_is_not() {
+    let mut member = begun(2);
+    let both = [(0, 1, 3, 3), (1, 2, 3, 3)];
+    assert_eq!(told(&mut member, &both).len(), 2);
+    begin(&mut member);
+    member.pass_over(&key(1));
+    assert_eq!(member.end(|_| 0), []);
+    assert_eq!(member.sources(), 1);
+    assert_eq!(member.number(&key(1)), Some(0));
+    assert_eq!(told(&mut member, &[]), []);
+    assert_eq!(member.sources(), 0);
+}
+
+#[test]
+fn rounds_stay_short() {
+    for (sources, groups) in [(1, 1), (2_000, 1), (2_001, 16), (32_000, 16), (32_001, 256)] {
+        let mut member = begun(sources as usize);
+        let rounds = scan(&mut member, &crowd(sources));
+        assert!(rounds.iter().all(|round| round.group.of == groups));
+        let items: usize = rounds.iter().map(|round| round.items.len()).sum();
+        assert_eq!(items, sources as usize);
+        let mut numbers: Vec<_> = rounds.iter().map(|round| round.number).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), rounds.len());
+    }
+}
+
+#[test]
+fn sources_of_a_shard_go_together() {
+    let mut member = Member::new(600, true);
+    scan(&mut member, &[]);
+    let entries = crowd(600);
+    let rounds = scan(&mut member, &entries);
+    assert_eq!(rounds.len(), 256);
+    for Round { group, items, .. } in &rounds {
+        assert_eq!(group.of, 256);
+        let shards = (group.index..600).step_by(256);
+        let mut keys: Vec<_> = shards.map(key).collect();
+        let mut of_round: Vec<_> = items.iter().map(|item| item.key).collect();
+        keys.sort_by_key(|key| key.address);
+        of_round.sort_by_key(|key| key.address);
+        assert_eq!(of_round, keys, "shard {}", group.index);
+    }
+    // As long as a round is on its way, its group waits.
+    assert_eq!(scan(&mut member, &entries), []);
+}
+
+/// With fewer groups each has shards that follow one another.
+#[test]
+fn a_group_has_a_part_of_the_shards() {
+    let mut member = begun(2_001);
+    let mut entries = crowd(2_001);
+    let rounds = scan(&mut member, &entries);
+    assert_eq!(rounds.len(), 16);
+    let numbers: HashMap<_, _> = (0..2_001).map(|source| (key(source), source)).collect();
+    for Round { group, items, .. } in rounds {
+        for item in items {
+            let index = numbers[&item.key] % 256 / 16;
+            assert_eq!(group, Group { of: 16, index });
+        }
+    }
+    // Not while a round is on its way, however few are left.
+    entries.truncate(1);
+    scan(&mut member, &entries);
+    assert_eq!(member.sources(), 1);
+    let waiting: Vec<_> = member.unanswered().cloned().collect();
+    assert!(waiting.iter().all(|round| round.group.of == 16));
+    let first = waiting.iter().find(|round| round.group.index == 0);
+    let first = first.expect("sixteen of them");
+    member.answer(first.number, first.group, &[], |_, _| None);
+    entries[0].3 += 2;
+    let rounds = scan(&mut member, &entries);
+    let groups: Vec<_> = rounds.iter().map(|round| round.group).collect();
+    assert_eq!(groups, [Group { of: 16, index: 0 }]);
+}
+
+#[test]
+fn an_answer_charges_what_is_new_and_else_nothing() {
+    let mut member = begun(1);
+    let mut tell = |admitted, total| {
+        let entry = (0, 1, 9, admitted);
+        let rounds = scan(&mut member, &[entry]);
+        let [round] = &rounds[..] else {
+            panic!("{rounds:?}");
+        };
+        let record = Record {
+            born: 7,
+            total,
+            spent: 0,
+        };
+        let look = |_, _: &SourceKey| Some(sighting(&entry));
+        member.answer(round.number, round.group, &[record], look)
+    };
+    assert_eq!(tell(3, 3), []);
+    assert_eq!(tell(4, 4), []);
+    let charge = Charge {
+        key: key(1),
+        ticks: 2 * TERMS.cost,
+        most: TERMS.tau + FLEET.debt(&TERMS),
+    };
+    assert_eq!(tell(5, 7), [charge]);
+}
+
+#[test]
+fn a_bucket_is_charged_up_to_its_debt() {
+    let word = NOW + 3 * SECOND;
+    assert_eq!(
+        charged(word, NOW, SECOND, 10 * SECOND),
+        Some((word + SECOND, SECOND))
+    );
+    assert_eq!(
+        charged(word, NOW, SECOND, 3 * SECOND + MS),
+        Some((word + MS, MS))
+    );
+    assert_eq!(charged(word, NOW, SECOND, 3 * SECOND), None);
+    assert_eq!(charged(word, NOW, SECOND, 2 * SECOND), None);
+    assert_eq!(charged(word, NOW, 0, 10 * SECOND), None);
+    // Full for long: from now on.
+    assert_eq!(charged(NOW - SECOND, NOW, MS, SECOND), Some((NOW + MS, MS)));
+}
+
+#[test]
+fn debt_is_what_the_others_may_have_admitted_unheard() {
+    let debt = |hosts, staleness, tau| {
+        let terms = Quota { tau, ..TERMS };
+        Fleet { hosts, staleness }.debt(&terms)
+    };
+    let second = Duration::from_secs(1);
+    assert_eq!(debt(0, second, MS), 0);
+    assert_eq!(debt(1, second, MS), 0);
+    assert_eq!(debt(2, second, MS), SECOND + MS);
+    assert_eq!(debt(4, second, MS), 3 * (SECOND + MS));
+    assert_eq!(debt(2, Duration::ZERO, MS), ticks(STALENESS.0) + MS);
+    assert_eq!(debt(2, 60 * second, MS), ticks(STALENESS.1) + MS);
+    assert_eq!(debt(2, second, DEBT_MAX), DEBT_MAX / 2);
+    assert_eq!(debt(u32::MAX, second, u64::MAX), DEBT_MAX / 2);
+    assert_eq!((ticks(second), ticks(Duration::MAX)), (SECOND, u64::MAX));
+    let share = |hosts| Fleet { hosts, ..FLEET }.share();
+    assert_eq!((share(0), share(1), share(3)), (20, 20, 60));
+}

@@ -1,0 +1,584 @@
+//! The exchange of a fleet, over a network that loses, repeats, delays and reorders what it carries, between hosts
+//! whose clocks have nothing to do with each other: no host's bucket is ever below the truth by more than what it
+//! cannot have heard of, and nothing is counted twice.
+
+use std::{collections::BTreeMap, ops::Range, time::Duration};
+
+use limiter_common::{
+    bucket::{Decision, decide},
+    key::{Address, KeyMask, SLOTS, SourceKey},
+};
+use limiter_fleet::{
+    ledger::Record,
+    member::{Charge, Group, Member, Round, Sighting},
+    quota::{Fleet, Quota},
+    refill::{Look, charged},
+};
+use proptest::{collection::vec, prelude::*};
+
+/// A millisecond, in ticks.
+const MS: u64 = 1_000_000 << 8;
+
+fn key() -> SourceKey {
+    KeyMask::prefixes(32, 64).key(0, &Address::ipv4(u32::from_ne_bytes([192, 0, 2, 7])), 0)
+}
+
+/// Packets of each host, by their numbers there.
+type Packets = Vec<Vec<bool>>;
+
+fn unite(all: &mut Packets, with: &Packets) {
+    for (all, with) in all.iter_mut().zip(with) {
+        if all.len() < with.len() {
+            all.resize(with.len(), false);
+        }
+        for (one, other) in all.iter_mut().zip(with) {
+            *one |= other;
+        }
+    }
+}
+
+struct Host {
+    /// What its clock shows beyond the true time.
+    offset: u64,
+    word: Option<u64>,
+    /// True times of the packets that it has admitted.
+    admitted: Vec<u64>,
+    member: Member,
+    /// How often its agent has begun anew.
+    lives: u32,
+    /// Which packets go with a round of its own, in one of those lives.
+    sent: BTreeMap<(u32, u64), Range<usize>>,
+    /// Which packets of the others its bucket has been charged with.
+    heard: Packets,
+    /// Those of them that the record at which it looks has told it of.
+    told: Packets,
+    /// Packets that a store and the one after it have both told it of: their round was under way when the first one
+    /// lost everything.
+    again: u64,
+    /// The last answer of the store, in true time.
+    answered: u64,
+    /// Whether it has looked at the record that there is.
+    born: u64,
+    /// How late the latest of the others' packets was charged.
+    delay: u64,
+    /// What was taken off its charges because its bucket had been full, since the one exact bucket was full.
+    credit: u64,
+    /// The same since the beginning, and what has run over since then: no more can be taken off.
+    taken_off: u64,
+    ran_over: u64,
+    /// Packets of its own that the store could not know of at the first look at a record.
+    unpublished: u64,
+}
+
+/// What the store keeps.
+#[derive(Clone, Default)]
+struct Kept {
+    born: u64,
+    total: u64,
+    /// True time at which the fleet's bucket is full.
+    full_at: u64,
+    rounds: BTreeMap<(usize, u32, Group), u64>,
+    packets: Packets,
+}
+
+#[derive(Clone)]
+enum Message {
+    /// Of a host, in one of its agent's lives.
+    Round((usize, u32), Round),
+    Answer((usize, u32), u64, Group, Vec<Record>, Packets),
+}
+
+struct World {
+    terms: Quota,
+    now: u64,
+    hosts: Vec<Host>,
+    store: Kept,
+    births: u64,
+    wires: Vec<Message>,
+    /// Ticks that the one exact bucket of all packets is spent by, at `now`.
+    truth: u64,
+    /// When that was full last.
+    full: u64,
+    refused: u32,
+}
+
+impl World {
+    fn new(hosts: usize, terms: Quota, offsets: &[u64]) -> Self {
+        let now = 1 << 60;
+        let host = |offset: &u64| Host {
+            offset: *offset,
+            word: None,
+            admitted: Vec::new(),
+            member: Member::new(1, false),
+            lives: 0,
+            sent: BTreeMap::new(),
+            heard: vec![Vec::new(); hosts],
+            told: vec![Vec::new(); hosts],
+            again: 0,
+            answered: now,
+            born: 0,
+            delay: 0,
+            credit: 0,
+            taken_off: 0,
+            ran_over: 0,
+            unpublished: 0,
+        };
+        Self {
+            terms,
+            now,
+            hosts: offsets.iter().take(hosts).map(host).collect(),
+            store: Kept {
+                packets: vec![Vec::new(); hosts],
+                ..Kept::default()
+            },
+            births: 0,
+            wires: Vec::new(),
+            truth: 0,
+            full: now,
+            refused: 0,
+        }
+    }
+
+    fn pass(&mut self, time: u64) {
+        for host in &mut self.hosts {
+            // A bucket that was never used has run over too, and nobody has kept account of it.
+            let spent = host.look(self.now).map_or(0, |look| look.spent());
+            host.ran_over += time.saturating_sub(spent);
+        }
+        self.now += time;
+        if self.truth <= time {
+            self.full = self.now;
+            self.hosts.iter_mut().for_each(|host| host.credit = 0);
+        }
+        self.truth = self.truth.saturating_sub(time);
+    }
+
+    fn packet(&mut self, at: usize) {
+        let Quota { cost, tau, .. } = self.terms;
+        let host = &mut self.hosts[at];
+        let now = self.now.wrapping_add(host.offset);
+        match decide(host.word.unwrap_or(now), now, cost, tau) {
+            Decision::Admit { tat } => {
+                host.word = Some(tat);
+                host.admitted.push(self.now);
+                self.truth += cost;
+            }
+            Decision::Refuse { .. } => self.refused += 1,
+        }
+    }
+
+    fn fleet(&self) -> Fleet {
+        Fleet {
+            hosts: u32::try_from(self.hosts.len()).expect("a few"),
+            staleness: Duration::from_secs(10),
+        }
+    }
+
+    /// A host looks at its table, and sends what is due.
+    fn scan(&mut self, at: usize) {
+        let (fleet, terms, now) = (self.fleet(), self.terms, self.now);
+        let host = &mut self.hosts[at];
+        let mut all = [None; SLOTS as usize];
+        all[0] = Some(terms);
+        host.member.begin(all, fleet);
+        let count = host.admitted.len();
+        if let Some(look) = host.look(now) {
+            host.member.sight(&Sighting {
+                number: 0,
+                key: key(),
+                look,
+                admitted: count as u64,
+            });
+        }
+        let rounds = host.member.end(|_| 0);
+        if host.member.sources() == 0 {
+            // Forgotten: the next look at the record is the first one.
+            host.born = 0;
+        }
+        for round in rounds {
+            let packets = usize::try_from(round.items[0].packets).expect("a few");
+            let life = host.lives;
+            host.sent
+                .insert((life, round.number), count - packets..count);
+            self.wires.push(Message::Round((at, life), round));
+        }
+    }
+
+    fn send_again(&mut self, at: usize) {
+        let host = &self.hosts[at];
+        let again = host.member.unanswered();
+        let again = again.map(|round| Message::Round((at, host.lives), round.clone()));
+        self.wires.extend(again);
+    }
+
+    fn empty(&mut self) {
+        self.store = Kept {
+            packets: vec![Vec::new(); self.hosts.len()],
+            ..Kept::default()
+        };
+    }
+
+    /// With another id: what the old one had sent has arrived by then, or never does.
+    fn restart(&mut self, at: usize) {
+        self.wires
+            .retain(|message| !matches!(message, Message::Round((from, _), _) if *from == at));
+        let host = &mut self.hosts[at];
+        host.member = Member::new(1, false);
+        host.lives += 1;
+        host.born = 0;
+        self.scan(at);
+    }
+
+    fn deliver(&mut self, message: Message) {
+        match message {
+            Message::Round(from, round) => self.serve(from, &round),
+            Message::Answer(to, number, group, records, packets) => {
+                self.take(to, (number, group), &records, &packets);
+            }
+        }
+    }
+
+    /// What the script in the store does.
+    fn serve(&mut self, (from, life): (usize, u32), round: &Round) {
+        let (now, cost) = (self.now, self.terms.cost);
+        let last = self
+            .store
+            .rounds
+            .entry((from, life, round.group))
+            .or_default();
+        let packets = round.items[0].packets;
+        if round.number > *last {
+            *last = round.number;
+            if packets > 0 {
+                if self.store.born == 0 {
+                    self.births += 1;
+                    self.store.born = self.births;
+                }
+                self.store.total += packets;
+                self.store.full_at = self.store.full_at.max(now) + packets * cost;
+                let known = &mut self.store.packets[from];
+                for number in self.hosts[from].sent[&(life, round.number)].clone() {
+                    known.resize(known.len().max(number + 1), false);
+                    assert!(!known[number], "a packet is counted once");
+                    known[number] = true;
+                }
+            }
+        }
+        let record = Record {
+            born: self.store.born,
+            total: self.store.total,
+            spent: self.store.full_at.saturating_sub(now),
+        };
+        self.wires.push(Message::Answer(
+            (from, life),
+            round.number,
+            round.group,
+            vec![record],
+            self.store.packets.clone(),
+        ));
+    }
+
+    fn take(
+        &mut self,
+        (to, life): (usize, u32),
+        (number, group): (u64, Group),
+        records: &[Record],
+        of: &Packets,
+    ) {
+        let (now, cost) = (self.now, self.terms.cost);
+        let times: Vec<Vec<u64>> = self
+            .hosts
+            .iter()
+            .map(|host| host.admitted.clone())
+            .collect();
+        let host = &mut self.hosts[to];
+        if life != host.lives {
+            return;
+        }
+        let spent = host.look(now).map_or(0, |look| look.spent());
+        let mut look = host.look(now).map(|look| Sighting {
+            number: 0,
+            key: key(),
+            look,
+            admitted: host.admitted.len() as u64,
+        });
+        let waits = host.member.unanswered().any(|round| round.number == number);
+        let charges = host
+            .member
+            .answer(number, group, records, |_, _| look.take());
+        if !waits || look.is_some() {
+            assert_eq!(charges, [], "it was not waited for");
+            return;
+        }
+        let is_first = host.born != records[0].born;
+        host.born = records[0].born;
+        if is_first {
+            let known = of[to].iter().filter(|known| **known).count();
+            host.unpublished = (host.admitted.len() - known) as u64;
+        }
+        let mut new = 0;
+        if is_first {
+            // The level that it takes over has all of them as if they had come when the store heard of them.
+            for (times, packets) in times.iter().zip(of) {
+                let known = packets.iter().zip(times).filter(|(known, _)| **known);
+                let late = known.map(|(_, time)| now - time).max().unwrap_or(0);
+                host.delay = host.delay.max(late);
+            }
+        }
+        for (from, packets) in of.iter().enumerate().filter(|(from, _)| *from != to) {
+            for (number, _) in packets.iter().enumerate().filter(|(_, known)| **known) {
+                if !is_first && host.told[from].get(number).is_some_and(|told| *told) {
+                    continue;
+                }
+                new += 1;
+                if host.heard[from].get(number).is_some_and(|heard| *heard) {
+                    host.again += u64::from(!is_first);
+                    continue;
+                }
+                // Of what ran over since the last answer they take their part as if they had come then.
+                let from_when = if is_first { now } else { host.answered };
+                let late = from_when.saturating_sub(times[from][number]);
+                host.delay = host.delay.max(late);
+            }
+        }
+        let ticks = charges.first().map_or(0, |charge| charge.ticks);
+        let due = if is_first {
+            let own = spent.saturating_sub(host.unpublished * cost);
+            records[0].spent.saturating_sub(own).min(new * cost)
+        } else {
+            assert!(ticks <= new * cost, "more than the others have charged");
+            new * cost
+        };
+        let credit = due.saturating_sub(ticks);
+        host.credit += credit;
+        if !is_first {
+            // At a first look the level decides, and what is due of it is not known to the last packet.
+            host.taken_off += credit;
+        }
+        unite(&mut host.heard, of);
+        host.told.clone_from(of);
+        host.answered = now;
+        for Charge { ticks, most, .. } in charges {
+            let now = now.wrapping_add(host.offset);
+            let word = host.word.unwrap_or(now);
+            if let Some((word, added)) = charged(word, now, ticks, most) {
+                host.word = Some(word);
+                host.member.added(&key(), added);
+            }
+        }
+    }
+
+    /// That no host is above the truth by more than what came late to it.
+    fn check_above(&self) {
+        for (at, host) in self.hosts.iter().enumerate() {
+            let spent = host.look(self.now).map_or(0, |look| look.spent());
+            assert!(
+                spent <= self.truth + host.delay + host.again * self.terms.cost,
+                "host {at} has {} ms and {} ticks more than the truth, {} ms, and the latest charge was {} ms late",
+                (spent - self.truth) / MS,
+                (spent - self.truth) % MS,
+                self.truth / MS,
+                host.delay / MS,
+            );
+        }
+    }
+
+    /// That no host is below the truth by more than what it cannot have heard of.
+    fn check_below(&self) {
+        for (at, host) in self.hosts.iter().enumerate() {
+            assert!(host.taken_off <= host.ran_over, "credit for what never was");
+            let spent = host.look(self.now).map_or(0, |look| look.spent());
+            let mut unheard = 0;
+            for (from, other) in self
+                .hosts
+                .iter()
+                .enumerate()
+                .filter(|(from, _)| *from != at)
+            {
+                let recent = other
+                    .admitted
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, time)| **time >= self.full);
+                unheard += recent
+                    .filter(|(number, _)| {
+                        !host.heard[from].get(*number).is_some_and(|heard| *heard)
+                    })
+                    .count() as u64;
+            }
+            let unknown = (unheard + host.unpublished) * self.terms.cost;
+            let credit = host.credit;
+            assert!(
+                self.truth <= spent + unknown + credit,
+                "host {at} has {} ms less than the truth, {} ms, of which {} ms are unheard of, {} ms credit",
+                (self.truth - spent) / MS,
+                self.truth / MS,
+                unknown / MS,
+                credit / MS,
+            );
+        }
+    }
+}
+
+impl Host {
+    fn look(&self, now: u64) -> Option<Look> {
+        self.word.map(|word| Look {
+            word,
+            epoch: 0,
+            now: now.wrapping_add(self.offset),
+        })
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Packets(usize, u8),
+    Pass(u64),
+    Scan(usize),
+    SendAgain(usize),
+    /// The message at this place of the wires, so many times; 0: it is lost.
+    Deliver(usize, u8),
+    /// All that is on its way arrives, and everybody hears of everything.
+    Quiet,
+    /// The store loses everything.
+    Emptied,
+    /// An agent ends, and another one begins.
+    Restarted(usize),
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let host = 0..4_usize;
+    let event = prop_oneof![
+        4 => (host.clone(), 1..12_u8).prop_map(|(host, packets)| Event::Packets(host, packets)),
+        4 => (0..150 * MS).prop_map(Event::Pass),
+        1 => (0..4_000 * MS).prop_map(Event::Pass),
+        6 => host.clone().prop_map(Event::Scan),
+        1 => host.prop_map(Event::SendAgain),
+        8 => (any::<usize>(), prop_oneof![8 => Just(1), 1 => Just(0), 1 => Just(2)])
+            .prop_map(|(place, times)| Event::Deliver(place, times)),
+        1 => Just(Event::Quiet),
+    ];
+    vec(event, 1..200)
+}
+
+/// The same, and what makes the exchange begin anew.
+fn events_and_losses() -> impl Strategy<Value = Vec<Event>> {
+    let loss = prop_oneof![
+        1 => Just(Event::Emptied),
+        1 => (0..4_usize).prop_map(Event::Restarted),
+    ];
+    (events(), vec((any::<prop::sample::Index>(), loss), 1..6)).prop_map(|(mut events, losses)| {
+        for (place, loss) in losses {
+            events.insert(place.index(events.len() + 1), loss);
+        }
+        events
+    })
+}
+
+fn run(world: &mut World, event: &Event) {
+    let hosts = world.hosts.len();
+    match *event {
+        Event::Packets(host, packets) => (0..packets).for_each(|_| world.packet(host % hosts)),
+        Event::Pass(time) => world.pass(time),
+        Event::Scan(host) => world.scan(host % hosts),
+        Event::SendAgain(host) => world.send_again(host % hosts),
+        Event::Deliver(place, times) if !world.wires.is_empty() => {
+            let place = place % world.wires.len();
+            let message = world.wires.swap_remove(place);
+            for _ in 0..times {
+                world.deliver(message.clone());
+            }
+        }
+        Event::Deliver(..) => {}
+        Event::Emptied => world.empty(),
+        Event::Restarted(host) => world.restart(host % hosts),
+        Event::Quiet => {
+            for _ in 0..2 {
+                for host in 0..hosts {
+                    world.scan(host);
+                    world.send_again(host);
+                    while let Some(message) = world.wires.pop() {
+                        world.deliver(message);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Who was below its rate is not refused because the store was away for long, and came back.
+#[test]
+fn an_absence_of_the_store_is_not_paid_for_by_who_was_below_the_rate() {
+    // 100/s, burst 20; each of three hosts gets 30/s.
+    let terms = Quota {
+        tau: 200 * MS,
+        cost: 10 * MS,
+        epoch: 0,
+    };
+    let mut world = World::new(3, terms, &[0, 1 << 40, 1 << 63]);
+    for round in 0..200 {
+        for host in 0..3 {
+            world.scan(host);
+            world.send_again(host);
+        }
+        if (50..150).contains(&round) {
+            world.wires.clear();
+        }
+        for message in std::mem::take(&mut world.wires) {
+            world.deliver(message);
+        }
+        for message in std::mem::take(&mut world.wires) {
+            world.deliver(message);
+        }
+        for _ in 0..3 {
+            (0..3).for_each(|host| world.packet(host));
+            world.pass(100 * MS / 3);
+        }
+    }
+    assert_eq!(world.refused, 0);
+    assert!(world.hosts[0].delay > 0, "others were heard of");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    /// Whatever becomes of the messages.
+    #[test]
+    fn never_below_the_truth_by_more_than_is_unheard_of_and_never_twice(
+        hosts in 1..4_usize,
+        offsets in vec(any::<u64>(), 4),
+        cost in 1..300_u64,
+        burst in 1..20_u64,
+        events in events(),
+    ) {
+        let cost = cost * MS;
+        let terms = Quota { tau: cost * burst, cost, epoch: 0 };
+        let mut world = World::new(hosts, terms, &offsets);
+        // What was there before the agents is not known to them.
+        (0..hosts).for_each(|host| world.scan(host));
+        for event in &events {
+            run(&mut world, event);
+            world.check_below();
+            world.check_above();
+        }
+    }
+
+    /// Whatever is lost with the store, or with an agent, is lost: nobody pays for it twice.
+    #[test]
+    fn nothing_is_counted_twice_when_store_or_agent_begin_anew(
+        hosts in 1..4_usize,
+        offsets in vec(any::<u64>(), 4),
+        cost in 1..300_u64,
+        burst in 1..20_u64,
+        events in events_and_losses(),
+    ) {
+        let cost = cost * MS;
+        let terms = Quota { tau: cost * burst, cost, epoch: 0 };
+        let mut world = World::new(hosts, terms, &offsets);
+        (0..hosts).for_each(|host| world.scan(host));
+        for event in &events {
+            run(&mut world, event);
+            world.check_above();
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! This host, as the agent of limiter-fleet sees it.
+
+use limiter_common::{
+    bucket::ticks,
+    entry::epoch_in,
+    key::{SLOTS, SourceKey},
+    layout::Source,
+};
+use limiter_fleet::{
+    conflicts::Held,
+    host::{About, Found, Host, Limit, OnLists, Refused, Table},
+    member::Sighting,
+    quota::Quota,
+    refill::{self, Look},
+};
+
+use crate::{
+    config::Scope,
+    kernel::{
+        Attachment, Error,
+        error::Result,
+        ops::set,
+        program::maps::{Charge, Tables},
+        sys::clock,
+    },
+    stats::{collect, source::Reader},
+};
+
+/// The attachments of this network namespace.
+#[derive(Debug)]
+pub struct Here;
+
+impl Host for Here {
+    type Table = Attached;
+
+    fn now(&self) -> Result<u64, String> {
+        let now = clock::now().map_err(|error| error.to_string())?;
+        Ok(ticks(now))
+    }
+
+    async fn attachments(&mut self) -> Found<Attached> {
+        let (attachments, errors) = match Attachment::all().await {
+            Ok((attachments, errors)) => (Some(attachments), errors),
+            Err(error) => (None, vec![error]),
+        };
+        let mut errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        let tables = attachments.map(|attachments| {
+            let tables = attachments.into_iter().map(Attached::new);
+            let ok = |table: Result<Option<Attached>>| match table {
+                Ok(table) => table,
+                Err(error) => {
+                    errors.push(error.to_string());
+                    None
+                }
+            };
+            tables.filter_map(ok).collect()
+        });
+        Found { tables, errors }
+    }
+
+    async fn edit_lists(&mut self, interface: &str, lists: OnLists) -> Result<bool, Refused> {
+        match set::spread(interface, lists).await {
+            Ok(swapped) => Ok(swapped.is_some()),
+            Err(Error::Busy(_)) => Err(Refused::Busy),
+            Err(error) => Err(Refused::Failed(error.to_string())),
+        }
+    }
+}
+
+/// An attachment whose settings name a fleet.
+#[derive(Debug)]
+pub struct Attached {
+    about: About,
+    tables: Tables,
+    /// By slot.
+    readers: [Option<Reader>; SLOTS as usize],
+}
+
+impl Attached {
+    /// Nothing if the settings name no fleet.
+    fn new(attachment: Attachment) -> Result<Option<Self>> {
+        let settings = &attachment.record.settings;
+        let Some(fleet) = settings.fleet.clone() else {
+            return Ok(None);
+        };
+        let mut about = About {
+            interface: attachment.interface.name.clone(),
+            index: attachment.interface.index,
+            fleet,
+            lists: settings.fleet_lists.clone(),
+            table: attachment.tables.id(),
+            program: attachment.program_id,
+            entries: usize::try_from(attachment.tables.capacity()).unwrap_or(usize::MAX),
+            limits: [const { None }; SLOTS as usize],
+        };
+        let mut readers = [const { None }; SLOTS as usize];
+        for (limit, seat, reader) in collect::readers(&attachment.record)? {
+            if limit.scope != Scope::Fleet {
+                continue;
+            }
+            let kernel = &reader.terms.in_kernel;
+            let terms = Quota {
+                tau: kernel.tau,
+                cost: kernel.cost.max(1),
+                epoch: seat.epoch,
+            };
+            let burst = limit.burst(attachment.record.frame_max)?;
+            let held = Held {
+                name: limit.name.clone(),
+                key: limit.key.to_string(),
+                cost: terms.cost,
+                tau: terms.tau,
+                words: format!("{}, burst {burst}, per {}", limit.rate, limit.key),
+            };
+            let slot = seat.slot as usize;
+            if let (Some(of), Some(place)) = (about.limits.get_mut(slot), readers.get_mut(slot)) {
+                *of = Some(Limit { terms, held });
+                *place = Some(reader);
+            }
+        }
+        Ok(Some(Self {
+            about,
+            tables: attachment.tables,
+            readers,
+        }))
+    }
+
+    fn reader(&self, key: &SourceKey) -> Option<&Reader> {
+        self.readers.get(key.slot() as usize)?.as_ref()
+    }
+}
+
+impl Table for Attached {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn scan(&self, now: u64, mut each: impl FnMut(usize, &SourceKey, Option<Sighting>)) {
+        self.tables.look_through(|number, key, source| {
+            if let Some(reader) = self.reader(key) {
+                each(number, key, sighting(reader, number, key, source, now));
+            }
+        });
+    }
+
+    fn look(&self, number: usize, key: &SourceKey, now: u64) -> Option<Sighting> {
+        let source = self.tables.source_in(number, key)?;
+        sighting(self.reader(key)?, number, key, &source, now)
+    }
+
+    fn charge(&self, number: usize, key: &SourceKey, now: u64, ticks: u64, most: u64) -> u64 {
+        let Some(reader) = self.reader(key) else {
+            return 0;
+        };
+        let mut added = 0;
+        let change = |source: &Source| match standing(reader, source) {
+            Standing::Past => Charge::Convert(reader.word(source)),
+            Standing::Coming => Charge::Nothing,
+            Standing::Present => match refill::charged(source.tat, now, ticks, most) {
+                Some((word, ticks)) => {
+                    added = ticks;
+                    Charge::To(word)
+                }
+                None => Charge::Nothing,
+            },
+        };
+        if self.tables.charge(number, key, reader.epoch, change) {
+            added
+        } else {
+            0
+        }
+    }
+}
+
+/// The quota that a bucket was last written under, beside the present one.
+enum Standing {
+    Present,
+    Past,
+    /// A later one: the configuration has changed since it was read.
+    Coming,
+}
+
+fn standing(reader: &Reader, source: &Source) -> Standing {
+    let behind = reader
+        .epoch
+        .wrapping_sub(epoch_in(source.over, reader.epoch));
+    match behind.cast_signed() {
+        0 => Standing::Present,
+        1.. => Standing::Past,
+        _ => Standing::Coming,
+    }
+}
+
+/// What is seen of a source at the time `now`, in ticks. Nothing if its quota is a later one than the reader's.
+fn sighting(
+    reader: &Reader,
+    number: usize,
+    key: &SourceKey,
+    source: &Source,
+    now: u64,
+) -> Option<Sighting> {
+    let word = match standing(reader, source) {
+        Standing::Present => source.tat,
+        Standing::Past => reader.word(source),
+        Standing::Coming => return None,
+    };
+    let over = if reader.shadow { source.refused } else { 0 };
+    Some(Sighting {
+        number,
+        key: *key,
+        look: Look {
+            word,
+            epoch: reader.epoch,
+            now,
+        },
+        admitted: source.passed.saturating_sub(over),
+    })
+}
