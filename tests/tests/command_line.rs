@@ -346,6 +346,9 @@ fn agent_names_the_file_that_it_cannot_read() {
     let options = ["agent", "--store", "redis://127.0.0.1:1", "--password-file"];
     limiter(&[&options[..], &["/not/there"]].concat()).expect_error(
         1,
-        &["the password file /not/there cannot be read", "No such file"],
+        &[
+            "the password file /not/there cannot be read",
+            "No such file",
+        ],
     );
 }

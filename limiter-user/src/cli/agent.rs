@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::anyhow;
 use limiter_fleet::{agent::Options, store};
 
 use crate::{
@@ -48,9 +48,9 @@ fn read(what: &str, path: Option<&Path>) -> anyhow::Result<Option<Vec<u8>>> {
     let Some(path) = path else {
         return Ok(None);
     };
-    let text = files::read(path, LONGEST).with_context(|| {
-        format!(
-            "{what} {} cannot be read: name a file that this user may read",
+    let text = files::read(path, LONGEST).map_err(|error| {
+        anyhow!(
+            "{what} {} cannot be read ({error}): name a file that this user may read",
             path.display()
         )
     })?;
