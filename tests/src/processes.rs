@@ -32,7 +32,7 @@ pub fn children_of(process: Pid) -> Vec<Pid> {
         .collect()
 }
 
-/// The process that keeps the privileges for `limiter export` or `limiter top`.
+/// The process that keeps the privileges for `limiter export`.
 #[must_use]
 pub fn keeper_of(process: Pid) -> Pid {
     let children = children_of(process);

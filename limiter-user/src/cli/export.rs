@@ -2,7 +2,6 @@
 
 use crate::cli::{
     args,
-    keeper::EXPORT,
     log::interruption,
     output::{note, print},
 };
@@ -11,7 +10,7 @@ use crate::{keeper, sandbox};
 
 pub async fn run(arguments: args::Export) -> anyhow::Result<()> {
     let stop = interruption()?;
-    let collection = Collection::new(keeper::start(&[EXPORT])?);
+    let collection = Collection::new(keeper::start()?);
     // What cannot be read at all is said now, not at the first scrape.
     for error in &collection.latest().await?.snapshot.unreadable {
         note(error);

@@ -45,8 +45,8 @@ pub fn main() -> ExitCode {
     if let Some(arguments) = hold::arguments(std::env::args_os()) {
         return finish(hold::run(arguments));
     }
-    if let Some(arguments) = keeper::arguments(std::env::args_os()) {
-        return finish(keeper::run(arguments));
+    if keeper::is_one(std::env::args_os()) {
+        return finish(keeper::run());
     }
     if let Some(status) = complete::answer() {
         return status;

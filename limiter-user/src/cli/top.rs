@@ -1,6 +1,6 @@
 //! `limiter top`.
 
-pub(super) mod actions;
+mod actions;
 mod signals;
 
 use std::{env, io, num::NonZeroUsize};
@@ -13,11 +13,9 @@ use tokio::{
 
 use crate::cli::{
     args,
-    keeper::{Question, TOP},
     output::{Usage, print, print_json},
 };
-use crate::keeper::{self, Channel, End};
-use crate::kernel::Attachment;
+use crate::kernel::{Attachment, Error};
 use crate::sandbox;
 use crate::stats::{
     busiest::{Filter, Order},
@@ -60,18 +58,14 @@ async fn twice(arguments: &args::Top) -> anyhow::Result<Top> {
         most: arguments.most.map_or(PRINTED, NonZeroUsize::get),
     };
     let mut gauge = Gauge::default();
-    let attachment = Attachment::open(&arguments.interface).await?;
-    collect::sample(&attachment, &wanted, &mut gauge)?;
-    drop(attachment);
+    look(&arguments.interface, &wanted, &mut gauge).await?;
     sleep(arguments.interval).await;
-    // A change has brought another program meanwhile, or there is none any more.
-    let attachment = Attachment::open(&arguments.interface).await?;
     let Sample {
         interface,
         sources,
         elapsed,
         ..
-    } = collect::sample(&attachment, &wanted, &mut gauge)?;
+    } = look(&arguments.interface, &wanted, &mut gauge).await?;
     Ok(Top::new(&interface, sources, elapsed))
 }
 
@@ -86,13 +80,13 @@ async fn live(arguments: args::Top) -> anyhow::Result<()> {
     }
     let most = arguments.most.map_or(HELD, NonZeroUsize::get).min(HELD_MAX);
     let mut state = State::new(most, arguments.interval);
-    let mut keeper = keeper::start(&[TOP, &interface])?;
+    let mut gauge = Gauge::default();
     // What is wrong is said before the screen is taken.
-    let first = look(&mut keeper, &state).await?;
+    let first = look(&interface, &state.wanted(), &mut gauge).await?;
     (state, _) = state.after(Event::Sample(Box::new(first)));
     let signals = Signals::new()?;
-    // Whatever is typed or shown from here on, this process can do no more than ask the keeper.
-    sandbox::enter()?;
+    // From here on this process can do no more than its keys need.
+    sandbox::confine()?;
     let mut ticks = interval(arguments.interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The first tick is at once.
@@ -102,14 +96,15 @@ async fn live(arguments: args::Top) -> anyhow::Result<()> {
         signals,
         ticks,
         input: terminal::input(),
-        end: keeper.end(),
     };
     let theme = Theme::of(variable);
     loop {
         screen.draw(|frame| draw(frame, &state, theme))?;
         let event = match happenings.next().await? {
             Happening::Key(key) => Event::Key(key),
-            Happening::Tick => Event::Sample(Box::new(look(&mut keeper, &state).await?)),
+            Happening::Tick => Event::Sample(Box::new(
+                look(&interface, &state.wanted(), &mut gauge).await?,
+            )),
             Happening::Resized => continue,
             Happening::Said(Said::Leave) => return Ok(()),
             Happening::Said(Said::Stop) => {
@@ -132,10 +127,8 @@ async fn live(arguments: args::Top) -> anyhow::Result<()> {
                     suspend(&mut screen)?;
                     break;
                 }
-                Effect::Weigh(action) => {
-                    Event::Warning(keeper.ask(&Question::Weigh(action)).await?)
-                }
-                Effect::Do(action) => Event::Done(keeper.ask(&Question::Do(action)).await?),
+                Effect::Weigh(action) => Event::Warning(actions::warning(&interface, action).await),
+                Effect::Do(action) => Event::Done(actions::run(&interface, action).await),
                 Effect::None => break,
             };
             (state, effect) = state.after(event);
@@ -143,10 +136,11 @@ async fn live(arguments: args::Top) -> anyhow::Result<()> {
     }
 }
 
-/// What is to be shown now.
-async fn look(keeper: &mut Channel, state: &State) -> anyhow::Result<Sample> {
-    let sample: Result<Sample, String> = keeper.ask(&Question::Look(state.wanted())).await?;
-    sample.map_err(anyhow::Error::msg)
+/// What is to be shown now. Opens the attachment anew each time: a change has brought another program meanwhile, or there is
+/// none any more.
+async fn look(interface: &str, wanted: &Wanted, gauge: &mut Gauge) -> Result<Sample, Error> {
+    let attachment = Attachment::open(interface).await?;
+    collect::sample(&attachment, wanted, gauge)
 }
 
 /// Gives the terminal to the shell, which lets this go on later.
@@ -161,7 +155,6 @@ struct Happenings {
     signals: Signals,
     ticks: Interval,
     input: UnboundedReceiver<Input>,
-    end: End,
 }
 
 enum Happening {
@@ -184,7 +177,6 @@ impl Happenings {
                 Some(Input::Failed(error)) => Err(error.into()),
                 None => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
             },
-            broken = self.end.wait() => Err(broken.into()),
             _ = self.ticks.tick() => Ok(Happening::Tick),
         }
     }

@@ -8,7 +8,7 @@ use tokio::{
     net::UnixStream,
 };
 
-/// Bytes of a question at most: a filter that somebody has typed is the longest part of one.
+/// Bytes of a question at most: the prefixes of an edit are the longest part of one.
 const QUESTION_MAX: u32 = 64 << 10;
 /// Bytes of an answer at most: 1,000 attachments with all that is shown of each have room.
 const ANSWER_MAX: u32 = 64 << 20;

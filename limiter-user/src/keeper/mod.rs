@@ -1,8 +1,8 @@
 //! The process that keeps the privileges.
 //!
-//! What talks to the network (`export`) or to a terminal (`top`) does so without any privilege ([`crate::sandbox`]), and
-//! asks this process, its child, for what only the privileged can do: reading attachments, and what the view's keys do. A
-//! socket without a name joins the two, and each ends with the other, also while nobody asks ([`End`]).
+//! `export` talks to the network without any privilege ([`crate::sandbox`]), and asks this process, its child, for what only
+//! the privileged can do: reading attachments. A socket without a name joins the two, and each ends with the other, also
+//! while nobody asks ([`End`]).
 //!
 //! Not descriptors but answers go across: before Linux 5.19 `bpf(2)` refuses even to look into a map that is open where
 //! the process has no `CAP_BPF` and `kernel.unprivileged_bpf_disabled` is set, and what is attached, swapped or detached
@@ -14,5 +14,5 @@ mod start;
 pub use channel::{Broken, Channel, End};
 pub use start::{attend, start};
 
-/// The hidden verb: `limiter keeper ...`.
+/// The hidden verb: `limiter keeper`.
 pub const VERB: &str = "keeper";

@@ -15,13 +15,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{Channel, VERB};
 use crate::{kernel::sys::bpf, sandbox};
 
-/// Starts one with these words, and gives the channel to it. It inherits the privileges of this process, which may give up
+/// Starts one, and gives the channel to it. It inherits the privileges of this process, which may give up
 /// its own from then on.
 ///
 /// # Errors
 ///
 /// Where no process can be started.
-pub fn start(words: &[&str]) -> io::Result<Channel> {
+pub fn start() -> io::Result<Channel> {
     let (ours, theirs) = UnixStream::pair()?;
     // Whatever else this process was given is none of its business.
     bpf::close_others_on_exec()?;
@@ -30,7 +30,6 @@ pub fn start(words: &[&str]) -> io::Result<Channel> {
     command
         .arg0("limiter")
         .arg(VERB)
-        .args(words)
         .current_dir("/")
         // Not in the foreground of a terminal: its keys are not for this process.
         .process_group(0)

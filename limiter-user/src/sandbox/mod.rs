@@ -1,8 +1,8 @@
 //! Giving up what a process does not need any more, for good.
 //!
-//! [`enter`] is for a process that talks to the network or to a terminal, and has every descriptor that it will ever
-//! need: after it there is no capability, no file, no new socket and no other program. [`confine`] is for the process
-//! that reads the kernel for it ([`crate::keeper`]).
+//! [`enter`] is for a process that talks to the network, and has every descriptor that it will ever need: after it there
+//! is no capability, no file, no new socket and no other program. [`confine`] is for processes that read and change
+//! attachments: the one that reads the kernel for the former ([`crate::keeper`]), `top`, and the agent of a fleet.
 
 mod capabilities;
 mod files;

@@ -5,8 +5,6 @@ use std::time::{Duration, Instant};
 use ipnet::IpNet;
 use limiter_common::{key::SourceKey, layout::Source};
 
-use serde::{Deserialize, Serialize};
-
 use crate::config::lists::DENY;
 
 use super::{
@@ -14,11 +12,10 @@ use super::{
     busiest::{Figures, Filter, Order, Place},
     denied::{self, Denied},
     source::TopSource,
-    word,
 };
 
 /// Which sources are wanted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// In what order.
     pub order: Order,
@@ -29,7 +26,7 @@ pub struct Wanted {
 }
 
 /// The attachment at one moment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     /// All that `status` says.
     pub interface: Interface,
@@ -42,17 +39,15 @@ pub struct Sample {
 }
 
 /// One of them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Busy {
     /// As `top --once` shows it.
     pub source: TopSource,
     /// The addresses that share its bucket; none where it is everybody's.
     pub network: Option<IpNet>,
     /// The list that decides about it before any limit.
-    #[serde(deserialize_with = "word::perhaps")]
     pub listed: Option<Word>,
     /// Why its packets were dropped, if they are of a denied prefix, or of many sources that are not told apart.
-    #[serde(deserialize_with = "word::perhaps")]
     pub reason: Option<Word>,
     /// What it is sorted by.
     pub figures: Figures,

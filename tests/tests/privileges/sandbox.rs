@@ -1,16 +1,13 @@
-//! What talks to the network or to a terminal has no privilege, and works all the same.
+//! The process that talks to the network has no privilege, `top` keeps what its keys need, and both work all the same.
 
-use std::{
-    fs,
-    time::{Duration, Instant},
-};
+use std::fs;
 
 use limiter_tests::{
     eventually,
     exporter::Exporter,
     hosts::Hosts,
     need, need_kernel,
-    processes::{keeper_of, status_of},
+    processes::{children_of, keeper_of, status_of},
     screen::Screen,
 };
 use nix::{
@@ -40,19 +37,24 @@ fn expect_confined(process: Pid) {
             "{ids}: {all}"
         );
     }
-    let keeper = keeper_of(process);
-    for set in ["CapPrm", "CapEff"] {
-        assert_eq!(bits(keeper, set) & !KEPT, 0, "{set} of the keeper");
-    }
-    for set in ["CapInh", "CapBnd", "CapAmb"] {
-        assert_eq!(bits(keeper, set), 0, "{set} of the keeper");
-    }
-    assert_eq!(status_of(keeper, "NoNewPrivs"), "1");
-    assert_eq!(status_of(keeper, "Seccomp"), "2");
+    expect_kept(keeper_of(process));
     // Nothing of the kernel is open in the one that has no privilege: no map, no link, no program.
     for entry in fs::read_dir(format!("/proc/{process}/fd")).unwrap() {
         let target = fs::read_link(entry.unwrap().path()).unwrap_or_default();
         assert!(!target.to_string_lossy().contains("bpf"), "{target:?}");
+    }
+}
+
+/// Panics unless this process has no more than reading and changing attachments takes.
+fn expect_kept(process: Pid) {
+    for set in ["CapPrm", "CapEff"] {
+        assert_eq!(bits(process, set) & !KEPT, 0, "{set} of {process}");
+    }
+    for set in ["CapInh", "CapBnd", "CapAmb"] {
+        assert_eq!(bits(process, set), 0, "{set} of {process}");
+    }
+    for (what, value) in [("NoNewPrivs", "1"), ("Seccomp", "2")] {
+        assert_eq!(status_of(process, what), value, "{what} of {process}");
     }
 }
 
@@ -102,54 +104,6 @@ fn the_exporter_ends_with_its_keeper_though_nobody_asks() {
 }
 
 #[test]
-fn the_view_ends_with_its_keeper_between_two_looks() {
-    need_kernel!();
-    if !need::program("the_view_ends_with_its_keeper_between_two_looks", "tmux") {
-        return;
-    }
-    let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "5/s"])
-        .expect(0);
-    let screen = Screen::open(&hosts.server, (80, 24), &[]);
-    let state = screen.state();
-    screen.limiter("top eth0 --interval 10s");
-    screen.wait_for("by dropped/s");
-    let view = screen.process();
-    let keeper = keeper_of(view);
-    let killed = Instant::now();
-    kill(keeper, Signal::SIGKILL).unwrap();
-    screen.wait_for("start it again");
-    screen.wait_for("status 1");
-    // Not only when it looks again.
-    let took = killed.elapsed();
-    assert!(took < Duration::from_secs(5), "{took:?}");
-    screen.expect_given_back(&state);
-}
-
-/// A view that is killed has no time to tell anybody.
-#[test]
-fn the_keeper_of_a_view_ends_with_it() {
-    need_kernel!();
-    if !need::program("the_keeper_of_a_view_ends_with_it", "tmux") {
-        return;
-    }
-    let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "5/s"])
-        .expect(0);
-    let screen = Screen::open(&hosts.server, (80, 24), &[]);
-    screen.limiter("top eth0 --interval 10s");
-    screen.wait_for("by dropped/s");
-    let keeper = keeper_of(screen.process());
-    screen.signal(Signal::SIGKILL);
-    eventually("the keeper is gone", || {
-        let gone = !fs::exists(format!("/proc/{keeper}/status")).unwrap();
-        gone || status_of(keeper, "State").starts_with('Z')
-    });
-}
-
-#[test]
 fn the_keeper_ends_with_whom_it_serves() {
     need_kernel!();
     let hosts = Hosts::new();
@@ -166,10 +120,12 @@ fn the_keeper_ends_with_whom_it_serves() {
     }
 }
 
+/// One process, which keeps what its keys need, and starts no other.
 #[test]
-fn the_view_has_no_privilege() {
+fn the_view_keeps_only_the_capabilities_of_its_keys() {
     need_kernel!();
-    if !need::program("the_view_has_no_privilege", "tmux") {
+    let name = "the_view_keeps_only_the_capabilities_of_its_keys";
+    if !need::program(name, "tmux") {
         return;
     }
     let hosts = Hosts::new();
@@ -179,10 +135,12 @@ fn the_view_has_no_privilege() {
     let screen = Screen::open(&hosts.server, (80, 24), &[]);
     screen.limiter("top eth0 --interval 100ms");
     screen.wait_for("by dropped/s");
-    expect_confined(screen.process());
+    let view = screen.process();
+    expect_kept(view);
+    assert_eq!(children_of(view), [], "it is alone");
     hosts.limiter(&["set", "eth0", "--rate", "7/s"]).expect(0);
     screen.wait_for("7/s");
-    expect_confined(screen.process());
+    expect_kept(view);
     screen.press("q");
     screen.wait_for("status 0");
 }

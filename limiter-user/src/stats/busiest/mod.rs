@@ -5,12 +5,11 @@ use std::{cmp::Ordering, collections::BinaryHeap};
 
 use ipnet::IpNet;
 use limiter_common::key::SourceKey;
-use serde::{Deserialize, Serialize};
 
 use crate::config::{Key, key::octets};
 
 /// What sources are sorted by; where that is the same, by address.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// Who is dropped most at present.
     #[default]
@@ -60,7 +59,7 @@ impl Order {
 }
 
 /// The figures of a source that it is sorted by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Packets that passed.
     pub passed: u64,
@@ -100,7 +99,7 @@ impl Figures {
 }
 
 /// Where a source stands among those with the same figures.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     family: u32,
     address: u128,
@@ -133,7 +132,7 @@ pub struct Rank {
 }
 
 /// Which sources are wanted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Filter {
     /// All.
     #[default]

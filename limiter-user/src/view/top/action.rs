@@ -1,17 +1,15 @@
 //! What can be done to a source from the view.
 
 use ipnet::IpNet;
-use serde::{Deserialize, Serialize};
 
-use crate::stats::{Word, live::Busy, word};
+use crate::stats::{Word, live::Busy};
 
 /// Something to do to a source, once it is confirmed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Puts it on the list of this name, or takes it off.
     List {
         /// `allow` or `deny`.
-        #[serde(deserialize_with = "word::one")]
         list: Word,
         /// Whether it is put there.
         add: bool,
