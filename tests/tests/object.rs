@@ -18,9 +18,9 @@ use limiter_tests::{
 use limiter_user::kernel::sys::{requirements, requirements::KernelVersion};
 
 /// Those that other tools load too, on every kernel.
-const OBJECTS: [&str; 4] = ["limiter", "learn", "steps", "wire"];
+const OBJECTS: [&str; 3] = ["limiter", "learn", "bench"];
 
-const BUILT: [&str; 5] = ["limiter", "limiter-log", "learn", "steps", "wire"];
+const BUILT: [&str; 4] = ["limiter", "limiter-log", "learn", "bench"];
 
 fn prebuilt(name: &str) -> PathBuf {
     let endian = if cfg!(target_endian = "little") {

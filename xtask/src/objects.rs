@@ -11,7 +11,7 @@ pub struct Program {
 }
 
 /// The programs.
-pub const PROGRAMS: [Program; 5] = [
+pub const PROGRAMS: [Program; 4] = [
     Program {
         name: "limiter",
         bin: "limiter",
@@ -28,13 +28,8 @@ pub const PROGRAMS: [Program; 5] = [
         features: "",
     },
     Program {
-        name: "steps",
-        bin: "steps",
-        features: "",
-    },
-    Program {
-        name: "wire",
-        bin: "wire",
+        name: "bench",
+        bin: "bench",
         features: "",
     },
 ];

@@ -18,10 +18,8 @@ use limiter_user::kernel::{program::raw::Raw, sys::clock};
 pub enum Code {
     /// What is attached to interfaces.
     Limiter,
-    /// The driver and the steps.
-    Steps,
-    /// The sender, and the reference.
-    Raw,
+    /// The benchmark's own: driver, steps, sender, reference.
+    Bench,
 }
 
 #[cfg(target_endian = "little")]
@@ -49,8 +47,7 @@ impl Code {
     fn bytes(self) -> &'static [u8] {
         match self {
             Self::Limiter => prebuilt!("limiter"),
-            Self::Steps => prebuilt!("steps"),
-            Self::Raw => prebuilt!("wire"),
+            Self::Bench => prebuilt!("bench"),
         }
     }
 }
@@ -74,7 +71,7 @@ impl Object {
         Self::finish(&mut loader, code, programs)
     }
 
-    /// Loads `programs` of [`Code::Raw`], with the reference's cost and burst in nanoseconds, and room
+    /// Loads `programs` of [`Code::Bench`] that send or are compared with, with the reference's cost and burst in nanoseconds, and room
     /// for so many sources.
     pub fn load_wire(terms: [u64; 2], capacity: u32, programs: &[&str]) -> Result<Self> {
         let mut loader = EbpfLoader::new();
@@ -82,7 +79,7 @@ impl Object {
             .override_global("TERMS", &terms, true)
             .map_max_entries("LRU_IPV4", capacity)
             .map_max_entries("LRU_IPV6", capacity);
-        Self::finish(&mut loader, Code::Raw, programs)
+        Self::finish(&mut loader, Code::Bench, programs)
     }
 
     fn finish(loader: &mut EbpfLoader<'_>, code: Code, programs: &[&str]) -> Result<Self> {

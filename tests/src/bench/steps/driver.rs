@@ -68,7 +68,7 @@ impl Driver {
         } else {
             &["draw"]
         };
-        let mut object = Object::load(Code::Steps, &Config::NONE, programs)?;
+        let mut object = Object::load(Code::Bench, &Config::NONE, programs)?;
         Ok(Self {
             walk: object.take_map("WALK")?.try_into()?,
             plain: object.take_map("TARGET")?.try_into()?,

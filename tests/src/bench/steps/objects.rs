@@ -33,7 +33,7 @@ impl Objects {
         let entries = ["limiter", "limiter_frags"];
         let without = usize::from(!frags);
         let objects = Self {
-            bare: Object::load(Code::Steps, &smallest, &bare[..bare.len() - without])?,
+            bare: Object::load(Code::Bench, &smallest, &bare[..bare.len() - without])?,
             limiter: Object::load(Code::Limiter, &config, &entries[..entries.len() - without])?,
             by_bytes: match case.sources {
                 1 => Some(Object::load(
@@ -43,7 +43,7 @@ impl Objects {
                 )?),
                 _ => None,
             },
-            steps: Object::load(Code::Steps, &config, &STEPS.map(|step| step.program))?,
+            steps: Object::load(Code::Bench, &config, &STEPS.map(|step| step.program))?,
         };
         for (object, entry) in objects.limiting() {
             fill(driver, object.program(entry)?, case.sources)?;

@@ -1,4 +1,4 @@
-//! The steps of the packet's way, which the programs of `limiter-ebpf/src/bin/steps.rs` go one by one.
+//! The steps of the packet's way, which the programs of `limiter-ebpf/src/bin/bench/steps.rs` go one by one.
 
 /// A program that goes some steps of the packet's way.
 #[derive(Clone, Copy, Debug)]

@@ -127,7 +127,7 @@ impl Subject {
     pub fn install(self, case: Case, road: &Road) -> Result<Installed> {
         let bare = |program: &str| {
             own(
-                Object::load(Code::Steps, &SMALLEST, &[program])?,
+                Object::load(Code::Bench, &SMALLEST, &[program])?,
                 program,
                 road,
             )
@@ -148,7 +148,11 @@ impl Subject {
                 };
                 // The table, and whose line is whose, are limiter's.
                 let config = Configured::Plain.config(case)?;
-                own(Object::load(Code::Raw, &config, &[program])?, program, road)
+                own(
+                    Object::load(Code::Bench, &config, &[program])?,
+                    program,
+                    road,
+                )
             }
             Self::Limiter => limiter(Configured::Plain),
             Self::LimiterEight => limiter(Configured::EightMore),

@@ -5,8 +5,6 @@
 //! source address into the packet and jumps on to the program under test, which may be one of these
 //! or the one that is attached to interfaces, unchanged. The driver in front of a bare drop is the
 //! floor that everything is compared with.
-#![no_std]
-#![no_main]
 
 use core::hint::black_box;
 
@@ -221,13 +219,3 @@ fn write_next_source(context: &XdpContext) {
             .write_unaligned(source.to_be());
     }
 }
-
-#[cfg(not(test))]
-#[panic_handler]
-fn panic(_info: &core::panic::PanicInfo) -> ! {
-    loop {}
-}
-
-#[unsafe(link_section = "license")]
-#[unsafe(no_mangle)]
-static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

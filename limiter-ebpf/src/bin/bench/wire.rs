@@ -3,8 +3,6 @@
 //! looks at one cache line of the packet's source.
 //!
 //! The sender is run by the kernel's test-run with live frames, which transmits what it redirects.
-#![no_std]
-#![no_main]
 
 use aya_ebpf::{
     bindings::{
@@ -126,11 +124,11 @@ static TERMS: Terms = Terms { cost: 1, tau: 1 };
 
 /// When each source's bucket is full again. The loader sets the number of entries.
 #[btf_map]
-static LRU_IPV4: LruHashMap<u32, u64, 1> = LruHashMap::new();
+static LRU_IPV4: LruHashMap<u32, u64, 1024> = LruHashMap::new();
 
 /// The same for each /64 of IPv6.
 #[btf_map]
-static LRU_IPV6: LruHashMap<[u32; 2], u64, 1> = LruHashMap::new();
+static LRU_IPV6: LruHashMap<[u32; 2], u64, 1024> = LruHashMap::new();
 
 /// A limiter by the book: LRU hash, clock, compare-and-swap. It counts nothing, and has no option.
 #[xdp]
@@ -237,13 +235,3 @@ fn one_line(context: &XdpContext, verdict: u32, otherwise: u32) -> u32 {
     }
     verdict
 }
-
-#[cfg(not(test))]
-#[panic_handler]
-fn panic(_info: &core::panic::PanicInfo) -> ! {
-    loop {}
-}
-
-#[unsafe(link_section = "license")]
-#[unsafe(no_mangle)]
-static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";
