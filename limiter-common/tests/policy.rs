@@ -102,7 +102,7 @@ impl<'a> Engine for &'a Row {
         0b11
     }
 
-    fn look_closer(&self) -> u64 {
+    fn uncertain(&self) -> u64 {
         0
     }
 
@@ -132,7 +132,7 @@ impl<'a> Engine for &'a Row {
         false
     }
 
-    fn add(&self, _: &Tag, _: u64, _: u32, _: u64) -> Added {
+    fn insert(&self, _: &Tag, _: u64, _: u32, _: u64) -> Added {
         Added::NoRoom
     }
 

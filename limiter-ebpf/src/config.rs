@@ -6,7 +6,7 @@ use limiter_common::{
     key::{IPV6, KeyMask, SLOTS},
     layout::Config,
     limit::Terms,
-    policy::{self, PacketInfo},
+    policy::{self, Evaluation},
     rescale::{PAST_TERMS, Rescale},
     rules::{self, ANY, LIMITS_MAX, NONE, Newcomers, PORTS_MAX, PortRange},
     table::Seed,
@@ -32,10 +32,54 @@ macro_rules! constant {
     };
 }
 
-/// Limits in use.
-#[inline(always)]
-pub fn limits_length() -> u32 {
-    constant!(limits_length)
+macro_rules! numbers {
+    ($($(#[$doc:meta])* $name:ident: $type:ty),+ $(,)?) => {$(
+        $(#[$doc])*
+        #[inline(always)]
+        pub fn $name() -> $type {
+            constant!($name)
+        }
+    )+};
+}
+
+macro_rules! flags {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
+        $(#[$doc])*
+        #[inline(always)]
+        pub fn $name() -> bool {
+            constant!($name) != 0
+        }
+    )+};
+}
+
+numbers! {
+    /// Limits in use.
+    limits_length: u32,
+    /// The kernel's tick, in nanoseconds; 0 where it is not known.
+    tick: u64,
+    /// Entries of the table that limits share; 0: there is one limit, which has them all.
+    room: u32,
+    /// Sets of the table.
+    sets: u32,
+    /// Where the time comes from.
+    clock: u32,
+}
+
+flags! {
+    /// Whether nothing is to be dropped.
+    shadow,
+    /// Whether malformed IP is let through.
+    malformed_passes,
+    /// Whether there are prefixes of IPv4 on lists.
+    lists_ipv4,
+    /// Whether there are prefixes of IPv6 on lists.
+    lists_ipv6,
+    /// Whether limits look behind the IP header's fixed part.
+    transport,
+    /// Whether control traffic is told apart.
+    control,
+    /// Whether what would be dropped is looked up among the host's sockets.
+    established,
 }
 
 /// The newcomer limit.
@@ -50,24 +94,6 @@ pub fn newcomers() -> Newcomers {
     }
 }
 
-/// The kernel's tick, in nanoseconds; 0 where it is not known.
-#[inline(always)]
-pub fn tick() -> u64 {
-    constant!(tick)
-}
-
-/// Entries of the table that limits share; 0: there is one limit, which has them all.
-#[inline(always)]
-pub fn room() -> u32 {
-    constant!(room)
-}
-
-/// Sets of the table.
-#[inline(always)]
-pub fn sets() -> u32 {
-    constant!(sets)
-}
-
 /// Which set is whose.
 #[inline(always)]
 pub fn seed() -> Seed {
@@ -77,54 +103,6 @@ pub fn seed() -> Seed {
         constant!(seed.0[2]),
         constant!(seed.0[3]),
     ])
-}
-
-/// Whether nothing is to be dropped.
-#[inline(always)]
-pub fn shadow() -> bool {
-    constant!(shadow) != 0
-}
-
-/// Whether malformed IP is let through.
-#[inline(always)]
-pub fn malformed_passes() -> bool {
-    constant!(malformed_passes) != 0
-}
-
-/// Where the time comes from.
-#[inline(always)]
-pub fn clock() -> u32 {
-    constant!(clock)
-}
-
-/// Whether there are prefixes of IPv4 on lists.
-#[inline(always)]
-pub fn lists_ipv4() -> bool {
-    constant!(lists_ipv4) != 0
-}
-
-/// Whether there are prefixes of IPv6 on lists.
-#[inline(always)]
-pub fn lists_ipv6() -> bool {
-    constant!(lists_ipv6) != 0
-}
-
-/// Whether limits look behind the IP header's fixed part.
-#[inline(always)]
-pub fn transport() -> bool {
-    constant!(transport) != 0
-}
-
-/// Whether control traffic is told apart.
-#[inline(always)]
-pub fn control() -> bool {
-    constant!(control) != 0
-}
-
-/// Whether what would be dropped is looked up among the host's sockets.
-#[inline(always)]
-pub fn established() -> bool {
-    constant!(established) != 0
 }
 
 /// Index of the limit that has this slot; nothing where that has gone.
@@ -145,7 +123,8 @@ pub fn index_of(slot: u32) -> Option<u32> {
 
 /// Limits that may match the packet. See [`limiter_common::candidates`].
 #[inline(always)]
-pub fn candidates(info: &PacketInfo) -> u64 {
+pub fn candidates(evaluation: &Evaluation) -> u64 {
+    let info = &evaluation.info;
     let candidates = candidates_of_kind(info.control, info.source.family, info.fragment);
     if !transport() {
         return candidates;
@@ -282,8 +261,19 @@ impl Limit {
     }
 }
 
+macro_rules! fields {
+    ($($name:ident),+ $(,)?) => {$(
+        #[inline(always)]
+        fn $name(self) -> u32 {
+            read!(self.0, $name)
+        }
+    )+};
+}
+
 impl policy::Limit for Limit {
     type Match = Match;
+
+    fields! { slot, epoch }
 
     #[inline(always)]
     fn matches(self) -> Match {
@@ -319,11 +309,6 @@ impl policy::Limit for Limit {
     }
 
     #[inline(always)]
-    fn slot(self) -> u32 {
-        read!(self.0, slot)
-    }
-
-    #[inline(always)]
     fn shadow(self) -> bool {
         read!(self.0, shadow) != 0
     }
@@ -337,32 +322,16 @@ impl policy::Limit for Limit {
     fn borrows(self) -> bool {
         read!(self.0, borrows) != 0
     }
-
-    #[inline(always)]
-    fn epoch(self) -> u32 {
-        read!(self.0, epoch)
-    }
 }
 
 /// What a limit matches.
 #[derive(Clone, Copy)]
 pub struct Match(*const rules::Match);
 
-macro_rules! fields {
-    ($($name:ident),+ $(,)?) => {$(
-        #[inline(always)]
-        fn $name(self) -> u32 {
-            read!(self.0, $name)
-        }
-    )+};
-}
-
 impl policy::Match for Match {
     type Ports = Ports;
 
-    fields! {
-        control, family, protocol, fragments, flags_mask, flags, lists, unless,
-    }
+    fields! { control, family, protocol, fragments, flags_mask, flags, lists, unless }
 
     #[inline(always)]
     fn destination(self) -> Ports {

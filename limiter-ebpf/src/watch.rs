@@ -166,8 +166,9 @@ extern "C" fn watch_write(context: *mut xdp_md, length: u64, said: u32, slot: u3
     let mut place = MaybeUninit::uninit();
     let info = packet::no_info(&mut place);
     let mut packet = Cursor::new(&context);
-    let destination = policy::read(&mut packet, info);
-    if destination.is_none() && info.source.family != 0 {
+    let mut destination = [0; 2];
+    let is_ip = policy::read(&mut packet, info, &mut destination);
+    if !is_ip && info.source.family != 0 {
         info.protocol = ARP;
     }
     let Some(watch) = WATCH.get_ptr(0) else {
@@ -194,8 +195,8 @@ extern "C" fn watch_write(context: *mut xdp_md, length: u64, said: u32, slot: u3
         (*event).length = length as u32;
         (*event).reason = said & (WOULD_DROP - 1);
         (*event).would_drop = (said / WOULD_DROP) & 1;
-        (*event).has_destination = destination.is_some().into();
-        (*event).destination = destination.unwrap_or_default();
+        (*event).has_destination = is_ip.into();
+        (*event).destination = destination;
         (*event).source_port = info.source_port;
         (*event).flags = info.flags;
     }

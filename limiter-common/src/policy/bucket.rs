@@ -1,7 +1,7 @@
 //! One packet and one bucket: find, decide, one compare-and-swap. The arithmetic is in [`crate::bucket`]; here is what a
 //! race needs.
 
-use super::{Between, Engine, Found, Limit};
+use super::{Between, Engine, Evaluation, Found, Limit};
 use crate::{
     bucket::{self, Decision},
     entry::{OVER, Protocol, Shared, TAT, epoch_in, is_taken},
@@ -15,7 +15,7 @@ use crate::{
 pub const ATTEMPTS: u32 = 8;
 
 /// Instead of the time: the clock has not been read for this packet.
-pub const NOT_READ: u64 = 0;
+pub const NOT_READ: u64 = Evaluation::NONE.now;
 
 /// What a limit has decided, and the entry with the bucket.
 #[derive(Clone, Copy)]
@@ -193,7 +193,7 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
         if !self.engine.admits(self.tag, now, pay) {
             return Some(Reason::Newcomer);
         }
-        match self.engine.add(self.tag, tat, self.limit.epoch(), now) {
+        match self.engine.insert(self.tag, tat, self.limit.epoch(), now) {
             Added::Done | Added::Replaced => Some(Reason::Admitted),
             Added::Raced => None,
             Added::NoRoom => Some(Reason::Newcomer),

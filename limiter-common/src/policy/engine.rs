@@ -1,6 +1,6 @@
 //! What the policy runs on: the constants of a generation, the table of buckets, a clock and counters.
 
-use super::{Evaluation, Match, bucket, full};
+use super::{Evaluation, Match, bucket, fast, full};
 use crate::{
     entry::Shared,
     key::{KeyMask, Tag},
@@ -86,6 +86,17 @@ pub struct Between {
     pub latest: u64,
 }
 
+/// The steps of the full path for one limit.
+macro_rules! steps {
+    ($($step:ident),+) => {$(
+        #[doc = concat!("[`full::", stringify!($step), "`].")]
+        #[inline(always)]
+        fn $step(&self, evaluation: &mut Evaluation, index: u32) -> u32 {
+            full::$step(self, evaluation, index)
+        }
+    )+};
+}
+
 /// What the policy runs on. One packet at a time on each CPU.
 ///
 /// The functions with a body are the steps of the full path for one limit. The program in the kernel has them as functions
@@ -99,7 +110,7 @@ pub trait Engine: Constants + Sized {
     /// Limits that may match a packet, of those in use, by index.
     fn candidates(&self, evaluation: &Evaluation) -> u64;
     /// Candidates that need not match: [`full::look_closer`] decides.
-    fn look_closer(&self) -> u64;
+    fn uncertain(&self) -> u64;
 
     /// The time in nanoseconds; never 0.
     fn now(&self) -> u64;
@@ -130,7 +141,7 @@ pub trait Engine: Constants + Sized {
     /// in the table.
     fn admits(&self, tag: &Tag, now: u64, take: bool) -> bool;
     /// Adds a source with this TAT, and counts its packet.
-    fn add(&self, tag: &Tag, tat: u64, epoch: u32, now: u64) -> Added;
+    fn insert(&self, tag: &Tag, tat: u64, epoch: u32, now: u64) -> Added;
     /// A TAT of an earlier epoch, on the present terms of the limit with this index. None if the epoch is later.
     #[inline(always)]
     fn on_present(&self, _index: u32, _epoch: u32, tat: u64) -> Option<u64> {
@@ -144,93 +155,38 @@ pub trait Engine: Constants + Sized {
 
     /// [`bucket::refresh`]. Always 0.
     #[inline(always)]
-    fn refresh(&self, tag: &Tag, index: u32) -> u32 {
+    fn refresh_bucket(&self, tag: &Tag, index: u32) -> u32 {
         bucket::refresh(self, tag, index)
     }
-    /// [`full::look_closer`]. Always 0.
-    #[inline(always)]
-    fn limit_matches(&self, evaluation: &mut Evaluation, index: u32) -> u32 {
-        full::look_closer(self, evaluation, index)
-    }
-    /// [`full::check`].
-    #[inline(always)]
-    fn check(&self, evaluation: &mut Evaluation, index: u32) -> u32 {
-        full::check(self, evaluation, index)
-    }
-    /// [`full::reserve`].
-    #[inline(always)]
-    fn reserve(&self, evaluation: &mut Evaluation, index: u32) -> u32 {
-        full::reserve(self, evaluation, index)
-    }
-    /// [`full::charge`].
-    #[inline(always)]
-    fn charge(&self, evaluation: &mut Evaluation, index: u32) -> u32 {
-        full::charge(self, evaluation, index)
-    }
-    /// [`full::refresh`].
-    #[inline(always)]
-    fn refresh_limit(&self, evaluation: &mut Evaluation, index: u32) -> u32 {
-        full::refresh(self, evaluation, index)
-    }
-    /// [`full::add`].
-    #[inline(always)]
-    fn add_limit(&self, evaluation: &mut Evaluation, index: u32) -> u32 {
-        full::add(self, evaluation, index)
-    }
-    /// [`full::contended`].
-    #[inline(always)]
-    fn contended(&self, evaluation: &mut Evaluation, index: u32) -> u32 {
-        full::contended(self, evaluation, index)
-    }
-    /// [`full::refund`].
-    #[inline(always)]
-    fn refund(&self, evaluation: &mut Evaluation, index: u32) -> u32 {
-        full::refund(self, evaluation, index)
-    }
-    /// [`full::count_over`].
-    #[inline(always)]
-    fn count_over(&self, evaluation: &mut Evaluation, index: u32) -> u32 {
-        full::count_over(self, evaluation, index)
-    }
-    /// [`super::fast::add`].
+    /// [`fast::add`].
     #[inline(always)]
     fn add_source(&self, tag: &Tag, length: u64) -> u32 {
-        super::fast::add(self, tag, length)
+        fast::add(self, tag, length)
     }
+
+    steps! { look_closer, check, reserve, charge, refresh, add, contended, refund, count_over }
+}
+
+macro_rules! fields {
+    ($($name:ident: $type:ty = $limit:ident => $value:expr;)+) => {$(
+        fn $name(self) -> $type {
+            let $limit = self;
+            $value
+        }
+    )+};
 }
 
 impl<'a> Limit for &'a rules::Limit {
     type Match = &'a rules::Match;
 
-    fn matches(self) -> &'a rules::Match {
-        &self.matches
-    }
-
-    fn terms(self) -> Terms {
-        self.terms
-    }
-
-    fn mask(self) -> KeyMask {
-        self.mask
-    }
-
-    fn slot(self) -> u32 {
-        self.slot
-    }
-
-    fn shadow(self) -> bool {
-        self.shadow != 0
-    }
-
-    fn epoch(self) -> u32 {
-        self.epoch
-    }
-
-    fn share(self) -> u64 {
-        self.share.into()
-    }
-
-    fn borrows(self) -> bool {
-        self.borrows != 0
+    fields! {
+        matches: &'a rules::Match = limit => &limit.matches;
+        terms: Terms = limit => limit.terms;
+        mask: KeyMask = limit => limit.mask;
+        slot: u32 = limit => limit.slot;
+        shadow: bool = limit => limit.shadow != 0;
+        epoch: u32 = limit => limit.epoch;
+        share: u64 = limit => limit.share.into();
+        borrows: bool = limit => limit.borrows != 0;
     }
 }

@@ -1,13 +1,13 @@
 //! What the full path knows of a packet, and what it has decided so far.
 
-use super::{PacketInfo, bucket::NOT_READ};
+use super::PacketInfo;
 use crate::{key::Address, rules::LIMITS_MAX};
 
 /// The functions that the verifier checks by themselves get it by pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Evaluation {
-    /// When it came, in nanoseconds; [`NOT_READ`] until the time must be known.
+    /// When it came, in nanoseconds; [`super::bucket::NOT_READ`] until the time must be known.
     pub now: u64,
     /// Bytes of the frame.
     pub length: u64,
@@ -43,7 +43,7 @@ pub struct Evaluation {
 impl Evaluation {
     /// No packet.
     pub const NONE: Self = Self {
-        now: NOT_READ,
+        now: 0,
         length: 0,
         matching: 0,
         charged: 0,
@@ -68,20 +68,19 @@ impl Evaluation {
     /// after they are written.
     #[inline(always)]
     pub fn begin(&mut self, length: u64) {
-        self.now = NOT_READ;
+        for word in [
+            &mut self.now,
+            &mut self.matching,
+            &mut self.charged,
+            &mut self.would_drop,
+            &mut self.new,
+        ] {
+            *word = 0;
+        }
         self.length = length;
-        self.matching = 0;
-        self.charged = 0;
-        self.would_drop = 0;
-        self.new = 0;
         self.info = Self::NONE.info;
-        self.lists = 0;
-        self.refused_by = 0;
-        self.refused = 0;
-        self.counted = 0;
-        self.paid = 0;
-        self.checked = 0;
-        self.passed = 0;
+        (self.lists, self.refused_by, self.refused, self.counted) = (0, 0, 0, 0);
+        (self.paid, self.checked, self.passed) = (0, 0, 0);
     }
 
     /// Where the bucket of the limit with this index was found; 0: not known.

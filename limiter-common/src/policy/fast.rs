@@ -90,7 +90,7 @@ pub fn charge<E: Engine>(engine: &E, limit: E::Limit, tag: &Tag, length: u64) ->
             },
             Tried::Lost => continue,
             Tried::Stale => {
-                engine.refresh(tag, 0);
+                engine.refresh_bucket(tag, 0);
                 continue;
             }
         };

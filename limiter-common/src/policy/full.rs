@@ -113,15 +113,15 @@ pub fn unless_established<E: Engine>(
 #[inline(always)]
 fn find_matching<E: Engine>(engine: &E, evaluation: &mut Evaluation) {
     evaluation.matching = engine.candidates(evaluation);
-    if evaluation.matching & engine.look_closer() != 0 {
+    if evaluation.matching & engine.uncertain() != 0 {
         any!(engine, evaluation, matching, look_closer_if_needed);
     }
 }
 
 #[inline(always)]
 fn look_closer_if_needed<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    if engine.look_closer() >> index & 1 != 0 {
-        engine.limit_matches(evaluation, index);
+    if engine.uncertain() >> index & 1 != 0 {
+        engine.look_closer(evaluation, index);
     }
     0
 }
@@ -193,13 +193,13 @@ fn charge_or_add<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32)
     for _ in 0..ATTEMPTS {
         let charged = engine.charge(evaluation, index);
         if charged == STALE {
-            engine.refresh_limit(evaluation, index);
+            engine.refresh(evaluation, index);
             continue;
         }
         if charged != NEW {
             return charged;
         }
-        let added = engine.add_limit(evaluation, index);
+        let added = engine.add(evaluation, index);
         if added != NEW {
             return added;
         }
@@ -216,7 +216,7 @@ fn check_fresh<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
         if checked != STALE {
             return checked;
         }
-        engine.refresh_limit(evaluation, index);
+        engine.refresh(evaluation, index);
     }
     // Where it still is, charging decides.
     (engine.check(evaluation, index) == 1).into()
@@ -345,7 +345,7 @@ pub fn charge<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) ->
 #[inline(always)]
 pub fn refresh<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     if let Some(limit) = of(engine, evaluation.matching, index) {
-        engine.refresh(&tag(evaluation, limit), index);
+        engine.refresh_bucket(&tag(evaluation, limit), index);
     }
     0
 }

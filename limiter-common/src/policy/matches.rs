@@ -14,31 +14,36 @@ pub trait Ports: Copy {
     fn range(self, index: u32) -> Option<PortRange>;
 }
 
-/// Which packets a limit matches: see [`rules::Match`].
-pub trait Match: Copy {
-    /// What its ports are.
-    type Ports: Ports;
-    /// 1: control traffic only.
-    fn control(self) -> u32;
-    /// Address family, or 0.
-    fn family(self) -> u32;
-    /// Transport protocol, or any.
-    fn protocol(self) -> u32;
-    /// Parts of datagrams.
-    fn fragments(self) -> u32;
-    /// TCP flags that are looked at.
-    fn flags_mask(self) -> u32;
-    /// Those that are set.
-    fn flags(self) -> u32;
-    /// Lists that the source is on one of, or 0.
-    fn lists(self) -> u32;
-    /// Lists that the source is on none of.
-    fn unless(self) -> u32;
-    /// Ports that packets go to.
-    fn destination(self) -> Self::Ports;
-    /// Ports that packets come from.
-    fn source(self) -> Self::Ports;
+macro_rules! fields {
+    ($($name:ident),+) => {
+        /// Which packets a limit matches: the fields of [`rules::Match`].
+        pub trait Match: Copy {
+            /// What its ports are.
+            type Ports: Ports;
+            $(#[doc = concat!("[`rules::Match::", stringify!($name), "`].")]
+            fn $name(self) -> u32;)+
+            /// [`rules::Match::destination`].
+            fn destination(self) -> Self::Ports;
+            /// [`rules::Match::source`].
+            fn source(self) -> Self::Ports;
+        }
+
+        impl<'a> Match for &'a rules::Match {
+            type Ports = &'a rules::Ports;
+            $(fn $name(self) -> u32 {
+                self.$name
+            })+
+            fn destination(self) -> &'a rules::Ports {
+                &self.destination
+            }
+            fn source(self) -> &'a rules::Ports {
+                &self.source
+            }
+        }
+    };
 }
+
+fields! { control, family, protocol, fragments, flags_mask, flags, lists, unless }
 
 /// Whether a limit matches the packet, whose source is on `lists`.
 #[inline(always)]
@@ -80,49 +85,5 @@ impl Ports for &rules::Ports {
 
     fn range(self, index: u32) -> Option<PortRange> {
         self.ranges.get(index as usize).copied()
-    }
-}
-
-impl<'a> Match for &'a rules::Match {
-    type Ports = &'a rules::Ports;
-
-    fn control(self) -> u32 {
-        self.control
-    }
-
-    fn family(self) -> u32 {
-        self.family
-    }
-
-    fn protocol(self) -> u32 {
-        self.protocol
-    }
-
-    fn fragments(self) -> u32 {
-        self.fragments
-    }
-
-    fn flags_mask(self) -> u32 {
-        self.flags_mask
-    }
-
-    fn flags(self) -> u32 {
-        self.flags
-    }
-
-    fn lists(self) -> u32 {
-        self.lists
-    }
-
-    fn unless(self) -> u32 {
-        self.unless
-    }
-
-    fn destination(self) -> &'a rules::Ports {
-        &self.destination
-    }
-
-    fn source(self) -> &'a rules::Ports {
-        &self.source
     }
 }

@@ -185,28 +185,37 @@ impl Parsed {
     }
 }
 
-/// Reads all of a packet from the Ethernet header on, and writes it to `info`, which knows nothing yet. Returns the
-/// destination address of IP.
+/// Reads all of a packet from the Ethernet header on, and writes it to `info`, which knows nothing yet, and to
+/// `destination`. Returns whether it is IP, which alone has a destination. Not an [`Option`]: LLVM would read a destination
+/// that was never written, before it looks whether there is one, and Linux 6.1 refuses that.
 #[inline(always)]
-pub fn read<B: Bytes + Copy>(packet: &mut B, info: &mut PacketInfo) -> Option<Words> {
+pub fn read<B: Bytes + Copy>(
+    packet: &mut B,
+    info: &mut PacketInfo,
+    destination: &mut Words,
+) -> bool {
     match parse(packet) {
         Parsed::Ipv4(source) => {
             info.source = source;
-            let [.., a, b, c, d] = *packet.peek::<IPV4_HEADER>()?;
+            if let Some(&[.., a, b, c, d]) = packet.peek::<IPV4_HEADER>() {
+                *destination = ipv4_words(u32::from_ne_bytes([a, b, c, d]));
+            }
             transport::read_ipv4(packet, info);
-            Some(ipv4_words(u32::from_ne_bytes([a, b, c, d])))
+            true
         }
         Parsed::Ipv6(source) => {
             info.source = source;
-            let destination = words::<24>(packet.peek::<IPV6_HEADER>()?);
+            if let Some(header) = packet.peek::<IPV6_HEADER>() {
+                *destination = words::<24>(header);
+            }
             transport::read_ipv6(packet, info);
-            Some(destination)
+            true
         }
         Parsed::Arp(source) => {
             info.source = source;
             info.control = 1;
-            None
+            false
         }
-        Parsed::NotIp | Parsed::Malformed | Parsed::TooManyTags => None,
+        Parsed::NotIp | Parsed::Malformed | Parsed::TooManyTags => false,
     }
 }

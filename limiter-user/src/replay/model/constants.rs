@@ -4,6 +4,14 @@ use limiter_common::{policy::Constants, rules::Limit};
 
 use super::View;
 
+macro_rules! flags {
+    ($($name:ident),+) => {$(
+        fn $name(&self) -> bool {
+            self.0.config.$name != 0
+        }
+    )+};
+}
+
 impl<'a> Constants for View<'a> {
     type Limit = &'a Limit;
 
@@ -20,23 +28,9 @@ impl<'a> Constants for View<'a> {
         self.0.config.indices.get(slot as usize).copied()
     }
 
-    fn shadow(&self) -> bool {
-        self.0.config.shadow != 0
-    }
-
-    fn malformed_passes(&self) -> bool {
-        self.0.config.malformed_passes != 0
-    }
-
-    fn control(&self) -> bool {
-        self.0.config.control != 0
-    }
-
-    fn transport(&self) -> bool {
-        self.0.config.transport != 0
-    }
-
     fn room(&self) -> u32 {
         self.0.config.room
     }
+
+    flags! { shadow, malformed_passes, control, transport }
 }

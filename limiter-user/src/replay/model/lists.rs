@@ -1,73 +1,55 @@
 //! Which lists decide about a source: the longest prefix that it is in.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ipnet::IpNet;
 use limiter_common::{
-    key::{Address, IPV4, KeyMask, Words},
+    key::{Address, IPV4, IPV6, KeyMask, Words},
     layout::Listed,
 };
 
 use crate::config::key::address;
 
-/// Prefixes of one length, by the words of their addresses.
-#[derive(Debug)]
-struct Length {
-    mask: Words,
-    listed: HashMap<Words, u32>,
-}
-
 /// All prefixes that are on lists.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Lists {
-    /// Of each family the longest first.
-    ipv4: Vec<Length>,
-    ipv6: Vec<Length>,
+    /// Families and lengths of prefixes that there are.
+    lengths: BTreeSet<(u32, u8)>,
+    /// Bits of the lists, by family, length, and the words of the address.
+    listed: HashMap<(u32, u8, Words), u32>,
 }
 
 impl Lists {
     pub fn new(prefixes: &BTreeMap<IpNet, Listed>) -> Self {
-        Self {
-            ipv4: of_family(prefixes, true),
-            ipv6: of_family(prefixes, false),
+        let mut lists = Self::default();
+        for (prefix, listed) in prefixes {
+            let Address { words, family, .. } = address(prefix.network());
+            let bits = prefix.prefix_len();
+            lists.lengths.insert((family, bits));
+            lists.listed.insert((family, bits, words), listed.lists);
         }
+        lists
     }
 
     /// Bits of the lists.
     pub fn of(&self, source: &Address) -> u32 {
-        let lengths = if source.family == IPV4 {
-            &self.ipv4
-        } else {
-            &self.ipv6
-        };
-        let longest = lengths
-            .iter()
-            .find_map(|length| length.listed.get(&and(source.words, length.mask)));
+        let family = source.family;
+        let mut longest_first = self.lengths.range((family, 0)..=(family, u8::MAX)).rev();
+        let longest = longest_first.find_map(|(_, bits)| {
+            let key = (family, *bits, masked(source, *bits));
+            self.listed.get(&key)
+        });
         longest.copied().unwrap_or(0)
     }
 }
 
-fn and([a, b]: Words, [c, d]: Words) -> Words {
-    [a & c, b & d]
-}
-
-fn of_family(prefixes: &BTreeMap<IpNet, Listed>, ipv4: bool) -> Vec<Length> {
-    let mut lengths: BTreeMap<u8, HashMap<Words, u32>> = BTreeMap::new();
-    for (prefix, listed) in prefixes {
-        if matches!(prefix, IpNet::V4(_)) == ipv4 {
-            let of_length = lengths.entry(prefix.prefix_len()).or_default();
-            of_length.insert(address(prefix.network()).words, listed.lists);
-        }
-    }
-    let longest_first = lengths.into_iter().rev();
-    longest_first
-        .map(|(bits, listed)| {
-            let mask = if ipv4 {
-                KeyMask::prefixes(bits.into(), 0).ipv4
-            } else {
-                KeyMask::prefixes(0, bits.into()).ipv6
-            };
-            Length { mask, listed }
-        })
-        .collect()
+/// The first `bits` of an address.
+fn masked(source: &Address, bits: u8) -> Words {
+    let bits = u32::from(bits);
+    let mask = match source.family {
+        IPV4 => KeyMask::prefixes(bits, 0).ipv4,
+        IPV6 => KeyMask::prefixes(0, bits).ipv6,
+        _ => [0; 2],
+    };
+    [source.words[0] & mask[0], source.words[1] & mask[1]]
 }

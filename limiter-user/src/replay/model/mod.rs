@@ -115,7 +115,7 @@ impl<'a> Engine for View<'a> {
         (1 << self.0.config.limits_length) - 1
     }
 
-    fn look_closer(&self) -> u64 {
+    fn uncertain(&self) -> u64 {
         u64::MAX
     }
 
@@ -147,7 +147,7 @@ impl<'a> Engine for View<'a> {
         has_room
     }
 
-    fn add(&self, tag: &Tag, tat: u64, epoch: u32, now: u64) -> Added {
+    fn insert(&self, tag: &Tag, tat: u64, epoch: u32, now: u64) -> Added {
         let new = limiter_common::table::New {
             tag,
             word: tat,
