@@ -24,6 +24,11 @@ pub const CLOCK_KERNEL: u32 = 0;
 /// The packet brings its own time as [`Stamp`] metadata: for tests and for replay.
 pub const CLOCK_PACKET: u32 = 1;
 
+/// Index in the program arrays of the program that limiter runs in front of.
+pub const NEXT_FOREIGN: u32 = 0;
+/// Index in the program arrays of the program that a trial falls back to.
+pub const NEXT_FALLBACK: u32 = 1;
+
 /// What stands in [`Config::indices`] for a slot that no limit has.
 pub const NO_LIMIT: u32 = u32::MAX;
 
@@ -42,6 +47,8 @@ pub struct Config {
     pub seed: Seed,
     /// The kernel's tick in nanoseconds, after which `jiffies` goes up; 0: always read the clock.
     pub tick: u64,
+    /// When the trial of this program ends, in nanoseconds of the kernel's clock; 0: it is not on trial.
+    pub deadline: u64,
     /// Index of the limit that has a slot; [`NO_LIMIT`] where there is none.
     pub indices: [u32; SLOTS as usize],
     /// Limits in use.
@@ -69,6 +76,10 @@ pub struct Config {
     pub established: u32,
     /// Entries of the table that limits share; 0: there is one limit, which has them all.
     pub room: u32,
+    /// 1: packets that pass go on to the program at [`NEXT_FOREIGN`].
+    pub chained: u32,
+    /// The index of the program that packets go to after the deadline. No program at [`NEXT_FOREIGN`]: they pass.
+    pub after_deadline: u32,
 }
 
 impl Config {
@@ -85,6 +96,7 @@ impl Config {
         },
         seed: Seed::KNOWN,
         tick: 0,
+        deadline: 0,
         indices: [NO_LIMIT; SLOTS as usize],
         limits_length: 0,
         plain: 0,
@@ -98,6 +110,8 @@ impl Config {
         control: 0,
         established: 0,
         room: 0,
+        chained: 0,
+        after_deadline: NEXT_FOREIGN,
     };
 }
 
@@ -232,7 +246,7 @@ assert_bytes! {
     ByByte: 257 * 8,
     Candidates: 8 * 8 + 3 * 257 * 8 + 8,
     Newcomers: 5 * 8,
-    Config: LIMITS_MAX as usize * 1120 + 6240 + 40 + 32 + 8 + SLOTS as usize * 4 + 12 * 4,
+    Config: LIMITS_MAX as usize * 1120 + 6240 + 40 + 32 + 2 * 8 + SLOTS as usize * 4 + 14 * 4,
     Count: 2 * 8,
     Counters: 24 * 16 + 2 * 8,
     LimitCounters: 3 * 16,

@@ -40,7 +40,7 @@ pub struct Rescale {
     pub from: Shape,
     /// The new bucket.
     pub to: Shape,
-    /// Units of `from.tau` in one chunk; at least 1.
+    /// Units of `from.tau` in one chunk; 0: see [`Rescale::skip`].
     pub chunk_from: u64,
     /// The same chunk on the new terms, in `1 << chunk_shift`-th of a unit of `to.tau`, rounded up.
     pub chunk_to: u64,
@@ -87,6 +87,23 @@ impl Rescale {
             to: terms.into(),
             ..Self::NONE
         }
+    }
+
+    /// The word stays, and the change after this one is not applied to it. It stands between the terms of a trial and
+    /// those that the trial would have fallen back to, where the trial is kept: buckets of the trial go on as they are.
+    #[must_use]
+    pub fn skip(terms: &Terms, since: u64) -> Self {
+        Self {
+            chunk_from: 0,
+            ..Self::anew(terms, since)
+        }
+    }
+
+    /// Whether this is [`Self::skip`].
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_skip(&self) -> bool {
+        self.chunk_from == 0
     }
 
     /// The word of a bucket on the new terms, from its word on the old ones.
@@ -179,12 +196,18 @@ pub fn carry_over(
         word = past(known.wrapping_sub(1))?.empty();
         steps = known;
     }
+    let mut skips = false;
     // A constant bound, which the verifier of old kernels wants.
     for step in 0..PAST_TERMS {
         if step >= steps {
             break;
         }
-        word = past(steps - 1 - step)?.apply(word);
+        let change = past(steps - 1 - step)?;
+        if skips || change.is_skip() {
+            skips = !skips;
+        } else {
+            word = change.apply(word);
+        }
     }
     Some(word)
 }

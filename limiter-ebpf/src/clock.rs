@@ -62,6 +62,14 @@ pub fn begin(context: &XdpContext) {
     }
 }
 
+/// Whether this program is on trial and the trial is over. The precise clock: a trial ends when it was said to end.
+#[inline(always)]
+pub fn is_past_deadline() -> bool {
+    let deadline = config::deadline();
+    // SAFETY: the helper has no preconditions.
+    deadline != 0 && unsafe { bpf_ktime_get_ns() } >= deadline
+}
+
 /// `jiffies` when this CPU has looked at them last.
 #[inline(always)]
 pub fn jiffy() -> u64 {

@@ -63,11 +63,17 @@ numbers! {
     sets: u32,
     /// Where the time comes from.
     clock: u32,
+    /// When the trial ends, in nanoseconds; 0 where there is none.
+    deadline: u64,
+    /// Index of the program that packets go to after the deadline.
+    after_deadline: u32,
 }
 
 flags! {
     /// Whether nothing is to be dropped.
     shadow,
+    /// Whether packets that pass go on to another program.
+    chained,
     /// Whether malformed IP is let through.
     malformed_passes,
     /// Whether there are prefixes of IPv4 on lists.

@@ -2,30 +2,42 @@
 #![no_std]
 #![no_main]
 
-use aya_ebpf::{macros::xdp, programs::XdpContext};
-use limiter_common::{layout::CLOCK_PACKET, verdict::Reason};
+use aya_ebpf::{bindings::xdp_action, macros::xdp, programs::XdpContext};
+use limiter_common::{
+    layout::{CLOCK_PACKET, NEXT_FALLBACK, NEXT_FOREIGN},
+    verdict::Reason,
+};
 use limiter_ebpf::{
-    config, counters, fast, full,
+    clock, config, counters, fast, full,
     maps::{NEXT, NEXT_FRAGS},
     packet, verdict,
 };
 
 /// The entries: each is loaded by itself, because the stack has no room for both ways in one program.
 macro_rules! entries {
-    ($($(#[$attribute:meta])+ $name:ident: $way:ident, $frags:literal $(, $next:ident)?;)+) => {$(
+    ($($(#[$attribute:meta])+ $name:ident: $way:ident, $frags:literal, $next:ident;)+) => {$(
         $(#[$attribute])+
         pub fn $name(context: XdpContext) -> u32 {
+            if clock::is_past_deadline() {
+                let after = config::after_deadline();
+                // SAFETY: nothing here needs dropping.
+                unsafe { $next.tail_call(&context, after) };
+                // A fallback that is not there has been replaced this moment: the packet is still the trial's.
+                if after != NEXT_FALLBACK {
+                    return xdp_action::XDP_PASS;
+                }
+            }
             let length = packet::length::<$frags>(&context);
             let reason = $way::decide(&context, length);
             counters::count($way::ROW, reason, length);
             if config::clock() == CLOCK_PACKET {
                 report(&context, reason);
             }
-            $(if reason.passes() {
-                // SAFETY: nothing here needs dropping.
-                unsafe { $next.tail_call(&context, 0) };
+            if config::chained() && reason.passes() {
+                // SAFETY: as above.
+                unsafe { $next.tail_call(&context, NEXT_FOREIGN) };
                 // Nobody there any more: then it passes.
-            })?
+            }
             verdict::action(reason)
         }
     )+};
@@ -35,28 +47,16 @@ entries! {
     /// One limit that holds every packet. For kernels before 5.18, and for drivers that give a packet
     /// in one buffer only.
     #[xdp]
-    limiter: fast, false;
+    limiter: fast, false, NEXT;
     /// The same for kernels that know multi-buffer packets: jumbo frames.
     #[xdp(frags)]
-    limiter_frags: fast, true;
-    /// The same in front of another program, which decides about what passes here.
-    #[xdp]
-    limiter_chain: fast, false, NEXT;
-    /// The same in front of a program that takes multi-buffer packets.
-    #[xdp(frags)]
-    limiter_chain_frags: fast, true, NEXT_FRAGS;
+    limiter_frags: fast, true, NEXT_FRAGS;
     /// Several limits, or lists.
     #[xdp]
-    limits: full, false;
+    limits: full, false, NEXT;
     /// As above.
     #[xdp(frags)]
-    limits_frags: full, true;
-    /// As above.
-    #[xdp]
-    limits_chain: full, false, NEXT;
-    /// As above.
-    #[xdp(frags)]
-    limits_chain_frags: full, true, NEXT_FRAGS;
+    limits_frags: full, true, NEXT_FRAGS;
 }
 
 /// Tells a test or a replay why.

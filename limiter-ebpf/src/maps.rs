@@ -79,10 +79,10 @@ pub static LISTED_IPV4: LpmTrie<[u32; 2], Listed, 1> = LpmTrie::new();
 #[btf_map]
 pub static LISTED_IPV6: LpmTrie<[u32; 4], Listed, 1> = LpmTrie::new();
 
-/// The program that packets which pass go on to, where limiter runs in front of another one.
+/// Programs that packets go on to: the one that limiter runs in front of, and the one that a trial falls back to.
 #[btf_map]
-pub static NEXT: ProgramArray<1> = ProgramArray::new();
+pub static NEXT: ProgramArray<2> = ProgramArray::new();
 
 /// The same for programs that take multi-buffer packets: the kernel keeps the kinds apart.
 #[btf_map]
-pub static NEXT_FRAGS: ProgramArray<1> = ProgramArray::new();
+pub static NEXT_FRAGS: ProgramArray<2> = ProgramArray::new();

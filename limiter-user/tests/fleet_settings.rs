@@ -9,11 +9,8 @@ use ipnet::IpNet;
 use limiter_common::limit::{BY_BYTES, SHARED};
 use limiter_user::{
     config::{
-        Control, Scope, Settings,
-        compile::TierBits,
-        file,
+        Control, Scope, Settings, file,
         lists::{Prefixes, prefix},
-        origin::Origins,
         spread::{OnLists, Spread},
     },
     kernel::state::record::Record,
@@ -42,21 +39,10 @@ fn settings(text: &str) -> Settings {
 
 fn record(settings: Settings) -> Record {
     let mut record = Record {
-        version: String::new(),
-        attached_at: String::new(),
-        namespace: 0,
         settings,
-        file: None,
         frame_max: 1_522,
         frags: true,
-        fallback: None,
-        logging: false,
-        chained: false,
-        limits: Vec::new(),
-        tiers: TierBits::default(),
-        list_sizes: Vec::new(),
-        spread: Spread::default(),
-        origins: Origins::default(),
+        ..Record::default()
     };
     record.seat();
     record
@@ -111,7 +97,7 @@ fn a_record_without_a_total_of_control_traffic_reads() {
     assert_eq!(names(&record.settings), ["control"]);
     let mut reloaded = record.settings.clone();
     reloaded.control = Control::default();
-    let (changed, _) = record.changed(reloaded, 1 << 40).unwrap();
+    let (changed, _) = record.changed(reloaded, None, 1 << 40).unwrap();
     assert_eq!(changed.limits.len(), record.limits.len() + 1);
     assert_eq!(names(&changed.settings), ["control", "control-total"]);
 }
@@ -122,7 +108,7 @@ fn a_change_of_scope_is_one_of_terms() {
     let shared = record(settings(SHARED_LISTS));
     let mut alone = shared.settings.clone();
     alone.limits[0].scope = Scope::Host;
-    let (changed, _) = shared.changed(alone, 1 << 40).unwrap();
+    let (changed, _) = shared.changed(alone, None, 1 << 40).unwrap();
     assert_eq!(changed.limits[0].epoch, shared.limits[0].epoch + 1);
     assert_eq!(changed.limits[0].past.len(), 1);
 }
@@ -246,7 +232,7 @@ proptest! {
                     of_fleet.insert(name, prefixes);
                 }
             }
-            (record, _) = next.changed(settings, 1 << 40).unwrap();
+            (record, _) = next.changed(settings, None, 1 << 40).unwrap();
             for (name, prefixes) in record.settings.lists.all().filter(|(name, _)| *name != "allow") {
                 let both: Prefixes = own[name].union(&of_fleet[name]).copied().collect();
                 prop_assert_eq!(prefixes, &both, "{}", name);

@@ -29,7 +29,7 @@ use limiter_user::{
         program::{
             maps::Tables,
             object,
-            object::{Entry, ListMaps, Maps, Program, Variant},
+            object::{ListMaps, Maps, Program, Variant},
         },
     },
     stats::source::Reader,
@@ -235,12 +235,8 @@ impl Kernel {
         frags: bool,
         maps: Maps<'_>,
     ) -> Self {
-        let entry = Entry {
-            frags,
-            chained: false,
-        };
         let lists = ListMaps::New(prefixes);
-        let loaded = object::load(Variant::Plain, config, maps, lists, entry);
+        let loaded = object::load(Variant::Plain, config, maps, lists, frags);
         Self {
             limit: limit.clone(),
             ..Self::over(loaded.unwrap())

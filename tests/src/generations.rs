@@ -19,11 +19,11 @@ use limiter_common::{
     rescale,
 };
 use limiter_user::{
-    config::{Limit, Settings, compile::TierBits, origin::Origins, spread::Spread},
+    config::{Limit, Settings},
     kernel::{
         program::{
             object,
-            object::{Entry, ListMaps, Maps, Program, Variant},
+            object::{ListMaps, Maps, Program, Variant},
             raw::Raw,
         },
         state::record::{Record, Seat},
@@ -75,21 +75,10 @@ impl Generations {
     #[must_use]
     pub fn new(settings: &Settings, frame_max: u64) -> Self {
         let mut record = Record {
-            version: String::new(),
-            attached_at: String::new(),
-            namespace: 0,
             settings: settings.clone(),
-            file: None,
             frame_max,
             frags: true,
-            fallback: None,
-            logging: false,
-            chained: false,
-            limits: Vec::new(),
-            tiers: TierBits::default(),
-            list_sizes: Vec::new(),
-            spread: Spread::default(),
-            origins: Origins::default(),
+            ..Record::default()
         };
         record.seat();
         let program = load(&record, Maps::New);
@@ -158,7 +147,7 @@ impl Generations {
 
     /// The same, for one that is followed by another one before a packet comes: its program is not even loaded.
     pub fn change_unseen(&mut self, settings: &Settings, now: u64) {
-        let (record, moves) = self.record.changed(settings.clone(), now).unwrap();
+        let (record, moves) = self.record.changed(settings.clone(), None, now).unwrap();
         let tables = &mut self.kernel.tables;
         let epochs = record.limits.iter().map(|seat| (seat.slot, seat.epoch));
         tables
@@ -212,16 +201,6 @@ fn load(record: &Record, maps: Maps<'_>) -> Program {
         ..record.config().unwrap()
     };
     let prefixes = record.settings.lists.compile(&record.tiers);
-    let entry = Entry {
-        frags: true,
-        chained: false,
-    };
-    object::load(
-        Variant::Plain,
-        &config,
-        maps,
-        ListMaps::New(&prefixes),
-        entry,
-    )
-    .unwrap()
+    let lists = ListMaps::New(&prefixes);
+    object::load(Variant::Plain, &config, maps, lists, true).unwrap()
 }

@@ -52,8 +52,14 @@ impl<'h> Probe<'h> {
     /// How many of [`SENT`] packets of `source` pass.
     #[must_use]
     pub fn passed(&self, source: IpAddr) -> usize {
+        self.passed_of(source, SENT)
+    }
+
+    /// How many of `count` packets of `source` pass.
+    #[must_use]
+    pub fn passed_of(&self, source: IpAddr, count: usize) -> usize {
         let frame = self.hosts.frame(source).bytes();
-        (0..SENT).for_each(|_| self.from.send(&frame));
+        (0..count).for_each(|_| self.from.send(&frame));
         let last = self.last();
         // The program may be about to be taken off, and the driver loses what is on its way then.
         for _ in 0..10 {

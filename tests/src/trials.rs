@@ -1,13 +1,14 @@
-//! What the tests of `attach --try` share.
+//! What the tests of trials share.
 
-use std::{fs, path::Path, time::SystemTime};
+use std::{
+    thread,
+    time::{Duration, SystemTime},
+};
 
 use limiter_user::kernel::sys::interface;
-use nix::unistd::Pid;
 
 use crate::{
     command::Outcome,
-    eventually,
     hosts::{CLIENT, Hosts},
     probe::Probe,
 };
@@ -38,30 +39,6 @@ pub fn has_program(hosts: &Hosts) -> bool {
     interface.unwrap().unwrap().xdp.is_some()
 }
 
-/// The processes that hold the link of the attachment with these pins.
-#[must_use]
-pub fn holders(pins: &Path) -> Vec<Pid> {
-    let wanted = format!("hold\0{}\0", pins.display());
-    let processes = fs::read_dir("/proc").unwrap().flatten();
-    let holds = |pid: &i32| {
-        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).contains(&wanted)
-    };
-    processes
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(holds)
-        .map(Pid::from_raw)
-        .collect()
-}
-
-/// The process that holds the link of the trial on the server.
-#[must_use]
-pub fn holder(hosts: &Hosts) -> Pid {
-    let holders = holders(&hosts.pins());
-    assert_eq!(holders.len(), 1, "{holders:?}");
-    holders[0]
-}
-
 /// What `status --json` says of the trial.
 #[must_use]
 pub fn try_until(hosts: &Hosts) -> Option<SystemTime> {
@@ -74,7 +51,13 @@ pub fn try_until(hosts: &Hosts) -> Option<SystemTime> {
 /// Panics unless the server is as it was before.
 pub fn expect_nothing_left(hosts: &Hosts) {
     assert!(!has_program(hosts));
-    let pins = hosts.pins();
-    assert!(!pins.exists(), "pins are left");
-    eventually("the holder is gone", || holders(&pins).is_empty());
+    assert!(!hosts.pins().exists(), "pins are left");
+}
+
+/// Waits until a trial of the server is over, which ends within seconds.
+pub fn wait_for_the_end(hosts: &Hosts) {
+    let until = try_until(hosts).expect("a trial runs");
+    // Told in whole seconds.
+    let end = until + Duration::from_secs(1) + Duration::from_millis(50);
+    thread::sleep(end.duration_since(SystemTime::now()).unwrap_or_default());
 }

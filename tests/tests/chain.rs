@@ -1,13 +1,7 @@
 //! `attach --chain`: limiter in front of somebody else's program, which decides about what passes, and is
 //! put back.
 
-use std::{
-    fs,
-    path::PathBuf,
-    process::Command,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{fs, path::PathBuf, process::Command, time::Duration};
 
 use limiter_tests::{
     command::Outcome,
@@ -16,10 +10,9 @@ use limiter_tests::{
     hosts::{CLIENT, Hosts},
     need, need_kernel,
     raw::Raw,
-    trials::{holder, try_until},
+    trials::{try_until, wait_for_the_end},
 };
 use limiter_user::kernel::sys::{interface, interface::XdpMode, link::Link};
-use nix::sys::signal::{Signal, kill};
 
 /// Leaves a test where there is no kernel to test on, or no `bpftool` to attach the other program.
 macro_rules! need_all {
@@ -170,47 +163,48 @@ fn a_file_is_put_in_force_in_front_of_it() {
     fs::remove_file(&path).unwrap();
 }
 
+/// After a trial the program behind limiter gets all packets, and is put back by `detach` or by the next `attach`.
 #[test]
-fn a_trial_puts_it_back() {
+fn after_a_trial_all_packets_go_to_the_program_behind() {
     need_all!();
-    let foreign = Foreign::load(FRAGS);
-    let hosts = hosts_with(&foreign, "xdpdrv");
-    hosts
-        .limiter(&[&CHAIN[..], &["--try", "1s"]].concat())
-        .expect(0);
-    // The end waits for other commands, and does without them after a while.
-    let start = Instant::now();
-    while hosts.pins().exists() {
-        assert!(start.elapsed() < Duration::from_secs(20), "not undone");
-        thread::sleep(Duration::from_millis(10));
+    for kind in [FRAGS, PLAIN] {
+        let foreign = Foreign::load(kind);
+        let hosts = hosts_with(&foreign, "xdpdrv");
+        let on_trial = [&CHAIN[..], &["--try", "8s"]].concat();
+        hosts.limiter(&on_trial).expect(0);
+        // Six pass, of which the other program drops every second one.
+        assert_eq!(arrive(&hosts, &[9, DROPPED_PORT], 20), 3);
+        assert_eq!(foreign.seen(), 6);
+        wait_for_the_end(&hosts);
+        assert_eq!(arrive(&hosts, &[9, DROPPED_PORT], 20), 10);
+        assert_eq!(foreign.seen(), 26);
+        hosts.limiter(&["detach", "eth0"]).expect(0);
+        expect_back(&hosts, &foreign, "native");
+
+        hosts.limiter(&on_trial).expect(0);
+        wait_for_the_end(&hosts);
+        hosts.limiter(&CHAIN).expect(0);
+        assert_eq!(arrive(&hosts, &[9], 20), 6);
+        // A change on trial, which falls back to a program that is chained too.
+        hosts
+            .limiter(&["set", "eth0", "--burst", "9", "--try", "8s"])
+            .expect(0);
+        assert_eq!(arrive(&hosts, &[9], 20), 3);
+        wait_for_the_end(&hosts);
+        let seen = foreign.seen();
+        hosts.limiter(&["reset", "eth0", "--all"]).expect(0);
+        assert_eq!(arrive(&hosts, &[9, DROPPED_PORT], 20), 3);
+        assert_eq!(foreign.seen(), seen + 6);
+        hosts.limiter(&["set", "eth0", "--burst", "7"]).expect(0);
+        hosts.limiter(&["detach", "eth0"]).expect(0);
+        expect_back(&hosts, &foreign, "native");
+
+        hosts.limiter(&on_trial).expect(0);
+        hosts.limiter(&["keep", "eth0"]).expect(0);
+        assert_eq!(try_until(&hosts), None);
+        hosts.limiter(&["detach", "eth0"]).expect(0);
+        expect_back(&hosts, &foreign, "native");
     }
-    expect_back(&hosts, &foreign, "native");
-
-    hosts
-        .limiter(&[&CHAIN[..], &["--try", "1h"]].concat())
-        .expect(0);
-    assert_eq!(arrive(&hosts, &[9, DROPPED_PORT], 20), 3);
-    kill(holder(&hosts), Signal::SIGTERM).unwrap();
-    eventually("it is undone before its time", || !hosts.pins().exists());
-    expect_back(&hosts, &foreign, "native");
-
-    // Nothing can be put back by a process that is killed: the next command does.
-    hosts
-        .limiter(&[&CHAIN[..], &["--try", "1h"]].concat())
-        .expect(0);
-    kill(holder(&hosts), Signal::SIGKILL).unwrap();
-    eventually("limiter is off", || on_server(&hosts).is_none());
-    expect_waiting(&hosts);
-    hosts.limiter(&["detach", "eth0"]).expect(0);
-    expect_back(&hosts, &foreign, "native");
-
-    hosts
-        .limiter(&[&CHAIN[..], &["--try", "1h"]].concat())
-        .expect(0);
-    hosts.limiter(&["keep", "eth0"]).expect(0);
-    assert_eq!(try_until(&hosts), None);
-    hosts.limiter(&["detach", "eth0"]).expect(0);
-    expect_back(&hosts, &foreign, "native");
 }
 
 /// Commands say that a program is to be put back, and how.

@@ -146,7 +146,10 @@ impl Server<'_> {
     fn swap(&self, new: Written) {
         let swap = || async {
             let wanted = Wanted::new(new.settings());
-            set::swap("eth0", Variant::Plain, |_| Ok(wanted.clone())).await
+            set::swap("eth0", Variant::Plain, set::Lasts::ForGood, |_| {
+                Ok(wanted.clone())
+            })
+            .await
         };
         let namespace = &self.hosts.server.namespace;
         namespace.block_on(swap).unwrap().unwrap();

@@ -171,7 +171,15 @@ fn what_is_not_configured_is_not_in_the_program() {
         ("established", with(|config| config.established = 1)),
         ("new sources", with(|config| config.newcomers.cost = 1)),
     ];
-    println!("{without} instructions without, {features:?}");
+    // The ends of a program take a few instructions each.
+    let ends = [
+        ("trial", with(|config| config.deadline = 1)),
+        ("chain", with(|config| config.chained = 1)),
+    ];
+    println!("{without} instructions without, {features:?}, {ends:?}");
+    for (end, with) in ends {
+        assert!(without + 4 <= with, "{end}: {with}, without it {without}");
+    }
     // Linux before 6.8 verifies functions that nobody calls any more, and keeps them: what is left out is the call.
     let functions = requirements::kernel().unwrap() >= KernelVersion(6, 8);
     // The code of each is more than that; a branch that is left over would be less.

@@ -187,6 +187,22 @@ impl Attacked {
                 let now = self.refills();
                 assert!(now > 0.75 * rate, "{now} of {rate} a second");
             }
+            "limiter set eth0 --rate x0.25 --dry-run" => {
+                assert!(self.run(line).stdout.contains("nothing was changed"));
+                assert_eq!(self.shown(), *edited);
+            }
+            "limiter set eth0 --rate x0.25 --try 2m" => {
+                self.turns(line, "(tighter)", "(looser)");
+                assert!(self.hosts.status()["try_until"].is_string());
+                let now = self.refills();
+                assert!(now < 0.5 * rate, "{now} of {rate} a second");
+            }
+            "limiter keep eth0 --revert" => {
+                self.run(line);
+                assert_eq!(self.shown(), *edited, "undone");
+                let now = self.refills();
+                assert!(now > 0.75 * rate, "{now} of {rate} a second");
+            }
             "limiter set eth0 --shadow on" => {
                 self.run(line);
                 let source = self.fresh();

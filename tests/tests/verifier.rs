@@ -4,7 +4,11 @@
 use std::{fmt::Write as _, path::Path};
 
 use aya::{EbpfLoader, programs::Xdp};
-use limiter_common::{layout::CLOCK_KERNEL, rescale::PAST_TERMS, rules::LIMITS_MAX};
+use limiter_common::{
+    layout::{CLOCK_KERNEL, NEXT_FALLBACK, NEXT_FOREIGN},
+    rescale::PAST_TERMS,
+    rules::LIMITS_MAX,
+};
 use limiter_tests::{
     engine::constants, need_kernel, verified_instructions, verified_instructions_of,
 };
@@ -13,7 +17,7 @@ use limiter_user::{
     kernel::{
         program::{
             object,
-            object::{Entry, ListMaps, Maps, Variant},
+            object::{ListMaps, Maps, Variant},
         },
         sys::requirements,
     },
@@ -79,14 +83,15 @@ fn entries_of(settings: &Settings, bound: u32) {
         limit.epoch = PAST_TERMS;
         limit.past_length = PAST_TERMS;
     }
-    for (chained, frags) in [(false, false), (false, true), (true, false), (true, true)] {
-        if frags && !has_frags {
-            continue;
+    for trial in [false, true] {
+        // Everything that a program may have at its end.
+        (config.chained, config.deadline) = (trial.into(), trial.into());
+        config.after_deadline = if trial { NEXT_FALLBACK } else { NEXT_FOREIGN };
+        for frags in [false, has_frags] {
+            let lists = ListMaps::New(&prefixes);
+            let program = object::load(Variant::Plain, &config, Maps::New, lists, frags).unwrap();
+            check(program.entry(), verified_instructions(&program), bound);
         }
-        let entry = Entry { frags, chained };
-        let lists = ListMaps::New(&prefixes);
-        let program = object::load(Variant::Plain, &config, Maps::New, lists, entry).unwrap();
-        check(program.entry(), verified_instructions(&program), bound);
     }
 }
 

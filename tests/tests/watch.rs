@@ -678,25 +678,41 @@ fn it_ends_with_the_attachment() {
     hosts.limiter(&["detach", "eth0"]).expect(0);
 }
 
-/// A trial ends with the process that holds its link, watched or not.
+/// The names of limits are those in force, after a trial those of before it; and where nothing is limited then, it ends.
 #[test]
-fn it_does_not_keep_a_trial() {
+fn it_follows_the_end_of_a_trial() {
     need_kernel!();
-    let hosts = Hosts::new();
-    limiter_tests::trials::attach(&hosts, "1h");
-    let watcher = Watcher::start(&hosts, &[]);
-    let holder = limiter_tests::trials::holder(&hosts);
-    // By then it has looked at the link, and it may not do so again.
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let named = |name: &str| format!("[[limit]]\nname = \"{name}\"\nrate = \"1/h\"\nburst = 1\n");
+    let (before, tried) = (
+        folder.write("before.toml", &named("before")),
+        folder.write("tried.toml", &named("tried")),
+    );
+    hosts
+        .limiter(&["attach", "eth0", "--config", &before])
+        .expect(0);
+    hosts
+        .limiter(&["reload", "eth0", "--config", &tried, "--try", "10s"])
+        .expect(0);
+    let mut watcher = Watcher::start(&hosts, &["--json"]);
+    let _ = limiter_tests::trials::passed(&hosts);
+    assert_eq!(watcher.event()["limit"], "tried");
+    limiter_tests::trials::wait_for_the_end(&hosts);
     thread::sleep(Duration::from_secs(1));
-    watcher.stop_between_looks();
-    nix::sys::signal::kill(holder, Signal::SIGKILL).unwrap();
-    eventually("the program is off", || {
-        !limiter_tests::trials::has_program(&hosts)
-    });
-    watcher.signal(Signal::SIGCONT);
+    // Events of the trial come first.
+    let _ = limiter_tests::trials::passed(&hosts);
+    let limits = || watcher.event()["limit"].clone();
+    let mut limits = std::iter::repeat_with(limits);
+    assert!(limits.any(|limit| limit == "before"));
+    drop(limits);
+    drop(watcher);
+    hosts.limiter(&["detach", "eth0"]).expect(0);
+
+    limiter_tests::trials::attach(&hosts, "8s");
+    let watcher = Watcher::start(&hosts, &[]);
     let ended = watcher.wait();
     assert_eq!(ended.status, 1, "{ended:#?}");
-    assert!(ended.stderr.contains("was detached"), "{ended:#?}");
+    assert!(ended.stderr.contains("nothing is limited"), "{ended:#?}");
 }
 
 #[test]

@@ -16,11 +16,7 @@ const RULES: [(&str, &[&str]); 8] = [
     ("export", &["export", "keeper", "stats"]),
     ("view", &["config", "stats", "view"]),
     ("kernel/error", &["config"]),
-    // The process of a trial holds its link.
-    (
-        "kernel/sys",
-        &["kernel/error", "kernel/state/trial", "kernel/sys"],
-    ),
+    ("kernel/sys", &["kernel/error", "kernel/sys"]),
     (
         "kernel/program",
         &["config", "kernel/error", "kernel/program", "kernel/sys"],

@@ -15,12 +15,12 @@ use crate::{
     kernel::{
         Attachment, Error,
         ops::{
-            attach::{attach, attach_on_trial},
+            attach::attach,
             detach::detach,
             replace::replace,
-            set::Wanted,
+            set::{Lasts, Wanted},
+            trial,
         },
-        state::trial,
     },
     stats::collect,
     view,
@@ -42,14 +42,16 @@ pub async fn run(arguments: args::Attach) -> anyhow::Result<()> {
             outcome(true, &text);
             continue;
         }
+        // A program that lets everything pass is on the interface then.
+        if let Err(Error::TrialOver { .. }) = Attachment::open(interface).await {
+            detach(interface)
+                .await
+                .map_err(|error| about(interface, error))?;
+        }
         ssh::warn(interface, &wanted.settings, |client| {
             how_to_stay(&arguments, client)
         });
-        let attached = match arguments.try_for {
-            None => attach(interface, &wanted, arguments.chain).await,
-            Some(duration) => attach_on_trial(interface, &wanted, arguments.chain, duration).await,
-        };
-        if let Err(error) = attached {
+        if let Err(error) = attach(interface, &wanted, arguments.chain, arguments.try_for).await {
             undo(&done).await;
             return Err(about(interface, error));
         }
@@ -113,8 +115,8 @@ async fn take_over(
         Err(_) => return Ok(false),
     }
     let advice = |client: &str| how_to_stay(arguments, client);
-    file::put_in_force(interface, wanted.clone(), advice).await?;
-    trial::keep(interface)
+    file::put_in_force(interface, wanted.clone(), Lasts::ForGood, advice).await?;
+    trial::end(interface, false)
         .await
         .map_err(|error| about(interface, error))?;
     Ok(true)

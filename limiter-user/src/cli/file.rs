@@ -17,7 +17,7 @@ use crate::{
     },
     kernel::{
         Attachment,
-        ops::set::{Wanted, swap},
+        ops::set::{Lasts, Wanted, swap},
         program::object::Variant,
     },
     view::units::counted,
@@ -116,11 +116,16 @@ pub async fn show(interface: &str) -> anyhow::Result<()> {
 
 /// `limiter reload`.
 pub async fn reload(arguments: args::Reload) -> anyhow::Result<()> {
-    let args::Reload { on, config } = arguments;
+    let args::Reload {
+        on,
+        config,
+        lasting,
+    } = arguments;
     let reload = async |interface: &str, path: &Path| {
         let frames = Frames::of(&[interface.to_owned()]).await;
         let (_, wanted) = read(path, &frames)?;
-        put_in_force(interface, wanted, |client| allow_in(path, client)).await
+        let advice = |client: &str| allow_in(path, client);
+        put_in_force(interface, wanted, lasting.lasts(), advice).await
     };
     each(&on.interfaces, async |interface| match &config {
         Some(path) => reload(interface, path).await,
@@ -133,6 +138,7 @@ pub async fn reload(arguments: args::Reload) -> anyhow::Result<()> {
 pub async fn put_in_force(
     interface: &str,
     wanted: Wanted,
+    lasts: Lasts,
     advice: impl Fn(&str) -> String,
 ) -> anyhow::Result<()> {
     ssh::warn_of_change(
@@ -141,10 +147,10 @@ pub async fn put_in_force(
         advice,
     )
     .await;
-    let changed = swap(interface, Variant::Plain, |_| Ok(wanted.clone()))
+    let changed = swap(interface, Variant::Plain, lasts, |_| Ok(wanted.clone()))
         .await
         .map_err(|error| about(interface, error))?;
-    outcome(is_unchanged(&changed), &told(interface, &changed));
+    outcome(is_unchanged(&changed), &told(interface, &changed, lasts));
     Ok(())
 }
 

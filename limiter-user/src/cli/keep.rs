@@ -6,20 +6,35 @@ use crate::{
         interfaces::each,
         output::{outcome, report},
     },
-    kernel::state::trial::{Kept, keep},
+    kernel::ops::{
+        detach::detach,
+        trial::{Ended, end},
+    },
 };
 
 pub async fn run(arguments: args::Keep) -> anyhow::Result<()> {
-    each(&arguments.on.interfaces, one).await
+    each(&arguments.on.interfaces, async |interface| {
+        one(interface, arguments.revert).await
+    })
+    .await
 }
 
-async fn one(interface: &str) -> anyhow::Result<()> {
-    match keep(interface).await? {
-        Kept::Now => report(&format!(
-            "{interface}: kept; undo with `limiter detach {interface}`\n"
+async fn one(interface: &str, revert: bool) -> anyhow::Result<()> {
+    match end(interface, revert).await? {
+        Ended::NothingBefore => {
+            detach(interface).await?;
+            report(&format!(
+                "{interface}: detached: nothing was limited before the trial\n"
+            ));
+        }
+        Ended::Kept => report(&format!(
+            "{interface}: kept; `limiter detach {interface}` stops limiting\n"
         )),
-        Kept::Already => {
-            let text = format!("{interface}: unchanged: not on trial, it is kept already\n");
+        Ended::Reverted => report(&format!(
+            "{interface}: the trial is over, and what was before it holds again\n"
+        )),
+        Ended::NoTrial => {
+            let text = format!("{interface}: unchanged: not on trial\n");
             outcome(true, &text);
         }
     }

@@ -20,13 +20,17 @@ use crate::{
         },
         interfaces::each,
         output::{Outcome, note, print, print_json},
+        set::told_lasting,
         ssh,
     },
     config::{
         Invalid, Settings,
         lists::{self, Prefixes, show},
     },
-    kernel::{Attachment, ops::set::set},
+    kernel::{
+        Attachment,
+        ops::set::{Lasts, set},
+    },
     stats::Listing,
     view,
 };
@@ -44,13 +48,18 @@ pub enum Edit {
 
 /// One of the two lists that every configuration has.
 pub async fn run(name: &str, verb: ListVerb) -> anyhow::Result<()> {
-    let (edit, ListEdit { on, prefixes }) = match verb {
+    let (edit, arguments) = match verb {
         ListVerb::Add(ListAdd { edit, lasts }) => (Edit::Add(lasts), edit),
         ListVerb::Remove(arguments) => (Edit::Remove, arguments),
         ListVerb::Replace(arguments) => (Edit::Replace, arguments),
         ListVerb::List(ListShow { on, json }) => return list(&on, name, json).await,
     };
-    change(edit, &on, name, &prefixes).await
+    let ListEdit {
+        on,
+        prefixes,
+        lasting,
+    } = arguments;
+    change(edit, lasting.lasts(), &on, name, &prefixes).await
 }
 
 /// A list with a name of its own.
@@ -61,14 +70,19 @@ pub async fn run_tier(verb: TierVerb) -> anyhow::Result<()> {
         TierVerb::Replace(arguments) => (Edit::Replace, arguments),
         TierVerb::List(TierShow { on, name, json }) => return list(&on, &name, json).await,
     };
-    let TierEdit { on, name, prefixes } = arguments;
+    let TierEdit {
+        on,
+        name,
+        prefixes,
+        lasting,
+    } = arguments;
     if name == lists::ALLOW || name == lists::DENY {
         return Err(crate::cli::output::Usage(format!(
             "'{name}' is no tier: write `limiter {name}` for it"
         ))
         .into());
     }
-    change(edit, &on, &name, &prefixes).await
+    change(edit, lasting.lasts(), &on, &name, &prefixes).await
 }
 
 async fn list(on: &OnOne, name: &str, json: bool) -> anyhow::Result<()> {
@@ -114,13 +128,19 @@ async fn list_one(interface: &str, name: &str, json: bool) -> anyhow::Result<()>
     Ok(())
 }
 
-async fn change(edit: Edit, on: &OnOne, name: &str, given: &GivenPrefixes) -> anyhow::Result<()> {
+async fn change(
+    edit: Edit,
+    lasts: Lasts,
+    on: &OnOne,
+    name: &str,
+    given: &GivenPrefixes,
+) -> anyhow::Result<()> {
     let prefixes = all_given(given)?;
     each(&on.interfaces, async |interface| {
         if let Some(warning) = warning(edit, interface, name, &prefixes).await {
             note(&warning);
         }
-        let outcome = put_in_force(edit, interface, name, &prefixes).await?;
+        let outcome = put_in_force(edit, lasts, interface, name, &prefixes).await?;
         outcome.tell(interface);
         Ok(())
     })
@@ -149,12 +169,19 @@ pub async fn warning(
 /// Edits a list while traffic flows: the host's, or the fleet's where that shares it.
 pub async fn put_in_force(
     edit: Edit,
+    lasts: Lasts,
     interface: &str,
     name: &str,
     prefixes: &Prefixes,
 ) -> anyhow::Result<Outcome> {
     let attachment = Attachment::open(interface).await?;
     if attachment.record.settings.shares(name) {
+        if lasts != Lasts::ForGood {
+            return Err(Invalid(format!(
+                "{name} of {interface} is shared by a fleet, whose other hosts would not try it, and nothing was changed: leave --try and --dry-run out, or `add --for 2m`"
+            ))
+            .into());
+        }
         return by_fleet::put_in_force(edit, attachment, name, prefixes).await;
     }
     if let Edit::Add(Some(_)) = edit {
@@ -164,7 +191,11 @@ pub async fn put_in_force(
         ))
         .into());
     }
-    let swapped = set(interface, |settings| edited(edit, settings, name, prefixes)).await?;
+    let swapped = set(interface, lasts, |settings| {
+        edited(edit, settings, name, prefixes)
+    })
+    .await?;
+    let lasting = told_lasting(interface, &swapped, lasts);
     let (mut old, mut new) = (swapped.old, swapped.new);
     let (before, after) = (find(&mut old, name)?, find(&mut new, name)?);
     let (added, removed) = (
@@ -186,15 +217,19 @@ pub async fn put_in_force(
         (added, removed) => format!("{added} added, {removed} removed"),
     };
     let on_it = after.len();
-    let (text, unchanged) = match added + removed {
+    let (mut text, unchanged) = match added + removed {
         0 => (format!("{changed}, {on_it} on {name} now"), true),
         _ => (
             format!("{name}: {changed}, {on_it} on it now"),
             missing.is_some(),
         ),
     };
+    if let Some(lasting) = lasting {
+        text = format!("{text}; {lasting}");
+    }
     let missing = missing.filter(|_| removed > 0);
-    let file = swapped.file.filter(|_| added + removed > 0);
+    let stays = lasts == Lasts::ForGood && added + removed > 0;
+    let file = swapped.file.filter(|_| stays);
     new.lists = swapped.spread.with(new.lists);
     let unknown_to = |file: PathBuf| {
         format!(

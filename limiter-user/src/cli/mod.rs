@@ -13,7 +13,6 @@ mod doctor;
 mod export;
 mod file;
 mod frames;
-mod hold;
 mod interfaces;
 mod keep;
 mod keeper;
@@ -42,9 +41,6 @@ use args::{Cli, ConfigVerb, Verb};
 /// Reads the command line, does what it says, and tells how it went.
 #[must_use]
 pub fn main() -> ExitCode {
-    if let Some(arguments) = hold::arguments(std::env::args_os()) {
-        return finish(hold::run(arguments));
-    }
     if keeper::is_one(std::env::args_os()) {
         return finish(keeper::run());
     }

@@ -16,7 +16,7 @@ use crate::{
     },
     kernel::{
         Attachment,
-        ops::set::{Swapped, set},
+        ops::set::{Lasts, Swapped, set},
     },
 };
 
@@ -42,12 +42,14 @@ async fn one(interface: &str, arguments: &args::Set) -> anyhow::Result<()> {
         ssh::allow_first(interface, client)
     })
     .await;
-    let changed = set(interface, merged)
+    let lasts = arguments.lasting.lasts();
+    let changed = set(interface, lasts, merged)
         .await
         .map_err(|error| about(interface, error))?;
-    outcome(is_unchanged(&changed), &told(interface, &changed));
+    outcome(is_unchanged(&changed), &told(interface, &changed, lasts));
+    let stays = lasts == Lasts::ForGood && changed.old != changed.new;
     // The next reload, and the next boot of a service, would undo it without a word.
-    if let Some(file) = changed.file.filter(|_| changed.old != changed.new) {
+    if let Some(file) = changed.file.filter(|_| stays) {
         note(&format!(
             "{} does not know of it: `limiter reload {interface}` would put what it says in force again; `limiter config show {interface}` prints what is in force now",
             file.display()
@@ -61,14 +63,26 @@ pub fn is_unchanged(changed: &Swapped) -> bool {
     changed.old == changed.new
 }
 
-/// The changes, a line each.
-pub fn told(interface: &str, changed: &Swapped) -> String {
+/// The changes, a line each, and for how long they are made.
+pub fn told(interface: &str, changed: &Swapped, lasts: Lasts) -> String {
     let mut changes = difference(&changed.old, &changed.new, changed.frame_max);
     if changes.is_empty() {
         changes.push("unchanged: it was so already".to_owned());
     }
+    changes.extend(told_lasting(interface, changed, lasts));
     let lines = changes.into_iter();
     lines.map(|line| format!("{interface}: {line}\n")).collect()
+}
+
+/// For how long a change is made, if not for good.
+pub fn told_lasting(interface: &str, changed: &Swapped, lasts: Lasts) -> Option<String> {
+    match (lasts, &changed.try_until) {
+        (Lasts::DryRun, _) => Some("dry run: nothing was changed".to_owned()),
+        (_, Some(until)) => Some(format!(
+            "ON TRIAL: undone at {until} unless you say `limiter keep {interface}`"
+        )),
+        (_, None) => None,
+    }
 }
 
 fn merged(settings: &Settings, arguments: &args::Set, frame_max: u64) -> Result<Settings, Invalid> {

@@ -35,13 +35,14 @@ pub async fn run(arguments: args::Status) -> anyhow::Result<()> {
     for error in &errors {
         note(&error.to_string());
     }
-    if errors.is_empty() {
-        Ok(())
-    } else {
-        Err(anyhow::anyhow!(
-            "{} of the attachments cannot be shown: see above",
-            errors.len()
-        ))
+    // After a trial there is nothing to show where nothing was before it.
+    let all = names.is_empty() || is_all(names);
+    let is_failure = |error: &&Error| !(all && matches!(error, Error::TrialOver { .. }));
+    match errors.iter().filter(is_failure).count() {
+        0 => Ok(()),
+        count => Err(anyhow::anyhow!(
+            "{count} of the attachments cannot be shown: see above"
+        )),
     }
 }
 

@@ -200,11 +200,6 @@ pub enum Error {
         /// The layout of its pins.
         layout: u32,
     },
-    /// A process of a version with another layout holds the link.
-    #[error(
-        "another version of limiter has a trial on '{0}', which this version cannot replace: `limiter keep {0}` of that version first, or wait until the trial ends"
-    )]
-    TrialOfOther(String),
     /// A version with another layout runs in front of a foreign program.
     #[error(
         "another version of limiter runs in front of another program on '{0}' (--chain), which this version cannot replace: `limiter detach {0}` puts that program back, then attach again"
@@ -370,34 +365,39 @@ pub enum Error {
         /// What to do.
         advice: &'static str,
     },
-    /// The process that was to hold the link did not start.
-    #[error("starting the process that ends the trial on '{interface}' failed ({why}): {advice}")]
-    TrialNotStarted {
+    /// Nothing is limited after a trial that was not kept.
+    #[error(
+        "the trial on '{interface}' ended at {ended}, and nothing is limited: `limiter attach {interface} --rate RATE` attaches again, `limiter detach {interface}` clears what is left"
+    )]
+    TrialOver {
         /// The interface.
         interface: String,
-        /// What it said.
-        why: String,
-        /// What to do.
-        advice: &'static str,
+        /// When, RFC 3339.
+        ended: String,
     },
-    /// The process that holds the link of a trial is stopped, or stuck.
+    /// A trial that was to be kept is over.
     #[error(
-        "process {process}, which holds the trial on '{interface}', does not answer: `kill -CONT {process}` if it was stopped, or `kill -9 {process}`, which takes limiter off"
+        "the trial on '{interface}' ended at {ended}, and what was in force before holds again: make the change once more to keep it"
     )]
-    TrialSilent {
+    TooLate {
         /// The interface.
         interface: String,
-        /// Its id.
-        process: i32,
+        /// When, RFC 3339.
+        ended: String,
     },
-    /// Somebody holds the link of a trial, and cannot be asked.
+    /// There is one trial at a time.
     #[error(
-        "limiter is on trial on '{0}' in a network namespace that cannot be asked from here: use limiter there, or wait until the trial ends"
+        "a trial on '{interface}' runs until {until}, and there is one at a time: `limiter keep {interface}` keeps what it tries, `limiter keep {interface} --revert` ends it"
     )]
-    TrialElsewhere(String),
-    /// The trial is over, or there never was one.
+    TrialRuns {
+        /// The interface.
+        interface: String,
+        /// Its end, RFC 3339.
+        until: String,
+    },
+    /// There never was a trial.
     #[error(
-        "nothing to keep: limiter is not attached to '{0}' (a trial that has ended takes it off): `limiter attach {0} --rate RATE` attaches it again"
+        "nothing to keep: limiter is not attached to '{0}': `limiter attach {0} --rate RATE` attaches it"
     )]
     NothingToKeep(String),
     /// Netlink does not answer.

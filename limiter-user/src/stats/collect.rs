@@ -98,6 +98,7 @@ fn described(attachment: &Attachment, taken: Taken) -> Result<Interface> {
         version: record.version.clone(),
         attached_at: record.attached_at.clone(),
         try_until: attachment.try_until(),
+        trial_ended: attachment.trial_ended(),
         shadow: settings.shadow,
         malformed: settings.malformed.name(),
         logging: record.logging,

@@ -76,6 +76,10 @@ pub struct Interface {
     pub attached_at: String,
     /// When it is undone by itself unless it is kept before, RFC 3339; only on trial.
     pub try_until: Option<String>,
+    /// When a trial has ended that was not kept, RFC 3339, until a command changes something: what was in force before it
+    /// holds again.
+    #[serde(default)]
+    pub trial_ended: Option<String>,
     /// Whether nothing is dropped.
     pub shadow: bool,
     /// What happens to malformed IP: `drop` or `pass`.

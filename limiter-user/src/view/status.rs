@@ -251,15 +251,18 @@ fn chain_note(interface: &Interface) -> String {
     )
 }
 
-/// That it ends by itself, and how to keep it.
+/// That it ends by itself, and how to keep it; or that it has ended.
 fn trial_note(interface: &Interface) -> String {
     let name = &interface.name;
-    interface
-        .try_until
-        .as_ref()
-        .map_or_else(String::new, |until| {
+    match (&interface.try_until, &interface.trial_ended) {
+        (Some(until), _) => {
             format!("  ON TRIAL: undone at {until} unless you say `limiter keep {name}`.\n")
-        })
+        }
+        (None, Some(ended)) => {
+            format!("  A trial ended at {ended}: what was in force before it holds again.\n")
+        }
+        (None, None) => String::new(),
+    }
 }
 
 /// A mode that was not asked for, and what it means.

@@ -59,7 +59,9 @@ impl Opened {
         namespace
             .block_on(|| async {
                 let settings = file::parse(SETTINGS, ".".as_ref()).unwrap().settings;
-                attach("lo", &Whole::new(settings), false).await.unwrap();
+                attach("lo", &Whole::new(settings), false, None)
+                    .await
+                    .unwrap();
                 let attachment = Attachment::open("lo").await.unwrap();
                 let folder = pins::directory("lo").unwrap();
                 let map = |name: &str| MapData::from_pin(folder.join(name)).unwrap();

@@ -27,7 +27,7 @@ pub(super) fn run(bytes: &[u8]) {
     for limit in &mut settings.limits {
         limit.rate.amount = limit.rate.amount.div_ceil(2);
     }
-    if let Ok((changed, _)) = record.changed(settings, 1_000_000_000_000) {
+    if let Ok((changed, _)) = record.changed(settings, None, 1_000_000_000_000) {
         let _ = changed.config();
     }
 }

@@ -114,3 +114,66 @@ fn edit_of_a_list() {
     let counts = change(&place, &add, after, &["reload", "eth0"]);
     expect_both("deny add", counts, 15);
 }
+
+/// On trial after the swap, and what was before before it.
+#[test]
+fn set_on_trial() {
+    need_kernel!();
+    let place = Place::attached();
+    let command = [
+        "set",
+        "eth0",
+        "--limit",
+        "strangers",
+        "--burst",
+        "5",
+        "--try",
+        "1h",
+    ];
+    let back = ["set", "eth0", "--limit", "strangers", "--burst", "3"];
+    let after = [5, BY_OLD[1], BY_OLD[2]];
+    let counts = change(&place, &command, after, &back);
+    expect_both("set --try", counts, 15);
+}
+
+/// Whatever `keep` has come to, the trial's limits hold; and a next command works.
+fn end_of_a_trial(command: &[&str], after: Look) -> Counts {
+    let place = Place::attached();
+    let set = ["set", "eth0", "--limit", "strangers", "--burst"];
+    let try_again = || {
+        let on_trial = [&set[..], &["5", "--try", "1h"]].concat();
+        place.limiter(&[&set[..], &["3"]].concat()).expect(0);
+        place.limiter(&on_trial).expect(0);
+    };
+    try_again();
+    let case = Case::new(&place, command, [5, BY_OLD[1], BY_OLD[2]], after);
+    case.at_each_step(kill, was_killed, |_| try_again())
+}
+
+#[test]
+fn keep() {
+    need_kernel!();
+    let counts = end_of_a_trial(&["keep", "eth0"], [5, BY_OLD[1], BY_OLD[2]]);
+    assert!(counts.faults >= 15, "{counts:?}");
+}
+
+#[test]
+fn revert() {
+    need_kernel!();
+    let counts = end_of_a_trial(&["keep", "eth0", "--revert"], BY_OLD);
+    expect_both("keep --revert", counts, 15);
+}
+
+/// The state of a killed command falls back in time too.
+#[test]
+fn attach_on_trial() {
+    need_kernel!();
+    let place = Place::new();
+    let command = ["attach", "eth0", "--config", &place.old, "--try", "1h"];
+    let case = Case::new(&place, &command, ABSENT, BY_OLD);
+    let counts = case.at_each_step(kill, was_killed, |_| {
+        let again = place.limiter(&["detach", "eth0"]);
+        again.expect(0);
+    });
+    expect_both("attach --try", counts, 40);
+}

@@ -8,7 +8,6 @@ use std::{
 };
 
 use limiter_tests::{
-    command::prepared,
     hosts::{Hosts, on},
     need_kernel,
     watcher::Watcher,
@@ -70,48 +69,4 @@ fn whatever_the_umask() {
     assert!(output.status.success(), "{output:?}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "");
     drop(watcher);
-}
-
-/// A trial's process is asked over a socket, which anybody can connect to: it answers who may open the pins.
-#[test]
-fn who_holds_a_trial_answers_nobody_else() {
-    need_kernel!();
-    let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "5/s", "--try", "60s"])
-        .expect(0);
-    let holder = format!("limiter{}", hosts.pins().display());
-    let sockets = on(&hosts.server, || {
-        fs::read_to_string("/proc/thread-self/net/unix")
-    })
-    .unwrap();
-    let name = sockets
-        .lines()
-        .filter_map(|line| line.split_whitespace().nth(7))
-        .find(|name| name.contains("limiter"));
-    let name = name.unwrap_or_else(|| panic!("no socket of {holder}: {sockets}"));
-    let program = "import socket,sys,os,array\n\
-        s=socket.socket(socket.AF_UNIX);s.settimeout(10)\n\
-        s.connect('\\0'+sys.argv[1][1:])\n\
-        d=os.open('/',os.O_RDONLY)\n\
-        s.sendmsg([b'\\0'],[(socket.SOL_SOCKET,socket.SCM_RIGHTS,array.array('i',[d]))])\n\
-        print(len(s.recv(64)))\n";
-    let ask = |user: &str| {
-        let mut command = Command::new("setpriv");
-        command.args([
-            &format!("--reuid={user}"),
-            "--clear-groups",
-            "--inh-caps=-all",
-        ]);
-        command.args(["python3", "-c", program, name]);
-        let output = on(&hosts.server, || command.output()).unwrap();
-        String::from_utf8_lossy(&output.stdout).trim().to_owned()
-    };
-    for user in ["65534", "0"] {
-        let got = ask(user);
-        assert!(got == "0" || got.is_empty(), "user {user} got {got} bytes");
-    }
-    // With the right folder root is answered, as ever.
-    let status = on(&hosts.server, || prepared(&["status", "eth0"]).output()).unwrap();
-    assert!(status.status.success(), "{status:?}");
 }

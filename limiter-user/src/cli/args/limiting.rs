@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     config::{Burst, Key, Malformed, Mode, Rate},
-    kernel::state::trial,
+    kernel::ops::{set::Lasts, trial},
 };
 
 /// The limit, and what else a configuration file may say: for `attach` and `replay`.
@@ -102,7 +102,7 @@ pub struct Attach {
     /// Share the limit with the other hosts of this fleet
     #[arg(long, value_name = "NAME", value_parser = fleet, conflicts_with = "config")]
     pub fleet: Option<String>,
-    /// Undo it by itself after this time, unless `limiter keep` is said before: 90s, 10m, at most 1day
+    /// Let everything pass again after this time, unless `limiter keep` is said before: 90s, 10m, at most 1day
     #[arg(long = "try", value_name = "DURATION", value_parser = try_for, allow_hyphen_values = true)]
     pub try_for: Option<Duration>,
     /// In front of the XDP program that is there: it gets what passes, and is put back on detach
@@ -111,6 +111,29 @@ pub struct Attach {
     /// Where limiter is attached already, put this configuration in force there, as `reload` does
     #[arg(long, conflicts_with_all = ["try_for", "chain"])]
     pub or_reload: bool,
+}
+
+/// For how long a change is made.
+#[derive(Debug, Args)]
+pub struct Lasting {
+    /// Undo it by itself after this time, unless `limiter keep` is said before: 90s, 10m, at most 1day
+    #[arg(long = "try", value_name = "DURATION", value_parser = try_for, allow_hyphen_values = true)]
+    try_for: Option<Duration>,
+    /// Say what would change, and change nothing
+    #[arg(long, conflicts_with = "try_for")]
+    dry_run: bool,
+}
+
+impl Lasting {
+    /// For how long.
+    #[must_use]
+    pub fn lasts(&self) -> Lasts {
+        match self.try_for {
+            _ if self.dry_run => Lasts::DryRun,
+            Some(duration) => Lasts::Trial(duration),
+            None => Lasts::ForGood,
+        }
+    }
 }
 
 fn try_for(text: &str) -> Result<Duration, String> {
@@ -128,6 +151,9 @@ pub struct Keep {
     /// Where
     #[command(flatten)]
     pub on: On,
+    /// End the trial now instead, and go back to what was before it
+    #[arg(long)]
+    pub revert: bool,
 }
 
 /// Arguments of `detach`.
@@ -191,6 +217,9 @@ pub struct Set {
     /// The fleet to share the limit with, the named one where there are several; none for no fleet at all
     #[arg(long, value_name = "NAME|none", group = "change")]
     pub fleet: Option<FleetOrNone>,
+    /// For how long
+    #[command(flatten)]
+    pub lasting: Lasting,
 }
 
 /// On or off.
@@ -211,6 +240,9 @@ pub struct Reload {
     /// The file; left out, the one that was last put in force
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// For how long
+    #[command(flatten)]
+    pub lasting: Lasting,
 }
 
 /// What to do with a configuration.

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use ipnet::IpNet;
 
 use super::{
-    OnOne,
+    Lasting, OnOne,
     values::{duration, prefix},
 };
 
@@ -77,6 +77,9 @@ pub struct ListEdit {
     /// What goes on it or off it
     #[command(flatten)]
     pub prefixes: GivenPrefixes,
+    /// For how long
+    #[command(flatten)]
+    pub lasting: Lasting,
 }
 
 /// Prefixes on the command line, or in a file.
@@ -102,6 +105,9 @@ pub struct TierEdit {
     /// What goes on it or off it
     #[command(flatten)]
     pub prefixes: GivenPrefixes,
+    /// For how long
+    #[command(flatten)]
+    pub lasting: Lasting,
 }
 
 /// Which list to print.

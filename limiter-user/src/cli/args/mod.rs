@@ -13,7 +13,8 @@ use clap::{Parser, Subcommand};
 pub use fleet::Agent;
 pub use interfaces::{On, OnOne};
 pub use limiting::{
-    Attach, ConfigVerb, Detach, Engine, Exemption, Keep, Limiting, Reload, Replay, Set, Switch,
+    Attach, ConfigVerb, Detach, Engine, Exemption, Keep, Lasting, Limiting, Reload, Replay, Set,
+    Switch,
 };
 pub use lists::{
     GivenPrefixes, ListAdd, ListEdit, ListShow, ListVerb, TierAdd, TierEdit, TierShow, TierVerb,
@@ -44,7 +45,7 @@ pub struct Cli {
 pub enum Verb {
     /// Limit what comes in on an interface; stays in the kernel until `detach`
     Attach(Attach),
-    /// Keep what `attach --try` has attached: it is no longer undone by itself
+    /// Keep what is on trial (`--try`): it is no longer undone by itself
     Keep(Keep),
     /// Stop limiting, and leave nothing behind
     Detach(Detach),

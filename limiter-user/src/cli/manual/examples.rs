@@ -42,7 +42,16 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ),
         ],
     ),
-    ("keep", &[("Make a trial last:", "limiter keep eth0")]),
+    (
+        "keep",
+        &[
+            ("Make a trial last:", "limiter keep eth0"),
+            (
+                "Go back to what was before it, now:",
+                "limiter keep eth0 --revert",
+            ),
+        ],
+    ),
     (
         "detach",
         &[
@@ -69,6 +78,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "limiter set eth0 --limit dns --rate 100/s",
             ),
             ("Drop nothing for now:", "limiter set eth0 --shadow on"),
+            (
+                "Halve each rate for two minutes, unless `limiter keep eth0` is said:",
+                "limiter set eth0 --rate x0.5 --try 2m",
+            ),
         ],
     ),
     (

@@ -5,6 +5,7 @@ use crate::cli::{
     output::Outcome,
     reset,
 };
+use crate::kernel::ops::set::Lasts;
 use crate::view::top::Action;
 
 /// What must be known before it is confirmed.
@@ -20,7 +21,7 @@ pub async fn run(interface: &str, action: Action) -> Result<String, String> {
     let result = match action {
         Action::List { list, network, .. } => {
             let prefixes = [network].into();
-            lists::put_in_force(edit(action), interface, list, &prefixes).await
+            lists::put_in_force(edit(action), Lasts::ForGood, interface, list, &prefixes).await
         }
         Action::Reset { network } => reset::reset(interface, network.addr()).await,
     };

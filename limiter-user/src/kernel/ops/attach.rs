@@ -5,13 +5,13 @@ use crate::kernel::state::generation;
 use std::{io, time::Duration};
 
 use crate::{
-    config::{Mode, compile::TierBits, origin::Origins, spread::Spread},
+    config::{Mode, origin::Origins},
     kernel::{
         error::{Error, Result},
-        ops::{chain, set::Wanted},
+        ops::{chain, change::Wanted},
         program::{
             object,
-            object::{Entry, ListMaps, Maps, Program, Variant},
+            object::{ListMaps, Maps, Program, Variant},
         },
         state::{
             attachment::{Pinned, folders_here, look, no_other_version},
@@ -20,8 +20,8 @@ use crate::{
             occupant,
             occupant::Holder,
             pins,
-            record::Record,
-            trial, unpin,
+            record::{Record, Trial},
+            unpin,
         },
         sys::{
             bpffs, clock,
@@ -51,30 +51,12 @@ pub struct Linked {
 }
 
 /// Attaches to `name`, and pins: from here on no process is needed. `chain`: in front of the program that
-/// is there, instead of where none is.
-pub async fn attach(name: &str, wanted: &Wanted, chain: bool) -> Result<()> {
-    put(name, wanted, chain, Link::pin).await
-}
-
-/// Attaches to `name` for `duration`, and undoes that by itself unless it is kept in time.
-pub async fn attach_on_trial(
+/// is there, instead of where none is. After `trial`, if that is given, nothing is limited, unless it is kept before.
+pub async fn attach(
     name: &str,
     wanted: &Wanted,
     chain: bool,
-    duration: Duration,
-) -> Result<()> {
-    put(name, wanted, chain, |link, folder| {
-        trial::begin(link, folder, duration)
-    })
-    .await
-}
-
-/// Attaches, pins all but the link, and does with that what `hold` says.
-async fn put(
-    name: &str,
-    wanted: &Wanted,
-    chain: bool,
-    hold: impl FnOnce(&Link, &Dir) -> Result<()>,
+    trial: Option<Duration>,
 ) -> Result<()> {
     requirements::kernel()?;
     requirements::privileges()?;
@@ -94,7 +76,7 @@ async fn put(
         unpin::clear_above(&folder);
         return Err(error);
     }
-    let attached = put_in(&folder, name, wanted, chain, hold).await;
+    let attached = put_in(&folder, name, wanted, chain, trial).await;
     // A program that could not be put back stays, with all that tells of it.
     if attached.is_err() && !foreign::is_pinned(&folder) {
         // The next command clears what stays.
@@ -123,23 +105,23 @@ async fn put_in(
     name: &str,
     wanted: &Wanted,
     chain: bool,
-    hold: impl FnOnce(&Link, &Dir) -> Result<()>,
+    trial: Option<Duration>,
 ) -> Result<()> {
     // What a killed command had not put back is there again.
     let interface = interface::by_name(name).await?;
     if chain {
-        return chain::put(&interface, wanted, folder, hold);
+        return chain::put(&interface, wanted, folder, trial);
     }
-    let linked = link(interface, wanted)?;
+    let linked = link(interface, wanted, trial)?;
     generation::pin_first(&linked.program, &linked.record, folder)?;
-    hold(&linked.link, folder)
+    linked.link.pin(folder)
 }
 
 /// Attaches to `name` for as long as the returned value lives.
 pub async fn attach_unpinned(name: &str, wanted: &Wanted) -> Result<Linked> {
     requirements::kernel()?;
     requirements::privileges()?;
-    link(interface::by_name(name).await?, wanted)
+    link(interface::by_name(name).await?, wanted, None)
 }
 
 /// An error where something is attached, or has the name.
@@ -181,7 +163,7 @@ fn clear_leftover(folder: &Dir) -> Result<()> {
 }
 
 /// Loads and attaches, in the mode that was asked for or, if that may be, in the next best one.
-fn link(interface: Interface, wanted: &Wanted) -> Result<Linked> {
+fn link(interface: Interface, wanted: &Wanted, trial: Option<Duration>) -> Result<Linked> {
     if !interface.ethernet {
         return Err(Error::NoEthernet(interface.name));
     }
@@ -189,7 +171,7 @@ fn link(interface: Interface, wanted: &Wanted) -> Result<Linked> {
         return Err(in_the_way(&interface, xdp));
     }
     in_best_mode(&interface, wanted.settings.mode, |mode, fallback| {
-        link_in(&interface, mode, wanted, fallback)
+        link_in(&interface, mode, wanted, trial, fallback)
     })
 }
 
@@ -287,9 +269,10 @@ fn link_in(
     interface: &Interface,
     mode: XdpMode,
     wanted: &Wanted,
+    trial: Option<Duration>,
     fallback: Option<String>,
 ) -> Result<Linked, Refused> {
-    let mut record = record(interface, mode, wanted)?;
+    let mut record = record(interface, mode, wanted, trial)?;
     record.fallback = fallback;
     let program = load(&mut record)?;
     let link = Link::create(program.fd()?, interface.index, mode).map_err(Refused::ByDriver)?;
@@ -302,11 +285,12 @@ fn link_in(
     })
 }
 
-/// What is written down of a new attachment.
+/// What is written down of a new attachment, which is on trial for so long.
 pub(in crate::kernel) fn record(
     interface: &Interface,
     mode: XdpMode,
     wanted: &Wanted,
+    trial: Option<Duration>,
 ) -> Result<Record> {
     let now = clock::today();
     let mut record = Record {
@@ -318,13 +302,10 @@ pub(in crate::kernel) fn record(
         file: wanted.file.clone(),
         frame_max: interface.frame_max(mode),
         frags: requirements::kernel()?.has_frags(),
-        fallback: None,
-        logging: false,
-        chained: false,
-        limits: Vec::new(),
-        tiers: TierBits::default(),
-        list_sizes: Vec::new(),
-        spread: Spread::default(),
+        trial: trial
+            .map(|duration| Trial::lasting(duration, false))
+            .transpose()?,
+        ..Record::default()
     };
     record.seat();
     Ok(record)
@@ -335,17 +316,8 @@ pub(in crate::kernel) fn load(record: &mut Record) -> Result<Program> {
     let config = record.config()?;
     let prefixes = record.settings.lists.compile(&record.tiers);
     let load = |frags: bool| {
-        let entry = Entry {
-            frags,
-            chained: false,
-        };
-        object::load(
-            Variant::Plain,
-            &config,
-            Maps::New,
-            ListMaps::New(&prefixes),
-            entry,
-        )
+        let lists = ListMaps::New(&prefixes);
+        object::load(Variant::Plain, &config, Maps::New, lists, frags)
     };
     match load(record.frags) {
         Err(Error::Load {

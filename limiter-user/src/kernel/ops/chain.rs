@@ -6,7 +6,7 @@
 //! end of this process can lose it.
 
 use crate::kernel::state::generation;
-use std::io;
+use std::{io, time::Duration};
 
 use aya::programs::ProgramFd;
 
@@ -16,11 +16,11 @@ use crate::{
         error::{Error, Result},
         ops::{
             attach::{Refused, record},
-            set::Wanted,
+            change::Wanted,
         },
         program::{
             object,
-            object::{Entry, ListMaps, Maps, Program, Variant},
+            object::{ListMaps, Maps, Program, Variant},
         },
         state::{foreign, foreign::Foreign, occupant, occupant::Holder, record::Record, unpin},
         sys::{
@@ -31,13 +31,13 @@ use crate::{
     },
 };
 
-/// Attaches in front of the program that is on `interface`, pins all but the link in `folder`, and does
-/// with that what `hold` says. On failure everything is as before.
+/// Attaches in front of the program that is on `interface`, for the time of the trial if there is one, and pins in
+/// `folder`. On failure everything is as before.
 pub(in crate::kernel) fn put(
     interface: &Interface,
     wanted: &Wanted,
     folder: &Dir,
-    hold: impl FnOnce(&Link, &Dir) -> Result<()>,
+    trial: Option<Duration>,
 ) -> Result<()> {
     let nothing = || Error::ChainNothing(interface.name.clone());
     let state = interface.xdp.ok_or_else(nothing)?;
@@ -46,7 +46,7 @@ pub(in crate::kernel) fn put(
         return Err(held_by_link(interface, state, Some(id)));
     }
     let (foreign, handle) = Foreign::on(interface, state)?;
-    let mut record = record(interface, state.mode, wanted)?;
+    let mut record = record(interface, state.mode, wanted, trial)?;
     record.chained = true;
     if state.mode == XdpMode::Generic && wanted.settings.mode == Mode::Auto {
         record.fallback = Some(format!("{foreign}, behind it, is in generic mode"));
@@ -63,7 +63,7 @@ pub(in crate::kernel) fn put(
         return Err(error);
     }
     let held = create(interface, state.mode, &program, record.frags).and_then(|link| {
-        hold(&link, folder).inspect_err(|_| {
+        link.pin(folder).inspect_err(|_| {
             // A process may have it still.
             let _ = link.detach();
         })
@@ -124,12 +124,8 @@ fn load(
     };
     let mut refused = None;
     for frags in kinds {
-        let entry = Entry {
-            frags: *frags,
-            chained: true,
-        };
         let lists = ListMaps::New(&prefixes);
-        let mut program = object::load(Variant::Plain, &config, Maps::New, lists, entry)?;
+        let mut program = object::load(Variant::Plain, &config, Maps::New, lists, *frags)?;
         match program.lead_to(next) {
             Ok(()) => {
                 record.frags = *frags;

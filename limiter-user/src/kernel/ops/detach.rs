@@ -159,29 +159,16 @@ fn remove(
     };
     match pinned {
         Ok(Pinned::To(link, _) | Pinned::Gone(link)) => {
-            // On trial there is no pin: a process holds the link.
-            let is_pinned = link.try_until().is_none();
-            if is_pinned {
-                Link::unpin(dir)?;
-            }
+            Link::unpin(dir)?;
             // Another process may hold the link too.
             if let Err(error) = link.detach() {
                 // Nothing was changed, then.
-                if is_pinned {
-                    link.pin(dir)?;
-                }
+                link.pin(dir)?;
                 return Err(error);
             }
         }
-        // Somebody holds the link, and the program runs.
-        Err(
-            error @ (Error::TrialSilent { .. }
-            | Error::TrialElsewhere(_)
-            | Error::Busy(_)
-            | Error::Stranger { .. }),
-        ) => {
-            return Err(error);
-        }
+        // The program may run.
+        Err(error @ Error::Stranger { .. }) => return Err(error),
         // What is no link of an XDP program holds none on an interface.
         Ok(Pinned::Leftover) | Err(_) => {}
     }

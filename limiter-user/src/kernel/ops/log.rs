@@ -9,7 +9,7 @@ use std::{
 
 use crate::kernel::{
     error::Result,
-    ops::set,
+    ops::{set, set::Lasts},
     program::object::{Program, Variant},
 };
 
@@ -31,7 +31,7 @@ pub struct Logging {
 impl Logging {
     /// Swaps in the program that logs.
     pub async fn start(name: &str) -> Result<Self> {
-        let swapped = set::swap(name, Variant::Log, Ok).await?;
+        let swapped = set::swap(name, Variant::Log, Lasts::ForGood, Ok).await?;
         Ok(Self {
             name: name.to_owned(),
             program: swapped.program,
@@ -47,7 +47,7 @@ impl Logging {
         stop: impl Future<Output = T>,
     ) -> Result<()> {
         let printed = self.forward(show, stop).await;
-        set::set(&self.name, |settings| Ok(settings.clone())).await?;
+        set::set(&self.name, Lasts::ForGood, |settings| Ok(settings.clone())).await?;
         printed
     }
 

@@ -2,10 +2,12 @@
 
 pub mod attach;
 pub mod chain;
+mod change;
 pub mod detach;
 pub mod learn;
 pub mod log;
 pub mod replace;
 pub mod replay;
 pub mod set;
+pub mod trial;
 pub mod watch;

@@ -10,7 +10,7 @@ use crate::{
         error::{Error, Result},
         ops::{
             attach::{load, lock_folder, record},
-            set::Wanted,
+            change::Wanted,
         },
         state::{
             attachment::{OtherVersion, Pinned, look, of_other_versions},
@@ -95,16 +95,13 @@ async fn swap(folder: &Folder, old: &Dir, new: &Dir, wanted: &Wanted) -> Result<
     } = found
         .next()
         .ok_or_else(|| Error::NotAttached(name.clone()))?;
-    if link.try_until().is_some() {
-        return Err(Error::TrialOfOther(interface.name));
-    }
     if foreign::is_pinned(old) {
         return Err(Error::ChainOfOther(interface.name));
     }
     let mode = interface.xdp.map_or(XdpMode::Native, |xdp| xdp.mode);
     same_mode(&interface.name, mode, wanted.settings.mode)?;
     unpin::empty(new)?;
-    let mut record = record(&interface, mode, wanted)?;
+    let mut record = record(&interface, mode, wanted, None)?;
     let program = load(&mut record)?;
     generation::pin_first(&program, &record, new)?;
     link.replace(None, program.fd()?.as_fd())

@@ -22,7 +22,7 @@ use crate::kernel::{
     program::{
         maps::Tables,
         object,
-        object::{Entry, ListMaps, Maps, Variant},
+        object::{ListMaps, Maps, Variant},
     },
     sys::{bpf, requirements},
 };
@@ -92,12 +92,8 @@ impl Replay {
             seed: config.seed,
             full_at: begin,
         };
-        let entry = Entry {
-            frags: version.has_frags(),
-            chained: false,
-        };
         let lists = ListMaps::New(prefixes);
-        let mut loaded = object::load(Variant::Plain, &config, maps, lists, entry)?;
+        let mut loaded = object::load(Variant::Plain, &config, maps, lists, version.has_frags())?;
         let program = loaded.fd()?.try_clone_to_owned();
         Ok(Self {
             program: program.map_err(|error| Error::system("keeping the program", error))?,

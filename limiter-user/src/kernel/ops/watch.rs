@@ -32,7 +32,7 @@ use crate::{
             maps::{Tables, open_map},
             raw::Raw,
         },
-        state::{attachment::Attachment, record::Record},
+        state::{attachment::Attachment, in_force::Standing, record::Record},
         sys::{clock, folder::Dir, interface, link::Link, lock, words::Words},
     },
 };
@@ -54,8 +54,6 @@ pub struct Filter {
 }
 
 /// An attachment that is being watched.
-///
-/// It does not keep the attachment's link: that of a trial must go with the process that holds it.
 #[derive(Debug)]
 pub struct Watching {
     interface: String,
@@ -63,8 +61,8 @@ pub struct Watching {
     filter: Filter,
     /// Names of limits, by slot. Those that have gone may still have events.
     names: BTreeMap<u32, String>,
-    /// The program that `names` are of.
-    program_id: u32,
+    /// For how long `names` are those in force.
+    standing: Standing,
     switch_id: u32,
     switch: Arc<Switch>,
     tables: Tables,
@@ -91,7 +89,7 @@ impl Watching {
         // The link is closed here.
         let Attachment {
             interface,
-            program_id,
+            standing,
             record,
             tables,
             dir,
@@ -113,7 +111,7 @@ impl Watching {
             _alone: alone,
             dir,
             filter,
-            program_id,
+            standing,
             switch_id,
             switch,
             tables,
@@ -195,7 +193,7 @@ impl Watching {
                 false => detached(),
             });
         }
-        if info.program_id == self.program_id {
+        if self.standing.holds(&info)? {
             return Ok(());
         }
         // Detached and attached again, it has other maps.
@@ -203,7 +201,7 @@ impl Watching {
             return Err(detached());
         }
         let attachment = Attachment::open(&self.interface).await?;
-        self.program_id = attachment.program_id;
+        self.standing = attachment.standing;
         self.know(&attachment.record);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The program's maps, opened: sources and counters.
 
-use aya::maps::{Array, Map, MapData, MapError, MapInfo, PerCpuArray};
+use aya::maps::{Array, Map, MapData, MapError, MapInfo, PerCpuArray, ProgramArray};
 use limiter_common::{
     bucket,
     counters::{Count, Counters, LimitCounters, PLAIN, SEVERAL},
@@ -83,7 +83,7 @@ const fn shape(name: &str) -> Shape {
         b"WATCH" => (ARRAY, 4, size_of::<Watch>(), Some(1)),
         b"WATCHED" => (PER_CPU_ARRAY, 4, size_of::<Watched>(), Some(1)),
         b"EVENTS" => (RING_BUFFER, 0, 0, Some(EVENTS_BYTES)),
-        _ => (PROGRAM_ARRAY, 4, 4, Some(1)),
+        _ => (PROGRAM_ARRAY, 4, 4, Some(2)),
     };
     Shape {
         kind,
@@ -445,6 +445,34 @@ pub(in crate::kernel) fn open_map(folder: &Dir, name: &str) -> Result<MapData> {
     let pin = folder.pin(name);
     let pin = pin.map_err(|error| Error::path("opening", folder.path().join(name), error))?;
     MapData::from_pin(pin.path()).map_err(read_failed)
+}
+
+/// The array of the programs that packets go on to.
+pub(in crate::kernel) const fn next_of(frags: bool) -> &'static str {
+    if frags { "NEXT_FRAGS" } else { "NEXT" }
+}
+
+/// Id of the program at `index` of the pinned program array `name`.
+pub(in crate::kernel) fn next_id(folder: &Dir, name: &str, index: u32) -> Result<Option<u32>> {
+    // Read as numbers: to read it, the kernel gives the id of the program.
+    let array: Array<_, u32> = Map::Array(open_map(folder, name)?)
+        .try_into()
+        .map_err(read_failed)?;
+    match array.get(&index, 0) {
+        Ok(id) => Ok(Some(id)),
+        Err(MapError::KeyNotFound) => Ok(None),
+        Err(error) => Err(read_failed(error)),
+    }
+}
+
+/// Empties `index` of the pinned program array `name`, if a program is there.
+pub(in crate::kernel) fn clear_next(folder: &Dir, name: &str, index: u32) -> Result<()> {
+    let mut array: ProgramArray<_> = Map::ProgramArray(open_map(folder, name)?)
+        .try_into()
+        .map_err(read_failed)?;
+    // Where it is empty the kernel says so.
+    let _ = array.clear_index(&index);
+    Ok(())
 }
 
 fn read_seed(map: Map) -> Result<Seed> {

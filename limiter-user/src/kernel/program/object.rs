@@ -13,7 +13,7 @@ use aya::{
 };
 use ipnet::IpNet;
 use limiter_common::{
-    layout::{CLOCK_KERNEL, Config, Listed, SETS_OF_WORD},
+    layout::{CLOCK_KERNEL, Config, Listed, NEXT_FALLBACK, NEXT_FOREIGN, SETS_OF_WORD},
     table::Seed,
 };
 
@@ -104,27 +104,13 @@ pub enum ListMaps<'a> {
     Pinned(&'a Dir),
 }
 
-/// Which of the program's entries, beside the way that the configuration asks for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Entry {
-    /// The one that takes packets in several buffers (Linux 5.18).
-    pub frags: bool,
-    /// The one that hands packets which pass on to another program.
-    pub chained: bool,
-}
-
-impl Entry {
-    fn name(self, plain: bool) -> &'static str {
-        match (plain, self.chained, self.frags) {
-            (true, false, false) => "limiter",
-            (true, false, true) => "limiter_frags",
-            (true, true, false) => "limiter_chain",
-            (true, true, true) => "limiter_chain_frags",
-            (false, false, false) => "limits",
-            (false, false, true) => "limits_frags",
-            (false, true, false) => "limits_chain",
-            (false, true, true) => "limits_chain_frags",
-        }
+/// The name of the program's entry: `frags` for the one that takes packets in several buffers (Linux 5.18).
+const fn entry_name(plain: bool, frags: bool) -> &'static str {
+    match (plain, frags) {
+        (true, false) => "limiter",
+        (true, true) => "limiter_frags",
+        (false, false) => "limits",
+        (false, true) => "limits_frags",
     }
 }
 
@@ -135,13 +121,13 @@ pub struct Program {
     entry: &'static str,
 }
 
-/// Loads the program with the constants of `config`.
+/// Loads the program with the constants of `config`; `frags`: the entry that takes packets in several buffers.
 pub fn load(
     variant: Variant,
     config: &Config,
     maps: Maps<'_>,
     lists: ListMaps<'_>,
-    entry: Entry,
+    frags: bool,
 ) -> Result<Program> {
     let seed = match maps {
         Maps::New => new_seed()?,
@@ -193,7 +179,7 @@ pub fn load(
     if let Some(full_at) = newcomers_full_at {
         maps::fill_table(&mut ebpf, seed, full_at)?;
     }
-    let entry = entry.name(config.plain != 0);
+    let entry = entry_name(config.plain != 0, frags);
     xdp(&mut ebpf, entry)?.load().map_err(program_error)?;
     Ok(Program { ebpf, entry })
 }
@@ -242,17 +228,27 @@ impl Program {
         self.entry
     }
 
-    /// Hands the packets that pass on to `next`, with an entry that is chained. `EINVAL` where that is of
-    /// another kind: one takes packets in several buffers, and the other does not.
+    /// Hands the packets that pass on to `next`, where this program is chained. `EINVAL` where that is of another
+    /// kind: one takes packets in several buffers, and the other does not.
     pub(in crate::kernel) fn lead_to(&mut self, next: &ProgramFd) -> io::Result<()> {
-        let name = if self.entry.ends_with("_frags") {
-            "NEXT_FRAGS"
-        } else {
-            "NEXT"
+        self.put_next(NEXT_FOREIGN, next)
+    }
+
+    /// Makes it the program that a trial over the same maps falls back to.
+    pub(in crate::kernel) fn stand_by(&mut self) -> Result<()> {
+        let own = match self.ebpf.program(self.entry) {
+            Some(AyaProgram::Xdp(program)) => program.fd().map_err(program_error)?.try_clone(),
+            _ => return Err(missing(self.entry)),
         };
+        own.and_then(|own| self.put_next(NEXT_FALLBACK, &own))
+            .map_err(|error| Error::system("preparing the end of the trial", error))
+    }
+
+    fn put_next(&mut self, index: u32, next: &ProgramFd) -> io::Result<()> {
+        let name = maps::next_of(self.entry.ends_with("_frags"));
         let map = self.ebpf.map_mut(name);
         let map = map.ok_or_else(|| io::Error::other(missing(name)))?;
-        let set = ProgramArray::try_from(map).and_then(|mut array| array.set(0, next, 0));
+        let set = ProgramArray::try_from(map).and_then(|mut array| array.set(index, next, 0));
         set.map_err(|error| match error {
             MapError::SyscallError(call) => call.io_error,
             error => io::Error::other(error),

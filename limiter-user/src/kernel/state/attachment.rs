@@ -1,16 +1,19 @@
 //! An attachment that is there: its pins, opened.
 
-use crate::kernel::program::object;
-use std::io;
-
-use aya::programs::ProgramInfo;
-
 use crate::{
     config::{Lists, Settings},
     kernel::{
         error::{Error, Result},
         program::{lists::ListTables, maps::Tables},
-        state::{foreign, foreign::Foreign, pins, pins::Folder, record::Record},
+        state::{
+            foreign,
+            foreign::Foreign,
+            generation, in_force,
+            in_force::{InForce, OnTrial, Standing},
+            pins,
+            pins::Folder,
+            record::Record,
+        },
         sys::{
             bpf::LinkInfo,
             bpffs,
@@ -40,9 +43,14 @@ pub struct Attachment {
     pub tables: Tables,
     /// The lists.
     pub lists: ListTables,
+    /// The trial that runs, or one that is over and that no command has cleared since.
+    pub trial: Option<OnTrial>,
     pub(in crate::kernel) dir: Dir,
     pub(in crate::kernel) generation: u64,
+    /// The generation whose program the link runs: another one than that in force after a trial.
+    pub(in crate::kernel) linked: u64,
     pub(in crate::kernel) link: Link,
+    pub(in crate::kernel) standing: Standing,
 }
 
 /// What a folder of pins holds.
@@ -272,7 +280,7 @@ impl Attachment {
     }
 
     pub(in crate::kernel) fn generation_folder(&self) -> Result<Dir> {
-        open_generation(&self.dir, self.generation)
+        generation::open(&self.dir, self.generation)
     }
 
     /// Its lock; an error where it was detached meanwhile.
@@ -298,10 +306,49 @@ impl Attachment {
         Err(Error::Busy(lock::PATIENCE.as_secs()))
     }
 
-    /// Whether the program that was in force when this was opened is in force now.
+    /// Whether the generation that was in force when this was opened is in force now.
     pub(in crate::kernel) fn is_in_force(&self) -> Result<bool> {
-        let info = self.link.info()?;
-        Ok(info.interface != 0 && info.program_id == self.program_id)
+        self.standing.holds(&self.link.info()?)
+    }
+
+    /// The same after the link was given the program in force, so that nothing of a trial is left.
+    pub(in crate::kernel) fn settle(&mut self) {
+        self.linked = self.generation;
+        self.trial = None;
+        self.standing = Standing::of(self.program_id);
+    }
+
+    /// Whether a trial ran when this was opened.
+    pub(in crate::kernel) fn is_on_trial(&self) -> bool {
+        self.trial.is_some_and(|trial| !trial.is_over)
+    }
+
+    /// What will be in force after the trial that runs: another view of the same attachment. None where no trial runs, or
+    /// nothing will be limited then.
+    pub(in crate::kernel) fn after_trial(&self) -> Result<Option<Self>> {
+        if !self.is_on_trial() {
+            return Ok(None);
+        }
+        let Some((generation, program_id)) = in_force::fallback(&self.dir, self.record.frags)?
+        else {
+            return Ok(None);
+        };
+        let (folder, name) = (
+            generation::open(&self.dir, generation)?,
+            &self.interface.name,
+        );
+        let gone = || Error::NotAttached(name.clone());
+        Ok(Some(Self {
+            interface: self.interface.clone(),
+            record: Record::open(&folder, name)?,
+            tables: Tables::open(&self.dir, name)?,
+            lists: ListTables::open(&folder)?,
+            dir: self.dir.clone(),
+            link: Link::open(&self.dir)?.ok_or_else(gone)?,
+            generation,
+            program_id,
+            ..*self
+        }))
     }
 
     /// The program that limiter runs in front of.
@@ -312,8 +359,13 @@ impl Attachment {
     /// When it is undone by itself unless it is kept before, RFC 3339; none if it is not on trial.
     #[must_use]
     pub fn try_until(&self) -> Option<String> {
-        let until = self.link.try_until()?;
-        Some(humantime::format_rfc3339_seconds(until).to_string())
+        self.trial.filter(|trial| !trial.is_over).map(OnTrial::end)
+    }
+
+    /// When a trial has ended that was not kept, RFC 3339, until a command changes something.
+    #[must_use]
+    pub fn trial_ended(&self) -> Option<String> {
+        self.trial.filter(|trial| trial.is_over).map(OnTrial::end)
     }
 
     /// Readers take no lock: where a `set` has swapped the program meanwhile they read again. None where it was detached
@@ -355,17 +407,14 @@ impl Attachment {
             interface: name.to_owned(),
             why: why.to_owned(),
         };
-        let runs = |number: u64| {
-            let generation = dir.open(&pins::generation(number)).ok().flatten()?;
-            let pin = generation.pin(object::PIN).ok()?;
-            let program = ProgramInfo::from_pin(pin.path()).ok()?;
-            (program.id() == info.program_id).then_some((number, generation))
-        };
-        let mut numbers = pins::generations(&dir)?.into_iter();
-        let (number, generation) = numbers
-            .find_map(runs)
-            .ok_or_else(|| unreadable("the program that runs is not pinned"))?;
-        let record = Record::open(&generation, name)?;
+        let InForce {
+            generation,
+            linked,
+            program_id,
+            record,
+            trial,
+            standing,
+        } = in_force::find(&dir, info.program_id, name)?;
         // A container with a process 1 of its own may share the host's bpffs.
         if record.namespace != pins::cookie()? {
             return Err(unreadable(
@@ -377,27 +426,17 @@ impl Attachment {
         }
         Ok(Self {
             mode: interface.xdp.map_or(XdpMode::Native, |xdp| xdp.mode),
-            program_id: info.program_id,
+            program_id,
             record,
             tables: Tables::open(&dir, name)?,
-            lists: ListTables::open(&generation)?,
+            lists: ListTables::open(&generation::open(&dir, generation)?)?,
             interface: interface.clone(),
-            generation: number,
+            trial,
+            generation,
+            linked,
+            standing,
             dir,
             link,
         })
     }
-}
-
-/// The folder of generation `number`.
-pub(in crate::kernel) fn open_generation(folder: &Dir, number: u64) -> Result<Dir> {
-    let name = pins::generation(number);
-    let gone = || {
-        Error::path(
-            "opening",
-            folder.path().join(&name),
-            io::ErrorKind::NotFound.into(),
-        )
-    };
-    folder.open(&name)?.ok_or_else(gone)
 }

@@ -1,10 +1,12 @@
 //! The pins of a generation: one loaded program, its lists and its record.
 
-use std::io;
+use std::{io, os::fd::OwnedFd};
+
+use aya::programs::ProgramInfo;
 
 use crate::kernel::{
     error::{Error, Result},
-    program::object::Program,
+    program::{object, object::Program},
     state::{pins, record::Record},
     sys::folder::Dir,
 };
@@ -24,9 +26,10 @@ pub(in crate::kernel) fn pin(
 ) -> Result<()> {
     let name = pins::generation(number);
     let gone = || {
-        Error::path(
+        failed(
             "making the folder",
-            folder.path().join(&name),
+            folder,
+            number,
             io::ErrorKind::NotFound.into(),
         )
     };
@@ -34,4 +37,31 @@ pub(in crate::kernel) fn pin(
     program.pin_lists(&generation)?;
     program.pin(&generation)?;
     record.pin(&generation)
+}
+
+/// The folder of generation `number`.
+pub(in crate::kernel) fn open(folder: &Dir, number: u64) -> Result<Dir> {
+    let gone = || failed("opening", folder, number, io::ErrorKind::NotFound.into());
+    folder.open(&pins::generation(number))?.ok_or_else(gone)
+}
+
+/// The program of generation `number`. Not by its id, which would want `CAP_SYS_ADMIN`.
+pub(in crate::kernel) fn program(folder: &Dir, number: u64) -> Result<OwnedFd> {
+    let program = open(folder, number)?.object(object::PIN);
+    program.map_err(|error| failed("opening the program of", folder, number, error))
+}
+
+/// The generation whose program has this id.
+pub(in crate::kernel) fn of_program(folder: &Dir, id: u32) -> Result<Option<u64>> {
+    let is_of = |number: &u64| {
+        let generation = folder.open(&pins::generation(*number)).ok().flatten();
+        let pin = generation.and_then(|generation| generation.pin(object::PIN).ok());
+        let program = pin.and_then(|pin| ProgramInfo::from_pin(pin.path()).ok());
+        program.is_some_and(|program| program.id() == id)
+    };
+    Ok(pins::generations(folder)?.into_iter().find(is_of))
+}
+
+fn failed(doing: &'static str, folder: &Dir, number: u64, why: io::Error) -> Error {
+    Error::path(doing, folder.path().join(pins::generation(number)), why)
 }

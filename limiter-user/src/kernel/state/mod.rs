@@ -3,9 +3,9 @@
 pub mod attachment;
 pub mod foreign;
 pub(in crate::kernel) mod generation;
+pub mod in_force;
 pub mod occupant;
 pub mod pins;
 pub mod record;
 mod sound;
-pub mod trial;
 pub(in crate::kernel) mod unpin;

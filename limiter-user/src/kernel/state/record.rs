@@ -1,13 +1,14 @@
 //! What a generation of the program was made from, pinned beside it for the commands that come later.
 //! JSON in the entries of an array map, because bpffs holds nothing but BPF objects.
 
-use std::{collections::BTreeSet, io, path::PathBuf};
+use std::{collections::BTreeSet, io, path::PathBuf, time::Duration};
 
 use aya::maps::{Array, Map, MapData};
 use limiter_common::{
     key::SLOTS,
-    layout::Config,
+    layout::{Config, NEXT_FALLBACK, NEXT_FOREIGN},
     rescale::{PAST_TERMS, Rescale, Shape},
+    table::WAYS,
     window::Window,
 };
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,7 @@ use crate::{
     kernel::{
         error::{Error, Result, cause},
         state::sound,
-        sys::folder::Dir,
+        sys::{clock, folder::Dir},
     },
 };
 
@@ -35,7 +36,7 @@ pub(in crate::kernel) const NAME: &str = "record";
 const CHUNK: usize = 4_096;
 
 /// Everything that a later command needs to know of an attachment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Version of the limiter that wrote it.
     pub version: String,
@@ -69,6 +70,33 @@ pub struct Record {
     /// Where the prefixes on the host's own lists come from.
     #[serde(default)]
     pub origins: Origins,
+    /// The trial that this generation is, if it is one.
+    #[serde(default)]
+    pub trial: Option<Trial>,
+    /// Whether the program counts what each limit holds of the table even if it has one limit alone: the other one of
+    /// a trial and its fallback has several.
+    #[serde(default)]
+    pub counts_shares: bool,
+}
+
+/// What a generation on trial knows of its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trial {
+    /// When it ends, in nanoseconds of the kernel's clock.
+    pub deadline: u64,
+    /// Whether another generation is in force after it. Otherwise nothing is limited then.
+    pub falls_back: bool,
+}
+
+impl Trial {
+    /// One that begins now.
+    pub fn lasting(duration: Duration, falls_back: bool) -> Result<Self> {
+        let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        Ok(Self {
+            deadline: clock::now()?.saturating_add(nanoseconds),
+            falls_back,
+        })
+    }
 }
 
 /// A limit's place, in the form in which it is written down.
@@ -169,7 +197,44 @@ impl Record {
     /// The constants of the program. The settings must have their lists.
     pub fn config(&self) -> Result<Config, Invalid> {
         let places: Vec<_> = self.limits.iter().map(Seat::place).collect();
-        self.settings.compile(&places, &self.tiers, self.frame_max)
+        let mut config = self
+            .settings
+            .compile(&places, &self.tiers, self.frame_max)?;
+        config.chained = self.chained.into();
+        if let Some(trial) = self.trial {
+            config.deadline = trial.deadline;
+            config.after_deadline = if trial.falls_back {
+                NEXT_FALLBACK
+            } else {
+                NEXT_FOREIGN
+            };
+        }
+        if self.counts_shares && config.room == 0 {
+            config.room = config.sets * WAYS;
+            config.plain = 0;
+        }
+        Ok(config)
+    }
+
+    /// The constants of a trial. Buckets of limits that only its `fallback` has are kept until they are full.
+    pub fn trial_config(&self, fallback: Option<&Self>) -> Result<Config, Invalid> {
+        let mut config = self.config()?;
+        let Some(fallback) = fallback.map(Self::config).transpose()? else {
+            return Ok(config);
+        };
+        let own = |slot: u32| self.limits.iter().any(|seat| seat.slot == slot);
+        let others = fallback.limits.iter().take(fallback.limits_length as usize);
+        let others = others.filter(|limit| !own(limit.slot));
+        for (index, limit) in (config.limits_length..).zip(others) {
+            let place = config.limits.get_mut(index as usize).ok_or_else(|| {
+                Invalid::new(
+                    "the limits before and on trial are too many together: change fewer, or leave --try out",
+                )
+            })?;
+            *place = *limit;
+            config.indices[limit.slot as usize] = index;
+        }
+        Ok(config)
     }
 
     /// The limits with their seats.
@@ -194,10 +259,17 @@ impl Record {
         (Settings { lists, ..own }, spread)
     }
 
-    /// The same attachment with other settings of the host's own, from the moment `now` (in nanoseconds) on.
-    pub fn changed(&self, own: Settings, now: u64) -> Result<(Self, Moves), Invalid> {
+    /// The same attachment with other settings of the host's own, from the moment `now` (in nanoseconds) on. Limits that
+    /// only `fallback` has keep their buckets.
+    pub fn changed(
+        &self,
+        own: Settings,
+        fallback: Option<&Self>,
+        now: u64,
+    ) -> Result<(Self, Moves), Invalid> {
         let (settings, spread) = self.in_force(own);
-        let old = self.seated();
+        let mut old = self.seated();
+        old.extend(fallback.iter().flat_map(|fallback| fallback.seated()));
         let limits = settings.all_limits();
         let mut moves = Moves::default();
         let mut seats = Vec::new();
@@ -235,10 +307,49 @@ impl Record {
             limits: seats,
             tiers,
             spread,
+            trial: None,
+            counts_shares: false,
             ..self.clone()
         };
         record.measure_lists();
         Ok((record, moves))
+    }
+
+    /// What holds after `trial`, which ends at `deadline`: these settings again, and buckets that know the trial.
+    pub fn after(&self, trial: &Self, deadline: u64) -> Result<Self, Invalid> {
+        let tried = trial.seated();
+        let seat = |(limit, seat): (Limit, Seat)| match same(&tried, &limit.name, limit.key) {
+            Some((before, seat)) => self.stay(before, &limit, seat, deadline),
+            None => Ok(seat),
+        };
+        let limits = self.seated().into_iter().map(seat);
+        Ok(Self {
+            limits: limits.collect::<Result<_, _>>()?,
+            ..self.clone()
+        })
+    }
+
+    /// This trial as a generation that stays. A command may be stopped until the deadline is over and packets have gone to
+    /// `fallback`: its buckets are carried over, and those of the trial go on as they are.
+    pub fn kept(&self, fallback: Option<&Self>) -> Result<Self, Invalid> {
+        let mut kept = Self {
+            trial: None,
+            counts_shares: false,
+            ..self.clone()
+        };
+        if let (Some(trial), Some(fallback)) = (self.trial, fallback) {
+            let others = fallback.seated();
+            for (seat, limit) in kept.limits.iter_mut().zip(self.settings.all_limits()) {
+                let other = same(&others, &limit.name, limit.key);
+                let Some((before, _)) = other.filter(|(_, other)| other.epoch != seat.epoch) else {
+                    continue;
+                };
+                let terms = limit.terms(self.frame_max)?.at_phase(seat.phase);
+                let skip = Rescale::skip(&terms.in_kernel, trial.deadline);
+                *seat = self.stay(before, &limit, &seat.changed(skip), trial.deadline)?;
+            }
+        }
+        Ok(kept)
     }
 
     /// The seat of a limit that was there before.

@@ -83,7 +83,7 @@ fn could_be(change: &Rescale) -> bool {
     let chunks = chunks_most.checked_mul(*chunk_to);
     shape(from)
         && shape(to)
-        && (1..=TAU_MAX).contains(chunk_from)
+        && *chunk_from <= TAU_MAX
         && *chunk_shift < 63
         && chunks.is_some_and(|product| product < 1 << 63)
 }

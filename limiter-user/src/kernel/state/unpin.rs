@@ -3,12 +3,15 @@
 use crate::kernel::{
     error::{Error, Result},
     program::{maps, object},
-    state::{foreign, pins, record, trial},
+    state::{foreign, pins, record},
     sys::{
         folder::{Dir, Kind},
         link,
     },
 };
+
+/// A folder among the pins of layouts before 8.
+const TRIAL: &str = "trial";
 
 /// Removes what limiter has pinned in the folder of an attachment.
 pub fn empty(folder: &Dir) -> Result<()> {
@@ -96,7 +99,8 @@ fn unpin(folder: &Dir, name: &str, kind: Option<Kind>) -> Result<bool> {
 fn remove_one(folder: &Dir, name: &str) -> Result<bool> {
     let kind = match name {
         link::NAME => Some(Kind::Link),
-        pins::WATCH | trial::FOLDER => return remove_empty(folder, name),
+        pins::WATCH => return remove_empty(folder, name),
+        TRIAL if is_of_other_layout(folder) => return remove_empty(folder, name),
         other if foreign::is_pin_name(other) => Some(Kind::Program),
         map if maps::MAPS.contains(&map) || is_of_other_layout(folder) => Some(Kind::Map),
         _ => None,

@@ -40,11 +40,15 @@ fn monotonic_in(offsets: &str) -> Option<i128> {
     Some(number(seconds)? * 1_000_000_000 + number(nanoseconds)?)
 }
 
-/// What people's clock showed at the moment `then` of the clock that the program reads, if it was not set since.
+/// What people's clock shows at the moment `then` of the clock that the program reads, if it is not set in between.
 pub fn wall(then: u64) -> Result<SystemTime> {
     let (now, wall) = (now()?, SystemTime::now());
-    let ago = Duration::from_nanos(now.saturating_sub(then));
-    Ok(wall.checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH))
+    let (ago, ahead) = (now.saturating_sub(then), then.saturating_sub(now));
+    let wall = wall
+        .checked_add(Duration::from_nanos(ahead))
+        .unwrap_or(wall);
+    let then = wall.checked_sub(Duration::from_nanos(ago));
+    Ok(then.unwrap_or(SystemTime::UNIX_EPOCH))
 }
 
 /// What people's clock shows now, RFC 3339.

@@ -259,12 +259,6 @@ impl Dir {
         self.0.identity
     }
 
-    /// The user who owns it.
-    #[must_use]
-    pub fn owner(&self) -> u32 {
-        self.0.owner
-    }
-
     /// Whether its path still leads to it.
     pub fn is_current(&self) -> Result<bool> {
         let now = Self::walk(&self.0.path)?;

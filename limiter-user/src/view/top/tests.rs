@@ -50,6 +50,7 @@ fn interface(limits: Vec<Limit>, passed: u64, dropped: u64) -> Interface {
         version: "0.1.0".to_owned(),
         attached_at: "2026-11-21T06:00:00Z".to_owned(),
         try_until: None,
+        trial_ended: None,
         shadow: false,
         malformed: "drop",
         logging: false,

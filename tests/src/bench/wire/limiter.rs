@@ -12,7 +12,7 @@ use limiter_user::{
     kernel::{
         program::{
             object,
-            object::{Entry, ListMaps, Maps, Program, Variant},
+            object::{ListMaps, Maps, Program, Variant},
         },
         sys::requirements,
     },
@@ -48,17 +48,14 @@ impl Configured {
         let settings = self.settings(case)?;
         let bits = TierBits::default().for_lists(&settings.lists).0;
         let config = compile(&settings, &bits)?;
-        let entry = Entry {
-            frags: requirements::kernel()?.has_frags(),
-            chained: false,
-        };
+        let frags = requirements::kernel()?.has_frags();
         let lists = settings.lists.compile(&bits);
         Ok(object::load(
             Variant::Plain,
             &config,
             Maps::New,
             ListMaps::New(&lists),
-            entry,
+            frags,
         )?)
     }
 

@@ -27,7 +27,7 @@ impl Watched {
         let server = road.server.clone();
         let attached = server
             .namespace
-            .block_on(|| async move { attach(INTERFACE, &wanted, false).await });
+            .block_on(|| async move { attach(INTERFACE, &wanted, false, None).await });
         attached??;
         let mut watched = Self {
             server,

@@ -1,0 +1,419 @@
+//! A change from one generation to the next one: prepared without the lock of the attachment, put in force with it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    os::fd::AsFd,
+    path::PathBuf,
+    time::Duration,
+};
+
+use ipnet::IpNet;
+use limiter_common::layout::{Config, Listed, NEXT_FALLBACK};
+
+use crate::{
+    config::{
+        Settings,
+        origin::{By, Origins},
+        spread::Spread,
+    },
+    kernel::{
+        error::{Error, Result},
+        program::{
+            lists, maps, object,
+            object::{ListMaps, Maps, Program, Variant},
+        },
+        state::{
+            attachment::Attachment,
+            generation, in_force, pins,
+            record::{Moves, Record, Trial},
+            unpin,
+        },
+        sys::{clock, lock, lock::Lock},
+    },
+};
+
+/// A change that is in force, or would be.
+#[derive(Debug)]
+pub struct Swapped {
+    /// This host's own settings before.
+    pub old: Settings,
+    /// This host's own settings now.
+    pub new: Settings,
+    /// What the fleet has put on the lists beside them.
+    pub spread: Spread,
+    /// The configuration file that they came from, but for later changes.
+    pub file: Option<PathBuf>,
+    /// The longest frame, in bytes: the burst of a bit rate depends on it.
+    pub frame_max: u64,
+    /// The program that runs now.
+    pub program: Program,
+    /// When the trial ends, RFC 3339; none without one.
+    pub try_until: Option<String>,
+}
+
+/// For how long a change is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lasts {
+    /// Until the next change.
+    #[default]
+    ForGood,
+    /// For so long, unless it is kept before.
+    Trial(Duration),
+    /// Not at all: it is only prepared.
+    DryRun,
+}
+
+/// What an attachment is to be like.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// All settings.
+    pub settings: Settings,
+    /// The file that they come from.
+    pub file: Option<PathBuf>,
+    /// Who puts the prefixes on its lists.
+    pub by: By,
+}
+
+impl Wanted {
+    /// Settings of a command.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            file: None,
+            by: By::Command,
+        }
+    }
+}
+
+/// The same attachment with the lists in its record's settings.
+fn with_lists(mut attachment: Attachment) -> Result<Attachment> {
+    attachment.record.settings = attachment.settings()?;
+    Ok(attachment)
+}
+
+/// The host's own settings, of a record with lists.
+fn own(record: &Record) -> Settings {
+    Settings {
+        lists: record.spread.without(record.settings.lists.clone()),
+        ..record.settings.clone()
+    }
+}
+
+/// A generation that is loaded, and not in force yet.
+struct Loaded {
+    record: Record,
+    program: Program,
+    /// What its own list maps hold; none where it shares those of another generation.
+    prefixes: Option<BTreeMap<IpNet, Listed>>,
+}
+
+/// A change that is loaded, and not in force yet: so far nothing has changed.
+pub(in crate::kernel) struct Change {
+    now: Attachment,
+    old: Settings,
+    new: Settings,
+    next: Loaded,
+    /// What its trial falls back to.
+    fallback: Option<Loaded>,
+    moves: Moves,
+    /// Whether limits begin to share the table: the program that runs does not count its entries.
+    begins_to_share: bool,
+}
+
+impl From<Change> for Swapped {
+    fn from(change: Change) -> Self {
+        let Loaded {
+            record, program, ..
+        } = change.next;
+        let until = record.trial.map(|trial| clock::wall(trial.deadline));
+        Self {
+            old: change.old,
+            new: change.new,
+            spread: record.spread,
+            file: record.file,
+            frame_max: record.frame_max,
+            program,
+            try_until: until.and_then(Result::ok).map(in_force::shown),
+        }
+    }
+}
+
+impl Change {
+    /// Loads the next generation, and the one that its trial falls back to. `wanted` says what becomes of a generation
+    /// with these settings of the host's own: the record to begin with, and what is wanted.
+    pub fn prepare(
+        attachment: Attachment,
+        variant: Variant,
+        lasts: Lasts,
+        wanted: &impl Fn(&Attachment, &Settings) -> Result<(Record, Wanted)>,
+    ) -> Result<Self> {
+        if let (Lasts::Trial(_), Some(until)) = (lasts, attachment.try_until()) {
+            let interface = attachment.interface.name;
+            return Err(Error::TrialRuns { interface, until });
+        }
+        let at = clock::now()?;
+        let after = attachment.after_trial()?.map(with_lists).transpose()?;
+        let now = with_lists(attachment)?;
+        let others = after.as_ref().map(|after| &after.record);
+        let (old, trial) = (own(&now.record), now.record.trial);
+        let (record, change) = wanted(&now, &old)?;
+        let (mut record, moves) = next(&record.kept(others)?, others, &old, &change, at)?;
+        record.logging = variant == Variant::Log;
+        let fallback = match (lasts, &after) {
+            (Lasts::Trial(duration), _) if change.settings != old => {
+                record.trial = Some(Trial::lasting(duration, true)?);
+                Some(now.record.clone())
+            }
+            // The change is for good: it holds after the trial too. Where both are the same, the trial is over.
+            (_, Some(after)) => {
+                let old = own(&after.record);
+                let (before, change) = wanted(after, &old)?;
+                let changed = next(&before, None, &old, &change, at)?.0;
+                let differs = changed.settings != record.settings;
+                record.trial = trial.filter(|_| differs);
+                differs.then_some(changed)
+            }
+            (_, None) => {
+                record.trial = trial;
+                None
+            }
+        };
+        Self::load(
+            now,
+            after,
+            (old, change.settings),
+            record,
+            fallback,
+            moves,
+            variant,
+        )
+    }
+
+    /// Loads what ends the trial of `attachment`: what is on trial for good, or what it falls back to if `revert`.
+    pub fn end_trial(attachment: Attachment, revert: bool) -> Result<Self> {
+        let after = attachment.after_trial()?.map(with_lists).transpose()?;
+        let now = with_lists(attachment)?;
+        let others = after.as_ref().map(|after| &after.record);
+        let old = own(&now.record);
+        let kept = now.record.kept(others)?;
+        let (record, new, moves) = match others {
+            Some(others) if revert => {
+                let new = own(others);
+                let (back, moves) = kept.changed(new.clone(), Some(others), clock::now()?)?;
+                let record = Record {
+                    limits: back.limits,
+                    counts_shares: false,
+                    ..others.clone()
+                };
+                let slots_turned = moves.slots_turned;
+                (
+                    record,
+                    new,
+                    Moves {
+                        slots_turned,
+                        ..Moves::default()
+                    },
+                )
+            }
+            _ => (kept, old.clone(), Moves::default()),
+        };
+        Self::load(now, after, (old, new), record, None, moves, Variant::Plain)
+    }
+
+    fn load(
+        now: Attachment,
+        after: Option<Attachment>,
+        (old, new): (Settings, Settings),
+        mut record: Record,
+        mut fallback: Option<Record>,
+        mut moves: Moves,
+        variant: Variant,
+    ) -> Result<Self> {
+        let counted = now.record.config()?.room != 0;
+        if let (Some(trial), Some(fallback)) = (record.trial, &mut fallback) {
+            *fallback = fallback.after(&record, trial.deadline)?;
+            // At the end of the trial nobody is there to count what the table holds.
+            let counts = counted || record.config()?.room != 0 || fallback.config()?.room != 0;
+            (record.counts_shares, fallback.counts_shares) = (counts, counts);
+            fallback.logging = false;
+        }
+        let config = record.trial_config(fallback.as_ref())?;
+        let begins_to_share = config.room != 0 && !counted;
+        let views: Vec<_> = [Some(&now), after.as_ref()].into_iter().flatten().collect();
+        let pinned = views.iter().map(|view| &view.record);
+        let gone = slots(pinned);
+        let kept = slots([Some(&record), fallback.as_ref()].into_iter().flatten());
+        moves.slots_left = gone.difference(&kept).copied().collect();
+        let next = load(&views, record, &config, variant)?;
+        let fallback = fallback.map(|record| {
+            let config = record.config()?;
+            load(&views, record, &config, Variant::Plain)
+        });
+        Ok(Self {
+            fallback: fallback.transpose()?,
+            next,
+            now,
+            old,
+            new,
+            moves,
+            begins_to_share,
+        })
+    }
+
+    /// The lock of the attachment.
+    pub fn lock(&self) -> Result<Lock> {
+        lock::lock(&self.now.dir)
+    }
+
+    /// The same, if nobody else has it.
+    pub fn try_lock(&self) -> Result<Option<Lock>> {
+        lock::try_lock(&self.now.dir)
+    }
+
+    /// Whether the generation that it was prepared from is still in force.
+    pub fn is_up_to_date(&self) -> Result<bool> {
+        self.now.is_in_force()
+    }
+
+    /// The swap itself, with the lock of the attachment.
+    pub fn put_in_force(mut self) -> Result<Swapped> {
+        let attachment = &mut self.now;
+        let stay = pinned_in_force(attachment)?;
+        clear_others(attachment, &stay, attachment.is_on_trial());
+        let of_fallback = self
+            .fallback
+            .iter()
+            .flat_map(|loaded| &loaded.record.limits);
+        let seats = self.next.record.limits.iter().chain(of_fallback);
+        let epochs = seats.map(|seat| (seat.slot, seat.epoch));
+        let Moves {
+            slots_taken,
+            bits_taken,
+            ..
+        } = &self.moves;
+        attachment.tables.prepare(slots_taken, bits_taken, epochs)?;
+        if self.begins_to_share {
+            let held = attachment.tables.held();
+            self.next.program.share_out(&held)?;
+        }
+        for loaded in [&mut self.next].into_iter().chain(&mut self.fallback) {
+            if let Some(prefixes) = &loaded.prefixes {
+                let drops = lists::drops(&attachment.lists.entries()?);
+                loaded.program.carry_drops(prefixes, &drops)?;
+            }
+        }
+        let first = stay.iter().max().map_or(0, |number| number + 1);
+        let swapped = swap(attachment, &self.next, self.fallback.as_mut(), first);
+        if let Err(error) = swapped {
+            clear_others(attachment, &stay, attachment.is_on_trial());
+            return Err(error);
+        }
+        // What stays is cleared the next time, and in nobody's way till then.
+        clear_others(attachment, &[first, first + 1], self.fallback.is_some());
+        attachment
+            .tables
+            .clean_up(&self.moves.slots_left, &self.moves.slots_turned);
+        Ok(self.into())
+    }
+}
+
+/// The same attachment as wanted, from the moment `at` on. Limits that only `fallback` has keep their buckets.
+fn next(
+    record: &Record,
+    fallback: Option<&Record>,
+    old: &Settings,
+    wanted: &Wanted,
+    at: u64,
+) -> Result<(Record, Moves)> {
+    let (mut next, moves) = record.changed(wanted.settings.clone(), fallback, at)?;
+    next.file.clone_from(&wanted.file);
+    let (lists, today) = (&wanted.settings.lists, clock::today());
+    next.origins = match wanted.by {
+        By::File => Origins::new(lists, By::File, &today),
+        By::Command | By::Fleet => next.origins.edited(&old.lists, lists, &today),
+    };
+    Ok((next, moves))
+}
+
+fn slots<'a>(records: impl IntoIterator<Item = &'a Record>) -> BTreeSet<u32> {
+    let seats = records.into_iter().flat_map(|record| &record.limits);
+    seats.map(|seat| seat.slot).collect()
+}
+
+/// Loads the program of `record` over the maps of an attachment, and the lists of one of its generations if they are
+/// the same.
+fn load(
+    views: &[&Attachment],
+    record: Record,
+    config: &Config,
+    variant: Variant,
+) -> Result<Loaded> {
+    let lists = &record.settings.lists;
+    let same = |view: &&&Attachment| {
+        view.record.settings.lists == *lists && view.record.tiers == record.tiers
+    };
+    let pinned = views.iter().find(same);
+    let folder = pinned.map(|view| view.generation_folder()).transpose()?;
+    let prefixes = pinned.is_none().then(|| lists.compile(&record.tiers));
+    let own = BTreeMap::new();
+    let lists = match &folder {
+        Some(folder) => ListMaps::Pinned(folder),
+        None => ListMaps::New(prefixes.as_ref().unwrap_or(&own)),
+    };
+    let maps = Maps::Pinned(&views[0].dir);
+    let program = object::load(variant, config, maps, lists, record.frags)?;
+    Ok(Loaded {
+        record,
+        program,
+        prefixes,
+    })
+}
+
+/// Pins the next generations, the fallback as the second one, and swaps the first into the link.
+fn swap(
+    attachment: &Attachment,
+    next: &Loaded,
+    fallback: Option<&mut Loaded>,
+    first: u64,
+) -> Result<()> {
+    let dir = &attachment.dir;
+    if let Some(Loaded {
+        record, program, ..
+    }) = fallback
+    {
+        generation::pin(program, record, dir, first + 1)?;
+        program.stand_by()?;
+    }
+    generation::pin(&next.program, &next.record, dir, first)?;
+    let running = generation::program(dir, attachment.linked)?;
+    attachment
+        .link
+        .replace(Some(running.as_fd()), next.program.fd()?)
+}
+
+/// The generations that packets may go to now.
+fn pinned_in_force(attachment: &Attachment) -> Result<Vec<u64>> {
+    let fallback = match attachment.is_on_trial() {
+        true => in_force::fallback(&attachment.dir, attachment.record.frags)?,
+        false => None,
+    };
+    let fallback = fallback.map(|(number, _)| number);
+    Ok([Some(attachment.linked), fallback]
+        .into_iter()
+        .flatten()
+        .collect())
+}
+
+/// Removes all generations but those in `stay`. What cannot be removed is removed the next time.
+pub(in crate::kernel) fn clear_others(attachment: &Attachment, stay: &[u64], falls_back: bool) {
+    let others = pins::generations(&attachment.dir).unwrap_or_default();
+    let others = others.into_iter().filter(|number| !stay.contains(number));
+    for (index, number) in others.enumerate() {
+        if index == 0 && !falls_back {
+            let name = maps::next_of(attachment.record.frags);
+            let _ = maps::clear_next(&attachment.dir, name, NEXT_FALLBACK);
+        }
+        let _ = unpin::generation(&attachment.dir, number);
+    }
+}

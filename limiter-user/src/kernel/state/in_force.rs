@@ -1,0 +1,139 @@
+//! Which generation is in force: the one whose program the link runs or, after a trial, the one that the trial falls back
+//! to. The kernel goes from the one to the other by itself, at the deadline.
+
+use std::time::SystemTime;
+
+use limiter_common::layout::NEXT_FALLBACK;
+
+use crate::kernel::{
+    error::{Error, Result},
+    program::maps,
+    state::{
+        generation,
+        record::{Record, Trial},
+    },
+    sys::{bpf::LinkInfo, clock, folder::Dir},
+};
+
+/// A trial, seen from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OnTrial {
+    /// When it ends or has ended, on people's clock.
+    pub until: SystemTime,
+    /// Whether it has ended.
+    pub is_over: bool,
+}
+
+impl OnTrial {
+    /// Its end, RFC 3339.
+    #[must_use]
+    pub fn end(self) -> String {
+        shown(self.until)
+    }
+}
+
+/// A time, RFC 3339.
+pub(in crate::kernel) fn shown(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
+}
+
+/// As long as this holds, the same generation is in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::kernel) struct Standing {
+    /// Id of the program that the link runs.
+    program_id: u32,
+    /// The end of the trial, in nanoseconds of the kernel's clock.
+    until: Option<u64>,
+}
+
+impl Standing {
+    /// A generation with this program, which is not on trial.
+    pub const fn of(program_id: u32) -> Self {
+        Self {
+            program_id,
+            until: None,
+        }
+    }
+
+    /// Whether it holds now, where this is known of the link.
+    pub fn holds(self, link: &LinkInfo) -> Result<bool> {
+        let in_time = match self.until {
+            Some(until) => clock::now()? < until,
+            None => true,
+        };
+        Ok(in_time && link.interface != 0 && link.program_id == self.program_id)
+    }
+}
+
+/// What is in force.
+#[derive(Debug)]
+pub(in crate::kernel) struct InForce {
+    /// Number of the generation.
+    pub generation: u64,
+    /// Number of the generation whose program the link runs.
+    pub linked: u64,
+    /// Id of the program of the generation in force.
+    pub program_id: u32,
+    /// Its record.
+    pub record: Record,
+    /// The trial that runs, or has ended.
+    pub trial: Option<OnTrial>,
+    /// For how long.
+    pub standing: Standing,
+}
+
+/// What is in force where the link runs the program with this id; `interface` is for messages.
+///
+/// # Errors
+/// [`Error::TrialOver`] where nothing is limited after a trial.
+pub(in crate::kernel) fn find(folder: &Dir, program_id: u32, interface: &str) -> Result<InForce> {
+    let missing = |why: &str| Error::Unreadable {
+        interface: interface.to_owned(),
+        why: why.to_owned(),
+    };
+    let linked = generation::of_program(folder, program_id)?
+        .ok_or_else(|| missing("the program that runs is not pinned"))?;
+    let record = Record::open(&generation::open(folder, linked)?, interface)?;
+    let mut found = InForce {
+        generation: linked,
+        linked,
+        program_id,
+        trial: None,
+        standing: Standing::of(program_id),
+        record,
+    };
+    let Some(Trial {
+        deadline,
+        falls_back,
+    }) = found.record.trial
+    else {
+        return Ok(found);
+    };
+    let trial = OnTrial {
+        until: clock::wall(deadline)?,
+        is_over: clock::now()? >= deadline,
+    };
+    found.trial = Some(trial);
+    if !trial.is_over {
+        found.standing.until = Some(deadline);
+        return Ok(found);
+    }
+    if !falls_back {
+        return Err(Error::TrialOver {
+            interface: interface.to_owned(),
+            ended: trial.end(),
+        });
+    }
+    (found.generation, found.program_id) = fallback(folder, found.record.frags)?
+        .ok_or_else(|| missing("what holds after its trial is not pinned"))?;
+    found.record = Record::open(&generation::open(folder, found.generation)?, interface)?;
+    Ok(found)
+}
+
+/// The generation that a trial falls back to, and the id of its program: the one that the kernel would go to.
+pub(in crate::kernel) fn fallback(folder: &Dir, frags: bool) -> Result<Option<(u64, u32)>> {
+    let Some(id) = maps::next_id(folder, maps::next_of(frags), NEXT_FALLBACK)? else {
+        return Ok(None);
+    };
+    Ok(generation::of_program(folder, id)?.map(|number| (number, id)))
+}
