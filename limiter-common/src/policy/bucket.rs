@@ -80,8 +80,9 @@ pub struct Demand<'a, E: Engine, const IN_LINE: bool> {
     now: &'a mut u64,
     cost: u64,
     /// Number of the entry in which the bucket was last seen, or 0: looked at first.
-    place: u32,
-    found: E::Found,
+    pub(super) place: u32,
+    /// The entry in which the bucket was found.
+    pub(super) found: E::Found,
 }
 
 impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
@@ -107,12 +108,6 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
         }
     }
 
-    /// The place of the bucket, where that was found by number.
-    #[inline(always)]
-    pub fn place(&self) -> u32 {
-        self.place
-    }
-
     /// The entry of the bucket, which others may take at any moment.
     #[inline(always)]
     pub fn find(&mut self) -> Option<E::Entry> {
@@ -134,30 +129,21 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
         self.limit.terms()
     }
 
-    /// What the bucket decides at this moment, charging nothing. Never [`Tried::Lost`].
+    /// What the bucket decides at this moment, charging nothing. [`Tried::Lost`] if another CPU is at work on it: charging
+    /// decides then.
     #[inline(always)]
     pub fn check(&mut self) -> Tried {
-        let Some(entry) = self.find() else {
-            return Tried::New;
-        };
-        self.found = entry.into();
-        let tat = match self.tat(entry) {
-            Stored::Present(tat) => tat,
-            // Another CPU is at work on it: charging decides.
-            Stored::Busy => return Tried::Admitted,
-            Stored::Stale => return Tried::Stale,
-        };
-        match self.decide(tat, false) {
-            Decision::Refuse { .. } if !entry.is_of(self.tag) => Tried::Admitted,
-            Decision::Refuse { .. } if self.is_too_far_ahead(tat) => Tried::Stale,
-            Decision::Refuse { .. } => Tried::Refused,
-            Decision::Admit { .. } => Tried::Admitted,
-        }
+        self.attempt(false)
     }
 
     /// Charges the bucket, if it has enough.
     #[inline(always)]
     pub fn charge(&mut self) -> Tried {
+        self.attempt(true)
+    }
+
+    #[inline(always)]
+    fn attempt(&mut self, charging: bool) -> Tried {
         let Some(entry) = self.find() else {
             return Tried::New;
         };
@@ -167,14 +153,17 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
             Stored::Busy => return Tried::Lost,
             Stored::Stale => return Tried::Stale,
         };
-        match self.decide(tat, true) {
+        match self.decide(tat, charging) {
             Decision::Refuse { .. } if !entry.is_of(self.tag) => Tried::Lost,
             Decision::Refuse { .. } if self.is_too_far_ahead(tat) => Tried::Stale,
             Decision::Refuse { .. } => Tried::Refused,
-            Decision::Admit { tat: charged } if entry.charge(self.tag, tat, charged) => {
-                Tried::Admitted
+            Decision::Admit { tat: charged } => {
+                if !charging || entry.charge(self.tag, tat, charged) {
+                    Tried::Admitted
+                } else {
+                    Tried::Lost
+                }
             }
-            Decision::Admit { .. } => Tried::Lost,
         }
     }
 
@@ -219,12 +208,6 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
                 return;
             }
         }
-    }
-
-    /// The entry in which the bucket was found.
-    #[inline(always)]
-    pub fn found(&self) -> E::Found {
-        self.found
     }
 
     /// What the terms say to the packet. The clock is read only where its bounds leave that open, and before

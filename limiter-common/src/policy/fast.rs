@@ -65,7 +65,7 @@ fn charge_unless_exempt<E: Engine>(
             Tried::Refused => {
                 return Charged {
                     reason: Reason::Limit,
-                    entry: demand.found(),
+                    entry: demand.found,
                 };
             }
             _ if has_connection(NOT_OPENING) => return Charged::nowhere(Reason::Established),
@@ -96,7 +96,7 @@ pub fn charge<E: Engine>(engine: &E, limit: E::Limit, tag: &Tag, length: u64) ->
         };
         return Charged {
             reason,
-            entry: demand.found(),
+            entry: demand.found,
         };
     }
     Charged::nowhere(Reason::Contended)

@@ -269,7 +269,7 @@ pub fn check<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> 
     let (now, length) = (&mut evaluation.now, evaluation.length);
     let mut demand = Demand::<_, false>::new(engine, limit, &tag, now, length, 0);
     let checked = demand.check();
-    let (place, found) = (demand.place(), demand.found());
+    let (place, found) = (demand.place, demand.found);
     if let Some(remembered) = evaluation.places.get_mut(index as usize) {
         *remembered = place;
     }
@@ -337,7 +337,7 @@ pub fn charge<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) ->
         }
         break;
     }
-    let entry = demand.found();
+    let entry = demand.found;
     take(engine, evaluation, index, limit, Charged { reason, entry })
 }
 
@@ -422,7 +422,7 @@ pub fn refund<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) ->
     let (now, length) = (&mut evaluation.now, evaluation.length);
     let mut demand = Demand::<_, false>::new(engine, limit, &tag, now, length, place);
     demand.refund();
-    if let Some(entry) = demand.found().entry() {
+    if let Some(entry) = demand.found.entry() {
         entry.uncount();
     }
     engine.uncount_limit(limit.slot(), evaluation.length);
