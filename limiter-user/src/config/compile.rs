@@ -6,22 +6,17 @@ use ipnet::IpNet;
 use limiter_common::{
     bucket::TAU_MAX,
     candidates::Candidates,
-    key::{IPV4, IPV6},
     layout::{Config, Listed},
     rescale::{PAST_TERMS, Rescale},
-    rules::{
-        self, ANY, FIRST_FRAGMENT, FIRST_TIER, LATER_FRAGMENT, LISTS_MAX, Newcomers, ON_ALLOW,
-        ON_DENY, WHOLE,
-    },
+    rules::{self, FIRST_TIER, LISTS_MAX, Newcomers, ON_ALLOW, ON_DENY},
     table::WAYS,
 };
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Invalid, Key, Limit, Lists, Malformed, Match, NewSources, Settings,
+    Invalid, Key, Limit, Lists, Malformed, NewSources, Settings,
     control::is_control,
     lists::{ALLOW, DENY, Prefixes},
-    matches::{IpVersion, Ports},
     shares::{self, Shares},
 };
 
@@ -126,7 +121,7 @@ fn compile_limit(
     Ok(rules::Limit {
         matches: rules::Match {
             control: is_control(&limit.name).into(),
-            ..compile_match(&limit.matches, bits)?
+            ..limit.matches.compile(bits)?
         },
         terms,
         mask: limit.key.mask(),
@@ -136,30 +131,6 @@ fn compile_limit(
         past_length: u32::try_from(place.past.len()).unwrap_or(0).min(PAST_TERMS),
         past,
         ..rules::Limit::NONE
-    })
-}
-
-fn compile_match(matches: &Match, bits: &TierBits) -> Result<rules::Match, Invalid> {
-    let fragments = match matches.fragments {
-        None => WHOLE | FIRST_FRAGMENT | LATER_FRAGMENT,
-        Some(true) => FIRST_FRAGMENT | LATER_FRAGMENT,
-        Some(false) => WHOLE,
-    };
-    Ok(rules::Match {
-        control: 0,
-        family: match matches.ip_version {
-            None => 0,
-            Some(IpVersion::V4) => IPV4,
-            Some(IpVersion::V6) => IPV6,
-        },
-        protocol: matches.protocol.map_or(ANY, |protocol| protocol.0.into()),
-        fragments,
-        flags_mask: matches.tcp_flags.map_or(0, |flags| flags.looked_at.into()),
-        flags: matches.tcp_flags.map_or(0, |flags| flags.set.into()),
-        lists: bits.mask(&matches.source)?,
-        unless: bits.mask(&matches.unless)?,
-        destination: ports(&matches.destination_port)?,
-        source: ports(&matches.source_port)?,
     })
 }
 
@@ -204,24 +175,6 @@ fn newcomers(new_sources: Option<NewSources>, limits: usize) -> Result<Newcomers
     })
 }
 
-fn ports(ports: &Ports) -> Result<rules::Ports, Invalid> {
-    let mut compiled = rules::Ports {
-        length: u32::try_from(ports.0.len()).unwrap_or(u32::MAX),
-        ..rules::Ports::default()
-    };
-    if ports.0.len() > compiled.ranges.len() {
-        return Err(Invalid::new(format!(
-            "{} ports or ranges are too many for one limit: write at most {}",
-            ports.0.len(),
-            compiled.ranges.len()
-        )));
-    }
-    for (slot, range) in compiled.ranges.iter_mut().zip(&ports.0) {
-        *slot = rules::PortRange::new(range.first, range.last);
-    }
-    Ok(compiled)
-}
-
 /// Which bit stands for which tier: it stays while other tiers come and go.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TierBits(pub BTreeMap<String, u32>);
@@ -260,7 +213,7 @@ impl TierBits {
         }
     }
 
-    fn mask(&self, names: &[String]) -> Result<u32, Invalid> {
+    pub(in crate::config) fn mask(&self, names: &[String]) -> Result<u32, Invalid> {
         names.iter().try_fold(0, |bits, name| {
             let bit = self.of(name).ok_or_else(|| {
                 Invalid::new(format!("there is no list '{name}': write it under [lists]"))

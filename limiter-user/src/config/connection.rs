@@ -4,11 +4,7 @@ use std::net::IpAddr;
 
 use limiter_common::rules::{ON_ALLOW, ON_DENY};
 
-use super::{
-    Limit, Lists, Match, Settings,
-    compile::TierBits,
-    matches::{IpVersion, Protocol, TcpFlags},
-};
+use super::{Lists, Settings, compile::TierBits};
 
 /// The packets of a TCP connection that come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,43 +44,9 @@ impl Settings {
         let is_on = |list: &String| bits.of(list).is_some_and(|bit| listed >> bit & 1 != 0);
         let mut enforced = self.limits.iter().filter(|limit| !limit.shadow);
         enforced
-            .find(|limit| limit.may_hold(connection, &is_on))
+            .find(|limit| limit.matches.may_hold(connection, &is_on))
             .map_or(Fate::Free, |limit| Fate::Limited(limit.name.clone()))
     }
-}
-
-impl Limit {
-    /// Whether a segment of it other than the first may match; `is_on` tells the lists that its source is on.
-    fn may_hold(&self, connection: &Connection, is_on: &impl Fn(&String) -> bool) -> bool {
-        let Match {
-            protocol,
-            destination_port,
-            source_port: _,
-            tcp_flags,
-            source,
-            unless,
-            ip_version,
-            fragments,
-        } = &self.matches;
-        let version = match connection.from {
-            IpAddr::V4(_) => IpVersion::V4,
-            IpAddr::V6(_) => IpVersion::V6,
-        };
-        protocol.is_none_or(|protocol| protocol == Protocol::TCP)
-            && destination_port.hold(connection.port)
-            && tcp_flags.is_none_or(may_be_later)
-            && (source.is_empty() || source.iter().any(is_on))
-            && !unless.iter().any(is_on)
-            && ip_version.is_none_or(|wanted| wanted == version)
-            && *fragments != Some(true)
-    }
-}
-
-/// Whether a segment that does not open a connection may have such flags: ack is set, syn is not.
-fn may_be_later(flags: TcpFlags) -> bool {
-    const SYN: u8 = 2;
-    const ACK: u8 = 16;
-    flags.set & SYN == 0 && (flags.looked_at & ACK == 0 || flags.set & ACK != 0)
 }
 
 impl Lists {

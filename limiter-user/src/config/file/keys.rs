@@ -1,5 +1,7 @@
 //! Which keys there are, and which one was meant.
 
+use super::{packets, value::nearest};
+
 /// The keys of a table.
 #[derive(Debug)]
 pub struct Keys {
@@ -12,7 +14,7 @@ pub struct Keys {
 }
 
 /// All tables, in the order in which they are explained.
-pub static ALL: [&Keys; 5] = [&TOP, &CONTROL, &LIST, &LIMIT, &MATCH];
+pub static ALL: [&Keys; 5] = [&TOP, &CONTROL, &LIST, &LIMIT, &packets::MATCH];
 
 /// Above all headers.
 pub static TOP: Keys = Keys {
@@ -131,40 +133,6 @@ pub static LIMIT: Keys = Keys {
     ],
 };
 
-/// `match`.
-pub static MATCH: Keys = Keys {
-    table: "match",
-    place: "in match = { ... } under [[limit]]",
-    known: &[
-        (
-            "protocol",
-            "`\"tcp\"`, `\"udp\"`, `\"icmp\"`, `\"icmpv6\"` and others, or the number.",
-        ),
-        (
-            "destination_port",
-            "A port as in `53`, a range as in `\"5300-5353\"`, or an array of them.",
-        ),
-        (
-            "source_port",
-            "The port of the sender, written in the same ways.",
-        ),
-        (
-            "tcp_flags",
-            "Flags that are set, as in `\"syn\"` or `\"syn,ack\"`; behind a slash the flags that are looked at, as in `\"syn/syn,ack\"`.",
-        ),
-        (
-            "source",
-            "Only sources on this list, or on one of an array of lists.",
-        ),
-        ("unless", "Only sources that are on none of these lists."),
-        ("ip_version", "`4` or `6`."),
-        (
-            "fragments",
-            "`true`: only fragments. `false`: only whole packets.",
-        ),
-    ],
-};
-
 /// `{ file = "path" }`, `{ scope = "fleet", prefixes = [] }`.
 pub static LIST: Keys = Keys {
     table: "a list",
@@ -217,23 +185,8 @@ pub fn place_of(key: &str) -> Option<&'static str> {
         "limit" => return Some("as [[limit]], a header of its own"),
         _ => {}
     }
-    let home = [&TOP, &LIMIT, &MATCH, &CONTROL]
+    let home = [&TOP, &LIMIT, &packets::MATCH, &CONTROL]
         .into_iter()
         .find(|keys| keys.names().any(|name| name == key));
     home.map(|keys| keys.place)
-}
-
-/// Which of `known` was meant; none where none is near.
-pub fn nearest<'k>(written: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
-    const NEAR: f64 = 0.85;
-    let written = written.to_lowercase();
-    // Long texts are no slips, and the comparison takes the product of the lengths.
-    if written.len() > 64 {
-        return None;
-    }
-    let near = known.map(|known| (strsim::jaro_winkler(&written, known), known));
-    let nearest = near.max_by(|(one, _), (other, _)| one.total_cmp(other));
-    nearest
-        .filter(|(near, _)| *near > NEAR)
-        .map(|(_, known)| known)
 }

@@ -4,7 +4,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::{
     super::{Algorithm, Invalid, Limit, Match, Rate, Scope, Unit},
-    keys::{self, LIMIT},
+    keys::LIMIT,
     mistakes::Mistakes,
     packets,
     section::{Places, Section},
@@ -117,7 +117,7 @@ fn matches(section: &mut Section) -> Match {
         return Match::default();
     };
     let line = section.line_of("match");
-    let inner = Section::open(&table, line, &keys::MATCH, section.mistakes());
+    let inner = Section::open(&table, line, &packets::MATCH, section.mistakes());
     let (matches, places) = packets::read(inner);
     section.places().take_in(places);
     matches

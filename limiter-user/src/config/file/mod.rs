@@ -20,12 +20,14 @@ mod syntax;
 mod tests;
 mod value;
 mod whole;
+mod written;
 
 use std::path::Path;
 
 pub use keys::ALL as TABLES;
 pub use mistakes::Mistake;
-pub use show::{matches, show};
+pub use packets::show as matches;
+pub use show::show;
 
 use super::{Settings, vain::USUAL_FRAME};
 use mistakes::Mistakes;

@@ -1,4 +1,4 @@
-//! `match`: which packets a limit holds.
+//! `match` in the file: its keys, and how they are read and shown.
 
 use toml::de::DeValue;
 
@@ -7,14 +7,50 @@ use super::{
         Match,
         matches::{IpVersion, PortRange, Ports, TcpFlags},
     },
+    keys::Keys,
     section::{Places, Section},
     value::{self, Read, Value},
+    written::{one_or_array, text},
 };
 
 const PORT: &str = "a port as in 53, a range as in \"5300-5353\", or an array of them";
 const PROTOCOL: &str = "a protocol as in \"tcp\", or its number";
 const FLAGS: &str = "flags as in \"syn\" or \"syn/syn,ack\"";
 const LIST: &str = "the name of a list, or an array of names";
+
+/// `match`.
+pub static MATCH: Keys = Keys {
+    table: "match",
+    place: "in match = { ... } under [[limit]]",
+    known: &[
+        (
+            "protocol",
+            "`\"tcp\"`, `\"udp\"`, `\"icmp\"`, `\"icmpv6\"` and others, or the number.",
+        ),
+        (
+            "destination_port",
+            "A port as in `53`, a range as in `\"5300-5353\"`, or an array of them.",
+        ),
+        (
+            "source_port",
+            "The port of the sender, written in the same ways.",
+        ),
+        (
+            "tcp_flags",
+            "Flags that are set, as in `\"syn\"` or `\"syn,ack\"`; behind a slash the flags that are looked at, as in `\"syn/syn,ack\"`.",
+        ),
+        (
+            "source",
+            "Only sources on this list, or on one of an array of lists.",
+        ),
+        ("unless", "Only sources that are on none of these lists."),
+        ("ip_version", "`4` or `6`."),
+        (
+            "fragments",
+            "`true`: only fragments. `false`: only whole packets.",
+        ),
+    ],
+};
 
 /// Reads what the section says.
 pub fn read(mut section: Section) -> (Match, Places) {
@@ -29,6 +65,44 @@ pub fn read(mut section: Section) -> (Match, Places) {
         fragments: section.read("fragments", value::boolean),
     };
     (matches, section.close())
+}
+
+/// As `match` is written in the file.
+#[must_use]
+pub fn show(matches: &Match) -> String {
+    let ports = |ports: &Ports| {
+        (!ports.0.is_empty()).then(|| one_or_array(ports.0.iter().map(port).collect()))
+    };
+    let lists = |names: &[String]| {
+        (!names.is_empty()).then(|| one_or_array(names.iter().map(text).collect()))
+    };
+    let fields = [
+        ("protocol", matches.protocol.map(text)),
+        ("destination_port", ports(&matches.destination_port)),
+        ("source_port", ports(&matches.source_port)),
+        ("tcp_flags", matches.tcp_flags.map(text)),
+        ("source", lists(&matches.source)),
+        ("unless", lists(&matches.unless)),
+        (
+            "ip_version",
+            matches
+                .ip_version
+                .map(|version| version.number().to_string()),
+        ),
+        ("fragments", matches.fragments.map(|only| only.to_string())),
+    ];
+    let written = fields
+        .into_iter()
+        .filter_map(|(key, value)| Some(format!("{key} = {}", value?)));
+    format!("{{ {} }}", written.collect::<Vec<_>>().join(", "))
+}
+
+fn port(range: &PortRange) -> String {
+    if range.first == range.last {
+        range.first.to_string()
+    } else {
+        text(range)
+    }
 }
 
 fn ports(value: &Value) -> Read<Ports> {

@@ -3,9 +3,12 @@
 use std::fmt::Display;
 
 use super::super::{
-    Algorithm, Burst, Control, Key, Limit, Malformed, Match, Scope, Settings, Unit,
+    Algorithm, Burst, Control, Key, Limit, Malformed, Scope, Settings, Unit,
     lists::{self, ALLOW, DENY, Prefixes},
-    matches::{PortRange, Ports},
+};
+use super::{
+    packets,
+    written::{array, text},
 };
 
 /// Prefixes that stand on one line.
@@ -115,7 +118,7 @@ impl Lines {
         self.0.push_str("\n[[limit]]\n");
         self.line("name", text(&limit.name));
         self.unless(limit.matches.is_everything(), "match", || {
-            matches(&limit.matches)
+            packets::show(&limit.matches)
         });
         self.unless(limit.key == Key::default(), "key", || text(limit.key));
         self.line("rate", text(limit.rate));
@@ -131,23 +134,6 @@ impl Lines {
     }
 }
 
-/// With quotes, and escapes where needed.
-fn text(value: impl Display) -> String {
-    toml::Value::String(value.to_string()).to_string()
-}
-
-fn array(values: impl Iterator<Item = String>) -> String {
-    format!("[{}]", values.collect::<Vec<_>>().join(", "))
-}
-
-/// The one value, or an array of all.
-fn one_or_array(mut values: Vec<String>) -> String {
-    match values.pop() {
-        Some(value) if values.is_empty() => value,
-        last => array(values.into_iter().chain(last)),
-    }
-}
-
 fn prefix_array(prefixes: &Prefixes) -> String {
     let written: Vec<_> = prefixes
         .iter()
@@ -157,44 +143,6 @@ fn prefix_array(prefixes: &Prefixes) -> String {
         return array(written.into_iter());
     }
     format!("[\n    {},\n]", written.join(",\n    "))
-}
-
-/// As `match` is written in the file.
-#[must_use]
-pub fn matches(matches: &Match) -> String {
-    let ports = |ports: &Ports| {
-        (!ports.0.is_empty()).then(|| one_or_array(ports.0.iter().map(port).collect()))
-    };
-    let lists = |names: &[String]| {
-        (!names.is_empty()).then(|| one_or_array(names.iter().map(text).collect()))
-    };
-    let fields = [
-        ("protocol", matches.protocol.map(text)),
-        ("destination_port", ports(&matches.destination_port)),
-        ("source_port", ports(&matches.source_port)),
-        ("tcp_flags", matches.tcp_flags.map(text)),
-        ("source", lists(&matches.source)),
-        ("unless", lists(&matches.unless)),
-        (
-            "ip_version",
-            matches
-                .ip_version
-                .map(|version| version.number().to_string()),
-        ),
-        ("fragments", matches.fragments.map(|only| only.to_string())),
-    ];
-    let written = fields
-        .into_iter()
-        .filter_map(|(key, value)| Some(format!("{key} = {}", value?)));
-    format!("{{ {} }}", written.collect::<Vec<_>>().join(", "))
-}
-
-fn port(range: &PortRange) -> String {
-    if range.first == range.last {
-        range.first.to_string()
-    } else {
-        text(range)
-    }
 }
 
 /// A number without a unit goes with either, and so is not the same as one of packets.

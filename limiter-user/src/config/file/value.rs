@@ -7,7 +7,7 @@ use toml::{
     de::{DeInteger, DeValue},
 };
 
-use super::{super::Invalid, keys};
+use super::super::Invalid;
 
 /// A value, and where it is.
 pub type Value<'t> = Spanned<DeValue<'t>>;
@@ -113,12 +113,10 @@ pub fn word<T: Copy>(value: &Value, words: &[(&'static str, T)]) -> Read<T> {
         let found = words.iter().find(|(name, _)| *name == text);
         found.map(|(_, meant)| *meant).ok_or_else(|| {
             let text = text.escape_debug();
-            Invalid(
-                match keys::nearest(&text.to_string(), names.iter().copied()) {
-                    Some(name) => format!("'{text}' is not known here: did you mean \"{name}\"?"),
-                    None => format!("'{text}' is not known here: write {write}"),
-                },
-            )
+            Invalid(match nearest(&text.to_string(), names.iter().copied()) {
+                Some(name) => format!("'{text}' is not known here: did you mean \"{name}\"?"),
+                None => format!("'{text}' is not known here: write {write}"),
+            })
         })
     })
 }
@@ -151,4 +149,18 @@ pub fn some<T>(value: &Value, write: &str, one: impl Fn(&Value) -> Read<T>) -> R
         ),
         _ => each(value, one),
     }
+}
+/// Which of `known` was meant; none where none is near.
+pub fn nearest<'k>(written: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    const NEAR: f64 = 0.85;
+    let written = written.to_lowercase();
+    // Long texts are no slips, and the comparison takes the product of the lengths.
+    if written.len() > 64 {
+        return None;
+    }
+    let near = known.map(|known| (strsim::jaro_winkler(&written, known), known));
+    let nearest = near.max_by(|(one, _), (other, _)| one.total_cmp(other));
+    nearest
+        .filter(|(near, _)| *near > NEAR)
+        .map(|(_, known)| known)
 }

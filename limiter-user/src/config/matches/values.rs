@@ -1,57 +1,10 @@
-//! `match`: which packets a limit holds.
+//! The values of a match: protocols, ports, TCP flags, versions of IP.
 
-use std::{fmt, net::IpAddr, str::FromStr};
+use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use super::Invalid;
-
-/// Every field that is written narrows it down; empty, it matches every IP packet.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Match {
-    /// The transport protocol.
-    pub protocol: Option<Protocol>,
-    /// Ports that it goes to; empty for all. Later fragments may go to any.
-    pub destination_port: Ports,
-    /// Ports that it comes from; empty for all.
-    pub source_port: Ports,
-    /// Flags of a TCP segment.
-    pub tcp_flags: Option<TcpFlags>,
-    /// Lists, of which its source must be on one; empty for all.
-    pub source: Vec<String>,
-    /// Lists, of which its source must be on none.
-    pub unless: Vec<String>,
-    /// The version of IP.
-    pub ip_version: Option<IpVersion>,
-    /// True: only fragments; false: only whole packets.
-    pub fragments: Option<bool>,
-}
-
-impl Match {
-    /// Whether it matches every IP packet.
-    #[must_use]
-    pub fn is_everything(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// Whether a packet from `source` has the version of IP that it asks for.
-    #[must_use]
-    pub fn holds_version_of(&self, source: IpAddr) -> bool {
-        let is_v4 = |version| version == IpVersion::V4;
-        self.ip_version
-            .is_none_or(|version| is_v4(version) == source.is_ipv4())
-    }
-
-    /// Whether what it looks at stands behind the IP header's fixed part.
-    #[must_use]
-    pub fn needs_transport(&self) -> bool {
-        self.protocol.is_some()
-            || !self.destination_port.0.is_empty()
-            || !self.source_port.0.is_empty()
-            || self.tcp_flags.is_some()
-            || self.fragments.is_some()
-    }
-}
+use crate::config::Invalid;
 
 /// Number of a transport protocol, as IANA has assigned it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -336,75 +289,6 @@ mod tests {
     }
 
     #[test]
-    fn a_version_of_ip_is_that_of_the_source() {
-        let sources: [IpAddr; 2] = ["192.0.2.7".parse().unwrap(), "2001:db8::1".parse().unwrap()];
-        for (ip_version, held) in [
-            (None, [true, true]),
-            (Some(IpVersion::V4), [true, false]),
-            (Some(IpVersion::V6), [false, true]),
-        ] {
-            let matches = Match {
-                ip_version,
-                ..Match::default()
-            };
-            assert_eq!(sources.map(|one| matches.holds_version_of(one)), held);
-        }
-    }
-
-    #[test]
-    fn what_stands_behind_the_ip_header() {
-        let everything = Match::default;
-        let port = || Ports(vec!["53".parse().unwrap()]);
-        for (matches, stands) in [
-            (everything(), false),
-            (
-                Match {
-                    ip_version: Some(IpVersion::V4),
-                    ..everything()
-                },
-                false,
-            ),
-            (
-                Match {
-                    protocol: Some(Protocol::TCP),
-                    ..everything()
-                },
-                true,
-            ),
-            (
-                Match {
-                    destination_port: port(),
-                    ..everything()
-                },
-                true,
-            ),
-            (
-                Match {
-                    source_port: port(),
-                    ..everything()
-                },
-                true,
-            ),
-            (
-                Match {
-                    tcp_flags: Some("syn".parse().unwrap()),
-                    ..everything()
-                },
-                true,
-            ),
-            (
-                Match {
-                    fragments: Some(false),
-                    ..everything()
-                },
-                true,
-            ),
-        ] {
-            assert_eq!(matches.needs_transport(), stands, "{matches:?}");
-        }
-    }
-
-    #[test]
     fn what_is_wrong_says_so() {
         for text in ["", "TCP", "256", "-1", "tcp,udp"] {
             assert!(text.parse::<Protocol>().is_err(), "{text}");
@@ -415,13 +299,5 @@ mod tests {
         for text in ["", "SYN", "syn,", "syn/ack", "syn/", "xyz"] {
             assert!(text.parse::<TcpFlags>().is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn syn_means_a_segment_that_opens_a_connection() {
-        let syn: TcpFlags = "syn".parse().unwrap();
-        let matches = |flags: u8| flags & syn.looked_at == syn.set;
-        assert!(matches(2) && matches(2 | 64 | 128), "with ECN too");
-        assert!(!matches(2 | 16) && !matches(16) && !matches(2 | 4));
     }
 }

@@ -1,0 +1,221 @@
+//! `match`: which packets a limit holds.
+
+mod values;
+
+use std::net::IpAddr;
+
+use limiter_common::{
+    key::{IPV4, IPV6},
+    rules::{self, ANY, FIRST_FRAGMENT, LATER_FRAGMENT, WHOLE},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Invalid, compile::TierBits, connection::Connection};
+pub use values::{IpVersion, PortRange, Ports, Protocol, TcpFlags, flag_names};
+
+/// Every field that is written narrows it down; empty, it matches every IP packet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Match {
+    /// The transport protocol.
+    pub protocol: Option<Protocol>,
+    /// Ports that it goes to; empty for all. Later fragments may go to any.
+    pub destination_port: Ports,
+    /// Ports that it comes from; empty for all.
+    pub source_port: Ports,
+    /// Flags of a TCP segment.
+    pub tcp_flags: Option<TcpFlags>,
+    /// Lists, of which its source must be on one; empty for all.
+    pub source: Vec<String>,
+    /// Lists, of which its source must be on none.
+    pub unless: Vec<String>,
+    /// The version of IP.
+    pub ip_version: Option<IpVersion>,
+    /// True: only fragments; false: only whole packets.
+    pub fragments: Option<bool>,
+}
+
+impl Match {
+    /// Whether it matches every IP packet.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether a packet from `source` has the version of IP that it asks for.
+    #[must_use]
+    pub fn holds_version_of(&self, source: IpAddr) -> bool {
+        let is_v4 = |version| version == IpVersion::V4;
+        self.ip_version
+            .is_none_or(|version| is_v4(version) == source.is_ipv4())
+    }
+
+    /// Whether what it looks at stands behind the IP header's fixed part.
+    #[must_use]
+    pub fn needs_transport(&self) -> bool {
+        self.protocol.is_some()
+            || !self.destination_port.0.is_empty()
+            || !self.source_port.0.is_empty()
+            || self.tcp_flags.is_some()
+            || self.fragments.is_some()
+    }
+
+    /// What the kernel gets. `bits` are those of the lists.
+    ///
+    /// # Errors
+    /// If there are too many ports, or a list that is not there.
+    pub fn compile(&self, bits: &TierBits) -> Result<rules::Match, Invalid> {
+        let fragments = match self.fragments {
+            None => WHOLE | FIRST_FRAGMENT | LATER_FRAGMENT,
+            Some(true) => FIRST_FRAGMENT | LATER_FRAGMENT,
+            Some(false) => WHOLE,
+        };
+        Ok(rules::Match {
+            control: 0,
+            family: match self.ip_version {
+                None => 0,
+                Some(IpVersion::V4) => IPV4,
+                Some(IpVersion::V6) => IPV6,
+            },
+            protocol: self.protocol.map_or(ANY, |protocol| protocol.0.into()),
+            fragments,
+            flags_mask: self.tcp_flags.map_or(0, |flags| flags.looked_at.into()),
+            flags: self.tcp_flags.map_or(0, |flags| flags.set.into()),
+            lists: bits.mask(&self.source)?,
+            unless: bits.mask(&self.unless)?,
+            destination: compile_ports(&self.destination_port)?,
+            source: compile_ports(&self.source_port)?,
+        })
+    }
+
+    /// Whether a segment of it other than the first may match; `is_on` tells the lists that its source is on.
+    pub fn may_hold(&self, connection: &Connection, is_on: &impl Fn(&String) -> bool) -> bool {
+        let Self {
+            protocol,
+            destination_port,
+            source_port: _,
+            tcp_flags,
+            source,
+            unless,
+            ip_version,
+            fragments,
+        } = self;
+        let version = match connection.from {
+            IpAddr::V4(_) => IpVersion::V4,
+            IpAddr::V6(_) => IpVersion::V6,
+        };
+        protocol.is_none_or(|protocol| protocol == Protocol::TCP)
+            && destination_port.hold(connection.port)
+            && tcp_flags.is_none_or(may_be_later)
+            && (source.is_empty() || source.iter().any(is_on))
+            && !unless.iter().any(is_on)
+            && ip_version.is_none_or(|wanted| wanted == version)
+            && *fragments != Some(true)
+    }
+}
+
+fn compile_ports(ports: &Ports) -> Result<rules::Ports, Invalid> {
+    let mut compiled = rules::Ports {
+        length: u32::try_from(ports.0.len()).unwrap_or(u32::MAX),
+        ..rules::Ports::default()
+    };
+    if ports.0.len() > compiled.ranges.len() {
+        return Err(Invalid::new(format!(
+            "{} ports or ranges are too many for one limit: write at most {}",
+            ports.0.len(),
+            compiled.ranges.len()
+        )));
+    }
+    for (slot, range) in compiled.ranges.iter_mut().zip(&ports.0) {
+        *slot = rules::PortRange::new(range.first, range.last);
+    }
+    Ok(compiled)
+}
+
+/// Whether a segment that does not open a connection may have such flags: ack is set, syn is not.
+fn may_be_later(flags: TcpFlags) -> bool {
+    const SYN: u8 = 2;
+    const ACK: u8 = 16;
+    flags.set & SYN == 0 && (flags.looked_at & ACK == 0 || flags.set & ACK != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_of_ip_is_that_of_the_source() {
+        let sources: [IpAddr; 2] = ["192.0.2.7".parse().unwrap(), "2001:db8::1".parse().unwrap()];
+        for (ip_version, held) in [
+            (None, [true, true]),
+            (Some(IpVersion::V4), [true, false]),
+            (Some(IpVersion::V6), [false, true]),
+        ] {
+            let matches = Match {
+                ip_version,
+                ..Match::default()
+            };
+            assert_eq!(sources.map(|one| matches.holds_version_of(one)), held);
+        }
+    }
+
+    #[test]
+    fn what_stands_behind_the_ip_header() {
+        let everything = Match::default;
+        let port = || Ports(vec!["53".parse().unwrap()]);
+        for (matches, stands) in [
+            (everything(), false),
+            (
+                Match {
+                    ip_version: Some(IpVersion::V4),
+                    ..everything()
+                },
+                false,
+            ),
+            (
+                Match {
+                    protocol: Some(Protocol::TCP),
+                    ..everything()
+                },
+                true,
+            ),
+            (
+                Match {
+                    destination_port: port(),
+                    ..everything()
+                },
+                true,
+            ),
+            (
+                Match {
+                    source_port: port(),
+                    ..everything()
+                },
+                true,
+            ),
+            (
+                Match {
+                    tcp_flags: Some("syn".parse().unwrap()),
+                    ..everything()
+                },
+                true,
+            ),
+            (
+                Match {
+                    fragments: Some(false),
+                    ..everything()
+                },
+                true,
+            ),
+        ] {
+            assert_eq!(matches.needs_transport(), stands, "{matches:?}");
+        }
+    }
+
+    #[test]
+    fn syn_means_a_segment_that_opens_a_connection() {
+        let syn: TcpFlags = "syn".parse().unwrap();
+        let matches = |flags: u8| flags & syn.looked_at == syn.set;
+        assert!(matches(2) && matches(2 | 64 | 128), "with ECN too");
+        assert!(!matches(2 | 16) && !matches(16) && !matches(2 | 4));
+    }
+}
