@@ -3,7 +3,7 @@
 //! a packet has nothing to do with costs it nothing.
 
 use crate::key::{IPV4, IPV6};
-use crate::rules::{ANY, ANYWHERE, Limit, PortRange, Ports};
+use crate::rules::{ANY, ANYWHERE, Limit, Match, PortRange, Ports};
 
 /// Bits of the limits, by one byte of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,12 +85,15 @@ impl Candidates {
         });
         add_ports(&mut self.destination, bit, &matches.destination);
         add_ports(&mut self.source, bit, &matches.source);
-        if matches.flags_mask != 0
-            || matches.lists != 0
-            || matches.unless != 0
-            || matches.destination.length != 0
-            || matches.source.length != 0
-        {
+        // These four are decided by the words above.
+        let decided = Match {
+            control: matches.control,
+            family: matches.family,
+            protocol: matches.protocol,
+            fragments: matches.fragments,
+            ..Match::EVERYTHING
+        };
+        if *matches != decided {
             self.look_closer |= bit;
         }
     }

@@ -116,11 +116,17 @@ pub struct Match {
     pub lists: u32,
     /// Lists, of which the source is on none.
     pub unless: u32,
+    /// The least length of the IP packet, in bytes.
+    pub length_min: u32,
+    /// The greatest length of the IP packet, in bytes.
+    pub length_max: u32,
     /// Destination.
     pub destination: Ports,
     /// Source.
     pub source: Ports,
 }
+
+const _: () = assert!(size_of::<Match>() == 10 * 4 + 2 * size_of::<Ports>());
 
 impl Match {
     /// Every IP packet.
@@ -133,6 +139,8 @@ impl Match {
         flags: 0,
         lists: 0,
         unless: 0,
+        length_min: 0,
+        length_max: u32::MAX,
         destination: Ports {
             length: 0,
             ranges: [PortRange(0); PORTS_MAX],

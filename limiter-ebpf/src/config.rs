@@ -337,7 +337,7 @@ pub struct Match(*const rules::Match);
 impl policy::Match for Match {
     type Ports = Ports;
 
-    fields! { control, family, protocol, fragments, flags_mask, flags, lists, unless }
+    limiter_common::match_fields!(fields);
 
     #[inline(always)]
     fn destination(self) -> Ports {

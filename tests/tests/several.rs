@@ -39,6 +39,40 @@ fn tcp(port: u16, syn: bool) -> Vec<u8> {
     bytes
 }
 
+/// The length is that of the IP header, whatever the frame is padded to.
+#[test]
+fn limit_on_length_holds_packets_of_that_length() {
+    need_kernel!();
+    let mut kernel = Kernel::of(&settings(
+        r#"
+        [[limit]]
+        name = "short"
+        match = { length = "41-80" }
+        rate = "1/h"
+        burst = 1
+        "#,
+    ));
+    let udp = |payload: usize| {
+        let builder = PacketBuilder::ethernet2([2; 6], [4; 6])
+            .ipv4([192, 0, 2, 7], [192, 0, 2, 1], 64)
+            .udp(40_000, 53);
+        let mut frame = Vec::new();
+        builder.write(&mut frame, &vec![0; payload]).unwrap();
+        frame.resize(frame.len().max(90), 0);
+        frame
+    };
+    for (length, reason) in [
+        (41, Reason::Admitted),
+        (41, Reason::Limit),
+        (80, Reason::Limit),
+        (40, Reason::Unlimited),
+        (81, Reason::Unlimited),
+    ] {
+        let verdict = kernel.offer(&udp(length - 28), START);
+        assert_eq!(verdict, reason, "{length} bytes");
+    }
+}
+
 /// Example 9: what the /24 refuses is not charged to the source.
 #[test]
 fn example_9_all_or_nothing() {

@@ -26,6 +26,8 @@ pub struct PacketInfo {
     pub fragment: u32,
     /// 1: control traffic.
     pub control: u32,
+    /// Length of the IP packet as its header says, in bytes; 0 if no limit needs it.
+    pub length: u32,
 }
 
 impl PacketInfo {
@@ -41,6 +43,7 @@ impl PacketInfo {
             destination_port: ANY,
             fragment: WHOLE,
             control: 0,
+            length: 0,
         }
     }
 

@@ -43,7 +43,18 @@ macro_rules! fields {
     };
 }
 
-fields! { control, family, protocol, fragments, flags_mask, flags, lists, unless }
+/// Calls a macro with the fields of [`rules::Match`] that are numbers.
+#[macro_export]
+macro_rules! match_fields {
+    ($macro:ident) => {
+        $macro! {
+            control, family, protocol, fragments, flags_mask, flags, lists, unless, length_min,
+            length_max
+        }
+    };
+}
+
+match_fields!(fields);
 
 /// Whether a limit matches the packet, whose source is on `lists`.
 #[inline(always)]
@@ -55,6 +66,8 @@ pub fn matches<M: Match>(wanted: M, info: &PacketInfo, lists: u32) -> bool {
         && wanted.fragments() & info.fragment != 0
         && (some == 0 || some & lists != 0)
         && wanted.unless() & lists == 0
+        && wanted.length_min() <= info.length
+        && info.length <= wanted.length_max()
         && flags_may_be(wanted.flags_mask(), wanted.flags(), info.flags)
         && ports_match(wanted.destination(), info.destination_port)
         && ports_match(wanted.source(), info.source_port)

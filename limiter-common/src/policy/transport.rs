@@ -41,6 +41,7 @@ pub fn read_ipv4<B: Bytes>(packet: &mut B, info: &mut PacketInfo) {
     };
     let fragment = u16::from_be_bytes([header[6], header[7]]);
     info.protocol = header[9].into();
+    info.length = u16::from_be_bytes([header[2], header[3]]).into();
     info.fragment = place(fragment & OFFSET != 0, fragment & MORE_FRAGMENTS != 0);
     let length = ipv4_length(header);
     packet.skip(length);
@@ -70,6 +71,7 @@ pub fn read_ipv6<B: Bytes>(packet: &mut B, info: &mut PacketInfo) {
         return;
     };
     let (mut next, hop_limit) = (u32::from(header[6]), header[7]);
+    info.length = IPV6_HEADER as u32 + u32::from(u16::from_be_bytes([header[4], header[5]]));
     packet.skip(IPV6_HEADER);
     info.fragment = ANYWHERE;
     for _ in 0..EXTENSIONS_MAX {

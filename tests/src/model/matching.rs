@@ -23,6 +23,7 @@ pub fn looks_behind(limit: &Limit) -> bool {
         unless: _,
         ip_version: _,
         fragments,
+        length,
     } = &limit.matches;
     limit.key.by_port
         || protocol.is_some()
@@ -30,6 +31,7 @@ pub fn looks_behind(limit: &Limit) -> bool {
         || !source_port.0.is_empty()
         || tcp_flags.is_some()
         || fragments.is_some()
+        || length.is_some()
 }
 
 /// Whether all that is written holds. `transport` is there where any limit looks at it.
@@ -58,6 +60,7 @@ fn transport_holds(matches: &Match, transport: Option<&Transport>) -> bool {
         flags,
         place,
         control: _,
+        length,
     } = transport.unwrap_or(&Transport::UNSEEN);
     let right_protocol =
         (matches.protocol).is_none_or(|wanted| protocol.may(|protocol| *protocol == wanted.0));
@@ -73,7 +76,11 @@ fn transport_holds(matches: &Match, transport: Option<&Transport>) -> bool {
     let right_place = matches
         .fragments
         .is_none_or(|wanted| place.may(|place| wanted == (*place != Place::Whole)));
-    right_protocol
+    let right_length = matches
+        .length
+        .is_none_or(|wanted| (wanted.first..=wanted.last).contains(length));
+    right_length
+        && right_protocol
         && right_flags
         && right_place
         && port_holds(&matches.source_port, ports, |(from, _)| from)

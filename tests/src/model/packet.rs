@@ -59,6 +59,8 @@ pub struct Transport {
     pub place: Field<Place>,
     /// Neighbour discovery or DHCP.
     pub control: bool,
+    /// Bytes of the IP packet, as its header says.
+    pub length: u32,
 }
 
 impl Transport {
@@ -69,6 +71,7 @@ impl Transport {
         flags: Field::Unseen,
         place: Field::Unseen,
         control: false,
+        length: 0,
     };
 }
 
@@ -137,23 +140,31 @@ fn ipv4(bytes: &[u8]) -> Option<Ip> {
         (false, false) => Place::Whole,
     };
     let rest = &bytes[header.slice().len()..];
+    let behind = transport(rest, header.protocol().0, place, |ports, _| {
+        matches!(ports, Some((_, 67 | 68)))
+    });
     Some(Ip {
         source: header.source_addr().into(),
-        transport: transport(rest, header.protocol().0, place, |ports, _| {
-            matches!(ports, Some((_, 67 | 68)))
-        }),
+        transport: Transport {
+            length: header.total_len().into(),
+            ..behind
+        },
     })
 }
 
 fn ipv6(bytes: &[u8]) -> Option<Ip> {
     let header = Ipv6HeaderSlice::from_slice(bytes).ok()?;
+    let behind = behind_ipv6(
+        &bytes[header.slice().len()..],
+        header.next_header().0,
+        header.hop_limit(),
+    );
     Some(Ip {
         source: header.source_addr().into(),
-        transport: behind_ipv6(
-            &bytes[header.slice().len()..],
-            header.next_header().0,
-            header.hop_limit(),
-        ),
+        transport: Transport {
+            length: 40 + u32::from(header.payload_length()),
+            ..behind
+        },
     })
 }
 

@@ -254,6 +254,7 @@ fn matches(rng: &mut Rng, lists: &Lists) -> Match {
         "rst",
         "cwr/ece,cwr",
     ];
+    let lengths = ["0-100", "28", "40-48", "46-", "60", "61-1500", "1200-"];
     Match {
         protocol: protocol.map(|name| name.parse().unwrap()),
         destination_port: ports(rng, 25),
@@ -263,6 +264,7 @@ fn matches(rng: &mut Rng, lists: &Lists) -> Match {
         unless: some_of(rng),
         ip_version: percent(rng, 15).then(|| *one(rng, &[IpVersion::V4, IpVersion::V6])),
         fragments: percent(rng, 15).then(|| rng.bool()),
+        length: percent(rng, 15).then(|| one(rng, &lengths).parse().unwrap()),
     }
 }
 

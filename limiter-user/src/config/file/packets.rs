@@ -1,5 +1,7 @@
 //! `match` in the file: its keys, and how they are read and shown.
 
+use std::fmt::Display;
+
 use toml::de::DeValue;
 
 use super::{
@@ -15,6 +17,7 @@ use super::{
 
 const PORT: &str = "a port as in 53, a range as in \"5300-5353\", or an array of them";
 const PROTOCOL: &str = "a protocol as in \"tcp\", or its number";
+const LENGTH: &str = "bytes as in 60, or a range as in \"0-100\" or \"1200-\"";
 const FLAGS: &str = "flags as in \"syn\" or \"syn/syn,ack\"";
 const LIST: &str = "the name of a list, or an array of names";
 
@@ -46,6 +49,10 @@ pub static MATCH: Keys = Keys {
         ("unless", "Only sources that are on none of these lists."),
         ("ip_version", "`4` or `6`."),
         (
+            "length",
+            "Lengths of the IP packet in bytes: a number as in `60`, or a range as in `\"0-100\"` or `\"1200-\"`.",
+        ),
+        (
             "fragments",
             "`true`: only fragments. `false`: only whole packets.",
         ),
@@ -63,6 +70,7 @@ pub fn read(mut section: Section) -> (Match, Places) {
         unless: section.read("unless", lists).unwrap_or_default(),
         ip_version: section.read("ip_version", ip_version),
         fragments: section.read("fragments", value::boolean),
+        length: section.read("length", |value| value::number(value, LENGTH)),
     };
     (matches, section.close())
 }
@@ -71,7 +79,7 @@ pub fn read(mut section: Section) -> (Match, Places) {
 #[must_use]
 pub fn show(matches: &Match) -> String {
     let ports = |ports: &Ports| {
-        (!ports.0.is_empty()).then(|| one_or_array(ports.0.iter().map(port).collect()))
+        (!ports.0.is_empty()).then(|| one_or_array(ports.0.iter().map(number_or_text).collect()))
     };
     let lists = |names: &[String]| {
         (!names.is_empty()).then(|| one_or_array(names.iter().map(text).collect()))
@@ -89,6 +97,7 @@ pub fn show(matches: &Match) -> String {
                 .ip_version
                 .map(|version| version.number().to_string()),
         ),
+        ("length", matches.length.map(number_or_text)),
         ("fragments", matches.fragments.map(|only| only.to_string())),
     ];
     let written = fields
@@ -97,11 +106,12 @@ pub fn show(matches: &Match) -> String {
     format!("{{ {} }}", written.collect::<Vec<_>>().join(", "))
 }
 
-fn port(range: &PortRange) -> String {
-    if range.first == range.last {
-        range.first.to_string()
-    } else {
-        text(range)
+/// A number without quotes, or a range with them.
+fn number_or_text(value: impl Display) -> String {
+    let shown = value.to_string();
+    match shown.parse::<u32>() {
+        Ok(_) => shown,
+        Err(_) => text(shown),
     }
 }
 

@@ -11,7 +11,7 @@ use limiter_common::{
 use serde::{Deserialize, Serialize};
 
 use super::{Invalid, compile::TierBits, connection::Connection};
-pub use values::{IpVersion, PortRange, Ports, Protocol, TcpFlags, flag_names};
+pub use values::{IpVersion, Lengths, PortRange, Ports, Protocol, TcpFlags, flag_names};
 
 /// Every field that is written narrows it down; empty, it matches every IP packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +32,9 @@ pub struct Match {
     pub ip_version: Option<IpVersion>,
     /// True: only fragments; false: only whole packets.
     pub fragments: Option<bool>,
+    /// Lengths of the IP packet, in bytes. Records of earlier versions have none.
+    #[serde(default)]
+    pub length: Option<Lengths>,
 }
 
 impl Match {
@@ -57,6 +60,7 @@ impl Match {
             || !self.source_port.0.is_empty()
             || self.tcp_flags.is_some()
             || self.fragments.is_some()
+            || self.length.is_some()
     }
 
     /// What the kernel gets. `bits` are those of the lists.
@@ -78,6 +82,8 @@ impl Match {
             },
             protocol: self.protocol.map_or(ANY, |protocol| protocol.0.into()),
             fragments,
+            length_min: self.length.map_or(0, |length| length.first),
+            length_max: self.length.map_or(u32::MAX, |length| length.last),
             flags_mask: self.tcp_flags.map_or(0, |flags| flags.looked_at.into()),
             flags: self.tcp_flags.map_or(0, |flags| flags.set.into()),
             lists: bits.mask(&self.source)?,
@@ -98,6 +104,8 @@ impl Match {
             unless,
             ip_version,
             fragments,
+            // A segment may have any length.
+            length: _,
         } = self;
         let version = match connection.from {
             IpAddr::V4(_) => IpVersion::V4,

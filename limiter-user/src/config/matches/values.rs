@@ -124,6 +124,67 @@ impl fmt::Display for PortRange {
     }
 }
 
+/// Lengths of IP packets in bytes, both ends in the range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Lengths {
+    /// The least.
+    pub first: u32,
+    /// The greatest.
+    pub last: u32,
+}
+
+impl Lengths {
+    /// The longest IP packet: an IPv6 header and 65,535 bytes behind it.
+    const MAX: u32 = 40 + u16::MAX as u32;
+}
+
+impl FromStr for Lengths {
+    type Err = Invalid;
+
+    /// `60`, `0-100`, or `1200-` for 1200 and more.
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let wrong = || {
+            Invalid::new(format!(
+                "'{text}' is not a length: write bytes from 0 to {}, as in 60, 0-100 or 1200-",
+                Self::MAX
+            ))
+        };
+        let bytes = |digits: &str| -> Result<u32, Invalid> {
+            if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                return Err(wrong());
+            }
+            let length = digits.parse().map_err(|_| wrong())?;
+            if length > Self::MAX {
+                Err(wrong())
+            } else {
+                Ok(length)
+            }
+        };
+        let (first, last) = match text.split_once('-') {
+            None => (bytes(text)?, bytes(text)?),
+            Some((first, "")) => (bytes(first)?, Self::MAX),
+            Some((first, last)) => (bytes(first)?, bytes(last)?),
+        };
+        if first > last {
+            return Err(Invalid::new(format!(
+                "'{text}' is a range that ends before it begins: write {last}-{first}"
+            )));
+        }
+        Ok(Self { first, last })
+    }
+}
+
+impl fmt::Display for Lengths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.first, self.last) {
+            (first, last) if first == last => write!(f, "{first}"),
+            (first, Self::MAX) => write!(f, "{first}-"),
+            (first, last) => write!(f, "{first}-{last}"),
+        }
+    }
+}
+
 /// Flags of a TCP segment: which are looked at, and which of those must be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -253,7 +314,7 @@ macro_rules! as_text {
     )+};
 }
 
-as_text!(Protocol, PortRange, TcpFlags);
+as_text!(Protocol, PortRange, Lengths, TcpFlags);
 
 #[cfg(test)]
 mod tests {
@@ -271,6 +332,15 @@ mod tests {
             ("0-65535", "0-65535"),
         ] {
             assert_eq!(text.parse::<PortRange>().unwrap().to_string(), shown);
+        }
+        for (text, shown) in [
+            ("60", "60"),
+            ("60-60", "60"),
+            ("0-100", "0-100"),
+            ("1200-", "1200-"),
+            ("1200-65575", "1200-"),
+        ] {
+            assert_eq!(text.parse::<Lengths>().unwrap().to_string(), shown);
         }
         for (text, shown) in [
             ("syn", "syn"),
@@ -295,6 +365,9 @@ mod tests {
         }
         for text in ["", "65536", "9-8", "-1", "1-2-3", "+5", "http"] {
             assert!(text.parse::<PortRange>().is_err(), "{text}");
+        }
+        for text in ["", "-", "-100", "100-60", "65576", "1k", "0-1-2"] {
+            assert!(text.parse::<Lengths>().is_err(), "{text}");
         }
         for text in ["", "SYN", "syn,", "syn/ack", "syn/", "xyz"] {
             assert!(text.parse::<TcpFlags>().is_err(), "{text}");
