@@ -1,5 +1,7 @@
 //! What the full path knows of a packet, and what it has decided so far.
 
+use core::hint::black_box;
+
 use super::PacketInfo;
 use crate::{key::Address, rules::LIMITS_MAX};
 
@@ -68,6 +70,11 @@ impl Evaluation {
     /// after they are written.
     #[inline(always)]
     pub fn begin(&mut self, length: u64) {
+        // The compiler does not see the value. It would call memset, which goes byte by byte on BPF, and costs as much as
+        // the lookup of a list.
+        let zero = black_box(0_u32);
+        self.length = length;
+        self.info = Self::NONE.info;
         for word in [
             &mut self.now,
             &mut self.matching,
@@ -75,12 +82,19 @@ impl Evaluation {
             &mut self.would_drop,
             &mut self.new,
         ] {
-            *word = 0;
+            *word = zero.into();
         }
-        self.length = length;
-        self.info = Self::NONE.info;
-        (self.lists, self.refused_by, self.refused, self.counted) = (0, 0, 0, 0);
-        (self.paid, self.checked, self.passed) = (0, 0, 0);
+        for word in [
+            &mut self.lists,
+            &mut self.refused_by,
+            &mut self.refused,
+            &mut self.counted,
+            &mut self.paid,
+            &mut self.checked,
+            &mut self.passed,
+        ] {
+            *word = zero;
+        }
     }
 
     /// Where the bucket of the limit with this index was found; 0: not known.
