@@ -271,7 +271,7 @@ fn status_shows_packets_that_passed_uncharged() {
     assert_eq!(traffic.passed_to(80, "192.0.2.9", 4), 4);
     let status = hosts.limiter(&["status", "eth0"]).stdout;
     assert!(
-        status.contains("  passes   3 matched no limit, 4 allowed"),
+        status.contains("  passes   4 allowed, 3 matched no limit"),
         "{status}"
     );
     assert_eq!(
