@@ -23,6 +23,9 @@ const FRAGMENT: u32 = 44;
 const AUTHENTICATION: u32 = 51;
 const DESTINATION: u32 = 60;
 
+#[expect(clippy::cast_possible_truncation, reason = "a small constant")]
+const IPV6_BYTES: u32 = IPV6_HEADER as u32;
+
 /// A sound packet has each of the five once, and destination options twice.
 const EXTENSIONS_MAX: u32 = 8;
 /// Bytes that every extension header has at least.
@@ -71,7 +74,7 @@ pub fn read_ipv6<B: Bytes>(packet: &mut B, info: &mut PacketInfo) {
         return;
     };
     let (mut next, hop_limit) = (u32::from(header[6]), header[7]);
-    info.length = IPV6_HEADER as u32 + u32::from(u16::from_be_bytes([header[4], header[5]]));
+    info.length = IPV6_BYTES + u32::from(u16::from_be_bytes([header[4], header[5]]));
     packet.skip(IPV6_HEADER);
     info.fragment = ANYWHERE;
     for _ in 0..EXTENSIONS_MAX {
