@@ -24,6 +24,7 @@ struct Packet {
     lists: u32,
     destination: u32,
     source: u32,
+    length: u32,
 }
 
 /// As `rules::Match` says.
@@ -44,6 +45,7 @@ fn holds(matches: &Match, packet: Packet) -> bool {
         && matches.unless & packet.lists == 0
         && on(&matches.destination, packet.destination)
         && on(&matches.source, packet.source)
+        && (matches.length_min..=matches.length_max).contains(&packet.length)
 }
 
 fn of_byte(bytes: &ByByte, value: u32, byte: u32) -> u64 {
@@ -110,11 +112,15 @@ fn limits() -> impl Strategy<Value = Limit> {
     let second = (
         prop_oneof![3 => Just(0), 1 => Just(4_u32)],
         prop_oneof![3 => Just(0), 1 => Just(8_u32)],
+        prop_oneof![3 => Just((0, u32::MAX)), 1 => Just((100, u32::MAX)), 1 => Just((0, 99))],
         ranges(),
         ranges(),
     );
     (first, second).prop_map(
-        |((control, family, protocol, fragments, flags_mask), (lists, unless, to, from))| Limit {
+        |(
+            (control, family, protocol, fragments, flags_mask),
+            (lists, unless, length, to, from),
+        )| Limit {
             matches: Match {
                 control,
                 family,
@@ -124,6 +130,8 @@ fn limits() -> impl Strategy<Value = Limit> {
                 flags: flags_mask & 2,
                 lists,
                 unless,
+                length_min: length.0,
+                length_max: length.1,
                 destination: to,
                 source: from,
             },
@@ -148,17 +156,21 @@ fn packets() -> impl Strategy<Value = Packet> {
         prop_oneof![Just(0), Just(4), Just(8), Just(12_u32)],
         port(),
         port(),
+        prop_oneof![Just(60), Just(1_500_u32)],
     )
         .prop_map(
-            |(control, family, protocol, fragment, flags, lists, destination, source)| Packet {
-                control,
-                family,
-                protocol,
-                fragment,
-                flags,
-                lists,
-                destination,
-                source,
+            |(control, family, protocol, fragment, flags, lists, destination, source, length)| {
+                Packet {
+                    control,
+                    family,
+                    protocol,
+                    fragment,
+                    flags,
+                    lists,
+                    destination,
+                    source,
+                    length,
+                }
             },
         )
 }

@@ -114,6 +114,12 @@ fn carrying(source: Address, protocol: u8) -> PacketInfo {
         flags: if protocol == TCP { 0xa5 } else { NONE },
         fragment: WHOLE,
         control: 0,
+        // Both headers say 0x1111; that of IPv6 does not count itself.
+        length: if source == source_v4() {
+            0x1111
+        } else {
+            40 + 0x1111
+        },
     }
 }
 
@@ -141,6 +147,7 @@ fn later(protocol: u8) -> PacketInfo {
 fn unseen(fragment: u32) -> PacketInfo {
     PacketInfo {
         fragment,
+        length: 40 + 0x1111,
         ..PacketInfo::of(source_v6())
     }
 }
