@@ -22,7 +22,7 @@ use serde::Serialize;
 use fleet::Fleet;
 use machine::Machine;
 use steps::{Effort, Steps};
-use wire::{Plan, Raw, Sources, Subject};
+use wire::{Plan, Sources, Subject, Wire};
 
 /// Measure what limiting costs a packet.
 #[derive(Debug, Parser)]
@@ -68,7 +68,7 @@ struct Args {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
     /// Limiter and others on a wire
-    Raw,
+    Wire,
     /// The program by itself, and each step's share
     Steps,
     /// The store of a fleet, which no other run measures
@@ -80,7 +80,7 @@ enum Part {
 struct Report {
     machine: Machine,
     #[serde(skip_serializing_if = "Option::is_none")]
-    wire: Option<Raw>,
+    wire: Option<Wire>,
     #[serde(skip_serializing_if = "Option::is_none")]
     steps: Option<Steps>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -123,8 +123,8 @@ impl Report {
         let cpus = machine::cpus().context("asking for processors")?;
         let machine = Machine::this(&cpus);
         let wire = args
-            .wants(Part::Raw)
-            .then(|| Raw::measure(args.plan(), &cpus));
+            .wants(Part::Wire)
+            .then(|| Wire::measure(args.plan(), &cpus));
         let wire = wire.transpose()?;
         // The store has a processor of its own.
         let fleet = (args.only == Some(Part::Fleet)).then(|| Fleet::measure(args.quick));

@@ -208,6 +208,7 @@ pub fn status(
             "allowed": of(Reason::Allowed),
             "unlimited": of(Reason::Unlimited),
             "established": 0,
+            "malformed_passed": 0,
         },
     });
     for (key, wanted) in wanted.as_object().unwrap() {

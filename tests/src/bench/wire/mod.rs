@@ -43,7 +43,7 @@ use crate::machine::Machine;
 
 /// What was measured.
 #[derive(Debug, Serialize)]
-pub struct Raw {
+pub struct Wire {
     what: String,
     #[serde(flatten)]
     plan: Plan,
@@ -54,7 +54,7 @@ pub struct Raw {
     left_out: Vec<LeftOut>,
 }
 
-impl Raw {
+impl Wire {
     /// Measures all that is planned, on these processors.
     pub fn measure(plan: Plan, cpus: &[usize]) -> Result<Self> {
         let (mut results, mut left_out) = (Vec::new(), Vec::new());
