@@ -1,10 +1,9 @@
-//! The user side of `limiter`: command line, configuration, kernel, statistics, views.
+//! The user side of `limiter`: command line, configuration, kernel, snapshots and how they are shown.
 //!
-//! One-way: `cli` uses all others; `files` knows none; `view` and `export` see only `stats`; only `kernel` knows aya;
+//! One-way: `cli` uses all others; `files` knows none; `show` and `export` see plain types; only `kernel` knows aya;
 //! `config` knows none of them.
 
 pub mod agent;
-pub mod capture;
 pub mod cli;
 pub mod config;
 pub mod demo;
@@ -12,9 +11,8 @@ pub mod export;
 mod files;
 pub mod keeper;
 pub mod kernel;
-pub mod lab;
-pub mod learn;
-pub mod replay;
+pub mod observe;
+pub mod plan;
 pub mod sandbox;
-pub mod stats;
-pub mod view;
+pub mod show;
+pub mod testbed;

@@ -1,7 +1,7 @@
 //! Captures of both formats, byte by byte: order of bytes, units of time, several interfaces, and every
 //! place at which a capture may be cut off.
 
-use limiter_user::capture::{Capture, Cut, Error, Link};
+use limiter_user::plan::capture::{Capture, Cut, Error, Link};
 
 /// How a file is written.
 #[derive(Clone, Copy, Debug)]

@@ -13,10 +13,12 @@ use limiter_common::{
     learn::{Flow, Sample, Totals},
     table::Seed,
 };
-use limiter_user::config::{Burst, Limit, NewSources, Rate};
-use limiter_user::learn::{
-    Bounds, Sampler, Seen, TooLittle, Watched, choose::cost, human, need, propose::propose,
-    sample::NEW_IN_SECOND_MAX, show, trace::Trace,
+use limiter_user::{
+    config::{Burst, Limit, NewSources, Rate},
+    plan::learn::{
+        Bounds, Sampler, Seen, TooLittle, Watched, choose::cost, human, need, propose::propose,
+        sample::NEW_IN_SECOND_MAX, show, trace::Trace,
+    },
 };
 use proptest::prelude::*;
 
@@ -351,7 +353,10 @@ fn polite(sampler: &mut Sampler, sources: u64, duration: u64) -> u64 {
 }
 
 /// The proposal for `sources` polite ones, with what `more` adds.
-fn proposed(sources: u64, more: impl FnOnce(&mut Sampler) -> u64) -> limiter_user::learn::Proposal {
+fn proposed(
+    sources: u64,
+    more: impl FnOnce(&mut Sampler) -> u64,
+) -> limiter_user::plan::learn::Proposal {
     let mut sampler = Sampler::new(Seed::KNOWN, Bounds::default());
     let packets = polite(&mut sampler, sources, 60 * SECOND);
     let packets = packets + more(&mut sampler);

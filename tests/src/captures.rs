@@ -6,10 +6,12 @@ use std::{
 };
 
 use limiter_user::{
-    capture::Capture,
     config::Settings,
-    replay::{self, Choice, Compiled, Verdict, Watcher},
-    stats::replay::Replay,
+    observe::replay::Replay,
+    plan::{
+        capture::Capture,
+        replay::{self, Choice, Compiled, Verdict, Watcher},
+    },
 };
 
 /// A packet for a capture.

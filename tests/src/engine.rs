@@ -32,7 +32,7 @@ use limiter_user::{
             object::{ListMaps, Maps, Program, Variant},
         },
     },
-    stats::source::Reader,
+    observe::source::Reader,
 };
 
 use crate::store::Store;

@@ -8,7 +8,7 @@ use std::{
 
 use limiter_user::{
     kernel::{ops::detach::detach, state::pins},
-    lab::{Address, Host, INTERFACE, Pair},
+    testbed::{Address, Host, INTERFACE, Pair},
 };
 
 use crate::{

@@ -18,7 +18,7 @@ use limiter_tests::{
     raw::Raw,
     service::{Protocol, Service, accepted, printed, spawn},
 };
-use limiter_user::lab::Address;
+use limiter_user::testbed::Address;
 
 /// A hundred times what is needed; only a test that has failed waits for so long.
 const PATIENCE: Duration = Duration::from_secs(30);

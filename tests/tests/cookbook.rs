@@ -19,7 +19,7 @@ use limiter_tests::{
     raw::Raw,
     recipes::{COOKBOOK, blocks, recipe},
 };
-use limiter_user::lab::Address;
+use limiter_user::testbed::Address;
 
 const SILENCE: Duration = Duration::from_millis(50);
 

@@ -25,7 +25,7 @@ use limiter_tests::{
     packet::{Ends, Segment},
     raw::Raw,
 };
-use limiter_user::{config::file, lab::Host};
+use limiter_user::{config::file, testbed::Host};
 
 const SILENCE: Duration = Duration::from_millis(100);
 /// A hundred times what is needed; only a test that has failed waits for so long.

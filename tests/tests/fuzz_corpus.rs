@@ -17,8 +17,8 @@ use limiter_tests::{
     random::seed,
 };
 use limiter_user::{
-    capture::{Capture, link},
     config::key::address,
+    plan::capture::{Capture, link},
 };
 
 /// Runs all inputs of the targets that do or do not need the kernel.

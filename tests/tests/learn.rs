@@ -32,7 +32,7 @@ use limiter_user::{
         ops::learn::Watch,
         sys::{interface, interface::XdpState},
     },
-    learn::{Bounds, Service, Watched, frames::FromFrames},
+    plan::learn::{Bounds, Service, Watched, frames::FromFrames},
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -617,7 +617,7 @@ fn a_flood_is_counted_to_the_packet() {
     let sources: HashMap<String, u64> = (watched.sampler.sources().iter())
         .map(|(source, of)| {
             (
-                limiter_user::learn::sample::show(source),
+                limiter_user::plan::learn::sample::show(source),
                 of.trace.packets(),
             )
         })

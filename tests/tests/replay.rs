@@ -20,10 +20,12 @@ use limiter_tests::{
     random::{moment, packets, seed, settings},
 };
 use limiter_user::{
-    capture::{Capture, clock::Clock, link::frame},
     config::{Limit, NewSources, Settings, file},
-    replay::{Choice, Compiled, Engine, FRAME_MOST, Verdict},
-    stats::Verdicts,
+    observe::Verdicts,
+    plan::{
+        capture::{Capture, clock::Clock, link::frame},
+        replay::{Choice, Compiled, Engine, FRAME_MOST, Verdict},
+    },
 };
 
 const SECOND: u64 = 1_000_000_000;

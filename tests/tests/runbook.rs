@@ -17,7 +17,7 @@ use limiter_tests::{
     raw::Raw,
     recipes::{blocks_of, recipe},
 };
-use limiter_user::lab::Address;
+use limiter_user::testbed::Address;
 
 /// Sources of the document: of the attack, and the one that should get through.
 const FLOODER: &str = "203.0.113.66";

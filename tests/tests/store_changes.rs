@@ -15,7 +15,7 @@ use limiter_tests::{
 };
 use limiter_user::{
     config::{Settings, file},
-    stats::source::{CheckedLimit, Reader},
+    observe::source::{CheckedLimit, Reader},
 };
 
 const START: u64 = 1_000_000_000_000;

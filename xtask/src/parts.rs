@@ -13,8 +13,8 @@ use crate::{
 const RULES: [(&str, &[&str]); 8] = [
     ("config", &["config", "files"]),
     // It asks for readings over a socket.
-    ("export", &["export", "keeper", "stats"]),
-    ("view", &["config", "stats", "view"]),
+    ("export", &["export", "keeper", "observe"]),
+    ("show", &["config", "observe", "plan", "show"]),
     ("kernel/error", &["config"]),
     ("kernel/sys", &["kernel/error", "kernel/sys"]),
     (

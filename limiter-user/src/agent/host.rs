@@ -23,7 +23,7 @@ use crate::{
         program::maps::{Charge, Tables},
         sys::clock,
     },
-    stats::{collect, source::Reader},
+    observe::{collect, source::Reader},
 };
 
 /// The attachments of this network namespace.

@@ -22,8 +22,8 @@ use crate::{
             trial,
         },
     },
-    stats::collect,
-    view,
+    observe::collect,
+    show,
 };
 
 /// How long the agent of a fleet may take to say that it is there: it limits without it.
@@ -79,7 +79,7 @@ async fn shown(interface: &str) -> Result<String, Error> {
     );
     let mut shown = collect::interface(&attachment)?;
     shown.fleet = ask::of(&attachment, AGENT).await;
-    Ok(view::status::attached(&shown))
+    Ok(show::status::attached(&shown))
 }
 
 /// Whether limiter is attached there with these settings, and for good.

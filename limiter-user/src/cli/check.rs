@@ -2,18 +2,20 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::agent::ask;
-use crate::cli::{
-    args,
-    interfaces::each,
-    output::{print, print_json},
+use crate::{
+    agent::ask,
+    cli::{
+        args,
+        interfaces::each,
+        output::{print, print_json},
+    },
+    kernel::Attachment,
+    observe::{
+        collect,
+        source::{Check, OnList},
+    },
+    show,
 };
-use crate::kernel::Attachment;
-use crate::stats::{
-    collect,
-    source::{Check, OnList},
-};
-use crate::view;
 
 pub async fn run(arguments: args::Check) -> anyhow::Result<()> {
     let interfaces = &arguments.on.interfaces;
@@ -30,7 +32,7 @@ async fn one(interface: &str, arguments: &args::Check) -> anyhow::Result<()> {
     if arguments.json {
         return print_json(&check);
     }
-    Ok(print(&view::source::check(&check))?)
+    Ok(print(&show::source::check(&check))?)
 }
 
 /// Adds which host of the fleet has put a prefix on a list, and when. Only the agent knows; without it neither is known.

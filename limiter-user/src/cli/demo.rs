@@ -5,13 +5,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::cli::{
-    args,
-    output::{Usage, note, write},
+use crate::{
+    cli::{
+        args,
+        output::{Usage, note, write},
+    },
+    demo,
+    observe::demo::Figures,
+    show::demo::{conclusion, table},
 };
-use crate::demo;
-use crate::stats::demo::Figures;
-use crate::view::demo::{conclusion, table};
 
 pub async fn run(arguments: args::Demo) -> anyhow::Result<()> {
     let bounds = Duration::from_secs(1)..=Duration::from_secs(60);

@@ -6,8 +6,8 @@ use crate::{
         output::{print, print_json},
     },
     kernel::{Attachment, probe::survey},
-    stats::doctor::{Diagnosis, diagnose, room},
-    view,
+    plan::doctor::{Diagnosis, diagnose, room},
+    show,
 };
 
 pub async fn run(arguments: args::Doctor) -> anyhow::Result<()> {
@@ -19,7 +19,7 @@ pub async fn run(arguments: args::Doctor) -> anyhow::Result<()> {
     if arguments.json {
         print_json(&diagnosis)?;
     } else {
-        print(&view::doctor::diagnosis(&diagnosis))?;
+        print(&show::doctor::diagnosis(&diagnosis))?;
     }
     match summary(&diagnosis) {
         None => Ok(()),

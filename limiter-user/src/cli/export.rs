@@ -1,12 +1,14 @@
 //! `limiter export`.
 
-use crate::cli::{
-    args,
-    log::interruption,
-    output::{note, print},
+use crate::{
+    cli::{
+        args,
+        log::interruption,
+        output::{note, print},
+    },
+    export::{Collection, Server},
+    keeper, sandbox,
 };
-use crate::export::{Collection, Server};
-use crate::{keeper, sandbox};
 
 pub async fn run(arguments: args::Export) -> anyhow::Result<()> {
     let stop = interruption()?;

@@ -20,7 +20,7 @@ use crate::{
         ops::set::{Lasts, Wanted, swap},
         program::object::Variant,
     },
-    view::units::counted,
+    show::units::counted,
 };
 
 /// What is in a file. Everything that is wrong with it is told, a line each; the last one ends the

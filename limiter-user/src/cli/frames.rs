@@ -1,7 +1,9 @@
 //! The longest frame that a configuration file has to do with.
 
-use crate::config::{Mode, file::File, vain::USUAL_FRAME};
-use crate::kernel::sys::interface::{self, Interface, XdpMode};
+use crate::{
+    config::{Mode, file::File, vain::USUAL_FRAME},
+    kernel::sys::interface::{self, Interface, XdpMode},
+};
 
 /// Interfaces and their frames.
 #[derive(Debug, Default)]

@@ -2,8 +2,10 @@
 
 use std::{collections::HashSet, ffi::OsString, io};
 
-use crate::cli::output::{Usage, note};
-use crate::kernel::Attachment;
+use crate::{
+    cli::output::{Usage, note},
+    kernel::Attachment,
+};
 
 /// Stands for every interface that limiter is attached to. The kernel gives no interface of that name an IPv4 address.
 pub const ALL: &str = "all";

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use crate::{
     keeper::{VERB, attend},
-    stats::snapshot::{Snapshot, TakeSnapshot},
+    observe::snapshot::{Snapshot, TakeSnapshot},
 };
 
 /// Whether this process was started as one: `limiter keeper`.

@@ -9,7 +9,6 @@ use std::{
 };
 
 use crate::{
-    capture::{Capture, Cut, link},
     cli::{
         args,
         log::interruption,
@@ -20,8 +19,11 @@ use crate::{
         ops::learn::{INTERVAL, Watch},
         program::object::new_seed,
     },
-    learn::{Bounds, Proposal, Watched, frames::FromFrames, propose, show},
-    view::units::counted,
+    plan::{
+        capture::{Capture, Cut, link},
+        learn::{Bounds, Proposal, Watched, frames::FromFrames, propose, show},
+    },
+    show::units::counted,
 };
 
 pub async fn run(arguments: args::Learn) -> anyhow::Result<()> {

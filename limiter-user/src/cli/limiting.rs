@@ -1,10 +1,12 @@
 //! What the flags of `attach` and `replay` mean.
 
-use crate::cli::{
-    args::{Exemption, Limiting},
-    output::{Usage, usage},
+use crate::{
+    cli::{
+        args::{Exemption, Limiting},
+        output::{Usage, usage},
+    },
+    config::{Exempt, Limit, Lists, Mode, Scope, Settings, settings::DEFAULT_LIMIT},
 };
-use crate::config::{Exempt, Limit, Lists, Mode, Scope, Settings, settings::DEFAULT_LIMIT};
 
 /// The settings that are written as flags; `fleet` shares the limit.
 pub fn settings(flags: &Limiting, mode: Mode, fleet: Option<&str>) -> anyhow::Result<Settings> {

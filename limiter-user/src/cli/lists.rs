@@ -31,8 +31,8 @@ use crate::{
         Attachment,
         ops::set::{Lasts, set},
     },
-    stats::Listing,
-    view,
+    observe::Listing,
+    show,
 };
 
 /// What to do with the prefixes that are given.
@@ -118,7 +118,7 @@ async fn list_one(interface: &str, name: &str, json: bool) -> anyhow::Result<()>
             Some(Ok(listed)) => listed,
             _ => &[],
         };
-        print(&view::lists::lines(&shown, fleet))?;
+        print(&show::lists::lines(&shown, fleet))?;
     }
     if let Some(Err(error)) = &listed {
         note(&format!(

@@ -3,7 +3,7 @@
 use crate::{
     cli::{args, output::note},
     kernel::ops::log::Logging,
-    view,
+    show,
 };
 
 pub async fn run(arguments: args::Log) -> anyhow::Result<()> {
@@ -14,7 +14,7 @@ pub async fn run(arguments: args::Log) -> anyhow::Result<()> {
         arguments.interface
     ));
     let shadow = logging.shadow;
-    let show = |line: &str| view::log::line(line, shadow);
+    let show = |line: &str| show::log::line(line, shadow);
     Ok(logging.print(show, stop).await?)
 }
 

@@ -10,16 +10,20 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::capture::{Capture, Cut};
-use crate::cli::{
-    args,
-    frames::Frames,
-    limiting,
-    output::{Usage, note, print, print_json, unwritten, usage},
+use crate::{
+    cli::{
+        args,
+        frames::Frames,
+        limiting,
+        output::{Usage, note, print, print_json, unwritten, usage},
+    },
+    observe,
+    plan::{
+        capture::{Capture, Cut},
+        replay::{self, Choice, Compiled, Error, Verdict, Watcher},
+    },
+    show,
 };
-use crate::replay::{self, Choice, Compiled, Error, Verdict, Watcher};
-use crate::stats;
-use crate::view;
 
 /// Standard input or output, in the place of a file.
 const STANDARD: &str = "-";
@@ -70,9 +74,9 @@ pub fn run(arguments: &args::Replay) -> anyhow::Result<()> {
     tell_of(&capture, arguments, &replay);
     match (arguments.json, to_stdout) {
         (true, _) => print_json(&replay),
-        (false, false) => Ok(print(&view::replay::text(&replay))?),
+        (false, false) => Ok(print(&show::replay::text(&replay))?),
         // The verdicts are there.
-        (false, true) => Ok(io::stderr().write_all(view::replay::text(&replay).as_bytes())?),
+        (false, true) => Ok(io::stderr().write_all(show::replay::text(&replay).as_bytes())?),
     }
 }
 
@@ -85,7 +89,7 @@ fn as_written(error: Error) -> anyhow::Error {
 }
 
 /// What is not as one would think.
-fn tell_of(capture: &Capture, arguments: &args::Replay, replay: &stats::replay::Replay) {
+fn tell_of(capture: &Capture, arguments: &args::Replay, replay: &observe::replay::Replay) {
     let name = arguments.capture.display();
     let packets = capture.packets();
     match capture.cut() {
@@ -100,7 +104,7 @@ fn tell_of(capture: &Capture, arguments: &args::Replay, replay: &stats::replay::
     if replay.cut_short_packets > 0 {
         note(&format!(
             "{} were captured too short for the limits, which charge what is missing as if it matched: capture more of each (tcpdump -s)",
-            view::units::counted(replay.cut_short_packets, "packet")
+            show::units::counted(replay.cut_short_packets, "packet")
         ));
     }
     if replay.clock_set_back > 0 {
@@ -217,7 +221,7 @@ impl Progress {
         let length = self.length;
         let bar = self.bar.get_or_insert_with(|| begin(length));
         bar.set_position(capture.bytes());
-        bar.set_message(view::units::counted(packets, "packet"));
+        bar.set_message(show::units::counted(packets, "packet"));
     }
 
     fn end(&mut self) {

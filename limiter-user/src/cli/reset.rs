@@ -2,9 +2,11 @@
 
 use std::net::IpAddr;
 
-use crate::cli::{args, interfaces::each, output::Outcome};
-use crate::kernel::Attachment;
-use crate::view::units::grouped;
+use crate::{
+    cli::{args, interfaces::each, output::Outcome},
+    kernel::Attachment,
+    show::units::grouped,
+};
 
 pub async fn run(arguments: args::Reset) -> anyhow::Result<()> {
     let interfaces = &arguments.interfaces;

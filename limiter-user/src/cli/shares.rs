@@ -1,7 +1,6 @@
 //! Warnings about limits whose room in the table a flood of new sources fills.
 
-use crate::cli::output::note;
-use crate::config::Settings;
+use crate::{cli::output::note, config::Settings};
 
 /// Warns about each such limit of `settings`; `subject` is what they are of. Returns how many there are.
 pub fn warn(subject: &str, settings: &Settings, frame_max: u64) -> usize {

@@ -8,8 +8,8 @@ use crate::{
         output::{note, print, print_json},
     },
     kernel::{Attachment, Error},
-    stats::{Status, collect},
-    view,
+    observe::{Status, collect},
+    show,
 };
 
 pub async fn run(arguments: args::Status) -> anyhow::Result<()> {
@@ -30,7 +30,7 @@ pub async fn run(arguments: args::Status) -> anyhow::Result<()> {
     if arguments.json {
         print_json(&status)?;
     } else {
-        print(&view::status::status(&status))?;
+        print(&show::status::status(&status))?;
     }
     for error in &errors {
         note(&error.to_string());

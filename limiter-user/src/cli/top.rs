@@ -11,23 +11,25 @@ use tokio::{
     time::{Interval, MissedTickBehavior, interval, sleep},
 };
 
-use crate::cli::{
-    args,
-    output::{Usage, print, print_json},
-};
-use crate::kernel::{Attachment, Error};
-use crate::sandbox;
-use crate::stats::{
-    busiest::{Filter, Order},
-    collect,
-    live::{Gauge, Sample, Wanted},
-    source::Top,
-};
-use crate::view::{
-    self,
-    top::{
-        Effect, Event, State, Theme, draw,
-        terminal::{self, Input, Screen},
+use crate::{
+    cli::{
+        args,
+        output::{Usage, print, print_json},
+    },
+    kernel::{Attachment, Error},
+    observe::{
+        busiest::{Filter, Order},
+        collect,
+        live::{Gauge, Sample, Wanted},
+        source::Top,
+    },
+    sandbox,
+    show::{
+        self,
+        top::{
+            Effect, Event, State, Theme, draw,
+            terminal::{self, Input, Screen},
+        },
     },
 };
 use signals::{Said, Signals};
@@ -47,7 +49,7 @@ pub async fn run(arguments: args::Top) -> anyhow::Result<()> {
     if arguments.json {
         return print_json(&top);
     }
-    Ok(print(&view::source::top(&top))?)
+    Ok(print(&show::source::top(&top))?)
 }
 
 /// What two looks show, so that there are rates.
@@ -158,7 +160,7 @@ struct Happenings {
 }
 
 enum Happening {
-    Key(view::top::Key),
+    Key(show::top::Key),
     Tick,
     Resized,
     Said(Said),

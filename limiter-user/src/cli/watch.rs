@@ -16,8 +16,8 @@ use crate::{
         output::{about, note, print, write},
     },
     kernel::ops::watch::{Filter, Watching},
-    stats,
-    view::{self, units::grouped},
+    observe,
+    show::{self, units::grouped},
 };
 
 /// How often the ring buffer is read. The program wakes nobody up: that would cost it more than all else.
@@ -89,12 +89,12 @@ impl Showing {
             let Some(told) = self.watching.told() else {
                 break;
             };
-            let event = stats::event::event(&self.watching, &told)?;
+            let event = observe::event::event(&self.watching, &told)?;
             self.shown += 1;
             if self.json {
                 write(&(serde_json::to_string(&event)? + "\n"))?;
             } else {
-                print(&view::watch::line(&event))?;
+                print(&show::watch::line(&event))?;
             }
         }
         Ok(())

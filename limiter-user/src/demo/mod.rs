@@ -19,8 +19,8 @@ use crate::{
         ops::{attach::attach_unpinned, set::Wanted},
         program::maps::Tables,
     },
-    lab::{Address, Pair},
-    stats::demo::{Figures, Row},
+    observe::demo::{Figures, Row},
+    testbed::{Address, Pair},
 };
 use traffic::{Receiver, Sender};
 
@@ -104,7 +104,7 @@ pub fn run(
     let limit = limit()?;
     let wanted = Wanted::new(settings(&limit));
     let server = hosts.left.namespace.clone();
-    let mut linked = server.block_on(|| attach_unpinned(crate::lab::INTERFACE, &wanted))??;
+    let mut linked = server.block_on(|| attach_unpinned(crate::testbed::INTERFACE, &wanted))??;
     let tables = linked.program.tables()?;
     let receiver = Receiver::start(&server)?;
     let senders = clients

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::lab::Namespace;
+use crate::testbed::Namespace;
 
 /// The discard service: nothing answers.
 const PORT: u16 = 9;

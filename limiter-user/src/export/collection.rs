@@ -13,7 +13,7 @@ use tokio::{
 use super::history::{History, INTERVAL, Rates};
 use crate::{
     keeper::{Broken, Channel, End},
-    stats::snapshot::{Snapshot, TakeSnapshot},
+    observe::snapshot::{Snapshot, TakeSnapshot},
 };
 
 /// For how long a reading is good enough.

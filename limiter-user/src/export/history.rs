@@ -7,7 +7,7 @@ use std::{
 
 use serde::Serialize;
 
-use crate::stats::{Count, Interface, Verdicts};
+use crate::observe::{Count, Interface, Verdicts};
 
 /// How far back it goes.
 const SPAN: Duration = Duration::from_secs(2 * 60 * 60);

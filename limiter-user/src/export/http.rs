@@ -17,7 +17,7 @@ use super::{
     collection::{Collection, Reading},
     metrics, text,
 };
-use crate::stats::Status;
+use crate::observe::Status;
 
 /// For reading the kernel. A table of millions of sources takes less than a second.
 const READING_TIME: Duration = Duration::from_secs(20);

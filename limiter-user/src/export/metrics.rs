@@ -13,7 +13,7 @@ use super::{
     collection::Reading,
     families::{About, Labels, Writer},
 };
-use crate::stats::{Count, Interface, Limit, Verdicts, reasons::ByReason, snapshot::Snapshot};
+use crate::observe::{Count, Interface, Limit, Verdicts, reasons::ByReason, snapshot::Snapshot};
 
 /// Ranks of `limiter_top_dropped_packets`.
 const RANKS: usize = 10;
@@ -371,7 +371,7 @@ fn fleets(writer: &mut Writer<'_>, snapshot: &Snapshot) -> fmt::Result {
 }
 
 fn table(writer: &mut Writer<'_>, snapshot: &Snapshot) -> fmt::Result {
-    use crate::stats::Sources;
+    use crate::observe::Sources;
 
     let of_table = |value: fn(&Sources) -> u64| {
         let interfaces = snapshot.status.interfaces.iter();

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_user::lab::Namespace;
+use limiter_user::testbed::Namespace;
 
 use super::STORE;
 

@@ -25,7 +25,7 @@ pub use sender::{Load, Packet, Sent, Stream};
 
 use std::net::Ipv4Addr;
 
-use limiter_user::lab::Host;
+use limiter_user::testbed::Host;
 use serde_json::Value;
 
 use self::router::Router;

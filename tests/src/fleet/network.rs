@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use limiter_user::lab::{Host, INTERFACE, Namespace};
+use limiter_user::testbed::{Host, INTERFACE, Namespace};
 
 use crate::hosts::{CLIENT, SERVER, on};
 

@@ -4,10 +4,12 @@ use std::{io::Cursor, sync::LazyLock};
 
 use limiter_common::table::Seed;
 use limiter_user::{
-    capture::{Capture, Cut, Error, link},
     config::{Settings, file},
-    learn::{Bounds, frames::FromFrames, propose, show},
-    replay::{Choice, FRAME_MOST},
+    plan::{
+        capture::{Capture, Cut, Error, link},
+        learn::{Bounds, frames::FromFrames, propose, show},
+        replay::{Choice, FRAME_MOST},
+    },
 };
 use pcap_file::{
     pcap::PcapReader,
@@ -153,5 +155,5 @@ fn replayed(bytes: &[u8], packets: usize) {
     let [seen, passed, dropped] = [all.seen, all.passed, all.dropped].map(|count| count.packets);
     assert_eq!(seen, packets as u64);
     assert_eq!(seen, passed + dropped);
-    let _ = limiter_user::view::replay::text(&replay);
+    let _ = limiter_user::show::replay::text(&replay);
 }

@@ -20,7 +20,7 @@ pub(super) fn run(bytes: &[u8]) {
                 Ok(&file),
                 "shown as\n{shown}"
             );
-            let _ = limiter_user::replay::Compiled::new(&file.settings);
+            let _ = limiter_user::plan::replay::Compiled::new(&file.settings);
         }
         Err(mistakes) => {
             let lines = text.split('\n').count();

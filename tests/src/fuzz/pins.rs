@@ -24,14 +24,14 @@ use limiter_user::{
         state::pins,
         sys::clock,
     },
-    lab::Namespace,
-    stats::{
+    observe::{
         Status, Verdicts,
         busiest::{Filter, Order},
         collect, event,
         live::{Gauge, Wanted},
     },
-    view,
+    show,
+    testbed::Namespace,
 };
 
 /// Entries of few sets are met again and again.
@@ -155,12 +155,12 @@ impl Opened {
         assert_eq!(seen.bytes, passed.bytes.wrapping_add(dropped.bytes));
         assert!(top.sources.len() <= 10);
         serde_json::to_string(&top).unwrap();
-        let _ = view::source::top(&top);
+        let _ = show::source::top(&top);
         let status = Status {
             interfaces: vec![interface],
         };
         serde_json::to_string(&status).unwrap();
-        let _ = view::status::status(&status);
+        let _ = show::status::status(&status);
         for source in ["192.0.2.7", "203.0.113.9", "2001:db8::7"] {
             let source: IpAddr = source.parse().unwrap();
             let check = collect::check(attachment, source).unwrap();
@@ -175,7 +175,7 @@ impl Opened {
                 );
             }
             serde_json::to_string(&check).unwrap();
-            let _ = view::source::check(&check);
+            let _ = show::source::check(&check);
         }
         let wanted = Wanted {
             order: Order::Tokens,
@@ -230,7 +230,7 @@ fn told(bytes: &[u8]) {
     if let Some(told) = read {
         let event = event::in_words("lo", None, &told).unwrap();
         serde_json::to_string(&event).unwrap();
-        super::expect_one_line(view::watch::line(&event).trim_end());
+        super::expect_one_line(show::watch::line(&event).trim_end());
     }
 }
 

@@ -15,7 +15,7 @@ use limiter_tests::{
     hosts::{Hosts, SERVER, on},
     need_kernel,
 };
-use limiter_user::lab::Host;
+use limiter_user::testbed::Host;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,

@@ -12,7 +12,7 @@ use limiter_user::{
         state::{pins, record::Record},
         sys::{bpffs::BPFFS, folder::Dir, interface, interface::Interface},
     },
-    lab::Namespace,
+    testbed::Namespace,
 };
 use serde_json::{Value, json};
 

@@ -21,7 +21,7 @@ use limiter_tests::{
 };
 use limiter_user::{
     kernel::{program::raw, state::pins, sys::bpffs::BPFFS},
-    lab::Namespace,
+    testbed::Namespace,
 };
 use nix::{
     mount::{MntFlags, MsFlags, mount, umount2},

@@ -15,7 +15,7 @@ use limiter_tests::{
     need, need_kernel,
     trials::has_program,
 };
-use limiter_user::lab::Host;
+use limiter_user::testbed::Host;
 
 use crate::unprivileged::{Copy, PINS, USER, delegate, own_pins};
 

@@ -4,7 +4,7 @@ use std::{fs, thread, time::Duration};
 
 use limiter_tests::{hosts::Hosts, need_kernel, number, raw::Raw, screen::Screen, traffic::udp};
 
-use limiter_user::view::units::grouped;
+use limiter_user::show::units::grouped;
 
 use super::{can_run, shown};
 

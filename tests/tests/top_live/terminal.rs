@@ -8,7 +8,7 @@ use limiter_tests::{
     need_kernel,
     screen::Screen,
 };
-use limiter_user::view::top::terminal;
+use limiter_user::show::top::terminal;
 use nix::sys::signal::Signal;
 
 use super::{can_run, limited};

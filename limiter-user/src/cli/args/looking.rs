@@ -13,9 +13,11 @@ use clap::{
 use ipnet::IpNet;
 use limiter_common::verdict::Reason;
 
-use super::OnOne;
-use super::interfaces::{Names, names};
-use super::values::{address, interface, listen, prefix};
+use super::{
+    OnOne,
+    interfaces::{Names, names},
+    values::{address, interface, listen, prefix},
+};
 use crate::export;
 
 /// Arguments of `status`.

@@ -3,13 +3,15 @@
 use super::{Edit, denied_too, first_of, missing};
 use limiter_fleet::agent;
 
-use crate::agent::ask;
-use crate::cli::output::Outcome;
-use crate::config::{
-    Invalid, Settings,
-    lists::{Prefixes, prefix},
+use crate::{
+    agent::ask,
+    cli::output::Outcome,
+    config::{
+        Invalid, Settings,
+        lists::{Prefixes, prefix},
+    },
+    kernel::Attachment,
 };
-use crate::kernel::Attachment;
 
 /// What would be in force here where now `in_force` is, and `own` is this host's own.
 pub fn after(

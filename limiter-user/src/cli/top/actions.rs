@@ -1,12 +1,14 @@
 //! What the view lets its user do, by what the commands of the same names do.
 
-use crate::cli::{
-    lists::{self, Edit},
-    output::Outcome,
-    reset,
+use crate::{
+    cli::{
+        lists::{self, Edit},
+        output::Outcome,
+        reset,
+    },
+    kernel::ops::set::Lasts,
+    show::top::Action,
 };
-use crate::kernel::ops::set::Lasts;
-use crate::view::top::Action;
 
 /// What must be known before it is confirmed.
 pub async fn warning(interface: &str, action: Action) -> Option<String> {

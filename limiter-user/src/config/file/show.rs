@@ -2,11 +2,11 @@
 
 use std::fmt::Display;
 
-use super::super::{
-    Algorithm, Burst, Control, Key, Limit, Malformed, Scope, Settings, Unit,
-    lists::{self, ALLOW, DENY, Prefixes},
-};
 use super::{
+    super::{
+        Algorithm, Burst, Control, Key, Limit, Malformed, Scope, Settings, Unit,
+        lists::{self, ALLOW, DENY, Prefixes},
+    },
     packets,
     written::{array, text},
 };

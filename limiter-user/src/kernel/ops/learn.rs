@@ -31,7 +31,7 @@ use crate::{
             requirements,
         },
     },
-    learn::{Bounds, Sampler, Seen, Watched},
+    plan::learn::{Bounds, Sampler, Seen, Watched},
 };
 
 /// How often the ring buffer is read. It has room for some 80,000 sightings.

@@ -2,7 +2,7 @@
 //! as long as they take to refill, dropped as early as each can.
 
 use anyhow::Result;
-use limiter_user::lab::INTERFACE;
+use limiter_user::testbed::INTERFACE;
 
 use super::{
     case::{Case, Family, Verdict},

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use limiter_user::lab::{Address, Host, INTERFACE, Pair};
+use limiter_user::testbed::{Address, Host, INTERFACE, Pair};
 use nix::sys::socket::{setsockopt, sockopt::RcvBuf};
 
 /// What has come so far.

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use limiter_user::{
     kernel::ops::{attach::attach, detach::detach, set::Wanted},
-    lab::{Host, INTERFACE},
+    testbed::{Host, INTERFACE},
 };
 
 use super::{case::Case, limiter::Configured, road::Road};

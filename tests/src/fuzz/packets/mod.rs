@@ -10,9 +10,11 @@ use std::cell::RefCell;
 use arbitrary::Unstructured;
 use limiter_common::{key::SourceKey, verdict::Reason};
 use limiter_user::{
-    capture::link::Frame,
     config::{Settings, file},
-    replay::{Compiled, Engine as Replay, FRAME_MOST},
+    plan::{
+        capture::link::Frame,
+        replay::{Compiled, Engine as Replay, FRAME_MOST},
+    },
 };
 
 use crate::engine::{Engine, Kernel};

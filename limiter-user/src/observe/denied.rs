@@ -1,0 +1,146 @@
+//! Denied prefixes: what the deny list drops of each, and at what rate.
+
+use std::collections::BTreeMap;
+
+use ipnet::IpNet;
+use limiter_common::verdict::Reason;
+
+use super::{
+    Count,
+    busiest::{Busiest, Figures, Rank},
+    live::{Busy, Wanted},
+};
+use crate::{
+    config::lists::show,
+    kernel::{Attachment, error::Result, program::lists},
+};
+
+/// What the column for the limit shows of them.
+pub const LABEL: &str = "deny list";
+
+/// What is remembered of them from one look to the next.
+#[derive(Debug, Default)]
+pub struct Denied {
+    /// The program that ran, and what the deny list had dropped by then.
+    at: Option<(u32, u64)>,
+    /// Dropped packets of each prefix.
+    drops: BTreeMap<IpNet, u64>,
+}
+
+impl Denied {
+    /// Those of the prefixes that `wanted` asks for. The lists are read only if the deny list has dropped something since the
+    /// last look: they may be long.
+    pub fn look(&mut self, attachment: &Attachment, wanted: &Wanted) -> Result<Vec<Busy>> {
+        let counters = attachment.tables.counters()?;
+        let dropped = counters.by_reason[Reason::Deny as usize].packets;
+        let at = Some((attachment.program_id, dropped));
+        let drops = match (dropped, self.at == at) {
+            (0, _) => BTreeMap::new(),
+            (_, true) => self.drops.clone(),
+            (_, false) => lists::drops(&attachment.lists.entries()?),
+        };
+        let before = std::mem::replace(&mut self.drops, drops);
+        self.at = at;
+        Ok(busiest(&self.drops, &before, wanted))
+    }
+}
+
+/// The rows that are wanted, in order. `before`: the counts at the last look; a prefix that had none has all its packets since.
+fn busiest(
+    drops: &BTreeMap<IpNet, u64>,
+    before: &BTreeMap<IpNet, u64>,
+    wanted: &Wanted,
+) -> Vec<Busy> {
+    let mut kept = Busiest::new(wanted.most);
+    for (prefix, dropped) in drops {
+        let name = show(prefix);
+        if wanted.filter.wants(&name, LABEL, Some(*prefix)) {
+            let known = before.get(prefix).filter(|known| *known <= dropped);
+            let since = dropped - known.unwrap_or(&0);
+            let row = Busy::denied(*prefix, name, *dropped, since);
+            let rank: Rank = row.figures.rank(wanted.order, row.place);
+            kept.offer(rank, row);
+        }
+    }
+    kept.in_order()
+}
+
+/// Lowers the rows' figures to what the deny list has dropped in all, and since the last look: counts of prefixes are
+/// estimates, which may be a step ahead (`limiter_common::denied`).
+pub fn bound(rows: &mut [Busy], dropped: Count, since: u64) {
+    let mut left = (dropped.packets, since);
+    for Busy { figures, .. } in rows {
+        let Figures {
+            over, over_since, ..
+        } = figures;
+        *over = left.0.min(*over);
+        *over_since = left.1.min(*over_since);
+        left = (left.0 - *over, left.1 - *over_since);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::busiest::{Filter, Order};
+
+    fn drops(of: &[(&str, u64)]) -> BTreeMap<IpNet, u64> {
+        let of = of.iter();
+        of.map(|(prefix, dropped)| (prefix.parse().unwrap(), *dropped))
+            .collect()
+    }
+
+    fn wanted(filter: &str, most: usize) -> Wanted {
+        Wanted {
+            order: Order::DroppedPerSecond,
+            filter: Filter::new(filter),
+            most,
+        }
+    }
+
+    fn seen(rows: &[Busy]) -> Vec<(&str, u64, u64)> {
+        let figures = |row: &Busy| (row.figures.over, row.figures.over_since);
+        let rows = rows.iter();
+        rows.map(|row| (&*row.source.source, figures(row).0, figures(row).1))
+            .collect()
+    }
+
+    #[test]
+    fn prefixes_are_in_order_of_what_was_dropped_since_the_last_look() {
+        let before = drops(&[
+            ("10.0.0.0/8", 900),
+            ("2001:db8::/32", 50),
+            ("192.0.2.1/32", 80),
+        ]);
+        let now = drops(&[
+            ("10.0.0.0/8", 907),
+            ("2001:db8::/32", 150),
+            ("192.0.2.1/32", 9),
+            ("203.0.113.0/24", 8),
+        ]);
+        let rows = busiest(&now, &before, &wanted("", 3));
+        let all = [
+            ("2001:db8::/32", 150, 100),
+            ("192.0.2.1", 9, 9),
+            ("203.0.113.0/24", 8, 8),
+        ];
+        assert_eq!(seen(&rows), all, "of a count that began anew, all");
+        let rows = busiest(&now, &before, &wanted("192.0.2.0/24", 3));
+        assert_eq!(seen(&rows), all[1..2]);
+    }
+
+    #[test]
+    fn rows_are_no_more_than_the_deny_list_has_dropped() {
+        let now = drops(&[("192.0.2.1/32", 1_085), ("192.0.2.2/32", 61)]);
+        let mut rows = busiest(&now, &drops(&[]), &wanted("", 9));
+        let dropped = Count {
+            packets: 1_100,
+            bytes: 0,
+        };
+        bound(&mut rows, dropped, 1_090);
+        assert_eq!(
+            seen(&rows),
+            [("192.0.2.1", 1_085, 1_085), ("192.0.2.2", 15, 5)]
+        );
+    }
+}

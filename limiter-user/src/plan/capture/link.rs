@@ -1,0 +1,255 @@
+//! How captured packets begin, and the Ethernet frame that a driver would have shown instead.
+
+use super::Packet;
+
+/// Framing of captured packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// An Ethernet header.
+    Ethernet,
+    /// The 16 bytes of `tcpdump -i any`.
+    Cooked,
+    /// The 20 bytes of their second version.
+    Cooked2,
+    /// None: IPv4 or IPv6.
+    Raw,
+    /// The address family in four bytes, in the order of the host that has captured.
+    Null,
+}
+
+/// Bytes of an Ethernet header.
+const ETHERNET: usize = 14;
+const TYPE_AT: usize = ETHERNET - 2;
+
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+/// Of no protocol: such a frame is not IP.
+const NOTHING: u16 = 0;
+
+/// What a driver would have shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// What is there of it, from the Ethernet header on, which is whole.
+    pub bytes: &'a [u8],
+    /// Bytes that it had; never fewer than `bytes`.
+    pub length: u64,
+}
+
+impl Link {
+    /// The framing with this number, as the registry of link types has it, and as some systems write it.
+    #[must_use]
+    pub fn of_number(number: u32) -> Option<Self> {
+        match number {
+            0 | 108 => Some(Self::Null),
+            1 => Some(Self::Ethernet),
+            12 | 14 | 101 | 228 | 229 => Some(Self::Raw),
+            113 => Some(Self::Cooked),
+            276 => Some(Self::Cooked2),
+            _ => None,
+        }
+    }
+
+    /// Bytes in front of what an Ethernet frame carries.
+    const fn size(self) -> usize {
+        match self {
+            Self::Ethernet => ETHERNET,
+            Self::Cooked => 16,
+            Self::Cooked2 => 20,
+            Self::Raw => 0,
+            Self::Null => 4,
+        }
+    }
+
+    /// What a frame of these bytes carries, by its Ethernet type.
+    fn carries(self, bytes: &[u8]) -> u16 {
+        let at = |at: usize| {
+            let bytes = bytes.get(at..at + 2);
+            bytes.map_or(NOTHING, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
+        };
+        match self {
+            Self::Ethernet => at(TYPE_AT),
+            Self::Cooked if is_ethernet_type_in(at(2)) => at(14),
+            Self::Cooked2 if is_ethernet_type_in(at(8)) => at(0),
+            Self::Cooked | Self::Cooked2 => NOTHING,
+            // What is neither says that it is IP, and cannot be.
+            Self::Raw => match bytes.first() {
+                Some(first) if first >> 4 == 6 => IPV6,
+                _ => IPV4,
+            },
+            Self::Null => of_family(bytes),
+        }
+    }
+
+    /// Whether the framing says that the host has sent the packet.
+    #[must_use]
+    pub(super) fn says_outgoing(self, bytes: &[u8]) -> bool {
+        const OUTGOING: u8 = 4;
+        match self {
+            Self::Cooked => bytes.get(..2) == Some(&[0, OUTGOING]),
+            Self::Cooked2 => bytes.get(10) == Some(&OUTGOING),
+            _ => false,
+        }
+    }
+}
+
+/// Whether interfaces of this kind (ARPHRD) have an Ethernet type in the place of the protocol: netlink,
+/// GRE, radio and Frame Relay have not.
+fn is_ethernet_type_in(kind: u16) -> bool {
+    !matches!(kind, 770 | 778 | 801..=803 | 824)
+}
+
+/// By the address family, whose number for IPv6 is another one on each system.
+fn of_family(bytes: &[u8]) -> u16 {
+    let Some(&[a, b, c, d]) = bytes.first_chunk() else {
+        return NOTHING;
+    };
+    let family = if a == 0 && b == 0 {
+        u16::from_be_bytes([c, d])
+    } else if c == 0 && d == 0 {
+        u16::from_le_bytes([a, b])
+    } else {
+        return NOTHING;
+    };
+    match family {
+        2 => IPV4,
+        10 | 24 | 28 | 30 => IPV6,
+        _ => NOTHING,
+    }
+}
+
+/// The frame that a driver would have shown, of which `most` bytes at most are wanted, and at least an
+/// Ethernet header is there. `room` is for one that has to be made.
+#[must_use]
+pub fn frame<'a>(packet: &Packet<'a>, most: usize, room: &'a mut Vec<u8>) -> Frame<'a> {
+    let Packet {
+        bytes,
+        length,
+        link,
+        ..
+    } = *packet;
+    let cut = |bytes: &'a [u8]| &bytes[..bytes.len().min(most)];
+    if link == Link::Ethernet && bytes.len() >= ETHERNET {
+        return Frame {
+            bytes: cut(bytes),
+            length,
+        };
+    }
+    let carries = if bytes.len() < link.size() {
+        NOTHING
+    } else {
+        link.carries(bytes)
+    };
+    room.clear();
+    room.resize(TYPE_AT, 0);
+    room.extend(carries.to_be_bytes());
+    let carried = bytes.get(link.size()..).unwrap_or_default();
+    room.extend(&carried[..carried.len().min(most - ETHERNET)]);
+    let carried = length.saturating_sub(link.size() as u64);
+    Frame {
+        bytes: room,
+        length: carried + ETHERNET as u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Frame, Link, frame};
+    use crate::plan::capture::Packet;
+
+    fn framed(link: Link, bytes: &[u8], length: u64) -> (Vec<u8>, u64) {
+        let packet = Packet {
+            number: 1,
+            time: 0,
+            length,
+            bytes,
+            link,
+            outgoing: false,
+        };
+        let mut room = Vec::new();
+        let Frame { bytes, length } = frame(&packet, 64, &mut room);
+        (bytes.to_vec(), length)
+    }
+
+    fn ethernet(kind: u16, carried: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; 12];
+        bytes.extend(kind.to_be_bytes());
+        bytes.extend(carried);
+        bytes
+    }
+
+    #[test]
+    fn each_framing_becomes_ethernet() {
+        let (v4, v6) = ([0x45, 1, 2], [0x60, 1, 2]);
+        let cooked = |kind: u8, carried: &[u8]| {
+            let mut bytes = vec![0; 14];
+            bytes[3] = kind;
+            bytes.extend([0x08, 0]);
+            bytes.extend(carried);
+            bytes
+        };
+        let cooked2 = |carried: &[u8]| {
+            let mut bytes = vec![0; 20];
+            bytes[..2].copy_from_slice(&[0x86, 0xdd]);
+            bytes[9] = 1;
+            bytes.extend(carried);
+            bytes
+        };
+        let cases = [
+            (Link::Raw, v4.to_vec(), ethernet(0x0800, &v4), 103, 117),
+            (Link::Raw, v6.to_vec(), ethernet(0x86dd, &v6), 103, 117),
+            (Link::Raw, vec![0x10], ethernet(0x0800, &[0x10]), 1, 15),
+            (Link::Raw, vec![], ethernet(0x0800, &[]), 0, 14),
+            (
+                Link::Cooked,
+                cooked(1, &v4),
+                ethernet(0x0800, &v4),
+                116,
+                114,
+            ),
+            (Link::Cooked2, cooked2(&v6), ethernet(0x86dd, &v6), 120, 114),
+            (Link::Cooked, vec![0; 15], ethernet(0, &[]), 15, 14),
+            (
+                Link::Null,
+                [&[2, 0, 0, 0][..], &v4].concat(),
+                ethernet(0x0800, &v4),
+                104,
+                114,
+            ),
+            (
+                Link::Null,
+                [&[0, 0, 0, 30][..], &v6].concat(),
+                ethernet(0x86dd, &v6),
+                104,
+                114,
+            ),
+            (Link::Null, vec![0, 0, 0, 7, 9], ethernet(0, &[9]), 5, 15),
+            (
+                Link::Ethernet,
+                ethernet(0x0800, &v4),
+                ethernet(0x0800, &v4),
+                99,
+                99,
+            ),
+            (Link::Ethernet, vec![8; 13], ethernet(0, &[]), 13, 14),
+        ];
+        for (link, bytes, wanted, length, counted) in cases {
+            assert_eq!(
+                framed(link, &bytes, length),
+                (wanted, counted),
+                "{link:?}: {bytes:?}"
+            );
+        }
+        // Netlink has a family of its own where others have the Ethernet type.
+        let netlink = [&[0, 4, 3, 56][..], &[0; 10], &[8, 0, 0x45]].concat();
+        assert_eq!(framed(Link::Cooked, &netlink, 17).0, ethernet(0, &[0x45]));
+    }
+
+    #[test]
+    fn a_long_frame_is_cut() {
+        for link in [Link::Ethernet, Link::Raw] {
+            let (bytes, length) = framed(link, &[0x45; 9_000], 9_000);
+            assert_eq!(bytes.len(), 64, "{link:?}");
+            assert!(length >= 9_000, "{link:?}");
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! A proposal as a configuration file, with the reasons in comments.
+
+use limiter_common::counters::Count;
+
+use super::{
+    Finding, Proposal, Watched,
+    choose::{self, WINDOW},
+    sample::{self, Service},
+};
+use crate::{
+    config::{Invalid, NewSources, file, matches::Protocol},
+    show::units::{bytes, counted, grouped, seconds},
+};
+
+/// Sources that are named.
+const NAMED_MAX: usize = 5;
+/// Characters of a line of comment.
+const WIDTH: usize = 100;
+
+/// The file, for `interface` if it was learnt there. Reads back as the settings of the proposal, or fails.
+pub fn file(
+    interface: Option<&str>,
+    watched: &Watched,
+    proposal: &Proposal,
+) -> Result<String, Invalid> {
+    let interfaces: Vec<String> = interface.iter().map(|&name| name.to_owned()).collect();
+    let plain = file::show(&interfaces, &proposal.settings);
+    const LIMIT: &str = "\n[[limit]]\n";
+    let mut parts = plain.split(LIMIT);
+    let mut text = Comment::new();
+    text.say(&what_it_is(proposal));
+    text.gap();
+    for line in what_was_seen(watched, proposal) {
+        text.say(&line);
+    }
+    let mut text = text.0;
+    text.push('\n');
+    text.push_str(parts.next().unwrap_or_default());
+    for (part, finding) in parts.zip(&proposal.findings) {
+        let mut comment = Comment::new();
+        for line in why(finding, proposal) {
+            comment.say(&line);
+        }
+        text.push('\n');
+        text.push_str(&comment.0);
+        text.push_str(LIMIT.trim_start());
+        text.push_str(part);
+    }
+    match file::parse(&text, std::path::Path::new(".")) {
+        Ok(read) if read.settings == proposal.settings && read.interfaces == interfaces => Ok(text),
+        Ok(_) => Err(Invalid(
+            "what was proposed reads back as something else: please report this".to_owned(),
+        )),
+        Err(mistakes) => Err(Invalid(format!(
+            "what was proposed cannot be read back ({}): please report this",
+            mistakes
+                .first()
+                .map_or_else(String::new, ToString::to_string)
+        ))),
+    }
+}
+
+/// What was seen and what is proposed, in a few lines.
+#[must_use]
+pub fn summary(watched: &Watched, proposal: &Proposal) -> Vec<String> {
+    let mut lines = what_was_seen(watched, proposal);
+    for finding in &proposal.findings {
+        lines.push(format!(
+            "{}: {}, burst {}: would have dropped {} of the packets, of {} of {}",
+            called(finding.service),
+            finding.choice.rate,
+            finding.choice.burst,
+            percent(finding.dropped, finding.packets),
+            grouped(finding.hit as u64),
+            counted(finding.sources as u64, "source"),
+        ));
+    }
+    lines
+}
+
+fn called(service: Option<Service>) -> String {
+    service.map_or_else(|| "default".to_owned(), |service| service.name())
+}
+
+fn what_it_is(proposal: &Proposal) -> String {
+    format!(
+        "Proposed by `limiter learn`: the tightest limits with which {} % of the usual sources would have lost nothing, \
+         if the same traffic came again and again; then a margin of a quarter on the rate and half on the burst, \
+         rounded up. Tightest: what a source that sends as fast as it can gets through in {}. What belongs to the host's own connections is exempt, but was not \
+         told apart here: less would be dropped than is said. In shadow limiter counts what it would drop, and drops \
+         nothing.",
+        in_percent(proposal.keep),
+        seconds(choose::seconds(WINDOW)),
+    )
+}
+
+fn what_was_seen(watched: &Watched, proposal: &Proposal) -> Vec<String> {
+    let totals = &watched.totals;
+    let sources = proposal.returning + proposal.once;
+    let halvings = watched.sampler.halvings();
+    let mut lines = vec![format!(
+        "Seen in {}: {} ({}).",
+        duration(watched.duration),
+        counted(totals.seen.packets, "IP packet"),
+        bytes(totals.seen.bytes),
+    )];
+    lines.push(if halvings == 0 {
+        format!("{}: all that came.", counted(sources, "source"))
+    } else {
+        format!(
+            "{}: a sample of one in {}, drawn at random, so that about {} sent; of each in the sample every packet was looked at.",
+            counted(sources, "source"),
+            grouped(1 << halvings),
+            grouped(sources << halvings),
+        )
+    });
+    if proposal.once > 0 {
+        let why = if proposal.made_up {
+            "There are so many of them that most look made up"
+        } else {
+            "One packet passes every limit"
+        };
+        lines.push(format!(
+            "About {} of them sent one packet only. {why}: they say nothing of how much is usual.",
+            grouped(proposal.once)
+        ));
+    }
+    lines.extend(concentration(watched, proposal));
+    lines.extend(missing(&totals.lost, watched));
+    if totals.malformed.packets > 0 {
+        lines.push(format!(
+            "Beside them {} had an impossible header, which limiter drops unless malformed = \"pass\".",
+            counted(totals.malformed.packets, "packet")
+        ));
+    }
+    lines.push(format!(
+        "Room is for twice the sources that came back, and for {} at least.",
+        grouped(65_536)
+    ));
+    lines.push(format!(
+        "New sources came at {}/s at most. {}",
+        grouped(proposal.new_at_most),
+        why_new_sources(proposal)
+    ));
+    if !proposal.without_limit.is_empty() {
+        let names: Vec<String> = proposal.without_limit.iter().map(Service::name).collect();
+        lines.push(format!(
+            "Looked at, and held tightly enough by the last limit: {}.",
+            names.join(", ")
+        ));
+    }
+    lines
+}
+
+/// The rate of new sources, with the reason if it is the default.
+fn why_new_sources(proposal: &Proposal) -> String {
+    let rate = proposal.settings.new_sources.map(|limit| limit.rate);
+    let shown = rate.map_or_else(|| "none".to_owned(), |rate| rate.to_string());
+    if rate != Some(NewSources::default().rate) {
+        return format!("new_sources is {shown}.");
+    }
+    format!(
+        "new_sources is {shown}, the default: a lower rate, learnt in a quiet hour, would refuse a crowd of new clients. \
+         For a lower rate: limiter learn --new-sources RATE."
+    )
+}
+
+/// A flood that went on meanwhile.
+fn concentration(watched: &Watched, proposal: &Proposal) -> Option<String> {
+    let everything = proposal.findings.last()?;
+    let far: u64 = everything.far.iter().map(|(_, packets)| packets).sum();
+    if far > 0 {
+        return Some(format!(
+            "{} of the packets came from {} far above the rest: a flood, or a few who are different. {} not counted as usual, and the limits hold {}; who is welcome belongs on the list allow.",
+            percent(far, everything.packets),
+            counted(everything.far.len() as u64, "source"),
+            if everything.far.len() == 1 {
+                "It is"
+            } else {
+                "They are"
+            },
+            if everything.far.len() == 1 {
+                "it"
+            } else {
+                "them"
+            },
+        ));
+    }
+    let of_sample = everything
+        .packets
+        .saturating_mul(1 << watched.sampler.halvings());
+    if watched.sampler.halvings() > 0 && of_sample < watched.totals.seen.packets / 2 {
+        return Some(format!(
+            "The sample has fewer packets than its share ({} of {}): a few sources that are not in it sent most of what came, and shares of packets are wrong by that.",
+            grouped(everything.packets),
+            grouped(watched.totals.seen.packets),
+        ));
+    }
+    None
+}
+
+fn missing(lost: &Count, watched: &Watched) -> Option<String> {
+    (lost.packets > 0).then(|| {
+        format!(
+            "{} of sources in the sample came too fast to be looked at ({} of all): what is proposed may be too tight by that.",
+            counted(lost.packets, "packet"),
+            percent(lost.packets, watched.totals.seen.packets)
+        )
+    })
+}
+
+fn why(finding: &Finding, proposal: &Proposal) -> Vec<String> {
+    let Finding {
+        service,
+        choice,
+        usual,
+        usual_hit,
+        far,
+        ..
+    } = finding;
+    let what = match service {
+        None => "All that comes in.".to_owned(),
+        Some(Service {
+            protocol,
+            port,
+            opens: true,
+        }) => format!("New connections to {} port {port}.", Protocol(*protocol)),
+        Some(Service { protocol, port, .. }) => {
+            format!("Packets to {} port {port}.", Protocol(*protocol))
+        }
+    };
+    let mut lines = vec![format!(
+        "{what} {}, burst {} would just have done for {} % of {}.",
+        choice.needed_rate,
+        grouped(choice.needed_burst),
+        in_percent(proposal.keep),
+        counted(*usual as u64, "usual source"),
+    )];
+    if !far.is_empty() {
+        let named: Vec<String> = far
+            .iter()
+            .take(NAMED_MAX)
+            .map(|(source, packets)| {
+                format!("{} ({})", sample::show(source), counted(*packets, "packet"))
+            })
+            .collect();
+        let more = far.len().saturating_sub(NAMED_MAX);
+        let more = if more > 0 {
+            format!(" and {} more", grouped(more as u64))
+        } else {
+            String::new()
+        };
+        lines.push(format!("Far above the rest: {}{more}.", named.join(", ")));
+    }
+    lines.push(format!(
+        "Of {} that sent more than one packet it would have dropped something of {} ({}), and of their {} {} ({}).",
+        counted(finding.sources as u64, "source"),
+        grouped(finding.hit as u64),
+        percent(finding.hit as u64, finding.sources as u64),
+        counted(finding.packets, "packet"),
+        grouped(finding.dropped),
+        percent(finding.dropped, finding.packets),
+    ));
+    lines.push(format!(
+        "{} of the usual sources would have lost something; so many can make one 95 % sure that of all such sources at least {} % lose nothing.",
+        if *usual_hit == 0 { "None".to_owned() } else { grouped(*usual_hit as u64) },
+        in_percent(surely(*usual, *usual_hit)),
+    ));
+    lines
+}
+
+/// The share of all sources that surely (95 %) lose nothing, where `hit` of a sample of `sources` do: Wilson's
+/// lower bound.
+#[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
+fn surely(sources: usize, hit: usize) -> f64 {
+    /// One-sided, of the normal distribution.
+    const Z: f64 = 1.645;
+    let n = sources as f64;
+    if hit == 0 {
+        return 0.05_f64.powf(1.0 / n);
+    }
+    let share = (n - hit as f64) / n;
+    let middle = share + Z * Z / (2.0 * n);
+    let width = Z * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
+    (middle - width) / (1.0 + Z * Z / n)
+}
+
+/// `99.9`; rounded down: it says how much at least.
+fn in_percent(share: f64) -> String {
+    let tenths = if share > 0.999 { 1e3 } else { 1e1 };
+    let rounded = (share * 100.0 * tenths + 1e-6).floor() / tenths;
+    format!("{rounded}")
+}
+
+/// `12.3 %`, and never 0 of what is something.
+#[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
+fn percent(part: u64, whole: u64) -> String {
+    if part == 0 || whole == 0 {
+        return "0 %".to_owned();
+    }
+    let share = part as f64 / whole as f64 * 100.0;
+    if share < 0.1 {
+        "less than 0.1 %".to_owned()
+    } else {
+        format!("{share:.1} %")
+    }
+}
+
+fn duration(nanoseconds: u64) -> String {
+    seconds((choose::seconds(nanoseconds) * 10.0).round() / 10.0)
+}
+
+/// Lines of comment, wrapped.
+struct Comment(String);
+
+impl Comment {
+    fn new() -> Self {
+        Self(String::new())
+    }
+
+    fn gap(&mut self) {
+        self.0.push_str("#\n");
+    }
+
+    fn say(&mut self, text: &str) {
+        let mut line = "#".to_owned();
+        for word in text.split_whitespace() {
+            if line.len() + 1 + word.len() > WIDTH && line.len() > 1 {
+                self.0.push_str(&line);
+                self.0.push('\n');
+                line = "#  ".to_owned();
+            }
+            line.push(' ');
+            line.push_str(word);
+        }
+        self.0.push_str(&line);
+        self.0.push('\n');
+    }
+}

@@ -1,0 +1,6 @@
+//! What people run before a limit drops packets: `doctor`, `learn`, `replay`, and the captures that they read.
+
+pub mod capture;
+pub mod doctor;
+pub mod learn;
+pub mod replay;

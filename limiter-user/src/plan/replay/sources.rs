@@ -1,0 +1,119 @@
+//! What each source of a capture has sent, and lost: as many of them as there is room for.
+
+use std::{cmp::Reverse, collections::HashMap};
+
+use limiter_common::{
+    key::{Address, KeyMask, SourceKey},
+    verdict::Reason,
+};
+
+use crate::{
+    config::{Key, Limit, key::Source},
+    observe::replay::{Figures, ReplayedSource},
+};
+
+/// Sources that are kept at least; twice as many at most.
+const KEPT: usize = 1 << 16;
+
+/// The sources so far.
+#[derive(Debug)]
+pub struct Sources {
+    key: Key,
+    mask: KeyMask,
+    figures: HashMap<SourceKey, Figures>,
+    /// Of those that were let go, to make room.
+    others: Figures,
+}
+
+impl Sources {
+    /// Told apart as finely as one of the limits does.
+    pub fn new(limits: &[Limit]) -> Self {
+        let prefixes = limits.iter().filter_map(|limit| match limit.key.source {
+            Source::Interface => None,
+            Source::Prefix { ipv4, ipv6 } => Some((ipv4, ipv6)),
+        });
+        let finest = prefixes.reduce(|a, b| (a.0.max(b.0), a.1.max(b.1)));
+        let key = finest.map_or_else(Key::default, |(ipv4, ipv6)| Key {
+            source: Source::Prefix { ipv4, ipv6 },
+            by_port: false,
+        });
+        Self {
+            mask: key.mask(),
+            key,
+            figures: HashMap::new(),
+            others: Figures::default(),
+        }
+    }
+
+    /// Counts a packet of a source.
+    pub fn count(&mut self, source: &Address, reason: Reason) {
+        let key = self.mask.key(0, source, 0);
+        let figures = self.figures.entry(key).or_default();
+        figures.count(reason);
+        if self.figures.len() > 2 * KEPT {
+            self.make_room();
+        }
+    }
+
+    /// Keeps those that lost most, or have sent most.
+    fn make_room(&mut self) {
+        let mut all: Vec<_> = self.figures.drain().collect();
+        all.select_nth_unstable_by_key(KEPT, |(_, figures)| rank(figures));
+        for (_, figures) in all.drain(KEPT..) {
+            self.others.add(&figures);
+        }
+        self.figures.extend(all);
+    }
+
+    /// Most dropped first, then most passed; and all others together, where there are such.
+    pub fn finish(self) -> (Vec<ReplayedSource>, Option<Figures>) {
+        let mut all: Vec<_> = self.figures.into_iter().collect();
+        all.sort_by_key(|(key, figures)| (rank(figures), key.address.map(u64::from_be)));
+        let sources = all.into_iter().map(|(key, figures)| ReplayedSource {
+            source: self.key.show_source(&key),
+            figures,
+        });
+        let others = (self.others.seen_packets > 0).then_some(self.others);
+        (sources.collect(), others)
+    }
+}
+
+fn rank(figures: &Figures) -> impl Ord + use<> {
+    let Figures {
+        dropped_packets,
+        would_drop_packets,
+        passed_packets,
+        ..
+    } = *figures;
+    Reverse((dropped_packets, would_drop_packets, passed_packets))
+}
+
+#[cfg(test)]
+mod tests {
+    use limiter_common::{key::Address, verdict::Reason};
+
+    use super::{KEPT, Sources};
+
+    #[test]
+    fn there_is_room_for_those_that_matter() {
+        let mut sources = Sources::new(&[]);
+        let busy = Address::ipv4(u32::from_ne_bytes([192, 0, 2, 7]));
+        let many = u32::try_from(5 * KEPT).unwrap();
+        for number in 0..many {
+            if number % 3 == 0 {
+                sources.count(&busy, Reason::Limit);
+            }
+            sources.count(&Address::ipv4(0x0a00_0000 + number), Reason::Admitted);
+            assert!(sources.figures.len() <= 2 * KEPT);
+        }
+        let (kept, others) = sources.finish();
+        assert_eq!(kept[0].source, "192.0.2.7");
+        assert_eq!(kept[0].figures.dropped_packets, u64::from(many.div_ceil(3)));
+        let others = others.unwrap();
+        let passed: u64 = kept
+            .iter()
+            .map(|source| source.figures.passed_packets)
+            .sum();
+        assert_eq!(passed + others.passed_packets, u64::from(many));
+    }
+}

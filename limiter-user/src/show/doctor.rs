@@ -1,0 +1,51 @@
+//! `doctor`.
+
+use crate::plan::doctor::{Diagnosis, Finding, Mode};
+
+/// A line for each finding, and what to expect of `attach`.
+#[must_use]
+pub fn diagnosis(diagnosis: &Diagnosis) -> String {
+    let widest = |of: fn(&Finding) -> usize| diagnosis.findings.iter().map(of).max().unwrap_or(0);
+    let level = widest(|finding| finding.level.name().len());
+    let check = widest(|finding| finding.check.len());
+    let mut text = String::new();
+    for finding in &diagnosis.findings {
+        let advice = finding.advice.as_ref();
+        text.push_str(&format!(
+            "{:level$}  {:check$}  {}{}\n",
+            finding.level.name(),
+            finding.check,
+            finding.found,
+            advice.map_or_else(String::new, |advice| format!(": {advice}"))
+        ));
+    }
+    // Of an interface that is not there nothing is to be expected.
+    if diagnosis
+        .findings
+        .iter()
+        .any(|finding| finding.check == "driver")
+    {
+        text.push_str(&mode_line(diagnosis));
+    }
+    text
+}
+
+fn mode_line(diagnosis: &Diagnosis) -> String {
+    let Diagnosis {
+        interface, mode, ..
+    } = diagnosis;
+    if !diagnosis.problems().is_empty() {
+        return format!("{interface}: expect `limiter attach {interface}` to fail\n");
+    }
+    match mode {
+        Mode::Unknown => {
+            format!(
+                "{interface}: native or generic mode: only `limiter attach {interface}` can tell\n"
+            )
+        }
+        known => format!(
+            "{interface}: expect {} mode from `limiter attach {interface}`\n",
+            known.name()
+        ),
+    }
+}

@@ -1,0 +1,108 @@
+//! `replay`: who would have been dropped.
+
+use comfy_table::{CellAlignment, Table, presets::NOTHING};
+
+use crate::{
+    observe::{
+        Count,
+        replay::{Replay, ReplayedLimit, ReplayedSource},
+    },
+    show::units::{counted, grouped, seconds},
+};
+
+/// Sources that are shown.
+const SHOWN: usize = 10;
+
+/// What became of the packets, by limit and by source.
+#[must_use]
+pub fn text(replay: &Replay) -> String {
+    let mut text = format!(
+        "{} in {}: {} passed, {} dropped ({})\n",
+        counted(replay.verdicts.seen.packets, "packet"),
+        seconds(replay.seconds),
+        grouped(replay.verdicts.passed.packets),
+        grouped(replay.verdicts.dropped.packets),
+        replay.engine
+    );
+    let drops = &replay.drops;
+    let mut line = |what: &str, count: Count| {
+        if count.packets > 0 {
+            text.push_str(&format!("  {} {what}\n", grouped(count.packets)));
+        }
+    };
+    for (reason, count) in drops.iter() {
+        line(reason.text(), count);
+    }
+    line("passed only because of shadow", replay.verdicts.would_drop);
+    line("not IP: passed", replay.not_ip);
+    line(
+        "sent by the host itself: passed, no limit looks at them",
+        replay.outgoing,
+    );
+    text.push_str(&format!("\n{}\n", limits(&replay.limits)));
+    let lost = |source: &&ReplayedSource| {
+        source.figures.dropped_packets + source.figures.would_drop_packets > 0
+    };
+    let dropped: Vec<_> = replay.sources.iter().filter(lost).collect();
+    if dropped.is_empty() {
+        text.push_str("\nNo source would have lost a packet.\n");
+        return text;
+    }
+    text.push_str(&format!(
+        "\n{}\n",
+        sources(&dropped[..dropped.len().min(SHOWN)])
+    ));
+    if dropped.len() > SHOWN {
+        let more = counted((dropped.len() - SHOWN) as u64, "source");
+        text.push_str(&format!("and {more} more\n"));
+    }
+    text
+}
+
+fn limits(limits: &[ReplayedLimit]) -> String {
+    let mut table = Table::new();
+    table.load_preset(NOTHING).set_header([
+        "LIMIT",
+        "RATE",
+        "BURST",
+        "KEY",
+        "PASSED",
+        "DROPPED",
+        "WOULD DROP",
+    ]);
+    for limit in limits {
+        table.add_row([
+            limit.name.clone(),
+            limit.rate.clone(),
+            limit.burst.clone(),
+            limit.key.clone(),
+            grouped(limit.passed.packets),
+            grouped(limit.dropped.packets),
+            grouped(limit.would_drop.packets),
+        ]);
+    }
+    for column in table.column_iter_mut().skip(4) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.trim_fmt()
+}
+
+fn sources(sources: &[&ReplayedSource]) -> String {
+    let mut table = Table::new();
+    table
+        .load_preset(NOTHING)
+        .set_header(["SOURCE", "PACKETS", "PASSED", "DROPPED", "WOULD DROP"]);
+    for ReplayedSource { source, figures } in sources {
+        table.add_row([
+            source.clone(),
+            grouped(figures.seen_packets),
+            grouped(figures.passed_packets),
+            grouped(figures.dropped_packets),
+            grouped(figures.would_drop_packets),
+        ]);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.trim_fmt()
+}

@@ -1,0 +1,435 @@
+//! `status`, and what `attach` says when it is done.
+
+use limiter_common::verdict::Reason;
+use limiter_fleet::status::Fleet;
+
+use crate::{
+    observe::{Interface, Limit, Sources, Status, Verdicts, reasons::ByReason},
+    show::units::{bytes, counted, grouped},
+};
+
+/// All attachments.
+#[must_use]
+pub fn status(status: &Status) -> String {
+    if status.interfaces.is_empty() {
+        return "limiter is not attached to any interface\n".to_owned();
+    }
+    status
+        .interfaces
+        .iter()
+        .map(interface)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn limit_line(limit: &Limit) -> String {
+    let Limit {
+        name,
+        rate,
+        burst,
+        key,
+        algorithm,
+        ..
+    } = limit;
+    let mut text = format!("{name}: {rate}, burst {burst}, per {key}");
+    if let Some(cost) = limit.cost {
+        text.push_str(&format!(", cost {cost}"));
+    }
+    if *algorithm != "token-bucket" {
+        text.push_str(&format!(", {algorithm}"));
+    }
+    if limit.shadow {
+        text.push_str(", shadow: drops nothing");
+    }
+    text
+}
+
+/// What tells several limits apart: what each holds, and what it has done. Of a limit that holds
+/// everything by itself, the sums of the interface say that.
+fn own_lines(limit: &Limit, is_only: bool) -> String {
+    const INDENT: &str = "           ";
+    let mut text = String::new();
+    if let Some(matches) = &limit.r#match {
+        text.push_str(&format!("{INDENT}match {matches}\n"));
+    } else if is_only {
+        return text;
+    }
+    let (passed, dropped) = (limit.passed.packets, limit.dropped.packets);
+    text.push_str(&format!(
+        "{INDENT}{} passed, {} dropped{}\n",
+        grouped(passed),
+        grouped(dropped),
+        by_shadow(limit.would_drop.packets)
+    ));
+    text
+}
+
+fn by_shadow(would_drop: u64) -> String {
+    if would_drop > 0 {
+        format!(" ({} passed only because of shadow)", grouped(would_drop))
+    } else {
+        String::new()
+    }
+}
+
+fn interface(interface: &Interface) -> String {
+    let Interface {
+        name,
+        mode,
+        sources,
+        drops,
+        ..
+    } = interface;
+    let shadow = if interface.shadow {
+        ", shadow: nothing is dropped"
+    } else {
+        ""
+    };
+    let mut text = format!(
+        "{name}: {mode} mode, program {}, since {}{shadow}\n{}",
+        interface.program_id,
+        interface.attached_at,
+        notes(interface)
+    );
+    for limit in &interface.limits {
+        text.push_str(&format!("  limit    {}\n", limit_line(limit)));
+        text.push_str(&own_lines(limit, interface.limits.len() == 1));
+    }
+    for list in interface.lists.iter().filter(|list| list.prefixes > 0) {
+        text.push_str(&format!(
+            "  list     {}: {}, {}\n",
+            list.name,
+            counted(list.prefixes, "prefix"),
+            counted(list.hits.packets, "packet")
+        ));
+    }
+    if let Some(fleet) = &interface.fleet {
+        text.push_str(&fleet_lines(fleet));
+    }
+    if !interface.exempt.is_empty() {
+        text.push_str(&format!("  exempt   {}\n", interface.exempt.join(", ")));
+    }
+    text.push_str(&packets_line(&interface.verdicts));
+    text.push_str(&reasons_line("drops", drops));
+    text.push_str(&reasons_line("passes", &interface.passes));
+    text.push_str(&format!(
+        "  sources  {} of {}, {} of kernel memory\n",
+        room_taken(sources),
+        grouped(sources.capacity),
+        bytes(sources.memory_bytes)
+    ));
+    text.push_str(&newcomers_note(interface));
+    text
+}
+
+/// How it stands with the other hosts, and how far the fleet may be over its limits.
+fn fleet_lines(fleet: &Fleet) -> String {
+    const INDENT: &str = "           ";
+    let mut text = format!("  fleet    {}: ", fleet.name);
+    match fleet.staleness_seconds {
+        Some(seconds) => {
+            let hosts = counted(fleet.hosts.into(), "host");
+            text.push_str(&format!(
+                "{hosts}, what is known of the others is at most {seconds:.1} s old\n"
+            ));
+        }
+        None => text.push_str("the limits hold on this host alone\n"),
+    }
+    if let Some(error) = &fleet.error {
+        text.push_str(&format!("{INDENT}{error}\n"));
+    }
+    if fleet.limits.is_empty() {
+        text.push_str(&format!(
+            "{INDENT}no limit here is shared: scope = \"fleet\" in a limit shares it\n"
+        ));
+    }
+    for limit in &fleet.limits {
+        if let Some(packets) = limit.overshoot_packets {
+            let packets = counted(packets, "packet");
+            text.push_str(&format!(
+                "{INDENT}{}: at most {packets} of one source beyond it, over all hosts\n",
+                limit.name
+            ));
+        }
+        if !limit.conflicts.is_empty() {
+            text.push_str(&format!(
+                "{INDENT}{}: other hosts hold it by {}; make it the same on all\n",
+                limit.name,
+                limit.conflicts.join(", or by ")
+            ));
+        }
+    }
+    if !fleet.missing_limits.is_empty() {
+        text.push_str(&format!(
+            "{INDENT}not here, but shared by other hosts: {}\n",
+            fleet.missing_limits.join(", ")
+        ));
+    }
+    text
+}
+
+/// How many sources there are, and what they take of the table where each takes more than one entry.
+fn room_taken(sources: &Sources) -> String {
+    let tracked = grouped(sources.tracked);
+    if sources.entries == sources.tracked {
+        return tracked;
+    }
+    format!("{tracked} in {} entries", grouped(sources.entries))
+}
+
+/// Why new sources were refused, and what to do if they are not part of a flood.
+fn newcomers_note(interface: &Interface) -> String {
+    let Interface {
+        name,
+        drops,
+        new_sources,
+        sources,
+        ..
+    } = interface;
+    if drops.of(Reason::Newcomer).packets == 0 {
+        return String::new();
+    }
+    let larger = format!(
+        "`limiter detach {name}`, then attach with a --max-sources above {}",
+        sources.capacity
+    );
+    match new_sources {
+        Some(rate) => format!(
+            "  New sources were refused, as is meant in a flood of spoofed ones: they came faster than {rate}, or the table had no room. If they are real: `limiter set {name} --new-sources RATE` with more, or {larger}.\n"
+        ),
+        None => format!(
+            "  New sources were refused, because the table had no room for them. If they are real: {larger}.\n"
+        ),
+    }
+}
+
+fn packets_line(verdicts: &Verdicts) -> String {
+    let Verdicts {
+        seen,
+        passed,
+        dropped,
+        would_drop,
+    } = *verdicts;
+    format!(
+        "  packets  {} seen, {} passed, {} dropped{}\n",
+        grouped(seen.packets),
+        grouped(passed.packets),
+        grouped(dropped.packets),
+        by_shadow(would_drop.packets)
+    )
+}
+
+/// The reasons that have packets; empty if none has.
+fn reasons_line<const DROPS: bool>(what: &str, reasons: &ByReason<DROPS>) -> String {
+    let said: Vec<_> = reasons
+        .iter()
+        .filter(|(_, count)| count.packets > 0)
+        .map(|(reason, count)| format!("{} {}", grouped(count.packets), reason.text()))
+        .collect();
+    if said.is_empty() {
+        String::new()
+    } else {
+        format!("  {what:<8} {}\n", said.join(", "))
+    }
+}
+
+/// What must not go without saying.
+fn notes(interface: &Interface) -> String {
+    trial_note(interface) + &chain_note(interface) + &mode_notes(interface)
+}
+
+/// That another program decides too.
+fn chain_note(interface: &Interface) -> String {
+    if !interface.chained {
+        return String::new();
+    }
+    let Some(next) = &interface.next_program else {
+        return "  In front of another XDP program, which decides about what passes here. Its pin was removed: detach does not put it back.\n".to_owned();
+    };
+    let name = next.name.as_deref().unwrap_or("without a name");
+    format!(
+        "  In front of program {} ({name}), which decides about what passes here, and is put back by `limiter detach {}`.\n",
+        next.program_id, interface.name
+    )
+}
+
+/// That it ends by itself, and how to keep it; or that it has ended.
+fn trial_note(interface: &Interface) -> String {
+    let name = &interface.name;
+    match (&interface.try_until, &interface.trial_ended) {
+        (Some(until), _) => {
+            format!("  ON TRIAL: undone at {until} unless you say `limiter keep {name}`.\n")
+        }
+        (None, Some(ended)) => {
+            format!("  A trial ended at {ended}: what was in force before it holds again.\n")
+        }
+        (None, None) => String::new(),
+    }
+}
+
+/// A mode that was not asked for, and what it means.
+fn mode_notes(interface: &Interface) -> String {
+    let mut text = String::new();
+    if let Some(why) = &interface.fallback {
+        text.push_str(&format!(
+            "  NOT native: {why}; generic mode is several times slower.\n"
+        ));
+    }
+    if interface.mode == "generic" && interface.loopback {
+        text.push_str(
+            "  Loopback: what a program sends in one go comes as one packet of up to 64 KiB, and counts once.\n",
+        );
+    } else if interface.mode == "generic" {
+        text.push_str(&format!(
+            "  Generic mode sees packets after receive offload has merged them: to count each one, `ethtool -K {} gro off`.\n",
+            interface.name
+        ));
+    }
+    if interface.logging {
+        text.push_str(&format!(
+            "  Each packet is LOGGED, which is slow: end `limiter log`, or `limiter set {}` anything.\n",
+            interface.name
+        ));
+    }
+    if !interface.frags && interface.chained {
+        text.push_str("  Jumbo frames: the program behind limiter does not take them, or this kernel: no MTU above about 3500.\n");
+    } else if !interface.frags {
+        text.push_str("  Jumbo frames: this kernel did not take the program for them (5.18 or later does): no MTU above about 3500.\n");
+    }
+    text
+}
+
+/// That a fleet wants an agent, where none runs.
+fn agent_note(interface: &Interface) -> String {
+    let alone = interface.fleet.as_ref().filter(|fleet| !fleet.agent);
+    alone.map_or_else(String::new, |fleet| {
+        format!(
+            "  Fleet '{}' shares nothing with this host until an agent runs here: `limiter agent --store URL`.\n",
+            fleet.name
+        )
+    })
+}
+
+/// One interface that has just been attached.
+#[must_use]
+pub fn attached(interface: &Interface) -> String {
+    // A line has room for a few.
+    const SHOWN: usize = 3;
+    let mut limits: Vec<_> = interface
+        .limits
+        .iter()
+        .take(SHOWN)
+        .map(limit_line)
+        .collect();
+    if interface.limits.len() > SHOWN {
+        let more = interface.limits.len() - SHOWN;
+        limits.push(counted(more as u64, "more limit"));
+    }
+    let shadow = if interface.shadow {
+        "; shadow: nothing is dropped"
+    } else {
+        ""
+    };
+    format!(
+        "{}: attached in {} mode; {}{shadow}\n{}{}  {} sources at most, {} bytes each; {} of kernel memory in all. See `limiter status {}`; undo with `limiter detach {}`.\n",
+        interface.name,
+        interface.mode,
+        limits.join("; "),
+        notes(interface),
+        agent_note(interface),
+        grouped(interface.sources.capacity),
+        interface.sources.source_bytes,
+        bytes(interface.sources.memory_bytes),
+        interface.name,
+        interface.name,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use limiter_fleet::status::SharedLimit;
+
+    fn fleet(hosts: u32, staleness_seconds: Option<f64>) -> Fleet {
+        let limit = |name: &str, overshoot_packets| SharedLimit {
+            name: name.to_owned(),
+            overshoot_packets,
+            conflicts: Vec::new(),
+        };
+        Fleet {
+            name: "edge".to_owned(),
+            agent: true,
+            store: Some("store:6379".to_owned()),
+            error: None,
+            hosts,
+            staleness_seconds,
+            sources: 7,
+            limits: vec![
+                limit("http", staleness_seconds.map(|_| 1_250)),
+                limit("dns", staleness_seconds.map(|_| 1)),
+            ],
+            missing_limits: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_others_hold_otherwise_is_told() {
+        let mut differing = fleet(2, Some(0.2));
+        differing.limits[1].conflicts = vec!["2/s, burst 2".to_owned(), "3/s, burst 2".to_owned()];
+        differing.missing_limits = vec!["htp".to_owned(), "ssh".to_owned()];
+        let text = fleet_lines(&differing);
+        let indent = " ".repeat(11);
+        let end = format!(
+            "{indent}dns: other hosts hold it by 2/s, burst 2, or by 3/s, burst 2; make it the same on all\n\
+             {indent}not here, but shared by other hosts: htp, ssh\n"
+        );
+        assert!(text.ends_with(&end), "{text}");
+        assert_eq!(differing.conflicts(), 3);
+        assert_eq!(fleet(2, Some(0.2)).conflicts(), 0);
+    }
+
+    #[test]
+    fn a_fleet_says_how_far_it_may_be_over() {
+        let indent = " ".repeat(11);
+        assert_eq!(
+            fleet_lines(&fleet(3, Some(0.44))),
+            format!(
+                "  fleet    edge: 3 hosts, what is known of the others is at most 0.4 s old\n\
+                 {indent}http: at most 1,250 packets of one source beyond it, over all hosts\n\
+                 {indent}dns: at most 1 packet of one source beyond it, over all hosts\n"
+            )
+        );
+    }
+
+    #[test]
+    fn a_store_that_is_silent_is_told() {
+        let mut known = fleet(2, Some(61.0));
+        known.error = Some("the store does not answer".to_owned());
+        let text = fleet_lines(&known);
+        assert!(
+            text.contains("61.0 s old\n           the store does not answer\n"),
+            "{text}"
+        );
+        assert!(!known.is_shared() && fleet(2, Some(0.2)).is_shared());
+    }
+
+    #[test]
+    fn a_fleet_without_a_limit_says_so() {
+        let mut lists_alone = fleet(2, Some(0.2));
+        let says = |fleet: &Fleet| fleet_lines(fleet).contains("no limit here is shared: ");
+        assert!(!says(&lists_alone));
+        lists_alone.limits.clear();
+        assert!(says(&lists_alone));
+    }
+
+    #[test]
+    fn what_was_never_known_is_not_made_up() {
+        let mut unknown = fleet(1, None);
+        (unknown.agent, unknown.error) = (false, Some("no agent runs here".to_owned()));
+        assert_eq!(
+            fleet_lines(&unknown),
+            "  fleet    edge: the limits hold on this host alone\n           no agent runs here\n"
+        );
+        assert!(!unknown.is_shared());
+    }
+}

@@ -1,0 +1,122 @@
+//! The first line, and the curves.
+
+use ratatui::{
+    Frame,
+    layout::{Constraint, Layout, Rect},
+    style::Style,
+    text::{Line, Span},
+    widgets::{Paragraph, RenderDirection, Sparkline},
+};
+
+use super::number::{maybe, short};
+use crate::show::{
+    top::{
+        State, Theme,
+        rates::{Rate, of_all},
+        state::Picture,
+    },
+    units::grouped,
+};
+
+/// What is looked at, and how.
+pub fn title(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
+    let mut line = Line::default();
+    if state.paused {
+        line.push_span(Span::styled("PAUSED ", theme.warning()));
+    }
+    let Some(picture) = &state.picture else {
+        line.push_span("looking ...");
+        return frame.render_widget(line, area);
+    };
+    let interface = &picture.sample.interface;
+    line.push_span(Span::styled(interface.name.clone(), theme.heading()));
+    line.push_span(format!(" {}", interface.mode));
+    if interface.shadow {
+        line.push_span(Span::styled(" SHADOW", theme.warning()));
+    }
+    if let Some(until) = &interface.try_until {
+        let text = format!(" ON TRIAL until {until}");
+        line.push_span(Span::styled(text, theme.warning()));
+    }
+    let sources = &interface.sources;
+    line.push_span(format!(
+        "  {} of {} sources  every {}",
+        grouped(sources.tracked),
+        grouped(sources.capacity),
+        humantime::format_duration(state.interval)
+    ));
+    frame.render_widget(line, area);
+}
+
+/// What passed and what was dropped, each with its curve.
+pub fn curves(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
+    let Some(picture) = &state.picture else {
+        return;
+    };
+    let [upper, lower] =
+        Layout::vertical([Constraint::Length(area.height / 2), Constraint::Fill(1)]).areas(area);
+    let (passed, dropped) = of_all(&picture.sample.interface);
+    let shadow = picture.sample.interface.shadow;
+    let name = if shadow { "over" } else { "dropped" };
+    let lines = [
+        (
+            upper,
+            "passed",
+            passed,
+            (|rate| rate.passed) as Of,
+            theme.passed(),
+        ),
+        (lower, name, dropped, |rate| rate.dropped, theme.dropped()),
+    ];
+    for (area, name, total, of, style) in lines {
+        curve(
+            frame,
+            area,
+            &Curve {
+                name,
+                total,
+                of,
+                style,
+            },
+            picture,
+            theme,
+        );
+    }
+}
+
+type Of = fn(&Rate) -> f64;
+
+struct Curve {
+    name: &'static str,
+    total: u64,
+    of: Of,
+    style: Style,
+}
+
+fn curve(frame: &mut Frame<'_>, area: Rect, curve: &Curve, picture: &Picture, theme: Theme) {
+    let rate = picture.rates.as_ref().map(|rates| (curve.of)(&rates.all));
+    let mut text = format!("{:<7} {:>9}/s", curve.name, maybe(rate));
+    if area.width >= 60 {
+        text.push_str(&format!("  {:>10} in all", short(curve.total)));
+    }
+    let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
+    let [words, line] =
+        Layout::horizontal([Constraint::Length(length + 1), Constraint::Fill(1)]).areas(area);
+    frame.render_widget(Paragraph::new(text), words);
+    let history = picture.history.iter().map(curve.of).map(whole);
+    let sparkline = Sparkline::default()
+        .data(history.take(line.width.into()).collect::<Vec<_>>())
+        .direction(RenderDirection::RightToLeft)
+        .bar_set(theme.bars())
+        .style(curve.style);
+    frame.render_widget(sparkline, line);
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "drawn, not computed with; never negative"
+)]
+fn whole(rate: f64) -> u64 {
+    rate.ceil() as u64
+}

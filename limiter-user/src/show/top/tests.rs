@@ -1,0 +1,505 @@
+//! The state, and the picture of it on screens that are not there.
+
+use std::{net::IpAddr, time::Duration};
+
+use proptest::prelude::*;
+use ratatui::{Terminal, backend::TestBackend};
+
+use super::*;
+use crate::{
+    config::Key as BucketKey,
+    observe::{
+        Count, Drops, Interface, Limit, Passes, Sources, Verdicts,
+        busiest::{Figures, Place},
+        live::{Busy, Sample},
+        source::TopSource,
+    },
+};
+
+const PLAIN: Theme = Theme {
+    colour: false,
+    unicode: true,
+};
+
+fn count(packets: u64) -> Count {
+    Count { packets, bytes: 0 }
+}
+
+fn limit(name: &str, passed: u64, dropped: u64) -> Limit {
+    Limit {
+        name: name.to_owned(),
+        rate: "5/s".to_owned(),
+        burst: "10".to_owned(),
+        key: "/32,/64".to_owned(),
+        r#match: None,
+        cost: None,
+        algorithm: "token-bucket",
+        shadow: false,
+        passed: count(passed),
+        dropped: count(dropped),
+        would_drop: count(0),
+    }
+}
+
+fn interface(limits: Vec<Limit>, passed: u64, dropped: u64) -> Interface {
+    Interface {
+        name: "eth0".to_owned(),
+        ifindex: 2,
+        mode: "native",
+        loopback: false,
+        fallback: None,
+        program_id: 17,
+        version: "0.1.0".to_owned(),
+        attached_at: "2026-11-21T06:00:00Z".to_owned(),
+        try_until: None,
+        trial_ended: None,
+        shadow: false,
+        malformed: "drop",
+        logging: false,
+        frags: true,
+        chained: false,
+        next_program: None,
+        file: None,
+        new_sources: None,
+        fleet: None,
+        exempt: Vec::new(),
+        limits,
+        lists: Vec::new(),
+        verdicts: Verdicts {
+            seen: count(passed + dropped),
+            passed: count(passed),
+            dropped: count(dropped),
+            would_drop: count(0),
+        },
+        drops: Drops::default(),
+        passes: Passes::default(),
+        sources: Sources {
+            tracked: 3,
+            capacity: 65_536,
+            ..Sources::default()
+        },
+        events_lost: 0,
+    }
+}
+
+/// A source with its packets since the last look, ten times as many in all.
+fn busy(address: &str, passed: u64, over: u64) -> Busy {
+    let key = BucketKey::default();
+    let of = key.of(0, address.parse::<IpAddr>().unwrap(), 0);
+    Busy {
+        source: TopSource {
+            source: key.show(&of),
+            limit: "default".to_owned(),
+            passed_packets: passed * 10,
+            dropped_packets: over * 10,
+            would_drop_packets: 0,
+            tokens: 0.5,
+            listed: None,
+            passed_packets_per_second: None,
+            dropped_packets_per_second: None,
+            would_drop_packets_per_second: None,
+        },
+        network: key.network(&of),
+        listed: None,
+        reason: None,
+        figures: Figures {
+            passed: passed * 10,
+            over: over * 10,
+            drops: true,
+            passed_since: passed,
+            over_since: over,
+            tokens: 0.5,
+        },
+        place: Place::from(&of),
+    }
+}
+
+/// Two seconds after the one before.
+fn sample(limits: Vec<Limit>, passed: u64, dropped: u64, sources: Vec<Busy>) -> Event {
+    Event::Sample(Box::new(Sample {
+        interface: interface(limits, passed, dropped),
+        matching: sources.len() as u64,
+        elapsed: Some(Duration::from_secs(2)),
+        sources,
+    }))
+}
+
+fn sources() -> Vec<Busy> {
+    vec![
+        busy("192.0.2.66", 10, 4_000),
+        busy("192.0.2.7", 12, 0),
+        busy("2001:db8:1:2::1", 10, 200),
+    ]
+}
+
+fn started() -> State {
+    let state = State::new(200, Duration::from_secs(1));
+    let first = vec![limit("default", 100, 1_000)];
+    let second = vec![limit("default", 132, 5_200)];
+    let (state, _) = state.after(sample(first, 100, 1_000, sources()));
+    state.after(sample(second, 132, 5_200, sources())).0
+}
+
+fn press(state: State, keys: &[Key]) -> (State, Effect) {
+    let first = (state, Effect::None);
+    let press = |(state, _): (State, Effect), key: &Key| state.after(Event::Key(*key));
+    keys.iter().fold(first, press)
+}
+
+fn typed(state: State, text: &str) -> State {
+    let keys: Vec<_> = text.chars().map(Key::Char).collect();
+    press(state, &keys).0
+}
+
+fn screen(state: &State, width: u16, height: u16, theme: Theme) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(frame, state, theme)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let cells = buffer.content().chunks(usize::from(width));
+    let lines = cells.map(|line| line.iter().map(|cell| cell.symbol()).collect::<String>());
+    lines.map(|line| line.trim_end().to_owned()).collect()
+}
+
+/// The sources on the screen, from top to bottom.
+fn order(state: &State) -> Vec<String> {
+    let rows = state.rows();
+    rows.iter().map(|row| row.source.source.clone()).collect()
+}
+
+#[test]
+fn the_picture_at_80_by_24() {
+    let screen = screen(&started(), 80, 24, PLAIN);
+    let expected = [
+        "eth0 native  3 of 65,536 sources  every 1s",
+        "passed         16/s         132 in all                                         █",
+        "dropped     2,100/s       5,200 in all                                         █",
+        "LIMIT                                     PASS/s    DROP/s     PASSED    DROPPED",
+        "default 5/s, burst 10, per /32,/64            16     2,100        132      5,200",
+        "3 sources by dropped/s",
+        "  SOURCE               LIST     PASS/s    DROP/s     PASSED    DROPPED    TOKENS",
+        "> 192.0.2.66                       5.0     2,000        100     40,000       0.5",
+        "  2001:db8:1:2::/64                5.0       100        100      2,000       0.5",
+        "  192.0.2.7                        6.0         0        120          0       0.5",
+    ];
+    assert_eq!(screen[..10], expected);
+    assert!(screen[10..23].iter().all(String::is_empty));
+    assert!(screen[23].starts_with("q quit  ? help"), "{screen:#?}");
+}
+
+#[test]
+fn a_small_screen_has_what_matters_most() {
+    let screen = screen(&started(), 40, 10, PLAIN);
+    assert!(screen[1].starts_with("passed         16/s"), "{screen:#?}");
+    assert!(screen[2].starts_with("dropped     2,100/s"), "{screen:#?}");
+    let at = screen.iter().position(|line| line.contains("SOURCE"));
+    let at = at.unwrap_or_else(|| panic!("no sources: {screen:#?}"));
+    assert_eq!(screen[at], "  SOURCE               DROP/s    DROPPED");
+    assert_eq!(screen[at + 1], "> 192.0.2.66            2,000     40,000");
+    assert!(screen[9].starts_with("q quit"), "{screen:#?}");
+}
+
+#[test]
+fn a_large_screen_has_everything() {
+    let mut limits: Vec<_> = (0..6).map(|i| limit(&format!("limit{i}"), i, i)).collect();
+    limits[3].dropped.packets = 0;
+    let (state, _) = started().after(sample(limits, 200, 6_000, sources()));
+    let screen = screen(&state, 200, 60, PLAIN);
+    let text = screen.join("\n");
+    for word in [
+        "limit0", "limit5", "SOURCE", "LIMIT", "LIST", "PASS/s", "DROP/s", "PASSED", "DROPPED",
+        "TOKENS",
+    ] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    assert!(screen[1..7].iter().any(|line| line.contains('█')), "{text}");
+}
+
+#[test]
+fn says_the_same_without_colours_and_block_characters() {
+    let none = Theme {
+        colour: false,
+        unicode: false,
+    };
+    for state in [started(), press(started(), &[Key::Char('?')]).0] {
+        for line in screen(&state, 80, 24, none) {
+            assert!(line.is_ascii(), "{line}");
+        }
+    }
+    let variables = |set: &'static [(&str, &str)]| {
+        move |name: &str| {
+            let found = set.iter().find(|(other, _)| *other == name);
+            found.map(|(_, value)| (*value).to_owned())
+        }
+    };
+    let of = |set: &'static [(&str, &str)]| {
+        let Theme { colour, unicode } = Theme::of(variables(set));
+        (colour, unicode)
+    };
+    assert_eq!(of(&[]), (true, false));
+    assert_eq!(of(&[("NO_COLOR", "1"), ("LANG", "C.UTF-8")]), (false, true));
+    assert_eq!(
+        of(&[("NO_COLOR", ""), ("LANG", "de_DE.utf8")]),
+        (true, true)
+    );
+    assert_eq!(of(&[("LC_ALL", "C"), ("LANG", "C.UTF-8")]), (true, false));
+}
+
+#[test]
+fn no_colours_means_none() {
+    let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+    let asked = press(started(), &[Key::Char('d')]).0;
+    let mut colours = |colour| {
+        let theme = Theme { colour, ..PLAIN };
+        terminal.draw(|frame| draw(frame, &asked, theme)).unwrap();
+        let cells = terminal.backend().buffer().content().iter();
+        cells
+            .filter(|cell| cell.fg != ratatui::style::Color::Reset)
+            .count()
+    };
+    assert_eq!(colours(false), 0);
+    assert!(colours(true) > 0);
+}
+
+#[test]
+fn sorting_holds_at_once_for_what_is_there() {
+    let state = started();
+    assert_eq!(
+        order(&state),
+        ["192.0.2.66", "2001:db8:1:2::/64", "192.0.2.7"]
+    );
+    let (state, effect) = press(state, &[Key::Char('s'), Key::Char('s')]);
+    assert_eq!(effect, Effect::None);
+    assert_eq!(
+        order(&state),
+        ["192.0.2.7", "192.0.2.66", "2001:db8:1:2::/64"]
+    );
+    assert!(
+        screen(&state, 80, 24, PLAIN)
+            .iter()
+            .any(|line| line.contains("by passed/s"))
+    );
+    assert_eq!(state.wanted().order, state.order, "and for the next look");
+    let (state, _) = press(state, &[Key::Char('S'), Key::Char('S'), Key::Char('S')]);
+    assert_eq!(
+        order(&state),
+        ["192.0.2.7", "192.0.2.66", "2001:db8:1:2::/64"]
+    );
+    assert_eq!(state.order.name(), "address");
+}
+
+#[test]
+fn filtering_by_what_is_typed() {
+    let state = typed(started(), "/2001:DBq");
+    assert_eq!(state.filter, "2001:DBq", "no key but text");
+    assert_eq!(order(&state), [""; 0]);
+    let (state, _) = press(state, &[Key::Backspace, Key::Enter]);
+    assert_eq!(order(&state), ["2001:db8:1:2::/64"]);
+    assert_eq!(
+        state.wanted().filter,
+        crate::observe::busiest::Filter::new("2001:db")
+    );
+    let text = screen(&state, 80, 24, PLAIN).join("\n");
+    assert!(text.contains("filter: 2001:DB"), "{text}");
+    let (state, _) = press(state, &[Key::Escape]);
+    assert_eq!(order(&state).len(), 3);
+    let state = typed(state, "/192.0.2.64/30");
+    assert_eq!(order(&state), ["192.0.2.66"]);
+    let (state, effect) = press(state, &[Key::Escape, Key::Char('q')]);
+    assert_eq!((state.filter.as_str(), effect), ("", Effect::Leave));
+}
+
+#[test]
+fn pause_keeps_the_picture_and_the_curve_goes_on() {
+    let (state, _) = press(started(), &[Key::Char('p')]);
+    let before = screen(&state, 80, 24, PLAIN);
+    assert!(before[0].starts_with("PAUSED"), "{before:#?}");
+    let more = vec![limit("default", 200, 9_200)];
+    let (state, _) = state.after(sample(more, 200, 9_200, vec![busy("192.0.2.9", 1, 1)]));
+    assert_eq!(screen(&state, 80, 24, PLAIN), before);
+    let (state, _) = press(state, &[Key::Char(' ')]);
+    let last = vec![limit("default", 200, 9_200)];
+    let (state, _) = state.after(sample(last, 200, 9_200, sources()));
+    let rates: Vec<_> = state
+        .picture
+        .unwrap()
+        .history
+        .iter()
+        .map(|rate| rate.dropped)
+        .collect();
+    assert_eq!(rates, [0.0, 2_000.0, 2_100.0]);
+}
+
+#[test]
+fn the_chosen_line_stays_with_its_source() {
+    let (state, _) = press(started(), &[Key::Down]);
+    let chosen = |state: &State| {
+        let rows = state.rows();
+        rows[state.selected(&rows)].source.source.clone()
+    };
+    assert_eq!(chosen(&state), "2001:db8:1:2::/64");
+    let (state, _) = press(state, &[Key::Char('s'), Key::Char('s')]);
+    assert_eq!(chosen(&state), "2001:db8:1:2::/64", "now the last one");
+    let (state, _) = press(state, &[Key::PageUp]);
+    assert_eq!(chosen(&state), "192.0.2.7");
+    let (state, _) = press(state, &[Key::End, Key::Down]);
+    assert_eq!(chosen(&state), "2001:db8:1:2::/64");
+    let gone = vec![busy("192.0.2.66", 10, 4_000)];
+    let (state, _) = state.after(sample(vec![limit("default", 0, 0)], 0, 0, gone));
+    assert_eq!(chosen(&state), "192.0.2.66", "the one that is there");
+    let (state, _) = press(state, &[Key::Home]);
+    assert_eq!(state.selected(&state.rows()), 0);
+    let (state, effect) = press(
+        State::new(1, Duration::from_secs(1)),
+        &[Key::Down, Key::Char('d')],
+    );
+    assert_eq!(effect, Effect::None);
+    assert!(state.notice.is_some_and(|(_, failed)| failed));
+}
+
+#[test]
+fn actions_are_asked_for_before_they_are_done() {
+    let network = "192.0.2.66/32".parse().unwrap();
+    let deny = |add| Action::List {
+        list: "deny",
+        add,
+        network,
+    };
+    let (state, effect) = press(started(), &[Key::Char('d')]);
+    assert_eq!(effect, Effect::Weigh(deny(true)));
+    let warning = "WARNING: your SSH session".to_owned();
+    let (asked, _) = state.after(Event::Warning(Some(warning)));
+    let text = screen(&asked, 80, 24, PLAIN).join("\n");
+    assert!(
+        text.contains("WARNING: your SSH session") && text.contains("Deny 192.0.2.66?"),
+        "{text}"
+    );
+    // Whoever has come to the first line meanwhile is not the one that was asked about.
+    let others = vec![busy("192.0.2.9", 0, 9_000), busy("192.0.2.66", 0, 1)];
+    let (asked, _) = asked.after(sample(vec![limit("default", 0, 0)], 0, 0, others));
+    for no in [Key::Char('n'), Key::Escape, Key::Enter, Key::Char('d')] {
+        let (state, effect) = asked.clone().after(Event::Key(no));
+        assert_eq!(effect, Effect::None, "{no:?}");
+        let said = screen(&state, 80, 24, PLAIN).join("\n");
+        assert!(said.contains("nothing was changed"), "{said}");
+    }
+    let (working, effect) = asked.after(Event::Key(Key::Char('y')));
+    assert_eq!(effect, Effect::Do(deny(true)));
+    let (working, effect) = press(working, &[Key::Char('y'), Key::Char('q')]);
+    assert_eq!(effect, Effect::None, "one at a time");
+    let failed = Event::Done(Err("the lock is taken".to_owned()));
+    let said = screen(&working.clone().after(failed).0, 80, 24, PLAIN).join("\n");
+    assert!(said.contains("the lock is taken"), "{said}");
+
+    let (state, _) = working.after(Event::Done(Ok("deny: 1 added".to_owned())));
+    assert!(
+        screen(&state, 80, 24, PLAIN)
+            .join("\n")
+            .contains("deny: 1 added")
+    );
+    let denied = Busy {
+        listed: Some("deny"),
+        ..busy("192.0.2.66", 0, 0)
+    };
+    let others = vec![busy("192.0.2.9", 0, 9_000), denied];
+    let (state, _) = state.after(sample(vec![limit("default", 0, 0)], 0, 0, others));
+    let (state, effect) = press(state, &[Key::Char('d')]);
+    assert_eq!(effect, Effect::Weigh(deny(false)), "the same key undoes it");
+    let (_, effect) = press(state, &[Key::Escape, Key::Char('r')]);
+    assert_eq!(effect, Effect::Weigh(Action::Reset { network }));
+    let (_, effect) = press(started(), &[Key::Down, Key::Char('a')]);
+    let network = "2001:db8:1:2::/64".parse().unwrap();
+    let allow = Action::List {
+        list: "allow",
+        add: true,
+        network,
+    };
+    assert_eq!(effect, Effect::Weigh(allow));
+}
+
+#[test]
+fn the_bucket_of_everybody_is_no_source() {
+    let everybody = Busy {
+        network: None,
+        ..busy("192.0.2.66", 0, 0)
+    };
+    let (state, _) = started().after(sample(vec![limit("all", 0, 0)], 0, 0, vec![everybody]));
+    for key in ['d', 'a', 'r'] {
+        let (state, effect) = press(state.clone(), &[Key::Char(key)]);
+        assert_eq!(effect, Effect::None);
+        assert!(
+            state
+                .notice
+                .is_some_and(|(text, failed)| failed && text.contains("--all"))
+        );
+    }
+}
+
+#[test]
+fn control_keys_work_everywhere() {
+    for before in [
+        vec![],
+        vec![Key::Char('/')],
+        vec![Key::Char('?')],
+        vec![Key::Char('d')],
+    ] {
+        let (state, _) = press(started(), &before);
+        let (_, effect) = press(state.clone(), &[Key::Control('c')]);
+        assert_eq!(effect, Effect::Leave, "{before:?}");
+        let (_, effect) = press(state, &[Key::Control('z')]);
+        assert_eq!(effect, Effect::Suspend, "{before:?}");
+    }
+}
+
+#[test]
+fn shadow_is_told_from_dropping() {
+    let mut shadowed = interface(vec![limit("default", 500, 0)], 500, 0);
+    shadowed.shadow = true;
+    shadowed.verdicts.would_drop.packets = 400;
+    shadowed.limits[0].would_drop.packets = 400;
+    let mut source = busy("192.0.2.66", 10, 40);
+    source.figures.drops = false;
+    let shadowed = Event::Sample(Box::new(Sample {
+        interface: shadowed,
+        matching: 1,
+        elapsed: None,
+        sources: vec![source],
+    }));
+    let (state, _) = State::new(200, Duration::from_secs(1)).after(shadowed);
+    let text = screen(&state, 80, 24, PLAIN).join("\n");
+    for words in ["SHADOW", "over            -/s         400 in all", "(400)"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// No size, no keys, and no figures make it panic.
+    #[test]
+    fn draws_on_screens_of_any_size(
+        width in 1_u16..250,
+        height in 1_u16..80,
+        keys in prop::collection::vec(prop::sample::select(vec![
+            Key::Char('s'), Key::Char('/'), Key::Char('d'), Key::Char('?'), Key::Char('p'),
+            Key::Char('y'), Key::Char('2'), Key::Down, Key::End, Key::PageDown, Key::Up,
+            Key::Enter, Key::Escape, Key::Backspace,
+        ]), 0..12),
+        figures in prop::collection::vec((0..u64::MAX / 32, 0..u64::MAX / 32), 0..80),
+        limits in 0_usize..40,
+        notice in ".{0,300}",
+        unicode: bool,
+    ) {
+        let sources = (1_u8..).zip(&figures).map(|(i, (passed, over))| {
+            busy(&format!("192.0.2.{i}"), *passed, *over)
+        });
+        let sources: Vec<_> = sources.collect();
+        let of = |i| limit(&format!("limit number {i}"), i as u64, 1_u64 << i);
+        let limits: Vec<_> = (0..limits).map(of).collect();
+        let (state, _) = started().after(sample(limits, 1 << 60, 1 << 61, sources));
+        let (state, _) = state.after(Event::Done(Ok(notice)));
+        let (state, _) = press(state, &keys);
+        let theme = Theme { colour: true, unicode };
+        let screen = screen(&state, width, height, theme);
+        prop_assert_eq!(screen.len(), usize::from(height));
+    }
+}
