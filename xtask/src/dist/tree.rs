@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use crate::{paths, process::output};
 
 /// Files of the repository, and where they are installed.
-const FILES: [(&str, &str); 10] = [
+const FILES: [(&str, &str); 11] = [
     ("packaging/systemd/limiter@.service", UNITS),
     ("packaging/systemd/limiter-export.service", UNITS),
     ("packaging/systemd/limiter-agent.service", UNITS),
@@ -20,6 +20,7 @@ const FILES: [(&str, &str); 10] = [
     ("README.md", DOCUMENTS),
     ("ARCHITECTURE.md", DOCUMENTS),
     ("CHANGELOG.md", DOCUMENTS),
+    ("CONTRIBUTING.md", DOCUMENTS),
     ("KNOWN_ISSUES.md", DOCUMENTS),
     ("LICENSE-MIT", DOCUMENTS),
     ("LICENSE-APACHE", DOCUMENTS),
