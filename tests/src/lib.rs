@@ -29,6 +29,7 @@ pub mod random;
 pub mod raw;
 pub mod recipes;
 pub mod redis;
+pub mod schema;
 pub mod screen;
 pub mod service;
 pub mod soak;

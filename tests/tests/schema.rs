@@ -1,37 +1,11 @@
 //! What every `--json` prints is as `docs/schema` says, by a validator that others have made.
 
-use std::{
-    fs,
-    io::Write,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-};
+use std::{fs, path::Path};
 
 use limiter_tests::{
-    files::Folder, hosts::Hosts, need, need_kernel, number, traffic::Traffic, watcher::Watcher,
+    files::Folder, hosts::Hosts, need_kernel, number, schema, traffic::Traffic, watcher::Watcher,
 };
 use serde_json::{Value, json};
-
-/// Refuses keys that the schema does not name: scripts may not rely on them.
-const VALIDATE: &str = "
-import json, jsonschema, sys
-def close(schema):
-    if isinstance(schema, dict):
-        if 'properties' in schema:
-            schema['additionalProperties'] = False
-        for inner in schema.values():
-            close(inner)
-    if isinstance(schema, list):
-        for inner in schema:
-            close(inner)
-schema = json.load(open(sys.argv[1]))
-jsonschema.Draft202012Validator.check_schema(schema)
-close(schema)
-errors = list(jsonschema.Draft202012Validator(schema).iter_errors(json.load(sys.stdin)))
-for error in errors:
-    print(error.json_path, error.message)
-sys.exit(len(errors) > 0)
-";
 
 const FILE: &str = r#"
 exempt = ["established", "control"]
@@ -55,27 +29,6 @@ rate = "1/h"
 burst = 5
 shadow = true
 "#;
-
-fn schema(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/schema");
-    folder.join(format!("{name}.json"))
-}
-
-/// What is wrong with a value, a line each.
-fn faults(schema: &Path, value: &Value) -> String {
-    let mut python = Command::new("python3");
-    python.args(["-W", "ignore", "-c", VALIDATE]).arg(schema);
-    python.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = python.spawn().unwrap();
-    let text = value.to_string();
-    let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(text.as_bytes()).unwrap();
-    drop(stdin);
-    let output = child.wait_with_output().unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.success(), told.is_empty(), "{told}");
-    told
-}
 
 /// Keys with a count that is not `{"packets": N, "bytes": N}`.
 fn other_shapes(value: &Value) -> Vec<String> {
@@ -102,20 +55,10 @@ fn other_shapes(value: &Value) -> Vec<String> {
     }
 }
 
-fn validator() -> bool {
-    let mut python = Command::new("python3");
-    let there = python.args(["-c", "import jsonschema"]).output();
-    let there = there.is_ok_and(|import| import.status.success());
-    if !there {
-        need::missing("schema", "no python3-jsonschema");
-    }
-    there
-}
-
 #[test]
 fn json_of_every_verb_is_as_its_schema_says() {
     need_kernel!();
-    if !validator() {
+    if !schema::has_validator("schema") {
         return;
     }
     let (hosts, folder) = (Hosts::new(), Folder::new());
@@ -160,7 +103,7 @@ fn json_of_every_verb_is_as_its_schema_says() {
         ("watch", events[1].clone()),
     ];
     for (name, value) in &values {
-        assert_eq!(faults(&schema(name), value), "", "{name}: {value:#}");
+        assert_eq!(schema::faults(name, value), "", "{name}: {value:#}");
         assert_eq!(other_shapes(value), [""; 0], "{name}: {value:#}");
     }
     let interface = &values[1].1["interfaces"][0];
@@ -188,7 +131,7 @@ fn json_of_every_verb_is_as_its_schema_says() {
             None => drop(interface.remove(key)),
             Some(wrong) => drop(interface.insert(key.to_owned(), wrong)),
         }
-        assert_ne!(faults(&schema("status"), &value), "", "{key}");
+        assert_ne!(schema::faults("status", &value), "", "{key}");
     }
 }
 

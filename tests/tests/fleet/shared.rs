@@ -6,6 +6,7 @@ use limiter_tests::{
     fleet::{Agent, Bucket, Fleet, Load, STORE, Sent, source, store_url},
     need, need_kernel, need_redis,
     redis::{Redis, Setup},
+    schema,
 };
 
 /// What of a source's packets the whole fleet is to let through.
@@ -85,4 +86,9 @@ fn three_hosts_admit_what_one_does() {
         println!("{}", agent.said());
     }
     as_one_host(&fleet, &sent, source(7));
+    if schema::has_validator("three_hosts_admit_what_one_does") {
+        let status = fleet.json(0, &["status", "eth0", "--json"]);
+        assert!(status["interfaces"][0]["fleet"].is_object(), "{status:#}");
+        assert_eq!(schema::faults("status", &status), "", "{status:#}");
+    }
 }
