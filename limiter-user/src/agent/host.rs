@@ -3,7 +3,7 @@
 use limiter_common::{
     bucket::ticks,
     entry::epoch_in,
-    key::{SLOTS, SourceKey},
+    key::{IPV6, SLOTS, SourceKey, is_link_local},
     layout::Source,
 };
 use limiter_fleet::{
@@ -126,8 +126,17 @@ impl Attached {
     }
 
     fn reader(&self, key: &SourceKey) -> Option<&Reader> {
+        if is_of_one_link(key) {
+            return None;
+        }
         self.readers.get(key.slot() as usize)?.as_ref()
     }
+}
+
+/// Whether the source is a link-local address. On another host the same address is another neighbour, so hosts do not share its
+/// bucket.
+fn is_of_one_link(key: &SourceKey) -> bool {
+    key.family() == IPV6 && is_link_local(&key.address)
 }
 
 impl Table for Attached {
@@ -215,4 +224,34 @@ fn sighting(
         },
         admitted: source.passed.saturating_sub(over),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use limiter_common::key::KeyMask;
+
+    use super::*;
+    use crate::config::key::address;
+
+    #[test]
+    fn link_local_sources_are_not_shared() {
+        let mask = KeyMask::prefixes(32, 64);
+        for (source, own) in [
+            ("fe80::1", true),
+            ("febf::1", true),
+            ("fec0::1", false),
+            ("2001:db8::1", false),
+            // The first bits of fe80:: in an IPv4 address.
+            ("254.128.0.1", false),
+        ] {
+            let source: IpAddr = source.parse().unwrap();
+            assert_eq!(
+                is_of_one_link(&mask.key(0, &address(source), 0)),
+                own,
+                "{source}"
+            );
+        }
+    }
 }
