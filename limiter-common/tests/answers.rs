@@ -1,13 +1,13 @@
 //! What a bucket answers beside yes and no: how long to wait, and what is left.
 
-use limiter_common::{
+use limiter_common::arithmetic::{
     bucket::{self, Decision, TICK_SHIFT},
-    limit::Terms,
+    quota::Quota,
     window::Window,
 };
 
-fn windows(burst: u64) -> Terms {
-    Terms {
+fn windows(burst: u64) -> Quota {
+    Quota {
         tau: burst,
         cost: 1,
         window: Window {
@@ -15,7 +15,7 @@ fn windows(burst: u64) -> Terms {
             phase: 70,
             grant: 3,
         },
-        ..Terms::default()
+        ..Quota::default()
     }
 }
 
@@ -75,7 +75,7 @@ fn a_window_is_full_since_the_moment_that_filled_it() {
         phase: 3,
         grant: 3,
     };
-    let terms = Terms {
+    let terms = Quota {
         window,
         ..windows(7)
     };
@@ -97,10 +97,10 @@ fn a_window_is_full_since_the_moment_that_filled_it() {
 
 #[test]
 fn what_is_left_and_what_is_spent_is_the_whole_bucket() {
-    let terms = Terms {
+    let terms = Quota {
         tau: 1_000 << TICK_SHIFT,
         cost: 1,
-        ..Terms::default()
+        ..Quota::default()
     };
     let now = 5_000_000;
     for spent in [0, 1, 400, 1_000] {

@@ -1,12 +1,12 @@
 //! Candidates: every limit that matches a packet is one, and one that need not be looked at closer matches.
 
 use limiter_common::{
-    candidates::{ByByte, Candidates},
-    key::{IPV4, IPV6},
-    rules::{
+    abi::rules::{
         ANY, ANYWHERE, FIRST_FRAGMENT, LATER_FRAGMENT, LIMITS_MAX, Limit, Match, NONE, PORTS_MAX,
         PortRange, Ports, WHOLE,
     },
+    policy::candidates::{ByByte, Candidates},
+    table::key::{IPV4, IPV6},
 };
 use proptest::{
     prelude::*,
@@ -197,7 +197,7 @@ proptest! {
                 if holds(&limit.matches, packet) {
                     prop_assert!(is_candidate, "{:?} {:?}", limit.matches, packet);
                 } else if is_candidate {
-                    prop_assert!(all.look_closer >> bit & 1 != 0, "{:?} {:?}", limit.matches, packet);
+                    prop_assert!(all.uncertain >> bit & 1 != 0, "{:?} {:?}", limit.matches, packet);
                 }
             }
         }

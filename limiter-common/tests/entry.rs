@@ -2,10 +2,10 @@
 
 use std::cell::Cell;
 
-use limiter_common::{
+use limiter_common::table::{
     entry::{
-        ADDRESS, BEHIND_MAX, ONE_PACKET, OVER, PASSED, Protocol, Shared, epoch_in, figure, is_wide,
-        slot_in, with_epoch, without_figure,
+        ADDRESS, BEHIND_MAX, ONE_PACKET, OVER, PASSED, Protocol, Shared, counter, epoch_in,
+        is_wide, slot_in, with_epoch, without_counter,
     },
     key::{Address, KeyMask, SourceKey, Tag},
 };
@@ -113,9 +113,9 @@ fn an_entry_says_whose_it_is() {
             (is_wide(over), tag.is_wide()),
             (tag.rest != 0, tag.rest != 0)
         );
-        assert_eq!((figure(entry.load(PASSED)), figure(over)), (5, 1));
-        assert_eq!(without_figure(over), over - ONE_PACKET);
-        assert_eq!(without_figure(entry.load(PASSED)), u64::from(key.port()));
+        assert_eq!((counter(entry.load(PASSED)), counter(over)), (5, 1));
+        assert_eq!(without_counter(over), over - ONE_PACKET);
+        assert_eq!(without_counter(entry.load(PASSED)), u64::from(key.port()));
     }
 }
 

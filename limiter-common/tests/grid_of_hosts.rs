@@ -1,8 +1,8 @@
 //! Hosts of networks in a row: whole addresses of IPv6 whose two halves both count up.
 
-use limiter_common::{
+use limiter_common::table::{
+    Seed,
     key::{Address, KeyMask, Tag},
-    table::Seed,
 };
 
 /// Digits of e, and others.

@@ -3,9 +3,9 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use limiter_common::{
-    key::Address,
+    abi::rules::{ANY, ANYWHERE, FIRST_FRAGMENT, LATER_FRAGMENT, NONE, WHOLE},
     policy::{PacketInfo, Parsed, parse},
-    rules::{ANY, ANYWHERE, FIRST_FRAGMENT, LATER_FRAGMENT, NONE, WHOLE},
+    table::key::Address,
 };
 
 const IPV4: u16 = 0x0800;

@@ -3,13 +3,14 @@
 use std::cell::Cell;
 
 use limiter_common::{
-    bucket,
-    entry::{ADDRESS, OVER, PASSED, Protocol, Shared, TAT, figure, with_epoch},
-    key::{Address, KeyMask, Tag},
-    policy::{Constants, Engine, Evaluation, full::evaluate},
-    rules::Limit,
-    table::Added,
-    verdict::Reason,
+    abi::rules::Limit,
+    arithmetic::bucket,
+    policy::{Constants, Engine, Evaluation, full::evaluate, verdict::Reason},
+    table::{
+        Added,
+        entry::{ADDRESS, OVER, PASSED, Protocol, Shared, TAT, counter, with_epoch},
+        key::{Address, KeyMask, Tag},
+    },
 };
 
 /// Ticks of a token, and of a bucket of ten.
@@ -155,7 +156,7 @@ fn row(tags: &[Tag]) -> Row {
     let limit = |slot| {
         let mut limit = Limit::NONE;
         limit.mask = KeyMask::prefixes(32, 64);
-        (limit.terms.tau, limit.terms.cost) = (TAU, COST);
+        (limit.quota.tau, limit.quota.cost) = (TAU, COST);
         limit.slot = slot;
         limit
     };
@@ -188,7 +189,7 @@ fn offer(row: &Row, last: u8, meanwhile: impl Fn()) -> Reason {
 }
 
 fn passed(row: &Row, index: usize) -> u64 {
-    figure(row.entries[index][PASSED].get())
+    counter(row.entries[index][PASSED].get())
 }
 
 #[test]

@@ -3,17 +3,21 @@
 use std::{cell::RefCell, collections::HashSet};
 
 use limiter_common::{
-    bucket::{self, TAU_MAX, TICK_SHIFT, ticks},
-    entry::{
-        BEHIND_MAX, FIGURE_SHIFT, Shared, epoch_in, figure, slot_in, with_epoch, without_figure,
+    arithmetic::{
+        bucket::{self, TAU_MAX, TICK_SHIFT, ticks},
+        quota::Quota,
+        window::{TOKENS_MAX, Window},
     },
-    key::{Address, KeyMask, SLOTS, SourceKey, Tag},
-    limit::Terms,
     table::{
         DISPLACED_WIDTH, Displaced, Home, SETS_OF_PAIR, SETS_OF_SOURCE, Seed, SharedSet,
-        SharedTable, WAYS, find_far,
+        SharedTable, WAYS,
+        entry::{
+            BEHIND_MAX, COUNTER_SHIFT, Shared, counter, epoch_in, slot_in, with_epoch,
+            without_counter,
+        },
+        find_far,
+        key::{Address, KeyMask, SLOTS, SourceKey, Tag},
     },
-    window::{TOKENS_MAX, Window},
 };
 use num_bigint::BigInt;
 use proptest::{
@@ -96,10 +100,10 @@ proptest! {
     fn an_entry_keeps_an_epoch((present, epoch) in epochs(), over: u64) {
         let with = with_epoch(over, epoch);
         prop_assert_eq!(epoch_in(with, present), epoch);
-        prop_assert_eq!((figure(with), slot_in(with)), (figure(over), slot_in(over)));
-        prop_assert_eq!(without_figure(with) & 0xff, over & 0xff);
-        prop_assert_eq!(with | without_figure(u64::MAX), over | without_figure(u64::MAX));
-        prop_assert_eq!(without_figure(with) >> FIGURE_SHIFT, 0);
+        prop_assert_eq!((counter(with), slot_in(with)), (counter(over), slot_in(over)));
+        prop_assert_eq!(without_counter(with) & 0xff, over & 0xff);
+        prop_assert_eq!(with | without_counter(u64::MAX), over | without_counter(u64::MAX));
+        prop_assert_eq!(without_counter(with) >> COUNTER_SHIFT, 0);
     }
 
     /// For how long a bucket has been full is how long ago the moment is at which it was.
@@ -111,7 +115,7 @@ proptest! {
         prop_assert_eq!(bucket::full_for(tat, now), since);
         prop_assert_eq!(since.is_some(), bucket::spent(tat, now, TAU_MAX) == 0);
         let at = now >> TICK_SHIFT;
-        let terms = Terms { tau: 1, cost: 1, ..Terms::default() };
+        let terms = Quota { tau: 1, cost: 1, ..Quota::default() };
         let full = bucket::full_for(tat, ticks(at)).map(|ticks| ticks >> TICK_SHIFT);
         prop_assert_eq!(terms.full_for(tat, at), full);
     }
@@ -128,7 +132,7 @@ proptest! {
         within in any::<u64>(),
     ) {
         let window = Window { period, phase: phase % period, grant };
-        let terms = Terms { tau: burst, cost: 1, window, ..Terms::default() };
+        let terms = Quota { tau: burst, cost: 1, window, ..Quota::default() };
         let left = left.min(burst);
         let word = window.word(start, left);
         let now = start + later * period + within % period;
@@ -160,7 +164,7 @@ proptest! {
         windows in 1..1_000_u64,
     ) {
         let window = Window { period: 1_000, phase: 0, grant };
-        let terms = Terms { tau: burst, cost: 1, window, ..Terms::default() };
+        let terms = Quota { tau: burst, cost: 1, window, ..Quota::default() };
         let start = 1 << 60;
         let word = window.word(start, left.min(burst));
         let full = (left >= burst).then_some(0);

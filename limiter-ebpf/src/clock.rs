@@ -10,12 +10,11 @@ use aya_ebpf::{
     programs::XdpContext,
 };
 use limiter_common::{
-    layout::{CLOCK_PACKET, Cpu},
+    abi::{CLOCK_PACKET, Cpu},
     policy::Between,
 };
 
-use crate::maps::CPUS;
-use crate::{config, packet};
+use crate::{config, maps::CPUS, packet};
 
 /// Packets that do with one reading. Ticks may come late (a virtual CPU is stopped for milliseconds), and
 /// then the upper bound is too low: no more than so many may be refused because of it.

@@ -2,15 +2,20 @@
 //! program. The verifier knows their values and removes the branches that they switch off.
 
 use limiter_common::{
-    candidates::ByByte,
-    key::{IPV6, KeyMask, SLOTS},
-    layout::Config,
-    limit::Terms,
-    policy::{self, Evaluation},
-    rescale::{PAST_TERMS, Rescale},
-    rules::{self, ANY, LIMITS_MAX, NONE, Newcomers, PORTS_MAX, PortRange},
-    table::Seed,
-    window::Window,
+    abi::{
+        Config,
+        rules::{self, ANY, LIMITS_MAX, NONE, NewSourceQuota, PORTS_MAX, PortRange},
+    },
+    arithmetic::{
+        quota::Quota,
+        rescale::{PAST_QUOTAS, Rescale},
+        window::Window,
+    },
+    policy::{self, Evaluation, candidates::ByByte},
+    table::{
+        Seed,
+        key::{IPV6, KeyMask, SLOTS},
+    },
 };
 
 /// Filled in by the loader under this name.
@@ -88,15 +93,15 @@ flags! {
     established,
 }
 
-/// The newcomer limit.
+/// The new-source limit.
 #[inline(always)]
-pub fn newcomers() -> Newcomers {
-    Newcomers {
-        tau: constant!(newcomers.tau),
-        cost: constant!(newcomers.cost),
-        lease: constant!(newcomers.lease),
-        own_tau: constant!(newcomers.own_tau),
-        own_cost: constant!(newcomers.own_cost),
+pub fn new_sources() -> NewSourceQuota {
+    NewSourceQuota {
+        tau: constant!(new_sources.tau),
+        cost: constant!(new_sources.cost),
+        lease: constant!(new_sources.lease),
+        own_tau: constant!(new_sources.own_tau),
+        own_cost: constant!(new_sources.own_cost),
     }
 }
 
@@ -127,7 +132,7 @@ pub fn index_of(slot: u32) -> Option<u32> {
     (index < LIMITS_MAX).then_some(index)
 }
 
-/// Limits that may match the packet. See [`limiter_common::candidates`].
+/// Limits that may match the packet. See [`limiter_common::policy::candidates`].
 #[inline(always)]
 pub fn candidates(evaluation: &Evaluation) -> u64 {
     let info = &evaluation.info;
@@ -167,8 +172,8 @@ fn candidates_of_kind(control: u32, family: u32, fragment: u32) -> u64 {
 
 /// The candidates that have to be looked at closer.
 #[inline(always)]
-pub fn look_closer() -> u64 {
-    constant!(candidates.look_closer)
+pub fn uncertain() -> u64 {
+    constant!(candidates.uncertain)
 }
 
 /// The second of two words, or the first.
@@ -251,10 +256,10 @@ impl Limit {
         read!(self.0, past_length)
     }
 
-    /// A change of its terms, 0 the newest.
+    /// A change of its quota, 0 the newest.
     #[inline(always)]
     pub fn past(self, index: u32) -> Option<Rescale> {
-        if index >= PAST_TERMS {
+        if index >= PAST_QUOTAS {
             return None;
         }
         // SAFETY: the index is in bounds.
@@ -288,16 +293,16 @@ impl policy::Limit for Limit {
     }
 
     #[inline(always)]
-    fn terms(self) -> Terms {
-        Terms {
-            tau: read!(self.0, terms.tau),
-            cost: read!(self.0, terms.cost),
-            cost_shift: read!(self.0, terms.cost_shift),
-            flags: read!(self.0, terms.flags),
+    fn quota(self) -> Quota {
+        Quota {
+            tau: read!(self.0, quota.tau),
+            cost: read!(self.0, quota.cost),
+            cost_shift: read!(self.0, quota.cost_shift),
+            flags: read!(self.0, quota.flags),
             window: Window {
-                period: read!(self.0, terms.window.period),
-                phase: read!(self.0, terms.window.phase),
-                grant: read!(self.0, terms.window.grant),
+                period: read!(self.0, quota.window.period),
+                phase: read!(self.0, quota.window.phase),
+                grant: read!(self.0, quota.window.grant),
             },
         }
     }

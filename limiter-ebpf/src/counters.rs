@@ -4,8 +4,8 @@
 use core::mem::offset_of;
 
 use limiter_common::{
-    counters::{Count, Counters, LimitCounters, PLAIN},
-    verdict::Reason,
+    abi::counters::{Count, Counters, FAST, LimitCounters},
+    policy::verdict::Reason,
 };
 
 use crate::maps::{COUNTED, LIMITS, LIST_HITS};
@@ -13,7 +13,7 @@ use crate::maps::{COUNTED, LIMITS, LIST_HITS};
 /// New sources come on either way; their number is kept in one place.
 #[inline(always)]
 fn of_this_cpu() -> Option<*mut Counters> {
-    COUNTED.get_ptr_mut(PLAIN)
+    COUNTED.get_ptr_mut(FAST)
 }
 
 /// # Safety

@@ -5,15 +5,17 @@
 //! of one step ends.
 
 use limiter_common::{
-    key::Tag,
-    policy::{Between, Engine, Evaluation, bucket, fast, full},
-    table::Added,
-    verdict::Reason,
+    policy::{Between, Engine, Evaluation, bucket, fast, full, verdict::Reason},
+    table::{Added, key::Tag},
 };
 
-use crate::config::{self, Kernel};
-use crate::entry::{Entry, Found};
-use crate::{clock, counters, lists, new_sources, table, terms};
+use crate::{
+    clock,
+    config::{self, Kernel},
+    counters,
+    entry::{Entry, Found},
+    lists, new_sources, quota, table,
+};
 
 /// Functions of other files, and then the steps of the full path, with the names under which they are exported.
 macro_rules! engine {
@@ -51,7 +53,7 @@ macro_rules! engine {
 engine! {
     calls {
         candidates(evaluation: &Evaluation) -> u64 = config::candidates;
-        uncertain() -> u64 = config::look_closer;
+        uncertain() -> u64 = config::uncertain;
         now() -> u64 = clock::now;
         between() -> Option<Between> = clock::between;
         lists(evaluation: &Evaluation) -> u32 = lists::look_up;
@@ -61,14 +63,14 @@ engine! {
         is_out(slot: u32) -> bool = new_sources::is_out;
         admits(tag: &Tag, now: u64, take: bool) -> bool = table::admits;
         insert(tag: &Tag, tat: u64, epoch: u32, now: u64) -> Added = table::add;
-        on_present(index: u32, epoch: u32, tat: u64) -> Option<u64> = terms::on_present;
+        on_present(index: u32, epoch: u32, tat: u64) -> Option<u64> = quota::on_present;
         count_limit(slot: u32, reason: Reason, length: u64) -> () = counters::count_limit;
         uncount_limit(slot: u32, length: u64) -> () = counters::uncount_limit;
         refresh_bucket(tag: &Tag, index: u32) -> u32 = bucket_refresh;
         add_source(tag: &Tag, length: u64) -> u32 = source_add;
     }
     steps {
-        look_closer = limit_matches;
+        confirm = limit_matches;
         check = limit_check;
         reserve = limit_reserve;
         charge = limit_charge;

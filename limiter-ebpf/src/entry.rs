@@ -1,25 +1,27 @@
 //! One entry of the table: a source's bucket and figures, in a map value that other CPUs work on too.
-//! What may be done to it is in [`limiter_common::entry`].
+//! What may be done to it is in [`limiter_common::table::entry`].
 
 use core::arch::asm;
 
 use limiter_common::{
-    entry::{self, ADDRESS, Shared},
-    layout, policy,
-    table::{SharedSet, WAYS},
+    abi, policy,
+    table::{
+        SharedSet, WAYS,
+        entry::{self, ADDRESS, Shared},
+    },
 };
 
 use crate::atomic;
 
 /// A set, in a value of the map of sets; only the table hands it out.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Set(*mut layout::Set);
+pub struct Set(*mut abi::Set);
 
 impl Set {
     /// # Safety
     /// `set` came from a lookup in this run of the program.
     #[inline(always)]
-    pub(crate) unsafe fn new(set: *mut layout::Set) -> Self {
+    pub(crate) unsafe fn new(set: *mut abi::Set) -> Self {
         Self(set)
     }
 }
@@ -98,7 +100,7 @@ impl Entry {
 #[derive(Clone, Copy)]
 pub struct Found {
     /// Null: nowhere.
-    set: *mut layout::Set,
+    set: *mut abi::Set,
     way: u32,
 }
 

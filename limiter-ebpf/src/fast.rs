@@ -2,17 +2,14 @@
 
 use aya_ebpf::programs::XdpContext;
 use limiter_common::{
-    counters::PLAIN,
-    policy::{self, parse},
-    verdict::Reason,
+    abi::counters::FAST,
+    policy::{self, parse, verdict::Reason},
 };
 
-use crate::config::Kernel;
-use crate::packet::Cursor;
-use crate::{clock, connection, watch};
+use crate::{clock, config::Kernel, connection, packet::Cursor, watch};
 
 /// Which counters are of this path.
-pub const ROW: u32 = PLAIN;
+pub const ROW: u32 = FAST;
 
 /// What becomes of the packet.
 #[inline(always)]

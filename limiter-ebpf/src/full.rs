@@ -2,19 +2,14 @@
 
 use aya_ebpf::programs::XdpContext;
 use limiter_common::{
-    counters::SEVERAL,
-    policy::{Evaluation, full},
-    rules::ON_DENY,
-    verdict::Reason,
+    abi::{counters::FULL, rules::ON_DENY},
+    policy::{Evaluation, full, verdict::Reason},
 };
 
-use crate::config::Kernel;
-use crate::maps::PACKET;
-use crate::packet::Cursor;
-use crate::{clock, connection, watch};
+use crate::{clock, config::Kernel, connection, maps::PACKET, packet::Cursor, watch};
 
 /// Which counters are of this path.
-pub const ROW: u32 = SEVERAL;
+pub const ROW: u32 = FULL;
 
 /// What becomes of the packet.
 #[inline(always)]

@@ -3,7 +3,7 @@
 //! [`engine`], which gives the policy its [`lists`], its [`table`] with [`new_sources`], [`room`] and [`entry`], and
 //! [`counters`] → [`connection`], which asks the host's [`sockets`] → [`verdict`] → [`watch`]. A file calls only files that
 //! come later on that way (but `connection` and `watch`, which read a packet once more), and the tools
-//! below it: [`terms`], [`clock`] (which a test's packets carry in front of them), [`config`],
+//! below it: [`quota`], [`clock`] (which a test's packets carry in front of them), [`config`],
 //! [`maps`], [`atomic`].
 #![no_std]
 #![feature(asm_experimental_arch)]
@@ -37,4 +37,4 @@ pub mod config;
 #[cfg(feature = "log")]
 mod log;
 pub mod maps;
-pub mod terms;
+pub mod quota;

@@ -2,15 +2,18 @@
 
 use aya_ebpf::btf_maps::lpm_trie::Key;
 use limiter_common::{
-    denied,
-    key::{Address, IPV4},
-    layout::Listed,
-    policy::Evaluation,
-    rules::{LISTS_MAX, ON_DENY},
+    abi::{
+        Listed,
+        rules::{LISTS_MAX, ON_DENY},
+    },
+    policy::{Evaluation, denied},
+    table::key::{Address, IPV4},
 };
 
-use crate::maps::{LISTED_IPV4, LISTED_IPV6};
-use crate::{atomic, config, counters};
+use crate::{
+    atomic, config, counters,
+    maps::{LISTED_IPV4, LISTED_IPV6},
+};
 
 /// Bits of the lists that decide about the packet's source. It is counted for each.
 #[inline(always)]

@@ -3,8 +3,8 @@
 use aya_ebpf::programs::XdpContext;
 use aya_log_ebpf::debug;
 use limiter_common::{
-    key::{Address, IPV4},
-    verdict::Reason,
+    policy::verdict::Reason,
+    table::key::{Address, IPV4},
 };
 
 /// Tells what has become of a packet. A function of its own: its stack is not there while the limits

@@ -4,8 +4,8 @@
 
 use aya_ebpf::{bindings::xdp_action, macros::xdp, programs::XdpContext};
 use limiter_common::{
-    layout::{CLOCK_PACKET, NEXT_FALLBACK, NEXT_FOREIGN},
-    verdict::Reason,
+    abi::{CLOCK_PACKET, NEXT_FALLBACK, NEXT_FOREIGN},
+    policy::verdict::Reason,
 };
 use limiter_ebpf::{
     clock, config, counters, fast, full,

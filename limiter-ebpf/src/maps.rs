@@ -1,15 +1,19 @@
-//! The program's maps. Their names and shapes are part of [`limiter_common::layout::VERSION`].
+//! The program's maps. Their names and shapes are part of [`limiter_common::abi::VERSION`].
 
-use aya_ebpf::bindings::BPF_F_MMAPABLE;
-use aya_ebpf::btf_maps::{Array, LpmTrie, PerCpuArray, ProgramArray, RingBuf};
-use aya_ebpf::macros::btf_map;
+use aya_ebpf::{
+    bindings::BPF_F_MMAPABLE,
+    btf_maps::{Array, LpmTrie, PerCpuArray, ProgramArray, RingBuf},
+    macros::btf_map,
+};
 use limiter_common::{
-    counters::{Count, Counters, LimitCounters},
-    key::SLOTS,
-    layout::{Cpu, LOCKS, Lease, Listed, Set, Share, Table},
+    abi::{
+        Cpu, LOCKS, Lease, Listed, Set, Share, Table,
+        counters::{Count, Counters, LimitCounters},
+        events::{EVENTS_BYTES, Watch, Watched},
+        rules::LISTS_MAX,
+    },
     policy::Evaluation,
-    rules::LISTS_MAX,
-    watch::{EVENTS_BYTES, Watch, Watched},
+    table::key::SLOTS,
 };
 
 /// The table. The loader sets the number of sets, and lets user space map it: values of such a map begin on
@@ -29,7 +33,7 @@ pub static LOCKED: Array<u64, { LOCKS as usize }> = Array::new();
 #[btf_map]
 pub static TABLE: Array<Table, 1> = Array::new();
 
-/// What each limit has of the table and of the newcomer limit, by slot.
+/// What each limit has of the table and of the new-source limit, by slot.
 #[btf_map]
 pub static SHARES: Array<Share, { SLOTS as usize }> = Array::new();
 

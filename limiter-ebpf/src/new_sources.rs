@@ -1,13 +1,16 @@
 //! The new-source limit in maps: its buckets, and what each CPU has leased of them.
 
 use limiter_common::{
-    key::SLOTS,
-    layout::Lease,
+    abi::Lease,
     policy::new_sources::{self, ATTEMPTS, LOST, Word},
+    table::key::SLOTS,
 };
 
-use crate::maps::{LEASES, SHARES, TABLE};
-use crate::{atomic, clock, config, room};
+use crate::{
+    atomic, clock, config,
+    maps::{LEASES, SHARES, TABLE},
+    room,
+};
 
 /// New sources that are refused without a look at the buckets, once they have turned one away: a flood reads
 /// neither the clock nor what other CPUs write to. Until the next tick at most.
@@ -22,7 +25,7 @@ fn lease(slot: u32) -> Option<*mut Lease> {
 /// Whether the limit in `slot` has just turned a new source away, and this one is, too.
 #[inline(always)]
 pub fn is_out(slot: u32) -> bool {
-    if config::newcomers().cost == 0 && !room::is_shared() {
+    if config::new_sources().cost == 0 && !room::is_shared() {
         return false;
     }
     let Some(lease) = lease(slot) else {
@@ -53,7 +56,7 @@ fn dry_up(lease: *mut Lease) {
 /// Whether the lease of the limit in `slot` has a token at `now` (nanoseconds), or a new one has.
 #[inline(always)]
 pub fn reserve(slot: u32, now: u64) -> bool {
-    if config::newcomers().cost == 0 {
+    if config::new_sources().cost == 0 {
         return true;
     }
     let Some(lease) = lease(slot) else {
@@ -75,7 +78,7 @@ pub fn reserve(slot: u32, now: u64) -> bool {
 /// Takes the token that [`reserve`] has found.
 #[inline(always)]
 pub fn take(slot: u32) {
-    if config::newcomers().cost == 0 {
+    if config::new_sources().cost == 0 {
         return;
     }
     if let Some(lease) = lease(slot) {
@@ -112,18 +115,18 @@ extern "C" fn take_lease(slot: u32, now: u64) -> u64 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn lease_once(slot: u32, now: u64) -> u64 {
-    let limit = config::newcomers();
+    let limit = config::new_sources();
     let Some(table) = TABLE.get_ptr_mut(0) else {
         return 0;
     };
     // SAFETY: a field of a map value.
-    let common = unsafe { &raw mut (*table).newcomers };
+    let common = unsafe { &raw mut (*table).new_sources };
     // One limit has no bucket of its own.
     let own = if limit.own_cost == 0 {
         common
     } else if let Some(share) = SHARES.get_ptr_mut(slot % SLOTS) {
         // SAFETY: as above.
-        unsafe { &raw mut (*share).newcomers }
+        unsafe { &raw mut (*share).new_sources }
     } else {
         return 0;
     };

@@ -5,9 +5,11 @@ use core::mem::MaybeUninit;
 
 use aya_ebpf::{helpers::generated::bpf_xdp_get_buff_len, programs::XdpContext};
 use limiter_common::{
-    layout::{CLOCK_PACKET, Stamp},
+    abi::{
+        CLOCK_PACKET, Stamp,
+        rules::{ANY, WHOLE},
+    },
     policy::{self, Bytes, PacketInfo},
-    rules::{ANY, WHOLE},
 };
 
 use crate::config;

@@ -2,14 +2,19 @@
 //! is counted: the verifier leaves these functions out, and Linux before 6.8, which keeps them, their bodies.
 
 use limiter_common::{
-    key::{SLOTS, Tag},
-    layout::Share,
-    policy, share,
+    abi::Share,
+    policy,
+    table::{
+        key::{SLOTS, Tag},
+        share,
+    },
 };
 
-use crate::atomic;
-use crate::config::{self, Kernel};
-use crate::maps::SHARES;
+use crate::{
+    atomic,
+    config::{self, Kernel},
+    maps::SHARES,
+};
 
 /// Losing this often means that other CPUs brought sources of the limit in as often.
 const ATTEMPTS: u32 = 8;

@@ -8,9 +8,9 @@ use aya_ebpf::{
     programs::XdpContext,
 };
 use limiter_common::{
-    key::{IPV4, Words},
+    abi::rules::NONE,
     policy::PacketInfo,
-    rules::NONE,
+    table::key::{IPV4, Words},
 };
 
 /// The network namespace of the interface (`BPF_F_CURRENT_NETNS`, include/uapi/linux/bpf.h: -1 in the

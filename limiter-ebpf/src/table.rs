@@ -1,18 +1,23 @@
 //! The table of sources, as [`limiter_common::table`] has it, in maps.
 
 use limiter_common::{
-    entry::{Protocol, Shared as _, TAT, is_taken},
-    key::Tag,
-    layout::{LOCKS, SETS_OF_WORD},
+    abi::{LOCKS, SETS_OF_WORD},
     policy::Limit as _,
-    table::{self, DISPLACED_WIDTH, Displaced, Home, New, SWEPT, SharedSet, SharedTable, WAYS},
+    table::{
+        self, DISPLACED_WIDTH, Displaced, Home, New, SWEPT, SharedSet, SharedTable, WAYS,
+        entry::{Protocol, Shared as _, TAT, is_taken},
+        key::Tag,
+    },
 };
 
 pub use limiter_common::table::Added;
 
-use crate::entry::{Entry, Set};
-use crate::maps::{DISPLACED, LOCKED, SETS, TABLE};
-use crate::{atomic, config, counters, new_sources, room, terms};
+use crate::{
+    atomic, config, counters,
+    entry::{Entry, Set},
+    maps::{DISPLACED, LOCKED, SETS, TABLE},
+    new_sources, quota, room,
+};
 
 /// How often a lock is tried: longer than it takes to bring a source in, but for one that finds no room.
 const TRIES: u32 = 64;
@@ -111,7 +116,7 @@ fn settle(tag: *const Tag, number: u32, place: u32, word: u64, now: u64, wide: b
 const DONE: u32 = 1;
 const REPLACED: u32 = 2;
 
-/// Brings in a source whose bucket's first word is `word`, on the terms of `epoch`, which are the present ones, at
+/// Brings in a source whose bucket's first word is `word`, on the quota of `epoch`, which are the present ones, at
 /// `now` (nanoseconds).
 #[inline(always)]
 pub fn add(tag: &Tag, word: u64, epoch: u32, now: u64) -> Added {
@@ -137,7 +142,7 @@ pub fn add(tag: &Tag, word: u64, epoch: u32, now: u64) -> Added {
 /// after a sweep. The token that it has leave for stays in the lease where it is not taken.
 #[inline(always)]
 pub fn admits(tag: &Tag, now: u64, take: bool) -> bool {
-    let is_free = config::newcomers().cost == 0 && !room::is_shared();
+    let is_free = config::new_sources().cost == 0 && !room::is_shared();
     is_free || table_admits(tag, now, take.into()) != 0
 }
 
@@ -266,7 +271,7 @@ impl SharedTable for Maps {
 
     #[inline(always)]
     fn full_for(&self, over: u64, word: u64, now: u64) -> Option<u64> {
-        terms::full_for(over, word, now).checked_sub(1)
+        quota::full_for(over, word, now).checked_sub(1)
     }
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! From the reason to what happens to the packet.
 
 use aya_ebpf::bindings::xdp_action;
-use limiter_common::verdict::Reason;
+use limiter_common::policy::verdict::Reason;
 
 /// What the driver is told.
 #[inline(always)]

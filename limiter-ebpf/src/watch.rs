@@ -13,15 +13,18 @@ use aya_ebpf::{
     programs::XdpContext,
 };
 use limiter_common::{
-    layout::NO_LIMIT,
-    policy::{self, Limit as _},
-    verdict::Reason,
-    watch::{ANY_SLOT, ARP, Event, Watch, Watched},
+    abi::{
+        NO_LIMIT,
+        events::{ANY_SLOT, ARP, Event, Watch, Watched},
+    },
+    policy::{self, Limit as _, verdict::Reason},
 };
 
-use crate::maps::{EVENTS, WATCH, WATCHED};
-use crate::packet::{self, Cursor};
-use crate::{atomic, config};
+use crate::{
+    atomic, config,
+    maps::{EVENTS, WATCH, WATCHED},
+    packet::{self, Cursor},
+};
 
 /// Reads a field once: user space may write it at any time.
 macro_rules! read {
@@ -56,9 +59,9 @@ pub fn emit(context: &XdpContext, length: u64, reason: Reason, why: u32, limit: 
 #[inline(always)]
 fn is_of_limit(why: u32) -> bool {
     const LIMIT: u32 = Reason::Limit as u32;
-    const NEWCOMER: u32 = Reason::Newcomer as u32;
+    const NEW_SOURCE: u32 = Reason::NewSource as u32;
     const CONTENDED: u32 = Reason::Contended as u32;
-    matches!(why, LIMIT | NEWCOMER | CONTENDED)
+    matches!(why, LIMIT | NEW_SOURCE | CONTENDED)
 }
 
 /// Tells of the packet if it is wanted and the budget has room. Always 0.

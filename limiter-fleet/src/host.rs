@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
-use limiter_common::key::{SLOTS, SourceKey};
+use limiter_common::table::key::{SLOTS, SourceKey};
 
 use crate::{conflicts::Held, member::Sighting, quota::Quota};
 

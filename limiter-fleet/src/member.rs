@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use limiter_common::key::{SLOTS, SourceKey};
+use limiter_common::table::key::{SLOTS, SourceKey};
 
 use super::{
     ledger::{LAG, Ledger, Record},
@@ -361,7 +361,7 @@ fn print(key: &SourceKey) -> u32 {
 mod tests {
     use std::time::Duration;
 
-    use limiter_common::key::{Address, KeyMask};
+    use limiter_common::table::key::{Address, KeyMask};
 
     use super::*;
 

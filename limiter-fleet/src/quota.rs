@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_common::bucket::{DEBT_MAX, TICK_SHIFT};
+use limiter_common::arithmetic::bucket::{DEBT_MAX, TICK_SHIFT};
 
 /// The smallest and the largest staleness that debt is kept for. What others were admitted while the store was
 /// gone for longer than the latter is not asked back for all of it: a source that was over its rate then is
@@ -12,7 +12,7 @@ pub const STALENESS: (Duration, Duration) = (Duration::from_millis(200), Duratio
 /// At most one part in so many of a limit's rate may go unseen, whatever the number of hosts.
 const UNSEEN: u64 = 20;
 
-/// One limit of a fleet, in ticks; see [`limiter_common::bucket`].
+/// One limit of a fleet, in ticks; see [`limiter_common::arithmetic::bucket`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     /// Depth of the bucket.

@@ -4,7 +4,7 @@
 //! by l is spent by l' = l + C + A - e + I: I is what was refilled while it was full. The others' packets would
 //! have used it, had they been charged when they came and not a round later.
 
-use limiter_common::bucket;
+use limiter_common::arithmetic::bucket;
 
 use super::quota::{Fleet, ticks};
 

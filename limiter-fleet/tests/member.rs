@@ -4,8 +4,8 @@
 use std::{collections::HashMap, time::Duration};
 
 use limiter_common::{
-    bucket::DEBT_MAX,
-    key::{Address, KeyMask, SLOTS, SourceKey},
+    arithmetic::bucket::DEBT_MAX,
+    table::key::{Address, KeyMask, SLOTS, SourceKey},
 };
 use limiter_fleet::{
     ledger::Record,

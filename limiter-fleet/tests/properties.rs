@@ -5,8 +5,8 @@
 use std::{collections::BTreeMap, ops::Range, time::Duration};
 
 use limiter_common::{
-    bucket::{Decision, decide},
-    key::{Address, KeyMask, SLOTS, SourceKey},
+    arithmetic::bucket::{Decision, decide},
+    table::key::{Address, KeyMask, SLOTS, SourceKey},
 };
 use limiter_fleet::{
     ledger::Record,

@@ -9,9 +9,9 @@ use exact::{
         most_tokens, packet_rates, rates, traffic,
     },
 };
-use limiter_common::{
+use limiter_common::arithmetic::{
     bucket::{DEBT_MAX, Decision, REST, TICK_SHIFT, decide, refunded, spent, ticks, time},
-    limit::SHARED,
+    quota::SHARED,
 };
 use limiter_user::config::Unit;
 use num_bigint::BigInt;

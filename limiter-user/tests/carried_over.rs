@@ -1,10 +1,10 @@
 //! What changes of terms leave in a bucket: in one that was written while the change was made, and in one that has missed
 //! several of them.
 
-use limiter_common::{
+use limiter_common::arithmetic::{
     bucket::ticks,
-    limit::LENGTH_MAX,
-    rescale::{PAST_TERMS, Rescale, carry_over},
+    quota::LENGTH_MAX,
+    rescale::{PAST_QUOTAS, Rescale, carry_over},
 };
 use limiter_user::config::{
     Algorithm, Limit,
@@ -89,7 +89,7 @@ fn carried(word: u64, behind: u32, past: &[Rescale]) -> Option<u64> {
 }
 
 /// Nine terms, so that there are as many changes as are remembered.
-fn nine() -> [Terms; PAST_TERMS as usize + 1] {
+fn nine() -> [Terms; PAST_QUOTAS as usize + 1] {
     [
         bucket("5/s", "10"),
         bucket("1/s", "40"),
@@ -109,15 +109,15 @@ fn nine() -> [Terms; PAST_TERMS as usize + 1] {
 fn missed_changes_are_made_up_for_in_their_order() {
     let all = nine();
     let past = changes(&all);
-    for behind in 0..=PAST_TERMS {
-        let terms = &all[(PAST_TERMS - behind) as usize];
+    for behind in 0..=PAST_QUOTAS {
+        let terms = &all[(PAST_QUOTAS - behind) as usize];
         let full = terms.in_kernel.full(SINCE);
         assert_eq!(carried(full, 0, &past), Some(full));
         let one_by_one = |word: u64| {
             let missed = past[..behind as usize].iter().rev();
             missed.fold(word, |word, change| change.apply(word))
         };
-        let newest = &all[PAST_TERMS as usize];
+        let newest = &all[PAST_QUOTAS as usize];
         let none = carried(full, behind, &past);
         assert_eq!(none, Some(one_by_one(full)), "{behind} missed");
         expect_left(newest, none, SINCE, 100.0, "full");
@@ -125,7 +125,7 @@ fn missed_changes_are_made_up_for_in_their_order() {
         let some = carried(empty, behind, &past);
         assert_eq!(some, Some(one_by_one(empty)), "{behind} missed");
         // The smallest burst on the way is the most that can have been spent.
-        let bursts = all[(PAST_TERMS - behind) as usize..].iter();
+        let bursts = all[(PAST_QUOTAS - behind) as usize..].iter();
         let spent = bursts.map(|terms| terms.burst).min().expect("one");
         let left = left(newest, some.expect("all are known"), SINCE);
         let expected = 100.0 - spent as f64;
@@ -152,8 +152,8 @@ fn who_has_missed_more_changes_than_are_remembered_begins_with_nothing() {
         let mut all = nine();
         all[0] = first;
         let past = changes(&all);
-        let newest = &all[PAST_TERMS as usize];
-        for behind in [PAST_TERMS + 1, PAST_TERMS + 2, 1_000, u32::MAX] {
+        let newest = &all[PAST_QUOTAS as usize];
+        for behind in [PAST_QUOTAS + 1, PAST_QUOTAS + 2, 1_000, u32::MAX] {
             let full = newest.in_kernel.full(SINCE);
             for word in [full, empty(newest), first.in_kernel.full(SINCE - 1_000)] {
                 let carried = carried(word, behind, &past);
@@ -166,7 +166,7 @@ fn who_has_missed_more_changes_than_are_remembered_begins_with_nothing() {
         }
         // One less is remembered.
         let full = first.in_kernel.full(SINCE);
-        let carried = carried(full, PAST_TERMS, &past);
+        let carried = carried(full, PAST_QUOTAS, &past);
         expect_left(newest, carried, SINCE, 100.0, "all are known");
     }
 }

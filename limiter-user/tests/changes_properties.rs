@@ -7,9 +7,9 @@ use exact::{
     draw::{Gap, IDLE_MAX, Packet, alike, gaps, limits, magnitude, moments, packet},
     loss, part,
 };
-use limiter_common::{
+use limiter_common::arithmetic::{
     bucket::{spent, ticks, time},
-    rescale::{PAST_TERMS, Rescale, carry_over},
+    rescale::{PAST_QUOTAS, Rescale, carry_over},
 };
 use num_bigint::BigInt;
 use proptest::{collection::vec, prelude::*};
@@ -33,7 +33,7 @@ impl History {
     /// `since` is in nanoseconds.
     fn change(&mut self, limit: Limit, since: u64) {
         self.past.insert(0, self.limit.rescale(&limit, since));
-        self.past.truncate(PAST_TERMS as usize);
+        self.past.truncate(PAST_QUOTAS as usize);
         self.limit = limit;
         self.epoch += 1;
     }
@@ -119,12 +119,12 @@ proptest! {
             history.change(*limit, now);
             carried = history.past[0].apply(carried);
         }
-        let remembered = PAST_TERMS;
+        let remembered = PAST_QUOTAS;
         if history.epoch <= remembered {
             prop_assert_eq!(history.carry(word, 0), carried);
         } else {
             // More than are remembered: as a bucket that was empty at the first that is.
-            let oldest = history.past[PAST_TERMS as usize - 1];
+            let oldest = history.past[PAST_QUOTAS as usize - 1];
             let empty = time(ticks(oldest.since).wrapping_add(oldest.from.tau));
             let carried = history.carry(empty, history.epoch - remembered);
             prop_assert_eq!(history.carry(word, 0), carried);

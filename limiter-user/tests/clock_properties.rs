@@ -6,11 +6,13 @@ use exact::{
     Limit, Pair, Program, cases,
     draw::{Gap, IDLE_MAX, buckets, gaps, limits, magnitude, moments},
 };
-use limiter_common::bucket::{
-    DEBT_MAX, Decision, FREE, REST, SKEW_MAX, TAU_MAX, corrected, decide, full_for, is_time, spent,
-    ticks, time,
+use limiter_common::arithmetic::{
+    bucket::{
+        DEBT_MAX, Decision, FREE, REST, SKEW_MAX, TAU_MAX, corrected, decide, full_for, is_time,
+        spent, ticks, time,
+    },
+    quota::{Quota, SHARED},
 };
-use limiter_common::limit::{SHARED, Terms};
 use proptest::{collection::vec, option, prelude::*};
 
 proptest! {
@@ -60,7 +62,7 @@ proptest! {
         (beyond, near) in (magnitude(TAU_MAX), option::of(0..5_u64)),
     ) {
         let (flags, most) = if shared { (SHARED, DEBT_MAX) } else { (0, SKEW_MAX) };
-        let terms = Terms { tau, flags, ..Terms::default() };
+        let terms = Quota { tau, flags, ..Quota::default() };
         let beyond = near.map_or(beyond, |near| most - 2 + near);
         let (start, corrected) = (ticks(now), |word| terms.corrected(word, now));
         let word = corrected(start.wrapping_add(tau).wrapping_add(beyond));
@@ -222,7 +224,7 @@ proptest! {
         (now, earliest, latest) in around(),
         elsewhere in prop_oneof![3 => Just(0), 1 => magnitude(TAU_MAX)],
     ) {
-        let terms = Terms { tau, cost, ..Terms::default() };
+        let terms = Quota { tau, cost, ..Quota::default() };
         // The bucket as it was drawn, at some moment in between or further off.
         let word = time(word.wrapping_sub(now_in_ticks).wrapping_add(ticks(now)).wrapping_add(elsewhere));
         let decided = terms.decide(word, now, cost);

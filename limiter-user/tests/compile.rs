@@ -3,9 +3,13 @@
 use std::path::Path;
 
 use limiter_common::{
-    key::{IPV4, IPV6, KeyMask},
-    layout::Config,
-    rules::{ANY, FIRST_FRAGMENT, LATER_FRAGMENT, ON_ALLOW, ON_DENY, PORTS_MAX, PortRange, WHOLE},
+    abi::{
+        Config,
+        rules::{
+            ANY, FIRST_FRAGMENT, LATER_FRAGMENT, ON_ALLOW, ON_DENY, PORTS_MAX, PortRange, WHOLE,
+        },
+    },
+    table::key::{IPV4, IPV6, KeyMask},
 };
 use limiter_user::config::{
     Settings,
@@ -201,7 +205,7 @@ fn the_table_has_room_for_as_many_sources_as_are_asked_for() {
 
 #[test]
 fn new_sources_are_leased_a_few_at_a_time() {
-    let of = |lines: &str| compiled(&format!("{lines}\n{ONE}")).newcomers;
+    let of = |lines: &str| compiled(&format!("{lines}\n{ONE}")).new_sources;
     let by_default = of("");
     assert_eq!(by_default.lease, 64);
     assert_eq!(by_default.cost, (1_000_000_000 << 8) / 10_000);
@@ -234,10 +238,10 @@ fn limit_with_one_bucket_takes_no_part_of_new_sources() {
         (format!("{control}{one}{no_total}"), 2),
         (format!("{control}{one}{two}"), 3),
     ] {
-        let newcomers = compiled(&text).newcomers;
-        assert_eq!(newcomers.own_cost, parts * newcomers.cost, "{text}");
+        let new_sources = compiled(&text).new_sources;
+        assert_eq!(new_sources.own_cost, parts * new_sources.cost, "{text}");
     }
-    assert_eq!(compiled(&one).newcomers.own_cost, 0);
+    assert_eq!(compiled(&one).new_sources.own_cost, 0);
 }
 
 /// What packets of the last moment still mean by a bit is not given to another tier at once.

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use exact::cases;
 use ipnet::IpNet;
-use limiter_common::limit::{BY_BYTES, SHARED};
+use limiter_common::arithmetic::quota::{BY_BYTES, SHARED};
 use limiter_user::{
     config::{
         Control, Scope, Settings, file,

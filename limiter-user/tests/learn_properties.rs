@@ -8,9 +8,11 @@
 )]
 
 use limiter_common::{
-    bucket::{self, Decision},
-    counters::Count,
-    learn::{Flow, Sample, Totals},
+    abi::{
+        counters::Count,
+        learn::{Flow, Sample, Totals},
+    },
+    arithmetic::bucket::{self, Decision},
     table::Seed,
 };
 use limiter_user::{

@@ -7,9 +7,9 @@ use exact::{
     draw::{alike, bit_rates, limits, limits_of, magnitude, most_tokens, packet_rates},
     loss, part,
 };
-use limiter_common::{
+use limiter_common::arithmetic::{
     bucket::{DEBT_MAX, FREE, REST, is_time, spent, ticks, time},
-    limit::{SHARED, Terms},
+    quota::{Quota, SHARED},
     rescale::Rescale,
 };
 use num_bigint::BigInt;
@@ -152,7 +152,7 @@ proptest! {
         let after = change.apply(start.wrapping_add(old.terms.tau + debt));
         let empty = carried_by(&old.rescale(&new, 1 << 40), old.terms.tau);
         prop_assert_eq!(after, time(start.wrapping_add(debt + empty)));
-        let shared = Terms { flags: SHARED, ..new.terms };
+        let shared = Quota { flags: SHARED, ..new.terms };
         prop_assert_eq!(shared.corrected(after, since), None, "believed");
         // And without a fleet: never more than an empty bucket of the old terms leaves.
         let left = new.terms.left(new.terms.corrected(after, since).unwrap_or(after), since);

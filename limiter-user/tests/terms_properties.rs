@@ -7,9 +7,9 @@ use exact::{
     Limit, Pace, Program, cases, configured,
     draw::{bit_rates, limits, limits_of, magnitude, moments, packet_rates, rates},
 };
-use limiter_common::{
+use limiter_common::arithmetic::{
     bucket::{REST, TAU_MAX, TICK_SHIFT},
-    limit::{LENGTH_MAX, Terms},
+    quota::{LENGTH_MAX, Quota},
 };
 use limiter_user::config::{Rate, Unit};
 use num_bigint::BigInt;
@@ -60,7 +60,7 @@ proptest! {
         limit in limits_of(bit_rates()),
         length in lengths(),
     ) {
-        let Terms { cost, cost_shift, .. } = limit.terms;
+        let Quota { cost, cost_shift, .. } = limit.terms;
         prop_assert!(cost >= 1 << 41, "bits of precision");
         let largest = cost.checked_mul(LENGTH_MAX).and_then(|c| c.checked_add(1 << cost_shift));
         prop_assert!(largest.is_some());
@@ -74,7 +74,7 @@ proptest! {
     /// A bucket is as deep as its burst, rounded up to the next tick, and no deeper than allowed.
     #[test]
     fn a_bucket_holds_its_burst(limit in limits()) {
-        let Terms { tau, cost, cost_shift, .. } = limit.terms;
+        let Quota { tau, cost, cost_shift, .. } = limit.terms;
         prop_assert!(tau <= TAU_MAX);
         prop_assert!(covers(tau, limit.tokens, &limit.pace()));
         let depth = BigInt::from(cost) * limit.tokens;

@@ -3,9 +3,9 @@
 mod exact;
 
 use exact::{cases, draw::magnitude};
-use limiter_common::{
+use limiter_common::arithmetic::{
     bucket::{Decision, is_time},
-    limit::Terms,
+    quota::Quota,
     window::{TOKENS_MAX, Window},
 };
 use num_bigint::BigInt;
@@ -15,13 +15,13 @@ const SECOND: u64 = 1_000_000_000;
 /// Windows that two moments may be apart to be told apart, less a margin.
 const WINDOWS_MAX: u64 = 1 << 29;
 
-/// Terms whose windows are of whole seconds, up to 208 days, and begin anywhere.
-fn terms() -> impl Strategy<Value = Terms> {
+/// Quota whose windows are of whole seconds, up to 208 days, and begin anywhere.
+fn terms() -> impl Strategy<Value = Quota> {
     let seconds = prop_oneof![2 => Just(1), 2 => Just(60), 1 => magnitude(208 * 86_400)];
     let few = || prop_oneof![2 => 1..20_u64, 1 => magnitude(TOKENS_MAX), 1 => Just(TOKENS_MAX)];
     (seconds, any::<u64>(), few(), few()).prop_map(|(seconds, phase, grant, tau)| {
         let period = seconds * SECOND;
-        Terms {
+        Quota {
             tau,
             cost: 1,
             window: Window {
@@ -29,7 +29,7 @@ fn terms() -> impl Strategy<Value = Terms> {
                 phase: phase % period,
                 grant,
             },
-            ..Terms::default()
+            ..Quota::default()
         }
     })
 }
@@ -41,14 +41,14 @@ fn moments() -> impl Strategy<Value = u64> {
 
 /// A window's bucket without any bounds on its numbers.
 struct Model {
-    terms: Terms,
+    terms: Quota,
     left: BigInt,
     /// Number of the latest window in which a packet passed.
     window: BigInt,
 }
 
 impl Model {
-    fn full(terms: Terms, now: u64) -> Self {
+    fn full(terms: Quota, now: u64) -> Self {
         Self {
             terms,
             left: terms.tau.into(),
@@ -56,7 +56,7 @@ impl Model {
         }
     }
 
-    fn number(terms: &Terms, now: u64) -> BigInt {
+    fn number(terms: &Quota, now: u64) -> BigInt {
         (BigInt::from(now) + terms.window.phase) / terms.window.period
     }
 

@@ -12,11 +12,10 @@ use std::{
 use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket};
 use ipnet::IpNet;
 use limiter_common::{
-    bucket::Decision,
-    key::SourceKey,
-    layout::{CLOCK_PACKET, Config, Listed, Source, Stamp},
-    table::Seed,
-    verdict::Reason,
+    abi::{CLOCK_PACKET, Config, Listed, Source, Stamp},
+    arithmetic::bucket::Decision,
+    policy::verdict::Reason,
+    table::{Seed, key::SourceKey},
 };
 use limiter_user::{
     config,
@@ -339,7 +338,7 @@ impl Model {
     /// Forgets the buckets that `gone` is true of. Panics unless they are full at the moment `nanoseconds`.
     /// Returns how many there were.
     pub fn forget(&mut self, gone: impl Fn(&SourceKey) -> bool, nanoseconds: u64) -> u64 {
-        let terms = &self.config.limits[0].terms;
+        let terms = &self.config.limits[0].quota;
         let before = self.buckets.len();
         self.buckets.retain(|key, source| {
             let gone = gone(key);
@@ -367,7 +366,7 @@ impl Engine for Model {
             Found::Malformed if self.config.shadow == 1 => return Reason::MalformedWouldDrop,
             Found::Malformed => return Reason::Malformed,
         };
-        let terms = &self.config.limits[0].terms;
+        let terms = &self.config.limits[0].quota;
         let cost = terms.cost_of(packet.len() as u64);
         let over = self.over();
         let new = Source {

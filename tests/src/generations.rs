@@ -11,12 +11,12 @@ use std::{
 
 use aya::maps::{Array, Map, MapData, PerCpuArray, PerCpuValues};
 use limiter_common::{
-    bucket,
-    entry::epoch_in,
-    key::{SLOTS, SourceKey},
-    layout::{CLOCK_PACKET, Config, Share, Source, Table},
-    limit::Terms,
-    rescale,
+    abi::{CLOCK_PACKET, Config, Share, Source, Table},
+    arithmetic::{bucket, quota::Quota, rescale},
+    table::{
+        entry::epoch_in,
+        key::{SLOTS, SourceKey},
+    },
 };
 use limiter_user::{
     config::{Limit, Settings},
@@ -42,7 +42,7 @@ pub struct Generations {
     pub record: Record,
     seated: Vec<(Limit, Seat)>,
     folder: Folder,
-    /// When the buckets of the newcomer limit were full that nothing was taken from.
+    /// When the buckets of the new-source limit were full that nothing was taken from.
     full_at: Cell<u64>,
 }
 
@@ -98,18 +98,18 @@ impl Generations {
         Map::Array(map).try_into().unwrap()
     }
 
-    /// The word of the newcomer limit's bucket.
+    /// The word of the new-source limit's bucket.
     #[must_use]
-    pub fn newcomers(&self) -> u64 {
+    pub fn new_sources(&self) -> u64 {
         let Raw(table) = self.table().get(&0, 0).unwrap();
-        table.newcomers
+        table.new_sources
     }
 
-    /// Lets the buckets of the newcomer limit be full at `tick`.
-    pub fn fill_newcomers(&self, tick: u64) {
+    /// Lets the buckets of the new-source limit be full at `tick`.
+    pub fn fill_new_sources(&self, tick: u64) {
         let Raw(table) = self.table().get(&0, 0).unwrap();
         let filled = Table {
-            newcomers: bucket::time(tick),
+            new_sources: bucket::time(tick),
             ..table
         };
         self.table().set(0, Raw(filled), 0).unwrap();
@@ -127,7 +127,7 @@ impl Generations {
         for slot in slots {
             let Raw(share) = shares.get(&slot, 0).unwrap();
             let filled = Share {
-                newcomers: bucket::time(self.full_at.get()),
+                new_sources: bucket::time(self.full_at.get()),
                 ..share
             };
             shares.set(slot, Raw(filled), 0).unwrap();
@@ -189,7 +189,7 @@ impl Generations {
 
     /// The terms of a limit, as the program has them.
     #[must_use]
-    pub fn terms(&self, limit: &Limit, seat: &Seat) -> Terms {
+    pub fn terms(&self, limit: &Limit, seat: &Seat) -> Quota {
         let terms = limit.terms(self.record.frame_max).unwrap();
         terms.at_phase(seat.phase).in_kernel
     }

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, HashSet};
 
 use aya::maps::{Array, Map, MapData};
 use limiter_common::{
-    bucket::{FREE, REST, is_time},
-    entry::{ADDRESS, OVER, PASSED, TAT},
-    key::{SourceKey, Tag},
-    layout::{SETS_OF_WORD, Set, Table},
-    table::{DISPLACED_WIDTH, Displaced, Seed, WAYS},
+    abi::{SETS_OF_WORD, Set, Table},
+    arithmetic::bucket::{FREE, REST, is_time},
+    table::{
+        DISPLACED_WIDTH, Displaced, Seed, WAYS,
+        entry::{ADDRESS, OVER, PASSED, TAT},
+        key::{SourceKey, Tag},
+    },
 };
 use limiter_user::kernel::program::{object::Program, raw::Raw};
 
@@ -172,7 +174,11 @@ impl Store {
             let Raw(Set { entries }) = self.sets.get(&set, 0).unwrap();
             let words = entries.map(|entry| entry.words[TAT]);
             for (way, word) in words.into_iter().enumerate() {
-                assert_ne!(word, limiter_common::bucket::BUSY, "set {set}: {words:?}");
+                assert_ne!(
+                    word,
+                    limiter_common::arithmetic::bucket::BUSY,
+                    "set {set}: {words:?}"
+                );
                 let halves = word == REST;
                 assert!(
                     !halves || words[way & !1] != FREE,

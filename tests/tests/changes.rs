@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_common::verdict::Reason;
+use limiter_common::policy::verdict::Reason;
 use limiter_tests::{hosts::Hosts, need_kernel, number, raw::Raw};
 use limiter_user::{
     config::{Settings, file},
@@ -279,7 +279,7 @@ fn changes_under_flood_lose_and_give_nothing() {
     assert_eq!(reasons[&Reason::Allowed], friend, "{reasons:?}");
     assert!(reasons[&Reason::Deny] >= foe, "{reasons:?}");
     assert!(reasons[&Reason::Deny] <= foe + edited, "{reasons:?}");
-    for never in [Reason::Unlimited, Reason::Newcomer, Reason::Malformed] {
+    for never in [Reason::Unlimited, Reason::NewSource, Reason::Malformed] {
         assert_eq!(reasons[&never], 0, "{reasons:?}");
     }
     let status = hosts.status();

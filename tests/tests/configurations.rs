@@ -10,11 +10,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use fastrand::Rng;
 use ipnet::IpNet;
 use limiter_common::{
-    counters::Count,
-    key::SourceKey,
-    layout::{KEPT_FOR, Source},
-    limit::Terms,
-    verdict::Reason,
+    abi::{KEPT_FOR, Source, counters::Count},
+    arithmetic::quota::Quota,
+    policy::verdict::Reason,
+    table::key::SourceKey,
 };
 use limiter_tests::{
     engine::Engine,
@@ -61,8 +60,8 @@ impl Pair {
         // A few packets could not come to the end of a large burst.
         let left = [rng.u64(0..10), rng.u64(0..200), u64::MAX][rng.usize(0..3)];
         let model = Model::new(&settings, &kernel.phases(), FRAME_MAX, left, clock.now);
-        let full_at = model.newcomers_full_at().unwrap_or_default();
-        kernel.fill_newcomers(word(full_at));
+        let full_at = model.new_sources_full_at().unwrap_or_default();
+        kernel.fill_new_sources(word(full_at));
         Self {
             seed,
             rng,
@@ -117,7 +116,7 @@ impl Pair {
 
     /// Takes the buckets from the model that have just given their place in the table to others, and sees that
     /// nothing was lost with them: they were full, and had sent once, or had been full for long. Nothing where
-    /// one of them was made again at once, since the packet asks it too: how many tokens of the newcomer limit
+    /// one of them was made again at once, since the packet asks it too: how many tokens of the new-source limit
     /// that takes is up to the order of the limits.
     fn forget_replaced(&mut self) -> Option<Vec<Id>> {
         let removed = self
@@ -175,7 +174,7 @@ impl Pair {
         limit.key.of(seat.slot, address, who.port.unwrap_or(0))
     }
 
-    fn in_kernel(&self, id: &Id) -> Option<(Source, Terms)> {
+    fn in_kernel(&self, id: &Id) -> Option<(Source, Quota)> {
         let (limit, seat) = self.kernel.limit(&id.0);
         let source = self.kernel.bucket(seat, &self.key(id))?;
         Some((source, self.kernel.terms(limit, seat)))
@@ -217,7 +216,7 @@ impl Pair {
             if seat.slot == 0 {
                 // On the short way the one limit's figures are those of the reasons.
                 ours.admitted = ours.admitted + plain(&[Reason::Admitted]);
-                ours.dropped = ours.dropped + plain(&[Reason::Limit, Reason::Newcomer]);
+                ours.dropped = ours.dropped + plain(&[Reason::Limit, Reason::NewSource]);
                 ours.would_drop = ours.would_drop + plain(&[Reason::WouldDrop]);
             }
             let wanted = self.model.figures.get(name).copied().unwrap_or_default();
@@ -259,9 +258,9 @@ impl Pair {
                 self.model.added, self.removed
             ));
         }
-        let newcomers = self.model.newcomers_full_at().map(word);
-        if newcomers.is_some_and(|word| word != self.kernel.newcomers()) {
-            differences.push("the newcomer limit's bucket is another".to_owned());
+        let new_sources = self.model.new_sources_full_at().map(word);
+        if new_sources.is_some_and(|word| word != self.kernel.new_sources()) {
+            differences.push("the new-source limit's bucket is another".to_owned());
         }
         assert!(
             differences.is_empty(),
@@ -277,7 +276,7 @@ fn word(tick: i128) -> u64 {
 }
 
 /// What a word of the kernel says: of a token bucket when it is full, near `now`; of a window what is left.
-fn state(source: &Source, terms: &Terms, now: u64) -> State {
+fn state(source: &Source, terms: &Quota, now: u64) -> State {
     let ticks = i128::from(now) * 256;
     if terms.window.period == 0 {
         let ahead = source.tat.wrapping_sub(now << 8).cast_signed();
@@ -292,7 +291,7 @@ fn state(source: &Source, terms: &Terms, now: u64) -> State {
     }
 }
 
-/// The newcomer limit gives a few to each CPU at a time: all packets are on one.
+/// The new-source limit gives a few to each CPU at a time: all packets are on one.
 fn stay_on_this_cpu() {
     use nix::{
         sched::{CpuSet, sched_getcpu, sched_setaffinity},

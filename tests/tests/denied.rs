@@ -13,8 +13,8 @@ use std::{
 
 use aya::maps::{LpmTrie, lpm_trie::Key};
 use limiter_common::{
-    denied::{EXACT, STEP},
-    layout::{CLOCK_KERNEL, Listed},
+    abi::{CLOCK_KERNEL, Listed},
+    policy::denied::{EXACT, STEP},
 };
 use limiter_tests::{
     cpus::{alone, pin_to},

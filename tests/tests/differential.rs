@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use fastrand::Rng;
-use limiter_common::verdict::Reason;
+use limiter_common::policy::verdict::Reason;
 use limiter_tests::{
     engine::{Engine, Kernel, Limit, Model},
     need_kernel,

@@ -15,7 +15,11 @@ use std::{
 };
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
-use limiter_common::{counters::LimitCounters, key::SourceKey, table::Seed, verdict::Reason};
+use limiter_common::{
+    abi::counters::LimitCounters,
+    policy::verdict::Reason,
+    table::{Seed, key::SourceKey},
+};
 use limiter_tests::{
     cpus::pin_to,
     engine::Kernel,
@@ -608,7 +612,7 @@ fn packets_of_a_connection_change_no_bucket_and_no_counter_of_a_limit() {
         Reason::Admitted,
         Reason::WouldDrop,
         Reason::Limit,
-        Reason::Newcomer,
+        Reason::NewSource,
     ] {
         assert!(others[reason as usize] > 100, "{reason:?}: {others:?}");
     }

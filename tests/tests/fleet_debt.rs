@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use limiter_common::bucket::{DEBT_MAX, TICKS_PER_SECOND, ticks};
+use limiter_common::arithmetic::bucket::{DEBT_MAX, TICKS_PER_SECOND, ticks};
 use limiter_tests::{
     engine::{Engine, Kernel},
     need_kernel,

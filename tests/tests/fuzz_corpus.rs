@@ -6,7 +6,7 @@ use std::{fs, net::IpAddr, path::Path};
 use arbitrary::Unstructured;
 use fastrand::Rng;
 use ipnet::IpNet;
-use limiter_common::verdict::Reason;
+use limiter_common::policy::verdict::Reason;
 use limiter_tests::{
     captures::fixtures,
     fuzz::{

@@ -4,9 +4,11 @@ use std::{collections::BTreeSet, fmt::Write as _, fs, net::IpAddr, path::PathBuf
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use limiter_common::{
-    layout::CLOCK_PACKET,
-    rules::{LIMITS_MAX, ON_ALLOW, ON_DENY},
-    verdict::Reason,
+    abi::{
+        CLOCK_PACKET,
+        rules::{LIMITS_MAX, ON_ALLOW, ON_DENY},
+    },
+    policy::verdict::Reason,
 };
 use limiter_tests::{
     engine::{Engine, Kernel},

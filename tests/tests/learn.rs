@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_common::{bucket, learn::Flow, table::Seed, verdict::Reason};
+use limiter_common::{abi::learn::Flow, arithmetic::bucket, policy::verdict::Reason, table::Seed};
 use limiter_tests::{
     command::{Outcome, limiter, prepared},
     engine::Engine,
@@ -172,7 +172,7 @@ fn from_a_capture_limits_that_pass_the_clients_and_stop_the_floods() {
         ..settings
     };
     let mut kernel = Generations::new(&settings, 1_522);
-    kernel.fill_newcomers(bucket::ticks(FROM));
+    kernel.fill_new_sources(bucket::ticks(FROM));
     let mut passed: HashMap<Ipv4Addr, (u64, u64)> = HashMap::new();
     for (time, frame) in &frames {
         let reason = kernel.kernel.offer(frame, *time);

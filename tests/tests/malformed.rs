@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use limiter_common::verdict::Reason;
+use limiter_common::policy::verdict::Reason;
 use limiter_tests::{
     engine::{Engine, Kernel, Limit},
     need_kernel,
@@ -117,7 +117,7 @@ fn what_is_not_ip_passes_and_what_is_malformed_passes_where_it_is_told_to() {
     );
     let cut = &Frame::from("192.0.2.7".parse().unwrap()).bytes()[..30];
     let limit = Limit::new("5/s", "10");
-    let passing = limiter_common::layout::Config {
+    let passing = limiter_common::abi::Config {
         malformed_passes: 1,
         ..limit.config()
     };
@@ -125,7 +125,7 @@ fn what_is_not_ip_passes_and_what_is_malformed_passes_where_it_is_told_to() {
         Kernel::load(&limit, &passing, true).offer(cut, NOW),
         Reason::MalformedPassed
     );
-    let shadow = limiter_common::layout::Config {
+    let shadow = limiter_common::abi::Config {
         shadow: 1,
         ..limit.config()
     };
@@ -140,7 +140,7 @@ fn what_is_not_ip_passes_and_what_is_malformed_passes_where_it_is_told_to() {
 fn a_packet_with_more_than_eight_tags_is_dropped_even_if_malformed_ones_pass() {
     need_kernel!();
     let limit = Limit::new("5/s", "10");
-    let passing = limiter_common::layout::Config {
+    let passing = limiter_common::abi::Config {
         malformed_passes: 1,
         ..limit.config()
     };

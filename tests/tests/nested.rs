@@ -12,9 +12,9 @@ use std::{
 };
 
 use limiter_common::{
-    bucket::ticks,
-    layout::{CLOCK_KERNEL, CLOCK_PACKET},
-    verdict::Reason,
+    abi::{CLOCK_KERNEL, CLOCK_PACKET},
+    arithmetic::bucket::ticks,
+    policy::verdict::Reason,
 };
 use limiter_tests::{
     cpus::{alone, pin_to},
@@ -215,8 +215,8 @@ fn what_finds_no_room_is_charged_to_none() {
             .map(offer)
             .partition(|reason| *reason == Reason::Admitted);
         assert!(!passed.is_empty() && !refused.is_empty(), "{}", nest.what);
-        let are_of_newcomers = refused.iter().all(|reason| *reason == Reason::Newcomer);
-        assert!(are_of_newcomers, "{}: {refused:?}", nest.what);
+        let are_of_new_sources = refused.iter().all(|reason| *reason == Reason::NewSource);
+        assert!(are_of_new_sources, "{}: {refused:?}", nest.what);
         let passed = passed.len() as u64;
         for (index, limit) in settings.limits.iter().enumerate() {
             let what = format!("{}, {}", nest.what, limit.name);

@@ -5,10 +5,8 @@ use std::{fs, os::fd::AsRawFd, path::PathBuf, process::Command};
 
 use aya::programs::loaded_programs;
 use limiter_common::{
-    layout::{CLOCK_KERNEL, Config},
-    limit::SHARED,
-    rescale::PAST_TERMS,
-    rules::Newcomers,
+    abi::{CLOCK_KERNEL, Config, rules::NewSourceQuota},
+    arithmetic::{quota::SHARED, rescale::PAST_QUOTAS},
 };
 use limiter_tests::{
     engine::{Kernel, Limit},
@@ -120,7 +118,7 @@ fn the_stack_is_enough_where_frames_are_rounded_up() {
 #[test]
 fn the_verifier_has_little_to_do() {
     need_kernel!();
-    for epoch in [0, PAST_TERMS] {
+    for epoch in [0, PAST_QUOTAS] {
         let limit = Limit::new("10mbit", "1mb");
         let mut config = limit.config();
         config.clock = CLOCK_KERNEL;
@@ -156,9 +154,9 @@ fn what_is_not_configured_is_not_in_the_program() {
     let limit = Limit::new("5/s", "10");
     let mut plain = limit.config();
     plain.clock = CLOCK_KERNEL;
-    plain.newcomers = Newcomers {
+    plain.new_sources = NewSourceQuota {
         lease: 1,
-        ..Newcomers::default()
+        ..NewSourceQuota::default()
     };
     let without = instructions(&Kernel::load(&limit, &plain, false));
     let with = |change: fn(&mut Config)| {
@@ -169,7 +167,7 @@ fn what_is_not_configured_is_not_in_the_program() {
     let features: [(&str, u32); 3] = [
         ("shares", with(|config| config.room = 64)),
         ("established", with(|config| config.established = 1)),
-        ("new sources", with(|config| config.newcomers.cost = 1)),
+        ("new sources", with(|config| config.new_sources.cost = 1)),
     ];
     // The ends of a program take a few instructions each.
     let ends = [
@@ -205,7 +203,7 @@ fn a_fleet_adds_nothing_to_the_program() {
     let with = |flags: u32| {
         let mut config = limit.config();
         config.clock = CLOCK_KERNEL;
-        config.limits[0].terms.flags |= flags;
+        config.limits[0].quota.flags |= flags;
         instructions(&Kernel::load(&limit, &config, false))
     };
     let (alone, shared) = (with(0), with(SHARED));

@@ -267,7 +267,7 @@ fn in_a_full_table_both_say_the_same() {
         assert!(
             replay
                 .drops
-                .of(limiter_common::verdict::Reason::Newcomer)
+                .of(limiter_common::policy::verdict::Reason::NewSource)
                 .packets
                 > 1_000,
             "{replay:?}"

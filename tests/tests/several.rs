@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use etherparse::PacketBuilder;
-use limiter_common::verdict::Reason;
+use limiter_common::policy::verdict::Reason;
 use limiter_tests::{
     engine::{Engine, Kernel},
     need_kernel,
@@ -101,8 +101,9 @@ fn example_9_all_or_nothing() {
             .unwrap()
             .1
     };
-    let spent =
-        |slot| (of(slot).tat - limiter_common::bucket::ticks(START)) as f64 / 256e9 / 3600.0;
+    let spent = |slot| {
+        (of(slot).tat - limiter_common::arithmetic::bucket::ticks(START)) as f64 / 256e9 / 3600.0
+    };
     assert!((spent(0) - 4.0).abs() < 1e-6, "6 are left: {}", spent(0));
     assert!((spent(1) - 4.0).abs() < 1e-6);
     let limits = [kernel.tables.limit(0), kernel.tables.limit(1)].map(Result::unwrap);
@@ -362,7 +363,7 @@ fn shadow_counts_no_packet_that_another_limit_drops() {
     assert_eq!(kernel.offer(&known, START), Reason::WouldDrop);
     // Each limit has a token: the first packet has taken one of them, whatever the number of its buckets.
     assert_eq!(kernel.offer(&from("192.0.2.9"), START), Reason::WouldDrop);
-    assert_eq!(kernel.offer(&new, START), Reason::Newcomer);
+    assert_eq!(kernel.offer(&new, START), Reason::NewSource);
     let [watched, sources] = [0, 1].map(|slot| kernel.tables.limit(slot).unwrap());
     assert_eq!(
         (watched.admitted.packets, watched.would_drop.packets),
@@ -371,10 +372,10 @@ fn shadow_counts_no_packet_that_another_limit_drops() {
     assert_eq!((sources.admitted.packets, sources.dropped.packets), (3, 1));
 }
 
-/// However many sources are made up, no more get in than the newcomer limit lets; who is known is not
+/// However many sources are made up, no more get in than the new-source limit lets; who is known is not
 /// affected.
 #[test]
-fn newcomers_are_limited_and_known_sources_are_not() {
+fn new_sources_are_limited_and_known_sources_are_not() {
     need_kernel!();
     let mut kernel = Kernel::of(&settings(
         r#"
@@ -394,7 +395,7 @@ fn newcomers_are_limited_and_known_sources_are_not() {
         let spoofed = Frame::from(IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + i))).bytes();
         match kernel.offer(&spoofed, now) {
             Reason::Admitted => admitted += 1,
-            reason => assert_eq!(reason, Reason::Newcomer),
+            reason => assert_eq!(reason, Reason::NewSource),
         }
         if i % 4_000 == 3_999 {
             assert_eq!(kernel.offer(&known, now), Reason::Admitted, "known");

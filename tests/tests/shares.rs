@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 use aya::maps::{Array, Map, MapData};
 use etherparse::PacketBuilder;
-use limiter_common::{layout::Share, verdict::Reason};
+use limiter_common::{abi::Share, policy::verdict::Reason};
 use limiter_tests::{
     engine::{Engine, Kernel},
     eventually,

@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use limiter_common::{layout::CLOCK_PACKET, verdict::Reason};
+use limiter_common::{abi::CLOCK_PACKET, policy::verdict::Reason};
 use limiter_tests::{
     engine::{Engine, Kernel},
     need_kernel,
@@ -74,7 +74,7 @@ fn known_clients_are_served(new_sources: &str, burst: f64, per_second: f64) {
         let spoofed = IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + i));
         match kernel.offer(&Frame::from(spoofed).bytes(), now) {
             Reason::Admitted => taken_in += 1,
-            Reason::Newcomer => refused += 1,
+            Reason::NewSource => refused += 1,
             reason => panic!("{reason:?}"),
         }
         if i.is_multiple_of(BETWEEN) {
@@ -142,7 +142,7 @@ fn new_sources_get_all_their_buckets_or_none() {
                     taken_in += 1;
                     known.extend([0, 1].map(|slot| Key::default().of(slot, spoofed, 0)));
                 }
-                Reason::Newcomer => {}
+                Reason::NewSource => {}
                 reason => panic!("{reason:?}"),
             }
         }

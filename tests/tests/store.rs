@@ -7,7 +7,9 @@ use std::{
 };
 
 use fastrand::Rng;
-use limiter_common::{bucket::ticks, key::SourceKey, layout::KEPT_FOR, verdict::Reason};
+use limiter_common::{
+    abi::KEPT_FOR, arithmetic::bucket::ticks, policy::verdict::Reason, table::key::SourceKey,
+};
 use limiter_tests::{
     engine::{Engine, Kernel, Limit, Model},
     need_kernel,
@@ -105,7 +107,7 @@ impl Filling {
                 self.known.push(source);
             }
             reason => {
-                assert_eq!(reason, Reason::Newcomer);
+                assert_eq!(reason, Reason::NewSource);
                 self.refused += 1;
                 let key = self.kernel.limit().of(source);
                 assert_eq!(self.kernel.entry(&key), None, "refused, and no bucket");
@@ -121,7 +123,7 @@ impl Filling {
     fn expect_figures(&self, removed: u64) {
         let counters = self.kernel.tables.counters().unwrap();
         let of = |reason: Reason| counters.by_reason[reason as usize].packets;
-        assert_eq!(of(Reason::Newcomer), self.refused, "{counters:?}");
+        assert_eq!(of(Reason::NewSource), self.refused, "{counters:?}");
         assert_eq!(of(Reason::Admitted), self.admitted, "{counters:?}");
         assert_eq!(counters.sources_removed, removed);
         let placed = self.kernel.store.expect_sound(false);
@@ -230,7 +232,10 @@ fn a_place_is_kept_for_those_that_have_sent_more_than_once() {
     };
     // One set. Its sources are full a second after they have sent once, and two after they have sent twice.
     for (packets, free_at) in [(1, SECOND), (2, 2 * SECOND + KEPT_FOR)] {
-        for (later, reason) in [(free_at - 1, Reason::Newcomer), (free_at, Reason::Admitted)] {
+        for (later, reason) in [
+            (free_at - 1, Reason::NewSource),
+            (free_at, Reason::Admitted),
+        ] {
             let mut kernel = Kernel::new(&limit);
             for number in 0..4 {
                 for _ in 0..packets {
@@ -268,7 +273,7 @@ fn sources_of_one_set_have_buckets_of_their_own() {
         let packet = Frame::from(*source).bytes();
         match kernel.offer(&packet, START + i) {
             Reason::Admitted => known.push((*source, START + i)),
-            reason => assert_eq!(reason, Reason::Newcomer),
+            reason => assert_eq!(reason, Reason::NewSource),
         }
     }
     // Four bits are what the set counts with.
@@ -296,7 +301,7 @@ fn sources_of_one_set_have_buckets_of_their_own() {
     assert!(
         again[room..]
             .iter()
-            .all(|reason| *reason == Reason::Newcomer)
+            .all(|reason| *reason == Reason::NewSource)
     );
     let mut offer_narrow = |number| kernel.offer(&Frame::from(narrow(number)).bytes(), later);
     (10_000_000..10_030_000).for_each(|number| {

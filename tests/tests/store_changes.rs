@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use limiter_common::{entry::epoch_in, verdict::Reason};
+use limiter_common::{policy::verdict::Reason, table::entry::epoch_in};
 use limiter_tests::{
     engine::{Engine, FRAME_MAX},
     generations::Generations,

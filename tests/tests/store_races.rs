@@ -14,9 +14,9 @@ use std::{
 
 use fastrand::Rng;
 use limiter_common::{
-    key::SourceKey,
-    layout::{CLOCK_KERNEL, CLOCK_PACKET, KEPT_FOR},
-    verdict::Reason,
+    abi::{CLOCK_KERNEL, CLOCK_PACKET, KEPT_FOR},
+    policy::verdict::Reason,
+    table::key::SourceKey,
 };
 use limiter_tests::{
     cpus::{alone, pin_to},
@@ -196,7 +196,7 @@ fn entries_that_change_hands_all_the_time() {
             // It was about something: entries were taken, and some found none.
             assert!(counters.sources_removed > 50, "{counters:?}");
             assert!(by_reason[&Reason::Admitted] > 300, "{by_reason:?}");
-            assert!(by_reason.contains_key(&Reason::Newcomer), "{by_reason:?}");
+            assert!(by_reason.contains_key(&Reason::NewSource), "{by_reason:?}");
         }
     }
 }

@@ -11,9 +11,9 @@ use std::{
 };
 
 use limiter_common::{
-    key::SourceKey,
-    layout::{CLOCK_KERNEL, CLOCK_PACKET},
-    verdict::Reason,
+    abi::{CLOCK_KERNEL, CLOCK_PACKET},
+    policy::verdict::Reason,
+    table::key::SourceKey,
 };
 use limiter_tests::{
     cpus::{alone, pin_to},
@@ -128,7 +128,7 @@ fn two_cpus_on_one_source_never_get_more_than_their_share() {
     }
 }
 
-/// Both CPUs send sources that nobody has seen, all at one moment: no more get in than the newcomer limit has
+/// Both CPUs send sources that nobody has seen, all at one moment: no more get in than the new-source limit has
 /// tokens, and what a CPU has leased and not used is all that may be missing.
 #[test]
 fn two_cpus_take_no_more_new_sources_than_there_are_tokens() {
@@ -140,7 +140,7 @@ fn two_cpus_take_no_more_new_sources_than_there_are_tokens() {
         "new_sources = \"1/h\"\nnew_sources_burst = {TOKENS}\n[[limit]]\nname = \"all\"\nrate = \"5/s\"\nburst = 10\n"
     );
     let settings = file::parse(&text, Path::new(".")).unwrap().settings;
-    let lease = constants(&settings, CLOCK_PACKET).0.newcomers.lease;
+    let lease = constants(&settings, CLOCK_PACKET).0.new_sources.lease;
     assert!(lease > 1, "a lease of more than one is what is tried here");
     let kernel = Kernel::of(&settings);
     let barrier = Barrier::new(2);
@@ -152,7 +152,7 @@ fn two_cpus_take_no_more_new_sources_than_there_are_tokens() {
             let source = IpAddr::V4(Ipv4Addr::from(*source));
             let reason = kernel.run(&Frame::from(source).bytes(), NOW).1;
             assert!(
-                matches!(reason, Reason::Admitted | Reason::Newcomer),
+                matches!(reason, Reason::Admitted | Reason::NewSource),
                 "{reason:?}"
             );
             reason == Reason::Admitted
@@ -219,7 +219,7 @@ fn two_cpus_turn_the_table_over() {
                     let now = clock.fetch_add(1_000, Ordering::Relaxed);
                     let reason = kernel.run(&packet, now).1;
                     assert!(
-                        matches!(reason, Reason::Admitted | Reason::Newcomer),
+                        matches!(reason, Reason::Admitted | Reason::NewSource),
                         "{reason:?}"
                     );
                 }
@@ -229,7 +229,7 @@ fn two_cpus_turn_the_table_over() {
     let counters = kernel.tables.counters().unwrap();
     let of = |reason: Reason| counters.by_reason[reason as usize].packets;
     assert_eq!(
-        of(Reason::Admitted) + of(Reason::Newcomer),
+        of(Reason::Admitted) + of(Reason::NewSource),
         u64::from(40 * CAPACITY)
     );
     assert_eq!(of(Reason::Admitted), counters.sources_added, "each was new");

@@ -5,9 +5,8 @@ use std::{fmt::Write as _, path::Path};
 
 use aya::{EbpfLoader, programs::Xdp};
 use limiter_common::{
-    layout::{CLOCK_KERNEL, NEXT_FALLBACK, NEXT_FOREIGN},
-    rescale::PAST_TERMS,
-    rules::LIMITS_MAX,
+    abi::{CLOCK_KERNEL, NEXT_FALLBACK, NEXT_FOREIGN, rules::LIMITS_MAX},
+    arithmetic::rescale::PAST_QUOTAS,
 };
 use limiter_tests::{
     engine::constants, need_kernel, verified_instructions, verified_instructions_of,
@@ -80,8 +79,8 @@ fn entries_of(settings: &Settings, bound: u32) {
     let (mut config, prefixes) = constants(settings, CLOCK_KERNEL);
     // Buckets of an earlier epoch are the dearer way.
     for limit in &mut config.limits {
-        limit.epoch = PAST_TERMS;
-        limit.past_length = PAST_TERMS;
+        limit.epoch = PAST_QUOTAS;
+        limit.past_length = PAST_QUOTAS;
     }
     for trial in [false, true] {
         // Everything that a program may have at its end.

@@ -11,9 +11,9 @@ use std::{
 use aya::maps::{Array, Map, MapData};
 use etherparse::PacketBuilder;
 use limiter_common::{
-    bucket::{BUSY, is_time},
-    entry::TAT,
-    watch::{EVENT_BURST, EVENT_COST},
+    abi::events::{EVENT_BURST, EVENT_COST},
+    arithmetic::bucket::{BUSY, is_time},
+    table::entry::TAT,
 };
 use limiter_tests::{
     eventually, files::Folder, hosts::Hosts, need_kernel, number, packet::arp, raw::Raw,
@@ -190,7 +190,7 @@ fn what_one_limit_drops() {
 /// As a CPU does that is stopped while it is at work on them.
 fn block_all_entries(hosts: &Hosts) {
     let sets = Map::Array(MapData::from_pin(hosts.pins().join("SETS")).unwrap());
-    let mut sets: Array<_, raw::Raw<limiter_common::layout::Set>> = sets.try_into().unwrap();
+    let mut sets: Array<_, raw::Raw<limiter_common::abi::Set>> = sets.try_into().unwrap();
     let mut blocked = 0;
     for index in 0..sets.len() {
         let raw::Raw(mut set) = sets.get(&index, 0).unwrap();
@@ -516,7 +516,7 @@ fn nothing_is_told_where_nobody_watches() {
 
 /// The switch of the server's attachment, as the program reads it.
 fn until(hosts: &Hosts) -> u64 {
-    const BYTES: usize = size_of::<limiter_common::watch::Watch>();
+    const BYTES: usize = size_of::<limiter_common::abi::events::Watch>();
     let switch = Map::Array(MapData::from_pin(hosts.pins().join("WATCH")).unwrap());
     let switch: Array<_, [u8; BYTES]> = switch.try_into().unwrap();
     let bytes = switch.get(&0, 0).unwrap();

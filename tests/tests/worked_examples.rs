@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use limiter_common::bucket;
+use limiter_common::arithmetic::bucket;
 use limiter_tests::{
     engine::{Engine, Limit, on_both},
     need_kernel,

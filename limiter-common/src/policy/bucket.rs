@@ -1,14 +1,18 @@
-//! One packet and one bucket: find, decide, one compare-and-swap. The arithmetic is in [`crate::bucket`]; here is what a
+//! One packet and one bucket: find, decide, one compare-and-swap. The arithmetic is in [`crate::arithmetic::bucket`]; here is what a
 //! race needs.
 
 use super::{Between, Engine, Evaluation, Found, Limit};
 use crate::{
-    bucket::{self, Decision},
-    entry::{OVER, Protocol, Shared, TAT, epoch_in, is_taken},
-    key::Tag,
-    limit::Terms,
-    table::Added,
-    verdict::Reason,
+    arithmetic::{
+        bucket::{self, Decision},
+        quota::Quota,
+    },
+    policy::verdict::Reason,
+    table::{
+        Added,
+        entry::{OVER, Protocol, Shared, TAT, epoch_in, is_taken},
+        key::Tag,
+    },
 };
 
 /// Losing this often means that others made progress as often; then the packet is refused.
@@ -20,7 +24,7 @@ pub const NOT_READ: u64 = Evaluation::NONE.now;
 /// What a limit has decided, and the entry with the bucket.
 #[derive(Clone, Copy)]
 pub struct Charged<F> {
-    /// [`Reason::Admitted`], [`Reason::Limit`], [`Reason::Newcomer`] or [`Reason::Contended`].
+    /// [`Reason::Admitted`], [`Reason::Limit`], [`Reason::NewSource`] or [`Reason::Contended`].
     pub reason: Reason,
     /// For the source's counters; nowhere if it has none, or they count the packet already.
     pub entry: F,
@@ -46,11 +50,11 @@ impl<F> Charged<F> {
 pub const fn reason(number: u32) -> Reason {
     const ADMITTED: u32 = Reason::Admitted as u32;
     const LIMIT: u32 = Reason::Limit as u32;
-    const NEWCOMER: u32 = Reason::Newcomer as u32;
+    const NEW_SOURCE: u32 = Reason::NewSource as u32;
     match number {
         ADMITTED => Reason::Admitted,
         LIMIT => Reason::Limit,
-        NEWCOMER => Reason::Newcomer,
+        NEW_SOURCE => Reason::NewSource,
         _ => Reason::Contended,
     }
 }
@@ -102,7 +106,7 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
             limit,
             tag,
             now,
-            cost: limit.terms().cost_of(length),
+            cost: limit.quota().cost_of(length),
             place,
             found: E::Found::NOWHERE,
         }
@@ -125,8 +129,8 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
     }
 
     #[inline(always)]
-    fn terms(&self) -> Terms {
-        self.limit.terms()
+    fn quota(&self) -> Quota {
+        self.limit.quota()
     }
 
     /// What the bucket decides at this moment, charging nothing. [`Tried::Lost`] if another CPU is at work on it: charging
@@ -172,20 +176,20 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
     #[inline(always)]
     pub fn charge_new(&mut self, pay: bool) -> Option<Reason> {
         if self.engine.is_out(self.tag.slot()) {
-            return Some(Reason::Newcomer);
+            return Some(Reason::NewSource);
         }
         let now = self.now();
-        let full = self.terms().full(now);
-        let Decision::Admit { tat } = self.terms().decide(full, now, self.cost) else {
+        let full = self.quota().full(now);
+        let Decision::Admit { tat } = self.quota().decide(full, now, self.cost) else {
             return Some(Reason::Limit);
         };
         if !self.engine.admits(self.tag, now, pay) {
-            return Some(Reason::Newcomer);
+            return Some(Reason::NewSource);
         }
         match self.engine.insert(self.tag, tat, self.limit.epoch(), now) {
             Added::Done | Added::Replaced => Some(Reason::Admitted),
             Added::Raced => None,
-            Added::NoRoom => Some(Reason::Newcomer),
+            Added::NoRoom => Some(Reason::NewSource),
         }
     }
 
@@ -203,7 +207,7 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
             };
             // Read after the TAT: what was charged until then is in it.
             let present = self.engine.now();
-            let refunded = self.terms().refunded(tat, self.cost, *self.now, present);
+            let refunded = self.quota().refunded(tat, self.cost, *self.now, present);
             if entry.charge(self.tag, tat, refunded) {
                 return;
             }
@@ -219,7 +223,7 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
             && let Some(Between { earliest, latest }) = self.engine.between()
         {
             let decided = self
-                .terms()
+                .quota()
                 .decide_between(tat, earliest, latest, self.cost);
             match decided {
                 Some(Decision::Admit { .. }) if charging => {}
@@ -228,7 +232,7 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
             }
         }
         let now = self.now();
-        self.terms().decide(tat, now, self.cost)
+        self.quota().decide(tat, now, self.cost)
     }
 
     /// When the packet came.
@@ -244,7 +248,7 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
     /// were enough, it is not.
     #[inline(always)]
     fn is_too_far_ahead(&self, tat: u64) -> bool {
-        *self.now != NOT_READ && self.terms().corrected(tat, *self.now).is_some()
+        *self.now != NOT_READ && self.quota().corrected(tat, *self.now).is_some()
     }
 
     #[inline(always)]
@@ -267,11 +271,11 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
 
 /// What a bucket holds.
 enum Stored {
-    /// Its TAT, on the present terms.
+    /// Its TAT, on the present quota.
     Present(u64),
     /// Another CPU is at work on it, or it has been forgotten.
     Busy,
-    /// A TAT on past terms.
+    /// A TAT on past quota.
     Stale,
 }
 
@@ -293,7 +297,7 @@ pub fn refresh<E: Engine>(engine: &E, tag: &Tag, index: u32) -> u32 {
             if let Some(converted) = engine.on_present(index, epoch, tat) {
                 entry.convert(tag, over, tat, converted, limit.epoch());
             }
-        } else if let Some(corrected) = limit.terms().corrected(tat, engine.now()) {
+        } else if let Some(corrected) = limit.quota().corrected(tat, engine.now()) {
             // The clock is read after the TAT: this CPU may have been stopped (a virtual one is, for
             // milliseconds) between its last reading and the bucket, which others went on charging.
             entry.charge(tag, tat, corrected);

@@ -2,12 +2,14 @@
 
 use super::{Evaluation, Match, bucket, fast, full};
 use crate::{
-    entry::Shared,
-    key::{KeyMask, Tag},
-    limit::Terms,
-    rules,
-    table::Added,
-    verdict::Reason,
+    abi::rules,
+    arithmetic::quota::Quota,
+    policy::verdict::Reason,
+    table::{
+        Added,
+        entry::Shared,
+        key::{KeyMask, Tag},
+    },
 };
 
 /// A limit, in the constants.
@@ -17,7 +19,7 @@ pub trait Limit: Copy {
     /// What it matches.
     fn matches(self) -> Self::Match;
     /// Its rate and burst. Read where they are needed, because the stack of the program in the kernel cannot keep them.
-    fn terms(self) -> Terms;
+    fn quota(self) -> Quota;
     /// The part of a packet that makes its bucket.
     fn mask(self) -> KeyMask;
     /// Its position in the maps.
@@ -109,7 +111,7 @@ pub trait Engine: Constants + Sized {
 
     /// Limits that may match a packet, of those in use, by index.
     fn candidates(&self, evaluation: &Evaluation) -> u64;
-    /// Candidates that need not match: [`full::look_closer`] decides.
+    /// Candidates that need not match: [`full::confirm`] decides.
     fn uncertain(&self) -> u64;
 
     /// The time in nanoseconds; never 0.
@@ -164,7 +166,7 @@ pub trait Engine: Constants + Sized {
         fast::add(self, tag, length)
     }
 
-    steps! { look_closer, check, reserve, charge, refresh, add, contended, refund, count_over }
+    steps! { confirm, check, reserve, charge, refresh, add, contended, refund, count_over }
 }
 
 macro_rules! fields {
@@ -181,7 +183,7 @@ impl<'a> Limit for &'a rules::Limit {
 
     fields! {
         matches: &'a rules::Match = limit => &limit.matches;
-        terms: Terms = limit => limit.terms;
+        quota: Quota = limit => limit.quota;
         mask: KeyMask = limit => limit.mask;
         slot: u32 = limit => limit.slot;
         shadow: bool = limit => limit.shadow != 0;

@@ -3,7 +3,7 @@
 use core::hint::black_box;
 
 use super::PacketInfo;
-use crate::{key::Address, rules::LIMITS_MAX};
+use crate::{abi::rules::LIMITS_MAX, table::key::Address};
 
 /// The functions that the verifier checks by themselves get it by pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,9 +6,11 @@ use super::{
     full::{self, NOT_OPENING},
 };
 use crate::{
-    entry::Protocol,
-    key::{Address, Tag},
-    verdict::Reason,
+    policy::verdict::Reason,
+    table::{
+        entry::Protocol,
+        key::{Address, Tag},
+    },
 };
 
 /// The source of a packet, or the reason for which no limit matches it.

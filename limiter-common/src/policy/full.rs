@@ -7,11 +7,9 @@ use super::{
     matches, parse,
 };
 use crate::{
-    candidates::lowest,
-    entry::Protocol,
-    key::Tag,
-    rules::{LIMITS_MAX, ON_ALLOW, ON_DENY},
-    verdict::Reason,
+    abi::rules::{LIMITS_MAX, ON_ALLOW, ON_DENY},
+    policy::{candidates::lowest, verdict::Reason},
+    table::{entry::Protocol, key::Tag},
 };
 
 /// Argument of a lookup among the host's sockets: every segment of TCP.
@@ -114,14 +112,14 @@ pub fn unless_established<E: Engine>(
 fn find_matching<E: Engine>(engine: &E, evaluation: &mut Evaluation) {
     evaluation.matching = engine.candidates(evaluation);
     if evaluation.matching & engine.uncertain() != 0 {
-        any!(engine, evaluation, matching, look_closer_if_needed);
+        any!(engine, evaluation, matching, confirm_if_uncertain);
     }
 }
 
 #[inline(always)]
-fn look_closer_if_needed<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
+fn confirm_if_uncertain<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     if engine.uncertain() >> index & 1 != 0 {
-        engine.look_closer(evaluation, index);
+        engine.confirm(evaluation, index);
     }
     0
 }
@@ -172,7 +170,7 @@ fn decide<E: Engine>(
 /// the clock has been read, unless there is no leave.
 #[inline(always)]
 fn lacks_buckets<E: Engine>(engine: &E, evaluation: &mut Evaluation) -> bool {
-    if evaluation.refused == NEWCOMER && any!(engine, evaluation, new, E::reserve) {
+    if evaluation.refused == NEW_SOURCE && any!(engine, evaluation, new, E::reserve) {
         return true;
     }
     // Before the first charge at the latest: a refund that takes a charge to be later than it was gives back what
@@ -210,7 +208,7 @@ fn charge_or_add<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32)
 /// Checks one limit.
 #[inline(always)]
 fn check_fresh<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    // Twice: a bucket may be on past terms, and be too far ahead as well.
+    // Twice: a bucket may be on past quota, and be too far ahead as well.
     for _ in 0..2 {
         let checked = engine.check(evaluation, index);
         if checked != STALE {
@@ -227,7 +225,7 @@ const NEW: u32 = 2;
 /// Returned if the bucket is to be refreshed first.
 const STALE: u32 = 3;
 
-const NEWCOMER: u32 = Reason::Newcomer as u32;
+const NEW_SOURCE: u32 = Reason::NewSource as u32;
 
 #[inline(always)]
 fn tag<L: Limit>(evaluation: &Evaluation, limit: L) -> Tag {
@@ -249,7 +247,7 @@ fn of<E: Engine>(engine: &E, bits: u64, index: u32) -> Option<E::Limit> {
 
 /// Removes the limit from those that match the packet, if it does not. Always 0.
 #[inline(always)]
-pub fn look_closer<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
+pub fn confirm<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     if let Some(limit) = of(engine, evaluation.matching, index)
         && !matches(limit.matches(), &evaluation.info, evaluation.lists)
     {
@@ -285,9 +283,9 @@ pub fn check<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> 
         Tried::New => {
             evaluation.new |= 1 << index;
             // Should there be no leave to make it, the first such limit is the one that refuses the packet.
-            if !limit.shadow() && evaluation.refused != NEWCOMER {
+            if !limit.shadow() && evaluation.refused != NEW_SOURCE {
                 evaluation.refused_by = index;
-                evaluation.refused = NEWCOMER;
+                evaluation.refused = NEW_SOURCE;
             }
             0
         }

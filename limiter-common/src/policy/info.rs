@@ -1,8 +1,8 @@
 //! What has been parsed of a packet.
 
 use crate::{
-    key::Address,
-    rules::{ANY, LATER_FRAGMENT, NONE, WHOLE},
+    abi::rules::{ANY, LATER_FRAGMENT, NONE, WHOLE},
+    table::key::Address,
 };
 
 /// What limits look at in a packet.
@@ -22,7 +22,7 @@ pub struct PacketInfo {
     pub source_port: u32,
     /// Destination port, likewise.
     pub destination_port: u32,
-    /// Place in the datagram: one bit of [`crate::rules::ANYWHERE`], or all of them if it cannot be seen.
+    /// Place in the datagram: one bit of [`crate::abi::rules::ANYWHERE`], or all of them if it cannot be seen.
     pub fragment: u32,
     /// 1: control traffic.
     pub control: u32,

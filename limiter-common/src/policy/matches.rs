@@ -1,7 +1,7 @@
 //! Which limits match a packet.
 
 use super::PacketInfo;
-use crate::rules::{self, PORTS_MAX, PortRange, flags_may_be, may_be};
+use crate::abi::rules::{self, PORTS_MAX, PortRange, flags_may_be, may_be};
 
 #[expect(clippy::cast_possible_truncation, reason = "a small constant")]
 const PORTS: u32 = PORTS_MAX as u32;

@@ -7,6 +7,8 @@
 
 pub mod bucket;
 mod bytes;
+pub mod candidates;
+pub mod denied;
 mod engine;
 mod evaluation;
 pub mod fast;
@@ -17,6 +19,7 @@ pub mod new_sources;
 pub mod parse;
 mod room;
 pub mod transport;
+pub mod verdict;
 
 pub use bytes::Bytes;
 pub use engine::{Between, Constants, Engine, Found, Limit};
@@ -27,7 +30,7 @@ pub use parse::{Parsed, parse, read};
 pub use room::has_room;
 pub use transport::size_of_header;
 
-use crate::verdict::Reason;
+use crate::policy::verdict::Reason;
 
 /// The reason that the packet is counted under: in shadow, no packet is dropped.
 #[inline(always)]

@@ -1,6 +1,6 @@
 //! The new-source limit: how fast new buckets are made. A flood of spoofed sources meets this before it meets the table.
 
-use crate::{bucket, rules::Newcomers, share::Step};
+use crate::{abi::rules::NewSourceQuota, arithmetic::bucket, table::share::Step};
 
 /// Losing this often means that other CPUs took tokens as often.
 pub const ATTEMPTS: u32 = 4;
@@ -20,7 +20,7 @@ pub trait Word: Copy {
 /// is the same if there is one limit. `clock` reads the time. Returns the tokens of the lease, or [`LOST`].
 #[inline(always)]
 pub fn lease_once<W: Word>(
-    limit: &Newcomers,
+    limit: &NewSourceQuota,
     common: W,
     own: W,
     now: u64,
@@ -50,7 +50,7 @@ pub fn lease_once<W: Word>(
 /// Charges the common bucket with tokens that a limit's own bucket has given. Returns how many, or 0 if that
 /// failed: that errs towards refusing.
 #[inline(always)]
-fn owe<W: Word>(limit: &Newcomers, common: W, now: u64, tokens: u64) -> u64 {
+fn owe<W: Word>(limit: &NewSourceQuota, common: W, now: u64, tokens: u64) -> u64 {
     for _ in 0..ATTEMPTS {
         let before = common.load();
         if common.swap(before, limit.owed(before, bucket::ticks(now), tokens)) {
@@ -64,7 +64,7 @@ fn owe<W: Word>(limit: &Newcomers, common: W, now: u64, tokens: u64) -> u64 {
 /// again, after the TAT, as for the bucket of a source: this CPU may have been stopped between the two.
 #[inline(always)]
 fn correct<W: Word>(
-    limit: &Newcomers,
+    limit: &NewSourceQuota,
     common: W,
     own: W,
     now: u64,

@@ -7,7 +7,7 @@ use super::{
     Bytes, PacketInfo,
     transport::{self, TAGS},
 };
-use crate::key::{Address, Words, ipv4_words};
+use crate::table::key::{Address, Words, ipv4_words};
 
 /// What a packet is to a limit. The position is at the header of IP or ARP then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! How many entries of the table a limit may hold.
 
 use super::{Constants, Limit};
-use crate::{rules::LIMITS_MAX, share};
+use crate::{abi::rules::LIMITS_MAX, table::share};
 
 /// Whether the limit in `slot` may hold this many entries, of which `held` says how many each slot has.
 #[inline(always)]

@@ -1,13 +1,13 @@
 //! From the IP header to ports and flags, for limits that match on them: IPv4 options, IPv6 extension
 //! headers up to a bound, fragments. A field that cannot be seen stays [`ANY`], which every limit could match.
 //!
-//! [`ANY`]: crate::rules::ANY
+//! [`ANY`]: crate::abi::rules::ANY
 
 use super::{
     Bytes, PacketInfo,
     parse::{IPV4_HEADER, IPV6_HEADER, ipv4_length},
 };
-use crate::rules::{ANYWHERE, FIRST_FRAGMENT, LATER_FRAGMENT, NONE, WHOLE};
+use crate::abi::rules::{ANYWHERE, FIRST_FRAGMENT, LATER_FRAGMENT, NONE, WHOLE};
 
 const TCP: u32 = 6;
 const UDP: u32 = 17;

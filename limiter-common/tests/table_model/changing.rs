@@ -1,7 +1,7 @@
 //! What changes a bucket besides packets: another program's terms, the operator, a charge that is taken
 //! back.
 
-use limiter_common::bucket::{FORGOTTEN, ticks};
+use limiter_common::arithmetic::bucket::{FORGOTTEN, ticks};
 
 use crate::{
     cpu::{Packet, Said, forget, mark},

@@ -1,6 +1,6 @@
 //! Entries that a sweep clears, and what limits are counted for.
 
-use limiter_common::{bucket::ticks, table::WAYS};
+use limiter_common::{arithmetic::bucket::ticks, table::WAYS};
 
 use crate::{
     cpu::{Packet, Said, clear},

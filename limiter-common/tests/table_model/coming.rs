@@ -1,7 +1,7 @@
 //! New sources.
 
 use limiter_common::{
-    bucket::ticks,
+    arithmetic::bucket::ticks,
     table::{Added, SharedTable},
 };
 

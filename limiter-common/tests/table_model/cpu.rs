@@ -1,12 +1,15 @@
 //! What a CPU does with one packet, as the program does it, and what the operator does.
 
 use limiter_common::{
-    bucket::{self, Decision, FORGOTTEN},
-    entry::{
-        ADDRESS, ONE_PACKET, OVER, PASSED, Protocol, Shared, TAT, epoch_in, is_taken, with_epoch,
+    arithmetic::bucket::{self, Decision, FORGOTTEN},
+    table::{
+        self, Added, New, SharedSet, SharedTable, WAYS,
+        entry::{
+            ADDRESS, ONE_PACKET, OVER, PASSED, Protocol, Shared, TAT, epoch_in, is_taken,
+            with_epoch,
+        },
+        key::Tag,
     },
-    key::Tag,
-    table::{self, Added, New, SharedSet, SharedTable, WAYS},
 };
 
 use crate::world::{Entry, TERMS, Table, World};

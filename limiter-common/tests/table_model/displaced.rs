@@ -1,6 +1,6 @@
 //! What sets know of their sources that are in other ones.
 
-use limiter_common::bucket::{FORGOTTEN, ticks};
+use limiter_common::arithmetic::bucket::{FORGOTTEN, ticks};
 
 use crate::{
     cpu::{Packet, Said},

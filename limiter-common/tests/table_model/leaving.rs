@@ -1,9 +1,9 @@
 //! Sources whose entry another one takes.
 
 use limiter_common::{
-    bucket::ticks,
-    entry::{ONE_PACKET, OVER},
-    layout::KEPT_FOR,
+    abi::KEPT_FOR,
+    arithmetic::bucket::ticks,
+    table::entry::{ONE_PACKET, OVER},
 };
 
 use crate::{

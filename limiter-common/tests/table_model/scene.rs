@@ -3,8 +3,8 @@
 use std::cell::Cell;
 
 use limiter_common::{
-    bucket::{is_time, ticks},
-    key::Tag,
+    arithmetic::bucket::{is_time, ticks},
+    table::key::Tag,
 };
 
 use crate::{

@@ -1,6 +1,6 @@
 //! Keys that take two entries, and those that take one.
 
-use limiter_common::bucket::{FORGOTTEN, ticks};
+use limiter_common::arithmetic::bucket::{FORGOTTEN, ticks};
 
 use crate::{
     cpu::{Packet, Said, forget},

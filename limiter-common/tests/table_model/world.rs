@@ -3,16 +3,18 @@
 use std::cell::Cell;
 
 use limiter_common::{
-    bucket::{TICK_SHIFT, ticks},
-    entry::{
-        ADDRESS, FIGURE_SHIFT, ONE_PACKET, OVER, PASSED, Protocol, Shared, TAT, epoch_in, is_taken,
-        slot_in, with_epoch,
+    arithmetic::{
+        bucket::{TICK_SHIFT, ticks},
+        quota::Quota,
     },
-    key::{IPV4, IPV6, SourceKey, Tag, ipv4_words},
-    limit::Terms,
     table::{
         DISPLACED_WIDTH, Displaced, Home, SETS_OF_PAIR, SETS_OF_SOURCE, Seed, SharedSet,
         SharedTable, WAYS,
+        entry::{
+            ADDRESS, COUNTER_SHIFT, ONE_PACKET, OVER, PASSED, Protocol, Shared, TAT, epoch_in,
+            is_taken, slot_in, with_epoch,
+        },
+        key::{IPV4, IPV6, SourceKey, Tag, ipv4_words},
     },
 };
 
@@ -33,12 +35,12 @@ pub const BURST: u64 = 2;
 pub const CHANGE: u64 = 3;
 
 /// The limit of all slots but the last, which has gone.
-pub const TERMS: Terms = Terms {
+pub const TERMS: Quota = Quota {
     tau: (BURST * COST) << TICK_SHIFT,
     cost: COST << TICK_SHIFT,
     cost_shift: 0,
     flags: 0,
-    window: limiter_common::window::Window {
+    window: limiter_common::arithmetic::window::Window {
         period: 0,
         phase: 0,
         grant: 0,
@@ -197,7 +199,7 @@ impl World {
     pub fn put(self, words: &mut [u64], set: u32, way: u32, tag: &Tag, word: u64, packets: u64) {
         let first = place(set, way);
         words[first + ADDRESS] = tag.address;
-        words[first + PASSED] = tag.port() | packets << FIGURE_SHIFT;
+        words[first + PASSED] = tag.port() | packets << COUNTER_SHIFT;
         words[first + OVER] = with_epoch(tag.limit(), 0);
         words[first + TAT] = word;
         if self.is_counted {
@@ -205,7 +207,7 @@ impl World {
         }
         if tag.is_wide() {
             words[first + WORDS + ADDRESS] = tag.rest;
-            words[first + WORDS + TAT] = limiter_common::bucket::REST;
+            words[first + WORDS + TAT] = limiter_common::arithmetic::bucket::REST;
         }
         let home = self.home(tag);
         if home != set {
@@ -262,7 +264,7 @@ impl World {
     /// How many sources there are.
     pub fn sources(self, words: &[u64]) -> usize {
         self.entries(words)
-            .filter(|(_, _, entry)| limiter_common::bucket::is_time(entry.load(TAT)))
+            .filter(|(_, _, entry)| limiter_common::arithmetic::bucket::is_time(entry.load(TAT)))
             .count()
     }
 
@@ -272,7 +274,7 @@ impl World {
 
     /// What holds at every moment.
     pub fn always(self, words: &[u64]) -> Result<(), String> {
-        use limiter_common::bucket::is_time;
+        use limiter_common::arithmetic::bucket::is_time;
         let mut there = self.hidden;
         // With those that a CPU is at work on, for as long as their keys are there.
         for (set, _, entry) in self.entries(words) {
@@ -312,7 +314,7 @@ impl World {
 
     /// What holds when nobody is at work: nothing is left half done, and the counts are exact.
     pub fn at_rest(self, words: &[u64]) -> Result<(), String> {
-        use limiter_common::bucket::{BUSY, FREE, REST};
+        use limiter_common::arithmetic::bucket::{BUSY, FREE, REST};
         for (set, way, entry) in self.entries(words) {
             let word = entry.load(TAT);
             if word == BUSY {

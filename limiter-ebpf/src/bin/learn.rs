@@ -14,8 +14,10 @@ use aya_ebpf::{
     programs::XdpContext,
 };
 use limiter_common::{
-    counters::Count,
-    learn::{Flow, MASK, Sample, Sighting, Totals},
+    abi::{
+        counters::Count,
+        learn::{Flow, MASK, Sample, Sighting, Totals},
+    },
     policy::{Parsed, parse},
 };
 use limiter_ebpf::packet::{self, Cursor};

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use limiter_common::key::{SLOTS, SourceKey};
+use limiter_common::table::key::{SLOTS, SourceKey};
 
 use crate::{
     conflicts::{Conflicts, Held},

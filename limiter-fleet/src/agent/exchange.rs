@@ -3,7 +3,7 @@
 use std::{collections::HashMap, net::IpAddr, time::Instant};
 
 use futures_util::{future::LocalBoxFuture, stream::FuturesUnordered};
-use limiter_common::key::SourceKey;
+use limiter_common::table::key::SourceKey;
 
 use super::{attached::Attached, pace::Pace};
 use crate::{

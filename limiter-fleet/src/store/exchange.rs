@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::LazyLock};
 
-use limiter_common::{bucket::TICK_SHIFT, key::SourceKey};
+use limiter_common::{arithmetic::bucket::TICK_SHIFT, table::key::SourceKey};
 use redis::{RedisWrite, Script, ToRedisArgs};
 
 use super::{Store, connection::Call, error::Error, names};

@@ -6,7 +6,7 @@ use std::{
     net::{Ipv4Addr, Ipv6Addr},
 };
 
-use limiter_common::key::{IPV4, IPV6, SourceKey};
+use limiter_common::table::key::{IPV4, IPV6, SourceKey};
 
 use super::error::Error;
 use crate::member::{Group, SHARDS};
@@ -145,7 +145,7 @@ pub fn rights(fleet: &str) -> Result<String, Error> {
 
 #[cfg(test)]
 mod tests {
-    use limiter_common::key::{INTERFACE, ipv4_words};
+    use limiter_common::table::key::{INTERFACE, ipv4_words};
 
     use super::*;
 

@@ -1,10 +1,12 @@
 //! This host, as the agent of limiter-fleet sees it.
 
 use limiter_common::{
-    bucket::ticks,
-    entry::epoch_in,
-    key::{IPV6, SLOTS, SourceKey, is_link_local},
-    layout::Source,
+    abi::Source,
+    arithmetic::bucket::ticks,
+    table::{
+        entry::epoch_in,
+        key::{IPV6, SLOTS, SourceKey, is_link_local},
+    },
 };
 use limiter_fleet::{
     conflicts::Held,
@@ -230,7 +232,7 @@ fn sighting(
 mod tests {
     use std::net::IpAddr;
 
-    use limiter_common::key::KeyMask;
+    use limiter_common::table::key::KeyMask;
 
     use super::*;
     use crate::config::key::address;

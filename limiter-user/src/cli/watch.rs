@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_common::watch::{EVENT_BURST, EVENT_COST};
+use limiter_common::abi::events::{EVENT_BURST, EVENT_COST};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::{

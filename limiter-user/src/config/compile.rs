@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 
 use ipnet::IpNet;
 use limiter_common::{
-    bucket::TAU_MAX,
-    candidates::Candidates,
-    layout::{Config, Listed},
-    rescale::{PAST_TERMS, Rescale},
-    rules::{self, FIRST_TIER, LISTS_MAX, Newcomers, ON_ALLOW, ON_DENY},
+    abi::{
+        Config, Listed,
+        rules::{self, FIRST_TIER, LISTS_MAX, NewSourceQuota, ON_ALLOW, ON_DENY},
+    },
+    arithmetic::{
+        bucket::TAU_MAX,
+        rescale::{PAST_QUOTAS, Rescale},
+    },
+    policy::candidates::Candidates,
     table::WAYS,
 };
 use serde::{Deserialize, Serialize};
@@ -58,7 +62,7 @@ impl Settings {
     ) -> Result<Config, Invalid> {
         let limits = self.all_limits();
         let mut config = Config {
-            newcomers: newcomers(self.new_sources, shares::parts_of_new_sources(&limits))?,
+            new_sources: new_source_quota(self.new_sources, shares::parts_of_new_sources(&limits))?,
             sets: shares::entries(self.max_sources) / WAYS,
             shadow: self.shadow.into(),
             malformed_passes: (self.malformed == Malformed::Pass).into(),
@@ -114,7 +118,7 @@ fn compile_limit(
     frame_max: u64,
 ) -> Result<rules::Limit, Invalid> {
     let terms = limit.terms(frame_max)?.at_phase(place.phase).in_kernel;
-    let mut past = [Rescale::NONE; PAST_TERMS as usize];
+    let mut past = [Rescale::NONE; PAST_QUOTAS as usize];
     for (slot, change) in past.iter_mut().zip(&place.past) {
         *slot = *change;
     }
@@ -123,12 +127,14 @@ fn compile_limit(
             control: is_control(&limit.name).into(),
             ..limit.matches.compile(bits)?
         },
-        terms,
+        quota: terms,
         mask: limit.key.mask(),
         slot: place.slot,
         shadow: limit.shadow.into(),
         epoch: place.epoch,
-        past_length: u32::try_from(place.past.len()).unwrap_or(0).min(PAST_TERMS),
+        past_length: u32::try_from(place.past.len())
+            .unwrap_or(0)
+            .min(PAST_QUOTAS),
         past,
         ..rules::Limit::NONE
     })
@@ -145,11 +151,14 @@ const OWN_PART: u64 = 8;
 /// The buckets of new sources where so many limits divide them. Of one limit the common bucket has all. Otherwise each
 /// limit's own bucket has its share of the rate and of an eighth of the burst, and the common one the rest of the
 /// burst; but each of them at least one token. A CPU leases so few at once that they do not show, and at most 64.
-fn newcomers(new_sources: Option<NewSources>, limits: usize) -> Result<Newcomers, Invalid> {
+fn new_source_quota(
+    new_sources: Option<NewSources>,
+    limits: usize,
+) -> Result<NewSourceQuota, Invalid> {
     let Some(new_sources) = new_sources else {
-        return Ok(Newcomers {
+        return Ok(NewSourceQuota {
             lease: 1,
-            ..Newcomers::default()
+            ..NewSourceQuota::default()
         });
     };
     let terms = new_sources.terms()?.in_kernel;
@@ -157,16 +166,16 @@ fn newcomers(new_sources: Option<NewSources>, limits: usize) -> Result<Newcomers
     let limits = limits.max(1) as u64;
     let lease = (new_sources.burst() / 1_024 / limits).clamp(1, 64);
     if limits == 1 {
-        return Ok(Newcomers {
+        return Ok(NewSourceQuota {
             tau,
             cost,
             lease,
-            ..Newcomers::default()
+            ..NewSourceQuota::default()
         });
     }
     let own_cost = cost.saturating_mul(limits).min(TAU_MAX);
     let own_tau = (tau / OWN_PART).max(own_cost);
-    Ok(Newcomers {
+    Ok(NewSourceQuota {
         tau: tau.saturating_sub(own_tau).max(cost),
         cost,
         lease,

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use limiter_common::rules::{ON_ALLOW, ON_DENY};
+use limiter_common::abi::rules::{ON_ALLOW, ON_DENY};
 
 use super::{Lists, Settings, compile::TierBits};
 

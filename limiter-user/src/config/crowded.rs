@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use limiter_common::limit::Terms;
+use limiter_common::arithmetic::quota::Quota;
 
 use super::{
     Invalid, NewSources, Settings,
@@ -16,7 +16,7 @@ const SECOND: u64 = 1_000_000_000;
 
 /// Nanoseconds until a bucket is full again that a packet of `length` bytes was charged to.
 #[must_use]
-pub fn held_for(terms: &Terms, length: u64) -> u64 {
+pub fn held_for(terms: &Quota, length: u64) -> u64 {
     until_full(terms, terms.cost_of(length).min(terms.tau))
 }
 

@@ -3,7 +3,7 @@
 use std::{fmt, net::IpAddr, str::FromStr};
 
 use ipnet::IpNet;
-use limiter_common::key::{Address, KeyMask, SourceKey, Words, is_link_local};
+use limiter_common::table::key::{Address, KeyMask, SourceKey, Words, is_link_local};
 use serde::{Deserialize, Serialize};
 
 use super::Invalid;
@@ -155,7 +155,7 @@ impl Key {
             return None;
         };
         Some(match key.family() {
-            limiter_common::key::IPV4 => {
+            limiter_common::table::key::IPV4 => {
                 let [a, b, c, d, ..] = octets(key.address);
                 (IpAddr::from([a, b, c, d]), ipv4)
             }

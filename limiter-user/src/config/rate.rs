@@ -52,7 +52,7 @@ const PERIODS: &[(&str, u64)] = &[
 /// Beyond these a token is worth so few ticks that rounding would show.
 const PACKETS_PER_SECOND_MAX: u64 = 1_000_000_000;
 const BITS_PER_SECOND_MAX: u64 = 1_000_000_000_000;
-/// 208 days, the deepest bucket that there can be: see `limiter_common::bucket::TAU_MAX`.
+/// 208 days, the deepest bucket that there can be: see `limiter_common::arithmetic::bucket::TAU_MAX`.
 const PERIOD_MAX: u64 = 1 << 54;
 
 impl FromStr for Rate {
@@ -138,12 +138,12 @@ impl Rate {
     /// and the packets of windows, whose period is `fixed`, are rounded in the direction of the factor.
     pub fn scaled(self, factor: Factor, fixed: bool) -> Result<Self, Invalid> {
         if fixed || self.unit == Unit::Bytes {
-            let amount = factor.of(self.amount, &format_args!("rate {self}"))?;
+            let amount = factor.of(self.amount, &format_args!("rate self"))?;
             return Self { amount, ..self }.check();
         }
         let out_of_range = || {
             Invalid::new(format!(
-                "rate {self} {factor} is out of range: write a rate, or another factor"
+                "rate self {factor} is out of range: write a rate, or another factor"
             ))
         };
         let thousandths = factor.thousandths_of(self.amount);

@@ -18,7 +18,7 @@ pub const DEFAULT_LIMIT: &str = "default";
 /// Limits that there may be.
 pub const LIMITS_MAX: usize = 32;
 /// Ranges of ports that one limit may match on, for either end.
-pub const PORTS_MAX: usize = limiter_common::rules::PORTS_MAX;
+pub const PORTS_MAX: usize = limiter_common::abi::rules::PORTS_MAX;
 /// Characters of a name.
 const NAME_LONGEST: usize = 32;
 /// Sources that a table may hold.

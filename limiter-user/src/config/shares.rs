@@ -1,6 +1,9 @@
 //! Shares of the table: how much room each limit has for itself.
 
-use limiter_common::{bucket::TICK_SHIFT, limit::Terms, table::ENTRIES_OF_PAIR};
+use limiter_common::{
+    arithmetic::{bucket::TICK_SHIFT, quota::Quota},
+    table::ENTRIES_OF_PAIR,
+};
 
 use super::{Invalid, Limit, Settings};
 
@@ -89,7 +92,7 @@ fn count(claims: &[Claim], which: impl Fn(&Claim) -> bool) -> u32 {
 }
 
 /// Nanoseconds until a bucket is full again of which so much is spent.
-pub(super) fn until_full(terms: &Terms, spent: u64) -> u64 {
+pub(super) fn until_full(terms: &Quota, spent: u64) -> u64 {
     match terms.window.period {
         0 => spent.div_ceil(1 << TICK_SHIFT),
         period => period.saturating_mul(spent.div_ceil(terms.window.grant.max(1))),

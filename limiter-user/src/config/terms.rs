@@ -1,8 +1,8 @@
 //! From rate and burst to what the kernel computes with: ticks, or tokens of a fixed window.
 
-use limiter_common::{
+use limiter_common::arithmetic::{
     bucket::{TAU_MAX, TICK_SHIFT},
-    limit::{self, BY_BYTES, LENGTH_MAX, SHARED},
+    quota::{self, BY_BYTES, LENGTH_MAX, SHARED},
     rescale::Rescale,
     window::{TOKENS_MAX, Window},
 };
@@ -20,7 +20,7 @@ const CHUNKS: u64 = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// What the kernel computes with.
-    pub in_kernel: limit::Terms,
+    pub in_kernel: quota::Quota,
     /// What one token (a packet or a byte) is worth, in `1 << in_kernel.cost_shift`-th of a unit of
     /// `in_kernel.tau`.
     pub token: u64,
@@ -115,7 +115,7 @@ fn fixed_window(rate: &Rate, burst: &Burst) -> Result<Terms, Invalid> {
             "a fixed window holds at most {TOKENS_MAX} tokens: write a lower rate or burst, or algorithm = \"token-bucket\""
         )));
     }
-    let in_kernel = limit::Terms {
+    let in_kernel = quota::Quota {
         tau: burst.tokens,
         cost: 1,
         cost_shift: 0,
@@ -139,26 +139,26 @@ fn fixed_window(rate: &Rate, burst: &Burst) -> Result<Terms, Invalid> {
 }
 
 /// Rounded up: rounding never admits more than was asked for.
-fn by_packets(period: u128, packets: u64) -> limit::Terms {
+fn by_packets(period: u128, packets: u64) -> quota::Quota {
     let cost = period.div_ceil(u128::from(packets));
-    limit::Terms {
+    quota::Quota {
         cost: u64::try_from(cost).unwrap_or(u64::MAX),
-        ..limit::Terms::default()
+        ..quota::Quota::default()
     }
 }
 
 /// As many fractional bits as keep the product with a length within a word.
-fn by_bytes(period: u128, bits: u64) -> limit::Terms {
+fn by_bytes(period: u128, bits: u64) -> quota::Quota {
     let cost = |shift: u32| (period << shift).div_ceil(u128::from(bits));
     let shift = (0..=SHIFT_MAX)
         .rev()
         .find(|shift| cost(*shift) < BYTE_COST_MAX)
         .unwrap_or(0);
-    limit::Terms {
+    quota::Quota {
         cost: u64::try_from(cost(shift)).unwrap_or(u64::MAX),
         cost_shift: shift,
         flags: BY_BYTES,
-        ..limit::Terms::default()
+        ..quota::Quota::default()
     }
 }
 
@@ -230,7 +230,7 @@ mod tests {
         }
     }
 
-    fn of(rate: &str, burst: &str) -> Result<limit::Terms, Invalid> {
+    fn of(rate: &str, burst: &str) -> Result<quota::Quota, Invalid> {
         terms(&limit(rate, burst), 1_522).map(|terms| terms.in_kernel)
     }
 
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn what_is_spent_stays_spent() {
         let since = 1 << 42;
-        let start = limiter_common::bucket::ticks(since);
+        let start = limiter_common::arithmetic::bucket::ticks(since);
         let carried = |old: (&str, &str), new: (&str, &str), tokens_spent: u64| {
             let of = |(rate, burst)| terms(&limit(rate, burst), 1_522).unwrap();
             let (old, new) = (of(old), of(new));
@@ -346,7 +346,7 @@ mod tests {
             ..limit("100/m", "150")
         };
         let window = terms(&window, 1_522).unwrap();
-        let start = limiter_common::bucket::ticks(since);
+        let start = limiter_common::arithmetic::bucket::ticks(since);
         let word = rescale(&bucket, &window, since).apply(start + 7 * bucket.token);
         // Rounded up to a chunk, and that to a token.
         assert_eq!(window.in_kernel.left(word, since), 142, "7 are spent");

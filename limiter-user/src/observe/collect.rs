@@ -4,12 +4,16 @@ use std::{net::IpAddr, time::Instant};
 
 use ipnet::IpNet;
 use limiter_common::{
-    counters::{Count as KernelCount, Counters},
-    entry::Entry,
-    key::{SLOTS, SourceKey},
-    layout::Source,
-    rules::{ON_ALLOW, ON_DENY},
-    verdict::{Reason, Verdict},
+    abi::{
+        Source,
+        counters::{Count as KernelCount, Counters},
+        rules::{ON_ALLOW, ON_DENY},
+    },
+    policy::verdict::{Reason, Verdict},
+    table::{
+        entry::Entry,
+        key::{SLOTS, SourceKey},
+    },
 };
 
 use super::{

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ipnet::IpNet;
-use limiter_common::verdict::Reason;
+use limiter_common::policy::verdict::Reason;
 
 use super::{
     Count,
@@ -66,7 +66,7 @@ fn busiest(
 }
 
 /// Lowers the rows' figures to what the deny list has dropped in all, and since the last look: counts of prefixes are
-/// estimates, which may be a step ahead (`limiter_common::denied`).
+/// estimates, which may be a step ahead (`limiter_common::policy::denied`).
 pub fn bound(rows: &mut [Busy], dropped: Count, since: u64) {
     let mut left = (dropped.packets, since);
     for Busy { figures, .. } in rows {

@@ -3,10 +3,12 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use limiter_common::{
-    key::{IPV4, IPV6, Words},
-    rules::ANY,
-    verdict::Reason,
-    watch::{ARP, Event as KernelEvent},
+    abi::{
+        events::{ARP, Event as KernelEvent},
+        rules::ANY,
+    },
+    policy::verdict::Reason,
+    table::key::{IPV4, IPV6, Words},
 };
 use serde::Serialize;
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
-use limiter_common::{key::SourceKey, layout::Source};
+use limiter_common::{abi::Source, table::key::SourceKey};
 
 use crate::config::lists::DENY;
 
@@ -257,7 +257,7 @@ fn fingerprint(key: &SourceKey) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use limiter_common::verdict::Reason;
+    use limiter_common::policy::verdict::Reason;
 
     use crate::{config::Key, observe::Count};
 
@@ -352,7 +352,7 @@ mod tests {
             let mut drops = Drops::default();
             drops.set(Reason::Limit, count(limit));
             drops.set(Reason::Deny, count(deny));
-            drops.set(Reason::Newcomer, count(7));
+            drops.set(Reason::NewSource, count(7));
             drops
         };
         let lines = rest(&drops(25, 40), &drops(20, 30), &rows);

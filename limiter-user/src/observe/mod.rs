@@ -18,8 +18,8 @@ pub mod source;
 pub mod word;
 
 use limiter_common::{
-    counters::{Count as KernelCount, Counters},
-    verdict::Reason,
+    abi::counters::{Count as KernelCount, Counters},
+    policy::verdict::Reason,
 };
 pub use reasons::{Drops, Passes};
 pub use word::Word;

@@ -1,10 +1,10 @@
-//! Packets by reason: in JSON an object with a count for each reason of the table in `limiter_common::verdict`.
+//! Packets by reason: in JSON an object with a count for each reason of the table in `limiter_common::policy::verdict`.
 
 use std::collections::BTreeMap;
 
 use limiter_common::{
-    counters::Counters,
-    verdict::{Reason, Verdict},
+    abi::counters::Counters,
+    policy::verdict::{Reason, Verdict},
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -105,7 +105,7 @@ mod tests {
             packets: 3,
             bytes: 180,
         };
-        drops.set(Reason::Newcomer, count);
+        drops.set(Reason::NewSource, count);
         let json = serde_json::to_value(drops).unwrap();
         assert_eq!(json["new_source"]["packets"], 3);
         let names: Vec<_> = json.as_object().unwrap().keys().collect();

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use limiter_common::{
-    bucket::{self, Decision},
-    entry::epoch_in,
-    layout::Source,
-    rescale::{self, Rescale},
+    abi::Source,
+    arithmetic::{
+        bucket::{self, Decision},
+        rescale::{self, Rescale},
+    },
+    table::entry::epoch_in,
 };
 use serde::{Deserialize, Serialize};
 

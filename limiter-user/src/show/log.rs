@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use limiter_common::verdict::Reason;
+use limiter_common::policy::verdict::Reason;
 
 /// A line of the program's, as in `192.0.2.7: 98 bytes, reason 3`, with its verdict in words. `shadow`:
 /// the interface drops nothing, which the program applies after it has written the line.

@@ -1,6 +1,6 @@
 //! `status`, and what `attach` says when it is done.
 
-use limiter_common::verdict::Reason;
+use limiter_common::policy::verdict::Reason;
 use limiter_fleet::status::Fleet;
 
 use crate::{
@@ -118,7 +118,7 @@ fn interface(interface: &Interface) -> String {
         grouped(sources.capacity),
         bytes(sources.memory_bytes)
     ));
-    text.push_str(&newcomers_note(interface));
+    text.push_str(&new_sources_note(interface));
     text
 }
 
@@ -178,7 +178,7 @@ fn room_taken(sources: &Sources) -> String {
 }
 
 /// Why new sources were refused, and what to do if they are not part of a flood.
-fn newcomers_note(interface: &Interface) -> String {
+fn new_sources_note(interface: &Interface) -> String {
     let Interface {
         name,
         drops,
@@ -186,7 +186,7 @@ fn newcomers_note(interface: &Interface) -> String {
         sources,
         ..
     } = interface;
-    if drops.of(Reason::Newcomer).packets == 0 {
+    if drops.of(Reason::NewSource).packets == 0 {
         return String::new();
     }
     let larger = format!(

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use limiter_common::{
+use limiter_common::arithmetic::{
     bucket::{TAU_MAX, TICK_SHIFT},
-    limit::{LENGTH_MAX, Terms},
+    quota::{LENGTH_MAX, Quota},
 };
 use limiter_user::config::Rate;
 use proptest::{collection::vec, prelude::*, sample::select};
@@ -51,7 +51,7 @@ pub fn rates() -> impl Strategy<Value = Rate> {
 
 /// The largest burst that goes with a rate.
 pub fn most_tokens(rate: &Rate) -> u64 {
-    let Terms {
+    let Quota {
         cost, cost_shift, ..
     } = Limit::with(*rate, 1).terms;
     let most = (u128::from(TAU_MAX) << cost_shift) / u128::from(cost);
@@ -106,7 +106,7 @@ pub enum Gap {
 
 impl Gap {
     /// How long that is before a packet of `length` bytes which has `wait` ticks to wait.
-    pub fn nanoseconds(self, terms: &Terms, length: u64, wait: u64) -> u64 {
+    pub fn nanoseconds(self, terms: &Quota, length: u64, wait: u64) -> u64 {
         let percent = |ticks: u64, percent: u64| {
             let ticks = u128::from(ticks) * u128::from(percent) / 100;
             u64::try_from(ticks >> TICK_SHIFT).unwrap_or(u64::MAX)

@@ -8,9 +8,9 @@ pub mod draw;
 use std::{env, fmt, slice};
 
 use draw::Gap;
-use limiter_common::{
+use limiter_common::arithmetic::{
     bucket::{Decision, TICK_SHIFT, ticks},
-    limit::Terms,
+    quota::Quota,
     rescale::Rescale,
 };
 use limiter_user::config::{self, Burst, Invalid, Rate, Unit, terms};
@@ -65,7 +65,7 @@ impl Pace {
     }
 
     /// What the program was given: the same but for the rounding of one token's cost.
-    pub fn of_terms(terms: &Terms) -> Self {
+    pub fn of_terms(terms: &Quota) -> Self {
         Self {
             tokens: BigInt::from(1) << terms.cost_shift,
             ticks: terms.cost.into(),
@@ -146,7 +146,7 @@ pub struct Limit {
     pub rate: Rate,
     pub tokens: u64,
     /// What the kernel computes with: `configured.in_kernel`.
-    pub terms: Terms,
+    pub terms: Quota,
     pub configured: terms::Terms,
 }
 
@@ -229,13 +229,13 @@ impl Limit {
 /// packet could have brought it.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
-    pub terms: Terms,
+    pub terms: Quota,
     pub tat: u64,
 }
 
 impl Program {
     /// A bucket that is full at a reading of the clock, in nanoseconds.
-    pub fn full(terms: Terms, now: u64) -> Self {
+    pub fn full(terms: Quota, now: u64) -> Self {
         Self {
             terms,
             tat: terms.full(now),

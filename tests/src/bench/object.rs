@@ -7,9 +7,11 @@ use aya::{
     programs::{ProgramError, ProgramFd, Xdp},
 };
 use limiter_common::{
-    counters::{Counters, PLAIN, SEVERAL},
-    layout::{Config, SETS_OF_WORD},
-    verdict::Reason,
+    abi::{
+        Config, SETS_OF_WORD,
+        counters::{Counters, FAST, FULL},
+    },
+    policy::verdict::Reason,
 };
 use limiter_user::kernel::{program::raw::Raw, sys::clock};
 
@@ -112,7 +114,7 @@ impl Object {
     pub fn counted(&self) -> Result<Vec<(Reason, u64)>> {
         let map = self.0.map("COUNTED").ok_or_else(|| missing("COUNTED"))?;
         let rows = PerCpuArray::<_, Raw<Counters>>::try_from(map)?;
-        let rows = [rows.get(&PLAIN, 0)?, rows.get(&SEVERAL, 0)?];
+        let rows = [rows.get(&FAST, 0)?, rows.get(&FULL, 0)?];
         let of = |reason: Reason| -> u64 {
             rows.iter()
                 .flat_map(|row| row.iter())

@@ -9,11 +9,13 @@ use aya::maps::{
     lpm_trie::{Key, LpmTrie},
 };
 use limiter_common::{
-    counters::{Count, Counters, LimitCounters},
-    key::SLOTS,
-    layout::{Listed, Set},
-    rules::LISTS_MAX,
-    watch::{Event, Watched},
+    abi::{
+        Listed, Set,
+        counters::{Count, Counters, LimitCounters},
+        events::{Event, Watched},
+        rules::LISTS_MAX,
+    },
+    table::key::SLOTS,
 };
 use limiter_user::{
     config::file,

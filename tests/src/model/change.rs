@@ -78,8 +78,8 @@ impl Model {
             let ((old_key, old), (new_key, new)) = (of(&before)?, of(&self.limits)?);
             (old_key == new_key).then_some((old, new))
         };
-        if let (Some(newcomers), Some(limit)) = (&mut self.newcomers, &settings.new_sources) {
-            newcomers.change(limit, super::parts(settings), |name| stays(name).is_some());
+        if let (Some(new_sources), Some(limit)) = (&mut self.new_sources, &settings.new_sources) {
+            new_sources.change(limit, super::parts(settings), |name| stays(name).is_some());
         }
         self.buckets.retain(|(name, _), _| stays(name).is_some());
         self.figures.retain(|name, _| stays(name).is_some());

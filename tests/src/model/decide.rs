@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use limiter_common::{counters::LimitCounters, verdict::Reason};
+use limiter_common::{abi::counters::LimitCounters, policy::verdict::Reason};
 use limiter_user::config::{Limit, Malformed, key};
 
 use super::{
@@ -103,12 +103,12 @@ impl Model {
             .filter(|(_, id)| !self.buckets.contains_key(id))
             .map(|(held, _)| &held.limit);
         let first = new.clone().find(|limit| !limit.shadow);
-        if let (true, Some(first), Some(newcomers)) =
-            (asked.len() > 1, first, self.newcomers.as_mut())
-            && let Some(lacking) = new.find(|limit| !newcomers.reserve(&limit.name, now))
+        if let (true, Some(first), Some(new_sources)) =
+            (asked.len() > 1, first, self.new_sources.as_mut())
+            && let Some(lacking) = new.find(|limit| !new_sources.reserve(&limit.name, now))
         {
             let refused_by = if lacking.shadow { first } else { lacking };
-            outcome.reason = Reason::Newcomer;
+            outcome.reason = Reason::NewSource;
             outcome.refused_by = Some(refused_by.name.clone());
             return outcome;
         }
@@ -152,12 +152,12 @@ impl Model {
         paid: &mut bool,
     ) -> Reason {
         if !self.buckets.contains_key(id) {
-            if let Some(newcomers) = self.newcomers.as_mut() {
-                if !newcomers.reserve(&id.0, now) {
-                    return Reason::Newcomer;
+            if let Some(new_sources) = self.new_sources.as_mut() {
+                if !new_sources.reserve(&id.0, now) {
+                    return Reason::NewSource;
                 }
                 if !*paid {
-                    newcomers.take(&id.0);
+                    new_sources.take(&id.0);
                 }
                 *paid = true;
             }

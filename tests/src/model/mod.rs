@@ -8,20 +8,20 @@ mod change;
 mod decide;
 mod lists;
 mod matching;
-mod newcomers;
+mod new_sources;
 pub mod packet;
 
 use std::collections::{BTreeMap, HashMap};
 
 use ipnet::IpNet;
 use limiter_common::{
-    counters::{Count, LimitCounters, REASONS_MAX},
-    verdict::Reason,
+    abi::counters::{Count, LimitCounters, REASONS_MAX},
+    policy::verdict::Reason,
 };
 use limiter_user::config::{Burst, Control, Limit, Settings};
 
 use bucket::{State, TICKS, Terms};
-use newcomers::Newcomers;
+use new_sources::NewSourceLimit;
 
 /// What has a bucket of a limit: a prefix, or all that comes in; and a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -81,7 +81,7 @@ pub struct Model {
     settings: Settings,
     frame_max: u64,
     limits: Vec<Held>,
-    newcomers: Option<Newcomers>,
+    new_sources: Option<NewSourceLimit>,
     /// All buckets that have been made.
     pub buckets: HashMap<Id, Bucket>,
     /// Packets by reason.
@@ -136,7 +136,7 @@ fn count(one: &mut Count, length: usize) {
 }
 
 impl Model {
-    /// No buckets yet, at `now` (nanoseconds); of the newcomer limit's tokens are no more than
+    /// No buckets yet, at `now` (nanoseconds); of the new-source limit's tokens are no more than
     /// `new_sources` left. `phases` are those of the limits' windows, by name.
     #[must_use]
     pub fn new(
@@ -147,13 +147,13 @@ impl Model {
         now: u64,
     ) -> Self {
         let begin = i128::from(now) * TICKS;
-        let newcomers = settings.new_sources.as_ref();
+        let limit = settings.new_sources.as_ref();
         let mut model = Self {
             settings: settings.clone(),
             frame_max,
             limits: Vec::new(),
-            newcomers: newcomers
-                .map(|limit| Newcomers::new(limit, parts(settings), new_sources, begin)),
+            new_sources: limit
+                .map(|limit| NewSourceLimit::new(limit, parts(settings), new_sources, begin)),
             buckets: HashMap::new(),
             reasons: Default::default(),
             figures: BTreeMap::new(),
@@ -176,10 +176,10 @@ impl Model {
             .collect();
     }
 
-    /// When the newcomer limit's bucket will be full, in ticks, where there is that limit.
+    /// When the new-source limit's bucket will be full, in ticks, where there is that limit.
     #[must_use]
-    pub fn newcomers_full_at(&self) -> Option<i128> {
-        self.newcomers.as_ref().map(Newcomers::full_at)
+    pub fn new_sources_full_at(&self) -> Option<i128> {
+        self.new_sources.as_ref().map(NewSourceLimit::full_at)
     }
 
     /// The terms of a limit.

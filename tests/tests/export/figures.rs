@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, net::Ipv4Addr, process::Command, thread, time::Instant};
 
 use aya::maps::{MapData, PerCpuArray, PerCpuValues};
-use limiter_common::{counters::Counters, verdict::Reason};
+use limiter_common::{abi::counters::Counters, policy::verdict::Reason};
 use limiter_tests::{
     eventually,
     exporter::Exporter,

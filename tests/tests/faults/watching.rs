@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_common::watch::{EVENTS_BYTES, Event};
+use limiter_common::abi::events::{EVENTS_BYTES, Event};
 use limiter_tests::{
     cpus::pin_to, eventually, hosts::Hosts, need_kernel, number, raw::Raw, watcher::Watcher,
 };

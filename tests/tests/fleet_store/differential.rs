@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use limiter_common::key::SourceKey;
+use limiter_common::table::key::SourceKey;
 use limiter_fleet::{
     member::Round,
     store::{Of, Source, shard},

@@ -14,8 +14,8 @@ mod rounds;
 use std::time::Duration;
 
 use limiter_common::{
-    bucket::TICKS_PER_SECOND,
-    key::{IPV4, SourceKey, ipv4_words},
+    arithmetic::bucket::TICKS_PER_SECOND,
+    table::key::{IPV4, SourceKey, ipv4_words},
 };
 use limiter_fleet::{
     ledger::Record,

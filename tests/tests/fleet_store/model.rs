@@ -37,7 +37,7 @@ impl Model {
         &mut self,
         member: u64,
         round: &Round,
-        name: impl Fn(&limiter_common::key::SourceKey) -> (String, Of<'static>),
+        name: impl Fn(&limiter_common::table::key::SourceKey) -> (String, Of<'static>),
         at: Moment,
         answer: &[Record],
     ) -> Result<(), String> {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, net::IpAddr, path::Path};
 
 use aya::programs::ProgramInfo;
-use limiter_common::verdict::Reason;
+use limiter_common::policy::verdict::Reason;
 use limiter_tests::objects::Object;
 use limiter_user::{
     config::Lists,

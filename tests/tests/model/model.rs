@@ -5,7 +5,7 @@ use std::{
     net::IpAddr,
 };
 
-use limiter_common::verdict::Reason;
+use limiter_common::policy::verdict::Reason;
 
 use super::{
     bucket::{Bucket, Moments},

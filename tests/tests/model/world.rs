@@ -12,7 +12,7 @@ use std::{
 };
 
 use aya::maps::{Map, MapData, PerCpuArray};
-use limiter_common::{counters::Counters as OfCpu, verdict::Reason};
+use limiter_common::{abi::counters::Counters as OfCpu, policy::verdict::Reason};
 use limiter_tests::{
     command::{Outcome, prepared},
     files::Folder,

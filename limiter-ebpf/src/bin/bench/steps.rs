@@ -15,10 +15,9 @@ use aya_ebpf::{
     programs::XdpContext,
 };
 use limiter_common::{
-    counters::PLAIN,
-    entry::Protocol,
-    key::Tag,
+    abi::counters::FAST,
     policy::{Found as _, Limit as _, Parsed, bucket::Charged, fast, full, parse},
+    table::{entry::Protocol, key::Tag},
 };
 use limiter_ebpf::{
     clock,
@@ -162,7 +161,7 @@ pub fn step_counters(context: XdpContext) -> u32 {
         if let Some(source) = charged.entry.entry() {
             source.count(reason);
         }
-        counters::count(PLAIN, reason, length);
+        counters::count(FAST, reason, length);
         verdict::action(reason)
     })
 }

@@ -11,7 +11,7 @@ use clap::{
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
 use ipnet::IpNet;
-use limiter_common::verdict::Reason;
+use limiter_common::policy::verdict::Reason;
 
 use super::{
     OnOne,

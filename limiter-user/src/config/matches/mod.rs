@@ -5,8 +5,8 @@ mod values;
 use std::net::IpAddr;
 
 use limiter_common::{
-    key::{IPV4, IPV6},
-    rules::{self, ANY, FIRST_FRAGMENT, LATER_FRAGMENT, WHOLE},
+    abi::rules::{self, ANY, FIRST_FRAGMENT, LATER_FRAGMENT, WHOLE},
+    table::key::{IPV4, IPV6},
 };
 use serde::{Deserialize, Serialize};
 

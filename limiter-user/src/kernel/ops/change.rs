@@ -8,7 +8,7 @@ use std::{
 };
 
 use ipnet::IpNet;
-use limiter_common::layout::{Config, Listed, NEXT_FALLBACK};
+use limiter_common::abi::{Config, Listed, NEXT_FALLBACK};
 
 use crate::{
     config::{

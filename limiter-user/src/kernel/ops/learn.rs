@@ -11,7 +11,7 @@ use aya::{
     maps::{Array, Map, MapData, PerCpuArray, PerCpuHashMap, PerCpuValues, RingBuf},
     programs::Program,
 };
-use limiter_common::{
+use limiter_common::abi::{
     counters::Count,
     learn::{Flow, Sample, Sighting, Totals},
 };

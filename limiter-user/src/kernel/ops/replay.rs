@@ -8,9 +8,8 @@ use std::{
 
 use ipnet::IpNet;
 use limiter_common::{
-    counters::LimitCounters,
-    layout::{CLOCK_PACKET, Config, Listed, Stamp},
-    verdict::Reason,
+    abi::{CLOCK_PACKET, Config, Listed, Stamp, counters::LimitCounters},
+    policy::verdict::Reason,
 };
 use nix::{
     sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity},

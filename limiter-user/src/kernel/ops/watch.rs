@@ -19,9 +19,9 @@ use std::{
 use aya::maps::{Map, MapData, MapInfo, RingBuf};
 use ipnet::IpNet;
 use limiter_common::{
-    key::{IPV4, IPV6, SLOTS, Words as AddressWords, ipv4_words},
-    verdict::Reason,
-    watch::{ANY_SLOT, Event, Watch},
+    abi::events::{ANY_SLOT, Event, Watch},
+    policy::verdict::Reason,
+    table::key::{IPV4, IPV6, SLOTS, Words as AddressWords, ipv4_words},
 };
 
 use crate::{
@@ -427,7 +427,7 @@ impl Drop for Lease {
 
 #[cfg(test)]
 mod tests {
-    use limiter_common::rules::ANY;
+    use limiter_common::abi::rules::ANY;
 
     use super::*;
 

@@ -13,7 +13,7 @@ use aya::{
     maps::{LpmTrie, Map, MapData, lpm_trie::Key},
 };
 use ipnet::IpNet;
-use limiter_common::{layout::Listed, rules::ON_DENY};
+use limiter_common::abi::{Listed, rules::ON_DENY};
 
 use crate::kernel::{
     error::{Error, Result},

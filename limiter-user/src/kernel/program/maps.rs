@@ -2,13 +2,17 @@
 
 use aya::maps::{Array, Map, MapData, MapError, MapInfo, PerCpuArray, ProgramArray};
 use limiter_common::{
-    bucket,
-    counters::{Count, Counters, LimitCounters, PLAIN, SEVERAL},
-    key::{SLOTS, SourceKey},
-    layout::{Cpu, LOCKS, Lease, SETS_OF_WORD, Set, Share, Source, Table},
-    rules::LISTS_MAX,
-    table::Seed,
-    watch::{EVENTS_BYTES, Watch, Watched},
+    abi::{
+        Cpu, LOCKS, Lease, SETS_OF_WORD, Set, Share, Source, Table,
+        counters::{Count, Counters, FAST, FULL, LimitCounters},
+        events::{EVENTS_BYTES, Watch, Watched},
+        rules::LISTS_MAX,
+    },
+    arithmetic::bucket,
+    table::{
+        Seed,
+        key::{SLOTS, SourceKey},
+    },
 };
 
 use crate::kernel::{
@@ -219,12 +223,12 @@ impl Tables {
 
     /// What all CPUs have counted on the way past one limit.
     pub fn plain(&self) -> Result<Counters> {
-        self.row(PLAIN)
+        self.row(FAST)
     }
 
     /// What all CPUs have counted, on either way.
     pub fn counters(&self) -> Result<Counters> {
-        Ok(sum(&[self.row(PLAIN)?, self.row(SEVERAL)?]))
+        Ok(sum(&[self.row(FAST)?, self.row(FULL)?]))
     }
 
     fn row(&self, row: u32) -> Result<Counters> {
@@ -396,7 +400,7 @@ pub(in crate::kernel) fn fill_table(ebpf: &mut aya::Ebpf, seed: Seed, full_at: u
     let mut table: Array<_, Raw<Table>> = named(ebpf, "TABLE")?.try_into().map_err(read_failed)?;
     let first = Table {
         seed,
-        newcomers: bucket::time(bucket::ticks(full_at)),
+        new_sources: bucket::time(bucket::ticks(full_at)),
         ..Table::default()
     };
     table.set(0, Raw(first), 0).map_err(read_failed)?;
@@ -405,7 +409,7 @@ pub(in crate::kernel) fn fill_table(ebpf: &mut aya::Ebpf, seed: Seed, full_at: u
     for slot in 0..SLOTS {
         let share = Share {
             held: 0,
-            newcomers: bucket::time(bucket::ticks(full_at)),
+            new_sources: bucket::time(bucket::ticks(full_at)),
         };
         shares.set(slot, Raw(share), 0).map_err(read_failed)?;
     }

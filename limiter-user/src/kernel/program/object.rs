@@ -13,7 +13,7 @@ use aya::{
 };
 use ipnet::IpNet;
 use limiter_common::{
-    layout::{CLOCK_KERNEL, Config, Listed, NEXT_FALLBACK, NEXT_FOREIGN, SETS_OF_WORD},
+    abi::{CLOCK_KERNEL, Config, Listed, NEXT_FALLBACK, NEXT_FOREIGN, SETS_OF_WORD},
     table::Seed,
 };
 
@@ -88,7 +88,7 @@ pub enum Maps<'a> {
     Replayed {
         /// Which set is whose.
         seed: Seed,
-        /// When the newcomer limit's bucket is full, in nanoseconds.
+        /// When the new-source limit's bucket is full, in nanoseconds.
         full_at: u64,
     },
     /// Those that are pinned in this folder, whose shapes have been checked.
@@ -170,13 +170,13 @@ pub fn load(
     if let ListMaps::New(prefixes) = lists {
         lists::fill(&mut ebpf, prefixes)?;
     }
-    let newcomers_full_at = match maps {
+    let new_sources_full_at = match maps {
         Maps::New if config.clock == CLOCK_KERNEL => Some(clock::now()?),
         Maps::New => Some(0),
         Maps::Replayed { full_at, .. } => Some(full_at),
         Maps::Pinned(_) => None,
     };
-    if let Some(full_at) = newcomers_full_at {
+    if let Some(full_at) = new_sources_full_at {
         maps::fill_table(&mut ebpf, seed, full_at)?;
     }
     let entry = entry_name(config.plain != 0, frags);

@@ -2,11 +2,11 @@
 
 #![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
-use limiter_common::{
+use limiter_common::abi::{
+    Config, Listed, Set, Share, Stamp, Table,
     counters::{Count, Counters, LimitCounters},
-    layout::{Config, Listed, Set, Share, Stamp, Table},
+    events::{Event, Watched},
     learn::{Flow, Sample, Sighting, Totals},
-    watch::{Event, Watched},
 };
 
 /// A value that is copied bytewise between the kernel and this process.
@@ -32,7 +32,7 @@ macro_rules! plain_words {
     ($($type:ty),+ $(,)?) => {
         $(
             // SAFETY: `repr(C)` of integers, without padding (asserted at compile time in
-            // `limiter_common::layout` and `limiter_common::learn`): every byte is initialised, and every bit pattern is valid.
+            // `limiter_common::abi` and `limiter_common::abi::learn`): every byte is initialised, and every bit pattern is valid.
             unsafe impl aya::Pod for Raw<$type> {}
         )+
     };

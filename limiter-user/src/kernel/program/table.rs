@@ -8,14 +8,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use aya::maps::MapData;
 use limiter_common::{
-    bucket::{self, FORGOTTEN},
-    entry::{
-        self, BEHIND_MAX, OVER, PASSED, Protocol, Shared, TAT, epoch_in, figure, slot_in,
-        with_epoch, without_figure,
+    abi::{Set, Source},
+    arithmetic::bucket::{self, FORGOTTEN},
+    table::{
+        Seed, WAYS,
+        entry::{
+            self, BEHIND_MAX, OVER, PASSED, Protocol, Shared, TAT, counter, epoch_in, slot_in,
+            with_epoch, without_counter,
+        },
+        key::{SourceKey, Tag},
     },
-    key::{SourceKey, Tag},
-    layout::{Set, Source},
-    table::{Seed, WAYS},
 };
 
 use crate::kernel::{
@@ -192,7 +194,11 @@ impl Sets {
     /// Sets the figure of what was over the limits in these slots to 0.
     pub fn forget_refused(&self, slots: &[u32]) {
         for entry in self.entries() {
-            entry.change_over(|over| slots.contains(&slot_in(over)).then(|| without_figure(over)));
+            entry.change_over(|over| {
+                slots
+                    .contains(&slot_in(over))
+                    .then(|| without_counter(over))
+            });
         }
     }
 
@@ -263,8 +269,8 @@ impl Mapped<'_> {
             let source = Source {
                 tat: word,
                 over: self.load(OVER),
-                passed: figure(self.load(PASSED)),
-                refused: figure(self.load(OVER)),
+                passed: counter(self.load(PASSED)),
+                refused: counter(self.load(OVER)),
             };
             if bucket::is_time(word) && self.load(TAT) == word {
                 return Some((tag.key(), source));

@@ -3,7 +3,7 @@
 
 use std::time::SystemTime;
 
-use limiter_common::layout::NEXT_FALLBACK;
+use limiter_common::abi::NEXT_FALLBACK;
 
 use crate::kernel::{
     error::{Error, Result},

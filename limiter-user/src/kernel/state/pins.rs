@@ -23,7 +23,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use limiter_common::layout;
+use limiter_common::abi;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 use crate::kernel::{
@@ -37,7 +37,7 @@ pub const WATCH: &str = "watch";
 /// The folder of everything that this layout pins.
 #[must_use]
 pub fn root() -> PathBuf {
-    root_of(layout::VERSION)
+    root_of(abi::VERSION)
 }
 
 fn root_of(layout: u32) -> PathBuf {
@@ -170,7 +170,7 @@ pub struct Folder {
 
 /// All folders of this layout, in all network namespaces, by name.
 pub fn folders() -> Result<Vec<Folder>> {
-    folders_of(|layout| layout == layout::VERSION)
+    folders_of(|layout| layout == abi::VERSION)
 }
 
 /// All folders, whatever their layout.
@@ -180,7 +180,7 @@ pub fn folders_of_all_layouts() -> Result<Vec<Folder>> {
 
 /// All folders of other layouts, which this version cannot read, in all network namespaces, by name.
 pub fn folders_of_other_layouts() -> Result<Vec<Folder>> {
-    folders_of(|layout| layout != layout::VERSION)
+    folders_of(|layout| layout != abi::VERSION)
 }
 
 fn folders_of(which: impl Fn(u32) -> bool) -> Result<Vec<Folder>> {

@@ -5,11 +5,12 @@ use std::{collections::BTreeSet, io, path::PathBuf, time::Duration};
 
 use aya::maps::{Array, Map, MapData};
 use limiter_common::{
-    key::SLOTS,
-    layout::{Config, NEXT_FALLBACK, NEXT_FOREIGN},
-    rescale::{PAST_TERMS, Rescale, Shape},
-    table::WAYS,
-    window::Window,
+    abi::{Config, NEXT_FALLBACK, NEXT_FOREIGN},
+    arithmetic::{
+        rescale::{PAST_QUOTAS, Rescale, Shape},
+        window::Window,
+    },
+    table::{WAYS, key::SLOTS},
 };
 use serde::{Deserialize, Serialize};
 
@@ -159,7 +160,7 @@ impl Seat {
         let mut seat = self.clone();
         seat.epoch = self.epoch.wrapping_add(1);
         seat.past.insert(0, words(&change));
-        seat.past.truncate(PAST_TERMS as usize);
+        seat.past.truncate(PAST_QUOTAS as usize);
         seat
     }
 }

@@ -4,11 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use limiter_common::{
-    bucket::TAU_MAX,
-    key::SLOTS,
-    rescale::{PAST_TERMS, Rescale, Shape},
-    rules::{FIRST_TIER, LISTS_MAX},
-    window::TOKENS_MAX,
+    abi::rules::{FIRST_TIER, LISTS_MAX},
+    arithmetic::{
+        bucket::TAU_MAX,
+        rescale::{PAST_QUOTAS, Rescale, Shape},
+        window::TOKENS_MAX,
+    },
+    table::key::SLOTS,
 };
 
 use crate::{
@@ -66,7 +68,7 @@ fn tiers(record: &Record) -> Result<(), String> {
 /// Any phase may be: it is that of the limit's first terms, and time wraps.
 fn is_sound(seat: &Seat) -> bool {
     let changes = seat.changes();
-    changes.len() <= PAST_TERMS as usize && changes.iter().all(could_be)
+    changes.len() <= PAST_QUOTAS as usize && changes.iter().all(could_be)
 }
 
 /// As [`Rescale`] says of its fields.

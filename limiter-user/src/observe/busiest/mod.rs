@@ -4,7 +4,7 @@
 use std::{cmp::Ordering, collections::BinaryHeap};
 
 use ipnet::IpNet;
-use limiter_common::key::SourceKey;
+use limiter_common::table::key::SourceKey;
 
 use crate::config::{Key, key::octets};
 

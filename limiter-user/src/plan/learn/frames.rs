@@ -1,8 +1,10 @@
 //! Frames of a capture, as the program that watches would have told of them.
 
 use limiter_common::{
-    counters::Count,
-    learn::{Flow, Totals},
+    abi::{
+        counters::Count,
+        learn::{Flow, Totals},
+    },
     policy::{Parsed, parse},
     table::Seed,
 };

@@ -17,7 +17,7 @@ pub mod trace;
 pub use propose::{Finding, Proposal, TooLittle, propose};
 pub use sample::{Bounds, Sampler, Seen, Service};
 
-use limiter_common::learn::Totals;
+use limiter_common::abi::learn::Totals;
 
 /// Everything that was seen.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! What a trace needs of a bucket to lose nothing, and what it would lose, by the arithmetic that limits.
 
-use limiter_common::bucket::{self, Decision, TAU_MAX};
+use limiter_common::arithmetic::bucket::{self, Decision, TAU_MAX};
 
 use super::trace::Trace;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use limiter_common::learn::Flow;
+use limiter_common::abi::learn::Flow;
 
 use super::{
     Watched,

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use limiter_common::{
-    counters::Count,
-    key::SourceKey,
-    learn::{Flow, Sample},
-    table::Seed,
+    abi::{
+        counters::Count,
+        learn::{Flow, Sample},
+    },
+    table::{Seed, key::SourceKey},
 };
 
 use super::trace::Trace;

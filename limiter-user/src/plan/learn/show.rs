@@ -1,6 +1,6 @@
 //! A proposal as a configuration file, with the reasons in comments.
 
-use limiter_common::counters::Count;
+use limiter_common::abi::counters::Count;
 
 use super::{
     Finding, Proposal, Watched,

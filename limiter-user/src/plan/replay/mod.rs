@@ -10,11 +10,12 @@ use std::{collections::BTreeMap, io};
 
 use ipnet::IpNet;
 use limiter_common::{
-    counters::{Count, Counters, LimitCounters},
-    layout::{Config, Listed},
-    limit::LENGTH_MAX,
-    policy::parse,
-    verdict::Reason,
+    abi::{
+        Config, Listed,
+        counters::{Count, Counters, LimitCounters},
+    },
+    arithmetic::quota::LENGTH_MAX,
+    policy::{parse, verdict::Reason},
 };
 
 use crate::{
@@ -378,7 +379,7 @@ fn of_the_only_one(counters: &Counters) -> LimitCounters {
     let of = |reason: Reason| counters.by_reason[reason as usize];
     let refused = Reason::ALL
         .into_iter()
-        .filter(|reason| reason.verdict() == limiter_common::verdict::Verdict::Refuse);
+        .filter(|reason| reason.verdict() == limiter_common::policy::verdict::Verdict::Refuse);
     LimitCounters {
         admitted: of(Reason::Admitted),
         dropped: refused.map(of).sum(),

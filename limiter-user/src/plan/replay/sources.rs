@@ -3,8 +3,8 @@
 use std::{cmp::Reverse, collections::HashMap};
 
 use limiter_common::{
-    key::{Address, KeyMask, SourceKey},
-    verdict::Reason,
+    policy::verdict::Reason,
+    table::key::{Address, KeyMask, SourceKey},
 };
 
 use crate::{
@@ -90,7 +90,7 @@ fn rank(figures: &Figures) -> impl Ord + use<> {
 
 #[cfg(test)]
 mod tests {
-    use limiter_common::{key::Address, verdict::Reason};
+    use limiter_common::{policy::verdict::Reason, table::key::Address};
 
     use super::{KEPT, Sources};
 

@@ -4,13 +4,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use futures_util::future::try_join_all;
-use limiter_common::bucket::TICKS_PER_SECOND;
+use limiter_common::arithmetic::bucket::TICKS_PER_SECOND;
 use limiter_fleet::{
     conflicts::Held,
     store::{Options, Store, Target},
 };
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeValLike as _;
+use nix::sys::{
+    resource::{UsageWho, getrusage},
+    time::TimeValLike as _,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use limiter_common::{
-    bucket::TICKS_PER_SECOND,
-    key::{IPV4, SLOTS, SourceKey, ipv4_words},
+    arithmetic::bucket::TICKS_PER_SECOND,
+    table::key::{IPV4, SLOTS, SourceKey, ipv4_words},
 };
 use limiter_fleet::{
     ledger::Record,

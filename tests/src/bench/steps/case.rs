@@ -1,7 +1,7 @@
 //! What is measured: how many sources there are, and what becomes of their packets.
 
 use anyhow::Result;
-use limiter_common::{layout::Config, verdict::Reason};
+use limiter_common::{abi::Config, policy::verdict::Reason};
 use limiter_user::config::{
     Limit, Settings,
     compile::{FIRST_SLOT, Place, TierBits},

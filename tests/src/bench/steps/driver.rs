@@ -7,7 +7,7 @@ use aya::{
     maps::{Array, MapData, ProgramArray},
     programs::ProgramFd,
 };
-use limiter_common::layout::Config;
+use limiter_common::abi::Config;
 use limiter_tests::packet::Frame;
 use limiter_user::kernel::sys::bpf;
 

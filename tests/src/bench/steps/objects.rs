@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use aya::programs::ProgramFd;
-use limiter_common::{layout::Config, verdict::Reason};
+use limiter_common::{abi::Config, policy::verdict::Reason};
 
 use super::{
     case::{Case, Cost},

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use limiter_common::{
-    layout::{LOCKS, SETS_OF_WORD, Set},
+    abi::{LOCKS, SETS_OF_WORD, Set},
     table::WAYS,
 };
 use serde::Serialize;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use limiter_common::layout::Config;
+use limiter_common::abi::Config;
 use limiter_user::{
     config::{
         Burst, Limit, Match, NewSources, Rate, Scope, Settings,

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
-use limiter_common::layout::Config;
+use limiter_common::abi::Config;
 use limiter_user::kernel::{
     program::object::Program,
     sys::{bpf, bpf::XDP_FLAGS_DRV_MODE},

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use limiter_common::key::SourceKey;
+use limiter_common::table::key::SourceKey;
 
 use super::oracle::Seen;
 

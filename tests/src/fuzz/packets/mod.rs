@@ -8,7 +8,7 @@ mod oracle;
 use std::cell::RefCell;
 
 use arbitrary::Unstructured;
-use limiter_common::{key::SourceKey, verdict::Reason};
+use limiter_common::{policy::verdict::Reason, table::key::SourceKey};
 use limiter_user::{
     config::{Settings, file},
     plan::{

@@ -11,7 +11,7 @@ use etherparse::{
     Ipv6FragmentHeaderSlice, Ipv6HeaderSlice, Ipv6RawExtHeaderSlice, SingleVlanSlice,
     TcpHeaderSlice, UdpHeaderSlice, ip_number,
 };
-use limiter_common::{key::SourceKey, verdict::Reason};
+use limiter_common::{policy::verdict::Reason, table::key::SourceKey};
 
 use super::configurations::{Configuration, listed};
 use crate::model::packet::Field;

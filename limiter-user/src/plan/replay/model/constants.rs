@@ -1,6 +1,6 @@
 //! The constants of the program, as the policy reads them.
 
-use limiter_common::{policy::Constants, rules::Limit};
+use limiter_common::{abi::rules::Limit, policy::Constants};
 
 use super::View;
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ipnet::IpNet;
 use limiter_common::{
-    key::{Address, IPV4, IPV6, KeyMask, Words},
-    layout::Listed,
+    abi::Listed,
+    table::key::{Address, IPV4, IPV6, KeyMask, Words},
 };
 
 use crate::config::key::address;

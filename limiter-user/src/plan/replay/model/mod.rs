@@ -11,12 +11,15 @@ use std::{cell::Cell, collections::BTreeMap};
 
 use ipnet::IpNet;
 use limiter_common::{
-    counters::{Count, LimitCounters},
-    key::{SLOTS, Tag},
-    layout::{Config, Listed},
-    policy::{Engine, Evaluation, apply_shadow, fast, full, parse},
-    table::Added,
-    verdict::Reason,
+    abi::{
+        Config, Listed,
+        counters::{Count, LimitCounters},
+    },
+    policy::{Engine, Evaluation, apply_shadow, fast, full, parse, verdict::Reason},
+    table::{
+        Added,
+        key::{SLOTS, Tag},
+    },
 };
 
 use lists::Lists;
@@ -47,7 +50,7 @@ impl Model {
         Self {
             memory: Memory::new(config.sets),
             lists: Lists::new(prefixes),
-            new_sources: NewSources::new(config.newcomers, begin),
+            new_sources: NewSources::new(config.new_sources, begin),
             counters: vec![Cell::default(); SLOTS as usize],
             config: Box::new(*config),
             now: Cell::new(begin),

@@ -3,16 +3,16 @@
 use std::cell::Cell;
 
 use limiter_common::{
-    bucket,
-    key::SLOTS,
+    abi::rules::NewSourceQuota,
+    arithmetic::bucket,
     policy::new_sources::{ATTEMPTS, LOST, Word, lease_once},
-    rules::Newcomers,
+    table::key::SLOTS,
 };
 
 /// Its buckets, and the leases that have been taken of them.
 #[derive(Debug)]
 pub struct NewSources {
-    limit: Newcomers,
+    limit: NewSourceQuota,
     common: Cell<u64>,
     /// By slot.
     own: [Cell<u64>; SLOTS as usize],
@@ -38,7 +38,7 @@ impl Word for Tat<'_> {
 
 impl NewSources {
     /// With buckets that are full at `begin` (nanoseconds).
-    pub fn new(limit: Newcomers, begin: u64) -> Self {
+    pub fn new(limit: NewSourceQuota, begin: u64) -> Self {
         let full = bucket::time(bucket::ticks(begin));
         Self {
             limit,

@@ -4,10 +4,13 @@
 use std::cell::Cell;
 
 use limiter_common::{
-    entry::{Shared, slot_in},
-    key::{SLOTS, Tag},
     policy::{Constants, has_room},
-    table::{Displaced, Home, SWEPT, SharedSet, SharedTable, WAYS, find_far},
+    table::{
+        Displaced, Home, SWEPT, SharedSet, SharedTable, WAYS,
+        entry::{Shared, slot_in},
+        find_far,
+        key::{SLOTS, Tag},
+    },
 };
 
 use super::View;
@@ -159,7 +162,7 @@ impl<'a> SharedTable for View<'a> {
             .index_of(slot_in(over))
             .and_then(|index| self.limit(index));
         match limit {
-            Some(limit) => limit.terms.full_for(word, now),
+            Some(limit) => limit.quota.full_for(word, now),
             None => Some(u64::MAX),
         }
     }

@@ -2,8 +2,10 @@
 //! is a word with a bit for each limit, and what is in all of a packet's words is a candidate. So a limit that
 //! a packet has nothing to do with costs it nothing.
 
-use crate::key::{IPV4, IPV6};
-use crate::rules::{ANY, ANYWHERE, Limit, Match, PortRange, Ports};
+use crate::{
+    abi::rules::{ANY, ANYWHERE, Limit, Match, PortRange, Ports},
+    table::key::{IPV4, IPV6},
+};
 
 /// Bits of the limits, by one byte of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +28,11 @@ impl ByByte {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Candidates {
-    /// By [`crate::rules::Match::control`].
+    /// By [`crate::abi::rules::Match::control`].
     pub control: [u64; 2],
     /// Of IPv4 and of IPv6.
     pub family: [u64; 2],
-    /// By the number of the bit in [`crate::rules::Match::fragments`]; the last is of packets that may be any.
+    /// By the number of the bit in [`crate::abi::rules::Match::fragments`]; the last is of packets that may be any.
     pub fragments: [u64; 4],
     /// By transport protocol.
     pub protocol: ByByte,
@@ -39,10 +41,10 @@ pub struct Candidates {
     /// By the upper byte of the source port.
     pub source: ByByte,
     /// Those that look at more than this: what is a candidate of them need not match.
-    pub look_closer: u64,
+    pub uncertain: u64,
 }
 
-/// Index of [`Candidates::fragments`] for [`crate::rules::ANYWHERE`].
+/// Index of [`Candidates::fragments`] for [`crate::abi::rules::ANYWHERE`].
 const UNSEEN: usize = (ANYWHERE >> 1) as usize;
 
 impl Candidates {
@@ -54,10 +56,10 @@ impl Candidates {
         protocol: ByByte::NONE,
         destination: ByByte::NONE,
         source: ByByte::NONE,
-        look_closer: 0,
+        uncertain: 0,
     };
 
-    /// Of these limits; the first has bit 0. At most [`crate::rules::LIMITS_MAX`].
+    /// Of these limits; the first has bit 0. At most [`crate::abi::rules::LIMITS_MAX`].
     #[must_use]
     pub fn of(limits: &[Limit]) -> Self {
         let mut all = Self::NONE;
@@ -94,7 +96,7 @@ impl Candidates {
             ..Match::EVERYTHING
         };
         if *matches != decided {
-            self.look_closer |= bit;
+            self.uncertain |= bit;
         }
     }
 }

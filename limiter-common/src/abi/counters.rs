@@ -1,6 +1,6 @@
 //! What is counted, and for whom.
 
-use crate::verdict::Reason;
+use crate::policy::verdict::Reason;
 
 /// Packets and bytes; a byte count is of whole frames, from the Ethernet header on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,9 +44,9 @@ pub struct LimitCounters {
 
 /// Row of [`Counters`] of the short way, on which there is but one limit, the one in slot 0: its figures
 /// follow from these.
-pub const PLAIN: u32 = 0;
+pub const FAST: u32 = 0;
 /// Row of [`Counters`] of the way past several limits, each of which counts for itself too.
-pub const SEVERAL: u32 = 1;
+pub const FULL: u32 = 1;
 
 /// Reasons that [`Counters`] has room for: one that comes later makes no new layout.
 pub const REASONS_MAX: usize = 24;

@@ -4,12 +4,12 @@
 //! from the windows before is kept, up to the burst. The word holds the window that it was written in
 //! and what was left then, so that one compare-and-swap both refills and takes.
 
-use crate::bucket::{Decision, TICK_SHIFT};
+use crate::arithmetic::bucket::{Decision, TICK_SHIFT};
 
 /// Tokens that a window's word has room for.
 pub const TOKENS_MAX: u64 = u32::MAX as u64;
 
-/// Set in every word, which keeps it apart from the marks of [`crate::bucket`].
+/// Set in every word, which keeps it apart from the marks of [`crate::arithmetic::bucket`].
 const WRITTEN: u64 = 1 << 63;
 /// Windows are numbered modulo 2^31: with windows of a second that is 68 years.
 const INDEX_BITS: u32 = 31;

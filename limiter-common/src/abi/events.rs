@@ -3,7 +3,7 @@
 
 use core::mem::offset_of;
 
-use crate::key::Words;
+use crate::table::key::Words;
 
 /// Who watches, until when, and what. User space maps it, and writes each word at once; the program reads it
 /// where it drops a packet. All but [`Self::until`] is written while that is 0, but for the slot.
@@ -95,17 +95,17 @@ pub struct Event {
     pub session: u64,
     /// Its source as it stands in the packet.
     pub source: Words,
-    /// [`crate::key::IPV4`] or [`crate::key::IPV6`]; 0 where there is no telling.
+    /// [`crate::table::key::IPV4`] or [`crate::table::key::IPV6`]; 0 where there is no telling.
     pub family: u32,
-    /// Transport protocol; [`ARP`], or [`crate::rules::ANY`] where there is no telling.
+    /// Transport protocol; [`ARP`], or [`crate::abi::rules::ANY`] where there is no telling.
     pub protocol: u32,
-    /// Destination port, [`crate::rules::ANY`] or [`crate::rules::NONE`].
+    /// Destination port, [`crate::abi::rules::ANY`] or [`crate::abi::rules::NONE`].
     pub destination_port: u32,
-    /// Slot of the limit that it is over, or [`crate::layout::NO_LIMIT`].
+    /// Slot of the limit that it is over, or [`crate::abi::NO_LIMIT`].
     pub slot: u32,
     /// Bytes of the frame.
     pub length: u32,
-    /// Number of the [`crate::verdict::Reason`], of those that drop.
+    /// Number of the [`crate::policy::verdict::Reason`], of those that drop.
     pub reason: u32,
     /// 1: it only passed because of shadow.
     pub would_drop: u32,
@@ -113,7 +113,7 @@ pub struct Event {
     pub has_destination: u32,
     /// Its destination as it stands in the packet.
     pub destination: Words,
-    /// Source port, [`crate::rules::ANY`] or [`crate::rules::NONE`].
+    /// Source port, [`crate::abi::rules::ANY`] or [`crate::abi::rules::NONE`].
     pub source_port: u32,
     /// TCP flags, likewise.
     pub flags: u32,

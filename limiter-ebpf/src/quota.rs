@@ -4,7 +4,11 @@
 //! The exported functions are checked once by the verifier, instead of at every turn of the loops that
 //! they are called from: that is what an exported symbol means to it (global functions, Linux 5.6).
 
-use limiter_common::{bucket, entry, policy::Limit as _, rescale};
+use limiter_common::{
+    arithmetic::{bucket, rescale},
+    policy::Limit as _,
+    table::entry,
+};
 
 use crate::config::{self, Limit};
 
@@ -41,7 +45,7 @@ pub extern "C" fn full_for(over: u64, word: u64, now: u64) -> u64 {
     };
     let epoch = entry::epoch_in(over, limit.epoch());
     let full_for =
-        carry_over(limit, epoch, word).and_then(|word| limit.terms().full_for(word, now));
+        carry_over(limit, epoch, word).and_then(|word| limit.quota().full_for(word, now));
     full_for.map_or(0, |nanoseconds| nanoseconds.saturating_add(1))
 }
 

@@ -8,7 +8,7 @@ use super::bucket::{Price, SKEW, Terms};
 
 /// Seen from one CPU.
 #[derive(Clone, Debug)]
-pub struct Newcomers {
+pub struct NewSourceLimit {
     /// The bucket of all limits. What a limit's own bucket gives is charged here too: it may be in debt.
     common: Terms,
     /// What a limit's own bucket is like, where there are several limits.
@@ -22,7 +22,7 @@ pub struct Newcomers {
     leased: HashMap<String, i128>,
 }
 
-impl Newcomers {
+impl NewSourceLimit {
     /// For so many limits, with no more than `left` tokens in the common bucket at `now`, and as few in the others.
     pub fn new(limit: &NewSources, limits: usize, left: u64, now: i128) -> Self {
         let mut new = Self::full(limit, limits, now);

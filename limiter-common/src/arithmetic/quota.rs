@@ -1,22 +1,22 @@
-//! A limit in the kernel's terms: what a packet costs, how deep a bucket is and how it refills.
+//! A limit in the kernel's quota: what a packet costs, how deep a bucket is and how it refills.
 
-use crate::{
+use crate::arithmetic::{
     bucket::{self, Decision},
     window::Window,
 };
 
-/// In [`Terms::flags`]: a packet costs by its length, and not the same as every other.
+/// In [`Quota::flags`]: a packet costs by its length, and not the same as every other.
 pub const BY_BYTES: u32 = 1;
 
-/// In [`Terms::flags`]: other hosts charge the bucket too, so that it may be in debt: emptier than empty by up to
+/// In [`Quota::flags`]: other hosts charge the bucket too, so that it may be in debt: emptier than empty by up to
 /// [`bucket::DEBT_MAX`] ticks. Goes with token buckets.
 pub const SHARED: u32 = 2;
 
-/// Rate and burst of one limit. A token bucket counts in ticks (see [`crate::bucket`]), a fixed window
+/// Rate and burst of one limit. A token bucket counts in ticks (see [`crate::arithmetic::bucket`]), a fixed window
 /// in tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Terms {
+pub struct Quota {
     /// Depth of the bucket: at most [`bucket::TAU_MAX`] ticks, or [`window::TOKENS_MAX`] tokens.
     pub tau: u64,
     /// Cost of a packet, or of `1 << cost_shift`-th of a byte where [`BY_BYTES`] is set.
@@ -30,8 +30,8 @@ pub struct Terms {
 }
 
 /// What can be asked of a bucket. `now` is in nanoseconds of the kernel's monotonic clock, and a cost
-/// comes from [`Terms::cost_of`].
-impl Terms {
+/// comes from [`Quota::cost_of`].
+impl Quota {
     /// What a packet of `length` bytes costs, rounded up: rounding never admits more than configured.
     ///
     /// User space chooses `cost` so that the product does not overflow for any length up to

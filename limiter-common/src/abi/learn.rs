@@ -3,11 +3,14 @@
 //! Every type is `repr(C)`, of 32- and 64-bit words, without padding. None of them is pinned: they may change
 //! from one build to the next.
 
-use crate::counters::Count;
-use crate::key::{KeyMask, Words};
-use crate::policy::PacketInfo;
-use crate::rules::ANY;
-use crate::table::Seed;
+use crate::{
+    abi::{counters::Count, rules::ANY},
+    policy::PacketInfo,
+    table::{
+        Seed,
+        key::{KeyMask, Words},
+    },
+};
 
 /// What makes a source: an IPv4 address, or the /64 of an IPv6 address, as in a limit's default key.
 pub const MASK: KeyMask = KeyMask::prefixes(32, 64);
@@ -144,7 +147,7 @@ impl Sample {
     /// Whether the source of `flow` is in it.
     #[must_use]
     pub const fn has(&self, flow: &Flow) -> bool {
-        let tag = crate::key::SourceKey {
+        let tag = crate::table::key::SourceKey {
             address: flow.address,
             scope: flow.family(),
             reserved: 0,

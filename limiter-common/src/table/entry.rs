@@ -9,13 +9,15 @@
 //! source or its limit has gone, only chance would make the two words the same tick; that would cost
 //! the charge of a packet that is under way at that moment.
 
-use crate::bucket::{self, BUSY, REST};
-use crate::key::Tag;
-use crate::verdict::Reason;
+use crate::{
+    arithmetic::bucket::{self, BUSY, REST},
+    policy::verdict::Reason,
+    table::key::Tag,
+};
 
 /// Index of the word with the address: of IPv4 with the key's scope beside it, of IPv6 the first half.
 pub const ADDRESS: usize = 0;
-/// Index of the bucket's word; see [`crate::bucket`] and [`crate::window`].
+/// Index of the bucket's word; see [`crate::arithmetic::bucket`] and [`crate::arithmetic::window`].
 pub const TAT: usize = 1;
 /// Index of the word with the packets that passed, and with the key's port below them.
 pub const PASSED: usize = 2;
@@ -32,26 +34,26 @@ pub struct Entry {
     pub words: [u64; 4],
 }
 
-/// Bits below a figure, which a sum that overflows does not reach.
-pub const FIGURE_SHIFT: u32 = 16;
+/// Bits below a counter, which a sum that overflows does not reach.
+pub const COUNTER_SHIFT: u32 = 16;
 /// One packet, in a word with a figure.
-pub const ONE_PACKET: u64 = 1 << FIGURE_SHIFT;
-const BELOW_FIGURE: u64 = ONE_PACKET - 1;
+pub const ONE_PACKET: u64 = 1 << COUNTER_SHIFT;
+const BELOW_COUNTER: u64 = ONE_PACKET - 1;
 
 const EPOCH_SHIFT: u32 = 8;
 const SCOPE_MASK: u64 = (1 << EPOCH_SHIFT) - 1;
 /// Bits of an epoch that an entry keeps.
-const EPOCH_MASK: u64 = BELOW_FIGURE >> EPOCH_SHIFT;
+const EPOCH_MASK: u64 = BELOW_COUNTER >> EPOCH_SHIFT;
 
 /// How far behind an epoch may be at most, for the bits that are kept of it to tell: whoever changes
 /// terms sees to it. Half of their range, less one.
-pub const BEHIND_MAX: u32 = (1 << (FIGURE_SHIFT - EPOCH_SHIFT - 1)) - 1;
+pub const BEHIND_MAX: u32 = (1 << (COUNTER_SHIFT - EPOCH_SHIFT - 1)) - 1;
 
 /// The figure in a word.
 #[must_use]
 #[inline(always)]
-pub const fn figure(word: u64) -> u64 {
-    word >> FIGURE_SHIFT
+pub const fn counter(word: u64) -> u64 {
+    word >> COUNTER_SHIFT
 }
 
 /// The epoch in [`OVER`], which is no more than [`BEHIND_MAX`] changes away from `present`.
@@ -68,14 +70,14 @@ pub const fn epoch_in(over: u64, present: u32) -> u32 {
 #[must_use]
 #[inline(always)]
 pub const fn slot_in(over: u64) -> u32 {
-    crate::key::slot_in(over & SCOPE_MASK)
+    crate::table::key::slot_in(over & SCOPE_MASK)
 }
 
 /// Whether the key that a part of is in [`OVER`] takes two entries.
 #[must_use]
 #[inline(always)]
 pub const fn is_wide(over: u64) -> bool {
-    crate::key::is_wide(over & SCOPE_MASK)
+    crate::table::key::is_wide(over & SCOPE_MASK)
 }
 
 /// [`OVER`] with another epoch.
@@ -88,8 +90,8 @@ pub const fn with_epoch(over: u64, epoch: u32) -> u64 {
 /// [`OVER`] without its packets.
 #[must_use]
 #[inline(always)]
-pub const fn without_figure(over: u64) -> u64 {
-    over & BELOW_FIGURE
+pub const fn without_counter(over: u64) -> u64 {
+    over & BELOW_COUNTER
 }
 
 /// An entry that others work on at the same time.
@@ -122,7 +124,7 @@ pub trait Protocol: Shared {
         if self.load(ADDRESS) != tag.address {
             return false;
         }
-        let other_port = (self.load(PASSED) ^ tag.port()) & BELOW_FIGURE;
+        let other_port = (self.load(PASSED) ^ tag.port()) & BELOW_COUNTER;
         let other_limit = (self.load(OVER) ^ tag.limit()) & SCOPE_MASK;
         other_port | other_limit == 0
     }
@@ -150,8 +152,8 @@ pub trait Protocol: Shared {
         let mut tag = Tag {
             address: self.load(ADDRESS),
             rest: 0,
-            scope: (self.load(PASSED) & BELOW_FIGURE)
-                | ((self.load(OVER) & SCOPE_MASK) << FIGURE_SHIFT),
+            scope: (self.load(PASSED) & BELOW_COUNTER)
+                | ((self.load(OVER) & SCOPE_MASK) << COUNTER_SHIFT),
         };
         if tag.is_wide() {
             tag.rest = self.next().load(ADDRESS);
@@ -189,7 +191,7 @@ pub trait Protocol: Shared {
         let mut done = false;
         for _ in 0..2 {
             let present = self.load(OVER);
-            if !self.is_of(tag) || without_figure(present) != without_figure(over) {
+            if !self.is_of(tag) || without_counter(present) != without_counter(over) {
                 break;
             }
             if self.swap(OVER, present, with_epoch(present, epoch)) {

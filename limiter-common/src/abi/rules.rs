@@ -1,10 +1,12 @@
-//! What the program is told: limits with what they match, lists, the newcomer limit.
+//! What the program is told: limits with what they match, lists, the new-source limit.
 
 use crate::{
-    key::KeyMask,
-    limit::Terms,
-    rescale::{PAST_TERMS, Rescale},
-    window::Window,
+    arithmetic::{
+        quota::Quota,
+        rescale::{PAST_QUOTAS, Rescale},
+        window::Window,
+    },
+    table::key::KeyMask,
 };
 
 /// Limits that the program has room for: 32 that are written, and two on control traffic.
@@ -102,7 +104,7 @@ pub struct Ports {
 pub struct Match {
     /// 1: only control traffic, which no other limit then matches.
     pub control: u32,
-    /// [`crate::key::IPV4`], [`crate::key::IPV6`], or 0 for both.
+    /// [`crate::table::key::IPV4`], [`crate::table::key::IPV6`], or 0 for both.
     pub family: u32,
     /// Number of the transport protocol, or [`ANY`].
     pub protocol: u32,
@@ -159,10 +161,10 @@ pub struct Limit {
     /// Which packets it holds.
     pub matches: Match,
     /// Its rate and burst.
-    pub terms: Terms,
+    pub quota: Quota,
     /// What of a packet makes its bucket.
     pub mask: KeyMask,
-    /// Which buckets and figures are its own; below [`crate::key::SLOTS`].
+    /// Which buckets and figures are its own; below [`crate::table::key::SLOTS`].
     pub slot: u32,
     /// 1: charge and count, but drop nothing.
     pub shadow: u32,
@@ -170,19 +172,19 @@ pub struct Limit {
     pub epoch: u32,
     /// Valid entries of `past`.
     pub past_length: u32,
-    /// Entries of the table that are kept for it; see [`crate::share`].
+    /// Entries of the table that are kept for it; see [`crate::table::share`].
     pub share: u32,
     /// 1: it takes more than its share where there is room that is nobody's.
     pub borrows: u32,
-    /// The last changes of terms, newest first: `past[0]` leads from `epoch - 1` to `epoch`.
-    pub past: [Rescale; PAST_TERMS as usize],
+    /// The last changes of quota, newest first: `past[0]` leads from `epoch - 1` to `epoch`.
+    pub past: [Rescale; PAST_QUOTAS as usize],
 }
 
 impl Limit {
     /// Matches everything and admits nothing: what fills the places that no limit takes.
     pub const NONE: Self = Self {
         matches: Match::EVERYTHING,
-        terms: Terms {
+        quota: Quota {
             tau: 0,
             cost: 0,
             cost_shift: 0,
@@ -200,16 +202,16 @@ impl Limit {
         past_length: 0,
         share: 0,
         borrows: 0,
-        past: [Rescale::NONE; PAST_TERMS as usize],
+        past: [Rescale::NONE; PAST_QUOTAS as usize],
     };
 }
 
 /// The limit on new sources: a token bucket for all limits and, where there are several, one for each of them;
-/// see [`crate::share`]. Each CPU takes a few tokens at a time, so that the CPUs do not all fight over one word.
+/// see [`crate::table::share`]. Each CPU takes a few tokens at a time, so that the CPUs do not all fight over one word.
 /// What passes is at most what the buckets bring and one lease for each CPU and limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Newcomers {
+pub struct NewSourceQuota {
     /// Depth of the common bucket in ticks.
     pub tau: u64,
     /// Ticks that one new source costs there; 0: no limit.

@@ -1,13 +1,13 @@
 //! How buckets are carried over when the terms of their limit change: what was spent stays spent, in
 //! tokens, and a bucket is never deeper than the new burst. Up to the change it refilled on the old
-//! terms, from then on on the new ones.
+//! quota, from then on on the new ones.
 
-use crate::{bucket, limit::Terms, window::Window};
+use crate::arithmetic::{bucket, quota::Quota, window::Window};
 
 /// Changes of a limit's terms that are remembered.
-pub const PAST_TERMS: u32 = 8;
+pub const PAST_QUOTAS: u32 = 8;
 
-/// Depth of a bucket and how it refills; as in [`Terms`].
+/// Depth of a bucket and how it refills; as in [`Quota`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Shape {
@@ -17,16 +17,16 @@ pub struct Shape {
     pub window: Window,
 }
 
-impl From<&Terms> for Shape {
-    fn from(terms: &Terms) -> Self {
+impl From<&Quota> for Shape {
+    fn from(quota: &Quota) -> Self {
         Self {
-            tau: terms.tau,
-            window: terms.window,
+            tau: quota.tau,
+            window: quota.window,
         }
     }
 }
 
-/// One change of terms.
+/// One change of quota.
 ///
 /// What is spent is measured in chunks, rounded up, because neither 128-bit products nor a
 /// division by what is not a constant of the program are to be had in the kernel. User space chooses
@@ -42,11 +42,11 @@ pub struct Rescale {
     pub to: Shape,
     /// Units of `from.tau` in one chunk; 0: see [`Rescale::skip`].
     pub chunk_from: u64,
-    /// The same chunk on the new terms, in `1 << chunk_shift`-th of a unit of `to.tau`, rounded up.
+    /// The same chunk on the new quota, in `1 << chunk_shift`-th of a unit of `to.tau`, rounded up.
     pub chunk_to: u64,
     /// Fractional bits of `chunk_to`.
     pub chunk_shift: u64,
-    /// With more chunks than this the bucket is empty on the new terms. Times `chunk_to` it stays
+    /// With more chunks than this the bucket is empty on the new quota. Times `chunk_to` it stays
     /// below 2^63.
     pub chunks_most: u64,
 }
@@ -80,11 +80,11 @@ impl Rescale {
     /// For a limit that has just come: should a bucket be there already, of a limit that had its slot
     /// before, then it is empty from `since` on unless it was full.
     #[must_use]
-    pub fn anew(terms: &Terms, since: u64) -> Self {
+    pub fn anew(quota: &Quota, since: u64) -> Self {
         Self {
             since,
-            from: terms.into(),
-            to: terms.into(),
+            from: quota.into(),
+            to: quota.into(),
             ..Self::NONE
         }
     }
@@ -92,10 +92,10 @@ impl Rescale {
     /// The word stays, and the change after this one is not applied to it. It stands between the terms of a trial and
     /// those that the trial would have fallen back to, where the trial is kept: buckets of the trial go on as they are.
     #[must_use]
-    pub fn skip(terms: &Terms, since: u64) -> Self {
+    pub fn skip(quota: &Quota, since: u64) -> Self {
         Self {
             chunk_from: 0,
-            ..Self::anew(terms, since)
+            ..Self::anew(quota, since)
         }
     }
 
@@ -106,7 +106,7 @@ impl Rescale {
         self.chunk_from == 0
     }
 
-    /// The word of a bucket on the new terms, from its word on the old ones.
+    /// The word of a bucket on the new quota, from its word on the old ones.
     ///
     /// A word that was written after `since`, by the old program while the new one was being loaded,
     /// counts from that later moment on.
@@ -142,7 +142,7 @@ impl Rescale {
         }
     }
 
-    /// So much of the old bucket, on the new terms.
+    /// So much of the old bucket, on the new quota.
     #[inline(always)]
     const fn carried(&self, spent: u64) -> u64 {
         // Checked, because a division that could panic is refused by the verifier.
@@ -175,7 +175,7 @@ impl Rescale {
     }
 }
 
-/// The word of a bucket that has missed the last `behind` changes of terms, on the present ones.
+/// The word of a bucket that has missed the last `behind` changes of quota, on the present ones.
 ///
 /// `past(0)` is the newest change and there are `known` of them. A bucket that has missed more is
 /// taken to have been empty when the oldest known change came: it may be refused for as long as a
@@ -198,7 +198,7 @@ pub fn carry_over(
     }
     let mut skips = false;
     // A constant bound, which the verifier of old kernels wants.
-    for step in 0..PAST_TERMS {
+    for step in 0..PAST_QUOTAS {
         if step >= steps {
             break;
         }

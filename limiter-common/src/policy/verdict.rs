@@ -70,7 +70,7 @@ reasons! {
     /// Dropped: its source is on the deny list.
     Deny = 4, "deny", "denied", Drop;
     /// Dropped: its source is not in the table, and new sources come too fast, or there is no room.
-    Newcomer = 5, "new_source", "new source", Refuse;
+    NewSource = 5, "new_source", "new source", Refuse;
     /// Dropped: a malformed IP packet.
     Malformed = 6, "malformed", "malformed", Drop;
     /// Dropped: lost the race for its bucket too many times.

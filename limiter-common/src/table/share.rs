@@ -11,8 +11,10 @@
 //! the first of them. Each of the others must have one too, which it keeps: so a flood against a limit that has no
 //! token takes nothing from the others.
 
-use crate::bucket::{self, Decision, SKEW_MAX};
-use crate::rules::Newcomers;
+use crate::{
+    abi::rules::NewSourceQuota,
+    arithmetic::bucket::{self, Decision, SKEW_MAX},
+};
 
 /// The entries that a limit holds, from the word that counts them. The word may run below 0: a program with one limit
 /// counts nothing, and runs until the program that begins to count takes its place.
@@ -48,7 +50,7 @@ pub enum Step {
         tat: u64,
     },
     /// So many tokens come from the limit's own bucket, whose word becomes `tat`; the common bucket is to be
-    /// charged with them by [`Newcomers::owed`].
+    /// charged with them by [`NewSourceQuota::owed`].
     Own {
         /// Tokens.
         tokens: u64,
@@ -60,7 +62,7 @@ pub enum Step {
 }
 
 /// Buckets of new sources. `now` is in ticks.
-impl Newcomers {
+impl NewSourceQuota {
     /// The next step from these words: a lease, or a single token where there are not so many.
     #[must_use]
     #[inline(always)]

@@ -20,7 +20,7 @@ pub const TAU_MAX: u64 = 1 << 62;
 /// Not a time: nobody's bucket, and never has been.
 pub const FREE: u64 = 0;
 
-/// Not a time: a CPU is handing the entry over, or converts it to new terms, and is done in a moment.
+/// Not a time: a CPU is handing the entry over, or converts it to new quota, and is done in a moment.
 pub const BUSY: u64 = 1;
 
 /// Not a time: nobody's bucket any more. Its source has been forgotten by the operator.

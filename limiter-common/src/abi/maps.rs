@@ -1,0 +1,113 @@
+//! What the maps hold.
+
+use crate::table::{DISPLACED_WIDTH, Seed, WAYS, entry::Entry};
+
+/// A set of the table: one cache line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Set {
+    /// Its entries.
+    pub entries: [Entry; WAYS as usize],
+}
+
+/// A source that has sent more than once keeps its entry for at least so long after its bucket is full
+/// again, in nanoseconds: a flood of new sources, each of which sends once, must not drive out those
+/// that the host has been serving.
+pub const KEPT_FOR: u64 = 10_000_000_000;
+
+/// Sets that share a word in which they count the sources that are in other sets.
+pub const SETS_OF_WORD: u32 = u64::BITS / DISPLACED_WIDTH;
+
+/// Locks for new sources. More than CPUs ever bring in at once; two sets may share one.
+pub const LOCKS: u32 = 1024;
+
+/// The one record of the table as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Table {
+    /// Which set is whose. Programs have it among their constants.
+    pub seed: Seed,
+    /// The set that is looked at next for entries that nobody needs; wraps.
+    pub hand: u64,
+    /// Keeps the word below, which changes at every lease, off the cache line of others.
+    pub apart: [u64; 11],
+    /// The bucket of the new-source limit.
+    pub new_sources: u64,
+}
+
+/// What a limit has of the table and of the new-source limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Share {
+    /// Entries that its sources take; see [`crate::table::share::held`].
+    pub held: u64,
+    /// The limit's own bucket of new sources.
+    pub new_sources: u64,
+}
+
+/// What a CPU has leased of new sources for one limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Lease {
+    /// New sources that may still be taken in without asking the new-source limit.
+    pub tokens: u64,
+    /// New sources that are refused without asking it.
+    pub dry: u64,
+    /// `jiffies` when that was said, and only as long as they are the same.
+    pub jiffy: u64,
+}
+
+/// What a list map keeps of one prefix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Listed {
+    /// The lists that decide about sources of this prefix: what it is on itself, or else the prefix
+    /// around it.
+    pub lists: u32,
+    /// The lists that the prefix itself is on.
+    pub own: u32,
+    /// Packets that the deny list dropped; see [`crate::policy::denied`]. 0 of a prefix that it does not decide about.
+    pub dropped: u64,
+}
+
+/// Metadata in front of a packet where the clock is [`CLOCK_PACKET`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Stamp {
+    /// In: the time, in nanoseconds.
+    pub nanoseconds: u64,
+    /// Out: the number of the [`crate::policy::verdict::Reason`].
+    pub reason: u32,
+    /// In: how far from `nanoseconds` the bounds lie that the program is given to begin with. What it
+    /// decides must not depend on it.
+    pub spread: u32,
+    /// In: bytes that the frame had, of which the packet may be only the beginning; 0: those of the packet.
+    pub length: u64,
+}
+
+/// What a CPU knows of the time by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Cpu {
+    /// The clock, in nanoseconds, when it was read last: it is no earlier.
+    pub earliest: u64,
+    /// It is no later, as long as `jiffy` and `uses` say so.
+    pub latest: u64,
+    /// `jiffies` at that reading.
+    pub jiffy: u64,
+    /// Packets that may still do with that reading.
+    pub uses: u64,
+}
+
+/// What the table keeps of one source, unpacked from its [`crate::table::entry`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// The bucket; see [`crate::arithmetic::bucket`] and [`crate::arithmetic::window`].
+    pub tat: u64,
+    /// The word with the [`Limit::epoch`] on whose terms `tat` stands; see [`crate::table::entry::epoch_in`].
+    pub over: u64,
+    /// Packets of this source that passed, those that only did because of shadow among them.
+    pub passed: u64,
+    /// Packets of this source that were over the limit: dropped, or passed because of shadow.
+    pub refused: u64,
+}

@@ -1,0 +1,73 @@
+//! The shapes of the program's constants and maps, which both sides agree on.
+//!
+//! Every type is `repr(C)`, of 32- and 64-bit words, without padding. If one changes, [`VERSION`] goes up: it is part of the
+//! path under which maps are pinned, so that a program never meets maps of another shape.
+
+pub mod counters;
+pub mod events;
+pub mod learn;
+pub mod rules;
+
+mod constants;
+mod maps;
+
+pub use constants::{
+    CLOCK_KERNEL, CLOCK_PACKET, Config, NEXT_FALLBACK, NEXT_FOREIGN, NO_LIMIT, VERSION,
+};
+pub use maps::{
+    Cpu, KEPT_FOR, LOCKS, Lease, Listed, SETS_OF_WORD, Set, Share, Source, Stamp, Table,
+};
+
+use crate::{
+    arithmetic::{
+        quota::Quota,
+        rescale::{PAST_QUOTAS, Rescale, Shape},
+        window::Window,
+    },
+    policy::candidates::{ByByte, Candidates},
+    table::{
+        entry::Entry,
+        key::{Address, KeyMask, SLOTS, SourceKey},
+    },
+};
+use counters::{Count, Counters, LimitCounters};
+use events::{Budget, Event, Watch, Watched};
+use rules::{LIMITS_MAX, Limit, Match, NewSourceQuota, Ports};
+
+/// Asserts at compile time that a type has exactly the bytes of its fields.
+macro_rules! assert_bytes {
+    ($($type:ty: $bytes:expr),+ $(,)?) => {
+        $(const _: () = assert!(size_of::<$type>() == $bytes);)+
+    };
+}
+
+assert_bytes! {
+    Window: 3 * 8,
+    Quota: 8 + 8 + 4 + 4 + 24,
+    KeyMask: 2 * 16 + 4 * 4,
+    SourceKey: 16 + 2 * 4,
+    Address: 16 + 2 * 4,
+    Shape: 8 + 24,
+    Rescale: 8 + 2 * 32 + 4 * 8,
+    Ports: 4 + 16 * 4,
+    Limit: size_of::<Match>() + 48 + 48 + 6 * 4 + PAST_QUOTAS as usize * 104,
+    ByByte: 257 * 8,
+    Candidates: 8 * 8 + 3 * 257 * 8 + 8,
+    NewSourceQuota: 5 * 8,
+    Config: LIMITS_MAX as usize * size_of::<Limit>() + 6240 + 40 + 32 + 2 * 8 + SLOTS as usize * 4 + 14 * 4,
+    Count: 2 * 8,
+    Counters: 24 * 16 + 2 * 8,
+    LimitCounters: 3 * 16,
+    Entry: 4 * 8,
+    Set: 64,
+    Table: 17 * 8,
+    Share: 2 * 8,
+    Lease: 3 * 8,
+    Listed: 2 * 4 + 8,
+    Stamp: 8 + 4 + 4 + 8,
+    Cpu: 4 * 8,
+    Watch: 10 * 8,
+    Budget: 2 * 8,
+    Watched: 16 + 3 * 8,
+    Event: 6 * 8 + 10 * 4,
+}
