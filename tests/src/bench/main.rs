@@ -54,7 +54,7 @@ struct Args {
     /// Write everything to FILE as JSON too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write results.txt, results.json and the charts (of a fleet, fleet.txt and fleet.json) to FOLDER too
+    /// Write results.txt and results.json (of a fleet, fleet.txt and fleet.json) to FOLDER too
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// Only see that it works, within seconds: the figures are worth nothing
@@ -167,11 +167,7 @@ impl Report {
         fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
         let name = self.fleet.as_ref().map_or("results", |_| "fleet");
         write(&folder.join(name).with_extension("txt"), &self.text()?)?;
-        self.write_json(&folder.join(name).with_extension("json"))?;
-        match &self.wire {
-            Some(wire) => wire.draw(folder, &self.machine),
-            None => Ok(()),
-        }
+        self.write_json(&folder.join(name).with_extension("json"))
     }
 }
 

@@ -6,7 +6,6 @@
 //! a subject costs is what its figure has over a program that only drops, or only passes.
 
 mod case;
-mod chart;
 mod goals;
 mod limiter;
 mod netfilter;
@@ -18,17 +17,12 @@ mod road;
 mod scaling;
 mod series;
 mod subject;
-mod svg;
 mod table;
 mod watched;
 
-use std::{
-    fs,
-    io::{self, Write},
-    path::Path,
-};
+use std::io::{self, Write};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use serde::Serialize;
 
 pub use case::Sources;
@@ -38,8 +32,6 @@ use price::Price;
 use scaling::Scaling;
 use series::{LeftOut, Measured};
 pub use subject::Subject;
-
-use crate::machine::Machine;
 
 /// What was measured.
 #[derive(Debug, Serialize)]
@@ -81,14 +73,5 @@ impl Wire {
         scaling::print(out, &self.results, &self.scaling)?;
         goals::print(out, &self.goals)?;
         table::print_left_out(out, &self.left_out)
-    }
-
-    /// Draws the charts into `folder`.
-    pub fn draw(&self, folder: &Path, machine: &Machine) -> Result<()> {
-        for (name, drawing) in chart::all(&self.results, machine) {
-            let path = folder.join(name);
-            fs::write(&path, drawing).with_context(|| format!("writing {}", path.display()))?;
-        }
-        Ok(())
     }
 }
