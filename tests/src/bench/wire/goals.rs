@@ -1,237 +1,92 @@
-//! What limiter is to reach, and what it has reached in this run.
+//! The targets of limiter as ratios of prices, and what this run has measured of them.
+//!
+//! A price is the time over the bare program of the same round. Absolute times differ between machines and hours; ratios
+//! of what ran side by side do so less.
 
 use std::io::{self, Write};
 
-use limiter_common::{
-    abi::{LOCKS, SETS_OF_WORD, Set},
-    table::WAYS,
-};
 use serde::Serialize;
 
 use super::{
-    case::{Case, Cpus, Family, Sources},
-    limiter::Configured,
+    case::{Case, Family, Sources},
     results::Results,
-    scaling::Scaling,
     series::Measured,
     subject::Subject,
 };
 
-/// What a figure is to be.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Wanted {
-    /// No more than this.
-    AtMost(f64),
-    /// No less than this.
-    AtLeast(f64),
-}
-
-/// One goal.
+/// One target, and what was measured of it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Goal {
-    /// What figure is meant.
+    /// Which packets, and which price by which.
     pub what: String,
-    /// With how many sources, where that matters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sources: Option<Sources>,
-    /// What it is to be.
-    #[serde(flatten)]
-    pub wanted: Wanted,
-    /// What it is; nothing where this run has not measured it.
+    /// Number of sources.
+    pub sources: Sources,
+    /// The ratio that is to be reached.
+    pub at_most: f64,
+    /// The ratio of this run. None if one of the two was not measured.
     pub measured: Option<f64>,
-    /// Whether that is what it is to be.
+    /// Whether the target is reached.
     pub met: Option<bool>,
 }
 
-impl Wanted {
-    fn is_met(self, measured: f64) -> bool {
-        match self {
-            Self::AtMost(most) => measured <= most,
-            Self::AtLeast(least) => measured >= least,
-        }
-    }
+/// Whether packets pass, the number of sources, whose price, by whose, and the ratio at most.
+type Row = (bool, u32, Subject, Subject, f64);
 
-    fn text(self) -> String {
-        match self {
-            Self::AtMost(most) => format!("at most {most:.2}"),
-            Self::AtLeast(least) => format!("at least {least:.2}"),
-        }
-    }
-}
+const GOALS: [Row; 9] = {
+    use Subject::{Limiter, LimiterEight, LimiterNested, NftPrerouting, Reference};
+    [
+        (false, 1, Limiter, Reference, 0.35),
+        (false, 1_024, Limiter, Reference, 0.40),
+        (false, 65_536, Limiter, Reference, 0.45),
+        // An idle limit may add a fifth, and each further one a fiftieth.
+        (true, 1, LimiterEight, Limiter, 1.34),
+        (true, 1_024, LimiterEight, Limiter, 1.34),
+        (true, 1_024, LimiterNested, Limiter, 2.2),
+        // nft has one of the three rules here.
+        (true, 1_024, LimiterNested, NftPrerouting, 0.5),
+        (false, 1, LimiterNested, Limiter, 1.25),
+        (false, 1_024, LimiterNested, Limiter, 1.25),
+    ]
+};
 
-impl Goal {
-    fn new(what: &str, sources: Option<Sources>, wanted: Wanted, measured: Option<f64>) -> Self {
-        Self {
-            what: what.into(),
-            sources,
-            wanted,
-            measured,
-            met: measured.map(|measured| wanted.is_met(measured)),
-        }
-    }
-}
-
-const KNOWN: [Sources; 4] = [
-    Sources::Number(1),
-    Sources::Number(1_024),
-    Sources::Number(65_536),
-    Sources::Number(1_048_576),
-];
-
-/// Numbers of sources, those that are new at last.
-fn flooded() -> impl Iterator<Item = Sources> {
-    KNOWN.into_iter().chain([Sources::New])
-}
-
-use Wanted::{AtLeast, AtMost};
-
-/// All goals, with what `measured` says to them.
+/// All targets, with what `measured` says of them.
 pub fn all(measured: &[Measured]) -> Vec<Goal> {
     let results = Results(measured);
-    let mut goals = Vec::new();
-    drops(results, &mut goals);
-    prices(results, &mut goals);
-    passes(results, &mut goals);
-    more_limits(results, &mut goals);
-    two_processors(results, &mut goals);
-    let memory = bytes_of_source();
-    goals.push(Goal::new(
-        "bytes of the table for each source, its counts and locks included (default size)",
-        None,
-        AtMost(32.0),
-        memory,
-    ));
-    goals
-}
-
-fn drops(results: Results<'_>, goals: &mut Vec<Goal>) {
-    let limiter = |family, sources| results.find(Case::flood(family, sources), Subject::Limiter);
-    for (sources, most) in flooded().zip([1.15, 1.15, 1.20, 1.40, 1.40]) {
-        let times = limiter(Family::Ipv4, sources).map(|one| one.times_floor);
-        let what = "IPv4, over the limit: limiter, times bare-drop";
-        goals.push(Goal::new(what, Some(sources), AtMost(most), times));
-    }
-    for sources in flooded() {
-        let median = |family| Some(limiter(family, sources)?.sample.median);
-        let times = median(Family::Ipv6)
-            .zip(median(Family::Ipv4))
-            .map(|(ipv6, ipv4)| ipv6 / ipv4);
-        let what = "over the limit: limiter with IPv6, times with IPv4";
-        goals.push(Goal::new(what, Some(sources), AtMost(1.15), times));
-    }
-}
-
-fn prices(results: Results<'_>, goals: &mut Vec<Goal>) {
-    let others = [
-        (Subject::NftIngress, 0.1),
-        (Subject::NftPrerouting, 0.1),
-        (Subject::Hashlimit, 0.1),
-        (Subject::Reference, 1.0 / 3.0),
-    ];
-    for (other, most) in others {
-        let what = format!(
-            "IPv4, over the limit: limiter's price by that of {}",
-            other.name()
-        );
-        for sources in flooded() {
-            let case = Case::flood(Family::Ipv4, sources);
-            let share = results.share(case, Subject::Limiter, other);
-            goals.push(Goal::new(&what, Some(sources), AtMost(most), share));
-        }
-    }
-}
-
-fn passes(results: Results<'_>, goals: &mut Vec<Goal>) {
-    for (family, name) in [(Family::Ipv4, "IPv4"), (Family::Ipv6, "IPv6")] {
-        let what = format!("{name}, below the limit: limiter, times bare-pass");
-        for sources in KNOWN {
-            let found = results.find(Case::flood(family, sources).passed(), Subject::Limiter);
-            let times = found.map(|one| one.times_floor);
-            goals.push(Goal::new(&what, Some(sources), AtMost(1.05), times));
-        }
-    }
-}
-
-fn more_limits(results: Results<'_>, goals: &mut Vec<Goal>) {
-    for sources in KNOWN {
-        let case = Case::flood(Family::Ipv4, sources);
-        let share = results.share(case, Subject::LimiterEight, Subject::Limiter);
-        let what = "IPv4, over the limit: price with eight limits more, times limiter's";
-        goals.push(Goal::new(what, Some(sources), AtMost(1.2), share));
-    }
-    for sources in KNOWN {
-        let case = Case::flood(Family::Ipv4, sources);
-        let lists = results.price(case, Subject::LimiterLists);
-        let more = lists
-            .zip(results.price(case, Subject::Limiter))
-            .map(|(lists, plain)| lists - plain);
-        let what = "IPv4, over the limit: nanoseconds that 100,000 prefixes add";
-        goals.push(Goal::new(what, Some(sources), AtMost(60.0), more));
-    }
-}
-
-fn two_processors(results: Results<'_>, goals: &mut Vec<Goal>) {
-    let scaling = |cpus, sources| {
-        let case = Case::flood(Family::Ipv4, sources).on(cpus);
-        Scaling::of(results.find(case, Subject::Limiter)?, results)
-    };
-    for sources in KNOWN {
-        let times = scaling(Cpus::Different, sources).map(|one| one.times);
-        let what = "two processors, each its own sources: packets a second, times one's";
-        goals.push(Goal::new(what, Some(sources), AtLeast(1.9), times));
-    }
-    let one = Sources::Number(1);
-    let share = scaling(Cpus::Same, one).map(|one| one.slower);
-    let what = "two processors, one source: the slower one's packets a second, by one's alone";
-    goals.push(Goal::new(what, Some(one), AtLeast(0.5), share));
-}
-
-/// At the default size.
-fn bytes_of_source() -> Option<f64> {
-    let case = Case::flood(Family::Ipv4, Sources::Number(1));
-    let sets = Configured::Plain.config(case).ok()?.sets;
-    let table = f64::from(sets) * size_of::<Set>() as f64;
-    let counts_and_locks = f64::from((sets.div_ceil(SETS_OF_WORD) + LOCKS) * u64::BITS / 8);
-    Some((table + counts_and_locks) / f64::from(sets * WAYS))
-}
-
-/// What the goals are, and what they leave out.
-const WHAT: &str = "\
-What limiter is to reach, and what it has in this run, by medians. Whether what it decides is exact, on
-one processor and on two, is no question of time: the tests say that.
-";
-
-/// Writes them.
-pub fn print(out: &mut impl Write, goals: &[Goal]) -> io::Result<()> {
-    const NAME: usize = 82;
-    writeln!(out, "\nGoals\n\n{WHAT}")?;
-    let count = |met| goals.iter().filter(|one| one.met == met).count();
-    writeln!(
-        out,
-        "{} met, {} not met, {} without a figure in this run",
-        count(Some(true)),
-        count(Some(false)),
-        count(None)
-    )?;
-    for goal in goals {
-        let Goal {
-            what,
+    let goal = |&(passes, sources, one, other, at_most): &Row| {
+        let sources = Sources::Number(sources);
+        let flood = Case::flood(Family::Ipv4, sources);
+        let (case, packets) = match passes {
+            true => (flood.passed(), "passing"),
+            false => (flood, "dropping"),
+        };
+        let measured = results.share(case, one, other);
+        Goal {
+            what: format!("{packets}: {} by {}", one.name(), other.name()),
             sources,
-            wanted,
+            at_most,
             measured,
-            met,
-        } = goal;
+            met: measured.map(|ratio| ratio <= at_most),
+        }
+    };
+    GOALS.iter().map(goal).collect()
+}
+
+/// Writes them as a table.
+pub fn print(out: &mut impl Write, goals: &[Goal]) -> io::Result<()> {
+    writeln!(out, "\nTargets: ratios of prices, IPv4, one CPU\n")?;
+    for goal in goals {
+        let measured = goal.measured.map(|ratio| format!("{ratio:.2}"));
         writeln!(
             out,
-            "{what:NAME$} {:>8} {:>14} {:>8}  {}",
-            sources.map_or_else(String::new, |sources| sources.to_string()),
-            wanted.text(),
-            measured.map_or_else(|| "-".into(), |measured| format!("{measured:.2}")),
-            match met {
+            "{:48} {:>8}  at most {:.2} {:>8}  {}",
+            goal.what,
+            goal.sources.to_string(),
+            goal.at_most,
+            measured.as_deref().unwrap_or("-"),
+            match goal.met {
                 Some(true) => "met",
                 Some(false) => "NOT MET",
-                None => "no figure",
+                None => "not measured",
             }
         )?;
     }
@@ -242,83 +97,17 @@ pub fn print(out: &mut impl Write, goals: &[Goal]) -> io::Result<()> {
 mod tests {
     use super::{super::results::tests::made_up, *};
 
-    const ONE: Sources = Sources::Number(1);
-
-    fn goal(measured: &[Measured], what: &str, sources: Sources) -> (Option<f64>, Option<bool>) {
-        let found: Vec<Goal> = all(measured)
-            .into_iter()
-            .filter(|goal| goal.what.contains(what) && goal.sources == Some(sources))
-            .collect();
-        let [goal] = &found[..] else {
-            panic!("{what}: {found:?}");
-        };
-        (goal.measured, goal.met)
-    }
-
     #[test]
-    fn what_was_not_measured_is_neither_met_nor_missed() {
-        let goals = all(&[]);
-        let without_wire = goals.iter().filter(|goal| goal.sources.is_some());
-        assert!(without_wire.clone().count() > 40);
-        for goal in without_wire {
-            assert_eq!((goal.measured, goal.met), (None, None), "{}", goal.what);
+    fn prices_are_compared_up_to_the_bound() {
+        let flood = Case::flood(Family::Ipv4, Sources::Number(1));
+        for (limiter, ratio, met) in [(64.0, 0.35, true), (65.0, 0.375, false)] {
+            let measured = [
+                made_up(flood, Subject::Limiter, limiter),
+                made_up(flood, Subject::Reference, 90.0),
+            ];
+            let goals = all(&measured);
+            assert_eq!((goals[0].measured, goals[0].met), (Some(ratio), Some(met)));
+            assert!(goals[1..].iter().all(|goal| goal.met.is_none()));
         }
-    }
-
-    #[test]
-    fn goals_are_met_up_to_their_bound() {
-        let flood = Case::flood(Family::Ipv4, ONE);
-        let times = |median| {
-            goal(
-                &[made_up(flood, Subject::Limiter, median)],
-                "bare-drop",
-                ONE,
-            )
-        };
-        assert_eq!(times(57.5), (Some(1.15), Some(true)));
-        assert_eq!(times(58.0), (Some(1.16), Some(false)));
-    }
-
-    #[test]
-    fn prices_are_compared_and_not_figures() {
-        let flood = Case::flood(Family::Ipv4, ONE);
-        let measured = [
-            made_up(flood, Subject::Limiter, 60.0),
-            made_up(flood, Subject::NftIngress, 150.0),
-            made_up(flood, Subject::Reference, 75.0),
-            made_up(flood, Subject::LimiterEight, 62.0),
-            made_up(flood, Subject::LimiterLists, 121.0),
-        ];
-        let goal = |what| goal(&measured, what, ONE);
-        assert_eq!(goal("nft-ingress"), (Some(0.1), Some(true)));
-        assert_eq!(goal("reference"), (Some(0.4), Some(false)));
-        assert_eq!(goal("eight"), (Some(1.2), Some(true)));
-        assert_eq!(goal("prefixes"), (Some(61.0), Some(false)));
-    }
-
-    #[test]
-    fn families_are_compared_with_each_other() {
-        let flood = |family| Case::flood(family, ONE);
-        let measured = [
-            made_up(flood(Family::Ipv4), Subject::Limiter, 100.0),
-            made_up(flood(Family::Ipv6), Subject::Limiter, 125.0),
-        ];
-        let said = goal(&measured, "with IPv6, times with IPv4", ONE);
-        assert_eq!(said, (Some(1.25), Some(false)));
-    }
-
-    #[test]
-    fn two_processors_are_compared_with_one() {
-        let flood = Case::flood(Family::Ipv4, ONE);
-        let measured = [
-            made_up(flood, Subject::Limiter, 100.0),
-            made_up(flood.on(Cpus::Different), Subject::Limiter, 100.0),
-            made_up(flood.on(Cpus::Same), Subject::Limiter, 200.0),
-        ];
-        let own = goal(&measured, "each its own sources", ONE);
-        assert_eq!(own, (Some(2.0), Some(true)));
-        // 100 ns alone, and 250 ns on the slower one of the two.
-        let same = goal(&measured, "one source", ONE);
-        assert_eq!(same, (Some(0.4), Some(false)));
     }
 }
