@@ -8,7 +8,7 @@ use limiter_common::arithmetic::{
 };
 use limiter_user::config::{
     Algorithm, Limit,
-    terms::{Terms, rescale, terms},
+    quota::{Terms, rescale, terms},
 };
 
 /// A moment in nanoseconds, in the middle of a window.

@@ -11,7 +11,7 @@ use limiter_user::{
     config::{
         Control, Scope, Settings, file,
         lists::{Prefixes, prefix},
-        spread::{OnLists, Spread},
+        overlay::{OnLists, Overlay},
     },
     kernel::state::record::Record,
 };
@@ -122,7 +122,7 @@ fn a_record_without_a_fleet_reads() {
     assert_eq!(record.settings.fleet, None);
     assert!(record.settings.fleet_lists.is_empty());
     assert!((record.settings.limits.iter()).all(|limit| limit.scope == Scope::Host));
-    assert_eq!(record.spread, Spread::default());
+    assert_eq!(record.overlay, Overlay::default());
 }
 
 #[test]
@@ -132,10 +132,10 @@ fn a_record_keeps_what_is_shared() {
         "deny".to_owned(),
         prefixes(&["203.0.113.0/28", "192.0.2.7"]),
     )];
-    whole.spread = Spread::new(&whole.settings, &of_fleet.into());
+    whole.overlay = Overlay::new(&whole.settings, &of_fleet.into());
     let json = serde_json::to_string(&whole).unwrap();
     let read = Record::read(json.as_bytes()).unwrap();
-    assert_eq!(read.spread, whole.spread);
+    assert_eq!(read.overlay, whole.overlay);
     assert_eq!(read.settings.fleet, whole.settings.fleet);
     assert_eq!(read.settings.fleet_lists, whole.settings.fleet_lists);
     assert_eq!(read.settings.limits, whole.settings.limits);
@@ -160,17 +160,17 @@ fn what_is_no_longer_shared_is_off() {
     let of_fleet: OnLists = ["allow", "deny", "gold", "none"]
         .map(|name| (name.to_owned(), prefixes(&["192.0.2.7"])))
         .into();
-    before.spread = Spread::new(&before.settings, &of_fleet);
-    let shared: Vec<_> = before.spread.alone.keys().cloned().collect();
+    before.overlay = Overlay::new(&before.settings, &of_fleet);
+    let shared: Vec<_> = before.overlay.alone.keys().cloned().collect();
     assert_eq!(shared, ["deny", "gold"]);
     let on = |text: &str| {
-        let (in_force, spread) = before.in_force(settings(text));
+        let (in_force, overlay) = before.in_force(settings(text));
         let on = |(name, list): (&str, &Prefixes)| {
             list.contains(&prefix("192.0.2.7").unwrap())
                 .then(|| name.to_owned())
         };
         let on: Vec<_> = in_force.lists.all().filter_map(on).collect();
-        assert_eq!(on, spread.alone.keys().cloned().collect::<Vec<_>>());
+        assert_eq!(on, overlay.alone.keys().cloned().collect::<Vec<_>>());
         on
     };
     assert_eq!(on(SHARED_LISTS), ["deny", "gold"]);
@@ -219,16 +219,16 @@ proptest! {
             let mut settings = record.settings.clone();
             let json = serde_json::to_vec(&record).unwrap();
             let mut next = Record::read(&json).unwrap();
-            settings.lists = next.spread.without(settings.lists);
+            settings.lists = next.overlay.without(settings.lists);
             match step {
                 Step::Own(name, prefixes) => {
                     *settings.lists.named_mut(name).unwrap() = prefixes.clone();
                     own.insert(name, prefixes);
                 }
                 Step::Fleet(name, prefixes) => {
-                    let mut all = next.spread.of_fleet();
+                    let mut all = next.overlay.of_fleet();
                     all.insert(name.to_owned(), prefixes.clone());
-                    next.spread = Spread::new(&settings, &all);
+                    next.overlay = Overlay::new(&settings, &all);
                     of_fleet.insert(name, prefixes);
                 }
             }
@@ -237,7 +237,7 @@ proptest! {
                 let both: Prefixes = own[name].union(&of_fleet[name]).copied().collect();
                 prop_assert_eq!(prefixes, &both, "{}", name);
             }
-            let without = record.spread.without(record.settings.lists.clone());
+            let without = record.overlay.without(record.settings.lists.clone());
             prop_assert_eq!(&without.deny, &own["deny"]);
             prop_assert_eq!(&without.tiers["gold"], &own["gold"]);
         }

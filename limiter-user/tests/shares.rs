@@ -1,10 +1,10 @@
 //! How limits share a table, and which of them a flood fills.
 
 use limiter_user::config::{
-    crowded::{enough, fastest, needed},
     file,
     settings::SOURCES_MAX,
     shares::{Claim, divide, entries},
+    table_warning::{enough, fastest, needed},
 };
 use proptest::prelude::*;
 
@@ -57,12 +57,12 @@ fn slow_limit_is_warned_about_and_a_quick_one_is_not() {
     let text = "[[limit]]\nname = \"ssh\"\nrate = \"5/h\"\nburst = 5\n[[limit]]\nname = \"web\"\nrate = \"1000/s\"\n";
     let of = |lines: &str| {
         let parsed = file::parse(&format!("{lines}{text}"), std::path::Path::new("."));
-        parsed.unwrap().settings.crowded(1_522).unwrap()
+        parsed.unwrap().settings.table_warnings(1_522).unwrap()
     };
-    let crowded = of("");
-    assert_eq!(crowded.len(), 1);
+    let warnings = of("");
+    assert_eq!(warnings.len(), 1);
     assert_eq!(
-        format!("{}: {}", crowded[0].found(), crowded[0].advice()),
+        format!("{}: {}", warnings[0].found(), warnings[0].advice()),
         "a flood of new sources fills the room of limit 'ssh' (14336 entries) and keeps each entry for 12m; new sources as fast as they are let in need 7200000: use --new-sources 19/s at most"
     );
     assert_eq!(of("new_sources = \"19/s\"\n"), []);

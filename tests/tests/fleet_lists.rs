@@ -56,14 +56,14 @@ impl Attached {
     }
 
     /// The fleet has put exactly these prefixes on a list. Whether that has changed anything.
-    fn spread(&self, list: &str, prefixes: &[&str]) -> bool {
+    fn overlay(&self, list: &str, prefixes: &[&str]) -> bool {
         let prefixes: Prefixes = prefixes.iter().map(|text| prefix(text).unwrap()).collect();
         let lists = BTreeMap::from([(list.to_owned(), prefixes)]);
         let namespace = &self.hosts.server.namespace;
         loop {
             let lists = lists.clone();
-            let spread = || async { set::spread("eth0", lists).await };
-            match namespace.block_on(spread).unwrap() {
+            let overlay = || async { set::overlay("eth0", lists).await };
+            match namespace.block_on(overlay).unwrap() {
                 // Of another test: an agent tries again too.
                 Err(Error::Busy(_)) => thread::sleep(Duration::from_millis(20)),
                 done => return done.unwrap().is_some(),
@@ -94,7 +94,7 @@ fn what_the_fleet_denies_is_denied_until_the_fleet_takes_it_off() {
     let attached = Attached::with(&shared(&[OWN, BOTH]));
     let traffic = Traffic::new(&attached.hosts);
     assert_eq!(traffic.passed(FLEET, 3), 3);
-    assert!(attached.spread("deny", &[BOTH, FLEET]));
+    assert!(attached.overlay("deny", &[BOTH, FLEET]));
     assert_eq!(attached.denied(), [OWN, FLEET, BOTH]);
     for (source, by) in [(OWN, "file"), (FLEET, "fleet"), (BOTH, "file")] {
         let check = attached.hosts.json(&["check", "eth0", source, "--json"]);
@@ -107,9 +107,9 @@ fn what_the_fleet_denies_is_denied_until_the_fleet_takes_it_off() {
 
     // Once is enough: nothing is swapped, and no other list is of the fleet.
     let program = attached.program();
-    assert!(!attached.spread("deny", &[FLEET, BOTH]));
-    assert!(!attached.spread("gold", &["203.0.113.4"]));
-    assert!(!attached.spread("nobody", &["203.0.113.4"]));
+    assert!(!attached.overlay("deny", &[FLEET, BOTH]));
+    assert!(!attached.overlay("gold", &["203.0.113.4"]));
+    assert!(!attached.overlay("nobody", &["203.0.113.4"]));
     assert_eq!(attached.program(), program);
 
     // The file in force again, and changed; other changes.
@@ -122,10 +122,10 @@ fn what_the_fleet_denies_is_denied_until_the_fleet_takes_it_off() {
     assert_eq!(attached.denied(), [OWN, FLEET, BOTH]);
 
     // What is taken off is off, and nothing else.
-    assert!(attached.spread("deny", &[BOTH]));
+    assert!(attached.overlay("deny", &[BOTH]));
     assert_eq!(attached.denied(), [OWN, BOTH]);
     assert_eq!(traffic.passed(FLEET, 3), 3);
-    assert!(attached.spread("deny", &[]));
+    assert!(attached.overlay("deny", &[]));
     assert_eq!(attached.denied(), [OWN]);
     assert_eq!(traffic.passed(BOTH, 3), 3, "the file no longer has it");
 }
@@ -134,9 +134,9 @@ fn what_the_fleet_denies_is_denied_until_the_fleet_takes_it_off() {
 fn what_both_have_put_there_stays_until_both_have_taken_it_off() {
     need_kernel!();
     let attached = Attached::with(&shared(&[OWN, BOTH]));
-    attached.spread("deny", &[BOTH, FLEET]);
+    attached.overlay("deny", &[BOTH, FLEET]);
     // The fleet first, then the host.
-    attached.spread("deny", &[FLEET]);
+    attached.overlay("deny", &[FLEET]);
     assert_eq!(attached.denied(), [OWN, FLEET, BOTH]);
     attached.reload(&shared(&[OWN]));
     assert_eq!(attached.denied(), [OWN, FLEET]);
@@ -146,7 +146,7 @@ fn what_both_have_put_there_stays_until_both_have_taken_it_off() {
     assert_eq!(attached.denied(), [OWN, FLEET]);
     // The host puts there what the fleet had, and the fleet takes it off first.
     attached.reload(&shared(&[OWN, FLEET]));
-    assert!(attached.spread("deny", &[]));
+    assert!(attached.overlay("deny", &[]));
     assert_eq!(attached.denied(), [OWN, FLEET]);
     attached.reload(&shared(&[OWN]));
     assert_eq!(attached.denied(), [OWN]);
@@ -156,7 +156,7 @@ fn what_both_have_put_there_stays_until_both_have_taken_it_off() {
 fn without_an_agent_the_lists_of_the_fleet_stay_as_they_are() {
     need_kernel!();
     let attached = Attached::with(&shared(&[OWN]));
-    attached.spread("deny", &[FLEET]);
+    attached.overlay("deny", &[FLEET]);
     for edit in ["add", "remove"] {
         let refused = attached.hosts.limiter(&["deny", edit, "eth0", FLEET]);
         refused.expect_error(1, &["no agent runs here", "nothing was changed"]);
@@ -176,7 +176,7 @@ fn what_is_shown_is_the_hosts_own_and_reads_back() {
     let attached = Attached::with(&shared(&[OWN]));
     let before = attached.shown();
     assert!(before.contains("fleet = \"edge\"\n") && before.contains("scope = \"fleet\"\n"));
-    attached.spread("deny", &[FLEET]);
+    attached.overlay("deny", &[FLEET]);
     assert_eq!(attached.shown(), before);
     attached.reload(&before);
     assert_eq!(attached.shown(), before);
@@ -190,7 +190,7 @@ fn what_is_shown_is_the_hosts_own_and_reads_back() {
         assert_eq!(attached.denied(), [OWN], "{other}");
         attached.reload(&shared(&[OWN]));
         assert_eq!(attached.denied(), [OWN], "it comes from the fleet again");
-        assert!(attached.spread("deny", &[FLEET]));
+        assert!(attached.overlay("deny", &[FLEET]));
     }
 }
 

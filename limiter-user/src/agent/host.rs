@@ -61,7 +61,7 @@ impl Host for Here {
     }
 
     async fn edit_lists(&mut self, interface: &str, lists: OnLists) -> Result<bool, Refused> {
-        match set::spread(interface, lists).await {
+        match set::overlay(interface, lists).await {
             Ok(swapped) => Ok(swapped.is_some()),
             Err(Error::Busy(_)) => Err(Refused::Busy),
             Err(error) => Err(Refused::Failed(error.to_string())),

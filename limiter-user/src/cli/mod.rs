@@ -1,42 +1,127 @@
-//! The command line: raw arguments → validated ones → one file a verb.
+//! The command line: a file for each verb, with its arguments, its help and what it does. `shared` has what several use.
 //!
 //! Exit status: 0 done or so already, 1 it failed, 2 the command line is wrong.
 
-mod agent;
-mod args;
-mod attach;
-mod check;
-mod complete;
-mod demo;
-mod detach;
-mod doctor;
-mod export;
-mod file;
-mod frames;
-mod interfaces;
-mod keep;
-mod keeper;
-mod learn;
-mod limiting;
-mod lists;
-mod log;
-mod manual;
-mod output;
-mod replay;
-mod reset;
-mod set;
-mod shares;
-mod ssh;
-mod status;
-mod top;
-mod watch;
+mod fleet {
+    pub mod agent;
+}
+mod limit {
+    pub mod attach;
+    pub mod detach;
+    pub mod keep;
+    pub mod reload;
+    pub mod reset;
+    pub mod set;
+}
+mod lists {
+    pub mod by_fleet;
+    pub mod edit;
+}
+mod observe {
+    pub mod check;
+    pub mod export;
+    pub mod log;
+    pub mod status;
+    pub mod top;
+    pub mod watch;
+}
+mod other {
+    pub mod completions;
+    pub mod demo;
+    pub mod keeper;
+    pub mod man;
+}
+mod plan {
+    pub mod config;
+    pub mod doctor;
+    pub mod learn;
+    pub mod replay;
+}
+mod shared {
+    pub mod file;
+    pub mod interfaces;
+    pub mod interruption;
+    pub mod lasting;
+    pub mod limiting;
+    pub mod output;
+    pub mod ssh;
+    pub mod values;
+}
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::config::lists::{ALLOW, DENY};
-use args::{Cli, ConfigVerb, Verb};
+use fleet::agent;
+use limit::{attach, detach, keep, reload, reset, set};
+use lists::edit;
+use observe::{check, export, log, status, top, watch};
+use other::{completions, demo, keeper, man};
+use plan::{config, doctor, learn, replay};
+use shared::{
+    interfaces::{self, OnOne},
+    output,
+};
+
+/// A packet rate limiter in the Linux kernel: one exact token bucket for each source address,
+/// enforced at the network driver by XDP.
+#[derive(Debug, Parser)]
+#[command(name = "limiter", version, about, long_about = None, max_term_width = 100)]
+#[command(
+    after_help = "Exit status: 0 done, or unchanged because it was so already; 1 it failed, with --strict also where \
+                  it was so already; 2 the command line is wrong."
+)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+    /// Fail where there is nothing to change, and on warnings about a file (exit status 1), for scripts
+    #[arg(long, global = true)]
+    strict: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Attach(attach::Attach),
+    Keep(keep::Keep),
+    Detach(detach::Detach),
+    Status(status::Status),
+    Set(set::Set),
+    Reload(reload::Reload),
+    /// Sources that pass before any limit
+    Allow {
+        #[command(subcommand)]
+        verb: edit::Verb<OnOne>,
+    },
+    /// Sources that are dropped before any limit
+    Deny {
+        #[command(subcommand)]
+        verb: edit::Verb<OnOne>,
+    },
+    /// Lists of other names, which limits match on
+    Tier {
+        #[command(subcommand)]
+        verb: edit::Verb<edit::Tier>,
+    },
+    /// Check a configuration file, or show what is in force as one
+    Config {
+        #[command(subcommand)]
+        verb: config::Verb,
+    },
+    Check(check::Check),
+    Reset(reset::Reset),
+    Top(top::Top),
+    Watch(watch::Watch),
+    Log(log::Log),
+    Export(export::Export),
+    Replay(replay::Replay),
+    Learn(learn::Learn),
+    Doctor(doctor::Doctor),
+    Agent(agent::Agent),
+    Demo(demo::Demo),
+    Completions(completions::Completions),
+    Man(man::Man),
+}
 
 /// Reads the command line, does what it says, and tells how it went.
 #[must_use]
@@ -44,7 +129,7 @@ pub fn main() -> ExitCode {
     if keeper::is_one(std::env::args_os()) {
         return finish(keeper::run());
     }
-    if let Some(status) = complete::answer() {
+    if let Some(status) = completions::answer(Cli::command) {
         return status;
     }
     match Cli::try_parse_from(interfaces::all_as_operand(std::env::args_os())) {
@@ -77,14 +162,11 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Detach(arguments) => detach::run(arguments).await,
         Verb::Status(arguments) => status::run(arguments).await,
         Verb::Set(arguments) => set::run(arguments).await,
-        Verb::Reload(arguments) => file::reload(arguments).await,
-        Verb::Allow { verb } => lists::run(ALLOW, verb).await,
-        Verb::Deny { verb } => lists::run(DENY, verb).await,
-        Verb::Tier { verb } => lists::run_tier(verb).await,
-        Verb::Config { verb } => match verb {
-            ConfigVerb::Check { file } => file::check(&file).await,
-            ConfigVerb::Show { on } => interfaces::each(&on.interfaces, file::show).await,
-        },
+        Verb::Reload(arguments) => reload::run(arguments).await,
+        Verb::Allow { verb } => edit::run(ALLOW, verb).await,
+        Verb::Deny { verb } => edit::run(DENY, verb).await,
+        Verb::Tier { verb } => edit::run_tier(verb).await,
+        Verb::Config { verb } => config::run(verb).await,
         Verb::Check(arguments) => check::run(arguments).await,
         Verb::Reset(arguments) => reset::run(arguments).await,
         Verb::Top(arguments) => top::run(arguments).await,
@@ -96,7 +178,37 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Doctor(arguments) => doctor::run(arguments).await,
         Verb::Agent(arguments) => agent::run(arguments).await,
         Verb::Demo(arguments) => demo::run(arguments).await,
-        Verb::Completions { shell } => complete::script(shell),
-        Verb::Man(arguments) => manual::run(&arguments),
+        Verb::Completions(arguments) => completions::run(&arguments),
+        Verb::Man(arguments) => man::run(&arguments, Cli::command()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::{Cli, man::examples};
+
+    #[test]
+    fn every_verb_has_help_and_examples() {
+        for verb in Cli::command().get_subcommands() {
+            let name = verb.get_name();
+            assert!(verb.get_about().is_some(), "{name}");
+            assert!(!examples(name).is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_example_is_a_command_line() {
+        let verbs = Cli::command();
+        let verbs = verbs.get_subcommands().map(clap::Command::get_name);
+        for verb in std::iter::once("limiter").chain(verbs) {
+            for line in examples(verb).into_iter().flat_map(|(_, lines)| lines) {
+                let read = Cli::try_parse_from(line.split(' '));
+                assert!(read.is_ok(), "{line}: {}", read.unwrap_err());
+                let is_of_verb = verb == "limiter" || line.split(' ').nth(1) == Some(verb);
+                assert!(is_of_verb, "{line}: no example of {verb}");
+            }
+        }
     }
 }

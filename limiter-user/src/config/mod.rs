@@ -8,23 +8,22 @@ use crate::files;
 
 pub mod burst;
 pub mod compile;
-pub mod connection;
 pub mod control;
-pub mod crowded;
 pub mod difference;
 pub mod factor;
 pub mod file;
+pub mod ineffective;
 pub mod key;
 pub mod lists;
 pub mod matches;
 pub mod number;
 pub mod origin;
+pub mod overlay;
+pub mod quota;
 pub mod rate;
 pub mod settings;
 pub mod shares;
-pub mod spread;
-pub mod terms;
-pub mod vain;
+pub mod table_warning;
 
 pub use burst::Burst;
 pub use control::Control;

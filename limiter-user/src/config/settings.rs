@@ -10,7 +10,7 @@ use super::{
     control::{CONTROL_LIMIT, CONTROL_TOTAL, is_control},
     lists::{ALLOW, DENY, TIERS_MAX},
     matches::Ports,
-    terms::{self, Terms},
+    quota::{self, Terms},
 };
 
 /// Name of the limit that the command line makes.
@@ -262,13 +262,13 @@ pub fn name(text: &str) -> Result<(), Invalid> {
 pub const NO_FLEET: &str = "none";
 
 /// The name of a fleet: the hosts that write the same one share.
-pub fn fleet_name(text: &str) -> Result<(), Invalid> {
+pub fn fleet_name(text: &str) -> Result<String, Invalid> {
     if text == NO_FLEET {
         return Err(Invalid::new(format!(
             "'{NO_FLEET}' stands for no fleet: write another name, or leave the fleet out"
         )));
     }
-    name(text).map_err(|_| {
+    name(text).map(|()| text.to_owned()).map_err(|_| {
         Invalid::new(format!(
             "'{}' is not the name of a fleet: write 1 to {NAME_LONGEST} letters, digits, '-', '_' or '.', and not '{CONTROL_LIMIT}' or '{CONTROL_TOTAL}'",
             text.escape_debug()
@@ -283,7 +283,7 @@ fn fleetless(what: &str) -> Invalid {
 }
 
 /// What the kernel takes as the name of an interface.
-pub fn interface(text: &str) -> Result<(), Invalid> {
+pub fn interface(text: &str) -> Result<String, Invalid> {
     /// `IFNAMSIZ` less the final zero.
     const LONGEST: usize = 15;
     let allowed = |c: char| !(c == '/' || c == ':' || c.is_whitespace() || c.is_control());
@@ -303,7 +303,7 @@ pub fn interface(text: &str) -> Result<(), Invalid> {
             "'{text}' is too long for the name of an interface: write at most {LONGEST} characters"
         )));
     }
-    Ok(())
+    Ok(text.to_owned())
 }
 
 /// What matches is charged to one bucket for each key.
@@ -356,7 +356,7 @@ impl Limit {
 
     /// The kernel's terms there.
     pub fn terms(&self, frame_max: u64) -> Result<Terms, Invalid> {
-        terms::terms(self, frame_max)
+        quota::terms(self, frame_max)
     }
 
     /// What is wrong with it whatever the interface.

@@ -286,7 +286,7 @@ fn deciding(attachment: &Attachment, source: IpAddr, lists: u32) -> Result<Vec<O
 }
 
 fn on_list(record: &Record, list: &str, prefix: &IpNet) -> OnList {
-    let of_fleet = (record.spread.alone.get(list)).is_some_and(|alone| alone.contains(prefix));
+    let of_fleet = (record.overlay.alone.get(list)).is_some_and(|alone| alone.contains(prefix));
     let origin = record.origins.of(list, prefix).filter(|_| !of_fleet);
     let by = match &origin {
         _ if of_fleet => Some(By::Fleet),

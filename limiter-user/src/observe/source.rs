@@ -18,7 +18,7 @@ use super::{
     live::{Busy, Since, per_second},
     word,
 };
-use crate::config::{lists::DENY, terms::Terms};
+use crate::config::{lists::DENY, quota::Terms};
 
 /// A frame of 60 bytes, the shortest that Ethernet carries (without checksum): what `retry_after`
 /// waits for where a packet costs by its length.

@@ -4,3 +4,4 @@ pub mod capture;
 pub mod doctor;
 pub mod learn;
 pub mod replay;
+pub mod session;

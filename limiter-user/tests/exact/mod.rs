@@ -13,7 +13,7 @@ use limiter_common::arithmetic::{
     quota::Quota,
     rescale::Rescale,
 };
-use limiter_user::config::{self, Burst, Invalid, Rate, Unit, terms};
+use limiter_user::config::{self, Burst, Invalid, Rate, Unit, quota};
 use num_bigint::BigInt;
 use proptest::test_runner::{Config, RngSeed};
 
@@ -147,16 +147,16 @@ pub struct Limit {
     pub tokens: u64,
     /// What the kernel computes with: `configured.in_kernel`.
     pub terms: Quota,
-    pub configured: terms::Terms,
+    pub configured: quota::Terms,
 }
 
 /// The terms of a token bucket that is configured so.
-pub fn configured(rate: &Rate, tokens: u64, frame_max: u64) -> Result<terms::Terms, Invalid> {
+pub fn configured(rate: &Rate, tokens: u64, frame_max: u64) -> Result<quota::Terms, Invalid> {
     let limit = config::Limit {
         burst: Some(Burst { tokens, unit: None }),
         ..config::Limit::new("default", *rate)
     };
-    terms::terms(&limit, frame_max)
+    quota::terms(&limit, frame_max)
 }
 
 impl fmt::Debug for Limit {
@@ -187,7 +187,7 @@ impl Limit {
 
     /// How buckets are carried over where this limit becomes `new` at `since`, in nanoseconds.
     pub fn rescale(&self, new: &Self, since: u64) -> Rescale {
-        terms::rescale(&self.configured, &new.configured, since)
+        quota::rescale(&self.configured, &new.configured, since)
     }
 
     pub fn by_bytes(&self) -> bool {

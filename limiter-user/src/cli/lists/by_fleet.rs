@@ -1,11 +1,11 @@
 //! Edits of a list that a fleet shares: its agent tells the store, and with it all hosts.
 
-use super::{Edit, denied_too, first_of, missing};
+use super::edit::{Edit, denied_too, first_of, missing};
 use limiter_fleet::agent;
 
 use crate::{
     agent::ask,
-    cli::output::Outcome,
+    cli::shared::output::Outcome,
     config::{
         Invalid, Settings,
         lists::{Prefixes, prefix},

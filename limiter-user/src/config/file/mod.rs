@@ -29,7 +29,7 @@ pub use mistakes::Mistake;
 pub use packets::show as matches;
 pub use show::show;
 
-use super::{Settings, vain::USUAL_FRAME};
+use super::{Settings, ineffective::USUAL_FRAME};
 use mistakes::Mistakes;
 
 /// What a configuration file says.

@@ -81,8 +81,9 @@ pub fn read(
 }
 
 fn interfaces(value: &Value) -> Read<Vec<String>> {
-    let named = |text: &str| settings::interface(text).map(|()| text.to_owned());
-    value::each(value, |value| value::text_with(value, INTERFACES, named))
+    value::each(value, |value| {
+        value::text_with(value, INTERFACES, settings::interface)
+    })
 }
 
 fn no_interface_twice(interfaces: &[String], top: &mut Section) {
@@ -98,8 +99,7 @@ fn no_interface_twice(interfaces: &[String], top: &mut Section) {
 }
 
 fn fleet(value: &Value) -> Read<String> {
-    let named = |text: &str| settings::fleet_name(text).map(|()| text.to_owned());
-    value::text_with(value, FLEET, named)
+    value::text_with(value, FLEET, settings::fleet_name)
 }
 
 fn mode(value: &Value) -> Read<Mode> {

@@ -10,7 +10,7 @@ use limiter_common::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Invalid, compile::TierBits, connection::Connection};
+use super::{Invalid, compile::TierBits};
 pub use values::{IpVersion, Lengths, PortRange, Ports, Protocol, TcpFlags, flag_names};
 
 /// Every field that is written narrows it down; empty, it matches every IP packet.
@@ -92,33 +92,6 @@ impl Match {
             source: compile_ports(&self.source_port)?,
         })
     }
-
-    /// Whether a segment of it other than the first may match; `is_on` tells the lists that its source is on.
-    pub fn may_hold(&self, connection: &Connection, is_on: &impl Fn(&String) -> bool) -> bool {
-        let Self {
-            protocol,
-            destination_port,
-            source_port: _,
-            tcp_flags,
-            source,
-            unless,
-            ip_version,
-            fragments,
-            // A segment may have any length.
-            length: _,
-        } = self;
-        let version = match connection.from {
-            IpAddr::V4(_) => IpVersion::V4,
-            IpAddr::V6(_) => IpVersion::V6,
-        };
-        protocol.is_none_or(|protocol| protocol == Protocol::TCP)
-            && destination_port.hold(connection.port)
-            && tcp_flags.is_none_or(may_be_later)
-            && (source.is_empty() || source.iter().any(is_on))
-            && !unless.iter().any(is_on)
-            && ip_version.is_none_or(|wanted| wanted == version)
-            && *fragments != Some(true)
-    }
 }
 
 fn compile_ports(ports: &Ports) -> Result<rules::Ports, Invalid> {
@@ -137,13 +110,6 @@ fn compile_ports(ports: &Ports) -> Result<rules::Ports, Invalid> {
         *slot = rules::PortRange::new(range.first, range.last);
     }
     Ok(compiled)
-}
-
-/// Whether a segment that does not open a connection may have such flags: ack is set, syn is not.
-fn may_be_later(flags: TcpFlags) -> bool {
-    const SYN: u8 = 2;
-    const ACK: u8 = 16;
-    flags.set & SYN == 0 && (flags.looked_at & ACK == 0 || flags.set & ACK != 0)
 }
 
 #[cfg(test)]

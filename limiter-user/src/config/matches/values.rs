@@ -66,18 +66,6 @@ impl fmt::Display for Protocol {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ports(pub Vec<PortRange>);
 
-impl Ports {
-    /// Whether `port` is among them; every one is where none is written.
-    #[must_use]
-    pub fn hold(&self, port: u16) -> bool {
-        self.0.is_empty()
-            || self
-                .0
-                .iter()
-                .any(|range| (range.first..=range.last).contains(&port))
-    }
-}
-
 /// A range of ports, both ends in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

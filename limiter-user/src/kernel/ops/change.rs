@@ -14,7 +14,7 @@ use crate::{
     config::{
         Settings,
         origin::{By, Origins},
-        spread::Spread,
+        overlay::Overlay,
     },
     kernel::{
         error::{Error, Result},
@@ -40,7 +40,7 @@ pub struct Swapped {
     /// This host's own settings now.
     pub new: Settings,
     /// What the fleet has put on the lists beside them.
-    pub spread: Spread,
+    pub overlay: Overlay,
     /// The configuration file that they came from, but for later changes.
     pub file: Option<PathBuf>,
     /// The longest frame, in bytes: the burst of a bit rate depends on it.
@@ -95,7 +95,7 @@ fn with_lists(mut attachment: Attachment) -> Result<Attachment> {
 /// The host's own settings, of a record with lists.
 fn own(record: &Record) -> Settings {
     Settings {
-        lists: record.spread.without(record.settings.lists.clone()),
+        lists: record.overlay.without(record.settings.lists.clone()),
         ..record.settings.clone()
     }
 }
@@ -130,7 +130,7 @@ impl From<Change> for Swapped {
         Self {
             old: change.old,
             new: change.new,
-            spread: record.spread,
+            overlay: record.overlay,
             file: record.file,
             frame_max: record.frame_max,
             program,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 pub use crate::kernel::ops::change::{Lasts, Swapped, Wanted};
 use crate::{
-    config::{Invalid, Settings, lists::Prefixes, origin::By, spread::Spread},
+    config::{Invalid, Settings, lists::Prefixes, origin::By, overlay::Overlay},
     kernel::{
         error::{Error, Result},
         ops::{change::Change, trial},
@@ -78,22 +78,22 @@ pub async fn swap(
 ///
 /// # Errors
 /// [`Error::Busy`] where another command is at work, or has changed something meanwhile.
-pub async fn spread(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result<Option<Swapped>> {
+pub async fn overlay(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result<Option<Swapped>> {
     requirements::privileges()?;
     let attachment = trial::open_settled(name).await?;
-    let spread = |record: &Record, own: &Settings| {
-        let mut all = record.spread.of_fleet();
+    let overlay = |record: &Record, own: &Settings| {
+        let mut all = record.overlay.of_fleet();
         all.extend(of_fleet.clone());
-        Spread::new(own, &all)
+        Overlay::new(own, &all)
     };
     let own = attachment.own_settings()?;
-    if spread(&attachment.record, &own) == attachment.record.spread {
+    if overlay(&attachment.record, &own) == attachment.record.overlay {
         return Ok(None);
     }
     attachment.dir.check_own()?;
     let wanted = |attachment: &Attachment, own: &Settings| {
         let mut record = attachment.record.clone();
-        record.spread = spread(&record, own);
+        record.overlay = overlay(&record, own);
         let wanted = Wanted {
             settings: own.clone(),
             file: record.file.clone(),

@@ -4,7 +4,6 @@
 mod ethtool;
 mod link;
 mod netdev;
-pub mod session;
 mod virtio;
 
 use std::{fs, fs::File, io, thread};

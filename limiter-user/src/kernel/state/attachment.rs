@@ -268,7 +268,7 @@ impl Attachment {
     pub fn own_settings(&self) -> Result<Settings> {
         let settings = self.settings()?;
         Ok(Settings {
-            lists: self.record.spread.without(settings.lists),
+            lists: self.record.overlay.without(settings.lists),
             ..settings
         })
     }

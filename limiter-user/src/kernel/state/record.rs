@@ -20,8 +20,8 @@ use crate::{
         compile::{FIRST_SLOT, Place, TierBits},
         on_one_line,
         origin::Origins,
-        spread::Spread,
-        terms,
+        overlay::Overlay,
+        quota,
     },
     kernel::{
         error::{Error, Result, cause},
@@ -66,8 +66,8 @@ pub struct Record {
     /// Prefixes on each list, by its name.
     pub list_sizes: Vec<(String, u64)>,
     /// What the fleet has put on the lists.
-    #[serde(default)]
-    pub spread: Spread,
+    #[serde(default, alias = "spread")]
+    pub overlay: Overlay,
     /// Where the prefixes on the host's own lists come from.
     #[serde(default)]
     pub origins: Origins,
@@ -251,13 +251,13 @@ impl Record {
     /// The settings in force where the host's own are `own`: what the fleet has put on the lists stays there, as
     /// long as they are shared by the same fleet. And where that is.
     #[must_use]
-    pub fn in_force(&self, own: Settings) -> (Settings, Spread) {
+    pub fn in_force(&self, own: Settings) -> (Settings, Overlay) {
         if own.fleet != self.settings.fleet {
-            return (own, Spread::default());
+            return (own, Overlay::default());
         }
-        let spread = Spread::new(&own, &self.spread.of_fleet());
-        let lists = spread.with(own.lists.clone());
-        (Settings { lists, ..own }, spread)
+        let overlay = Overlay::new(&own, &self.overlay.of_fleet());
+        let lists = overlay.with(own.lists.clone());
+        (Settings { lists, ..own }, overlay)
     }
 
     /// The same attachment with other settings of the host's own, from the moment `now` (in nanoseconds) on. Limits that
@@ -268,7 +268,7 @@ impl Record {
         fallback: Option<&Self>,
         now: u64,
     ) -> Result<(Self, Moves), Invalid> {
-        let (settings, spread) = self.in_force(own);
+        let (settings, overlay) = self.in_force(own);
         let mut old = self.seated();
         old.extend(fallback.iter().flat_map(|fallback| fallback.seated()));
         let limits = settings.all_limits();
@@ -307,7 +307,7 @@ impl Record {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             limits: seats,
             tiers,
-            spread,
+            overlay,
             trial: None,
             counts_shares: false,
             ..self.clone()
@@ -362,7 +362,7 @@ impl Record {
         if old == new {
             return Ok(seat.clone());
         }
-        Ok(seat.changed(terms::rescale(&old, &new, now)))
+        Ok(seat.changed(quota::rescale(&old, &new, now)))
     }
 
     /// Pins it in the folder of a generation.

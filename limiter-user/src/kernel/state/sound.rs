@@ -44,7 +44,7 @@ fn settings(record: &Record) -> Result<(), String> {
     let names = record.tiers.0.keys().cloned();
     settings.lists.tiers = names.zip(std::iter::repeat(Prefixes::new())).collect();
     settings.check().map_err(|why| why.to_string())?;
-    match record.spread.fault(&settings) {
+    match record.overlay.fault(&settings) {
         Some(fault) => Err(fault.to_owned()),
         None => Ok(()),
     }

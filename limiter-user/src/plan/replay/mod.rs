@@ -74,9 +74,9 @@ pub enum Choice {
 /// What limits are made into, for either engine.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    config: Config,
-    prefixes: BTreeMap<IpNet, Listed>,
-    settings: Settings,
+    pub(super) config: Config,
+    pub(super) prefixes: BTreeMap<IpNet, Listed>,
+    pub(super) settings: Settings,
 }
 
 impl Compiled {

@@ -1,0 +1,102 @@
+//! `limiter agent`.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::anyhow;
+use clap::Args;
+use limiter_fleet::{agent::Options, store};
+
+use crate::{
+    agent,
+    cli::shared::{interruption::interruption, output::note, values::duration},
+    files,
+    kernel::sys::requirements,
+};
+
+/// Longer than any password or certificate.
+const LONGEST: u64 = 1 << 20;
+
+/// Share limits and lists with the other hosts of a fleet, through a store, until interrupted
+#[derive(Debug, Args)]
+pub struct Agent {
+    /// Where the store is: redis://[USER[:PASSWORD]@]HOST[:PORT][/DB], rediss:// with TLS, or unix:///PATH; Redis 7.0,
+    /// Valkey or later, also a cluster
+    #[arg(long, value_name = "URL")]
+    store: String,
+    /// The store's password; not in the address then, which everybody on this host can see
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+    /// Who has signed the store's certificate (PEM); else whom this host trusts
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// This host's certificate for the store (PEM)
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// Its key (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// How often to exchange: 10ms to 10s
+    #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = interval)]
+    interval: Duration,
+    /// What this host is called in the store; else its host name
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    host: Option<String>,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let bounds = Duration::from_millis(10)..=Duration::from_secs(10);
+    duration(text, bounds, "100ms")
+}
+
+pub async fn run(arguments: Agent) -> anyhow::Result<()> {
+    // Without them it would go on, and share nothing for ever.
+    requirements::privileges()?;
+    let stop = interruption()?;
+    let Agent {
+        store: url,
+        password_file,
+        ca,
+        cert,
+        key,
+        interval,
+        host,
+    } = arguments;
+    let options = Options {
+        store: store::Options {
+            password: read("the password file", password_file.as_deref())?,
+            ca: read("the CA file", ca.as_deref())?,
+            cert: read("the certificate", cert.as_deref())?,
+            key: read("the key", key.as_deref())?,
+            ..store::Options::new(&url)
+        },
+        interval,
+        host: host.unwrap_or_else(own_name),
+        say: note,
+    };
+    agent::run(options, stop).await
+}
+
+/// Reads a file that an option names.
+fn read(what: &str, path: Option<&Path>) -> anyhow::Result<Option<Vec<u8>>> {
+    let Some(path) = path else {
+        return Ok(None);
+    };
+    let text = files::read(path, LONGEST).map_err(|error| {
+        anyhow!(
+            "{what} {} cannot be read ({error}): name a file that this user may read",
+            path.display()
+        )
+    })?;
+    Ok(Some(text))
+}
+
+/// What this host calls itself.
+fn own_name() -> String {
+    let name = nix::unistd::gethostname().ok();
+    name.and_then(|name| name.into_string().ok())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "host".to_owned())
+}

@@ -1,0 +1,217 @@
+//! `limiter attach`.
+
+use std::{net::IpAddr, time::Duration};
+
+use clap::Args;
+
+use super::reload::{allow_in, put_in_force};
+use crate::{
+    agent::ask,
+    cli::shared::{
+        file::{Frames, read, warn_of_full_tables},
+        interfaces::unique,
+        lasting::try_for,
+        limiting::{Limiting, settings},
+        output::{Usage, about, note, outcome, report},
+        ssh,
+        values::interface,
+    },
+    config::{Mode, settings::fleet_name},
+    kernel::{
+        Attachment, Error,
+        ops::{
+            attach::attach,
+            detach::detach,
+            replace::replace,
+            set::{Lasts, Wanted},
+            trial,
+        },
+    },
+    observe::collect,
+    show,
+};
+
+/// How long the agent of a fleet may take to say that it is there: it limits without it.
+const AGENT: Duration = Duration::from_millis(200);
+
+/// Limit what comes in on an interface; stays in the kernel until `detach`
+#[derive(Debug, Args)]
+pub struct Attach {
+    /// The interfaces; all of them, or none if one fails
+    #[arg(value_name = "IFACE", required_unless_present = "config", value_delimiter = ',', value_parser = interface)]
+    interfaces: Vec<String>,
+    #[command(flatten)]
+    limiting: Limiting,
+    /// Where the program runs
+    #[arg(long, value_enum, default_value_t, conflicts_with = "config")]
+    mode: Mode,
+    /// Share the limit with the other hosts of this fleet
+    #[arg(long, value_name = "NAME", value_parser = fleet_name, conflicts_with = "config")]
+    fleet: Option<String>,
+    /// Let everything pass again after this time, unless `limiter keep` is said before: 90s, 10m, at most 1day
+    #[arg(long = "try", value_name = "DURATION", value_parser = try_for, allow_hyphen_values = true)]
+    try_for: Option<Duration>,
+    /// In front of the XDP program that is there: it gets what passes, and is put back on detach
+    #[arg(long)]
+    chain: bool,
+    /// Where limiter is attached already, put this configuration in force there, as `reload` does
+    #[arg(long, conflicts_with_all = ["try_for", "chain"])]
+    or_reload: bool,
+}
+
+pub async fn run(arguments: Attach) -> anyhow::Result<()> {
+    let (interfaces, wanted) = wanted(&arguments).await?;
+    let mut done: Vec<&str> = Vec::new();
+    for interface in unique(&interfaces) {
+        if arguments.or_reload && take_over(interface, &wanted, &arguments).await? {
+            continue;
+        }
+        if is_so(interface, &wanted, &arguments).await {
+            let text =
+                format!("{interface}: unchanged: attached with this configuration already\n");
+            outcome(true, &text);
+            continue;
+        }
+        // A program that lets everything pass is on the interface then.
+        if let Err(Error::TrialOver { .. }) = Attachment::open(interface).await {
+            detach(interface)
+                .await
+                .map_err(|error| about(interface, error))?;
+        }
+        ssh::warn(interface, &wanted.settings, |client| {
+            how_to_stay(&arguments, client)
+        });
+        if let Err(error) = attach(interface, &wanted, arguments.chain, arguments.try_for).await {
+            undo(&done).await;
+            return Err(about(interface, error));
+        }
+        done.push(interface);
+    }
+    for interface in done {
+        match shown(interface).await {
+            Ok(shown) => report(&shown),
+            // It has been done, and this says no less.
+            Err(error) => note(&format!(
+                "{interface}: attached, but what is in force there cannot be read just now: {error}"
+            )),
+        }
+    }
+    Ok(())
+}
+
+/// What `attach` says of it.
+async fn shown(interface: &str) -> Result<String, Error> {
+    let attachment = Attachment::open(interface).await?;
+    warn_of_full_tables(
+        interface,
+        &attachment.record.settings,
+        attachment.record.frame_max,
+    );
+    let mut shown = collect::interface(&attachment)?;
+    shown.fleet = ask::of(&attachment, AGENT).await;
+    Ok(show::status::attached(&shown))
+}
+
+/// Whether limiter is attached there with these settings, and for good.
+async fn is_so(interface: &str, wanted: &Wanted, arguments: &Attach) -> bool {
+    let Ok(attachment) = Attachment::open(interface).await else {
+        return false;
+    };
+    arguments.try_for.is_none()
+        && attachment.try_until().is_none()
+        && attachment.record.chained == arguments.chain
+        && attachment
+            .own_settings()
+            .is_ok_and(|settings| settings == wanted.settings)
+}
+
+/// Puts the configuration in force where limiter is attached already, for good if it was on trial. False where nothing
+/// is attached; what is left of an interface that is gone, or that limiter was taken off by force, is cleared then.
+async fn take_over(interface: &str, wanted: &Wanted, arguments: &Attach) -> anyhow::Result<bool> {
+    match Attachment::open(interface).await {
+        Ok(_) => {}
+        Err(Error::OtherVersion { .. }) => return replaced(interface, wanted).await,
+        Err(Error::InterfaceGone(_) | Error::TakenOff(_)) => {
+            detach(interface)
+                .await
+                .map_err(|error| about(interface, error))?;
+            return Ok(false);
+        }
+        // Whatever else is in the way, attaching tells.
+        Err(_) => return Ok(false),
+    }
+    let advice = |client| how_to_stay(arguments, client);
+    put_in_force(interface, wanted.clone(), Lasts::ForGood, advice).await?;
+    trial::end(interface, false)
+        .await
+        .map_err(|error| about(interface, error))?;
+    Ok(true)
+}
+
+/// Replaces what another version has attached.
+async fn replaced(interface: &str, wanted: &Wanted) -> anyhow::Result<bool> {
+    let layout = replace(interface, wanted)
+        .await
+        .map_err(|error| about(interface, error))?;
+    let Some(layout) = layout else {
+        return Ok(false);
+    };
+    report(&format!(
+        "{interface}: replaced another version of limiter (layout {layout}) without a gap; all buckets start full, and counters at 0\n"
+    ));
+    Ok(true)
+}
+
+/// How whoever works from `client` keeps the session.
+fn how_to_stay(arguments: &Attach, client: IpAddr) -> String {
+    let allow = match &arguments.limiting.config {
+        None => format!("--allow {client} lets it pass"),
+        Some(path) => allow_in(path, client),
+    };
+    if arguments.try_for.is_some() {
+        allow
+    } else {
+        format!("{allow}, and --try 2m is undone by itself")
+    }
+}
+
+/// From the file, or from the flags.
+async fn wanted(arguments: &Attach) -> anyhow::Result<(Vec<String>, Wanted)> {
+    let Some(path) = &arguments.limiting.config else {
+        let settings = settings(
+            &arguments.limiting,
+            arguments.mode,
+            arguments.fleet.as_deref(),
+        )?;
+        let wanted = Wanted::new(settings);
+        return Ok((arguments.interfaces.clone(), wanted));
+    };
+    let (in_file, wanted) = read(path, &Frames::of(&arguments.interfaces).await)?;
+    let interfaces = if arguments.interfaces.is_empty() {
+        in_file
+    } else {
+        arguments.interfaces.clone()
+    };
+    if interfaces.is_empty() {
+        return Err(Usage(format!(
+            "{} names no interfaces: write them on the command line, or as interfaces = [...] in the file",
+            path.display()
+        ))
+        .into());
+    }
+    Ok((interfaces, wanted))
+}
+
+/// All interfaces or none.
+async fn undo(done: &[&str]) {
+    for interface in done {
+        match detach(interface).await {
+            Ok(_) => note(&format!(
+                "{interface}: detached again, because another one failed"
+            )),
+            Err(error) => note(&format!(
+                "{interface}: is attached, and detaching failed: {error}"
+            )),
+        }
+    }
+}

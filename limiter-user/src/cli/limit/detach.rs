@@ -1,0 +1,64 @@
+//! `limiter detach`.
+
+use clap::Args;
+
+use crate::{
+    cli::shared::{
+        interfaces::{is_all, unique},
+        output::{note, outcome, report},
+        values::interface,
+    },
+    kernel::{
+        Error,
+        ops::detach::{detach, detach_all},
+    },
+};
+
+/// Stop limiting, and leave nothing behind
+#[derive(Debug, Args)]
+pub struct Detach {
+    /// The interfaces
+    #[arg(value_name = "IFACE", required_unless_present = "all", conflicts_with = "all", value_delimiter = ',', value_parser = interface)]
+    interfaces: Vec<String>,
+    /// All that limiter is attached to, and what is left of interfaces that are gone
+    #[arg(long)]
+    all: bool,
+    /// With --all: in other network namespaces too, and what versions have attached that this one cannot read
+    #[arg(long, requires = "all")]
+    everywhere: bool,
+}
+
+pub async fn run(arguments: Detach) -> anyhow::Result<()> {
+    let mut results = Vec::new();
+    if arguments.all || is_all(&arguments.interfaces) {
+        results = detach_all(arguments.everywhere).await?;
+        if results.is_empty() {
+            outcome(true, "unchanged: limiter is not attached to anything\n");
+        }
+    } else {
+        for interface in unique(&arguments.interfaces) {
+            let result = detach(interface).await;
+            results.push((interface.to_owned(), result));
+        }
+    }
+    // One that fails does not keep the others attached. Each failure is told; the last one ends it.
+    let mut failed = None;
+    for (interface, result) in results {
+        match result {
+            Ok(None) => report(&format!("{interface}: detached\n")),
+            Ok(Some(again)) => report(&format!(
+                "{interface}: detached; {again} runs there again, as before\n"
+            )),
+            Err(Error::NotAttached(_)) => outcome(
+                true,
+                &format!("{interface}: unchanged: limiter is not attached there\n"),
+            ),
+            Err(error) => {
+                if let Some(earlier) = failed.replace(error) {
+                    note(&earlier.to_string());
+                }
+            }
+        }
+    }
+    failed.map_or(Ok(()), |error| Err(error.into()))
+}

@@ -1,0 +1,53 @@
+//! `limiter keep`.
+
+use clap::Args;
+
+use crate::{
+    cli::shared::{
+        interfaces::{On, each},
+        output::{outcome, report},
+    },
+    kernel::ops::{
+        detach::detach,
+        trial::{Ended, end},
+    },
+};
+
+/// Keep what is on trial (`--try`): it is no longer undone by itself
+#[derive(Debug, Args)]
+pub struct Keep {
+    #[command(flatten)]
+    on: On,
+    /// End the trial now instead, and go back to what was before it
+    #[arg(long)]
+    revert: bool,
+}
+
+pub async fn run(arguments: Keep) -> anyhow::Result<()> {
+    each(&arguments.on.interfaces, async |interface| {
+        one(interface, arguments.revert).await
+    })
+    .await
+}
+
+async fn one(interface: &str, revert: bool) -> anyhow::Result<()> {
+    match end(interface, revert).await? {
+        Ended::NothingBefore => {
+            detach(interface).await?;
+            report(&format!(
+                "{interface}: detached: nothing was limited before the trial\n"
+            ));
+        }
+        Ended::Kept => report(&format!(
+            "{interface}: kept; `limiter detach {interface}` stops limiting\n"
+        )),
+        Ended::Reverted => report(&format!(
+            "{interface}: the trial is over, and what was before it holds again\n"
+        )),
+        Ended::NoTrial => {
+            let text = format!("{interface}: unchanged: not on trial\n");
+            outcome(true, &text);
+        }
+    }
+    Ok(())
+}

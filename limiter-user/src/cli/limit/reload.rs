@@ -1,0 +1,91 @@
+//! `limiter reload`.
+
+use std::{
+    net::IpAddr,
+    path::{Path, PathBuf},
+};
+
+use clap::Args;
+
+use crate::{
+    cli::shared::{
+        file::{Frames, read},
+        interfaces::{On, each},
+        lasting::{Lasting, is_unchanged, told},
+        output::{about, note, outcome},
+        ssh::warning_of_change,
+    },
+    config::Settings,
+    kernel::{
+        Attachment,
+        ops::set::{Lasts, Wanted, swap},
+        program::object::Variant,
+    },
+};
+
+/// Put a configuration file in force again, after it was changed
+#[derive(Debug, Args)]
+pub struct Reload {
+    #[command(flatten)]
+    on: On,
+    /// The file; left out, the one that was last put in force
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    lasting: Lasting,
+}
+
+pub async fn run(arguments: Reload) -> anyhow::Result<()> {
+    let Reload {
+        on,
+        config,
+        lasting,
+    } = arguments;
+    let reload = async |interface: &str, path: &Path| {
+        let frames = Frames::of(&[interface.to_owned()]).await;
+        let (_, wanted) = read(path, &frames)?;
+        let advice = |client| allow_in(path, client) + ", and --try 2m is undone by itself";
+        put_in_force(interface, wanted, lasting.lasts(), advice).await
+    };
+    each(&on.interfaces, async |interface| match &config {
+        Some(path) => reload(interface, path).await,
+        None => reload(interface, &last_file(interface).await?).await,
+    })
+    .await
+}
+
+/// Swaps `wanted` into the attachment of `interface`; `advice` is how whoever works from a client keeps the session.
+pub async fn put_in_force(
+    interface: &str,
+    wanted: Wanted,
+    lasts: Lasts,
+    advice: impl Fn(IpAddr) -> String,
+) -> anyhow::Result<()> {
+    let change = |attachment: &Attachment, _: &Settings| {
+        Some(attachment.record.in_force(wanted.settings.clone()).0)
+    };
+    let warning = warning_of_change(interface, change, advice).await;
+    warning.iter().for_each(|text| note(text));
+    let changed = swap(interface, Variant::Plain, lasts, |_| Ok(wanted.clone()))
+        .await
+        .map_err(|error| about(interface, error))?;
+    outcome(is_unchanged(&changed), &told(interface, &changed, lasts));
+    Ok(())
+}
+
+/// How whoever works from `client` keeps the session, by the file.
+pub fn allow_in(file: &Path, client: IpAddr) -> String {
+    format!(
+        "allow = [\"{client}\"] under [lists] of {} lets it pass",
+        file.display()
+    )
+}
+
+async fn last_file(interface: &str) -> anyhow::Result<PathBuf> {
+    let attachment = Attachment::open(interface).await?;
+    attachment.record.file.ok_or_else(|| {
+        anyhow::anyhow!(
+            "{interface} was not attached from a file: write `limiter reload {interface} --config FILE`, or change it with `limiter set {interface}`"
+        )
+    })
+}

@@ -1,0 +1,291 @@
+//! `limiter set`.
+
+use clap::{Args, ValueEnum};
+
+use crate::{
+    cli::shared::{
+        interfaces::{On, each},
+        lasting::{Lasting, is_unchanged, told},
+        output::{about, note, outcome, usage},
+        ssh::{allow_first, warning_of_change},
+        values::{
+            Change::{self, By, To},
+            OrNone, change, count,
+        },
+    },
+    config::{
+        Algorithm, Burst, Invalid, Limit, Malformed, Rate, Scope, Settings,
+        control::is_control,
+        settings::{NO_FLEET, fleet_name},
+    },
+    kernel::{
+        Attachment,
+        ops::set::{Lasts, set},
+    },
+};
+
+/// Change rate, burst, shadow and other things while traffic flows
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("change").required(true).multiple(true)))]
+#[command(override_usage = "limiter set <IFACE>... [--limit <NAME>] [OPTIONS]")]
+pub struct Set {
+    #[command(flatten)]
+    on: On,
+    /// The new rate, or a factor for the one in force: x0.5 halves it
+    #[arg(
+        long,
+        value_name = "RATE|xFACTOR",
+        group = "change",
+        allow_hyphen_values = true
+    )]
+    rate: Option<Change<Rate>>,
+    /// The new burst, or a factor; left out, a burst that was written stays
+    #[arg(
+        long,
+        value_name = "N|xFACTOR",
+        group = "change",
+        allow_hyphen_values = true
+    )]
+    burst: Option<Change<Burst>>,
+    /// Which limit; left out, the only one, or all of them for a factor
+    #[arg(long, value_name = "NAME")]
+    limit: Option<String>,
+    /// Whether to drop nothing: on the interface, or by the limit that is named
+    #[arg(long, value_enum, group = "change")]
+    shadow: Option<Switch>,
+    /// How fast new sources are taken in, or a factor
+    #[arg(
+        long,
+        value_name = "RATE|xFACTOR|none",
+        group = "change",
+        allow_hyphen_values = true
+    )]
+    new_sources: Option<Change<OrNone<Rate>>>,
+    /// How many new sources at once, or a factor
+    #[arg(long, value_name = "N|xFACTOR", group = "change", value_parser = |text: &str| change(text, count), allow_hyphen_values = true)]
+    new_sources_burst: Option<Change<u64>>,
+    /// What happens to IP packets with an impossible header
+    #[arg(long, value_enum, group = "change")]
+    malformed: Option<Malformed>,
+    /// The fleet to share the limit with, the named one where there are several; none for no fleet at all
+    #[arg(long, value_name = "NAME|none", group = "change", value_parser = fleet_or_none)]
+    fleet: Option<OrNone<String>>,
+    #[command(flatten)]
+    lasting: Lasting,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Switch {
+    /// On.
+    On,
+    /// Off.
+    Off,
+}
+
+fn fleet_or_none(text: &str) -> Result<OrNone<String>, Invalid> {
+    if text == NO_FLEET {
+        return Ok(OrNone(None));
+    }
+    fleet_name(text).map(|name| OrNone(Some(name)))
+}
+
+pub async fn run(arguments: Set) -> anyhow::Result<()> {
+    if let (Some(To(rate)), Some(To(burst))) = (&arguments.rate, arguments.burst) {
+        burst.for_rate(rate).map_err(usage)?;
+    }
+    let interfaces = &arguments.on.interfaces;
+    each(interfaces, async |interface| {
+        one(interface, &arguments).await
+    })
+    .await
+}
+
+async fn one(interface: &str, arguments: &Set) -> anyhow::Result<()> {
+    let attachment = Attachment::open(interface).await;
+    let frame_max = attachment
+        .map_err(|error| about(interface, error))?
+        .record
+        .frame_max;
+    let merged = |settings: &Settings| merged(settings, arguments, frame_max);
+    let after = |attachment: &Attachment, _: &Settings| {
+        let new = merged(&attachment.own_settings().ok()?).ok()?;
+        Some(attachment.record.in_force(new).0)
+    };
+    let warning = warning_of_change(interface, after, |client| allow_first(interface, client));
+    warning.await.iter().for_each(|text| note(text));
+    let lasts = arguments.lasting.lasts();
+    let changed = set(interface, lasts, merged)
+        .await
+        .map_err(|error| about(interface, error))?;
+    outcome(is_unchanged(&changed), &told(interface, &changed, lasts));
+    let stays = lasts == Lasts::ForGood && changed.old != changed.new;
+    // The next reload, and the next boot of a service, would undo it without a word.
+    if let Some(file) = changed.file.filter(|_| stays) {
+        note(&format!(
+            "{} does not know of it: `limiter reload {interface}` would put what it says in force again; `limiter config show {interface}` prints what is in force now",
+            file.display()
+        ));
+    }
+    Ok(())
+}
+
+fn merged(settings: &Settings, arguments: &Set, frame_max: u64) -> Result<Settings, Invalid> {
+    let mut new = settings.clone();
+    let shadow = arguments.shadow.map(|shadow| matches!(shadow, Switch::On));
+    let of_limit =
+        arguments.rate.is_some() || arguments.burst.is_some() || arguments.limit.is_some();
+    if of_limit {
+        let absolute =
+            matches!(arguments.rate, Some(To(_))) || matches!(arguments.burst, Some(To(_)));
+        let limits = &mut new.limits;
+        let limits = chosen(limits, arguments.limit.as_deref(), !absolute, frame_max)?;
+        for limit in limits {
+            change_limit(limit, arguments, frame_max)
+                .map_err(|Invalid(why)| Invalid(format!("limit '{}': {why}", limit.name)))?;
+            if arguments.limit.is_some() {
+                limit.shadow = shadow.unwrap_or(limit.shadow);
+            }
+        }
+    }
+    if arguments.limit.is_none() {
+        new.shadow = shadow.unwrap_or(new.shadow);
+    }
+    if let Some(malformed) = arguments.malformed {
+        new.malformed = malformed;
+    }
+    new_sources(&mut new, arguments)?;
+    if let Some(OrNone(fleet)) = &arguments.fleet {
+        let limit = arguments.limit.as_deref();
+        share(&mut new, fleet.as_deref(), limit, frame_max)?;
+    }
+    new.check()?;
+    Ok(new)
+}
+
+/// Changes rate and burst of one limit. Factors scale what is in force.
+fn change_limit(limit: &mut Limit, arguments: &Set, frame_max: u64) -> Result<(), Invalid> {
+    let burst = limit.burst(frame_max)?;
+    let window = limit.algorithm == Algorithm::FixedWindow;
+    limit.rate = match arguments.rate {
+        None => limit.rate,
+        Some(To(rate)) => rate,
+        Some(By(factor)) => limit.rate.scaled(factor, window)?,
+    };
+    limit.burst = match arguments.burst {
+        None => limit.burst,
+        Some(To(burst)) => Some(burst),
+        Some(By(factor)) => Some(burst.scaled(factor)?),
+    };
+    Ok(())
+}
+
+fn new_sources(new: &mut Settings, arguments: &Set) -> Result<(), Invalid> {
+    let old = new.new_sources;
+    match arguments.new_sources {
+        None => {}
+        Some(To(rate)) => new.new_sources = rate.with_burst(old.and_then(|limit| limit.burst)),
+        Some(By(factor)) => {
+            let limit = new.new_sources.as_mut().ok_or_else(|| {
+                Invalid("new sources have no limit to scale: write --new-sources RATE".to_owned())
+            })?;
+            limit.rate = limit.rate.scaled(factor, false)?;
+        }
+    }
+    if let Some(burst) = arguments.new_sources_burst {
+        let limit = new.new_sources.as_mut().ok_or_else(|| {
+            Invalid(
+                "without a rate of new sources there is no burst: write --new-sources RATE too"
+                    .to_owned(),
+            )
+        })?;
+        let in_force = old.unwrap_or(*limit).burst();
+        limit.burst = Some(match burst {
+            To(burst) => burst,
+            By(factor) => factor.of(in_force, &format_args!("new-sources burst {in_force}"))?,
+        });
+    }
+    Ok(())
+}
+
+/// Shares the limit with a fleet; or, with none, nothing at all any more.
+fn share(
+    new: &mut Settings,
+    fleet: Option<&str>,
+    limit: Option<&str>,
+    frame_max: u64,
+) -> Result<(), Invalid> {
+    let limits = &mut new.limits;
+    if fleet.is_some() {
+        // What is shared already stays so, and may be all that is meant.
+        let shared = |limit: &Limit| limit.scope == Scope::Fleet;
+        let shares = limits.iter().any(shared) || !new.fleet_lists.is_empty();
+        if limit.is_some() || !shares {
+            for limit in chosen(limits, limit, false, frame_max)? {
+                limit.scope = Scope::Fleet;
+            }
+        }
+    } else if limit.is_some() {
+        return Err(Invalid(
+            "whoever is of no fleet shares nothing at all: write --fleet none without --limit"
+                .to_owned(),
+        ));
+    } else {
+        for limit in limits {
+            limit.scope = Scope::Host;
+        }
+        new.fleet_lists.clear();
+    }
+    new.fleet = fleet.map(str::to_owned);
+    Ok(())
+}
+
+/// The limit of that name. Where none is named: the only one, or all of them if `all`.
+fn chosen<'a>(
+    limits: &'a mut [Limit],
+    name: Option<&str>,
+    all: bool,
+    frame_max: u64,
+) -> Result<&'a mut [Limit], Invalid> {
+    let fail = |why: String| Err(Invalid(why));
+    let Some(first) = limits.first().map(|limit| limit.name.clone()) else {
+        return fail(
+            "there is no limit to change, only lists: write a [[limit]] in the file, and reload"
+                .to_owned(),
+        );
+    };
+    if let Some(name) = name.filter(|name| is_control(name)) {
+        return fail(format!(
+            "'{name}' is built in: write its rate under [control] in the configuration file, and reload"
+        ));
+    }
+    let Some(name) = name else {
+        if all || limits.len() == 1 {
+            return Ok(limits);
+        }
+        return fail(format!(
+            "there are several limits: {}: name one, as in --limit {first}, or scale all of them, as in --rate x0.5",
+            listed(limits, frame_max)?
+        ));
+    };
+    let Some(index) = limits.iter().position(|limit| limit.name == name) else {
+        return fail(format!(
+            "there is no limit '{name}': write one of {}",
+            listed(limits, frame_max)?
+        ));
+    };
+    Ok(&mut limits[index..=index])
+}
+
+/// The limits, each with its rate and burst.
+fn listed(limits: &[Limit], frame_max: u64) -> Result<String, Invalid> {
+    let one = |limit: &Limit| {
+        let Limit { name, rate, .. } = limit;
+        Ok(format!(
+            "{name} (rate {rate}, burst {})",
+            limit.burst(frame_max)?
+        ))
+    };
+    let listed: Result<Vec<_>, _> = limits.iter().map(one).collect();
+    Ok(listed?.join(", "))
+}

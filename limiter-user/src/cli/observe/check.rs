@@ -1,0 +1,69 @@
+//! `limiter check`.
+
+use std::{
+    net::IpAddr,
+    time::{Duration, SystemTime},
+};
+
+use clap::Args;
+
+use crate::{
+    agent::ask,
+    cli::shared::{
+        interfaces::{OnOne, each},
+        output::{print, print_json},
+        values::address,
+    },
+    kernel::Attachment,
+    observe::{
+        collect,
+        source::{self, OnList},
+    },
+    show,
+};
+
+/// Show one source: tokens, retry-after, passed, dropped
+#[derive(Debug, Args)]
+pub struct Check {
+    #[command(flatten)]
+    on: OnOne,
+    /// The source
+    #[arg(value_name = "ADDRESS", value_parser = address)]
+    address: IpAddr,
+    /// For programs
+    #[arg(long)]
+    json: bool,
+}
+
+pub async fn run(arguments: Check) -> anyhow::Result<()> {
+    let interfaces = &arguments.on.interfaces.0;
+    each(interfaces, async |interface| {
+        one(interface, &arguments).await
+    })
+    .await
+}
+
+async fn one(interface: &str, arguments: &Check) -> anyhow::Result<()> {
+    let attachment = Attachment::open(interface).await?;
+    let mut check = collect::check(&attachment, arguments.address)?;
+    add_hosts(&mut check).await;
+    if arguments.json {
+        return print_json(&check);
+    }
+    Ok(print(&show::source::check(&check))?)
+}
+
+/// Adds which host of the fleet has put a prefix on a list, and when. Only the agent knows; without it neither is known.
+async fn add_hosts(check: &mut source::Check) {
+    let of_fleet = |on_list: &&mut OnList| on_list.by == Some("fleet");
+    for on_list in check.lists.iter_mut().filter(of_fleet) {
+        let listed = ask::listed(&check.interface, &on_list.list).await;
+        let mut listed = listed.unwrap_or_default().into_iter();
+        if let Some(listed) = listed.find(|listed| listed.prefix == on_list.prefix) {
+            let age = Duration::try_from_secs_f64(listed.age_seconds).unwrap_or_default();
+            let since = SystemTime::now().checked_sub(age);
+            on_list.since = since.map(|since| humantime::format_rfc3339_seconds(since).to_string());
+            on_list.host = Some(listed.by);
+        }
+    }
+}

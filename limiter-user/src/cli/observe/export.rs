@@ -1,0 +1,61 @@
+//! `limiter export`.
+
+use std::net::SocketAddr;
+
+use clap::Args;
+
+use crate::{
+    cli::shared::{
+        interruption::interruption,
+        output::{note, print},
+    },
+    export::{self, Collection, Server},
+    keeper, sandbox,
+};
+
+/// Serve metrics for Prometheus, and a page for people, until interrupted; changes nothing
+#[derive(Debug, Args)]
+pub struct Export {
+    /// Where to listen: others than this machine reach it only if an address of it is given, and then without
+    /// having to say who they are
+    #[arg(long, value_name = "ADDR:PORT", default_value_t = export::LISTEN, value_parser = listen)]
+    listen: SocketAddr,
+}
+
+fn listen(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "not an address with a port: write one as in 127.0.0.1:10546 or [::1]:10546".to_owned()
+    })
+}
+
+pub async fn run(arguments: Export) -> anyhow::Result<()> {
+    let stop = interruption()?;
+    let collection = Collection::new(keeper::start()?);
+    // What cannot be read at all is said now, not at the first scrape.
+    for error in &collection.latest().await?.snapshot.unreadable {
+        note(error);
+    }
+    let server = Server::bind(arguments.listen).await?;
+    // Whatever comes in, this process can do no more than ask the keeper.
+    sandbox::enter()?;
+    let address = server.address();
+    if !server.is_local() {
+        note(&format!(
+            "{address}: whoever reaches this address can read figures and source addresses without a password; \
+             nothing can be changed through it"
+        ));
+    }
+    print(&format!(
+        "http://{address}/ is the page, http://{address}/metrics for Prometheus\n"
+    ))?;
+    let mut broken = None;
+    let end = async {
+        tokio::select! {
+            () = stop => {}
+            why = collection.lost() => broken = Some(why),
+            never = collection.keep_history() => never,
+        }
+    };
+    server.run(collection.clone(), end).await;
+    broken.map_or(Ok(()), |why| Err(anyhow::Error::msg(why)))
+}

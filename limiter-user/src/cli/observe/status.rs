@@ -1,0 +1,72 @@
+//! `limiter status`.
+
+use clap::Args;
+
+use crate::{
+    agent::ask,
+    cli::shared::{
+        interfaces::{is_all, unique},
+        output::{note, print, print_json},
+        values::interface,
+    },
+    kernel::{Attachment, Error},
+    observe::{self, collect},
+    show,
+};
+
+/// Show what is attached, how, and what it has done
+#[derive(Debug, Args)]
+pub struct Status {
+    /// The interface, or several; left out, or all, every one that limiter is attached to
+    #[arg(value_name = "IFACE", value_delimiter = ',', value_parser = interface)]
+    interfaces: Vec<String>,
+    /// For programs
+    #[arg(long)]
+    json: bool,
+}
+
+pub async fn run(arguments: Status) -> anyhow::Result<()> {
+    let names = &arguments.interfaces;
+    let (attachments, errors) = match &unique(names)[..] {
+        [] => Attachment::all().await?,
+        [_] if is_all(names) => Attachment::all().await?,
+        [name] => (vec![Attachment::open(name).await?], Vec::new()),
+        names => named(names).await,
+    };
+    let mut interfaces = Vec::new();
+    for attachment in &attachments {
+        let mut shown = collect::interface(attachment)?;
+        shown.fleet = ask::of(attachment, ask::PATIENCE).await;
+        interfaces.push(shown);
+    }
+    let status = observe::Status { interfaces };
+    if arguments.json {
+        print_json(&status)?;
+    } else {
+        print(&show::status::status(&status))?;
+    }
+    for error in &errors {
+        note(&error.to_string());
+    }
+    // After a trial there is nothing to show where nothing was before it.
+    let all = names.is_empty() || is_all(names);
+    let is_failure = |error: &&Error| !(all && matches!(error, Error::TrialOver { .. }));
+    match errors.iter().filter(is_failure).count() {
+        0 => Ok(()),
+        count => Err(anyhow::anyhow!(
+            "{count} of the attachments cannot be shown: see above"
+        )),
+    }
+}
+
+/// The attachments of several interfaces, and why some cannot be shown.
+async fn named(names: &[&str]) -> (Vec<Attachment>, Vec<Error>) {
+    let (mut attachments, mut errors) = (Vec::new(), Vec::new());
+    for name in names {
+        match Attachment::open(name).await {
+            Ok(attachment) => attachments.push(attachment),
+            Err(error) => errors.push(error),
+        }
+    }
+    (attachments, errors)
+}

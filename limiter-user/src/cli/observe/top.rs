@@ -1,0 +1,211 @@
+//! `limiter top`.
+
+mod actions;
+mod signals;
+
+use std::{env, io, num::NonZeroUsize, time::Duration};
+
+use clap::Args;
+use nix::sys::signal::{Signal, raise};
+use tokio::{
+    sync::mpsc::UnboundedReceiver,
+    time::{self, MissedTickBehavior, sleep},
+};
+
+use crate::{
+    cli::shared::{
+        output::{Usage, print, print_json},
+        values::{duration, interface},
+    },
+    kernel::{Attachment, Error},
+    observe::{
+        busiest::{Filter, Order},
+        collect,
+        live::{Gauge, Sample, Wanted},
+        source,
+    },
+    sandbox,
+    show::{
+        self,
+        top::{
+            Effect, Event, State, Theme, draw,
+            terminal::{self, Input, Screen},
+        },
+    },
+};
+use signals::{Said, Signals};
+
+/// Sources that are printed, unless told.
+const PRINTED: usize = 20;
+/// Sources that the view holds, unless told.
+const HELD: usize = 200;
+/// Sources that the view holds at most: more than anybody scrolls through.
+const HELD_MAX: usize = 1000;
+
+/// Show who is sending and who is dropped
+#[derive(Debug, Args)]
+pub struct Top {
+    /// The interface
+    #[arg(value_name = "IFACE", value_parser = interface)]
+    interface: String,
+    /// Print once and end
+    #[arg(long)]
+    once: bool,
+    /// How many sources: 20 with --once, 200 in the live view (at most 1,000 there), unless told
+    #[arg(short = 'n', value_name = "N")]
+    most: Option<NonZeroUsize>,
+    /// For programs
+    #[arg(long, requires = "once")]
+    json: bool,
+    /// How often the live view looks, and over how long --once measures rates: 100ms to 10s
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
+    interval: Duration,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let bounds = Duration::from_millis(100)..=Duration::from_secs(10);
+    duration(text, bounds, "500ms")
+}
+
+pub async fn run(arguments: Top) -> anyhow::Result<()> {
+    if !arguments.once {
+        return live(arguments).await;
+    }
+    let top = twice(&arguments).await?;
+    if arguments.json {
+        return print_json(&top);
+    }
+    Ok(print(&show::source::top(&top))?)
+}
+
+/// What two looks show, so that there are rates.
+async fn twice(arguments: &Top) -> anyhow::Result<source::Top> {
+    let wanted = Wanted {
+        order: Order::default(),
+        filter: Filter::All,
+        most: arguments.most.map_or(PRINTED, NonZeroUsize::get),
+    };
+    let mut gauge = Gauge::default();
+    look(&arguments.interface, &wanted, &mut gauge).await?;
+    sleep(arguments.interval).await;
+    let Sample {
+        interface,
+        sources,
+        elapsed,
+        ..
+    } = look(&arguments.interface, &wanted, &mut gauge).await?;
+    Ok(source::Top::new(&interface, sources, elapsed))
+}
+
+async fn live(arguments: Top) -> anyhow::Result<()> {
+    let interface = arguments.interface;
+    let variable = |name: &str| env::var(name).ok();
+    if let Some(why) = terminal::missing(variable) {
+        return Err(Usage(format!(
+            "the live view needs a terminal, and {why}: `limiter top {interface} --once` prints the same once"
+        ))
+        .into());
+    }
+    let most = arguments.most.map_or(HELD, NonZeroUsize::get).min(HELD_MAX);
+    let mut state = State::new(most, arguments.interval);
+    let mut gauge = Gauge::default();
+    // What is wrong is said before the screen is taken.
+    let first = look(&interface, &state.wanted(), &mut gauge).await?;
+    (state, _) = state.after(Event::Sample(Box::new(first)));
+    let signals = Signals::new()?;
+    // From here on this process can do no more than its keys need.
+    sandbox::confine()?;
+    let mut ticks = time::interval(arguments.interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The first tick is at once.
+    ticks.tick().await;
+    let mut screen = Screen::enter()?;
+    let mut happenings = Happenings {
+        signals,
+        ticks,
+        input: terminal::input(),
+    };
+    let theme = Theme::of(variable);
+    loop {
+        screen.draw(|frame| draw(frame, &state, theme))?;
+        let event = match happenings.next().await? {
+            Happening::Key(key) => Event::Key(key),
+            Happening::Tick => Event::Sample(Box::new(
+                look(&interface, &state.wanted(), &mut gauge).await?,
+            )),
+            Happening::Resized => continue,
+            Happening::Said(Said::Leave) => return Ok(()),
+            Happening::Said(Said::Stop) => {
+                suspend(&mut screen)?;
+                continue;
+            }
+            Happening::Said(Said::GoOn) => {
+                screen.come_back()?;
+                continue;
+            }
+        };
+        let mut effect;
+        (state, effect) = state.after(event);
+        // What an effect brings may have an effect itself.
+        while effect != Effect::None {
+            screen.draw(|frame| draw(frame, &state, theme))?;
+            let event = match effect {
+                Effect::Leave => return Ok(()),
+                Effect::Suspend => {
+                    suspend(&mut screen)?;
+                    break;
+                }
+                Effect::Weigh(action) => Event::Warning(actions::warning(&interface, action).await),
+                Effect::Do(action) => Event::Done(actions::run(&interface, action).await),
+                Effect::None => break,
+            };
+            (state, effect) = state.after(event);
+        }
+    }
+}
+
+/// What is to be shown now. Opens the attachment anew each time: a change has brought another program meanwhile, or there is
+/// none any more.
+async fn look(interface: &str, wanted: &Wanted, gauge: &mut Gauge) -> Result<Sample, Error> {
+    let attachment = Attachment::open(interface).await?;
+    collect::sample(&attachment, wanted, gauge)
+}
+
+/// Gives the terminal to the shell, which lets this go on later.
+fn suspend(screen: &mut Screen) -> io::Result<()> {
+    screen.leave();
+    raise(Signal::SIGSTOP)?;
+    screen.come_back()
+}
+
+/// All that may happen.
+struct Happenings {
+    signals: Signals,
+    ticks: time::Interval,
+    input: UnboundedReceiver<Input>,
+}
+
+enum Happening {
+    Key(show::top::Key),
+    Tick,
+    Resized,
+    Said(Said),
+}
+
+impl Happenings {
+    /// Waits for the next one.
+    async fn next(&mut self) -> anyhow::Result<Happening> {
+        tokio::select! {
+            // Who is told to leave leaves, however much else there is to do.
+            biased;
+            said = self.signals.next() => Ok(Happening::Said(said)),
+            input = self.input.recv() => match input {
+                Some(Input::Key(key)) => Ok(Happening::Key(key)),
+                Some(Input::Resized) => Ok(Happening::Resized),
+                Some(Input::Failed(error)) => Err(error.into()),
+                None => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+            },
+            _ = self.ticks.tick() => Ok(Happening::Tick),
+        }
+    }
+}

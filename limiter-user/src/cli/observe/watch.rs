@@ -1,0 +1,191 @@
+//! `limiter watch`.
+
+use std::{
+    io,
+    num::NonZeroU64,
+    os::fd::AsFd,
+    time::{Duration, Instant},
+};
+
+use clap::{
+    Args,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
+};
+use ipnet::IpNet;
+use limiter_common::{
+    abi::events::{EVENT_BURST, EVENT_COST},
+    policy::verdict::Reason,
+};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::{
+    cli::shared::{
+        interruption::interruption,
+        output::{about, note, print, write},
+        values::{interface, prefix},
+    },
+    kernel::ops::watch::{Filter, Watching},
+    observe,
+    show::{self, units::grouped},
+};
+
+/// How often the ring buffer is read. The program wakes nobody up: that would cost it more than all else.
+const INTERVAL: Duration = Duration::from_millis(20);
+/// How often it looks whether there is still something to watch.
+const CHECK: Duration = Duration::from_millis(500);
+
+/// Show drops as they happen, and what would be dropped but for shadow, until interrupted
+#[derive(Debug, Args)]
+pub struct Watch {
+    /// The interface
+    #[arg(value_name = "IFACE", value_parser = interface)]
+    interface: String,
+    /// Only what comes from these sources
+    #[arg(long, value_name = "CIDR", value_parser = prefix)]
+    source: Option<IpNet>,
+    /// Only what is over this limit
+    #[arg(long, value_name = "NAME")]
+    limit: Option<String>,
+    /// Only what is dropped for this reason, or one of these
+    #[arg(long, value_parser = drop_reason(), value_delimiter = ',', value_name = "REASON,...")]
+    reason: Vec<Reason>,
+    /// End after so many
+    #[arg(short = 'n', long, value_name = "N")]
+    count: Option<NonZeroU64>,
+    /// For programs: a line of JSON each
+    #[arg(long)]
+    json: bool,
+}
+
+/// The names of reasons to drop, with their texts as help.
+fn drop_reason() -> impl TypedValueParser<Value = Reason> {
+    let names = Reason::drops().map(|reason| PossibleValue::new(reason.name()).help(reason.text()));
+    PossibleValuesParser::new(names)
+        .try_map(|name| Reason::from_name(&name).ok_or("unknown reason"))
+}
+
+pub async fn run(arguments: Watch) -> anyhow::Result<()> {
+    let stop = interruption()?;
+    let filter = Filter {
+        source: arguments.source,
+        limit: arguments.limit.clone(),
+        reasons: arguments.reason.clone(),
+    };
+    let watching = Watching::start(&arguments.interface, filter).await;
+    let watching = watching.map_err(|error| about(&arguments.interface, error))?;
+    note(&format!(
+        "{}: drops are shown until you press Ctrl-C",
+        watching.interface()
+    ));
+    let mut showing = Showing {
+        watching,
+        json: arguments.json,
+        most: arguments.count.map_or(u64::MAX, u64::from),
+        shown: 0,
+        said_lost: false,
+    };
+    let ended = showing.until(stop).await;
+    showing.watching.stop();
+    let ended = ended.and_then(|()| showing.show_all());
+    showing.sum_up()?;
+    ended
+}
+
+struct Showing {
+    watching: Watching,
+    json: bool,
+    most: u64,
+    shown: u64,
+    said_lost: bool,
+}
+
+impl Showing {
+    /// Shows what is dropped until `stop` is ready, enough was shown, or there is nothing to watch any more.
+    async fn until(&mut self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+        let mut interval = tokio::time::interval(INTERVAL);
+        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        tokio::pin!(stop);
+        let mut checked = Instant::now();
+        while self.shown < self.most {
+            tokio::select! {
+                biased;
+                () = &mut stop => break,
+                _ = interval.tick() => {}
+            }
+            self.show_all()?;
+            if checked.elapsed() >= CHECK {
+                checked = Instant::now();
+                self.watching.check().await?;
+                self.say_what_is_missing()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows what there is, as far as whoever reads takes it.
+    fn show_all(&mut self) -> anyhow::Result<()> {
+        while self.shown < self.most && takes_more()? {
+            let Some(told) = self.watching.told() else {
+                break;
+            };
+            let event = observe::event::event(&self.watching, &told)?;
+            self.shown += 1;
+            if self.json {
+                write(&(serde_json::to_string(&event)? + "\n"))?;
+            } else {
+                print(&show::watch::line(&event))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn say_what_is_missing(&mut self) -> anyhow::Result<()> {
+        if self.watching.has_lapsed() {
+            note(
+                "this process was stopped for some time, and what was dropped then is not counted as lost",
+            );
+        }
+        if !self.said_lost && self.watching.lost()? > 0 {
+            self.said_lost = true;
+            note(&format!(
+                "more is dropped than is shown: each CPU tells of {} at once and {} a second; --source, --limit and --reason choose which",
+                grouped(EVENT_BURST),
+                grouped(1_000_000_000 / EVENT_COST)
+            ));
+        }
+        Ok(())
+    }
+
+    fn sum_up(&mut self) -> anyhow::Result<()> {
+        let mut lost = self.watching.lost()?;
+        if self.shown < self.most {
+            // Nobody has taken them.
+            while self.watching.told().is_some() {
+                lost += 1;
+            }
+        }
+        note(&format!(
+            "{}: {} shown, {} lost",
+            self.watching.interface(),
+            grouped(self.shown),
+            grouped(lost)
+        ));
+        Ok(())
+    }
+}
+
+/// Whether standard output takes a line without waiting. An error where nobody reads any more.
+fn takes_more() -> io::Result<bool> {
+    let stdout = io::stdout();
+    let mut polled = [PollFd::new(stdout.as_fd(), PollFlags::POLLOUT)];
+    match poll(&mut polled, PollTimeout::ZERO) {
+        Err(nix::Error::EINTR) => return Ok(false),
+        Err(error) => return Err(error.into()),
+        Ok(_) => {}
+    }
+    let said = polled[0].revents().unwrap_or(PollFlags::empty());
+    if said.contains(PollFlags::POLLERR) {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    }
+    Ok(said.contains(PollFlags::POLLOUT))
+}

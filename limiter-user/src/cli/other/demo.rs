@@ -1,0 +1,97 @@
+//! `limiter demo`.
+
+use std::{
+    io::IsTerminal,
+    time::{Duration, Instant},
+};
+
+use clap::Args;
+
+use crate::{
+    cli::shared::{
+        output::{note, write},
+        values::duration,
+    },
+    demo,
+    observe::demo::Figures,
+    show::demo::{conclusion, table},
+};
+
+/// Two hosts in network namespaces, a flood, and what gets through
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// How long the traffic lasts, 1s to 60s
+    #[arg(long = "for", value_name = "DURATION", default_value = "10s", value_parser = lasts)]
+    duration: Duration,
+}
+
+fn lasts(text: &str) -> Result<Duration, String> {
+    let bounds = Duration::from_secs(1)..=Duration::from_secs(60);
+    duration(text, bounds, "10s")
+}
+
+pub async fn run(arguments: Demo) -> anyhow::Result<()> {
+    note(
+        "two hosts in network namespaces, joined by a veth pair; Ctrl-C ends it and leaves nothing",
+    );
+    let mut screen = Screen::new();
+    let last = demo::run(arguments.duration, |figures| screen.show(figures))?;
+    screen.finish(&last)
+}
+
+/// On a terminal the table is redrawn in place; elsewhere it is printed every few seconds.
+struct Screen {
+    terminal: bool,
+    lines: usize,
+    printed: Option<Instant>,
+}
+
+impl Screen {
+    const INTERVAL: Duration = Duration::from_secs(3);
+
+    fn new() -> Self {
+        Self {
+            terminal: std::io::stdout().is_terminal(),
+            lines: 0,
+            printed: None,
+        }
+    }
+
+    fn show(&mut self, figures: &Figures) -> anyhow::Result<()> {
+        if self.terminal {
+            return self.redraw(&table(figures));
+        }
+        if self
+            .printed
+            .is_none_or(|printed| printed.elapsed() >= Self::INTERVAL)
+        {
+            self.printed = Some(Instant::now());
+            write(&format!("{}\n", table(figures)))?;
+        }
+        Ok(())
+    }
+
+    /// Up to the first line of what is there, and clear from there on (ECMA-48 CPL and ED).
+    fn redraw(&mut self, text: &str) -> anyhow::Result<()> {
+        let up = if self.lines > 0 {
+            format!("\x1b[{}F\x1b[J", self.lines)
+        } else {
+            String::new()
+        };
+        self.lines = text.lines().count();
+        Ok(write(&format!("{up}{text}"))?)
+    }
+
+    fn finish(&mut self, last: &Figures) -> anyhow::Result<()> {
+        if !self.terminal {
+            write(&table(last))?;
+        }
+        write(&conclusion(last))?;
+        if last.rows.iter().all(|row| last.agrees(row)) {
+            return Ok(());
+        }
+        anyhow::bail!(
+            "the figures above do not agree: is another program busy with this machine's clock or CPUs? Run it again, and report it if it stays so"
+        )
+    }
+}

@@ -1,0 +1,127 @@
+//! The page of the configuration file, with every key that it may have.
+
+use clap_mangen::roff::{Roff, roman};
+
+use super::page::{SECTION as COMMANDS, SOURCE, items, literal, with_code};
+use crate::config::file::TABLES;
+
+/// The page.
+pub const NAME: &str = "limiter.toml";
+/// The section of the manual for files.
+pub const SECTION: u8 = 5;
+
+const DESCRIPTION: [&str; 3] = [
+    "`limiter attach --config`, `limiter reload`, `limiter replay` and `limiter@IFACE.service` read this file. It is TOML. \
+     `limiter config check` finds everything that is wrong with it, and changes nothing.",
+    "A key that is not named here is a mistake, and a file with a mistake changes nothing.",
+    "Lists come before limits. Of `allow` and `deny` the longest prefix that holds the source decides, and `deny` where both \
+     have the same one. A packet of any other source must be admitted by all limits that match it, and is charged to all of \
+     them or to none. A packet that no limit matches passes.",
+];
+
+const EXAMPLE: &str = r#"interfaces = ["eth0"]
+exempt = ["established", "control"]
+shadow = true
+
+[lists]
+deny = ["203.0.113.66"]
+own = ["192.0.2.0/24", "2001:db8::/32"]
+
+[[limit]]
+name = "ssh"
+match = { protocol = "tcp", destination_port = 22, tcp_flags = "syn" }
+rate = "5/m"
+burst = 5
+
+[[limit]]
+name = "others"
+match = { unless = "own" }
+key = "/24,/48"
+rate = "20k/s"
+"#;
+
+const FILES: [(&str, &str); 2] = [
+    ("/etc/limiter/IFACE.toml", "For one interface."),
+    (
+        "/etc/limiter/limiter.toml",
+        "For interfaces without a file of their own.",
+    ),
+];
+
+/// The whole page.
+pub fn page() -> String {
+    let mut page = Roff::new();
+    let section = SECTION.to_string();
+    page.control("TH", [NAME, &section, "", SOURCE, "limiter"]);
+    page.control("SH", ["NAME"]);
+    page.text([roman(format!("{NAME} - how limiter limits an interface"))]);
+    page.control("SH", ["DESCRIPTION"]);
+    for paragraph in DESCRIPTION {
+        page.control("PP", []).text(with_code(paragraph));
+    }
+    page.control("SH", ["KEYS"]);
+    for table in TABLES {
+        let heading = format!("Keys of {} ({})", table.table, table.place);
+        page.control("SS", [heading.as_str()]);
+        items(&mut page, table.known.iter().copied());
+    }
+    page.control("SH", ["EXAMPLES"]);
+    literal(&mut page, EXAMPLE.lines());
+    page.control("SH", ["FILES"]);
+    items(&mut page, FILES);
+    page.control("SH", ["EXIT", "STATUS"]);
+    page.text(with_code(
+        "Of `limiter config check`: 0 if the file is sound, 1 if it is not.",
+    ));
+    page.control("SH", ["SEE", "ALSO"]);
+    let others = [
+        "limiter",
+        "limiter-attach",
+        "limiter-config",
+        "limiter-reload",
+    ];
+    let others = others.map(|other| format!("`{other}` ({COMMANDS})"));
+    page.text(with_code(&others.join(", ")));
+    page.to_roff()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{EXAMPLE, TABLES, page};
+    use crate::config::file::parse;
+
+    #[test]
+    fn every_key_of_the_file_is_in_its_page() {
+        let sources = [
+            include_str!("../../../config/file/keys.rs"),
+            include_str!("../../../config/file/packets.rs"),
+        ];
+        let tables: usize = sources
+            .iter()
+            .map(|source| source.matches(": Keys = Keys {").count())
+            .sum();
+        assert_eq!(
+            tables,
+            TABLES.len(),
+            "a table of keys is not among all of them"
+        );
+        let page = page();
+        for table in TABLES {
+            for (key, is) in table.known {
+                assert!(page.contains(&format!(".TP\n\\fB{key}\\fR\n")), "{key}");
+                assert!(
+                    is.ends_with('.') && is.matches('`').count() % 2 == 0,
+                    "{is}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn its_example_is_sound() {
+        let file = parse(EXAMPLE, Path::new("/")).unwrap();
+        assert_eq!(file.settings.limits.len(), 2);
+    }
+}

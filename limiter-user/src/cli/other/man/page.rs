@@ -1,0 +1,138 @@
+//! The page of the command, or of a verb.
+
+use std::io;
+
+use clap::Command;
+use clap_mangen::{
+    Man,
+    roff::{Inline, Roff, bold, roman},
+};
+
+use super::{examples, file};
+
+/// The section of the manual for commands of the administrator.
+pub const SECTION: u8 = 8;
+
+/// What the pages are of.
+pub const SOURCE: &str = concat!("limiter ", env!("CARGO_PKG_VERSION"));
+
+const FILES: [(&str, &str); 5] = [
+    (
+        "/etc/limiter/IFACE.toml",
+        "The configuration that `limiter@IFACE.service` puts in force.",
+    ),
+    (
+        "/etc/limiter/limiter.toml",
+        "The configuration of interfaces without a file of their own.",
+    ),
+    ("/etc/default/limiter", "Settings of the units of systemd."),
+    (
+        "/sys/fs/bpf/limiter",
+        "What is attached: programs and maps, pinned in bpffs.",
+    ),
+    (
+        "/usr/share/doc/limiter",
+        "The documents: a cookbook, operating, security, metrics, fleets.",
+    ),
+];
+
+const EXIT_STATUS: [(&str, &str); 3] = [
+    ("0", "Done, or unchanged because it was so already."),
+    (
+        "1",
+        "It failed, which standard error explains; with `--strict` also if nothing was to be changed.",
+    ),
+    ("2", "The command line is wrong."),
+];
+
+/// The page of a command that is built.
+pub fn of(command: &Command) -> io::Result<String> {
+    let man = Man::new(command.clone()).section(SECTION.to_string());
+    let man = man.manual("limiter").source(SOURCE);
+    let mut out = Vec::new();
+    man.render_title(&mut out)?;
+    man.render_name_section(&mut out)?;
+    man.render_synopsis_section(&mut out)?;
+    man.render_description_section(&mut out)?;
+    man.render_options_section(&mut out)?;
+    let is_whole = command.get_name() == "limiter";
+    if is_whole {
+        man.render_subcommands_section(&mut out)?;
+    } else if command.has_subcommands() {
+        out.extend(b".SH SUBCOMMANDS\n");
+        for inner in command.get_subcommands() {
+            out.extend(nested(inner)?.into_bytes());
+        }
+    }
+    let mut page = Roff::new();
+    page.control("SH", ["EXAMPLES"]);
+    for (what, lines) in examples(command.get_name()) {
+        page.control("PP", []).text(with_code(what));
+        literal(&mut page, lines.into_iter());
+    }
+    page.control("SH", ["FILES"]);
+    items(&mut page, FILES);
+    page.control("SH", ["EXIT", "STATUS"]);
+    items(&mut page, EXIT_STATUS);
+    page.control("SH", ["SEE", "ALSO"]);
+    if !is_whole {
+        page.text([bold("limiter"), roman(format!(" ({SECTION}),"))]);
+    }
+    page.text([bold(file::NAME), roman(format!(" ({})", file::SECTION))]);
+    Ok(without_preamble(out)? + &page.to_roff())
+}
+
+/// A verb within a verb, which has no page of its own.
+fn nested(command: &Command) -> io::Result<String> {
+    let man = Man::new(command.clone());
+    let mut out = Vec::new();
+    man.render_synopsis_section(&mut out)?;
+    man.render_description_section(&mut out)?;
+    man.render_options_section(&mut out)?;
+    let parts = without_preamble(out)?;
+    let lines = parts.lines().map(|line| match line.starts_with(".SH") {
+        true => ".PP\n".to_owned(),
+        false => format!("{line}\n"),
+    });
+    let name = command.get_bin_name().unwrap_or_default();
+    Ok(format!(".SS {name}\n") + &lines.collect::<String>())
+}
+
+/// Each part of clap's begins with a definition for apostrophes, which a page needs once.
+fn without_preamble(parts: Vec<u8>) -> io::Result<String> {
+    let parts = String::from_utf8(parts).map_err(io::Error::other)?;
+    let is_definition = |line: &&str| line.starts_with(".ie ") || line.starts_with(".el ");
+    let mut first = parts.lines().take_while(is_definition).collect::<Vec<_>>();
+    first.extend(parts.lines().filter(|line| !is_definition(line)));
+    Ok(first.join("\n") + "\n")
+}
+
+/// Text in which what stands between backquotes is bold.
+pub fn with_code(text: &str) -> Vec<Inline> {
+    let parts = text.split('`').enumerate();
+    let parts = parts.map(|(index, part)| match index % 2 {
+        0 => roman(part),
+        _ => bold(part),
+    });
+    parts.collect()
+}
+
+/// Terms, and what each is.
+pub fn items<'a>(page: &mut Roff, of: impl IntoIterator<Item = (&'a str, &'a str)>) {
+    for (term, is) in of {
+        page.control("TP", [])
+            .text([bold(term)])
+            .text(with_code(is));
+    }
+}
+
+/// Lines that are left as they are.
+pub fn literal<'a>(page: &mut Roff, lines: impl Iterator<Item = &'a str>) {
+    page.control("PP", [])
+        .control("RS", ["4"])
+        .control("nf", []);
+    for line in lines {
+        page.text([roman(line)]);
+    }
+    page.control("fi", []).control("RE", []);
+}

@@ -1,0 +1,62 @@
+//! `limiter doctor`.
+
+use clap::Args;
+
+use crate::{
+    cli::shared::{
+        output::{print, print_json},
+        values::interface,
+    },
+    kernel::{Attachment, probe::survey},
+    plan::doctor::{Diagnosis, diagnose, room},
+    show,
+};
+
+/// Show what would go wrong with `attach`, before it does; changes nothing
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// The interface
+    #[arg(value_name = "IFACE", value_parser = interface)]
+    interface: String,
+    /// For programs
+    #[arg(long)]
+    json: bool,
+}
+
+pub async fn run(arguments: Doctor) -> anyhow::Result<()> {
+    let mut diagnosis = diagnose(&survey(&arguments.interface).await?);
+    if let Ok(Attachment { record, .. }) = Attachment::open(&arguments.interface).await {
+        let finding = room::finding(&record.settings, record.frame_max);
+        diagnosis.findings.push(finding);
+    }
+    if arguments.json {
+        print_json(&diagnosis)?;
+    } else {
+        print(&show::doctor::diagnosis(&diagnosis))?;
+    }
+    match summary(&diagnosis) {
+        None => Ok(()),
+        Some(summary) => Err(anyhow::anyhow!(summary)),
+    }
+}
+
+/// One problem is told as it is, several by their names.
+fn summary(diagnosis: &Diagnosis) -> Option<String> {
+    let interface = &diagnosis.interface;
+    match diagnosis.problems().as_slice() {
+        [] => None,
+        [one] => Some(format!(
+            "{interface}: a problem for attach: {}: {}",
+            one.found,
+            one.advice.as_deref().unwrap_or_default()
+        )),
+        several => {
+            let names: Vec<_> = several.iter().map(|finding| finding.check).collect();
+            Some(format!(
+                "{interface}: {} problems for attach ({}): do what is said with each of them",
+                several.len(),
+                names.join(", ")
+            ))
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! `limiter learn`.
+
+use std::{
+    fs::{self, Permissions},
+    io::{self, ErrorKind, Write},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use clap::Args;
+
+use crate::{
+    cli::shared::{
+        interruption::interruption,
+        output::{about, note, print, progress, usage},
+        values::{OrNone, duration, interface},
+    },
+    config::{Mode, Rate},
+    kernel::{
+        ops::learn::{INTERVAL, Watch},
+        program::object::new_seed,
+    },
+    plan::{
+        capture::{Capture, Cut, link},
+        learn::{Bounds, Proposal, Watched, frames::FromFrames, propose, show},
+    },
+    show::units::counted,
+};
+
+/// Watch without limiting, then propose limits as a configuration file
+#[derive(Debug, Args)]
+pub struct Learn {
+    /// The interface
+    #[arg(value_name = "IFACE", value_parser = interface, required_unless_present = "capture", requires = "duration")]
+    interface: Option<String>,
+    /// How long to watch: 90s, 10m, 1h; Ctrl-C ends it early
+    #[arg(long = "for", id = "duration", value_name = "DURATION", value_parser = learn_for)]
+    duration: Option<Duration>,
+    /// From a capture (pcap or pcapng) instead
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["interface", "duration", "mode"])]
+    capture: Option<PathBuf>,
+    /// Write the configuration to this file; left out, to standard output
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Even if that file is there
+    #[arg(long, requires = "output")]
+    force: bool,
+    /// How many of the usual sources are to lose nothing, in percent
+    #[arg(long, value_name = "PERCENT", default_value = "99.9", value_parser = percent)]
+    keep: f64,
+    /// How fast new sources are taken in, less than the default of 10k/s too; left out, four times as fast as they came,
+    /// and at least 10k/s
+    #[arg(long, value_name = "RATE|none", allow_hyphen_values = true)]
+    new_sources: Option<OrNone<Rate>>,
+    /// Where the program runs that watches
+    #[arg(long, value_enum, default_value_t)]
+    mode: Mode,
+}
+
+fn learn_for(text: &str) -> Result<Duration, String> {
+    let bounds = Duration::from_secs(1)..=Duration::from_secs(7 * 86_400);
+    duration(text, bounds, "10m")
+}
+
+/// A share, above 0 and at most 1.
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(percent) if (50.0..=100.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("a share of 50 to 100 percent is wanted: write a number, as in 99.9".to_owned()),
+    }
+}
+
+pub async fn run(arguments: Learn) -> anyhow::Result<()> {
+    let output = arguments.output.as_deref();
+    let new_sources = arguments.new_sources.map(|rate| rate.with_burst(None));
+    if let Some(asked) = new_sources.flatten() {
+        asked.terms().map_err(usage)?;
+    }
+    if let Some(path) = output {
+        // Not only after ten minutes.
+        may_be_written(path, arguments.force)?;
+    }
+    let interface = arguments.interface.as_deref();
+    let watched = match (&arguments.capture, interface, arguments.duration) {
+        (Some(capture), ..) => from_capture(capture)?,
+        (None, Some(interface), Some(duration)) => {
+            watch(interface, arguments.mode, duration).await?
+        }
+        // The parser sees to it.
+        _ => anyhow::bail!("nothing to learn from: write an interface and --for, or --capture"),
+    };
+    let mut proposal = propose(&watched, arguments.keep)?;
+    if let Some(asked) = new_sources {
+        proposal.settings.new_sources = asked;
+    }
+    let text = show::file(interface, &watched, &proposal)?;
+    match output {
+        None => print(&text)?,
+        Some(path) => write(path, arguments.force, &text)?,
+    }
+    conclude(&watched, &proposal, &arguments);
+    Ok(())
+}
+
+fn may_be_written(path: &Path, force: bool) -> anyhow::Result<()> {
+    let shown = path.display();
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    if !folder.is_none_or(Path::is_dir) {
+        anyhow::bail!("{shown} cannot be written: make its folder first");
+    }
+    if path.is_dir() {
+        anyhow::bail!("{shown} is a folder: write the name of a file");
+    }
+    if !force && path.symlink_metadata().is_ok() {
+        anyhow::bail!("{shown} is there already: write another name, or --force to write over it");
+    }
+    Ok(())
+}
+
+fn write(path: &Path, force: bool, text: &str) -> anyhow::Result<()> {
+    write_whole(path, force, text).map_err(|error| {
+        let what = if error.kind() == ErrorKind::AlreadyExists {
+            "has come to be there meanwhile: --force writes over it".to_owned()
+        } else {
+            format!("cannot be written ({error})")
+        };
+        // What was learnt must not be lost.
+        let _ = print(text);
+        anyhow::anyhow!(
+            "{} {what}; it went to standard output instead",
+            path.display()
+        )
+    })
+}
+
+/// All of it or nothing: where the disk is full, what was there before stays.
+fn write_whole(path: &Path, force: bool, text: &str) -> io::Result<()> {
+    let there = path.metadata().ok();
+    if there.as_ref().is_some_and(|there| !there.is_file()) {
+        // A pipe or a device has nothing that could be lost.
+        return fs::write(path, text);
+    }
+    // A symbolic link stays one.
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    let permissions = there.map_or(Permissions::from_mode(0o666), |there| there.permissions());
+    let mut file = tempfile::Builder::new()
+        .permissions(permissions)
+        .tempfile_in(folder.unwrap_or(Path::new(".")))?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    let persisted = if force {
+        file.persist(&path)
+    } else {
+        file.persist_noclobber(&path)
+    };
+    Ok(persisted.map(drop)?)
+}
+
+/// Looks at a whole capture, but for what the host has sent itself, as far as the capture tells.
+fn from_capture(path: &Path) -> anyhow::Result<Watched> {
+    /// Ethernet, tags, and the headers of IP and transport with all that may stand in between.
+    const HEADERS: usize = 4_096;
+    let seed = new_seed()?;
+    let mut learnt = FromFrames::new(seed, Bounds::default());
+    let mut capture = Capture::open(path)?;
+    let (mut room, mut outgoing) = (Vec::new(), 0);
+    while let Some(packet) = capture.next()? {
+        if packet.outgoing {
+            outgoing += 1;
+            continue;
+        }
+        let frame = link::frame(&packet, HEADERS, &mut room);
+        learnt.see(packet.time, frame.bytes, frame.length);
+    }
+    let shown = path.display();
+    if outgoing > 0 {
+        note(&format!(
+            "{shown}: left out {} that the host has sent itself",
+            counted(outgoing, "packet")
+        ));
+    }
+    if let Some(cut) = capture.cut() {
+        let how = match cut {
+            Cut::Short => "ends within a packet",
+            Cut::Damaged => "is damaged",
+        };
+        note(&format!(
+            "{shown} {how} after {}: learnt from those",
+            counted(capture.packets(), "packet")
+        ));
+    }
+    if capture.set_back() > 0 {
+        note(&format!(
+            "{shown}: the clock was set back {} times: time goes on from there",
+            capture.set_back()
+        ));
+    }
+    Ok(learnt.finish())
+}
+
+/// Watches an interface until the time is up, or somebody has had enough.
+async fn watch(name: &str, mode: Mode, duration: Duration) -> anyhow::Result<Watched> {
+    let stop = interruption()?;
+    let mut watch = Watch::start(name, mode, Bounds::default())
+        .await
+        .map_err(|error| about(name, error))?;
+    let why = watch
+        .fallback
+        .as_ref()
+        .map_or_else(String::new, |why| format!(", NOT native: {why}"));
+    note(&format!(
+        "{name}: watching in {} mode{why} for {}; nothing is limited, and Ctrl-C ends it early",
+        watch.mode.name(),
+        humantime::format_duration(duration)
+    ));
+    let bar = progress(None, "{msg}");
+    let (began, mut shown) = (Instant::now(), Instant::now());
+    let mut interval = tokio::time::interval(INTERVAL);
+    tokio::pin!(stop);
+    while began.elapsed() < duration {
+        tokio::select! {
+            () = &mut stop => break,
+            _ = interval.tick() => watch.pump()?,
+        }
+        if shown.elapsed() >= Duration::from_secs(1) {
+            shown = Instant::now();
+            if watch.is_off()? {
+                bar.finish_and_clear();
+                note(&format!(
+                    "{name}: the interface is gone, or somebody has taken the program off: that is all there is"
+                ));
+                break;
+            }
+            let (packets, sources) = watch.progress()?;
+            let left = duration.saturating_sub(began.elapsed());
+            bar.set_message(format!(
+                "{}, {} watched; {} left",
+                counted(packets, "IP packet"),
+                counted(sources as u64, "source"),
+                humantime::format_duration(Duration::from_secs(left.as_secs()))
+            ));
+        }
+    }
+    bar.finish_and_clear();
+    Ok(watch.finish()?)
+}
+
+/// What was seen, and what to do next.
+fn conclude(watched: &Watched, proposal: &Proposal, arguments: &Learn) {
+    for line in show::summary(watched, proposal) {
+        note(&line);
+    }
+    let limits = counted(proposal.settings.limits.len() as u64, "limit");
+    let or = |path: &Option<PathBuf>, word: &str| {
+        path.as_ref()
+            .map_or_else(|| word.to_owned(), |path| path.display().to_string())
+    };
+    let (file, capture) = (
+        or(&arguments.output, "FILE"),
+        or(&arguments.capture, "CAPTURE"),
+    );
+    let interface = arguments.interface.as_deref().unwrap_or("IFACE");
+    note(&format!(
+        "{limits} proposed, in shadow: nothing is dropped until you say so. Next:"
+    ));
+    for command in [
+        format!("limiter config check {file}"),
+        format!("limiter replay {capture} --config {file}"),
+        format!("limiter attach {interface} --config {file}"),
+        format!("limiter status {interface}"),
+        format!("limiter set {interface} --shadow off"),
+    ] {
+        note(&format!("  {command}"));
+    }
+}

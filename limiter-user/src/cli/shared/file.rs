@@ -1,0 +1,121 @@
+//! Configuration files: read for the interfaces that they are put in force on, and warnings about what is in them.
+
+use std::path::Path;
+
+use super::output::{is_strict, note};
+use crate::{
+    config::{
+        Mode, Settings,
+        file::{self, File},
+        ineffective::USUAL_FRAME,
+        origin::By,
+    },
+    kernel::{
+        ops::set::Wanted,
+        sys::interface::{self, Interface, XdpMode},
+    },
+    show::units::counted,
+};
+
+/// What is in a file. Everything that is wrong with it is told, a line each; the last one ends the
+/// command.
+pub fn read(path: &Path, frames: &Frames) -> anyhow::Result<(Vec<String>, Wanted)> {
+    let shown = path.display();
+    let text = crate::config::read_text(path)
+        .map_err(|error| anyhow::anyhow!("{shown} cannot be read ({error}): is that the file?"))?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let (
+        File {
+            interfaces,
+            settings,
+        },
+        warnings,
+    ) = file::read(&text, folder, |file| frames.longest(file)).map_err(|mistakes| {
+        for mistake in &mistakes {
+            note(&format!("{shown}, {mistake}"));
+        }
+        let count = mistakes.len();
+        let mistakes = if count == 1 {
+            "1 mistake"
+        } else {
+            &format!("{count} mistakes")
+        };
+        anyhow::anyhow!("{shown} has {mistakes}, and nothing was changed: mend what is named above")
+    })?;
+    for warning in &warnings {
+        note(&format!("{shown}, {warning}"));
+    }
+    refuse_warnings(path, warnings.len())?;
+    let file = std::path::absolute(path)
+        .map_err(|error| anyhow::anyhow!("{shown} has no path ({error}): write it in full"))?;
+    Ok((
+        interfaces,
+        Wanted {
+            settings,
+            file: Some(file),
+            by: By::File,
+        },
+    ))
+}
+
+/// With `--strict`, a warning is a failure.
+pub fn refuse_warnings(path: &Path, count: usize) -> anyhow::Result<()> {
+    let path = path.display();
+    if count > 0 && is_strict() {
+        let count = counted(count as u64, "warning");
+        anyhow::bail!(
+            "{path} has {count}, which --strict refuses, and nothing was changed: mend what is named above"
+        );
+    }
+    Ok(())
+}
+
+/// Warns about each limit whose room in the table a flood of new sources fills; `subject` is what they are of. Returns how
+/// many there are.
+pub fn warn_of_full_tables(subject: &str, settings: &Settings, frame_max: u64) -> usize {
+    // What is wrong with them is said elsewhere.
+    let warnings = settings.table_warnings(frame_max).unwrap_or_default();
+    for warning in &warnings {
+        note(&format!(
+            "{subject}: {}: {}",
+            warning.found(),
+            warning.advice()
+        ));
+    }
+    warnings.len()
+}
+
+/// Interfaces and their frames.
+#[derive(Debug, Default)]
+pub struct Frames {
+    known: Vec<Interface>,
+    on: Vec<String>,
+}
+
+impl Frames {
+    /// Those of the interfaces `on`, or of those that the file names if there are none.
+    pub async fn of(on: &[String]) -> Self {
+        Self {
+            // A user who may not ask the kernel gets warnings for the usual frame.
+            known: interface::all().await.unwrap_or_default(),
+            on: on.to_vec(),
+        }
+    }
+
+    /// The longest frame, in bytes, that the file's limits meet on interfaces that exist, as `attach` takes it; the usual
+    /// one if there are none.
+    pub fn longest(&self, file: &File) -> u64 {
+        let names = match &self.on[..] {
+            [] => &file.interfaces,
+            on => on,
+        };
+        let mode = match file.settings.mode {
+            Mode::Generic => XdpMode::Generic,
+            Mode::Auto | Mode::Native => XdpMode::Native,
+        };
+        let named = self.known.iter();
+        let named = named.filter(|interface| names.contains(&interface.name));
+        let frames = named.map(|interface| interface.frame_max(mode));
+        frames.max().unwrap_or(USUAL_FRAME)
+    }
+}

@@ -1,0 +1,68 @@
+//! For how long a change is made: `--try` and `--dry-run`, and what is said of it.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::values::duration;
+use crate::{
+    config::difference::difference,
+    kernel::ops::{
+        set::{Lasts, Swapped},
+        trial,
+    },
+};
+
+// The options of verbs that change what is in force. No doc comment: clap would make it the help of the verb.
+#[derive(Debug, Args)]
+pub struct Lasting {
+    /// Undo it by itself after this time, unless `limiter keep` is said before: 90s, 10m, at most 1day
+    #[arg(long = "try", value_name = "DURATION", value_parser = try_for, allow_hyphen_values = true)]
+    try_for: Option<Duration>,
+    /// Say what would change, and change nothing
+    #[arg(long, conflicts_with = "try_for")]
+    dry_run: bool,
+}
+
+impl Lasting {
+    /// For how long.
+    pub fn lasts(&self) -> Lasts {
+        match self.try_for {
+            _ if self.dry_run => Lasts::DryRun,
+            Some(duration) => Lasts::Trial(duration),
+            None => Lasts::ForGood,
+        }
+    }
+}
+
+/// How long a trial is to last.
+pub fn try_for(text: &str) -> Result<Duration, String> {
+    duration(text, trial::BOUNDS, "2m")
+}
+
+/// Whether everything was so already.
+pub fn is_unchanged(changed: &Swapped) -> bool {
+    changed.old == changed.new
+}
+
+/// The changes, a line each, and for how long they are made.
+pub fn told(interface: &str, changed: &Swapped, lasts: Lasts) -> String {
+    let mut changes = difference(&changed.old, &changed.new, changed.frame_max);
+    if changes.is_empty() {
+        changes.push("unchanged: it was so already".to_owned());
+    }
+    changes.extend(told_lasting(interface, changed, lasts));
+    let lines = changes.into_iter();
+    lines.map(|line| format!("{interface}: {line}\n")).collect()
+}
+
+/// For how long a change is made, if not for good.
+pub fn told_lasting(interface: &str, changed: &Swapped, lasts: Lasts) -> Option<String> {
+    match (lasts, &changed.try_until) {
+        (Lasts::DryRun, _) => Some("dry run: nothing was changed".to_owned()),
+        (_, Some(until)) => Some(format!(
+            "ON TRIAL: undone at {until} unless you say `limiter keep {interface}`"
+        )),
+        (_, None) => None,
+    }
+}

@@ -1,0 +1,134 @@
+//! The flags of `attach` and `replay` that describe a limit, and what they mean.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use ipnet::IpNet;
+
+use super::{
+    output::{Usage, usage},
+    values::{OrNone, count, prefix},
+};
+use crate::config::{
+    Burst, Exempt, Key, Limit, Lists, Malformed, Mode, Rate, Scope, Settings,
+    settings::{DEFAULT_LIMIT, SOURCES_MAX},
+};
+
+// The limit, and what else a configuration file may say. No doc comment: clap would make it the help of the verb.
+#[derive(Debug, Args)]
+pub struct Limiting {
+    /// How fast a source may send: 5, 5/s, 300/m, 10/6s, 1k/s in packets; 64kbit, 10mbit, 1gbit in bits
+    #[arg(
+        long,
+        value_name = "RATE",
+        required_unless_present = "config",
+        allow_hyphen_values = true
+    )]
+    pub rate: Option<Rate>,
+    /// How much at once: packets (10, 2k), or bytes for a bit rate (64kb, 1mb); left out, what the rate
+    /// gives in one second
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    pub burst: Option<Burst>,
+    /// What makes a source: prefix lengths for IPv4 and IPv6, or interface for one bucket for all
+    #[arg(
+        long,
+        value_name = "PREFIX",
+        default_value_t,
+        allow_hyphen_values = true
+    )]
+    pub key: Key,
+    /// Count what would be dropped, and drop nothing
+    #[arg(long)]
+    pub shadow: bool,
+    /// What happens to IP packets with an impossible header, which the host discards
+    #[arg(long, value_enum, default_value_t)]
+    pub malformed: Malformed,
+    /// Sources that pass before the limit
+    #[arg(long, value_name = "CIDR", value_parser = prefix)]
+    pub allow: Vec<IpNet>,
+    /// Sources that are dropped before the limit
+    #[arg(long, value_name = "CIDR", value_parser = prefix)]
+    pub deny: Vec<IpNet>,
+    /// How many sources the table holds; its memory is shown
+    #[arg(long, value_name = "N", default_value = "65536", value_parser = max_sources, allow_hyphen_values = true)]
+    pub max_sources: u32,
+    /// How fast new sources are taken into the table, against spoofed ones; none for no limit
+    #[arg(
+        long,
+        value_name = "RATE|none",
+        default_value = "10k/s",
+        allow_hyphen_values = true
+    )]
+    pub new_sources: OrNone<Rate>,
+    /// How many new sources at once; left out, what 6.5536 seconds bring
+    #[arg(long, value_name = "N", value_parser = count, allow_hyphen_values = true)]
+    pub new_sources_burst: Option<u64>,
+    /// What the limit does not hold
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT,...")]
+    pub exempt: Vec<Exemption>,
+    /// Everything from a file instead
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["rate", "burst", "key", "shadow", "malformed", "allow", "deny", "max_sources", "new_sources", "new_sources_burst", "exempt"]
+    )]
+    pub config: Option<PathBuf>,
+}
+
+/// What the limits do not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Exemption {
+    /// Packets of connections of the host's own sockets.
+    Established,
+    /// ARP, neighbour discovery and DHCP: they have a limit of their own.
+    Control,
+}
+
+fn max_sources(text: &str) -> Result<u32, String> {
+    let number = count(text).map_err(|error| error.to_string())?;
+    let fits = |number: &u32| (1..=SOURCES_MAX).contains(number);
+    u32::try_from(number).ok().filter(fits).ok_or_else(|| {
+        format!("the table holds 1 to {SOURCES_MAX} sources: write a number in between")
+    })
+}
+
+/// The settings that are written as flags; `fleet` shares the limit.
+pub fn settings(flags: &Limiting, mode: Mode, fleet: Option<&str>) -> anyhow::Result<Settings> {
+    let Some(rate) = flags.rate else {
+        return Err(
+            Usage("a rate is missing: write --rate RATE, or --config FILE".to_owned()).into(),
+        );
+    };
+    let limit = Limit {
+        burst: flags.burst,
+        key: flags.key,
+        scope: if fleet.is_some() {
+            Scope::Fleet
+        } else {
+            Scope::Host
+        },
+        ..Limit::new(DEFAULT_LIMIT, rate)
+    };
+    let exempt = |what| flags.exempt.contains(&what);
+    let settings = Settings {
+        mode,
+        max_sources: flags.max_sources,
+        new_sources: flags.new_sources.with_burst(flags.new_sources_burst),
+        exempt: Exempt {
+            established: exempt(Exemption::Established),
+            control: exempt(Exemption::Control),
+        },
+        malformed: flags.malformed,
+        shadow: flags.shadow,
+        lists: Lists {
+            allow: flags.allow.iter().copied().collect(),
+            deny: flags.deny.iter().copied().collect(),
+            ..Lists::default()
+        },
+        limits: vec![limit],
+        fleet: fleet.map(str::to_owned),
+        ..Settings::default()
+    };
+    settings.check().map_err(usage)?;
+    Ok(settings)
+}

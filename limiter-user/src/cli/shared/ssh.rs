@@ -1,0 +1,75 @@
+//! The warning before limits hold the SSH session that the command is run in.
+
+use std::{env, net::IpAddr};
+
+use crate::{
+    cli::shared::output::note,
+    config::Settings,
+    kernel::Attachment,
+    plan::session::{Fate, Session},
+};
+
+/// The session that this process belongs to, as sshd tells it: see ssh(1).
+fn session() -> Option<Session> {
+    Session::parse(&env::var("SSH_CONNECTION").ok()?)
+}
+
+/// Prints what limits that are about to be attached do to this SSH session, and how to prevent it; `advice` is given the
+/// address to allow.
+pub fn warn(interface: &str, settings: &Settings, advice: impl Fn(IpAddr) -> String) {
+    let warning = session().and_then(|session| {
+        let fate = session.fate(settings);
+        warning(interface, &session, fate, settings, advice)
+    });
+    warning.iter().for_each(|text| note(text));
+}
+
+/// The same before `change` is made to what is attached. None where the session fares as before, or where there is no such
+/// change: whoever makes it tells that.
+pub async fn warning_of_change(
+    interface: &str,
+    change: impl FnOnce(&Attachment, &Settings) -> Option<Settings>,
+    advice: impl Fn(IpAddr) -> String,
+) -> Option<String> {
+    let session = session()?;
+    let attachment = Attachment::open(interface).await.ok()?;
+    let old = attachment.settings().ok()?;
+    let new = change(&attachment, &old)?;
+    let fate = session.fate(&new);
+    if session.fate(&old) == fate {
+        return None;
+    }
+    warning(interface, &session, fate, &new, advice)
+}
+
+fn warning(
+    interface: &str,
+    session: &Session,
+    fate: Fate,
+    settings: &Settings,
+    advice: impl Fn(IpAddr) -> String,
+) -> Option<String> {
+    let danger = match fate {
+        Fate::Free => return None,
+        Fate::Limited(limit) => format!("limit '{limit}' holds its packets too"),
+        Fate::Denied => "the deny list drops its packets".to_owned(),
+    };
+    let (client, _) = session.client;
+    let advice = if settings.lists.deny.contains(&client.into()) {
+        format!(
+            "take {client} off the deny list, which goes before allow where both have the same prefix"
+        )
+    } else {
+        advice(client)
+    };
+    Some(format!(
+        "WARNING: if your SSH session from {client} comes in through {interface}, {danger}: {advice}"
+    ))
+}
+
+/// How whoever works from `client` keeps the session, where limiter is attached already.
+pub fn allow_first(interface: &str, client: IpAddr) -> String {
+    format!(
+        "`limiter allow add {interface} {client}` lets it pass, and --try 2m is undone by itself"
+    )
+}

@@ -1,0 +1,84 @@
+//! Values on the command line, and what is said of wrong ones.
+
+use std::{net::IpAddr, ops::RangeInclusive, str::FromStr, time::Duration};
+
+pub use crate::config::{lists::prefix, settings::interface};
+
+use crate::config::{Factor, Invalid, NewSources, Rate, number};
+
+/// The address of a source.
+pub fn address(text: &str) -> Result<IpAddr, String> {
+    text.parse()
+        .map_err(|_| "not an address: write one as in 192.0.2.7 or 2001:db8::7".to_owned())
+}
+
+/// A number, as in 200 or 2k.
+pub fn count(text: &str) -> Result<u64, Invalid> {
+    number::parse(text, &[("", 1), ("k", 1_000), ("M", 1_000_000)])
+}
+
+/// A duration between two others; `example` is one.
+pub fn duration(
+    text: &str,
+    bounds: RangeInclusive<Duration>,
+    example: &str,
+) -> Result<Duration, String> {
+    let given = humantime::parse_duration(text)
+        .map_err(|error| format!("{error}: write one as in {example}"))?;
+    if bounds.contains(&given) {
+        return Ok(given);
+    }
+    let [least, most] = [bounds.start(), bounds.end()].map(|one| humantime::format_duration(*one));
+    Err(format!("write {least} to {most}, as in {example}"))
+}
+
+/// A new value, or a factor for the one in force.
+#[derive(Clone, Copy, Debug)]
+pub enum Change<T> {
+    /// The new value.
+    To(T),
+    /// The factor.
+    By(Factor),
+}
+
+impl<T: FromStr<Err = Invalid>> FromStr for Change<T> {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        change(text, str::parse)
+    }
+}
+
+/// Reads a factor, or what `read` reads.
+pub fn change<T>(
+    text: &str,
+    read: impl Fn(&str) -> Result<T, Invalid>,
+) -> Result<Change<T>, Invalid> {
+    if text.starts_with('x') {
+        text.parse().map(Change::By)
+    } else {
+        read(text).map(Change::To)
+    }
+}
+
+/// A value, or the word `none`.
+#[derive(Clone, Copy, Debug)]
+pub struct OrNone<T>(pub Option<T>);
+
+impl<T: FromStr<Err = Invalid>> FromStr for OrNone<T> {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        if text == "none" {
+            return Ok(Self(None));
+        }
+        text.parse().map(|value| Self(Some(value)))
+    }
+}
+
+impl OrNone<Rate> {
+    /// The limit on new sources with this rate.
+    pub fn with_burst(self, burst: Option<u64>) -> Option<NewSources> {
+        self.0.map(|rate| NewSources { rate, burst })
+    }
+}

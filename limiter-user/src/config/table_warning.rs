@@ -1,0 +1,167 @@
+//! Limits whose room in the table a flood of new sources fills: sources come as fast as the limit on new sources lets
+//! them, and each is held until its bucket is full again.
+
+use std::time::Duration;
+
+use limiter_common::arithmetic::quota::Quota;
+
+use super::{
+    Invalid, NewSources, Settings,
+    settings::SOURCES_MAX,
+    shares::{Claim, claims, divide, entries, until_full},
+};
+
+/// Nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
+
+/// Nanoseconds until a bucket is full again that a packet of `length` bytes was charged to.
+#[must_use]
+pub fn held_for(terms: &Quota, length: u64) -> u64 {
+    until_full(terms, terms.cost_of(length).min(terms.tau))
+}
+
+/// How fast new sources may come for `entries` that are held for `held` nanoseconds each to be enough: sources, and
+/// nanoseconds in which they come. None where not even one in a day may.
+#[must_use]
+pub fn fastest(entries: u32, held: u64) -> Option<(u64, u64)> {
+    [SECOND, 60 * SECOND, 3_600 * SECOND, 86_400 * SECOND]
+        .into_iter()
+        .map(|period| (period_share(entries, held, period), period))
+        .find(|(sources, _)| *sources > 0)
+}
+
+fn period_share(entries: u32, held: u64, period: u64) -> u64 {
+    let sources = u128::from(entries) * u128::from(period) / u128::from(held.max(1));
+    u64::try_from(sources).unwrap_or(u64::MAX)
+}
+
+/// Entries that sources take which come at a rate of `sources` in `period` nanoseconds, and are held for `held`
+/// nanoseconds each.
+#[must_use]
+pub fn needed(sources: u64, period: u64, held: u64) -> u64 {
+    let needed = u128::from(sources) * u128::from(held);
+    u64::try_from(needed.div_ceil(u128::from(period.max(1)))).unwrap_or(u64::MAX)
+}
+
+/// The smallest `max_sources` with which the limit at `index` may hold `needed` entries, if there is one.
+#[must_use]
+pub fn enough(needed: u64, claims: &[Claim], index: usize) -> Option<u32> {
+    let is_enough = |max_sources: u32| {
+        let shares = divide(entries(max_sources), claims);
+        shares
+            .of
+            .get(index)
+            .is_some_and(|share| u64::from(share.most) >= needed)
+    };
+    let (mut least, mut most) = (1, SOURCES_MAX);
+    if !is_enough(most) {
+        return None;
+    }
+    while least < most {
+        let middle = least + (most - least) / 2;
+        if is_enough(middle) {
+            most = middle;
+        } else {
+            least = middle + 1;
+        }
+    }
+    Some(most)
+}
+
+/// A limit whose room a flood of new sources fills.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableWarning {
+    /// Its name.
+    pub limit: String,
+    /// Entries that it may hold.
+    pub room: u32,
+    /// Nanoseconds for which a source is held that sends one packet.
+    pub held_for: u64,
+    /// Entries that it would need; none without a limit on new sources.
+    pub needed: Option<u64>,
+    /// The smallest `--max-sources` that would be enough, if any is.
+    pub max_sources: Option<u32>,
+    /// The highest `--new-sources` that would be: so many in so many nanoseconds.
+    pub new_sources: Option<(u64, u64)>,
+}
+
+impl TableWarning {
+    /// What is so.
+    #[must_use]
+    pub fn found(&self) -> String {
+        let held_for = Duration::from_nanos(self.held_for);
+        // Nobody needs to know it more closely.
+        let held_for = if held_for.as_secs() > 0 {
+            Duration::from_secs(held_for.as_secs())
+        } else {
+            held_for
+        };
+        let needed = self.needed.map_or_else(
+            || "there is no limit on new sources".to_owned(),
+            |needed| format!("new sources as fast as they are let in need {needed}"),
+        );
+        format!(
+            "a flood of new sources fills the room of limit '{}' ({} entries) and keeps each entry for {}; {needed}",
+            self.limit,
+            self.room,
+            humantime::format_duration(held_for),
+        )
+    }
+
+    /// What to do.
+    #[must_use]
+    pub fn advice(&self) -> String {
+        let more = (self.max_sources).map(|sources| format!("--max-sources {sources} at least"));
+        let fewer = (self.new_sources).map(|(sources, period)| {
+            let unit = match period / SECOND {
+                1 => "s",
+                60 => "m",
+                3_600 => "h",
+                _ => "d",
+            };
+            format!("--new-sources {sources}/{unit} at most")
+        });
+        let ways: Vec<_> = more.into_iter().chain(fewer).collect();
+        if ways.is_empty() {
+            return "raise its rate".to_owned();
+        }
+        format!("use {}", ways.join(", or "))
+    }
+}
+
+impl Settings {
+    /// Limits that a flood of new sources leaves no room in the table for others of their own: sources come as fast as
+    /// the limit on new sources lets them, and each is held until its bucket is full again.
+    pub fn table_warnings(&self, frame_max: u64) -> Result<Vec<TableWarning>, Invalid> {
+        let limits = self.all_limits();
+        let claims = claims(&limits, frame_max)?;
+        let shares = divide(entries(self.max_sources), &claims);
+        let mut warnings = Vec::new();
+        for (index, (limit, share)) in limits.iter().zip(&shares.of).enumerate() {
+            if claims[index].single {
+                continue;
+            }
+            let terms = limit.terms(frame_max)?.in_kernel;
+            let held = held_for(&terms, frame_max);
+            let needed = match &self.new_sources {
+                Some(NewSources { rate, .. }) => {
+                    Some(needed(rate.tokens_per_period(), rate.period_ns, held))
+                }
+                None if claims[index].quick => continue,
+                None => None,
+            };
+            if needed.is_some_and(|needed| needed <= share.most.into()) {
+                continue;
+            }
+            warnings.push(TableWarning {
+                limit: limit.name.clone(),
+                room: share.most,
+                held_for: held,
+                needed,
+                max_sources: needed.and_then(|needed| enough(needed, &claims, index)),
+                new_sources: fastest(share.most, held),
+            });
+        }
+        Ok(warnings)
+    }
+}

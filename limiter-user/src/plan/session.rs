@@ -1,0 +1,236 @@
+//! What limits do to an SSH session that is open: asked of the policy, with packets as the session sends them.
+
+use std::net::IpAddr;
+
+use limiter_common::policy::verdict::Reason;
+
+use super::replay::{Compiled, model::Model};
+use crate::config::Settings;
+
+/// An SSH session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// Address and port of the SSH client.
+    pub client: (IpAddr, u16),
+    /// Address and port of this host.
+    pub server: (IpAddr, u16),
+}
+
+/// What becomes of the packets of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// No limit may drop them.
+    Free,
+    /// This limit may drop them.
+    Limited(String),
+    /// The deny list drops them.
+    Denied,
+}
+
+impl Session {
+    /// Reads the value of `SSH_CONNECTION`: `<client> <port> <server> <port>`.
+    #[must_use]
+    pub fn parse(value: &str) -> Option<Self> {
+        let words: Vec<&str> = value.split(' ').collect();
+        let [client, client_port, server, server_port] = words[..] else {
+            return None;
+        };
+        Some(Self {
+            client: (address(client)?, client_port.parse().ok()?),
+            server: (address(server)?, server_port.parse().ok()?),
+        })
+    }
+
+    /// What becomes of its packets under these settings.
+    #[must_use]
+    pub fn fate(&self, settings: &Settings) -> Fate {
+        if settings.shadow {
+            return Fate::Free;
+        }
+        // One source needs no more room, and is not new.
+        let small = Settings {
+            max_sources: 64,
+            new_sources: None,
+            ..settings.clone()
+        };
+        let Ok(compiled) = Compiled::new(&small) else {
+            return Fate::Free;
+        };
+        // A limit may match short packets only, or long ones.
+        let fates = [0, 1_400].map(|payload| self.fate_of(&self.segment(payload), &compiled));
+        let mut held = fates.into_iter().filter(|fate| *fate != Fate::Free);
+        held.next().unwrap_or(Fate::Free)
+    }
+
+    fn fate_of(&self, frame: &[u8], compiled: &Compiled) -> Fate {
+        let mut model = Model::new(&compiled.config, &compiled.prefixes, 1);
+        match model.offer(frame, frame.len() as u64, 1) {
+            Reason::Deny => Fate::Denied,
+            Reason::Allowed => Fate::Free,
+            _ if compiled.settings.exempt.established => Fate::Free,
+            _ => {
+                let mut enforced = (0..).zip(&compiled.settings.limits);
+                let only = compiled.config.plain != 0;
+                let holds = |slot| {
+                    only || {
+                        let counters = model.limit(slot);
+                        counters.admitted.packets + counters.dropped.packets > 0
+                    }
+                };
+                let limit = enforced.find(|(slot, limit)| !limit.shadow && holds(*slot));
+                limit.map_or(Fate::Free, |(_, limit)| Fate::Limited(limit.name.clone()))
+            }
+        }
+    }
+
+    /// A segment of the open connection, as it comes in.
+    fn segment(&self, payload: u16) -> Vec<u8> {
+        const TCP: u8 = 6;
+        const HEADER: u16 = 20;
+        let length = HEADER + payload;
+        let mut frame = vec![2; 12];
+        match (self.client.0, self.server.0) {
+            (IpAddr::V4(client), IpAddr::V4(server)) => {
+                frame.extend([8, 0, 0x45, 0]);
+                frame.extend((HEADER + length).to_be_bytes());
+                frame.extend([0, 0, 0x40, 0, 64, TCP, 0, 0]);
+                frame.extend(client.octets());
+                frame.extend(server.octets());
+            }
+            (client, server) => {
+                let octets = |address| match address {
+                    IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+                    IpAddr::V6(v6) => v6.octets(),
+                };
+                frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+                frame.extend(length.to_be_bytes());
+                frame.extend([TCP, 64]);
+                frame.extend(octets(client));
+                frame.extend(octets(server));
+            }
+        }
+        frame.extend(self.client.1.to_be_bytes());
+        frame.extend(self.server.1.to_be_bytes());
+        // Sequence numbers, a header of five words, ACK.
+        frame.extend([0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
+        frame.resize(frame.len() + usize::from(payload), 0);
+        frame
+    }
+}
+
+/// An address without its zone. An IPv4 address mapped into IPv6, as a socket for both families has it, is IPv4.
+fn address(text: &str) -> Option<IpAddr> {
+    let address = text.split_once('%').map_or(text, |(address, _)| address);
+    Some(address.parse::<IpAddr>().ok()?.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::file::parse;
+
+    const LIMIT: &str = "[[limit]]\nname = \"it\"\nrate = \"5/s\"\n";
+
+    /// The fate of 192.0.2.7's session with port 22 under a file.
+    fn fate(file: &str) -> Fate {
+        let settings = parse(file, Path::new("")).unwrap().settings;
+        let session = Session::parse("192.0.2.7 50000 192.0.2.1 22").unwrap();
+        session.fate(&settings)
+    }
+
+    #[test]
+    fn connections_are_read_as_sshd_writes_them() {
+        for (value, client) in [
+            ("198.51.100.7 50000 192.0.2.1 22", "198.51.100.7"),
+            ("2001:db8::7 50000 2001:db8::1 22", "2001:db8::7"),
+            (
+                "::ffff:198.51.100.7 50000 ::ffff:192.0.2.1 22",
+                "198.51.100.7",
+            ),
+            ("fe80::7%eth0 50000 fe80::1%eth0 22", "fe80::7"),
+        ] {
+            let session = Session::parse(value).unwrap();
+            assert_eq!(session.client, (client.parse().unwrap(), 50_000), "{value}");
+            assert_eq!(session.server.1, 22, "{value}");
+        }
+        for value in [
+            "",
+            "198.51.100.7 50000",
+            "198.51.100.7 50000 192.0.2.1 x",
+            "198.51.100.7 70000 192.0.2.1 22",
+            "198.51.100.7 50000 192.0.2.1 22 9",
+            "UNKNOWN 65535 UNKNOWN 65535",
+        ] {
+            assert_eq!(Session::parse(value), None, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_limit_holds_what_matches() {
+        let lists = "[lists]\nours = [\"192.0.2.0/24\"]\nothers = [\"192.0.2.8\"]\n";
+        let limited = |more: &str| fate(&format!("{lists}{LIMIT}{more}"));
+        for held in [
+            "",
+            "match = { protocol = \"tcp\" }",
+            "match = { destination_port = [\"20-30\", 80] }",
+            "match = { source_port = 50000 }",
+            "match = { tcp_flags = \"ack\" }",
+            "match = { tcp_flags = \"/syn\" }",
+            "match = { source = \"ours\" }",
+            "match = { unless = \"others\" }",
+            "match = { ip_version = 4 }",
+            "match = { fragments = false }",
+            "match = { length = \"1200-\" }",
+            "match = { length = \"0-100\" }",
+        ] {
+            assert_eq!(limited(held), Fate::Limited("it".to_owned()), "{held}");
+        }
+        for free in [
+            "match = { protocol = \"udp\" }",
+            "match = { destination_port = 80 }",
+            "match = { tcp_flags = \"syn\" }",
+            "match = { source = \"others\" }",
+            "match = { unless = \"ours\" }",
+            "match = { ip_version = 6 }",
+            "match = { fragments = true }",
+            "shadow = true",
+        ] {
+            assert_eq!(limited(free), Fate::Free, "{free}");
+        }
+    }
+
+    #[test]
+    fn lists_and_exemptions_decide_first() {
+        let limited = || Fate::Limited("it".to_owned());
+        for (file, expected) in [
+            ("", limited()),
+            ("shadow = true\n", Fate::Free),
+            ("exempt = [\"established\"]\n", Fate::Free),
+            ("exempt = [\"control\"]\n", limited()),
+            ("[lists]\nallow = [\"192.0.2.7\"]\n", Fate::Free),
+            (
+                "exempt = [\"established\"]\n[lists]\ndeny = [\"192.0.2.0/24\"]\n",
+                Fate::Denied,
+            ),
+            (
+                "[lists]\nallow = [\"192.0.2.0/25\"]\ndeny = [\"192.0.2.0/24\"]\n",
+                Fate::Free,
+            ),
+            (
+                "[lists]\nallow = [\"192.0.2.7\"]\ndeny = [\"192.0.2.7\"]\n",
+                Fate::Denied,
+            ),
+        ] {
+            assert_eq!(fate(&format!("{file}{LIMIT}")), expected, "{file}");
+        }
+    }
+
+    #[test]
+    fn sessions_over_ipv6_are_limited_too() {
+        let settings = parse(LIMIT, Path::new("")).unwrap().settings;
+        let session = Session::parse("2001:db8::7 50000 2001:db8::1 22").unwrap();
+        assert_eq!(session.fate(&settings), Fate::Limited("it".to_owned()));
+    }
+}
