@@ -109,7 +109,8 @@ fn a_change_that_limits_the_session_is_warned_of() {
 
     assert_eq!(session(&["set", "eth0", "--rate", "6"]), "");
     let said = session(&["set", "eth0", "--shadow", "off"]);
-    for part in ["WARNING", "'default'", "`limiter allow add eth0 192.0.2.2`"] {
+    let advice = "`limiter allow add eth0 192.0.2.2`";
+    for part in ["WARNING", "'default'", advice, "--try 2m"] {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert_eq!(
@@ -119,7 +120,7 @@ fn a_change_that_limits_the_session_is_warned_of() {
     );
     assert_eq!(session(&["deny", "add", "eth0", "203.0.113.0/24"]), "");
     let said = session(&["deny", "add", "eth0", "192.0.2.0/24"]);
-    for part in ["WARNING", "deny list", "`limiter allow add eth0 192.0.2.2`"] {
+    for part in ["WARNING", "deny list", advice] {
         assert!(said.contains(part), "{part}: {said}");
     }
     // What it advises works, and taking it back is told.

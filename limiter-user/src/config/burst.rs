@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Factor, Invalid, Rate, Unit, number};
+use super::{Factor, Invalid, Rate, Unit, as_text, number};
 
 /// Packets, or bytes for a bit rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,12 +16,6 @@ pub struct Burst {
     pub unit: Option<Unit>,
 }
 
-const PACKETS: &[(&str, u64)] = &[
-    ("", 1),
-    ("k", 1_000),
-    ("M", 1_000_000),
-    ("G", 1_000_000_000),
-];
 /// Sizes are powers of 1024, as in `tc`.
 const BYTES: &[(&str, u64)] = &[("b", 1), ("kb", 1 << 10), ("mb", 1 << 20), ("gb", 1 << 30)];
 
@@ -32,9 +26,9 @@ impl FromStr for Burst {
         let (suffixes, unit) = if text.ends_with('b') {
             (BYTES, Some(Unit::Bytes))
         } else if text.ends_with(|c: char| c.is_ascii_digit()) {
-            (PACKETS, None)
+            (number::COUNTS, None)
         } else {
-            (PACKETS, Some(Unit::Packets))
+            (number::COUNTS, Some(Unit::Packets))
         };
         let tokens = number::parse(text, suffixes)?;
         if tokens == 0 {
@@ -91,25 +85,13 @@ impl fmt::Display for Burst {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.unit {
             Some(Unit::Bytes) => f.write_str(&number::format(self.tokens, BYTES)),
-            Some(Unit::Packets) => f.write_str(&number::format(self.tokens, PACKETS)),
+            Some(Unit::Packets) => f.write_str(&number::format(self.tokens, number::COUNTS)),
             None => write!(f, "{}", self.tokens),
         }
     }
 }
 
-impl TryFrom<String> for Burst {
-    type Error = Invalid;
-
-    fn try_from(text: String) -> Result<Self, Invalid> {
-        text.parse()
-    }
-}
-
-impl From<Burst> for String {
-    fn from(burst: Burst) -> Self {
-        burst.to_string()
-    }
-}
+as_text!(Burst);
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use limiter_common::table::key::{Address, KeyMask, SourceKey, Words, is_link_local};
 use serde::{Deserialize, Serialize};
 
-use super::Invalid;
+use super::{Invalid, as_text};
 
 /// What packets must have in common to share a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,7 +127,7 @@ impl Key {
     #[must_use]
     pub fn show_source(&self, key: &SourceKey) -> String {
         let mut text = String::new();
-        // As above.
+        // Writing to a string does not fail.
         let _ = self.write_source(key, &mut text);
         text
     }
@@ -200,19 +200,7 @@ impl fmt::Display for Key {
     }
 }
 
-impl TryFrom<String> for Key {
-    type Error = Invalid;
-
-    fn try_from(text: String) -> Result<Self, Invalid> {
-        text.parse()
-    }
-}
-
-impl From<Key> for String {
-    fn from(key: Key) -> Self {
-        key.to_string()
-    }
-}
+as_text!(Key);
 
 #[cfg(test)]
 mod tests {

@@ -34,6 +34,26 @@ pub use matches::Match;
 pub use rate::{Rate, Unit};
 pub use settings::{Algorithm, Exempt, Limit, Malformed, Mode, NewSources, Scope, Settings};
 
+/// Reads and writes types as the text that people write, in JSON too.
+macro_rules! as_text {
+    ($($type:ty),+) => {$(
+        impl TryFrom<String> for $type {
+            type Error = Invalid;
+
+            fn try_from(text: String) -> Result<Self, Invalid> {
+                text.parse()
+            }
+        }
+
+        impl From<$type> for String {
+            fn from(value: $type) -> Self {
+                value.to_string()
+            }
+        }
+    )+};
+}
+use as_text;
+
 /// A value that cannot be used, and why. Ends with what to write instead.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{}", on_one_line(.0))]

@@ -2,6 +2,14 @@
 
 use super::Invalid;
 
+/// Suffixes of what is counted.
+pub const COUNTS: &[(&str, u64)] = &[
+    ("", 1),
+    ("k", 1_000),
+    ("M", 1_000_000),
+    ("G", 1_000_000_000),
+];
+
 /// Splits `text` into its number and what follows it.
 fn split(text: &str) -> (&str, &str) {
     let end = text

@@ -4,7 +4,7 @@ use std::{cmp::Ordering, fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Factor, Invalid, factor, number};
+use super::{Factor, Invalid, as_text, factor, number};
 
 /// What a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,12 +29,6 @@ pub struct Rate {
 }
 
 const SECOND: u64 = 1_000_000_000;
-const COUNTS: &[(&str, u64)] = &[
-    ("", 1),
-    ("k", 1_000),
-    ("M", 1_000_000),
-    ("G", 1_000_000_000),
-];
 const BITS: &[(&str, u64)] = &[
     ("bit", 1),
     ("kbit", 1_000),
@@ -68,7 +62,8 @@ impl FromStr for Rate {
         } else {
             let (count, period) = text.split_once('/').unwrap_or((text, "s"));
             Self {
-                amount: number::parse(count, COUNTS).map_err(|why| or_in_bits(count, why))?,
+                amount: number::parse(count, number::COUNTS)
+                    .map_err(|why| or_in_bits(count, why))?,
                 period_ns: parse_period(period)?,
                 unit: Unit::Packets,
             }
@@ -249,23 +244,15 @@ impl fmt::Display for Rate {
             }
             _ => &period,
         };
-        write!(f, "{}/{period}", number::format(self.amount, COUNTS))
+        write!(
+            f,
+            "{}/{period}",
+            number::format(self.amount, number::COUNTS)
+        )
     }
 }
 
-impl TryFrom<String> for Rate {
-    type Error = Invalid;
-
-    fn try_from(text: String) -> Result<Self, Invalid> {
-        text.parse()
-    }
-}
-
-impl From<Rate> for String {
-    fn from(rate: Rate) -> Self {
-        rate.to_string()
-    }
-}
+as_text!(Rate);
 
 #[cfg(test)]
 mod tests {

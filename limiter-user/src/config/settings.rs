@@ -98,50 +98,25 @@ pub struct Problem {
     pub why: Invalid,
 }
 
+impl Problem {
+    fn new(of: Part, key: &'static str, why: Invalid) -> Self {
+        Self { of, key, why }
+    }
+}
+
 impl Settings {
     /// Everything that is wrong whatever the interface.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
-        let mut problems = self.problems_of_the_whole();
-        let of_control = self.control.problems().into_iter();
-        problems.extend(of_control.map(|(key, why)| Problem {
-            of: Part::Control,
-            key,
-            why,
-        }));
-        let mut names = BTreeSet::new();
+        let mut problems = self.problems_of_the_fleet();
+        let whole = self.problems_of_the_whole().into_iter();
+        problems.extend(whole.map(|(key, why)| Problem::new(Part::Whole, key, why)));
+        let control = self.control.problems().into_iter();
+        problems.extend(control.map(|(key, why)| Problem::new(Part::Control, key, why)));
         for (index, limit) in self.limits.iter().enumerate() {
-            let mut found = |key, why| {
-                problems.push(Problem {
-                    of: Part::Limit(index),
-                    key,
-                    why,
-                });
-            };
-            let is_new = names.insert(&limit.name);
-            if let Err(why) = name(&limit.name) {
-                found("name", why);
-            } else if !is_new {
-                found(
-                    "name",
-                    Invalid::new(format!(
-                        "two limits are called '{}': write another name",
-                        limit.name
-                    )),
-                );
-            }
-            let Match { source, unless, .. } = &limit.matches;
-            for (key, lists) in [("source", source), ("unless", unless)] {
-                for why in lists.iter().filter_map(|list| self.knows(list).err()) {
-                    found(key, why);
-                }
-            }
-            for (key, why) in limit.problems() {
-                found(key, why);
-            }
-            if limit.scope == Scope::Fleet && self.fleet.is_none() {
-                found("scope", fleetless(&format!("limit '{}'", limit.name)));
-            }
+            let found = self.problems_among_limits(index, limit).into_iter();
+            let found = found.chain(limit.problems());
+            problems.extend(found.map(|(key, why)| Problem::new(Part::Limit(index), key, why)));
         }
         problems
     }
@@ -154,23 +129,13 @@ impl Settings {
         }
     }
 
-    fn problems_of_the_whole(&self) -> Vec<Problem> {
-        let mut problems = self.problems_of_the_fleet();
-        let mut found = |key, message: String| {
-            problems.push(Problem {
-                of: Part::Whole,
-                key,
-                why: Invalid::new(message),
-            });
-        };
-        if self.limits.len() > LIMITS_MAX {
-            found(
-                "limit",
-                format!(
-                    "{} limits are too many: write at most {LIMITS_MAX}",
-                    self.limits.len()
-                ),
-            );
+    fn problems_of_the_whole(&self) -> Vec<(&'static str, Invalid)> {
+        let mut problems = Vec::new();
+        let mut found = |key, message: String| problems.push((key, Invalid::new(message)));
+        let (limits, tiers) = (self.limits.len(), self.lists.tiers.len());
+        if limits > LIMITS_MAX {
+            let why = format!("{limits} limits are too many: write at most {LIMITS_MAX}");
+            found("limit", why);
         }
         if !(1..=SOURCES_MAX).contains(&self.max_sources) {
             found(
@@ -178,37 +143,29 @@ impl Settings {
                 format!("the table holds 1 to {SOURCES_MAX} sources: write a number in between"),
             );
         }
-        if self.lists.tiers.len() > TIERS_MAX {
+        if tiers > TIERS_MAX {
             found(
                 "lists",
                 format!(
-                    "{} lists beside allow and deny are too many: write at most {TIERS_MAX}",
-                    self.lists.tiers.len()
+                    "{tiers} lists beside allow and deny are too many: write at most {TIERS_MAX}"
                 ),
             );
         }
-        for tier in self.lists.tiers.keys() {
-            if let Err(why) = name(tier) {
-                found("lists", why.0);
-            }
+        for Invalid(why) in self.lists.tiers.keys().filter_map(|tier| name(tier).err()) {
+            found("lists", why);
         }
-        if let Some(Err(why)) = self.new_sources.map(|new_sources| new_sources.terms()) {
-            found("new_sources", why.0);
+        if let Some(Err(Invalid(why))) = self.new_sources.map(|new_sources| new_sources.terms()) {
+            found("new_sources", why);
         }
         problems
     }
 
     fn problems_of_the_fleet(&self) -> Vec<Problem> {
-        let mut problems = Vec::new();
-        if let Some(Err(why)) = self.fleet.as_deref().map(fleet_name) {
-            problems.push(Problem {
-                of: Part::Whole,
-                key: "fleet",
-                why,
-            });
-        }
+        let fleet = self.fleet.as_deref().map(fleet_name);
+        let name = fleet.and_then(Result::err);
+        let name = name.map(|why| Problem::new(Part::Whole, "fleet", why));
         let is_there = |list: &str| self.lists.all().any(|(name, _)| name == list);
-        for list in &self.fleet_lists {
+        let lists = self.fleet_lists.iter().filter_map(|list| {
             let why = if !is_there(list) {
                 Invalid::new(format!(
                     "there is no list '{list}' for a fleet to share: write it under [lists]"
@@ -216,13 +173,32 @@ impl Settings {
             } else if self.fleet.is_none() {
                 fleetless(&format!("list '{list}'"))
             } else {
-                continue;
+                return None;
             };
-            problems.push(Problem {
-                of: Part::List(list.clone()),
-                key: "scope",
-                why,
-            });
+            Some(Problem::new(Part::List(list.clone()), "scope", why))
+        });
+        name.into_iter().chain(lists).collect()
+    }
+
+    /// What is wrong with a limit beside the others, the lists and the fleet.
+    fn problems_among_limits(&self, index: usize, limit: &Limit) -> Vec<(&'static str, Invalid)> {
+        let mut problems = Vec::new();
+        let is_there = self.limits[..index]
+            .iter()
+            .any(|other| other.name == limit.name);
+        if let Err(why) = name(&limit.name) {
+            problems.push(("name", why));
+        } else if is_there {
+            let why = format!("two limits are called '{}': write another name", limit.name);
+            problems.push(("name", Invalid::new(why)));
+        }
+        let Match { source, unless, .. } = &limit.matches;
+        for (key, lists) in [("source", source), ("unless", unless)] {
+            let unknown = lists.iter().filter_map(|list| self.knows(list).err());
+            problems.extend(unknown.map(|why| (key, why)));
+        }
+        if limit.scope == Scope::Fleet && self.fleet.is_none() {
+            problems.push(("scope", fleetless(&format!("limit '{}'", limit.name))));
         }
         problems
     }
@@ -452,7 +428,7 @@ fn few(ports: &Ports) -> Result<(), Invalid> {
 }
 
 /// Whose packets count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
     /// Those of this host.
@@ -463,9 +439,6 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Host, Self::Fleet];
-
     /// As it is written.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -477,7 +450,7 @@ impl Scope {
 }
 
 /// How a bucket refills.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Algorithm {
     /// All the time.
@@ -488,9 +461,6 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::TokenBucket, Self::FixedWindow];
-
     /// As it is written.
     #[must_use]
     pub fn name(self) -> &'static str {

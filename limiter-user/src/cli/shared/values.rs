@@ -14,7 +14,7 @@ pub fn address(text: &str) -> Result<IpAddr, String> {
 
 /// A number, as in 200 or 2k.
 pub fn count(text: &str) -> Result<u64, Invalid> {
-    number::parse(text, &[("", 1), ("k", 1_000), ("M", 1_000_000)])
+    number::parse(text, number::COUNTS)
 }
 
 /// A duration between two others; `example` is one.

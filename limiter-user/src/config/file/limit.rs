@@ -3,7 +3,7 @@
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    super::{Algorithm, Invalid, Limit, Match, Rate, Scope, Unit},
+    super::{Invalid, Limit, Match, Rate, Unit},
     keys::LIMIT,
     mistakes::Mistakes,
     packets,
@@ -35,9 +35,11 @@ pub fn read(
             .unwrap_or_default(),
         burst: section.read("burst", |value| value::number(value, BURST)),
         cost,
-        algorithm: section.read("algorithm", algorithm).unwrap_or_default(),
+        algorithm: section
+            .read("algorithm", value::variant)
+            .unwrap_or_default(),
         shadow: section.read("shadow", value::boolean).unwrap_or_default(),
-        scope: section.read("scope", scope).unwrap_or_default(),
+        scope: section.read("scope", value::variant).unwrap_or_default(),
         // A name that no other limit has.
         ..Limit::new(
             &name.unwrap_or_else(|| format!("\0{index}")),
@@ -49,18 +51,6 @@ pub fn read(
 
 fn name(value: &Value) -> Read<String> {
     value::text_with(value, "a text as in \"ssh\"", |text| Ok(text.to_owned()))
-}
-
-fn algorithm(value: &Value) -> Read<Algorithm> {
-    value::word(
-        value,
-        &Algorithm::ALL.map(|algorithm| (algorithm.name(), algorithm)),
-    )
-}
-
-/// Whose packets count.
-pub fn scope(value: &Value) -> Read<Scope> {
-    value::word(value, &Scope::ALL.map(|scope| (scope.name(), scope)))
 }
 
 /// What a packet costs, as it is written.

@@ -11,7 +11,6 @@ use super::{
         read_text, settings,
     },
     keys,
-    limit::scope,
     section::{Places, Section},
     value::{self, Value},
 };
@@ -72,7 +71,7 @@ fn list(name: &str, section: &mut Section, folder: &Path) -> (Prefixes, Scope) {
     };
     let line = section.line_of(name);
     let mut inner = Section::open(table, line, &keys::LIST, section.mistakes());
-    let scope = inner.read("scope", scope).unwrap_or_default();
+    let scope = inner.read("scope", value::variant).unwrap_or_default();
     let prefixes = inner.read("prefixes", |value| match value.get_ref() {
         DeValue::Array(_) => array(value),
         _ => value::wrong(value, ARRAY),

@@ -23,8 +23,6 @@ impl fmt::Display for Mistake {
 pub struct Mistakes {
     /// Where each line begins, in bytes.
     starts: Vec<usize>,
-    /// Lines with a header, in order.
-    headers: Vec<usize>,
     /// Lines that are no TOML: what is read from them says nothing.
     broken: BTreeSet<usize>,
     found: Vec<Mistake>,
@@ -39,7 +37,6 @@ impl Mistakes {
             starts: std::iter::once(0)
                 .chain(ends.map(|(end, _)| end + 1))
                 .collect(),
-            headers: Vec::new(),
             broken: BTreeSet::new(),
             found: Vec::new(),
             warnings: Vec::new(),
@@ -49,17 +46,6 @@ impl Mistakes {
     /// The line with the byte at `offset`.
     pub fn line(&self, offset: usize) -> usize {
         self.starts.partition_point(|start| *start <= offset)
-    }
-
-    /// There is a header on `line`.
-    pub fn header(&mut self, line: usize) {
-        self.headers.push(line);
-    }
-
-    /// The first line of the next section after `line`.
-    pub fn section_end(&self, line: usize) -> usize {
-        let next = self.headers.partition_point(|header| *header <= line);
-        self.headers.get(next).copied().unwrap_or(usize::MAX)
     }
 
     /// `line` is no TOML. Only the first such mistake of a line is told: others follow from it.
@@ -82,15 +68,6 @@ impl Mistakes {
         self.warnings.push(Mistake { line, message });
     }
 
-    /// Something is missing from the section that begins on `line`; not told where a line of it is
-    /// broken, as that may be what is missing.
-    pub fn missing(&mut self, line: usize, message: String) {
-        let section = line..self.section_end(line);
-        if self.broken.range(section).next().is_none() {
-            self.found.push(Mistake { line, message });
-        }
-    }
-
     /// Whether `line` is no TOML.
     pub fn is_broken(&self, line: usize) -> bool {
         self.broken.contains(&line)
@@ -107,9 +84,9 @@ impl Mistakes {
     }
 
     /// What was read and what is in vain in it, if nothing is wrong.
-    pub fn none_or<T>(self, read: T) -> Result<(T, Vec<Mistake>), Vec<Mistake>> {
+    pub fn none_or<T>(self, read: Option<T>) -> Result<(T, Vec<Mistake>), Vec<Mistake>> {
         let mut found = self.found;
-        if found.is_empty() {
+        if let Some(read) = read.filter(|_| found.is_empty()) {
             let mut warnings = self.warnings;
             warnings.sort_by_key(|warning| warning.line);
             return Ok((read, warnings));

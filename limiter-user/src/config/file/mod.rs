@@ -1,10 +1,9 @@
 //! The configuration file: TOML ↔ [`Settings`].
 //!
-//! Strict, and complete: what is not known is a mistake, and all mistakes are told at once. A text goes
-//! through `repair` (brackets and headers that would make everything behind them unreadable),
-//! `syntax` (TOML), `whole` and `limit` (what the keys mean), and `problems` (what does not go
-//! together). Each step leaves out what a mistake of an earlier one has made doubtful, so that one
-//! mistake is told once.
+//! Strict, and complete: what is not known is a mistake, and all mistakes are told at once, but for those behind a place
+//! where the text is no TOML. A text goes through `syntax` (TOML), `whole` and `limit` (what the keys mean), and
+//! `problems` (what does not go together). Each step leaves out what a mistake of an earlier one has made doubtful, so
+//! that one mistake is told once.
 
 mod keys;
 mod limit;
@@ -12,7 +11,6 @@ mod lists;
 mod mistakes;
 mod packets;
 mod problems;
-mod repair;
 mod section;
 mod show;
 mod syntax;
@@ -54,13 +52,7 @@ pub fn read(
     frame_max: impl Fn(&File) -> u64,
 ) -> Result<(File, Vec<Mistake>), Vec<Mistake>> {
     let mut mistakes = Mistakes::new(text);
-    let text = if syntax::is_toml(text) {
-        text.to_owned()
-    } else {
-        let text = repair::repair(text, &mut mistakes);
-        syntax::without_lone_keys(text, &mut mistakes)
-    };
-    let tree = syntax::tree(&text, &mut mistakes);
-    let file = whole::read(tree.get_ref(), folder, frame_max, &mut mistakes);
+    let tree = syntax::tree(text, &mut mistakes);
+    let file = tree.map(|tree| whole::read(tree.get_ref(), folder, frame_max, &mut mistakes));
     mistakes.none_or(file)
 }

@@ -142,7 +142,7 @@ impl<'s, 't> Section<'s, 't> {
                     "{} needs '{key}', which is missing: write it as in {write}",
                     keys.table
                 );
-                self.mistakes.missing(self.places.line, message);
+                self.mistakes.add(self.places.line, message);
             }
             self.places.is_wrong(key);
         }

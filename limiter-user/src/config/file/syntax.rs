@@ -7,115 +7,68 @@ use toml::{
 
 use super::mistakes::Mistakes;
 
-const NO_VALUE: &str = "key with no value";
 const DUPLICATE: &str = "duplicate key";
 const NO_QUOTES: &str = "string values must be quoted";
-/// Each takes another pass over the text: a file with more is not a configuration file.
-const LONE_KEYS_MAX: usize = 50;
 
-/// Whether there is nothing to repair.
-pub fn is_toml(text: &str) -> bool {
-    DeTable::parse_recoverable(text).1.is_empty()
-}
-
-/// The parser stops at a key without a value: these are told and overwritten one by one.
-pub fn without_lone_keys(mut text: String, mistakes: &mut Mistakes) -> String {
-    for _ in 0..LONE_KEYS_MAX {
-        let Some(offset) = lone_key(&text) else {
-            break;
-        };
-        mistakes.syntax(
-            mistakes.line(offset),
-            "a key without a value: write it as in key = value, or # in front of a comment"
-                .to_owned(),
-        );
-        let start = text[..offset].rfind('\n').map_or(0, |newline| newline + 1);
-        let end = text[offset..]
-            .find('\n')
-            .map_or(text.len(), |length| offset + length);
-        text.replace_range(start..end, &" ".repeat(end - start));
-    }
-    text
-}
-
-fn lone_key(text: &str) -> Option<usize> {
-    let (_, errors) = DeTable::parse_recoverable(text);
-    let error = errors
-        .iter()
-        .find(|error| error.message().starts_with(NO_VALUE))?;
-    // The end of a line counts to the line, and the place may be the end of the text.
-    error.span().map(|span| span.start)
-}
-
-/// All that can be read. Everything else is told.
-pub fn tree<'t>(text: &'t str, mistakes: &mut Mistakes) -> Spanned<DeTable<'t>> {
+/// All that can be read; what is no TOML is told. None where the parser cannot know what was meant by what follows: a
+/// bracket that is never closed, a header that is none.
+pub fn tree<'t>(text: &'t str, mistakes: &mut Mistakes) -> Option<Spanned<DeTable<'t>>> {
     let (tree, mut errors) = DeTable::parse_recoverable(text);
     errors.sort_by_key(start);
-    // A table that is there twice makes each of its keys be there twice.
-    let mut twice_until = 0;
     for error in &errors {
-        let line = mistakes.line(start(error));
-        let duplicate = error.message().starts_with(DUPLICATE);
-        if duplicate && line < twice_until {
-            continue;
+        let known = known(text, error);
+        let leaves_the_rest = known.is_some();
+        let message = known.unwrap_or_else(|| other(error));
+        mistakes.syntax(mistakes.line(start(error)), message);
+        if !leaves_the_rest {
+            return None;
         }
-        let header = duplicate && is_on_header(text, start(error));
-        if header {
-            twice_until = mistakes.section_end(line);
-        }
-        let message = match error.span().and_then(|span| text.get(span)) {
-            Some(written) if duplicate => twice(written, header),
-            Some(written) if error.message().starts_with(NO_QUOTES) => unquoted(written),
-            _ if is_string(error.message()) => no_string(text, start(error)),
-            _ => other(error.message()),
-        };
-        mistakes.syntax(line, message);
     }
-    tree
+    Some(tree)
 }
 
 fn start(error: &Error) -> usize {
     error.span().map_or(0, |span| span.start)
 }
 
-fn is_on_header(text: &str, offset: usize) -> bool {
-    let line = text[..offset].rsplit('\n').next().unwrap_or_default();
-    line.trim_start().starts_with('[')
-}
-
-fn twice(key: &str, header: bool) -> String {
-    if header && key == "limit" {
-        return "[limit] makes one limit only: write [[limit]] above each".to_owned();
+/// What to say of a mistake that leaves all else readable.
+fn known(text: &str, error: &Error) -> Option<String> {
+    let written = text.get(error.span()?)?;
+    let message = error.message();
+    if is_on_header(text, error) {
+        return None;
     }
-    format!("'{key}' is written twice: leave one")
-}
-
-fn unquoted(value: &str) -> String {
-    if value.is_empty() {
-        return "a value is missing behind '=': write one, or leave the key out".to_owned();
+    if message.starts_with(DUPLICATE) {
+        return Some(format!("'{written}' is written twice: leave one"));
     }
-    format!(
-        "the value {value} is a text without quotes: write \"{}\"",
-        value.trim_matches('"')
-    )
+    if message.starts_with(NO_QUOTES) {
+        return Some(match written {
+            "" => "a value is missing behind '=': write one, or leave the key out".to_owned(),
+            _ => format!(
+                "the value {written} is a text without quotes: write \"{}\"",
+                written.trim_matches('"')
+            ),
+        });
+    }
+    None
 }
 
-fn is_string(message: &str) -> bool {
-    message.ends_with("string, expected `\"`") || message.ends_with("string, expected `'`")
+fn is_on_header(text: &str, error: &Error) -> bool {
+    let line = text[..start(error)].rsplit('\n').next();
+    line.is_some_and(|line| line.trim_start().starts_with('['))
 }
 
-/// The parser expects a quote where there is none: at the end, or both.
-fn no_string(text: &str, end: usize) -> String {
-    let line = text[..end].rsplit('\n').next().unwrap_or_default();
-    if line.contains(['"', '\'']) {
-        return "a string begins and does not end on this line: write the quote behind it"
+/// What to say of a mistake behind which nothing can be read.
+fn other(error: &Error) -> String {
+    let message = error.message();
+    if message.starts_with(DUPLICATE) {
+        return "this header is there twice: write [[limit]] above each limit, and others once"
             .to_owned();
     }
-    "a value is missing: write it as in key = value".to_owned()
-}
-
-/// In the parser's words.
-fn other(message: &str) -> String {
+    if message.starts_with(NO_QUOTES) {
+        return "a bracket is open above this header: write ']' or '}' behind its last value"
+            .to_owned();
+    }
     match message.split_once(", expected ") {
         Some((wrong, "nothing")) => format!("{wrong}: leave it out"),
         Some((wrong, expected)) => format!("{wrong}: write {expected}"),

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use clap::ValueEnum;
 use toml::{
     Spanned,
     de::{DeInteger, DeValue},
@@ -105,13 +106,23 @@ pub fn number<T: FromStr<Err = Invalid>>(value: &Value, write: &str) -> Read<T> 
     number_with(value, write, str::parse)
 }
 
+/// One of the variants of a type, by its name on the command line.
+pub fn variant<T: ValueEnum>(value: &Value) -> Read<T> {
+    let named = |one: &T| {
+        let name = one.to_possible_value()?;
+        Some((name.get_name().to_owned(), one.clone()))
+    };
+    let words: Vec<_> = T::value_variants().iter().filter_map(named).collect();
+    word(value, &words)
+}
+
 /// One of a few words.
-pub fn word<T: Copy>(value: &Value, words: &[(&'static str, T)]) -> Read<T> {
-    let names: Vec<_> = words.iter().map(|(name, _)| *name).collect();
+pub fn word<T: Clone>(value: &Value, words: &[(impl AsRef<str>, T)]) -> Read<T> {
+    let names: Vec<_> = words.iter().map(|(name, _)| name.as_ref()).collect();
     let write = format!("\"{}\"", names.join("\" or \""));
     text_with(value, &write, |text| {
-        let found = words.iter().find(|(name, _)| *name == text);
-        found.map(|(_, meant)| *meant).ok_or_else(|| {
+        let found = words.iter().find(|(name, _)| name.as_ref() == text);
+        found.map(|(_, meant)| meant.clone()).ok_or_else(|| {
             let text = text.escape_debug();
             Invalid(match nearest(&text.to_string(), names.iter().copied()) {
                 Some(name) => format!("'{text}' is not known here: did you mean \"{name}\"?"),

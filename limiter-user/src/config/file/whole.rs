@@ -2,13 +2,11 @@
 
 use std::{collections::HashSet, path::Path};
 
-use clap::ValueEnum;
 use toml::de::{DeTable, DeValue};
 
 use super::{
     super::{
-        Burst, Control, Exempt, Invalid, Limit, Malformed, Mode, NewSources, Rate, Settings, Unit,
-        number, settings,
+        Burst, Control, Exempt, Invalid, Limit, NewSources, Rate, Settings, Unit, number, settings,
     },
     File,
     keys::{CONTROL, TOP},
@@ -40,13 +38,13 @@ pub fn read(
     no_interface_twice(&interfaces, &mut top);
     let defaults = Settings::default();
     let mut settings = Settings {
-        mode: top.read("mode", mode).unwrap_or_default(),
+        mode: top.read("mode", value::variant).unwrap_or_default(),
         max_sources: top
             .read("max_sources", max_sources)
             .unwrap_or(defaults.max_sources),
         new_sources: new_sources(&mut top),
         exempt: top.read("exempt", exempt).unwrap_or_default(),
-        malformed: top.read("malformed", malformed).unwrap_or_default(),
+        malformed: top.read("malformed", value::variant).unwrap_or_default(),
         shadow: top.read("shadow", value::boolean).unwrap_or_default(),
         fleet: top.read("fleet", fleet),
         ..defaults
@@ -102,26 +100,10 @@ fn fleet(value: &Value) -> Read<String> {
     value::text_with(value, FLEET, settings::fleet_name)
 }
 
-fn mode(value: &Value) -> Read<Mode> {
-    let words: Vec<_> = Mode::value_variants()
-        .iter()
-        .map(|mode| (mode.name(), *mode))
-        .collect();
-    value::word(value, &words)
-}
-
-fn malformed(value: &Value) -> Read<Malformed> {
-    let words: Vec<_> = Malformed::value_variants()
-        .iter()
-        .map(|malformed| (malformed.name(), *malformed))
-        .collect();
-    value::word(value, &words)
-}
-
 /// A number that is beyond the type is beyond the table too, which is told with the other problems.
 fn max_sources(value: &Value) -> Read<u32> {
     value::number_with(value, SOURCES, |text| {
-        let number = number::parse(text, &[("", 1), ("k", 1_000), ("M", 1_000_000)])?;
+        let number = number::parse(text, number::COUNTS)?;
         Ok(u32::try_from(number).unwrap_or(u32::MAX))
     })
 }

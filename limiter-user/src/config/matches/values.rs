@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::Invalid;
+use crate::config::{Invalid, as_text};
 
 /// Number of a transport protocol, as IANA has assigned it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,26 +80,36 @@ impl FromStr for PortRange {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        let wrong = || {
+        let port = |digits: &str| number(digits, u16::MAX.into());
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let ends = port(first).zip(port(last)).ok_or_else(|| {
             Invalid::new(format!(
                 "'{text}' is not a port: write a number from 0 to 65535, or a range as in 5300-5353"
             ))
-        };
-        let port = |digits: &str| -> Result<u16, Invalid> {
-            if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-                return Err(wrong());
-            }
-            digits.parse().map_err(|_| wrong())
-        };
-        let (first, last) = text.split_once('-').unwrap_or((text, text));
-        let (first, last) = (port(first)?, port(last)?);
-        if first > last {
-            return Err(Invalid::new(format!(
-                "'{text}' is a range that ends before it begins: write {last}-{first}"
-            )));
-        }
-        Ok(Self { first, last })
+        })?;
+        let (first, last) = in_order(text, ends)?;
+        Ok(Self {
+            first: u16::try_from(first).unwrap_or(u16::MAX),
+            last: u16::try_from(last).unwrap_or(u16::MAX),
+        })
     }
+}
+
+/// Digits alone, and at most `most`.
+fn number(digits: &str, most: u32) -> Option<u32> {
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    let number = digits.parse().ok().filter(|number| *number <= most);
+    number.filter(|_| is_number)
+}
+
+/// The two ends of a range, unless they are the wrong way round.
+fn in_order(text: &str, (first, last): (u32, u32)) -> Result<(u32, u32), Invalid> {
+    if first > last {
+        return Err(Invalid::new(format!(
+            "'{text}' is a range that ends before it begins: write {last}-{first}"
+        )));
+    }
+    Ok((first, last))
 }
 
 impl fmt::Display for PortRange {
@@ -132,33 +142,19 @@ impl FromStr for Lengths {
 
     /// `60`, `0-100`, or `1200-` for 1200 and more.
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        let wrong = || {
+        let bytes = |digits: &str| number(digits, Self::MAX);
+        let ends = match text.split_once('-') {
+            None => bytes(text).zip(bytes(text)),
+            Some((first, "")) => bytes(first).map(|first| (first, Self::MAX)),
+            Some((first, last)) => bytes(first).zip(bytes(last)),
+        };
+        let ends = ends.ok_or_else(|| {
             Invalid::new(format!(
                 "'{text}' is not a length: write bytes from 0 to {}, as in 60, 0-100 or 1200-",
                 Self::MAX
             ))
-        };
-        let bytes = |digits: &str| -> Result<u32, Invalid> {
-            if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-                return Err(wrong());
-            }
-            let length = digits.parse().map_err(|_| wrong())?;
-            if length > Self::MAX {
-                Err(wrong())
-            } else {
-                Ok(length)
-            }
-        };
-        let (first, last) = match text.split_once('-') {
-            None => (bytes(text)?, bytes(text)?),
-            Some((first, "")) => (bytes(first)?, Self::MAX),
-            Some((first, last)) => (bytes(first)?, bytes(last)?),
-        };
-        if first > last {
-            return Err(Invalid::new(format!(
-                "'{text}' is a range that ends before it begins: write {last}-{first}"
-            )));
-        }
+        })?;
+        let (first, last) = in_order(text, ends)?;
         Ok(Self { first, last })
     }
 }
@@ -281,25 +277,6 @@ impl IpVersion {
             ))),
         }
     }
-}
-
-/// Reads and writes a type as the text that people write, in JSON too.
-macro_rules! as_text {
-    ($($type:ty),+) => {$(
-        impl TryFrom<String> for $type {
-            type Error = Invalid;
-
-            fn try_from(text: String) -> Result<Self, Invalid> {
-                text.parse()
-            }
-        }
-
-        impl From<$type> for String {
-            fn from(value: $type) -> Self {
-                value.to_string()
-            }
-        }
-    )+};
 }
 
 as_text!(Protocol, PortRange, Lengths, TcpFlags);
