@@ -113,8 +113,10 @@ impl Settings {
         problems.extend(whole.map(|(key, why)| Problem::new(Part::Whole, key, why)));
         let control = self.control.problems().into_iter();
         problems.extend(control.map(|(key, why)| Problem::new(Part::Control, key, why)));
+        let mut names = BTreeSet::new();
         for (index, limit) in self.limits.iter().enumerate() {
-            let found = self.problems_among_limits(index, limit).into_iter();
+            let is_new = names.insert(&limit.name);
+            let found = self.problems_among_limits(limit, is_new).into_iter();
             let found = found.chain(limit.problems());
             problems.extend(found.map(|(key, why)| Problem::new(Part::Limit(index), key, why)));
         }
@@ -181,14 +183,11 @@ impl Settings {
     }
 
     /// What is wrong with a limit beside the others, the lists and the fleet.
-    fn problems_among_limits(&self, index: usize, limit: &Limit) -> Vec<(&'static str, Invalid)> {
+    fn problems_among_limits(&self, limit: &Limit, is_new: bool) -> Vec<(&'static str, Invalid)> {
         let mut problems = Vec::new();
-        let is_there = self.limits[..index]
-            .iter()
-            .any(|other| other.name == limit.name);
         if let Err(why) = name(&limit.name) {
             problems.push(("name", why));
-        } else if is_there {
+        } else if !is_new {
             let why = format!("two limits are called '{}': write another name", limit.name);
             problems.push(("name", Invalid::new(why)));
         }

@@ -37,7 +37,7 @@ impl Lasting {
 
 /// How long a trial is to last.
 pub fn try_for(text: &str) -> Result<Duration, String> {
-    duration(text, trial::BOUNDS, "2m")
+    duration(text, trial::BOUNDS, "90s")
 }
 
 /// Whether everything was so already.

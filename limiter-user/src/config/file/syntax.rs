@@ -41,6 +41,9 @@ fn known(text: &str, error: &Error) -> Option<String> {
     if message.starts_with(DUPLICATE) {
         return Some(format!("'{written}' is written twice: leave one"));
     }
+    if message.starts_with("invalid unquoted key") {
+        return Some(other(error));
+    }
     if message.starts_with(NO_QUOTES) {
         return Some(match written {
             "" => "a value is missing behind '=': write one, or leave the key out".to_owned(),
