@@ -5,7 +5,7 @@
 //! of one step ends.
 
 use limiter_common::{
-    policy::{Between, Engine, Evaluation, bucket, fast, full, verdict::Reason},
+    policy::{Between, Engine, Evaluation, bucket, fast, step, verdict::Reason},
     table::{Added, key::Tag},
 };
 
@@ -43,7 +43,7 @@ macro_rules! engine {
         extern "C" fn $exported(evaluation: *mut Evaluation, index: u32) -> u32 {
             // SAFETY: the caller's own, which the verifier has checked; it wants to see null checked.
             match unsafe { evaluation.as_mut() } {
-                Some(evaluation) => full::$step(&Kernel, evaluation, index),
+                Some(evaluation) => step::$step(&Kernel, evaluation, index),
                 None => 0,
             }
         })+
@@ -67,6 +67,7 @@ engine! {
         count_limit(slot: u32, reason: Reason, length: u64) -> () = counters::count_limit;
         uncount_limit(slot: u32, length: u64) -> () = counters::uncount_limit;
         refresh_bucket(tag: &Tag, index: u32) -> u32 = bucket_refresh;
+        charge_again(tag: &Tag, length: u64) -> u32 = source_charge;
         add_source(tag: &Tag, length: u64) -> u32 = source_add;
     }
     steps {
@@ -78,6 +79,7 @@ engine! {
         add = limit_add;
         contended = limit_contended;
         refund = limit_refund;
+        uncount = limit_uncount;
         count_over = limit_count;
     }
 }
@@ -102,5 +104,16 @@ extern "C" fn source_add(tag: *const Tag, length: u64) -> u32 {
     match unsafe { tag.as_ref() } {
         Some(tag) => fast::add(&Kernel, tag, length),
         None => Reason::Contended as u32,
+    }
+}
+
+/// [`fast::charge_again`].
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn source_charge(tag: *const Tag, length: u64) -> u32 {
+    // SAFETY: as above.
+    match unsafe { tag.as_ref() } {
+        Some(tag) => fast::charge_again(&Kernel, tag, length),
+        None => step::LOST,
     }
 }

@@ -112,9 +112,17 @@ pub fn is_left(tag: &Tag) -> bool {
     !is_shared() || room_is_left(slot, held(slot) + u64::from(tag.entries())) != 0
 }
 
-/// [`policy::has_room`]. A function of its own, so that the verifier checks the loop once.
+/// [`policy::has_room`].
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn room_is_left(slot: u32, wanted: u64) -> u32 {
-    policy::has_room(&Kernel, held, slot, wanted).into()
+    let kept = |index, slot| room_kept(index, slot);
+    policy::has_room(&Kernel, kept, slot, wanted).into()
+}
+
+/// [`policy::kept`]. A function of its own, so that the verifier checks it once instead of once for each limit.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn room_kept(index: u32, slot: u32) -> u64 {
+    policy::kept(&Kernel, held, index, slot)
 }

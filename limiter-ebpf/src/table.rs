@@ -158,12 +158,9 @@ extern "C" fn table_admits(tag: *const Tag, now: u64, take: u32) -> u32 {
     if !new_sources::reserve(slot, now) {
         return 0;
     }
-    if !room::is_left(tag) {
-        table::sweep(&Maps, now);
-        if !room::is_left(tag) {
-            new_sources::waste(slot);
-            return 0;
-        }
+    if !table::make_room(&Maps, tag, now) {
+        new_sources::waste(slot);
+        return 0;
     }
     if take != 0 {
         new_sources::take(slot);

@@ -61,6 +61,7 @@ pub const fn reason(number: u32) -> Reason {
 
 /// The result of one try to check or to charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
 pub enum Tried {
     /// The bucket has enough, and is charged if it was to be.
     Admitted,
@@ -68,10 +69,29 @@ pub enum Tried {
     Refused,
     /// There is no bucket yet: it is full, and to be made.
     New,
-    /// Another CPU was faster: try again.
-    Lost,
     /// [`refresh`] is to be called first.
     Stale,
+    /// Another CPU was faster: try again.
+    Lost,
+}
+
+impl Tried {
+    /// The result with this number.
+    #[must_use]
+    #[inline(always)]
+    pub const fn from_number(number: u32) -> Self {
+        const ADMITTED: u32 = Tried::Admitted as u32;
+        const REFUSED: u32 = Tried::Refused as u32;
+        const NEW: u32 = Tried::New as u32;
+        const STALE: u32 = Tried::Stale as u32;
+        match number {
+            ADMITTED => Self::Admitted,
+            REFUSED => Self::Refused,
+            NEW => Self::New,
+            STALE => Self::Stale,
+            _ => Self::Lost,
+        }
+    }
 }
 
 /// A packet that wants to pass one limit.
@@ -81,7 +101,8 @@ pub struct Demand<'a, E: Engine, const IN_LINE: bool> {
     engine: &'a E,
     limit: E::Limit,
     tag: &'a Tag,
-    now: &'a mut u64,
+    /// When the packet came, in nanoseconds, or [`NOT_READ`] until the time must be known.
+    pub(super) now: u64,
     cost: u64,
     /// Number of the entry in which the bucket was last seen, or 0: looked at first.
     pub(super) place: u32,
@@ -90,14 +111,13 @@ pub struct Demand<'a, E: Engine, const IN_LINE: bool> {
 }
 
 impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
-    /// A packet of `length` bytes, for the bucket of `tag`, last seen at `place`. `now` is when it came, in nanoseconds, or
-    /// [`NOT_READ`] until the time must be known.
+    /// A packet of `length` bytes that came at `now`, for the bucket of `tag`, which was last seen at `place`.
     #[inline(always)]
     pub fn new(
         engine: &'a E,
         limit: E::Limit,
         tag: &'a Tag,
-        now: &'a mut u64,
+        now: u64,
         length: u64,
         place: u32,
     ) -> Self {
@@ -193,25 +213,21 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
         }
     }
 
-    /// Takes a charge back, because another limit has refused the packet after all. Where that fails, the charge stays:
-    /// that errs towards refusing. The clock was read before the charge.
+    /// Tries once to take a charge back, because another limit has refused the packet after all. False if another CPU was
+    /// faster. A bucket that is not there or not on the present quota stays charged: that errs towards refusing. The clock
+    /// was read before the charge.
     #[inline(always)]
-    pub fn refund(&mut self) {
+    pub fn refund(&mut self) -> bool {
         let Some(entry) = self.find() else {
-            return;
+            return true;
         };
-        self.found = entry.into();
-        for _ in 0..ATTEMPTS {
-            let Stored::Present(tat) = self.tat(entry) else {
-                return;
-            };
-            // Read after the TAT: what was charged until then is in it.
-            let present = self.engine.now();
-            let refunded = self.quota().refunded(tat, self.cost, *self.now, present);
-            if entry.charge(self.tag, tat, refunded) {
-                return;
-            }
-        }
+        let Stored::Present(tat) = self.tat(entry) else {
+            return true;
+        };
+        // Read after the TAT: what was charged until then is in it.
+        let present = self.engine.now();
+        let refunded = self.quota().refunded(tat, self.cost, self.now, present);
+        entry.charge(self.tag, tat, refunded)
     }
 
     /// What the terms say to the packet. The clock is read only where its bounds leave that open, and before
@@ -219,7 +235,7 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
     /// because of that, but none may pass.
     #[inline(always)]
     fn decide(&mut self, tat: u64, charging: bool) -> Decision {
-        if *self.now == NOT_READ
+        if self.now == NOT_READ
             && let Some(Between { earliest, latest }) = self.engine.between()
         {
             let decided = self
@@ -238,17 +254,17 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
     /// When the packet came.
     #[inline(always)]
     fn now(&mut self) -> u64 {
-        if *self.now == NOT_READ {
-            *self.now = self.engine.now();
+        if self.now == NOT_READ {
+            self.now = self.engine.now();
         }
-        *self.now
+        self.now
     }
 
     /// Whether the TAT is further ahead than any packet could have brought it. Where the bounds of the time
     /// were enough, it is not.
     #[inline(always)]
     fn is_too_far_ahead(&self, tat: u64) -> bool {
-        *self.now != NOT_READ && self.quota().corrected(tat, *self.now).is_some()
+        self.now != NOT_READ && self.quota().corrected(tat, self.now).is_some()
     }
 
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! What the policy runs on: the constants of a generation, the table of buckets, a clock and counters.
 
-use super::{Evaluation, Match, bucket, fast, full};
+use super::{Evaluation, Match, bucket, fast, step};
 use crate::{
     abi::rules,
     arithmetic::quota::Quota,
@@ -91,10 +91,10 @@ pub struct Between {
 /// The steps of the full path for one limit.
 macro_rules! steps {
     ($($step:ident),+) => {$(
-        #[doc = concat!("[`full::", stringify!($step), "`].")]
+        #[doc = concat!("[`step::", stringify!($step), "`].")]
         #[inline(always)]
         fn $step(&self, evaluation: &mut Evaluation, index: u32) -> u32 {
-            full::$step(self, evaluation, index)
+            step::$step(self, evaluation, index)
         }
     )+};
 }
@@ -111,7 +111,7 @@ pub trait Engine: Constants + Sized {
 
     /// Limits that may match a packet, of those in use, by index.
     fn candidates(&self, evaluation: &Evaluation) -> u64;
-    /// Candidates that need not match: [`full::confirm`] decides.
+    /// Candidates that need not match: [`step::confirm`] decides.
     fn uncertain(&self) -> u64;
 
     /// The time in nanoseconds; never 0.
@@ -160,13 +160,18 @@ pub trait Engine: Constants + Sized {
     fn refresh_bucket(&self, tag: &Tag, index: u32) -> u32 {
         bucket::refresh(self, tag, index)
     }
+    /// [`fast::charge_again`].
+    #[inline(always)]
+    fn charge_again(&self, tag: &Tag, length: u64) -> u32 {
+        fast::charge_again(self, tag, length)
+    }
     /// [`fast::add`].
     #[inline(always)]
     fn add_source(&self, tag: &Tag, length: u64) -> u32 {
         fast::add(self, tag, length)
     }
 
-    steps! { confirm, check, reserve, charge, refresh, add, contended, refund, count_over }
+    steps! { confirm, check, reserve, charge, refresh, add, contended, refund, uncount, count_over }
 }
 
 macro_rules! fields {

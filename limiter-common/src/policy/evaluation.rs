@@ -2,7 +2,7 @@
 
 use core::hint::black_box;
 
-use super::PacketInfo;
+use super::{PacketInfo, verdict::Reason};
 use crate::{abi::rules::LIMITS_MAX, table::key::Address};
 
 /// The functions that the verifier checks by themselves get it by pointer.
@@ -104,6 +104,13 @@ impl Evaluation {
             Some(place) if self.checked != 0 => *place,
             _ => 0,
         }
+    }
+
+    /// Notes what a limit that the packet is over has decided.
+    #[inline(always)]
+    pub(super) fn note(&mut self, index: u32, reason: Reason) {
+        self.refused_by = index;
+        self.refused = reason as u32;
     }
 
     /// The limit that the packet is over, or the first of several in shadow; and bits of all of them. Only if it is over

@@ -60,8 +60,7 @@ fn charge_unless_exempt<E: Engine>(
     has_connection: impl Fn(u32) -> bool,
 ) -> Charged<E::Found> {
     if engine.established() {
-        let mut now = NOT_READ;
-        let mut demand = Demand::<_, true>::new(engine, limit, tag, &mut now, length, 0);
+        let mut demand = Demand::<_, true>::new(engine, limit, tag, NOT_READ, length, 0);
         match demand.check() {
             // Few packets of a flood pass, and a lookup costs more than all else.
             Tried::Refused => {
@@ -77,31 +76,44 @@ fn charge_unless_exempt<E: Engine>(
     charge(engine, limit, tag, length)
 }
 
-/// Charges the bucket of `tag` for a packet of `length` bytes, if it has enough; makes it if there is none.
+/// Charges the bucket of `tag` for a packet of `length` bytes, if it has enough; makes it if there is none. Only the first
+/// attempt is in line: the verifier would follow each.
 #[inline(always)]
 pub fn charge<E: Engine>(engine: &E, limit: E::Limit, tag: &Tag, length: u64) -> Charged<E::Found> {
-    let mut now = NOT_READ;
-    let mut demand = Demand::<_, true>::new(engine, limit, tag, &mut now, length, 0);
-    for _ in 0..ATTEMPTS {
-        let reason = match demand.charge() {
+    let mut demand = Demand::<_, true>::new(engine, limit, tag, NOT_READ, length, 0);
+    let mut tried = demand.charge();
+    let mut entry = demand.found;
+    for attempt in 0..ATTEMPTS {
+        if attempt > 0 {
+            tried = Tried::from_number(engine.charge_again(tag, length));
+            let again = engine.entry(engine.place_of(tag));
+            entry = again.map_or(E::Found::NOWHERE, E::Found::from);
+        }
+        let reason = match tried {
             Tried::Admitted => Reason::Admitted,
             Tried::Refused => Reason::Limit,
             Tried::New => match engine.add_source(tag, length) {
                 RACED => continue,
                 added => return Charged::nowhere(bucket::reason(added)),
             },
-            Tried::Lost => continue,
             Tried::Stale => {
                 engine.refresh_bucket(tag, 0);
                 continue;
             }
+            Tried::Lost => continue,
         };
-        return Charged {
-            reason,
-            entry: demand.found,
-        };
+        return Charged { reason, entry };
     }
     Charged::nowhere(Reason::Contended)
+}
+
+/// Another attempt to charge the bucket of `tag`. Returns the number of a [`Tried`].
+#[inline(always)]
+pub fn charge_again<E: Engine>(engine: &E, tag: &Tag, length: u64) -> u32 {
+    let Some(limit) = engine.limit(0) else {
+        return Tried::Lost as u32;
+    };
+    Demand::<_, false>::new(engine, limit, tag, NOT_READ, length, 0).charge() as u32
 }
 
 /// Returned by [`add`] if there is a bucket after all.
@@ -113,8 +125,7 @@ pub fn add<E: Engine>(engine: &E, tag: &Tag, length: u64) -> u32 {
     let Some(limit) = engine.limit(0) else {
         return Reason::Contended as u32;
     };
-    let mut now = NOT_READ;
-    match Demand::<_, false>::new(engine, limit, tag, &mut now, length, 0).charge_new(true) {
+    match Demand::<_, false>::new(engine, limit, tag, NOT_READ, length, 0).charge_new(true) {
         Some(reason) => reason as u32,
         None => RACED,
     }

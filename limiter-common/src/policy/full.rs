@@ -2,14 +2,14 @@
 //! first and charged then, and charges are refunded where a later limit refuses after all.
 
 use super::{
-    Bytes, Engine, Evaluation, Found, Limit, Parsed, apply_shadow,
-    bucket::{self, Charged, Demand, NOT_READ, Tried},
-    matches, parse,
+    Bytes, Engine, Evaluation, Parsed, apply_shadow,
+    bucket::{self, ATTEMPTS, NOT_READ},
+    parse,
+    step::{LOST, NEW, REFUSED, STALE},
 };
 use crate::{
     abi::rules::{LIMITS_MAX, ON_ALLOW, ON_DENY},
     policy::{candidates::lowest, verdict::Reason},
-    table::{entry::Protocol, key::Tag},
 };
 
 /// Argument of a lookup among the host's sockets: every segment of TCP.
@@ -158,7 +158,7 @@ fn decide<E: Engine>(
         return Reason::WouldDrop;
     }
     if evaluation.charged != 0 {
-        any!(engine, evaluation, charged, E::refund);
+        any!(engine, evaluation, charged, refund);
     }
     // It is that one's doing alone.
     evaluation.would_drop = 0;
@@ -170,7 +170,7 @@ fn decide<E: Engine>(
 /// the clock has been read, unless there is no leave.
 #[inline(always)]
 fn lacks_buckets<E: Engine>(engine: &E, evaluation: &mut Evaluation) -> bool {
-    if evaluation.refused == NEW_SOURCE && any!(engine, evaluation, new, E::reserve) {
+    if evaluation.refused == Reason::NewSource as u32 && any!(engine, evaluation, new, E::reserve) {
         return true;
     }
     // Before the first charge at the latest: a refund that takes a charge to be later than it was gives back what
@@ -181,25 +181,20 @@ fn lacks_buckets<E: Engine>(engine: &E, evaluation: &mut Evaluation) -> bool {
     false
 }
 
-/// Losing the race to make a bucket this often means that it is made and forgotten as often.
-const ATTEMPTS: u32 = 4;
-
-/// Charges the packet to one limit; a bucket that does not exist is made. Two steps, because the stack of the program in the
-/// kernel has no room for one.
+/// Charges the packet to one limit; a bucket that does not exist is made.
 #[inline(always)]
 fn charge_or_add<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     for _ in 0..ATTEMPTS {
-        let charged = engine.charge(evaluation, index);
-        if charged == STALE {
-            engine.refresh(evaluation, index);
-            continue;
-        }
-        if charged != NEW {
-            return charged;
-        }
-        let added = engine.add(evaluation, index);
-        if added != NEW {
-            return added;
+        match engine.charge(evaluation, index) {
+            NEW => match engine.add(evaluation, index) {
+                LOST => {}
+                added => return added,
+            },
+            STALE => {
+                engine.refresh(evaluation, index);
+            }
+            LOST => {}
+            charged => return charged,
         }
     }
     engine.contended(evaluation, index)
@@ -208,7 +203,7 @@ fn charge_or_add<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32)
 /// Checks one limit.
 #[inline(always)]
 fn check_fresh<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    // Twice: a bucket may be on past quota, and be too far ahead as well.
+    // Twice: a bucket may be on an earlier quota, and be too far ahead as well.
     for _ in 0..2 {
         let checked = engine.check(evaluation, index);
         if checked != STALE {
@@ -216,262 +211,17 @@ fn check_fresh<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
         }
         engine.refresh(evaluation, index);
     }
-    // Where it still is, charging decides.
-    (engine.check(evaluation, index) == 1).into()
+    // A bucket that is stale once more is charged first, which decides.
+    (engine.check(evaluation, index) == REFUSED).into()
 }
 
-/// Returned by [`charge`] if there is no bucket yet, and by [`add`] if there is one after all.
-const NEW: u32 = 2;
-/// Returned if the bucket is to be refreshed first.
-const STALE: u32 = 3;
-
-const NEW_SOURCE: u32 = Reason::NewSource as u32;
-
+/// Refunds one limit.
 #[inline(always)]
-fn tag<L: Limit>(evaluation: &Evaluation, limit: L) -> Tag {
-    let info = &evaluation.info;
-    let key = limit
-        .mask()
-        .key(limit.slot(), &info.source, info.key_port());
-    key.tag()
-}
-
-/// The limit, if `bits` has it.
-#[inline(always)]
-fn of<E: Engine>(engine: &E, bits: u64, index: u32) -> Option<E::Limit> {
-    if bits >> index & 1 == 0 {
-        return None;
-    }
-    engine.limit(index)
-}
-
-/// Removes the limit from those that match the packet, if it does not. Always 0.
-#[inline(always)]
-pub fn confirm<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    if let Some(limit) = of(engine, evaluation.matching, index)
-        && !matches(limit.matches(), &evaluation.info, evaluation.lists)
-    {
-        evaluation.matching &= !(1 << index);
-    }
-    0
-}
-
-/// Returns 1 if the limit refuses the packet as things are, or [`STALE`]. Charges nothing, and remembers where the bucket
-/// is.
-#[inline(always)]
-pub fn check<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let Some(limit) = of(engine, evaluation.matching, index) else {
-        return 0;
-    };
-    let tag = tag(evaluation, limit);
-    let (now, length) = (&mut evaluation.now, evaluation.length);
-    let mut demand = Demand::<_, false>::new(engine, limit, &tag, now, length, 0);
-    let checked = demand.check();
-    let (place, found) = (demand.place, demand.found);
-    if let Some(remembered) = evaluation.places.get_mut(index as usize) {
-        *remembered = place;
-    }
-    match checked {
-        Tried::Stale => STALE,
-        Tried::Refused if !limit.shadow() => {
-            let charged = Charged {
-                reason: Reason::Limit,
-                entry: found,
-            };
-            refuse(engine, evaluation, index, limit, charged)
-        }
-        Tried::New => {
-            evaluation.new |= 1 << index;
-            // Should there be no leave to make it, the first such limit is the one that refuses the packet.
-            if !limit.shadow() && evaluation.refused != NEW_SOURCE {
-                evaluation.refused_by = index;
-                evaluation.refused = NEW_SOURCE;
-            }
-            0
-        }
-        Tried::Refused | Tried::Admitted | Tried::Lost => 0,
-    }
-}
-
-/// Returns 1 if the limit has no leave to make a bucket for the packet, or no room for it. A token that it has leave for
-/// stays in the lease until the packet is charged.
-#[inline(always)]
-pub fn reserve<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let Some(limit) = of(engine, evaluation.new, index) else {
-        return 0;
-    };
-    if !engine.is_out(limit.slot()) {
-        if evaluation.now == NOT_READ {
-            evaluation.now = engine.now();
-        }
-        if engine.admits(&tag(evaluation, limit), evaluation.now, false) {
-            return 0;
+fn refund<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
+    for _ in 0..ATTEMPTS {
+        if engine.refund(evaluation, index) != LOST {
+            break;
         }
     }
-    if !limit.shadow() {
-        evaluation.refused_by = index;
-    }
-    1
-}
-
-/// Charges the packet to the limit. Returns 1 if that refuses it, [`NEW`] if there is no bucket yet, or [`STALE`].
-#[inline(always)]
-pub fn charge<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let Some(limit) = of(engine, evaluation.matching, index) else {
-        return 0;
-    };
-    let tag = tag(evaluation, limit);
-    let place = evaluation.place(index);
-    let (now, length) = (&mut evaluation.now, evaluation.length);
-    let mut demand = Demand::<_, true>::new(engine, limit, &tag, now, length, place);
-    let mut reason = Reason::Contended;
-    for _ in 0..bucket::ATTEMPTS {
-        match demand.charge() {
-            Tried::Admitted => reason = Reason::Admitted,
-            Tried::Refused => reason = Reason::Limit,
-            Tried::New => return NEW,
-            Tried::Stale => return STALE,
-            Tried::Lost => continue,
-        }
-        break;
-    }
-    let entry = demand.found;
-    take(engine, evaluation, index, limit, Charged { reason, entry })
-}
-
-/// [`bucket::refresh`] for the limit's bucket. Always 0.
-#[inline(always)]
-pub fn refresh<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    if let Some(limit) = of(engine, evaluation.matching, index) {
-        engine.refresh_bucket(&tag(evaluation, limit), index);
-    }
-    0
-}
-
-/// Makes the bucket, and charges it. Returns what [`charge`] does. The first bucket that is made for the packet takes
-/// the token of the new-source limit.
-#[inline(always)]
-pub fn add<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let Some(limit) = of(engine, evaluation.matching, index) else {
-        return 0;
-    };
-    let tag = tag(evaluation, limit);
-    let pay = evaluation.paid == 0;
-    let (now, length) = (&mut evaluation.now, evaluation.length);
-    match Demand::<_, false>::new(engine, limit, &tag, now, length, 0).charge_new(pay) {
-        Some(reason) => {
-            evaluation.paid |= u32::from(matches!(reason, Reason::Admitted));
-            take(engine, evaluation, index, limit, Charged::nowhere(reason))
-        }
-        None => NEW,
-    }
-}
-
-/// The race was lost for good. Returns 1, unless the limit is in shadow.
-#[inline(always)]
-pub fn contended<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let Some(limit) = of(engine, evaluation.matching, index) else {
-        return 0;
-    };
-    take(
-        engine,
-        evaluation,
-        index,
-        limit,
-        Charged::nowhere(Reason::Contended),
-    )
-}
-
-/// Notes what the limit has decided, and counts a packet that it admits. Returns 1 if it refuses the packet.
-#[inline(always)]
-fn take<E: Engine>(
-    engine: &E,
-    evaluation: &mut Evaluation,
-    index: u32,
-    limit: E::Limit,
-    charged: Charged<E::Found>,
-) -> u32 {
-    if !matches!(charged.reason, Reason::Admitted) {
-        if !limit.shadow() {
-            return refuse(engine, evaluation, index, limit, charged);
-        }
-        if evaluation.would_drop == 0 {
-            note(evaluation, index, charged.reason);
-        }
-        evaluation.would_drop |= 1 << index;
-        return 0;
-    }
-    evaluation.charged |= 1 << index;
-    if let Some(entry) = charged.entry.entry() {
-        entry.count(Reason::Admitted);
-    }
-    engine.count_limit(limit.slot(), Reason::Admitted, evaluation.length);
-    0
-}
-
-/// Refunds what [`charge`] or [`add`] has charged and counted. Always 0.
-#[inline(always)]
-pub fn refund<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let Some(limit) = of(engine, evaluation.charged, index) else {
-        return 0;
-    };
-    let tag = tag(evaluation, limit);
-    let place = evaluation.place(index);
-    let (now, length) = (&mut evaluation.now, evaluation.length);
-    let mut demand = Demand::<_, false>::new(engine, limit, &tag, now, length, place);
-    demand.refund();
-    if let Some(entry) = demand.found.entry() {
-        entry.uncount();
-    }
-    engine.uncount_limit(limit.slot(), evaluation.length);
-    0
-}
-
-/// Counts the packet for a limit that it is over: as dropped, or as passed because of shadow. Always 0.
-#[inline(always)]
-pub fn count_over<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let Some(limit) = engine.limit(index) else {
-        return 0;
-    };
-    let reason = if evaluation.passed != 0 {
-        Reason::WouldDrop
-    } else {
-        Reason::Limit
-    };
-    let tag = tag(evaluation, limit);
-    let place = evaluation.place(index);
-    let (now, length) = (&mut evaluation.now, evaluation.length);
-    if let Some(entry) = Demand::<_, false>::new(engine, limit, &tag, now, length, place).find() {
-        entry.count(reason);
-    }
-    engine.count_limit(limit.slot(), reason, evaluation.length);
-    0
-}
-
-/// Notes what a limit that the packet is over has decided.
-#[inline(always)]
-fn note(evaluation: &mut Evaluation, index: u32, reason: Reason) {
-    evaluation.refused_by = index;
-    evaluation.refused = reason as u32;
-}
-
-/// Notes that the limit refuses the packet, and counts it, if nothing can let it pass any more. Always 1.
-#[inline(always)]
-fn refuse<E: Engine>(
-    engine: &E,
-    evaluation: &mut Evaluation,
-    index: u32,
-    limit: E::Limit,
-    charged: Charged<E::Found>,
-) -> u32 {
-    note(evaluation, index, charged.reason);
-    if !engine.established()
-        && let Some(entry) = charged.entry.entry()
-    {
-        let reason = apply_shadow(engine, Reason::Limit);
-        entry.count(reason);
-        engine.count_limit(limit.slot(), reason, evaluation.length);
-        evaluation.counted = 1;
-    }
-    1
+    engine.uncount(evaluation, index)
 }

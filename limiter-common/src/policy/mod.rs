@@ -18,6 +18,7 @@ mod matches;
 pub mod new_sources;
 pub mod parse;
 mod room;
+pub mod step;
 pub mod transport;
 pub mod verdict;
 
@@ -27,7 +28,7 @@ pub use evaluation::Evaluation;
 pub use info::PacketInfo;
 pub use matches::{Match, Ports, matches};
 pub use parse::{Parsed, parse, read};
-pub use room::has_room;
+pub use room::{has_room, kept};
 pub use transport::size_of_header;
 
 use crate::policy::verdict::Reason;

@@ -3,11 +3,11 @@
 use super::{Constants, Limit};
 use crate::{abi::rules::LIMITS_MAX, table::share};
 
-/// Whether the limit in `slot` may hold this many entries, of which `held` says how many each slot has.
+/// Whether the limit in `slot` may hold this many entries. `kept` returns what another limit keeps from it; see [`kept`].
 #[inline(always)]
 pub fn has_room<C: Constants>(
     constants: &C,
-    held: impl Fn(u32) -> u64,
+    kept: impl Fn(u32, u32) -> u64,
     slot: u32,
     wanted: u64,
 ) -> bool {
@@ -26,16 +26,22 @@ pub fn has_room<C: Constants>(
     if !limit.borrows() {
         return false;
     }
-    let mut kept = wanted;
+    let mut sum = wanted;
     for index in 0..LIMITS_MAX {
         if index >= constants.limits_length() {
             break;
         }
-        if let Some(other) = constants.limit(index)
-            && other.slot() != slot
-        {
-            kept += share::kept(held(other.slot()), other.share());
-        }
+        sum += kept(index, slot);
     }
-    kept <= constants.room().into()
+    sum <= constants.room().into()
+}
+
+/// Entries that the limit with this index keeps from the one in `slot`: none if it is that limit. `held` says how many a
+/// slot has.
+#[inline(always)]
+pub fn kept<C: Constants>(constants: &C, held: impl Fn(u32) -> u64, index: u32, slot: u32) -> u64 {
+    match constants.limit(index) {
+        Some(other) if other.slot() != slot => share::kept(held(other.slot()), other.share()),
+        _ => 0,
+    }
 }

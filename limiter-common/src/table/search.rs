@@ -200,20 +200,17 @@ pub const SWEPT: u32 = 128;
 /// Clears the entries that may be taken, in the next [`SWEPT`] sets.
 #[inline(always)]
 pub fn sweep<T: SharedTable + ?Sized>(table: &T, now: u64) {
-    let sets = table.sets();
-    let mut number = table.hand();
-    for _ in 0..SWEPT {
-        table.clear(number, now);
-        number += 1;
-        if number >= sets {
-            number = 0;
-        }
+    let first = table.hand();
+    for step in 0..SWEPT {
+        table.clear(first + step, now);
     }
 }
 
-/// Clears the entries of a set that may be taken.
+/// Clears the entries of a set that may be taken. The set is counted from `number`, past the last one from the first again:
+/// here, because the verifier would follow a sweep that turns round at each of its sets.
 #[inline(always)]
 pub fn clear<T: SharedTable + ?Sized>(table: &T, number: u32, now: u64) {
+    let number = number.checked_rem(table.sets()).unwrap_or(0);
     let Some(set) = table.set(number) else {
         return;
     };

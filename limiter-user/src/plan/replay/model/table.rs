@@ -4,7 +4,7 @@
 use std::cell::Cell;
 
 use limiter_common::{
-    policy::{Constants, has_room},
+    policy::{Constants, has_room, kept},
     table::{
         Displaced, Home, SWEPT, SharedSet, SharedTable, WAYS,
         entry::{Shared, slot_in},
@@ -173,7 +173,9 @@ impl<'a> SharedTable for View<'a> {
 
     fn has_room(&self, tag: &Tag) -> bool {
         let wanted = self.0.memory.held(tag.slot()) + u64::from(tag.entries());
-        has_room(self, |slot| self.0.memory.held(slot), tag.slot(), wanted)
+        let held = |slot| self.0.memory.held(slot);
+        let kept = |index, slot| kept(self, held, index, slot);
+        has_room(self, kept, tag.slot(), wanted)
     }
 
     fn hold(&self, tag: &Tag) -> bool {

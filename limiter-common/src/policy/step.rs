@@ -1,0 +1,290 @@
+//! The steps of the full path for one limit. The program in the kernel exports them, so that the verifier checks each once,
+//! whatever the number of limits. Each has its own stack.
+
+use super::{
+    Engine, Evaluation, Found, Limit, apply_shadow,
+    bucket::{Charged, Demand, NOT_READ, Tried},
+    matches,
+};
+use crate::{policy::verdict::Reason, table::entry::Protocol, table::key::Tag};
+
+/// The limit does not refuse the packet, or does not match it.
+pub const DONE: u32 = Tried::Admitted as u32;
+/// The limit refuses the packet.
+pub const REFUSED: u32 = Tried::Refused as u32;
+/// There is no bucket yet.
+pub const NEW: u32 = Tried::New as u32;
+/// The bucket must be refreshed first.
+pub const STALE: u32 = Tried::Stale as u32;
+/// Another CPU was faster.
+pub const LOST: u32 = Tried::Lost as u32;
+
+const NEW_SOURCE: u32 = Reason::NewSource as u32;
+
+/// One packet and one limit.
+struct Step<'a, E: Engine> {
+    engine: &'a E,
+    evaluation: &'a mut Evaluation,
+    index: u32,
+    limit: E::Limit,
+}
+
+impl<'a, E: Engine> Step<'a, E> {
+    /// None if there is no such limit, or `bits` do not have it.
+    #[inline(always)]
+    fn new(engine: &'a E, evaluation: &'a mut Evaluation, bits: u64, index: u32) -> Option<Self> {
+        if bits >> index & 1 == 0 {
+            return None;
+        }
+        let limit = engine.limit(index)?;
+        Some(Self {
+            engine,
+            evaluation,
+            index,
+            limit,
+        })
+    }
+
+    #[inline(always)]
+    fn tag(&self) -> Tag {
+        let info = &self.evaluation.info;
+        let mask = self.limit.mask();
+        mask.key(self.limit.slot(), &info.source, info.key_port())
+            .tag()
+    }
+
+    /// What the packet wants of the limit's bucket, which is first looked for in the entry with the number `place`.
+    #[inline(always)]
+    fn demand<'t, const IN_LINE: bool>(&self, tag: &'t Tag, place: u32) -> Demand<'t, E, IN_LINE>
+    where
+        'a: 't,
+    {
+        let Evaluation { now, length, .. } = *self.evaluation;
+        Demand::new(self.engine, self.limit, tag, now, length, place)
+    }
+
+    /// Where the check has found the bucket.
+    #[inline(always)]
+    fn place(&self) -> u32 {
+        self.evaluation.place(self.index)
+    }
+
+    /// Notes what the limit has decided, and counts a packet that it admits.
+    #[inline(always)]
+    fn take(self, charged: Charged<E::Found>) -> u32 {
+        let bit = 1 << self.index;
+        if !matches!(charged.reason, Reason::Admitted) {
+            if !self.limit.shadow() {
+                return self.refuse(charged);
+            }
+            if self.evaluation.would_drop == 0 {
+                self.evaluation.note(self.index, charged.reason);
+            }
+            self.evaluation.would_drop |= bit;
+            return DONE;
+        }
+        self.evaluation.charged |= bit;
+        if let Some(entry) = charged.entry.entry() {
+            entry.count(Reason::Admitted);
+        }
+        self.count(Reason::Admitted)
+    }
+
+    /// Notes that the limit refuses the packet, and counts it, if nothing can let it pass any more.
+    #[inline(always)]
+    fn refuse(self, charged: Charged<E::Found>) -> u32 {
+        self.evaluation.note(self.index, charged.reason);
+        if !self.engine.established()
+            && let Some(entry) = charged.entry.entry()
+        {
+            let reason = apply_shadow(self.engine, Reason::Limit);
+            entry.count(reason);
+            self.evaluation.counted = 1;
+            self.count(reason);
+        }
+        REFUSED
+    }
+
+    /// Counts the packet for the limit.
+    #[inline(always)]
+    fn count(self, reason: Reason) -> u32 {
+        let slot = self.limit.slot();
+        self.engine
+            .count_limit(slot, reason, self.evaluation.length);
+        DONE
+    }
+}
+
+/// Removes the limit from those that match the packet, if it does not. Always [`DONE`].
+#[inline(always)]
+pub fn confirm<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
+    let matching = evaluation.matching;
+    if let Some(step) = Step::new(engine, evaluation, matching, index)
+        && !matches(
+            step.limit.matches(),
+            &step.evaluation.info,
+            step.evaluation.lists,
+        )
+    {
+        step.evaluation.matching &= !(1 << index);
+    }
+    DONE
+}
+
+/// [`REFUSED`] if the limit refuses the packet as things are, or [`STALE`]. Charges nothing, and remembers where the bucket
+/// is.
+#[inline(always)]
+pub fn check<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
+    let matching = evaluation.matching;
+    let Some(step) = Step::new(engine, evaluation, matching, index) else {
+        return DONE;
+    };
+    let tag = step.tag();
+    let mut demand = step.demand::<false>(&tag, 0);
+    let checked = demand.check();
+    step.evaluation.now = demand.now;
+    if let Some(place) = step.evaluation.places.get_mut(index as usize) {
+        *place = demand.place;
+    }
+    match checked {
+        Tried::Stale => STALE,
+        Tried::Refused if !step.limit.shadow() => step.refuse(Charged {
+            reason: Reason::Limit,
+            entry: demand.found,
+        }),
+        Tried::New => {
+            step.evaluation.new |= 1 << index;
+            // Should there be no leave to make it, the first such limit is the one that refuses the packet.
+            if !step.limit.shadow() && step.evaluation.refused != NEW_SOURCE {
+                step.evaluation.note(index, Reason::NewSource);
+            }
+            DONE
+        }
+        Tried::Refused | Tried::Admitted | Tried::Lost => DONE,
+    }
+}
+
+/// [`REFUSED`] if the limit has no leave to make a bucket for the packet, or no room for it. A token that it has leave for
+/// stays in the lease until the packet is charged.
+#[inline(always)]
+pub fn reserve<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
+    let new = evaluation.new;
+    let Some(step) = Step::new(engine, evaluation, new, index) else {
+        return DONE;
+    };
+    if !engine.is_out(step.limit.slot()) {
+        if step.evaluation.now == NOT_READ {
+            step.evaluation.now = engine.now();
+        }
+        if engine.admits(&step.tag(), step.evaluation.now, false) {
+            return DONE;
+        }
+    }
+    if !step.limit.shadow() {
+        step.evaluation.refused_by = index;
+    }
+    REFUSED
+}
+
+/// Tries once to charge the packet to the limit.
+#[inline(always)]
+pub fn charge<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
+    let matching = evaluation.matching;
+    let Some(step) = Step::new(engine, evaluation, matching, index) else {
+        return DONE;
+    };
+    let tag = step.tag();
+    let mut demand = step.demand::<true>(&tag, step.place());
+    let charged = demand.charge();
+    step.evaluation.now = demand.now;
+    let reason = match charged {
+        Tried::Admitted => Reason::Admitted,
+        Tried::Refused => Reason::Limit,
+        Tried::New => return NEW,
+        Tried::Stale => return STALE,
+        Tried::Lost => return LOST,
+    };
+    step.take(Charged {
+        reason,
+        entry: demand.found,
+    })
+}
+
+/// [`super::bucket::refresh`] for the limit's bucket. Always [`DONE`].
+#[inline(always)]
+pub fn refresh<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
+    let matching = evaluation.matching;
+    if let Some(step) = Step::new(engine, evaluation, matching, index) {
+        engine.refresh_bucket(&step.tag(), index);
+    }
+    DONE
+}
+
+/// Makes the bucket, and charges it. [`LOST`] if there is one after all. The first bucket that is made for the packet takes
+/// the token of the new-source limit.
+#[inline(always)]
+pub fn add<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
+    let matching = evaluation.matching;
+    let Some(step) = Step::new(engine, evaluation, matching, index) else {
+        return DONE;
+    };
+    let tag = step.tag();
+    let mut demand = step.demand::<false>(&tag, 0);
+    let added = demand.charge_new(step.evaluation.paid == 0);
+    step.evaluation.now = demand.now;
+    let Some(reason) = added else {
+        return LOST;
+    };
+    step.evaluation.paid |= u32::from(matches!(reason, Reason::Admitted));
+    step.take(Charged::nowhere(reason))
+}
+
+/// All attempts were lost.
+#[inline(always)]
+pub fn contended<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
+    let matching = evaluation.matching;
+    match Step::new(engine, evaluation, matching, index) {
+        Some(step) => step.take(Charged::nowhere(Reason::Contended)),
+        None => DONE,
+    }
+}
+
+/// Tries once to refund what [`charge`] or [`add`] has charged. [`LOST`] if another CPU was faster.
+#[inline(always)]
+pub fn refund<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
+    let charged = evaluation.charged;
+    match Step::new(engine, evaluation, charged, index) {
+        Some(step) if !step.demand::<false>(&step.tag(), step.place()).refund() => LOST,
+        _ => DONE,
+    }
+}
+
+/// Takes back that the limit has admitted the packet, after [`refund`]. Always [`DONE`].
+#[inline(always)]
+pub fn uncount<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
+    let charged = evaluation.charged;
+    if let Some(step) = Step::new(engine, evaluation, charged, index) {
+        if let Some(entry) = step.demand::<false>(&step.tag(), step.place()).find() {
+            entry.uncount();
+        }
+        engine.uncount_limit(step.limit.slot(), step.evaluation.length);
+    }
+    DONE
+}
+
+/// Counts the packet for a limit that it is over: as dropped, or as passed because of shadow. Always [`DONE`].
+#[inline(always)]
+pub fn count_over<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
+    let Some(step) = Step::new(engine, evaluation, u64::MAX, index) else {
+        return DONE;
+    };
+    let reason = if step.evaluation.passed != 0 {
+        Reason::WouldDrop
+    } else {
+        Reason::Limit
+    };
+    if let Some(entry) = step.demand::<false>(&step.tag(), step.place()).find() {
+        entry.count(reason);
+    }
+    step.count(reason)
+}
