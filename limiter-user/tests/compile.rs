@@ -11,11 +11,7 @@ use limiter_common::{
     },
     table::key::{IPV4, IPV6, KeyMask},
 };
-use limiter_user::config::{
-    Settings,
-    compile::{Place, TierBits},
-    file,
-};
+use limiter_user::config::{Settings, compile::TierBits, file, slot::Slot};
 
 const FRAME_MAX: u64 = 1_522;
 
@@ -25,10 +21,10 @@ fn settings(text: &str) -> Settings {
         .settings
 }
 
-fn place(slot: u32) -> Place {
-    Place {
+fn slot(number: u32) -> Slot {
+    Slot {
         name: String::new(),
-        slot,
+        number,
         phase: 0,
         epoch: 0,
         past: Vec::new(),
@@ -38,12 +34,12 @@ fn place(slot: u32) -> Place {
 /// With a slot for each limit, from `first` on.
 fn compiled_from(first: u32, text: &str) -> Config {
     let settings = settings(text);
-    let places: Vec<_> = (first..)
+    let slots: Vec<_> = (first..)
         .zip(settings.all_limits())
-        .map(|(slot, _)| place(slot))
+        .map(|(number, _)| slot(number))
         .collect();
     let bits = TierBits::default().for_lists(&settings.lists).0;
-    let config = settings.compile(&places, &bits, FRAME_MAX);
+    let config = settings.compile(&slots, &bits, FRAME_MAX);
     config.unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
@@ -175,7 +171,7 @@ fn what_a_limit_matches() {
         );
         file::parse(&text, Path::new(".")).ok().and_then(|file| {
             let bits = TierBits::default();
-            let compiled = file.settings.compile(&[place(0)], &bits, FRAME_MAX);
+            let compiled = file.settings.compile(&[slot(0)], &bits, FRAME_MAX);
             compiled
                 .ok()
                 .map(|config| config.limits[0].matches.source.length)

@@ -44,7 +44,7 @@ fn record(settings: Settings) -> Record {
         frags: true,
         ..Record::default()
     };
-    record.seat();
+    record.take_slots();
     record
 }
 
@@ -164,7 +164,7 @@ fn what_is_no_longer_shared_is_off() {
     let shared: Vec<_> = before.overlay.alone.keys().cloned().collect();
     assert_eq!(shared, ["deny", "gold"]);
     let on = |text: &str| {
-        let (in_force, overlay) = before.in_force(settings(text));
+        let (in_force, overlay) = before.with_fleet(settings(text));
         let on = |(name, list): (&str, &Prefixes)| {
             list.contains(&prefix("192.0.2.7").unwrap())
                 .then(|| name.to_owned())

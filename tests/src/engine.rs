@@ -21,7 +21,8 @@ use limiter_user::{
     config,
     config::{
         Algorithm, Burst, Key, Rate, Settings,
-        compile::{FIRST_SLOT, Place, TierBits},
+        compile::{FIRST_SLOT, TierBits},
+        slot::Slot,
     },
     kernel::{
         ops::replay,
@@ -84,10 +85,10 @@ impl Limit {
     }
 
     /// Where the limit is: first, with windows that begin with the clock.
-    fn place() -> Place {
-        Place {
+    fn slot() -> Slot {
+        Slot {
             name: "default".to_owned(),
-            slot: FIRST_SLOT,
+            number: FIRST_SLOT,
             phase: 0,
             epoch: 0,
             past: Vec::new(),
@@ -104,7 +105,7 @@ impl Limit {
             new_sources: None,
             ..Settings::default()
         };
-        let compiled = settings.compile(&[Self::place()], &TierBits::default(), FRAME_MAX);
+        let compiled = settings.compile(&[Self::slot()], &TierBits::default(), FRAME_MAX);
         Config {
             clock: CLOCK_PACKET,
             ..compiled.unwrap()
@@ -273,16 +274,16 @@ impl Kernel {
 /// What the program is told of these settings, and the prefixes of its lists. Limits have slots in their order.
 #[must_use]
 pub fn constants(settings: &Settings, clock: u32) -> (Config, BTreeMap<IpNet, Listed>) {
-    let places: Vec<_> = (0..)
+    let slots: Vec<_> = (0..)
         .zip(settings.all_limits())
-        .map(|(slot, limit)| Place {
+        .map(|(number, limit)| Slot {
             name: limit.name,
-            slot,
-            ..Limit::place()
+            number,
+            ..Limit::slot()
         })
         .collect();
     let bits = TierBits::default().for_lists(&settings.lists).0;
-    let compiled = settings.compile(&places, &bits, FRAME_MAX).unwrap();
+    let compiled = settings.compile(&slots, &bits, FRAME_MAX).unwrap();
     (Config { clock, ..compiled }, settings.lists.compile(&bits))
 }
 
@@ -304,7 +305,7 @@ impl Engine for Kernel {
     }
 
     fn entry(&self, key: &SourceKey) -> Option<Source> {
-        self.tables.source(key)
+        self.tables.sets.source(key)
     }
 
     fn limit(&self) -> &Limit {

@@ -19,14 +19,14 @@ use limiter_common::{
     },
 };
 use limiter_user::{
-    config::{Limit, Settings},
+    config::{Limit, Settings, slot::Slot},
     kernel::{
         program::{
             object,
             object::{ListMaps, Maps, Program, Variant},
             raw::Raw,
         },
-        state::record::{Record, Seat},
+        state::record::Record,
         sys::{bpffs, folder::Dir},
     },
 };
@@ -40,7 +40,7 @@ pub struct Generations {
     pub kernel: Kernel,
     /// What it was made from.
     pub record: Record,
-    seated: Vec<(Limit, Seat)>,
+    slots: Vec<(Limit, Slot)>,
     folder: Folder,
     /// When the buckets of the new-source limit were full that nothing was taken from.
     full_at: Cell<u64>,
@@ -80,13 +80,13 @@ impl Generations {
             frags: true,
             ..Record::default()
         };
-        record.seat();
+        record.take_slots();
         let program = load(&record, Maps::New);
         let folder = Folder::new();
         program.pin_maps(&folder.1).unwrap();
         Self {
             kernel: Kernel::over(program),
-            seated: record.seated(),
+            slots: record.with_slots(),
             record,
             folder,
             full_at: Cell::new(0),
@@ -141,7 +141,7 @@ impl Generations {
         self.change_unseen(settings, now);
         let mut program = load(&self.record, Maps::Pinned(&self.folder.1));
         // Harmless where the entries are counted: nothing else changes them here.
-        program.share_out(&self.kernel.tables.held()).unwrap();
+        program.share_out(&self.kernel.tables.sets.held()).unwrap();
         self.kernel = Kernel::over(program);
     }
 
@@ -149,37 +149,37 @@ impl Generations {
     pub fn change_unseen(&mut self, settings: &Settings, now: u64) {
         let (record, moves) = self.record.changed(settings.clone(), None, now).unwrap();
         let tables = &mut self.kernel.tables;
-        let epochs = record.limits.iter().map(|seat| (seat.slot, seat.epoch));
+        let epochs = record.limits.iter().map(|slot| (slot.number, slot.epoch));
         tables
             .prepare(&moves.slots_taken, &moves.bits_taken, epochs)
             .unwrap();
         tables.clean_up(&moves.slots_left, &moves.slots_turned);
         self.fill_own(moves.slots_taken);
-        self.seated = record.seated();
+        self.slots = record.with_slots();
         self.record = record;
     }
 
     /// By how much the windows of each limit are shifted.
     #[must_use]
     pub fn phases(&self) -> BTreeMap<String, u64> {
-        let seats = self.record.limits.iter();
-        seats.map(|seat| (seat.name.clone(), seat.phase)).collect()
+        let slots = self.record.limits.iter();
+        slots.map(|slot| (slot.name.clone(), slot.phase)).collect()
     }
 
-    /// The limit of this name, with its seat.
+    /// The limit of this name, with its slot.
     #[must_use]
-    pub fn limit(&self, name: &str) -> &(Limit, Seat) {
-        let mut seated = self.seated.iter();
-        seated.find(|(limit, _)| limit.name == name).unwrap()
+    pub fn limit(&self, name: &str) -> &(Limit, Slot) {
+        let mut slots = self.slots.iter();
+        slots.find(|(limit, _)| limit.name == name).unwrap()
     }
 
-    /// A bucket of the limit in `seat`, its word on the present terms.
+    /// A bucket of the limit in `slot`, its word on the present terms.
     #[must_use]
-    pub fn bucket(&self, seat: &Seat, key: &SourceKey) -> Option<Source> {
-        let mut source = self.kernel.tables.source(key)?;
-        let behind = seat.epoch - epoch_in(source.over, seat.epoch);
+    pub fn bucket(&self, slot: &Slot, key: &SourceKey) -> Option<Source> {
+        let mut source = self.kernel.tables.sets.source(key)?;
+        let behind = slot.epoch - epoch_in(source.over, slot.epoch);
         if behind > 0 {
-            let past = seat.changes();
+            let past = &slot.past;
             let known = u32::try_from(past.len()).unwrap();
             let of = |index: u32| past.get(index as usize).copied();
             source.tat = rescale::carry_over(source.tat, behind, known, of).unwrap();
@@ -189,9 +189,9 @@ impl Generations {
 
     /// The terms of a limit, as the program has them.
     #[must_use]
-    pub fn terms(&self, limit: &Limit, seat: &Seat) -> Quota {
+    pub fn terms(&self, limit: &Limit, slot: &Slot) -> Quota {
         let terms = limit.terms(self.record.frame_max).unwrap();
-        terms.at_phase(seat.phase).in_kernel
+        terms.at_phase(slot.phase).in_kernel
     }
 }
 

@@ -168,16 +168,16 @@ impl Pair {
     }
 
     fn key(&self, (name, who): &Id) -> SourceKey {
-        let (limit, seat) = self.kernel.limit(name);
+        let (limit, slot) = self.kernel.limit(name);
         let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let address = who.prefix.as_ref().map_or(any, IpNet::network);
-        limit.key.of(seat.slot, address, who.port.unwrap_or(0))
+        limit.key.of(slot.number, address, who.port.unwrap_or(0))
     }
 
     fn in_kernel(&self, id: &Id) -> Option<(Source, Quota)> {
-        let (limit, seat) = self.kernel.limit(&id.0);
-        let source = self.kernel.bucket(seat, &self.key(id))?;
-        Some((source, self.kernel.terms(limit, seat)))
+        let (limit, slot) = self.kernel.limit(&id.0);
+        let source = self.kernel.bucket(slot, &self.key(id))?;
+        Some((source, self.kernel.terms(limit, slot)))
     }
 
     /// What is left in a bucket and what is counted beside it.
@@ -211,9 +211,9 @@ impl Pair {
             reasons.iter().map(|reason| plain[*reason as usize]).sum()
         };
         for name in names {
-            let (_, seat) = self.kernel.limit(name);
-            let mut ours = tables.limit(seat.slot).unwrap();
-            if seat.slot == 0 {
+            let (_, slot) = self.kernel.limit(name);
+            let mut ours = tables.limit(slot.number).unwrap();
+            if slot.number == 0 {
                 // On the short way the one limit's figures are those of the reasons.
                 ours.admitted = ours.admitted + plain(&[Reason::Admitted]);
                 ours.dropped = ours.dropped + plain(&[Reason::Limit, Reason::NewSource]);
@@ -232,7 +232,7 @@ impl Pair {
         let tables = &self.kernel.kernel.tables;
         let counters = tables.counters().unwrap();
         let names: Vec<_> = (self.kernel.record.limits.iter())
-            .map(|seat| seat.name.clone())
+            .map(|slot| slot.name.clone())
             .collect();
         let mut differences: Vec<String> = (self.model.buckets.keys())
             .filter_map(|id| self.bucket_differs(id))
@@ -249,7 +249,7 @@ impl Pair {
             let (ours, wanted) = (&counters.by_reason, &self.model.reasons);
             differences.push(format!("by reason {ours:?} instead of {wanted:?}"));
         }
-        let kept = tables.sources().count();
+        let kept = tables.sets.sources().count();
         let buckets = self.model.buckets.len();
         let sources = (kept, counters.sources_added, counters.sources_removed);
         if sources != (buckets, self.model.added, self.removed) {

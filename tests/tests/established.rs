@@ -540,7 +540,7 @@ fn some_packet(rng: &mut fastrand::Rng, connection: Ends) -> (Vec<u8>, bool) {
 
 /// What each limit has counted, and each source: how often it passed, and how often it was over the limit.
 fn figures(kernel: &Kernel, limits: u32) -> (Vec<LimitCounters>, HashMap<SourceKey, (u64, u64)>) {
-    let of_sources = kernel.tables.sources();
+    let of_sources = kernel.tables.sets.sources();
     (
         (0..limits)
             .map(|slot| kernel.tables.limit(slot).unwrap())

@@ -54,7 +54,7 @@ fn first_passes(settings: &Settings, debt: u64) -> u64 {
             return soonest - early - START;
         }
         // Forgiven: as empty as can be without a debt.
-        if kernel.tables.source(&key).unwrap().tat != word {
+        if kernel.tables.sets.source(&key).unwrap().tat != word {
             assert!(!kernel.passes(&packet, START + SECOND - 1));
             assert!(kernel.passes(&packet, START + SECOND));
             return SECOND;

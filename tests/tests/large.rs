@@ -169,7 +169,7 @@ fn it_is_attached_and_its_memory_is_what_the_kernel_says() {
         .map(|path| aya::maps::MapData::from_pin(path).unwrap())
         .collect();
     assert_eq!(maps.len(), 17, "{pinned:?}");
-    let sum = memory::of_maps(&maps.iter().collect::<Vec<_>>());
+    let sum = memory::of_maps(&maps);
     let shown = number(&hosts.status()["sources"]["memory_bytes"]);
     println!("{shown} bytes in {} maps", maps.len());
     assert_eq!(shown, sum);

@@ -155,7 +155,7 @@ fn a_packet_with_more_than_eight_tags_is_dropped_even_if_malformed_ones_pass() {
                 } else {
                     Reason::Malformed
                 };
-                let _ = kernel.tables.forget_all();
+                let _ = kernel.tables.sets.forget_all();
                 assert_eq!(kernel.offer(&frame, NOW), wanted, "{source}, {tags} tags");
             }
         }

@@ -113,6 +113,7 @@ impl Nest {
         let cost = terms.cost_of(self.length as u64);
         let of_limit = kernel
             .tables
+            .sets
             .sources()
             .filter(|(key, _)| key.slot() as usize == index);
         of_limit

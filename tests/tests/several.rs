@@ -93,7 +93,7 @@ fn example_9_all_or_nothing() {
     let packet = from("192.0.2.7");
     let passed = (0..10).filter(|_| kernel.passes(&packet, START)).count();
     assert_eq!(passed, 4);
-    let sources: Vec<_> = kernel.tables.sources().collect();
+    let sources: Vec<_> = kernel.tables.sets.sources().collect();
     let of = |slot| {
         sources
             .iter()

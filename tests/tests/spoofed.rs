@@ -84,7 +84,7 @@ fn known_clients_are_served(new_sources: &str, burst: f64, per_second: f64) {
             (1..CLIENTS)
                 .step_by(2)
                 .for_each(|number| offer(&mut kernel, number, now));
-            assert!(kernel.tables.sources().count() <= CAPACITY);
+            assert!(kernel.tables.sets.sources().count() <= CAPACITY);
         }
     }
     let seconds = (STEP * u64::from(FLOOD)) as f64 / 1e9;

@@ -133,7 +133,7 @@ impl Filling {
         let known: HashSet<SourceKey> = self.known.iter().map(|ip| limit.of(*ip)).collect();
         let found: HashSet<SourceKey> = placed.iter().map(|entry| entry.key).collect();
         assert!(found == known, "those that were admitted, and no others");
-        let mapped: HashMap<_, _> = self.kernel.tables.sources().collect();
+        let mapped: HashMap<_, _> = self.kernel.tables.sets.sources().collect();
         assert_eq!(mapped.len() as u64, tracked, "as it is mapped");
         for entry in &placed {
             assert_eq!(mapped[&entry.key].tat, entry.tat, "as it is mapped");

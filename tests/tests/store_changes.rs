@@ -138,13 +138,15 @@ fn six_hundred_changes() {
             (least..=most).contains(&passed),
             "silent for {change} changes: {passed} passed, of {least} to {most}"
         );
-        let (limit, seat) = generations.limit("all").clone();
-        let word = generations
-            .kernel
-            .tables
-            .source(&limit.key.of(seat.slot, idle(change), 0));
+        let (limit, slot) = generations.limit("all").clone();
+        let word =
+            generations
+                .kernel
+                .tables
+                .sets
+                .source(&limit.key.of(slot.number, idle(change), 0));
         assert_eq!(
-            epoch_in(word.unwrap().over, seat.epoch),
+            epoch_in(word.unwrap().over, slot.epoch),
             change,
             "it is up to date"
         );
@@ -177,18 +179,18 @@ fn six_hundred_changes() {
 
 /// What `check` says of a source.
 fn check(generations: &Generations, name: &str, source: IpAddr, now: u64) -> CheckedLimit {
-    let (limit, seat) = generations.limit(name);
+    let (limit, slot) = generations.limit(name);
     let record = &generations.record;
     let reader = Reader {
         name: name.to_owned(),
         shadow: record.settings.shadow || limit.shadow,
-        terms: limit.terms(FRAME_MAX).unwrap().at_phase(seat.phase),
-        epoch: seat.epoch,
-        past: seat.changes(),
+        terms: limit.terms(FRAME_MAX).unwrap().at_phase(slot.phase),
+        epoch: slot.epoch,
+        past: slot.past.clone(),
         now,
     };
-    let key = limit.key.of(seat.slot, source, 0);
-    let found = generations.kernel.tables.source(&key);
+    let key = limit.key.of(slot.number, source, 0);
+    let found = generations.kernel.tables.sets.source(&key);
     reader.check(String::new(), found.as_ref())
 }
 

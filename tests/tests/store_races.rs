@@ -126,8 +126,8 @@ fn expect_sound(kernel: &Kernel) -> Vec<Placed> {
         counters.sources_added - counters.sources_removed,
         "{counters:?}"
     );
-    assert!(placed.len() as u64 <= kernel.tables.capacity());
-    assert_eq!(kernel.tables.sources().count(), placed.len());
+    assert!(placed.len() as u64 <= kernel.tables.sets.capacity());
+    assert_eq!(kernel.tables.sets.sources().count(), placed.len());
     placed
 }
 
@@ -255,11 +255,11 @@ fn resets_during_a_flood() {
             let mut rng = Rng::with_seed(99);
             for reset in 0..RESETS {
                 if reset.is_multiple_of(64) {
-                    let _ = kernel.tables.forget_all();
+                    let _ = kernel.tables.sets.forget_all();
                     resets_of_all += 1;
                 } else {
                     for key in keys_of(rng.u32(0..SOURCES)) {
-                        let done = kernel.tables.forget(&key);
+                        let done = kernel.tables.sets.forget(&key);
                         *resets.entry(key).or_default() += u64::from(done);
                     }
                 }
@@ -291,10 +291,10 @@ fn resets_during_a_flood() {
         );
         assert!(total > u64::from(SOURCES) * BURST, "resets let more pass");
         let placed = kernel.store.expect_sound(true);
-        assert_eq!(kernel.tables.sources().count(), placed.len());
+        assert_eq!(kernel.tables.sets.sources().count(), placed.len());
         let shares = settings.table_shares(FRAME_MAX).unwrap();
         let room = match shares.room {
-            0 => kernel.tables.capacity(),
+            0 => kernel.tables.sets.capacity(),
             // Slow limits: none borrows what others leave.
             _ => shares.of.iter().map(|share| u64::from(share.most)).sum(),
         };
@@ -305,11 +305,11 @@ fn resets_during_a_flood() {
 /// Forgets all, and brings new sources until `room` entries are taken again: neither a set nor a limit counts any of
 /// those that were there before.
 fn expect_room_to_be_taken_again(kernel: &Kernel, room: u64) {
-    let _ = kernel.tables.forget_all();
-    assert_eq!(kernel.tables.sources().count(), 0);
+    let _ = kernel.tables.sets.forget_all();
+    assert_eq!(kernel.tables.sets.sources().count(), 0);
     // Each of another /24, and of one entry.
     let mut numbers = (0..20_000).map(|number| 3 * 256 * (100 + number));
-    while kernel.tables.sources().count() as u64 != room {
+    while kernel.tables.sets.sources().count() as u64 != room {
         let program = kernel.program.fd().unwrap();
         let number = numbers.next().expect("some find the last entries");
         bpf::test_run(program, &mut packet(number), 0, 1).unwrap();

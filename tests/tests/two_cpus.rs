@@ -233,7 +233,7 @@ fn two_cpus_turn_the_table_over() {
         u64::from(40 * CAPACITY)
     );
     assert_eq!(of(Reason::Admitted), counters.sources_added, "each was new");
-    let tracked = kernel.tables.sources().count() as u64;
+    let tracked = kernel.tables.sets.sources().count() as u64;
     assert!(tracked <= u64::from(CAPACITY));
     assert_eq!(tracked, counters.sources_added - counters.sources_removed);
     assert!(

@@ -90,13 +90,13 @@ impl Attached {
             index: attachment.interface.index,
             fleet,
             lists: settings.fleet_lists.clone(),
-            table: attachment.tables.id(),
+            table: attachment.tables.sets.id,
             program: attachment.program_id,
-            entries: usize::try_from(attachment.tables.capacity()).unwrap_or(usize::MAX),
+            entries: usize::try_from(attachment.tables.sets.capacity()).unwrap_or(usize::MAX),
             limits: [const { None }; SLOTS as usize],
         };
         let mut readers = [const { None }; SLOTS as usize];
-        for (limit, seat, reader) in collect::readers(&attachment.record)? {
+        for (limit, slot, reader) in collect::readers(&attachment.record)? {
             if limit.scope != Scope::Fleet {
                 continue;
             }
@@ -104,7 +104,7 @@ impl Attached {
             let terms = Quota {
                 tau: kernel.tau,
                 cost: kernel.cost.max(1),
-                epoch: seat.epoch,
+                epoch: slot.epoch,
             };
             let burst = limit.burst(attachment.record.frame_max)?;
             let held = Held {
@@ -114,7 +114,7 @@ impl Attached {
                 tau: terms.tau,
                 words: format!("{}, burst {burst}, per {}", limit.rate, limit.key),
             };
-            let slot = seat.slot as usize;
+            let slot = slot.number as usize;
             if let (Some(of), Some(place)) = (about.limits.get_mut(slot), readers.get_mut(slot)) {
                 *of = Some(Limit { terms, held });
                 *place = Some(reader);
@@ -147,7 +147,7 @@ impl Table for Attached {
     }
 
     fn scan(&self, now: u64, mut each: impl FnMut(usize, &SourceKey, Option<Sighting>)) {
-        self.tables.look_through(|number, key, source| {
+        self.tables.sets.scan(|number, key, source| {
             if let Some(reader) = self.reader(key) {
                 each(number, key, sighting(reader, number, key, source, now));
             }
@@ -155,7 +155,7 @@ impl Table for Attached {
     }
 
     fn look(&self, number: usize, key: &SourceKey, now: u64) -> Option<Sighting> {
-        let source = self.tables.source_in(number, key)?;
+        let source = self.tables.sets.source_in(number, key)?;
         sighting(self.reader(key)?, number, key, &source, now)
     }
 
@@ -175,7 +175,7 @@ impl Table for Attached {
                 None => Charge::Nothing,
             },
         };
-        if self.tables.charge(number, key, reader.epoch, change) {
+        if self.tables.sets.charge(number, key, reader.epoch, change) {
             added
         } else {
             0

@@ -22,22 +22,8 @@ use super::{
     control::is_control,
     lists::{ALLOW, DENY, Prefixes},
     shares::{self, Shares},
+    slot::Slot,
 };
-
-/// What a limit has beside its settings: it stays while those change.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Place {
-    /// The limit's name.
-    pub name: String,
-    /// Which buckets and figures are its own.
-    pub slot: u32,
-    /// Nanoseconds by which its windows are shifted.
-    pub phase: u64,
-    /// How often its terms were changed.
-    pub epoch: u32,
-    /// The last changes, newest first.
-    pub past: Vec<Rescale>,
-}
 
 /// The slot of the limit that may take the short way.
 pub const FIRST_SLOT: u32 = 0;
@@ -53,10 +39,10 @@ impl Settings {
         limits
     }
 
-    /// The program's constants, where `places` are those of [`Self::all_limits`], in their order.
+    /// The program's constants, where `slots` are those of [`Self::all_limits`], in their order.
     pub fn compile(
         &self,
-        places: &[Place],
+        slots: &[Slot],
         bits: &TierBits,
         frame_max: u64,
     ) -> Result<Config, Invalid> {
@@ -72,26 +58,26 @@ impl Settings {
             established: self.exempt.established.into(),
             ..Config::NONE
         };
-        if limits.len() != places.len() || limits.len() > config.limits.len() {
+        if limits.len() != slots.len() || limits.len() > config.limits.len() {
             return Err(Invalid::new("too many limits: write fewer"));
         }
         let Shares { room, of } = self.table_shares(frame_max)?;
         config.room = room;
-        for (index, (limit, place)) in (0_u32..).zip(limits.iter().zip(places)) {
+        for (index, (limit, slot)) in (0_u32..).zip(limits.iter().zip(slots)) {
             let share = of[index as usize];
             config.limits[index as usize] = rules::Limit {
                 share: share.entries,
                 borrows: share.borrows.into(),
-                ..compile_limit(limit, place, bits, frame_max)?
+                ..compile_limit(limit, slot, bits, frame_max)?
             };
-            config.indices[place.slot as usize] = index;
+            config.indices[slot.number as usize] = index;
         }
         config.limits_length = u32::try_from(limits.len()).unwrap_or(0);
         config.candidates = Candidates::of(&config.limits[..limits.len()]);
         // Neighbour discovery and DHCP are told by what stands there.
         let transport = self.exempt.control || limits.iter().any(needs_transport);
         config.transport = transport.into();
-        config.plain = self.is_plain(places).into();
+        config.plain = self.is_plain(slots).into();
         Ok(config)
     }
 
@@ -104,8 +90,8 @@ impl Settings {
     }
 
     /// Whether one look at one bucket is all that a packet needs.
-    fn is_plain(&self, places: &[Place]) -> bool {
-        let alone = matches!(places, [place] if place.slot == FIRST_SLOT);
+    fn is_plain(&self, slots: &[Slot]) -> bool {
+        let alone = matches!(slots, [slot] if slot.number == FIRST_SLOT);
         let only = matches!(&self.limits[..], [limit] if limit.matches.is_everything() && !limit.shadow && !limit.key.by_port);
         alone && only && self.lists.are_empty() && !self.exempt.control
     }
@@ -113,15 +99,14 @@ impl Settings {
 
 fn compile_limit(
     limit: &Limit,
-    place: &Place,
+    slot: &Slot,
     bits: &TierBits,
     frame_max: u64,
 ) -> Result<rules::Limit, Invalid> {
-    let terms = limit.terms(frame_max)?.at_phase(place.phase).in_kernel;
+    let terms = limit.terms(frame_max)?.at_phase(slot.phase).in_kernel;
     let mut past = [Rescale::NONE; PAST_QUOTAS as usize];
-    for (slot, change) in past.iter_mut().zip(&place.past) {
-        *slot = *change;
-    }
+    let past_length = slot.past.len().min(past.len());
+    past[..past_length].copy_from_slice(&slot.past[..past_length]);
     Ok(rules::Limit {
         matches: rules::Match {
             control: is_control(&limit.name).into(),
@@ -129,12 +114,10 @@ fn compile_limit(
         },
         quota: terms,
         mask: limit.key.mask(),
-        slot: place.slot,
+        slot: slot.number,
         shadow: limit.shadow.into(),
-        epoch: place.epoch,
-        past_length: u32::try_from(place.past.len())
-            .unwrap_or(0)
-            .min(PAST_QUOTAS),
+        epoch: slot.epoch,
+        past_length: u32::try_from(past_length).unwrap_or(0),
         past,
         ..rules::Limit::NONE
     })

@@ -23,6 +23,7 @@ pub mod quota;
 pub mod rate;
 pub mod settings;
 pub mod shares;
+pub mod slot;
 pub mod table_warning;
 
 pub use burst::Burst;

@@ -154,7 +154,7 @@ fn row(
     limit: &Limit,
 ) -> anyhow::Result<Row> {
     let key = limit.key.of(FIRST_SLOT, client.sources[0], 0);
-    let source = tables.source(&key).unwrap_or_default();
+    let source = tables.sets.source(&key).unwrap_or_default();
     let (sent, sending_for) = sender.progress();
     Ok(Row {
         name: client.name,

@@ -30,12 +30,13 @@ use crate::{
         compile::FIRST_SLOT,
         lists::{ALLOW, DENY, show},
         origin::By,
+        slot::Slot,
     },
     kernel::{
         Attachment,
         error::Result,
         program::{lists::drops as drops_of_prefixes, maps::Tables},
-        state::record::{Record, Seat},
+        state::record::Record,
         sys::clock,
     },
 };
@@ -43,7 +44,7 @@ use crate::{
 /// Everything that `status` shows of an attachment.
 pub fn interface(attachment: &Attachment) -> Result<Interface> {
     let mut taken = Taken::default();
-    attachment.tables.look_through(|_, key, _| taken.count(key));
+    attachment.tables.sets.scan(|_, key, _| taken.count(key));
     described(attachment, taken)
 }
 
@@ -88,10 +89,10 @@ fn described(attachment: &Attachment, taken: Taken) -> Result<Interface> {
     } = attachment;
     let settings = &record.settings;
     let counters = tables.counters()?;
-    let limits = record.seated();
+    let limits = record.with_slots();
     let limits = limits
         .iter()
-        .map(|(of, seat)| limit(of, seat, record, tables));
+        .map(|(of, slot)| limit(of, slot, record, tables));
     Ok(Interface {
         name: interface.name.clone(),
         ifindex: interface.index,
@@ -126,7 +127,7 @@ fn described(attachment: &Attachment, taken: Taken) -> Result<Interface> {
         sources: Sources {
             tracked: taken.sources,
             entries: taken.entries,
-            capacity: tables.capacity(),
+            capacity: tables.sets.capacity(),
             memory_bytes: attachment.memory(),
             source_bytes: size_of::<Entry>() as u64,
             added: counters.sources_added,
@@ -137,9 +138,9 @@ fn described(attachment: &Attachment, taken: Taken) -> Result<Interface> {
 }
 
 /// The figures of the limit in the first slot are those of the short way too, on which it was alone.
-fn limit(of: &config::Limit, seat: &Seat, record: &Record, tables: &Tables) -> Result<Limit> {
-    let own = tables.limit(seat.slot)?;
-    let plain = if seat.slot == FIRST_SLOT {
+fn limit(of: &config::Limit, slot: &Slot, record: &Record, tables: &Tables) -> Result<Limit> {
+    let own = tables.limit(slot.number)?;
+    let plain = if slot.number == FIRST_SLOT {
         tables.plain()?
     } else {
         Counters::default()
@@ -180,20 +181,20 @@ fn lists(record: &Record, tables: &Tables) -> Result<Vec<List>> {
 }
 
 /// What reads the buckets of each limit, as of now.
-pub fn readers(record: &Record) -> Result<Vec<(config::Limit, Seat, Reader)>> {
+pub fn readers(record: &Record) -> Result<Vec<(config::Limit, Slot, Reader)>> {
     let now = clock::now()?;
-    let seated = record.seated().into_iter();
-    seated
-        .map(|(limit, seat)| {
+    let limits = record.with_slots().into_iter();
+    limits
+        .map(|(limit, slot)| {
             let reader = Reader {
                 name: limit.name.clone(),
                 shadow: record.settings.shadow || limit.shadow,
-                terms: limit.terms(record.frame_max)?.at_phase(seat.phase),
-                epoch: seat.epoch,
-                past: seat.changes(),
+                terms: limit.terms(record.frame_max)?.at_phase(slot.phase),
+                epoch: slot.epoch,
+                past: slot.past.clone(),
                 now,
             };
-            Ok((limit, seat, reader))
+            Ok((limit, slot, reader))
         })
         .collect()
 }
@@ -214,9 +215,9 @@ pub fn check(attachment: &Attachment, source: IpAddr) -> Result<Check> {
     // The clock is read after the buckets: otherwise a packet in between would seem to come from the
     // future.
     let mut buckets = Vec::new();
-    for (limit, seat) in record.seated() {
+    for (limit, slot) in record.with_slots() {
         if holds(&limit) {
-            buckets.push(buckets_of(&limit.key, seat.slot, source, tables)?);
+            buckets.push(buckets_of(&limit.key, slot.number, source, tables)?);
         } else {
             buckets.push(Vec::new());
         }
@@ -313,12 +314,13 @@ fn buckets_of(
 ) -> Result<Vec<(String, Option<Source>)>> {
     let first = key.of(slot, source, 0);
     if !key.by_port {
-        return Ok(vec![(key.show(&first), tables.source(&first))]);
+        return Ok(vec![(key.show(&first), tables.sets.source(&first))]);
     }
     let of_any_port = |entry: &SourceKey| {
         entry.slot() == slot && entry.family() == first.family() && entry.address == first.address
     };
     let mut of_ports: Vec<_> = tables
+        .sets
         .sources()
         .filter(|(entry, _)| of_any_port(entry))
         .collect();
@@ -337,7 +339,7 @@ fn buckets_of(
 pub fn sample(attachment: &Attachment, wanted: &Wanted, gauge: &mut Gauge) -> Result<Sample> {
     let interface = &attachment.interface;
     let of = (interface.index, attachment.record.attached_at.clone());
-    let elapsed = gauge.begin(of, attachment.tables.capacity(), Instant::now());
+    let elapsed = gauge.begin(of, attachment.tables.sets.capacity(), Instant::now());
     let all = look_through(attachment, wanted, |number, key, source| {
         gauge.since(number, key, source)
     })?;
@@ -379,7 +381,7 @@ fn look_through(
         by_slot.map(|of| of.is_some_and(|(limit, _)| wanted.filter.wants_limit(&limit.name)));
     let (mut taken, mut matching, mut text) = (Taken::default(), 0, String::new());
     let mut busiest = Busiest::new(wanted.most);
-    tables.look_through(|number, key, source| {
+    tables.sets.scan(|number, key, source| {
         taken.count(key);
         let since = since(number, key, source);
         let slot = key.slot() as usize;
@@ -405,10 +407,10 @@ fn look_through(
 
 type BySlot<'r> = [Option<(&'r config::Limit, &'r Reader)>; SLOTS as usize];
 
-fn by_slot(readers: &[(config::Limit, Seat, Reader)]) -> BySlot<'_> {
+fn by_slot(readers: &[(config::Limit, Slot, Reader)]) -> BySlot<'_> {
     let mut by_slot = [None; SLOTS as usize];
-    for (limit, seat, reader) in readers {
-        if let Some(of) = by_slot.get_mut(seat.slot as usize) {
+    for (limit, slot, reader) in readers {
+        if let Some(of) = by_slot.get_mut(slot.number as usize) {
             *of = Some((limit, reader));
         }
     }

@@ -187,12 +187,12 @@ impl Opened {
         collect::sample(attachment, &wanted, &mut self.gauge).unwrap();
         let settings = attachment.settings().unwrap();
         let _ = file::show(&["lo".to_owned()], &settings);
-        let sources: Vec<_> = attachment.tables.sources().collect();
+        let sources: Vec<_> = attachment.tables.sets.sources().collect();
         for (key, _) in &sources {
-            let _ = attachment.tables.forget(key);
+            let _ = attachment.tables.sets.forget(key);
         }
-        let _ = attachment.tables.forget_all();
-        let left = attachment.tables.sources().count();
+        let _ = attachment.tables.sets.forget_all();
+        let left = attachment.tables.sets.sources().count();
         assert_eq!(left, 0, "of {} sources", sources.len());
     }
 }

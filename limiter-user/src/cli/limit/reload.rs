@@ -62,7 +62,7 @@ pub async fn put_in_force(
     advice: impl Fn(IpAddr) -> String,
 ) -> anyhow::Result<()> {
     let change = |attachment: &Attachment, _: &Settings| {
-        Some(attachment.record.in_force(wanted.settings.clone()).0)
+        Some(attachment.record.with_fleet(wanted.settings.clone()).0)
     };
     let warning = warning_of_change(interface, change, advice).await;
     warning.iter().for_each(|text| note(text));

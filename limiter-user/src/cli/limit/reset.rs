@@ -42,7 +42,7 @@ async fn one(interface: &str, address: Option<IpAddr>) -> anyhow::Result<()> {
         None => {
             let attachment = Attachment::open(interface).await?;
             let _lock = attachment.lock()?;
-            let count = attachment.tables.forget_all();
+            let count = attachment.tables.sets.forget_all();
             match count {
                 0 => unchanged("no source is in the table".to_owned()),
                 _ => forgotten(format!(
@@ -82,22 +82,22 @@ pub async fn reset(interface: &str, address: IpAddr) -> anyhow::Result<Outcome> 
 fn forget(attachment: &mut Attachment, address: IpAddr) -> anyhow::Result<Outcome> {
     let mut names: Vec<String> = Vec::new();
     let mut found = false;
-    let seated = attachment.record.seated().into_iter();
-    let holding = seated.filter(|(limit, _)| limit.matches.holds_version_of(address));
-    for (limit, seat) in holding {
-        let key = limit.key.of(seat.slot, address, 0);
+    let limits = attachment.record.with_slots().into_iter();
+    let holding = limits.filter(|(limit, _)| limit.matches.holds_version_of(address));
+    for (limit, slot) in holding {
+        let key = limit.key.of(slot.number, address, 0);
         let name = limit.key.show_source(&key);
         if !names.contains(&name) {
             names.push(name);
         }
         if !limit.key.by_port {
-            found |= attachment.tables.forget(&key);
+            found |= attachment.tables.sets.forget(&key);
             continue;
         }
-        for (other, _) in attachment.tables.sources() {
+        for (other, _) in attachment.tables.sets.sources() {
             let same = (other.slot(), other.family(), other.address)
                 == (key.slot(), key.family(), key.address);
-            found |= same && attachment.tables.forget(&other);
+            found |= same && attachment.tables.sets.forget(&other);
         }
     }
     if names.is_empty() {

@@ -110,7 +110,7 @@ async fn one(interface: &str, arguments: &Set) -> anyhow::Result<()> {
     let merged = |settings: &Settings| merged(settings, arguments, frame_max);
     let after = |attachment: &Attachment, _: &Settings| {
         let new = merged(&attachment.own_settings().ok()?).ok()?;
-        Some(attachment.record.in_force(new).0)
+        Some(attachment.record.with_fleet(new).0)
     };
     let warning = warning_of_change(interface, after, |client| allow_first(interface, client));
     warning.await.iter().for_each(|text| note(text));

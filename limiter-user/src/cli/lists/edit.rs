@@ -194,7 +194,7 @@ pub async fn warning(
             return by_fleet::after(edit, &own, in_force.clone(), name, prefixes);
         }
         let new = edited(edit, &own, name, prefixes).ok()?;
-        Some(attachment.record.in_force(new).0)
+        Some(attachment.record.with_fleet(new).0)
     };
     warning_of_change(interface, after, |client| allow_first(interface, client)).await
 }

@@ -1,7 +1,6 @@
 //! Attaching: load, put on the interface, pin. Nothing is pinned before the interface has taken the
 //! program, and the link last: whoever is killed on the way leaves no half of it behind.
 
-use crate::kernel::state::generation;
 use std::{io, time::Duration};
 
 use crate::{
@@ -14,10 +13,10 @@ use crate::{
             object::{ListMaps, Maps, Program, Variant},
         },
         state::{
-            attachment::{Pinned, folders_here, look, no_other_version},
+            attachment::{Pinned, look_here, other_version_on, trouble},
             foreign,
             foreign::Foreign,
-            occupant,
+            generation, occupant,
             occupant::Holder,
             pins,
             record::{Record, Trial},
@@ -127,25 +126,19 @@ pub async fn attach_unpinned(name: &str, wanted: &Wanted) -> Result<Linked> {
 /// An error where something is attached, or has the name.
 fn check_free(interface: &Interface, interfaces: &[Interface]) -> Result<()> {
     let name = &interface.name;
-    no_other_version(interfaces, name)?;
-    for folder in folders_here()? {
-        let named_so = folder.interface == *name;
-        match look(&folder) {
-            Ok(Pinned::To(_, info)) => match interface::of_link(interfaces, &info) {
-                Some(on) if on.name == *name => return Err(Error::AlreadyAttached(name.clone())),
-                Some(on) if named_so => {
-                    return Err(Error::NameTaken {
-                        old: name.clone(),
-                        new: on.name.clone(),
-                    });
-                }
-                None if named_so => return Err(Error::Moved(name.clone())),
-                _ => {}
+    if let Some(other) = other_version_on(interfaces, name)? {
+        return Err(other.into());
+    }
+    for (folder, pinned) in look_here(interfaces)? {
+        match pinned {
+            Ok(Pinned::On(_, on)) if on.name == *name => return Err(already_attached(name)),
+            // What a killed command has left is cleared.
+            Ok(Pinned::Leftover) => {}
+            pinned if folder.interface == *name => match trouble(&folder, pinned, interfaces) {
+                Some(Error::Renamed { old, new }) => return Err(occupant::name_taken(&old, &new)),
+                Some(error) => return Err(error),
+                None => {}
             },
-            Ok(Pinned::Gone(_)) if named_so => {
-                return Err(interface::link_without_interface(name.clone(), interfaces));
-            }
-            Err(error) if named_so => return Err(error),
             _ => {}
         }
     }
@@ -165,7 +158,7 @@ fn clear_leftover(folder: &Dir) -> Result<()> {
 /// Loads and attaches, in the mode that was asked for or, if that may be, in the next best one.
 fn link(interface: Interface, wanted: &Wanted, trial: Option<Duration>) -> Result<Linked> {
     if !interface.ethernet {
-        return Err(Error::NoEthernet(interface.name));
+        return Err(no_ethernet(&interface));
     }
     if let Some(xdp) = interface.xdp {
         return Err(in_the_way(&interface, xdp));
@@ -217,28 +210,24 @@ impl Refused {
         match self {
             Self::Before(error) => error,
             Self::ByDriver(why) if why.raw_os_error() == Some(libc::EPERM) => Error::NotPermitted,
-            Self::ByDriver(why) if is_taken(&why) => Error::Foreign {
-                interface: interface.name.clone(),
-                program: "attached this moment".to_owned(),
-                mode: "some".to_owned(),
-                how: format!(
-                    "`ip link show {}` names it, remove it first",
-                    interface.name
-                ),
-            },
+            Self::ByDriver(why) if is_taken(&why) => Error::Refused(format!(
+                "another XDP program (attached this moment) is attached to '{0}', and an interface runs one: `ip link show {0}` names it, remove it first",
+                interface.name
+            )),
             Self::ByDriver(why) if why.raw_os_error() == Some(libc::ENODEV) => {
                 Error::NoInterface(interface.name.clone())
             }
-            Self::ByDriver(why) if mode == XdpMode::Generic => Error::Attach {
-                interface: interface.name.clone(),
-                why,
-                advice: "generic mode works on every interface that has packets: please report this",
-            },
-            Self::ByDriver(why) => Error::NoNative {
-                interface: interface.name.clone(),
-                why: no_native_reason(&why, interface),
-                advice: advice(&why),
-            },
+            Self::ByDriver(why) if mode == XdpMode::Generic => refused(
+                interface,
+                &why,
+                "generic mode works on every interface that has packets: please report this",
+            ),
+            Self::ByDriver(why) => Error::Refused(format!(
+                "the driver of '{}' does not take the program in native mode ({}): {}",
+                interface.name,
+                no_native_reason(&why, interface),
+                advice(&why)
+            )),
         }
     }
 }
@@ -255,14 +244,35 @@ fn no_native_reason(why: &io::Error, interface: &Interface) -> String {
     }
 }
 
-fn advice(why: &io::Error) -> String {
+fn advice(why: &io::Error) -> &'static str {
     match why.raw_os_error() {
         Some(libc::ERANGE) => {
             "lower the MTU (3498 fits every driver), or use --mode generic, which is slower"
-                .to_owned()
         }
-        _ => "use --mode generic, which works everywhere and is slower".to_owned(),
+        _ => "use --mode generic, which works everywhere and is slower",
     }
+}
+
+/// The kernel would not attach the program.
+pub(in crate::kernel) fn refused(interface: &Interface, why: &io::Error, advice: &str) -> Error {
+    let name = &interface.name;
+    Error::Refused(format!(
+        "the kernel refused to attach to '{name}' ({why}): {advice}"
+    ))
+}
+
+/// The program would take the first bytes of IP for an Ethernet header.
+pub(in crate::kernel) fn no_ethernet(interface: &Interface) -> Error {
+    Error::Refused(format!(
+        "packets come in on '{}' without an Ethernet header, and limiter would read them wrongly: attach to the interface that they arrive on before",
+        interface.name
+    ))
+}
+
+fn already_attached(name: &str) -> Error {
+    Error::Refused(format!(
+        "limiter is attached to '{name}' already: change it with `limiter set {name}`, put this in force with --or-reload, or `limiter detach {name}` first"
+    ))
 }
 
 fn link_in(
@@ -307,7 +317,7 @@ pub(in crate::kernel) fn record(
             .transpose()?,
         ..Record::default()
     };
-    record.seat();
+    record.take_slots();
     Ok(record)
 }
 
@@ -351,10 +361,5 @@ fn in_the_way(interface: &Interface, xdp: XdpState) -> Error {
             "{front} if it was attached as `ip link` does; `ip link set {name} {off} off` removes it then, else the tool that put it there"
         ),
     };
-    Error::Foreign {
-        program: occupant::describe(xdp),
-        mode: xdp.mode.name().to_owned(),
-        how,
-        interface: interface.name.clone(),
-    }
+    Error::Refused(format!("{}: {how}", occupant::in_the_way(interface, xdp)))
 }

@@ -5,7 +5,6 @@
 //! program off, to create the link, and to pin it. The other program is pinned first of all, so that no
 //! end of this process can lose it.
 
-use crate::kernel::state::generation;
 use std::{io, time::Duration};
 
 use aya::programs::ProgramFd;
@@ -15,14 +14,17 @@ use crate::{
     kernel::{
         error::{Error, Result},
         ops::{
-            attach::{Refused, record},
+            attach::{self, Refused, record},
             change::Wanted,
         },
         program::{
             object,
             object::{ListMaps, Maps, Program, Variant},
         },
-        state::{foreign, foreign::Foreign, occupant, occupant::Holder, record::Record, unpin},
+        state::{
+            foreign, foreign::Foreign, generation, occupant, occupant::Holder, record::Record,
+            unpin,
+        },
         sys::{
             folder::Dir,
             interface::{Interface, XdpMode, XdpState},
@@ -39,8 +41,9 @@ pub(in crate::kernel) fn put(
     folder: &Dir,
     trial: Option<Duration>,
 ) -> Result<()> {
-    let nothing = || Error::ChainNothing(interface.name.clone());
-    let state = interface.xdp.ok_or_else(nothing)?;
+    let state = interface
+        .xdp
+        .ok_or_else(|| foreign::nothing_there(interface))?;
     same_mode(interface, state, wanted.settings.mode)?;
     if let Holder::Link(id) = occupant::holder(state) {
         return Err(held_by_link(interface, state, Some(id)));
@@ -79,14 +82,20 @@ pub(in crate::kernel) fn put(
 fn create(interface: &Interface, mode: XdpMode, program: &Program, frags: bool) -> Result<Link> {
     Link::create(program.fd()?, interface.index, mode).map_err(|why| {
         if why.raw_os_error() == Some(libc::ERANGE) && !frags {
-            return Error::Attach {
-                interface: interface.name.clone(),
-                why,
-                advice: "its MTU needs packets in several buffers, and the program behind limiter takes none: lower the MTU, or load that program with frags (libbpf: SEC(\"xdp.frags\"))",
-            };
+            return attach::refused(
+                interface,
+                &why,
+                "its MTU needs packets in several buffers, and the program behind limiter takes none: lower the MTU, or load that program with frags (libbpf: SEC(\"xdp.frags\"))",
+            );
         }
         Refused::ByDriver(why).into_error(interface, mode)
     })
+}
+
+/// How messages about the other program begin.
+fn subject(interface: &Interface, state: XdpState) -> String {
+    let program = occupant::describe(state);
+    format!("the XDP program on '{}' ({program})", interface.name)
 }
 
 /// The other program stays in its mode: in another one it might be refused, slower, or see other packets.
@@ -99,12 +108,11 @@ fn same_mode(interface: &Interface, state: XdpState, wanted: Mode) -> Result<()>
             "remove it first, or attach it in native mode"
         }
     };
-    Err(Error::ChainMode {
-        interface: interface.name.clone(),
-        program: occupant::describe(state),
-        mode: state.mode.name(),
-        how,
-    })
+    Err(Error::Refused(format!(
+        "{} runs in {} mode, and with --chain limiter runs where that one does: {how}",
+        subject(interface, state),
+        state.mode.name()
+    )))
 }
 
 /// Loads the program that leads to the other one. Both must take packets in several buffers, or neither:
@@ -135,12 +143,12 @@ fn load(
         }
     }
     let why = refused.unwrap_or_else(|| io::ErrorKind::InvalidInput.into());
-    Err(Error::ChainRefused {
-        interface: interface.name.clone(),
-        program: occupant::describe(state),
-        advice: advice(&why),
-        why,
-    })
+    Err(Error::Refused(format!(
+        "the kernel does not let limiter hand packets on to the XDP program on '{}' ({}; {why}): {}",
+        interface.name,
+        occupant::describe(state),
+        advice(&why)
+    )))
 }
 
 /// What programs cannot be called by another one (kernel/bpf/core.c, `bpf_prog_map_compatible`, and
@@ -162,25 +170,27 @@ fn take_off(interface: &Interface, state: XdpState, foreign: &Foreign) -> Result
         .map_err(|error| match error.raw_os_error() {
             Some(libc::EBUSY) => held_by_link(interface, state, None),
             Some(libc::EPERM) => Error::NotPermitted,
-            Some(libc::EEXIST) => Error::Attach {
-                interface: interface.name.clone(),
-                why: error,
-                advice: "its XDP program was changed this moment: try again",
-            },
+            Some(libc::EEXIST) => attach::refused(
+                interface,
+                &error,
+                "its XDP program was changed this moment: try again",
+            ),
             _ => Error::system("taking the other program off the interface", error),
         })
 }
 
 fn held_by_link(interface: &Interface, state: XdpState, link: Option<u32>) -> Error {
-    Error::ChainLink {
-        interface: interface.name.clone(),
-        program: occupant::describe(state),
-        holder: link.map_or_else(|| "a link".to_owned(), link_and_processes),
-        how: link.map_or_else(
-            || "end the program that holds it".to_owned(),
-            occupant::end_link,
+    let (holder, how) = match link {
+        Some(id) => (link_and_processes(id), occupant::end_link(id)),
+        None => (
+            "a link".to_owned(),
+            "end the program that holds it".to_owned(),
         ),
-    }
+    };
+    Error::Refused(format!(
+        "{} is held by {holder}, and limiter can run in front of those only that were attached by netlink: {how}",
+        subject(interface, state)
+    ))
 }
 
 fn link_and_processes(id: u32) -> String {

@@ -12,23 +12,25 @@ use limiter_common::abi::{Config, Listed, NEXT_FALLBACK};
 
 use crate::{
     config::{
-        Settings,
+        Lists, Settings,
         origin::{By, Origins},
         overlay::Overlay,
     },
     kernel::{
         error::{Error, Result},
         program::{
-            lists, maps, object,
+            lists,
+            lists::ListTables,
+            maps, object,
             object::{ListMaps, Maps, Program, Variant},
         },
         state::{
             attachment::Attachment,
-            generation, in_force, pins,
+            current, generation, pins,
             record::{Moves, Record, Trial},
             unpin,
         },
-        sys::{clock, lock, lock::Lock},
+        sys::{clock, folder::Dir, lock, lock::Lock},
     },
 };
 
@@ -86,10 +88,31 @@ impl Wanted {
     }
 }
 
-/// The same attachment with the lists in its record's settings.
-fn with_lists(mut attachment: Attachment) -> Result<Attachment> {
-    attachment.record.settings = attachment.settings()?;
-    Ok(attachment)
+/// A pinned generation that packets may go to, with the lists in its record's settings.
+struct View {
+    record: Record,
+    folder: Dir,
+}
+
+impl View {
+    fn of(folder: Dir, mut record: Record, lists: &ListTables) -> Result<Self> {
+        record.settings.lists = Lists::from_compiled(&record.tiers, &lists.entries()?);
+        Ok(Self { record, folder })
+    }
+
+    /// The generation in force, and the one that the trial that runs falls back to.
+    fn both(attachment: &Attachment) -> Result<(Self, Option<Self>)> {
+        let open = |number| generation::open(&attachment.dir, number);
+        let (folder, record) = (open(attachment.generation)?, attachment.record.clone());
+        let now = Self::of(folder, record, &attachment.lists)?;
+        let Some(number) = attachment.fallback()? else {
+            return Ok((now, None));
+        };
+        let folder = open(number)?;
+        let record = Record::open(&folder, &attachment.interface.name)?;
+        let lists = ListTables::open(&folder)?;
+        Ok((now, Some(Self::of(folder, record, &lists)?)))
+    }
 }
 
 /// The host's own settings, of a record with lists.
@@ -110,7 +133,7 @@ struct Loaded {
 
 /// A change that is loaded, and not in force yet: so far nothing has changed.
 pub(in crate::kernel) struct Change {
-    now: Attachment,
+    attachment: Attachment,
     old: Settings,
     new: Settings,
     next: Loaded,
@@ -134,7 +157,7 @@ impl From<Change> for Swapped {
             file: record.file,
             frame_max: record.frame_max,
             program,
-            try_until: until.and_then(Result::ok).map(in_force::shown),
+            try_until: until.and_then(Result::ok).map(current::shown),
         }
     }
 }
@@ -146,18 +169,19 @@ impl Change {
         attachment: Attachment,
         variant: Variant,
         lasts: Lasts,
-        wanted: &impl Fn(&Attachment, &Settings) -> Result<(Record, Wanted)>,
+        wanted: &impl Fn(&Record, &Settings) -> Result<(Record, Wanted)>,
     ) -> Result<Self> {
         if let (Lasts::Trial(_), Some(until)) = (lasts, attachment.try_until()) {
-            let interface = attachment.interface.name;
-            return Err(Error::TrialRuns { interface, until });
+            let name = &attachment.interface.name;
+            return Err(Error::Refused(format!(
+                "a trial on '{name}' runs until {until}, and there is one at a time: `limiter keep {name}` keeps what it tries, `limiter keep {name} --revert` ends it"
+            )));
         }
         let at = clock::now()?;
-        let after = attachment.after_trial()?.map(with_lists).transpose()?;
-        let now = with_lists(attachment)?;
+        let (now, after) = View::both(&attachment)?;
         let others = after.as_ref().map(|after| &after.record);
         let (old, trial) = (own(&now.record), now.record.trial);
-        let (record, change) = wanted(&now, &old)?;
+        let (record, change) = wanted(&now.record, &old)?;
         let (mut record, moves) = next(&record.kept(others)?, others, &old, &change, at)?;
         record.logging = variant == Variant::Log;
         let fallback = match (lasts, &after) {
@@ -168,7 +192,7 @@ impl Change {
             // The change is for good: it holds after the trial too. Where both are the same, the trial is over.
             (_, Some(after)) => {
                 let old = own(&after.record);
-                let (before, change) = wanted(after, &old)?;
+                let (before, change) = wanted(&after.record, &old)?;
                 let changed = next(&before, None, &old, &change, at)?.0;
                 let differs = changed.settings != record.settings;
                 record.trial = trial.filter(|_| differs);
@@ -179,114 +203,74 @@ impl Change {
                 None
             }
         };
-        Self::load(
-            now,
-            after,
-            (old, change.settings),
+        let new = change.settings;
+        let plan = Plan {
+            old,
+            new,
             record,
             fallback,
             moves,
             variant,
-        )
+        };
+        plan.load(attachment, now, after)
     }
 
     /// Loads what ends the trial of `attachment`: what is on trial for good, or what it falls back to if `revert`.
     pub fn end_trial(attachment: Attachment, revert: bool) -> Result<Self> {
-        let after = attachment.after_trial()?.map(with_lists).transpose()?;
-        let now = with_lists(attachment)?;
+        let (now, after) = View::both(&attachment)?;
         let others = after.as_ref().map(|after| &after.record);
         let old = own(&now.record);
         let kept = now.record.kept(others)?;
-        let (record, new, moves) = match others {
-            Some(others) if revert => {
-                let new = own(others);
-                let (back, moves) = kept.changed(new.clone(), Some(others), clock::now()?)?;
-                let record = Record {
-                    limits: back.limits,
-                    counts_shares: false,
-                    ..others.clone()
-                };
-                let slots_turned = moves.slots_turned;
-                (
-                    record,
-                    new,
-                    Moves {
-                        slots_turned,
-                        ..Moves::default()
-                    },
-                )
-            }
-            _ => (kept, old.clone(), Moves::default()),
-        };
-        Self::load(now, after, (old, new), record, None, moves, Variant::Plain)
-    }
-
-    fn load(
-        now: Attachment,
-        after: Option<Attachment>,
-        (old, new): (Settings, Settings),
-        mut record: Record,
-        mut fallback: Option<Record>,
-        mut moves: Moves,
-        variant: Variant,
-    ) -> Result<Self> {
-        let counted = now.record.config()?.room != 0;
-        if let (Some(trial), Some(fallback)) = (record.trial, &mut fallback) {
-            *fallback = fallback.after(&record, trial.deadline)?;
-            // At the end of the trial nobody is there to count what the table holds.
-            let counts = counted || record.config()?.room != 0 || fallback.config()?.room != 0;
-            (record.counts_shares, fallback.counts_shares) = (counts, counts);
-            fallback.logging = false;
-        }
-        let config = record.trial_config(fallback.as_ref())?;
-        let begins_to_share = config.room != 0 && !counted;
-        let views: Vec<_> = [Some(&now), after.as_ref()].into_iter().flatten().collect();
-        let pinned = views.iter().map(|view| &view.record);
-        let gone = slots(pinned);
-        let kept = slots([Some(&record), fallback.as_ref()].into_iter().flatten());
-        moves.slots_left = gone.difference(&kept).copied().collect();
-        let next = load(&views, record, &config, variant)?;
-        let fallback = fallback.map(|record| {
-            let config = record.config()?;
-            load(&views, record, &config, Variant::Plain)
-        });
-        Ok(Self {
-            fallback: fallback.transpose()?,
-            next,
-            now,
+        let mut plan = Plan {
+            new: old.clone(),
             old,
-            new,
-            moves,
-            begins_to_share,
-        })
+            record: kept,
+            fallback: None,
+            moves: Moves::default(),
+            variant: Variant::Plain,
+        };
+        if let Some(others) = others.filter(|_| revert) {
+            plan.new = own(others);
+            let at = clock::now()?;
+            let (back, moves) = plan.record.changed(plan.new.clone(), Some(others), at)?;
+            plan.moves.slots_turned = moves.slots_turned;
+            plan.record = Record {
+                limits: back.limits,
+                counts_shares: false,
+                ..others.clone()
+            };
+        }
+        plan.load(attachment, now, after)
     }
 
     /// The lock of the attachment.
     pub fn lock(&self) -> Result<Lock> {
-        lock::lock(&self.now.dir)
+        lock::lock(&self.attachment.dir)
     }
 
     /// The same, if nobody else has it.
     pub fn try_lock(&self) -> Result<Option<Lock>> {
-        lock::try_lock(&self.now.dir)
+        lock::try_lock(&self.attachment.dir)
     }
 
     /// Whether the generation that it was prepared from is still in force.
     pub fn is_up_to_date(&self) -> Result<bool> {
-        self.now.is_in_force()
+        self.attachment.is_current()
     }
 
     /// The swap itself, with the lock of the attachment.
     pub fn put_in_force(mut self) -> Result<Swapped> {
-        let attachment = &mut self.now;
-        let stay = pinned_in_force(attachment)?;
+        let attachment = &mut self.attachment;
+        let fallback = attachment.fallback()?;
+        // The generations that packets may go to now.
+        let stay: Vec<u64> = [attachment.linked].into_iter().chain(fallback).collect();
         clear_others(attachment, &stay, attachment.is_on_trial());
         let of_fallback = self
             .fallback
             .iter()
             .flat_map(|loaded| &loaded.record.limits);
-        let seats = self.next.record.limits.iter().chain(of_fallback);
-        let epochs = seats.map(|seat| (seat.slot, seat.epoch));
+        let slots = self.next.record.limits.iter().chain(of_fallback);
+        let epochs = slots.map(|slot| (slot.number, slot.epoch));
         let Moves {
             slots_taken,
             bits_taken,
@@ -294,7 +278,7 @@ impl Change {
         } = &self.moves;
         attachment.tables.prepare(slots_taken, bits_taken, epochs)?;
         if self.begins_to_share {
-            let held = attachment.tables.held();
+            let held = attachment.tables.sets.held();
             self.next.program.share_out(&held)?;
         }
         for loaded in [&mut self.next].into_iter().chain(&mut self.fallback) {
@@ -318,6 +302,61 @@ impl Change {
     }
 }
 
+/// A change, worked out.
+struct Plan {
+    old: Settings,
+    new: Settings,
+    record: Record,
+    /// What its trial falls back to.
+    fallback: Option<Record>,
+    moves: Moves,
+    variant: Variant,
+}
+
+impl Plan {
+    fn load(self, attachment: Attachment, now: View, after: Option<View>) -> Result<Change> {
+        let Self {
+            old,
+            new,
+            mut record,
+            mut fallback,
+            mut moves,
+            variant,
+        } = self;
+        let counted = now.record.config()?.room != 0;
+        if let (Some(trial), Some(fallback)) = (record.trial, &mut fallback) {
+            *fallback = fallback.after(&record, trial.deadline)?;
+            // At the end of the trial nobody is there to count what the table holds.
+            let counts = counted || record.config()?.room != 0 || fallback.config()?.room != 0;
+            (record.counts_shares, fallback.counts_shares) = (counts, counts);
+            fallback.logging = false;
+        }
+        let config = record.trial_config(fallback.as_ref())?;
+        let begins_to_share = config.room != 0 && !counted;
+        let views: Vec<View> = [Some(now), after].into_iter().flatten().collect();
+        let gone = slots(views.iter().map(|view| &view.record));
+        let kept = slots([Some(&record), fallback.as_ref()].into_iter().flatten());
+        moves.slots_left = gone.difference(&kept).copied().collect();
+        let load = |record: Record, config: &Config, variant| {
+            load(&attachment.dir, &views, record, config, variant)
+        };
+        let next = load(record, &config, variant)?;
+        let fallback = fallback.map(|record| {
+            let config = record.config()?;
+            load(record, &config, Variant::Plain)
+        });
+        Ok(Change {
+            fallback: fallback.transpose()?,
+            next,
+            attachment,
+            old,
+            new,
+            moves,
+            begins_to_share,
+        })
+    }
+}
+
 /// The same attachment as wanted, from the moment `at` on. Limits that only `fallback` has keep their buckets.
 fn next(
     record: &Record,
@@ -337,32 +376,30 @@ fn next(
 }
 
 fn slots<'a>(records: impl IntoIterator<Item = &'a Record>) -> BTreeSet<u32> {
-    let seats = records.into_iter().flat_map(|record| &record.limits);
-    seats.map(|seat| seat.slot).collect()
+    let slots = records.into_iter().flat_map(|record| &record.limits);
+    slots.map(|slot| slot.number).collect()
 }
 
 /// Loads the program of `record` over the maps of an attachment, and the lists of one of its generations if they are
 /// the same.
 fn load(
-    views: &[&Attachment],
+    dir: &Dir,
+    views: &[View],
     record: Record,
     config: &Config,
     variant: Variant,
 ) -> Result<Loaded> {
     let lists = &record.settings.lists;
-    let same = |view: &&&Attachment| {
-        view.record.settings.lists == *lists && view.record.tiers == record.tiers
-    };
+    let same =
+        |view: &&View| view.record.settings.lists == *lists && view.record.tiers == record.tiers;
     let pinned = views.iter().find(same);
-    let folder = pinned.map(|view| view.generation_folder()).transpose()?;
     let prefixes = pinned.is_none().then(|| lists.compile(&record.tiers));
-    let own = BTreeMap::new();
-    let lists = match &folder {
-        Some(folder) => ListMaps::Pinned(folder),
-        None => ListMaps::New(prefixes.as_ref().unwrap_or(&own)),
+    let none = BTreeMap::new();
+    let lists = match pinned {
+        Some(view) => ListMaps::Pinned(&view.folder),
+        None => ListMaps::New(prefixes.as_ref().unwrap_or(&none)),
     };
-    let maps = Maps::Pinned(&views[0].dir);
-    let program = object::load(variant, config, maps, lists, record.frags)?;
+    let program = object::load(variant, config, Maps::Pinned(dir), lists, record.frags)?;
     Ok(Loaded {
         record,
         program,
@@ -390,19 +427,6 @@ fn swap(
     attachment
         .link
         .replace(Some(running.as_fd()), next.program.fd()?)
-}
-
-/// The generations that packets may go to now.
-fn pinned_in_force(attachment: &Attachment) -> Result<Vec<u64>> {
-    let fallback = match attachment.is_on_trial() {
-        true => in_force::fallback(&attachment.dir, attachment.record.frags)?,
-        false => None,
-    };
-    let fallback = fallback.map(|(number, _)| number);
-    Ok([Some(attachment.linked), fallback]
-        .into_iter()
-        .flatten()
-        .collect())
 }
 
 /// Removes all generations but those in `stay`. What cannot be removed is removed the next time.

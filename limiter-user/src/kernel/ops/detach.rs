@@ -4,11 +4,12 @@ use crate::kernel::{
     error::{Error, Result},
     ops::replace,
     state::{
-        attachment::{Pinned, folders_here, look, of_other_versions},
+        attachment::{Pinned, look, look_here, other_version_on, trouble},
         foreign,
         foreign::Foreign,
         pins,
         pins::Folder,
+        unpin,
     },
     sys::{
         bpffs, folder::Dir, interface, interface::Interface, link::Link, lock, lock::Lock,
@@ -32,7 +33,7 @@ pub async fn detach(name: &str) -> Result<Option<Foreign>> {
         // No program is swapped from here on.
         let interfaces = interface::all().await?;
         if folder_of(&interfaces, name)? == folder {
-            return remove(&folder, &dir, look(&folder), &interfaces);
+            return remove(&folder, &dir, look(&folder, &interfaces), &interfaces);
         }
     }
     Err(Error::Busy(lock::PATIENCE.as_secs()))
@@ -50,27 +51,18 @@ fn lock_folder(folder: &Folder) -> Result<Option<(Dir, Lock)>> {
 /// The folder of what is attached to the interface called `name`, or was when that had this name.
 fn folder_of(interfaces: &[Interface], name: &str) -> Result<Folder> {
     let (mut left, mut renamed) = (None, None);
-    for folder in folders_here()? {
-        let pinned = look(&folder);
-        let on = match &pinned {
-            Ok(Pinned::To(_, info)) => interface::of_link(interfaces, info),
-            _ => None,
-        };
-        match on {
-            Some(on) if on.name == name => return Ok(folder),
-            Some(on) if folder.interface == name => {
-                renamed = Some(Error::Renamed {
-                    old: name.to_owned(),
-                    new: on.name.clone(),
-                });
+    for (folder, pinned) in look_here(interfaces)? {
+        match pinned {
+            Ok(Pinned::On(_, on)) if on.name == name => return Ok(folder),
+            pinned @ Ok(Pinned::On(..)) if folder.interface == name => {
+                renamed = trouble(&folder, pinned, interfaces);
             }
             // Gone, or moved to another network namespace.
-            None if folder.interface == name => left = Some(folder),
+            _ if folder.interface == name => left = Some(folder),
             _ => {}
         }
     }
-    let mut others = of_other_versions(interfaces)?.into_iter();
-    if let Some(other) = others.find(|other| other.interface.name == name) {
+    if let Some(other) = other_version_on(interfaces, name)? {
         return Ok(other.folder);
     }
     // What the name once meant comes after what it means now.
@@ -96,10 +88,11 @@ pub async fn detach_all(everywhere: bool) -> Result<Vec<(String, Result<Option<F
         return Ok(Vec::new());
     }
     let here = pins::namespace()?;
+    let interfaces = interface::all().await?;
     let mut done = Vec::new();
-    for folder in pins::folders_of_all_layouts()? {
+    for folder in pins::folders_of(|_| true)? {
         let elsewhere = folder.namespace != here;
-        if everywhere || !elsewhere || is_gone(&look(&folder)) {
+        if everywhere || !elsewhere || is_gone(&look(&folder, &interfaces)) {
             let detached = detach_one(&folder, elsewhere, everywhere).await.transpose();
             done.extend(detached.map(|detached| (folder.interface, detached)));
         }
@@ -121,7 +114,8 @@ async fn detach_one(
     let Some((dir, _lock)) = lock_folder(folder)? else {
         return Ok(None);
     };
-    let pinned = look(folder);
+    let interfaces = interface::all().await?;
+    let pinned = look(folder, &interfaces);
     if elsewhere && !everywhere && !is_gone(&pinned) {
         // It was attached meanwhile.
         return Ok(None);
@@ -137,7 +131,6 @@ async fn detach_one(
             false => Ok(None),
         };
     }
-    let interfaces = interface::all().await?;
     remove(folder, &dir, pinned, &interfaces).map(Some)
 }
 
@@ -150,15 +143,15 @@ fn remove(
     pinned: Result<Pinned>,
     interfaces: &[Interface],
 ) -> Result<Option<Foreign>> {
-    let moved = matches!(&pinned, Ok(Pinned::To(_, info)) if interface::of_link(interfaces, info).is_none());
     // Before limiter is off: until the other program is back, neither of the two runs.
     let foreign = Foreign::open(dir)?;
+    let moved = matches!(pinned, Ok(Pinned::Elsewhere(..)));
     let on = match &pinned {
-        Ok(Pinned::To(_, info)) => Some(info.interface),
+        Ok(Pinned::On(_, on)) => Some(on.index),
         _ => None,
     };
     match pinned {
-        Ok(Pinned::To(link, _) | Pinned::Gone(link)) => {
+        Ok(Pinned::On(link, _) | Pinned::Elsewhere(link, _) | Pinned::Gone(link)) => {
             Link::unpin(dir)?;
             // Another process may hold the link too.
             if let Err(error) = link.detach() {
@@ -168,7 +161,7 @@ fn remove(
             }
         }
         // The program may run.
-        Err(error @ Error::Stranger { .. }) => return Err(error),
+        Err(error @ Error::Stranger(..)) => return Err(error),
         // What is no link of an XDP program holds none on an interface.
         Ok(Pinned::Leftover) | Err(_) => {}
     }
@@ -186,15 +179,18 @@ fn remove(
         let why = "its pin names another interface than limiter was attached to".to_owned();
         return Err(other.not_put_back(dir, why, "attach it where it belongs"));
     }
-    let cleared = foreign::clear(dir, foreign).and_then(|foreign| {
-        replace::clear_leftovers(&folder.interface)?;
+    let cleared = foreign::restore(dir, foreign).and_then(|foreign| {
+        unpin::remove(dir)?;
+        replace::clear_leftovers(&folder.interface, interfaces)?;
         Ok(foreign)
     });
     cleared.map_err(|error| match error {
-        Error::Path { .. } | Error::Denied { .. } | Error::NotPermitted => Error::PinsLeft {
-            interface: folder.interface.clone(),
-            why: Box::new(error),
-        },
+        Error::Path { .. } | Error::Denied { .. } | Error::NotPermitted => {
+            let name = &folder.interface;
+            Error::Refused(format!(
+                "limiter is off '{name}', but its pins are left ({error}): `limiter detach {name}` again clears them"
+            ))
+        }
         error => error,
     })
 }

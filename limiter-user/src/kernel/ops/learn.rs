@@ -2,15 +2,10 @@
 
 use std::{
     collections::HashMap,
-    os::fd::{AsFd, BorrowedFd},
     time::{Duration, Instant},
 };
 
-use aya::{
-    Ebpf, EbpfLoader,
-    maps::{Array, Map, MapData, PerCpuArray, PerCpuHashMap, PerCpuValues, RingBuf},
-    programs::Program,
-};
+use aya::maps::{Array, MapData, PerCpuArray, PerCpuHashMap, RingBuf};
 use limiter_common::abi::{
     counters::Count,
     learn::{Flow, Sample, Sighting, Totals},
@@ -22,7 +17,7 @@ use crate::{
         Attachment,
         error::{Error, Result, read_failed},
         ops::{attach, attach::Refused},
-        program::{object, raw::Raw},
+        program::{maps, object, object::Program, raw::Raw},
         state::occupant,
         sys::{
             clock, interface,
@@ -55,7 +50,7 @@ pub struct Watch {
     pub fallback: Option<String>,
     link: Link,
     // The program lives as long as the link; the maps as long as these.
-    _ebpf: Ebpf,
+    _program: Program,
     sightings: RingBuf<MapData>,
     totals: PerCpuArray<MapData, Raw<Totals>>,
     sample: Array<MapData, Raw<Sample>>,
@@ -89,30 +84,35 @@ impl Watch {
         requirements::privileges()?;
         let interface = interface::by_name(name).await?;
         if !interface.ethernet {
-            return Err(Error::NoEthernet(interface.name));
+            return Err(attach::no_ethernet(&interface));
         }
         if let Some(xdp) = interface.xdp {
             if Attachment::open(name).await.is_ok() {
-                return Err(Error::LearnAttached(name.to_owned()));
+                return Err(Error::Refused(format!(
+                    "limiter is attached to '{name}', and an interface runs one XDP program: `limiter detach {name}` and attach it again after learning, or capture what comes in and `limiter learn --capture FILE`"
+                )));
             }
             if let Some(error) = occupant::running(&interface, xdp) {
                 return Err(error);
             }
-            return Err(Error::LearnForeign {
-                program: occupant::describe(xdp),
-                mode: xdp.mode.name(),
-                interface: interface.name,
-            });
+            return Err(Error::Refused(format!(
+                "{}: remove it for as long as you learn, or capture what comes in and `limiter learn --capture FILE`",
+                occupant::in_the_way(&interface, xdp)
+            )));
         }
         let sampler = Sampler::new(object::new_seed()?, bounds);
-        let (mut ebpf, entry) = load(kernel.has_frags())?;
-        let mut sample: Array<_, _> = take(&mut ebpf, "SAMPLE")?.try_into().map_err(read_failed)?;
+        let mut program = object::load_learn(kernel.has_frags())?;
+        let mut map = |name| program.take_map(name);
+        let sightings = map("SIGHTINGS")?.try_into().map_err(read_failed)?;
+        let totals = map("TOTALS")?.try_into().map_err(read_failed)?;
+        let muted = map("MUTED")?.try_into().map_err(read_failed)?;
+        let mut sample: Array<_, _> = map("SAMPLE")?.try_into().map_err(read_failed)?;
         sample
             .set(0, Raw(sampler.sample()), 0)
             .map_err(read_failed)?;
-        let program = fd(&ebpf, entry)?;
+        let fd = program.fd()?;
         let (link, mode, fallback) = attach::in_best_mode(&interface, mode, |mode, fallback| {
-            let link = Link::create(program, interface.index, mode).map_err(Refused::ByDriver)?;
+            let link = Link::create(fd, interface.index, mode).map_err(Refused::ByDriver)?;
             Ok((link, mode, fallback))
         })?;
         let begun = clock::now()?;
@@ -120,13 +120,11 @@ impl Watch {
             mode,
             fallback,
             link,
-            sightings: take(&mut ebpf, "SIGHTINGS")?
-                .try_into()
-                .map_err(read_failed)?,
-            totals: take(&mut ebpf, "TOTALS")?.try_into().map_err(read_failed)?,
+            sightings,
+            totals,
             sample,
-            muted: take(&mut ebpf, "MUTED")?.try_into().map_err(read_failed)?,
-            _ebpf: ebpf,
+            muted,
+            _program: program,
             sampler,
             begun,
             round: Round {
@@ -196,15 +194,14 @@ impl Watch {
     fn mute_loud(&mut self) -> Result<()> {
         let loud = self.round.by_flow.iter().filter(|(_, sent)| **sent > LOUD);
         let loud: Vec<Flow> = loud.map(|(flow, _)| *flow).collect();
-        let cpus =
-            aya::util::nr_cpus().map_err(|(_, error)| Error::system("counting CPUs", error))?;
         for flow in loud {
             if self.round.muted.len() == MUTED_MAX || self.round.muted.contains_key(&flow) {
                 continue;
             }
-            let zero = PerCpuValues::try_from(vec![Raw(Count::default()); cpus])
-                .map_err(|error| Error::system("counting CPUs", error))?;
-            self.muted.insert(Raw(flow), zero, 0).map_err(read_failed)?;
+            let zeros = maps::zeros()?;
+            self.muted
+                .insert(Raw(flow), zeros, 0)
+                .map_err(read_failed)?;
             self.round.muted.insert(flow, 0);
         }
         Ok(())
@@ -231,8 +228,8 @@ impl Watch {
     }
 
     fn totals(&self) -> Result<Totals> {
-        let of_cpus = self.totals.get(&0, 0).map_err(read_failed)?;
-        let sum = |of: fn(&Totals) -> Count| of_cpus.iter().map(|Raw(one)| of(one)).sum();
+        let of_cpus = maps::of_cpus(&self.totals, 0)?;
+        let sum = |of: fn(&Totals) -> Count| of_cpus.iter().map(of).sum();
         Ok(Totals {
             seen: sum(|one| one.seen),
             lost: sum(|one| one.lost),
@@ -263,36 +260,5 @@ impl Watch {
             duration,
             sampler: self.sampler,
         })
-    }
-}
-
-/// Loads the program for packets in several buffers where the kernel has them, else the other one; gives the
-/// name of the entry.
-fn load(frags: bool) -> Result<(Ebpf, &'static str)> {
-    // Nothing is relocated against the kernel's types: no need to read them.
-    let mut ebpf = EbpfLoader::new()
-        .btf(None)
-        .load(object::learn_object())
-        .map_err(object::load_error)?;
-    let [with_frags, entry] = object::LEARN_ENTRIES;
-    if frags && object::xdp(&mut ebpf, with_frags)?.load().is_ok() {
-        return Ok((ebpf, with_frags));
-    }
-    let program = object::xdp(&mut ebpf, entry)?;
-    program.load().map_err(object::program_error)?;
-    Ok((ebpf, entry))
-}
-
-fn take(ebpf: &mut Ebpf, name: &'static str) -> Result<Map> {
-    ebpf.take_map(name).ok_or_else(|| object::missing(name))
-}
-
-fn fd<'a>(ebpf: &'a Ebpf, entry: &'static str) -> Result<BorrowedFd<'a>> {
-    match ebpf.program(entry) {
-        Some(Program::Xdp(program)) => {
-            let fd = program.fd().map_err(object::program_error)?;
-            Ok(fd.as_fd())
-        }
-        _ => Err(object::missing(entry)),
     }
 }

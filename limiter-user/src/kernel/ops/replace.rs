@@ -1,7 +1,6 @@
 //! Replacing the attachment of a version with another layout: a new program over new maps is swapped into the same link
 //! in one step. No packet passes unlimited, and all buckets start full.
 
-use crate::kernel::state::generation;
 use std::os::fd::AsFd;
 
 use crate::{
@@ -13,8 +12,8 @@ use crate::{
             change::Wanted,
         },
         state::{
-            attachment::{OtherVersion, Pinned, look, of_other_versions},
-            foreign, pins,
+            attachment::{OtherVersion, Pinned, look, of_other_versions, other_version_on},
+            foreign, generation, pins,
             pins::Folder,
             unpin,
         },
@@ -63,26 +62,21 @@ pub async fn replace(name: &str, wanted: &Wanted) -> Result<Option<u32>> {
 }
 
 /// Removes the pins that a killed [`replace`] has left, in either layout, of an interface that is not limited.
-pub(in crate::kernel) fn clear_leftovers(name: &str) -> Result<()> {
+pub(in crate::kernel) fn clear_leftovers(name: &str, interfaces: &[Interface]) -> Result<()> {
     let here = pins::namespace()?;
-    for folder in pins::folders_of_all_layouts()? {
+    for folder in pins::folders_of(|_| true)? {
         // An `attach` that is at work has the lock, and no link yet.
         if folder.interface == name
             && folder.namespace == here
             && let Some(dir) = folder.open()?
             && let Some(_lock) = lock::try_lock(&dir)?
-            && matches!(look(&folder), Ok(Pinned::Leftover))
+            && matches!(look(&folder, interfaces), Ok(Pinned::Leftover))
             && !foreign::is_pinned(&dir)
         {
             unpin::remove(&dir)?;
         }
     }
     Ok(())
-}
-
-fn other_version_on(interfaces: &[Interface], name: &str) -> Result<Option<OtherVersion>> {
-    let mut others = of_other_versions(interfaces)?.into_iter();
-    Ok(others.find(|other| other.interface.name == name))
 }
 
 /// Loads the new program, pins it with its maps in `new`, and swaps it into the link that is pinned in `old`.
@@ -96,7 +90,10 @@ async fn swap(folder: &Folder, old: &Dir, new: &Dir, wanted: &Wanted) -> Result<
         .next()
         .ok_or_else(|| Error::NotAttached(name.clone()))?;
     if foreign::is_pinned(old) {
-        return Err(Error::ChainOfOther(interface.name));
+        return Err(Error::Refused(format!(
+            "another version of limiter runs in front of another program on '{0}' (--chain), which this version cannot replace: `limiter detach {0}` puts that program back, then attach again",
+            interface.name
+        )));
     }
     let mode = interface.xdp.map_or(XdpMode::Native, |xdp| xdp.mode);
     same_mode(&interface.name, mode, wanted.settings.mode)?;

@@ -43,14 +43,14 @@ pub async fn swap(
     change: impl Fn(Wanted) -> Result<Wanted>,
 ) -> Result<Swapped> {
     requirements::privileges()?;
-    let wanted = |attachment: &Attachment, own: &Settings| {
+    let wanted = |record: &Record, own: &Settings| {
         let wanted = change(Wanted {
             settings: own.clone(),
-            file: attachment.record.file.clone(),
+            file: record.file.clone(),
             by: By::Command,
         })?;
         fixed_at_attach(name, own, &wanted.settings)?;
-        Ok((attachment.record.clone(), wanted))
+        Ok((record.clone(), wanted))
     };
     let prepare = |attachment| Change::prepare(attachment, variant, lasts, &wanted);
     if lasts == Lasts::DryRun {
@@ -91,8 +91,8 @@ pub async fn overlay(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result
         return Ok(None);
     }
     attachment.dir.check_own()?;
-    let wanted = |attachment: &Attachment, own: &Settings| {
-        let mut record = attachment.record.clone();
+    let wanted = |record: &Record, own: &Settings| {
+        let mut record = record.clone();
         record.overlay = overlay(&record, own);
         let wanted = Wanted {
             settings: own.clone(),
@@ -110,22 +110,14 @@ pub async fn overlay(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result
 
 /// What a change cannot reach.
 fn fixed_at_attach(name: &str, old: &Settings, new: &Settings) -> Result<(), Invalid> {
-    let fixed = |what: &str, old: String, new: String| {
-        if old == new {
-            return Ok(());
+    let sources = [old, new].map(|settings| settings.max_sources.to_string());
+    let mode = [old, new].map(|settings| settings.mode.name().to_owned());
+    for (what, [old, new]) in [("max_sources", sources), ("mode", mode)] {
+        if old != new {
+            return Err(Invalid(format!(
+                "{what} is fixed at attach ({old}, {new} wanted): `limiter detach {name}` and attach again for that, with all buckets full"
+            )));
         }
-        Err(Invalid(format!(
-            "{what} is fixed at attach ({old}, {new} wanted): `limiter detach {name}` and attach again for that, with all buckets full"
-        )))
-    };
-    fixed(
-        "max_sources",
-        old.max_sources.to_string(),
-        new.max_sources.to_string(),
-    )?;
-    fixed(
-        "mode",
-        old.mode.name().to_owned(),
-        new.mode.name().to_owned(),
-    )
+    }
+    Ok(())
 }

@@ -9,7 +9,7 @@ use std::{os::fd::AsFd, time::Duration};
 use crate::kernel::{
     error::{Error, Result},
     ops::change::{Change, clear_others},
-    state::{attachment::Attachment, generation, in_force::OnTrial, record::Record},
+    state::{attachment::Attachment, current::OnTrial, generation, record::Record},
     sys::requirements,
 };
 
@@ -34,7 +34,11 @@ pub enum Ended {
 pub async fn end(name: &str, revert: bool) -> Result<Ended> {
     requirements::privileges()?;
     let (attachment, _lock) = match Attachment::open_locked(name).await {
-        Err(Error::NotAttached(name)) => return Err(Error::NothingToKeep(name)),
+        Err(Error::NotAttached(name)) => {
+            return Err(Error::Refused(format!(
+                "nothing to keep: limiter is not attached to '{name}': `limiter attach {name} --rate RATE` attaches it"
+            )));
+        }
         opened => opened?,
     };
     let Some(trial) = attachment.trial else {
@@ -45,7 +49,7 @@ pub async fn end(name: &str, revert: bool) -> Result<Ended> {
         settled(attachment)?;
         return Err(too_late(name, trial));
     }
-    if revert && attachment.after_trial()?.is_none() {
+    if revert && attachment.fallback()?.is_none() {
         return Ok(Ended::NothingBefore);
     }
     let change = Change::end_trial(attachment, revert)?;
@@ -59,10 +63,10 @@ pub async fn end(name: &str, revert: bool) -> Result<Ended> {
 }
 
 fn too_late(name: &str, trial: OnTrial) -> Error {
-    Error::TooLate {
-        interface: name.to_owned(),
-        ended: trial.end(),
-    }
+    Error::Refused(format!(
+        "the trial on '{name}' ended at {}, and what was in force before holds again: make the change once more to keep it",
+        trial.end()
+    ))
 }
 
 /// The attachment of `name`, after what a trial that is over has left is cleared.
@@ -101,16 +105,15 @@ pub(in crate::kernel) fn settled(mut attachment: Attachment) -> Result<Attachmen
 /// Slots of limits that only the trial had, and of those that it made drop what they had not dropped, or the other way
 /// round.
 fn left_by(tried: &Record, now: &Record) -> (Vec<u32>, Vec<u32>) {
-    let in_force = now.seated();
+    let others = now.with_slots();
     let (mut left, mut turned) = (Vec::new(), Vec::new());
-    for (limit, seat) in tried.seated() {
-        let mut others = in_force.iter();
-        match others.find(|(_, other)| other.slot == seat.slot) {
-            None => left.push(seat.slot),
+    for (limit, slot) in tried.with_slots() {
+        match others.iter().find(|(_, other)| other.number == slot.number) {
+            None => left.push(slot.number),
             Some((other, _)) => {
                 let before = tried.settings.shadow || limit.shadow;
                 if before != (now.settings.shadow || other.shadow) {
-                    turned.push(seat.slot);
+                    turned.push(slot.number);
                 }
             }
         }

@@ -1,11 +1,11 @@
 //! Watching drops: the switch is set, and put off as long as this process lives; the program tells of drops
 //! by a ring buffer, which has one reader.
 
-use crate::kernel::state::pins;
 use std::{
     collections::BTreeMap,
     fs::{File, TryLockError},
     mem::offset_of,
+    net::IpAddr,
     process,
     sync::{
         Arc,
@@ -32,7 +32,7 @@ use crate::{
             maps::{Tables, open_map},
             raw::Raw,
         },
-        state::{attachment::Attachment, in_force::Standing, record::Record},
+        state::{attachment::Attachment, current::Standing, pins, record::Record},
         sys::{clock, folder::Dir, interface, link::Link, lock, words::Words},
     },
 };
@@ -135,12 +135,13 @@ impl Watching {
 
     /// Takes over the names of limits. One that is wanted and has gone is none: it drops nothing.
     fn know(&mut self, record: &Record) {
-        for seat in &record.limits {
-            self.names.insert(seat.slot, seat.name.clone());
+        for slot in &record.limits {
+            self.names.insert(slot.number, slot.name.clone());
         }
         if let Some(name) = &self.filter.limit {
-            let seat = record.limits.iter().find(|seat| seat.name == *name);
-            self.switch.want_slot(seat.map_or(SLOTS, |seat| seat.slot));
+            let slot = record.limits.iter().find(|slot| slot.name == *name);
+            self.switch
+                .want_slot(slot.map_or(SLOTS, |slot| slot.number));
         }
     }
 
@@ -176,11 +177,12 @@ impl Watching {
     /// nothing to watch any more.
     pub async fn check(&mut self) -> Result<()> {
         let interface = self.interface.clone();
-        let detached = || Error::WatchedDetached(interface.clone());
-        let link = match Link::open(&self.dir)? {
-            Some(link) => link,
-            None => self.follow().await.ok_or_else(detached)?,
+        let detached = || {
+            Error::Refused(format!(
+                "limiter was detached from '{interface}', so there is nothing to watch any more: `limiter attach {interface} --rate RATE` attaches it again"
+            ))
         };
+        let link = Link::open(&self.dir)?.ok_or_else(detached)?;
         let info = link.info()?;
         drop(link);
         if info.interface == 0 {
@@ -204,16 +206,6 @@ impl Watching {
         self.standing = attachment.standing;
         self.know(&attachment.record);
         Ok(())
-    }
-
-    /// The link, where a change by a later version has moved the pins.
-    async fn follow(&mut self) -> Option<Link> {
-        let attachment = Attachment::open(&self.interface).await.ok()?;
-        if switch_id(&attachment.dir) != Some(self.switch_id) {
-            return None;
-        }
-        self.dir = attachment.dir;
-        Some(attachment.link)
     }
 
     /// Whether this process was stopped for so long that for some time nobody watched. Once for each time.
@@ -242,7 +234,7 @@ pub fn read(bytes: &[u8]) -> Option<Event> {
 }
 
 fn limit_named(record: &Record, name: &str) -> Result<()> {
-    let names: Vec<_> = record.limits.iter().map(|seat| &seat.name[..]).collect();
+    let names: Vec<_> = record.limits.iter().map(|slot| &slot.name[..]).collect();
     if names.contains(&name) {
         return Ok(());
     }
@@ -274,10 +266,15 @@ fn be_alone(folder: &Dir, interface: &str, switch: &Switch) -> Result<File> {
     let file = watch.reopen()?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Error::Watched {
-            interface: interface.to_owned(),
-            process: switch.process(),
-        }),
+        Err(TryLockError::WouldBlock) => {
+            let who = switch.process();
+            let who = who.map_or("another process".to_owned(), |number| {
+                format!("process {number}")
+            });
+            Err(Error::Refused(format!(
+                "{who} watches '{interface}' already, and drops are told to one at a time: end that first, or have it write to a file"
+            )))
+        }
         Err(TryLockError::Error(error)) => Err(Error::path("locking", watch.path(), error)),
     }
 }
@@ -346,33 +343,23 @@ impl Switch {
 
 /// Family, mask and address of a prefix, as the words of an address stand in a packet.
 fn in_packets(prefix: IpNet) -> (u64, AddressWords, AddressWords) {
-    match prefix {
-        IpNet::V4(prefix) => {
-            let words =
-                |address: std::net::Ipv4Addr| ipv4_words(u32::from_ne_bytes(address.octets()));
-            (
-                IPV4.into(),
-                words(prefix.netmask()),
-                words(prefix.network()),
-            )
+    let family = match prefix {
+        IpNet::V4(_) => IPV4,
+        IpNet::V6(_) => IPV6,
+    };
+    let words = |address: IpAddr| match address {
+        IpAddr::V4(address) => ipv4_words(u32::from_ne_bytes(address.octets())),
+        IpAddr::V6(address) => {
+            let bytes = address.octets();
+            let (halves, _) = bytes.as_chunks();
+            [0, 1].map(|half| u64::from_ne_bytes(halves[half]))
         }
-        IpNet::V6(prefix) => {
-            let words = |address: std::net::Ipv6Addr| {
-                let bits = address.octets();
-                let half = |from: usize| {
-                    let mut word = [0; 8];
-                    word.copy_from_slice(&bits[from..from + 8]);
-                    u64::from_ne_bytes(word)
-                };
-                [half(0), half(8)]
-            };
-            (
-                IPV6.into(),
-                words(prefix.netmask()),
-                words(prefix.network()),
-            )
-        }
-    }
+    };
+    (
+        family.into(),
+        words(prefix.netmask()),
+        words(prefix.network()),
+    )
 }
 
 /// Keeps the switch on, by a thread of its own: whoever reads the output may be slow, and what is lost then is

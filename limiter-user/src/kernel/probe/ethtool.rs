@@ -1,12 +1,9 @@
-//! Questions to drivers by the ethtool ioctl: anyone may ask them. Structures and numbers are those of
+//! Questions to drivers by the ethtool ioctl: anyone may ask them. Numbers and layouts are those of
 //! include/uapi/linux/ethtool.h. A driver that has no answer gives none.
 
 #![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
-use std::{
-    io,
-    os::fd::{AsRawFd, OwnedFd},
-};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
@@ -20,37 +17,13 @@ const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const ETH_FLAG_RXVLAN: u32 = 1 << 8;
 const ETH_FLAG_LRO: u32 = 1 << 15;
 
-/// `struct ethtool_value`.
-#[repr(C)]
-struct Value {
-    command: u32,
-    data: u32,
-}
-
-/// `struct ethtool_drvinfo`: the name of the driver, and what is of no use here.
-#[repr(C)]
-struct DriverInfo {
-    command: u32,
-    driver: [u8; 32],
-    rest: [u8; 160],
-}
-const _: () = assert!(size_of::<DriverInfo>() == 196);
-
-/// `struct ethtool_channels`.
-#[repr(C)]
-#[derive(Default)]
-struct RawChannels {
-    command: u32,
-    max_rx: u32,
-    max_tx: u32,
-    max_other: u32,
-    max_combined: u32,
-    rx: u32,
-    tx: u32,
-    other: u32,
-    combined: u32,
-}
-const _: () = assert!(size_of::<RawChannels>() == 36);
+/// Words of `struct ethtool_value`: the command and its answer.
+const VALUE: usize = 2;
+/// Words of `struct ethtool_drvinfo`: the command, 32 bytes of the driver's name, and others.
+const DRIVER_INFO: usize = 49;
+/// Words of `struct ethtool_channels`: the command, then the most and the present number of channels, each for rx, tx,
+/// other, combined.
+const CHANNELS: usize = 9;
 
 /// Receive queues: those of their own, and those combined with a send queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,18 +47,13 @@ pub struct Ethtool {
 impl Ethtool {
     /// For the interface called `name` in this network namespace.
     pub fn new(name: &str) -> Result<Self> {
-        let socket = socket(
-            AddressFamily::Inet,
-            SockType::Datagram,
-            SockFlag::SOCK_CLOEXEC,
-            None,
-        )
-        .map_err(|error| Error::system("opening a socket", error.into()))?;
+        let (family, kind) = (AddressFamily::Inet, SockType::Datagram);
+        let socket = socket(family, kind, SockFlag::SOCK_CLOEXEC, None)
+            .map_err(|error| Error::system("opening a socket", error.into()))?;
         let mut padded = [0; libc::IFNAMSIZ];
-        let bytes = name.as_bytes();
-        let room = padded[..libc::IFNAMSIZ - 1].get_mut(..bytes.len());
+        let room = padded[..libc::IFNAMSIZ - 1].get_mut(..name.len());
         room.ok_or_else(|| Error::NoInterface(name.to_owned()))?
-            .copy_from_slice(bytes);
+            .copy_from_slice(name.as_bytes());
         Ok(Self {
             socket,
             name: padded,
@@ -94,27 +62,24 @@ impl Ethtool {
 
     /// Name of the driver.
     pub fn driver(&self) -> Option<String> {
-        let mut info = DriverInfo {
-            command: ETHTOOL_GDRVINFO,
-            driver: [0; 32],
-            rest: [0; 160],
-        };
-        self.ask(&mut info).ok()?;
-        text(&info.driver)
+        let words: [u32; DRIVER_INFO] = self.ask(ETHTOOL_GDRVINFO)?;
+        let name: Vec<u8> = words[1..9]
+            .iter()
+            .flat_map(|word| word.to_ne_bytes())
+            .take_while(|byte| *byte != 0)
+            .collect();
+        (!name.is_empty()).then(|| String::from_utf8_lossy(&name).into_owned())
     }
 
     /// The receive queues.
     pub fn channels(&self) -> Option<Channels> {
-        let mut raw = RawChannels {
-            command: ETHTOOL_GCHANNELS,
-            ..RawChannels::default()
-        };
-        self.ask(&mut raw).ok()?;
+        let [_, max_rx, _, _, max_combined, rx, _, _, combined]: [u32; CHANNELS] =
+            self.ask(ETHTOOL_GCHANNELS)?;
         Some(Channels {
-            rx: raw.rx,
-            max_rx: raw.max_rx,
-            combined: raw.combined,
-            max_combined: raw.max_combined,
+            rx,
+            max_rx,
+            combined,
+            max_combined,
         })
     }
 
@@ -134,28 +99,28 @@ impl Ethtool {
     }
 
     fn value(&self, command: u32) -> Option<u32> {
-        let mut value = Value { command, data: 0 };
-        self.ask(&mut value).ok()?;
-        Some(value.data)
+        let [_, value]: [u32; VALUE] = self.ask(command)?;
+        Some(value)
     }
 
-    /// One request. `T` must be the structure of the command that its first word names.
-    fn ask<T>(&self, data: &mut T) -> io::Result<()> {
+    /// One request. `N` must be the number of words of the command's structure.
+    fn ask<const N: usize>(&self, command: u32) -> Option<[u32; N]> {
         /// `struct ifreq`, with the pointer of its union, and room for the largest of that.
         #[repr(C)]
-        struct Request<T> {
+        struct Request {
             name: [u8; libc::IFNAMSIZ],
-            data: *mut T,
+            data: *mut u32,
             rest: [u8; 16],
         }
+        let mut words = [0; N];
+        words[0] = command;
         let mut request = Request {
             name: self.name,
-            data,
+            data: words.as_mut_ptr(),
             rest: [0; 16],
         };
-        // SAFETY: the request is as large as a `struct ifreq` or larger, and lives through the call; its
-        // pointer is to an exclusively borrowed structure of the command in its first word, of which the
-        // kernel writes no more than that command's size: all of them above are written out in full.
+        // SAFETY: the request is as large as a `struct ifreq` or larger, and lives through the call; its pointer is to
+        // words that live as long, as many as the structure of the command has: the kernel writes no more than those.
         let result = unsafe {
             libc::ioctl(
                 self.socket.as_raw_fd(),
@@ -163,27 +128,6 @@ impl Ethtool {
                 &raw mut request,
             )
         };
-        if result == 0 {
-            Ok(())
-        } else {
-            Err(io::Error::last_os_error())
-        }
-    }
-}
-
-/// A text that ends with a zero byte; none where it is empty.
-fn text(bytes: &[u8]) -> Option<String> {
-    let text = bytes.split(|byte| *byte == 0).next()?;
-    let text = String::from_utf8_lossy(text);
-    (!text.is_empty()).then(|| text.into_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn texts_end_with_zero() {
-        assert_eq!(super::text(b"veth\0\0x").as_deref(), Some("veth"));
-        assert_eq!(super::text(b"full").as_deref(), Some("full"));
-        assert_eq!(super::text(b"\0\0"), None);
+        (result == 0).then_some(words)
     }
 }

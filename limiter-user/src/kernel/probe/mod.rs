@@ -2,7 +2,6 @@
 //! anything: nothing is mounted, loaded or attached.
 
 mod ethtool;
-mod link;
 mod netdev;
 mod virtio;
 
@@ -12,14 +11,15 @@ use nix::sched::{CloneFlags, setns};
 
 pub use super::state::occupant::Occupant;
 pub use ethtool::Channels;
-pub use link::Link;
 pub use netdev::Features;
 pub use virtio::Offloads;
 
 use crate::kernel::{
     error::Result,
     sys::{
-        bpffs, interface, requirements,
+        bpffs,
+        interface::{self, Interface},
+        requirements,
         requirements::{KernelVersion, Needed},
     },
 };
@@ -57,12 +57,8 @@ pub struct Machine {
 /// What is known of an interface. An answer that the kernel does not give is none.
 #[derive(Debug)]
 pub struct Device {
-    /// Its index in this network namespace.
-    pub index: u32,
-    /// The largest payload of a frame, in bytes.
-    pub mtu: u32,
-    /// Flags, kind of frames, and the device behind it.
-    pub link: Link,
+    /// What route netlink says of it.
+    pub interface: Interface,
     /// Name of the driver.
     pub driver: Option<String>,
     /// What its driver can do with XDP (Linux 6.3).
@@ -105,20 +101,17 @@ fn machine() -> Result<Machine> {
 
 async fn device(name: &str) -> Result<Device> {
     let interface = interface::by_name(name).await?;
-    let link = link::look(name).await?;
     let ask = ethtool::Ethtool::new(name)?;
     Ok(Device {
-        index: interface.index,
-        mtu: interface.mtu,
         driver: ask.driver(),
         xdp: netdev::features(interface.index),
         channels: ask.channels(),
         lro: ask.lro(),
         gro: ask.gro(),
         vlan: ask.vlan(),
-        virtio: link.parent.as_deref().and_then(virtio::offloads),
+        virtio: interface.parent.as_deref().and_then(virtio::offloads),
         occupant: super::state::occupant::of(&interface).await,
-        link,
+        interface,
     })
 }
 

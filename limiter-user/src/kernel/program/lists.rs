@@ -9,16 +9,19 @@ use std::{
 };
 
 use aya::{
-    Ebpf,
+    Ebpf, Pod,
     maps::{LpmTrie, Map, MapData, lpm_trie::Key},
 };
 use ipnet::IpNet;
 use limiter_common::abi::{Listed, rules::ON_DENY};
 
 use crate::kernel::{
-    error::{Error, Result},
-    program::{maps::open_map, raw::Raw},
-    sys::folder::Dir,
+    error::{Error, Result, flat},
+    program::{
+        maps::{self, open_map},
+        raw::Raw,
+    },
+    sys::{folder::Dir, memory},
 };
 
 type Trie<T, K> = LpmTrie<T, K, Raw<Listed>>;
@@ -41,22 +44,23 @@ pub(in crate::kernel) fn sizes(prefixes: &BTreeMap<IpNet, Listed>) -> (u32, u32)
 
 /// Puts the prefixes into the maps of a program that is not loaded yet.
 pub(in crate::kernel) fn fill(ebpf: &mut Ebpf, prefixes: &BTreeMap<IpNet, Listed>) -> Result<()> {
-    let missing = || failed("the built-in object lacks a map".to_owned());
-    let map = ebpf.map_mut("LISTED_IPV4").ok_or_else(missing)?;
-    let mut ipv4: Trie<_, [u8; 8]> = map.try_into().map_err(broken)?;
-    for (prefix, listed) in prefixes {
-        if let IpNet::V4(net) = prefix {
-            let key = Key::new(net.prefix_len().into(), ipv4_bytes(net.addr()));
-            ipv4.insert(&key, Raw(*listed), 0).map_err(broken)?;
-        }
-    }
-    let map = ebpf.map_mut("LISTED_IPV6").ok_or_else(missing)?;
-    let mut ipv6: Trie<_, [u8; 16]> = map.try_into().map_err(broken)?;
-    for (prefix, listed) in prefixes {
-        if let IpNet::V6(net) = prefix {
-            let key = Key::new(net.prefix_len().into(), net.addr().octets());
-            ipv6.insert(&key, Raw(*listed), 0).map_err(broken)?;
-        }
+    let ipv4 = prefixes.iter().filter_map(|(prefix, listed)| match prefix {
+        IpNet::V4(net) => Some((net.prefix_len(), ipv4_bytes(net.addr()), *listed)),
+        IpNet::V6(_) => None,
+    });
+    insert(maps::named(ebpf, "LISTED_IPV4")?, ipv4)?;
+    let ipv6 = prefixes.iter().filter_map(|(prefix, listed)| match prefix {
+        IpNet::V4(_) => None,
+        IpNet::V6(net) => Some((net.prefix_len(), net.addr().octets(), *listed)),
+    });
+    insert(maps::named(ebpf, "LISTED_IPV6")?, ipv6)
+}
+
+fn insert<K: Pod>(map: &mut Map, prefixes: impl Iterator<Item = (u8, K, Listed)>) -> Result<()> {
+    let mut trie: Trie<_, K> = map.try_into().map_err(broken)?;
+    for (length, address, listed) in prefixes {
+        let key = Key::new(length.into(), address);
+        trie.insert(&key, Raw(listed), 0).map_err(broken)?;
     }
     Ok(())
 }
@@ -112,7 +116,7 @@ impl ListTables {
     pub fn open(folder: &Dir) -> Result<Self> {
         let open = |name: &str| open_map(folder, name);
         let (ipv4, ipv6) = (open("LISTED_IPV4")?, open("LISTED_IPV6")?);
-        let memory = crate::kernel::sys::memory::of_maps(&[&ipv4, &ipv6]);
+        let memory = memory::of_maps([&ipv4, &ipv6]);
         Ok(Self {
             ipv4: Map::LpmTrie(ipv4).try_into().map_err(broken)?,
             ipv6: Map::LpmTrie(ipv6).try_into().map_err(broken)?,
@@ -139,15 +143,13 @@ impl ListTables {
         for entry in self.ipv4.iter() {
             let (key, Raw(listed)) = entry.map_err(broken)?;
             let [a, b, c, d, ..] = key.data();
-            let address = Ipv4Addr::new(a, b, c, d).into();
-            entries.push((prefix(address, key.prefix_len())?, listed));
+            let address = Ipv4Addr::new(a, b, c, d);
+            entries.push((prefix(address.into(), key.prefix_len())?, listed));
         }
         for entry in self.ipv6.iter() {
             let (key, Raw(listed)) = entry.map_err(broken)?;
-            entries.push((
-                prefix(Ipv6Addr::from(key.data()).into(), key.prefix_len())?,
-                listed,
-            ));
+            let address = Ipv6Addr::from(key.data());
+            entries.push((prefix(address.into(), key.prefix_len())?, listed));
         }
         Ok(entries)
     }
@@ -163,7 +165,7 @@ fn failed(why: String) -> Error {
 }
 
 fn broken(error: aya::maps::MapError) -> Error {
-    failed(crate::kernel::error::flat(&error))
+    failed(flat(&error))
 }
 
 #[cfg(test)]

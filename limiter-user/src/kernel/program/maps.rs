@@ -1,54 +1,65 @@
 //! The program's maps, opened: sources and counters.
 
-use aya::maps::{Array, Map, MapData, MapError, MapInfo, PerCpuArray, ProgramArray};
+use aya::{
+    Pod,
+    maps::{Array, Map, MapData, MapError, MapInfo, PerCpuArray, PerCpuValues, ProgramArray},
+};
 use limiter_common::{
     abi::{
-        Cpu, LOCKS, Lease, SETS_OF_WORD, Set, Share, Source, Table,
+        Cpu, LOCKS, Lease, SETS_OF_WORD, Set, Share, Table,
         counters::{Count, Counters, FAST, FULL, LimitCounters},
         events::{EVENTS_BYTES, Watch, Watched},
         rules::LISTS_MAX,
     },
     arithmetic::bucket,
-    table::{
-        Seed,
-        key::{SLOTS, SourceKey},
-    },
+    table::{Seed, key::SLOTS},
 };
 
 use crate::kernel::{
     error::{Error, Result, flat, read_failed},
-    program::{raw::Raw, table::Sets},
+    program::raw::Raw,
     sys::{folder::Dir, memory},
 };
 
-/// The maps that outlive a program.
-pub const MAPS: [&str; 15] = [
-    "SETS",
-    "DISPLACED",
-    "LOCKED",
-    "TABLE",
-    "SHARES",
-    "LEASES",
-    "COUNTED",
-    "LIMITS",
-    "CPUS",
-    "LIST_HITS",
-    "NEXT",
-    "NEXT_FRAGS",
-    "WATCH",
-    "WATCHED",
-    "EVENTS",
+/// The maps that outlive a program, and what they look like.
+const SHAPES: [(&str, Shape); 15] = [
+    ("SETS", array(size_of::<Set>(), None).mapped()),
+    ("DISPLACED", array(8, None)),
+    ("LOCKED", array(8, Some(LOCKS))),
+    ("TABLE", array(size_of::<Table>(), Some(1))),
+    ("SHARES", array(size_of::<Share>(), Some(SLOTS))),
+    ("LEASES", per_cpu(size_of::<Lease>(), SLOTS)),
+    ("COUNTED", per_cpu(size_of::<Counters>(), 2)),
+    ("LIMITS", per_cpu(size_of::<LimitCounters>(), SLOTS)),
+    ("CPUS", per_cpu(size_of::<Cpu>(), 1)),
+    ("LIST_HITS", per_cpu(size_of::<Count>(), LISTS_MAX)),
+    ("NEXT", shape(PROGRAM_ARRAY, 4, Some(2))),
+    ("NEXT_FRAGS", shape(PROGRAM_ARRAY, 4, Some(2))),
+    ("WATCH", array(size_of::<Watch>(), Some(1)).mapped()),
+    ("WATCHED", per_cpu(size_of::<Watched>(), 1)),
+    ("EVENTS", RING_BUFFER),
 ];
+
+/// Their names.
+pub const MAPS: [&str; SHAPES.len()] = {
+    let mut names = [""; SHAPES.len()];
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = SHAPES[index].0;
+        index += 1;
+    }
+    names
+};
 
 /// The maps of a generation.
 pub const LIST_MAPS: [&str; 2] = ["LISTED_IPV4", "LISTED_IPV6"];
 
-/// A source and what the table keeps of it.
-pub use crate::{kernel::program::table::Charge, kernel::program::table::Entry};
+pub use crate::kernel::program::table::{Charge, Entry, Sets};
 
 /// The maps of one attachment.
 pub struct Tables {
-    sets: Sets,
+    /// The table of sources.
+    pub sets: Sets,
     counted: PerCpuArray<MapData, Raw<Counters>>,
     limits: PerCpuArray<MapData, Raw<LimitCounters>>,
     hits: PerCpuArray<MapData, Raw<Count>>,
@@ -68,53 +79,49 @@ struct Shape {
     flags: u32,
 }
 
-const fn shape(name: &str) -> Shape {
-    const ARRAY: u32 = 2;
-    const PROGRAM_ARRAY: u32 = 3;
-    const PER_CPU_ARRAY: u32 = 6;
-    const RING_BUFFER: u32 = 27;
-    let (kind, key, value, entries) = match name.as_bytes() {
-        b"SETS" => (ARRAY, 4, size_of::<Set>(), None),
-        b"DISPLACED" => (ARRAY, 4, 8, None),
-        b"LOCKED" => (ARRAY, 4, 8, Some(LOCKS)),
-        b"TABLE" => (ARRAY, 4, size_of::<Table>(), Some(1)),
-        b"SHARES" => (ARRAY, 4, size_of::<Share>(), Some(SLOTS)),
-        b"LEASES" => (PER_CPU_ARRAY, 4, size_of::<Lease>(), Some(SLOTS)),
-        b"COUNTED" => (PER_CPU_ARRAY, 4, size_of::<Counters>(), Some(2)),
-        b"LIMITS" => (PER_CPU_ARRAY, 4, size_of::<LimitCounters>(), Some(SLOTS)),
-        b"LIST_HITS" => (PER_CPU_ARRAY, 4, size_of::<Count>(), Some(LISTS_MAX)),
-        b"CPUS" => (PER_CPU_ARRAY, 4, size_of::<Cpu>(), Some(1)),
-        b"WATCH" => (ARRAY, 4, size_of::<Watch>(), Some(1)),
-        b"WATCHED" => (PER_CPU_ARRAY, 4, size_of::<Watched>(), Some(1)),
-        b"EVENTS" => (RING_BUFFER, 0, 0, Some(EVENTS_BYTES)),
-        _ => (PROGRAM_ARRAY, 4, 4, Some(2)),
-    };
+const PROGRAM_ARRAY: u32 = 3;
+const RING_BUFFER: Shape = Shape {
+    kind: 27,
+    key: 0,
+    value: 0,
+    entries: Some(EVENTS_BYTES),
+    flags: 0,
+};
+
+const fn shape(kind: u32, value: usize, entries: Option<u32>) -> Shape {
     Shape {
         kind,
-        key,
+        key: 4,
         value,
         entries,
-        flags: match name.as_bytes() {
-            b"SETS" | b"WATCH" => BPF_F_MMAPABLE,
-            _ => 0,
-        },
+        flags: 0,
     }
 }
 
-const BPF_F_MMAPABLE: u32 = 1 << 10;
+const fn array(value: usize, entries: Option<u32>) -> Shape {
+    shape(2, value, entries)
+}
+
+const fn per_cpu(value: usize, entries: u32) -> Shape {
+    shape(6, value, Some(entries))
+}
+
+impl Shape {
+    /// The same with `BPF_F_MMAPABLE`.
+    const fn mapped(self) -> Self {
+        Self {
+            flags: 1 << 10,
+            ..self
+        }
+    }
+}
 
 impl std::fmt::Display for Shape {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self {
-            kind,
-            key,
-            value,
-            flags,
-            ..
-        } = self;
         write!(
             f,
-            "type {kind}, key of {key} bytes, value of {value}, flags {flags:#x}"
+            "type {}, key of {} bytes, value of {}, flags {:#x}",
+            self.kind, self.key, self.value, self.flags
         )?;
         self.entries
             .map_or(Ok(()), |entries| write!(f, ", {entries} entries"))
@@ -123,13 +130,12 @@ impl std::fmt::Display for Shape {
 
 /// Refuses maps that another build has pinned: they are never reused, because a program over maps of
 /// another shape reads what it did not write.
-pub fn check_shapes(folder: &Dir, interface: &str, names: &[&str]) -> Result<()> {
-    let mut capacities = Vec::new();
-    for name in names {
-        let pin = folder.pin(name);
-        let pin = pin.map_err(|error| unreadable(interface, &error))?;
-        let info = MapInfo::from_pin(pin.path()).map_err(|error| unreadable(interface, &error))?;
-        let wanted = shape(name);
+fn check_shapes(folder: &Dir, interface: &str) -> Result<()> {
+    let unreadable = |error: &dyn std::error::Error| Error::unreadable(interface, flat(error));
+    let mut entries = Vec::new();
+    for (name, wanted) in SHAPES {
+        let pin = folder.pin(name).map_err(|error| unreadable(&error))?;
+        let info = MapInfo::from_pin(pin.path()).map_err(|error| unreadable(&error))?;
         let found = Shape {
             kind: info.map_type().map_or(u32::MAX, |kind| kind as u32),
             key: info.key_size() as usize,
@@ -138,32 +144,18 @@ pub fn check_shapes(folder: &Dir, interface: &str, names: &[&str]) -> Result<()>
             flags: info.map_flags(),
         };
         if found != wanted {
-            return Err(Error::OtherShape {
-                interface: interface.to_owned(),
-                map: (*name).to_owned(),
-                found: found.to_string(),
-                wanted: wanted.to_string(),
-            });
+            return Err(Error::Refused(format!(
+                "the pinned map {name} has another shape than this limiter's ({found}; wanted {wanted}): it was made by another build; `limiter detach {interface}`, then attach again"
+            )));
         }
-        capacities.push(info.max_entries());
+        entries.push(info.max_entries());
     }
-    if capacities[0].div_ceil(SETS_OF_WORD) != capacities[1] {
-        return Err(Error::Unreadable {
-            interface: interface.to_owned(),
-            why: format!(
-                "{} sets, but {} words of counts",
-                capacities[0], capacities[1]
-            ),
-        });
+    let (sets, words) = (entries[0], entries[1]);
+    if sets.div_ceil(SETS_OF_WORD) != words {
+        let why = format!("{sets} sets, but {words} words of counts");
+        return Err(Error::unreadable(interface, why));
     }
     Ok(())
-}
-
-fn unreadable(interface: &str, error: &dyn std::error::Error) -> Error {
-    Error::Unreadable {
-        interface: interface.to_owned(),
-        why: flat(error),
-    }
 }
 
 impl std::fmt::Debug for Tables {
@@ -177,18 +169,12 @@ impl std::fmt::Debug for Tables {
 impl Tables {
     /// Those that are pinned in `folder`.
     pub fn open(folder: &Dir, interface: &str) -> Result<Self> {
-        let names = MAPS;
-        check_shapes(folder, interface, &names)?;
+        check_shapes(folder, interface)?;
         let open = |name: &str| {
-            let pin = folder.pin(name);
-            let pin = pin.map_err(|error| unreadable(interface, &error))?;
-            MapData::from_pin(pin.path()).map_err(|error| unreadable(interface, &error))
+            open_map(folder, name).map_err(|error| Error::unreadable(interface, error))
         };
-        let maps = names
-            .iter()
-            .map(|name| open(name))
-            .collect::<Result<Vec<_>>>()?;
-        let memory = memory::of_maps(&maps.iter().collect::<Vec<_>>());
+        let maps = MAPS.iter().map(|name| open(name));
+        let memory = memory::of_maps(&maps.collect::<Result<Vec<_>>>()?);
         Self::new(
             |name| {
                 let map = open(name)?;
@@ -232,17 +218,13 @@ impl Tables {
     }
 
     fn row(&self, row: u32) -> Result<Counters> {
-        let of_cpus = self.counted.get(&row, 0).map_err(read_failed)?;
-        Ok(sum(&of_cpus
-            .iter()
-            .map(|Raw(one)| *one)
-            .collect::<Vec<_>>()))
+        Ok(sum(&of_cpus(&self.counted, row)?))
     }
 
     /// What all CPUs have counted for the limit in `slot`, beside [`Self::plain`].
     pub fn limit(&self, slot: u32) -> Result<LimitCounters> {
-        let of_cpus = self.limits.get(&slot, 0).map_err(read_failed)?;
-        let total = |of: fn(&LimitCounters) -> Count| of_cpus.iter().map(|Raw(one)| of(one)).sum();
+        let of_cpus = of_cpus(&self.limits, slot)?;
+        let total = |of: fn(&LimitCounters) -> Count| of_cpus.iter().map(of).sum();
         Ok(LimitCounters {
             admitted: total(|one| one.admitted),
             dropped: total(|one| one.dropped),
@@ -252,28 +234,14 @@ impl Tables {
 
     /// Packets whose source is on the list with this bit.
     pub fn hits(&self, bit: u32) -> Result<Count> {
-        let of_cpus = self.hits.get(&bit, 0).map_err(read_failed)?;
-        Ok(of_cpus.iter().map(|Raw(one)| *one).sum())
+        Ok(of_cpus(&self.hits, bit)?.into_iter().sum())
     }
 
     /// Drops that somebody who watched wanted to be told of, and was not.
     pub fn events_lost(&self) -> Result<u64> {
-        let of_cpus = self.watched.get(&0, 0).map_err(read_failed)?;
-        let of_cpus = of_cpus.iter().map(|Raw(one)| one.lost);
+        let lost = of_cpus(&self.watched, 0)?.into_iter().map(|one| one.lost);
         // As all counters: past the last number they go on at 0.
-        Ok(of_cpus.fold(0, u64::wrapping_add))
-    }
-
-    /// Tells the table from all others of this machine.
-    #[must_use]
-    pub fn id(&self) -> u32 {
-        self.sets.id
-    }
-
-    /// Sources that there is room for.
-    #[must_use]
-    pub fn capacity(&self) -> u64 {
-        self.sets.capacity()
+        Ok(lost.fold(0, u64::wrapping_add))
     }
 
     /// Prepares a change. New limits (`slots`) and new lists (`bits`) begin with zero counters and without buckets.
@@ -302,86 +270,42 @@ impl Tables {
     }
 
     fn count_anew(&mut self, slots: &[u32], bits: &[u32]) -> Result<()> {
-        let cpus =
-            aya::util::nr_cpus().map_err(|(_, error)| Error::system("counting CPUs", error))?;
         for slot in slots {
-            let zero = vec![Raw(LimitCounters::default()); cpus];
-            let zero = aya::maps::PerCpuValues::try_from(zero);
-            let zero = zero.map_err(|error| Error::system("counting CPUs", error))?;
-            self.limits.set(*slot, zero, 0).map_err(read_failed)?;
+            self.limits.set(*slot, zeros()?, 0).map_err(read_failed)?;
         }
         for bit in bits {
-            let zero = vec![Raw(Count::default()); cpus];
-            let zero = aya::maps::PerCpuValues::try_from(zero);
-            let zero = zero.map_err(|error| Error::system("counting CPUs", error))?;
-            self.hits.set(*bit, zero, 0).map_err(read_failed)?;
+            self.hits.set(*bit, zeros()?, 0).map_err(read_failed)?;
         }
         Ok(())
     }
 
     fn forget_slots(&self, slots: &[u32]) {
         if !slots.is_empty() {
-            self.sets.forget_all(|key| slots.contains(&key.slot()));
+            self.sets.forget_where(|key| slots.contains(&key.slot()));
         }
     }
+}
 
-    /// One source, where it is in the table.
-    #[must_use]
-    pub fn source(&self, key: &SourceKey) -> Option<Source> {
-        self.sets.source(key)
-    }
+/// What each CPU has written at `index` of a map.
+pub(in crate::kernel) fn of_cpus<T: Copy>(
+    map: &PerCpuArray<MapData, Raw<T>>,
+    index: u32,
+) -> Result<Vec<T>>
+where
+    Raw<T>: Pod,
+{
+    let of_cpus = map.get(&index, 0).map_err(read_failed)?;
+    Ok(of_cpus.iter().map(|Raw(one)| *one).collect())
+}
 
-    /// The source in the entry with this number, if it is this one.
-    #[must_use]
-    pub fn source_in(&self, number: usize, key: &SourceKey) -> Option<Source> {
-        self.sets.source_in(number, key)
-    }
-
-    /// Changes the bucket in the entry with this number, if it is this source's; see [`Charge`]. `epoch` is the present
-    /// one. Returns whether it did.
-    pub fn charge(
-        &self,
-        number: usize,
-        key: &SourceKey,
-        epoch: u32,
-        change: impl FnMut(&Source) -> Charge,
-    ) -> bool {
-        self.sets.charge(number, key, epoch, change)
-    }
-
-    /// Forgets a source. Returns whether it was there.
-    #[must_use]
-    pub fn forget(&self, key: &SourceKey) -> bool {
-        self.sets.forget(key)
-    }
-
-    /// Forgets all sources. Returns how many there were.
-    #[must_use]
-    pub fn forget_all(&self) -> u64 {
-        self.sets.forget_all(|_| true)
-    }
-
-    /// Entries that the limit in each slot holds.
-    #[must_use]
-    pub fn held(&self) -> [u64; SLOTS as usize] {
-        let mut held = [0; SLOTS as usize];
-        for tag in self.sets.counted() {
-            if let Some(held) = held.get_mut(tag.slot() as usize) {
-                *held += u64::from(tag.entries());
-            }
-        }
-        held
-    }
-
-    /// All sources. Of a table that changes meanwhile it shows each entry as it was at some moment.
-    pub fn sources(&self) -> impl Iterator<Item = Entry> {
-        self.sets.sources()
-    }
-
-    /// The same in one loop, each with the number of its entry: below [`Self::capacity`].
-    pub fn look_through(&self, look: impl FnMut(usize, &SourceKey, &Source)) {
-        self.sets.look_through(look);
-    }
+/// A zero for each CPU.
+pub(in crate::kernel) fn zeros<T: Copy + Default>() -> Result<PerCpuValues<Raw<T>>>
+where
+    Raw<T>: Pod,
+{
+    let failed = |error| Error::system("counting CPUs", error);
+    let cpus = aya::util::nr_cpus().map_err(|(_, error)| failed(error))?;
+    PerCpuValues::try_from(vec![Raw(T::default()); cpus]).map_err(failed)
 }
 
 fn sum(counters: &[Counters]) -> Counters {
@@ -397,46 +321,48 @@ fn sum(counters: &[Counters]) -> Counters {
 /// Writes the first content of a new table: its seed, and the buckets of the new-source limit, which are full at
 /// `full_at` (nanoseconds). A word of 0 would be no such bucket: it may be a time in the future.
 pub(in crate::kernel) fn fill_table(ebpf: &mut aya::Ebpf, seed: Seed, full_at: u64) -> Result<()> {
+    let new_sources = bucket::time(bucket::ticks(full_at));
     let mut table: Array<_, Raw<Table>> = named(ebpf, "TABLE")?.try_into().map_err(read_failed)?;
     let first = Table {
         seed,
-        new_sources: bucket::time(bucket::ticks(full_at)),
+        new_sources,
         ..Table::default()
     };
     table.set(0, Raw(first), 0).map_err(read_failed)?;
-    let mut shares: Array<_, Raw<Share>> =
-        named(ebpf, "SHARES")?.try_into().map_err(read_failed)?;
-    for slot in 0..SLOTS {
-        let share = Share {
-            held: 0,
-            new_sources: bucket::time(bucket::ticks(full_at)),
-        };
-        shares.set(slot, Raw(share), 0).map_err(read_failed)?;
-    }
-    Ok(())
+    change_shares(ebpf, |_, share| share.new_sources = new_sources)
 }
 
 /// Writes the entries that the limit in each slot holds.
-pub(in crate::kernel) fn write_held(ebpf: &mut aya::Ebpf, held: &[u64]) -> Result<()> {
+pub(in crate::kernel) fn write_held(
+    ebpf: &mut aya::Ebpf,
+    held: &[u64; SLOTS as usize],
+) -> Result<()> {
+    change_shares(ebpf, |slot, share| share.held = held[slot])
+}
+
+fn change_shares(ebpf: &mut aya::Ebpf, change: impl Fn(usize, &mut Share)) -> Result<()> {
     let mut shares: Array<_, Raw<Share>> =
         named(ebpf, "SHARES")?.try_into().map_err(read_failed)?;
-    for (slot, held) in (0..SLOTS).zip(held) {
-        let Raw(share) = shares.get(&slot, 0).map_err(read_failed)?;
-        let share = Share {
-            held: *held,
-            ..share
-        };
+    for slot in 0..SLOTS {
+        let Raw(mut share) = shares.get(&slot, 0).map_err(read_failed)?;
+        change(slot as usize, &mut share);
         shares.set(slot, Raw(share), 0).map_err(read_failed)?;
     }
     Ok(())
 }
 
-fn named<'a>(ebpf: &'a mut aya::Ebpf, name: &str) -> Result<&'a mut Map> {
-    ebpf.map_mut(name).ok_or_else(|| {
-        read_failed(MapError::InvalidName {
-            name: name.to_owned(),
-        })
-    })
+/// A map of the built-in object.
+pub(super) fn named<'a>(ebpf: &'a mut aya::Ebpf, name: &str) -> Result<&'a mut Map> {
+    ebpf.map_mut(name).ok_or_else(|| missing(name))
+}
+
+/// The built-in object is not as it was built.
+pub(super) fn missing(name: &str) -> Error {
+    Error::Load {
+        what: "program",
+        why: format!("the built-in object lacks {name}"),
+        advice: "this build of limiter is broken: install it anew",
+    }
 }
 
 /// The seed of the table that is pinned in `folder`.

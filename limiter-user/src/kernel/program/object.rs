@@ -14,18 +14,18 @@ use aya::{
 use ipnet::IpNet;
 use limiter_common::{
     abi::{CLOCK_KERNEL, Config, Listed, NEXT_FALLBACK, NEXT_FOREIGN, SETS_OF_WORD},
-    table::Seed,
+    table::{Seed, key::SLOTS},
 };
 
 use crate::kernel::{
     error::{self, Error, Result, cause},
     program::{
         lists,
-        maps::{self, Tables},
+        maps::{self, Tables, missing},
         raw::Raw,
     },
     sys::{
-        clock,
+        bpf, clock,
         folder::{Dir, Pin},
     },
 };
@@ -72,11 +72,6 @@ impl Variant {
             Self::Log => prebuilt!("limiter-log"),
         }
     }
-}
-
-/// The object with the programs that only watch.
-pub(in crate::kernel) fn learn_object() -> &'static [u8] {
-    prebuilt!("learn")
 }
 
 /// The maps that a program works on.
@@ -184,6 +179,20 @@ pub fn load(
     Ok(Program { ebpf, entry })
 }
 
+/// Loads the program that only watches, for packets in several buffers where the kernel has them.
+pub(in crate::kernel) fn load_learn(frags: bool) -> Result<Program> {
+    let mut loader = EbpfLoader::new();
+    let loaded = loader.btf(None).load(prebuilt!("learn"));
+    let mut ebpf = loaded.map_err(load_error)?;
+    let [with_frags, entry] = LEARN_ENTRIES;
+    if frags && xdp(&mut ebpf, with_frags)?.load().is_ok() {
+        let entry = with_frags;
+        return Ok(Program { ebpf, entry });
+    }
+    xdp(&mut ebpf, entry)?.load().map_err(program_error)?;
+    Ok(Program { ebpf, entry })
+}
+
 /// A new secret: which set is whose, or which source is in a sample.
 pub fn new_seed() -> Result<Seed> {
     let random = || {
@@ -211,8 +220,12 @@ fn pin_paths(loader: &mut EbpfLoader<'_>, maps: &[&'static str], folder: &Dir) -
 impl Program {
     /// Its descriptor.
     pub fn fd(&self) -> Result<BorrowedFd<'_>> {
+        Ok(self.handle()?.as_fd())
+    }
+
+    fn handle(&self) -> Result<&ProgramFd> {
         match self.ebpf.program(self.entry) {
-            Some(AyaProgram::Xdp(program)) => Ok(program.fd().map_err(program_error)?.as_fd()),
+            Some(AyaProgram::Xdp(program)) => program.fd().map_err(program_error),
             _ => Err(missing(self.entry)),
         }
     }
@@ -236,18 +249,14 @@ impl Program {
 
     /// Makes it the program that a trial over the same maps falls back to.
     pub(in crate::kernel) fn stand_by(&mut self) -> Result<()> {
-        let own = match self.ebpf.program(self.entry) {
-            Some(AyaProgram::Xdp(program)) => program.fd().map_err(program_error)?.try_clone(),
-            _ => return Err(missing(self.entry)),
-        };
+        let own = self.handle()?.try_clone();
         own.and_then(|own| self.put_next(NEXT_FALLBACK, &own))
             .map_err(|error| Error::system("preparing the end of the trial", error))
     }
 
     fn put_next(&mut self, index: u32, next: &ProgramFd) -> io::Result<()> {
         let name = maps::next_of(self.entry.ends_with("_frags"));
-        let map = self.ebpf.map_mut(name);
-        let map = map.ok_or_else(|| io::Error::other(missing(name)))?;
+        let map = self.map_mut(name).map_err(io::Error::other)?;
         let set = ProgramArray::try_from(map).and_then(|mut array| array.set(index, next, 0));
         set.map_err(|error| match error {
             MapError::SyscallError(call) => call.io_error,
@@ -257,7 +266,7 @@ impl Program {
 
     /// Pins it in the `folder` of a generation.
     pub fn pin(&self, folder: &Dir) -> Result<()> {
-        crate::kernel::sys::bpf::pin(self.fd()?, &folder.at(PIN))
+        bpf::pin(self.fd()?, &folder.at(PIN))
             .map_err(|error| Error::path("pinning", folder.path().join(PIN), error))
     }
 
@@ -281,7 +290,7 @@ impl Program {
     }
 
     /// Writes what the limit in each slot holds of a table whose entries no program has counted.
-    pub fn share_out(&mut self, held: &[u64]) -> Result<()> {
+    pub fn share_out(&mut self, held: &[u64; SLOTS as usize]) -> Result<()> {
         maps::write_held(&mut self.ebpf, held)
     }
 
@@ -302,7 +311,7 @@ impl Program {
 
     /// One of its maps.
     pub fn map_mut(&mut self, name: &'static str) -> Result<&mut Map> {
-        self.ebpf.map_mut(name).ok_or_else(|| missing(name))
+        maps::named(&mut self.ebpf, name)
     }
 
     /// Gives away one of its maps.
@@ -311,46 +320,33 @@ impl Program {
     }
 }
 
-pub(in crate::kernel) fn xdp<'a>(ebpf: &'a mut Ebpf, entry: &'static str) -> Result<&'a mut Xdp> {
+fn xdp<'a>(ebpf: &'a mut Ebpf, entry: &'static str) -> Result<&'a mut Xdp> {
     match ebpf.program_mut(entry) {
         Some(AyaProgram::Xdp(program)) => Ok(program),
         _ => Err(missing(entry)),
     }
 }
 
-pub(in crate::kernel) fn missing(name: &str) -> Error {
-    Error::Load {
-        what: "program",
-        why: format!("the built-in object lacks {name}"),
-        advice: "this build of limiter is broken: install it anew",
-    }
-}
+const REPORT: &str = "please report this with the kernel's version (`uname -r`)";
 
-pub(in crate::kernel) fn program_error(error: ProgramError) -> Error {
-    if let ProgramError::LoadError {
-        io_error,
-        verifier_log,
-    } = &error
-    {
-        if io_error.raw_os_error() == Some(libc::EPERM) {
-            return Error::NotPermitted;
-        }
-        let log = verifier_log.to_string();
-        let reason = reason_in(&log);
-        return Error::Load {
-            what: "program",
-            why: format!("{io_error}; {reason}"),
-            advice: match io_error.raw_os_error() {
+fn program_error(error: ProgramError) -> Error {
+    let (why, advice) = match &error {
+        ProgramError::LoadError {
+            io_error,
+            verifier_log,
+        } => {
+            let advice = match io_error.raw_os_error() {
+                Some(libc::EPERM) => return Error::NotPermitted,
                 Some(libc::ENOMEM) => "free memory, and try again",
-                _ => "please report this with the kernel's version (`uname -r`)",
-            },
-        };
-    }
-    Error::Load {
-        what: "program",
-        why: error.to_string(),
-        advice: "please report this with the kernel's version (`uname -r`)",
-    }
+                _ => REPORT,
+            };
+            let log = verifier_log.to_string();
+            (format!("{io_error}; {}", reason_in(&log)), advice)
+        }
+        error => (error.to_string(), REPORT),
+    };
+    let what = "program";
+    Error::Load { what, why, advice }
 }
 
 /// The line of a verifier's log that says why: the last one before its statistics.
@@ -371,7 +367,7 @@ fn reason_in(log: &str) -> &str {
         .unwrap_or("no verifier log")
 }
 
-pub(in crate::kernel) fn load_error(error: EbpfError) -> Error {
+fn load_error(error: EbpfError) -> Error {
     let (map, why) = match error {
         EbpfError::MapError(MapError::CreateError { name, io_error }) => {
             (format!("map {name}"), io_error)
@@ -381,7 +377,7 @@ pub(in crate::kernel) fn load_error(error: EbpfError) -> Error {
             return Error::Load {
                 what: "program",
                 why: error::flat(&error),
-                advice: "please report this with the kernel's version (`uname -r`)",
+                advice: REPORT,
             };
         }
     };

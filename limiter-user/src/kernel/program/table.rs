@@ -16,7 +16,7 @@ use limiter_common::{
             self, BEHIND_MAX, OVER, PASSED, Protocol, Shared, TAT, counter, epoch_in, slot_in,
             with_epoch, without_counter,
         },
-        key::{SourceKey, Tag},
+        key::{SLOTS, SourceKey, Tag},
     },
 };
 
@@ -54,7 +54,7 @@ pub struct Sets {
     words: Words,
     sets: u32,
     seed: Seed,
-    /// Id of the map.
+    /// Id of the map, which tells the table from all others of this machine.
     pub id: u32,
 }
 
@@ -75,6 +75,7 @@ impl Sets {
     }
 
     /// Sources that there is room for.
+    #[must_use]
     pub fn capacity(&self) -> u64 {
         u64::from(self.sets) * u64::from(WAYS)
     }
@@ -95,27 +96,39 @@ impl Sets {
             .map(move |first| Mapped { words, first })
     }
 
-    /// All sources.
+    /// All sources. Of a table that changes meanwhile, each entry is as it was at some moment.
     pub fn sources(&self) -> impl Iterator<Item = Entry> {
         self.entries().filter_map(Mapped::read)
     }
 
+    /// Entries that the limit in each slot holds.
+    #[must_use]
+    pub fn held(&self) -> [u64; SLOTS as usize] {
+        let mut held = [0; SLOTS as usize];
+        for tag in self.counted() {
+            if let Some(held) = held.get_mut(tag.slot() as usize) {
+                *held += u64::from(tag.entries());
+            }
+        }
+        held
+    }
+
     /// The keys that the program counts for their limits: a source that was forgotten counts until another one takes
     /// its entry.
-    pub fn counted(&self) -> impl Iterator<Item = Tag> {
+    fn counted(&self) -> impl Iterator<Item = Tag> {
         self.entries().filter_map(|entry| match entry.load(TAT) {
             FORGOTTEN => Some(entry.tag()),
             _ => entry.read().map(|(key, _)| key.tag()),
         })
     }
 
-    /// Shows `look` all sources, each with the number of its entry. A plain loop: for a million of them, each
-    /// second, it matters.
-    pub fn look_through(&self, mut look: impl FnMut(usize, &SourceKey, &Source)) {
+    /// Calls `read` for each source, with the number of its entry, which is below [`Self::capacity`]. A plain loop: for a
+    /// million of them, each second, it matters.
+    pub fn scan(&self, mut read: impl FnMut(usize, &SourceKey, &Source)) {
         let words = self.words();
         for (number, first) in (0..words.len()).step_by(WORDS).enumerate() {
             if let Some((key, source)) = (Mapped { words, first }).read() {
-                look(number, &key, &source);
+                read(number, &key, &source);
             }
         }
     }
@@ -130,11 +143,13 @@ impl Sets {
     }
 
     /// One source, where it is in the table.
+    #[must_use]
     pub fn source(&self, key: &SourceKey) -> Option<Source> {
         Some(self.find(key)?.read()?.1)
     }
 
     /// The source in the entry with this number, if it is this one.
+    #[must_use]
     pub fn source_in(&self, number: usize, key: &SourceKey) -> Option<Source> {
         let (found, source) = self.entry(number)?.read()?;
         (found == *key).then_some(source)
@@ -179,13 +194,20 @@ impl Sets {
     }
 
     /// Forgets a source. Returns whether it was there.
+    #[must_use]
     pub fn forget(&self, key: &SourceKey) -> bool {
         self.find(key)
             .is_some_and(|entry| entry.forget(|found| found == key))
     }
 
+    /// Forgets all sources. Returns how many there were.
+    #[must_use]
+    pub fn forget_all(&self) -> u64 {
+        self.forget_where(|_| true)
+    }
+
     /// Forgets the sources that `which` is true of. Returns how many there were.
-    pub fn forget_all(&self, which: impl Fn(&SourceKey) -> bool) -> u64 {
+    pub fn forget_where(&self, which: impl Fn(&SourceKey) -> bool) -> u64 {
         self.entries()
             .map(|entry| u64::from(entry.forget(&which)))
             .sum()

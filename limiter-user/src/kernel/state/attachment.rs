@@ -1,16 +1,18 @@
 //! An attachment that is there: its pins, opened.
 
+use limiter_common::abi;
+
 use crate::{
     config::{Lists, Settings},
     kernel::{
         error::{Error, Result},
         program::{lists::ListTables, maps::Tables},
         state::{
+            current,
+            current::{Current, OnTrial, Standing},
             foreign,
             foreign::Foreign,
-            generation, in_force,
-            in_force::{InForce, OnTrial, Standing},
-            pins,
+            generation, pins,
             pins::Folder,
             record::Record,
         },
@@ -55,15 +57,21 @@ pub struct Attachment {
 
 /// What a folder of pins holds.
 pub(in crate::kernel) enum Pinned {
-    /// A link to an interface.
-    To(Link, LinkInfo),
+    /// A link to this interface.
+    On(Link, Interface),
+    /// A link to an interface of another network namespace.
+    Elsewhere(Link, LinkInfo),
     /// A link whose interface is gone.
     Gone(Link),
     /// No link: what a command left that was killed before it was done.
     Leftover,
 }
 
-pub(in crate::kernel) fn look(folder: &Folder) -> Result<Pinned> {
+/// Folders of pins, and what they hold.
+pub(in crate::kernel) type Looked = Vec<(Folder, Result<Pinned>)>;
+
+/// What a folder holds, where there are these interfaces.
+pub(in crate::kernel) fn look(folder: &Folder, interfaces: &[Interface]) -> Result<Pinned> {
     let mut seen = None;
     loop {
         let Some(dir) = folder.open()? else {
@@ -77,7 +85,10 @@ pub(in crate::kernel) fn look(folder: &Folder) -> Result<Pinned> {
         };
         let info = link.info()?;
         if info.interface != 0 {
-            return Ok(Pinned::To(link, info));
+            return Ok(match interface::of_link(interfaces, &info) {
+                Some(on) => Pinned::On(link, on.clone()),
+                None => Pinned::Elsewhere(link, info),
+            });
         }
         // So looks a link, too, that was detached since it was opened: then it is not there any more, or is another one.
         if seen == Some(info) {
@@ -87,34 +98,53 @@ pub(in crate::kernel) fn look(folder: &Folder) -> Result<Pinned> {
     }
 }
 
-/// The folders of this network namespace.
-pub(in crate::kernel) fn folders_here() -> Result<Vec<Folder>> {
+/// What the folders of this network namespace hold.
+pub(in crate::kernel) fn look_here(interfaces: &[Interface]) -> Result<Looked> {
     let here = pins::namespace()?;
-    Ok(pins::folders()?
-        .into_iter()
+    let folders = pins::folders()?.into_iter();
+    let looked = folders
         .filter(|folder| folder.namespace == here)
-        .collect())
+        .map(|folder| {
+            let pinned = look(&folder, interfaces);
+            (folder, pinned)
+        });
+    Ok(looked.collect())
 }
 
 /// The interfaces, and what the folders of this network namespace hold, both of the same moment.
-async fn look_at_all() -> Result<(Vec<Interface>, Vec<(Folder, Result<Pinned>)>)> {
+async fn look_at_all() -> Result<(Vec<Interface>, Looked)> {
     // Readers take no lock; that a program is swapped each time takes longer than a reading.
     const TRIES: usize = 3;
     let mut found = (Vec::new(), Vec::new());
     for _ in 0..TRIES {
         let interfaces = interface::all().await?;
-        let folders = folders_here()?.into_iter();
-        let looked = folders.map(|folder| {
-            let pinned = look(&folder);
-            (folder, pinned)
-        });
-        found = (interfaces, looked.collect());
-        let outdated = |(_, pinned): &(Folder, Result<Pinned>)| matches!(pinned, Ok(Pinned::To(_, info)) if interface::may_be_outdated(&found.0, info));
+        let looked = look_here(&interfaces)?;
+        found = (interfaces, looked);
+        let outdated = |(_, pinned): &(Folder, Result<Pinned>)| matches!(pinned, Ok(Pinned::Elsewhere(_, info)) if interface::may_be_outdated(&found.0, info));
         if !found.1.iter().any(outdated) {
             break;
         }
     }
     Ok(found)
+}
+
+/// What is wrong where a folder holds this, for who asks for the interface that the folder is named after.
+pub(in crate::kernel) fn trouble(
+    folder: &Folder,
+    pinned: Result<Pinned>,
+    interfaces: &[Interface],
+) -> Option<Error> {
+    let name = folder.interface.clone();
+    match pinned {
+        Ok(Pinned::On(_, on)) => Some(Error::Renamed {
+            old: name,
+            new: on.name,
+        }),
+        Ok(Pinned::Elsewhere(..)) => Some(Error::Moved(name)),
+        Ok(Pinned::Gone(_)) => Some(interface::link_without_interface(name, interfaces)),
+        Ok(Pinned::Leftover) => foreign::waiting(folder, interfaces),
+        Err(error) => Some(error),
+    }
 }
 
 /// An attachment of another version of limiter, whose pins have another layout.
@@ -139,30 +169,27 @@ impl From<OtherVersion> for Error {
 /// The attachments of other versions of limiter in this network namespace.
 pub(in crate::kernel) fn of_other_versions(interfaces: &[Interface]) -> Result<Vec<OtherVersion>> {
     let here = pins::namespace()?;
-    let folders = pins::folders_of_other_layouts()?.into_iter();
+    let folders = pins::folders_of(|layout| layout != abi::VERSION)?.into_iter();
     let attached = folders
         .filter(|folder| folder.namespace == here)
-        .filter_map(|folder| {
-            let Ok(Pinned::To(link, info)) = look(&folder) else {
-                return None;
-            };
-            let interface = interface::of_link(interfaces, &info)?.clone();
-            Some(OtherVersion {
+        .filter_map(|folder| match look(&folder, interfaces) {
+            Ok(Pinned::On(link, interface)) => Some(OtherVersion {
                 interface,
                 folder,
                 link,
-            })
+            }),
+            _ => None,
         });
     Ok(attached.collect())
 }
 
-/// An error where another version of limiter is attached to the interface called `name`.
-pub(in crate::kernel) fn no_other_version(interfaces: &[Interface], name: &str) -> Result<()> {
-    let mut attached = of_other_versions(interfaces)?.into_iter();
-    match attached.find(|other| other.interface.name == name) {
-        Some(other) => Err(other.into()),
-        None => Ok(()),
-    }
+/// The attachment of another version to the interface called `name`.
+pub(in crate::kernel) fn other_version_on(
+    interfaces: &[Interface],
+    name: &str,
+) -> Result<Option<OtherVersion>> {
+    let mut others = of_other_versions(interfaces)?.into_iter();
+    Ok(others.find(|other| other.interface.name == name))
 }
 
 fn not_attached(interface: Option<&Interface>, name: &str) -> Error {
@@ -180,47 +207,25 @@ impl Attachment {
             let interface = interface::by_name(name).await.ok();
             return Err(not_attached(interface.as_ref(), name));
         }
-        let (interfaces, folders) = look_at_all().await?;
-        let interface = interfaces.iter().find(|interface| interface.name == name);
-        let mut gone = None;
-        for (folder, looked) in folders {
-            let pinned = match looked {
-                Err(error) if folder.interface == name => return Err(error),
-                // Another interface's trouble.
-                Err(_) => continue,
-                Ok(pinned) => pinned,
-            };
+        let (interfaces, looked) = look_at_all().await?;
+        let mut wrong = None;
+        for (folder, pinned) in looked {
             match pinned {
-                Pinned::To(_, info) => match interface::of_link(&interfaces, &info) {
-                    Some(on) if on.name == name => {
-                        let read = Self::read(&folder, on)?;
-                        return read.ok_or_else(|| Error::NotAttached(name.to_owned()));
-                    }
-                    Some(on) if folder.interface == name => {
-                        gone = Some(Error::Renamed {
-                            old: name.to_owned(),
-                            new: on.name.clone(),
-                        });
-                    }
-                    None if folder.interface == name => {
-                        gone = Some(Error::Moved(name.to_owned()));
-                    }
-                    _ => {}
-                },
-                Pinned::Gone(_) if folder.interface == name => {
-                    gone = Some(interface::link_without_interface(
-                        name.to_owned(),
-                        &interfaces,
-                    ));
+                Ok(Pinned::On(_, on)) if on.name == name => {
+                    let read = Self::read(&folder, &on)?;
+                    return read.ok_or_else(|| Error::NotAttached(name.to_owned()));
                 }
-                Pinned::Leftover if folder.interface == name => {
-                    gone = foreign::waiting(&folder, &interfaces);
-                }
+                Err(error) if folder.interface == name => return Err(error),
+                pinned if folder.interface == name => wrong = trouble(&folder, pinned, &interfaces),
+                // Another interface's trouble.
                 _ => {}
             }
         }
-        no_other_version(&interfaces, name)?;
-        Err(gone.unwrap_or_else(|| not_attached(interface, name)))
+        if let Some(other) = other_version_on(&interfaces, name)? {
+            return Err(other.into());
+        }
+        let interface = interfaces.iter().find(|interface| interface.name == name);
+        Err(wrong.unwrap_or_else(|| not_attached(interface, name)))
     }
 
     /// All attachments of this network namespace, and what is the matter with those that cannot be
@@ -230,25 +235,15 @@ impl Attachment {
         if !bpffs::look()? {
             return Ok((Vec::new(), Vec::new()));
         }
-        let (interfaces, folders) = look_at_all().await?;
+        let (interfaces, looked) = look_at_all().await?;
         let (mut attachments, mut errors) = (Vec::new(), Vec::new());
-        for (folder, looked) in folders {
-            match looked {
-                Ok(Pinned::To(_, info)) => match interface::of_link(&interfaces, &info) {
-                    Some(on) => match Self::read(&folder, on) {
-                        Ok(attachment) => attachments.extend(attachment),
-                        Err(error) => errors.push(error),
-                    },
-                    None => errors.push(Error::Moved(folder.interface)),
+        for (folder, pinned) in looked {
+            match pinned {
+                Ok(Pinned::On(_, on)) => match Self::read(&folder, &on) {
+                    Ok(attachment) => attachments.extend(attachment),
+                    Err(error) => errors.push(error),
                 },
-                Ok(Pinned::Gone(_)) => errors.push(interface::link_without_interface(
-                    folder.interface,
-                    &interfaces,
-                )),
-                Ok(Pinned::Leftover) => {
-                    errors.extend(foreign::waiting(&folder, &interfaces));
-                }
-                Err(error) => errors.push(error),
+                pinned => errors.extend(trouble(&folder, pinned, &interfaces)),
             }
         }
         let of_others = of_other_versions(&interfaces)?;
@@ -279,10 +274,6 @@ impl Attachment {
         self.tables.memory + self.lists.memory
     }
 
-    pub(in crate::kernel) fn generation_folder(&self) -> Result<Dir> {
-        generation::open(&self.dir, self.generation)
-    }
-
     /// Its lock; an error where it was detached meanwhile.
     pub fn lock(&self) -> Result<Lock> {
         let lock = lock::lock(&self.dir)?;
@@ -307,7 +298,7 @@ impl Attachment {
     }
 
     /// Whether the generation that was in force when this was opened is in force now.
-    pub(in crate::kernel) fn is_in_force(&self) -> Result<bool> {
+    pub(in crate::kernel) fn is_current(&self) -> Result<bool> {
         self.standing.holds(&self.link.info()?)
     }
 
@@ -323,32 +314,13 @@ impl Attachment {
         self.trial.is_some_and(|trial| !trial.is_over)
     }
 
-    /// What will be in force after the trial that runs: another view of the same attachment. None where no trial runs, or
-    /// nothing will be limited then.
-    pub(in crate::kernel) fn after_trial(&self) -> Result<Option<Self>> {
+    /// The generation that the trial that runs falls back to. None where no trial runs, or nothing will be limited then.
+    pub(in crate::kernel) fn fallback(&self) -> Result<Option<u64>> {
         if !self.is_on_trial() {
             return Ok(None);
         }
-        let Some((generation, program_id)) = in_force::fallback(&self.dir, self.record.frags)?
-        else {
-            return Ok(None);
-        };
-        let (folder, name) = (
-            generation::open(&self.dir, generation)?,
-            &self.interface.name,
-        );
-        let gone = || Error::NotAttached(name.clone());
-        Ok(Some(Self {
-            interface: self.interface.clone(),
-            record: Record::open(&folder, name)?,
-            tables: Tables::open(&self.dir, name)?,
-            lists: ListTables::open(&folder)?,
-            dir: self.dir.clone(),
-            link: Link::open(&self.dir)?.ok_or_else(gone)?,
-            generation,
-            program_id,
-            ..*self
-        }))
+        let fallback = current::fallback(&self.dir, self.record.frags)?;
+        Ok(fallback.map(|(number, _)| number))
     }
 
     /// The program that limiter runs in front of.
@@ -403,21 +375,18 @@ impl Attachment {
         interface: &Interface,
     ) -> Result<Self> {
         let name = folder.interface.as_str();
-        let unreadable = |why: &str| Error::Unreadable {
-            interface: name.to_owned(),
-            why: why.to_owned(),
-        };
-        let InForce {
+        let Current {
             generation,
             linked,
             program_id,
             record,
             trial,
             standing,
-        } = in_force::find(&dir, info.program_id, name)?;
+        } = current::find(&dir, info.program_id, name)?;
         // A container with a process 1 of its own may share the host's bpffs.
         if record.namespace != pins::cookie()? {
-            return Err(unreadable(
+            return Err(Error::unreadable(
+                name,
                 "it belongs to another network namespace with a process 1 of its own",
             ));
         }

@@ -17,7 +17,7 @@ use nix::unistd::geteuid;
 
 use crate::kernel::{
     error::{Error, Result},
-    state::{pins, pins::Folder, unpin},
+    state::{pins, pins::Folder},
     sys::{
         bpf,
         folder::Dir,
@@ -49,15 +49,6 @@ impl std::fmt::Display for Foreign {
             None => write!(f, "program {}", self.id),
         }
     }
-}
-
-/// What became of it.
-#[derive(Debug, PartialEq, Eq)]
-pub(in crate::kernel) enum PutBack {
-    /// It runs where it ran before.
-    Done,
-    /// There is no interface of that index in this network namespace.
-    NoInterface,
 }
 
 /// How long a command is given to be done.
@@ -102,7 +93,10 @@ impl Foreign {
             ProgramError::SyscallError(call)
                 if call.io_error.raw_os_error() == Some(libc::EPERM) =>
             {
-                Error::ChainNotPermitted(interface.name.clone())
+                Error::Refused(format!(
+                    "not permitted: --chain opens the program that is on '{}', which needs CAP_SYS_ADMIN: run it as root with all capabilities",
+                    interface.name
+                ))
             }
             error => Error::system(
                 "opening the program on the interface",
@@ -134,7 +128,7 @@ impl Foreign {
             };
             return Ok((foreign, handle));
         }
-        Err(Error::ChainNothing(interface.name.clone()))
+        Err(nothing_there(interface))
     }
 
     /// The one that is pinned in `folder`; none where limiter runs in front of none.
@@ -175,8 +169,9 @@ impl Foreign {
         netlink::take_off(self.interface, self.mode, self.fd.as_fd())
     }
 
-    /// Puts it back where it was, if no other program is there; `folder` has its pin.
-    pub(in crate::kernel) fn put_back(&self, folder: &Dir) -> Result<PutBack> {
+    /// Puts it back where it was, if no other program is there; `folder` has its pin. False where there is no interface of
+    /// that index in this network namespace.
+    pub(in crate::kernel) fn put_back(&self, folder: &Dir) -> Result<bool> {
         // Whoever owns the folder may have given the pin its name, and has no say about other interfaces.
         if ![0, geteuid().as_raw()].contains(&self.owner) {
             return Err(self.not_put_back(
@@ -187,14 +182,14 @@ impl Foreign {
         }
         let fd = self.fd.as_fd();
         let refused = match netlink::put_on(self.interface, self.mode, fd) {
-            Ok(()) => return Ok(PutBack::Done),
+            Ok(()) => return Ok(true),
             Err(error) => error,
         };
         match refused.raw_os_error() {
-            Some(libc::ENODEV) => Ok(PutBack::NoInterface),
+            Some(libc::ENODEV) => Ok(false),
             // A command that was killed had put it back, or had not taken it off.
             Some(libc::EBUSY | libc::EEXIST) if netlink::is_on(self.interface, self.mode, fd) => {
-                Ok(PutBack::Done)
+                Ok(true)
             }
             Some(libc::EBUSY | libc::EEXIST) => Err(self.not_put_back(
                 folder,
@@ -213,14 +208,19 @@ impl Foreign {
         first: &'static str,
     ) -> Error {
         let interface = pins::interface_of(folder.path()).unwrap_or_default();
-        Error::NotPutBack {
-            program: self.to_string(),
-            why,
-            first,
-            pin: self.path(folder),
-            interface,
-        }
+        Error::Refused(format!(
+            "limiter is off '{interface}', but the XDP program that it ran in front of, {self}, could not be put back ({why}): {first} and `limiter detach {interface}` again; until then it stays pinned as {} (remove that to give it up)",
+            self.path(folder).display()
+        ))
     }
+}
+
+/// There is nothing to run in front of.
+pub(in crate::kernel) fn nothing_there(interface: &Interface) -> Error {
+    Error::Refused(format!(
+        "no XDP program is attached to '{}' that limiter could run in front of: attach that one first, or leave --chain out",
+        interface.name
+    ))
 }
 
 fn name_of(program: &ProgramInfo) -> Option<String> {
@@ -228,16 +228,8 @@ fn name_of(program: &ProgramInfo) -> Option<String> {
     name.map(str::to_owned)
 }
 
-/// Puts back the program that limiter ran in front of, which was opened before limiter was taken off, and
-/// then removes the pins and their folder. Returns what runs again. Where that fails, the pins stay, and the next
-/// command tries again.
-pub(in crate::kernel) fn clear(folder: &Dir, foreign: Option<Foreign>) -> Result<Option<Foreign>> {
-    let back = restore(folder, foreign)?;
-    unpin::remove(folder)?;
-    Ok(back)
-}
-
-/// Puts back the program that limiter ran in front of. Returns it if it runs again.
+/// Puts back the program that limiter ran in front of, which was opened before limiter was taken off. Returns it if it runs
+/// again. Where that fails, the pins must stay, and the next command tries again.
 pub(in crate::kernel) fn restore(
     folder: &Dir,
     foreign: Option<Foreign>,
@@ -245,8 +237,7 @@ pub(in crate::kernel) fn restore(
     let Some(foreign) = foreign else {
         return Ok(None);
     };
-    let done = foreign.put_back(folder)? == PutBack::Done;
-    Ok(done.then_some(foreign))
+    Ok(foreign.put_back(folder)?.then_some(foreign))
 }
 
 /// What is wrong where a folder of pins has no link: limiter is off, and a program that it ran in front of
@@ -268,10 +259,10 @@ pub(in crate::kernel) fn waiting(folder: &Folder, interfaces: &[Interface]) -> O
             return None;
         }
         if lock.is_some() || start.elapsed() > PATIENCE {
-            return Some(Error::Waiting {
-                interface: folder.interface.clone(),
-                program: foreign.to_string(),
-            });
+            let interface = &folder.interface;
+            return Some(Error::Refused(format!(
+                "limiter was ended on '{interface}' before it could put back {foreign}, which it ran in front of: `limiter detach {interface}` puts it back"
+            )));
         }
         thread::sleep(lock::RETRY);
     }

@@ -51,12 +51,10 @@ pub async fn of(interface: &Interface) -> Occupant {
         }) => return Occupant::Limiter(XdpState { mode, program_id }),
         Err(Error::NotAttached(_) | Error::NoInterface(_)) => false,
         // Told by other findings.
-        Err(Error::NotPermitted | Error::Lacks { .. } | Error::Denied { .. } | Error::Bpffs(_)) => {
-            true
-        }
+        Err(Error::NotPermitted | Error::Lacks(_) | Error::Denied { .. } | Error::Bpffs(_)) => true,
         // The pins of the interface that had this name before.
         Err(Error::Renamed { old, new }) => {
-            return Occupant::InTheWay(Error::NameTaken { old, new });
+            return Occupant::InTheWay(name_taken(&old, &new));
         }
         Err(error) => return Occupant::InTheWay(error),
     };
@@ -69,6 +67,13 @@ pub async fn of(interface: &Interface) -> Occupant {
             holder: holder(state),
         },
     }
+}
+
+/// The pins of a renamed interface are in the way.
+pub(in crate::kernel) fn name_taken(old: &str, new: &str) -> Error {
+    Error::Refused(format!(
+        "'{old}' was the name of '{new}' when limiter was attached to it, and its pins have that name: `limiter detach {new}` and attach to it again, then to '{old}'"
+    ))
 }
 
 /// The name of a program; asking for it wants `CAP_SYS_ADMIN`.
@@ -114,6 +119,15 @@ pub(in crate::kernel) fn describe(state: XdpState) -> String {
     name.map_or_else(|| format!("id {id}"), |name| format!("'{name}', id {id}"))
 }
 
+/// How messages about a program in the way begin.
+pub(in crate::kernel) fn in_the_way(interface: &Interface, state: XdpState) -> String {
+    let (program, mode) = (describe(state), state.mode.name());
+    format!(
+        "another XDP program ({program}, {mode} mode) is attached to '{}', and an interface runs one",
+        interface.name
+    )
+}
+
 /// How a program that a link holds is removed.
 pub(in crate::kernel) fn end_link(id: u32) -> String {
     format!(
@@ -151,8 +165,8 @@ pub(in crate::kernel) fn running(interface: &Interface, xdp: XdpState) -> Option
         return None;
     };
     let (process, _) = processes_with_link(link).into_iter().next()?;
-    Some(Error::Learning {
-        interface: interface.name.clone(),
-        process,
-    })
+    Some(Error::Refused(format!(
+        "`limiter learn` is running on '{}' (process {process}), and an interface runs one XDP program: wait until it is done, or end it with `kill -INT {process}`, upon which it proposes limits by what it has seen",
+        interface.name
+    )))
 }

@@ -7,11 +7,10 @@
 //! g<N>/LISTED_IPV4 ...      its lists
 //! ```
 //!
-//! The program that the link runs tells which generation is in force: a command that is killed while
-//! it makes another one leaves a folder that nothing points to, and the next command clears it.
+//! A command that is killed while it makes a generation leaves a folder that nothing points to, and the next command
+//! clears it.
 //!
-//! bpffs allows no dots in names, and interface names are per network namespace: both are in the
-//! name of the folder.
+//! bpffs allows no dots in names, and interface names are per network namespace: both are in the name of the folder.
 
 #![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
@@ -37,26 +36,11 @@ pub const WATCH: &str = "watch";
 /// The folder of everything that this layout pins.
 #[must_use]
 pub fn root() -> PathBuf {
-    root_of(abi::VERSION)
-}
-
-fn root_of(layout: u32) -> PathBuf {
-    bpffs::own().join(layout_name(layout))
+    bpffs::own().join(layout_name(abi::VERSION))
 }
 
 fn layout_name(layout: u32) -> String {
     format!("v{layout}")
-}
-
-/// The layouts that have a folder, oldest first.
-fn layouts(of_all: &Dir) -> Result<Vec<u32>> {
-    let names = of_all.names()?;
-    let numbers = names
-        .iter()
-        .map(|name| name.strip_prefix('v')?.parse().ok());
-    let mut numbers: Vec<u32> = numbers.flatten().collect();
-    numbers.sort_unstable();
-    Ok(numbers)
 }
 
 /// A network namespace: none for the one of process 1, which people do not call a namespace, else the
@@ -87,13 +71,9 @@ pub fn namespace() -> Result<Namespace> {
 pub fn cookie() -> Result<u64> {
     const SO_NETNS_COOKIE: libc::c_int = 71;
     let failed = |error: io::Error| Error::system("asking for the network namespace", error);
-    let socket = socket(
-        AddressFamily::Unix,
-        SockType::Datagram,
-        SockFlag::SOCK_CLOEXEC,
-        None,
-    )
-    .map_err(|error| failed(error.into()))?;
+    let (family, kind) = (AddressFamily::Unix, SockType::Datagram);
+    let socket =
+        socket(family, kind, SockFlag::SOCK_CLOEXEC, None).map_err(|error| failed(error.into()))?;
     let mut cookie = 0_u64;
     let mut length: libc::socklen_t = 8;
     // SAFETY: the option's value is eight bytes, which `cookie` is.
@@ -173,31 +153,24 @@ pub fn folders() -> Result<Vec<Folder>> {
     folders_of(|layout| layout == abi::VERSION)
 }
 
-/// All folders, whatever their layout.
-pub fn folders_of_all_layouts() -> Result<Vec<Folder>> {
-    folders_of(|_| true)
-}
-
-/// All folders of other layouts, which this version cannot read, in all network namespaces, by name.
-pub fn folders_of_other_layouts() -> Result<Vec<Folder>> {
-    folders_of(|layout| layout != abi::VERSION)
-}
-
-fn folders_of(which: impl Fn(u32) -> bool) -> Result<Vec<Folder>> {
+/// All folders of layouts that `which` is true of. Of one name the oldest layout comes first.
+pub(in crate::kernel) fn folders_of(which: impl Fn(u32) -> bool) -> Result<Vec<Folder>> {
     let mut folders = Vec::new();
     let Some(of_all) = Dir::walk(&bpffs::own())? else {
         return Ok(folders);
     };
-    for layout in layouts(&of_all)?
-        .into_iter()
-        .filter(|layout| which(*layout))
-    {
-        if let Some(root) = of_all.open(&layout_name(layout))? {
+    for name in of_all.names()? {
+        let layout = name
+            .strip_prefix('v')
+            .and_then(|number| number.parse().ok());
+        if let Some(layout) = layout.filter(|layout| which(*layout))
+            && let Some(root) = of_all.open(&layout_name(layout))?
+        {
             let of_layout = root.names()?.into_iter();
             folders.extend(of_layout.filter_map(|name| Folder::named(&root, &name, layout)));
         }
     }
-    folders.sort_by(|a, b| (a.namespace, &a.interface).cmp(&(b.namespace, &b.interface)));
+    folders.sort_by_key(|folder| (folder.namespace, folder.interface.clone(), folder.layout));
     Ok(folders)
 }
 
@@ -242,22 +215,16 @@ pub fn generations(folder: &Dir) -> Result<Vec<u64>> {
 
 /// Makes the folder of an interface of this network namespace and those above it.
 pub(in crate::kernel) fn create(interface: &str) -> Result<Dir> {
-    create_path(&directory(interface)?)
-}
-
-fn create_path(path: &Path) -> Result<Dir> {
     const TRIES: usize = 10;
+    let path = directory(interface)?;
     // Whoever detaches meanwhile removes those above it, if nothing is in them.
     for _ in 0..TRIES {
-        if let Some(made) = create_once(path)? {
+        if let Some(made) = create_once(&path)? {
             return Ok(made);
         }
     }
-    Err(Error::path(
-        "making the folder",
-        path,
-        ErrorKind::NotFound.into(),
-    ))
+    let gone = ErrorKind::NotFound.into();
+    Err(Error::path("making the folder", path, gone))
 }
 
 fn create_once(path: &Path) -> Result<Option<Dir>> {

@@ -6,10 +6,7 @@ use std::{collections::BTreeSet, io, path::PathBuf, time::Duration};
 use aya::maps::{Array, Map, MapData};
 use limiter_common::{
     abi::{Config, NEXT_FALLBACK, NEXT_FOREIGN},
-    arithmetic::{
-        rescale::{PAST_QUOTAS, Rescale, Shape},
-        window::Window,
-    },
+    arithmetic::rescale::Rescale,
     table::{WAYS, key::SLOTS},
 };
 use serde::{Deserialize, Serialize};
@@ -17,11 +14,12 @@ use serde::{Deserialize, Serialize};
 use crate::{
     config::{
         Invalid, Key, Limit, Settings,
-        compile::{FIRST_SLOT, Place, TierBits},
+        compile::{FIRST_SLOT, TierBits},
         on_one_line,
         origin::Origins,
         overlay::Overlay,
         quota,
+        slot::Slot,
     },
     kernel::{
         error::{Error, Result, cause},
@@ -60,7 +58,7 @@ pub struct Record {
     /// Whether packets that pass go on to another program.
     pub chained: bool,
     /// Where each limit of [`Settings::all_limits`] is, in their order.
-    pub limits: Vec<Seat>,
+    pub limits: Vec<Slot>,
     /// Bits of the tiers.
     pub tiers: TierBits,
     /// Prefixes on each list, by its name.
@@ -100,21 +98,6 @@ impl Trial {
     }
 }
 
-/// A limit's place, in the form in which it is written down.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Seat {
-    /// Name of the limit.
-    pub name: String,
-    /// Which buckets and figures are its own.
-    pub slot: u32,
-    /// Nanoseconds by which its windows are shifted.
-    pub phase: u64,
-    /// How often its terms were changed.
-    pub epoch: u32,
-    /// The last changes, newest first; the words of [`Rescale`] in their order.
-    pub past: Vec<[u64; 13]>,
-}
-
 /// What is to be put in order in the maps before and after a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moves {
@@ -128,61 +111,19 @@ pub struct Moves {
     pub bits_taken: Vec<u32>,
 }
 
-impl Seat {
-    fn new(limit: &Limit, slot: u32) -> Self {
-        Self {
-            name: limit.name.clone(),
-            slot,
-            phase: phase(limit),
-            epoch: 0,
-            past: Vec::new(),
-        }
-    }
-
-    fn place(&self) -> Place {
-        Place {
-            name: self.name.clone(),
-            slot: self.slot,
-            phase: self.phase,
-            epoch: self.epoch,
-            past: self.changes(),
-        }
-    }
-
-    /// The last changes of terms, newest first.
-    #[must_use]
-    pub fn changes(&self) -> Vec<Rescale> {
-        self.past.iter().map(from_words).collect()
-    }
-
-    /// The same seat after a change of terms.
-    fn changed(&self, change: Rescale) -> Self {
-        let mut seat = self.clone();
-        seat.epoch = self.epoch.wrapping_add(1);
-        seat.past.insert(0, words(&change));
-        seat.past.truncate(PAST_QUOTAS as usize);
-        seat
-    }
-}
-
-/// Windows of different limits and hosts do not all begin at once: by how much is left to chance.
-fn phase(limit: &Limit) -> u64 {
-    fastrand::u64(0..limit.rate.period_ns)
-}
-
 /// A limit is the same as long as it has its name and its key: other keys are other buckets.
-fn same<'a>(old: &'a [(Limit, Seat)], name: &str, key: Key) -> Option<&'a (Limit, Seat)> {
+fn same<'a>(old: &'a [(Limit, Slot)], name: &str, key: Key) -> Option<&'a (Limit, Slot)> {
     old.iter()
         .find(|(limit, _)| limit.name == name && limit.key == key)
 }
 
 impl Record {
-    /// Seats for the limits of `settings` and bits for its tiers, where nothing was before.
-    pub fn seat(&mut self) {
+    /// Takes slots for the limits of `settings` and bits for its tiers, where nothing was before.
+    pub fn take_slots(&mut self) {
         let limits = self.settings.all_limits();
         self.limits = (FIRST_SLOT..)
             .zip(&limits)
-            .map(|(slot, limit)| Seat::new(limit, slot))
+            .map(|(number, limit)| Slot::new(limit, number))
             .collect();
         self.tiers = TierBits::default().for_lists(&self.settings.lists).0;
         self.measure_lists();
@@ -197,10 +138,9 @@ impl Record {
 
     /// The constants of the program. The settings must have their lists.
     pub fn config(&self) -> Result<Config, Invalid> {
-        let places: Vec<_> = self.limits.iter().map(Seat::place).collect();
         let mut config = self
             .settings
-            .compile(&places, &self.tiers, self.frame_max)?;
+            .compile(&self.limits, &self.tiers, self.frame_max)?;
         config.chained = self.chained.into();
         if let Some(trial) = self.trial {
             config.deadline = trial.deadline;
@@ -223,7 +163,7 @@ impl Record {
         let Some(fallback) = fallback.map(Self::config).transpose()? else {
             return Ok(config);
         };
-        let own = |slot: u32| self.limits.iter().any(|seat| seat.slot == slot);
+        let own = |number: u32| self.limits.iter().any(|slot| slot.number == number);
         let others = fallback.limits.iter().take(fallback.limits_length as usize);
         let others = others.filter(|limit| !own(limit.slot));
         for (index, limit) in (config.limits_length..).zip(others) {
@@ -238,9 +178,9 @@ impl Record {
         Ok(config)
     }
 
-    /// The limits with their seats.
+    /// The limits with their slots.
     #[must_use]
-    pub fn seated(&self) -> Vec<(Limit, Seat)> {
+    pub fn with_slots(&self) -> Vec<(Limit, Slot)> {
         let limits = self.settings.all_limits();
         limits
             .into_iter()
@@ -248,10 +188,10 @@ impl Record {
             .collect()
     }
 
-    /// The settings in force where the host's own are `own`: what the fleet has put on the lists stays there, as
+    /// The settings with the fleet's part, where the host's own are `own`: what the fleet has put on the lists stays there, as
     /// long as they are shared by the same fleet. And where that is.
     #[must_use]
-    pub fn in_force(&self, own: Settings) -> (Settings, Overlay) {
+    pub fn with_fleet(&self, own: Settings) -> (Settings, Overlay) {
         if own.fleet != self.settings.fleet {
             return (own, Overlay::default());
         }
@@ -268,44 +208,43 @@ impl Record {
         fallback: Option<&Self>,
         now: u64,
     ) -> Result<(Self, Moves), Invalid> {
-        let (settings, overlay) = self.in_force(own);
-        let mut old = self.seated();
-        old.extend(fallback.iter().flat_map(|fallback| fallback.seated()));
+        let (settings, overlay) = self.with_fleet(own);
+        let mut old = self.with_slots();
+        old.extend(fallback.iter().flat_map(|fallback| fallback.with_slots()));
         let limits = settings.all_limits();
         let mut moves = Moves::default();
-        let mut seats = Vec::new();
+        let mut slots = Vec::new();
         for limit in &limits {
-            let seat = match same(&old, &limit.name, limit.key) {
-                Some((before, seat)) => {
+            let slot = match same(&old, &limit.name, limit.key) {
+                Some((before, slot)) => {
                     let shadow_before = self.settings.shadow || before.shadow;
                     if shadow_before != (settings.shadow || limit.shadow) {
-                        moves.slots_turned.push(seat.slot);
+                        moves.slots_turned.push(slot.number);
                     }
-                    self.stay(before, limit, seat, now)?
+                    self.stay(before, limit, slot, now)?
                 }
                 None => {
-                    let slot = free_slot(&old, &seats)?;
-                    moves.slots_taken.push(slot);
-                    let terms = limit.terms(self.frame_max)?;
-                    let seat = Seat::new(limit, slot);
-                    let terms = terms.at_phase(seat.phase);
-                    seat.changed(Rescale::anew(&terms.in_kernel, now))
+                    let number = free_slot(&old, &slots)?;
+                    moves.slots_taken.push(number);
+                    let slot = Slot::new(limit, number);
+                    let terms = limit.terms(self.frame_max)?.at_phase(slot.phase);
+                    slot.changed(Rescale::anew(&terms.in_kernel, now))
                 }
             };
-            seats.push(seat);
+            slots.push(slot);
         }
-        let kept: BTreeSet<u32> = seats.iter().map(|seat| seat.slot).collect();
+        let kept: BTreeSet<u32> = slots.iter().map(|slot| slot.number).collect();
         moves.slots_left = old
             .iter()
-            .map(|(_, seat)| seat.slot)
-            .filter(|slot| !kept.contains(slot))
+            .map(|(_, slot)| slot.number)
+            .filter(|number| !kept.contains(number))
             .collect();
         let (tiers, bits_taken) = self.tiers.for_lists(&settings.lists);
         moves.bits_taken = bits_taken;
         let mut record = Self {
             settings,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            limits: seats,
+            limits: slots,
             tiers,
             overlay,
             trial: None,
@@ -318,12 +257,12 @@ impl Record {
 
     /// What holds after `trial`, which ends at `deadline`: these settings again, and buckets that know the trial.
     pub fn after(&self, trial: &Self, deadline: u64) -> Result<Self, Invalid> {
-        let tried = trial.seated();
-        let seat = |(limit, seat): (Limit, Seat)| match same(&tried, &limit.name, limit.key) {
-            Some((before, seat)) => self.stay(before, &limit, seat, deadline),
-            None => Ok(seat),
+        let tried = trial.with_slots();
+        let slot = |(limit, slot): (Limit, Slot)| match same(&tried, &limit.name, limit.key) {
+            Some((before, slot)) => self.stay(before, &limit, slot, deadline),
+            None => Ok(slot),
         };
-        let limits = self.seated().into_iter().map(seat);
+        let limits = self.with_slots().into_iter().map(slot);
         Ok(Self {
             limits: limits.collect::<Result<_, _>>()?,
             ..self.clone()
@@ -339,30 +278,30 @@ impl Record {
             ..self.clone()
         };
         if let (Some(trial), Some(fallback)) = (self.trial, fallback) {
-            let others = fallback.seated();
-            for (seat, limit) in kept.limits.iter_mut().zip(self.settings.all_limits()) {
+            let others = fallback.with_slots();
+            for (slot, limit) in kept.limits.iter_mut().zip(self.settings.all_limits()) {
                 let other = same(&others, &limit.name, limit.key);
-                let Some((before, _)) = other.filter(|(_, other)| other.epoch != seat.epoch) else {
+                let Some((before, _)) = other.filter(|(_, other)| other.epoch != slot.epoch) else {
                     continue;
                 };
-                let terms = limit.terms(self.frame_max)?.at_phase(seat.phase);
+                let terms = limit.terms(self.frame_max)?.at_phase(slot.phase);
                 let skip = Rescale::skip(&terms.in_kernel, trial.deadline);
-                *seat = self.stay(before, &limit, &seat.changed(skip), trial.deadline)?;
+                *slot = self.stay(before, &limit, &slot.changed(skip), trial.deadline)?;
             }
         }
         Ok(kept)
     }
 
-    /// The seat of a limit that was there before.
-    fn stay(&self, old: &Limit, new: &Limit, seat: &Seat, now: u64) -> Result<Seat, Invalid> {
+    /// The slot of a limit that was there before.
+    fn stay(&self, old: &Limit, new: &Limit, slot: &Slot, now: u64) -> Result<Slot, Invalid> {
         let terms = |limit: &Limit| -> Result<_, Invalid> {
-            Ok(limit.terms(self.frame_max)?.at_phase(seat.phase))
+            Ok(limit.terms(self.frame_max)?.at_phase(slot.phase))
         };
         let (old, new) = (terms(old)?, terms(new)?);
         if old == new {
-            return Ok(seat.clone());
+            return Ok(slot.clone());
         }
-        Ok(seat.changed(quota::rescale(&old, &new, now)))
+        Ok(slot.changed(quota::rescale(&old, &new, now)))
     }
 
     /// Pins it in the folder of a generation.
@@ -401,10 +340,7 @@ impl Record {
 
     /// Reads the one that is pinned in the folder of a generation.
     pub fn open(folder: &Dir, interface: &str) -> Result<Self> {
-        let unreadable = |why: String| Error::Unreadable {
-            interface: interface.to_owned(),
-            why,
-        };
+        let unreadable = |why: String| Error::unreadable(interface, why);
         let pin = folder.pin(NAME);
         let pin = pin.map_err(|error| unreadable(error.to_string()))?;
         let map = MapData::from_pin(pin.path()).map_err(|error| unreadable(error.to_string()))?;
@@ -428,91 +364,15 @@ impl Record {
     }
 }
 
-/// A slot that no limit has or had a moment ago. [`FIRST_SLOT`] is for the limit of the short way, whose
-/// figures are not its own.
-fn free_slot(old: &[(Limit, Seat)], new: &[Seat]) -> Result<u32, Invalid> {
-    let taken = |slot: &u32| {
-        old.iter()
-            .map(|(_, seat)| seat)
-            .chain(new)
-            .any(|seat| seat.slot == *slot)
-    };
-    (FIRST_SLOT + 1..SLOTS)
-        .find(|slot| !taken(slot))
-        .ok_or_else(|| {
-            Invalid::new(
-                "too many limits change at once: change some of them first, and then the others",
-            )
-        })
-}
-
-fn shape_words(shape: &Shape) -> [u64; 4] {
-    let Shape { tau, window } = *shape;
-    [tau, window.period, window.phase, window.grant]
-}
-
-fn shape([tau, period, phase, grant]: [u64; 4]) -> Shape {
-    Shape {
-        tau,
-        window: Window {
-            period,
-            phase,
-            grant,
-        },
-    }
-}
-
-fn words(change: &Rescale) -> [u64; 13] {
-    let [a, b, c, d] = shape_words(&change.from);
-    let [e, f, g, h] = shape_words(&change.to);
-    let Rescale {
-        since,
-        chunk_from,
-        chunk_to,
-        chunk_shift,
-        chunks_most,
-        ..
-    } = *change;
-    [
-        since,
-        a,
-        b,
-        c,
-        d,
-        e,
-        f,
-        g,
-        h,
-        chunk_from,
-        chunk_to,
-        chunk_shift,
-        chunks_most,
-    ]
-}
-
-fn from_words(words: &[u64; 13]) -> Rescale {
-    let [
-        since,
-        a,
-        b,
-        c,
-        d,
-        e,
-        f,
-        g,
-        h,
-        chunk_from,
-        chunk_to,
-        chunk_shift,
-        chunks_most,
-    ] = *words;
-    Rescale {
-        since,
-        from: shape([a, b, c, d]),
-        to: shape([e, f, g, h]),
-        chunk_from,
-        chunk_to,
-        chunk_shift,
-        chunks_most,
-    }
+/// A slot that no limit has or had a moment ago. [`FIRST_SLOT`] is for the limit of the fast path, whose counters are not
+/// its own.
+fn free_slot(old: &[(Limit, Slot)], new: &[Slot]) -> Result<u32, Invalid> {
+    let slots = old.iter().map(|(_, slot)| slot).chain(new);
+    let taken: BTreeSet<u32> = slots.map(|slot| slot.number).collect();
+    let mut free = (FIRST_SLOT + 1..SLOTS).filter(|number| !taken.contains(number));
+    free.next().ok_or_else(|| {
+        Invalid::new(
+            "too many limits change at once: change some of them first, and then the others",
+        )
+    })
 }

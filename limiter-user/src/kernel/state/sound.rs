@@ -14,8 +14,8 @@ use limiter_common::{
 };
 
 use crate::{
-    config::lists::Prefixes,
-    kernel::state::record::{Record, Seat},
+    config::{lists::Prefixes, slot::Slot},
+    kernel::state::record::Record,
 };
 
 /// What is wrong with the record, if anything.
@@ -24,11 +24,11 @@ pub(in crate::kernel) fn fault(record: &Record) -> Result<(), String> {
     tiers(record)?;
     let limits = record.settings.all_limits();
     let names = limits.iter().map(|limit| &limit.name);
-    if !names.eq(record.limits.iter().map(|seat| &seat.name)) {
+    if !names.eq(record.limits.iter().map(|slot| &slot.name)) {
         return Err("its limits are not those that have buckets".to_owned());
     }
-    let slots: BTreeSet<_> = record.limits.iter().map(|seat| seat.slot).collect();
-    let beyond = slots.last().is_some_and(|slot| *slot >= SLOTS);
+    let slots: BTreeSet<_> = record.limits.iter().map(|slot| slot.number).collect();
+    let beyond = slots.last().is_some_and(|number| *number >= SLOTS);
     if beyond || slots.len() < record.limits.len() {
         return Err("two limits have the same buckets, or one has some that cannot be".to_owned());
     }
@@ -66,9 +66,8 @@ fn tiers(record: &Record) -> Result<(), String> {
 }
 
 /// Any phase may be: it is that of the limit's first terms, and time wraps.
-fn is_sound(seat: &Seat) -> bool {
-    let changes = seat.changes();
-    changes.len() <= PAST_QUOTAS as usize && changes.iter().all(could_be)
+fn is_sound(slot: &Slot) -> bool {
+    slot.past.len() <= PAST_QUOTAS as usize && slot.past.iter().all(could_be)
 }
 
 /// As [`Rescale`] says of its fields.

@@ -61,7 +61,7 @@ pub fn generation(attachment: &Dir, number: u64) -> Result<Vec<String>> {
     let folder = match attachment.open(&name) {
         Ok(Some(folder)) => folder,
         Ok(None) => return Ok(Vec::new()),
-        Err(Error::Stranger { .. }) => return Ok(vec![name]),
+        Err(Error::Stranger(..)) => return Ok(vec![name]),
         Err(error) => return Err(error),
     };
     let mut strangers = Vec::new();
@@ -112,7 +112,7 @@ fn remove_empty(folder: &Dir, name: &str) -> Result<bool> {
     match folder.open(name) {
         Ok(Some(inner)) => inner.remove(),
         Ok(None) => Ok(true),
-        Err(Error::Stranger { .. }) => Ok(false),
+        Err(Error::Stranger(..)) => Ok(false),
         Err(error) => Err(error),
     }
 }

@@ -2,8 +2,8 @@
 //! here: its `attach` falls back to netlink without a word, and such a program can neither be pinned
 //! nor replaced.
 //!
-//! Each `repr(C)` struct is the part of `union bpf_attr` (include/uapi/linux/bpf.h) of its command;
-//! the kernel takes what is missing at the end as zero.
+//! The attributes of a command are its part of `union bpf_attr` (include/uapi/linux/bpf.h); the kernel takes what is
+//! missing at the end as zero.
 
 #![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
@@ -42,7 +42,7 @@ fn raw(fd: BorrowedFd<'_>) -> u32 {
 /// One `bpf(2)` call with the attributes of its command.
 fn bpf<T>(command: libc::c_int, attributes: &mut T) -> io::Result<RawFd> {
     // SAFETY: `attributes` is a live, exclusively borrowed value of the size that is passed; every
-    // pointer within it was made by the callers below from slices that outlive the call.
+    // pointer within it was made by the callers below from values that outlive the call.
     let result = unsafe {
         libc::syscall(
             libc::SYS_bpf,
@@ -64,19 +64,7 @@ pub(in crate::kernel) fn owned(fd: RawFd) -> OwnedFd {
 
 /// Attaches a program to an interface by a link, in the mode of `flags`.
 pub fn link_create(program: BorrowedFd<'_>, interface: u32, flags: u32) -> io::Result<OwnedFd> {
-    #[repr(C)]
-    struct Attributes {
-        program: u32,
-        interface: u32,
-        attach_type: u32,
-        flags: u32,
-    }
-    let mut attributes = Attributes {
-        program: raw(program),
-        interface,
-        attach_type: BPF_XDP,
-        flags,
-    };
+    let mut attributes = [raw(program), interface, BPF_XDP, flags];
     bpf(BPF_LINK_CREATE, &mut attributes).map(owned)
 }
 
@@ -86,29 +74,14 @@ pub fn link_update(
     new: BorrowedFd<'_>,
     old: Option<BorrowedFd<'_>>,
 ) -> io::Result<()> {
-    #[repr(C)]
-    struct Attributes {
-        link: u32,
-        new: u32,
-        flags: u32,
-        old: u32,
-    }
-    let mut attributes = Attributes {
-        link: raw(link),
-        new: raw(new),
-        flags: old.map_or(0, |_| BPF_F_REPLACE),
-        old: old.map_or(0, raw),
-    };
+    let flags = old.map_or(0, |_| BPF_F_REPLACE);
+    let mut attributes = [raw(link), raw(new), flags, old.map_or(0, raw)];
     bpf(BPF_LINK_UPDATE, &mut attributes).map(drop)
 }
 
 /// Takes the program off the interface, whoever else holds the link.
 pub fn link_detach(link: BorrowedFd<'_>) -> io::Result<()> {
-    #[repr(C)]
-    struct Attributes {
-        link: u32,
-    }
-    bpf(BPF_LINK_DETACH, &mut Attributes { link: raw(link) }).map(drop)
+    bpf(BPF_LINK_DETACH, &mut [raw(link)]).map(drop)
 }
 
 /// What the kernel says of an XDP link.
@@ -122,17 +95,6 @@ pub struct LinkInfo {
 
 /// Asks about an XDP link.
 pub fn link_info(link: BorrowedFd<'_>) -> io::Result<LinkInfo> {
-    /// `struct bpf_link_info`, up to its `xdp` member, with room for the largest of the union.
-    #[repr(C)]
-    #[derive(Default)]
-    struct Info {
-        link_type: u32,
-        id: u32,
-        program_id: u32,
-        padding: u32,
-        interface: u32,
-        rest: [u32; 11],
-    }
     #[repr(C)]
     struct Attributes {
         fd: u32,
@@ -141,60 +103,52 @@ pub fn link_info(link: BorrowedFd<'_>) -> io::Result<LinkInfo> {
     }
     const BPF_LINK_TYPE_XDP: u32 = 6;
 
-    let mut info = Info::default();
+    // `struct bpf_link_info`, with room for the largest of its union.
+    let mut info = [0_u32; 16];
     let mut attributes = Attributes {
         fd: raw(link),
-        length: u32::try_from(size_of::<Info>()).unwrap_or(0),
+        length: u32::try_from(size_of_val(&info)).unwrap_or(0),
         info: address(&raw mut info),
     };
     bpf(BPF_OBJ_GET_INFO_BY_FD, &mut attributes)?;
-    if info.link_type != BPF_LINK_TYPE_XDP {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "not a link of an XDP program",
-        ));
+    match info {
+        [BPF_LINK_TYPE_XDP, _id, program_id, _, interface, ..] => Ok(LinkInfo {
+            program_id,
+            interface,
+        }),
+        _ => Err(io::Error::other("not a link of an XDP program")),
     }
-    Ok(LinkInfo {
-        program_id: info.program_id,
-        interface: info.interface,
-    })
 }
 
 fn address<T: ?Sized>(pointer: *const T) -> u64 {
     pointer.cast::<u8>().addr() as u64
 }
 
-#[repr(C)]
-struct PathAttributes {
-    path: u64,
-    fd: u32,
-    flags: u32,
-}
-
-fn c_path(path: &Path) -> io::Result<CString> {
-    Ok(CString::new(path.as_os_str().as_bytes())?)
+/// A command on an object and a path: `bpf_attr` of `BPF_OBJ_*`.
+fn at_path(command: libc::c_int, path: &Path, object: u32) -> io::Result<RawFd> {
+    #[repr(C)]
+    struct Attributes {
+        path: u64,
+        fd: u32,
+        flags: u32,
+    }
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let mut attributes = Attributes {
+        path: address(path.as_ptr()),
+        fd: object,
+        flags: 0,
+    };
+    bpf(command, &mut attributes)
 }
 
 /// Pins an object under `path` in a bpffs.
 pub fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
-    let path = c_path(path)?;
-    let mut attributes = PathAttributes {
-        path: address(path.as_ptr()),
-        fd: raw(object),
-        flags: 0,
-    };
-    bpf(BPF_OBJ_PIN, &mut attributes).map(drop)
+    at_path(BPF_OBJ_PIN, path, raw(object)).map(drop)
 }
 
 /// Opens the object that is pinned under `path`.
 pub fn open_pin(path: &Path) -> io::Result<OwnedFd> {
-    let path = c_path(path)?;
-    let mut attributes = PathAttributes {
-        path: address(path.as_ptr()),
-        fd: 0,
-        flags: 0,
-    };
-    bpf(BPF_OBJ_GET, &mut attributes).map(owned)
+    at_path(BPF_OBJ_GET, path, 0).map(owned)
 }
 
 /// What a test run of an XDP program gave.
@@ -214,24 +168,9 @@ pub fn test_run(
     metadata: u32,
     repeat: u32,
 ) -> io::Result<TestRun> {
-    /// `struct xdp_md`.
-    #[repr(C)]
-    #[derive(Default)]
-    struct Context {
-        data: u32,
-        data_end: u32,
-        data_meta: u32,
-        ingress_ifindex: u32,
-        rx_queue_index: u32,
-        egress_ifindex: u32,
-    }
     let length = length(packet)?;
-    let context = Context {
-        data: metadata,
-        data_end: length,
-        ..Context::default()
-    };
-    let with_context = metadata != 0;
+    // `struct xdp_md`: data, data_end, data_meta, and where the packet comes from.
+    let context = [metadata, length, 0, 0, 0, 0];
     let mut attributes = TestRunAttributes {
         program: raw(program),
         data_size_in: length,
@@ -239,14 +178,12 @@ pub fn test_run(
         data_in: address(packet.as_ptr()),
         data_out: address(packet.as_mut_ptr()),
         repeat,
-        context_size_in: if with_context { 24 } else { 0 },
-        context_in: if with_context {
-            address(&raw const context)
-        } else {
-            0
-        },
         ..TestRunAttributes::default()
     };
+    if metadata != 0 {
+        attributes.context_size_in = u32::try_from(size_of_val(&context)).unwrap_or(0);
+        attributes.context_in = address(&raw const context);
+    }
     bpf(BPF_PROG_TEST_RUN, &mut attributes)?;
     Ok(TestRun {
         action: attributes.action,
@@ -300,11 +237,6 @@ struct TestRunAttributes {
 fn length(packet: &[u8]) -> io::Result<u32> {
     u32::try_from(packet.len())
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "packet too long"))
-}
-
-/// Name of the file that `fd` shows as in `/proc`, where the kernel accounts for a map's memory.
-pub(in crate::kernel) fn fdinfo_path(fd: BorrowedFd<'_>) -> String {
-    format!("/proc/self/fdinfo/{}", fd.as_raw_fd())
 }
 
 /// Lets no process that is started from now on inherit a descriptor, but those given to it on purpose.

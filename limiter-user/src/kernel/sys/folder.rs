@@ -126,6 +126,10 @@ fn open_at(folder: BorrowedFd<'_>, name: &str, flags: OFlag) -> Result<File, Err
     openat(folder, name, flags, Mode::empty()).map(File::from)
 }
 
+fn stranger(path: &Path, why: &str) -> Error {
+    Error::Stranger(path.to_owned(), why.to_owned())
+}
+
 /// Whether a user may do what root or this process may.
 fn is_ours(user: u32) -> bool {
     [0, geteuid().as_raw()].contains(&user)
@@ -181,18 +185,18 @@ impl Dir {
             Ok(file) => file,
             Err(Errno::ENOENT) => return Ok(None),
             Err(Errno::ELOOP | Errno::ENOTDIR) => {
-                return Err(Error::stranger(path, "is no folder (a link, or a file)"));
+                return Err(stranger(&path, "is no folder (a link, or a file)"));
             }
             Err(error) => return Err(Error::path("opening", path, error.into())),
         };
         let opened = Self::new(file, path, Some(self.clone()))?;
         if opened.0.identity.device != self.0.identity.device {
-            return Err(Error::stranger(&opened.0.path, "is another mount"));
+            return Err(stranger(&opened.0.path, "is another mount"));
         }
         let owner = opened.0.owner;
         if !is_ours(owner) && self.0.mode & WRITABLE != 0 {
             let why = format!("belongs to user {owner}, and anybody could have made it");
-            return Err(Error::stranger(&opened.0.path, &why));
+            return Err(stranger(&opened.0.path, &why));
         }
         Ok(Some(opened))
     }
@@ -226,11 +230,11 @@ impl Dir {
         // In the root others may have files, as long as they cannot touch those of limiter.
         let is_open = mode & WRITABLE != 0 && (parent.is_some() || mode & STICKY == 0);
         if is_open || !is_ours(*owner) {
-            return Err(Error::NotOwned {
-                path: path.clone(),
-                owner: *owner,
-                mode: mode & 0o7777,
-            });
+            return Err(Error::Refused(format!(
+                "others may change what is pinned in {} (owner: user {owner}, mode {:o}), so nothing was pinned there: run this as its owner, or `chown root` and `chmod 700` it",
+                path.display(),
+                mode & 0o7777
+            )));
         }
         parent.as_ref().map_or(Ok(()), Self::check_own)
     }

@@ -53,12 +53,16 @@ pub struct Interface {
     pub name: String,
     /// Its index in this network namespace.
     pub index: u32,
+    /// Whether it is switched on.
+    pub up: bool,
     /// Whether its frames begin with an Ethernet header.
     pub ethernet: bool,
     /// Whether it leads back to this machine.
     pub loopback: bool,
     /// The largest payload of a frame, in bytes.
     pub mtu: u32,
+    /// Name of the device on a bus, as `virtio2` (Linux 5.14); none for an interface made by software.
+    pub parent: Option<String>,
     /// The XDP program that it runs.
     pub xdp: Option<XdpState>,
 }
@@ -131,15 +135,18 @@ fn describe(link: &LinkMessage) -> Option<Interface> {
     let mut interface = Interface {
         name: String::new(),
         index: link.header.index,
+        up: link.header.flags.contains(LinkFlags::Up),
         ethernet: has_ethernet(link),
         loopback: link.header.flags.contains(LinkFlags::Loopback),
         mtu: 0,
+        parent: None,
         xdp: None,
     };
     for attribute in &link.attributes {
         match attribute {
             LinkAttribute::IfName(name) => interface.name.clone_from(name),
             LinkAttribute::Mtu(mtu) => interface.mtu = *mtu,
+            LinkAttribute::ParentDevName(name) => interface.parent = Some(name.clone()),
             LinkAttribute::Xdp(xdp) => interface.xdp = xdp_state(xdp),
             _ => {}
         }
@@ -149,7 +156,7 @@ fn describe(link: &LinkMessage) -> Option<Interface> {
 
 /// Whether frames begin with an Ethernet header. The loopback's do too (eth_type_trans in
 /// drivers/net/loopback.c).
-pub(in crate::kernel) fn has_ethernet(link: &LinkMessage) -> bool {
+fn has_ethernet(link: &LinkMessage) -> bool {
     matches!(
         link.header.link_layer_type,
         LinkLayerType::Ether | LinkLayerType::Loopback
@@ -176,5 +183,28 @@ pub(in crate::kernel) fn link_without_interface(name: String, interfaces: &[Inte
     match interfaces.iter().any(|interface| interface.name == name) {
         true => Error::TakenOff(name),
         false => Error::InterfaceGone(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_frames_and_parent() {
+        let mut link = LinkMessage::default();
+        link.attributes
+            .push(LinkAttribute::IfName("eth0".to_owned()));
+        link.header.flags = LinkFlags::Up | LinkFlags::Loopback;
+        link.header.link_layer_type = LinkLayerType::Loopback;
+        let found = describe(&link).expect("a name");
+        assert!(found.up && found.loopback && found.ethernet && found.parent.is_none());
+        link.header.flags = LinkFlags::empty();
+        link.header.link_layer_type = LinkLayerType::None;
+        link.attributes
+            .push(LinkAttribute::ParentDevName("virtio2".to_owned()));
+        let found = describe(&link).expect("a name");
+        assert!(!found.up && !found.loopback && !found.ethernet);
+        assert_eq!(found.parent.as_deref(), Some("virtio2"));
     }
 }

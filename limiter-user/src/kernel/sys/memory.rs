@@ -2,20 +2,18 @@
 
 use std::{
     fs,
-    os::fd::{AsFd, BorrowedFd},
+    os::fd::{AsFd, AsRawFd},
 };
 
 use aya::maps::MapData;
 
-/// Bytes of kernel memory that all these maps hold.
-pub fn of_maps(maps: &[&MapData]) -> u64 {
-    maps.iter().map(|map| of_map(map.fd().as_fd())).sum()
-}
-
-/// Bytes of kernel memory that a map holds, as the kernel accounts for it (`memlock` in fdinfo).
-pub fn of_map(map: BorrowedFd<'_>) -> u64 {
-    let info = fs::read_to_string(crate::kernel::sys::bpf::fdinfo_path(map)).unwrap_or_default();
-    memlock(&info).unwrap_or(0)
+/// Bytes of kernel memory that all these maps hold, as the kernel accounts for it (`memlock` in fdinfo).
+pub fn of_maps<'a>(maps: impl IntoIterator<Item = &'a MapData>) -> u64 {
+    let of_map = |map: &MapData| {
+        let path = format!("/proc/self/fdinfo/{}", map.fd().as_fd().as_raw_fd());
+        memlock(&fs::read_to_string(path).unwrap_or_default()).unwrap_or(0)
+    };
+    maps.into_iter().map(of_map).sum()
 }
 
 fn memlock(fdinfo: &str) -> Option<u64> {

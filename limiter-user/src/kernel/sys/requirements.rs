@@ -23,10 +23,10 @@ pub fn kernel() -> Result<KernelVersion> {
     let release = release()?;
     match parse(&release) {
         Some(version) if version >= OLDEST => Ok(version),
-        _ => Err(Error::KernelTooOld {
-            release,
-            oldest: format!("{}.{}", OLDEST.0, OLDEST.1),
-        }),
+        _ => Err(Error::Refused(format!(
+            "this kernel is {release}, and limiter needs {}.{} or later (atomic compare-and-swap and links for XDP): boot a newer kernel",
+            OLDEST.0, OLDEST.1
+        ))),
     }
 }
 
@@ -95,9 +95,7 @@ pub fn privileges() -> Result<()> {
         let with_reasons = missing
             .iter()
             .map(|needed| format!("{} (to {})", needed.name, needed.why));
-        Err(Error::Lacks {
-            capabilities: with_reasons.collect::<Vec<_>>().join(" and "),
-        })
+        Err(Error::Lacks(with_reasons.collect::<Vec<_>>().join(" and ")))
     }
 }
 

@@ -23,15 +23,15 @@ pub(super) fn findings(
 
 fn interface(name: &str, device: &Device) -> Finding {
     const CHECK: &str = "interface";
-    let index = device.index;
-    if !device.link.up {
+    let index = device.interface.index;
+    if !device.interface.up {
         return Finding::warning(
             CHECK,
             format!("index {index}, down: no packets come in"),
             format!("`ip link set {name} up`"),
         );
     }
-    if device.link.loopback {
+    if device.interface.loopback {
         return Finding::warning(
             CHECK,
             format!("index {index}, loopback: what this machine sends to itself is limited too"),
@@ -44,7 +44,7 @@ fn interface(name: &str, device: &Device) -> Finding {
 /// The program looks for IP behind an Ethernet header.
 fn frames(name: &str, device: &Device) -> Finding {
     const CHECK: &str = "frames";
-    if device.link.ethernet {
+    if device.interface.ethernet {
         return Finding::ok(CHECK, "Ethernet");
     }
     Finding::problem(
@@ -56,7 +56,7 @@ fn frames(name: &str, device: &Device) -> Finding {
 
 fn mtu(name: &str, device: &Device, machine: &Machine) -> Finding {
     const CHECK: &str = "mtu";
-    let mtu = device.mtu;
+    let mtu = device.interface.mtu;
     let kernel = machine.kernel.as_ref();
     let kernel_takes = kernel.is_ok_and(|version| version.has_frags());
     let why = match device.xdp {
@@ -152,7 +152,7 @@ fn queues(name: &str, device: &Device, cpus: u32) -> Finding {
         );
     }
     // What software makes has queues for other reasons, and on ena more would be refused.
-    let hardware = device.link.parent.is_some() && device.driver.as_deref() != Some("ena");
+    let hardware = device.interface.parent.is_some() && device.driver.as_deref() != Some("ena");
     match more(channels, cpus) {
         Some(more) if hardware => Finding::warning(
             CHECK,

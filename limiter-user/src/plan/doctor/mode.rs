@@ -20,7 +20,7 @@ pub(super) fn expected(device: &Device) -> Mode {
         Some(features) if !features.native => Mode::Generic,
         Some(_) if refused(device) => Mode::Generic,
         // Some drivers refuse, others do not.
-        Some(features) if device.mtu > ONE_BUFFER && !features.frags => Mode::Unknown,
+        Some(features) if device.interface.mtu > ONE_BUFFER && !features.frags => Mode::Unknown,
         Some(_) if device.lro == Some(true) => Mode::Unknown,
         Some(_) => Mode::Native,
     }

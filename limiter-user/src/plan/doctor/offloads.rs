@@ -32,14 +32,14 @@ fn lro(name: &str, device: &Device, expected: Mode) -> Finding {
 /// Native mode comes before it, generic mode after it.
 fn gro(name: &str, device: &Device, expected: Mode) -> Finding {
     const CHECK: &str = "gro";
-    if device.link.loopback {
+    if device.interface.loopback {
         // Whatever the switch says: the loopback has no NAPI.
         return Finding::ok(
             CHECK,
             "has no part in the loopback, whose packets come in as they were sent",
         );
     }
-    let beneath = if device.link.parent.is_none() {
+    let beneath = if device.interface.parent.is_none() {
         ", and on the interfaces that its packets come through before"
     } else {
         ""

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::kernel::{
-    probe::{Channels, Device, Features, Link, Machine, Offloads},
+    probe::{Channels, Device, Features, Machine, Offloads},
     state::occupant::{Holder, Occupant},
     sys::{
-        interface::{XdpMode, XdpState},
+        interface::{Interface, XdpMode, XdpState},
         requirements,
         requirements::KernelVersion,
     },
@@ -26,13 +26,15 @@ fn machine() -> Machine {
 /// A card with nothing to complain about.
 fn card() -> Device {
     Device {
-        index: 2,
-        mtu: 1500,
-        link: Link {
+        interface: Interface {
+            name: "eth0".to_owned(),
+            index: 2,
             up: true,
             loopback: false,
             ethernet: true,
+            mtu: 1500,
             parent: Some("0000:00:05.0".to_owned()),
+            xdp: None,
         },
         driver: Some("ena".to_owned()),
         xdp: Some(Features {
@@ -159,7 +161,9 @@ fn jumbo_frames() {
             kernel: Ok(kernel),
             ..machine()
         };
-        let diagnosis = judge(machine, Device { mtu, xdp, ..card() });
+        let mut device = Device { xdp, ..card() };
+        device.interface.mtu = mtu;
+        let diagnosis = judge(machine, device);
         let words: &[&str] = if level == Level::Ok { &[] } else { &[MTU] };
         expect(&diagnosis, "mtu", level, words);
         assert_eq!(diagnosis.mode, mode, "{xdp:?}, {mtu}");
@@ -275,10 +279,9 @@ fn who_is_there_already() {
 #[test]
 fn what_the_machine_lacks() {
     let machine = Machine {
-        kernel: Err(Error::KernelTooOld {
-            release: "5.10.0".to_owned(),
-            oldest: "5.15".to_owned(),
-        }),
+        kernel: Err(Error::Refused(
+            "this kernel is 5.10.0: boot a newer one".to_owned(),
+        )),
         jit: Some(0),
         missing: vec![requirements::BPF, requirements::NET_ADMIN],
         may_mount: false,
@@ -286,14 +289,14 @@ fn what_the_machine_lacks() {
         ..machine()
     };
     let mut device = card();
-    device.link.up = false;
-    device.link.ethernet = false;
+    device.interface.up = false;
+    device.interface.ethernet = false;
     let diagnosis = judge(machine, device);
     expect(
         &diagnosis,
         "kernel",
         Level::Problem,
-        &["5.15", "boot a newer"],
+        &["5.10.0", "boot a newer"],
     );
     expect(&diagnosis, "jit", Level::Warning, &["bpf_jit_enable=1"]);
     expect(

@@ -21,7 +21,8 @@ use limiter_common::{
 use crate::{
     config::{
         Invalid, Settings,
-        compile::{FIRST_SLOT, Place, TierBits},
+        compile::{FIRST_SLOT, TierBits},
+        slot::Slot,
     },
     kernel,
     observe::{
@@ -82,20 +83,17 @@ pub struct Compiled {
 impl Compiled {
     /// From settings. Windows begin with the clock, and no sockets are asked.
     pub fn new(settings: &Settings) -> std::result::Result<Self, Invalid> {
-        let places: Vec<_> = (FIRST_SLOT..)
+        let slots: Vec<_> = (FIRST_SLOT..)
             .zip(settings.all_limits())
-            .map(|(slot, limit)| Place {
-                name: limit.name,
-                slot,
+            .map(|(number, limit)| Slot {
                 phase: 0,
-                epoch: 0,
-                past: Vec::new(),
+                ..Slot::new(&limit, number)
             })
             .collect();
         let bits = TierBits::default().for_lists(&settings.lists).0;
         let config = Config {
             established: 0,
-            ..settings.compile(&places, &bits, FRAME_MAX)?
+            ..settings.compile(&slots, &bits, FRAME_MAX)?
         };
         Ok(Self {
             config,

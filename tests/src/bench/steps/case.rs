@@ -4,7 +4,8 @@ use anyhow::Result;
 use limiter_common::{abi::Config, policy::verdict::Reason};
 use limiter_user::config::{
     Limit, Settings,
-    compile::{FIRST_SLOT, Place, TierBits},
+    compile::{FIRST_SLOT, TierBits},
+    slot::Slot,
 };
 use serde::Serialize;
 
@@ -92,13 +93,10 @@ impl Case {
             }],
             ..Settings::default()
         };
-        let place = Place {
-            name: NAME.into(),
-            slot: FIRST_SLOT,
+        let slot = Slot {
             phase: 0,
-            epoch: 0,
-            past: Vec::new(),
+            ..Slot::new(&settings.limits[0], FIRST_SLOT)
         };
-        Ok(settings.compile(&[place], &TierBits::default(), FRAME)?)
+        Ok(settings.compile(&[slot], &TierBits::default(), FRAME)?)
     }
 }

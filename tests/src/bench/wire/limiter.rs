@@ -5,9 +5,8 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use limiter_common::abi::Config;
 use limiter_user::{
     config::{
-        Burst, Limit, Match, NewSources, Rate, Scope, Settings,
-        compile::{Place, TierBits},
-        matches::Ports,
+        Burst, Limit, Match, NewSources, Rate, Scope, Settings, compile::TierBits, matches::Ports,
+        slot::Slot,
     },
     kernel::{
         program::{
@@ -109,15 +108,12 @@ impl Configured {
 }
 
 fn compile(settings: &Settings, bits: &TierBits) -> Result<Config> {
-    let place = |(slot, limit): (u32, Limit)| Place {
-        name: limit.name,
-        slot,
+    let slot = |(number, limit): (u32, Limit)| Slot {
         phase: 0,
-        epoch: 0,
-        past: Vec::new(),
+        ..Slot::new(&limit, number)
     };
-    let places: Vec<Place> = (0..).zip(settings.all_limits()).map(place).collect();
-    Ok(settings.compile(&places, bits, FRAME_MAX)?)
+    let slots: Vec<Slot> = (0..).zip(settings.all_limits()).map(slot).collect();
+    Ok(settings.compile(&slots, bits, FRAME_MAX)?)
 }
 
 fn by_source(verdict: Verdict) -> Result<Limit> {

@@ -94,7 +94,7 @@ impl Loaded {
     fn offer(&mut self, frame: &[u8], tally: &mut Tally) -> (Reason, Vec<SourceKey>) {
         let expected = expect(frame, self.configuration);
         let about = || format!("{}\n{expected:?}\n{frame:02x?}", self.configuration.text);
-        let _ = self.kernel.tables.forget_all();
+        let _ = self.kernel.tables.sets.forget_all();
         let mut model = Replay::model(&self.compiled, NOW);
         let mut said = Vec::new();
         for _ in 0..2 {
@@ -143,7 +143,7 @@ impl Loaded {
 
     /// Keys of the table, with what has passed and was refused.
     fn entries(&self) -> Vec<(SourceKey, u64, u64)> {
-        let sources = self.kernel.tables.sources();
+        let sources = self.kernel.tables.sets.sources();
         let mut entries: Vec<_> = sources
             .map(|(key, source)| (key, source.passed, source.refused))
             .collect();

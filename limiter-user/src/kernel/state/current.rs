@@ -8,10 +8,7 @@ use limiter_common::abi::NEXT_FALLBACK;
 use crate::kernel::{
     error::{Error, Result},
     program::maps,
-    state::{
-        generation,
-        record::{Record, Trial},
-    },
+    state::{generation, record::Record},
     sys::{bpf::LinkInfo, clock, folder::Dir},
 };
 
@@ -65,36 +62,34 @@ impl Standing {
     }
 }
 
-/// What is in force.
+/// The generation in force.
 #[derive(Debug)]
-pub(in crate::kernel) struct InForce {
-    /// Number of the generation.
+pub(in crate::kernel) struct Current {
+    /// Its number.
     pub generation: u64,
     /// Number of the generation whose program the link runs.
     pub linked: u64,
-    /// Id of the program of the generation in force.
+    /// Id of its program.
     pub program_id: u32,
     /// Its record.
     pub record: Record,
     /// The trial that runs, or has ended.
     pub trial: Option<OnTrial>,
-    /// For how long.
+    /// For how long it is in force.
     pub standing: Standing,
 }
 
-/// What is in force where the link runs the program with this id; `interface` is for messages.
+/// The generation in force where the link runs the program with this id; `interface` is for messages.
 ///
 /// # Errors
 /// [`Error::TrialOver`] where nothing is limited after a trial.
-pub(in crate::kernel) fn find(folder: &Dir, program_id: u32, interface: &str) -> Result<InForce> {
-    let missing = |why: &str| Error::Unreadable {
-        interface: interface.to_owned(),
-        why: why.to_owned(),
-    };
+pub(in crate::kernel) fn find(folder: &Dir, program_id: u32, interface: &str) -> Result<Current> {
+    let missing = |why: &str| Error::unreadable(interface, why);
     let linked = generation::of_program(folder, program_id)?
         .ok_or_else(|| missing("the program that runs is not pinned"))?;
     let record = Record::open(&generation::open(folder, linked)?, interface)?;
-    let mut found = InForce {
+    let trial = record.trial;
+    let mut found = Current {
         generation: linked,
         linked,
         program_id,
@@ -102,31 +97,26 @@ pub(in crate::kernel) fn find(folder: &Dir, program_id: u32, interface: &str) ->
         standing: Standing::of(program_id),
         record,
     };
-    let Some(Trial {
-        deadline,
-        falls_back,
-    }) = found.record.trial
-    else {
+    let Some(of_record) = trial else {
         return Ok(found);
     };
     let trial = OnTrial {
-        until: clock::wall(deadline)?,
-        is_over: clock::now()? >= deadline,
+        until: clock::wall(of_record.deadline)?,
+        is_over: clock::now()? >= of_record.deadline,
     };
     found.trial = Some(trial);
     if !trial.is_over {
-        found.standing.until = Some(deadline);
-        return Ok(found);
-    }
-    if !falls_back {
+        found.standing.until = Some(of_record.deadline);
+    } else if of_record.falls_back {
+        (found.generation, found.program_id) = fallback(folder, found.record.frags)?
+            .ok_or_else(|| missing("what holds after its trial is not pinned"))?;
+        found.record = Record::open(&generation::open(folder, found.generation)?, interface)?;
+    } else {
         return Err(Error::TrialOver {
             interface: interface.to_owned(),
             ended: trial.end(),
         });
     }
-    (found.generation, found.program_id) = fallback(folder, found.record.frags)?
-        .ok_or_else(|| missing("what holds after its trial is not pinned"))?;
-    found.record = Record::open(&generation::open(folder, found.generation)?, interface)?;
     Ok(found)
 }
 

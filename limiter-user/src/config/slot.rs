@@ -1,0 +1,116 @@
+//! The slot of a limit: what a limit has beside its settings, and keeps while those change.
+
+use limiter_common::arithmetic::{
+    rescale::{PAST_QUOTAS, Rescale, Shape},
+    window::Window,
+};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::Limit;
+
+/// A limit's position in the maps, and what its buckets went through.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Slot {
+    /// The limit's name.
+    pub name: String,
+    /// Which buckets and counters are its own.
+    #[serde(rename = "slot")]
+    pub number: u32,
+    /// Nanoseconds by which its windows are shifted.
+    pub phase: u64,
+    /// How often its quota was changed.
+    pub epoch: u32,
+    /// The last changes, newest first.
+    #[serde(serialize_with = "write_past", deserialize_with = "read_past")]
+    pub past: Vec<Rescale>,
+}
+
+impl Slot {
+    /// A slot that no limit had. Windows of different limits and hosts do not all begin at once.
+    #[must_use]
+    pub fn new(limit: &Limit, number: u32) -> Self {
+        Self {
+            name: limit.name.clone(),
+            number,
+            phase: fastrand::u64(0..limit.rate.period_ns),
+            epoch: 0,
+            past: Vec::new(),
+        }
+    }
+
+    /// The slot after a change of the limit's quota.
+    #[must_use]
+    pub fn changed(&self, change: Rescale) -> Self {
+        let mut slot = self.clone();
+        slot.epoch = self.epoch.wrapping_add(1);
+        slot.past.insert(0, change);
+        slot.past.truncate(PAST_QUOTAS as usize);
+        slot
+    }
+}
+
+/// The words of a [`Rescale`] in their order.
+type Words = [u64; 13];
+
+fn write_past<S: Serializer>(past: &[Rescale], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(past.iter().map(words))
+}
+
+fn read_past<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Rescale>, D::Error> {
+    let past = Vec::<Words>::deserialize(deserializer)?;
+    Ok(past.into_iter().map(from_words).collect())
+}
+
+fn words(change: &Rescale) -> Words {
+    let Rescale { from, to, .. } = change;
+    [
+        change.since,
+        from.tau,
+        from.window.period,
+        from.window.phase,
+        from.window.grant,
+        to.tau,
+        to.window.period,
+        to.window.phase,
+        to.window.grant,
+        change.chunk_from,
+        change.chunk_to,
+        change.chunk_shift,
+        change.chunks_most,
+    ]
+}
+
+fn from_words(words: Words) -> Rescale {
+    let [
+        since,
+        a,
+        b,
+        c,
+        d,
+        e,
+        f,
+        g,
+        h,
+        chunk_from,
+        chunk_to,
+        chunk_shift,
+        chunks_most,
+    ] = words;
+    let shape = |tau, period, phase, grant| Shape {
+        tau,
+        window: Window {
+            period,
+            phase,
+            grant,
+        },
+    };
+    Rescale {
+        since,
+        from: shape(a, b, c, d),
+        to: shape(e, f, g, h),
+        chunk_from,
+        chunk_to,
+        chunk_shift,
+        chunks_most,
+    }
+}
