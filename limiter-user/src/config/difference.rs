@@ -2,6 +2,11 @@
 
 mod depth;
 
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Display,
+};
+
 use super::{Limit, Lists, NewSources, Scope, Settings, lists::Prefixes, settings::NO_FLEET};
 use depth::Depth;
 
@@ -14,39 +19,48 @@ pub fn difference(old: &Settings, new: &Settings, frame_max: u64) -> Vec<String>
         names if names.is_empty() => "nothing".to_owned(),
         names => names,
     };
-    new_sources(&mut changes, old.new_sources, new.new_sources);
-    note(&mut changes, "exempt", exempt(old), exempt(new));
-    note(&mut changes, "shadow", on(old.shadow), on(new.shadow));
-    note(
-        &mut changes,
-        "malformed",
-        old.malformed.name().to_owned(),
-        new.malformed.name().to_owned(),
-    );
+    let malformed = [old, new].map(|settings| settings.malformed.name());
     let fleet = |settings: &Settings| settings.fleet.clone().unwrap_or(NO_FLEET.to_owned());
-    note(&mut changes, "fleet", fleet(old), fleet(new));
+    new_sources(&mut changes, old.new_sources, new.new_sources);
+    note(&mut changes, "exempt", [exempt(old), exempt(new)]);
+    note(&mut changes, "shadow", [on(old.shadow), on(new.shadow)]);
+    note(&mut changes, "malformed", malformed);
+    note(&mut changes, "fleet", [fleet(old), fleet(new)]);
     limits(&mut changes, &old.limits, &new.limits, frame_max);
     if old.exempt.control && new.exempt.control {
         let (old, new) = (old.control.limits(), new.control.limits());
         limits_of(&mut changes, &old, &new, frame_max, true);
     }
     lists(&mut changes, &old.lists, &new.lists);
-    scopes_of_lists(&mut changes, old, new);
+    for name in old.fleet_lists.union(&new.fleet_lists) {
+        let scope = |settings: &Settings| match settings.fleet_lists.contains(name) {
+            true => Scope::Fleet.name(),
+            false => Scope::Host.name(),
+        };
+        note(
+            &mut changes,
+            &format!("{name}: scope"),
+            [scope(old), scope(new)],
+        );
+    }
     changes
 }
 
-fn note(changes: &mut Vec<String>, what: &str, from: String, to: String) {
+fn note<T: Display + PartialEq>(changes: &mut Vec<String>, what: &str, [from, to]: [T; 2]) {
     if from != to {
         changes.push(format!("{what} {from} -> {to}"));
     }
+}
+
+fn on(shadow: bool) -> &'static str {
+    if shadow { "on" } else { "off" }
 }
 
 fn new_sources(changes: &mut Vec<String>, old: Option<NewSources>, new: Option<NewSources>) {
     let shown = |limit: NewSources| format!("{} burst {}", limit.rate, limit.burst());
     match (old, new) {
         (Some(old), Some(new)) => {
-            let mut of_limit = Vec::new();
-            Depth::of_new_sources(old).change(&Depth::of_new_sources(new), &mut of_limit);
+            let of_limit = Depth::of_new_sources(old).change(&Depth::of_new_sources(new));
             let named = of_limit
                 .into_iter()
                 .map(|change| format!("new sources: {change}"));
@@ -58,20 +72,14 @@ fn new_sources(changes: &mut Vec<String>, old: Option<NewSources>, new: Option<N
     }
 }
 
-fn on(shadow: bool) -> String {
-    if shadow { "on" } else { "off" }.to_owned()
-}
-
 fn limits(changes: &mut Vec<String>, old: &[Limit], new: &[Limit], frame_max: u64) {
     // The name goes without saying where there is no other.
     limits_of(changes, old, new, frame_max, new.len() != 1);
-    let order = |limits: &[Limit]| {
-        limits
-            .iter()
-            .map(|limit| limit.name.clone())
-            .collect::<Vec<_>>()
+    let names = |limits: &[Limit]| -> Vec<_> {
+        let names = limits.iter().map(|limit| limit.name.clone());
+        names.collect()
     };
-    if changes.is_empty() && order(old) != order(new) {
+    if changes.is_empty() && names(old) != names(new) {
         changes.push("order of the limits".to_owned());
     }
 }
@@ -84,92 +92,53 @@ fn limits_of(
     frame_max: u64,
     with_names: bool,
 ) {
-    let named =
-        |limits: &[Limit], name: &str| limits.iter().find(|limit| limit.name == name).cloned();
-    for limit in old {
-        if named(new, &limit.name).is_none() {
-            changes.push(format!("limit {} gone", limit.name));
-        }
-    }
+    let named = |limits: &[Limit], name: &str| limits.iter().any(|limit| limit.name == name);
+    let gone = old.iter().filter(|limit| !named(new, &limit.name));
+    changes.extend(gone.map(|limit| format!("limit {} gone", limit.name)));
     for limit in new {
-        let Some(before) = named(old, &limit.name) else {
-            changes.push(format!("limit {} new: {}", limit.name, limit.rate));
+        let Limit { name, rate, .. } = limit;
+        let Some(before) = old.iter().find(|limit| limit.name == *name) else {
+            changes.push(format!("limit {name} new: {rate}"));
             continue;
         };
-        let prefix = if with_names {
-            format!("{}: ", limit.name)
-        } else {
-            String::new()
-        };
-        let mut of_limit = Vec::new();
-        Depth::of_limit(&before, frame_max)
-            .change(&Depth::of_limit(limit, frame_max), &mut of_limit);
-        one_limit(&mut of_limit, &before, limit);
-        changes.extend(
-            of_limit
-                .into_iter()
-                .map(|change| format!("{prefix}{change}")),
-        );
+        let of_limit = one_limit(before, limit, frame_max).into_iter();
+        changes.extend(of_limit.map(|change| match with_names {
+            true => format!("{name}: {change}"),
+            false => change,
+        }));
     }
 }
 
-fn one_limit(changes: &mut Vec<String>, old: &Limit, new: &Limit) {
+fn one_limit(old: &Limit, new: &Limit, frame_max: u64) -> Vec<String> {
+    let [before, after] = [old, new].map(|limit| Depth::of_limit(limit, frame_max));
+    let mut changes = before.change(&after);
     let cost = |limit: &Limit| {
         limit
             .cost
-            .map_or_else(|| "by unit".to_owned(), |cost| cost.to_string())
+            .map_or("by unit".to_owned(), |cost| cost.to_string())
     };
-    note(changes, "cost", cost(old), cost(new));
-    note(changes, "shadow", on(old.shadow), on(new.shadow));
-    note(
-        changes,
-        "algorithm",
-        old.algorithm.name().to_owned(),
-        new.algorithm.name().to_owned(),
-    );
-    note(
-        changes,
-        "scope",
-        old.scope.name().to_owned(),
-        new.scope.name().to_owned(),
-    );
+    let algorithm = [old, new].map(|limit| limit.algorithm.name());
+    note(&mut changes, "cost", [cost(old), cost(new)]);
+    note(&mut changes, "shadow", [on(old.shadow), on(new.shadow)]);
+    note(&mut changes, "algorithm", algorithm);
+    note(&mut changes, "scope", [old.scope.name(), new.scope.name()]);
     if old.key != new.key {
         changes.push(format!("key {} -> {}, with new buckets", old.key, new.key));
     }
     if old.matches != new.matches {
         changes.push("match".to_owned());
     }
-}
-
-fn scopes_of_lists(changes: &mut Vec<String>, old: &Settings, new: &Settings) {
-    let scope = |settings: &Settings, name: &str| {
-        let of_fleet = settings.fleet_lists.contains(name);
-        let scope = if of_fleet { Scope::Fleet } else { Scope::Host };
-        scope.name().to_owned()
-    };
-    for name in old.fleet_lists.union(&new.fleet_lists) {
-        let what = format!("{name}: scope");
-        note(changes, &what, scope(old, name), scope(new, name));
-    }
+    changes
 }
 
 fn lists(changes: &mut Vec<String>, old: &Lists, new: &Lists) {
     let none = Prefixes::new();
-    let named = |lists: &Lists, name: &str| -> Prefixes {
-        lists
-            .all()
-            .find(|(other, _)| *other == name)
-            .map_or_else(|| none.clone(), |(_, prefixes)| prefixes.clone())
-    };
-    let mut names: Vec<&str> = old.all().chain(new.all()).map(|(name, _)| name).collect();
-    names.sort_unstable();
-    names.dedup();
+    let [old, new] = [old, new].map(|lists| lists.all().collect::<BTreeMap<_, _>>());
+    let names: BTreeSet<_> = old.keys().chain(new.keys()).collect();
     for name in names {
-        let (before, after) = (named(old, name), named(new, name));
-        let (added, removed) = (
-            after.difference(&before).count(),
-            before.difference(&after).count(),
-        );
+        let [before, after] = [&old, &new].map(|lists| *lists.get(name).unwrap_or(&&none));
+        let added = after.difference(before).count();
+        let removed = before.difference(after).count();
         if added + removed > 0 {
             changes.push(format!("{name}: {added} added, {removed} removed"));
         }

@@ -12,7 +12,7 @@ pub const USUAL_FRAME: u64 = 1_522;
 impl Settings {
     /// Everything that can never have an effect where frames have at most `frame_max` bytes.
     #[must_use]
-    pub fn in_vain(&self, frame_max: u64) -> Vec<Problem> {
+    pub fn ineffective(&self, frame_max: u64) -> Vec<Problem> {
         let mut problems = Vec::new();
         for (index, limit) in self.limits.iter().enumerate() {
             let found = [

@@ -481,6 +481,15 @@ impl Algorithm {
     }
 }
 
+/// Something that may be exempt from the limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Exemption {
+    /// Packets of connections of the host's own sockets.
+    Established,
+    /// ARP, neighbour discovery and DHCP: they have a limit of their own.
+    Control,
+}
+
 /// What is not held by the limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exempt {
@@ -491,6 +500,15 @@ pub struct Exempt {
 }
 
 impl Exempt {
+    /// All that is named.
+    #[must_use]
+    pub fn new(named: &[Exemption]) -> Self {
+        Self {
+            established: named.contains(&Exemption::Established),
+            control: named.contains(&Exemption::Control),
+        }
+    }
+
     /// The names of what is exempt, as they are written.
     #[must_use]
     pub fn names(self) -> Vec<&'static str> {

@@ -89,13 +89,12 @@ impl TableWarning {
     /// What is so.
     #[must_use]
     pub fn found(&self) -> String {
-        let held_for = Duration::from_nanos(self.held_for);
-        // Nobody needs to know it more closely.
-        let held_for = if held_for.as_secs() > 0 {
-            Duration::from_secs(held_for.as_secs())
-        } else {
-            held_for
+        // Nobody needs to know long times more closely than to a second.
+        let nanoseconds = match self.held_for {
+            long if long > SECOND => long - long % SECOND,
+            short => short,
         };
+        let held_for = Duration::from_nanos(nanoseconds);
         let needed = self.needed.map_or_else(
             || "there is no limit on new sources".to_owned(),
             |needed| format!("new sources as fast as they are let in need {needed}"),

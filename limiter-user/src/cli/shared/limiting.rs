@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use ipnet::IpNet;
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::config::{
     Burst, Exempt, Key, Limit, Lists, Malformed, Mode, Rate, Scope, Settings,
-    settings::{DEFAULT_LIMIT, SOURCES_MAX},
+    settings::{DEFAULT_LIMIT, Exemption, SOURCES_MAX},
 };
 
 // The limit, and what else a configuration file may say. No doc comment: clap would make it the help of the verb.
@@ -75,15 +75,6 @@ pub struct Limiting {
     pub config: Option<PathBuf>,
 }
 
-/// What the limits do not hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Exemption {
-    /// Packets of connections of the host's own sockets.
-    Established,
-    /// ARP, neighbour discovery and DHCP: they have a limit of their own.
-    Control,
-}
-
 fn max_sources(text: &str) -> Result<u32, String> {
     let number = count(text).map_err(|error| error.to_string())?;
     let fits = |number: &u32| (1..=SOURCES_MAX).contains(number);
@@ -109,15 +100,11 @@ pub fn settings(flags: &Limiting, mode: Mode, fleet: Option<&str>) -> anyhow::Re
         },
         ..Limit::new(DEFAULT_LIMIT, rate)
     };
-    let exempt = |what| flags.exempt.contains(&what);
     let settings = Settings {
         mode,
         max_sources: flags.max_sources,
         new_sources: flags.new_sources.with_burst(flags.new_sources_burst),
-        exempt: Exempt {
-            established: exempt(Exemption::Established),
-            control: exempt(Exemption::Control),
-        },
+        exempt: Exempt::new(&flags.exempt),
         malformed: flags.malformed,
         shadow: flags.shadow,
         lists: Lists {

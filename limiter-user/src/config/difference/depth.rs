@@ -40,7 +40,8 @@ impl Depth {
     }
 
     /// One line for each of the two that `new` has changed, and one for a burst that stays beside another rate.
-    pub fn change(&self, new: &Self, changes: &mut Vec<String>) {
+    pub fn change(&self, new: &Self) -> Vec<String> {
+        let mut changes = Vec::new();
         if self.rate != new.rate {
             let direction = direction(new.rate.compare(&self.rate));
             changes.push(format!("rate {} -> {}{direction}", self.rate, new.rate));
@@ -56,6 +57,7 @@ impl Depth {
                 humantime::format_duration(new.refills_in())
             ));
         }
+        changes
     }
 
     /// Until an empty bucket is full, rounded up to a millisecond.

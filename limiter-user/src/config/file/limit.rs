@@ -96,18 +96,12 @@ fn cost_for(rate: Option<Rate>, section: &mut Section) -> Option<u64> {
 }
 
 fn matches(section: &mut Section) -> Match {
-    let read = section.read("match", |value| match value.get_ref() {
-        DeValue::Table(table) => Ok(table.clone()),
-        _ => value::wrong(
-            value,
-            "a table as in { protocol = \"udp\", destination_port = 53 }",
-        ),
-    });
-    let Some(table) = read else {
+    let write = "a table as in { protocol = \"udp\", destination_port = 53 }";
+    let Some(table) = section.table("match", write) else {
         return Match::default();
     };
     let line = section.line_of("match");
-    let inner = Section::open(&table, line, &packets::MATCH, section.mistakes());
+    let inner = Section::open(table, line, &packets::MATCH, section.mistakes());
     let (matches, places) = packets::read(inner);
     section.places().take_in(places);
     matches

@@ -9,8 +9,8 @@ use super::{
     section::Places,
 };
 
-/// What makes the terms of a limit: where one of these is wrong, nothing can be said about the others.
-const TERMS: [&str; 4] = ["rate", "burst", "cost", "algorithm"];
+/// What makes the quota of a limit: where one of these is wrong, nothing can be said about the others.
+const QUOTA: [&str; 4] = ["rate", "burst", "cost", "algorithm"];
 const CONTROL: [&str; 3] = ["rate", "burst", "total"];
 const NEW_SOURCES: [&str; 2] = ["new_sources", "new_sources_burst"];
 
@@ -37,7 +37,7 @@ pub fn tell(settings: &Settings, frame_max: u64, read: &Read, mistakes: &mut Mis
     if !mistakes.are_none() {
         return;
     }
-    for problem in settings.in_vain(frame_max) {
+    for problem in settings.ineffective(frame_max) {
         if let Some(line) = read.place(&problem, mistakes) {
             mistakes.warn(line, &format!("{}: {}", problem.key, problem.why));
         }
@@ -66,7 +66,7 @@ impl Read {
     /// The line to tell a problem on; none for what may not be one.
     fn in_limit(&self, limit: &Places, key: &str, mistakes: &Mistakes) -> Option<usize> {
         let doubtful = match key {
-            _ if TERMS.contains(&key) => limit.any_wrong(&TERMS),
+            _ if QUOTA.contains(&key) => limit.any_wrong(&QUOTA),
             // A list that is not known may stand where nothing could be read.
             "source" | "unless" => {
                 limit.any_wrong(&[key])

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use toml::de::DeTable;
+use toml::de::{DeTable, DeValue};
 
 use super::{
     keys::Keys,
     mistakes::Mistakes,
-    value::{Read, Value},
+    value::{self, Read, Value},
 };
 
 /// A table, while it is read.
@@ -111,6 +111,14 @@ impl<'s, 't> Section<'s, 't> {
             return None;
         }
         Some(value)
+    }
+
+    /// The table at `key`; another value is told with what to write.
+    pub fn table(&mut self, key: &str, write: &str) -> Option<&'s DeTable<'t>> {
+        if let DeValue::Table(table) = self.value(key)?.get_ref() {
+            return Some(table);
+        }
+        self.read(key, |value| value::wrong(value, write))
     }
 
     /// Reads the value of `key`; tells what is wrong with it.

@@ -109,29 +109,12 @@ fn max_sources(value: &Value) -> Read<u32> {
 }
 
 fn exempt(value: &Value) -> Read<Exempt> {
-    let established = Exempt {
-        established: true,
-        control: false,
-    };
-    let control = Exempt {
-        established: false,
-        control: true,
-    };
-    let words = [("established", established), ("control", control)];
-    let each = value::each(value, |value| value::word(value, &words))?;
-    Ok(Exempt {
-        established: each.contains(&established),
-        control: each.contains(&control),
-    })
+    value::each(value, value::variant).map(|named| Exempt::new(&named))
 }
 
 fn read_control(top: &mut Section, exempt: Exempt) -> (Control, Places) {
     let default = Control::default();
-    let read = top.read("control", |value| match value.get_ref() {
-        DeValue::Table(table) => Ok(table.clone()),
-        _ => value::wrong(value, "[control], and its keys below"),
-    });
-    let Some(table) = read else {
+    let Some(table) = top.table("control", "[control], and its keys below") else {
         return (default, Places::default());
     };
     if !exempt.control && !top.places().any_wrong(&["exempt"]) {
@@ -141,7 +124,7 @@ fn read_control(top: &mut Section, exempt: Exempt) -> (Control, Places) {
         );
     }
     let line = top.line_of("control");
-    let mut section = Section::open(&table, line, &CONTROL, top.mistakes());
+    let mut section = Section::open(table, line, &CONTROL, top.mistakes());
     let rate = section.read("rate", |value| value::number(value, CONTROL_RATE));
     let total = section.read("total", |value| rate_or_none(value, TOTAL));
     let control = Control {
@@ -191,11 +174,7 @@ fn new_sources_burst(value: &Value) -> Read<u64> {
 }
 
 fn all_lists(top: &mut Section, folder: &Path) -> lists::Read {
-    let read = top.read("lists", |value| match value.get_ref() {
-        DeValue::Table(table) => Ok(table.clone()),
-        _ => value::wrong(value, "[lists], and each list below it"),
-    });
-    let Some(table) = read else {
+    let Some(table) = top.table("lists", "[lists], and each list below it") else {
         return lists::Read::default();
     };
     if table
@@ -206,11 +185,8 @@ fn all_lists(top: &mut Section, folder: &Path) -> lists::Read {
         top.places().is_wrong("lists");
     }
     let line = top.line_of("lists");
-    lists::read(
-        &table,
-        Section::with_any_key(&table, line, top.mistakes()),
-        folder,
-    )
+    let section = Section::with_any_key(table, line, top.mistakes());
+    lists::read(table, section, folder)
 }
 
 fn all_limits(top: &mut Section) -> (Vec<Limit>, Vec<Places>) {
