@@ -9,7 +9,7 @@ pub mod config;
 pub mod demo;
 pub mod export;
 mod files;
-pub mod keeper;
+pub mod helper;
 pub mod kernel;
 pub mod observe;
 pub mod plan;

@@ -214,7 +214,7 @@ const CASES: &[Case] = &[
         },
     },
     Case {
-        name: "a keeper opens files and asks bpf, but starts nothing",
+        name: "a helper opens files and asks bpf, but starts nothing",
         end: End::Killed,
         work: || {
             sandbox::confine().unwrap();

@@ -6,6 +6,16 @@ use std::{
     sync::OnceLock,
 };
 
+use limiter_user::testbed::Namespace;
+
+/// Runs `ip` with the words of `line` in a network namespace; it must succeed.
+#[track_caller]
+pub fn ip(namespace: &Namespace, line: &str) {
+    let run = || Command::new("ip").args(line.split(' ')).status();
+    let status = namespace.run(run).unwrap().unwrap();
+    assert!(status.success(), "ip {line}");
+}
+
 /// The binary, built once for this run of the tests; where there is no cargo (`cargo xtask test --kernels`),
 /// `LIMITER_BINARY` says where it is.
 pub fn binary() -> &'static PathBuf {

@@ -17,7 +17,7 @@ use nix::{
 use crate::{
     command::prepared,
     hosts::on,
-    processes::{keeper_of, status_of},
+    processes::{helper_of, status_of},
 };
 
 /// Longer than any answer takes, on a machine that may be busy.
@@ -127,10 +127,10 @@ impl<'h> Exporter<'h> {
             .collect()
     }
 
-    /// Bytes of its memory, and of its keeper's.
+    /// Bytes of its memory, and of its helper's.
     #[must_use]
     pub fn memory(&self) -> u64 {
-        let processes = [self.process(), keeper_of(self.process())];
+        let processes = [self.process(), helper_of(self.process())];
         let kilobytes = processes.map(|process| {
             let said = status_of(process, "VmRSS");
             said.trim_end_matches(" kB").parse::<u64>().unwrap()

@@ -34,7 +34,7 @@ pub fn children_of(process: Pid) -> Vec<Pid> {
 
 /// The process that keeps the privileges for `limiter export`.
 #[must_use]
-pub fn keeper_of(process: Pid) -> Pid {
+pub fn helper_of(process: Pid) -> Pid {
     let children = children_of(process);
     assert_eq!(children.len(), 1, "of {process}: {children:?}");
     children[0]

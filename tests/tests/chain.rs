@@ -4,7 +4,7 @@
 use std::{fs, path::PathBuf, process::Command, time::Duration};
 
 use limiter_tests::{
-    command::Outcome,
+    command::{Outcome, ip},
     eventually,
     foreign::{DROPPED_PORT, FRAGS, Foreign, Kind, PLAIN, bpftool, on_server},
     hosts::{CLIENT, Hosts},
@@ -386,19 +386,7 @@ fn an_interface_that_is_gone_has_nothing_to_put_back() {
         if lose {
             lose_link(&hosts);
         }
-        let delete = || {
-            let mut ip = Command::new("ip");
-            ip.args(["link", "delete", "eth0"]).status()
-        };
-        assert!(
-            hosts
-                .server
-                .namespace
-                .run(delete)
-                .unwrap()
-                .unwrap()
-                .success()
-        );
+        ip(&hosts.server.namespace, "link delete eth0");
         eventually("detach clears what is left", || {
             hosts.limiter(&["detach", "eth0"]).status == 0 || !hosts.pins().exists()
         });
@@ -417,15 +405,9 @@ fn an_interface_that_is_in_another_namespace() {
     hosts.limiter(&CHAIN).expect(0);
     let target = hosts.client.namespace.file().as_raw_fd();
     let target = format!("/proc/{}/fd/{target}", std::process::id());
-    let ip = |line: &str| {
-        let mut ip = Command::new("ip");
-        ip.args(line.split(' ')).status().unwrap().success()
-    };
-    let moved = hosts
-        .server
-        .namespace
-        .run(|| ip("link set eth0 name away") && ip(&format!("link set away netns {target}")));
-    assert!(moved.unwrap());
+    let server = &hosts.server.namespace;
+    ip(server, "link set eth0 name away");
+    ip(server, &format!("link set away netns {target}"));
     let pin = foreign_pin(&hosts).unwrap();
     let words = ["another network namespace", pin.to_str().unwrap()];
     hosts.limiter(&["detach", "eth0"]).expect_error(1, &words);

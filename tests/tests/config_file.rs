@@ -9,7 +9,7 @@ use std::{
 };
 
 use limiter_tests::{
-    command::{Outcome, limiter, prepared},
+    command::{Outcome, ip, limiter, prepared},
     files::Folder,
     hosts::Hosts,
     need_kernel,
@@ -563,12 +563,8 @@ fn config_check_judges_a_burst_by_the_frames_of_the_interface() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
     let set_mtu = |mtu: &str| {
-        let set = || {
-            let mut ip = std::process::Command::new("ip");
-            ip.args(["link", "set", "eth0", "mtu", mtu]).status()
-        };
-        let set = hosts.server.namespace.run(set).unwrap();
-        assert!(set.unwrap().success());
+        let line = format!("link set eth0 mtu {mtu}");
+        ip(&hosts.server.namespace, &line);
     };
     let warnings = |interface: &str, mode: &str, burst: u32| {
         let text = format!(

@@ -1,8 +1,8 @@
 //! Interfaces that vanish, are renamed, moved to another namespace, or have odd names.
 
-use std::process::Command;
+use std::os::fd::AsRawFd;
 
-use limiter_tests::{files::Folder, hosts::Hosts, need_kernel};
+use limiter_tests::{command::ip, files::Folder, hosts::Hosts, need_kernel};
 
 #[test]
 fn an_interface_that_vanishes() {
@@ -10,11 +10,7 @@ fn an_interface_that_vanishes() {
     let hosts = Hosts::new();
     hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
     let pins = hosts.pins();
-    let gone = hosts
-        .client
-        .namespace
-        .run(|| Command::new("ip").args(["link", "delete", "eth0"]).status());
-    assert!(gone.unwrap().unwrap().success());
+    ip(&hosts.client.namespace, "link delete eth0");
 
     for arguments in [
         &["status", "eth0"][..],
@@ -31,12 +27,8 @@ fn an_interface_that_vanishes() {
     assert!(status.stderr.contains("limiter detach eth0"), "{status:#?}");
 
     // A stale pin is in the way of an interface of the same name.
-    let made = hosts.server.namespace.run(|| {
-        Command::new("ip")
-            .args(["link", "add", "eth0", "type", "veth", "peer", "name", "far"])
-            .status()
-    });
-    assert!(made.unwrap().unwrap().success());
+    let server = &hosts.server.namespace;
+    ip(server, "link add eth0 type veth peer name far");
     hosts
         .limiter(&["attach", "eth0", "--rate", "5"])
         .expect_error(1, &["another one has its name", "limiter detach eth0"]);
@@ -51,12 +43,7 @@ fn a_renamed_interface_is_found_by_its_new_name() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
-    let renamed = hosts.server.namespace.run(|| {
-        Command::new("ip")
-            .args(["link", "set", "eth0", "name", "lan.7"])
-            .status()
-    });
-    assert!(renamed.unwrap().unwrap().success());
+    ip(&hosts.server.namespace, "link set eth0 name lan.7");
     hosts
         .limiter(&["status", "eth0"])
         .expect_error(1, &["'lan.7' now"]);
@@ -74,20 +61,11 @@ fn an_interface_that_is_moved_to_another_namespace() {
     let hosts = Hosts::new();
     hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
     // The descriptor of the client's namespace, as iproute2 takes it.
-    let target = format!("/proc/{}/fd/{}", std::process::id(), {
-        use std::os::fd::AsRawFd;
-        hosts.client.namespace.file().as_raw_fd()
-    });
-    let moved = hosts.server.namespace.run(|| {
-        let away = Command::new("ip")
-            .args(["link", "set", "eth0", "name", "away"])
-            .status();
-        assert!(away.unwrap().success());
-        Command::new("ip")
-            .args(["link", "set", "away", "netns", &target])
-            .status()
-    });
-    assert!(moved.unwrap().unwrap().success());
+    let target = hosts.client.namespace.file().as_raw_fd();
+    let target = format!("/proc/{}/fd/{target}", std::process::id());
+    let server = &hosts.server.namespace;
+    ip(server, "link set eth0 name away");
+    ip(server, &format!("link set away netns {target}"));
     for arguments in [&["status", "eth0"][..], &["set", "eth0", "--rate", "6"]] {
         hosts
             .limiter(arguments)
@@ -112,12 +90,8 @@ fn an_interface_that_is_moved_to_another_namespace() {
 fn an_interface_with_a_dot_in_its_name() {
     need_kernel!();
     let hosts = Hosts::new();
-    let made = hosts.server.namespace.run(|| {
-        Command::new("ip")
-            .args(["link", "add", "v.1", "type", "veth", "peer", "name", "v.2"])
-            .status()
-    });
-    assert!(made.unwrap().unwrap().success());
+    let server = &hosts.server.namespace;
+    ip(server, "link add v.1 type veth peer name v.2");
     hosts.limiter(&["attach", "v.1", "--rate", "5"]).expect(0);
     assert_eq!(
         hosts.json(&["status", "v.1", "--json"])["interfaces"][0]["name"],
@@ -132,15 +106,9 @@ fn a_name_that_is_taken() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
-    let ip = |arguments: &[&str]| {
-        let run = || Command::new("ip").args(arguments).status();
-        assert!(
-            hosts.server.namespace.run(run).unwrap().unwrap().success(),
-            "{arguments:?}"
-        );
-    };
-    ip(&["link", "set", "eth0", "name", "wan9"]);
-    ip(&["link", "add", "eth0", "type", "veth", "peer", "name", "far"]);
+    let server = &hosts.server.namespace;
+    ip(server, "link set eth0 name wan9");
+    ip(server, "link add eth0 type veth peer name far");
     hosts
         .limiter(&["attach", "eth0", "--rate", "5"])
         .expect_error(1, &["'wan9'", "limiter detach wan9"]);

@@ -3,6 +3,7 @@
 use std::{thread, time::Duration};
 
 use limiter_tests::{
+    command::ip,
     hosts::{CLIENT, Hosts},
     need_kernel, number,
     packet::Frame,
@@ -142,12 +143,7 @@ fn jumbo_frames() {
     }
     let hosts = Hosts::new();
     for host in [&hosts.server, &hosts.client] {
-        let set = || {
-            std::process::Command::new("ip")
-                .args(["link", "set", "eth0", "mtu", "9000"])
-                .status()
-        };
-        assert!(host.namespace.run(set).unwrap().unwrap().success());
+        ip(&host.namespace, "link set eth0 mtu 9000");
     }
     hosts
         .limiter(&[

@@ -3,7 +3,6 @@
 use std::{
     fs,
     net::IpAddr,
-    process::Command,
     thread,
     time::{Duration, Instant, SystemTime},
 };
@@ -16,8 +15,8 @@ use limiter_common::{
     table::entry::TAT,
 };
 use limiter_tests::{
-    eventually, files::Folder, hosts::Hosts, need_kernel, number, packet::arp, raw::Raw,
-    traffic::udp, watcher::Watcher,
+    command::ip, eventually, files::Folder, hosts::Hosts, need_kernel, number, packet::arp,
+    raw::Raw, traffic::udp, watcher::Watcher,
 };
 use limiter_user::kernel::{program::raw, sys::clock};
 use nix::sys::signal::Signal;
@@ -667,11 +666,7 @@ fn it_ends_with_the_attachment() {
     assert!(ended.stderr.contains("was detached"), "{ended:#?}");
     assert!(until(&hosts) > 0, "the other one goes on");
 
-    let deleted = hosts
-        .server
-        .namespace
-        .run(|| Command::new("ip").args(["link", "delete", "eth0"]).status());
-    assert!(deleted.unwrap().unwrap().success());
+    ip(&hosts.server.namespace, "link delete eth0");
     let ended = other.wait();
     assert_eq!(ended.status, 1, "{ended:#?}");
     assert!(ended.stderr.contains("'eth0' is gone"), "{ended:#?}");

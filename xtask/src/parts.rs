@@ -13,7 +13,7 @@ use crate::{
 const RULES: [(&str, &[&str]); 8] = [
     ("config", &["config", "files"]),
     // It asks for readings over a socket.
-    ("export", &["export", "keeper", "observe"]),
+    ("export", &["export", "helper", "observe"]),
     ("show", &["config", "observe", "plan", "show"]),
     ("kernel/error", &["config"]),
     ("kernel/sys", &["kernel/error", "kernel/sys"]),

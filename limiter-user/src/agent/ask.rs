@@ -21,7 +21,7 @@ use limiter_fleet::{
     status::{Fleet, Listed, SharedLimit},
 };
 
-use crate::{config::Scope, keeper::Channel, kernel::Attachment};
+use crate::{config::Scope, helper::Channel, kernel::Attachment};
 
 const NAME: &str = "limiter-agent";
 /// How long a question may take: an edit brings a new program to each interface.

@@ -28,7 +28,7 @@ mod observe {
 mod other {
     pub mod completions;
     pub mod demo;
-    pub mod keeper;
+    pub mod helper;
     pub mod man;
 }
 mod plan {
@@ -57,7 +57,7 @@ use fleet::agent;
 use limit::{attach, detach, keep, reload, reset, set};
 use lists::edit;
 use observe::{check, export, log, status, top, watch};
-use other::{completions, demo, keeper, man};
+use other::{completions, demo, helper, man};
 use plan::{config, doctor, learn, replay};
 use shared::{
     interfaces::{self, OnOne},
@@ -126,8 +126,8 @@ enum Verb {
 /// Reads the command line, does what it says, and tells how it went.
 #[must_use]
 pub fn main() -> ExitCode {
-    if keeper::is_one(std::env::args_os()) {
-        return finish(keeper::run());
+    if helper::is_one(std::env::args_os()) {
+        return finish(helper::run());
     }
     if let Some(status) = completions::answer(Cli::command) {
         return status;

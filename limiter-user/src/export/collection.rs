@@ -12,7 +12,7 @@ use tokio::{
 
 use super::history::{History, INTERVAL, Rates};
 use crate::{
-    keeper::{Broken, Channel, End},
+    helper::{Broken, Channel, End},
     observe::snapshot::{Snapshot, TakeSnapshot},
 };
 
@@ -46,18 +46,18 @@ struct Inner {
 #[derive(Debug)]
 struct State {
     /// The process that reads.
-    keeper: Channel,
+    helper: Channel,
     last: Option<Arc<Reading>>,
 }
 
 impl Collection {
-    /// Of what this keeper reads.
+    /// Of what this helper reads.
     #[must_use]
-    pub fn new(keeper: Channel) -> Self {
+    pub fn new(helper: Channel) -> Self {
         Self(Arc::new(Inner {
             begun: Instant::now(),
-            end: keeper.end(),
-            state: Mutex::new(State { keeper, last: None }),
+            end: helper.end(),
+            state: Mutex::new(State { helper, last: None }),
             history: Mutex::default(),
             lost: watch::Sender::new(None),
         }))
@@ -111,7 +111,7 @@ impl Inner {
             return Ok(Arc::clone(reading));
         }
         let start = Instant::now();
-        let taken: Result<Result<Snapshot, String>, Broken> = state.keeper.ask(&TakeSnapshot).await;
+        let taken: Result<Result<Snapshot, String>, Broken> = state.helper.ask(&TakeSnapshot).await;
         if let Err(broken) = &taken {
             self.lost.send_replace(Some(broken.to_string()));
         }

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// Sources that are shown of each table.
 pub const TOP: usize = 20;
 
-/// The question to which a `Result<Snapshot, String>` is the answer ([`crate::keeper`]).
+/// The question to which a `Result<Snapshot, String>` is the answer ([`crate::helper`]).
 #[derive(Debug, Serialize, Deserialize)]
 pub struct TakeSnapshot;
 

@@ -2,7 +2,7 @@
 //!
 //! [`enter`] is for a process that talks to the network, and has every descriptor that it will ever need: after it there
 //! is no capability, no file, no new socket and no other program. [`confine`] is for processes that read and change
-//! attachments: the one that reads the kernel for the former ([`crate::keeper`]), `top`, and the agent of a fleet.
+//! attachments: the one that reads the kernel for the former ([`crate::helper`]), `top`, and the agent of a fleet.
 
 mod capabilities;
 mod files;

@@ -1,15 +1,11 @@
 //! What is exported is what was counted, whatever happens to the attachment meanwhile.
 
-use std::{collections::BTreeSet, net::Ipv4Addr, process::Command, thread, time::Instant};
+use std::{collections::BTreeSet, net::Ipv4Addr, thread, time::Instant};
 
 use aya::maps::{MapData, PerCpuArray, PerCpuValues};
 use limiter_common::{abi::counters::Counters, policy::verdict::Reason};
 use limiter_tests::{
-    eventually,
-    exporter::Exporter,
-    hosts::{Hosts, on},
-    need_kernel, number,
-    raw::Raw,
+    command::ip, eventually, exporter::Exporter, hosts::Hosts, need_kernel, number, raw::Raw,
     traffic::udp,
 };
 use limiter_user::kernel::program::raw;
@@ -245,9 +241,7 @@ fn detached_attached_and_vanished_while_it_runs() {
     }
     attach("10/s");
     expect(&exporter, attached, 0.0);
-    let mut delete = Command::new("ip");
-    delete.args(["link", "delete", "eth0"]);
-    assert!(on(&hosts.server, || delete.status()).unwrap().success());
+    ip(&hosts.server.namespace, "link delete eth0");
     expect(&exporter, "limiter_unreadable_attachments", 1.0);
     assert!(!exporter.samples().contains_key(attached));
     let errors = exporter.json("/api/status")["errors"].to_string();

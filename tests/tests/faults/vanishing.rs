@@ -2,16 +2,16 @@
 
 use std::{
     os::fd::AsFd,
-    process::Command,
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
     thread,
     time::Duration,
 };
 
 use limiter_tests::{
+    command::ip,
     eventually,
     files::Folder,
-    hosts::{Hosts, on},
+    hosts::Hosts,
     need_kernel,
     objects::{Object, expect_gone},
     raw::Raw,
@@ -31,11 +31,6 @@ const WORDS: [&str; 9] = [
     "attached to 'eth0' already",
     "the kernel refused to attach",
 ];
-
-fn ip(hosts: &Hosts, arguments: &str) {
-    let run = || Command::new("ip").args(arguments.split(' ')).status();
-    assert!(on(&hosts.server, run).unwrap().success(), "{arguments}");
-}
 
 /// Sends until there is nothing to send to, or it is told to end.
 fn flood(raw: &Raw, frame: &[u8], over: &AtomicBool, sent: &AtomicU32) {
@@ -90,12 +85,15 @@ fn vanishes(mode: &str, delay: Duration) -> (u32, u32) {
         });
         eventually("it floods", || sent.load(Ordering::Relaxed) > 1_000);
         thread::sleep(delay);
-        ip(&hosts, "link delete eth0");
+        ip(&hosts.server.namespace, "link delete eth0");
         thread::sleep(Duration::from_millis(50));
         over.store(true, Ordering::Relaxed);
     });
     // The next command clears what is left, and another interface of the name is limited.
-    ip(&hosts, "link add eth0 type veth peer name far");
+    ip(
+        &hosts.server.namespace,
+        "link add eth0 type veth peer name far",
+    );
     hosts
         .limiter(&["attach", "eth0", "--rate", "5"])
         .expect_error(1, &["another one has its name", "limiter detach eth0"]);

@@ -7,7 +7,7 @@ use limiter_tests::{
     exporter::Exporter,
     hosts::Hosts,
     need, need_kernel,
-    processes::{children_of, keeper_of, status_of},
+    processes::{children_of, helper_of, status_of},
     screen::Screen,
 };
 use nix::{
@@ -22,7 +22,7 @@ pub fn bits(process: Pid, set: &str) -> u64 {
     u64::from_str_radix(&status_of(process, set), 16).unwrap()
 }
 
-/// Panics unless this process can do nothing but what its descriptors let it, and its keeper no more than it must.
+/// Panics unless this process can do nothing but what its descriptors let it, and its helper no more than it must.
 fn expect_confined(process: Pid) {
     for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
         assert_eq!(bits(process, set), 0, "{set} of {process}");
@@ -37,7 +37,7 @@ fn expect_confined(process: Pid) {
             "{ids}: {all}"
         );
     }
-    expect_kept(keeper_of(process));
+    expect_kept(helper_of(process));
     // Nothing of the kernel is open in the one that has no privilege: no map, no link, no program.
     for entry in fs::read_dir(format!("/proc/{process}/fd")).unwrap() {
         let target = fs::read_link(entry.unwrap().path()).unwrap_or_default();
@@ -89,12 +89,12 @@ fn the_exporter_has_no_privilege_and_follows_what_happens() {
 }
 
 #[test]
-fn the_exporter_ends_with_its_keeper_though_nobody_asks() {
+fn the_exporter_ends_with_its_helper_though_nobody_asks() {
     need_kernel!();
     let hosts = Hosts::new();
     let exporter = Exporter::start(&hosts.server);
     let process = exporter.process();
-    kill(keeper_of(process), Signal::SIGKILL).unwrap();
+    kill(helper_of(process), Signal::SIGKILL).unwrap();
     eventually("the exporter has ended", || {
         status_of(process, "State").starts_with('Z')
     });
@@ -104,19 +104,19 @@ fn the_exporter_ends_with_its_keeper_though_nobody_asks() {
 }
 
 #[test]
-fn the_keeper_ends_with_whom_it_serves() {
+fn the_helper_ends_with_whom_it_serves() {
     need_kernel!();
     let hosts = Hosts::new();
     for signal in [Signal::SIGKILL, Signal::SIGTERM] {
         let exporter = Exporter::start(&hosts.server);
-        let keeper = keeper_of(exporter.process());
+        let helper = helper_of(exporter.process());
         // What systemd tells both of them must not end it first.
-        let _ = kill(keeper, Signal::SIGTERM);
+        let _ = kill(helper, Signal::SIGTERM);
         assert_eq!(exporter.get("/healthz"), "ok\n");
         let _ = exporter.end(signal);
-        let gone = || !fs::exists(format!("/proc/{keeper}/status")).unwrap();
-        let dead = || gone() || status_of(keeper, "State").starts_with('Z');
-        eventually("the keeper is gone", dead);
+        let gone = || !fs::exists(format!("/proc/{helper}/status")).unwrap();
+        let dead = || gone() || status_of(helper, "State").starts_with('Z');
+        eventually("the helper is gone", dead);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
         output::{note, print},
     },
     export::{self, Collection, Server},
-    keeper, sandbox,
+    helper, sandbox,
 };
 
 /// Serve metrics for Prometheus, and a page for people, until interrupted; changes nothing
@@ -30,13 +30,13 @@ fn listen(text: &str) -> Result<SocketAddr, String> {
 
 pub async fn run(arguments: Export) -> anyhow::Result<()> {
     let stop = interruption()?;
-    let collection = Collection::new(keeper::start()?);
+    let collection = Collection::new(helper::start()?);
     // What cannot be read at all is said now, not at the first scrape.
     for error in &collection.latest().await?.snapshot.unreadable {
         note(error);
     }
     let server = Server::bind(arguments.listen).await?;
-    // Whatever comes in, this process can do no more than ask the keeper.
+    // Whatever comes in, this process can do no more than ask the helper.
     sandbox::enter()?;
     let address = server.address();
     if !server.is_local() {

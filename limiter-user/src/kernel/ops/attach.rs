@@ -284,7 +284,7 @@ fn link_in(
 ) -> Result<Linked, Refused> {
     let mut record = record(interface, mode, wanted, trial)?;
     record.fallback = fallback;
-    let program = load(&mut record)?;
+    let program = load(&mut record, |_| Ok(()))?;
     let link = Link::create(program.fd()?, interface.index, mode).map_err(Refused::ByDriver)?;
     Ok(Linked {
         interface: interface.clone(),
@@ -321,18 +321,26 @@ pub(in crate::kernel) fn record(
     Ok(record)
 }
 
-/// Loads the program for packets in several buffers where the kernel has them, else the plain one.
-pub(in crate::kernel) fn load(record: &mut Record) -> Result<Program> {
+/// Loads the program for packets in several buffers where the kernel has them and `accept` takes it, else the plain one.
+pub(in crate::kernel) fn load(
+    record: &mut Record,
+    accept: impl Fn(&mut Program) -> Result<()>,
+) -> Result<Program> {
     let config = record.config()?;
     let prefixes = record.settings.lists.compile(&record.tiers);
     let load = |frags: bool| {
         let lists = ListMaps::New(&prefixes);
-        object::load(Variant::Plain, &config, Maps::New, lists, frags)
+        let mut program = object::load(Variant::Plain, &config, Maps::New, lists, frags)?;
+        accept(&mut program)?;
+        Ok(program)
     };
     match load(record.frags) {
-        Err(Error::Load {
-            what: "program", ..
-        }) if record.frags => {
+        Err(
+            Error::Refused(_)
+            | Error::Load {
+                what: "program", ..
+            },
+        ) if record.frags => {
             record.frags = false;
             load(false)
         }

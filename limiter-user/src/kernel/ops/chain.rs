@@ -7,8 +7,6 @@
 
 use std::{io, time::Duration};
 
-use aya::programs::ProgramFd;
-
 use crate::{
     config::Mode,
     kernel::{
@@ -17,14 +15,8 @@ use crate::{
             attach::{self, Refused, record},
             change::Wanted,
         },
-        program::{
-            object,
-            object::{ListMaps, Maps, Program, Variant},
-        },
-        state::{
-            foreign, foreign::Foreign, generation, occupant, occupant::Holder, record::Record,
-            unpin,
-        },
+        program::object::Program,
+        state::{foreign, foreign::Foreign, generation, occupant, occupant::Holder, unpin},
         sys::{
             folder::Dir,
             interface::{Interface, XdpMode, XdpState},
@@ -54,7 +46,10 @@ pub(in crate::kernel) fn put(
     if state.mode == XdpMode::Generic && wanted.settings.mode == Mode::Auto {
         record.fallback = Some(format!("{foreign}, behind it, is in generic mode"));
     }
-    let program = load(&mut record, interface, state, &handle)?;
+    let program = attach::load(&mut record, |program| {
+        let led = program.lead_to(&handle);
+        led.map_err(|why| not_called(interface, state, &why))
+    })?;
     let ready = foreign
         .pin(folder)
         .and_then(|()| generation::pin_first(&program, &record, folder))
@@ -115,40 +110,14 @@ fn same_mode(interface: &Interface, state: XdpState, wanted: Mode) -> Result<()>
     )))
 }
 
-/// Loads the program that leads to the other one. Both must take packets in several buffers, or neither:
-/// which of the two it is, only the attempt tells.
-fn load(
-    record: &mut Record,
-    interface: &Interface,
-    state: XdpState,
-    next: &ProgramFd,
-) -> Result<Program> {
-    let config = record.config()?;
-    let prefixes = record.settings.lists.compile(&record.tiers);
-    let kinds: &[bool] = if record.frags {
-        &[true, false]
-    } else {
-        &[false]
-    };
-    let mut refused = None;
-    for frags in kinds {
-        let lists = ListMaps::New(&prefixes);
-        let mut program = object::load(Variant::Plain, &config, Maps::New, lists, *frags)?;
-        match program.lead_to(next) {
-            Ok(()) => {
-                record.frags = *frags;
-                return Ok(program);
-            }
-            Err(why) => refused = Some(why),
-        }
-    }
-    let why = refused.unwrap_or_else(|| io::ErrorKind::InvalidInput.into());
-    Err(Error::Refused(format!(
+/// Both programs must take packets in several buffers, or neither: only the attempt tells.
+fn not_called(interface: &Interface, state: XdpState, why: &io::Error) -> Error {
+    Error::Refused(format!(
         "the kernel does not let limiter hand packets on to the XDP program on '{}' ({}; {why}): {}",
         interface.name,
         occupant::describe(state),
-        advice(&why)
-    )))
+        advice(why)
+    ))
 }
 
 /// What programs cannot be called by another one (kernel/bpf/core.c, `bpf_prog_map_compatible`, and

@@ -99,7 +99,7 @@ async fn swap(folder: &Folder, old: &Dir, new: &Dir, wanted: &Wanted) -> Result<
     same_mode(&interface.name, mode, wanted.settings.mode)?;
     unpin::empty(new)?;
     let mut record = record(&interface, mode, wanted, None)?;
-    let program = load(&mut record)?;
+    let program = load(&mut record, |_| Ok(()))?;
     generation::pin_first(&program, &record, new)?;
     link.replace(None, program.fd()?.as_fd())
 }

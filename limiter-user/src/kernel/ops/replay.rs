@@ -22,6 +22,7 @@ use crate::kernel::{
         maps::Tables,
         object,
         object::{ListMaps, Maps, Variant},
+        raw::Raw,
     },
     sys::{bpf, requirements},
 };
@@ -53,8 +54,8 @@ pub fn run(
     room.extend(stamp.length.to_ne_bytes());
     room.extend(frame);
     let run = bpf::test_run(program, room, STAMP_LENGTH, 1)?;
-    let reason = room.get(8..12).and_then(|bytes| bytes.try_into().ok());
-    let reason = reason.and_then(|bytes| Reason::from_number(u32::from_ne_bytes(bytes)));
+    let left = Raw::<Stamp>::read(room);
+    let reason = left.and_then(|stamp| Reason::from_number(stamp.reason));
     Ok(Said {
         action: run.action,
         reason: reason.ok_or(io::ErrorKind::InvalidData)?,

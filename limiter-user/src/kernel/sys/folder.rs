@@ -42,24 +42,8 @@ const WRITABLE: u32 = 0o022;
 /// Only the owner of a file removes or renames it.
 const STICKY: u32 = 0o1000;
 
-/// A folder by its number: a name may come back, this does not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// The file system.
-    pub device: u64,
-    /// The folder on it.
-    pub inode: u64,
-}
-
-impl Identity {
-    /// That of an open file.
-    pub fn of(metadata: &fs::Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-        }
-    }
-}
+/// A folder by file system and inode: a name may come back, this does not.
+pub type Identity = (u64, u64);
 
 /// An open folder.
 #[derive(Clone, Debug)]
@@ -155,7 +139,7 @@ impl Dir {
         let metadata = file.metadata();
         let metadata = metadata.map_err(|error| Error::path("looking at", &path, error))?;
         Ok(Self(Arc::new(Opened {
-            identity: Identity::of(&metadata),
+            identity: (metadata.dev(), metadata.ino()),
             owner: metadata.uid(),
             mode: metadata.mode(),
             fd: file.into(),
@@ -190,7 +174,7 @@ impl Dir {
             Err(error) => return Err(Error::path("opening", path, error.into())),
         };
         let opened = Self::new(file, path, Some(self.clone()))?;
-        if opened.0.identity.device != self.0.identity.device {
+        if opened.0.identity.0 != self.0.identity.0 {
             return Err(stranger(&opened.0.path, "is another mount"));
         }
         let owner = opened.0.owner;
@@ -295,7 +279,7 @@ impl Dir {
     pub fn pin(&self, name: &str) -> io::Result<Pin> {
         let file = open_at(self.0.fd.as_fd(), name, OFlag::O_PATH)?;
         let metadata = file.metadata()?;
-        if !metadata.is_file() || metadata.dev() != self.0.identity.device {
+        if !metadata.is_file() || metadata.dev() != self.0.identity.0 {
             return Err(Errno::EINVAL.into());
         }
         Ok(Pin {

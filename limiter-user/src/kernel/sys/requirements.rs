@@ -2,6 +2,8 @@
 
 use std::io;
 
+use caps::{CapSet, Capability, CapsHashSet};
+
 use crate::kernel::error::{Error, Result};
 
 /// A kernel's version: major and minor.
@@ -53,12 +55,10 @@ fn parse(release: &str) -> Option<KernelVersion> {
     ))
 }
 
-const CAP_SYS_ADMIN: u32 = 21;
-
 /// What limiter needs a capability for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needed {
-    number: u32,
+    capability: Capability,
     /// Its name.
     pub name: &'static str,
     /// What it is for, after "to".
@@ -67,20 +67,19 @@ pub struct Needed {
 
 /// To load programs and maps, and open those that are pinned.
 pub const BPF: Needed = Needed {
-    number: 39,
+    capability: Capability::CAP_BPF,
     name: "CAP_BPF",
     why: "load what limits, and open what is pinned",
 };
 /// To attach.
 pub const NET_ADMIN: Needed = Needed {
-    number: 12,
+    capability: Capability::CAP_NET_ADMIN,
     name: "CAP_NET_ADMIN",
     why: "attach it to interfaces",
 };
-
 /// Without it the verifier also follows speculative execution, and refuses the program.
 pub const PERFMON: Needed = Needed {
-    number: 38,
+    capability: Capability::CAP_PERFMON,
     name: "CAP_PERFMON",
     why: "pass the kernel's verifier",
 };
@@ -90,44 +89,36 @@ pub const PERFMON: Needed = Needed {
 pub fn privileges() -> Result<()> {
     let missing = missing_capabilities()?;
     if missing.is_empty() {
-        Ok(())
-    } else {
-        let with_reasons = missing
-            .iter()
-            .map(|needed| format!("{} (to {})", needed.name, needed.why));
-        Err(Error::Lacks(with_reasons.collect::<Vec<_>>().join(" and ")))
+        return Ok(());
     }
+    let with_reasons = missing
+        .iter()
+        .map(|needed| format!("{} (to {})", needed.name, needed.why));
+    Err(Error::Lacks(with_reasons.collect::<Vec<_>>().join(" and ")))
 }
 
 /// The needed capabilities that this thread lacks. `CAP_SYS_ADMIN` does for all of them.
 pub fn missing_capabilities() -> Result<Vec<Needed>> {
     let own = own_capabilities()?;
-    let lacks = |capability: u32| own & (1 << capability | 1 << CAP_SYS_ADMIN) == 0;
-    let needed = [BPF, NET_ADMIN, PERFMON].into_iter();
-    Ok(needed.filter(|needed| lacks(needed.number)).collect())
+    let mut needed = vec![BPF, NET_ADMIN, PERFMON];
+    needed.retain(|needed| {
+        !own.contains(&needed.capability) && !own.contains(&Capability::CAP_SYS_ADMIN)
+    });
+    Ok(needed)
 }
 
 /// Whether this process may mount a bpffs.
 pub fn may_mount() -> Result<bool> {
-    Ok(own_capabilities()? & (1 << CAP_SYS_ADMIN) != 0)
+    Ok(own_capabilities()?.contains(&Capability::CAP_SYS_ADMIN))
 }
 
-fn own_capabilities() -> Result<u64> {
-    let status = std::fs::read_to_string("/proc/thread-self/status")
-        .map_err(|error| Error::system("reading /proc/thread-self/status", error))?;
-    effective_capabilities(&status).ok_or_else(|| {
+fn own_capabilities() -> Result<CapsHashSet> {
+    caps::read(None, CapSet::Effective).map_err(|error| {
         Error::system(
             "reading the process's capabilities",
-            io::ErrorKind::InvalidData.into(),
+            io::Error::other(error),
         )
     })
-}
-
-fn effective_capabilities(status: &str) -> Option<u64> {
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))?;
-    u64::from_str_radix(line.trim(), 16).ok()
 }
 
 #[cfg(test)]
@@ -148,12 +139,5 @@ mod tests {
         assert_eq!(parse("linux"), None);
         assert!(KernelVersion(5, 14) < OLDEST && KernelVersion(6, 1) > OLDEST);
         assert!(!KernelVersion(5, 17).has_frags() && KernelVersion(5, 18).has_frags());
-    }
-
-    #[test]
-    fn capabilities_are_read_from_status() {
-        let status = "Name:\tx\nCapEff:\t0000008000001000\nCapBnd:\t0\n";
-        assert_eq!(effective_capabilities(status), Some(1 << 39 | 1 << 12));
-        assert_eq!(effective_capabilities(""), None);
     }
 }

@@ -4,11 +4,11 @@
 use std::ffi::OsString;
 
 use crate::{
-    keeper::{VERB, attend},
+    helper::{VERB, attend},
     observe::snapshot::{Snapshot, TakeSnapshot},
 };
 
-/// Whether this process was started as one: `limiter keeper`.
+/// Whether this process was started as one: `limiter helper`.
 pub fn is_one(line: impl Iterator<Item = OsString>) -> bool {
     line.skip(1).eq([VERB])
 }
@@ -28,12 +28,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_whole_line_is_that_of_a_keeper() {
+    fn only_the_whole_line_is_that_of_a_helper() {
         let is_one = |words: &[&str]| is_one(words.iter().map(OsString::from));
-        assert!(is_one(&["limiter", "keeper"]));
+        assert!(is_one(&["limiter", "helper"]));
         for other in [
             &["limiter"][..],
-            &["limiter", "keeper", "more"],
+            &["limiter", "helper", "more"],
             &["limiter", "export"],
         ] {
             assert!(!is_one(other), "{other:?}");

@@ -14,5 +14,5 @@ mod start;
 pub use channel::{Broken, Channel, End};
 pub use start::{attend, start};
 
-/// The hidden verb: `limiter keeper`.
-pub const VERB: &str = "keeper";
+/// The hidden verb: `limiter helper`.
+pub const VERB: &str = "helper";
