@@ -32,7 +32,7 @@ use limiter_user::{
             object::{ListMaps, Maps, Program, Variant},
         },
     },
-    observe::source::Reader,
+    observe::reader::Reader,
 };
 
 use crate::store::Store;
@@ -119,13 +119,15 @@ impl Limit {
     }
 
     fn reader(&self, nanoseconds: u64) -> Reader {
+        let limit = self.written();
         Reader {
-            name: "default".to_owned(),
+            slot: FIRST_SLOT,
             shadow: self.shadow,
-            terms: self.written().terms(FRAME_MAX).unwrap(),
+            terms: limit.terms(FRAME_MAX).unwrap(),
             epoch: 0,
             past: Vec::new(),
             now: nanoseconds,
+            limit,
         }
     }
 }

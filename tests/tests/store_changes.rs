@@ -15,7 +15,7 @@ use limiter_tests::{
 };
 use limiter_user::{
     config::{Settings, file},
-    observe::source::{CheckedLimit, Reader},
+    observe::{reader::Reader, source::CheckedLimit},
 };
 
 const START: u64 = 1_000_000_000_000;
@@ -179,18 +179,11 @@ fn six_hundred_changes() {
 
 /// What `check` says of a source.
 fn check(generations: &Generations, name: &str, source: IpAddr, now: u64) -> CheckedLimit {
-    let (limit, slot) = generations.limit(name);
-    let record = &generations.record;
-    let reader = Reader {
-        name: name.to_owned(),
-        shadow: record.settings.shadow || limit.shadow,
-        terms: limit.terms(FRAME_MAX).unwrap().at_phase(slot.phase),
-        epoch: slot.epoch,
-        past: slot.past.clone(),
-        now,
-    };
-    let key = limit.key.of(slot.number, source, 0);
-    let found = generations.kernel.tables.sets.source(&key);
+    let (limit, seat) = generations.limit(name);
+    let shadow = generations.record.settings.shadow;
+    let reader = Reader::new(limit, &seat, shadow, FRAME_MAX, now).unwrap();
+    let key = reader.limit.key.of(seat.slot, source, 0);
+    let found = generations.kernel.tables.source(&key);
     reader.check(String::new(), found.as_ref())
 }
 

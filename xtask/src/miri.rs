@@ -33,7 +33,6 @@ const RUNS: [&[&str]; 3] = [
         "--lib",
         "--",
         "kernel::program::raw",
-        "stats::word",
     ],
 ];
 /// Cases of each property.

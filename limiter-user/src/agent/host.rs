@@ -25,7 +25,7 @@ use crate::{
         program::maps::{Charge, Tables},
         sys::clock,
     },
-    observe::{collect, source::Reader},
+    observe::reader::{Reader, readers as all_readers},
 };
 
 /// The attachments of this network namespace.
@@ -96,7 +96,8 @@ impl Attached {
             limits: [const { None }; SLOTS as usize],
         };
         let mut readers = [const { None }; SLOTS as usize];
-        for (limit, slot, reader) in collect::readers(&attachment.record)? {
+        for reader in all_readers(&attachment.record)? {
+            let limit = &reader.limit;
             if limit.scope != Scope::Fleet {
                 continue;
             }
@@ -104,7 +105,7 @@ impl Attached {
             let terms = Quota {
                 tau: kernel.tau,
                 cost: kernel.cost.max(1),
-                epoch: slot.epoch,
+                epoch: reader.epoch,
             };
             let burst = limit.burst(attachment.record.frame_max)?;
             let held = Held {
@@ -114,7 +115,7 @@ impl Attached {
                 tau: terms.tau,
                 words: format!("{}, burst {burst}, per {}", limit.rate, limit.key),
             };
-            let slot = slot.number as usize;
+            let slot = reader.slot as usize;
             if let (Some(of), Some(place)) = (about.limits.get_mut(slot), readers.get_mut(slot)) {
                 *of = Some(Limit { terms, held });
                 *place = Some(reader);
@@ -165,7 +166,7 @@ impl Table for Attached {
         };
         let mut added = 0;
         let change = |source: &Source| match standing(reader, source) {
-            Standing::Past => Charge::Convert(reader.word(source)),
+            Standing::Past => Charge::Convert(reader.tat(source)),
             Standing::Coming => Charge::Nothing,
             Standing::Present => match refill::charged(source.tat, now, ticks, most) {
                 Some((word, ticks)) => {
@@ -212,7 +213,7 @@ fn sighting(
 ) -> Option<Sighting> {
     let word = match standing(reader, source) {
         Standing::Present => source.tat,
-        Standing::Past => reader.word(source),
+        Standing::Past => reader.tat(source),
         Standing::Coming => return None,
     };
     let over = if reader.shadow { source.refused } else { 0 };

@@ -107,7 +107,7 @@ fn attachments(writer: &mut Writer<'_>, snapshot: &Snapshot) -> fmt::Result {
             "What is attached to an interface, and where it runs (native, generic).",
         ),
         interfaces.iter().map(|interface| {
-            let labels = with(of(interface), "mode", interface.mode);
+            let labels = with(of(interface), "mode", &interface.mode);
             with(labels, "program_id", &interface.program_id.to_string())
         }),
     )?;
@@ -211,7 +211,7 @@ fn limits(writer: &mut Writer<'_>, snapshot: &Snapshot) -> fmt::Result {
             let labels = with(labels, "rate", &limit.rate);
             let labels = with(labels, "burst", &limit.burst);
             let labels = with(labels, "key", &limit.key);
-            let labels = with(labels, "algorithm", limit.algorithm);
+            let labels = with(labels, "algorithm", &limit.algorithm);
             with(labels, "shadow", &limit.shadow.to_string())
         }),
     )?;

@@ -19,9 +19,10 @@ use limiter_common::{
 use super::{
     Drops, Interface, Limit, List, NextProgram, Passes, Sources,
     busiest::{Busiest, Filter, Order, Place},
-    denied::{self, Denied},
-    live::{Busy, Gauge, Sample, Since, Wanted, rest},
-    source::{Check, CheckedLimit, OnList, Reader, Top},
+    denied,
+    live::{Gauge, Row, Sample, Since, Wanted, rest},
+    reader::{Reader, readers},
+    source::{Check, CheckedLimit, OnList},
     verdicts,
 };
 use crate::{
@@ -36,8 +37,7 @@ use crate::{
         Attachment,
         error::Result,
         program::{lists::drops as drops_of_prefixes, maps::Tables},
-        state::record::Record,
-        sys::clock,
+        state::record::{Record, Seat},
     },
 };
 
@@ -62,22 +62,14 @@ impl Taken {
     }
 }
 
-/// What `status` shows, and `top`, from one pass over the table.
-pub fn interface_and_top(attachment: &Attachment, most: usize) -> Result<(Interface, Top)> {
+/// The attachment as of now, with the sources of which most was dropped.
+pub fn once(attachment: &Attachment, most: usize) -> Result<Sample> {
     let wanted = Wanted {
         order: Order::Dropped,
         filter: Filter::All,
         most,
     };
-    let found = look_through(attachment, &wanted, |_, _, _| Since::default())?;
-    let mut rows = rows(attachment, found.busiest)?;
-    let mut denied = Denied::default().look(attachment, &wanted)?;
-    let interface = described(attachment, found.taken)?;
-    denied::bound(&mut denied, interface.drops.of(Reason::Deny), 0);
-    rows.extend(denied);
-    rows.extend(rest(&interface.drops, &interface.drops, &rows));
-    let top = Top::new(&interface, rows, None);
-    Ok((interface, top))
+    sample(attachment, &wanted, &mut Gauge::once())
 }
 
 fn described(attachment: &Attachment, taken: Taken) -> Result<Interface> {
@@ -96,7 +88,7 @@ fn described(attachment: &Attachment, taken: Taken) -> Result<Interface> {
     Ok(Interface {
         name: interface.name.clone(),
         ifindex: interface.index,
-        mode: attachment.mode.name(),
+        mode: attachment.mode.name().to_owned(),
         loopback: interface.loopback,
         fallback: record.fallback.clone(),
         program_id: attachment.program_id,
@@ -105,18 +97,23 @@ fn described(attachment: &Attachment, taken: Taken) -> Result<Interface> {
         try_until: attachment.try_until(),
         trial_ended: attachment.trial_ended(),
         shadow: settings.shadow,
-        malformed: settings.malformed.name(),
+        malformed: settings.malformed.name().to_owned(),
         logging: record.logging,
         frags: record.frags,
         chained: record.chained,
         next_program: attachment.next()?.map(|next| NextProgram {
             program_id: next.id,
             name: next.name,
-            mode: next.mode.name(),
+            mode: next.mode.name().to_owned(),
         }),
         file: record.file.as_ref().map(|path| path.display().to_string()),
         new_sources: settings.new_sources.map(|limit| limit.rate.to_string()),
-        exempt: settings.exempt.names(),
+        exempt: settings
+            .exempt
+            .names()
+            .into_iter()
+            .map(str::to_owned)
+            .collect(),
         // The agent knows.
         fleet: None,
         limits: limits.collect::<Result<_>>()?,
@@ -137,10 +134,10 @@ fn described(attachment: &Attachment, taken: Taken) -> Result<Interface> {
     })
 }
 
-/// The figures of the limit in the first slot are those of the short way too, on which it was alone.
-fn limit(of: &config::Limit, slot: &Slot, record: &Record, tables: &Tables) -> Result<Limit> {
-    let own = tables.limit(slot.number)?;
-    let plain = if slot.number == FIRST_SLOT {
+/// The limit in the first slot has also the counters of the fast path, on which it was alone.
+fn limit(of: &config::Limit, seat: &Seat, record: &Record, tables: &Tables) -> Result<Limit> {
+    let own = tables.limit(seat.slot)?;
+    let plain = if seat.slot == FIRST_SLOT {
         tables.plain()?
     } else {
         Counters::default()
@@ -158,7 +155,7 @@ fn limit(of: &config::Limit, slot: &Slot, record: &Record, tables: &Tables) -> R
         key: of.key.to_string(),
         r#match: (!of.matches.is_everything()).then(|| config::file::matches(&of.matches)),
         cost: of.cost,
-        algorithm: of.algorithm.name(),
+        algorithm: of.algorithm.name().to_owned(),
         shadow: of.shadow,
         passed: (own.admitted + plain(Reason::Admitted) + would_drop).into(),
         dropped: (own.dropped + dropped).into(),
@@ -180,25 +177,6 @@ fn lists(record: &Record, tables: &Tables) -> Result<Vec<List>> {
         .collect()
 }
 
-/// What reads the buckets of each limit, as of now.
-pub fn readers(record: &Record) -> Result<Vec<(config::Limit, Slot, Reader)>> {
-    let now = clock::now()?;
-    let limits = record.with_slots().into_iter();
-    limits
-        .map(|(limit, slot)| {
-            let reader = Reader {
-                name: limit.name.clone(),
-                shadow: record.settings.shadow || limit.shadow,
-                terms: limit.terms(record.frame_max)?.at_phase(slot.phase),
-                epoch: slot.epoch,
-                past: slot.past.clone(),
-                now,
-            };
-            Ok((limit, slot, reader))
-        })
-        .collect()
-}
-
 /// What each limit says of a source.
 pub fn check(attachment: &Attachment, source: IpAddr) -> Result<Check> {
     let Attachment { record, tables, .. } = attachment;
@@ -215,21 +193,18 @@ pub fn check(attachment: &Attachment, source: IpAddr) -> Result<Check> {
     // The clock is read after the buckets: otherwise a packet in between would seem to come from the
     // future.
     let mut buckets = Vec::new();
-    for (limit, slot) in record.with_slots() {
-        if holds(&limit) {
-            buckets.push(buckets_of(&limit.key, slot.number, source, tables)?);
+    for (limit, seat) in record.seated() {
+        buckets.push(if holds(&limit) {
+            buckets_of(&limit.key, seat.slot, source, tables)
         } else {
-            buckets.push(Vec::new());
-        }
+            Vec::new()
+        });
     }
     let readers = readers(record)?;
-    let checked = readers
-        .iter()
-        .zip(&buckets)
-        .flat_map(|((.., reader), buckets)| {
-            let lines = buckets.iter();
-            lines.map(|(name, entry)| reader.check(name.clone(), entry.as_ref()))
-        });
+    let checked = readers.iter().zip(buckets).flat_map(|(reader, buckets)| {
+        let lines = buckets.into_iter();
+        lines.map(|(name, entry)| reader.check(name, entry.as_ref()))
+    });
     let mut limits: Vec<CheckedLimit> = checked.collect();
     let decides = decided_by(listed);
     match decides {
@@ -311,10 +286,10 @@ fn buckets_of(
     slot: u32,
     source: IpAddr,
     tables: &Tables,
-) -> Result<Vec<(String, Option<Source>)>> {
+) -> Vec<(String, Option<Source>)> {
     let first = key.of(slot, source, 0);
     if !key.by_port {
-        return Ok(vec![(key.show(&first), tables.sets.source(&first))]);
+        return vec![(key.show(&first), tables.source(&first))];
     }
     let of_any_port = |entry: &SourceKey| {
         entry.slot() == slot && entry.family() == first.family() && entry.address == first.address
@@ -332,110 +307,112 @@ fn buckets_of(
     if found.is_empty() {
         found.push((key.show_source(&first), None));
     }
-    Ok(found)
+    found
 }
 
-/// What the live view shows; `gauge` has seen the table before, or not.
+/// One scan of the table; `gauge` remembers the scan before, if there was one.
 pub fn sample(attachment: &Attachment, wanted: &Wanted, gauge: &mut Gauge) -> Result<Sample> {
     let interface = &attachment.interface;
     let of = (interface.index, attachment.record.attached_at.clone());
-    let elapsed = gauge.begin(of, attachment.tables.sets.capacity(), Instant::now());
-    let all = look_through(attachment, wanted, |number, key, source| {
-        gauge.since(number, key, source)
-    })?;
-    let mut sources = rows(attachment, all.busiest)?;
-    let mut denied = gauge.denied.look(attachment, wanted)?;
+    let elapsed = gauge.begin(of, attachment.tables.capacity(), Instant::now());
+    let scanned = scan(attachment, wanted, gauge)?;
+    let mut rows = rows(attachment, scanned.busiest)?;
+    let mut denied = gauge.denied.read(attachment, wanted)?;
     // Counted after the sources: none of theirs is missing.
-    let interface = described(attachment, all.taken)?;
+    let interface = described(attachment, scanned.taken)?;
     let before = gauge.drops(interface.drops);
     let deny = interface.drops.of(Reason::Deny);
     let since = deny.packets.saturating_sub(before.of(Reason::Deny).packets);
     denied::bound(&mut denied, deny, since);
-    sources.extend(denied);
-    sources.extend(rest(&interface.drops, &before, &sources));
+    rows.extend(denied);
+    rows.extend(rest(&interface.drops, &before, &rows));
     Ok(Sample {
         interface,
-        matching: all.matching,
+        matching: scanned.matching,
         elapsed,
-        sources,
+        rows,
     })
 }
 
-/// What one pass over the table finds.
-struct Found {
+/// What one scan of the table finds.
+struct Scanned {
     taken: Taken,
     matching: u64,
     busiest: Vec<(SourceKey, Source, Since)>,
 }
 
-/// Looks at each source once. `since` tells what has come since the last look; each source is shown to it.
-fn look_through(
-    attachment: &Attachment,
-    wanted: &Wanted,
-    mut since: impl FnMut(usize, &SourceKey, &Source) -> Since,
-) -> Result<Found> {
+/// Reads each source once, and shows it to `gauge`.
+fn scan(attachment: &Attachment, wanted: &Wanted, gauge: &mut Gauge) -> Result<Scanned> {
     let Attachment { record, tables, .. } = attachment;
     let readers = readers(record)?;
     let by_slot = by_slot(&readers);
-    let by_name =
-        by_slot.map(|of| of.is_some_and(|(limit, _)| wanted.filter.wants_limit(&limit.name)));
+    let names = by_slot.map(|reader| reader.map(|reader| reader.limit.name.to_lowercase()));
     let (mut taken, mut matching, mut text) = (Taken::default(), 0, String::new());
     let mut busiest = Busiest::new(wanted.most);
     tables.sets.scan(|number, key, source| {
         taken.count(key);
-        let since = since(number, key, source);
+        let since = gauge.since(number, key, source);
         let slot = key.slot() as usize;
         // A limit that has just gone has buckets until they are cleared.
-        let Some((limit, reader)) = by_slot.get(slot).copied().flatten() else {
+        let (Some(Some(reader)), Some(Some(name))) = (by_slot.get(slot), names.get(slot)) else {
             return;
         };
-        let filter = &wanted.filter;
-        if filter.wants_key(&limit.key, key, by_name[slot], &mut text) {
+        let of = &reader.limit.key;
+        if wanted
+            .filter
+            .wants(|| written(of, key, &mut text), name, || of.network(key))
+        {
             matching += 1;
-            let rank = reader
-                .figures(source, since, wanted.order)
-                .rank(wanted.order, key.into());
+            let activity = reader.activity(source, since, wanted.order);
+            let rank = activity.rank(wanted.order, key.into());
             busiest.offer(rank, (*key, *source, since));
         }
     });
-    Ok(Found {
+    Ok(Scanned {
         taken,
         matching,
         busiest: busiest.in_order(),
     })
 }
 
-type BySlot<'r> = [Option<(&'r config::Limit, &'r Reader)>; SLOTS as usize];
+/// How a source is shown, in `room`.
+fn written<'r>(of: &Key, key: &SourceKey, room: &'r mut String) -> &'r str {
+    room.clear();
+    // Writing to a string does not fail.
+    let _ = of.write(key, room);
+    room
+}
 
-fn by_slot(readers: &[(config::Limit, Slot, Reader)]) -> BySlot<'_> {
+fn by_slot(readers: &[Reader]) -> [Option<&Reader>; SLOTS as usize] {
     let mut by_slot = [None; SLOTS as usize];
-    for (limit, slot, reader) in readers {
-        if let Some(of) = by_slot.get_mut(slot.number as usize) {
-            *of = Some((limit, reader));
+    for reader in readers {
+        if let Some(of) = by_slot.get_mut(reader.slot as usize) {
+            *of = Some(reader);
         }
     }
     by_slot
 }
 
-/// The lines of sources. The clock is read again, after their buckets.
-fn rows(attachment: &Attachment, found: Vec<(SourceKey, Source, Since)>) -> Result<Vec<Busy>> {
+/// The rows of sources. The clock is read again, after their buckets.
+fn rows(attachment: &Attachment, sources: Vec<(SourceKey, Source, Since)>) -> Result<Vec<Row>> {
     let readers = readers(&attachment.record)?;
     let by_slot = by_slot(&readers);
     let row = |(key, source, since): (SourceKey, Source, Since)| {
-        let (limit, reader) = by_slot.get(key.slot() as usize).copied().flatten()?;
+        let reader = by_slot.get(key.slot() as usize).copied().flatten()?;
+        let limit = &reader.limit;
         let network = limit.key.network(&key);
         let listed = network.map(|network| attachment.lists.of(network.addr()));
-        let figures = reader.figures(&source, since, Order::Tokens);
-        Some(listed.transpose().map(|listed| Busy {
-            source: reader.top(limit.key.show(&key), &source),
+        Some(listed.transpose().map(|listed| Row {
+            source: limit.key.show(&key),
+            limit: limit.name.clone(),
             network,
             listed: listed.and_then(|listed| decided_by(listed.lists)),
             reason: None,
-            figures,
+            activity: reader.activity(&source, since, Order::Tokens),
             place: Place::from(&key),
         }))
     };
-    found.into_iter().filter_map(row).collect()
+    sources.into_iter().filter_map(row).collect()
 }
 
 /// The list that decides about a source before any limit.

@@ -7,8 +7,8 @@ use limiter_common::policy::verdict::Reason;
 
 use super::{
     Count,
-    busiest::{Busiest, Figures, Rank},
-    live::{Busy, Wanted},
+    busiest::Busiest,
+    live::{Row, Wanted},
 };
 use crate::{
     config::lists::show,
@@ -18,7 +18,7 @@ use crate::{
 /// What the column for the limit shows of them.
 pub const LABEL: &str = "deny list";
 
-/// What is remembered of them from one look to the next.
+/// What is remembered of them from one scan to the next.
 #[derive(Debug, Default)]
 pub struct Denied {
     /// The program that ran, and what the deny list had dropped by then.
@@ -29,8 +29,8 @@ pub struct Denied {
 
 impl Denied {
     /// Those of the prefixes that `wanted` asks for. The lists are read only if the deny list has dropped something since the
-    /// last look: they may be long.
-    pub fn look(&mut self, attachment: &Attachment, wanted: &Wanted) -> Result<Vec<Busy>> {
+    /// last scan: they may be long.
+    pub fn read(&mut self, attachment: &Attachment, wanted: &Wanted) -> Result<Vec<Row>> {
         let counters = attachment.tables.counters()?;
         let dropped = counters.by_reason[Reason::Deny as usize].packets;
         let at = Some((attachment.program_id, dropped));
@@ -45,37 +45,34 @@ impl Denied {
     }
 }
 
-/// The rows that are wanted, in order. `before`: the counts at the last look; a prefix that had none has all its packets since.
+/// The rows that are wanted, in order. `before`: the counts at the last scan; a prefix that had none has all its packets since.
 fn busiest(
     drops: &BTreeMap<IpNet, u64>,
     before: &BTreeMap<IpNet, u64>,
     wanted: &Wanted,
-) -> Vec<Busy> {
+) -> Vec<Row> {
     let mut kept = Busiest::new(wanted.most);
     for (prefix, dropped) in drops {
         let name = show(prefix);
-        if wanted.filter.wants(&name, LABEL, Some(*prefix)) {
+        if wanted.filter.wants(|| &name, LABEL, || Some(*prefix)) {
             let known = before.get(prefix).filter(|known| *known <= dropped);
             let since = dropped - known.unwrap_or(&0);
-            let row = Busy::denied(*prefix, name, *dropped, since);
-            let rank: Rank = row.figures.rank(wanted.order, row.place);
+            let row = Row::denied(*prefix, name, *dropped, since);
+            let rank = row.activity.rank(wanted.order, row.place);
             kept.offer(rank, row);
         }
     }
     kept.in_order()
 }
 
-/// Lowers the rows' figures to what the deny list has dropped in all, and since the last look: counts of prefixes are
+/// Lowers the rows' counters to what the deny list has dropped in all, and since the last scan: counts of prefixes are
 /// estimates, which may be a step ahead (`limiter_common::policy::denied`).
-pub fn bound(rows: &mut [Busy], dropped: Count, since: u64) {
+pub fn bound(rows: &mut [Row], dropped: Count, since: u64) {
     let mut left = (dropped.packets, since);
-    for Busy { figures, .. } in rows {
-        let Figures {
-            over, over_since, ..
-        } = figures;
-        *over = left.0.min(*over);
-        *over_since = left.1.min(*over_since);
-        left = (left.0 - *over, left.1 - *over_since);
+    for Row { activity, .. } in rows {
+        activity.over = activity.over.min(left.0);
+        activity.over_since = activity.over_since.min(left.1);
+        left = (left.0 - activity.over, left.1 - activity.over_since);
     }
 }
 
@@ -98,10 +95,9 @@ mod tests {
         }
     }
 
-    fn seen(rows: &[Busy]) -> Vec<(&str, u64, u64)> {
-        let figures = |row: &Busy| (row.figures.over, row.figures.over_since);
+    fn seen(rows: &[Row]) -> Vec<(&str, u64, u64)> {
         let rows = rows.iter();
-        rows.map(|row| (&*row.source.source, figures(row).0, figures(row).1))
+        rows.map(|row| (&*row.source, row.activity.over, row.activity.over_since))
             .collect()
     }
 

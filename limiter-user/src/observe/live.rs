@@ -1,18 +1,16 @@
-//! What the live view shows, and what must be remembered of the table from one look to the next.
+//! The rows of `top`, and what is remembered of the table from one scan to the next.
 
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
-use limiter_common::{abi::Source, table::key::SourceKey};
-
-use crate::config::lists::DENY;
+use limiter_common::{abi::Source, policy::verdict::Reason, table::key::SourceKey};
 
 use super::{
-    Drops, Interface, Word,
-    busiest::{Figures, Filter, Order, Place},
+    Count, Drops, Interface,
+    busiest::{Activity, Filter, Order, Place},
     denied::{self, Denied},
-    source::TopSource,
 };
+use crate::config::lists::DENY;
 
 /// Which sources are wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,86 +26,73 @@ pub struct Wanted {
 /// The attachment at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// All that `status` says.
+    /// Everything that `status` shows.
     pub interface: Interface,
-    /// Sources that the filter wants; the first of them are below.
+    /// Sources that the filter wants; the first of them are among the rows.
     pub matching: u64,
-    /// Since the last look; none where there is nothing to compare with.
+    /// Time since the last scan; none if there is nothing to compare with.
     pub elapsed: Option<Duration>,
-    /// The sources that are wanted, in order.
-    pub sources: Vec<Busy>,
+    /// The sources that are wanted, in order, then drops of others.
+    pub rows: Vec<Row>,
 }
 
-/// One of them.
+/// A source, a denied prefix, or drops that are counted for no single source.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Busy {
-    /// As `top --once` shows it.
-    pub source: TopSource,
-    /// The addresses that share its bucket; none where it is everybody's.
+pub struct Row {
+    /// How it is shown: an address, or a prefix, with a port perhaps.
+    pub source: String,
+    /// The limit whose bucket it is.
+    pub limit: String,
+    /// The addresses that share its bucket; none if all do.
     pub network: Option<IpNet>,
     /// The list that decides about it before any limit.
-    pub listed: Option<Word>,
-    /// Why its packets were dropped, if they are of a denied prefix, or of many sources that are not told apart.
-    pub reason: Option<Word>,
+    pub listed: Option<&'static str>,
+    /// Why its packets were dropped; only of a denied prefix, and of drops that are counted for no single source.
+    pub reason: Option<Reason>,
     /// What it is sorted by.
-    pub figures: Figures,
-    /// Where it stands among those with the same figures.
+    pub activity: Activity,
+    /// Where it stands among those with the same numbers.
     pub place: Place,
 }
 
-impl Busy {
-    /// A line of drops that are counted for no single source.
-    fn of_many(reason: Word, dropped: u64, since: u64) -> Self {
-        let (source, limit) = names_of(reason);
-        Self::dropped(reason, (source.to_owned(), limit), dropped, since)
-    }
-
-    /// The line of a prefix on the deny list, which is shown as `name`.
-    #[must_use]
-    pub fn denied(prefix: IpNet, name: String, dropped: u64, since: u64) -> Self {
+impl Row {
+    /// Drops that are counted for no single source.
+    fn of_many(reason: Reason, dropped: u64, since: u64) -> Self {
+        let (source, limit) = names_of(reason.name());
         Self {
-            network: Some(prefix),
-            listed: Some(DENY),
-            place: prefix.into(),
-            ..Self::dropped(DENY, (name, denied::LABEL), dropped, since)
-        }
-    }
-
-    fn dropped(reason: Word, name: (String, &str), dropped: u64, since: u64) -> Self {
-        let (source, limit) = name;
-        // Sorted by tokens, it comes last.
-        let tokens = f64::MAX;
-        Self {
-            source: TopSource {
-                source,
-                limit: limit.to_owned(),
-                passed_packets: 0,
-                dropped_packets: dropped,
-                would_drop_packets: 0,
-                tokens,
-                listed: None,
-                passed_packets_per_second: None,
-                dropped_packets_per_second: None,
-                would_drop_packets_per_second: None,
-            },
+            source: source.to_owned(),
+            limit: limit.to_owned(),
             network: None,
             listed: None,
             reason: Some(reason),
-            figures: Figures {
+            activity: Activity {
                 over: dropped,
                 drops: true,
                 over_since: since,
-                tokens,
-                ..Figures::default()
+                // Sorted by tokens, it comes last.
+                tokens: f64::MAX,
+                ..Activity::default()
             },
             place: Place::default(),
+        }
+    }
+
+    /// A prefix on the deny list, which is shown as `name`.
+    #[must_use]
+    pub fn denied(prefix: IpNet, name: String, dropped: u64, since: u64) -> Self {
+        Self {
+            source: name,
+            network: Some(prefix),
+            listed: Some(DENY),
+            place: prefix.into(),
+            ..Self::of_many(Reason::Deny, dropped, since)
         }
     }
 }
 
 /// What the columns for source and limit show of drops that are counted for no single source.
 #[must_use]
-pub fn names_of(reason: Word) -> (&'static str, &'static str) {
+pub fn names_of(reason: &str) -> (&str, &str) {
     match reason {
         "limit" => ("other sources", "any"),
         "deny" => ("denied sources", denied::LABEL),
@@ -117,37 +102,31 @@ pub fn names_of(reason: Word) -> (&'static str, &'static str) {
 }
 
 /// The drops that `rows` do not show, so that all lines together are what the interface has dropped. `before`: the interface's
-/// drops at the last look.
+/// drops at the last scan.
 #[must_use]
-pub fn rest(drops: &Drops, before: &Drops, rows: &[Busy]) -> Vec<Busy> {
-    let shown = |reason: Word, of: fn(&Figures) -> u64| -> u64 {
-        let rows = rows.iter();
-        let rows = rows.filter(|row| row.figures.drops && row.reason.unwrap_or("limit") == reason);
-        rows.map(|row| of(&row.figures)).sum()
+pub fn rest(drops: &Drops, before: &Drops, rows: &[Row]) -> Vec<Row> {
+    let others = |(reason, count): (Reason, Count)| {
+        let mut dropped = count.packets;
+        let mut since = dropped.saturating_sub(before.of(reason).packets);
+        for row in rows {
+            if row.activity.drops && row.reason.unwrap_or(Reason::Limit) == reason {
+                dropped = dropped.saturating_sub(row.activity.over);
+                since = since.saturating_sub(row.activity.over_since);
+            }
+        }
+        (dropped > 0).then(|| Row::of_many(reason, dropped, since))
     };
-    let lines = drops.iter().map(|(reason, count)| {
-        let (name, then) = (reason.name(), before.of(reason).packets);
-        let since = count.packets.saturating_sub(then);
-        let others = count
-            .packets
-            .saturating_sub(shown(name, |figures| figures.over));
-        let others_since = since.saturating_sub(shown(name, |figures| figures.over_since));
-        (name, others, others_since)
-    });
-    let counted = lines.filter(|(_, dropped, _)| *dropped > 0);
-    counted
-        .map(|(reason, dropped, since)| Busy::of_many(reason, dropped, since))
-        .collect()
+    drops.iter().filter_map(others).collect()
 }
 
-/// So many in `elapsed`.
+/// Packets a second.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
 pub fn per_second(count: u64, elapsed: Duration) -> f64 {
     count as f64 / elapsed.as_secs_f64()
 }
 
-/// Packets of a source since the last look.
+/// Packets of a source since the last scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Since {
     /// That passed.
@@ -167,26 +146,38 @@ pub struct Gauge {
     drops: Drops,
     /// What the deny list had dropped of each prefix.
     pub(super) denied: Denied,
+    /// There is no second scan: entries are not remembered.
+    once: bool,
 }
 
-/// An entry at the last look.
+/// An entry at the last scan.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     /// Whose it was, as far as 32 bits tell.
     whose: u32,
-    /// The last bits of its figures.
+    /// The last bits of its counters.
     passed: u32,
     over: u32,
 }
 
-/// After so long the last bits of a figure do not tell any more how much has come: half of what they count,
+/// After so long the last bits of a counter do not tell any more how much has come: half of what they count,
 /// at 148.8 million packets a second, which is all that fits on a wire of 100 Gbit/s.
 pub const LONGEST: Duration = Duration::from_secs(14);
 
 impl Gauge {
-    /// Begins a look at the table with so many entries of the attachment `of`. Returns the time since the
-    /// last one, if that was of the same table, and not too long ago.
+    /// For a single scan, which nothing is compared with.
+    #[must_use]
+    pub fn once() -> Self {
+        Self {
+            once: true,
+            ..Self::default()
+        }
+    }
+
+    /// Begins a scan of a table with so many entries, of the attachment `of`. Returns the time since the last scan, if that
+    /// was of the same table, and not too long ago.
     pub fn begin(&mut self, of: (u32, String), entries: u64, now: Instant) -> Option<Duration> {
+        let entries = if self.once { 0 } else { entries };
         let entries = usize::try_from(entries).unwrap_or(usize::MAX);
         let elapsed = self.at.map(|at| now.saturating_duration_since(at));
         let same = self.of == of && self.known.len() == entries;
@@ -200,12 +191,12 @@ impl Gauge {
         elapsed.filter(|elapsed| same && (Duration::from_nanos(1)..LONGEST).contains(elapsed))
     }
 
-    /// Remembers what the interface has dropped. Returns that of the last look.
+    /// Remembers what the interface has dropped. Returns that of the last scan.
     pub fn drops(&mut self, now: Drops) -> Drops {
         std::mem::replace(&mut self.drops, now)
     }
 
-    /// What has come since the last look of the source in the entry of this number, and remembers it. Of one that
+    /// What has come since the last scan of the source in the entry of this number, and remembers it. Of one that
     /// was not there, all that it has sent.
     pub fn since(&mut self, number: usize, key: &SourceKey, source: &Source) -> Since {
         let Some(known) = self.known.get_mut(number) else {
@@ -231,15 +222,15 @@ impl Gauge {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the bits that are kept")]
-const fn low(figure: u64) -> u32 {
-    figure as u32
+const fn low(counter: u64) -> u32 {
+    counter as u32
 }
 
-/// By how much a figure has grown; all of it, where it began anew.
-fn grown(last: u32, figure: u64) -> u64 {
-    let grown = low(figure).wrapping_sub(last);
+/// By how much a counter has grown; all of it, if it began anew.
+fn grown(last: u32, counter: u64) -> u64 {
+    let grown = low(counter).wrapping_sub(last);
     if grown.cast_signed() < 0 {
-        figure
+        counter
     } else {
         u64::from(grown)
     }
@@ -257,9 +248,7 @@ fn fingerprint(key: &SourceKey) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use limiter_common::policy::verdict::Reason;
-
-    use crate::{config::Key, observe::Count};
+    use crate::config::Key;
 
     fn source(passed: u64, refused: u64) -> Source {
         Source {
@@ -278,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_what_has_come_of_each_source() {
+    fn counts_what_each_source_sent_since_the_last_scan() {
         let mut gauge = Gauge::default();
         let of = || (3, "then".to_owned());
         let start = Instant::now();
@@ -298,14 +287,14 @@ mod tests {
         assert_eq!(
             gauge.since(1, &other, &source(101, 4)),
             since(1, 4),
-            "a figure that began anew"
+            "a counter that began anew"
         );
         // Not an entry of this table.
         assert_eq!(gauge.since(4, &one, &source(1, 1)), since(0, 0));
     }
 
     #[test]
-    fn figures_may_be_larger_than_what_is_kept_of_them() {
+    fn counters_may_be_larger_than_what_is_kept_of_them() {
         let mut gauge = Gauge::default();
         gauge.begin((3, String::new()), 1, Instant::now());
         let key = key("192.0.2.1");
@@ -331,22 +320,17 @@ mod tests {
 
     #[test]
     fn lines_of_many_sources_add_up_to_all_drops() {
-        let row = |over, over_since, drops| Busy {
-            figures: Figures {
-                drops,
-                over_since,
-                ..Figures::default()
-            },
-            ..Busy::of_many("limit", over, 0)
-        };
-        let figures = |row: Busy, over| Busy {
-            figures: Figures {
+        let row = |over, over_since, drops| Row {
+            reason: None,
+            activity: Activity {
                 over,
-                ..row.figures
+                over_since,
+                drops,
+                ..Activity::default()
             },
-            ..row
+            ..Row::of_many(Reason::Limit, 0, 0)
         };
-        let rows = [figures(row(0, 3, true), 10), figures(row(0, 9, false), 90)];
+        let rows = [row(10, 3, true), row(90, 9, false)];
         let count = |packets| Count { packets, bytes: 0 };
         let drops = |limit, deny| {
             let mut drops = Drops::default();
@@ -358,20 +342,16 @@ mod tests {
         let lines = rest(&drops(25, 40), &drops(20, 30), &rows);
         let seen: Vec<_> = lines
             .iter()
-            .map(|line| {
-                (
-                    line.reason.unwrap(),
-                    line.figures.over,
-                    line.figures.over_since,
-                )
-            })
+            .map(|line| (&*line.source, line.activity.over, line.activity.over_since))
             .collect();
         // A source in shadow drops nothing.
         assert_eq!(
             seen,
-            [("limit", 15, 2), ("deny", 40, 10), ("new_source", 7, 0)]
+            [
+                ("other sources", 15, 2),
+                ("denied sources", 40, 10),
+                ("new sources", 7, 0)
+            ]
         );
-        let labels = names_of("new_source");
-        assert_eq!(labels, ("new sources", "new source"));
     }
 }

@@ -9,20 +9,19 @@ pub mod demo;
 pub mod denied;
 pub mod event;
 pub mod live;
+pub mod reader;
 pub mod reasons;
 pub mod replay;
 #[cfg(test)]
 mod schema;
 pub mod snapshot;
 pub mod source;
-pub mod word;
 
 use limiter_common::{
     abi::counters::{Count as KernelCount, Counters},
     policy::verdict::Reason,
 };
 pub use reasons::{Drops, Passes};
-pub use word::Word;
 
 use serde::{Deserialize, Serialize};
 
@@ -62,8 +61,7 @@ pub struct Interface {
     /// Its index.
     pub ifindex: u32,
     /// `native` or `generic`.
-    #[serde(deserialize_with = "word::one")]
-    pub mode: Word,
+    pub mode: String,
     /// Whether the interface leads back to this machine.
     #[serde(default)]
     pub loopback: bool,
@@ -84,8 +82,7 @@ pub struct Interface {
     /// Whether nothing is dropped.
     pub shadow: bool,
     /// What happens to malformed IP: `drop` or `pass`.
-    #[serde(deserialize_with = "word::one")]
-    pub malformed: Word,
+    pub malformed: String,
     /// Whether each packet is logged (`limiter log`), which is slow.
     #[serde(default)]
     pub logging: bool,
@@ -101,8 +98,7 @@ pub struct Interface {
     /// How fast new sources are taken in; null: as fast as they come.
     pub new_sources: Option<String>,
     /// What the limits do not hold.
-    #[serde(deserialize_with = "word::several")]
-    pub exempt: Vec<Word>,
+    pub exempt: Vec<String>,
     /// The fleet that it belongs to.
     #[serde(default)]
     pub fleet: Option<limiter_fleet::status::Fleet>,
@@ -132,8 +128,7 @@ pub struct NextProgram {
     /// Its name, where it has one.
     pub name: Option<String>,
     /// Where it ran before, and will run again: `native` or `generic`.
-    #[serde(deserialize_with = "word::one")]
-    pub mode: Word,
+    pub mode: String,
 }
 
 /// One limit.
@@ -153,8 +148,7 @@ pub struct Limit {
     /// Tokens that a packet costs; null: one by packets, its length by bytes.
     pub cost: Option<u64>,
     /// `token-bucket` or `fixed-window`.
-    #[serde(deserialize_with = "word::one")]
-    pub algorithm: Word,
+    pub algorithm: String,
     /// Whether this limit drops nothing.
     pub shadow: bool,
     /// What it let through, `would_drop` included.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Status, collect, source::Top};
+use super::{Interface, Status, collect, source::Top};
 use crate::{
     agent::ask,
     kernel::{Attachment, error::Result},
@@ -48,11 +48,14 @@ impl Snapshot {
             let start = Instant::now();
             let fleet = ask::of(attachment, patience).await;
             patience = patience.saturating_sub(start.elapsed());
-            match collect::interface_and_top(attachment, TOP) {
-                Ok((mut interface, top)) => {
-                    interface.fleet = fleet;
+            match collect::once(attachment, TOP) {
+                Ok(sample) => {
+                    snapshot.tops.push(Top::new(&sample));
+                    let interface = Interface {
+                        fleet,
+                        ..sample.interface
+                    };
                     snapshot.status.interfaces.push(interface);
-                    snapshot.tops.push(top);
                 }
                 Err(error) => {
                     let name = &attachment.interface.name;

@@ -1,28 +1,12 @@
-//! One source: what is left in its bucket, and what it has sent.
+//! What `check` and `top` say of sources.
 
-use std::time::Duration;
-
-use limiter_common::{
-    abi::Source,
-    arithmetic::{
-        bucket::{self, Decision},
-        rescale::{self, Rescale},
-    },
-    table::entry::epoch_in,
-};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Interface, Verdicts, Word,
-    busiest::{Figures, Order},
-    live::{Busy, Since, per_second},
-    word,
+    Verdicts,
+    live::{Row, Sample, per_second},
 };
-use crate::config::{lists::DENY, quota::Terms};
-
-/// A frame of 60 bytes, the shortest that Ethernet carries (without checksum): what `retry_after`
-/// waits for where a packet costs by its length.
-const SHORTEST_FRAME: u64 = 60;
+use crate::config::lists::DENY;
 
 /// `check --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -126,8 +110,7 @@ pub struct TopDenied {
 pub struct TopDrops {
     /// Why they were dropped; `limit`: sources that are not shown, or are forgotten; `deny`: prefixes that are not shown, or
     /// are not on the list any more.
-    #[serde(deserialize_with = "word::one")]
-    pub reason: Word,
+    pub reason: String,
     /// Packets.
     pub dropped_packets: u64,
     /// The same a second.
@@ -151,8 +134,7 @@ pub struct TopSource {
     /// What is left, in packets or bytes.
     pub tokens: f64,
     /// The list that decides about it before any limit.
-    #[serde(deserialize_with = "word::perhaps")]
-    pub listed: Option<Word>,
+    pub listed: Option<String>,
     /// Packets that passed, a second.
     pub passed_packets_per_second: Option<f64>,
     /// Packets that were dropped, a second; null of a denied source: its drops are those of its prefix.
@@ -162,194 +144,55 @@ pub struct TopSource {
 }
 
 impl Top {
-    /// Some of the lines of the live view.
+    /// The rows of a sample.
     #[must_use]
-    pub fn new(interface: &Interface, rows: Vec<Busy>, elapsed: Option<Duration>) -> Self {
-        let rate = |count| elapsed.map(|elapsed| per_second(count, elapsed));
-        let (sums, sources): (Vec<_>, Vec<_>) =
-            rows.into_iter().partition(|row| row.reason.is_some());
-        let (denied, sums): (Vec<_>, Vec<_>) =
-            sums.into_iter().partition(|row| row.network.is_some());
-        let denied = denied.into_iter().map(|row| TopDenied {
-            prefix: row.source.source,
-            dropped_packets: row.figures.over,
-            dropped_packets_per_second: rate(row.figures.over_since),
-        });
-        let drops = sums.into_iter().filter_map(|row| {
-            Some(TopDrops {
-                reason: row.reason?,
-                dropped_packets: row.figures.over,
-                dropped_packets_per_second: rate(row.figures.over_since),
-            })
-        });
-        let sources = sources.into_iter().map(|row| {
-            let over = |wanted: bool| rate(row.figures.over_since * u64::from(wanted));
-            TopSource {
-                listed: row.listed,
-                passed_packets_per_second: rate(row.figures.passed_since),
-                dropped_packets_per_second: over(row.figures.drops)
-                    .filter(|_| row.listed != Some(DENY)),
-                would_drop_packets_per_second: over(!row.figures.drops),
-                ..row.source
-            }
-        });
-        Self {
-            interface: interface.name.clone(),
-            interval_seconds: elapsed.map(|elapsed| elapsed.as_secs_f64()),
-            verdicts: interface.verdicts,
-            denied: denied.collect(),
-            other_drops: drops.collect(),
-            sources: sources.collect(),
-        }
-    }
-}
-
-/// What is needed to read a bucket's word.
-#[derive(Clone, Debug)]
-pub struct Reader {
-    /// Name of the limit.
-    pub name: String,
-    /// Whether what is over it passes all the same.
-    pub shadow: bool,
-    /// Its terms.
-    pub terms: Terms,
-    /// How often they were changed.
-    pub epoch: u32,
-    /// The last changes, newest first.
-    pub past: Vec<Rescale>,
-    /// The time, in nanoseconds.
-    pub now: u64,
-}
-
-impl Reader {
-    /// The bucket's word on the present terms. A bucket that is being handed over at this moment
-    /// counts as full.
-    #[must_use]
-    pub fn word(&self, source: &Source) -> u64 {
-        if !bucket::is_time(source.tat) {
-            return self.terms.in_kernel.full(self.now);
-        }
-        let behind = self.epoch.wrapping_sub(epoch_in(source.over, self.epoch));
-        let known = u32::try_from(self.past.len()).unwrap_or(0);
-        let past = |i: u32| self.past.get(i as usize).copied();
-        let word = rescale::carry_over(source.tat, behind, known, past).unwrap_or(source.tat);
-        let corrected = self.terms.in_kernel.corrected(word, self.now);
-        corrected.unwrap_or(word)
-    }
-
-    /// Tokens left, in packets or bytes, between 0 and the burst.
-    #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
-    pub fn tokens(&self, source: &Source) -> f64 {
-        let terms = &self.terms.in_kernel;
-        let left = terms.left(self.word(source), self.now);
-        left as f64 / terms.tau as f64 * self.terms.burst as f64
-    }
-
-    /// Seconds until the next packet passes.
-    #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
-    pub fn retry_after(&self, source: &Source) -> f64 {
-        let terms = &self.terms.in_kernel;
-        let cost = terms.cost_of(SHORTEST_FRAME);
-        match terms.decide(self.word(source), self.now, cost) {
-            Decision::Admit { .. } => 0.0,
-            Decision::Refuse { wait } => wait as f64 / bucket::TICKS_PER_SECOND as f64,
-        }
-    }
-
-    fn dropped(&self, source: &Source) -> u64 {
-        if self.shadow { 0 } else { source.refused }
-    }
-
-    fn would_drop(&self, source: &Source) -> u64 {
-        if self.shadow { source.refused } else { 0 }
-    }
-
-    /// What `check` says of a bucket; none means that it is not in the table.
-    #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
-    pub fn check(&self, bucket: String, source: Option<&Source>) -> CheckedLimit {
-        let counts = source.copied().unwrap_or_default();
-        let burst = self.terms.burst;
-        CheckedLimit {
-            name: self.name.clone(),
-            bucket,
-            tracked: source.is_some(),
-            tokens: source.map_or(burst as f64, |source| self.tokens(source)),
-            burst_tokens: burst,
-            retry_after_seconds: Some(source.map_or(0.0, |source| self.retry_after(source))),
-            passed_packets: counts.passed,
-            dropped_packets: self.dropped(&counts),
-            would_drop_packets: self.would_drop(&counts),
-        }
-    }
-
-    /// What a source is sorted by; its tokens are worked out only where `order` asks for them.
-    #[must_use]
-    pub fn figures(&self, source: &Source, since: Since, order: Order) -> Figures {
-        Figures {
-            passed: source.passed,
-            over: source.refused,
-            drops: !self.shadow,
-            passed_since: since.passed,
-            over_since: since.over,
-            tokens: if order == Order::Tokens {
-                self.tokens(source)
-            } else {
-                0.0
-            },
-        }
-    }
-
-    /// A line of `top`.
-    #[must_use]
-    pub fn top(&self, name: String, source: &Source) -> TopSource {
-        TopSource {
-            source: name,
-            limit: self.name.clone(),
-            passed_packets: source.passed,
-            dropped_packets: self.dropped(source),
-            would_drop_packets: self.would_drop(source),
-            tokens: self.tokens(source),
-            listed: None,
-            passed_packets_per_second: None,
-            dropped_packets_per_second: None,
-            would_drop_packets_per_second: None,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::{Limit, Scope};
-
-    /// Where others have let packets through: nothing is left, and what is owed is to be waited for too.
-    #[test]
-    fn who_is_in_debt_waits_for_it() {
-        let now = 1_000_000_000_000;
-        let seconds = |seconds: u64| seconds * bucket::TICKS_PER_SECOND;
-        let source = Source {
-            tat: bucket::ticks(now) + seconds(10 + 60),
-            ..Source::default()
+    pub fn new(sample: &Sample) -> Self {
+        let rate = |count| sample.elapsed.map(|elapsed| per_second(count, elapsed));
+        let mut top = Self {
+            interface: sample.interface.name.clone(),
+            interval_seconds: sample.elapsed.map(|elapsed| elapsed.as_secs_f64()),
+            verdicts: sample.interface.verdicts,
+            sources: Vec::new(),
+            denied: Vec::new(),
+            other_drops: Vec::new(),
         };
-        for (scope, wait) in [(Scope::Host, 1.0), (Scope::Fleet, 61.0)] {
-            let limit = Limit {
-                burst: Some("10".parse().unwrap()),
-                scope,
-                ..Limit::new("one", "1/s".parse().unwrap())
-            };
-            let reader = Reader {
-                name: limit.name.clone(),
-                shadow: false,
-                terms: limit.terms(1_522).unwrap(),
-                epoch: 0,
-                past: Vec::new(),
-                now,
-            };
-            let said = reader.check(String::new(), Some(&source));
-            assert_eq!((said.tokens, said.retry_after_seconds), (0.0, Some(wait)));
+        for row in &sample.rows {
+            let dropped_packets = row.activity.over;
+            let dropped_packets_per_second = rate(row.activity.over_since);
+            match (row.reason, row.network) {
+                (None, _) => top.sources.push(TopSource::new(row, rate)),
+                (Some(_), Some(_)) => top.denied.push(TopDenied {
+                    prefix: row.source.clone(),
+                    dropped_packets,
+                    dropped_packets_per_second,
+                }),
+                (Some(reason), None) => top.other_drops.push(TopDrops {
+                    reason: reason.name().to_owned(),
+                    dropped_packets,
+                    dropped_packets_per_second,
+                }),
+            }
+        }
+        top
+    }
+}
+
+impl TopSource {
+    fn new(row: &Row, rate: impl Fn(u64) -> Option<f64>) -> Self {
+        let activity = &row.activity;
+        let (dropped, would_drop) = activity.split(activity.over);
+        let (dropped_since, would_drop_since) = activity.split(activity.over_since);
+        Self {
+            source: row.source.clone(),
+            limit: row.limit.clone(),
+            passed_packets: activity.passed,
+            dropped_packets: dropped,
+            would_drop_packets: would_drop,
+            tokens: activity.tokens,
+            listed: row.listed.map(str::to_owned),
+            passed_packets_per_second: rate(activity.passed_since),
+            dropped_packets_per_second: rate(dropped_since).filter(|_| row.listed != Some(DENY)),
+            would_drop_packets_per_second: rate(would_drop_since),
         }
     }
 }

@@ -128,7 +128,7 @@ pub fn top(top: &Top) -> String {
     ]);
     for source in &top.sources {
         let dropped = match source.would_drop_packets_per_second {
-            _ if source.listed == Some("deny") => "denied".to_owned(),
+            _ if source.listed.as_deref() == Some("deny") => "denied".to_owned(),
             Some(would_drop) if would_drop > 0.0 => over(maybe(Some(would_drop)), false),
             _ => maybe(source.dropped_packets_per_second),
         };
@@ -152,7 +152,7 @@ pub fn top(top: &Top) -> String {
         drops(&of.prefix, denied::LABEL, of.dropped_packets, rate);
     }
     for of in &top.other_drops {
-        let (source, limit) = names_of(of.reason);
+        let (source, limit) = names_of(&of.reason);
         let rate = of.dropped_packets_per_second;
         drops(source, limit, of.dropped_packets, rate);
     }

@@ -31,6 +31,7 @@ use limiter_user::{
         busiest::{Filter, Order},
         collect, event,
         live::{Gauge, Wanted},
+        source::Top,
     },
     show,
     testbed::Namespace,
@@ -145,7 +146,8 @@ impl Opened {
     /// Everything that reads the maps.
     fn read(&mut self) {
         let attachment = &self.attachment;
-        let (interface, top) = collect::interface_and_top(attachment, 10).unwrap();
+        let sample = collect::once(attachment, 10).unwrap();
+        let (top, interface) = (Top::new(&sample), sample.interface);
         assert!(interface.sources.tracked <= interface.sources.capacity);
         let Verdicts {
             seen,

@@ -88,13 +88,8 @@ async fn twice(arguments: &Top) -> anyhow::Result<source::Top> {
     let mut gauge = Gauge::default();
     look(&arguments.interface, &wanted, &mut gauge).await?;
     sleep(arguments.interval).await;
-    let Sample {
-        interface,
-        sources,
-        elapsed,
-        ..
-    } = look(&arguments.interface, &wanted, &mut gauge).await?;
-    Ok(source::Top::new(&interface, sources, elapsed))
+    let sample = look(&arguments.interface, &wanted, &mut gauge).await?;
+    Ok(source::Top::new(&sample))
 }
 
 async fn live(arguments: Top) -> anyhow::Result<()> {

@@ -1,7 +1,6 @@
-//! Which sources are shown of very many, and in what order: one look at each, and no more is kept than is
-//! shown.
+//! Which of very many sources are shown, and in what order. Each is offered once; no more are kept than are shown.
 
-use std::{cmp::Ordering, collections::BinaryHeap};
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use ipnet::IpNet;
 use limiter_common::table::key::SourceKey;
@@ -58,31 +57,40 @@ impl Order {
     }
 }
 
-/// The figures of a source that it is sorted by.
+/// What a source has done, by which rows are sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Figures {
+pub struct Activity {
     /// Packets that passed.
     pub passed: u64,
     /// Packets that were over the limit.
     pub over: u64,
     /// Whether these were dropped, and did not pass because of shadow.
     pub drops: bool,
-    /// Packets that passed since the last look.
+    /// Packets that passed since the last scan.
     pub passed_since: u64,
-    /// Packets that were over the limit since the last look.
+    /// Packets that were over the limit since the last scan.
     pub over_since: u64,
     /// Tokens left.
     pub tokens: f64,
 }
 
-impl Figures {
-    /// Its place in an order: the highest goes first. What was dropped goes before what would have been.
+impl Activity {
+    /// Packets over the limit as those that were dropped, and those that would have been.
+    #[must_use]
+    pub fn split(&self, over: u64) -> (u64, u64) {
+        if self.drops { (over, 0) } else { (0, over) }
+    }
+
+    /// Its rank in an order: the highest goes first. What was dropped goes before what would have been.
     #[must_use]
     pub fn rank(&self, order: Order, place: Place) -> Rank {
-        let dropped = |over: u64| if self.drops { over } else { 0 };
-        let all = [dropped(self.over), self.over, self.passed];
-        let since = [dropped(self.over_since), self.over_since, self.passed_since];
-        let figures = match order {
+        let all = [self.split(self.over).0, self.over, self.passed];
+        let since = [
+            self.split(self.over_since).0,
+            self.over_since,
+            self.passed_since,
+        ];
+        let numbers = match order {
             Order::DroppedPerSecond => [since, all],
             Order::Dropped => [all, since],
             Order::PassedPerSecond => [[self.passed_since, 0, 0], [self.passed, 0, 0]],
@@ -92,13 +100,13 @@ impl Figures {
             Order::Address => [[0; 3]; 2],
         };
         Rank {
-            figures,
-            place: std::cmp::Reverse(place),
+            numbers,
+            place: Reverse(place),
         }
     }
 }
 
-/// Where a source stands among those with the same figures.
+/// Where a source stands among those with the same numbers: no two have the same place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     family: u32,
@@ -120,15 +128,18 @@ impl From<&SourceKey> for Place {
 
 impl From<IpNet> for Place {
     fn from(network: IpNet) -> Self {
-        Self::from(&Key::default().of(0, network.network(), 0))
+        Self {
+            port: network.prefix_len().into(),
+            ..Self::from(&Key::default().of(0, network.network(), 0))
+        }
     }
 }
 
 /// A place in an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
-    figures: [[u64; 3]; 2],
-    place: std::cmp::Reverse<Place>,
+    numbers: [[u64; 3]; 2],
+    place: Reverse<Place>,
 }
 
 /// Which sources are wanted.
@@ -157,45 +168,19 @@ impl Filter {
         }
     }
 
-    /// Whether it wants a source of the limit `limit`, shown as `source`.
+    /// Whether it wants a source of a limit, whose name is in lower case. `source`: how the source is shown.
     #[must_use]
-    pub fn wants(&self, source: &str, limit: &str, network: Option<IpNet>) -> bool {
-        match self {
-            Self::All => true,
-            Self::Within(wanted) => network.is_some_and(|network| overlap(*wanted, network)),
-            Self::Text(text) => source.contains(text) || limit.to_lowercase().contains(text),
-        }
-    }
-
-    /// The same of a bucket's key; `limit_wanted` says that of its limit's name, `text` is room to write in.
-    #[must_use]
-    pub fn wants_key(
+    pub fn wants<'s>(
         &self,
-        of: &Key,
-        key: &SourceKey,
-        limit_wanted: bool,
-        text: &mut String,
+        source: impl FnOnce() -> &'s str,
+        limit: &str,
+        network: impl FnOnce() -> Option<IpNet>,
     ) -> bool {
         match self {
             Self::All => true,
-            Self::Within(wanted) => {
-                let network = of.network(key);
-                network.is_some_and(|network| overlap(*wanted, network))
-            }
-            Self::Text(_) if limit_wanted => true,
-            Self::Text(wanted) => {
-                text.clear();
-                // Writing to a string does not fail.
-                let _ = of.write(key, text);
-                text.contains(wanted)
-            }
+            Self::Within(wanted) => network().is_some_and(|network| overlap(*wanted, network)),
+            Self::Text(text) => limit.contains(text) || source().contains(text),
         }
-    }
-
-    /// Whether a limit's name alone makes its sources wanted.
-    #[must_use]
-    pub fn wants_limit(&self, name: &str) -> bool {
-        matches!(self, Self::Text(text) if name.to_lowercase().contains(text))
     }
 }
 
@@ -203,38 +188,11 @@ fn overlap(one: IpNet, other: IpNet) -> bool {
     one.contains(&other) || other.contains(&one)
 }
 
-/// The first few of very many: takes one look at each, and keeps no more than it is asked for.
+/// The first few of very many.
 #[derive(Debug)]
 pub struct Busiest<T> {
     most: usize,
-    /// The last of those that are kept comes out first.
-    kept: BinaryHeap<Kept<T>>,
-}
-
-#[derive(Debug)]
-struct Kept<T> {
-    rank: Rank,
-    of: T,
-}
-
-impl<T> PartialEq for Kept<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.rank == other.rank
-    }
-}
-
-impl<T> Eq for Kept<T> {}
-
-impl<T> PartialOrd for Kept<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T> Ord for Kept<T> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.rank.cmp(&self.rank)
-    }
+    kept: BTreeMap<Rank, T>,
 }
 
 impl<T> Busiest<T> {
@@ -243,26 +201,31 @@ impl<T> Busiest<T> {
     pub fn new(most: usize) -> Self {
         Self {
             most,
-            kept: BinaryHeap::new(),
+            kept: BTreeMap::new(),
         }
     }
 
-    /// Looks at one more.
+    /// Keeps one more, or drops the last of them.
     pub fn offer(&mut self, rank: Rank, of: T) {
-        if self.kept.len() < self.most {
-            self.kept.push(Kept { rank, of });
-        } else if let Some(mut last) = self.kept.peek_mut()
-            && last.rank < rank
+        let is_full = self.kept.len() >= self.most;
+        if is_full
+            && self
+                .kept
+                .first_key_value()
+                .is_none_or(|(last, _)| rank < *last)
         {
-            *last = Kept { rank, of };
+            return;
+        }
+        self.kept.insert(rank, of);
+        if self.kept.len() > self.most {
+            self.kept.pop_first();
         }
     }
 
-    /// What was kept, the highest first.
+    /// Those that were kept, the highest rank first.
     #[must_use]
     pub fn in_order(self) -> Vec<T> {
-        let kept = self.kept.into_sorted_vec().into_iter();
-        kept.map(|kept| kept.of).collect()
+        self.kept.into_values().rev().collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use ipnet::IpNet;
 
-use crate::observe::{Word, live::Busy};
+use crate::observe::live::Row;
 
 /// Something to do to a source, once it is confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub enum Action {
     /// Puts it on the list of this name, or takes it off.
     List {
         /// `allow` or `deny`.
-        list: Word,
+        list: &'static str,
         /// Whether it is put there.
         add: bool,
         /// The addresses that share its bucket.
@@ -25,7 +25,7 @@ pub enum Action {
 
 impl Action {
     /// Puts a source on a list; takes it off where that list decides about it. None of a bucket that is everybody's.
-    pub(super) fn list(list: &'static str, source: &Busy) -> Option<Self> {
+    pub(super) fn list(list: &'static str, source: &Row) -> Option<Self> {
         Some(Self::List {
             list,
             add: source.listed != Some(list),
@@ -34,7 +34,7 @@ impl Action {
     }
 
     /// Fills the bucket of a source. None of a bucket that is everybody's, and of a denied prefix, which has none.
-    pub(super) fn reset(source: &Busy) -> Option<Self> {
+    pub(super) fn reset(source: &Row) -> Option<Self> {
         let network = source.network.filter(|_| source.reason.is_none())?;
         Some(Self::Reset { network })
     }

@@ -9,7 +9,7 @@ use super::{
 use crate::observe::{
     Interface,
     busiest::{Filter, Order},
-    live::{Busy, Sample, Wanted},
+    live::{Row, Sample, Wanted},
 };
 
 /// Samples that the curves go back: more than a screen is wide.
@@ -67,7 +67,7 @@ pub(super) enum Mode {
 /// What is on the screen.
 #[derive(Clone, Debug)]
 pub(super) struct Picture {
-    /// Its figures.
+    /// Its activity.
     pub sample: Sample,
     /// Packets a second, where there is something to compare with.
     pub rates: Option<Rates>,
@@ -175,19 +175,20 @@ impl State {
 
     /// The sources that are on the screen: a new order or filter holds at once for those that are there, and for
     /// all others at the next look.
-    pub(super) fn rows(&self) -> Vec<&Busy> {
+    pub(super) fn rows(&self) -> Vec<&Row> {
         let Some(picture) = &self.picture else {
             return Vec::new();
         };
         let filter = Filter::new(&self.filter);
-        let wanted = |row: &&Busy| filter.wants(&row.source.source, &row.source.limit, row.network);
-        let mut rows: Vec<_> = picture.sample.sources.iter().filter(wanted).collect();
-        rows.sort_by_key(|row| std::cmp::Reverse(row.figures.rank(self.order, row.place)));
+        let wanted =
+            |row: &&Row| filter.wants(|| &row.source, &row.limit.to_lowercase(), || row.network);
+        let mut rows: Vec<_> = picture.sample.rows.iter().filter(wanted).collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.activity.rank(self.order, row.place)));
         rows
     }
 
     /// Which of `rows` keys act on.
-    pub(super) fn selected(&self, rows: &[&Busy]) -> usize {
+    pub(super) fn selected(&self, rows: &[&Row]) -> usize {
         let Some(chosen) = &self.chosen else {
             return 0;
         };
@@ -251,7 +252,7 @@ impl State {
         (self.line, self.chosen) = (line, Some(chosen));
     }
 
-    fn ask(&mut self, action: impl FnOnce(&Busy) -> Option<Action>) -> Effect {
+    fn ask(&mut self, action: impl FnOnce(&Row) -> Option<Action>) -> Effect {
         let rows = self.rows();
         let line = self.selected(&rows);
         let Some(row) = rows.get(line) else {
@@ -259,7 +260,7 @@ impl State {
             return Effect::None;
         };
         let Some(action) = action(row) else {
-            let name = &row.source.source;
+            let name = &row.source;
             let text = match (row.reason, row.network) {
                 (Some(_), Some(_)) => {
                     format!("{name} has no bucket: the deny list drops its packets")
@@ -307,6 +308,6 @@ impl State {
 }
 
 /// What tells a line from others.
-fn name(row: &Busy) -> (String, String) {
-    (row.source.source.clone(), row.source.limit.clone())
+fn name(row: &Row) -> (String, String) {
+    (row.source.clone(), row.limit.clone())
 }

@@ -10,9 +10,8 @@ use crate::{
     config::Key as BucketKey,
     observe::{
         Count, Drops, Interface, Limit, Passes, Sources, Verdicts,
-        busiest::{Figures, Place},
-        live::{Busy, Sample},
-        source::TopSource,
+        busiest::{Activity, Place},
+        live::{Row, Sample},
     },
 };
 
@@ -33,7 +32,7 @@ fn limit(name: &str, passed: u64, dropped: u64) -> Limit {
         key: "/32,/64".to_owned(),
         r#match: None,
         cost: None,
-        algorithm: "token-bucket",
+        algorithm: "token-bucket".to_owned(),
         shadow: false,
         passed: count(passed),
         dropped: count(dropped),
@@ -45,7 +44,7 @@ fn interface(limits: Vec<Limit>, passed: u64, dropped: u64) -> Interface {
     Interface {
         name: "eth0".to_owned(),
         ifindex: 2,
-        mode: "native",
+        mode: "native".to_owned(),
         loopback: false,
         fallback: None,
         program_id: 17,
@@ -54,7 +53,7 @@ fn interface(limits: Vec<Limit>, passed: u64, dropped: u64) -> Interface {
         try_until: None,
         trial_ended: None,
         shadow: false,
-        malformed: "drop",
+        malformed: "drop".to_owned(),
         logging: false,
         frags: true,
         chained: false,
@@ -83,26 +82,16 @@ fn interface(limits: Vec<Limit>, passed: u64, dropped: u64) -> Interface {
 }
 
 /// A source with its packets since the last look, ten times as many in all.
-fn busy(address: &str, passed: u64, over: u64) -> Busy {
+fn busy(address: &str, passed: u64, over: u64) -> Row {
     let key = BucketKey::default();
     let of = key.of(0, address.parse::<IpAddr>().unwrap(), 0);
-    Busy {
-        source: TopSource {
-            source: key.show(&of),
-            limit: "default".to_owned(),
-            passed_packets: passed * 10,
-            dropped_packets: over * 10,
-            would_drop_packets: 0,
-            tokens: 0.5,
-            listed: None,
-            passed_packets_per_second: None,
-            dropped_packets_per_second: None,
-            would_drop_packets_per_second: None,
-        },
+    Row {
+        source: key.show(&of),
+        limit: "default".to_owned(),
         network: key.network(&of),
         listed: None,
         reason: None,
-        figures: Figures {
+        activity: Activity {
             passed: passed * 10,
             over: over * 10,
             drops: true,
@@ -115,16 +104,16 @@ fn busy(address: &str, passed: u64, over: u64) -> Busy {
 }
 
 /// Two seconds after the one before.
-fn sample(limits: Vec<Limit>, passed: u64, dropped: u64, sources: Vec<Busy>) -> Event {
+fn sample(limits: Vec<Limit>, passed: u64, dropped: u64, sources: Vec<Row>) -> Event {
     Event::Sample(Box::new(Sample {
         interface: interface(limits, passed, dropped),
         matching: sources.len() as u64,
         elapsed: Some(Duration::from_secs(2)),
-        sources,
+        rows: sources,
     }))
 }
 
-fn sources() -> Vec<Busy> {
+fn sources() -> Vec<Row> {
     vec![
         busy("192.0.2.66", 10, 4_000),
         busy("192.0.2.7", 12, 0),
@@ -163,7 +152,7 @@ fn screen(state: &State, width: u16, height: u16, theme: Theme) -> Vec<String> {
 /// The sources on the screen, from top to bottom.
 fn order(state: &State) -> Vec<String> {
     let rows = state.rows();
-    rows.iter().map(|row| row.source.source.clone()).collect()
+    rows.iter().map(|row| row.source.clone()).collect()
 }
 
 #[test]
@@ -334,7 +323,7 @@ fn the_chosen_line_stays_with_its_source() {
     let (state, _) = press(started(), &[Key::Down]);
     let chosen = |state: &State| {
         let rows = state.rows();
-        rows[state.selected(&rows)].source.source.clone()
+        rows[state.selected(&rows)].source.clone()
     };
     assert_eq!(chosen(&state), "2001:db8:1:2::/64");
     let (state, _) = press(state, &[Key::Char('s'), Key::Char('s')]);
@@ -396,7 +385,7 @@ fn actions_are_asked_for_before_they_are_done() {
             .join("\n")
             .contains("deny: 1 added")
     );
-    let denied = Busy {
+    let denied = Row {
         listed: Some("deny"),
         ..busy("192.0.2.66", 0, 0)
     };
@@ -418,7 +407,7 @@ fn actions_are_asked_for_before_they_are_done() {
 
 #[test]
 fn the_bucket_of_everybody_is_no_source() {
-    let everybody = Busy {
+    let everybody = Row {
         network: None,
         ..busy("192.0.2.66", 0, 0)
     };
@@ -457,12 +446,12 @@ fn shadow_is_told_from_dropping() {
     shadowed.verdicts.would_drop.packets = 400;
     shadowed.limits[0].would_drop.packets = 400;
     let mut source = busy("192.0.2.66", 10, 40);
-    source.figures.drops = false;
+    source.activity.drops = false;
     let shadowed = Event::Sample(Box::new(Sample {
         interface: shadowed,
         matching: 1,
         elapsed: None,
-        sources: vec![source],
+        rows: vec![source],
     }));
     let (state, _) = State::new(200, Duration::from_secs(1)).after(shadowed);
     let text = screen(&state, 80, 24, PLAIN).join("\n");

@@ -9,7 +9,7 @@ use ratatui::{
 
 use super::number::{maybe, over, short};
 use crate::{
-    observe::live::{Busy, per_second},
+    observe::live::{self, per_second},
     show::{
         top::{State, Theme},
         units::{counted, grouped},
@@ -123,20 +123,20 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     let room = usize::from(area.height.saturating_sub(1));
     let first = (selected + 1).saturating_sub(room);
     let visible: Vec<_> = rows.iter().enumerate().skip(first).take(room).collect();
-    let lengths = visible.iter().map(|(_, row)| row.source.source.len() + 2);
+    let lengths = visible.iter().map(|(_, row)| row.source.len() + 2);
     let longest = u16::try_from(lengths.max().unwrap_or(0)).unwrap_or(u16::MAX);
     // An address of IPv6 may take half of the screen, but no more.
     let longest = longest.min(area.width / 2);
     let several = picture.sample.interface.limits.len() > 1
         || visible.iter().any(|(_, row)| row.reason.is_some());
     let columns = columns(area.width, longest, several);
-    let line = |(i, row): &(usize, &&Busy)| {
+    let line = |(i, row): &(usize, &&live::Row)| {
         let is_selected = *i == selected;
         let cells = columns.iter().map(|column| {
             let text = cell(*column, row, state, is_selected);
             let cell = Cell::from(aligned(text, *column));
             match column {
-                Column::DropRate if row.figures.over_since > 0 => cell.style(theme.dropped()),
+                Column::DropRate if row.activity.over_since > 0 => cell.style(theme.dropped()),
                 _ => cell,
             }
         });
@@ -185,8 +185,8 @@ fn headline(state: &State, shown: usize, matching: u64, theme: Theme) -> Line<'s
     line
 }
 
-fn cell(column: Column, row: &Busy, state: &State, is_selected: bool) -> String {
-    let figures = &row.figures;
+fn cell(column: Column, row: &live::Row, state: &State, is_selected: bool) -> String {
+    let activity = &row.activity;
     let elapsed = state
         .picture
         .as_ref()
@@ -195,22 +195,22 @@ fn cell(column: Column, row: &Busy, state: &State, is_selected: bool) -> String 
     match column {
         Column::Source => {
             let mark = if is_selected { '>' } else { ' ' };
-            format!("{mark} {}", row.source.source)
+            format!("{mark} {}", row.source)
         }
-        Column::Limit => row.source.limit.clone(),
+        Column::Limit => row.limit.clone(),
         Column::List => row.listed.unwrap_or_default().to_owned(),
         Column::PassRate | Column::Passed | Column::Tokens if row.reason.is_some() => {
             "-".to_owned()
         }
-        Column::PassRate => rate(figures.passed_since),
+        Column::PassRate => rate(activity.passed_since),
         // Its drops are those of its prefix.
         Column::DropRate if row.listed == Some("deny") && row.reason.is_none() => {
             "denied".to_owned()
         }
-        Column::DropRate => over(rate(figures.over_since), figures.drops),
-        Column::Passed => short(figures.passed),
-        Column::Dropped => over(short(figures.over), figures.drops),
-        Column::Tokens => tokens(row.source.tokens),
+        Column::DropRate => over(rate(activity.over_since), activity.drops),
+        Column::Passed => short(activity.passed),
+        Column::Dropped => over(short(activity.over), activity.drops),
+        Column::Tokens => tokens(activity.tokens),
     }
 }
 

@@ -1,0 +1,184 @@
+//! Reads the buckets of one limit.
+
+use limiter_common::{
+    abi::Source,
+    arithmetic::{bucket, bucket::Decision, rescale, rescale::Rescale},
+    table::entry::epoch_in,
+};
+
+use super::{
+    busiest::{Activity, Order},
+    live::Since,
+    source::CheckedLimit,
+};
+use crate::{
+    config::{Invalid, Limit, quota::Terms},
+    kernel::{
+        error::Result,
+        state::record::{Record, Seat},
+        sys::clock,
+    },
+};
+
+/// A frame of 60 bytes, the shortest that Ethernet carries (without checksum): `retry_after` waits for it where a packet
+/// costs by its length.
+const SHORTEST_FRAME: u64 = 60;
+
+/// Everything that is needed to read a bucket.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    /// The limit.
+    pub limit: Limit,
+    /// Its position in the maps.
+    pub slot: u32,
+    /// Whether packets over the limit pass.
+    pub shadow: bool,
+    /// Its terms.
+    pub terms: Terms,
+    /// How often they were changed.
+    pub epoch: u32,
+    /// The last changes, newest first.
+    pub past: Vec<Rescale>,
+    /// The time, in nanoseconds.
+    pub now: u64,
+}
+
+/// A reader for each limit, as of now.
+pub fn readers(record: &Record) -> Result<Vec<Reader>> {
+    let now = clock::now()?;
+    let limits = record.seated().into_iter();
+    let readers = limits.map(|(limit, seat)| {
+        Reader::new(limit, &seat, record.settings.shadow, record.frame_max, now)
+    });
+    Ok(readers.collect::<std::result::Result<_, _>>()?)
+}
+
+impl Reader {
+    /// Of a limit. `shadow`: all limits of the interface are in shadow.
+    pub fn new(
+        limit: Limit,
+        seat: &Seat,
+        shadow: bool,
+        frame_max: u64,
+        now: u64,
+    ) -> std::result::Result<Self, Invalid> {
+        Ok(Self {
+            slot: seat.slot,
+            shadow: shadow || limit.shadow,
+            terms: limit.terms(frame_max)?.at_phase(seat.phase),
+            epoch: seat.epoch,
+            past: seat.changes(),
+            now,
+            limit,
+        })
+    }
+
+    /// The bucket's TAT on the present terms. A bucket that is being handed over at this moment counts as full.
+    #[must_use]
+    pub fn tat(&self, source: &Source) -> u64 {
+        if !bucket::is_time(source.tat) {
+            return self.terms.in_kernel.full(self.now);
+        }
+        let behind = self.epoch.wrapping_sub(epoch_in(source.over, self.epoch));
+        let known = u32::try_from(self.past.len()).unwrap_or(0);
+        let past = |i: u32| self.past.get(i as usize).copied();
+        let tat = rescale::carry_over(source.tat, behind, known, past).unwrap_or(source.tat);
+        let corrected = self.terms.in_kernel.corrected(tat, self.now);
+        corrected.unwrap_or(tat)
+    }
+
+    /// Tokens left, in packets or bytes, between 0 and the burst.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
+    pub fn tokens(&self, source: &Source) -> f64 {
+        let terms = &self.terms.in_kernel;
+        let left = terms.left(self.tat(source), self.now);
+        left as f64 / terms.tau as f64 * self.terms.burst as f64
+    }
+
+    /// Seconds until the next packet passes.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
+    pub fn retry_after(&self, source: &Source) -> f64 {
+        let terms = &self.terms.in_kernel;
+        let cost = terms.cost_of(SHORTEST_FRAME);
+        match terms.decide(self.tat(source), self.now, cost) {
+            Decision::Admit { .. } => 0.0,
+            Decision::Refuse { wait } => wait as f64 / bucket::TICKS_PER_SECOND as f64,
+        }
+    }
+
+    /// The answer of `check` for a bucket; none means that it is not in the table.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
+    pub fn check(&self, bucket: String, source: Option<&Source>) -> CheckedLimit {
+        let counts = source.copied().unwrap_or_default();
+        let burst = self.terms.burst;
+        CheckedLimit {
+            name: self.limit.name.clone(),
+            bucket,
+            tracked: source.is_some(),
+            tokens: source.map_or(burst as f64, |source| self.tokens(source)),
+            burst_tokens: burst,
+            retry_after_seconds: Some(source.map_or(0.0, |source| self.retry_after(source))),
+            passed_packets: counts.passed,
+            dropped_packets: if self.shadow { 0 } else { counts.refused },
+            would_drop_packets: if self.shadow { counts.refused } else { 0 },
+        }
+    }
+
+    /// What a source is sorted by; its tokens are computed only if `order` asks for them.
+    #[must_use]
+    pub fn activity(&self, source: &Source, since: Since, order: Order) -> Activity {
+        Activity {
+            passed: source.passed,
+            over: source.refused,
+            drops: !self.shadow,
+            passed_since: since.passed,
+            over_since: since.over,
+            tokens: if order == Order::Tokens {
+                self.tokens(source)
+            } else {
+                0.0
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Scope;
+
+    /// Charges of other hosts: nothing is left, and the debt is to be waited for too.
+    #[test]
+    fn retry_after_includes_debt_of_a_shared_limit() {
+        let now = 1_000_000_000_000;
+        let seconds = |seconds: u64| seconds * bucket::TICKS_PER_SECOND;
+        let source = Source {
+            tat: bucket::ticks(now) + seconds(10 + 60),
+            ..Source::default()
+        };
+        for (scope, wait) in [(Scope::Host, 1.0), (Scope::Fleet, 61.0)] {
+            let limit = Limit {
+                burst: Some("10".parse().unwrap()),
+                scope,
+                ..Limit::new("one", "1/s".parse().unwrap())
+            };
+            let reader = Reader {
+                slot: 0,
+                shadow: false,
+                terms: limit.terms(1_522).unwrap(),
+                epoch: 0,
+                past: Vec::new(),
+                now,
+                limit,
+            };
+            let checked = reader.check(String::new(), Some(&source));
+            assert_eq!(
+                (checked.tokens, checked.retry_after_seconds),
+                (0.0, Some(wait))
+            );
+        }
+    }
+}
