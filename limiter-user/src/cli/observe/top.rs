@@ -7,6 +7,7 @@ use std::{env, io, num::NonZeroUsize, time::Duration};
 
 use clap::Args;
 use nix::sys::signal::{Signal, raise};
+use ratatui::crossterm::event::{Event as Input, KeyEventKind};
 use tokio::{
     sync::mpsc::UnboundedReceiver,
     time::{self, MissedTickBehavior, sleep},
@@ -29,7 +30,7 @@ use crate::{
         self,
         top::{
             Effect, Event, State, Theme, draw,
-            terminal::{self, Input, Screen},
+            terminal::{self, Screen},
         },
     },
 };
@@ -124,11 +125,13 @@ async fn live(arguments: Top) -> anyhow::Result<()> {
     loop {
         screen.draw(|frame| draw(frame, &state, theme))?;
         let event = match happenings.next().await? {
-            Happening::Key(key) => Event::Key(key),
+            Happening::Input(Input::Key(key)) if key.kind != KeyEventKind::Release => {
+                Event::Key(key)
+            }
             Happening::Tick => Event::Sample(Box::new(
                 look(&interface, &state.wanted(), &mut gauge).await?,
             )),
-            Happening::Resized => continue,
+            Happening::Input(_) => continue,
             Happening::Said(Said::Leave) => return Ok(()),
             Happening::Said(Said::Stop) => {
                 suspend(&mut screen)?;
@@ -177,13 +180,12 @@ fn suspend(screen: &mut Screen) -> io::Result<()> {
 struct Happenings {
     signals: Signals,
     ticks: time::Interval,
-    input: UnboundedReceiver<Input>,
+    input: UnboundedReceiver<io::Result<Input>>,
 }
 
 enum Happening {
-    Key(show::top::Key),
+    Input(Input),
     Tick,
-    Resized,
     Said(Said),
 }
 
@@ -195,9 +197,7 @@ impl Happenings {
             biased;
             said = self.signals.next() => Ok(Happening::Said(said)),
             input = self.input.recv() => match input {
-                Some(Input::Key(key)) => Ok(Happening::Key(key)),
-                Some(Input::Resized) => Ok(Happening::Resized),
-                Some(Input::Failed(error)) => Err(error.into()),
+                Some(input) => Ok(Happening::Input(input?)),
                 None => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
             },
             _ = self.ticks.tick() => Ok(Happening::Tick),

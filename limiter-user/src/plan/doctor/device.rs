@@ -1,102 +1,83 @@
 //! The interface, its driver and its queues.
 
 use super::{
-    Finding, Mode,
+    Case, Finding, Mode,
     mode::{ONE_BUFFER, ena_queues, fixed_offloads},
+    ok, problem, warning,
 };
-use crate::kernel::probe::{Channels, Device, Features, Machine};
+use crate::kernel::probe::{Channels, Features};
 
-pub(super) fn findings(
-    name: &str,
-    device: &Device,
-    machine: &Machine,
-    expected: Mode,
-) -> Vec<Finding> {
-    vec![
-        interface(name, device),
-        frames(name, device),
-        mtu(name, device, machine),
-        driver(name, device, expected),
-        queues(name, device, machine.cpus),
-    ]
-}
-
-fn interface(name: &str, device: &Device) -> Finding {
-    const CHECK: &str = "interface";
-    let index = device.interface.index;
-    if !device.interface.up {
-        return Finding::warning(
-            CHECK,
+pub(super) fn interface(case: &Case<'_>) -> Finding {
+    let Case { name, device, .. } = case;
+    let index = device.index;
+    if !device.link.up {
+        return warning(
             format!("index {index}, down: no packets come in"),
             format!("`ip link set {name} up`"),
         );
     }
-    if device.interface.loopback {
-        return Finding::warning(
-            CHECK,
+    if device.link.loopback {
+        return warning(
             format!("index {index}, loopback: what this machine sends to itself is limited too"),
             "name the interface that packets come in by (`ip route` lists them), unless that is meant",
         );
     }
-    Finding::ok(CHECK, format!("index {index}, up"))
+    ok(format!("index {index}, up"))
 }
 
 /// The program looks for IP behind an Ethernet header.
-fn frames(name: &str, device: &Device) -> Finding {
-    const CHECK: &str = "frames";
-    if device.interface.ethernet {
-        return Finding::ok(CHECK, "Ethernet");
+pub(super) fn frames(case: &Case<'_>) -> Finding {
+    if case.device.link.ethernet {
+        return ok("Ethernet");
     }
-    Finding::problem(
-        CHECK,
+    problem(
         "packets come in without an Ethernet header, and `attach` refuses, because they would be read wrongly",
-        format!("attach to the interface that the packets of '{name}' arrive on"),
+        format!(
+            "attach to the interface that the packets of '{}' arrive on",
+            case.name
+        ),
     )
 }
 
-fn mtu(name: &str, device: &Device, machine: &Machine) -> Finding {
-    const CHECK: &str = "mtu";
-    let mtu = device.interface.mtu;
-    let kernel = machine.kernel.as_ref();
+pub(super) fn mtu(case: &Case<'_>) -> Finding {
+    let Case { name, device, .. } = case;
+    let mtu = device.mtu;
+    let kernel = case.machine.kernel.as_ref();
     let kernel_takes = kernel.is_ok_and(|version| version.has_frags());
     let why = match device.xdp {
         _ if mtu <= ONE_BUFFER => {
-            return Finding::ok(CHECK, format!("{mtu}: frames fit in one buffer"));
+            return ok(format!("{mtu}: frames fit in one buffer"));
         }
         Some(Features { native: false, .. }) => {
-            return Finding::ok(CHECK, format!("{mtu}: of no importance in generic mode"));
+            return ok(format!("{mtu}: of no importance in generic mode"));
         }
         _ if !kernel_takes => "this kernel takes frames in one buffer only in native mode",
         Some(Features { frags: true, .. }) => {
-            return Finding::ok(
-                CHECK,
-                format!("{mtu}: frames in several buffers, which kernel and driver take"),
-            );
+            return ok(format!(
+                "{mtu}: frames in several buffers, which kernel and driver take"
+            ));
         }
         Some(_) => "the driver takes frames in one buffer only",
         None => "this kernel does not say whether the driver takes frames in several buffers",
     };
-    Finding::warning(
-        CHECK,
+    warning(
         format!("{mtu}: {why}, and may refuse native mode above about {ONE_BUFFER}"),
         format!("`ip link set {name} mtu {ONE_BUFFER}`, or expect generic mode, which is slower"),
     )
 }
 
-fn driver(interface: &str, device: &Device, expected: Mode) -> Finding {
-    const CHECK: &str = "driver";
+pub(super) fn driver(case: &Case<'_>) -> Finding {
     const SLOWER: &str = "expect generic mode, which is several times slower";
+    let Case { device, .. } = case;
     let name = device.driver.as_deref().unwrap_or("unnamed");
     let Some(features) = device.xdp else {
-        return Finding::warning(
-            CHECK,
+        return warning(
             format!("{name}: this kernel does not say what it can do with XDP (Linux 6.3 does)"),
             "`limiter attach` tells: with --mode auto it falls back to generic mode, and says so",
         );
     };
     if fixed_offloads(device) {
-        return Finding::warning(
-            CHECK,
+        return warning(
             format!(
                 "{name}: refuses native mode, because the host may send merged or unchecked packets and cannot be told not to"
             ),
@@ -107,32 +88,31 @@ fn driver(interface: &str, device: &Device, expected: Mode) -> Finding {
     }
     match features {
         // veth_set_xdp_features in drivers/net/veth.c.
-        Features { native: false, .. } if name == "veth" => Finding::warning(
-            CHECK,
+        Features { native: false, .. } if name == "veth" => warning(
             "veth: no native XDP as long as its peer has more queues to send by than it has to receive",
-            format!("give it as many (`ethtool -L {interface} rx N`), or {SLOWER}"),
+            format!(
+                "give it as many (`ethtool -L {} rx N`), or {SLOWER}",
+                case.name
+            ),
         ),
-        Features { native: false, .. } => {
-            Finding::warning(CHECK, format!("{name}: has no native XDP"), SLOWER)
+        Features { native: false, .. } => warning(format!("{name}: has no native XDP"), SLOWER),
+        Features { frags: true, .. } => {
+            ok(format!("{name}: native XDP, frames in several buffers"))
         }
-        Features { frags: true, .. } => Finding::ok(
-            CHECK,
-            format!("{name}: native XDP, frames in several buffers"),
-        ),
-        _ if expected == Mode::Native => {
-            Finding::ok(CHECK, format!("{name}: native XDP, frames in one buffer"))
+        _ if case.expected == Mode::Native => {
+            ok(format!("{name}: native XDP, frames in one buffer"))
         }
-        _ => Finding::ok(
-            CHECK,
-            format!("{name}: native XDP, frames in one buffer, as far as the other checks let it"),
-        ),
+        _ => ok(format!(
+            "{name}: native XDP, frames in one buffer, as far as the other checks let it"
+        )),
     }
 }
 
-fn queues(name: &str, device: &Device, cpus: u32) -> Finding {
-    const CHECK: &str = "queues";
+pub(super) fn queues(case: &Case<'_>) -> Finding {
+    let Case { name, device, .. } = case;
+    let cpus = case.machine.cpus;
     let Some(channels) = device.channels else {
-        return Finding::ok(CHECK, format!("not told by the driver; {cpus} CPUs"));
+        return ok(format!("not told by the driver; {cpus} CPUs"));
     };
     let Channels {
         rx,
@@ -143,8 +123,7 @@ fn queues(name: &str, device: &Device, cpus: u32) -> Finding {
     let receive = rx + combined;
     let found = format!("{receive} to receive, {cpus} CPUs");
     if let Some(half) = ena_queues(device) {
-        return Finding::warning(
-            CHECK,
+        return warning(
             format!(
                 "{combined} of {max_combined} in use, and ena refuses native mode above half of them"
             ),
@@ -154,12 +133,11 @@ fn queues(name: &str, device: &Device, cpus: u32) -> Finding {
     // What software makes has queues for other reasons, and on ena more would be refused.
     let hardware = device.interface.parent.is_some() && device.driver.as_deref() != Some("ena");
     match more(channels, cpus) {
-        Some(more) if hardware => Finding::warning(
-            CHECK,
+        Some(more) if hardware => warning(
             format!("{found}, and there may be more queues"),
             format!("`ethtool -L {name} {more}`"),
         ),
-        _ => Finding::ok(CHECK, found),
+        _ => ok(found),
     }
 }
 

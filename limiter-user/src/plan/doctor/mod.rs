@@ -1,5 +1,4 @@
-//! `doctor`: what a survey means for `attach`. Only what is known is said: where the kernel does not
-//! answer, the finding says so.
+//! `doctor`: what was probed, judged for `attach`. Where the kernel does not answer, the finding says so.
 
 mod device;
 mod machine;
@@ -10,7 +9,10 @@ pub mod room;
 
 use serde::Serialize;
 
-use crate::kernel::{Error, probe::Survey};
+use crate::kernel::{
+    Error,
+    probe::{Device, Machine, Survey},
+};
 
 /// `doctor --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -88,41 +90,73 @@ impl Mode {
     }
 }
 
-impl Finding {
-    fn ok(check: &'static str, found: impl Into<String>) -> Self {
-        Self {
-            check,
-            level: Level::Ok,
-            found: found.into(),
-            advice: None,
-        }
-    }
-
-    fn warning(check: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self {
-            level: Level::Warning,
-            advice: Some(advice.into()),
-            ..Self::ok(check, found)
-        }
-    }
-
-    fn problem(check: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self {
-            level: Level::Problem,
-            advice: Some(advice.into()),
-            ..Self::ok(check, found)
-        }
-    }
-
-    /// Errors say what to do after their last colon.
-    fn error(check: &'static str, error: &Error) -> Self {
-        let text = error.to_string();
-        match text.rsplit_once(": ") {
-            Some((found, advice)) => Self::problem(check, found, advice),
-            None => Self::problem(check, text, "the same would stop `limiter attach`"),
-        }
+/// A finding of no check yet.
+fn ok(found: impl Into<String>) -> Finding {
+    Finding {
+        check: "",
+        level: Level::Ok,
+        found: found.into(),
+        advice: None,
     }
 }
+
+fn warning(found: impl Into<String>, advice: impl Into<String>) -> Finding {
+    Finding {
+        level: Level::Warning,
+        advice: Some(advice.into()),
+        ..ok(found)
+    }
+}
+
+fn problem(found: impl Into<String>, advice: impl Into<String>) -> Finding {
+    Finding {
+        level: Level::Problem,
+        ..warning(found, advice)
+    }
+}
+
+/// Errors say what to do after their last colon.
+fn error(error: &Error) -> Finding {
+    let text = error.to_string();
+    match text.rsplit_once(": ") {
+        Some((found, advice)) => problem(found, advice),
+        None => problem(text, "the same would stop `limiter attach`"),
+    }
+}
+
+impl Finding {
+    fn of(self, check: &'static str) -> Self {
+        Self { check, ..self }
+    }
+}
+
+/// What the checks of an interface look at.
+struct Case<'a> {
+    name: &'a str,
+    machine: &'a Machine,
+    device: &'a Device,
+    expected: Mode,
+}
+
+const MACHINE: [(&str, fn(&Machine) -> Finding); 5] = [
+    ("kernel", machine::kernel),
+    ("frags", machine::frags),
+    ("jit", machine::jit),
+    ("privileges", machine::privileges),
+    ("bpffs", machine::bpffs),
+];
+
+const INTERFACE: [(&str, fn(&Case<'_>) -> Finding); 9] = [
+    ("interface", device::interface),
+    ("frames", device::frames),
+    ("mtu", device::mtu),
+    ("driver", device::driver),
+    ("queues", device::queues),
+    ("lro", offloads::lro),
+    ("gro", offloads::gro),
+    ("vlan", offloads::vlan),
+    ("program", occupant::program),
+];
 
 impl Diagnosis {
     /// The checks that found a problem.
@@ -133,27 +167,31 @@ impl Diagnosis {
     }
 }
 
-/// Judges a survey.
+/// Judges what was probed.
 #[must_use]
 pub fn diagnose(survey: &Survey) -> Diagnosis {
-    let Survey {
-        interface,
-        machine,
-        device,
-    } = survey;
-    let mut findings = machine::findings(machine);
+    let machine = &survey.machine;
+    let checks = MACHINE.iter();
+    let mut findings: Vec<_> = checks
+        .map(|(name, check)| check(machine).of(name))
+        .collect();
     let mut expected = Mode::Unknown;
-    match device {
-        Err(error) => findings.push(Finding::error("interface", error)),
+    match &survey.device {
+        Err(why) => findings.push(error(why).of("interface")),
         Ok(device) => {
             expected = mode::expected(device);
-            findings.extend(device::findings(interface, device, machine, expected));
-            findings.extend(offloads::findings(interface, device, expected));
-            findings.push(occupant::finding(interface, &device.occupant));
+            let case = Case {
+                name: &survey.interface,
+                machine,
+                device,
+                expected,
+            };
+            let checks = INTERFACE.iter();
+            findings.extend(checks.map(|(name, check)| check(&case).of(name)));
         }
     }
     Diagnosis {
-        interface: interface.clone(),
+        interface: survey.interface.clone(),
         findings,
         mode: expected,
     }

@@ -1,22 +1,16 @@
 //! The program that is on the interface already.
 
-use super::Finding;
+use super::{Case, Finding, error, ok, problem};
 use crate::kernel::{
     state::occupant::{Holder, Occupant},
     sys::interface::{XdpMode, XdpState},
 };
 
-const CHECK: &str = "program";
-
-pub(super) fn finding(interface: &str, occupant: &Occupant) -> Finding {
-    match occupant {
-        Occupant::Nobody => Finding::ok(CHECK, "no XDP program is attached"),
-        Occupant::Limiter(state) => Finding::ok(
-            CHECK,
-            format!("limiter is attached already ({})", place(*state)),
-        ),
-        Occupant::Somebody(state) => Finding::problem(
-            CHECK,
+pub(super) fn program(case: &Case<'_>) -> Finding {
+    match &case.device.occupant {
+        Occupant::Nobody => ok("no XDP program is attached"),
+        Occupant::Limiter(state) => ok(format!("limiter is attached already ({})", place(*state))),
+        Occupant::Somebody(state) => problem(
             format!(
                 "an XDP program is attached ({}); whose it is cannot be told without privileges",
                 place(*state)
@@ -27,8 +21,8 @@ pub(super) fn finding(interface: &str, occupant: &Occupant) -> Finding {
             state,
             name,
             holder,
-        } => foreign(interface, *state, name.as_deref(), *holder),
-        Occupant::InTheWay(error) => Finding::error(CHECK, error),
+        } => foreign(case.name, *state, name.as_deref(), *holder),
+        Occupant::InTheWay(why) => error(why),
     }
 }
 
@@ -47,7 +41,7 @@ fn foreign(interface: &str, state: XdpState, name: Option<&str>, holder: Holder)
         "another XDP program{name} is attached ({}{how}), and an interface runs one",
         place(state)
     );
-    Finding::problem(CHECK, found, removal(interface, state.mode, holder))
+    problem(found, removal(interface, state.mode, holder))
 }
 
 /// How to remove it.

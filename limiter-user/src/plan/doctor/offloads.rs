@@ -1,28 +1,17 @@
 //! What card and stack do to packets before the program sees them.
 
-use super::{Finding, Mode};
-use crate::kernel::probe::Device;
+use super::{Case, Finding, Mode, ok, warning};
 
-pub(super) fn findings(name: &str, device: &Device, expected: Mode) -> Vec<Finding> {
-    vec![
-        lro(name, device, expected),
-        gro(name, device, expected),
-        vlan(device),
-    ]
-}
-
-fn lro(name: &str, device: &Device, expected: Mode) -> Finding {
-    const CHECK: &str = "lro";
+pub(super) fn lro(case: &Case<'_>) -> Finding {
+    let Case { name, device, .. } = case;
     match device.lro {
-        None => Finding::ok(CHECK, "not told by the driver"),
-        Some(false) => Finding::ok(CHECK, "off"),
+        None => ok("not told by the driver"),
+        Some(false) => ok("off"),
         // dev_disable_lro in generic_xdp_install, net/core/dev.c.
-        Some(true) if expected == Mode::Generic => Finding::ok(
-            CHECK,
-            "on: the kernel switches it off when a program is attached in generic mode",
-        ),
-        Some(true) => Finding::warning(
-            CHECK,
+        Some(true) if case.expected == Mode::Generic => {
+            ok("on: the kernel switches it off when a program is attached in generic mode")
+        }
+        Some(true) => warning(
             "on: the card merges packets, and many drivers refuse native mode then",
             format!("`ethtool -K {name} lro off`"),
         ),
@@ -30,46 +19,39 @@ fn lro(name: &str, device: &Device, expected: Mode) -> Finding {
 }
 
 /// Native mode comes before it, generic mode after it.
-fn gro(name: &str, device: &Device, expected: Mode) -> Finding {
-    const CHECK: &str = "gro";
-    if device.interface.loopback {
+pub(super) fn gro(case: &Case<'_>) -> Finding {
+    let Case { name, device, .. } = case;
+    if device.link.loopback {
         // Whatever the switch says: the loopback has no NAPI.
-        return Finding::ok(
-            CHECK,
-            "has no part in the loopback, whose packets come in as they were sent",
-        );
+        return ok("has no part in the loopback, whose packets come in as they were sent");
     }
     let beneath = if device.interface.parent.is_none() {
         ", and on the interfaces that its packets come through before"
     } else {
         ""
     };
-    match (device.gro, expected) {
-        (None, _) => Finding::ok(CHECK, "not told by the driver"),
-        (Some(_), Mode::Native) => {
-            Finding::ok(CHECK, "comes after native mode: each packet is counted")
-        }
-        (Some(false), _) => Finding::ok(CHECK, "off here"),
-        (Some(true), Mode::Generic) => Finding::warning(
-            CHECK,
+    match (device.gro, case.expected) {
+        (None, _) => ok("not told by the driver"),
+        (Some(_), Mode::Native) => ok("comes after native mode: each packet is counted"),
+        (Some(false), _) => ok("off here"),
+        (Some(true), Mode::Generic) => warning(
             "on: generic mode comes after it, and a packet limit may count 45 merged packets as one",
             format!("`ethtool -K {name} gro off`{beneath}"),
         ),
-        (Some(true), Mode::Unknown) => Finding::warning(
-            CHECK,
+        (Some(true), Mode::Unknown) => warning(
             "on: should attach fall back to generic mode, a packet limit may count 45 merged packets as one",
             format!("`ethtool -K {name} gro off`{beneath}, where `attach` says generic"),
         ),
     }
 }
 
-fn vlan(device: &Device) -> Finding {
-    let found = match device.vlan {
+pub(super) fn vlan(case: &Case<'_>) -> Finding {
+    let found = match case.device.vlan {
         Some(true) => {
             "the outer tag is taken off before the program sees it, which changes nothing for it"
         }
         Some(false) => "tags stay in the frame: up to two are looked behind",
         None => "not told by the driver: up to eight tags in the frame are looked behind",
     };
-    Finding::ok("vlan", found)
+    ok(found)
 }

@@ -5,7 +5,6 @@
 
 mod action;
 pub(in crate::show) mod draw;
-mod key;
 mod rates;
 mod state;
 pub mod terminal;
@@ -13,7 +12,6 @@ mod theme;
 
 pub use action::Action;
 pub use draw::draw;
-pub use key::Key;
 pub use state::{Effect, Event, State};
 pub use theme::Theme;
 

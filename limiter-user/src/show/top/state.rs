@@ -2,8 +2,10 @@
 
 use std::{collections::VecDeque, time::Duration};
 
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
 use super::{
-    Action, Key,
+    Action,
     rates::{Rate, Rates},
 };
 use crate::observe::{
@@ -25,7 +27,7 @@ const FILTER_MAX: usize = 64;
 #[derive(Clone, Debug)]
 pub enum Event {
     /// A key was pressed.
-    Key(Key),
+    Key(KeyEvent),
     /// Another look was taken.
     Sample(Box<Sample>),
     /// What is to be known before an action is confirmed.
@@ -196,46 +198,43 @@ impl State {
         found.unwrap_or(self.line.min(rows.len().saturating_sub(1)))
     }
 
-    fn key(&mut self, key: Key) -> Effect {
-        match key {
-            Key::Control('c') => return Effect::Leave,
-            Key::Control('z') => return Effect::Suspend,
-            _ => {}
+    fn key(&mut self, key: KeyEvent) -> Effect {
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        let key = match key.code {
+            KeyCode::Char('c' | 'C') if control => return Effect::Leave,
+            KeyCode::Char('z' | 'Z') if control => return Effect::Suspend,
+            KeyCode::Char(_) if control => KeyCode::Null,
+            key => key,
+        };
+        match self.mode {
+            Mode::Look => return self.look(key),
+            Mode::Filter => self.type_filter(key),
+            Mode::Ask(action, _) => return self.answer(action, key),
+            Mode::Work(_) => {}
+            Mode::Help => self.mode = Mode::Look,
         }
-        match self.mode.clone() {
-            Mode::Look => self.look(key),
-            Mode::Filter => {
-                self.type_filter(key);
-                Effect::None
-            }
-            Mode::Ask(action, _) => self.answer(action, key),
-            Mode::Work(_) => Effect::None,
-            Mode::Help => {
-                self.mode = Mode::Look;
-                Effect::None
-            }
-        }
+        Effect::None
     }
 
-    fn look(&mut self, key: Key) -> Effect {
+    fn look(&mut self, key: KeyCode) -> Effect {
         self.notice = None;
         match key {
-            Key::Char('q') => return Effect::Leave,
-            Key::Char('?' | 'h') => self.mode = Mode::Help,
-            Key::Char('s') => self.order = self.order.after(1),
-            Key::Char('S') => self.order = self.order.after(Order::ALL.len() - 1),
-            Key::Char('p' | ' ') => self.paused = !self.paused,
-            Key::Char('/') => self.mode = Mode::Filter,
-            Key::Escape => self.filter.clear(),
-            Key::Up | Key::Char('k') => self.go(|line, _| line.saturating_sub(1)),
-            Key::Down | Key::Char('j') => self.go(|line, _| line + 1),
-            Key::PageUp => self.go(|line, _| line.saturating_sub(PAGE)),
-            Key::PageDown => self.go(|line, _| line + PAGE),
-            Key::Home | Key::Char('g') => self.chosen = None,
-            Key::End | Key::Char('G') => self.go(|_, lines| lines),
-            Key::Char('d') => return self.ask(|source| Action::list("deny", source)),
-            Key::Char('a') => return self.ask(|source| Action::list("allow", source)),
-            Key::Char('r') => return self.ask(Action::reset),
+            KeyCode::Char('q') => return Effect::Leave,
+            KeyCode::Char('?' | 'h') => self.mode = Mode::Help,
+            KeyCode::Char('s') => self.order = self.order.after(1),
+            KeyCode::Char('S') => self.order = self.order.after(Order::ALL.len() - 1),
+            KeyCode::Char('p' | ' ') => self.paused = !self.paused,
+            KeyCode::Char('/') => self.mode = Mode::Filter,
+            KeyCode::Esc => self.filter.clear(),
+            KeyCode::Up | KeyCode::Char('k') => self.go(|line, _| line.saturating_sub(1)),
+            KeyCode::Down | KeyCode::Char('j') => self.go(|line, _| line + 1),
+            KeyCode::PageUp => self.go(|line, _| line.saturating_sub(PAGE)),
+            KeyCode::PageDown => self.go(|line, _| line + PAGE),
+            KeyCode::Home | KeyCode::Char('g') => self.chosen = None,
+            KeyCode::End | KeyCode::Char('G') => self.go(|_, lines| lines),
+            KeyCode::Char('d') => return self.ask(|source| Action::list("deny", source)),
+            KeyCode::Char('a') => return self.ask(|source| Action::list("allow", source)),
+            KeyCode::Char('r') => return self.ask(Action::reset),
             _ => {}
         }
         Effect::None
@@ -279,8 +278,8 @@ impl State {
         Effect::Weigh(action)
     }
 
-    fn answer(&mut self, action: Action, key: Key) -> Effect {
-        if matches!(key, Key::Char('y' | 'Y')) {
+    fn answer(&mut self, action: Action, key: KeyCode) -> Effect {
+        if matches!(key, KeyCode::Char('y' | 'Y')) {
             self.mode = Mode::Work(action);
             return Effect::Do(action);
         }
@@ -289,16 +288,16 @@ impl State {
         Effect::None
     }
 
-    fn type_filter(&mut self, key: Key) {
+    fn type_filter(&mut self, key: KeyCode) {
         match key {
-            Key::Char(typed) if self.filter.chars().count() < FILTER_MAX => {
+            KeyCode::Char(typed) if self.filter.chars().count() < FILTER_MAX => {
                 self.filter.push(typed);
             }
-            Key::Backspace => {
+            KeyCode::Backspace => {
                 self.filter.pop();
             }
-            Key::Enter => self.mode = Mode::Look,
-            Key::Escape => {
+            KeyCode::Enter => self.mode = Mode::Look,
+            KeyCode::Esc => {
                 self.filter.clear();
                 self.mode = Mode::Look;
             }

@@ -17,8 +17,6 @@ use ratatui::{
 };
 use tokio::sync::mpsc;
 
-use super::Key;
-
 /// The screen, for as long as this is there.
 #[derive(Debug)]
 pub struct Screen(Terminal<CrosstermBackend<Stdout>>);
@@ -98,32 +96,15 @@ fn give_back() {
     let _ = io::stdout().flush();
 }
 
-/// What comes from the terminal.
-#[derive(Debug)]
-pub enum Input {
-    /// A key.
-    Key(Key),
-    /// The terminal has another size.
-    Resized,
-    /// It cannot be read.
-    Failed(io::Error),
-}
-
-/// Reads the terminal, in a thread that ends with the process.
+/// Reads the terminal, in a thread that ends with the process or with the first error.
 #[must_use]
-pub fn input() -> mpsc::UnboundedReceiver<Input> {
+pub fn input() -> mpsc::UnboundedReceiver<io::Result<event::Event>> {
     let (to, inputs) = mpsc::unbounded_channel();
     thread::spawn(move || {
         loop {
-            let input = match event::read() {
-                Ok(event::Event::Key(key)) => Key::new(key).map(Input::Key),
-                Ok(event::Event::Resize(..)) => Some(Input::Resized),
-                Ok(_) => None,
-                Err(error) => Some(Input::Failed(error)),
-            };
-            let failed = matches!(input, Some(Input::Failed(_)));
-            let heard = input.is_none_or(|input| to.send(input).is_ok());
-            if failed || !heard {
+            let input = event::read();
+            let failed = input.is_err();
+            if to.send(input).is_err() || failed {
                 return;
             }
         }

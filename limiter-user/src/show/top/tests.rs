@@ -3,7 +3,11 @@
 use std::{net::IpAddr, time::Duration};
 
 use proptest::prelude::*;
-use ratatui::{Terminal, backend::TestBackend};
+use ratatui::{
+    Terminal,
+    backend::TestBackend,
+    crossterm::event::{KeyCode as Key, KeyEvent, KeyModifiers},
+};
 
 use super::*;
 use crate::{
@@ -131,7 +135,8 @@ fn started() -> State {
 
 fn press(state: State, keys: &[Key]) -> (State, Effect) {
     let first = (state, Effect::None);
-    let press = |(state, _): (State, Effect), key: &Key| state.after(Event::Key(*key));
+    let press =
+        |(state, _): (State, Effect), key: &Key| state.after(Event::Key(KeyEvent::from(*key)));
     keys.iter().fold(first, press)
 }
 
@@ -289,11 +294,11 @@ fn filtering_by_what_is_typed() {
     );
     let text = screen(&state, 80, 24, PLAIN).join("\n");
     assert!(text.contains("filter: 2001:DB"), "{text}");
-    let (state, _) = press(state, &[Key::Escape]);
+    let (state, _) = press(state, &[Key::Esc]);
     assert_eq!(order(&state).len(), 3);
     let state = typed(state, "/192.0.2.64/30");
     assert_eq!(order(&state), ["192.0.2.66"]);
-    let (state, effect) = press(state, &[Key::Escape, Key::Char('q')]);
+    let (state, effect) = press(state, &[Key::Esc, Key::Char('q')]);
     assert_eq!((state.filter.as_str(), effect), ("", Effect::Leave));
 }
 
@@ -365,13 +370,13 @@ fn actions_are_asked_for_before_they_are_done() {
     // Whoever has come to the first line meanwhile is not the one that was asked about.
     let others = vec![busy("192.0.2.9", 0, 9_000), busy("192.0.2.66", 0, 1)];
     let (asked, _) = asked.after(sample(vec![limit("default", 0, 0)], 0, 0, others));
-    for no in [Key::Char('n'), Key::Escape, Key::Enter, Key::Char('d')] {
-        let (state, effect) = asked.clone().after(Event::Key(no));
+    for no in [Key::Char('n'), Key::Esc, Key::Enter, Key::Char('d')] {
+        let (state, effect) = asked.clone().after(Event::Key(KeyEvent::from(no)));
         assert_eq!(effect, Effect::None, "{no:?}");
         let said = screen(&state, 80, 24, PLAIN).join("\n");
         assert!(said.contains("nothing was changed"), "{said}");
     }
-    let (working, effect) = asked.after(Event::Key(Key::Char('y')));
+    let (working, effect) = asked.after(Event::Key(KeyEvent::from(Key::Char('y'))));
     assert_eq!(effect, Effect::Do(deny(true)));
     let (working, effect) = press(working, &[Key::Char('y'), Key::Char('q')]);
     assert_eq!(effect, Effect::None, "one at a time");
@@ -393,7 +398,7 @@ fn actions_are_asked_for_before_they_are_done() {
     let (state, _) = state.after(sample(vec![limit("default", 0, 0)], 0, 0, others));
     let (state, effect) = press(state, &[Key::Char('d')]);
     assert_eq!(effect, Effect::Weigh(deny(false)), "the same key undoes it");
-    let (_, effect) = press(state, &[Key::Escape, Key::Char('r')]);
+    let (_, effect) = press(state, &[Key::Esc, Key::Char('r')]);
     assert_eq!(effect, Effect::Weigh(Action::Reset { network }));
     let (_, effect) = press(started(), &[Key::Down, Key::Char('a')]);
     let network = "2001:db8:1:2::/64".parse().unwrap();
@@ -432,9 +437,10 @@ fn control_keys_work_everywhere() {
         vec![Key::Char('d')],
     ] {
         let (state, _) = press(started(), &before);
-        let (_, effect) = press(state.clone(), &[Key::Control('c')]);
+        let control = |key| KeyEvent::new(Key::Char(key), KeyModifiers::CONTROL);
+        let (_, effect) = state.clone().after(Event::Key(control('c')));
         assert_eq!(effect, Effect::Leave, "{before:?}");
-        let (_, effect) = press(state, &[Key::Control('z')]);
+        let (_, effect) = state.after(Event::Key(control('z')));
         assert_eq!(effect, Effect::Suspend, "{before:?}");
     }
 }
@@ -471,7 +477,7 @@ proptest! {
         keys in prop::collection::vec(prop::sample::select(vec![
             Key::Char('s'), Key::Char('/'), Key::Char('d'), Key::Char('?'), Key::Char('p'),
             Key::Char('y'), Key::Char('2'), Key::Down, Key::End, Key::PageDown, Key::Up,
-            Key::Enter, Key::Escape, Key::Backspace,
+            Key::Enter, Key::Esc, Key::Backspace,
         ]), 0..12),
         figures in prop::collection::vec((0..u64::MAX / 32, 0..u64::MAX / 32), 0..80),
         limits in 0_usize..40,
