@@ -5,12 +5,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use limiter_common::policy::verdict::Reason;
 use limiter_user::{
     config::Settings,
     observe::replay::Replay,
     plan::{
         capture::Capture,
-        replay::{self, Choice, Compiled, Verdict, Watcher},
+        replay::{self, Choice, Compiled, Watcher},
     },
 };
 
@@ -94,14 +95,14 @@ pub fn fixtures() -> Vec<PathBuf> {
 #[derive(Clone, Debug, Default)]
 pub struct Verdicts {
     /// In their order.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<Option<Reason>>,
     /// What was told beside.
     pub told: Vec<String>,
 }
 
 impl Watcher for Verdicts {
-    fn verdict(&mut self, number: u64, verdict: Verdict) -> io::Result<()> {
-        self.verdicts.push(verdict);
+    fn verdict(&mut self, number: u64, reason: Option<Reason>) -> io::Result<()> {
+        self.verdicts.push(reason);
         assert_eq!(number, self.verdicts.len() as u64);
         Ok(())
     }
@@ -116,7 +117,7 @@ pub fn replay(
     file: &[u8],
     settings: &Settings,
     choice: Choice,
-) -> Result<(Replay, Vec<Verdict>), replay::Error> {
+) -> Result<(Replay, Vec<Option<Reason>>), replay::Error> {
     let mut capture = Capture::new("test", io::Cursor::new(file.to_vec()))?;
     let mut seen = Verdicts::default();
     let compiled = Compiled::new(settings).unwrap();
@@ -130,7 +131,7 @@ pub fn replay_by_both(
     about: &str,
     file: &[u8],
     settings: &Settings,
-) -> Result<(Replay, Vec<Verdict>), replay::Error> {
+) -> Result<(Replay, Vec<Option<Reason>>), replay::Error> {
     let kernel = replay(file, settings, Choice::Kernel);
     let model = replay(file, settings, Choice::Model);
     let (kernel, model) = match (kernel, model) {

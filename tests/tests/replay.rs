@@ -11,6 +11,7 @@ use std::{
 };
 
 use fastrand::Rng;
+use limiter_common::policy::verdict::Reason;
 use limiter_tests::{
     captures::{Captured, add, fixtures, header, pcap, replay, replay_by_both},
     command::{Outcome, binary, limiter, prepared},
@@ -24,7 +25,7 @@ use limiter_user::{
     observe::Verdicts,
     plan::{
         capture::{Capture, clock::Clock, link::frame},
-        replay::{Choice, Compiled, Engine, FRAME_MOST, Verdict},
+        replay::{Choice, Compiled, Engine, FRAME_MOST},
     },
 };
 
@@ -126,7 +127,7 @@ fn on_captures_of_others_both_say_the_same() {
                 let by_kernel = kernel.offer(&frame, now).unwrap();
                 let by_model = model.offer(&frame, now).unwrap();
                 assert_eq!(by_kernel, by_model, "{name}, packet {}", packet.number);
-                *seen.entry(Verdict::Said(by_model).reason()).or_default() += 1;
+                *seen.entry(by_model.name()).or_default() += 1;
             }
             assert_eq!(
                 (capture.packets(), capture.cut()),
@@ -284,7 +285,10 @@ fn passing(rate: &str, burst: &str, at: impl IntoIterator<Item = u64>) -> Vec<bo
         .map(|at| Captured::whole(START + at, frame.clone()))
         .collect();
     let (_, verdicts) = replay_by_both(rate, &pcap(&packets), &plain(rate, burst)).unwrap();
-    verdicts.into_iter().map(Verdict::passes).collect()
+    verdicts
+        .into_iter()
+        .map(|reason| reason.is_none_or(Reason::passes))
+        .collect()
 }
 
 fn passed(of: &[bool]) -> usize {
@@ -331,7 +335,10 @@ fn bytes_are_those_of_the_wire() {
         let packets = vec![packet; 20];
         let settings = plain("8kbit", "9999b");
         let (replay, verdicts) = replay_by_both("cut", &pcap(&packets), &settings).unwrap();
-        let passes: Vec<_> = verdicts.into_iter().map(Verdict::passes).collect();
+        let passes: Vec<_> = verdicts
+            .into_iter()
+            .map(|reason| reason.is_none_or(Reason::passes))
+            .collect();
         assert_eq!(passes, [vec![true; 9], vec![false; 11]].concat(), "{kept}");
         let Verdicts { seen, passed, .. } = replay.verdicts;
         assert_eq!((seen.bytes, passed.bytes), (20_000, 9_000));

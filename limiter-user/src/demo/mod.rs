@@ -4,24 +4,26 @@
 //! Nothing is pinned, and nothing has a name outside this process: it leaves nothing behind, however
 //! it ends.
 
+mod result;
 mod traffic;
 
 use std::{
-    net::IpAddr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
 use crate::{
-    config::{Limit, Mode, Settings, compile::FIRST_SLOT, settings::DEFAULT_LIMIT},
+    config::{Key, Limit, Mode, Settings, compile::FIRST_SLOT, settings::DEFAULT_LIMIT},
     kernel::{
         ops::{attach::attach_unpinned, set::Wanted},
         program::maps::Tables,
     },
-    observe::demo::{Figures, Row},
     testbed::{Address, Pair},
 };
+pub use result::Demo;
+use result::Row;
 use traffic::{Receiver, Sender};
 
 /// Packets a second that a source may send.
@@ -60,38 +62,31 @@ fn clients() -> [Client; 3] {
     ]
 }
 
+const SERVER_IPV6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0x66, 0xffff, 0, 0, 1);
 const SERVER: [Address; 2] = [
-    Address(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), 24),
-    Address(
-        IpAddr::V6(std::net::Ipv6Addr::new(
-            0x2001, 0xdb8, 0, 0x66, 0xffff, 0, 0, 1,
-        )),
-        64,
-    ),
+    Address(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 24),
+    Address(IpAddr::V6(SERVER_IPV6), 64),
 ];
 
-fn limit() -> anyhow::Result<Limit> {
-    Ok(Limit {
+fn settings() -> anyhow::Result<Settings> {
+    let limit = Limit {
         burst: Some(BURST.to_string().parse()?),
         ..Limit::new(DEFAULT_LIMIT, RATE.to_string().parse()?)
+    };
+    Ok(Settings {
+        mode: Mode::Native,
+        max_sources: 1_024,
+        limits: vec![limit],
+        ..Settings::default()
     })
 }
 
-fn settings(limit: &Limit) -> Settings {
-    Settings {
-        mode: Mode::Native,
-        max_sources: 1_024,
-        limits: vec![limit.clone()],
-        ..Settings::default()
-    }
-}
-
-/// Runs the traffic for `duration`, and calls `show` with the figures a few times a second, then once
-/// more with the last ones, which it returns.
+/// Runs the traffic for `duration`, and calls `show` with the counters a few times a second, then once more with the last
+/// ones, which it returns.
 pub fn run(
     duration: Duration,
-    mut show: impl FnMut(&Figures) -> anyhow::Result<()>,
-) -> anyhow::Result<Figures> {
+    mut show: impl FnMut(&Demo) -> anyhow::Result<()>,
+) -> anyhow::Result<Demo> {
     let clients = clients();
     let prefix = |address: &IpAddr| if address.is_ipv4() { 24 } else { 64 };
     let addresses: Vec<_> = clients
@@ -101,71 +96,56 @@ pub fn run(
         .collect();
     let hosts = Pair::new(&SERVER, &addresses)?;
 
-    let limit = limit()?;
-    let wanted = Wanted::new(settings(&limit));
+    let wanted = Wanted::new(settings()?);
     let server = hosts.left.namespace.clone();
     let mut linked = server.block_on(|| attach_unpinned(crate::testbed::INTERFACE, &wanted))??;
     let tables = linked.program.tables()?;
     let receiver = Receiver::start(&server)?;
-    let senders = clients
-        .iter()
-        .map(|client| {
-            let target = SERVER[usize::from(client.sources[0].is_ipv6())].0;
-            Sender::start(
-                &hosts.right.namespace,
-                &client.sources,
-                target,
-                client.per_second,
-            )
-        })
-        .collect::<anyhow::Result<Vec<Arc<Sender>>>>()?;
+    let start = |client: &Client| {
+        let target = SERVER[usize::from(client.sources[0].is_ipv6())].0;
+        let clients = &hosts.right.namespace;
+        Sender::start(clients, &client.sources, target, client.per_second)
+    };
+    let senders = clients.iter().map(start);
+    let senders: Vec<Arc<Sender>> = senders.collect::<anyhow::Result<_>>()?;
 
-    let figures = |elapsed: Duration| -> anyhow::Result<Figures> {
+    let counters = |elapsed: Duration| {
         let rows = clients.iter().zip(&senders);
-        let rows = rows.map(|(client, sender)| row(client, sender, &receiver, &tables, &limit));
-        Ok(Figures {
-            mode: linked.mode.name(),
+        let rows = rows.map(|(client, sender)| row(client, sender, &receiver, &tables));
+        Demo {
+            mode: linked.mode,
             elapsed,
-            rate: RATE,
-            burst: BURST,
-            rows: rows.collect::<anyhow::Result<_>>()?,
-        })
+            rows: rows.collect(),
+        }
     };
     let start = Instant::now();
     while start.elapsed() < duration {
         thread::sleep(Duration::from_millis(200).min(duration.saturating_sub(start.elapsed())));
-        show(&figures(start.elapsed())?)?;
+        show(&counters(start.elapsed()))?;
     }
     for sender in &senders {
         sender.stop();
     }
     // What is on the wire arrives.
     thread::sleep(Duration::from_millis(200));
-    let last = figures(duration)?;
+    let last = counters(duration);
     show(&last)?;
     Ok(last)
 }
 
-fn row(
-    client: &Client,
-    sender: &Sender,
-    receiver: &Receiver,
-    tables: &Tables,
-    limit: &Limit,
-) -> anyhow::Result<Row> {
-    let key = limit.key.of(FIRST_SLOT, client.sources[0], 0);
-    let source = tables.sets.source(&key).unwrap_or_default();
+fn row(client: &Client, sender: &Sender, receiver: &Receiver, tables: &Tables) -> Row {
+    let by_source = Key::default();
+    let key = by_source.of(FIRST_SLOT, client.sources[0], 0);
+    let source = tables.source(&key).unwrap_or_default();
     let (sent, sending_for) = sender.progress();
-    Ok(Row {
+    Row {
         name: client.name,
-        source: limit.key.show(&key),
+        source: by_source.show(&key),
         sent,
-        passed: client
-            .sources
-            .iter()
+        passed: (client.sources.iter())
             .map(|address| receiver.received(*address))
             .sum(),
         dropped: source.refused,
         sending_for,
-    })
+    }
 }

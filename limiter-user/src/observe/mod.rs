@@ -5,7 +5,6 @@
 
 pub mod busiest;
 pub mod collect;
-pub mod demo;
 pub mod denied;
 pub mod event;
 pub mod live;

@@ -1,5 +1,6 @@
-//! What limits would have done with a capture.
+//! `replay --json`: what limits would have done with a capture.
 
+use limiter_common::policy::verdict::Reason;
 use serde::Serialize;
 
 use super::{Count, Drops, Verdicts};
@@ -29,7 +30,7 @@ pub struct Replay {
     pub sources: Vec<ReplayedSource>,
     /// Those that there was no room to keep apart, together; of a source that is among `sources`, what it had
     /// sent before may be here.
-    pub other_sources: Option<Figures>,
+    pub other_sources: Option<SourceCounters>,
     /// Packets of which too little was captured for the limits: what is missing is charged as if it matched, and a packet without its IP header counts as malformed.
     pub cut_short_packets: u64,
     /// How the capture ends too early: `short` or `damaged`; null: it does not.
@@ -66,13 +67,13 @@ pub struct ReplayedSource {
     pub source: String,
     /// Its packets.
     #[serde(flatten)]
-    pub figures: Figures,
+    pub counters: SourceCounters,
 }
 
 /// Packets by what becomes of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Figures {
+pub struct SourceCounters {
     /// All.
     pub seen_packets: u64,
     /// Those that pass.
@@ -83,8 +84,16 @@ pub struct Figures {
     pub would_drop_packets: u64,
 }
 
-impl Figures {
-    /// Together with those of another source.
+impl SourceCounters {
+    /// Counts one packet.
+    pub fn count(&mut self, reason: Reason) {
+        self.seen_packets += 1;
+        self.passed_packets += u64::from(reason.passes());
+        self.dropped_packets += u64::from(!reason.passes());
+        self.would_drop_packets += u64::from(reason.would_drop());
+    }
+
+    /// Adds those of another source.
     pub fn add(&mut self, other: &Self) {
         self.seen_packets += other.seen_packets;
         self.passed_packets += other.passed_packets;

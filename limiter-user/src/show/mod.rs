@@ -1,12 +1,12 @@
-//! Text for people. Sees only [`crate::observe`].
+//! Text for people, made of what `observe` and `plan` found.
 
-pub mod demo;
 pub mod doctor;
 pub mod lists;
 pub mod log;
 pub mod replay;
 pub mod source;
 pub mod status;
+pub mod table;
 pub mod top;
 pub mod units;
 pub mod watch;

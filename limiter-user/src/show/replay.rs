@@ -1,13 +1,14 @@
 //! `replay`: who would have been dropped.
 
-use comfy_table::{CellAlignment, Table, presets::NOTHING};
-
 use crate::{
     observe::{
         Count,
         replay::{Replay, ReplayedLimit, ReplayedSource},
     },
-    show::units::{counted, grouped, seconds},
+    show::{
+        table::table,
+        units::{counted, grouped, seconds},
+    },
 };
 
 /// Sources that are shown.
@@ -41,7 +42,7 @@ pub fn text(replay: &Replay) -> String {
     );
     text.push_str(&format!("\n{}\n", limits(&replay.limits)));
     let lost = |source: &&ReplayedSource| {
-        source.figures.dropped_packets + source.figures.would_drop_packets > 0
+        source.counters.dropped_packets + source.counters.would_drop_packets > 0
     };
     let dropped: Vec<_> = replay.sources.iter().filter(lost).collect();
     if dropped.is_empty() {
@@ -60,18 +61,8 @@ pub fn text(replay: &Replay) -> String {
 }
 
 fn limits(limits: &[ReplayedLimit]) -> String {
-    let mut table = Table::new();
-    table.load_preset(NOTHING).set_header([
-        "LIMIT",
-        "RATE",
-        "BURST",
-        "KEY",
-        "PASSED",
-        "DROPPED",
-        "WOULD DROP",
-    ]);
-    for limit in limits {
-        table.add_row([
+    let row = |limit: &ReplayedLimit| {
+        [
             limit.name.clone(),
             limit.rate.clone(),
             limit.burst.clone(),
@@ -79,30 +70,30 @@ fn limits(limits: &[ReplayedLimit]) -> String {
             grouped(limit.passed.packets),
             grouped(limit.dropped.packets),
             grouped(limit.would_drop.packets),
-        ]);
-    }
-    for column in table.column_iter_mut().skip(4) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.trim_fmt()
+        ]
+    };
+    let columns = [
+        "LIMIT",
+        "RATE",
+        "BURST",
+        "KEY",
+        "PASSED",
+        "DROPPED",
+        "WOULD DROP",
+    ];
+    table(columns, 4, limits.iter().map(row))
 }
 
 fn sources(sources: &[&ReplayedSource]) -> String {
-    let mut table = Table::new();
-    table
-        .load_preset(NOTHING)
-        .set_header(["SOURCE", "PACKETS", "PASSED", "DROPPED", "WOULD DROP"]);
-    for ReplayedSource { source, figures } in sources {
-        table.add_row([
+    let row = |ReplayedSource { source, counters }: &&ReplayedSource| {
+        [
             source.clone(),
-            grouped(figures.seen_packets),
-            grouped(figures.passed_packets),
-            grouped(figures.dropped_packets),
-            grouped(figures.would_drop_packets),
-        ]);
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.trim_fmt()
+            grouped(counters.seen_packets),
+            grouped(counters.passed_packets),
+            grouped(counters.dropped_packets),
+            grouped(counters.would_drop_packets),
+        ]
+    };
+    let columns = ["SOURCE", "PACKETS", "PASSED", "DROPPED", "WOULD DROP"];
+    table(columns, 1, sources.iter().map(row))
 }

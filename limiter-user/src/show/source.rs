@@ -1,14 +1,13 @@
 //! `check` and `top`.
 
-use comfy_table::{CellAlignment, Table, presets::NOTHING};
-
 use crate::{
     observe::{
         Verdicts, denied,
         live::names_of,
-        source::{Check, CheckedLimit, OnList, Top},
+        source::{Check, CheckedLimit, OnList, Top, TopSource},
     },
     show::{
+        table::table,
         top::draw::number::{maybe, over},
         units::{grouped, seconds},
     },
@@ -115,8 +114,7 @@ pub fn top(top: &Top) -> String {
     if top.sources.is_empty() && top.denied.is_empty() && top.other_drops.is_empty() {
         return format!("{}: no source is in the table\n", top.interface);
     }
-    let mut table = Table::new();
-    table.load_preset(NOTHING).set_header([
+    let columns = [
         "SOURCE",
         "LIMIT",
         "PASS/s",
@@ -125,39 +123,40 @@ pub fn top(top: &Top) -> String {
         "DROPPED",
         "WOULD DROP",
         "TOKENS",
-    ]);
-    for source in &top.sources {
-        let dropped = match source.would_drop_packets_per_second {
-            _ if source.listed.as_deref() == Some("deny") => "denied".to_owned(),
-            Some(would_drop) if would_drop > 0.0 => over(maybe(Some(would_drop)), false),
-            _ => maybe(source.dropped_packets_per_second),
-        };
-        table.add_row([
-            source.source.clone(),
-            source.limit.clone(),
-            maybe(source.passed_packets_per_second),
-            dropped,
-            grouped(source.passed_packets),
-            grouped(source.dropped_packets),
-            grouped(source.would_drop_packets),
-            format!("{:.1}", source.tokens),
-        ]);
-    }
-    let mut drops = |source: &str, limit: &str, dropped: u64, rate: Option<f64>| {
-        let (rate, dropped) = (maybe(rate), grouped(dropped));
-        table.add_row([source, limit, "-", &rate, "-", &dropped, "-", "-"]);
-    };
-    for of in &top.denied {
+    ];
+    let sources = top.sources.iter().map(source_row);
+    let denied = top.denied.iter().map(|of| {
         let rate = of.dropped_packets_per_second;
-        drops(&of.prefix, denied::LABEL, of.dropped_packets, rate);
-    }
-    for of in &top.other_drops {
+        drops_row(&of.prefix, denied::LABEL, of.dropped_packets, rate)
+    });
+    let others = top.other_drops.iter().map(|of| {
         let (source, limit) = names_of(&of.reason);
         let rate = of.dropped_packets_per_second;
-        drops(source, limit, of.dropped_packets, rate);
-    }
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    format!("{head}{}\n", table.trim_fmt())
+        drops_row(source, limit, of.dropped_packets, rate)
+    });
+    let rows = sources.chain(denied).chain(others);
+    format!("{head}{}\n", table(columns, 2, rows))
+}
+
+fn source_row(source: &TopSource) -> [String; 8] {
+    let dropped = match source.would_drop_packets_per_second {
+        _ if source.listed.as_deref() == Some("deny") => "denied".to_owned(),
+        Some(would_drop) if would_drop > 0.0 => over(maybe(Some(would_drop)), false),
+        _ => maybe(source.dropped_packets_per_second),
+    };
+    [
+        source.source.clone(),
+        source.limit.clone(),
+        maybe(source.passed_packets_per_second),
+        dropped,
+        grouped(source.passed_packets),
+        grouped(source.dropped_packets),
+        grouped(source.would_drop_packets),
+        format!("{:.1}", source.tokens),
+    ]
+}
+
+fn drops_row(source: &str, limit: &str, dropped: u64, rate: Option<f64>) -> [String; 8] {
+    let (rate, dropped) = (maybe(rate), grouped(dropped));
+    [source, limit, "-", &rate, "-", &dropped, "-", "-"].map(str::to_owned)
 }

@@ -12,9 +12,7 @@ use crate::{
         output::{note, write},
         values::duration,
     },
-    demo,
-    observe::demo::Figures,
-    show::demo::{conclusion, table},
+    demo::{self, Demo},
 };
 
 /// Two hosts in network namespaces, a flood, and what gets through
@@ -35,7 +33,7 @@ pub async fn run(arguments: Demo) -> anyhow::Result<()> {
         "two hosts in network namespaces, joined by a veth pair; Ctrl-C ends it and leaves nothing",
     );
     let mut screen = Screen::new();
-    let last = demo::run(arguments.duration, |figures| screen.show(figures))?;
+    let last = demo::run(arguments.duration, |demo| screen.show(demo))?;
     screen.finish(&last)
 }
 
@@ -57,16 +55,16 @@ impl Screen {
         }
     }
 
-    fn show(&mut self, figures: &Figures) -> anyhow::Result<()> {
+    fn show(&mut self, demo: &Demo) -> anyhow::Result<()> {
         if self.terminal {
-            return self.redraw(&table(figures));
+            return self.redraw(&demo.table());
         }
         if self
             .printed
             .is_none_or(|printed| printed.elapsed() >= Self::INTERVAL)
         {
             self.printed = Some(Instant::now());
-            write(&format!("{}\n", table(figures)))?;
+            write(&format!("{}\n", demo.table()))?;
         }
         Ok(())
     }
@@ -82,12 +80,12 @@ impl Screen {
         Ok(write(&format!("{up}{text}"))?)
     }
 
-    fn finish(&mut self, last: &Figures) -> anyhow::Result<()> {
+    fn finish(&mut self, last: &Demo) -> anyhow::Result<()> {
         if !self.terminal {
-            write(&table(last))?;
+            write(&last.table())?;
         }
-        write(&conclusion(last))?;
-        if last.rows.iter().all(|row| last.agrees(row)) {
+        write(&last.conclusion())?;
+        if last.agrees() {
             return Ok(());
         }
         anyhow::bail!(

@@ -10,6 +10,7 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
+use limiter_common::policy::verdict::Reason;
 
 use crate::{
     cli::shared::{
@@ -21,7 +22,7 @@ use crate::{
     observe,
     plan::{
         capture::{Capture, Cut},
-        replay::{self, Choice, Compiled, Error, Verdict, Watcher},
+        replay::{self, Choice, Compiled, Error, Watcher},
     },
     show,
 };
@@ -201,12 +202,17 @@ struct Shown {
 }
 
 impl Watcher for Shown {
-    fn verdict(&mut self, number: u64, verdict: Verdict) -> io::Result<()> {
+    fn verdict(&mut self, number: u64, reason: Option<Reason>) -> io::Result<()> {
         let Some(verdicts) = &mut self.verdicts else {
             return Ok(());
         };
-        let what = if verdict.passes() { "pass" } else { "drop" };
-        verdicts.write(|out| writeln!(out, "{number}\t{what}\t{}", verdict.reason()))
+        let what = if reason.is_none_or(Reason::passes) {
+            "pass"
+        } else {
+            "drop"
+        };
+        let why = reason.map_or("outgoing", Reason::name);
+        verdicts.write(|out| writeln!(out, "{number}\t{what}\t{why}"))
     }
 
     fn progress(&mut self, capture: &Capture) {

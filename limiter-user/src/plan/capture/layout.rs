@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use pcap_parser::{
     EnhancedPacketBlock, InterfaceDescriptionBlock, LegacyPcapBlock, OptionCode, PcapHeader,
-    SectionHeaderBlock, SimplePacketBlock, UnknownBlock,
+    SimplePacketBlock, UnknownBlock,
 };
 
-use super::{Error, Link};
+use super::{Link, error::Why};
 
 const NANOSECONDS: u64 = 1_000_000_000;
 
@@ -21,26 +21,6 @@ pub(super) struct Found {
     pub length: u32,
     pub link: Link,
     pub outgoing: bool,
-}
-
-/// Why there is none.
-pub(super) enum Why {
-    OtherLink(u32),
-    Inconsistent(&'static str),
-}
-
-impl Why {
-    pub fn of(self, name: &str, number: u64) -> Error {
-        let name = name.to_owned();
-        match self {
-            Self::OtherLink(link) => Error::OtherLink {
-                name,
-                number,
-                link: named(link),
-            },
-            Self::Inconsistent(why) => Error::Inconsistent { name, number, why },
-        }
-    }
 }
 
 /// The number of a link type, with its name where people are likely to meet it.
@@ -65,7 +45,7 @@ fn named(link: u32) -> String {
     format!("{link} ({name})")
 }
 
-type Look = Result<Found, Why>;
+type Packet = Result<Found, Why>;
 
 /// An interface that packets were captured on.
 #[derive(Clone, Copy, Debug)]
@@ -95,8 +75,8 @@ impl Interface {
     }
 
     /// A packet of which this was captured, after so many bytes of its block.
-    fn packet(&self, before: usize, captured: &[u8], length: u32, time: Option<u64>) -> Look {
-        let link = Link::of_number(self.link).ok_or(Why::OtherLink(self.link))?;
+    fn packet(&self, before: usize, captured: &[u8], length: u32, time: Option<u64>) -> Packet {
+        let link = Link::of_number(self.link).ok_or_else(|| Why::OtherLink(named(self.link)))?;
         Ok(Found {
             bytes: before..before + captured.len(),
             time,
@@ -117,7 +97,7 @@ pub(super) struct Layout {
 
 impl Layout {
     /// pcap: the header of the file.
-    pub fn header(&mut self, header: &PcapHeader) -> Option<Look> {
+    pub fn header(&mut self, header: &PcapHeader) {
         // The bits above say how long a checksum is at the end of frames.
         const LINK: u32 = 0xffff;
         let resolution = if header.is_nanosecond_precision() {
@@ -132,11 +112,10 @@ impl Layout {
             resolution: Some(resolution),
             offset: 0,
         }];
-        None
     }
 
     /// pcap: a packet.
-    pub fn packet(&self, packet: &LegacyPcapBlock<'_>) -> Look {
+    pub fn packet(&self, packet: &LegacyPcapBlock<'_>) -> Packet {
         let interface = self.of(0)?;
         let resolution = interface.resolution.unwrap_or(1);
         let units = u64::from(packet.ts_sec) * resolution + u64::from(packet.ts_usec);
@@ -145,13 +124,12 @@ impl Layout {
     }
 
     /// pcapng: a section begins, with interfaces of its own.
-    pub fn section(&mut self, _: &SectionHeaderBlock<'_>) -> Option<Look> {
+    pub fn section(&mut self) {
         self.interfaces.clear();
-        None
     }
 
     /// pcapng: an interface.
-    pub fn interface(&mut self, block: &InterfaceDescriptionBlock<'_>) -> Option<Look> {
+    pub fn interface(&mut self, block: &InterfaceDescriptionBlock<'_>) {
         // The parser reads it as of a little-endian section.
         let offset = if block.block_type == pcap_parser::IDB_MAGIC {
             block.if_tsoffset
@@ -164,11 +142,10 @@ impl Layout {
             resolution: resolution(block.if_tsresol),
             offset,
         });
-        None
     }
 
     /// pcapng: a packet.
-    pub fn enhanced(&self, packet: &EnhancedPacketBlock<'_>) -> Look {
+    pub fn enhanced(&self, packet: &EnhancedPacketBlock<'_>) -> Packet {
         const BEFORE: usize = 28;
         let interface = self.of(packet.if_id)?;
         let units = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
@@ -190,7 +167,7 @@ impl Layout {
     }
 
     /// pcapng: a packet without a time.
-    pub fn simple(&self, packet: &SimplePacketBlock<'_>) -> Look {
+    pub fn simple(&self, packet: &SimplePacketBlock<'_>) -> Packet {
         const BEFORE: usize = 12;
         let interface = self.of(0)?;
         let most = match interface.most {
@@ -202,7 +179,7 @@ impl Layout {
     }
 
     /// pcapng: a block that the parser does not know.
-    pub fn unknown(&self, block: &UnknownBlock<'_>) -> Option<Look> {
+    pub fn unknown(&self, block: &UnknownBlock<'_>) -> Option<Packet> {
         const OLD_PACKET: u32 = 2;
         let kind = block.block_type;
         (kind == OLD_PACKET || kind.swap_bytes() == OLD_PACKET).then_some(Err(Why::Inconsistent(

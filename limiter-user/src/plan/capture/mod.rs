@@ -9,7 +9,7 @@ mod input;
 mod layout;
 pub mod link;
 
-use std::path::Path;
+use std::{io::Read, path::Path};
 
 use pcap_parser::{Block, PcapBlockOwned, PcapError, create_reader, traits::PcapReaderIterator};
 
@@ -93,18 +93,22 @@ impl Capture {
     }
 
     /// Reads from something else, which messages call `name`.
-    pub fn new(name: &str, from: impl std::io::Read + Send + 'static) -> Result<Self> {
-        Self::of(name.to_owned(), Input::new(Box::new(from)))
+    pub fn new(name: &str, from: impl Read + Send + 'static) -> Result<Self> {
+        Self::of(name.to_owned(), Box::new(from))
     }
 
-    fn of(name: String, input: Input) -> Result<Self> {
-        let failure = input.failure();
+    fn of(name: String, from: Box<dyn Read + Send>) -> Result<Self> {
+        let failure = Failure::default();
+        let input = match Input::new(from, failure.clone()) {
+            Ok(input) => input,
+            Err(why) => return Err(Error::Unread(name, why)),
+        };
         let reader = match create_reader(BUFFER, input) {
             Ok(reader) => reader,
             Err(PcapError::ReadError) => return Err(failure.take(name)),
-            Err(PcapError::Eof) => return Err(Error::Empty { name }),
-            Err(PcapError::Incomplete(_)) => return Err(Error::NoHeader { name }),
-            Err(_) => return Err(Error::NoCapture { name }),
+            Err(PcapError::Eof) => return Err(Error::Empty(name)),
+            Err(PcapError::Incomplete(_)) => return Err(Error::NoHeader(name)),
+            Err(_) => return Err(Error::NoCapture(name)),
         };
         Ok(Self {
             name,
@@ -171,23 +175,30 @@ impl Capture {
             }
         };
         self.pending = size;
-        let number = self.packets + 1;
+        let layout = &mut self.layout;
         let found = match &block {
-            PcapBlockOwned::LegacyHeader(header) => self.layout.header(header),
-            PcapBlockOwned::Legacy(packet) => Some(self.layout.packet(packet)),
-            PcapBlockOwned::NG(Block::SectionHeader(section)) => self.layout.section(section),
-            PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
-                self.layout.interface(interface)
+            PcapBlockOwned::LegacyHeader(header) => {
+                layout.header(header);
+                None
             }
-            PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => Some(self.layout.enhanced(packet)),
-            PcapBlockOwned::NG(Block::SimplePacket(packet)) => Some(self.layout.simple(packet)),
-            PcapBlockOwned::NG(Block::Unknown(block)) => self.layout.unknown(block),
+            PcapBlockOwned::NG(Block::SectionHeader(_)) => {
+                layout.section();
+                None
+            }
+            PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
+                layout.interface(interface);
+                None
+            }
+            PcapBlockOwned::Legacy(packet) => Some(layout.packet(packet)),
+            PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => Some(layout.enhanced(packet)),
+            PcapBlockOwned::NG(Block::SimplePacket(packet)) => Some(layout.simple(packet)),
+            PcapBlockOwned::NG(Block::Unknown(block)) => layout.unknown(block),
             PcapBlockOwned::NG(_) => None,
         };
         match found {
             None => Ok(Step::Other),
             Some(Ok(found)) => Ok(Step::Packet(found)),
-            Some(Err(why)) => Err(why.of(&self.name, number)),
+            Some(Err(why)) => Err(Error::Packet(self.name.clone(), self.packets + 1, why)),
         }
     }
 

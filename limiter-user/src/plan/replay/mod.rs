@@ -24,10 +24,10 @@ use crate::{
         compile::{FIRST_SLOT, TierBits},
         slot::Slot,
     },
-    kernel,
+    kernel::{self, ops::replay::Replay},
     observe::{
         self,
-        replay::{Figures, ReplayedLimit},
+        replay::{self, ReplayedLimit},
     },
     plan::capture::{self, Capture, link},
 };
@@ -107,7 +107,7 @@ impl Compiled {
 #[derive(Debug)]
 pub enum Engine {
     /// The program in the kernel.
-    Kernel(Box<kernel::ops::replay::Replay>),
+    Kernel(Box<Replay>),
     /// The same arithmetic in this process.
     Model(Box<Model>),
 }
@@ -115,41 +115,33 @@ pub enum Engine {
 impl Engine {
     /// The program in the kernel, from the moment `begin` (nanoseconds) on.
     pub fn kernel(compiled: &Compiled, begin: u64) -> Result<Self> {
-        let Compiled {
-            config, prefixes, ..
-        } = compiled;
-        let program = kernel::ops::replay::Replay::load(config, prefixes, begin)?;
+        let program = Replay::load(&compiled.config, &compiled.prefixes, begin)?;
         Ok(Self::Kernel(Box::new(program)))
     }
 
     /// The model, likewise.
     #[must_use]
     pub fn model(compiled: &Compiled, begin: u64) -> Self {
-        let Compiled {
-            config, prefixes, ..
-        } = compiled;
-        Self::Model(Box::new(Model::new(config, prefixes, begin)))
+        let model = Model::new(&compiled.config, &compiled.prefixes, begin);
+        Self::Model(Box::new(model))
     }
 
-    /// What is chosen. Where it was to be the kernel if possible, and is not, `tell` is told.
+    /// The chosen one. `watcher` is told if the kernel was wanted if possible, and is not possible.
     fn start(
         choice: Choice,
         compiled: &Compiled,
         begin: u64,
-        tell: impl FnOnce(&str),
+        watcher: &mut dyn Watcher,
     ) -> Result<Self> {
-        let kernel = match choice {
-            Choice::Model => return Ok(Self::model(compiled, begin)),
-            Choice::Any | Choice::Kernel => Self::kernel(compiled, begin),
-        };
-        match (kernel, choice) {
-            (Err(why), Choice::Any) => {
-                tell(&format!(
+        match choice {
+            Choice::Model => Ok(Self::model(compiled, begin)),
+            Choice::Kernel => Self::kernel(compiled, begin),
+            Choice::Any => Self::kernel(compiled, begin).or_else(|why| {
+                watcher.tell(&format!(
                     "the model decides, not the program in the kernel: {why}"
                 ));
                 Ok(Self::model(compiled, begin))
-            }
-            (kernel, _) => kernel,
+            }),
         }
     }
 
@@ -181,39 +173,10 @@ impl Engine {
     }
 }
 
-/// What became of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// What the program said.
-    Said(Reason),
-    /// The capture says that the host has sent it: a limiter would not have seen it.
-    Outgoing,
-}
-
-impl Verdict {
-    /// Whether it went on its way.
-    #[must_use]
-    pub fn passes(self) -> bool {
-        match self {
-            Self::Said(reason) => reason.passes(),
-            Self::Outgoing => true,
-        }
-    }
-
-    /// Why, in one word.
-    #[must_use]
-    pub fn reason(self) -> &'static str {
-        match self {
-            Self::Outgoing => "outgoing",
-            Self::Said(reason) => reason.name(),
-        }
-    }
-}
-
 /// Whoever wants to know how it goes.
 pub trait Watcher {
-    /// Each packet, with its number.
-    fn verdict(&mut self, number: u64, verdict: Verdict) -> io::Result<()>;
+    /// Each packet, with its number; no reason if the host has sent it, as the capture says: a limiter would not have seen it.
+    fn verdict(&mut self, number: u64, reason: Option<Reason>) -> io::Result<()>;
     /// How far the capture has been read, after each packet.
     fn progress(&mut self, _capture: &Capture) {}
     /// Something that people should know.
@@ -226,37 +189,41 @@ pub fn run(
     compiled: &Compiled,
     choice: Choice,
     watcher: &mut dyn Watcher,
-) -> Result<observe::replay::Replay> {
+) -> Result<replay::Replay> {
     let mut engine = None;
     let mut course = Course::new(compiled);
     let mut room = Vec::new();
     while let Some(packet) = capture.next()? {
         let engine = match &mut engine {
             Some(engine) => engine,
-            none => {
-                let tell = |text: &str| watcher.tell(text);
-                none.insert(Engine::start(choice, compiled, packet.time, tell)?)
-            }
+            none => none.insert(Engine::start(choice, compiled, packet.time, watcher)?),
         };
         let frame = link::frame(&packet, FRAME_MOST, &mut room);
-        let verdict = if packet.outgoing {
-            Verdict::Outgoing
+        let reason = if packet.outgoing {
+            None
         } else {
-            Verdict::Said(engine.offer(&frame, packet.time)?)
+            Some(engine.offer(&frame, packet.time)?)
         };
         let is_cut = (packet.bytes.len() as u64) < packet.length;
-        course.count(&frame, packet.time, is_cut, verdict);
-        watcher.verdict(packet.number, verdict)?;
+        course.count(&frame, packet.time, is_cut, reason);
+        watcher.verdict(packet.number, reason)?;
         watcher.progress(capture);
     }
     let engine = match engine {
         Some(engine) => engine,
-        None => Engine::start(choice, compiled, 0, |text| watcher.tell(text))?,
+        None => Engine::start(choice, compiled, 0, watcher)?,
     };
     course.finish(capture, &engine, compiled)
 }
 
-/// What there is to say of the packets so far.
+/// Reasons of malformed packets.
+const MALFORMED: [Reason; 3] = [
+    Reason::Malformed,
+    Reason::MalformedPassed,
+    Reason::MalformedWouldDrop,
+];
+
+/// What is known of the packets so far.
 struct Course {
     counters: Counters,
     outgoing: Count,
@@ -284,28 +251,24 @@ impl Course {
         }
     }
 
-    fn count(&mut self, frame: &link::Frame<'_>, time: u64, is_cut: bool, verdict: Verdict) {
+    fn count(&mut self, frame: &link::Frame<'_>, time: u64, is_cut: bool, reason: Option<Reason>) {
         self.first.get_or_insert(time);
         self.last = time;
         let one = Count {
             packets: 1,
             bytes: frame.length,
         };
-        let Verdict::Said(reason) = verdict else {
+        let Some(reason) = reason else {
             self.outgoing = self.outgoing + one;
             return;
         };
         let counted = &mut self.counters.by_reason[reason as usize];
         *counted = *counted + one;
-        let malformed = matches!(
-            reason,
-            Reason::Malformed | Reason::MalformedPassed | Reason::MalformedWouldDrop
-        );
         let mut bytes = frame.bytes;
         let parsed = parse(&mut bytes).with_arp(self.control);
         let info = parsed.info(&mut bytes, self.transport);
         let hidden = self.transport && info.is_some_and(|info| info.is_hidden());
-        self.cut_short += u64::from((malformed || hidden) && is_cut);
+        self.cut_short += u64::from((MALFORMED.contains(&reason) || hidden) && is_cut);
         if let Some(info) = info {
             self.sources.count(&info.source, reason);
         }
@@ -316,7 +279,7 @@ impl Course {
         capture: &Capture,
         engine: &Engine,
         compiled: &Compiled,
-    ) -> Result<observe::replay::Replay> {
+    ) -> Result<replay::Replay> {
         let of = |reason: Reason| self.counters.by_reason[reason as usize];
         let mut verdicts = observe::verdicts(&self.counters);
         for count in [&mut verdicts.seen, &mut verdicts.passed] {
@@ -326,13 +289,10 @@ impl Course {
         let (sources, other_sources) = self.sources.finish();
         #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
         let seconds = (self.last - self.first.unwrap_or(self.last)) as f64 / 1e9;
-        Ok(observe::replay::Replay {
+        Ok(replay::Replay {
             engine: engine.name(),
             verdicts,
-            malformed: (of(Reason::Malformed)
-                + of(Reason::MalformedPassed)
-                + of(Reason::MalformedWouldDrop))
-            .into(),
+            malformed: MALFORMED.map(of).into_iter().sum::<Count>().into(),
             not_ip: of(Reason::NotIp).into(),
             outgoing: self.outgoing.into(),
             seconds,
@@ -350,26 +310,26 @@ impl Course {
     }
 }
 
-/// The figures of each limit.
-fn limits(engine: &Engine, compiled: &Compiled, counters: &Counters) -> Result<Vec<ReplayedLimit>> {
+/// The counters of each limit.
+fn limits(engine: &Engine, compiled: &Compiled, all: &Counters) -> Result<Vec<ReplayedLimit>> {
     let limits = compiled.settings.all_limits();
-    let figures = (FIRST_SLOT..).zip(limits).map(|(slot, limit)| {
-        let figures = if compiled.config.plain == 0 {
+    let counted = (FIRST_SLOT..).zip(limits).map(|(slot, limit)| {
+        let counters = if compiled.config.plain == 0 {
             engine.limit(slot)?
         } else {
-            of_the_only_one(counters)
+            of_the_only_one(all)
         };
         Ok(ReplayedLimit {
             rate: limit.rate.to_string(),
             burst: limit.burst(FRAME_MAX)?.to_string(),
             key: limit.key.to_string(),
-            passed: (figures.admitted + figures.would_drop).into(),
-            dropped: figures.dropped.into(),
-            would_drop: figures.would_drop.into(),
+            passed: (counters.admitted + counters.would_drop).into(),
+            dropped: counters.dropped.into(),
+            would_drop: counters.would_drop.into(),
             name: limit.name,
         })
     });
-    figures.collect()
+    counted.collect()
 }
 
 /// Those of a limit that holds every packet follow from the reasons.
@@ -382,17 +342,5 @@ fn of_the_only_one(counters: &Counters) -> LimitCounters {
         admitted: of(Reason::Admitted),
         dropped: refused.map(of).sum(),
         would_drop: of(Reason::WouldDrop),
-    }
-}
-
-impl Figures {
-    fn count(&mut self, reason: Reason) {
-        self.seen_packets += 1;
-        if reason.passes() {
-            self.passed_packets += 1;
-        } else {
-            self.dropped_packets += 1;
-        }
-        self.would_drop_packets += u64::from(reason.would_drop());
     }
 }

@@ -9,7 +9,7 @@ use limiter_common::{
 
 use crate::{
     config::{Key, Limit, key::Source},
-    observe::replay::{Figures, ReplayedSource},
+    observe::replay::{ReplayedSource, SourceCounters},
 };
 
 /// Sources that are kept at least; twice as many at most.
@@ -20,9 +20,9 @@ const KEPT: usize = 1 << 16;
 pub struct Sources {
     key: Key,
     mask: KeyMask,
-    figures: HashMap<SourceKey, Figures>,
+    counters: HashMap<SourceKey, SourceCounters>,
     /// Of those that were let go, to make room.
-    others: Figures,
+    others: SourceCounters,
 }
 
 impl Sources {
@@ -40,52 +40,47 @@ impl Sources {
         Self {
             mask: key.mask(),
             key,
-            figures: HashMap::new(),
-            others: Figures::default(),
+            counters: HashMap::new(),
+            others: SourceCounters::default(),
         }
     }
 
     /// Counts a packet of a source.
     pub fn count(&mut self, source: &Address, reason: Reason) {
         let key = self.mask.key(0, source, 0);
-        let figures = self.figures.entry(key).or_default();
-        figures.count(reason);
-        if self.figures.len() > 2 * KEPT {
+        let counters = self.counters.entry(key).or_default();
+        counters.count(reason);
+        if self.counters.len() > 2 * KEPT {
             self.make_room();
         }
     }
 
     /// Keeps those that lost most, or have sent most.
     fn make_room(&mut self) {
-        let mut all: Vec<_> = self.figures.drain().collect();
-        all.select_nth_unstable_by_key(KEPT, |(_, figures)| rank(figures));
-        for (_, figures) in all.drain(KEPT..) {
-            self.others.add(&figures);
+        let mut all: Vec<_> = self.counters.drain().collect();
+        all.select_nth_unstable_by_key(KEPT, |(_, counters)| rank(counters));
+        for (_, counters) in all.drain(KEPT..) {
+            self.others.add(&counters);
         }
-        self.figures.extend(all);
+        self.counters.extend(all);
     }
 
     /// Most dropped first, then most passed; and all others together, where there are such.
-    pub fn finish(self) -> (Vec<ReplayedSource>, Option<Figures>) {
-        let mut all: Vec<_> = self.figures.into_iter().collect();
-        all.sort_by_key(|(key, figures)| (rank(figures), key.address.map(u64::from_be)));
-        let sources = all.into_iter().map(|(key, figures)| ReplayedSource {
+    pub fn finish(self) -> (Vec<ReplayedSource>, Option<SourceCounters>) {
+        let mut all: Vec<_> = self.counters.into_iter().collect();
+        all.sort_by_key(|(key, counters)| (rank(counters), key.address.map(u64::from_be)));
+        let sources = all.into_iter().map(|(key, counters)| ReplayedSource {
             source: self.key.show_source(&key),
-            figures,
+            counters,
         });
         let others = (self.others.seen_packets > 0).then_some(self.others);
         (sources.collect(), others)
     }
 }
 
-fn rank(figures: &Figures) -> impl Ord + use<> {
-    let Figures {
-        dropped_packets,
-        would_drop_packets,
-        passed_packets,
-        ..
-    } = *figures;
-    Reverse((dropped_packets, would_drop_packets, passed_packets))
+fn rank(counters: &SourceCounters) -> impl Ord + use<> {
+    let (dropped, passed) = (counters.dropped_packets, counters.passed_packets);
+    Reverse((dropped, counters.would_drop_packets, passed))
 }
 
 #[cfg(test)]
@@ -104,15 +99,18 @@ mod tests {
                 sources.count(&busy, Reason::Limit);
             }
             sources.count(&Address::ipv4(0x0a00_0000 + number), Reason::Admitted);
-            assert!(sources.figures.len() <= 2 * KEPT);
+            assert!(sources.counters.len() <= 2 * KEPT);
         }
         let (kept, others) = sources.finish();
         assert_eq!(kept[0].source, "192.0.2.7");
-        assert_eq!(kept[0].figures.dropped_packets, u64::from(many.div_ceil(3)));
+        assert_eq!(
+            kept[0].counters.dropped_packets,
+            u64::from(many.div_ceil(3))
+        );
         let others = others.unwrap();
         let passed: u64 = kept
             .iter()
-            .map(|source| source.figures.passed_packets)
+            .map(|source| source.counters.passed_packets)
             .sum();
         assert_eq!(passed + others.passed_packets, u64::from(many));
     }

@@ -1,0 +1,89 @@
+//! What the demonstration measures, and what the mathematics says about it.
+
+use std::time::Duration;
+
+use super::{BURST, RATE};
+use crate::{
+    kernel::sys::interface::XdpMode,
+    show::{table::table, units::grouped},
+};
+
+/// The counters of all clients at one moment.
+#[derive(Debug)]
+pub struct Demo {
+    pub(super) mode: XdpMode,
+    /// Since the start.
+    pub(super) elapsed: Duration,
+    pub(super) rows: Vec<Row>,
+}
+
+/// One client.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub name: &'static str,
+    /// Its bucket's key.
+    pub source: String,
+    /// Packets that it sent.
+    pub sent: u64,
+    /// Packets that arrived in the server's socket.
+    pub passed: u64,
+    /// Packets that limiter dropped.
+    pub dropped: u64,
+    /// From its first packet to its last.
+    pub sending_for: Duration,
+}
+
+impl Row {
+    /// The most that may have passed: burst + rate × time, and not more than was sent.
+    fn allowed(&self) -> u64 {
+        let refilled = u128::from(RATE) * self.sending_for.as_nanos() / 1_000_000_000;
+        (BURST + u64::try_from(refilled).unwrap_or(u64::MAX)).min(self.sent)
+    }
+
+    /// Whether every packet is accounted for, and what passed is what the mathematics allows, but for the one token by which
+    /// the moments of sending and of arrival may differ.
+    fn agrees(&self) -> bool {
+        self.passed.abs_diff(self.allowed()) <= 1 && self.sent == self.passed + self.dropped
+    }
+}
+
+impl Demo {
+    /// Whether all clients got what the mathematics allows.
+    #[must_use]
+    pub fn agrees(&self) -> bool {
+        self.rows.iter().all(Row::agrees)
+    }
+
+    /// The counters as a table.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let row = |row: &Row| {
+            [
+                row.name.to_owned(),
+                row.source.clone(),
+                grouped(row.sent),
+                grouped(row.passed),
+                grouped(row.dropped),
+                grouped(row.allowed()),
+            ]
+        };
+        let columns = ["CLIENT", "SOURCE", "SENT", "PASSED", "DROPPED", "ALLOWED"];
+        format!(
+            "{:4.1} s  limit {RATE}/s, burst {BURST}, {} mode\n\n{}\n",
+            self.elapsed.as_secs_f64(),
+            self.mode.name(),
+            table(columns, 2, self.rows.iter().map(row))
+        )
+    }
+
+    /// What the counters mean.
+    #[must_use]
+    pub fn conclusion(&self) -> String {
+        if !self.agrees() {
+            return "\nWhat arrived is NOT what the mathematics allows.\n".to_owned();
+        }
+        format!(
+            "\nWhat arrived is what the mathematics allows: {BURST} at once, then {RATE} a second. The polite client lost nothing.\n"
+        )
+    }
+}

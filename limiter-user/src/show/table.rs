@@ -1,0 +1,21 @@
+//! Tables without borders.
+
+use comfy_table::{CellAlignment, Table, presets::NOTHING};
+
+/// A table with these columns. The first `text` of them are aligned to the left, the others are numbers.
+#[must_use]
+pub fn table<const N: usize>(
+    columns: [&str; N],
+    text: usize,
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> String {
+    let mut table = Table::new();
+    table
+        .load_preset(NOTHING)
+        .set_header(columns)
+        .add_rows(rows);
+    for column in table.column_iter_mut().skip(text) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.trim_fmt()
+}
