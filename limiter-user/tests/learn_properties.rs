@@ -161,10 +161,7 @@ fn seen(time: u64, flow: Flow) -> Seen {
         time,
         spread: 0,
         flow,
-        count: Count {
-            packets: 1,
-            bytes: 60,
-        },
+        packets: 1,
     }
 }
 
@@ -324,7 +321,7 @@ proptest! {
             let address = [source & if family == 4 { 0xffff_ffff } else { u64::MAX }, 0];
             let flow = Flow::new(address, family, service.0.into(), service.1, service.2);
             sampler.see(&Seen {
-                count: Count { packets: if rng.u8(..50) == 0 { heavy } else { 1 }, bytes: 60 },
+                packets: if rng.u8(..50) == 0 { heavy } else { 1 },
                 ..seen(*time, flow)
             });
         }

@@ -161,10 +161,7 @@ impl Watch {
                 time: sighting.nanoseconds,
                 spread: 0,
                 flow: sighting.flow,
-                count: Count {
-                    packets: 1,
-                    bytes: sighting.length.into(),
-                },
+                packets: 1,
             });
         }
         true
@@ -220,7 +217,7 @@ impl Watch {
                     time,
                     spread,
                     flow: *flow,
-                    count: Count { packets, bytes: 0 },
+                    packets,
                 });
             }
         }

@@ -1,39 +1,14 @@
-//! Frames of a capture, as the program that watches would have told of them.
+//! Learns from the frames of a capture.
 
 use limiter_common::{
-    abi::{
-        counters::Count,
-        learn::{Flow, Totals},
-    },
+    abi::learn::{Flow, Totals},
     policy::{Parsed, parse},
     table::Seed,
 };
 
 use super::{Bounds, Sampler, Seen, Watched};
 
-/// What a frame is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// IP, from a source to a service.
-    Ip(Flow),
-    /// IP or a VLAN tag that is cut short or impossible, or too many tags.
-    Malformed,
-    /// Anything else.
-    NotIp,
-}
-
-/// Looks at a frame, from the Ethernet header on, which may be cut off anywhere.
-#[must_use]
-pub fn look(mut frame: &[u8]) -> What {
-    let parsed = parse(&mut frame).with_arp(false);
-    match (parsed, parsed.info(&mut frame, true)) {
-        (_, Some(info)) => What::Ip(Flow::of(&info)),
-        (Parsed::Malformed | Parsed::TooManyTags, _) => What::Malformed,
-        _ => What::NotIp,
-    }
-}
-
-/// What is learnt from frames, one after the other.
+/// What was learnt from the frames so far.
 #[derive(Debug)]
 pub struct FromFrames {
     sampler: Sampler,
@@ -54,28 +29,27 @@ impl FromFrames {
         }
     }
 
-    /// Takes in a frame of `length` bytes, the first of which are `frame`, that came at `time` (nanoseconds, no
-    /// earlier than the one before).
-    pub fn see(&mut self, time: u64, frame: &[u8], length: u64) {
+    /// Takes in a frame of `length` bytes, the first of which are `frame`, from the Ethernet header on. It came at `time`
+    /// (nanoseconds), no earlier than the frame before.
+    pub fn see(&mut self, time: u64, mut frame: &[u8], length: u64) {
         self.first.get_or_insert(time);
         self.last = self.last.max(time);
-        let count = Count {
-            packets: 1,
-            bytes: length,
-        };
-        match look(frame) {
-            What::Ip(flow) => {
-                self.totals.seen = self.totals.seen + count;
+        let parsed = parse(&mut frame).with_arp(false);
+        let total = match (parsed, parsed.info(&mut frame, true)) {
+            (_, Some(info)) => {
                 self.sampler.see(&Seen {
                     time,
                     spread: 0,
-                    flow,
-                    count,
+                    flow: Flow::of(&info),
+                    packets: 1,
                 });
+                &mut self.totals.seen
             }
-            What::Malformed => self.totals.malformed = self.totals.malformed + count,
-            What::NotIp => self.totals.not_ip = self.totals.not_ip + count,
-        }
+            (Parsed::Malformed | Parsed::TooManyTags, _) => &mut self.totals.malformed,
+            _ => &mut self.totals.not_ip,
+        };
+        total.packets += 1;
+        total.bytes += length;
     }
 
     /// All of them.

@@ -47,14 +47,9 @@ pub enum TooLittle {
     Nothing,
     /// Of sources that did not come back nobody knows whether they exist.
     #[error(
-        "{seen} IP packets came, but only {sources} of the sources sent more than one, and nothing is proposed: at least {SOURCES_MIN} are needed to tell what is usual; watch for longer, or write limits by hand"
+        "{0} IP packets came, but only {1} of the sources sent more than one, and nothing is proposed: at least {SOURCES_MIN} are needed to tell what is usual; watch for longer, or write limits by hand"
     )]
-    Sources {
-        /// IP packets.
-        seen: u64,
-        /// Sources that sent more than one packet.
-        sources: usize,
-    },
+    Sources(u64, usize),
     /// No limit that can be written would pass what came.
     #[error(
         "what the usual sources send is more than any limit that is proposed, 1M/s of packets, lets through: write limits by hand"
@@ -119,10 +114,8 @@ pub fn propose(watched: &Watched, keep: f64) -> Result<Proposal, TooLittle> {
     }
     let returning = returning(watched);
     if returning.len() < SOURCES_MIN {
-        return Err(TooLittle::Sources {
-            seen: watched.totals.seen.packets,
-            sources: returning.len(),
-        });
+        let seen = watched.totals.seen.packets;
+        return Err(TooLittle::Sources(seen, returning.len()));
     }
     let everything = examine(watched, &returning, None, keep).ok_or(TooLittle::Much)?;
     let far: BTreeSet<Flow> = everything.far.iter().map(|(source, _)| *source).collect();
@@ -140,11 +133,11 @@ pub fn propose(watched: &Watched, keep: f64) -> Result<Proposal, TooLittle> {
     findings.push(everything);
     let returning_count = returning.len() as u64;
     let once = watched.sampler.once();
-    let new = new_sources(watched, once, returning_count);
+    let (new_sources, made_up, new_at_most) = new_sources(watched, once, returning_count);
     Ok(Proposal {
         settings: Settings {
             max_sources: max_sources(returning_count << watched.sampler.halvings()),
-            new_sources: Some(new.limit),
+            new_sources: Some(new_sources),
             exempt: Exempt {
                 established: true,
                 control: true,
@@ -158,8 +151,8 @@ pub fn propose(watched: &Watched, keep: f64) -> Result<Proposal, TooLittle> {
         keep,
         once,
         returning: returning_count,
-        made_up: new.made_up,
-        new_at_most: new.at_most,
+        made_up,
+        new_at_most,
     })
 }
 
@@ -253,11 +246,12 @@ fn services(returning: &Sources<'_>, far: &BTreeSet<Flow>) -> Vec<Service> {
         .collect();
     substantial.sort_by_key(|(_, of)| std::cmp::Reverse(*of));
     substantial.truncate(SERVICES_MAX);
-    let services: BTreeSet<Service> = substantial
+    let mut services: Vec<_> = substantial
         .into_iter()
         .map(|(service, _)| service)
         .collect();
-    services.into_iter().collect()
+    services.sort_unstable();
+    services
 }
 
 /// A limit that the last one does not make superfluous.
@@ -266,17 +260,22 @@ fn is_tighter(choice: &Choice, than: &Choice) -> bool {
 }
 
 fn limit(finding: &Finding) -> Limit {
-    let Finding {
-        service, choice, ..
-    } = finding;
-    let (name, matches) = match service {
-        None => (DEFAULT_LIMIT.to_owned(), Match::default()),
-        Some(service) => (service.name(), service.matches()),
-    };
+    let choice = &finding.choice;
     Limit {
-        matches,
+        matches: finding
+            .service
+            .map_or_else(Match::default, Service::matches),
         burst: Some(choice.burst),
-        ..Limit::new(&name, choice.rate)
+        ..Limit::new(&finding.name(), choice.rate)
+    }
+}
+
+impl Finding {
+    /// The name of its limit.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let service = self.service.as_ref();
+        service.map_or_else(|| DEFAULT_LIMIT.to_owned(), Service::name)
     }
 }
 
@@ -300,7 +299,7 @@ impl Service {
                 first: self.port,
                 last: self.port,
             }]),
-            tcp_flags: self.opens.then_some(OPENS),
+            tcp_flags: (self.protocol == Self::TCP).then_some(OPENS),
             ..Match::default()
         }
     }
@@ -314,16 +313,10 @@ fn max_sources(returning: u64) -> u32 {
     u32::try_from(wanted.next_power_of_two()).unwrap_or(SOURCES_MAX)
 }
 
-struct New {
-    limit: NewSources,
-    made_up: bool,
-    at_most: u64,
-}
-
-/// How fast sources that are not known are to be let in: several times as fast as they came, and never slower than by
-/// default. A quiet hour says nothing of a crowd. Where most of them look made up, those that sent but one packet are
-/// left out of that.
-fn new_sources(watched: &Watched, once: u64, returning: u64) -> New {
+/// The new-source limit: several times as fast as new sources came, and never slower than by default, because a quiet hour
+/// says nothing of a crowd. If most of them look made up, those that sent one packet do not count. Also whether they look so,
+/// and how many came in the busiest second.
+fn new_sources(watched: &Watched, once: u64, returning: u64) -> (NewSources, bool, u64) {
     /// Made-up sources come once each, by the thousand a second, and outnumber the others by far.
     const MADE_UP: (u64, f64) = (10, 1_000.0);
     let halvings = watched.sampler.halvings();
@@ -331,11 +324,7 @@ fn new_sources(watched: &Watched, once: u64, returning: u64) -> New {
     let once_per_second = (once << halvings) as f64 / choose::seconds(watched.duration);
     let made_up = once >= MADE_UP.0 * returning && once_per_second >= MADE_UP.1;
     // At first everybody is new.
-    let settled = if watched.duration > 2 * WINDOW {
-        WINDOW
-    } else {
-        0
-    };
+    let settled = (watched.duration > 2 * WINDOW).then_some(WINDOW);
     let mut by_second: BTreeMap<u64, u64> = BTreeMap::new();
     if made_up {
         for source in watched.sampler.sources().values() {
@@ -344,7 +333,7 @@ fn new_sources(watched: &Watched, once: u64, returning: u64) -> New {
     } else {
         by_second.extend(watched.sampler.new_in_second());
     }
-    let after = by_second.range((watched.begun + settled) / SECOND..);
+    let after = by_second.range((watched.begun + settled.unwrap_or(0)) / SECOND..);
     let at_most = after.map(|(_, new)| new << halvings).max().unwrap_or(0);
     let counted = if made_up { returning } else { returning + once };
     let rate = human::up(at_most.saturating_mul(NEW_SOURCES_MARGIN)).min(1_000_000);
@@ -354,12 +343,6 @@ fn new_sources(watched: &Watched, once: u64, returning: u64) -> New {
         ..default
     };
     let at_once = human::up((counted << halvings).saturating_mul(2));
-    New {
-        limit: NewSources {
-            burst: (at_once > limit.burst()).then_some(at_once),
-            ..limit
-        },
-        made_up,
-        at_most,
-    }
+    let burst = (at_once > limit.burst()).then_some(at_once);
+    (NewSources { burst, ..limit }, made_up, at_most)
 }

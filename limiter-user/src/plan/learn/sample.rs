@@ -3,10 +3,7 @@
 use std::collections::HashMap;
 
 use limiter_common::{
-    abi::{
-        counters::Count,
-        learn::{Flow, Sample},
-    },
+    abi::learn::{Flow, Sample},
     table::{Seed, key::SourceKey},
 };
 
@@ -55,32 +52,23 @@ const HALVINGS_MAX: u32 = 40;
 pub struct Service {
     /// The transport protocol.
     pub protocol: u8,
-    /// The port that they go to.
+    /// The port that they go to. Of TCP only segments that open a connection count.
     pub port: u16,
-    /// Only segments that open a connection.
-    pub opens: bool,
 }
 
 impl Service {
+    /// Number of TCP.
+    pub const TCP: u8 = 6;
+
     /// That of a flow, if it is one that people name limits for: one with a port that no client's own is.
     fn of(flow: &Flow) -> Option<Self> {
-        const TCP: u8 = 6;
         const UDP: u8 = 17;
         /// Where systems take the ports of clients from (`ip_local_port_range` of Linux): what comes to them are
         /// answers.
         const EPHEMERAL: u16 = 32_768;
-        let opens = flow.opens != 0;
-        let is_service = match flow.protocol() {
-            TCP => opens,
-            UDP => true,
-            _ => false,
-        };
-        let port = flow.port();
-        (is_service && port != 0 && port < EPHEMERAL).then_some(Self {
-            protocol: flow.protocol(),
-            port,
-            opens,
-        })
+        let (protocol, port) = (flow.protocol(), flow.port());
+        let is_service = protocol == UDP || protocol == Self::TCP && flow.opens != 0;
+        (is_service && port != 0 && port < EPHEMERAL).then_some(Self { protocol, port })
     }
 }
 
@@ -93,8 +81,8 @@ pub struct Seen {
     pub spread: u64,
     /// Whose they are, and where they go.
     pub flow: Flow,
-    /// How many, and how long.
-    pub count: Count,
+    /// How many.
+    pub packets: u64,
 }
 
 /// What is known of a source.
@@ -198,7 +186,10 @@ impl Sampler {
     /// Takes in what was seen, if its source is in the sample.
     pub fn see(&mut self, seen: &Seen) {
         let Seen {
-            time, flow, count, ..
+            time,
+            flow,
+            packets,
+            ..
         } = *seen;
         if !self.sample.has(&flow) {
             return;
@@ -207,20 +198,16 @@ impl Sampler {
         if self.sources.contains_key(&source) {
             self.add(seen);
         } else if let Some(Once { flow, time }) = self.once.remove(&source) {
-            let one = Count {
-                packets: 1,
-                bytes: 0,
-            };
             self.add(&Seen {
                 time,
                 spread: 0,
                 flow,
-                count: one,
+                packets: 1,
             });
             self.add(seen);
         } else {
             self.count_new(time / SECOND);
-            if count.packets == 1 {
+            if packets == 1 {
                 self.once.insert(source, Once { flow, time });
                 self.make_room(time);
             } else {
@@ -243,7 +230,7 @@ impl Sampler {
             time,
             spread,
             flow,
-            count,
+            packets,
         } = *seen;
         let bounds = self.bounds;
         let source = self.sources.entry(flow.source()).or_insert_with(|| Source {
@@ -253,7 +240,7 @@ impl Sampler {
         });
         let mut add = |trace: &mut Trace| {
             self.groups -= trace.groups().len();
-            trace.add(time, count.packets, spread);
+            trace.add(time, packets, spread);
             self.groups += trace.groups().len();
         };
         add(&mut source.trace);

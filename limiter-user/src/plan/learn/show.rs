@@ -27,24 +27,18 @@ pub fn file(
     let plain = file::show(&interfaces, &proposal.settings);
     const LIMIT: &str = "\n[[limit]]\n";
     let mut parts = plain.split(LIMIT);
-    let mut text = Comment::new();
-    text.say(&what_it_is(proposal));
-    text.gap();
-    for line in what_was_seen(watched, proposal) {
-        text.say(&line);
-    }
-    let mut text = text.0;
-    text.push('\n');
+    let seen = what_was_seen(watched, proposal);
+    let seen = seen.iter().map(|line| comment(line));
+    let mut text = comment(&what_it_is(proposal)) + "#\n" + &seen.collect::<String>() + "\n";
     text.push_str(parts.next().unwrap_or_default());
     for (part, finding) in parts.zip(&proposal.findings) {
-        let mut comment = Comment::new();
-        for line in why(finding, proposal) {
-            comment.say(&line);
-        }
-        text.push('\n');
-        text.push_str(&comment.0);
-        text.push_str(LIMIT.trim_start());
-        text.push_str(part);
+        let why = why(finding, proposal);
+        let why = why.iter().map(|line| comment(line));
+        text.push_str(&format!(
+            "\n{}{}{part}",
+            why.collect::<String>(),
+            LIMIT.trim_start()
+        ));
     }
     match file::parse(&text, std::path::Path::new(".")) {
         Ok(read) if read.settings == proposal.settings && read.interfaces == interfaces => Ok(text),
@@ -67,7 +61,7 @@ pub fn summary(watched: &Watched, proposal: &Proposal) -> Vec<String> {
     for finding in &proposal.findings {
         lines.push(format!(
             "{}: {}, burst {}: would have dropped {} of the packets, of {} of {}",
-            called(finding.service),
+            finding.name(),
             finding.choice.rate,
             finding.choice.burst,
             percent(finding.dropped, finding.packets),
@@ -76,10 +70,6 @@ pub fn summary(watched: &Watched, proposal: &Proposal) -> Vec<String> {
         ));
     }
     lines
-}
-
-fn called(service: Option<Service>) -> String {
-    service.map_or_else(|| "default".to_owned(), |service| service.name())
 }
 
 fn what_it_is(proposal: &Proposal) -> String {
@@ -170,20 +160,14 @@ fn concentration(watched: &Watched, proposal: &Proposal) -> Option<String> {
     let everything = proposal.findings.last()?;
     let far: u64 = everything.far.iter().map(|(_, packets)| packets).sum();
     if far > 0 {
+        let (they, them) = match everything.far.len() {
+            1 => ("It is", "it"),
+            _ => ("They are", "them"),
+        };
         return Some(format!(
-            "{} of the packets came from {} far above the rest: a flood, or a few who are different. {} not counted as usual, and the limits hold {}; who is welcome belongs on the list allow.",
+            "{} of the packets came from {} far above the rest: a flood, or a few who are different. {they} not counted as usual, and the limits hold {them}; who is welcome belongs on the list allow.",
             percent(far, everything.packets),
             counted(everything.far.len() as u64, "source"),
-            if everything.far.len() == 1 {
-                "It is"
-            } else {
-                "They are"
-            },
-            if everything.far.len() == 1 {
-                "it"
-            } else {
-                "them"
-            },
         ));
     }
     let of_sample = everything
@@ -220,13 +204,13 @@ fn why(finding: &Finding, proposal: &Proposal) -> Vec<String> {
     } = finding;
     let what = match service {
         None => "All that comes in.".to_owned(),
-        Some(Service {
-            protocol,
-            port,
-            opens: true,
-        }) => format!("New connections to {} port {port}.", Protocol(*protocol)),
-        Some(Service { protocol, port, .. }) => {
-            format!("Packets to {} port {port}.", Protocol(*protocol))
+        Some(Service { protocol, port }) => {
+            let packets = if *protocol == Service::TCP {
+                "New connections"
+            } else {
+                "Packets"
+            };
+            format!("{packets} to {} port {port}.", Protocol(*protocol))
         }
     };
     let mut lines = vec![format!(
@@ -310,30 +294,17 @@ fn duration(nanoseconds: u64) -> String {
     seconds((choose::seconds(nanoseconds) * 10.0).round() / 10.0)
 }
 
-/// Lines of comment, wrapped.
-struct Comment(String);
-
-impl Comment {
-    fn new() -> Self {
-        Self(String::new())
-    }
-
-    fn gap(&mut self) {
-        self.0.push_str("#\n");
-    }
-
-    fn say(&mut self, text: &str) {
-        let mut line = "#".to_owned();
-        for word in text.split_whitespace() {
-            if line.len() + 1 + word.len() > WIDTH && line.len() > 1 {
-                self.0.push_str(&line);
-                self.0.push('\n');
-                line = "#  ".to_owned();
-            }
-            line.push(' ');
-            line.push_str(word);
+/// Text as comment, in lines of [`WIDTH`].
+fn comment(text: &str) -> String {
+    let (mut lines, mut line) = (String::new(), "#".to_owned());
+    for word in text.split_whitespace() {
+        if line.len() + 1 + word.len() > WIDTH && line.len() > 1 {
+            lines.push_str(&line);
+            lines.push('\n');
+            line = "#  ".to_owned();
         }
-        self.0.push_str(&line);
-        self.0.push('\n');
+        line.push(' ');
+        line.push_str(word);
     }
+    lines + &line + "\n"
 }

@@ -3,103 +3,107 @@
 use ratatui::{
     Frame,
     layout::{Alignment, Constraint, Layout, Rect},
+    style::Style,
     text::{Line, Span, Text},
-    widgets::{Cell, Row, Table},
+    widgets::{self, Cell, Table},
 };
 
 use super::number::{maybe, over, short};
 use crate::{
-    observe::live::{self, per_second},
+    config::lists::DENY,
+    observe::live::{Row, per_second},
     show::{
         top::{State, Theme},
         units::{counted, grouped},
     },
 };
 
-/// Which line a column shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Column {
-    Source,
-    Limit,
-    List,
-    PassRate,
-    DropRate,
-    Passed,
-    Dropped,
-    Tokens,
+/// A column of the table.
+struct Column {
+    title: &'static str,
+    width: u16,
+    /// A narrow screen has no room for the highest ranks; 0 is always shown.
+    rank: u8,
+    /// What it shows of a row; the function makes a rate of a number of packets.
+    text: fn(&Row, &dyn Fn(u64) -> String) -> String,
 }
 
-impl Column {
-    /// From left to right.
-    const ALL: [Self; 8] = [
-        Self::Source,
-        Self::Limit,
-        Self::List,
-        Self::PassRate,
-        Self::DropRate,
-        Self::Passed,
-        Self::Dropped,
-        Self::Tokens,
-    ];
+const SOURCE: &str = "  SOURCE";
+const LIMIT: &str = "LIMIT";
+const DROP_RATE: &str = "DROP/s";
 
-    /// Those that a narrow screen has no room for, the most wanted first.
-    const OPTIONAL: [Self; 6] = [
-        Self::Dropped,
-        Self::PassRate,
-        Self::Tokens,
-        Self::List,
-        Self::Limit,
-        Self::Passed,
-    ];
+/// From left to right; the first three are text, the others numbers.
+static COLUMNS: [Column; 8] = [
+    column(SOURCE, 17, 0, |row, _| row.source.clone()),
+    column(LIMIT, 10, 5, |row, _| row.limit.clone()),
+    column("LIST", 5, 4, |row, _| {
+        row.listed.unwrap_or_default().to_owned()
+    }),
+    column("PASS/s", 9, 2, |row, rate| {
+        of_source(row, rate(row.activity.passed_since))
+    }),
+    column(DROP_RATE, 9, 0, drop_rate),
+    column("PASSED", 10, 6, |row, _| {
+        of_source(row, short(row.activity.passed))
+    }),
+    column("DROPPED", 10, 1, |row, _| {
+        over(short(row.activity.over), row.activity.drops)
+    }),
+    column("TOKENS", 9, 3, |row, _| {
+        of_source(row, tokens(row.activity.tokens))
+    }),
+];
 
-    fn title(self) -> &'static str {
-        match self {
-            Self::Source => "  SOURCE",
-            Self::Limit => "LIMIT",
-            Self::List => "LIST",
-            Self::PassRate => "PASS/s",
-            Self::DropRate => "DROP/s",
-            Self::Passed => "PASSED",
-            Self::Dropped => "DROPPED",
-            Self::Tokens => "TOKENS",
-        }
-    }
-
-    fn width(self) -> u16 {
-        match self {
-            Self::Source => 17,
-            Self::Limit => 10,
-            Self::List => 5,
-            Self::PassRate | Self::DropRate | Self::Tokens => 9,
-            Self::Passed | Self::Dropped => 10,
-        }
-    }
-
-    fn is_figure(self) -> bool {
-        !matches!(self, Self::Source | Self::Limit | Self::List)
+const fn column(
+    title: &'static str,
+    width: u16,
+    rank: u8,
+    text: fn(&Row, &dyn Fn(u64) -> String) -> String,
+) -> Column {
+    Column {
+        title,
+        width,
+        rank,
+        text,
     }
 }
 
-/// What there is room for beside sources of `longest` characters. `several`: lines may differ by limit.
-fn columns(width: u16, longest: u16, several: bool) -> Vec<Column> {
-    let mut chosen = vec![Column::Source, Column::DropRate];
-    let source = longest.max(Column::Source.width());
-    let mut used = source + 1 + Column::DropRate.width();
-    for column in Column::OPTIONAL {
-        // One limit has a line of its own above.
-        if column == Column::Limit && !several {
-            continue;
-        }
-        let more = column.width() + 1;
-        // What is shorter finds no room behind what is wanted more.
-        if used + more > width {
-            break;
-        }
-        used += more;
-        chosen.push(column);
+/// A number that only sources have.
+fn of_source(row: &Row, text: String) -> String {
+    if row.reason.is_some() {
+        "-".to_owned()
+    } else {
+        text
     }
-    let in_order = Column::ALL.into_iter();
-    in_order.filter(|column| chosen.contains(column)).collect()
+}
+
+fn drop_rate(row: &Row, rate: &dyn Fn(u64) -> String) -> String {
+    // Its drops are those of its prefix.
+    if row.listed == Some(DENY) && row.reason.is_none() {
+        return "denied".to_owned();
+    }
+    over(rate(row.activity.over_since), row.activity.drops)
+}
+
+/// The columns that there is room for beside sources of `longest` characters. `several`: rows may differ by limit; a single
+/// limit has a line of its own above.
+fn columns(width: u16, longest: u16, several: bool) -> Vec<&'static Column> {
+    let columns = COLUMNS
+        .iter()
+        .filter(|column| several || column.title != LIMIT);
+    let mut by_rank: Vec<_> = columns.clone().collect();
+    by_rank.sort_by_key(|column| column.rank);
+    let mut used = longest.saturating_sub(COLUMNS[0].width);
+    let fits = |column: &&&Column| {
+        // A space between two columns.
+        used += column.width + 1;
+        column.rank == 0 || used <= width + 1
+    };
+    let shown = by_rank.iter().take_while(fits).count();
+    by_rank.truncate(shown);
+    columns
+        .filter(|column| by_rank.iter().any(|shown| shown.title == column.title))
+        .collect()
 }
 
 /// Draws them.
@@ -130,40 +134,47 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     let several = picture.sample.interface.limits.len() > 1
         || visible.iter().any(|(_, row)| row.reason.is_some());
     let columns = columns(area.width, longest, several);
-    let line = |(i, row): &(usize, &&live::Row)| {
+    let elapsed = picture.sample.elapsed;
+    let rate = |count| maybe(elapsed.map(|elapsed| per_second(count, elapsed)));
+    let line = |(i, row): &(usize, &&Row)| {
         let is_selected = *i == selected;
         let cells = columns.iter().map(|column| {
-            let text = cell(*column, row, state, is_selected);
-            let cell = Cell::from(aligned(text, *column));
-            match column {
-                Column::DropRate if row.activity.over_since > 0 => cell.style(theme.dropped()),
-                _ => cell,
-            }
+            let text = (column.text)(row, &rate);
+            let text = match (column.title, is_selected) {
+                (SOURCE, true) => format!("> {text}"),
+                (SOURCE, false) => format!("  {text}"),
+                _ => text,
+            };
+            let is_loss = column.title == DROP_RATE && row.activity.over_since > 0;
+            let style = if is_loss {
+                theme.dropped()
+            } else {
+                Style::new()
+            };
+            Cell::from(aligned(text, column)).style(style)
         });
-        let line = Row::new(cells.collect::<Vec<_>>());
+        let line = widgets::Row::new(cells.collect::<Vec<_>>());
         if is_selected {
             line.style(theme.selected())
         } else {
             line
         }
     };
-    let titles = columns
-        .iter()
-        .map(|column| aligned(column.title().to_owned(), *column));
-    let widths = columns.iter().map(|column| match column {
-        Column::Source => Constraint::Fill(1),
-        other => Constraint::Length(other.width()),
+    let titles = columns.iter();
+    let titles = titles.map(|column| aligned(column.title.to_owned(), column));
+    let widths = columns.iter().map(|column| match column.title {
+        SOURCE => Constraint::Fill(1),
+        _ => Constraint::Length(column.width),
     });
     let table = Table::new(visible.iter().map(line), widths)
-        .header(Row::new(titles.collect::<Vec<_>>()).style(theme.heading()));
+        .header(widgets::Row::new(titles.collect::<Vec<_>>()).style(theme.heading()));
     frame.render_widget(table, area);
 }
 
-fn aligned(text: String, column: Column) -> Text<'static> {
-    let alignment = if column.is_figure() {
-        Alignment::Right
-    } else {
-        Alignment::Left
+fn aligned(text: String, column: &Column) -> Text<'static> {
+    let alignment = match column.title {
+        SOURCE | LIMIT | "LIST" => Alignment::Left,
+        _ => Alignment::Right,
     };
     Text::from(text).alignment(alignment)
 }
@@ -183,35 +194,6 @@ fn headline(state: &State, shown: usize, matching: u64, theme: Theme) -> Line<'s
         line.push_span(Span::styled(text, theme.warning()));
     }
     line
-}
-
-fn cell(column: Column, row: &live::Row, state: &State, is_selected: bool) -> String {
-    let activity = &row.activity;
-    let elapsed = state
-        .picture
-        .as_ref()
-        .and_then(|picture| picture.sample.elapsed);
-    let rate = |count| maybe(elapsed.map(|elapsed| per_second(count, elapsed)));
-    match column {
-        Column::Source => {
-            let mark = if is_selected { '>' } else { ' ' };
-            format!("{mark} {}", row.source)
-        }
-        Column::Limit => row.limit.clone(),
-        Column::List => row.listed.unwrap_or_default().to_owned(),
-        Column::PassRate | Column::Passed | Column::Tokens if row.reason.is_some() => {
-            "-".to_owned()
-        }
-        Column::PassRate => rate(activity.passed_since),
-        // Its drops are those of its prefix.
-        Column::DropRate if row.listed == Some("deny") && row.reason.is_none() => {
-            "denied".to_owned()
-        }
-        Column::DropRate => over(rate(activity.over_since), activity.drops),
-        Column::Passed => short(activity.passed),
-        Column::Dropped => over(short(activity.over), activity.drops),
-        Column::Tokens => tokens(activity.tokens),
-    }
 }
 
 #[expect(
