@@ -90,6 +90,13 @@ impl Hosts {
         self.server.namespace.run(|| limiter(arguments)).unwrap()
     }
 
+    /// Runs `limiter` on the server with these arguments, which spaces separate. It must succeed; gives its output.
+    pub fn run(&self, arguments: &str) -> String {
+        let outcome = self.limiter(&arguments.split(' ').collect::<Vec<_>>());
+        outcome.expect(0);
+        outcome.stdout
+    }
+
     /// Attaches on the server what a configuration file with this text says.
     pub fn attach_file(&self, text: &str) {
         let file = tempfile::NamedTempFile::new().unwrap();

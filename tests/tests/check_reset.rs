@@ -16,6 +16,7 @@ use limiter_tests::{
 use serde_json::{Value, json};
 
 const LIMITS: &str = r#"
+interfaces = ["eth0"]
 [lists]
 friends = ["198.51.100.0/24"]
 
@@ -40,11 +41,8 @@ burst = 2
 "#;
 
 fn attached() -> Hosts {
-    let (hosts, folder) = (Hosts::new(), Folder::new());
-    let file = folder.write("limiter.toml", LIMITS);
-    hosts
-        .limiter(&["attach", "eth0", "--config", &file])
-        .expect(0);
+    let hosts = Hosts::new();
+    hosts.attach_file(LIMITS);
     hosts
 }
 
@@ -54,14 +52,15 @@ fn buckets(hosts: &Hosts, source: &str) -> Vec<Value> {
     let check = hosts.json(&["check", "eth0", source, "--json"]);
     let limits = check["limits"].as_array().unwrap();
     let row = |limit: &Value| {
-        let tokens = limit["tokens"].as_f64().unwrap();
+        let tokens = limit["tokens"].as_f64().unwrap().floor();
+        let (passed, dropped) = (&limit["passed_packets"], &limit["dropped_packets"]);
         json!([
             limit["name"],
             limit["bucket"],
             limit["tracked"],
-            tokens.floor(),
-            limit["passed_packets"],
-            limit["dropped_packets"]
+            tokens,
+            passed,
+            dropped
         ])
     };
     limits.iter().map(row).collect()
@@ -91,7 +90,7 @@ fn check_shows_every_bucket_of_a_source() {
             json!(["subnet", "192.0.2.0/24", true, 2.0, 6, 0]),
         ]
     );
-    let text = hosts.limiter(&["check", "eth0", "192.0.2.7"]).stdout;
+    let text = hosts.run("check eth0 192.0.2.7");
     for line in [
         "port for 192.0.2.7 port 53: 0.0 of 3 tokens",
         "port for 192.0.2.7 port 80: 1.0 of 3 tokens",
@@ -122,13 +121,9 @@ fn reset_forgets_every_bucket_of_a_source_and_no_other() {
     need_kernel!();
     let hosts = attached();
     let traffic = Traffic::new(&hosts);
-    let reset = |arguments: &[&str]| {
-        let done = hosts.limiter(&[&["reset", "eth0"], arguments].concat());
-        done.expect(0);
-        done.stdout
-    };
+    let reset = |source: &str| hosts.run(&format!("reset eth0 {source}"));
     assert_eq!(
-        reset(&["192.0.2.7"]),
+        reset("192.0.2.7"),
         "eth0: unchanged: 192.0.2.7 and 192.0.2.0/24 were not in the table: their buckets are full\n"
     );
     assert_eq!(traffic.passed_to(53, "192.0.2.7", 4), 3);
@@ -136,7 +131,7 @@ fn reset_forgets_every_bucket_of_a_source_and_no_other() {
     assert_eq!(traffic.passed_to(53, "192.0.2.8", 4), 2, "8 of the /24");
     let passed = number(&hosts.status()["passed"]["packets"]);
     assert_eq!(
-        reset(&["192.0.2.7"]),
+        reset("192.0.2.7"),
         "eth0: 192.0.2.7 and 192.0.2.0/24 are forgotten: their buckets are full again\n"
     );
     assert_eq!(
@@ -151,18 +146,15 @@ fn reset_forgets_every_bucket_of_a_source_and_no_other() {
 
     assert_eq!(traffic.passed("2001:db8:0:1::7", 3), 2);
     assert_eq!(
-        reset(&["2001:db8:0:1::9"]),
+        reset("2001:db8:0:1::9"),
         "eth0: 2001:db8:0:1::/64 and 2001:db8::/48 are forgotten: their buckets are full again\n"
     );
     assert_eq!(traffic.passed("2001:db8:0:1::7", 3), 2);
 
     let tracked = number(&hosts.status()["sources"]["tracked"]);
     assert_eq!(
-        reset(&["--all"]),
-        format!(
-            "eth0: {tracked} forgotten: every bucket is full again
-"
-        )
+        reset("--all"),
+        format!("eth0: {tracked} forgotten: every bucket is full again\n")
     );
     assert_eq!(number(&hosts.status()["sources"]["tracked"]), 0);
     assert_eq!(traffic.passed_to(53, "192.0.2.8", 4), 3);
@@ -177,19 +169,9 @@ fn top_names_limits_and_ports() {
     assert_eq!(traffic.passed_to(53, "192.0.2.7", 5), 3);
     assert_eq!(traffic.passed_to(80, "192.0.2.7", 1), 1);
     let top = hosts.json(&["top", "eth0", "--once", "--json"]);
-    let rows: Vec<_> = top["sources"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|row| {
-            json!([
-                row["source"],
-                row["limit"],
-                row["passed_packets"],
-                row["dropped_packets"]
-            ])
-        })
-        .collect();
+    let fields = ["source", "limit", "passed_packets", "dropped_packets"];
+    let row = |row: &Value| json!(fields.map(|field| &row[field]));
+    let rows: Vec<_> = top["sources"].as_array().unwrap().iter().map(row).collect();
     assert_eq!(
         rows,
         [
@@ -205,9 +187,7 @@ fn top_names_limits_and_ports() {
 fn status_shows_what_addresses_of_128_bits_take() {
     need_kernel!();
     let hosts = Hosts::new();
-    let attach = "attach eth0 --rate 1/h --burst 2 --key /32,/128 --max-sources 4";
-    let attach: Vec<_> = attach.split(' ').collect();
-    hosts.limiter(&attach).expect(0);
+    hosts.run("attach eth0 --rate 1/h --burst 2 --key /32,/128 --max-sources 4");
     let traffic = Traffic::new(&hosts);
     let sources = || {
         let sources = hosts.status()["sources"].clone();
@@ -215,18 +195,17 @@ fn status_shows_what_addresses_of_128_bits_take() {
     };
     assert_eq!(traffic.passed("192.0.2.7", 1), 1);
     assert_eq!(sources(), [1, 1, 4]);
-    let said = |arguments: &[&str]| hosts.limiter(arguments).stdout;
-    assert!(said(&["status", "eth0"]).contains("  sources  1 of 4, "));
-    said(&["reset", "eth0", "--all"]);
+    assert!(hosts.run("status eth0").contains("  sources  1 of 4, "));
+    hosts.run("reset eth0 --all");
     assert_eq!(
-        said(&["top", "eth0", "--once"]),
+        hosts.run("top eth0 --once"),
         "eth0: no source is in the table\n"
     );
 
     let passed = (1..=3).map(|host| traffic.passed(&format!("2001:db8::{host}"), 1));
     assert_eq!(passed.sum::<u64>(), 2, "the third one has no room");
     assert_eq!(sources(), [2, 4, 4]);
-    let status = said(&["status", "eth0"]);
+    let status = hosts.run("status eth0");
     assert!(
         status.contains("  sources  2 in 4 entries of 4, "),
         "{status}"
@@ -238,37 +217,24 @@ fn status_shows_what_addresses_of_128_bits_take() {
 #[test]
 fn reset_leaves_limits_on_the_other_version_of_ip() {
     need_kernel!();
-    let (hosts, folder) = (Hosts::new(), Folder::new());
-    let limits = r#"
-[[limit]]
-name = "six"
-match = { ip_version = 6 }
-key = "interface"
-rate = "1/h"
-burst = 2
-"#;
-    let file = folder.write("limiter.toml", limits);
-    hosts
-        .limiter(&["attach", "eth0", "--config", &file])
-        .expect(0);
+    let hosts = Hosts::new();
+    hosts.attach_file(
+        "interfaces = [\"eth0\"]\n[[limit]]\nname = \"six\"\nmatch = { ip_version = 6 }\n\
+         key = \"interface\"\nrate = \"1/h\"\nburst = 2\n",
+    );
     let traffic = Traffic::new(&hosts);
     assert_eq!(traffic.passed("2001:db8:0:1::7", 3), 2);
-    let said = |arguments: &[&str]| {
-        let done = hosts.limiter(arguments);
-        done.expect(0);
-        done.stdout
-    };
     assert_eq!(
-        said(&["reset", "eth0", "192.0.2.7"]),
+        hosts.run("reset eth0 192.0.2.7"),
         "eth0: unchanged: no limit holds 192.0.2.7: it has no bucket\n"
     );
     assert_eq!(traffic.passed("2001:db8:0:1::7", 3), 0, "it is still spent");
     assert_eq!(
-        said(&["check", "eth0", "192.0.2.7"]),
+        hosts.run("check eth0 192.0.2.7"),
         "192.0.2.7 on eth0\n  no limit holds it: passes\n"
     );
     assert_eq!(
-        said(&["reset", "eth0", "2001:db8::1"]),
+        hosts.run("reset eth0 2001:db8::1"),
         "eth0: interface is forgotten: its bucket is full again\n"
     );
     assert_eq!(traffic.passed("2001:db8:0:1::7", 3), 2);
@@ -278,27 +244,17 @@ burst = 2
 fn who_is_denied_in_shadow_is_not_said_to_be_dropped() {
     need_kernel!();
     let hosts = Hosts::new();
-    let attach = ["attach", "eth0", "--rate", "5", "--deny", "192.0.2.7"];
-    hosts
-        .limiter(&[&attach[..], &["--shadow"]].concat())
-        .expect(0);
-    assert!(
-        Traffic::new(&hosts).passed("192.0.2.7", 1) == 1,
-        "in shadow"
-    );
-    let check = |more: &[&str]| {
-        let done = hosts.limiter(&[&["check", "eth0", "192.0.2.7"], more].concat());
-        done.expect(0);
-        done.stdout
-    };
-    let said = check(&[]);
+    hosts.run("attach eth0 --rate 5 --deny 192.0.2.7 --shadow");
+    assert_eq!(Traffic::new(&hosts).passed("192.0.2.7", 1), 1, "in shadow");
+    let said = hosts.run("check eth0 192.0.2.7");
     assert!(
         said.contains("deny list: passes only because of shadow"),
         "{said}"
     );
-    assert!(check(&["--json"]).contains("\"shadow\":true"));
-    hosts.limiter(&["set", "eth0", "--shadow", "off"]).expect(0);
-    let said = check(&[]);
+    let json = hosts.json(&["check", "eth0", "192.0.2.7", "--json"]);
+    assert_eq!(json["shadow"], true);
+    hosts.run("set eth0 --shadow off");
+    let said = hosts.run("check eth0 192.0.2.7");
     assert!(said.contains("deny list: dropped"), "{said}");
 }
 
@@ -311,12 +267,7 @@ fn check_names_the_prefix_that_decides_and_its_origin() {
         "[lists]\nallow = [\"10.0.0.0/8\"]\ndeny = [\"10.1.0.0/16\"]\nown = [\"10.1.2.0/24\"]\n";
     let limit = "[[limit]]\nname = \"all\"\nrate = \"1/h\"\nburst = 1\n";
     let file = folder.write("limiter.toml", &(lists.to_owned() + limit));
-    let said = |arguments: &[&str]| {
-        let done = hosts.limiter(arguments);
-        done.expect(0);
-        done.stdout
-    };
-    said(&["attach", "eth0", "--config", &file]);
+    hosts.run(&format!("attach eth0 --config {file}"));
     let check = |source: &str| hosts.json(&["check", "eth0", source, "--json"]);
     let entries = |source: &str| {
         let check = check(source);
@@ -341,7 +292,7 @@ fn check_names_the_prefix_that_decides_and_its_origin() {
         (&json!(file), &attached_at)
     );
 
-    said(&["allow", "add", "eth0", "10.1.2.7"]);
+    hosts.run("allow add eth0 10.1.2.7");
     assert_eq!(
         entries("10.1.2.7"),
         [json!(["allow", "10.1.2.7", "command"]), own]
@@ -349,15 +300,15 @@ fn check_names_the_prefix_that_decides_and_its_origin() {
     let entry = check("10.1.2.7")["lists"][0].clone();
     assert!(entry["file"].is_null());
     assert!(entry["since"].as_str() >= attached_at.as_str(), "{entry}");
-    let text = said(&["check", "eth0", "10.1.2.7"]);
+    let text = hosts.run("check eth0 10.1.2.7");
     assert!(
         text.contains("10.1.2.7 on the allow list: passes before any limit (added by a command, "),
         "{text}"
     );
     // A change of a limit does not touch the lists, and `reload` puts the file in force again.
-    said(&["set", "eth0", "--rate", "2/h"]);
+    hosts.run("set eth0 --rate 2/h");
     assert_eq!(entries("10.1.2.7")[0][2], "command");
-    said(&["reload", "eth0"]);
+    hosts.run("reload eth0");
     assert_eq!(
         entries("10.1.2.7")[0],
         json!(["deny", "10.1.0.0/16", "file"])
@@ -368,9 +319,7 @@ fn check_names_the_prefix_that_decides_and_its_origin() {
 fn check_of_a_denied_source_has_no_retry_after() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "1"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 1/h --burst 1");
     assert_eq!(Traffic::new(&hosts).passed("192.0.2.7", 2), 1);
     let retry = || {
         let check = hosts.json(&["check", "eth0", "192.0.2.7", "--json"]);
@@ -378,8 +327,8 @@ fn check_of_a_denied_source_has_no_retry_after() {
     };
     assert!(retry().as_f64().unwrap() > 3_000.0);
     let said = |list: &str, verb: &str| {
-        hosts.limiter(&[list, verb, "eth0", "192.0.2.7"]).expect(0);
-        hosts.limiter(&["check", "eth0", "192.0.2.7"]).stdout
+        hosts.run(&format!("{list} {verb} eth0 192.0.2.7"));
+        hosts.run("check eth0 192.0.2.7")
     };
     let text = said("deny", "add");
     assert_eq!(retry(), json!(null));
@@ -395,45 +344,25 @@ fn check_of_a_denied_source_has_no_retry_after() {
 fn top_lines_add_up_to_what_the_interface_dropped() {
     need_kernel!();
     let hosts = Hosts::new();
-    let attach = "attach eth0 --rate 1/h --burst 1 --new-sources 1/h --new-sources-burst 3";
-    let attach: Vec<_> = attach.split(' ').collect();
-    hosts.limiter(&attach).expect(0);
+    hosts.run("attach eth0 --rate 1/h --burst 1 --new-sources 1/h --new-sources-burst 3");
     let traffic = Traffic::new(&hosts);
     let denied = "203.0.113.66";
     for (source, sent) in [("192.0.2.7", 6), ("192.0.2.8", 4), (denied, 3)] {
         assert_eq!(traffic.passed(source, sent), 1, "{source}");
     }
     assert_eq!(traffic.passed("192.0.2.9", 7), 0, "a new source");
-    hosts.limiter(&["deny", "add", "eth0", denied]).expect(0);
+    hosts.run(&format!("deny add eth0 {denied}"));
     assert_eq!(traffic.passed(denied, 9), 0, "denied");
     let top = |most: &str| {
-        let arguments = [
-            "top",
-            "eth0",
-            "--once",
-            "--json",
-            "--interval=500ms",
-            "-n",
-            most,
-        ];
-        hosts.json(&arguments)
+        let top = ["top", "eth0", "--once", "--json", "--interval=500ms", "-n"];
+        hosts.json(&[&top[..], &[most]].concat())
     };
     let shown = top("1");
-    let drops = |top: &Value| {
-        let drops = top["other_drops"].as_array().unwrap().iter();
-        drops
-            .map(|line| {
-                (
-                    line["reason"].as_str().unwrap().to_owned(),
-                    number(&line["dropped_packets"]),
-                )
-            })
-            .collect::<Vec<_>>()
-    };
-    let wanted = [("limit", 5), ("new_source", 7)];
+    let line = |line: &Value| json!([line["reason"], line["dropped_packets"]]);
+    let drops = shown["other_drops"].as_array().unwrap().iter().map(line);
     assert_eq!(
-        drops(&shown),
-        wanted.map(|(reason, dropped)| (reason.to_owned(), dropped))
+        drops.collect::<Vec<_>>(),
+        [json!(["limit", 5]), json!(["new_source", 7])]
     );
     assert_eq!(shown["sources"][0]["dropped_packets"], 5, "{shown}");
     assert_eq!(shown["denied"][0]["dropped_packets"], 9, "{shown}");
@@ -464,14 +393,8 @@ fn top_lines_add_up_to_what_the_interface_dropped() {
         .find(|line| line["source"] == denied)
         .unwrap();
     assert!(source["dropped_packets_per_second"].is_null(), "{source}");
-    let text = hosts.limiter(&["top", "eth0", "--once"]).stdout;
-    for words in [
-        "DROP/s",
-        "new sources",
-        "new source ",
-        "deny list",
-        " denied ",
-    ] {
+    let text = hosts.run("top eth0 --once");
+    for words in "DROP/s|new sources|new source |deny list| denied ".split('|') {
         assert!(text.contains(words), "{words}: {text}");
     }
 }

@@ -49,9 +49,7 @@ burst = 1
 fn attached(folder: &Folder) -> Hosts {
     let hosts = Hosts::new();
     let file = folder.write("limiter.toml", LISTS);
-    hosts
-        .limiter(&["attach", "eth0", "--config", &file])
-        .expect(0);
+    hosts.run(&format!("attach eth0 --config {file}"));
     hosts
 }
 
@@ -139,7 +137,7 @@ fn drops_are_not_counted_in_shadow() {
     let hosts = attached(&folder);
     let traffic = Traffic::new(&hosts);
     assert_eq!(traffic.passed("203.0.113.66", 5), 0);
-    hosts.limiter(&["set", "eth0", "--shadow", "on"]).expect(0);
+    hosts.run("set eth0 --shadow on");
     assert_eq!(traffic.passed("203.0.113.66", 7), 7);
     assert_eq!(dropped(&hosts, "203.0.113.66"), 5);
 }
@@ -160,29 +158,19 @@ fn drops_of_prefixes_that_stay_survive_changes() {
         sent += 10;
     };
     check("attach");
-    hosts
-        .limiter(&["deny", "add", "eth0", "192.0.2.9"])
-        .expect(0);
+    hosts.run("deny add eth0 192.0.2.9");
     check("another prefix is denied");
-    hosts
-        .limiter(&["tier", "remove", "eth0", "own", "198.51.100.128/25"])
-        .expect(0);
+    hosts.run("tier remove eth0 own 198.51.100.128/25");
     check("the tier within it is gone");
-    hosts.limiter(&["set", "eth0", "--rate", "2/h"]).expect(0);
+    hosts.run("set eth0 --rate 2/h");
     check("a change of the limit");
     let changed = LISTS.replace("deny = [", "deny = [\"192.0.2.10\", ");
     let file = folder.write("limiter.toml", &changed);
-    hosts
-        .limiter(&["reload", "eth0", "--config", &file])
-        .expect(0);
+    hosts.run(&format!("reload eth0 --config {file}"));
     check("a reload");
 
-    hosts
-        .limiter(&["deny", "remove", "eth0", "203.0.113.66"])
-        .expect(0);
-    hosts
-        .limiter(&["deny", "add", "eth0", "203.0.113.66"])
-        .expect(0);
+    hosts.run("deny remove eth0 203.0.113.66");
+    hosts.run("deny add eth0 203.0.113.66");
     assert_eq!(dropped(&hosts, "203.0.113.66"), 0, "it was off the list");
 }
 

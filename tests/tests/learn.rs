@@ -313,7 +313,7 @@ fn live_limits_that_pass_the_clients_and_stop_the_flood() {
     );
 
     // The same again, against what was proposed.
-    hosts.limiter(&["attach", "--config", &output]).expect(0);
+    hosts.run(&format!("attach --config {output}"));
     clients.round();
     let status = hosts.status();
     assert_eq!(
@@ -322,8 +322,8 @@ fn live_limits_that_pass_the_clients_and_stop_the_flood() {
         "in shadow: {status}"
     );
     assert!(number(&status["would_drop"]["packets"]) > 0, "{status}");
-    hosts.limiter(&["reset", "eth0", "--all"]).expect(0);
-    hosts.limiter(&["set", "eth0", "--shadow", "off"]).expect(0);
+    hosts.run("reset eth0 --all");
+    hosts.run("set eth0 --shadow off");
     let seen = number(&hosts.status()["seen"]["packets"]);
     let began = Instant::now();
     (0..12).for_each(|_| clients.round());
@@ -366,7 +366,7 @@ fn whatever_ends_it_nothing_stays() {
     child.kill().unwrap();
     child.wait().unwrap();
     eventually("the program is gone", || xdp(&hosts).is_none());
-    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    hosts.run("attach eth0 --rate 5");
 }
 
 #[test]
@@ -422,7 +422,7 @@ fn where_a_program_is_it_says_so_and_changes_nothing() {
     assert_eq!(xdp(&hosts).map(|xdp| xdp.program_id), Some(foreign.id));
 
     let hosts = Hosts::new();
-    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    hosts.run("attach eth0 --rate 5");
     let before = xdp(&hosts);
     hosts
         .limiter(&learn)

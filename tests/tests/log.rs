@@ -41,9 +41,7 @@ const ONE: &str = "[[limit]]\nname = \"one\"\nrate = \"1/h\"\nburst = 2\n";
 fn logged(text: &str, sources: &[&str]) -> (String, u64) {
     let (hosts, folder) = (Hosts::new(), Folder::new());
     let file = folder.write("limiter.toml", text);
-    hosts
-        .limiter(&["attach", "eth0", "--config", &file])
-        .expect(0);
+    hosts.run(&format!("attach eth0 --config {file}"));
     let spawned = hosts.server.namespace.run(|| {
         prepared(&["log", "eth0"])
             .stdout(Stdio::piped())

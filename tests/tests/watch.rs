@@ -81,15 +81,11 @@ fn timeless(mut event: Value) -> Value {
     event
 }
 
-fn wanted(
-    source: Option<&str>,
-    what: (&str, u16, usize),
-    limit: Option<&str>,
-    verdict: &str,
-    reason: &str,
-) -> Value {
-    let (protocol, port, length) = what;
+/// An event without its time. `packet`: protocol, port and length; `why`: limit, verdict and reason, "-" for no limit.
+fn wanted(source: Option<&str>, packet: (&str, u16, usize), why: &str) -> Value {
+    let (protocol, port, length) = packet;
     let has_ports = port != 0;
+    let [limit, verdict, reason] = why.split(' ').collect::<Vec<_>>().try_into().unwrap();
     json!({
         "interface": "eth0",
         "source": source,
@@ -98,7 +94,8 @@ fn wanted(
         "destination_port": has_ports.then_some(port),
         "protocol": Some(protocol).filter(|protocol| !protocol.is_empty()),
         "tcp_flags": (protocol == "tcp").then_some(["syn"]),
-        "length": length, "limit": limit, "verdict": verdict, "reason": reason,
+        "length": length, "limit": Some(limit).filter(|limit| *limit != "-"),
+        "verdict": verdict, "reason": reason,
     })
 }
 
@@ -131,51 +128,31 @@ fn what_one_limit_drops() {
         let event = watcher.event();
         let time = humantime::parse_rfc3339(event["time"].as_str().unwrap()).unwrap();
         assert!(before <= time && time <= SystemTime::now(), "{event}");
-        let over = wanted(
-            Some(source),
-            ("udp", 9, length),
-            Some("default"),
-            "drop",
-            "limit",
-        );
+        let over = wanted(Some(source), ("udp", 9, length), "default drop limit");
         assert_eq!(timeless(event), over);
-        let malformed = wanted(None, ("", 0, 30), None, "drop", "malformed");
+        let malformed = wanted(None, ("", 0, 30), "- drop malformed");
         assert_eq!(timeless(watcher.event()), malformed);
     }
     for (source, length) in [("192.0.2.8", 60), ("2001:db8:1::7", 80)] {
         wires.flood(source, 53, 1);
-        let new = wanted(
-            Some(source),
-            ("udp", 53, length),
-            Some("default"),
-            "drop",
-            "new_source",
-        );
+        let new = wanted(Some(source), ("udp", 53, length), "default drop new_source");
         assert_eq!(timeless(watcher.event()), new);
     }
     block_all_entries(&hosts);
     wires.flood("192.0.2.7", 9, 1);
-    let contended = wanted(
-        Some("192.0.2.7"),
-        ("udp", 9, 60),
-        Some("default"),
-        "drop",
-        "contended",
-    );
+    let contended = wanted(Some("192.0.2.7"), ("udp", 9, 60), "default drop contended");
     assert_eq!(timeless(watcher.event()), contended);
 
-    hosts.limiter(&["set", "eth0", "--shadow", "on"]).expect(0);
+    hosts.run("set eth0 --shadow on");
     let frame = wires.from("192.0.2.9", 9);
     wires.send(&[&frame, &cut(frame.clone())]);
     let new = wanted(
         Some("192.0.2.9"),
         ("udp", 9, 60),
-        Some("default"),
-        "would_drop",
-        "new_source",
+        "default would_drop new_source",
     );
     assert_eq!(timeless(watcher.event()), new);
-    let malformed = wanted(None, ("", 0, 30), None, "would_drop", "malformed");
+    let malformed = wanted(None, ("", 0, 30), "- would_drop malformed");
     assert_eq!(timeless(watcher.event()), malformed);
     let ended = watcher.end();
     assert_eq!(
@@ -253,76 +230,38 @@ fn what_several_limits_and_lists_drop() {
     hosts.attach_file(SEVERAL);
     let wires = Wires::new(&hosts);
     let mut watcher = Watcher::start(&hosts, &["--json"]);
-    let mut expect = |wanted: Value| assert_eq!(timeless(watcher.event()), wanted);
+    let mut expect = |source, packet, why| {
+        assert_eq!(timeless(watcher.event()), wanted(Some(source), packet, why));
+    };
     for (source, denied, extra) in [
         ("192.0.2.7", "203.0.113.66", 0),
         ("2001:db8::7", "2001:db8:bad::7", 20),
     ] {
         wires.flood(denied, 7, 1);
-        expect(wanted(
-            Some(denied),
-            ("udp", 7, 60 + extra),
-            None,
-            "drop",
-            "deny",
-        ));
+        expect(denied, ("udp", 7, 60 + extra), "- drop deny");
         let web = tcp(&hosts, source, 80);
         assert_eq!(web.len(), 60 + extra);
         // The first passes. The second is over one limit in shadow, and so is the third.
         wires.send(&[&web, &web, &web]);
         for _ in 0..2 {
-            expect(wanted(
-                Some(source),
-                ("tcp", 80, 60 + extra),
-                Some("web"),
-                "would_drop",
-                "limit",
-            ));
+            expect(source, ("tcp", 80, 60 + extra), "web would_drop limit");
         }
         // Over the limit in shadow, too, but that is not what drops the second one.
         let dns = wires.from(source, 53);
         wires.send(&[&dns, &dns]);
-        expect(wanted(
-            Some(source),
-            ("udp", 53, 60 + extra),
-            Some("all"),
-            "would_drop",
-            "limit",
-        ));
-        expect(wanted(
-            Some(source),
-            ("udp", 53, 60 + extra),
-            Some("dns"),
-            "drop",
-            "limit",
-        ));
+        expect(source, ("udp", 53, 60 + extra), "all would_drop limit");
+        expect(source, ("udp", 53, 60 + extra), "dns drop limit");
         // Its port cannot be seen: it may be that of the limit, which is used up.
         let mut short = dns.clone();
         short.truncate(dns.len() - 18 - 5);
         wires.send(&[&short]);
-        expect(wanted(
-            Some(source),
-            ("udp", 0, 37 + extra),
-            Some("dns"),
-            "drop",
-            "limit",
-        ));
+        expect(source, ("udp", 0, 37 + extra), "dns drop limit");
     }
     // The built-in limit on control traffic: 200 at once.
     let mut asking = arp();
     asking[28..32].copy_from_slice(&[192, 0, 2, 9]);
     wires.send(&vec![&asking[..]; 300]);
-    let event = watcher.event();
-    assert_eq!(
-        timeless(event),
-        wanted(
-            Some("192.0.2.9"),
-            ("arp", 0, 60),
-            Some("control"),
-            "drop",
-            "limit"
-        )
-    );
+    expect("192.0.2.9", ("arp", 0, 60), "control drop limit");
     watcher.end();
 }
 
@@ -360,9 +299,7 @@ fn lines_for_people() {
 fn watch_shows_source_port_and_tcp_flags() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "5", "--deny", "203.0.113.66"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 5 --deny 203.0.113.66");
     let wires = Wires::new(&hosts);
     let mut watcher = Watcher::start(&hosts, &["--json"]);
     let from = |source: [u8; 4]| {
@@ -559,9 +496,7 @@ fn it_goes_on_through_changes() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
     let path = folder.write("limiter.toml", SEVERAL);
-    hosts
-        .limiter(&["attach", "eth0", "--config", &path])
-        .expect(0);
+    hosts.run(&format!("attach eth0 --config {path}"));
     let wires = Wires::new(&hosts);
     wires.flood("192.0.2.7", 53, 1);
     let mut all = Watcher::start(&hosts, &["--json"]);
@@ -569,9 +504,7 @@ fn it_goes_on_through_changes() {
     wires.flood("192.0.2.7", 53, 1);
     assert_eq!(limits(&mut all), "dns");
     for rate in ["2/h", "3/h", "4/h"] {
-        hosts
-            .limiter(&["set", "eth0", "--limit", "dns", "--rate", rate])
-            .expect(0);
+        hosts.run(&format!("set eth0 --limit dns --rate {rate}"));
         wires.flood("192.0.2.7", 53, 1);
         assert_eq!(limits(&mut all), "dns", "{rate}");
     }
@@ -587,7 +520,7 @@ fn it_goes_on_through_changes() {
             1,
         );
     fs::write(&path, changed).unwrap();
-    hosts.limiter(&["reload", "eth0"]).expect(0);
+    hosts.run("reload eth0");
     // It looks twice a second what has changed.
     let since = Instant::now();
     while !one.has_ended() {
@@ -632,7 +565,7 @@ fn one_at_a_time() {
     assert_eq!(refused.stderr.lines().count(), 1, "{refused:#?}");
     // Other commands go on as ever.
     assert_eq!(number(&hosts.status()["events_lost"]), 0);
-    hosts.limiter(&["set", "eth0", "--rate", "2/h"]).expect(0);
+    hosts.run("set eth0 --rate 2/h");
     watcher.end();
     Watcher::start(&hosts, &[]).end();
 }
@@ -643,7 +576,7 @@ fn it_ends_with_the_attachment() {
     let hosts = Hosts::new();
     hosts.limiter(&ONE).expect(0);
     let watcher = Watcher::start(&hosts, &[]);
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
     assert!(!hosts.pins().exists(), "nothing is left");
     let ended = watcher.wait();
     assert_eq!(ended.status, 1, "{ended:#?}");
@@ -657,7 +590,7 @@ fn it_ends_with_the_attachment() {
     hosts.limiter(&ONE).expect(0);
     let watcher = Watcher::start(&hosts, &[]);
     watcher.signal(Signal::SIGSTOP);
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
     hosts.limiter(&ONE).expect(0);
     let other = Watcher::start(&hosts, &[]);
     watcher.signal(Signal::SIGCONT);
@@ -670,7 +603,7 @@ fn it_ends_with_the_attachment() {
     let ended = other.wait();
     assert_eq!(ended.status, 1, "{ended:#?}");
     assert!(ended.stderr.contains("'eth0' is gone"), "{ended:#?}");
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
 }
 
 /// The names of limits are those in force, after a trial those of before it; and where nothing is limited then, it ends.
@@ -683,12 +616,8 @@ fn it_follows_the_end_of_a_trial() {
         folder.write("before.toml", named("before")),
         folder.write("tried.toml", named("tried")),
     );
-    hosts
-        .limiter(&["attach", "eth0", "--config", &before])
-        .expect(0);
-    hosts
-        .limiter(&["reload", "eth0", "--config", &tried, "--try", "10s"])
-        .expect(0);
+    hosts.run(&format!("attach eth0 --config {before}"));
+    hosts.run(&format!("reload eth0 --config {tried} --try 10s"));
     let mut watcher = Watcher::start(&hosts, &["--json"]);
     let _ = limiter_tests::trials::passed(&hosts);
     assert_eq!(watcher.event()["limit"], "tried");
@@ -698,7 +627,7 @@ fn it_follows_the_end_of_a_trial() {
     let _ = limiter_tests::trials::passed(&hosts);
     while watcher.event()["limit"] != "before" {}
     drop(watcher);
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
 
     limiter_tests::trials::attach(&hosts, "8s");
     let watcher = Watcher::start(&hosts, &[]);

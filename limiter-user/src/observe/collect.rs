@@ -43,23 +43,16 @@ use crate::{
 
 /// Everything that `status` shows of an attachment.
 pub fn interface(attachment: &Attachment) -> Result<Interface> {
-    let mut taken = Taken::default();
-    attachment.tables.sets.scan(|_, key, _| taken.count(key));
-    described(attachment, taken)
+    let mut sources = Sources::default();
+    attachment
+        .tables
+        .look_through(|_, key, _| count(&mut sources, key));
+    described(attachment, sources)
 }
 
-/// What sources take of the table.
-#[derive(Clone, Copy, Debug, Default)]
-struct Taken {
-    sources: u64,
-    entries: u64,
-}
-
-impl Taken {
-    fn count(&mut self, key: &SourceKey) {
-        self.sources += 1;
-        self.entries += 1 + u64::from(key.tag().is_wide());
-    }
+fn count(sources: &mut Sources, key: &SourceKey) {
+    sources.tracked += 1;
+    sources.entries += 1 + u64::from(key.tag().is_wide());
 }
 
 /// The attachment as of now, with the sources of which most was dropped.
@@ -72,7 +65,7 @@ pub fn once(attachment: &Attachment, most: usize) -> Result<Sample> {
     sample(attachment, &wanted, &mut Gauge::once())
 }
 
-fn described(attachment: &Attachment, taken: Taken) -> Result<Interface> {
+fn described(attachment: &Attachment, sources: Sources) -> Result<Interface> {
     let Attachment {
         interface,
         record,
@@ -122,13 +115,12 @@ fn described(attachment: &Attachment, taken: Taken) -> Result<Interface> {
         drops: Drops::new(&counters),
         passes: Passes::new(&counters),
         sources: Sources {
-            tracked: taken.sources,
-            entries: taken.entries,
-            capacity: tables.sets.capacity(),
+            capacity: tables.capacity(),
             memory_bytes: attachment.memory(),
             source_bytes: size_of::<Entry>() as u64,
             added: counters.sources_added,
             removed: counters.sources_removed,
+            ..sources
         },
         events_lost: tables.events_lost()?,
     })
@@ -319,7 +311,7 @@ pub fn sample(attachment: &Attachment, wanted: &Wanted, gauge: &mut Gauge) -> Re
     let mut rows = rows(attachment, scanned.busiest)?;
     let mut denied = gauge.denied.read(attachment, wanted)?;
     // Counted after the sources: none of theirs is missing.
-    let interface = described(attachment, scanned.taken)?;
+    let interface = described(attachment, scanned.sources)?;
     let before = gauge.drops(interface.drops);
     let deny = interface.drops.of(Reason::Deny);
     let since = deny.packets.saturating_sub(before.of(Reason::Deny).packets);
@@ -336,7 +328,7 @@ pub fn sample(attachment: &Attachment, wanted: &Wanted, gauge: &mut Gauge) -> Re
 
 /// What one scan of the table finds.
 struct Scanned {
-    taken: Taken,
+    sources: Sources,
     matching: u64,
     busiest: Vec<(SourceKey, Source, Since)>,
 }
@@ -347,10 +339,10 @@ fn scan(attachment: &Attachment, wanted: &Wanted, gauge: &mut Gauge) -> Result<S
     let readers = readers(record)?;
     let by_slot = by_slot(&readers);
     let names = by_slot.map(|reader| reader.map(|reader| reader.limit.name.to_lowercase()));
-    let (mut taken, mut matching, mut text) = (Taken::default(), 0, String::new());
+    let (mut sources, mut matching, mut text) = (Sources::default(), 0, String::new());
     let mut busiest = Busiest::new(wanted.most);
-    tables.sets.scan(|number, key, source| {
-        taken.count(key);
+    tables.look_through(|number, key, source| {
+        count(&mut sources, key);
         let since = gauge.since(number, key, source);
         let slot = key.slot() as usize;
         // A limit that has just gone has buckets until they are cleared.
@@ -369,7 +361,7 @@ fn scan(attachment: &Attachment, wanted: &Wanted, gauge: &mut Gauge) -> Result<S
         }
     });
     Ok(Scanned {
-        taken,
+        sources,
         matching,
         busiest: busiest.in_order(),
     })

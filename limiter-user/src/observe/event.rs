@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::{
     config::matches::{Protocol, flag_names},
-    kernel::{error::Result, ops::watch::Watching, sys::clock},
+    kernel::{error::Result, sys::clock},
 };
 
 /// A line of `watch --json`.
@@ -47,32 +47,29 @@ pub struct Event {
     pub reason: &'static str,
 }
 
-/// What the program tells, in words.
-pub fn event(watching: &Watching, told: &KernelEvent) -> Result<Event> {
-    let limit = watching.limit(told.slot);
-    in_words(watching.interface(), limit, told)
-}
-
-/// The same of an interface, and of the limit that has the event's slot.
-pub fn in_words(interface: &str, limit: Option<&str>, told: &KernelEvent) -> Result<Event> {
-    let time = humantime::format_rfc3339_micros(clock::wall(told.nanoseconds)?);
+/// An event of the program on an interface. `limit`: the limit that has its slot.
+pub fn event(interface: &str, limit: Option<&str>, emitted: &KernelEvent) -> Result<Event> {
+    let time = humantime::format_rfc3339_micros(clock::wall(emitted.nanoseconds)?);
     Ok(Event {
         time: time.to_string(),
         interface: interface.to_owned(),
-        source: address(told.family, told.source),
-        source_port: u16::try_from(told.source_port).ok(),
-        destination: address(told.family * told.has_destination.min(1), told.destination),
-        destination_port: u16::try_from(told.destination_port).ok(),
-        protocol: protocol(told.protocol),
-        tcp_flags: u8::try_from(told.flags).ok().map(flag_names),
-        length: told.length,
+        source: address(emitted.family, emitted.source),
+        source_port: u16::try_from(emitted.source_port).ok(),
+        destination: address(
+            emitted.family * emitted.has_destination.min(1),
+            emitted.destination,
+        ),
+        destination_port: u16::try_from(emitted.destination_port).ok(),
+        protocol: protocol(emitted.protocol),
+        tcp_flags: u8::try_from(emitted.flags).ok().map(flag_names),
+        length: emitted.length,
         limit: limit.map(str::to_owned),
-        verdict: if told.would_drop == 0 {
+        verdict: if emitted.would_drop == 0 {
             "drop"
         } else {
             "would_drop"
         },
-        reason: Reason::from_number(told.reason).map_or("unknown", Reason::name),
+        reason: Reason::from_number(emitted.reason).map_or("unknown", Reason::name),
     })
 }
 

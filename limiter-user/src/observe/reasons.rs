@@ -90,7 +90,17 @@ impl<const DROPS: bool> schemars::JsonSchema for ByReason<DROPS> {
             })
             .collect();
         let names: Vec<_> = properties.keys().copied().collect();
-        schemars::json_schema!({ "type": "object", "properties": properties, "required": names })
+        let description = if DROPS {
+            "Dropped packets by reason. Their sum is `dropped`."
+        } else {
+            "Packets that passed without being charged, by reason."
+        };
+        schemars::json_schema!({
+            "description": description,
+            "type": "object",
+            "properties": properties,
+            "required": names,
+        })
     }
 }
 

@@ -4,9 +4,12 @@ use limiter_common::policy::verdict::Reason;
 use limiter_fleet::status::Fleet;
 
 use crate::{
-    observe::{Interface, Limit, Sources, Status, Verdicts, reasons::ByReason},
+    observe::{Interface, Limit, Sources, Status, reasons::ByReason},
     show::units::{bytes, counted, grouped},
 };
+
+/// In front of further lines of a limit or a fleet.
+const INDENT: &str = "           ";
 
 /// All attachments.
 #[must_use]
@@ -14,29 +17,20 @@ pub fn status(status: &Status) -> String {
     if status.interfaces.is_empty() {
         return "limiter is not attached to any interface\n".to_owned();
     }
-    status
-        .interfaces
-        .iter()
-        .map(interface)
-        .collect::<Vec<_>>()
-        .join("\n")
+    let interfaces: Vec<_> = status.interfaces.iter().map(interface).collect();
+    interfaces.join("\n")
 }
 
 fn limit_line(limit: &Limit) -> String {
-    let Limit {
-        name,
-        rate,
-        burst,
-        key,
-        algorithm,
-        ..
-    } = limit;
-    let mut text = format!("{name}: {rate}, burst {burst}, per {key}");
+    let mut text = format!(
+        "{}: {}, burst {}, per {}",
+        limit.name, limit.rate, limit.burst, limit.key
+    );
     if let Some(cost) = limit.cost {
         text.push_str(&format!(", cost {cost}"));
     }
-    if *algorithm != "token-bucket" {
-        text.push_str(&format!(", {algorithm}"));
+    if limit.algorithm != "token-bucket" {
+        text.push_str(&format!(", {}", limit.algorithm));
     }
     if limit.shadow {
         text.push_str(", shadow: drops nothing");
@@ -44,21 +38,18 @@ fn limit_line(limit: &Limit) -> String {
     text
 }
 
-/// What tells several limits apart: what each holds, and what it has done. Of a limit that holds
-/// everything by itself, the sums of the interface say that.
+/// What a limit matches, and what it has done. Of a single limit that matches everything, the sums of the interface say that.
 fn own_lines(limit: &Limit, is_only: bool) -> String {
-    const INDENT: &str = "           ";
     let mut text = String::new();
     if let Some(matches) = &limit.r#match {
         text.push_str(&format!("{INDENT}match {matches}\n"));
     } else if is_only {
         return text;
     }
-    let (passed, dropped) = (limit.passed.packets, limit.dropped.packets);
     text.push_str(&format!(
         "{INDENT}{} passed, {} dropped{}\n",
-        grouped(passed),
-        grouped(dropped),
+        grouped(limit.passed.packets),
+        grouped(limit.dropped.packets),
         by_shadow(limit.would_drop.packets)
     ));
     text
@@ -73,20 +64,15 @@ fn by_shadow(would_drop: u64) -> String {
 }
 
 fn interface(interface: &Interface) -> String {
-    let Interface {
-        name,
-        mode,
-        sources,
-        drops,
-        ..
-    } = interface;
     let shadow = if interface.shadow {
         ", shadow: nothing is dropped"
     } else {
         ""
     };
     let mut text = format!(
-        "{name}: {mode} mode, program {}, since {}{shadow}\n{}",
+        "{}: {} mode, program {}, since {}{shadow}\n{}",
+        interface.name,
+        interface.mode,
         interface.program_id,
         interface.attached_at,
         notes(interface)
@@ -109,14 +95,21 @@ fn interface(interface: &Interface) -> String {
     if !interface.exempt.is_empty() {
         text.push_str(&format!("  exempt   {}\n", interface.exempt.join(", ")));
     }
-    text.push_str(&packets_line(&interface.verdicts));
-    text.push_str(&reasons_line("drops", drops));
+    let verdicts = &interface.verdicts;
+    text.push_str(&format!(
+        "  packets  {} seen, {} passed, {} dropped{}\n",
+        grouped(verdicts.seen.packets),
+        grouped(verdicts.passed.packets),
+        grouped(verdicts.dropped.packets),
+        by_shadow(verdicts.would_drop.packets)
+    ));
+    text.push_str(&reasons_line("drops", &interface.drops));
     text.push_str(&reasons_line("passes", &interface.passes));
     text.push_str(&format!(
         "  sources  {} of {}, {} of kernel memory\n",
-        room_taken(sources),
-        grouped(sources.capacity),
-        bytes(sources.memory_bytes)
+        room_taken(&interface.sources),
+        grouped(interface.sources.capacity),
+        bytes(interface.sources.memory_bytes)
     ));
     text.push_str(&new_sources_note(interface));
     text
@@ -124,7 +117,6 @@ fn interface(interface: &Interface) -> String {
 
 /// How it stands with the other hosts, and how far the fleet may be over its limits.
 fn fleet_lines(fleet: &Fleet) -> String {
-    const INDENT: &str = "           ";
     let mut text = format!("  fleet    {}: ", fleet.name);
     match fleet.staleness_seconds {
         Some(seconds) => {
@@ -179,21 +171,15 @@ fn room_taken(sources: &Sources) -> String {
 
 /// Why new sources were refused, and what to do if they are not part of a flood.
 fn new_sources_note(interface: &Interface) -> String {
-    let Interface {
-        name,
-        drops,
-        new_sources,
-        sources,
-        ..
-    } = interface;
-    if drops.of(Reason::NewSource).packets == 0 {
+    if interface.drops.of(Reason::NewSource).packets == 0 {
         return String::new();
     }
+    let name = &interface.name;
     let larger = format!(
         "`limiter detach {name}`, then attach with a --max-sources above {}",
-        sources.capacity
+        interface.sources.capacity
     );
-    match new_sources {
+    match &interface.new_sources {
         Some(rate) => format!(
             "  New sources were refused, as is meant in a flood of spoofed ones: they came faster than {rate}, or the table had no room. If they are real: `limiter set {name} --new-sources RATE` with more, or {larger}.\n"
         ),
@@ -203,34 +189,16 @@ fn new_sources_note(interface: &Interface) -> String {
     }
 }
 
-fn packets_line(verdicts: &Verdicts) -> String {
-    let Verdicts {
-        seen,
-        passed,
-        dropped,
-        would_drop,
-    } = *verdicts;
-    format!(
-        "  packets  {} seen, {} passed, {} dropped{}\n",
-        grouped(seen.packets),
-        grouped(passed.packets),
-        grouped(dropped.packets),
-        by_shadow(would_drop.packets)
-    )
-}
-
 /// The reasons that have packets; empty if none has.
 fn reasons_line<const DROPS: bool>(what: &str, reasons: &ByReason<DROPS>) -> String {
-    let said: Vec<_> = reasons
-        .iter()
-        .filter(|(_, count)| count.packets > 0)
+    let counted = reasons.iter().filter(|(_, count)| count.packets > 0);
+    let texts: Vec<_> = counted
         .map(|(reason, count)| format!("{} {}", grouped(count.packets), reason.text()))
         .collect();
-    if said.is_empty() {
-        String::new()
-    } else {
-        format!("  {what:<8} {}\n", said.join(", "))
+    if texts.is_empty() {
+        return String::new();
     }
+    format!("  {what:<8} {}\n", texts.join(", "))
 }
 
 /// What must not go without saying.
@@ -315,12 +283,8 @@ fn agent_note(interface: &Interface) -> String {
 pub fn attached(interface: &Interface) -> String {
     // A line has room for a few.
     const SHOWN: usize = 3;
-    let mut limits: Vec<_> = interface
-        .limits
-        .iter()
-        .take(SHOWN)
-        .map(limit_line)
-        .collect();
+    let limits = interface.limits.iter().take(SHOWN);
+    let mut limits: Vec<_> = limits.map(limit_line).collect();
     if interface.limits.len() > SHOWN {
         let more = interface.limits.len() - SHOWN;
         limits.push(counted(more as u64, "more limit"));

@@ -232,7 +232,7 @@ fn told(bytes: &[u8]) {
     let read = watch::read(bytes);
     assert_eq!(read.is_some(), bytes.len() >= Event::SHORT);
     if let Some(told) = read {
-        let event = event::in_words("lo", None, &told).unwrap();
+        let event = event::event("lo", None, &told).unwrap();
         serde_json::to_string(&event).unwrap();
         super::expect_one_line(show::watch::line(&event).trim_end());
     }

@@ -125,7 +125,7 @@ fn deny_allow_and_reset() {
     screen.wait_for("allow: 1 added, 1 on it now");
     assert_eq!(on_list(&hosts, "allow"), "192.0.2.66\n");
     // The program was swapped four times by now, and the view goes on.
-    hosts.limiter(&["set", "eth0", "--rate", "1/h"]).expect(0);
+    hosts.run("set eth0 --rate 1/h");
     screen.wait_for("default 1/h, burst 10");
     screen.press("Home");
 
@@ -159,19 +159,11 @@ fn what_fails_is_said_in_the_view() {
     let hosts = limited();
     let _flood = Flood::start(&hosts);
     // A wider prefix is on the list: the source itself is not.
-    hosts
-        .limiter(&["deny", "add", "eth0", "192.0.2.64/26"])
-        .expect(0);
-    hosts
-        .limiter(&["allow", "add", "eth0", "192.0.2.7"])
-        .expect(0);
-    hosts
-        .limiter(&["deny", "remove", "eth0", "192.0.2.64/26"])
-        .expect(0);
+    hosts.run("deny add eth0 192.0.2.64/26");
+    hosts.run("allow add eth0 192.0.2.7");
+    hosts.run("deny remove eth0 192.0.2.64/26");
     let screen = opened(&hosts);
-    hosts
-        .limiter(&["deny", "add", "eth0", "192.0.2.64/26"])
-        .expect(0);
+    hosts.run("deny add eth0 192.0.2.64/26");
     screen.wait("it is marked", |screen| {
         let of_flooder = |row: &&Vec<String>| row.contains(&FLOODER.to_owned());
         let rows = rows(screen);

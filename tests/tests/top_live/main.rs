@@ -20,9 +20,7 @@ fn can_run() -> bool {
 /// Two hosts, on one of which 5 packets a second are let through.
 fn limited() -> Hosts {
     let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "5", "--burst", "10"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 5 --burst 10");
     hosts
 }
 

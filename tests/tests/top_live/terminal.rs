@@ -117,9 +117,9 @@ fn detached_and_attached_meanwhile() {
     }
     let hosts = limited();
     let (screen, state) = opened(&hosts, &[]);
-    hosts.limiter(&["set", "eth0", "--rate", "7"]).expect(0);
+    hosts.run("set eth0 --rate 7");
     screen.wait_for("default 7/s, burst 10");
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
     screen.wait_for("status 1");
     let said = screen.text();
     assert!(said.contains("limiter is not attached to 'eth0'"), "{said}");

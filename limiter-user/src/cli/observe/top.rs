@@ -153,7 +153,7 @@ async fn live(arguments: Top) -> anyhow::Result<()> {
                     suspend(&mut screen)?;
                     break;
                 }
-                Effect::Weigh(action) => Event::Warning(actions::warning(&interface, action).await),
+                Effect::Check(action) => Event::Warning(actions::warning(&interface, action).await),
                 Effect::Do(action) => Event::Done(actions::run(&interface, action).await),
                 Effect::None => break,
             };

@@ -128,7 +128,8 @@ impl Showing {
             let Some(told) = self.watching.told() else {
                 break;
             };
-            let event = observe::event::event(&self.watching, &told)?;
+            let limit = self.watching.limit(told.slot);
+            let event = observe::event::event(self.watching.interface(), limit, &told)?;
             self.shown += 1;
             if self.json {
                 write(&(serde_json::to_string(&event)? + "\n"))?;

@@ -2,7 +2,7 @@
 
 use ipnet::IpNet;
 
-use crate::observe::live::Row;
+use crate::{config::lists::show, observe::live::Row};
 
 /// Something to do to a source, once it is confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,18 +47,9 @@ impl Action {
         }
     }
 
-    fn source(&self) -> String {
-        let network = self.network();
-        if network.prefix_len() == network.max_prefix_len() {
-            network.addr().to_string()
-        } else {
-            network.to_string()
-        }
-    }
-
     /// What is asked before it is done.
     pub(super) fn question(&self) -> String {
-        let source = self.source();
+        let source = show(&self.network());
         match self {
             Self::List {
                 list, add: false, ..
@@ -79,7 +70,7 @@ impl Action {
 
     /// What is said while it is done.
     pub(super) fn doing(&self) -> String {
-        let source = self.source();
+        let source = show(&self.network());
         match self {
             Self::List {
                 list, add: true, ..

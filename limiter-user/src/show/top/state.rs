@@ -46,7 +46,7 @@ pub enum Effect {
     /// Give the terminal back, and stop until somebody lets this go on.
     Suspend,
     /// Find out what the user must know before this is confirmed.
-    Weigh(Action),
+    Check(Action),
     /// Do it.
     Do(Action),
 }
@@ -275,7 +275,7 @@ impl State {
         // The same key is to undo it, wherever the source goes then.
         (self.line, self.chosen) = (line, Some(name(row)));
         self.mode = Mode::Ask(action, None);
-        Effect::Weigh(action)
+        Effect::Check(action)
     }
 
     fn answer(&mut self, action: Action, key: KeyCode) -> Effect {

@@ -359,7 +359,7 @@ fn actions_are_asked_for_before_they_are_done() {
         network,
     };
     let (state, effect) = press(started(), &[Key::Char('d')]);
-    assert_eq!(effect, Effect::Weigh(deny(true)));
+    assert_eq!(effect, Effect::Check(deny(true)));
     let warning = "WARNING: your SSH session".to_owned();
     let (asked, _) = state.after(Event::Warning(Some(warning)));
     let text = screen(&asked, 80, 24, PLAIN).join("\n");
@@ -397,9 +397,9 @@ fn actions_are_asked_for_before_they_are_done() {
     let others = vec![busy("192.0.2.9", 0, 9_000), denied];
     let (state, _) = state.after(sample(vec![limit("default", 0, 0)], 0, 0, others));
     let (state, effect) = press(state, &[Key::Char('d')]);
-    assert_eq!(effect, Effect::Weigh(deny(false)), "the same key undoes it");
+    assert_eq!(effect, Effect::Check(deny(false)), "the same key undoes it");
     let (_, effect) = press(state, &[Key::Esc, Key::Char('r')]);
-    assert_eq!(effect, Effect::Weigh(Action::Reset { network }));
+    assert_eq!(effect, Effect::Check(Action::Reset { network }));
     let (_, effect) = press(started(), &[Key::Down, Key::Char('a')]);
     let network = "2001:db8:1:2::/64".parse().unwrap();
     let allow = Action::List {
@@ -407,7 +407,7 @@ fn actions_are_asked_for_before_they_are_done() {
         add: true,
         network,
     };
-    assert_eq!(effect, Effect::Weigh(allow));
+    assert_eq!(effect, Effect::Check(allow));
 }
 
 #[test]
