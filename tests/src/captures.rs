@@ -7,7 +7,7 @@ use std::{
 
 use limiter_common::policy::verdict::Reason;
 use limiter_user::{
-    config::Settings,
+    config::{Settings, file},
     observe::replay::Replay,
     plan::{
         capture::Capture,
@@ -89,6 +89,19 @@ pub fn fixtures() -> Vec<PathBuf> {
     let mut files: Vec<_> = files.filter(is_capture).collect();
     files.sort();
     files
+}
+
+/// Limits that look at all that there is to be seen of a packet.
+#[must_use]
+pub fn every_look() -> Settings {
+    let text = "exempt = [\"control\"]\nnew_sources = \"20/s\"\nmax_sources = 64\n\
+        [lists]\ndeny = [\"10.0.0.0/8\"]\nnear = [\"192.168.0.0/16\", \"fe80::/10\"]\n\
+        [[limit]]\nname = \"tcp\"\nmatch = { protocol = \"tcp\", tcp_flags = \"syn\" }\nrate = \"1/s\"\n\
+        [[limit]]\nname = \"ports\"\nkey = \"/32,/128,destination_port\"\nrate = \"2/s\"\nburst = 3\n\
+        [[limit]]\nname = \"fragments\"\nmatch = { fragments = true }\nrate = \"1/m\"\n\
+        [[limit]]\nname = \"near\"\nmatch = { source = \"near\" }\nkey = \"/24,/48\"\nrate = \"16kbit\"\nburst = \"2kb\"\n\
+        [[limit]]\nname = \"all\"\nkey = \"interface\"\nrate = \"2/m\"\nburst = 2\nalgorithm = \"fixed-window\"\nshadow = true\n";
+    file::parse(text, ".".as_ref()).unwrap().settings
 }
 
 /// Writes down what becomes of each packet.

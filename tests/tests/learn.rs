@@ -2,7 +2,7 @@
 //! meanwhile; and nothing of it stays.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fs,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::Path,
@@ -32,7 +32,7 @@ use limiter_user::{
         ops::learn::Watch,
         sys::{interface, interface::XdpState},
     },
-    plan::learn::{Bounds, Service, Watched, frames::FromFrames},
+    plan::learn::{Bounds, Service, Watched, frames::FromFrames, sample, trace::Trace},
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -91,26 +91,15 @@ fn traffic() -> Vec<Timed> {
             }
         }
     }
-    let flood = (0..20_000).map(|n| {
-        (
-            FROM + 20 * SECOND + n * 500_000,
-            ends(FLOODER, 53).udp(&[0; 30]),
-        )
-    });
-    frames.extend(flood);
-    let opens = |n: u64| {
-        (
-            FROM + 60 * SECOND + n * 5_000_000,
-            ends(SYN_FLOODER, 443).tcp(Segment::Syn),
-        )
-    };
-    frames.extend((0..6_000).map(opens));
+    let (asked, opened) = (FROM + 20 * SECOND, FROM + 60 * SECOND);
+    let flood = ends(FLOODER, 53).udp(&[0; 30]);
+    frames.extend((0..20_000).map(|n| (asked + n * 500_000, flood.clone())));
+    let opens = ends(SYN_FLOODER, 443).tcp(Segment::Syn);
+    frames.extend((0..6_000).map(|n| (opened + n * 5_000_000, opens.clone())));
     for _ in 0..20_000 {
         let source = Ipv4Addr::from(rng.u32(0x0100_0000..0x7f00_0000)).octets();
-        frames.push((
-            FROM + rng.u64(..120 * SECOND),
-            ends(source, 53).udp(&[0; 30]),
-        ));
+        let at = FROM + rng.u64(..120 * SECOND);
+        frames.push((at, ends(source, 53).udp(&[0; 30])));
     }
     frames.sort_by_key(|(time, _)| *time);
     frames
@@ -141,13 +130,9 @@ fn from_a_capture_limits_that_pass_the_clients_and_stop_the_floods() {
     let learn = limiter(&["learn", "--capture", &capture, "--output", &output]);
     learn.expect(0);
     assert_eq!(learn.stdout, "", "it went to the file");
-    for said in [
-        "limiter config check",
-        "limiter replay",
-        "limiter attach",
-        "--shadow off",
-    ] {
-        assert!(learn.stderr.contains(said), "{learn:#?}");
+    for next in ["config check", "replay", "attach", "set IFACE --shadow off"] {
+        let command = format!("limiter {next}");
+        assert!(learn.stderr.contains(&command), "{command}: {learn:#?}");
     }
     limiter(&["config", "check", &output]).expect(0);
     let text = fs::read_to_string(&output).unwrap();
@@ -159,18 +144,15 @@ fn from_a_capture_limits_that_pass_the_clients_and_stop_the_floods() {
     ] {
         assert!(text.contains(said), "{said}:\n{text}");
     }
-    // To standard output it is the same, but for nothing: the seed decides nothing where all are in the sample.
+    // To standard output it is the same: the seed decides nothing if all sources are in the sample.
     let again = limiter(&["learn", "--capture", &capture]);
     again.expect(0);
     assert_eq!(again.stdout, text);
 
     need_kernel!();
-    let settings = read(&text).settings;
+    let mut settings = read(&text).settings;
     assert!(settings.shadow, "at first it drops nothing");
-    let settings = Settings {
-        shadow: false,
-        ..settings
-    };
+    settings.shadow = false;
     let mut kernel = Generations::new(&settings, 1_522);
     kernel.fill_new_sources(bucket::ticks(FROM));
     let mut passed: HashMap<Ipv4Addr, (u64, u64)> = HashMap::new();
@@ -186,19 +168,16 @@ fn from_a_capture_limits_that_pass_the_clients_and_stop_the_floods() {
             source_of(frame)
         );
     }
-    let of = |source: [u8; 4]| passed[&Ipv4Addr::from(source)];
-    let (through, all) = of(FLOODER);
-    assert_eq!(all, 20_000);
-    assert!(
-        through <= allowed(limit(&settings, "udp-53"), 10 * SECOND),
-        "{through}\n{text}"
-    );
-    let (through, all) = of(SYN_FLOODER);
-    assert_eq!(all, 6_000);
-    assert!(
-        through <= allowed(limit(&settings, "tcp-443"), 30 * SECOND),
-        "{through}\n{text}"
-    );
+    for (source, sent, name, seconds) in [
+        (FLOODER, 20_000, "udp-53", 10),
+        (SYN_FLOODER, 6_000, "tcp-443", 30),
+    ] {
+        let (through, all) = passed[&Ipv4Addr::from(source)];
+        assert_eq!(all, sent, "{name}");
+        let most = allowed(limit(&settings, name), seconds * SECOND);
+        assert!(through <= most, "{name}: {through} of {most}\n{text}");
+    }
+    let (through, _) = passed[&Ipv4Addr::from(SYN_FLOODER)];
     assert!(through < 100, "which is not much: {through}\n{text}");
 }
 
@@ -231,11 +210,15 @@ fn new_sources_stay_at_the_default_unless_asked() {
 fn start(hosts: &Hosts, arguments: &[&str]) -> Child {
     let mut command = prepared(&[&["learn", "eth0"], arguments].concat());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    hosts
-        .server
-        .namespace
-        .run(|| command.spawn().unwrap())
-        .unwrap()
+    let server = &hosts.server.namespace;
+    server.run(|| command.spawn().unwrap()).unwrap()
+}
+
+fn outcome(child: Child) -> Outcome {
+    Outcome::of(
+        "limiter learn".to_owned(),
+        child.wait_with_output().unwrap(),
+    )
 }
 
 fn xdp(hosts: &Hosts) -> Option<XdpState> {
@@ -290,10 +273,7 @@ fn live_limits_that_pass_the_clients_and_stop_the_flood() {
         clients.round();
         rounds += 1;
     }
-    let learn = Outcome::of(
-        "limiter learn".to_owned(),
-        child.wait_with_output().unwrap(),
-    );
+    let learn = outcome(child);
     learn.expect(0);
     assert!(learn.stderr.contains("native mode"), "{learn:#?}");
     assert_eq!(xdp(&hosts), None, "{learn:#?}");
@@ -335,14 +315,8 @@ fn live_limits_that_pass_the_clients_and_stop_the_flood() {
     let one = |source: &str| hosts.json(&["check", "eth0", source, "--json"])["limits"][0].clone();
     for client in 1..=POLITE {
         let client = one(&format!("192.0.2.{}", 100 + client));
-        assert_eq!(
-            (
-                number(&client["passed_packets"]),
-                number(&client["dropped_packets"])
-            ),
-            (12, 0),
-            "{client}\n{text}"
-        );
+        let counters = ["passed_packets", "dropped_packets"].map(|name| number(&client[name]));
+        assert_eq!(counters, [12, 0], "{client}\n{text}");
     }
     let flooder = one("192.0.2.66");
     let passed = number(&flooder["passed_packets"]);
@@ -382,10 +356,7 @@ fn an_early_end_proposes_what_it_can_or_says_why_not() {
     let end = |child: Child| {
         let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
         kill(pid, Signal::SIGINT).unwrap();
-        let outcome = Outcome::of(
-            "limiter learn".to_owned(),
-            child.wait_with_output().unwrap(),
-        );
+        let outcome = outcome(child);
         eventually("the program is gone", || xdp(&hosts).is_none());
         outcome
     };
@@ -394,12 +365,8 @@ fn an_early_end_proposes_what_it_can_or_says_why_not() {
     let nothing = end(nothing);
     nothing.expect(1);
     assert_eq!(nothing.stdout, "");
-    assert!(
-        nothing
-            .stderr
-            .contains("no IP packet came, and nothing is proposed"),
-        "{nothing:#?}"
-    );
+    let why = "no IP packet came, and nothing is proposed";
+    assert!(nothing.stderr.contains(why), "{nothing:#?}");
 
     let some = start(&hosts, &["--for", "1h"]);
     started(&hosts);
@@ -433,14 +400,8 @@ fn where_a_program_is_it_says_so_and_changes_nothing() {
 #[test]
 fn too_little_and_wrong_command_lines() {
     let folder = Folder::new();
-    let few: Vec<Timed> = traffic()
-        .into_iter()
-        .filter(|(_, frame)| source_of(frame).octets()[3] < 4)
-        .collect();
-    let few: Vec<Timed> = few
-        .into_iter()
-        .filter(|(_, frame)| frame[26] == 198)
-        .collect();
+    let is_of_few = |(_, frame): &Timed| frame[26] == 198 && frame[29] < 4;
+    let few: Vec<Timed> = traffic().into_iter().filter(is_of_few).collect();
     let capture = folder.write("few.pcap", pcap(&few));
     let learn = |arguments: &[&str]| limiter(&[&["learn"], arguments].concat());
     learn(&["--capture", &capture]).expect_error(
@@ -473,24 +434,19 @@ fn too_little_and_wrong_command_lines() {
     }
     let whole = folder.write("whole.pcap", pcap(&traffic()));
     learn(&["--capture", &whole, "--output", &there, "--force"]).expect(0);
-    assert!(
-        read(&fs::read_to_string(&there).unwrap())
-            .settings
-            .limits
-            .len()
-            > 1
-    );
+    let written = read(&fs::read_to_string(&there).unwrap());
+    assert!(written.settings.limits.len() > 1);
 }
 
 /// Packets by source, and of those the ones to each service.
-fn figures(watched: &Watched) -> BTreeMap<Flow, (u64, BTreeMap<Service, u64>)> {
+fn packets_of(watched: &Watched) -> BTreeMap<Flow, (u64, BTreeMap<Service, u64>)> {
     let sources = watched.sampler.sources().iter();
-    let figures = sources.map(|(flow, source)| {
+    let packets = sources.map(|(flow, source)| {
         let services = source.services.iter();
         let services = services.map(|(service, trace)| (*service, trace.packets()));
         (*flow, (source.trace.packets(), services.collect()))
     });
-    figures.collect()
+    packets.collect()
 }
 
 /// What the program sees of the frames, and what is seen of them in a capture.
@@ -498,9 +454,8 @@ fn both(frames: &[Vec<u8>]) -> (Watched, Watched) {
     let hosts = Hosts::new();
     let wire = Raw::open(&hosts.client);
     let watch = || async {
-        let mut watch = Watch::start("eth0", Mode::Native, Bounds::default())
-            .await
-            .unwrap();
+        let bounds = Bounds::default();
+        let mut watch = Watch::start("eth0", Mode::Native, bounds).await.unwrap();
         for frames in frames.chunks(200) {
             frames.iter().for_each(|frame| wire.send(frame));
             watch.pump().unwrap();
@@ -532,7 +487,7 @@ fn the_program_sees_of_any_frame_what_a_capture_tells() {
     let frames = (0..20_000).map(|_| packets::frame(&mut rng, &settings));
     let (ours, other) = both(&frames.collect::<Vec<_>>());
     assert!(ours.totals.malformed.packets > 100 && ours.totals.not_ip.packets > 100);
-    assert_eq!(figures(&ours), figures(&other));
+    assert_eq!(packets_of(&ours), packets_of(&other));
     assert!(
         ours.sampler.sources().len() > 100,
         "{}",
@@ -548,16 +503,12 @@ fn the_program_sees_the_services_that_a_capture_tells() {
         let port = [22, 53, 443, 32_767, 32_768, 0, 65_535][rng.usize(0..7)];
         let host = rng.u16(1..30);
         let (from, to): (IpAddr, IpAddr) = if rng.bool() {
-            (
-                Ipv4Addr::from(0xc633_6400 + u32::from(host)).into(),
-                [192, 0, 2, 1].into(),
-            )
+            let from = Ipv4Addr::from(0xc633_6400 + u32::from(host));
+            (from.into(), [192, 0, 2, 1].into())
         } else {
             // Two of a /64 are one source.
-            (
-                [0x2001, 0xdb8, 0, host / 2, 0, 0, 0, host].into(),
-                [0xfd; 16].into(),
-            )
+            let from = [0x2001, 0xdb8, 0, host / 2, 0, 0, 0, host];
+            (from.into(), [0xfd; 16].into())
         };
         let ends = Ends {
             from: (from, 40_000).into(),
@@ -572,24 +523,14 @@ fn the_program_sees_the_services_that_a_capture_tells() {
     };
     let frames: Vec<_> = (0..5_000).map(|_| frame()).collect();
     let (ours, other) = both(&frames);
-    let figures = (figures(&ours), figures(&other));
-    assert_eq!(figures.0, figures.1);
-    assert_eq!(figures.0.len(), 29 + 15);
-    let services = figures.0.values().flat_map(|(_, services)| services.keys());
-    let mut services: Vec<String> = services.map(Service::name).collect();
-    services.sort();
-    services.dedup();
-    let named = [
-        "tcp-22",
-        "tcp-32767",
-        "tcp-443",
-        "tcp-53",
-        "udp-22",
-        "udp-32767",
-        "udp-443",
-        "udp-53",
-    ];
-    assert_eq!(services, named);
+    let seen = packets_of(&ours);
+    assert_eq!(seen, packets_of(&other));
+    assert_eq!(seen.len(), 29 + 15);
+    let services = seen.values().flat_map(|(_, services)| services.keys());
+    let services: BTreeSet<String> = services.map(Service::name).collect();
+    let named = ["tcp", "udp"]
+        .map(|protocol| ["22", "32767", "443", "53"].map(|port| format!("{protocol}-{port}")));
+    assert_eq!(services, named.into_iter().flatten().collect());
 }
 
 /// What came too fast was only counted: every packet of it all the same.
@@ -599,9 +540,8 @@ fn a_flood_is_counted_to_the_packet() {
     let hosts = Hosts::new();
     let clients = Clients::new(&hosts);
     let watch = || async {
-        let mut watch = Watch::start("eth0", Mode::Native, Bounds::default())
-            .await
-            .unwrap();
+        let bounds = Bounds::default();
+        let mut watch = Watch::start("eth0", Mode::Native, bounds).await.unwrap();
         for _ in 0..6 {
             clients.round();
             watch.pump().unwrap();
@@ -614,28 +554,15 @@ fn a_flood_is_counted_to_the_packet() {
         (watched.totals.seen.packets, watched.totals.lost.packets),
         (all, 0)
     );
-    let sources: HashMap<String, u64> = (watched.sampler.sources().iter())
-        .map(|(source, of)| {
-            (
-                limiter_user::plan::learn::sample::show(source),
-                of.trace.packets(),
-            )
-        })
+    let sources = watched.sampler.sources().iter();
+    let traces: HashMap<String, &Trace> = sources
+        .map(|(source, of)| (sample::show(source), &of.trace))
         .collect();
-    assert_eq!(sources["192.0.2.66"], 6 * AT_ONCE);
-    assert_eq!(sources["192.0.2.101"], 6);
+    assert_eq!(traces["192.0.2.66"].packets(), 6 * AT_ONCE);
+    assert_eq!(traces["192.0.2.101"].packets(), 6);
     // In groups: the first ones one by one, the others by the round.
-    let flood = &watched.sampler.sources().values();
-    let groups = flood
-        .clone()
-        .map(|source| source.trace.groups().len())
-        .max()
-        .unwrap();
-    assert!(
-        (usize::try_from(AT_ONCE).unwrap() / 2..=usize::try_from(AT_ONCE).unwrap() + 20)
-            .contains(&groups),
-        "{groups}"
-    );
+    let groups = traces["192.0.2.66"].groups().len() as u64;
+    assert!((AT_ONCE / 2..=AT_ONCE + 20).contains(&groups), "{groups}");
 }
 
 /// Made-up sources by the hundred thousand: the sample stays small, and is one of the sources that there are.

@@ -1,15 +1,10 @@
 //! From an attachment's maps to plain types.
 
-use std::{net::IpAddr, time::Instant};
+use std::time::Instant;
 
-use ipnet::IpNet;
 use limiter_common::{
-    abi::{
-        Source,
-        counters::{Count as KernelCount, Counters},
-        rules::{ON_ALLOW, ON_DENY},
-    },
-    policy::verdict::{Reason, Verdict},
+    abi::Source,
+    policy::verdict::Reason,
     table::{
         entry::Entry,
         key::{SLOTS, SourceKey},
@@ -19,24 +14,19 @@ use limiter_common::{
 use super::{
     Drops, Interface, Limit, List, NextProgram, Passes, Sources,
     busiest::{Busiest, Filter, Order, Place},
+    check::decided_by,
     denied,
     live::{Gauge, Row, Sample, Since, Wanted, rest},
+    of_the_only_limit,
     reader::{Reader, readers},
-    source::{Check, CheckedLimit, OnList},
     verdicts,
 };
 use crate::{
-    config::{
-        self, Key,
-        compile::FIRST_SLOT,
-        lists::{ALLOW, DENY, show},
-        origin::By,
-        slot::Slot,
-    },
+    config::{self, Key, compile::FIRST_SLOT},
     kernel::{
         Attachment,
         error::Result,
-        program::{lists::drops as drops_of_prefixes, maps::Tables},
+        program::maps::Tables,
         state::record::{Record, Seat},
     },
 };
@@ -128,18 +118,13 @@ fn described(attachment: &Attachment, sources: Sources) -> Result<Interface> {
 
 /// The limit in the first slot has also the counters of the fast path, on which it was alone.
 fn limit(of: &config::Limit, seat: &Seat, record: &Record, tables: &Tables) -> Result<Limit> {
-    let own = tables.limit(seat.slot)?;
-    let plain = if seat.slot == FIRST_SLOT {
-        tables.plain()?
-    } else {
-        Counters::default()
-    };
-    let plain = |reason: Reason| plain.by_reason[reason as usize];
-    let refused = Reason::ALL
-        .into_iter()
-        .filter(|reason| reason.verdict() == Verdict::Refuse);
-    let dropped: KernelCount = refused.map(plain).sum();
-    let would_drop = own.would_drop + plain(Reason::WouldDrop);
+    let mut counters = tables.limit(seat.slot)?;
+    if seat.slot == FIRST_SLOT {
+        let fast = of_the_only_limit(&tables.plain()?);
+        counters.admitted = counters.admitted + fast.admitted;
+        counters.dropped = counters.dropped + fast.dropped;
+        counters.would_drop = counters.would_drop + fast.would_drop;
+    }
     Ok(Limit {
         name: of.name.clone(),
         rate: of.rate.to_string(),
@@ -149,9 +134,9 @@ fn limit(of: &config::Limit, seat: &Seat, record: &Record, tables: &Tables) -> R
         cost: of.cost,
         algorithm: of.algorithm.name().to_owned(),
         shadow: of.shadow,
-        passed: (own.admitted + plain(Reason::Admitted) + would_drop).into(),
-        dropped: (own.dropped + dropped).into(),
-        would_drop: would_drop.into(),
+        passed: (counters.admitted + counters.would_drop).into(),
+        dropped: counters.dropped.into(),
+        would_drop: counters.would_drop.into(),
     })
 }
 
@@ -167,139 +152,6 @@ fn lists(record: &Record, tables: &Tables) -> Result<Vec<List>> {
             })
         })
         .collect()
-}
-
-/// What each limit says of a source.
-pub fn check(attachment: &Attachment, source: IpAddr) -> Result<Check> {
-    let Attachment { record, tables, .. } = attachment;
-    let listed = attachment.lists.of(source)?.lists;
-    let on = |name: &String| {
-        let bit = record.tiers.of(name);
-        bit.is_some_and(|bit| listed >> bit & 1 != 0)
-    };
-    let holds = |limit: &config::Limit| {
-        let matches = &limit.matches;
-        let on_list = matches.source.is_empty() || matches.source.iter().any(on);
-        matches.holds_version_of(source) && on_list && !matches.unless.iter().any(on)
-    };
-    // The clock is read after the buckets: otherwise a packet in between would seem to come from the
-    // future.
-    let mut buckets = Vec::new();
-    for (limit, seat) in record.seated() {
-        buckets.push(if holds(&limit) {
-            buckets_of(&limit.key, seat.slot, source, tables)
-        } else {
-            Vec::new()
-        });
-    }
-    let readers = readers(record)?;
-    let checked = readers.iter().zip(buckets).flat_map(|(reader, buckets)| {
-        let lines = buckets.into_iter();
-        lines.map(|(name, entry)| reader.check(name, entry.as_ref()))
-    });
-    let mut limits: Vec<CheckedLimit> = checked.collect();
-    let decides = decided_by(listed);
-    match decides {
-        Some(DENY) => (limits.iter_mut()).for_each(|limit| limit.retry_after_seconds = None),
-        Some(_) => (limits.iter_mut()).for_each(|limit| limit.retry_after_seconds = Some(0.0)),
-        None => {}
-    }
-    Ok(Check {
-        interface: attachment.interface.name.clone(),
-        // As its bucket's key, where there is but one.
-        source: match &limits[..] {
-            [only] => only.bucket.clone(),
-            _ => source.to_string(),
-        },
-        shadow: record.settings.shadow,
-        listed: decides,
-        lists: deciding(attachment, source, listed)?,
-        tiers: record
-            .tiers
-            .0
-            .keys()
-            .filter(|name| on(name))
-            .cloned()
-            .collect(),
-        limits,
-    })
-}
-
-/// The prefix by which each list in `lists` decides about a source: of several the longest, as in the list maps.
-fn deciding(attachment: &Attachment, source: IpAddr, lists: u32) -> Result<Vec<OnList>> {
-    if lists == 0 {
-        return Ok(Vec::new());
-    }
-    let record = &attachment.record;
-    let entries = attachment.lists.entries()?;
-    let drops = drops_of_prefixes(&entries);
-    let around = entries
-        .iter()
-        .filter(|(prefix, _)| prefix.contains(&source));
-    let around: Vec<_> = around.collect();
-    let names = record.list_sizes.iter().map(|(name, _)| name);
-    let decides = |name: &String| {
-        let bit = record.tiers.of(name).filter(|bit| lists >> bit & 1 != 0)?;
-        let on_it = around
-            .iter()
-            .filter(|(_, listed)| listed.own >> bit & 1 != 0);
-        let (prefix, _) = on_it.max_by_key(|(prefix, _)| prefix.prefix_len())?;
-        let dropped = || drops.get(prefix).copied().unwrap_or(0);
-        Some(OnList {
-            dropped_packets: (name == DENY).then(dropped),
-            ..on_list(record, name, prefix)
-        })
-    };
-    Ok(names.filter_map(decides).collect())
-}
-
-fn on_list(record: &Record, list: &str, prefix: &IpNet) -> OnList {
-    let of_fleet = (record.overlay.alone.get(list)).is_some_and(|alone| alone.contains(prefix));
-    let origin = record.origins.of(list, prefix).filter(|_| !of_fleet);
-    let by = match &origin {
-        _ if of_fleet => Some(By::Fleet),
-        origin => origin.as_ref().map(|origin| origin.by),
-    };
-    let file = record.file.as_ref().filter(|_| by == Some(By::File));
-    OnList {
-        list: list.to_owned(),
-        prefix: show(prefix),
-        by: by.map(By::name),
-        file: file.map(|path| path.display().to_string()),
-        host: None,
-        since: origin.map(|origin| origin.since),
-        dropped_packets: None,
-    }
-}
-
-/// The buckets of a source under one limit: one, or one for each port that it has sent to.
-fn buckets_of(
-    key: &Key,
-    slot: u32,
-    source: IpAddr,
-    tables: &Tables,
-) -> Vec<(String, Option<Source>)> {
-    let first = key.of(slot, source, 0);
-    if !key.by_port {
-        return vec![(key.show(&first), tables.source(&first))];
-    }
-    let of_any_port = |entry: &SourceKey| {
-        entry.slot() == slot && entry.family() == first.family() && entry.address == first.address
-    };
-    let mut of_ports: Vec<_> = tables
-        .sets
-        .sources()
-        .filter(|(entry, _)| of_any_port(entry))
-        .collect();
-    of_ports.sort_by_key(|(entry, _)| entry.port());
-    let mut found: Vec<_> = of_ports
-        .into_iter()
-        .map(|(entry, value)| (key.show(&entry), Some(value)))
-        .collect();
-    if found.is_empty() {
-        found.push((key.show_source(&first), None));
-    }
-    found
 }
 
 /// One scan of the table; `gauge` remembers the scan before, if there was one.
@@ -405,13 +257,4 @@ fn rows(attachment: &Attachment, sources: Vec<(SourceKey, Source, Since)>) -> Re
         }))
     };
     sources.into_iter().filter_map(row).collect()
-}
-
-/// The list that decides about a source before any limit.
-fn decided_by(lists: u32) -> Option<&'static str> {
-    match lists {
-        lists if lists & ON_DENY != 0 => Some(DENY),
-        lists if lists & ON_ALLOW != 0 => Some(ALLOW),
-        _ => None,
-    }
 }

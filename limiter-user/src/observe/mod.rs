@@ -4,6 +4,7 @@
 //! JSON Schema. What is not known or not there is null, not missing.
 
 pub mod busiest;
+pub mod check;
 pub mod collect;
 pub mod denied;
 pub mod event;
@@ -17,8 +18,8 @@ pub mod snapshot;
 pub mod source;
 
 use limiter_common::{
-    abi::counters::{Count as KernelCount, Counters},
-    policy::verdict::Reason,
+    abi::counters::{Count as KernelCount, Counters, LimitCounters},
+    policy::verdict::{Reason, Verdict},
 };
 pub use reasons::{Drops, Passes};
 
@@ -221,23 +222,36 @@ pub struct Sources {
     pub removed: u64,
 }
 
-/// The figures of an interface, from one reading of its counters: each packet is counted once, under
-/// its reason, so that the sums always agree.
+/// The sums of an interface, from one reading of its counters: each packet is counted once, under its reason, so that the
+/// sums always agree.
 #[must_use]
 pub fn verdicts(counters: &Counters) -> Verdicts {
-    let sum = |counted: fn(Reason) -> bool| -> KernelCount {
-        let reasons = Reason::ALL.into_iter().filter(|reason| counted(*reason));
-        reasons
-            .map(|reason| counters.by_reason[reason as usize])
-            .sum()
-    };
-    let (passed, dropped) = (sum(Reason::passes), sum(|reason| !reason.passes()));
+    let passed = sum(counters, Reason::passes);
+    let dropped = sum(counters, |reason| !reason.passes());
     Verdicts {
         seen: (passed + dropped).into(),
         passed: passed.into(),
         dropped: dropped.into(),
-        would_drop: sum(Reason::would_drop).into(),
+        would_drop: sum(counters, Reason::would_drop).into(),
     }
+}
+
+/// The counters of a limit that is alone and matches every packet.
+#[must_use]
+pub fn of_the_only_limit(counters: &Counters) -> LimitCounters {
+    let of = |reason: Reason| counters.by_reason[reason as usize];
+    LimitCounters {
+        admitted: of(Reason::Admitted),
+        dropped: sum(counters, |reason| reason.verdict() == Verdict::Refuse),
+        would_drop: of(Reason::WouldDrop),
+    }
+}
+
+fn sum(counters: &Counters, counted: fn(Reason) -> bool) -> KernelCount {
+    let reasons = Reason::ALL.into_iter().filter(|reason| counted(*reason));
+    reasons
+        .map(|reason| counters.by_reason[reason as usize])
+        .sum()
 }
 
 #[cfg(test)]

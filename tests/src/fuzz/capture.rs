@@ -17,7 +17,7 @@ use pcap_file::{
 };
 
 use super::expect_one_line;
-use crate::captures::replay;
+use crate::captures::{every_look, replay};
 
 /// A packet: its bytes, how long it was on the wire, and when it came, in nanoseconds, where that can be compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,17 +136,7 @@ fn compare(ours: &[Packet], end: &Result<Option<Cut>, Error>, theirs: &[Packet])
     );
 }
 
-/// Limits that look at all that there is to be seen of a packet.
-static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
-    let text = "exempt = [\"control\"]\nnew_sources = \"20/s\"\nmax_sources = 64\n\
-        [lists]\ndeny = [\"10.0.0.0/8\"]\nnear = [\"192.168.0.0/16\", \"fe80::/10\"]\n\
-        [[limit]]\nname = \"tcp\"\nmatch = { protocol = \"tcp\", tcp_flags = \"syn\" }\nrate = \"1/s\"\n\
-        [[limit]]\nname = \"ports\"\nkey = \"/32,/128,destination_port\"\nrate = \"2/s\"\nburst = 3\n\
-        [[limit]]\nname = \"fragments\"\nmatch = { fragments = true }\nrate = \"1/m\"\n\
-        [[limit]]\nname = \"near\"\nmatch = { source = \"near\" }\nkey = \"/24,/48\"\nrate = \"16kbit\"\nburst = \"2kb\"\n\
-        [[limit]]\nname = \"all\"\nkey = \"interface\"\nrate = \"2/m\"\nburst = 2\nalgorithm = \"fixed-window\"\nshadow = true\n";
-    file::parse(text, ".".as_ref()).unwrap().settings
-});
+static SETTINGS: LazyLock<Settings> = LazyLock::new(every_look);
 
 fn replayed(bytes: &[u8], packets: usize) {
     let (replay, verdicts) = replay(bytes, &SETTINGS, Choice::Model).unwrap();

@@ -29,7 +29,7 @@ use limiter_user::{
     observe::{
         Status, Verdicts,
         busiest::{Filter, Order},
-        collect, event,
+        check, collect, event,
         live::{Gauge, Wanted},
         source::Top,
     },
@@ -167,7 +167,7 @@ impl Opened {
         let _ = show::status::status(&status);
         for source in ["192.0.2.7", "203.0.113.9", "2001:db8::7"] {
             let source: IpAddr = source.parse().unwrap();
-            let check = collect::check(attachment, source).unwrap();
+            let check = check::check(attachment, source).unwrap();
             for limit in &check.limits {
                 assert!(
                     (0.0..=limit.burst_tokens as f64).contains(&limit.tokens),

@@ -1,8 +1,8 @@
 //! What keys do: pause, sort, filter; deny, allow and reset, which are done as by the commands.
 
-use limiter_tests::{hosts::Hosts, need_kernel, number, screen::Screen};
+use limiter_tests::{hosts::Hosts, number, screen::Screen};
 
-use super::{FLOODER, can_run, dropped, flood::Flood, is_first, limited, rows};
+use super::{FLOODER, dropped, flood::Flood, is_first, limited, rows};
 
 fn opened(hosts: &Hosts) -> Screen {
     let screen = Screen::open(&hosts.server, (80, 24), &[]);
@@ -19,10 +19,7 @@ fn sources(screen: &Screen) -> Vec<String> {
 
 #[test]
 fn pause_sort_and_filter() {
-    need_kernel!();
-    if !can_run() {
-        return;
-    }
+    need_terminal!();
     let hosts = limited();
     let _flood = Flood::start(&hosts);
     let screen = opened(&hosts);
@@ -78,17 +75,12 @@ fn shown_drops(lines: &[String]) -> u64 {
 }
 
 fn on_list(hosts: &Hosts, list: &str) -> String {
-    let outcome = hosts.limiter(&[list, "list", "eth0"]);
-    outcome.expect(0);
-    outcome.stdout
+    hosts.run(&format!("{list} list eth0"))
 }
 
 #[test]
 fn deny_allow_and_reset() {
-    need_kernel!();
-    if !can_run() {
-        return;
-    }
+    need_terminal!();
     let hosts = limited();
     let flood = Flood::start(&hosts);
     let screen = opened(&hosts);
@@ -152,10 +144,7 @@ fn deny_allow_and_reset() {
 
 #[test]
 fn what_fails_is_said_in_the_view() {
-    need_kernel!();
-    if !can_run() {
-        return;
-    }
+    need_terminal!();
     let hosts = limited();
     let _flood = Flood::start(&hosts);
     // A wider prefix is on the list: the source itself is not.

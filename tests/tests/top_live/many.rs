@@ -2,11 +2,11 @@
 
 use std::{fs, thread, time::Duration};
 
-use limiter_tests::{hosts::Hosts, need_kernel, number, raw::Raw, screen::Screen, traffic::udp};
+use limiter_tests::{hosts::Hosts, number, raw::Raw, screen::Screen, traffic::udp};
 
 use limiter_user::show::units::grouped;
 
-use super::{can_run, shown};
+use super::shown;
 
 const SOURCES: u32 = 1_000_000;
 /// Room for all of them, but perhaps for one or two: a table is never quite full.
@@ -51,10 +51,7 @@ fn memory(process: nix::unistd::Pid, name: &str) -> u64 {
 
 #[test]
 fn a_million_sources_take_less_than_a_quarter_of_a_processor() {
-    need_kernel!();
-    if !can_run() {
-        return;
-    }
+    need_terminal!();
     let hosts = Hosts::new();
     let room = ROOM.to_string();
     let attach = [

@@ -5,13 +5,12 @@ use std::process::{Command, Stdio};
 use limiter_tests::{
     command::{Outcome, prepared},
     hosts::{Hosts, on},
-    need_kernel,
     screen::Screen,
 };
 use limiter_user::show::top::terminal;
 use nix::sys::signal::Signal;
 
-use super::{can_run, limited};
+use super::limited;
 
 const SIZE: (u16, u16) = (80, 24);
 
@@ -27,10 +26,7 @@ fn opened(hosts: &Hosts, variables: &[(&str, &str)]) -> (Screen, String) {
 
 #[test]
 fn keys_and_signals_end_it() {
-    need_kernel!();
-    if !can_run() {
-        return;
-    }
+    need_terminal!();
     let hosts = limited();
     let (screen, state) = opened(&hosts, &[]);
     let mut first = true;
@@ -45,22 +41,15 @@ fn keys_and_signals_end_it() {
     };
     after(&|screen| screen.press("q"));
     after(&|screen| screen.press("C-c"));
-    for signal in [
-        Signal::SIGTERM,
-        Signal::SIGHUP,
-        Signal::SIGINT,
-        Signal::SIGQUIT,
-    ] {
+    use Signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    for signal in [SIGTERM, SIGHUP, SIGINT, SIGQUIT] {
         after(&|screen| screen.signal(signal));
     }
 }
 
 #[test]
 fn suspended_and_let_go_on() {
-    need_kernel!();
-    if !can_run() {
-        return;
-    }
+    need_terminal!();
     let hosts = limited();
     let (screen, state) = opened(&hosts, &[]);
     let suspend: [&dyn Fn(); 2] = [&|| screen.press("C-z"), &|| screen.signal(Signal::SIGTSTP)];
@@ -87,10 +76,7 @@ fn suspended_and_let_go_on() {
 
 #[test]
 fn the_interface_vanishes() {
-    need_kernel!();
-    if !can_run() {
-        return;
-    }
+    need_terminal!();
     let hosts = limited();
     let (screen, state) = opened(&hosts, &[]);
     let gone = on(&hosts.server, || {
@@ -111,10 +97,7 @@ fn the_interface_vanishes() {
 
 #[test]
 fn detached_and_attached_meanwhile() {
-    need_kernel!();
-    if !can_run() {
-        return;
-    }
+    need_terminal!();
     let hosts = limited();
     let (screen, state) = opened(&hosts, &[]);
     hosts.run("set eth0 --rate 7");
@@ -128,10 +111,7 @@ fn detached_and_attached_meanwhile() {
 
 #[test]
 fn another_size_meanwhile() {
-    need_kernel!();
-    if !can_run() {
-        return;
-    }
+    need_terminal!();
     let hosts = limited();
     let (screen, state) = opened(&hosts, &[]);
     for (columns, lines) in [(40, 10), (120, 40), (20, 4), (80, 24)] {
@@ -161,16 +141,10 @@ fn a_panic_gives_the_terminal_back() {
             .unwrap();
         panic!("on purpose");
     }
-    need_kernel!();
-    if !can_run() {
-        return;
-    }
+    need_terminal!();
     let hosts = Hosts::new();
-    let screen = Screen::open(
-        &hosts.server,
-        SIZE,
-        &[(PANIC, "1"), ("RUST_BACKTRACE", "0")],
-    );
+    let variables = [(PANIC, "1"), ("RUST_BACKTRACE", "0")];
+    let screen = Screen::open(&hosts.server, SIZE, &variables);
     let state = screen.state();
     let own = std::env::current_exe().unwrap();
     let test = "terminal::a_panic_gives_the_terminal_back";
@@ -184,7 +158,7 @@ fn a_panic_gives_the_terminal_back() {
 
 #[test]
 fn without_a_terminal_it_names_the_way_out() {
-    need_kernel!();
+    need_terminal!();
     let hosts = limited();
     let piped = on(&hosts.server, || {
         let mut top = prepared(&["top", "eth0"]);
@@ -194,15 +168,10 @@ fn without_a_terminal_it_names_the_way_out() {
             .unwrap()
     });
     Outcome::of("top".to_owned(), piped).expect_error(2, &["--once", "terminal"]);
-    if !can_run() {
-        return;
-    }
     let screen = Screen::open(&hosts.server, SIZE, &[]);
     for term in ["dumb", ""] {
-        screen.run(&format!(
-            "TERM={term} {} top eth0",
-            limiter_tests::command::binary().display()
-        ));
+        let binary = limiter_tests::command::binary();
+        screen.run(&format!("TERM={term} {} top eth0", binary.display()));
         screen.wait_for("status 2");
         assert_eq!(screen.said("alternate_on"), "0");
         let said = screen.text();
@@ -223,10 +192,7 @@ fn is_coloured(text: &str) -> bool {
 
 #[test]
 fn colours_only_where_they_are_wanted() {
-    need_kernel!();
-    if !can_run() {
-        return;
-    }
+    need_terminal!();
     let hosts = limited();
     let _flood = super::Flood::start(&hosts);
     let (coloured, _) = opened(&hosts, &[]);
@@ -244,10 +210,7 @@ fn colours_only_where_they_are_wanted() {
 
 #[test]
 fn it_ends_with_its_terminal() {
-    need_kernel!();
-    if !can_run() {
-        return;
-    }
+    need_terminal!();
     let hosts = limited();
     let (screen, _) = opened(&hosts, &[]);
     let process = screen.process();

@@ -16,7 +16,7 @@ use crate::{
     },
     kernel::Attachment,
     observe::{
-        collect,
+        self,
         source::{self, OnList},
     },
     show,
@@ -45,7 +45,7 @@ pub async fn run(arguments: Check) -> anyhow::Result<()> {
 
 async fn one(interface: &str, arguments: &Check) -> anyhow::Result<()> {
     let attachment = Attachment::open(interface).await?;
-    let mut check = collect::check(&attachment, arguments.address)?;
+    let mut check = observe::check::check(&attachment, arguments.address)?;
     add_hosts(&mut check).await;
     if arguments.json {
         return print_json(&check);

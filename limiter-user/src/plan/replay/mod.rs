@@ -317,7 +317,7 @@ fn limits(engine: &Engine, compiled: &Compiled, all: &Counters) -> Result<Vec<Re
         let counters = if compiled.config.plain == 0 {
             engine.limit(slot)?
         } else {
-            of_the_only_one(all)
+            observe::of_the_only_limit(all)
         };
         Ok(ReplayedLimit {
             rate: limit.rate.to_string(),
@@ -330,17 +330,4 @@ fn limits(engine: &Engine, compiled: &Compiled, all: &Counters) -> Result<Vec<Re
         })
     });
     counted.collect()
-}
-
-/// Those of a limit that holds every packet follow from the reasons.
-fn of_the_only_one(counters: &Counters) -> LimitCounters {
-    let of = |reason: Reason| counters.by_reason[reason as usize];
-    let refused = Reason::ALL
-        .into_iter()
-        .filter(|reason| reason.verdict() == limiter_common::policy::verdict::Verdict::Refuse);
-    LimitCounters {
-        admitted: of(Reason::Admitted),
-        dropped: refused.map(of).sum(),
-        would_drop: of(Reason::WouldDrop),
-    }
 }

@@ -7,6 +7,7 @@ use ratatui::{
     Terminal,
     backend::TestBackend,
     crossterm::event::{KeyCode as Key, KeyEvent, KeyModifiers},
+    style::Color,
 };
 
 use super::*;
@@ -14,7 +15,7 @@ use crate::{
     config::Key as BucketKey,
     observe::{
         Count, Drops, Interface, Limit, Passes, Sources, Verdicts,
-        busiest::{Activity, Place},
+        busiest::{Activity, Filter, Place},
         live::{Row, Sample},
     },
 };
@@ -154,6 +155,11 @@ fn screen(state: &State, width: u16, height: u16, theme: Theme) -> Vec<String> {
     lines.map(|line| line.trim_end().to_owned()).collect()
 }
 
+/// The text on a screen of the usual size.
+fn text(state: &State) -> String {
+    screen(state, 80, 24, PLAIN).join("\n")
+}
+
 /// The sources on the screen, from top to bottom.
 fn order(state: &State) -> Vec<String> {
     let rows = state.rows();
@@ -246,9 +252,7 @@ fn no_colours_means_none() {
         let theme = Theme { colour, ..PLAIN };
         terminal.draw(|frame| draw(frame, &asked, theme)).unwrap();
         let cells = terminal.backend().buffer().content().iter();
-        cells
-            .filter(|cell| cell.fg != ratatui::style::Color::Reset)
-            .count()
+        cells.filter(|cell| cell.fg != Color::Reset).count()
     };
     assert_eq!(colours(false), 0);
     assert!(colours(true) > 0);
@@ -257,27 +261,15 @@ fn no_colours_means_none() {
 #[test]
 fn sorting_holds_at_once_for_what_is_there() {
     let state = started();
-    assert_eq!(
-        order(&state),
-        ["192.0.2.66", "2001:db8:1:2::/64", "192.0.2.7"]
-    );
+    let [first, second, third] = ["192.0.2.66", "2001:db8:1:2::/64", "192.0.2.7"];
+    assert_eq!(order(&state), [first, second, third]);
     let (state, effect) = press(state, &[Key::Char('s'), Key::Char('s')]);
     assert_eq!(effect, Effect::None);
-    assert_eq!(
-        order(&state),
-        ["192.0.2.7", "192.0.2.66", "2001:db8:1:2::/64"]
-    );
-    assert!(
-        screen(&state, 80, 24, PLAIN)
-            .iter()
-            .any(|line| line.contains("by passed/s"))
-    );
+    assert_eq!(order(&state), [third, first, second]);
+    assert!(text(&state).contains("by passed/s"));
     assert_eq!(state.wanted().order, state.order, "and for the next look");
     let (state, _) = press(state, &[Key::Char('S'), Key::Char('S'), Key::Char('S')]);
-    assert_eq!(
-        order(&state),
-        ["192.0.2.7", "192.0.2.66", "2001:db8:1:2::/64"]
-    );
+    assert_eq!(order(&state), [third, first, second]);
     assert_eq!(state.order.name(), "address");
 }
 
@@ -288,11 +280,8 @@ fn filtering_by_what_is_typed() {
     assert_eq!(order(&state), [""; 0]);
     let (state, _) = press(state, &[Key::Backspace, Key::Enter]);
     assert_eq!(order(&state), ["2001:db8:1:2::/64"]);
-    assert_eq!(
-        state.wanted().filter,
-        crate::observe::busiest::Filter::new("2001:db")
-    );
-    let text = screen(&state, 80, 24, PLAIN).join("\n");
+    assert_eq!(state.wanted().filter, Filter::new("2001:db"));
+    let text = text(&state);
     assert!(text.contains("filter: 2001:DB"), "{text}");
     let (state, _) = press(state, &[Key::Esc]);
     assert_eq!(order(&state).len(), 3);
@@ -313,13 +302,8 @@ fn pause_keeps_the_picture_and_the_curve_goes_on() {
     let (state, _) = press(state, &[Key::Char(' ')]);
     let last = vec![limit("default", 200, 9_200)];
     let (state, _) = state.after(sample(last, 200, 9_200, sources()));
-    let rates: Vec<_> = state
-        .picture
-        .unwrap()
-        .history
-        .iter()
-        .map(|rate| rate.dropped)
-        .collect();
+    let history = state.picture.unwrap().history;
+    let rates: Vec<_> = history.iter().map(|rate| rate.dropped).collect();
     assert_eq!(rates, [0.0, 2_000.0, 2_100.0]);
 }
 
@@ -342,10 +326,8 @@ fn the_chosen_line_stays_with_its_source() {
     assert_eq!(chosen(&state), "192.0.2.66", "the one that is there");
     let (state, _) = press(state, &[Key::Home]);
     assert_eq!(state.selected(&state.rows()), 0);
-    let (state, effect) = press(
-        State::new(1, Duration::from_secs(1)),
-        &[Key::Down, Key::Char('d')],
-    );
+    let empty = State::new(1, Duration::from_secs(1));
+    let (state, effect) = press(empty, &[Key::Down, Key::Char('d')]);
     assert_eq!(effect, Effect::None);
     assert!(state.notice.is_some_and(|(_, failed)| failed));
 }
@@ -362,10 +344,10 @@ fn actions_are_asked_for_before_they_are_done() {
     assert_eq!(effect, Effect::Check(deny(true)));
     let warning = "WARNING: your SSH session".to_owned();
     let (asked, _) = state.after(Event::Warning(Some(warning)));
-    let text = screen(&asked, 80, 24, PLAIN).join("\n");
+    let asking = text(&asked);
     assert!(
-        text.contains("WARNING: your SSH session") && text.contains("Deny 192.0.2.66?"),
-        "{text}"
+        asking.contains("WARNING: your SSH session") && asking.contains("Deny 192.0.2.66?"),
+        "{asking}"
     );
     // Whoever has come to the first line meanwhile is not the one that was asked about.
     let others = vec![busy("192.0.2.9", 0, 9_000), busy("192.0.2.66", 0, 1)];
@@ -373,7 +355,7 @@ fn actions_are_asked_for_before_they_are_done() {
     for no in [Key::Char('n'), Key::Esc, Key::Enter, Key::Char('d')] {
         let (state, effect) = asked.clone().after(Event::Key(KeyEvent::from(no)));
         assert_eq!(effect, Effect::None, "{no:?}");
-        let said = screen(&state, 80, 24, PLAIN).join("\n");
+        let said = text(&state);
         assert!(said.contains("nothing was changed"), "{said}");
     }
     let (working, effect) = asked.after(Event::Key(KeyEvent::from(Key::Char('y'))));
@@ -381,15 +363,11 @@ fn actions_are_asked_for_before_they_are_done() {
     let (working, effect) = press(working, &[Key::Char('y'), Key::Char('q')]);
     assert_eq!(effect, Effect::None, "one at a time");
     let failed = Event::Done(Err("the lock is taken".to_owned()));
-    let said = screen(&working.clone().after(failed).0, 80, 24, PLAIN).join("\n");
+    let said = text(&working.clone().after(failed).0);
     assert!(said.contains("the lock is taken"), "{said}");
 
     let (state, _) = working.after(Event::Done(Ok("deny: 1 added".to_owned())));
-    assert!(
-        screen(&state, 80, 24, PLAIN)
-            .join("\n")
-            .contains("deny: 1 added")
-    );
+    assert!(text(&state).contains("deny: 1 added"));
     let denied = Row {
         listed: Some("deny"),
         ..busy("192.0.2.66", 0, 0)
@@ -420,23 +398,15 @@ fn the_bucket_of_everybody_is_no_source() {
     for key in ['d', 'a', 'r'] {
         let (state, effect) = press(state.clone(), &[Key::Char(key)]);
         assert_eq!(effect, Effect::None);
-        assert!(
-            state
-                .notice
-                .is_some_and(|(text, failed)| failed && text.contains("--all"))
-        );
+        let (notice, failed) = state.notice.unwrap();
+        assert!(failed && notice.contains("--all"), "{notice}");
     }
 }
 
 #[test]
 fn control_keys_work_everywhere() {
-    for before in [
-        vec![],
-        vec![Key::Char('/')],
-        vec![Key::Char('?')],
-        vec![Key::Char('d')],
-    ] {
-        let (state, _) = press(started(), &before);
+    for before in ["", "/", "?", "d"] {
+        let state = typed(started(), before);
         let control = |key| KeyEvent::new(Key::Char(key), KeyModifiers::CONTROL);
         let (_, effect) = state.clone().after(Event::Key(control('c')));
         assert_eq!(effect, Effect::Leave, "{before:?}");
@@ -460,7 +430,7 @@ fn shadow_is_told_from_dropping() {
         rows: vec![source],
     }));
     let (state, _) = State::new(200, Duration::from_secs(1)).after(shadowed);
-    let text = screen(&state, 80, 24, PLAIN).join("\n");
+    let text = text(&state);
     for words in ["SHADOW", "over            -/s         400 in all", "(400)"] {
         assert!(text.contains(words), "{words}: {text}");
     }

@@ -1,0 +1,164 @@
+//! `check`: the buckets of a source, and the lists that decide about it.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use limiter_common::{
+    abi::{
+        Source,
+        rules::{ON_ALLOW, ON_DENY},
+    },
+    table::key::SourceKey,
+};
+
+use super::{
+    reader::readers,
+    source::{Check, CheckedLimit, OnList},
+};
+use crate::{
+    config::{
+        self, Key,
+        lists::{ALLOW, DENY, show},
+        origin::By,
+    },
+    kernel::{
+        Attachment,
+        error::Result,
+        program::{lists::drops as drops_of_prefixes, maps::Tables},
+        state::record::Record,
+    },
+};
+
+/// The limits and lists of an attachment, asked about a source.
+pub fn check(attachment: &Attachment, source: IpAddr) -> Result<Check> {
+    let Attachment { record, tables, .. } = attachment;
+    let listed = attachment.lists.of(source)?.lists;
+    let on = |name: &String| {
+        let bit = record.tiers.of(name);
+        bit.is_some_and(|bit| listed >> bit & 1 != 0)
+    };
+    let holds = |limit: &config::Limit| {
+        let matches = &limit.matches;
+        let on_list = matches.source.is_empty() || matches.source.iter().any(on);
+        matches.holds_version_of(source) && on_list && !matches.unless.iter().any(on)
+    };
+    // The clock is read after the buckets: otherwise a packet in between would seem to come from the
+    // future.
+    let limits = record.seated();
+    let buckets = limits.iter().map(|(limit, seat)| {
+        if holds(limit) {
+            buckets_of(&limit.key, seat.slot, source, tables)
+        } else {
+            Vec::new()
+        }
+    });
+    let buckets: Vec<_> = buckets.collect();
+    let readers = readers(record)?;
+    let checked = readers.iter().zip(buckets).flat_map(|(reader, buckets)| {
+        let lines = buckets.into_iter();
+        lines.map(|(name, entry)| reader.check(name, entry.as_ref()))
+    });
+    let mut limits: Vec<CheckedLimit> = checked.collect();
+    let decides = decided_by(listed);
+    match decides {
+        Some(DENY) => (limits.iter_mut()).for_each(|limit| limit.retry_after_seconds = None),
+        Some(_) => (limits.iter_mut()).for_each(|limit| limit.retry_after_seconds = Some(0.0)),
+        None => {}
+    }
+    let tiers = record.tiers.0.keys().filter(|name| on(name));
+    Ok(Check {
+        interface: attachment.interface.name.clone(),
+        // As its bucket's key, where there is but one.
+        source: match &limits[..] {
+            [only] => only.bucket.clone(),
+            _ => source.to_string(),
+        },
+        shadow: record.settings.shadow,
+        listed: decides,
+        lists: deciding(attachment, source, listed)?,
+        tiers: tiers.cloned().collect(),
+        limits,
+    })
+}
+
+/// The prefix by which each list in `lists` decides about a source: of several the longest, as in the list maps.
+fn deciding(attachment: &Attachment, source: IpAddr, lists: u32) -> Result<Vec<OnList>> {
+    if lists == 0 {
+        return Ok(Vec::new());
+    }
+    let record = &attachment.record;
+    let entries = attachment.lists.entries()?;
+    let drops = drops_of_prefixes(&entries);
+    let around = entries
+        .iter()
+        .filter(|(prefix, _)| prefix.contains(&source));
+    let around: Vec<_> = around.collect();
+    let names = record.list_sizes.iter().map(|(name, _)| name);
+    let decides = |name: &String| {
+        let bit = record.tiers.of(name).filter(|bit| lists >> bit & 1 != 0)?;
+        let on_it = around
+            .iter()
+            .filter(|(_, listed)| listed.own >> bit & 1 != 0);
+        let (prefix, _) = on_it.max_by_key(|(prefix, _)| prefix.prefix_len())?;
+        let dropped = || drops.get(prefix).copied().unwrap_or(0);
+        Some(OnList {
+            dropped_packets: (name == DENY).then(dropped),
+            ..on_list(record, name, prefix)
+        })
+    };
+    Ok(names.filter_map(decides).collect())
+}
+
+fn on_list(record: &Record, list: &str, prefix: &IpNet) -> OnList {
+    let of_fleet = (record.overlay.alone.get(list)).is_some_and(|alone| alone.contains(prefix));
+    let origin = record.origins.of(list, prefix).filter(|_| !of_fleet);
+    let by = match &origin {
+        _ if of_fleet => Some(By::Fleet),
+        origin => origin.as_ref().map(|origin| origin.by),
+    };
+    let file = record.file.as_ref().filter(|_| by == Some(By::File));
+    OnList {
+        list: list.to_owned(),
+        prefix: show(prefix),
+        by: by.map(By::name),
+        file: file.map(|path| path.display().to_string()),
+        host: None,
+        since: origin.map(|origin| origin.since),
+        dropped_packets: None,
+    }
+}
+
+/// The buckets of a source under one limit: one, or one for each port that it has sent to.
+fn buckets_of(
+    key: &Key,
+    slot: u32,
+    source: IpAddr,
+    tables: &Tables,
+) -> Vec<(String, Option<Source>)> {
+    let first = key.of(slot, source, 0);
+    if !key.by_port {
+        return vec![(key.show(&first), tables.source(&first))];
+    }
+    let of_any_port = |entry: &SourceKey| {
+        entry.slot() == slot && entry.family() == first.family() && entry.address == first.address
+    };
+    let of_ports = tables.sources().filter(|(entry, _)| of_any_port(entry));
+    let mut of_ports: Vec<_> = of_ports.collect();
+    if of_ports.is_empty() {
+        return vec![(key.show_source(&first), None)];
+    }
+    of_ports.sort_by_key(|(entry, _)| entry.port());
+    let shown = of_ports.into_iter();
+    shown
+        .map(|(entry, bucket)| (key.show(&entry), Some(bucket)))
+        .collect()
+}
+
+/// The list that decides about a source before any limit.
+pub(super) fn decided_by(lists: u32) -> Option<&'static str> {
+    match lists {
+        lists if lists & ON_DENY != 0 => Some(DENY),
+        lists if lists & ON_ALLOW != 0 => Some(ALLOW),
+        _ => None,
+    }
+}
