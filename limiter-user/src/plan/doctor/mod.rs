@@ -138,7 +138,10 @@ struct Case<'a> {
     expected: Mode,
 }
 
-const MACHINE: [(&str, fn(&Machine) -> Finding); 5] = [
+type MachineCheck = (&'static str, fn(&Machine) -> Finding);
+type InterfaceCheck = (&'static str, fn(&Case<'_>) -> Finding);
+
+const MACHINE: [MachineCheck; 5] = [
     ("kernel", machine::kernel),
     ("frags", machine::frags),
     ("jit", machine::jit),
@@ -146,7 +149,7 @@ const MACHINE: [(&str, fn(&Machine) -> Finding); 5] = [
     ("bpffs", machine::bpffs),
 ];
 
-const INTERFACE: [(&str, fn(&Case<'_>) -> Finding); 9] = [
+const INTERFACE: [InterfaceCheck; 9] = [
     ("interface", device::interface),
     ("frames", device::frames),
     ("mtu", device::mtu),
