@@ -10,28 +10,23 @@ struct Order {
 }
 
 impl Order {
-    fn u32(self, value: u32) -> [u8; 4] {
-        if self.big {
-            value.to_be_bytes()
-        } else {
-            value.to_le_bytes()
+    fn bytes<const N: usize>(self, mut big: [u8; N]) -> [u8; N] {
+        if !self.big {
+            big.reverse();
         }
+        big
+    }
+
+    fn u32(self, value: u32) -> [u8; 4] {
+        self.bytes(value.to_be_bytes())
     }
 
     fn u16(self, value: u16) -> [u8; 2] {
-        if self.big {
-            value.to_be_bytes()
-        } else {
-            value.to_le_bytes()
-        }
+        self.bytes(value.to_be_bytes())
     }
 
     fn u64(self, value: u64) -> [u8; 8] {
-        if self.big {
-            value.to_be_bytes()
-        } else {
-            value.to_le_bytes()
-        }
+        self.bytes(value.to_be_bytes())
     }
 
     /// A file of pcap, of packets (seconds, fraction, original length, bytes).
@@ -63,18 +58,13 @@ impl Order {
     fn section(self) -> Vec<u8> {
         let unknown_length = self.u64(u64::MAX);
         let version = [self.u16(1), self.u16(0)].concat();
-        self.block(
-            0x0a0d_0d0a,
-            &[&self.u32(0x1a2b_3c4d)[..], &version, &unknown_length].concat(),
-        )
+        let body = [&self.u32(0x1a2b_3c4d)[..], &version, &unknown_length].concat();
+        self.block(0x0a0d_0d0a, &body)
     }
 
     fn option(self, code: u16, value: &[u8]) -> Vec<u8> {
-        let mut option = [
-            self.u16(code),
-            self.u16(u16::try_from(value.len()).expect("an option is short")),
-        ]
-        .concat();
+        let length = u16::try_from(value.len()).expect("an option is short");
+        let mut option = [self.u16(code), self.u16(length)].concat();
         option.extend(value);
         option.resize(option.len().next_multiple_of(4), 0);
         option
@@ -113,6 +103,7 @@ fn size(bytes: &[u8]) -> u32 {
 }
 
 const ORDERS: [Order; 2] = [Order { big: false }, Order { big: true }];
+const SECOND: u64 = 1_000_000_000;
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
 
@@ -124,14 +115,8 @@ fn read(file: &[u8]) -> Result<(Vec<Seen>, Option<Cut>), Error> {
     let mut seen = Vec::new();
     while let Some(packet) = capture.next()? {
         assert_eq!(packet.number, seen.len() as u64 + 1);
-        let bytes = packet.bytes.to_vec();
-        seen.push((
-            packet.time,
-            packet.length,
-            bytes,
-            packet.link,
-            packet.outgoing,
-        ));
+        let (bytes, outgoing) = (packet.bytes.to_vec(), packet.outgoing);
+        seen.push((packet.time, packet.length, bytes, packet.link, outgoing));
     }
     assert_eq!(capture.packets(), seen.len() as u64);
     Ok((seen, capture.cut()))
@@ -154,28 +139,13 @@ fn pcap_in_either_order_and_unit() {
     for order in ORDERS {
         for (magic, unit) in [(MICROSECONDS, 1_000), (NANOSECONDS, 1)] {
             let file = order.pcap(magic, 1, &packets);
-            let second = 1_000_000_000;
+            let (first, second) = (10 * SECOND + 999_999 * unit, 11 * SECOND + 5 * unit);
             let wanted = vec![
-                (
-                    10 * second + 999_999 * unit,
-                    3,
-                    short.to_vec(),
-                    Link::Ethernet,
-                    false,
-                ),
-                (
-                    11 * second + 5 * unit,
-                    9_000,
-                    long.to_vec(),
-                    Link::Ethernet,
-                    false,
-                ),
+                (first, 3, short.to_vec(), Link::Ethernet, false),
+                (second, 9_000, long.to_vec(), Link::Ethernet, false),
             ];
-            assert_eq!(
-                read(&file).unwrap(),
-                (wanted, None),
-                "{order:?}, {magic:#x}"
-            );
+            let read = read(&file).unwrap();
+            assert_eq!(read, (wanted, None), "{order:?}, {magic:#x}");
         }
     }
 }
@@ -199,24 +169,15 @@ fn pcapng_with_several_interfaces_and_sections() {
         file.extend(order.packet(2, (base + 10) * 1_000_000_000 + 1, 21, &bytes, 1));
         let simple = [&order.u32(1_500)[..], &bytes[..20]].concat();
         file.extend(order.block(3, &simple));
-        let second = 1_000_000_000;
         let (all, some) = (bytes.to_vec(), bytes[..20].to_vec());
-        wanted.push((
-            base * second + 7_000,
-            21,
-            all.clone(),
-            Link::Ethernet,
-            false,
-        ));
-        wanted.push((
-            (base + 3) * second + second / 2,
-            60,
-            all.clone(),
-            Link::Raw,
-            true,
-        ));
-        wanted.push(((base + 5) * second + 1, 21, all, Link::Cooked, false));
-        wanted.push(((base + 5) * second + 1, 1_500, some, Link::Ethernet, false));
+        let (at, raw_at) = (base * SECOND, (base + 3) * SECOND + SECOND / 2);
+        let last = at + 5 * SECOND + 1;
+        wanted.extend([
+            (at + 7_000, 21, all.clone(), Link::Ethernet, false),
+            (raw_at, 60, all.clone(), Link::Raw, true),
+            (last, 21, all, Link::Cooked, false),
+            (last, 1_500, some, Link::Ethernet, false),
+        ]);
     }
     assert_eq!(read(&file).unwrap(), (wanted.clone(), None));
     let mut capture = Capture::new("slow", Drops(std::io::Cursor::new(file))).unwrap();
@@ -259,41 +220,21 @@ fn cut_off_anywhere_the_packets_before_that_are_there() {
 #[test]
 fn what_cannot_be_read_is_told() {
     let order = ORDERS[0];
+    let pcap = |link| order.pcap(MICROSECONDS, link, &[(0, 0, 1, &[0])]);
+    let (section, interface) = (order.section(), order.interface(1, 0, 6, 0));
+    let undescribed = [&section[..], &order.packet(0, 0, 1, &[1], 0)].concat();
+    let old = [section, interface, order.block(2, &[0; 24])].concat();
+    let compressed = b"\x1f\x8b\x08\0aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    let other = b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n";
     let cases: [(Vec<u8>, &str); 8] = [
         (Vec::new(), "is empty"),
-        (
-            b"\x1f\x8b\x08\0aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa".to_vec(),
-            "gunzip -c",
-        ),
-        (
-            b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n".to_vec(),
-            "no capture",
-        ),
-        (
-            order.pcap(MICROSECONDS, 1, &[])[..20].to_vec(),
-            "ends within the header",
-        ),
-        (
-            order.pcap(MICROSECONDS, 127, &[(0, 0, 1, &[0])]),
-            "link type 127 (IEEE 802.11 with radiotap)",
-        ),
-        (
-            order.pcap(MICROSECONDS, 999, &[(0, 0, 1, &[0])]),
-            "packet 1 has link type 999,",
-        ),
-        (
-            [order.section(), order.packet(0, 0, 1, &[1], 0)].concat(),
-            "does not describe",
-        ),
-        (
-            [
-                order.section(),
-                order.interface(1, 0, 6, 0),
-                order.block(2, &[0; 24]),
-            ]
-            .concat(),
-            "editcap",
-        ),
+        (compressed.to_vec(), "gunzip -c"),
+        (other.to_vec(), "no capture"),
+        (pcap(1)[..20].to_vec(), "ends within the header"),
+        (pcap(127), "link type 127 (IEEE 802.11 with radiotap)"),
+        (pcap(999), "packet 1 has link type 999,"),
+        (undescribed, "does not describe"),
+        (old, "editcap"),
     ];
     for (file, wanted) in cases {
         let told = read(&file).unwrap_err().to_string();
@@ -302,14 +243,13 @@ fn what_cannot_be_read_is_told() {
             "{told}"
         );
     }
-    let missing = Capture::open("/nonexistent.pcap".as_ref()).unwrap_err();
+    let opened = |path: &str| Capture::open(path.as_ref()).unwrap_err().to_string();
+    let missing = opened("/nonexistent.pcap");
     assert!(
-        missing
-            .to_string()
-            .starts_with("/nonexistent.pcap cannot be read"),
+        missing.starts_with("/nonexistent.pcap cannot be read"),
         "{missing}"
     );
-    let folder = Capture::open("/".as_ref()).unwrap_err().to_string();
+    let folder = opened("/");
     assert!(folder.contains("directory"), "{folder}");
 }
 

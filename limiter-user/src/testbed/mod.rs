@@ -9,7 +9,7 @@ mod wire;
 pub use namespace::Namespace;
 pub use wire::{Address, Host, INTERFACE, Pair};
 
-/// What a laboratory could not be made for.
+/// Why hosts cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A system call failed.

@@ -13,7 +13,7 @@ pub(super) const ONE_BUFFER: u32 = 3498;
 /// Native where the driver has it and nothing is known that stands in the way.
 pub(super) fn expected(device: &Device) -> Mode {
     if let Occupant::Limiter(XdpState { mode, .. }) = &device.occupant {
-        return in_force(*mode);
+        return running(*mode);
     }
     match device.xdp {
         None => Mode::Unknown,
@@ -26,7 +26,7 @@ pub(super) fn expected(device: &Device) -> Mode {
     }
 }
 
-fn in_force(mode: XdpMode) -> Mode {
+fn running(mode: XdpMode) -> Mode {
     match mode {
         XdpMode::Native => Mode::Native,
         XdpMode::Generic => Mode::Generic,

@@ -2,8 +2,8 @@
 
 use crate::config::{Burst, Rate, Unit};
 
-/// Leading figures of a number: never more than half as much again from one to the next.
-const FIGURES: [u64; 10] = [10, 12, 15, 20, 25, 30, 40, 50, 60, 80];
+/// Leading digits of a number: never more than half as much again from one to the next.
+const LEADING: [u64; 10] = [10, 12, 15, 20, 25, 30, 40, 50, 60, 80];
 
 /// Packets in a minute, of rates below one a second.
 const IN_A_MINUTE: [u64; 7] = [5, 8, 10, 15, 20, 30, 40];
@@ -28,7 +28,7 @@ pub fn rates() -> Vec<Rate> {
 fn numbers() -> impl Iterator<Item = u64> {
     let below_ten = [1, 2, 3, 4, 5, 6, 8].into_iter();
     let decades = (0..17).map(|decade| 10_u64.pow(decade));
-    below_ten.chain(decades.flat_map(|decade| FIGURES.map(|figure| figure * decade)))
+    below_ten.chain(decades.flat_map(|decade| LEADING.map(|leading| leading * decade)))
 }
 
 /// The first such number that is not less.

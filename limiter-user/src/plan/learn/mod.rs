@@ -10,12 +10,15 @@ pub mod frames;
 pub mod human;
 pub mod need;
 pub mod propose;
+mod room;
 pub mod sample;
+pub mod service;
 pub mod show;
 pub mod trace;
 
 pub use propose::{Finding, Proposal, TooLittle, propose};
-pub use sample::{Bounds, Sampler, Seen, Service};
+pub use sample::{Bounds, Sampler, Seen};
+pub use service::Service;
 
 use limiter_common::abi::learn::Totals;
 

@@ -7,15 +7,13 @@ use limiter_common::abi::learn::Flow;
 use super::{
     Watched,
     choose::{self, Choice, SOURCES_MIN, WINDOW, choose, far_above},
-    human, need,
-    sample::{Service, Source},
+    need,
+    room::{max_sources, new_sources},
+    sample::Source,
+    service::Service,
     trace::Trace,
 };
-use crate::config::{
-    Exempt, Limit, Match, NewSources, Rate, Settings,
-    matches::{PortRange, Ports, Protocol, TcpFlags},
-    settings::{DEFAULT_LIMIT, SOURCES_MAX},
-};
+use crate::config::{Exempt, Limit, Match, Settings, settings::DEFAULT_LIMIT};
 
 const SECOND: u64 = 1_000_000_000;
 /// Nobody learns anything from less, in nanoseconds.
@@ -26,10 +24,6 @@ const DURATION_MAX: u64 = 60 * 86_400 * SECOND;
 const SERVICES_MAX: usize = 8;
 /// One of so many sources, or of so many packets, makes a service worth a limit.
 const PART_OF_ALL: u64 = 20;
-/// Places in a table cost little: none is smaller.
-const MAX_SOURCES_MIN: u64 = 65_536;
-/// So many times as many new sources are let in as were seen.
-const NEW_SOURCES_MARGIN: u64 = 4;
 
 /// What was seen is too little to say anything.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -158,39 +152,33 @@ pub fn propose(watched: &Watched, keep: f64) -> Result<Proposal, TooLittle> {
 
 type Sources<'a> = Vec<(&'a Flow, &'a Source)>;
 
-/// Sources that sent more than one packet. Made-up ones hardly ever come twice, and one packet passes every
-/// limit: they would only hide how much the others need.
+/// Sources that sent more than one packet. Made-up ones hardly ever come twice, and one packet passes every limit.
 fn returning(watched: &Watched) -> Sources<'_> {
     let mut returning: Sources<'_> = watched.sampler.sources().iter().collect();
     returning.sort_unstable_by_key(|(flow, _)| **flow);
     returning
 }
 
-fn trace_of(source: &Source, service: Option<Service>) -> Option<&Trace> {
-    match service {
-        None => Some(&source.trace),
-        Some(service) => source.services.get(&service),
-    }
-}
-
 /// Makes the choice for what `service` gets, and finds out what it would have done.
-fn examine(
-    watched: &Watched,
-    returning: &Sources<'_>,
+fn examine<'w>(
+    watched: &'w Watched,
+    returning: &Sources<'w>,
     service: Option<Service>,
     keep: f64,
 ) -> Option<Finding> {
+    let trace_of = |source: &'w Source| match service {
+        None => Some(&source.trace),
+        Some(service) => source.services.get(&service),
+    };
     let held: Vec<(&Flow, &Trace)> = returning
         .iter()
-        .filter_map(|(flow, source)| Some((*flow, trace_of(source, service)?)))
+        .filter_map(|(flow, source)| Some((*flow, trace_of(source)?)))
         .collect();
     if held.len() < SOURCES_MIN {
         return None;
     }
-    let busiest: Vec<u64> = held
-        .iter()
-        .map(|(_, trace)| trace.busiest(WINDOW))
-        .collect();
+    let busiest = held.iter().map(|(_, trace)| trace.busiest(WINDOW));
+    let busiest: Vec<u64> = busiest.collect();
     let least_far = far_above(&busiest).unwrap_or(u64::MAX);
     let mut usual = Vec::new();
     let mut far = Vec::new();
@@ -277,72 +265,4 @@ impl Finding {
         let service = self.service.as_ref();
         service.map_or_else(|| DEFAULT_LIMIT.to_owned(), Service::name)
     }
-}
-
-impl Service {
-    /// As its limit is called: `tcp-22`, `udp-53`.
-    #[must_use]
-    pub fn name(&self) -> String {
-        format!("{}-{}", Protocol(self.protocol), self.port)
-    }
-
-    /// What its limit matches.
-    fn matches(self) -> Match {
-        /// SYN set; FIN, RST and ACK not.
-        const OPENS: TcpFlags = TcpFlags {
-            set: 2,
-            looked_at: 1 | 2 | 4 | 16,
-        };
-        Match {
-            protocol: Some(Protocol(self.protocol)),
-            destination_port: Ports(vec![PortRange {
-                first: self.port,
-                last: self.port,
-            }]),
-            tcp_flags: (self.protocol == Self::TCP).then_some(OPENS),
-            ..Match::default()
-        }
-    }
-}
-
-/// Room for twice as many sources as came back.
-fn max_sources(returning: u64) -> u32 {
-    let wanted = returning
-        .saturating_mul(2)
-        .clamp(MAX_SOURCES_MIN, SOURCES_MAX.into());
-    u32::try_from(wanted.next_power_of_two()).unwrap_or(SOURCES_MAX)
-}
-
-/// The new-source limit: several times as fast as new sources came, and never slower than by default, because a quiet hour
-/// says nothing of a crowd. If most of them look made up, those that sent one packet do not count. Also whether they look so,
-/// and how many came in the busiest second.
-fn new_sources(watched: &Watched, once: u64, returning: u64) -> (NewSources, bool, u64) {
-    /// Made-up sources come once each, by the thousand a second, and outnumber the others by far.
-    const MADE_UP: (u64, f64) = (10, 1_000.0);
-    let halvings = watched.sampler.halvings();
-    #[expect(clippy::cast_precision_loss, reason = "compared, not computed with")]
-    let once_per_second = (once << halvings) as f64 / choose::seconds(watched.duration);
-    let made_up = once >= MADE_UP.0 * returning && once_per_second >= MADE_UP.1;
-    // At first everybody is new.
-    let settled = (watched.duration > 2 * WINDOW).then_some(WINDOW);
-    let mut by_second: BTreeMap<u64, u64> = BTreeMap::new();
-    if made_up {
-        for source in watched.sampler.sources().values() {
-            *by_second.entry(source.first / SECOND).or_default() += 1;
-        }
-    } else {
-        by_second.extend(watched.sampler.new_in_second());
-    }
-    let after = by_second.range((watched.begun + settled.unwrap_or(0)) / SECOND..);
-    let at_most = after.map(|(_, new)| new << halvings).max().unwrap_or(0);
-    let counted = if made_up { returning } else { returning + once };
-    let rate = human::up(at_most.saturating_mul(NEW_SOURCES_MARGIN)).min(1_000_000);
-    let default = NewSources::default();
-    let limit = NewSources {
-        rate: Rate::packets_per_second(rate.max(default.rate.amount)),
-        ..default
-    };
-    let at_once = human::up((counted << halvings).saturating_mul(2));
-    let burst = (at_once > limit.burst()).then_some(at_once);
-    (NewSources { burst, ..limit }, made_up, at_most)
 }

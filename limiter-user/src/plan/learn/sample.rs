@@ -7,7 +7,7 @@ use limiter_common::{
     table::{Seed, key::SourceKey},
 };
 
-use super::trace::Trace;
+use super::{service::Service, trace::Trace};
 use crate::config::Key;
 
 /// How much is kept at most.
@@ -46,31 +46,6 @@ pub const NEW_IN_SECOND_MAX: usize = 100_000;
 
 /// One source of so many is none.
 const HALVINGS_MAX: u32 = 40;
-
-/// What packets are for: a transport protocol and a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Service {
-    /// The transport protocol.
-    pub protocol: u8,
-    /// The port that they go to. Of TCP only segments that open a connection count.
-    pub port: u16,
-}
-
-impl Service {
-    /// Number of TCP.
-    pub const TCP: u8 = 6;
-
-    /// That of a flow, if it is one that people name limits for: one with a port that no client's own is.
-    fn of(flow: &Flow) -> Option<Self> {
-        const UDP: u8 = 17;
-        /// Where systems take the ports of clients from (`ip_local_port_range` of Linux): what comes to them are
-        /// answers.
-        const EPHEMERAL: u16 = 32_768;
-        let (protocol, port) = (flow.protocol(), flow.port());
-        let is_service = protocol == UDP || protocol == Self::TCP && flow.opens != 0;
-        (is_service && port != 0 && port < EPHEMERAL).then_some(Self { protocol, port })
-    }
-}
 
 /// Packets of one flow, as they were seen.
 #[derive(Clone, Copy, Debug)]

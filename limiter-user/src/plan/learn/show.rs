@@ -5,7 +5,8 @@ use limiter_common::abi::counters::Count;
 use super::{
     Finding, Proposal, Watched,
     choose::{self, WINDOW},
-    sample::{self, Service},
+    sample,
+    service::Service,
 };
 use crate::{
     config::{Invalid, NewSources, file, matches::Protocol},
@@ -90,7 +91,7 @@ fn what_was_seen(watched: &Watched, proposal: &Proposal) -> Vec<String> {
     let halvings = watched.sampler.halvings();
     let mut lines = vec![format!(
         "Seen in {}: {} ({}).",
-        duration(watched.duration),
+        seconds((choose::seconds(watched.duration) * 10.0).round() / 10.0),
         counted(totals.seen.packets, "IP packet"),
         bytes(totals.seen.bytes),
     )];
@@ -194,23 +195,16 @@ fn missing(lost: &Count, watched: &Watched) -> Option<String> {
 }
 
 fn why(finding: &Finding, proposal: &Proposal) -> Vec<String> {
-    let Finding {
-        service,
-        choice,
-        usual,
-        usual_hit,
-        far,
-        ..
-    } = finding;
-    let what = match service {
+    let (choice, far) = (&finding.choice, &finding.far);
+    let what = match finding.service {
         None => "All that comes in.".to_owned(),
         Some(Service { protocol, port }) => {
-            let packets = if *protocol == Service::TCP {
+            let packets = if protocol == Service::TCP {
                 "New connections"
             } else {
                 "Packets"
             };
-            format!("{packets} to {} port {port}.", Protocol(*protocol))
+            format!("{packets} to {} port {port}.", Protocol(protocol))
         }
     };
     let mut lines = vec![format!(
@@ -218,21 +212,16 @@ fn why(finding: &Finding, proposal: &Proposal) -> Vec<String> {
         choice.needed_rate,
         grouped(choice.needed_burst),
         in_percent(proposal.keep),
-        counted(*usual as u64, "usual source"),
+        counted(finding.usual as u64, "usual source"),
     )];
     if !far.is_empty() {
-        let named: Vec<String> = far
-            .iter()
-            .take(NAMED_MAX)
-            .map(|(source, packets)| {
-                format!("{} ({})", sample::show(source), counted(*packets, "packet"))
-            })
-            .collect();
-        let more = far.len().saturating_sub(NAMED_MAX);
-        let more = if more > 0 {
-            format!(" and {} more", grouped(more as u64))
-        } else {
-            String::new()
+        let named = far.iter().take(NAMED_MAX).map(|(source, packets)| {
+            format!("{} ({})", sample::show(source), counted(*packets, "packet"))
+        });
+        let named: Vec<String> = named.collect();
+        let more = match far.len().saturating_sub(NAMED_MAX) {
+            0 => String::new(),
+            more => format!(" and {} more", grouped(more as u64)),
         };
         lines.push(format!("Far above the rest: {}{more}.", named.join(", ")));
     }
@@ -247,8 +236,11 @@ fn why(finding: &Finding, proposal: &Proposal) -> Vec<String> {
     ));
     lines.push(format!(
         "{} of the usual sources would have lost something; so many can make one 95 % sure that of all such sources at least {} % lose nothing.",
-        if *usual_hit == 0 { "None".to_owned() } else { grouped(*usual_hit as u64) },
-        in_percent(surely(*usual, *usual_hit)),
+        match finding.usual_hit {
+            0 => "None".to_owned(),
+            hit => grouped(hit as u64),
+        },
+        in_percent(surely(finding.usual, finding.usual_hit)),
     ));
     lines
 }
@@ -288,10 +280,6 @@ fn percent(part: u64, whole: u64) -> String {
     } else {
         format!("{share:.1} %")
     }
-}
-
-fn duration(nanoseconds: u64) -> String {
-    seconds((choose::seconds(nanoseconds) * 10.0).round() / 10.0)
 }
 
 /// Text as comment, in lines of [`WIDTH`].

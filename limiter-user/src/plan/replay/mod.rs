@@ -3,6 +3,7 @@
 //! By one of two engines: the program in the kernel, which is given each packet with its time, or the same
 //! arithmetic in this process. Both say the same of every packet.
 
+mod course;
 pub mod model;
 mod sources;
 
@@ -10,12 +11,9 @@ use std::{collections::BTreeMap, io};
 
 use ipnet::IpNet;
 use limiter_common::{
-    abi::{
-        Config, Listed,
-        counters::{Count, Counters, LimitCounters},
-    },
+    abi::{Config, Listed, counters::LimitCounters},
     arithmetic::quota::LENGTH_MAX,
-    policy::{parse, verdict::Reason},
+    policy::verdict::Reason,
 };
 
 use crate::{
@@ -25,14 +23,11 @@ use crate::{
         slot::Slot,
     },
     kernel::{self, ops::replay::Replay},
-    observe::{
-        self,
-        replay::{self, ReplayedLimit},
-    },
+    observe::replay,
     plan::capture::{self, Capture, link},
 };
+use course::Course;
 use model::Model;
-use sources::Sources;
 
 /// Bytes of a frame that are looked at, at most: what drivers show at least of one in several buffers, and
 /// what the kernel takes for a test-run.
@@ -214,120 +209,4 @@ pub fn run(
         None => Engine::start(choice, compiled, 0, watcher)?,
     };
     course.finish(capture, &engine, compiled)
-}
-
-/// Reasons of malformed packets.
-const MALFORMED: [Reason; 3] = [
-    Reason::Malformed,
-    Reason::MalformedPassed,
-    Reason::MalformedWouldDrop,
-];
-
-/// What is known of the packets so far.
-struct Course {
-    counters: Counters,
-    outgoing: Count,
-    sources: Sources,
-    control: bool,
-    /// Whether limits look at the transport header.
-    transport: bool,
-    /// Packets of which too little was captured for the limits.
-    cut_short: u64,
-    first: Option<u64>,
-    last: u64,
-}
-
-impl Course {
-    fn new(compiled: &Compiled) -> Self {
-        Self {
-            counters: Counters::default(),
-            outgoing: Count::default(),
-            sources: Sources::new(&compiled.settings.limits),
-            control: compiled.settings.exempt.control,
-            transport: compiled.config.transport != 0,
-            cut_short: 0,
-            first: None,
-            last: 0,
-        }
-    }
-
-    fn count(&mut self, frame: &link::Frame<'_>, time: u64, is_cut: bool, reason: Option<Reason>) {
-        self.first.get_or_insert(time);
-        self.last = time;
-        let one = Count {
-            packets: 1,
-            bytes: frame.length,
-        };
-        let Some(reason) = reason else {
-            self.outgoing = self.outgoing + one;
-            return;
-        };
-        let counted = &mut self.counters.by_reason[reason as usize];
-        *counted = *counted + one;
-        let mut bytes = frame.bytes;
-        let parsed = parse(&mut bytes).with_arp(self.control);
-        let info = parsed.info(&mut bytes, self.transport);
-        let hidden = self.transport && info.is_some_and(|info| info.is_hidden());
-        self.cut_short += u64::from((MALFORMED.contains(&reason) || hidden) && is_cut);
-        if let Some(info) = info {
-            self.sources.count(&info.source, reason);
-        }
-    }
-
-    fn finish(
-        self,
-        capture: &Capture,
-        engine: &Engine,
-        compiled: &Compiled,
-    ) -> Result<replay::Replay> {
-        let of = |reason: Reason| self.counters.by_reason[reason as usize];
-        let mut verdicts = observe::verdicts(&self.counters);
-        for count in [&mut verdicts.seen, &mut verdicts.passed] {
-            count.packets += self.outgoing.packets;
-            count.bytes += self.outgoing.bytes;
-        }
-        let (sources, other_sources) = self.sources.finish();
-        #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
-        let seconds = (self.last - self.first.unwrap_or(self.last)) as f64 / 1e9;
-        Ok(replay::Replay {
-            engine: engine.name(),
-            verdicts,
-            malformed: MALFORMED.map(of).into_iter().sum::<Count>().into(),
-            not_ip: of(Reason::NotIp).into(),
-            outgoing: self.outgoing.into(),
-            seconds,
-            drops: observe::Drops::new(&self.counters),
-            limits: limits(engine, compiled, &self.counters)?,
-            sources,
-            other_sources,
-            cut_short_packets: self.cut_short,
-            cut: capture.cut().map(|cut| match cut {
-                capture::Cut::Short => "short",
-                capture::Cut::Damaged => "damaged",
-            }),
-            clock_set_back: capture.set_back(),
-        })
-    }
-}
-
-/// The counters of each limit.
-fn limits(engine: &Engine, compiled: &Compiled, all: &Counters) -> Result<Vec<ReplayedLimit>> {
-    let limits = compiled.settings.all_limits();
-    let counted = (FIRST_SLOT..).zip(limits).map(|(slot, limit)| {
-        let counters = if compiled.config.plain == 0 {
-            engine.limit(slot)?
-        } else {
-            observe::of_the_only_limit(all)
-        };
-        Ok(ReplayedLimit {
-            rate: limit.rate.to_string(),
-            burst: limit.burst(FRAME_MAX)?.to_string(),
-            key: limit.key.to_string(),
-            passed: (counters.admitted + counters.would_drop).into(),
-            dropped: counters.dropped.into(),
-            would_drop: counters.would_drop.into(),
-            name: limit.name,
-        })
-    });
-    counted.collect()
 }

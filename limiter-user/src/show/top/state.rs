@@ -130,27 +130,21 @@ impl State {
     /// What the event makes of it, and what is to be done.
     #[must_use]
     pub fn after(mut self, event: Event) -> (Self, Effect) {
-        let effect = match event {
-            Event::Key(key) => self.key(key),
-            Event::Sample(sample) => {
-                self.sampled(*sample);
-                Effect::None
-            }
+        let mut effect = Effect::None;
+        match event {
+            Event::Key(key) => effect = self.key(key),
+            Event::Sample(sample) => self.sampled(*sample),
             Event::Warning(text) => {
                 if let Mode::Ask(_, warning) = &mut self.mode {
                     *warning = text;
                 }
-                Effect::None
             }
             Event::Done(result) => {
                 self.mode = Mode::Look;
-                self.notice = Some(match result {
-                    Ok(text) => (text, false),
-                    Err(text) => (text, true),
-                });
-                Effect::None
+                let failed = result.is_err();
+                self.notice = Some((result.unwrap_or_else(|error| error), failed));
             }
-        };
+        }
         (self, effect)
     }
 

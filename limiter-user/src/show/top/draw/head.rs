@@ -3,7 +3,6 @@
 use ratatui::{
     Frame,
     layout::{Constraint, Layout, Rect},
-    style::Style,
     text::{Line, Span},
     widgets::{Paragraph, RenderDirection, Sparkline},
 };
@@ -13,7 +12,6 @@ use crate::show::{
     top::{
         State, Theme,
         rates::{Rate, of_all},
-        state::Picture,
     },
     units::grouped,
 };
@@ -58,58 +56,28 @@ pub fn curves(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     let (passed, dropped) = of_all(&picture.sample.interface);
     let shadow = picture.sample.interface.shadow;
     let name = if shadow { "over" } else { "dropped" };
-    let lines = [
-        (
-            upper,
-            "passed",
-            passed,
-            (|rate| rate.passed) as Of,
-            theme.passed(),
-        ),
+    let lines: [(_, _, _, fn(&Rate) -> f64, _); 2] = [
+        (upper, "passed", passed, |rate| rate.passed, theme.passed()),
         (lower, name, dropped, |rate| rate.dropped, theme.dropped()),
     ];
     for (area, name, total, of, style) in lines {
-        curve(
-            frame,
-            area,
-            &Curve {
-                name,
-                total,
-                of,
-                style,
-            },
-            picture,
-            theme,
-        );
+        let rate = picture.rates.as_ref().map(|rates| of(&rates.all));
+        let mut text = format!("{name:<7} {:>9}/s", maybe(rate));
+        if area.width >= 60 {
+            text.push_str(&format!("  {:>10} in all", short(total)));
+        }
+        let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
+        let [words, line] =
+            Layout::horizontal([Constraint::Length(length + 1), Constraint::Fill(1)]).areas(area);
+        frame.render_widget(Paragraph::new(text), words);
+        let history = picture.history.iter().map(of).map(whole);
+        let sparkline = Sparkline::default()
+            .data(history.take(line.width.into()).collect::<Vec<_>>())
+            .direction(RenderDirection::RightToLeft)
+            .bar_set(theme.bars())
+            .style(style);
+        frame.render_widget(sparkline, line);
     }
-}
-
-type Of = fn(&Rate) -> f64;
-
-struct Curve {
-    name: &'static str,
-    total: u64,
-    of: Of,
-    style: Style,
-}
-
-fn curve(frame: &mut Frame<'_>, area: Rect, curve: &Curve, picture: &Picture, theme: Theme) {
-    let rate = picture.rates.as_ref().map(|rates| (curve.of)(&rates.all));
-    let mut text = format!("{:<7} {:>9}/s", curve.name, maybe(rate));
-    if area.width >= 60 {
-        text.push_str(&format!("  {:>10} in all", short(curve.total)));
-    }
-    let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
-    let [words, line] =
-        Layout::horizontal([Constraint::Length(length + 1), Constraint::Fill(1)]).areas(area);
-    frame.render_widget(Paragraph::new(text), words);
-    let history = picture.history.iter().map(curve.of).map(whole);
-    let sparkline = Sparkline::default()
-        .data(history.take(line.width.into()).collect::<Vec<_>>())
-        .direction(RenderDirection::RightToLeft)
-        .bar_set(theme.bars())
-        .style(curve.style);
-    frame.render_widget(sparkline, line);
 }
 
 #[expect(

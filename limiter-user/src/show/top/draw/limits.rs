@@ -75,8 +75,8 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     let first_length = u16::try_from(first.len()).unwrap_or(u16::MAX);
     let wide = area.width >= 70;
     let right = |text: String| Text::from(text).alignment(Alignment::Right);
-    let columns = |name: String, terms: String, figures: [String; 4]| {
-        let [pass, drop, passed, dropped] = figures.map(right);
+    let columns = |name: String, terms: String, counters: [String; 4]| {
+        let [pass, drop, passed, dropped] = counters.map(right);
         if wide {
             Row::new([name.into(), terms.into(), pass, drop, passed, dropped])
         } else {
@@ -86,13 +86,13 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     let row = |(limit, rate): &(&Limit, Option<Rate>)| {
         let drops = !limit.shadow && !interface.shadow;
         let (passed, dropped) = of_limit(limit);
-        let figures = [
+        let counters = [
             maybe(rate.map(|rate| rate.passed)),
             over(maybe(rate.map(|rate| rate.dropped)), drops),
             short(passed),
             over(short(dropped), drops),
         ];
-        columns(limit.name.clone(), terms(limit), figures)
+        columns(limit.name.clone(), terms(limit), counters)
     };
     let titles = ["PASS/s", "DROP/s", "PASSED", "DROPPED"].map(str::to_owned);
     let titles = columns(first, String::new(), titles).style(theme.heading());

@@ -1,4 +1,4 @@
-//! Figures in narrow columns.
+//! Numbers in narrow columns.
 
 use crate::show::units::grouped;
 
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_stay_narrow() {
+    fn numbers_stay_narrow() {
         assert_eq!(short(9_999_999), "9,999,999");
         assert_eq!(short(12_345_678), "12.3M");
         assert_eq!(short(9_999_900_000), "9999.9M");
