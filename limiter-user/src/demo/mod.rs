@@ -31,7 +31,7 @@ pub const RATE: u64 = 5;
 /// Packets at once.
 pub const BURST: u64 = 10;
 
-/// Who sends.
+/// A sender.
 struct Client {
     name: &'static str,
     /// One bucket holds all of them.

@@ -67,7 +67,7 @@ pub fn check(check: &Check) -> String {
     text
 }
 
-/// Which prefix decides, what it means, and where it comes from.
+/// The prefix that decides, what it means, and where it comes from.
 fn list_line(on_list: &OnList, check: &Check) -> String {
     let OnList { list, prefix, .. } = on_list;
     let meaning = match list.as_str() {
@@ -87,7 +87,7 @@ fn list_line(on_list: &OnList, check: &Check) -> String {
     format!("{prefix} on the {list} list{meaning} ({by}{since})")
 }
 
-/// What the bucket is kept for, where that is not what stands above.
+/// The source of the bucket, if it is another one than the first line names.
 fn bucket(limit: &CheckedLimit, check: &Check) -> String {
     if limit.bucket == check.source {
         String::new()

@@ -38,7 +38,7 @@ fn limit_line(limit: &Limit) -> String {
     text
 }
 
-/// What a limit matches, and what it has done. Of a single limit that matches everything, the sums of the interface say that.
+/// Match and counters of a limit. Of a single limit that matches everything, the sums of the interface say that.
 fn own_lines(limit: &Limit, is_only: bool) -> String {
     let mut text = String::new();
     if let Some(matches) = &limit.r#match {
@@ -115,7 +115,7 @@ fn interface(interface: &Interface) -> String {
     text
 }
 
-/// How it stands with the other hosts, and how far the fleet may be over its limits.
+/// The fleet: its hosts, and how far it may be over its limits.
 fn fleet_lines(fleet: &Fleet) -> String {
     let mut text = format!("  fleet    {}: ", fleet.name);
     match fleet.staleness_seconds {
@@ -160,7 +160,7 @@ fn fleet_lines(fleet: &Fleet) -> String {
     text
 }
 
-/// How many sources there are, and what they take of the table where each takes more than one entry.
+/// The number of sources, and of their entries if some take two.
 fn room_taken(sources: &Sources) -> String {
     let tracked = grouped(sources.tracked);
     if sources.entries == sources.tracked {
@@ -169,7 +169,7 @@ fn room_taken(sources: &Sources) -> String {
     format!("{tracked} in {} entries", grouped(sources.entries))
 }
 
-/// Why new sources were refused, and what to do if they are not part of a flood.
+/// Says why new sources were refused, and what to do if they are not part of a flood.
 fn new_sources_note(interface: &Interface) -> String {
     if interface.drops.of(Reason::NewSource).packets == 0 {
         return String::new();
@@ -201,12 +201,12 @@ fn reasons_line<const DROPS: bool>(what: &str, reasons: &ByReason<DROPS>) -> Str
     format!("  {what:<8} {}\n", texts.join(", "))
 }
 
-/// What must not go without saying.
+/// Notes on a trial, another program and the mode.
 fn notes(interface: &Interface) -> String {
     trial_note(interface) + &chain_note(interface) + &mode_notes(interface)
 }
 
-/// That another program decides too.
+/// Says that another program decides too.
 fn chain_note(interface: &Interface) -> String {
     if !interface.chained {
         return String::new();
@@ -221,7 +221,7 @@ fn chain_note(interface: &Interface) -> String {
     )
 }
 
-/// That it ends by itself, and how to keep it; or that it has ended.
+/// Says when a trial ends and how to keep it, or that it has ended.
 fn trial_note(interface: &Interface) -> String {
     let name = &interface.name;
     match (&interface.try_until, &interface.trial_ended) {
@@ -235,7 +235,7 @@ fn trial_note(interface: &Interface) -> String {
     }
 }
 
-/// A mode that was not asked for, and what it means.
+/// Says what the mode means, if there is more to it.
 fn mode_notes(interface: &Interface) -> String {
     let mut text = String::new();
     if let Some(why) = &interface.fallback {
@@ -267,7 +267,7 @@ fn mode_notes(interface: &Interface) -> String {
     text
 }
 
-/// That a fleet wants an agent, where none runs.
+/// Says that a fleet needs an agent, if none runs.
 fn agent_note(interface: &Interface) -> String {
     let alone = interface.fleet.as_ref().filter(|fleet| !fleet.agent);
     alone.map_or_else(String::new, |fleet| {

@@ -14,29 +14,16 @@ pub use wire::{Address, Host, INTERFACE, Pair};
 pub enum Error {
     /// A system call failed.
     #[error(
-        "{what} failed ({source}): making network namespaces needs root (CAP_SYS_ADMIN and CAP_NET_ADMIN)"
+        "{0} failed ({1}): making network namespaces needs root (CAP_SYS_ADMIN and CAP_NET_ADMIN)"
     )]
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// Why it failed.
-        source: std::io::Error,
-    },
+    System(&'static str, #[source] std::io::Error),
     /// Netlink refused.
-    #[error("{what} failed ({source})")]
-    Netlink {
-        /// What was tried.
-        what: &'static str,
-        /// Why it failed.
-        source: rtnetlink::Error,
-    },
+    #[error("{0} failed ({1})")]
+    Netlink(&'static str, #[source] rtnetlink::Error),
 }
 
 impl Error {
     fn system(what: &'static str, source: impl Into<std::io::Error>) -> Self {
-        Self::System {
-            what,
-            source: source.into(),
-        }
+        Self::System(what, source.into())
     }
 }

@@ -62,7 +62,7 @@ impl Pair {
 }
 
 fn netlink(what: &'static str) -> impl Fn(rtnetlink::Error) -> Error {
-    move |source| Error::Netlink { what, source }
+    move |source| Error::Netlink(what, source)
 }
 
 fn connect() -> Result<Handle, Error> {

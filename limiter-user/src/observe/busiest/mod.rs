@@ -7,19 +7,19 @@ use limiter_common::table::key::SourceKey;
 
 use crate::config::{Key, key::octets};
 
-/// What sources are sorted by; where that is the same, by address.
+/// The order of sources; those with equal numbers are sorted by address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// Who is dropped most at present.
+    /// Most dropped at present.
     #[default]
     DroppedPerSecond,
-    /// Who was dropped most since its entry was made.
+    /// Most dropped since the entry was made.
     Dropped,
-    /// Who sends most that passes at present.
+    /// Most passed at present.
     PassedPerSecond,
-    /// Who has sent most that passed.
+    /// Most passed since the entry was made.
     Passed,
-    /// Who has fewest tokens left.
+    /// Fewest tokens left.
     Tokens,
     /// Families, addresses, ports.
     Address,

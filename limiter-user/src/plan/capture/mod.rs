@@ -74,7 +74,7 @@ impl std::fmt::Debug for Capture {
     }
 }
 
-/// What one look at the reader has come to.
+/// The result of one call of the reader.
 enum Step {
     Packet(Found),
     Other,

@@ -88,7 +88,7 @@ impl Drop for Screen {
     }
 }
 
-/// As it was before. May be said twice.
+/// Restores the terminal. May be called twice.
 fn give_back() {
     // Where the terminal is gone there is nothing to give back.
     let _ = disable_raw_mode();
