@@ -22,7 +22,7 @@ use crate::{
     },
     testbed::{Address, Pair},
 };
-pub use result::Demo;
+pub use result::Outcome;
 use result::Row;
 use traffic::{Receiver, Sender};
 
@@ -85,8 +85,8 @@ fn settings() -> anyhow::Result<Settings> {
 /// ones, which it returns.
 pub fn run(
     duration: Duration,
-    mut show: impl FnMut(&Demo) -> anyhow::Result<()>,
-) -> anyhow::Result<Demo> {
+    mut show: impl FnMut(&Outcome) -> anyhow::Result<()>,
+) -> anyhow::Result<Outcome> {
     let clients = clients();
     let prefix = |address: &IpAddr| if address.is_ipv4() { 24 } else { 64 };
     let addresses: Vec<_> = clients
@@ -112,7 +112,7 @@ pub fn run(
     let counters = |elapsed: Duration| {
         let rows = clients.iter().zip(&senders);
         let rows = rows.map(|(client, sender)| row(client, sender, &receiver, &tables));
-        Demo {
+        Outcome {
             mode: linked.mode,
             elapsed,
             rows: rows.collect(),

@@ -10,7 +10,7 @@ use crate::{
 
 /// The counters of all clients at one moment.
 #[derive(Debug)]
-pub struct Demo {
+pub struct Outcome {
     pub(super) mode: XdpMode,
     /// Since the start.
     pub(super) elapsed: Duration,
@@ -47,7 +47,7 @@ impl Row {
     }
 }
 
-impl Demo {
+impl Outcome {
     /// Whether all clients got what the mathematics allows.
     #[must_use]
     pub fn agrees(&self) -> bool {

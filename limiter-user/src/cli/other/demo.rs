@@ -12,7 +12,7 @@ use crate::{
         output::{note, write},
         values::duration,
     },
-    demo::{self, Demo},
+    demo::{self, Outcome},
 };
 
 /// Two hosts in network namespaces, a flood, and what gets through
@@ -33,7 +33,7 @@ pub async fn run(arguments: Demo) -> anyhow::Result<()> {
         "two hosts in network namespaces, joined by a veth pair; Ctrl-C ends it and leaves nothing",
     );
     let mut screen = Screen::new();
-    let last = demo::run(arguments.duration, |demo| screen.show(demo))?;
+    let last = demo::run(arguments.duration, |outcome| screen.show(outcome))?;
     screen.finish(&last)
 }
 
@@ -55,16 +55,16 @@ impl Screen {
         }
     }
 
-    fn show(&mut self, demo: &Demo) -> anyhow::Result<()> {
+    fn show(&mut self, outcome: &Outcome) -> anyhow::Result<()> {
         if self.terminal {
-            return self.redraw(&demo.table());
+            return self.redraw(&outcome.table());
         }
         if self
             .printed
             .is_none_or(|printed| printed.elapsed() >= Self::INTERVAL)
         {
             self.printed = Some(Instant::now());
-            write(&format!("{}\n", demo.table()))?;
+            write(&format!("{}\n", outcome.table()))?;
         }
         Ok(())
     }
@@ -80,7 +80,7 @@ impl Screen {
         Ok(write(&format!("{up}{text}"))?)
     }
 
-    fn finish(&mut self, last: &Demo) -> anyhow::Result<()> {
+    fn finish(&mut self, last: &Outcome) -> anyhow::Result<()> {
         if !self.terminal {
             write(&last.table())?;
         }

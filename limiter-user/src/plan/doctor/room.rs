@@ -7,7 +7,8 @@ use crate::config::{Settings, table_warning::TableWarning};
 #[must_use]
 pub fn finding(settings: &Settings, frame_max: u64) -> Finding {
     let warnings = settings.table_warnings(frame_max).unwrap_or_default();
-    let all = |of: fn(&TableWarning) -> String| warnings.iter().map(of).collect::<Vec<_>>().join("; ");
+    let all =
+        |of: fn(&TableWarning) -> String| warnings.iter().map(of).collect::<Vec<_>>().join("; ");
     let finding = if warnings.is_empty() {
         ok("no limit's room is filled by a flood of new sources")
     } else {
