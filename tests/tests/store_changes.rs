@@ -179,11 +179,11 @@ fn six_hundred_changes() {
 
 /// What `check` says of a source.
 fn check(generations: &Generations, name: &str, source: IpAddr, now: u64) -> CheckedLimit {
-    let (limit, seat) = generations.limit(name);
+    let (limit, slot) = generations.limit(name);
     let shadow = generations.record.settings.shadow;
-    let reader = Reader::new(limit.clone(), seat, shadow, FRAME_MAX, now).unwrap();
-    let key = reader.limit.key.of(seat.slot, source, 0);
-    let found = generations.kernel.tables.source(&key);
+    let reader = Reader::new(limit.clone(), slot.clone(), shadow, FRAME_MAX, now).unwrap();
+    let key = reader.limit.key.of(slot.number, source, 0);
+    let found = generations.kernel.tables.sets.source(&key);
     reader.check(String::new(), found.as_ref())
 }
 

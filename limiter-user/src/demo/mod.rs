@@ -136,7 +136,7 @@ pub fn run(
 fn row(client: &Client, sender: &Sender, receiver: &Receiver, tables: &Tables) -> Row {
     let by_source = Key::default();
     let key = by_source.of(FIRST_SLOT, client.sources[0], 0);
-    let source = tables.source(&key).unwrap_or_default();
+    let source = tables.sets.source(&key).unwrap_or_default();
     let (sent, sending_for) = sender.progress();
     Row {
         name: client.name,

@@ -44,10 +44,10 @@ pub fn check(attachment: &Attachment, source: IpAddr) -> Result<Check> {
     };
     // The clock is read after the buckets: otherwise a packet in between would seem to come from the
     // future.
-    let limits = record.seated();
-    let buckets = limits.iter().map(|(limit, seat)| {
+    let limits = record.with_slots();
+    let buckets = limits.iter().map(|(limit, slot)| {
         if holds(limit) {
-            buckets_of(&limit.key, seat.slot, source, tables)
+            buckets_of(&limit.key, slot.number, source, tables)
         } else {
             Vec::new()
         }
@@ -137,12 +137,15 @@ fn buckets_of(
 ) -> Vec<(String, Option<Source>)> {
     let first = key.of(slot, source, 0);
     if !key.by_port {
-        return vec![(key.show(&first), tables.source(&first))];
+        return vec![(key.show(&first), tables.sets.source(&first))];
     }
     let of_any_port = |entry: &SourceKey| {
         entry.slot() == slot && entry.family() == first.family() && entry.address == first.address
     };
-    let of_ports = tables.sources().filter(|(entry, _)| of_any_port(entry));
+    let of_ports = tables
+        .sets
+        .sources()
+        .filter(|(entry, _)| of_any_port(entry));
     let mut of_ports: Vec<_> = of_ports.collect();
     if of_ports.is_empty() {
         return vec![(key.show_source(&first), None)];

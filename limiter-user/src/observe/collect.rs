@@ -22,13 +22,8 @@ use super::{
     verdicts,
 };
 use crate::{
-    config::{self, Key, compile::FIRST_SLOT},
-    kernel::{
-        Attachment,
-        error::Result,
-        program::maps::Tables,
-        state::record::{Record, Seat},
-    },
+    config::{self, Key, compile::FIRST_SLOT, slot::Slot},
+    kernel::{Attachment, error::Result, program::maps::Tables, state::record::Record},
 };
 
 /// Everything that `status` shows of an attachment.
@@ -36,7 +31,8 @@ pub fn interface(attachment: &Attachment) -> Result<Interface> {
     let mut sources = Sources::default();
     attachment
         .tables
-        .look_through(|_, key, _| count(&mut sources, key));
+        .sets
+        .scan(|_, key, _| count(&mut sources, key));
     described(attachment, sources)
 }
 
@@ -105,7 +101,7 @@ fn described(attachment: &Attachment, sources: Sources) -> Result<Interface> {
         drops: Drops::new(&counters),
         passes: Passes::new(&counters),
         sources: Sources {
-            capacity: tables.capacity(),
+            capacity: tables.sets.capacity(),
             memory_bytes: attachment.memory(),
             source_bytes: size_of::<Entry>() as u64,
             added: counters.sources_added,
@@ -117,9 +113,9 @@ fn described(attachment: &Attachment, sources: Sources) -> Result<Interface> {
 }
 
 /// The limit in the first slot has also the counters of the fast path, on which it was alone.
-fn limit(of: &config::Limit, seat: &Seat, record: &Record, tables: &Tables) -> Result<Limit> {
-    let mut counters = tables.limit(seat.slot)?;
-    if seat.slot == FIRST_SLOT {
+fn limit(of: &config::Limit, slot: &Slot, record: &Record, tables: &Tables) -> Result<Limit> {
+    let mut counters = tables.limit(slot.number)?;
+    if slot.number == FIRST_SLOT {
         let fast = of_the_only_limit(&tables.plain()?);
         counters.admitted = counters.admitted + fast.admitted;
         counters.dropped = counters.dropped + fast.dropped;
@@ -158,7 +154,7 @@ fn lists(record: &Record, tables: &Tables) -> Result<Vec<List>> {
 pub fn sample(attachment: &Attachment, wanted: &Wanted, gauge: &mut Gauge) -> Result<Sample> {
     let interface = &attachment.interface;
     let of = (interface.index, attachment.record.attached_at.clone());
-    let elapsed = gauge.begin(of, attachment.tables.capacity(), Instant::now());
+    let elapsed = gauge.begin(of, attachment.tables.sets.capacity(), Instant::now());
     let scanned = scan(attachment, wanted, gauge)?;
     let mut rows = rows(attachment, scanned.busiest)?;
     let mut denied = gauge.denied.read(attachment, wanted)?;
@@ -193,7 +189,7 @@ fn scan(attachment: &Attachment, wanted: &Wanted, gauge: &mut Gauge) -> Result<S
     let names = by_slot.map(|reader| reader.map(|reader| reader.limit.name.to_lowercase()));
     let (mut sources, mut matching, mut text) = (Sources::default(), 0, String::new());
     let mut busiest = Busiest::new(wanted.most);
-    tables.look_through(|number, key, source| {
+    tables.sets.scan(|number, key, source| {
         count(&mut sources, key);
         let since = gauge.since(number, key, source);
         let slot = key.slot() as usize;

@@ -12,12 +12,8 @@ use super::{
     source::CheckedLimit,
 };
 use crate::{
-    config::{Invalid, Limit, quota::Terms},
-    kernel::{
-        error::Result,
-        state::record::{Record, Seat},
-        sys::clock,
-    },
+    config::{Invalid, Limit, quota::Terms, slot::Slot},
+    kernel::{error::Result, state::record::Record, sys::clock},
 };
 
 /// A frame of 60 bytes, the shortest that Ethernet carries (without checksum): `retry_after` waits for it where a packet
@@ -46,9 +42,9 @@ pub struct Reader {
 /// A reader for each limit, as of now.
 pub fn readers(record: &Record) -> Result<Vec<Reader>> {
     let now = clock::now()?;
-    let limits = record.seated().into_iter();
-    let readers = limits.map(|(limit, seat)| {
-        Reader::new(limit, &seat, record.settings.shadow, record.frame_max, now)
+    let limits = record.with_slots().into_iter();
+    let readers = limits.map(|(limit, slot)| {
+        Reader::new(limit, slot, record.settings.shadow, record.frame_max, now)
     });
     Ok(readers.collect::<std::result::Result<_, _>>()?)
 }
@@ -57,17 +53,17 @@ impl Reader {
     /// Of a limit. `shadow`: all limits of the interface are in shadow.
     pub fn new(
         limit: Limit,
-        seat: &Seat,
+        slot: Slot,
         shadow: bool,
         frame_max: u64,
         now: u64,
     ) -> std::result::Result<Self, Invalid> {
         Ok(Self {
-            slot: seat.slot,
+            slot: slot.number,
             shadow: shadow || limit.shadow,
-            terms: limit.terms(frame_max)?.at_phase(seat.phase),
-            epoch: seat.epoch,
-            past: seat.changes(),
+            terms: limit.terms(frame_max)?.at_phase(slot.phase),
+            epoch: slot.epoch,
+            past: slot.past,
             now,
             limit,
         })

@@ -9,14 +9,14 @@ use crate::kernel::probe::{Channels, Features};
 
 pub(super) fn interface(case: &Case<'_>) -> Finding {
     let Case { name, device, .. } = case;
-    let index = device.index;
-    if !device.link.up {
+    let index = device.interface.index;
+    if !device.interface.up {
         return warning(
             format!("index {index}, down: no packets come in"),
             format!("`ip link set {name} up`"),
         );
     }
-    if device.link.loopback {
+    if device.interface.loopback {
         return warning(
             format!("index {index}, loopback: what this machine sends to itself is limited too"),
             "name the interface that packets come in by (`ip route` lists them), unless that is meant",
@@ -27,7 +27,7 @@ pub(super) fn interface(case: &Case<'_>) -> Finding {
 
 /// The program looks for IP behind an Ethernet header.
 pub(super) fn frames(case: &Case<'_>) -> Finding {
-    if case.device.link.ethernet {
+    if case.device.interface.ethernet {
         return ok("Ethernet");
     }
     problem(
@@ -41,7 +41,7 @@ pub(super) fn frames(case: &Case<'_>) -> Finding {
 
 pub(super) fn mtu(case: &Case<'_>) -> Finding {
     let Case { name, device, .. } = case;
-    let mtu = device.mtu;
+    let mtu = device.interface.mtu;
     let kernel = case.machine.kernel.as_ref();
     let kernel_takes = kernel.is_ok_and(|version| version.has_frags());
     let why = match device.xdp {

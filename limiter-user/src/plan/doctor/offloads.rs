@@ -21,7 +21,7 @@ pub(super) fn lro(case: &Case<'_>) -> Finding {
 /// Native mode comes before it, generic mode after it.
 pub(super) fn gro(case: &Case<'_>) -> Finding {
     let Case { name, device, .. } = case;
-    if device.link.loopback {
+    if device.interface.loopback {
         // Whatever the switch says: the loopback has no NAPI.
         return ok("has no part in the loopback, whose packets come in as they were sent");
     }
