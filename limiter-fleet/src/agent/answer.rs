@@ -1,29 +1,23 @@
 //! What others ask, and what they are told.
 
-use std::{net::IpAddr, time::Instant};
+use std::{
+    net::IpAddr,
+    time::{Duration, Instant},
+};
 
 use super::{
     attached::Attached,
     lists::cuts_off,
-    place::{Waiting, printable},
+    place::{Place, Waiting, printable},
     question::{Answer, Edit, Question, reply},
     run::Agent,
 };
 use crate::{
     host::{Host, Table},
     status::Fleet,
-    store::{self, Error},
+    store::{self, Entry},
     text::show,
 };
-
-/// An edit that the store has taken, or not.
-pub struct Edited {
-    member: u64,
-    result: Result<u64, Error>,
-    /// Whether more is to come: then nobody waits until this is in force.
-    is_part: bool,
-    answer: Answer,
-}
 
 /// Whether the fleet's list can be changed so.
 fn may_edit(
@@ -53,118 +47,104 @@ fn may_edit(
     })
 }
 
-impl<H: Host> Agent<H> {
+impl<H: Host + 'static> Agent<H> {
     /// Answers a question, now or when it is known.
     pub fn answer(&mut self, question: Question, answer: Answer) {
         let (Question::Fleet(interface)
         | Question::Listed { interface, .. }
         | Question::Edit { interface, .. }) = &question;
-        let interval = self.options.interval;
-        let at = self.connection.at().to_owned();
-        let trouble = self.connection.why();
-        let store = self.connection.store();
-        let by = printable(&self.options.host);
-        let edits = self.edits.clone();
-        let found = self
-            .places
-            .iter_mut()
-            .find(|place| place.attached.about().interface == *interface);
-        let Some(place) = found else {
-            let why = trouble.unwrap_or_else(|| {
+        let is_of = |place: &Place<_>| place.attached.about().interface == *interface;
+        let Some(at) = self.places.iter().position(is_of) else {
+            let unknown = || {
                 format!("the agent has not found {interface} in a fleet yet: ask again in a second")
-            });
+            };
+            let why = self.connection.why().unwrap_or_else(unknown);
             return reply::<()>(answer, Err(why));
         };
         match question {
-            Question::Fleet(_) => {
-                let now = Instant::now();
-                let (staleness, late) = (
-                    place.staleness(interval, now),
-                    place.lateness(interval, now),
-                );
-                let conflicts = &place.compared.conflicts;
-                reply(
-                    answer,
-                    Ok(Fleet {
-                        name: place.attached.about().fleet.clone(),
-                        agent: true,
-                        store: Some(at),
-                        error: trouble,
-                        hosts: place.attached.hosts,
-                        staleness_seconds: staleness.map(|staleness| staleness.as_secs_f64()),
-                        sources: place.attached.sources() as u64,
-                        limits: place.attached.shared(staleness, late, conflicts),
-                        missing_limits: conflicts.missing.iter().cloned().collect(),
-                    }),
-                );
-            }
+            Question::Fleet(_) => reply(answer, Ok(self.fleet(at))),
             Question::Listed { list, .. } => {
-                let listed = place.known.listed(&list, Instant::now());
+                let listed = self.places[at].known.listed(&list, Instant::now());
                 let unread = || "the agent has not read the fleet's lists yet".to_owned();
-                reply(answer, listed.ok_or_else(|| trouble.unwrap_or_else(unread)));
+                let why = || self.connection.why().unwrap_or_else(unread);
+                reply(answer, listed.ok_or_else(why));
             }
             Question::Edit {
                 list,
                 edit,
                 is_part,
                 ..
-            } => {
-                if let Err(why) = may_edit(&place.attached, &list, &edit, &self.store_at) {
-                    return reply::<()>(answer, Err(why));
-                }
-                let Some(mut store) = store else {
-                    let why =
-                        trouble.unwrap_or_else(|| "the store is not connected yet".to_owned());
-                    return reply::<()>(answer, Err(format!("{why}; nothing was changed")));
-                };
-                let (member, fleet) = (place.attached.id, place.attached.about().fleet.clone());
-                tokio::spawn(async move {
-                    let edit = match &edit {
-                        Edit::Add { prefixes, lasts } => store::Edit::Add {
-                            prefixes,
-                            by: &by,
-                            lasts: *lasts,
-                        },
-                        Edit::Remove(prefixes) => store::Edit::Remove(prefixes),
-                    };
-                    let result = store.edit(&fleet, &list, edit).await;
-                    // The loop is gone only with the process.
-                    let _ = edits.send(Edited {
-                        member,
-                        result,
-                        is_part,
-                        answer,
-                    });
-                });
-            }
+            } => self.edit(at, list, edit, is_part, answer),
         }
     }
 
-    /// The store has answered to a change of lists.
-    pub fn take_edit(&mut self, edited: Edited) {
-        let Edited {
-            member,
-            result,
-            is_part,
-            answer,
-        } = edited;
-        let changed = match result {
-            Err(error) => return reply::<()>(answer, Err(error.to_string())),
-            Ok(changed) if is_part => return reply(answer, Ok(changed)),
-            Ok(changed) => changed,
+    /// How the fleet of a member is.
+    fn fleet(&mut self, at: usize) -> Fleet {
+        let place = &mut self.places[at];
+        let (interval, now) = (self.options.interval, Instant::now());
+        let staleness = place.staleness(interval, now);
+        let late = place.lateness(interval, now);
+        Fleet {
+            name: place.fleet(),
+            agent: true,
+            store: Some(self.connection.at()),
+            error: self.connection.why(),
+            hosts: place.attached.hosts,
+            staleness_seconds: staleness.map(|staleness| staleness.as_secs_f64()),
+            sources: place.attached.sources() as u64,
+            limits: place.attached.shared(staleness, late, &place.conflicts),
+            missing_limits: place.conflicts.missing(),
+        }
+    }
+
+    /// Has the store change a list.
+    fn edit(&mut self, at: usize, list: String, edit: Edit, is_part: bool, answer: Answer) {
+        let place = &self.places[at];
+        if let Err(why) = may_edit(&place.attached, &list, &edit, &self.store_at) {
+            return reply::<()>(answer, Err(why));
+        }
+        let Some(mut store) = self.connection.store() else {
+            let unconnected = || "the store is not connected yet".to_owned();
+            let why = self.connection.why().unwrap_or_else(unconnected);
+            return reply::<()>(answer, Err(format!("{why}; nothing was changed")));
         };
-        // One that is under way may not have it yet.
-        self.read_lists(member);
-        let is_read = self.connection.store().is_some();
-        match self.place(member) {
-            Some(place) if is_read => place.waiting.push(Waiting {
-                reading: place.reading.begun,
-                changed,
-                answer,
-            }),
+        let (member, fleet) = (place.attached.id, place.fleet());
+        let by = printable(&self.options.host);
+        let edit = match edit {
+            Edit::Add { prefixes, lasts } => {
+                let entry = |prefix| Entry {
+                    prefix,
+                    by: by.clone(),
+                    age: Duration::ZERO,
+                    left: lasts,
+                };
+                store::Edit::Add(prefixes.into_iter().map(entry).collect())
+            }
+            Edit::Remove(prefixes) => store::Edit::Remove(prefixes),
+        };
+        let edited = async move { store.edit(&fleet, &list, &edit).await };
+        self.edits
+            .push(edited, move |agent, changed| match changed {
+                Err(error) => reply::<()>(answer, Err(error.to_string())),
+                Ok(changed) if is_part => reply(answer, Ok(changed.prefixes)),
+                Ok(changed) => agent.edited(member, Waiting { changed, answer }),
+            });
+    }
+
+    /// The store has taken a change of lists, and somebody waits until it is in force.
+    fn edited(&mut self, member: u64, waiting: Waiting) {
+        match self.at(member) {
+            Some(at) if self.connection.store().is_some() => {
+                self.places[at].waiting.push(waiting);
+                if self.places[at].awaits_reading() {
+                    self.read_lists(at);
+                } else {
+                    self.places[at].known.is_pending = true;
+                }
+            }
             _ => {
                 let why = "the store has it; it is in force here as soon as the store answers this host again";
-                reply::<()>(answer, Err(why.to_owned()));
+                reply::<()>(waiting.answer, Err(why.to_owned()));
             }
         }
     }

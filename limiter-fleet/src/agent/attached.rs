@@ -16,11 +16,11 @@ use crate::{
     member::{Group, Member, Round},
     quota::{self, Fleet, Quota},
     status::SharedLimit,
-    store::shard,
+    store::{Of, shard},
 };
 
 /// The limits that are shared, by their slots.
-type Limits = [Option<Limit>; SLOTS as usize];
+pub type Limits = [Option<Limit>; SLOTS as usize];
 
 /// A member.
 #[derive(Debug)]
@@ -38,7 +38,8 @@ pub struct Attached<T> {
     pub is_outdated: bool,
 }
 
-fn limit<'a>(limits: &'a Limits, key: &SourceKey) -> Option<&'a Limit> {
+/// The limit of a source.
+pub fn limit<'a>(limits: &'a Limits, key: &SourceKey) -> Option<&'a Limit> {
     limits.get(key.slot() as usize)?.as_ref()
 }
 
@@ -114,11 +115,9 @@ impl<T: Table> Attached<T> {
         rounds
     }
 
-    /// Name and terms of a source's limit when the round of this group was made: it may be gone by now, or another one may
-    /// have its slot.
-    pub fn limit(&self, group: Group, key: &SourceKey) -> Option<(String, Quota)> {
-        let limit = limit(self.told_as.get(&group)?, key)?;
-        Some((limit.held.name.clone(), limit.terms))
+    /// The limits when the round of this group was made: one may be gone by now, or another one may have its slot.
+    pub fn limits_of(&self, group: Group) -> Arc<Limits> {
+        Arc::clone(self.told_as.get(&group).unwrap_or(&self.limits))
     }
 
     /// Rounds that have not been answered.
@@ -162,14 +161,24 @@ impl<T: Table> Attached<T> {
         limits
             .map(|Limit { terms, held }| {
                 let beyond = |staleness| overshoot(terms, self.hosts, staleness, credit);
-                let conflicts = conflicts.conflicts.get(&held.name);
                 SharedLimit {
                     name: held.name.clone(),
                     overshoot_packets: staleness.map(beyond),
-                    conflicts: conflicts.into_iter().flatten().cloned().collect(),
+                    conflicts: conflicts.of(&held.name).collect(),
                 }
             })
             .collect()
+    }
+}
+
+impl Limit {
+    /// What the store needs to know of it.
+    pub(super) fn of(&self, fleet: Fleet) -> Of<'_> {
+        Of {
+            limit: &self.held.name,
+            cost: self.terms.cost,
+            cap: self.terms.tau.saturating_add(fleet.debt(&self.terms)),
+        }
     }
 }
 

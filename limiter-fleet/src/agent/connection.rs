@@ -3,10 +3,11 @@
 use std::{
     mem::{Discriminant, discriminant},
     net::IpAddr,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use crate::store::{Error, Store, Target};
+use crate::store::{Error, Fault, Store, Target};
 
 /// How long to wait between two tries to connect, first and at most.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
@@ -19,7 +20,7 @@ pub type Connected = Result<(Store, Vec<IpAddr>), Error>;
 
 /// The store, or why it is not there.
 pub struct Connection {
-    target: Target,
+    target: Arc<Target>,
     store: Option<Store>,
     is_connecting: bool,
     trouble: Option<Trouble>,
@@ -37,12 +38,22 @@ struct Trouble {
     /// When something was answered, if nothing has failed since.
     over: Option<Instant>,
     /// Of which kinds of error a line was said.
-    said: Vec<Discriminant<Error>>,
+    said: Vec<Kind>,
+}
+
+type Kind = (Discriminant<Error>, Option<Discriminant<Fault>>);
+
+fn kind(error: &Error) -> Kind {
+    let fault = match error {
+        Error::At(_, fault) => Some(discriminant(fault)),
+        _ => None,
+    };
+    (discriminant(error), fault)
 }
 
 impl Connection {
     /// Not there yet.
-    pub fn new(target: Target, say: fn(&str)) -> Self {
+    pub fn new(target: Arc<Target>, say: fn(&str)) -> Self {
         Self {
             target,
             store: None,
@@ -61,8 +72,8 @@ impl Connection {
     }
 
     /// Where it is.
-    pub fn at(&self) -> &str {
-        self.target.at()
+    pub fn at(&self) -> String {
+        self.target.at().to_owned()
     }
 
     /// Why it does not answer.
@@ -78,7 +89,7 @@ impl Connection {
             return None;
         }
         self.is_connecting = true;
-        let target = self.target.clone();
+        let target = Arc::clone(&self.target);
         Some(async move {
             let store = Store::connect(&target).await?;
             Ok((store, target.addresses().await))
@@ -117,8 +128,8 @@ impl Connection {
         trouble.over = None;
         trouble.why = error.to_string();
         // A line for each kind: who mends one learns of the next.
-        if !trouble.said.contains(&discriminant(error)) {
-            trouble.said.push(discriminant(error));
+        if !trouble.said.contains(&kind(error)) {
+            trouble.said.push(kind(error));
             (self.say)(&format!(
                 "{}; until then the limits hold on each host by itself",
                 trouble.why
@@ -164,10 +175,8 @@ mod tests {
             LINES.fetch_add(1, Ordering::Relaxed);
         });
         for _ in 0..100 {
-            connection.failed(&Error::Forbidden {
-                at: "host".to_owned(),
-                why: "no".to_owned(),
-            });
+            let fault = Fault::Forbidden("no".to_owned());
+            connection.failed(&Error::At("host".to_owned(), fault));
             assert!(connection.why().is_some());
             connection.works();
             assert!(connection.why().is_none());

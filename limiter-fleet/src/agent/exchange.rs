@@ -1,66 +1,43 @@
-//! What is under way to the store and back.
+//! Rounds and heartbeats on their way to the store and back.
 
-use std::{collections::HashMap, net::IpAddr, time::Instant};
-
-use futures_util::{future::LocalBoxFuture, stream::FuturesUnordered};
-use limiter_common::table::key::SourceKey;
-
-use super::{attached::Attached, pace::Pace};
-use crate::{
-    conflicts::Held,
-    host::Table,
-    ledger::Record,
-    member::{Group, Round, SHARDS},
-    quota::Fleet,
-    store::{Beat, Error, Lists, Of, Store},
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
 };
 
-/// Something that the store has said, or has not.
-#[derive(Debug)]
-pub enum Came {
-    /// An answer to a round.
-    Answer {
-        /// The member's id.
-        member: u64,
-        /// The round's number.
-        number: u64,
-        /// Its group.
-        group: Group,
-        /// When it was sent, this time.
-        sent: Instant,
-        /// What it says.
-        records: Result<Vec<Record>, Error>,
-    },
-    /// An answer to a heartbeat, with the moment in which that was sent.
-    Beat(u64, Instant, Result<Beat, Error>),
-    /// What a member has told of its limits, and what all hosts of its fleet have.
-    Compared(u64, Vec<Held>, Result<Vec<Held>, Error>),
-    /// The lists of a member's fleet, by their names: its reading of that number.
-    Lists(u64, u64, Vec<String>, Result<Lists, Error>),
-    /// Whether a member could put back how many prefixes that the store had lost.
-    Restored(u64, Result<u64, Error>),
-    /// A connection, and the addresses of the store.
-    Connected(Result<(Store, Vec<IpAddr>), Error>),
-}
+use limiter_common::table::key::SourceKey;
 
+use super::{
+    attached::{Attached, limit},
+    pace::Pace,
+    run::{ALIVE, Agent},
+};
+use crate::{
+    conflicts::Held,
+    host::{Host, Table},
+    ledger::Record,
+    member::{Group, Round, SHARDS},
+    store::{Beat, Error, Fault, Lists, Of},
+    text::counted,
+};
+
+/// How often a member says that it is there, and asks whether lists have changed.
+pub const BEAT: Duration = Duration::from_millis(250);
 /// Sources that are told of at once, but for a round alone that has more: a store takes a fifth of a second for as many,
 /// and this process nearly as long to write them.
 const AT_ONCE: usize = 50_000;
 
-/// All that is under way.
+/// Rounds that are under way.
 pub struct UnderWay {
-    /// What comes.
-    pub coming: FuturesUnordered<LocalBoxFuture<'static, Came>>,
-    /// Sources of each round.
-    groups: HashMap<(u64, Group), usize>,
+    /// Sources of each, by member and group.
+    rounds: HashMap<(u64, Group), usize>,
     pace: Pace,
 }
 
 impl Default for UnderWay {
     fn default() -> Self {
         Self {
-            coming: FuturesUnordered::new(),
-            groups: HashMap::new(),
+            rounds: HashMap::new(),
             pace: Pace::new(SHARDS as usize),
         }
     }
@@ -69,92 +46,176 @@ impl Default for UnderWay {
 impl UnderWay {
     /// There is another connection: what waits for the one before it waits in vain.
     pub fn begin_anew(&mut self) {
-        self.coming.clear();
-        self.groups.clear();
+        self.rounds.clear();
         self.pace.begin_anew();
     }
 
     /// Rounds of a member.
-    pub fn of(&self, member: u64) -> usize {
-        let groups = self.groups.keys();
-        groups.filter(|(of, _)| *of == member).count()
+    fn of(&self, member: u64) -> usize {
+        self.rounds.keys().filter(|(of, _)| *of == member).count()
     }
 
-    /// Sends those of a member's rounds that are not on their way, as far as the pace allows.
-    pub fn send(&mut self, store: &Store, member: &Attached<impl Table>, fleet: Fleet) {
+    /// Takes those of a member's rounds that are not on their way, as far as the pace allows. Who has waited longest comes
+    /// first, or some would never come.
+    fn take(&mut self, member: &Attached<impl Table>) -> Vec<Round> {
         let room = self.pace.window().saturating_sub(self.of(member.id));
-        if room == 0 {
-            return;
-        }
-        let is_waiting = |round: &&Round| !self.groups.contains_key(&(member.id, round.group));
+        let is_waiting = |round: &&Round| !self.rounds.contains_key(&(member.id, round.group));
         let mut waiting: Vec<_> = member.unanswered().filter(is_waiting).collect();
-        // Who has waited longest comes first, or some would never come.
         waiting.sort_unstable_by_key(|round| round.number);
-        let mut sources: usize = self.groups.values().sum();
-        for round in waiting.into_iter().take(room) {
-            if sources > 0 && sources + round.items.len() > AT_ONCE {
-                break;
-            }
+        let mut sources: usize = self.rounds.values().sum();
+        let fits = |round: &&Round| {
+            let is_first = sources == 0;
             sources += round.items.len();
-            self.groups
-                .insert((member.id, round.group), round.items.len());
-            let (mut store, name, id) = (store.clone(), member.about().fleet.clone(), member.id);
-            let round = round.clone();
-            let (limits, sent) = (limits(member, &round, fleet), Instant::now());
-            self.coming.push(Box::pin(async move {
-                let of = |key: &SourceKey| {
-                    let (limit, cost, cap) = &limits[&key.slot()];
-                    Of {
-                        limit: limit.as_str(),
-                        cost: *cost,
-                        cap: *cap,
-                    }
-                };
-                let records = store.exchange(&name, id, &round, of).await;
-                Came::Answer {
-                    member: id,
-                    number: round.number,
-                    group: round.group,
-                    sent,
-                    records,
-                }
-            }));
-        }
-    }
-
-    /// A round has come back.
-    pub fn arrived(&mut self, member: u64, group: Group, sent: Instant) {
-        self.groups.remove(&(member, group));
-        self.pace.answered(sent.elapsed());
-    }
-
-    /// A round has not come back, or with an error.
-    pub fn failed(&mut self, member: u64, group: Group, error: &Error) {
-        if matches!(error, Error::Timeout { .. }) {
-            self.pace.lapsed(self.of(member));
-        }
-        self.groups.remove(&(member, group));
+            is_first || sources <= AT_ONCE
+        };
+        let taken = waiting.into_iter().take(room).take_while(fits);
+        let taken: Vec<_> = taken.cloned().collect();
+        let size = |round: &Round| ((member.id, round.group), round.items.len());
+        self.rounds.extend(taken.iter().map(size));
+        taken
     }
 }
 
-/// Name, cost and cap of each limit that a round is about, by its slot.
-fn limits(
-    member: &Attached<impl Table>,
-    round: &Round,
-    fleet: Fleet,
-) -> HashMap<u32, (String, u64, u64)> {
-    let mut limits = HashMap::new();
-    for item in &round.items {
-        limits.entry(item.key.slot()).or_insert_with(|| {
-            // Each round is about limits that were there when it was made.
-            member.limit(round.group, &item.key).map_or_else(
-                || ("gone".to_owned(), 1, 0),
-                |(name, terms)| {
-                    let cap = terms.tau.saturating_add(fleet.debt(&terms));
-                    (name, terms.cost, cap)
-                },
-            )
+impl<H: Host + 'static> Agent<H> {
+    /// Looks at the table of a member, unless a long look would make answers late that are under way.
+    pub(super) fn scan(&mut self, at: usize, now: Instant) -> Result<(), String> {
+        let place = &mut self.places[at];
+        let late = place.lateness(self.options.interval, now);
+        let is_awaiting =
+            self.connection.store().is_some() && self.under_way.of(place.attached.id) > 0;
+        if is_awaiting && !place.looks.may_begin(now) {
+            return Ok(());
+        }
+        let begin = Instant::now();
+        for round in place.attached.scan(late, self.host.now()?) {
+            place.sent.insert(round.group, now);
+        }
+        place.looks.done(now, begin.elapsed());
+        Ok(())
+    }
+
+    /// Sends a member's rounds.
+    pub(super) fn send(&mut self, at: usize, now: Instant) {
+        let place = &mut self.places[at];
+        let Some(store) = self.connection.store().filter(|_| place.is_counted) else {
+            return;
+        };
+        let late = place.lateness(self.options.interval, now);
+        let fleet = place.attached.state(late);
+        for round in self.under_way.take(&place.attached) {
+            let limits = place.attached.limits_of(round.group);
+            let (mut store, name, id) = (store.clone(), place.fleet(), place.attached.id);
+            let sent = Instant::now();
+            let exchanged = async move {
+                const GONE: Of<'_> = Of {
+                    limit: "gone",
+                    cost: 1,
+                    cap: 0,
+                };
+                let of = |key: &SourceKey| limit(&limits, key).map_or(GONE, |it| it.of(fleet));
+                let records = store.exchange(&name, id, &round, of).await;
+                (round, records)
+            };
+            self.asked.push(exchanged, move |agent, (round, records)| {
+                agent.exchanged(id, &round, sent, records);
+            });
+        }
+    }
+
+    /// A round that was sent to the store at this time has come back, or has not.
+    fn exchanged(
+        &mut self,
+        member: u64,
+        round: &Round,
+        sent: Instant,
+        records: Result<Vec<Record>, Error>,
+    ) {
+        let under_way = self.under_way.of(member);
+        self.under_way.rounds.remove(&(member, round.group));
+        let records = match records {
+            Ok(records) => records,
+            Err(error) => {
+                if matches!(error, Error::At(_, Fault::Timeout(..))) {
+                    self.under_way.pace.lapsed(under_way);
+                }
+                return self.connection.failed(&error);
+            }
+        };
+        self.under_way.pace.answered(sent.elapsed());
+        // Without a clock the next look ends the agent.
+        if let (Some(at), Ok(ticks)) = (self.at(member), self.host.now()) {
+            let place = &mut self.places[at];
+            place
+                .attached
+                .answer(round.number, round.group, &records, ticks);
+            place.sent.remove(&round.group);
+            place.answered(sent);
+            // What has waited for this answer.
+            self.send(at, Instant::now());
+        }
+        self.works();
+    }
+
+    /// Says that a member is there, where it is time for that.
+    pub(super) fn beat(&mut self, at: usize, now: Instant) {
+        let place = &mut self.places[at];
+        let Some(mut store) = self.connection.store() else {
+            return;
+        };
+        if now < place.next_beat || place.is_beating {
+            return;
+        }
+        (place.next_beat, place.is_beating) = (now + BEAT, true);
+        let (id, fleet, label) = (place.attached.id, place.fleet(), place.label.clone());
+        let held = place.attached.held();
+        let beat = async move {
+            let beat = store.heartbeat(&fleet, id, &label, &held, ALIVE).await;
+            (held, beat)
+        };
+        self.asked.push(beat, move |agent, (held, beat)| {
+            agent.beaten(id, now, &held, beat);
         });
     }
-    limits
+
+    /// A member has said that it is there and holds this, at this time.
+    fn beaten(&mut self, member: u64, sent: Instant, held: &[Held], beat: Result<Beat, Error>) {
+        let at = self.at(member);
+        if let Some(at) = at {
+            self.places[at].is_beating = false;
+        }
+        let beat = match beat {
+            Ok(beat) => beat,
+            Err(error) => return self.connection.failed(&error),
+        };
+        self.works();
+        let (Some(at), say, now) = (at, self.options.say, Instant::now()) else {
+            return;
+        };
+        let place = &mut self.places[at];
+        let fleet = place.fleet();
+        place.answered(sent);
+        place.is_counted = true;
+        place.heard_of(beat.oldest);
+        for text in place.conflicts.update(held, &beat.held, &fleet, now) {
+            say(&place.line(&text));
+        }
+        // A store that comes back knows of none; who comes back first is not alone because of that.
+        let may_miss = now < place.returning;
+        let hosts = place.attached.hosts;
+        if hosts < beat.hosts || (hosts > beat.hosts && !may_miss) {
+            let hosts = counted(beat.hosts.into(), "host");
+            say(&place.line(&format!("fleet '{fleet}' has {hosts} now")));
+            place.attached.hosts = beat.hosts;
+        }
+        let is_new = place.known.revision != Some(beat.revision);
+        if is_new && place.attached.about().lists.is_empty() {
+            let none = Lists {
+                revision: beat.revision,
+                lists: Vec::new(),
+            };
+            place.known.take(&[], none, now);
+        } else if place.awaits_reading() || (is_new && place.force.is_rested(now)) {
+            self.read_lists(at);
+        }
+    }
 }

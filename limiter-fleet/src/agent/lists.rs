@@ -2,7 +2,7 @@
 //! off again when their time is over.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     net::IpAddr,
     time::{Duration, Instant},
 };
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// After which hosts put back what the store has lost: all that are there have seen by then that it is lost. They do so
-/// within as much again, and try again after as much.
+/// within as much again, and try again after twice as much.
 const RESTORE: Duration = Duration::from_secs(1);
 
 /// What is known of the lists that one attachment shares.
@@ -27,7 +27,7 @@ pub struct Known {
     pub revision: Option<u64>,
     /// The last one that was read, whatever is to be read again: 0 before the first.
     latest: u64,
-    lists: BTreeMap<String, Vec<Kept>>,
+    lists: BTreeMap<String, BTreeMap<IpNet, Kept>>,
     /// When to put back what the store has lost.
     restoring: Option<Instant>,
     /// Something is on a list that was not put in force.
@@ -36,37 +36,28 @@ pub struct Known {
 
 #[derive(Debug)]
 struct Kept {
-    prefix: IpNet,
     by: String,
     since: Instant,
     until: Option<Instant>,
-    /// Whether the store has lost it.
-    is_lost: bool,
-}
-
-/// Prefixes of a list that somebody has added at one moment, for as long, and that the store has lost.
-#[derive(Debug)]
-pub struct Lost {
-    /// The list.
-    pub list: String,
-    /// Which.
-    pub prefixes: Vec<IpNet>,
-    /// Who.
-    pub by: String,
-    /// How long ago.
-    pub age: Duration,
-    /// For how much longer.
-    pub left: Option<Duration>,
 }
 
 impl Kept {
-    fn new(entry: Entry, now: Instant) -> Self {
-        Self {
-            prefix: entry.prefix,
+    fn new(entry: Entry, now: Instant) -> (IpNet, Self) {
+        let kept = Self {
             by: entry.by,
             since: now.checked_sub(entry.age).unwrap_or(now),
             until: entry.left.and_then(|left| now.checked_add(left)),
-            is_lost: false,
+        };
+        (entry.prefix, kept)
+    }
+
+    fn entry(&self, prefix: IpNet, now: Instant) -> Entry {
+        let left = |until: Instant| until.saturating_duration_since(now);
+        Entry {
+            prefix,
+            by: self.by.clone(),
+            age: now.saturating_duration_since(self.since),
+            left: self.until.map(left),
         }
     }
 }
@@ -82,65 +73,54 @@ impl Known {
         self.latest = read.revision;
         self.is_pending = true;
         let mut wrong = Vec::new();
+        let mut lost = 0;
         for (name, entries) in names.iter().zip(read.lists) {
-            match entries {
-                Ok(entries) => {
-                    let there: HashSet<IpNet> = entries.iter().map(|entry| entry.prefix).collect();
-                    let before = self.lists.remove(name).unwrap_or_default();
-                    let lost = before.into_iter().filter_map(|kept| {
-                        let is_lost = (has_lost || kept.is_lost) && !there.contains(&kept.prefix);
-                        is_lost.then_some(Kept { is_lost, ..kept })
-                    });
-                    let kept = entries.into_iter().map(|entry| Kept::new(entry, now));
-                    self.lists.insert(name.clone(), kept.chain(lost).collect());
+            let entries = match entries {
+                Ok(entries) => entries.into_iter().map(|entry| Kept::new(entry, now)),
+                Err(error) => {
+                    wrong.push(error.to_string());
+                    continue;
                 }
-                Err(error) => wrong.push(error.to_string()),
+            };
+            let list = self.lists.entry(name.clone()).or_default();
+            let before = std::mem::replace(list, entries.collect());
+            if has_lost || self.restoring.is_some() {
+                for (prefix, kept) in before {
+                    lost += u64::from(!list.contains_key(&prefix));
+                    list.entry(prefix).or_insert(kept);
+                }
             }
         }
         self.lists.retain(|name, _| names.contains(name));
-        let lost = self.all().filter(|(_, kept)| kept.is_lost).count();
         if has_lost && lost > 0 {
             // Not all hosts at the same moment: most of them find that one of the others has done it.
             self.restoring = now.checked_add(RESTORE.mul_f64(1.0 + fastrand::f64()));
             wrong.push(format!(
                 "the store has lost {} of the fleet's lists: they stay in force here, and are put back",
-                counted(lost as u64, "prefix")
+                counted(lost, "prefix")
             ));
         }
         wrong
     }
 
-    fn all(&self) -> impl Iterator<Item = (&String, &Kept)> {
-        let lists = self.lists.iter();
-        lists.flat_map(|(name, kept)| kept.iter().map(move |kept| (name, kept)))
-    }
-
-    /// What the store has lost, once, when it is time to put it back.
-    pub fn lost(&mut self, now: Instant) -> Vec<Lost> {
+    /// All that is on the lists, when it is time to put back what the store has lost of it.
+    pub fn to_restore(&mut self, now: Instant) -> Vec<(String, Vec<Entry>)> {
         if self.restoring.is_none_or(|then| then > now) {
             return Vec::new();
         }
-        self.restoring = None;
-        let mut lost: BTreeMap<_, Vec<IpNet>> = BTreeMap::new();
-        for (name, kept) in self.all().filter(|(_, kept)| kept.is_lost) {
-            let group = (name, &kept.by, kept.since, kept.until);
-            lost.entry(group).or_default().push(kept.prefix);
-        }
-        let lost = lost
-            .into_iter()
-            .map(|((list, by, since, until), prefixes)| Lost {
-                list: list.clone(),
-                prefixes,
-                by: by.clone(),
-                age: now.saturating_duration_since(since),
-                left: until.map(|until| until.saturating_duration_since(now)),
-            });
-        lost.collect()
+        self.restoring = now.checked_add(2 * RESTORE);
+        let lists = self.lists.iter();
+        let all = lists.map(|(name, list)| {
+            let entries = list.iter().map(|(prefix, kept)| kept.entry(*prefix, now));
+            (name.clone(), entries.collect())
+        });
+        all.collect()
     }
 
-    /// It could not be put back: that is tried again.
-    pub fn not_restored(&mut self, now: Instant) {
-        self.restoring = now.checked_add(RESTORE);
+    /// It was put back. What somebody has removed meanwhile is seen when the lists are read again.
+    pub fn restored(&mut self) {
+        self.restoring = None;
+        self.revision = None;
     }
 
     /// Takes off what is over at this moment. Returns the lists that this has changed.
@@ -148,7 +128,7 @@ impl Known {
         let mut changed = Vec::new();
         for (name, kept) in &mut self.lists {
             let before = kept.len();
-            kept.retain(|kept| kept.until.is_none_or(|until| until > now));
+            kept.retain(|_, kept| kept.until.is_none_or(|until| until > now));
             if kept.len() < before {
                 changed.push(name.clone());
                 self.is_pending = true;
@@ -163,7 +143,7 @@ impl Known {
         let mut wanted = OnLists::new();
         for (name, kept) in &self.lists {
             let list = wanted.entry(name.clone()).or_default();
-            for Kept { prefix, .. } in kept {
+            for prefix in kept.keys() {
                 if cuts_off(name, prefix, store_at) {
                     left_out.push(*prefix);
                 } else {
@@ -176,15 +156,14 @@ impl Known {
 
     /// As `list` shows it; nothing where nothing has been read.
     pub fn listed(&self, name: &str, now: Instant) -> Option<Vec<Listed>> {
-        let kept = self.lists.get(name)?.iter();
-        let seconds = |time: Duration| time.as_secs_f64();
-        let listed = kept.map(|kept| Listed {
-            prefix: show(&kept.prefix),
-            by: kept.by.clone(),
-            age_seconds: seconds(now.saturating_duration_since(kept.since)),
-            left_seconds: kept
-                .until
-                .map(|until| seconds(until.saturating_duration_since(now))),
+        let listed = self.lists.get(name)?.iter().map(|(prefix, kept)| {
+            let entry = kept.entry(*prefix, now);
+            Listed {
+                prefix: show(prefix),
+                by: entry.by,
+                age_seconds: entry.age.as_secs_f64(),
+                left_seconds: entry.left.map(|left| left.as_secs_f64()),
+            }
         });
         Some(listed.collect())
     }
@@ -282,23 +261,25 @@ mod tests {
         assert_eq!(known.take(&names, read(8, &all[..2]), now), [""; 0]);
         assert_eq!(wanted(&known), "192.0.2.1/32 192.0.2.2/32");
         let later = |seconds| now + Duration::from_secs(seconds);
-        assert!(known.lost(later(99)).is_empty());
+        assert!(known.to_restore(later(99)).is_empty());
         // Nobody has.
         let said = known.take(&names, read(0, &[]), now);
         assert!(said[0].contains("has lost 2 prefixes"), "{said:?}");
         assert_eq!(wanted(&known), "192.0.2.1/32 192.0.2.2/32");
-        assert!(known.lost(now).is_empty(), "not at once");
+        assert!(known.to_restore(now).is_empty(), "not at once");
         // Another host has put one back.
         assert_eq!(known.take(&names, read(9, &all[..1]), now), [""; 0]);
         assert_eq!(wanted(&known), "192.0.2.1/32 192.0.2.2/32");
-        let lost = known.lost(later(2));
-        assert_eq!(lost.len(), 1);
-        assert_eq!(lost[0].prefixes, [two.parse::<IpNet>().unwrap()]);
+        let lost = known.to_restore(later(2));
+        assert_eq!(lost[0].0, "deny");
+        let of_two = &lost[0].1[1];
+        assert_eq!(of_two.prefix, two.parse::<IpNet>().unwrap());
         let seconds = Duration::from_secs;
-        assert_eq!((lost[0].age, lost[0].left), (seconds(7), Some(seconds(7))));
-        assert!(known.lost(later(99)).is_empty(), "under way");
-        known.not_restored(later(2));
-        assert_eq!(known.lost(later(3)).len(), 1, "again");
+        assert_eq!((of_two.age, of_two.left), (seconds(7), Some(seconds(7))));
+        assert!(known.to_restore(later(3)).is_empty(), "under way");
+        assert_eq!(known.to_restore(later(4)).len(), 1, "again");
+        known.restored();
+        assert!(known.to_restore(later(99)).is_empty());
         // It is there again, and then removed.
         assert_eq!(known.take(&names, read(10, &all[..2]), now), [""; 0]);
         assert_eq!(known.take(&names, read(11, &[]), now), [""; 0]);

@@ -5,17 +5,15 @@
 
 mod answer;
 mod attached;
-mod compare;
 mod connection;
 mod exchange;
 mod force;
 mod lists;
+mod members;
 mod pace;
 mod place;
 mod question;
-mod reading;
 mod run;
-mod survey;
 
 pub use question::{Answer, Edit, Question};
 pub use run::{Agent, Options};

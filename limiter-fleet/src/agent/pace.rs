@@ -1,17 +1,12 @@
 //! How many rounds of a member may be under way at once.
 //!
 //! A store that has more to do than it can is told less at once, or it would answer nobody in time: what came too late is
-//! told again, and is more work. So it is with whoever shares a queue (compare TCP Vegas): the time that an answer
-//! takes says how long the queue is.
+//! told again, and is more work. The time that an answer takes says how long the store's queue is.
 
 use std::time::Duration;
 
-/// Answers that come sooner than this leave room for more. On a long way: than one and a half times its length.
-const SHORT: Duration = Duration::from_millis(150);
-/// Answers that take longer are soon too late: an agent waits a second for them. On a long way: than twice its length.
+/// Answers that take longer are soon too late: an agent waits a second for them.
 const LONG: Duration = Duration::from_millis(400);
-/// No way is taken for longer than this, there and back: the rest is a queue.
-const WAY: Duration = Duration::from_millis(250);
 
 /// The pace.
 #[derive(Debug)]
@@ -20,8 +15,6 @@ pub struct Pace {
     window: usize,
     /// Answers since the window was changed.
     answers: usize,
-    /// The shortest time that an answer has taken since there is this connection.
-    least: Duration,
     /// Whether it was slowed down since there is this connection.
     has_lapsed: bool,
 }
@@ -33,7 +26,6 @@ impl Pace {
             most,
             window: most,
             answers: 0,
-            least: Duration::MAX,
             has_lapsed: false,
         }
     }
@@ -45,18 +37,16 @@ impl Pace {
 
     /// An answer has come. The window follows it by an eighth for each windowful of answers.
     pub fn answered(&mut self, after: Duration) {
-        self.least = self.least.min(after);
         self.answers += 1;
         if self.answers < self.window {
             return;
         }
-        let way = self.least.min(WAY);
         let step = (self.window / 8).max(1);
-        if after < SHORT.max(way * 3 / 2) {
-            self.window = (self.window + step).min(self.most);
-        } else if after > LONG.max(way * 2) {
-            self.window = (self.window - step).max(1);
-        }
+        self.window = if after < LONG {
+            (self.window + step).min(self.most)
+        } else {
+            (self.window - step).max(1)
+        };
         self.answers = 0;
     }
 
@@ -72,7 +62,6 @@ impl Pace {
     /// There is another connection.
     pub fn begin_anew(&mut self) {
         self.has_lapsed = false;
-        self.least = Duration::MAX;
     }
 }
 
@@ -104,53 +93,30 @@ mod tests {
         for members in [2, 10, 50, 80] {
             let (window, takes) = settled(members, 256);
             assert!(
-                takes <= 2 * WAY + 5 * MILLI * members,
+                takes <= LONG * 5 / 4 + 5 * MILLI * members,
                 "{members}: {takes:?}"
             );
-            assert!(takes >= SHORT, "{members}: {takes:?}: idle, with {window}");
+            assert!(
+                takes >= LONG / 2,
+                "{members}: {takes:?}: idle, with {window}"
+            );
         }
         // So many that one round of each is too much: there is nothing less.
         assert_eq!(settled(1_000, 256).0, 1);
     }
 
-    /// Rounds at once after a windowful of answers, the last of which took so long.
-    fn after(pace: &mut Pace, soon: Duration, last: Duration) -> usize {
-        let window = pace.window();
-        for _ in 1..window {
-            pace.answered(soon);
-            assert_eq!(pace.window(), window, "before all have come");
-        }
-        pace.answered(last);
-        pace.window()
-    }
-
     #[test]
     fn the_window_follows_the_last_answer_of_it() {
-        let half = |most| {
+        for (most, last, window) in [(64, 1, 36), (16, 399, 9), (16, 400, 7)] {
             let mut pace = Pace::new(most);
             pace.lapsed(most);
-            pace.begin_anew();
-            pace
-        };
-        assert_eq!(after(&mut half(64), MILLI, MILLI), 36, "an eighth of 32");
-        for (soon, last, window) in [
-            (1, 149, 9),
-            (1, 150, 8),
-            (1, 400, 8),
-            (1, 401, 7),
-            // A long way.
-            (240, 359, 9),
-            (240, 360, 8),
-            (240, 480, 8),
-            (240, 481, 7),
-            // None is longer than a quarter of a second.
-            (300, 374, 9),
-            (300, 375, 8),
-            (300, 500, 8),
-            (300, 501, 7),
-        ] {
-            let window_now = after(&mut half(16), soon * MILLI, last * MILLI);
-            assert_eq!(window_now, window, "{soon} ms, and then {last}");
+            let half = pace.window();
+            for _ in 1..half {
+                pace.answered(MILLI);
+                assert_eq!(pace.window(), half, "before all have come");
+            }
+            pace.answered(last * MILLI);
+            assert_eq!(pace.window(), window, "{last}");
         }
     }
 
@@ -165,22 +131,9 @@ mod tests {
         // And it comes back.
         (0..256 * 256).for_each(|_| pace.answered(MILLI));
         assert_eq!(pace.window(), 256);
-    }
-
-    #[test]
-    fn a_long_way_is_no_queue() {
-        let mut pace = Pace::new(16);
-        pace.lapsed(16);
-        pace.begin_anew();
-        (0..16 * 16).for_each(|_| pace.answered(240 * MILLI));
-        assert_eq!(pace.window(), 16);
-    }
-
-    #[test]
-    fn there_is_always_one() {
-        let mut pace = Pace::new(1);
-        pace.lapsed(0);
-        pace.answered(900 * MILLI);
-        assert_eq!(pace.window(), 1);
+        let mut alone = Pace::new(1);
+        alone.lapsed(0);
+        alone.answered(900 * MILLI);
+        assert_eq!(alone.window(), 1, "there is always one");
     }
 }

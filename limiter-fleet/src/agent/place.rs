@@ -7,16 +7,12 @@ use std::{
 
 use super::{
     attached::Attached,
-    compare::Compared,
+    exchange::BEAT,
     force::Force,
     lists::{Clearing, Known},
     question::{Answer, reply},
-    reading::Reading,
 };
-use crate::{host::Table, member::Group, quota};
-
-/// How often a member says that it is there, and asks whether lists have changed.
-pub const BEAT: Duration = Duration::from_millis(250);
+use crate::{conflicts::Conflicts, host::Table, member::Group, quota, store::Changed};
 
 /// Looks at the table.
 #[derive(Debug)]
@@ -86,24 +82,24 @@ pub struct Place<T> {
     pub next_beat: Instant,
     /// Whether it has said so and has no answer yet.
     pub is_beating: bool,
-    /// Its reading of the fleet's lists.
-    pub reading: Reading,
+    /// Since when it reads the fleet's lists, if it does.
+    pub reading: Option<Instant>,
+    /// How long the last reading has taken.
+    pub read_took: Duration,
     /// How those were put in force.
     pub force: Force,
     /// What is to be taken out of the store.
     pub clearing: Clearing,
     /// Who waits for a change of lists to be in force.
     pub waiting: Vec<Waiting>,
-    /// How others hold its limits.
-    pub compared: Compared,
+    /// How others hold its limits otherwise.
+    pub conflicts: Conflicts,
 }
 
 /// Who has changed a list.
 pub struct Waiting {
-    /// The first reading that has the change.
-    pub reading: u64,
-    /// Prefixes that it was about.
-    pub changed: u64,
+    /// What that has come to.
+    pub changed: Changed,
     /// Where to tell it.
     pub answer: Answer,
 }
@@ -126,23 +122,31 @@ impl<T: Table> Place<T> {
             returning: now,
             next_beat: now,
             is_beating: false,
-            reading: Reading::default(),
+            reading: None,
+            read_took: Duration::ZERO,
             force: Force::new(now),
             clearing: Clearing::default(),
             waiting: Vec::new(),
-            compared: Compared::new(now),
+            conflicts: Conflicts::default(),
         }
+    }
+
+    /// Name of its fleet.
+    pub fn fleet(&self) -> String {
+        self.attached.about().fleet.clone()
+    }
+
+    /// A line about its interface.
+    pub fn line(&self, text: &str) -> String {
+        format!("{}: {text}", self.attached.about().interface)
     }
 
     /// There is a connection again. Until `returning`, members that are missing may only not have come back.
     pub fn begin_anew(&mut self, now: Instant, returning: Instant) {
         self.is_beating = false;
-        self.reading.give_up();
+        self.reading = None;
         self.known.revision = None;
-        // If that was under way.
-        self.known.not_restored(now);
         self.next_beat = now;
-        self.compared.begin_anew(now);
         self.returning = returning;
     }
 
@@ -188,19 +192,32 @@ impl<T: Table> Place<T> {
         self.late.0
     }
 
-    /// Whether somebody waits for what has been read.
-    pub fn is_awaited(&self) -> bool {
-        let read = self.reading.taken;
-        self.waiting.iter().any(|waiting| waiting.reading <= read)
+    /// Takes off the lists what is over, whether or not the store is there.
+    pub fn expire(&mut self, now: Instant) {
+        let over = self.known.expire(now);
+        self.clearing.is_over(over, self.attached.hosts, now);
     }
 
-    /// Tells those who wait for what has been read how it went.
-    pub fn answer_waiting(&mut self, result: &Result<(), String>) {
-        let read = self.reading.taken;
-        let came = |waiting: &mut Waiting| waiting.reading <= read;
-        for waiting in self.waiting.extract_if(.., came) {
-            let changed = waiting.changed;
-            reply(waiting.answer, result.clone().map(|()| changed));
+    /// Whether somebody waits for what has been read.
+    pub fn is_awaited(&self) -> bool {
+        let read = self.known.revision;
+        let mut waiting = self.waiting.iter();
+        waiting.any(|waiting| Some(waiting.changed.revision) <= read)
+    }
+
+    /// Whether somebody waits for what has not been read.
+    pub fn awaits_reading(&self) -> bool {
+        let read = self.known.revision;
+        let mut waiting = self.waiting.iter();
+        waiting.any(|waiting| Some(waiting.changed.revision) > read && !waiting.answer.is_closed())
+    }
+
+    /// Tells those how it went who wait for what has been read, or `all`.
+    pub fn answer_waiting(&mut self, result: &Result<(), String>, all: bool) {
+        let read = self.known.revision;
+        let came = |waiting: &mut Waiting| all || Some(waiting.changed.revision) <= read;
+        for Waiting { changed, answer } in self.waiting.extract_if(.., came) {
+            reply(answer, result.clone().map(|()| changed.prefixes));
         }
     }
 

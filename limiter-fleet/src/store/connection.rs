@@ -2,21 +2,16 @@
 
 use std::{
     error::Error as _,
-    sync::{Arc, LazyLock},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use redis::{
-    Cmd, ErrorKind, FromRedisValue, RedisError, Script, ServerErrorKind, ToRedisArgs,
+    Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind, ToRedisArgs,
     cluster::ClusterClient, cluster_async::ClusterConnection,
 };
 
-use super::{
-    error::Error,
-    link::{Link, Way},
-    options::Target,
-    reply::Refused,
-};
+use super::{error::Fault, link::Link, options::Target, reply::Refused};
 
 /// The first version whose scripts do what these do.
 const OLDEST: u32 = 7;
@@ -38,31 +33,23 @@ pub(super) enum Connection {
 
 impl Connection {
     /// Connects, and finds out what is there.
-    pub(super) async fn new(target: &Target) -> Result<Self, Error> {
-        let both = target.connect_timeout + target.response_timeout;
+    pub(super) async fn new(target: &Arc<Target>) -> Result<Self, Fault> {
+        let both = target.options.connect_timeout + target.options.response_timeout;
         within(target, both, Self::try_new(target)).await
     }
 
-    async fn try_new(target: &Target) -> Result<Self, Error> {
+    async fn try_new(target: &Arc<Target>) -> Result<Self, Fault> {
         let failed = |error| said(target, &error);
-        let way = Way {
-            tls: target.tls()?,
-            connect_timeout: target.connect_timeout,
-            response_timeout: target.response_timeout,
-        };
-        let mut one = Link::new(&target.info, &way).await.map_err(failed)?;
-        let info: String = redis::cmd("INFO")
-            .arg("server")
-            .query_async(&mut one)
-            .await
-            .map_err(failed)?;
-        if !is_cluster(target, &info)? {
+        let mut one = Link::new(target).await.map_err(failed)?;
+        let mut info = redis::cmd("INFO");
+        let info = info.arg("server").query_async::<String>(&mut one).await;
+        if !is_cluster(target, &info.map_err(failed)?)? {
             return Ok(Self::One(one));
         }
-        Link::nodes_by(way);
+        Link::nodes_as(Arc::clone(target));
         let cluster = ClusterClient::builder([target.info.clone()])
-            .connection_timeout(target.connect_timeout)
-            .response_timeout(target.response_timeout)
+            .connection_timeout(target.options.connect_timeout)
+            .response_timeout(target.options.response_timeout)
             // One moved slot is found again; a node that is gone is the caller's to wait for.
             .retries(2)
             .max_retry_wait(100);
@@ -76,7 +63,7 @@ impl Connection {
         &mut self,
         target: &Target,
         command: &Cmd,
-    ) -> Result<T, Error> {
+    ) -> Result<T, Fault> {
         let asked = async {
             match self {
                 Self::One(one) => command.query_async(one).await,
@@ -85,114 +72,94 @@ impl Connection {
             .map_err(|error| said(target, &error))
         };
         // The client's own limit is per attempt.
-        within(target, 2 * target.response_timeout, asked).await
+        within(target, 2 * target.options.response_timeout, asked).await
     }
-}
 
-/// A script, and what it is called with.
-pub(super) struct Call<'a, A = String> {
-    pub script: &'static LazyLock<Script>,
-    pub source: &'static str,
-    pub keys: &'a [String],
-    pub arguments: &'a [A],
-}
-
-impl<A: ToRedisArgs> Call<'_, A> {
-    /// Calls it. A server that has not seen it yet is sent it.
-    pub(super) async fn on<T: FromRedisValue>(
-        &self,
-        connection: &mut Connection,
+    /// Calls a script. A server that has not seen it yet is sent it.
+    pub(super) async fn call<T: FromRedisValue>(
+        &mut self,
         target: &Target,
-    ) -> Result<T, Error> {
-        let known = self.command("EVALSHA", self.script.get_hash());
-        match connection.ask(target, &known).await {
-            Err(Error::Refused { why, .. }) if why.starts_with("NOSCRIPT") => {
-                let whole = self.command("EVAL", self.source);
-                connection.ask(target, &whole).await
+        script: &LuaScript,
+        keys: &[String],
+        arguments: &[impl ToRedisArgs],
+    ) -> Result<T, Fault> {
+        let command = |name: &str, script: &str| {
+            let mut command = redis::cmd(name);
+            command.arg(script).arg(keys.len()).arg(keys).arg(arguments);
+            command
+        };
+        let hash = || redis::Script::new(script.source).get_hash().to_owned();
+        let known = command("EVALSHA", script.hash.get_or_init(hash));
+        match self.ask(target, &known).await {
+            Err(Fault::Refused(why)) if why.starts_with("NOSCRIPT") => {
+                self.ask(target, &command("EVAL", script.source)).await
             }
             answer => answer,
         }
     }
+}
 
-    fn command(&self, name: &str, script: &str) -> Cmd {
-        let mut command = redis::cmd(name);
-        command
-            .arg(script)
-            .arg(self.keys.len())
-            .arg(self.keys)
-            .arg(self.arguments);
-        command
+/// A script, and the name that a server has for it once it has seen it.
+pub(super) struct LuaScript {
+    source: &'static str,
+    hash: OnceLock<String>,
+}
+
+impl LuaScript {
+    pub(super) const fn new(source: &'static str) -> Self {
+        let hash = OnceLock::new();
+        Self { source, hash }
     }
 }
 
 async fn within<T>(
     target: &Target,
     time: Duration,
-    work: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Error> {
-    tokio::time::timeout(time, work)
-        .await
-        .unwrap_or_else(|_| Err(timeout(target, time)))
+    work: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, Fault> {
+    let done = tokio::time::timeout(time, work).await;
+    done.unwrap_or_else(|_| Err(timeout(target, time)))
 }
 
-fn timeout(target: &Target, after: Duration) -> Error {
-    let advice = if target.certificates.is_some() {
+fn timeout(target: &Target, after: Duration) -> Fault {
+    let advice = if target.is_tls() {
         "that the address is right, that it runs and has time, that a firewall lets this host through, and that the port speaks TLS"
     } else {
         "that the address is right, that it runs and has time, and that a firewall lets this host through"
     };
-    Error::Timeout {
-        at: target.at().to_owned(),
-        after,
-        advice,
-    }
+    Fault::Timeout(after, advice)
 }
 
 /// What may be in the way, as far as the system's words tell.
-fn unreachable(target: &Target, why: String) -> Error {
+fn unreachable(target: &Target, why: String) -> Fault {
     let advice = if why.contains("lookup address") {
         "that its name is right, and that this host can look it up"
     } else if target.is_socket() {
         "that it runs, and that this user may open its socket"
-    } else if why.contains("reset by peer") && target.certificates.is_none() {
+    } else if why.contains("reset by peer") && !target.is_tls() {
         "that it runs, that a firewall lets this host through, and whether it speaks TLS (rediss://)"
     } else {
         "that it runs, and that a firewall lets this host through"
     };
-    Error::Unreachable {
-        at: target.at().to_owned(),
-        why,
-        advice,
-    }
-}
-
-/// The cryptography of all TLS of this process, once.
-pub(super) fn use_ring() {
-    // An error says that there is one already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    Fault::Unreachable(why, advice)
 }
 
 /// What `INFO server` says.
-fn is_cluster(target: &Target, info: &str) -> Result<bool, Error> {
+fn is_cluster(target: &Target, info: &str) -> Result<bool, Fault> {
     let field = |name: &str| {
         info.lines()
             .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
             .map(str::trim)
     };
-    let not = |what: String| Error::NotAStore {
-        at: target.at().to_owned(),
-        what,
-    };
-    let Some(version) = field("redis_version") else {
-        return Err(not("no Redis".to_owned()));
-    };
+    let not = |what: &str| Fault::NotAStore(what.to_owned());
+    let version = field("redis_version").ok_or_else(|| not("no Redis"))?;
     let major = version.split('.').next().and_then(|it| it.parse().ok());
     if major.is_none_or(|major: u32| major < OLDEST) {
-        return Err(not(format!("Redis {}", quoted(target, version))));
+        return Err(not(&format!("Redis {}", quoted(target, version))));
     }
     // Valkey says it by another name.
     match field("redis_mode").or(field("server_mode")) {
-        Some("sentinel") => Err(not("a Sentinel".to_owned())),
+        Some("sentinel") => Err(not("a Sentinel")),
         mode => Ok(mode == Some("cluster")),
     }
 }
@@ -211,44 +178,40 @@ fn quoted(target: &Target, text: &str) -> String {
 }
 
 /// What an error of the client means.
-fn said(target: &Target, error: &RedisError) -> Error {
-    let at = target.at().to_owned();
+fn said(target: &Target, error: &RedisError) -> Fault {
+    use ServerErrorKind::{
+        Ask, BusyLoading, ClusterDown, MasterDown, Moved, NoPerm, ReadOnly, TryAgain,
+    };
+    if error.is_timeout() {
+        return timeout(target, target.options.response_timeout);
+    }
     let why = match error.code() {
         Some(code) => format!("{code} {}", error.detail().unwrap_or_default()),
         None => error.to_string(),
     };
     let why = quoted(target, &why);
-    if error.is_timeout() {
-        return timeout(target, target.response_timeout);
-    }
     match error.kind() {
-        ErrorKind::AuthenticationFailed => Error::Denied { at },
-        ErrorKind::Parse | ErrorKind::UnexpectedReturnType => Error::Garbled { at, what: why },
-        ErrorKind::Server(ServerErrorKind::NoPerm) => Error::Forbidden { at, why },
-        ErrorKind::Server(ServerErrorKind::ReadOnly) => Error::Replica { at },
-        ErrorKind::Server(
-            ServerErrorKind::BusyLoading
-            | ServerErrorKind::ClusterDown
-            | ServerErrorKind::MasterDown
-            | ServerErrorKind::TryAgain
-            | ServerErrorKind::Moved
-            | ServerErrorKind::Ask,
-        ) => Error::NotReady { at, why },
-        ErrorKind::Io if is_of::<Refused>(error) => Error::Garbled { at, what: why },
-        ErrorKind::Io if is_of::<rustls::Error>(error) => Error::Tls { at, why },
+        ErrorKind::AuthenticationFailed => Fault::Denied,
+        ErrorKind::Parse | ErrorKind::UnexpectedReturnType => Fault::Garbled(why),
+        ErrorKind::Server(NoPerm) => Fault::Forbidden(why),
+        ErrorKind::Server(ReadOnly) => Fault::Replica,
+        ErrorKind::Server(BusyLoading | ClusterDown | MasterDown | TryAgain | Moved | Ask) => {
+            Fault::NotReady(why)
+        }
+        ErrorKind::Io if is_of::<Refused>(error) => Fault::Garbled(why),
+        ErrorKind::Io if is_of::<rustls::Error>(error) => Fault::Tls(why),
         ErrorKind::Io | ErrorKind::ClusterConnectionNotFound => unreachable(target, why),
         _ => match error.code() {
             // DENIED: protected mode.
-            Some("NOAUTH" | "WRONGPASS" | "DENIED") => Error::Denied { at },
-            Some("OOM") => Error::Full { at },
-            Some("BUSY" | "NOREPLICAS" | "MISCONF") => Error::NotReady { at, why },
+            Some("NOAUTH" | "WRONGPASS" | "DENIED") => Fault::Denied,
+            Some("OOM") => Fault::Full,
+            Some("BUSY" | "NOREPLICAS" | "MISCONF") => Fault::NotReady(why),
             // What a script may not do comes as an error of the script.
-            _ if FORBIDDEN.iter().any(|words| why.contains(words)) => Error::Forbidden { at, why },
-            _ if why.contains("ERR unknown command") => Error::NotAStore {
-                at,
-                what: "no Redis, or has commands forbidden".to_owned(),
-            },
-            _ => Error::Refused { at, why },
+            _ if FORBIDDEN.iter().any(|words| why.contains(words)) => Fault::Forbidden(why),
+            _ if why.contains("ERR unknown command") => {
+                Fault::NotAStore("no Redis, or has commands forbidden".to_owned())
+            }
+            _ => Fault::Refused(why),
         },
     }
 }

@@ -1,8 +1,8 @@
 -- Changes a list.
 --
 -- KEYS: the list; the revision of all lists.
--- ARGV: 'add', 'restore' (what is not there), 'remove' or 'clear'; how many prefixes a list may have; who (JSON); for how long
---       (us, or ''); how long ago (us); prefixes.
+-- ARGV: 'add', 'restore' (what is not there), 'remove' or 'clear'; how many prefixes a list may have; then prefixes, to add
+--       or restore each with who (JSON), for how long (us, or ''), and how long ago (us).
 -- Answer: 0 done, 1 too many, 2 the key is not a list; prefixes that were added, changed or removed; revision.
 --
 -- The revision is a time, not a count: a store that has lost everything does not come to an old one again.
@@ -24,22 +24,22 @@ local most = tonumber(ARGV[2])
 
 local changed = 0
 if ARGV[1] == 'add' or ARGV[1] == 'restore' then
-  for i = 6, #ARGV do
+  for i = 3, #ARGV, 4 do
     length = length + 1 - call('HEXISTS', KEYS[1], ARGV[i])
   end
   if length > most then
     return { 1, 0, old }
   end
-  local ends = ARGV[4] == '' and 'null' or format('%.0f', now + ARGV[4])
-  local value = format('{"by":%s,"at":%.0f,"until":%s}', ARGV[3], now - ARGV[5], ends)
-  for i = 6, #ARGV do
+  for i = 3, #ARGV, 4 do
+    local ends = ARGV[i + 2] == '' and 'null' or format('%.0f', now + ARGV[i + 2])
+    local value = format('{"by":%s,"at":%.0f,"until":%s}', ARGV[i + 1], now - ARGV[i + 3], ends)
     if ARGV[1] == 'add' or call('HEXISTS', KEYS[1], ARGV[i]) == 0 then
       call('HSET', KEYS[1], ARGV[i], value)
       changed = changed + 1
     end
   end
 elseif ARGV[1] == 'remove' then
-  for i = 6, #ARGV do
+  for i = 3, #ARGV do
     changed = changed + call('HDEL', KEYS[1], ARGV[i])
   end
 else

@@ -1,18 +1,20 @@
 //! A round's way to the store and back.
 
-use std::{collections::HashMap, sync::LazyLock};
-
 use limiter_common::{arithmetic::bucket::TICK_SHIFT, table::key::SourceKey};
-use redis::{RedisWrite, Script, ToRedisArgs};
+use redis::{RedisWrite, ToRedisArgs};
 
-use super::{Store, connection::Call, error::Error, names};
+use super::{
+    Store,
+    connection::LuaScript,
+    error::{Error, Fault},
+    names,
+};
 use crate::{
     ledger::Record,
     member::{Round, SHARDS},
 };
 
-const SOURCE: &str = include_str!("exchange.lua");
-static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(SOURCE));
+static SCRIPT: LuaScript = LuaScript::new(include_str!("exchange.lua"));
 
 /// The largest whole number that a double keeps apart from its neighbours.
 pub const MOST: u64 = (1 << 53) - 1;
@@ -64,14 +66,12 @@ impl Store {
     ) -> Result<Vec<Record>, Error> {
         let fleet = names::name(fleet)?;
         if self.is_cluster() && round.group.of != SHARDS {
-            let at = self.at().to_owned();
-            return Err(Error::NotOneShard { at });
+            return Err(self.target.error(Fault::NotOneShard));
         }
         if round.items.is_empty() {
             return Ok(Vec::new());
         }
-        let mut terms: HashMap<(u64, u64), u64> = HashMap::new();
-        let mut order = Vec::new();
+        let mut terms: Vec<(u64, u64)> = Vec::new();
         let mut keys = Vec::with_capacity(1 + round.items.len());
         keys.push(names::last_round(fleet, member, round.group));
         let mut items = Vec::with_capacity(2 * round.items.len());
@@ -79,27 +79,22 @@ impl Store {
         for item in &round.items {
             let of = terms_of(&item.key);
             keys.push(names::record(fleet, names::name(of.limit)?, &item.key));
-            let number = *terms.entry((of.cost, of.cap)).or_insert_with(|| {
-                order.push((of.cost, of.cap));
-                order.len() as u64
+            let same = |terms: &(u64, u64)| *terms == (of.cost, of.cap);
+            let index = terms.iter().position(same).unwrap_or_else(|| {
+                terms.push((of.cost, of.cap));
+                terms.len() - 1
             });
             items.push(Argument::Number(item.packets.min(MOST)));
-            items.push(Argument::Number(number));
+            items.push(Argument::Number(index as u64 + 1));
             caps.push(nanoseconds(of.cap));
         }
         let mut arguments = vec![
             Argument::Number(round.number),
-            Argument::Number(order.len() as u64),
+            Argument::Number(terms.len() as u64),
         ];
-        arguments.extend(order.into_iter().flat_map(written).map(Argument::Text));
+        arguments.extend(terms.into_iter().flat_map(written).map(Argument::Text));
         arguments.extend(items);
-        let call = Call {
-            script: &SCRIPT,
-            source: SOURCE,
-            keys: &keys,
-            arguments: &arguments,
-        };
-        let answer: Vec<i64> = self.call(&call).await?;
+        let answer: Vec<i64> = self.call(&SCRIPT, &keys, &arguments).await?;
         records(&answer, &caps).map_err(|what| self.garbled(what))
     }
 }

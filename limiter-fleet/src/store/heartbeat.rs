@@ -1,26 +1,25 @@
-//! Who is there.
+//! Who is there, and how each host holds the limits that it shares.
 
-use std::{sync::LazyLock, time::Duration};
+use std::time::Duration;
 
-use redis::Script;
-
-use super::{Store, connection::Call, error::Error, exchange::MOST, names};
+use super::{
+    Store,
+    connection::LuaScript,
+    error::Error,
+    exchange::MOST,
+    names::{self, label},
+};
 use crate::conflicts::Held;
 
-const SOURCE: &str = include_str!("heartbeat.lua");
-static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(SOURCE));
-const LIST: &str = include_str!("members.lua");
-static LIST_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(LIST));
+static SCRIPT: LuaScript = LuaScript::new(include_str!("heartbeat.lua"));
 
 /// Members that are kept, and counted; those heard of last.
 pub const MEMBERS: usize = 10_000;
-/// Members that are listed.
-const LISTED: u32 = 1_000;
-/// Longest label.
-const LABEL: usize = 128;
+/// Limits that are kept, of one fleet; those that were told of last.
+pub const LIMITS: usize = 256;
 
 /// What a member learns by saying that it is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beat {
     /// Time of the store.
     pub now: Duration,
@@ -31,35 +30,12 @@ pub struct Beat {
     /// Another one than before: the lists have changed. A time of the store: also where it has lost everything, it
     /// does not come again.
     pub revision: u64,
-}
-
-/// A member, as it is listed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Present {
-    /// Its id.
-    pub member: u64,
-    /// What it calls itself: host and interface.
-    pub label: String,
-    /// How long ago it was heard of.
-    pub age: Duration,
-}
-
-/// What a member may call itself: printable ASCII, so that it can do no harm where it is shown.
-#[must_use]
-pub fn is_label(text: &str) -> bool {
-    let printable = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
-    !text.is_empty() && text.len() <= LABEL && text.bytes().all(printable)
-}
-
-pub(super) fn label(text: &str) -> Result<&str, Error> {
-    if is_label(text) {
-        return Ok(text);
-    }
-    Err(Error::Label(text.escape_debug().take(LABEL).collect()))
+    /// How all that are alive hold their limits. What is not of the form is left out.
+    pub held: Vec<Held>,
 }
 
 impl Store {
-    /// Says that a member is there, and learns how many have said so within `alive`.
+    /// Says that a member is there and holds these limits, and learns what all say that have done so within `alive`.
     ///
     /// # Errors
     /// As [`Self::exchange`].
@@ -68,76 +44,53 @@ impl Store {
         fleet: &str,
         member: u64,
         label: &str,
+        held: &[Held],
         alive: Duration,
     ) -> Result<Beat, Error> {
         let fleet = names::name(fleet)?;
-        let call = Call {
-            script: &SCRIPT,
-            source: SOURCE,
-            keys: &[names::members(fleet), names::revision(fleet)],
-            arguments: &[
-                entry(member, label)?,
-                alive.as_micros().to_string(),
-                MEMBERS.to_string(),
-            ],
-        };
-        let (now, hosts, oldest, revision): (i64, i64, i64, i64) = self.call(&call).await?;
-        let time = |us: i64| u64::try_from(us).ok().filter(|us| *us <= MOST);
-        let hosts = u32::try_from(hosts).ok();
-        match (time(now), hosts, time(oldest), time(revision)) {
-            (Some(now), Some(hosts), Some(oldest), Some(revision)) => Ok(Beat {
-                now: Duration::from_micros(now),
-                hosts: hosts.clamp(1, 10_000),
-                oldest: Duration::from_micros(oldest),
-                revision,
-            }),
-            _ => Err(self.garbled("a number that is too large or below 0")),
+        let keys = [
+            names::members(fleet),
+            names::limits(fleet),
+            names::revision(fleet),
+        ];
+        let mut arguments = vec![
+            alive.as_micros().to_string(),
+            MEMBERS.to_string(),
+            LIMITS.to_string(),
+            entry(member, label)?,
+        ];
+        for held in held {
+            arguments.push(written(held)?);
         }
-    }
-
-    /// Says that a member has gone, so that nobody waits for it, nor compares his limits with those it held.
-    ///
-    /// # Errors
-    /// As [`Self::exchange`].
-    pub async fn leave(
-        &mut self,
-        fleet: &str,
-        member: u64,
-        label: &str,
-        held: &[Held],
-    ) -> Result<(), Error> {
-        let fleet = names::name(fleet)?;
-        let mut command = redis::cmd("ZREM");
-        command
-            .arg(names::members(fleet))
-            .arg(entry(member, label)?);
-        self.ask::<i64>(&command).await?;
-        self.unhold(fleet, held).await
-    }
-
-    /// The members that were heard of last, up to a thousand; `now` is of a [`Beat`]. What is no member is left out.
-    ///
-    /// # Errors
-    /// As [`Self::exchange`].
-    pub async fn members(&mut self, fleet: &str, now: Duration) -> Result<Vec<Present>, Error> {
-        let call = Call {
-            script: &LIST_SCRIPT,
-            source: LIST,
-            keys: &[names::members(names::name(fleet)?)],
-            arguments: &[LISTED.to_string()],
+        type Answer = (i64, i64, i64, i64, Vec<Vec<u8>>);
+        let (now, hosts, oldest, revision, all): Answer =
+            self.call(&SCRIPT, &keys, &arguments).await?;
+        let number = |number: i64| u64::try_from(number).ok().filter(|it| *it <= MOST);
+        let numbers = [now, hosts, oldest, revision].map(number);
+        let [Some(now), Some(hosts), Some(oldest), Some(revision)] = numbers else {
+            return Err(self.garbled("a number that is too large or below 0"));
         };
-        let all: Vec<Vec<u8>> = self.call(&call).await?;
-        let present = all.chunks_exact(2).filter_map(|pair| {
-            let (member, label) = parsed(std::str::from_utf8(&pair[0]).ok()?)?;
-            let heard: f64 = std::str::from_utf8(&pair[1]).ok()?.parse().ok()?;
-            let age = Duration::try_from_secs_f64((now.as_secs_f64() - heard / 1e6).max(0.0));
-            Some(Present {
-                member,
-                label: label.to_owned(),
-                age: age.ok()?,
-            })
-        });
-        Ok(present.collect())
+        let held = all.iter().filter_map(|entry| parsed(entry));
+        Ok(Beat {
+            now: Duration::from_micros(now),
+            hosts: u32::try_from(hosts).unwrap_or(u32::MAX).clamp(1, 10_000),
+            oldest: Duration::from_micros(oldest),
+            revision,
+            held: held.take(LIMITS).collect(),
+        })
+    }
+
+    /// Says that a member has gone, so that nobody waits for it.
+    ///
+    /// # Errors
+    /// As [`Self::exchange`].
+    pub async fn leave(&mut self, fleet: &str, member: u64, label: &str) -> Result<(), Error> {
+        let mut command = redis::cmd("ZREM");
+        command.arg(names::members(names::name(fleet)?));
+        command.arg(entry(member, label)?);
+        let Self { target, connection } = self;
+        let gone: Result<i64, _> = connection.ask(target, &command).await;
+        gone.map(|_| ()).map_err(|fault| target.error(fault))
     }
 }
 
@@ -145,11 +98,21 @@ fn entry(member: u64, text: &str) -> Result<String, Error> {
     Ok(format!("{member:016x} {}", label(text)?))
 }
 
-fn parsed(entry: &str) -> Option<(u64, &str)> {
-    let (member, label) = entry.split_once(' ')?;
-    let is_id = member.len() == 16 && member.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let member = u64::from_str_radix(member, 16).ok().filter(|_| is_id)?;
-    is_label(label).then_some((member, label))
+/// `NAME KEY COST TAU WORDS`: how a limit is held.
+fn written(held: &Held) -> Result<String, Error> {
+    let (name, terms) = (names::name(&held.name)?, label(&held.terms)?);
+    Ok(format!("{name} {terms} {}", label(&held.words)?))
+}
+
+fn parsed(entry: &[u8]) -> Option<Held> {
+    let (name, rest) = std::str::from_utf8(entry).ok()?.split_once(' ')?;
+    let (end, _) = rest.match_indices(' ').nth(2)?;
+    let (terms, words) = (&rest[..end], &rest[end + 1..]);
+    Some(Held {
+        name: names::name(name).ok()?.to_owned(),
+        terms: label(terms).ok()?.to_owned(),
+        words: label(words).ok()?.to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -157,20 +120,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_member_is_none() {
-        let written = entry(0xab, "host/eth0").unwrap();
-        assert_eq!(parsed(&written), Some((0xab, "host/eth0")));
+    fn what_is_no_limit_is_none() {
+        let held = Held {
+            name: "all".to_owned(),
+            terms: "/32,/64 7 18446744073709551615".to_owned(),
+            words: "100/s, burst 200, per /32,/64".to_owned(),
+        };
+        let text = written(&held).expect("an entry");
+        assert_eq!(parsed(text.as_bytes()), Some(held));
         for bad in [
             "",
-            "ab host",
-            "00000000000000ab",
-            "00000000000000ab ",
-            "00000000000000ab \u{1b}[31m",
-            "+0000000000000ab host",
-            &format!("00000000000000ab {}", "x".repeat(129)),
+            "all",
+            "all /32,/64 7 8",
+            "all /32,/64 7 8 ",
+            "a:l /32,/64 7 8 words",
+            "all /32,/64 7 8 \u{1b}[31m",
+            &format!("all /32,/64 7 8 {}", "x".repeat(129)),
         ] {
-            assert_eq!(parsed(bad), None, "{bad:?}");
+            assert_eq!(parsed(bad.as_bytes()), None, "{bad:?}");
         }
+        assert_eq!(parsed(b"all /32,/64 7 8 \xff"), None);
         assert!(entry(1, "a\nb").is_err());
     }
 }

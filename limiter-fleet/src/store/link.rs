@@ -7,7 +7,6 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
-    time::Duration,
 };
 
 use futures_util::future::{FutureExt, select_ok};
@@ -17,29 +16,21 @@ use redis::{
     aio::{ConnectionLike, MultiplexedConnection},
     cluster_async::Connect,
 };
-use rustls::{ClientConfig, pki_types::ServerName};
+use rustls::pki_types::ServerName;
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncWrite, ReadBuf, join, split},
     net::{TcpStream, UnixStream, lookup_host},
     task::AbortHandle,
     time::timeout,
 };
 use tokio_rustls::TlsConnector;
 
-use super::reply::Reply;
-
-/// How a connection is made.
-#[derive(Clone, Debug)]
-pub(super) struct Way {
-    pub tls: Option<Arc<ClientConfig>>,
-    pub connect_timeout: Duration,
-    pub response_timeout: Duration,
-}
+use super::{options::Target, reply::Reply};
 
 thread_local! {
-    /// The way to the nodes of a cluster. The client calls for connections to them by itself, with nothing but an address;
-    /// it does so on the thread of whoever asks the store, as the agent has one thread.
-    static TO_NODES: RefCell<Option<Way>> = const { RefCell::new(None) };
+    /// The store that nodes of a cluster belong to. The client calls for connections to them by itself, with nothing but an
+    /// address; it does so on the thread of whoever asks the store, as the agent has one thread.
+    static NODES_AS: RefCell<Option<Arc<Target>>> = const { RefCell::new(None) };
 }
 
 /// A connection. The task that drives it ends with the last clone.
@@ -59,32 +50,33 @@ impl Drop for Driver {
 
 impl Link {
     /// Connects to a server.
-    pub async fn new(info: &ConnectionInfo, way: &Way) -> RedisResult<Self> {
-        let config = AsyncConnectionConfig::new().set_response_timeout(Some(way.response_timeout));
-        Self::with(info, way, config).await
+    pub async fn new(target: &Target) -> RedisResult<Self> {
+        let timeout = Some(target.options.response_timeout);
+        let config = AsyncConnectionConfig::new().set_response_timeout(timeout);
+        Self::with(&target.info, target, config).await
     }
 
-    /// Connections to nodes of a cluster are made so from now on, on this thread.
-    pub fn nodes_by(way: Way) {
-        TO_NODES.set(Some(way));
+    /// Connections to nodes of a cluster are made as to this store from now on, on this thread.
+    pub fn nodes_as(target: Arc<Target>) {
+        NODES_AS.set(Some(target));
     }
 
     async fn with(
         info: &ConnectionInfo,
-        way: &Way,
+        target: &Target,
         config: AsyncConnectionConfig,
     ) -> RedisResult<Self> {
-        let opened = timeout(way.connect_timeout, open(info.addr(), way));
-        let stream = Bounded {
-            stream: opened
-                .await
-                .map_err(|_| io::ErrorKind::TimedOut)
-                .map_err(io::Error::from)??,
+        let opened = timeout(target.options.connect_timeout, open(info.addr(), target));
+        let (from, to) = opened
+            .await
+            .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        let bounded = Bounded {
+            from,
             reply: Reply::default(),
         };
         let settings = info.redis_settings();
         let (connection, driver) =
-            MultiplexedConnection::new_with_config(settings, stream, config).await?;
+            MultiplexedConnection::new_with_config(settings, join(bounded, to), config).await?;
         Ok(Self {
             connection,
             _driver: Arc::new(Driver(tokio::spawn(driver).abort_handle())),
@@ -98,9 +90,9 @@ impl Connect for Link {
         T: IntoConnectionInfo + Send + 'a,
     {
         async move {
-            let way = TO_NODES.with_borrow(Clone::clone);
-            let way = way.ok_or_else(|| io::Error::other("the way to a cluster is not known"))?;
-            Self::with(&info.into_connection_info()?, &way, config).await
+            let target = NODES_AS.with_borrow(Clone::clone);
+            let target = target.ok_or_else(|| io::Error::other("no cluster is known"))?;
+            Self::with(&info.into_connection_info()?, &target, config).await
         }
         .boxed()
     }
@@ -125,23 +117,25 @@ impl ConnectionLike for Link {
     }
 }
 
-/// What a connection goes through.
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+type From = Box<dyn AsyncRead + Send + Unpin>;
+type To = Box<dyn AsyncWrite + Send + Unpin>;
 
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
-
-async fn open(address: &ConnectionAddr, way: &Way) -> io::Result<Box<dyn Stream>> {
+async fn open(address: &ConnectionAddr, target: &Target) -> io::Result<(From, To)> {
     match address {
-        ConnectionAddr::Tcp(host, port) => Ok(Box::new(tcp(host, *port).await?)),
+        ConnectionAddr::Tcp(host, port) => Ok(halves(tcp(host, *port).await?)),
         ConnectionAddr::TcpTls { host, port, .. } => {
-            let tls = way.tls.clone().ok_or(io::ErrorKind::Unsupported)?;
+            let tls = TlsConnector::from(Arc::new(target.tls().map_err(io::Error::other)?));
             let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
-            let tls = TlsConnector::from(tls);
-            Ok(Box::new(tls.connect(name, tcp(host, *port).await?).await?))
+            Ok(halves(tls.connect(name, tcp(host, *port).await?).await?))
         }
-        ConnectionAddr::Unix(path) => Ok(Box::new(UnixStream::connect(path).await?)),
+        ConnectionAddr::Unix(path) => Ok(halves(UnixStream::connect(path).await?)),
         _ => Err(io::ErrorKind::Unsupported.into()),
     }
+}
+
+fn halves(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> (From, To) {
+    let (from, to) = split(stream);
+    (Box::new(from), Box::new(to))
 }
 
 /// Connects to whichever address of a name answers first.
@@ -158,9 +152,9 @@ async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// A stream whose replies are looked at before anybody reads them.
+/// What comes from a server, looked at before anybody reads it.
 struct Bounded {
-    stream: Box<dyn Stream>,
+    from: From,
     reply: Reply,
 }
 
@@ -171,26 +165,8 @@ impl AsyncRead for Bounded {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        ready!(Pin::new(&mut self.from).poll_read(cx, buffer))?;
         let read = self.reply.read(&buffer.filled()[before..]);
         Poll::Ready(read.map_err(io::Error::other))
-    }
-}
-
-impl AsyncWrite for Bounded {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

@@ -1,24 +1,21 @@
 //! The lists that all hosts of a fleet share.
 
-use std::{sync::LazyLock, time::Duration};
+use std::time::Duration;
 
 use ipnet::IpNet;
-use redis::{Script, Value};
+use redis::Value;
 use serde::Deserialize;
 
 use super::{
     Store,
-    connection::Call,
+    connection::LuaScript,
     error::Error,
     exchange::MOST,
-    heartbeat::{is_label, label},
-    names,
+    names::{self, is_label, label},
 };
 
-const EDIT: &str = include_str!("edit.lua");
-static EDIT_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(EDIT));
-const READ: &str = include_str!("lists.lua");
-static READ_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(READ));
+static EDIT: LuaScript = LuaScript::new(include_str!("edit.lua"));
+static READ: LuaScript = LuaScript::new(include_str!("lists.lua"));
 
 /// Prefixes that a list may have.
 pub const PREFIXES: usize = 100_000;
@@ -26,32 +23,25 @@ pub const PREFIXES: usize = 100_000;
 const AT_ONCE: usize = 1_000;
 
 /// A change of a list.
-#[derive(Clone, Copy, Debug)]
-pub enum Edit<'a> {
+#[derive(Clone, Debug)]
+pub enum Edit {
     /// Adds prefixes; those that are there already are as if they were new.
-    Add {
-        /// Which.
-        prefixes: &'a [IpNet],
-        /// Who says so.
-        by: &'a str,
-        /// For how long; without it, until they are removed.
-        lasts: Option<Duration>,
-    },
+    Add(Vec<Entry>),
     /// Adds prefixes that are not there: what a store has lost.
-    Restore {
-        /// Which.
-        prefixes: &'a [IpNet],
-        /// Who had added them.
-        by: &'a str,
-        /// How long ago.
-        age: Duration,
-        /// For how much longer they are on the list; without it, until they are removed.
-        left: Option<Duration>,
-    },
+    Restore(Vec<Entry>),
     /// Removes prefixes.
-    Remove(&'a [IpNet]),
+    Remove(Vec<IpNet>),
     /// Removes those whose time is over.
     ClearExpired,
+}
+
+/// What a change has come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// Prefixes that were added or were there, or removed.
+    pub prefixes: u64,
+    /// The revision that has it.
+    pub revision: u64,
 }
 
 /// A prefix on a list.
@@ -86,63 +76,36 @@ struct Kept {
 }
 
 impl Store {
-    /// Changes a list, all prefixes at one moment where they are no more than a thousand. Returns how many were added
-    /// or were there, or removed.
+    /// Changes a list, all prefixes at one moment where they are no more than a thousand.
     ///
     /// # Errors
     /// As [`Self::exchange`]; and where the list would be too long, or is none.
-    pub async fn edit(&mut self, fleet: &str, list: &str, edit: Edit<'_>) -> Result<u64, Error> {
+    pub async fn edit(&mut self, fleet: &str, list: &str, edit: &Edit) -> Result<Changed, Error> {
         let keys = [
             names::list(names::name(fleet)?, names::name(list)?),
             names::revision(fleet),
         ];
-        let now = Duration::ZERO;
-        let (verb, prefixes, by, lasts, age) = match edit {
-            Edit::Add {
-                prefixes,
-                by,
-                lasts,
-            } => ("add", prefixes, label(by)?, lasts, now),
-            Edit::Restore {
-                prefixes,
-                by,
-                age,
-                left,
-            } => ("restore", prefixes, label(by)?, left, age),
-            Edit::Remove(prefixes) => ("remove", prefixes, "", None, now),
-            Edit::ClearExpired => ("clear", &[][..], "", None, now),
+        let (verb, parts) = match edit {
+            Edit::Add(entries) => ("add", in_parts(entries, written)?),
+            Edit::Restore(entries) => ("restore", in_parts(entries, written)?),
+            Edit::Remove(prefixes) => {
+                let written = |prefix: &IpNet| Ok([prefix.trunc().to_string()]);
+                ("remove", in_parts(prefixes, written)?)
+            }
+            Edit::ClearExpired => ("clear", vec![Vec::new()]),
         };
-        let by = serde_json::Value::from(by).to_string();
-        let micros = |time: Duration| time.as_micros().min(u128::from(MOST / 2)).to_string();
-        let lasts = lasts.map_or_else(String::new, micros);
-        let head = [
-            verb.to_owned(),
-            PREFIXES.to_string(),
-            by,
-            lasts,
-            micros(age),
-        ];
-        let mut parts: Vec<&[IpNet]> = prefixes.chunks(AT_ONCE).collect();
-        if let Edit::ClearExpired = edit {
-            parts.push(&[]);
-        }
-        let mut all = 0;
+        let mut all = Changed::default();
         for part in parts {
-            let prefixes = part.iter().map(|prefix| prefix.trunc().to_string());
-            let arguments: Vec<String> = head.iter().cloned().chain(prefixes).collect();
-            let call = Call {
-                script: &EDIT_SCRIPT,
-                source: EDIT,
-                keys: &keys,
-                arguments: &arguments,
-            };
-            let (status, changed, _revision): (i64, i64, i64) = self.call(&call).await?;
+            let arguments = [vec![verb.to_owned(), PREFIXES.to_string()], part].concat();
+            let (status, prefixes, revision): (i64, u64, u64) =
+                self.call(&EDIT, &keys, &arguments).await?;
             match status {
-                0 => all += u64::try_from(changed).unwrap_or(0),
+                0 => all.prefixes += prefixes,
                 1 => return Err(full(list)),
                 2 => return Err(no_list(list, &keys[0])),
                 _ => return Err(self.garbled("no status of an edit")),
             }
+            all.revision = revision;
         }
         Ok(all)
     }
@@ -151,81 +114,73 @@ impl Store {
     ///
     /// # Errors
     /// As [`Self::exchange`]. What is wrong with one list is said in its place.
-    pub async fn lists(&mut self, fleet: &str, lists: &[&str]) -> Result<Lists, Error> {
-        let Some((first, others)) = lists.split_first() else {
-            return self.some_lists(fleet, &[]).await;
+    pub async fn lists(&mut self, fleet: &str, lists: &[String]) -> Result<Lists, Error> {
+        let mut read = Lists {
+            revision: MOST,
+            lists: Vec::with_capacity(lists.len()),
         };
         // One list is as long as a reply may be.
-        let mut read = self.some_lists(fleet, &[first]).await?;
-        for list in others {
-            let more = self.some_lists(fleet, &[list]).await?;
+        for list in lists {
+            let (revision, list) = self.list(fleet, list).await?;
             // What has changed between the two is read again.
-            read.revision = read.revision.min(more.revision);
-            read.lists.extend(more.lists);
+            read.revision = read.revision.min(revision);
+            read.lists.push(list);
         }
         Ok(read)
     }
 
-    async fn some_lists(&mut self, fleet: &str, lists: &[&str]) -> Result<Lists, Error> {
-        let mut keys = vec![names::revision(names::name(fleet)?)];
-        for list in lists {
-            keys.push(names::list(fleet, names::name(list)?));
+    async fn list(
+        &mut self,
+        fleet: &str,
+        list: &str,
+    ) -> Result<(u64, Result<Vec<Entry>, Error>), Error> {
+        let keys = [
+            names::revision(names::name(fleet)?),
+            names::list(fleet, names::name(list)?),
+        ];
+        type Answer = (u64, u64, i64, Vec<Value>);
+        let (now, revision, length, fields): Answer = self.call(&READ, &keys, &[PREFIXES]).await?;
+        if now > MOST || revision > MOST {
+            return Err(self.garbled("a number that is too large"));
         }
-        let call = Call {
-            script: &READ_SCRIPT,
-            source: READ,
-            keys: &keys,
-            arguments: &[PREFIXES.to_string()],
+        let read = match usize::try_from(length) {
+            Err(_) => Err(no_list(list, &keys[1])),
+            Ok(length) if length > PREFIXES => Err(full(list)),
+            Ok(_) => Ok(entries(&fields, now)),
         };
-        let answer: Vec<Value> = self.call(&call).await?;
-        let number = |value: &Value| match value {
-            Value::Int(number) => u64::try_from(*number).ok().filter(|it| *it <= MOST),
-            _ => None,
-        };
-        let (Some(now), Some(revision)) = (
-            answer.first().and_then(number),
-            answer.get(1).and_then(number),
-        ) else {
-            return Err(self.garbled("no time, or no revision"));
-        };
-        if answer.len() != 2 + lists.len() {
-            return Err(self.garbled("not as many lists as were asked for"));
-        }
-        let mut read = Vec::with_capacity(lists.len());
-        for ((value, list), key) in answer[2..].iter().zip(lists).zip(&keys[1..]) {
-            let Value::Array(fields) = value else {
-                return Err(self.garbled("a list that is none"));
-            };
-            read.push(match fields.first() {
-                Some(Value::Int(-1)) => Err(no_list(list, key)),
-                Some(Value::Int(length))
-                    if usize::try_from(*length).is_ok_and(|it| it <= PREFIXES) =>
-                {
-                    Ok(entries(&fields[1..], now))
-                }
-                Some(Value::Int(_)) => Err(full(list)),
-                _ => return Err(self.garbled("a list without a length")),
-            });
-        }
-        Ok(Lists {
-            revision,
-            lists: read,
-        })
+        Ok((revision, read))
     }
 }
 
 fn full(list: &str) -> Error {
-    Error::ListFull {
-        list: list.to_owned(),
-        most: PREFIXES,
-    }
+    Error::ListFull(list.to_owned(), PREFIXES)
 }
 
 fn no_list(list: &str, key: &str) -> Error {
-    Error::NotAList {
-        list: list.to_owned(),
-        key: key.to_owned(),
-    }
+    Error::NotAList(list.to_owned(), key.to_owned())
+}
+
+/// The arguments of so many calls as it takes.
+fn in_parts<T, const N: usize>(
+    all: &[T],
+    written: impl Fn(&T) -> Result<[String; N], Error>,
+) -> Result<Vec<Vec<String>>, Error> {
+    let part = |part: &[T]| {
+        let each: Result<Vec<_>, Error> = part.iter().map(&written).collect();
+        Ok(each?.concat())
+    };
+    all.chunks(AT_ONCE).map(part).collect()
+}
+
+/// Prefix, who (JSON), for how long (us, or nothing), and how long ago (us).
+fn written(entry: &Entry) -> Result<[String; 4], Error> {
+    let micros = |time: Duration| time.as_micros().min(u128::from(MOST / 2)).to_string();
+    Ok([
+        entry.prefix.trunc().to_string(),
+        serde_json::Value::from(label(&entry.by)?).to_string(),
+        entry.left.map_or_else(String::new, micros),
+        micros(entry.age),
+    ])
 }
 
 fn entries(fields: &[Value], now: u64) -> Vec<Entry> {

@@ -9,39 +9,34 @@ mod connection;
 mod error;
 mod exchange;
 mod heartbeat;
-mod limits;
 mod link;
 mod lists;
 mod names;
 mod options;
 mod reply;
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
-use redis::{Cmd, FromRedisValue, ToRedisArgs};
+use redis::{FromRedisValue, ToRedisArgs};
 
-use connection::{Call, Connection};
-pub use error::Error;
+use connection::{Connection, LuaScript};
+pub use error::{Error, Fault};
 pub use exchange::Of;
-pub use heartbeat::{Beat, MEMBERS, Present, is_label};
-pub use limits::LIMITS;
-pub use lists::{Edit, Entry, Lists, PREFIXES};
+pub use heartbeat::{Beat, LIMITS, MEMBERS};
+pub use lists::{Changed, Edit, Entry, Lists, PREFIXES};
 pub use names::{Source, name, rights, shard};
 pub use options::{Options, Target};
 
 /// A connection to the store. Clones of it share the connection, and may ask at the same time.
 #[derive(Clone)]
 pub struct Store {
-    target: std::sync::Arc<Target>,
+    target: Arc<Target>,
     connection: Connection,
 }
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store")
-            .field("at", &self.at())
-            .field("is_cluster", &self.is_cluster())
-            .finish_non_exhaustive()
+        self.target.fmt(f)
     }
 }
 
@@ -50,10 +45,11 @@ impl Store {
     ///
     /// # Errors
     /// Where it is not reached, does not let this host in, or is something else.
-    pub async fn connect(target: &Target) -> Result<Self, Error> {
+    pub async fn connect(target: &Arc<Target>) -> Result<Self, Error> {
+        let connection = Connection::new(target).await;
         Ok(Self {
-            connection: Connection::new(target).await?,
-            target: std::sync::Arc::new(target.clone()),
+            connection: connection.map_err(|fault| target.error(fault))?,
+            target: Arc::clone(target),
         })
     }
 
@@ -63,27 +59,18 @@ impl Store {
         matches!(self.connection, Connection::Cluster(_))
     }
 
-    /// Where it is.
-    #[must_use]
-    pub fn at(&self) -> &str {
-        self.target.at()
-    }
-
     async fn call<T: FromRedisValue>(
         &mut self,
-        call: &Call<'_, impl ToRedisArgs>,
+        script: &LuaScript,
+        keys: &[String],
+        arguments: &[impl ToRedisArgs],
     ) -> Result<T, Error> {
-        call.on(&mut self.connection, &self.target).await
-    }
-
-    async fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, Error> {
-        self.connection.ask(&self.target, command).await
+        let Self { target, connection } = self;
+        let answer = connection.call(target, script, keys, arguments).await;
+        answer.map_err(|fault| target.error(fault))
     }
 
     fn garbled(&self, what: &str) -> Error {
-        Error::Garbled {
-            at: self.at().to_owned(),
-            what: what.to_owned(),
-        }
+        self.target.error(Fault::Garbled(what.to_owned()))
     }
 }

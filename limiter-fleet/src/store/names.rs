@@ -14,6 +14,22 @@ use crate::member::{Group, SHARDS};
 /// The longest name of a fleet, a limit or a list.
 const LONGEST: usize = 64;
 
+/// The longest label.
+const LABEL: usize = 128;
+
+/// Whether a member or a host may call itself so: printable ASCII, so that it can do no harm where it is shown.
+pub(super) fn is_label(text: &str) -> bool {
+    let printable = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
+    !text.is_empty() && text.len() <= LABEL && text.bytes().all(printable)
+}
+
+pub(super) fn label(text: &str) -> Result<&str, Error> {
+    if is_label(text) {
+        return Ok(text);
+    }
+    Err(Error::Label(text.escape_debug().take(LABEL).collect()))
+}
+
 /// The name of a fleet, a limit or a list, as it stands in the names of keys.
 ///
 /// # Errors
@@ -135,7 +151,7 @@ pub(super) fn revision(fleet: &str) -> String {
 /// Where it is no name.
 pub fn rights(fleet: &str) -> Result<String, Error> {
     const COMMANDS: &str = "+auth +info +time +eval +evalsha +mget +set +setrange +del +type +pexpire +zadd \
-        +zcount +zrangebyscore +zrem +zremrangebyscore +zremrangebyrank +zrevrange +hlen +hexists +hset +hdel +hgetall \
+        +zcount +zrangebyscore +zrem +zremrangebyscore +zremrangebyrank +hlen +hexists +hset +hdel +hgetall \
         +cluster|slots +asking +ping";
     let fleet = name(fleet)?;
     Ok(format!(

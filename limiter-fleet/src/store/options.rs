@@ -8,7 +8,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 
-use super::{connection::use_ring, error::Error};
+use super::error::{Error, Fault};
 
 /// As the operator has written it.
 #[derive(Clone)]
@@ -52,39 +52,26 @@ impl fmt::Debug for Options {
     }
 }
 
-/// What the files of certificates hold.
-#[derive(Clone)]
-pub(super) struct Certificates {
-    ca: Option<Vec<u8>>,
-    /// This host's certificate, and its key.
-    own: Option<(Vec<u8>, Vec<u8>)>,
-}
-
-/// The options, with what was read of files: connections are made with it again and again, also where files are out
-/// of reach by then.
-#[derive(Clone)]
+/// A store whose address and certificates are valid. What was read of files stays here: connections are made again and
+/// again, also where files are out of reach by then.
 pub struct Target {
+    pub(super) options: Options,
     pub(super) info: ConnectionInfo,
-    pub(super) certificates: Option<Certificates>,
-    pub(super) connect_timeout: Duration,
-    pub(super) response_timeout: Duration,
     at: String,
 }
 
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Target")
-            .field("at", &self.at)
-            .finish_non_exhaustive()
+        f.debug_tuple("Target").field(&self.at).finish()
     }
 }
 
 impl Target {
-    /// Reads them.
+    /// Reads the options.
     ///
     /// # Errors
-    /// Where the address is none, or a file cannot be read.
-    pub fn read(options: &Options) -> Result<Self, Error> {
+    /// If the address or a certificate is not valid.
+    pub fn read(options: &Options) -> Result<Arc<Self>, Error> {
         let address = |why: &str| Error::Address(why.to_owned());
         if options.url.contains('#') {
             return Err(address("there is a '#' in it (write %23 in a password)"));
@@ -101,20 +88,63 @@ impl Target {
                 .map_err(|_| address("the password in the file is not UTF-8"))?;
             settings = settings.set_password(password.trim_end_matches(['\r', '\n']));
         }
-        let certificates = certificates(options, &info)?;
-        Ok(Self {
+        let target = Self {
             at: place(info.addr()),
             info: info.set_redis_settings(settings),
-            certificates,
-            connect_timeout: options.connect_timeout,
-            response_timeout: options.response_timeout,
+            options: options.clone(),
+        };
+        let Options { ca, cert, key, .. } = options;
+        if !target.is_tls() && (ca.is_some() || cert.is_some() || key.is_some()) {
+            return Err(address(
+                "it is without TLS, and there are certificates for it",
+            ));
+        }
+        if cert.is_some() != key.is_some() {
+            let why = "a certificate goes with its key".to_owned();
+            return Err(Error::Certificates(why));
+        }
+        target.tls().map_err(Error::Certificates)?;
+        Ok(Arc::new(target))
+    }
+
+    /// Whether the address says that it speaks TLS.
+    pub(super) fn is_tls(&self) -> bool {
+        matches!(self.info.addr(), ConnectionAddr::TcpTls { .. })
+    }
+
+    /// Whom this host trusts, and what it shows. Whom the system trusts is read for each connection.
+    pub(super) fn tls(&self) -> Result<ClientConfig, String> {
+        // The cryptography of all TLS of this process, once: an error says that there is one already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let Options { ca, cert, key, .. } = &self.options;
+        let mut trusted = RootCertStore::empty();
+        if let Some(text) = ca {
+            for certificate in all_of("the CA file", text)? {
+                let added = trusted.add(certificate);
+                added.map_err(|error| format!("a certificate of the CA file: {error}"))?;
+            }
+        } else if self.is_tls() {
+            trusted.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+        let config = ClientConfig::builder().with_root_certificates(trusted);
+        let (Some(certificate), Some(key)) = (cert, key) else {
+            return Ok(config.with_no_client_auth());
+        };
+        let chain = all_of("the certificate's file", certificate)?;
+        let key = PrivateKeyDer::from_pem_slice(key)
+            .map_err(|_| "there is no private key in the key's file".to_owned())?;
+        let config = config.with_client_auth_cert(chain, key);
+        config.map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => {
+                "the key is not that of the certificate".to_owned()
+            }
+            error => error.to_string(),
         })
     }
 
-    /// How to speak TLS, where the address says so.
-    pub(super) fn tls(&self) -> Result<Option<Arc<ClientConfig>>, Error> {
-        let config = self.certificates.as_ref().map(tls).transpose()?;
-        Ok(config.map(Arc::new))
+    /// What is wrong with the store.
+    pub(super) fn error(&self, fault: Fault) -> Error {
+        Error::At(self.at.clone(), fault)
     }
 
     /// Where it is, as one would write it: without user and password.
@@ -157,93 +187,27 @@ impl Target {
 /// repeated: there may be a password in it.
 fn mistake(url: &str) -> &'static str {
     const SCHEMES: [&str; 4] = ["redis", "rediss", "valkey", "valkeys"];
-    let Some((scheme, rest)) = url.split_once("://") else {
-        return if url.is_empty() {
-            "it is empty"
-        } else {
-            "it does not begin with redis://, rediss:// or unix://"
-        };
-    };
-    if scheme == "unix" {
-        return "a socket's path begins with /, which makes three in all";
-    }
-    if !SCHEMES.contains(&scheme) {
-        return "it does not begin with redis://, rediss:// or unix://";
-    }
+    let (scheme, rest) = url.split_once("://").unwrap_or_default();
     let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
     let (host, database) = place.split_once('/').unwrap_or((place, ""));
-    let behind = host.rsplit_once(':').map(|(_, port)| port);
-    if host.is_empty() || host.starts_with(':') && host.matches(':').count() == 1 {
+    let port = host.rsplit_once(':').map(|(_, port)| port);
+    let colons = host.matches(':').count();
+    if url.is_empty() {
+        "it is empty"
+    } else if scheme == "unix" {
+        "a socket's path begins with /, which makes three in all"
+    } else if !SCHEMES.contains(&scheme) {
+        "it does not begin with redis://, rediss:// or unix://"
+    } else if host.is_empty() || host.starts_with(':') && colons == 1 {
         "there is no host in it"
-    } else if !host.starts_with('[') && host.matches(':').count() > 1 {
+    } else if !host.starts_with('[') && colons > 1 {
         "an IPv6 address stands in brackets, as in redis://[2001:db8::1]"
-    } else if !host.ends_with(']') && behind.is_some_and(|port| port.parse::<u16>().is_err()) {
+    } else if !host.ends_with(']') && port.is_some_and(|port| port.parse::<u16>().is_err()) {
         "its port is no number from 1 to 65535"
     } else if !database.is_empty() && database.parse::<u32>().is_err() {
         "what stands behind the host is not the number of a database"
     } else {
         "it is none (in a password, write % and two hexadecimal digits for what is neither letter nor digit)"
-    }
-}
-
-fn certificates(options: &Options, info: &ConnectionInfo) -> Result<Option<Certificates>, Error> {
-    let is_tls = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
-    let Options { ca, cert, key, .. } = options;
-    if !is_tls {
-        return match ca.as_ref().or(cert.as_ref()).or(key.as_ref()) {
-            Some(_) => Err(Error::Address(
-                "it is without TLS, and there are certificates for it".into(),
-            )),
-            None => Ok(None),
-        };
-    }
-    let own = match (cert, key) {
-        (Some(cert), Some(key)) => Some((cert.clone(), key.clone())),
-        (None, None) => None,
-        _ => {
-            return Err(Error::Certificates(
-                "a certificate goes with its key".into(),
-            ));
-        }
-    };
-    let certificates = Certificates {
-        ca: ca.clone(),
-        own,
-    };
-    tls(&certificates)?;
-    Ok(Some(certificates))
-}
-
-/// Whom this host trusts, and what it shows. The files are read once, and with others nothing would ever come of it; whom
-/// the system trusts is read for each connection.
-fn tls(certificates: &Certificates) -> Result<ClientConfig, Error> {
-    tls_of(certificates).map_err(Error::Certificates)
-}
-
-fn tls_of(certificates: &Certificates) -> Result<ClientConfig, String> {
-    use_ring();
-    let mut trusted = RootCertStore::empty();
-    if let Some(text) = &certificates.ca {
-        for certificate in all_of("the CA file", text)? {
-            let added = trusted.add(certificate);
-            added.map_err(|error| format!("a certificate of the CA file: {error}"))?;
-        }
-    } else {
-        trusted.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    }
-    let config = ClientConfig::builder().with_root_certificates(trusted);
-    let Some((certificate, key)) = &certificates.own else {
-        return Ok(config.with_no_client_auth());
-    };
-    let chain = all_of("the certificate's file", certificate)?;
-    let key = PrivateKeyDer::from_pem_slice(key)
-        .map_err(|_| "there is no private key in the key's file".to_owned())?;
-    match config.with_client_auth_cert(chain, key) {
-        Ok(config) => Ok(config),
-        Err(rustls::Error::InconsistentKeys(_)) => {
-            Err("the key is not that of the certificate".to_owned())
-        }
-        Err(error) => Err(error.to_string()),
     }
 }
 

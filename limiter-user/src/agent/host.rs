@@ -110,9 +110,7 @@ impl Attached {
             let burst = limit.burst(attachment.record.frame_max)?;
             let held = Held {
                 name: limit.name.clone(),
-                key: limit.key.to_string(),
-                cost: terms.cost,
-                tau: terms.tau,
+                terms: format!("{} {} {}", limit.key, terms.cost, terms.tau),
                 words: format!("{}, burst {burst}, per {}", limit.rate, limit.key),
             };
             let slot = reader.slot as usize;

@@ -1,6 +1,6 @@
 use std::process::Command;
 
-use limiter_fleet::store::{Edit, Error, Options, Target, rights};
+use limiter_fleet::store::{Edit, Error, Fault, Options, Target, rights};
 use limiter_tests::{
     exporter::loopback_up,
     hosts::{Hosts, SERVER},
@@ -8,7 +8,12 @@ use limiter_tests::{
     redis::{Redis, Setup, certificates},
 };
 
-use super::{Asked, limits::held, options, round, totals, try_connect};
+use super::{
+    Asked,
+    lists::{add, prefixes},
+    members::held,
+    options, round, totals, try_connect,
+};
 
 fn secret() -> Redis<'static> {
     Redis::start_as(Setup {
@@ -41,7 +46,10 @@ fn passwords() {
         redis.socket_url(),
     ] {
         let error = refused(&options(&url));
-        assert!(matches!(error, Error::Denied { .. }), "{url}: {error}");
+        assert!(
+            matches!(error, Error::At(_, Fault::Denied { .. })),
+            "{url}: {error}"
+        );
         let said = format!("{error} {error:?}");
         assert!(!said.contains("falsch"), "{said}");
     }
@@ -68,53 +76,54 @@ fn a_user_of_one_fleet() {
     let mut store = try_connect(&options(&redis.url_as("edge", "edgepass"))).unwrap();
     assert_eq!(totals(&store.exchange(1, &round(1, &[(1, 1)]))), [1]);
     assert_eq!(totals(&store.exchange(1, &round(2, &[(1, 1)]))), [2]);
-    let prefix = ["192.0.2.0/24".parse().unwrap()];
     let Asked { runtime, store } = &mut store;
     let minute = std::time::Duration::from_secs(60);
     runtime.block_on(async {
-        let add = Edit::Add {
-            prefixes: &prefix,
-            by: "me",
-            lasts: Some(minute),
-        };
-        assert_eq!(store.edit("edge", "deny", add).await.unwrap(), 1);
-        store
-            .edit("edge", "deny", Edit::ClearExpired)
-            .await
-            .unwrap();
-        assert!(store.lists("edge", &["deny"]).await.unwrap().lists[0].is_ok());
-        assert_eq!(
-            store
-                .edit("edge", "deny", Edit::Remove(&prefix))
-                .await
-                .unwrap(),
-            1
-        );
-        let beat = store.heartbeat("edge", 1, "one", minute).await.unwrap();
-        assert_eq!(store.members("edge", beat.now).await.unwrap().len(), 1);
-        // What was removed is made again.
-        redis.cli(&["SET", "limiter:{edge}:members", "junk"]);
-        store.heartbeat("edge", 1, "one", minute).await.unwrap();
-        redis.cli(&["SET", "limiter:{edge}:limits", "junk"]);
-        let (held, gone) = ([held("all", 1)], [held("all", 2)]);
-        let all = store.compare("edge", &held, &gone, minute).await.unwrap();
-        assert_eq!(all, held);
-        store.leave("edge", 1, "one", &held).await.unwrap();
-        assert_eq!(redis.cli(&["EXISTS", "limiter:{edge}:limits"]), "0");
+        let limits = [held("all", 1)];
+        let remove = Edit::Remove(prefixes(&["192.0.2.0/24"]));
+        for (edit, changed) in [
+            (add(&["192.0.2.0/24"], Some(minute)), 1),
+            (Edit::ClearExpired, 0),
+            (remove, 1),
+        ] {
+            let edited = store.edit("edge", "deny", &edit).await.unwrap();
+            assert_eq!(edited.prefixes, changed, "{edit:?}");
+        }
+        let read = store.lists("edge", &["deny".to_owned()]).await.unwrap();
+        assert!(read.lists[0].is_ok());
+        // Once more where what is there has to be removed and made again.
+        for _ in 0..2 {
+            let beat = store.heartbeat("edge", 1, "one", &limits, minute).await;
+            assert_eq!(beat.unwrap().held, limits);
+            redis.cli(&["SET", "limiter:{edge}:members", "junk"]);
+            redis.cli(&["SET", "limiter:{edge}:limits", "junk"]);
+        }
+        redis.cli(&["DEL", "limiter:{edge}:members"]);
+        store.leave("edge", 1, "one").await.unwrap();
         for other in ["edge2", "edg", "other"] {
-            let error = store.heartbeat(other, 1, "one", minute).await.unwrap_err();
-            assert!(matches!(error, Error::Forbidden { .. }), "{other}: {error}");
+            let error = store.heartbeat(other, 1, "one", &[], minute).await;
+            let error = error.unwrap_err();
+            assert!(
+                matches!(error, Error::At(_, Fault::Forbidden { .. })),
+                "{other}: {error}"
+            );
             let round = round(1, &[(1, 1)]);
             let error = store.exchange(other, 1, &round, |_| super::SLOW).await;
             let error = error.unwrap_err();
-            assert!(matches!(error, Error::Forbidden { .. }), "{other}: {error}");
+            assert!(
+                matches!(error, Error::At(_, Fault::Forbidden { .. })),
+                "{other}: {error}"
+            );
         }
     });
     // A script that goes where it was not told to.
     redis.cli(&["ACL", "SETUSER", "edge", "-setrange", "-set"]);
     let mut store = try_connect(&options(&redis.url_as("edge", "edgepass"))).unwrap();
     let error = store.try_exchange(1, &round(9, &[(1, 1)])).unwrap_err();
-    assert!(matches!(error, Error::Forbidden { .. }), "{error}");
+    assert!(
+        matches!(error, Error::At(_, Fault::Forbidden { .. })),
+        "{error}"
+    );
 }
 
 /// A database of its own takes a right of its own; without it the message says which.
@@ -128,7 +137,10 @@ fn another_database() {
     redis.cli(&command);
     let url = format!("{}/1", redis.url_as("edge", "edgepass"));
     let error = refused(&options(&url));
-    assert!(matches!(error, Error::Forbidden { .. }), "{error}");
+    assert!(
+        matches!(error, Error::At(_, Fault::Forbidden { .. })),
+        "{error}"
+    );
     assert!(error.to_string().contains("'select'"), "{error}");
     redis.cli(&["ACL", "SETUSER", "edge", "+select"]);
     let mut store = try_connect(&options(&url)).unwrap();
@@ -184,7 +196,10 @@ fn the_page_sets_a_store_up() {
     redis.go_on();
     assert_eq!(connect_as("edge:PASSWORD").unwrap(), [1]);
     let error = connect_as("edge:other").unwrap_err();
-    assert!(matches!(error, Error::Denied { .. }), "{error}");
+    assert!(
+        matches!(error, Error::At(_, Fault::Denied { .. })),
+        "{error}"
+    );
 }
 
 /// TLS with the right authority, and not with another one, nor for another name, nor without the host's certificate.
@@ -205,7 +220,7 @@ fn tls() {
     (good.ca, good.cert, good.key) = (path("ca.pem"), path("host.pem"), path("host.key"));
     let mut store = try_connect(&good).unwrap();
     assert_eq!(totals(&store.exchange(1, &round(1, &[(1, 1)]))), [1]);
-    let is_tls = |error: &Error| matches!(error, Error::Tls { .. });
+    let is_tls = |error: &Error| matches!(error, Error::At(_, Fault::Tls { .. }));
     let mut bad = good.clone();
     bad.ca = path("other.pem");
     let error = refused(&bad);
@@ -224,7 +239,7 @@ fn tls() {
     (bad.cert, bad.key) = (None, None);
     let error = refused(&bad);
     assert!(
-        is_tls(&error) || matches!(error, Error::Unreachable { .. }),
+        is_tls(&error) || matches!(error, Error::At(_, Fault::Unreachable { .. })),
         "{error}"
     );
     bad = good.clone();

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use limiter_fleet::store::{Error, Options};
+use limiter_fleet::store::{Error, Fault, Options};
 use limiter_tests::{
     eventually,
     exporter::loopback_up,
@@ -91,7 +91,7 @@ fn a_reply_without_an_end_is_refused() {
         let mut store = try_connect(&options(&url)).unwrap();
         let error = store.try_exchange(1, &round(1, &[(1, 1)])).unwrap_err();
         assert!(
-            matches!(error, Error::Garbled { .. }),
+            matches!(error, Error::At(_, Fault::Garbled { .. })),
             "{hostile:?}: {error}"
         );
         assert!(error.is_of_the_connection());

@@ -2,11 +2,13 @@ use std::time::Duration;
 
 use limiter_fleet::{
     member::{Group, Round, SHARDS},
-    store::{Edit, Error, Options, shard},
+    store::{Error, Fault, Options, shard},
 };
 use limiter_tests::{need_redis, redis::Cluster};
 
-use super::{Asked, FLEET, SLOW, limits::held, options, round, source, totals, try_connect};
+use super::{
+    Asked, FLEET, SLOW, lists::add, members::held, options, round, source, totals, try_connect,
+};
 
 /// Rounds of all shards, each to the node that has it; records are spread over all nodes, and a round of several
 /// shards is refused here.
@@ -17,7 +19,10 @@ fn three_nodes_are_one_store() {
     let mut store = try_connect(&options(&cluster.nodes[1].url())).unwrap();
     assert!(store.store.is_cluster());
     let error = store.try_exchange(1, &round(1, &[(1, 1)])).unwrap_err();
-    assert!(matches!(error, Error::NotOneShard { .. }), "{error}");
+    assert!(
+        matches!(error, Error::At(_, Fault::NotOneShard { .. })),
+        "{error}"
+    );
     for number in [1, 2, 2] {
         for index in 0..SHARDS {
             let of_shard = |i: &u32| shard(SLOW.limit, &source(*i)) == index;
@@ -42,28 +47,17 @@ fn three_nodes_are_one_store() {
     let Asked { runtime, store } = &mut store;
     runtime.block_on(async {
         let minute = Duration::from_secs(60);
-        assert_eq!(
-            store
-                .heartbeat(FLEET, 1, "one", minute)
-                .await
-                .unwrap()
-                .hosts,
-            1
-        );
-        let beat = store.heartbeat(FLEET, 2, "two", minute).await.unwrap();
-        assert_eq!(beat.hosts, 2);
-        assert_eq!(store.members(FLEET, beat.now).await.unwrap().len(), 2);
         let limits = [held("all", 1)];
-        let all = store.compare(FLEET, &limits, &[], minute).await.unwrap();
-        assert_eq!(all, limits);
-        let prefixes = ["192.0.2.0/24".parse().unwrap()];
-        let add = Edit::Add {
-            prefixes: &prefixes,
-            by: "me",
-            lasts: None,
-        };
-        assert_eq!(store.edit(FLEET, "deny", add).await.unwrap(), 1);
-        let read = store.lists(FLEET, &["deny", "allow"]).await.unwrap();
+        let beat = store.heartbeat(FLEET, 1, "one", &limits, minute).await;
+        assert_eq!(beat.unwrap().hosts, 1);
+        let beat = store.heartbeat(FLEET, 2, "two", &[], minute).await;
+        let beat = beat.unwrap();
+        assert_eq!((beat.hosts, &beat.held[..]), (2, &limits[..]));
+        let edit = add(&["192.0.2.0/24"], None);
+        let added = store.edit(FLEET, "deny", &edit).await.unwrap();
+        assert_eq!(added.prefixes, 1);
+        let names = ["deny", "allow"].map(str::to_owned);
+        let read = store.lists(FLEET, &names).await.unwrap();
         assert_eq!(read.lists[0].as_ref().unwrap().len(), 1);
     });
 }

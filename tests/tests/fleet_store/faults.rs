@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_fleet::store::{Error, Options, shard};
+use limiter_fleet::store::{Error, Fault, Options, shard};
 use limiter_tests::{
     need_redis,
     redis::{Redis, Setup, free_port},
@@ -143,7 +143,10 @@ fn what_the_store_forgets() {
     // Once more with what it has saved.
     redis.restart();
     let error = store.try_exchange(1, &round(4, &[(1, 1)])).unwrap_err();
-    assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+    assert!(
+        matches!(error, Error::At(_, Fault::Unreachable { .. })),
+        "{error}"
+    );
     assert!(error.is_of_the_connection());
     let mut store = Asked::of(&redis);
     let third = store.exchange(1, &round(4, &[(1, 1)]))[0];
@@ -170,7 +173,10 @@ fn a_stopped_store() {
     let began = Instant::now();
     let error = store.try_exchange(1, &round(1, &[(1, 5)])).unwrap_err();
     assert!(began.elapsed() >= Duration::from_millis(200));
-    assert!(matches!(error, Error::Timeout { .. }), "{error}");
+    assert!(
+        matches!(error, Error::At(_, Fault::Timeout { .. })),
+        "{error}"
+    );
     assert!(error.is_of_the_connection());
     let quick = Options {
         connect_timeout: Duration::from_millis(100),
@@ -178,7 +184,10 @@ fn a_stopped_store() {
         ..options(&redis.url())
     };
     let error = refused(&quick);
-    assert!(matches!(error, Error::Timeout { .. }), "{error}");
+    assert!(
+        matches!(error, Error::At(_, Fault::Timeout { .. })),
+        "{error}"
+    );
     redis.resume();
     let mut store = Asked::of(&redis);
     assert_eq!(totals(&store.exchange(1, &round(1, &[(1, 5)]))), [5]);
@@ -197,7 +206,7 @@ fn a_full_store() {
         let error = store
             .try_exchange(1, &round(number, &[(1, 1), (2, 1)]))
             .unwrap_err();
-        assert!(matches!(error, Error::Full { .. }), "{error}");
+        assert!(matches!(error, Error::At(_, Fault::Full { .. })), "{error}");
         assert!(!error.is_of_the_connection());
     }
     redis.cli(&["CONFIG", "SET", "maxmemory", "0"]);
@@ -216,7 +225,10 @@ fn a_failover() {
     second.replicate(&first);
     let mut other = Asked::of(&second);
     let error = other.try_exchange(1, &round(2, &[(1, 1)])).unwrap_err();
-    assert!(matches!(error, Error::Replica { .. }), "{error}");
+    assert!(
+        matches!(error, Error::At(_, Fault::Replica { .. })),
+        "{error}"
+    );
     first.stop();
     second.promote();
     let mut other = Asked::of(&second);
@@ -230,9 +242,15 @@ fn what_is_no_store() {
     need_redis!();
     let nobody = format!("redis://127.0.0.1:{}", free_port());
     let error = refused(&options(&nobody));
-    assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+    assert!(
+        matches!(error, Error::At(_, Fault::Unreachable { .. })),
+        "{error}"
+    );
     let error = refused(&options("unix:///nonexistent/socket"));
-    assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+    assert!(
+        matches!(error, Error::At(_, Fault::Unreachable { .. })),
+        "{error}"
+    );
     let old = b"$38\r\n# Server\r\nredis_version:6.2.1\r\nx:yyyyy\r\n".as_slice();
     let sentinel = b"$46\r\nredis_version:7.0.0\r\nredis_mode:sentinel\r\nxxxx\r\n";
     for (what, said) in [
@@ -249,10 +267,12 @@ fn what_is_no_store() {
         println!("{what}: {error}");
         assert!(!error.to_string().contains('\u{1b}'), "{what}");
         let is_right = match what {
-            "not Redis" | "another type" => matches!(error, Error::Garbled { .. }),
-            "no field" | "old" | "Sentinel" | "unknown" => matches!(error, Error::NotAStore { .. }),
-            "gone" => matches!(error, Error::Unreachable { .. }),
-            _ => matches!(error, Error::Refused { .. }),
+            "not Redis" | "another type" => matches!(error, Error::At(_, Fault::Garbled { .. })),
+            "no field" | "old" | "Sentinel" | "unknown" => {
+                matches!(error, Error::At(_, Fault::NotAStore { .. }))
+            }
+            "gone" => matches!(error, Error::At(_, Fault::Unreachable { .. })),
+            _ => matches!(error, Error::At(_, Fault::Refused { .. })),
         };
         assert!(is_right, "{what}: {error:?}");
     }
@@ -298,7 +318,7 @@ fn a_hostile_store() {
         let mut store = try_connect(&options(&url)).unwrap();
         let error = store.try_exchange(1, &round(1, &[(1, 1)])).unwrap_err();
         assert!(
-            matches!(error, Error::Garbled { .. }),
+            matches!(error, Error::At(_, Fault::Garbled { .. })),
             "{answer:?}: {error}"
         );
     }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use ipnet::IpNet;
-use limiter_fleet::store::{Edit, Entry, Error, Lists, PREFIXES};
+use limiter_fleet::store::{Changed, Edit, Entry, Error, Lists, PREFIXES};
 use limiter_tests::{eventually, need_redis, redis::Redis};
 
 use super::{Asked, FLEET};
@@ -9,13 +9,16 @@ use super::{Asked, FLEET};
 const KEY: &str = "limiter:{edge}:list:deny";
 
 impl Asked {
-    fn try_edit(&mut self, edit: Edit<'_>) -> Result<u64, Error> {
+    fn try_edit(&mut self, edit: &Edit) -> Result<u64, Error> {
         let edit = self.store.edit(FLEET, "deny", edit);
-        self.runtime.block_on(edit)
+        let Changed { prefixes, revision } = self.runtime.block_on(edit)?;
+        assert_eq!(revision, self.revision(), "what it says is the revision");
+        Ok(prefixes)
     }
 
     fn lists(&mut self, names: &[&str]) -> Lists {
-        let lists = self.store.lists(FLEET, names);
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        let lists = self.store.lists(FLEET, &names);
         self.runtime.block_on(lists).unwrap()
     }
 
@@ -27,21 +30,27 @@ impl Asked {
     fn revision(&mut self) -> u64 {
         let beat = self
             .store
-            .heartbeat(FLEET, 1, "one", Duration::from_secs(9));
+            .heartbeat(FLEET, 1, "one", &[], Duration::from_secs(9));
         self.runtime.block_on(beat).unwrap().revision
     }
 }
 
-fn prefixes(texts: &[&str]) -> Vec<IpNet> {
+pub fn prefixes(texts: &[&str]) -> Vec<IpNet> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
-fn add<'a>(prefixes: &'a [IpNet], lasts: Option<Duration>) -> Edit<'a> {
-    Edit::Add {
-        prefixes,
-        by: "host \"a\"",
-        lasts,
-    }
+fn entries(texts: &[&str], by: &str, left: Option<Duration>) -> Vec<Entry> {
+    let entry = |prefix| Entry {
+        prefix,
+        by: by.to_owned(),
+        age: Duration::ZERO,
+        left,
+    };
+    prefixes(texts).into_iter().map(entry).collect()
+}
+
+pub fn add(texts: &[&str], lasts: Option<Duration>) -> Edit {
+    Edit::Add(entries(texts, "host \"a\"", lasts))
 }
 
 /// What one host adds others read, with who, when and for how long; each change is another revision.
@@ -51,58 +60,51 @@ fn a_list_spreads() {
     let redis = Redis::start();
     let (mut here, mut there) = (Asked::of(&redis), Asked::of(&redis));
     assert_eq!(there.revision(), 0);
-    let two = prefixes(&["192.0.2.7/24", "2001:db8::/32"]);
-    assert_eq!(here.try_edit(add(&two, None)).unwrap(), 2);
+    let two = ["192.0.2.7/24", "2001:db8::/32"];
+    assert_eq!(here.try_edit(&add(&two, None)).unwrap(), 2);
     let first = there.revision();
     assert!(first > 0);
     let hour = Duration::from_secs(3_600);
-    let one = prefixes(&["198.51.100.1/32"]);
-    assert_eq!(here.try_edit(add(&one, Some(hour))).unwrap(), 1);
+    let one = ["198.51.100.1/32"];
+    assert_eq!(here.try_edit(&add(&one, Some(hour))).unwrap(), 1);
     let second = there.revision();
     assert!(second > first, "{first} {second}");
     let read = there.lists(&["none", "deny"]);
     assert_eq!(read.revision, second);
     assert_eq!(*read.lists[0].as_ref().unwrap(), []);
-    let mut entries = there.deny();
-    entries.sort_by_key(|entry| entry.prefix);
-    let texts: Vec<_> = entries
-        .iter()
-        .map(|entry| entry.prefix.to_string())
-        .collect();
+    let mut read = there.deny();
+    read.sort_by_key(|entry| entry.prefix);
+    let texts: Vec<_> = read.iter().map(|entry| entry.prefix.to_string()).collect();
     assert_eq!(texts, ["192.0.2.0/24", "198.51.100.1/32", "2001:db8::/32"]);
-    assert!(entries.iter().all(|entry| entry.by == "host \"a\""));
-    let left = entries[1].left.unwrap();
-    assert_eq!(left + entries[1].age, hour);
-    assert_eq!(entries[0].left, None);
-    assert_eq!(here.try_edit(Edit::Remove(&two)).unwrap(), 2);
+    assert!(read.iter().all(|entry| entry.by == "host \"a\""));
+    let left = read[1].left.unwrap();
+    assert_eq!(left + read[1].age, hour);
+    assert_eq!(read[0].left, None);
+    let remove = Edit::Remove(prefixes(&two));
+    assert_eq!(here.try_edit(&remove).unwrap(), 2);
     let third = there.revision();
     assert!(third > second);
     // Nothing is changed: no new revision.
-    assert_eq!(here.try_edit(Edit::Remove(&two)).unwrap(), 0);
-    assert_eq!(here.try_edit(Edit::ClearExpired).unwrap(), 0);
+    assert_eq!(here.try_edit(&remove).unwrap(), 0);
+    assert_eq!(here.try_edit(&Edit::ClearExpired).unwrap(), 0);
     assert_eq!(there.revision(), third);
     assert_eq!(there.deny().len(), 1);
     // A store that has lost all is at another revision, also when somebody writes again.
     redis.cli(&["FLUSHALL"]);
     assert_eq!(there.revision(), 0);
-    here.try_edit(add(&one, None)).unwrap();
+    here.try_edit(&add(&one, None)).unwrap();
     let fourth = there.revision();
     assert!(fourth > third);
     // What it has lost is put back as it was, and what is there again is left as it is.
-    let both = [one[0], two[0]];
     let minute = Duration::from_secs(60);
-    let restore = Edit::Restore {
-        prefixes: &both,
-        by: "another",
-        age: hour,
-        left: Some(minute),
-    };
-    assert_eq!(here.try_edit(restore).unwrap(), 1);
+    let mut both = entries(&[one[0], two[0]], "another", Some(minute));
+    both[1].age = hour;
+    assert_eq!(here.try_edit(&Edit::Restore(both.clone())).unwrap(), 1);
     assert!(there.revision() > fourth);
     let entries = there.deny();
     let of = |prefix| entries.iter().find(|entry| entry.prefix == prefix).unwrap();
-    assert_eq!(of(one[0]).by, "host \"a\"");
-    let restored = of(both[1].trunc());
+    assert_eq!(of(both[0].prefix).by, "host \"a\"");
+    let restored = of(both[1].prefix.trunc());
     assert_eq!(restored.by, "another");
     let age = restored.age;
     assert!(age >= hour && age < hour + minute, "{age:?}");
@@ -115,21 +117,21 @@ fn entries_end() {
     need_redis!();
     let redis = Redis::start();
     let mut store = Asked::of(&redis);
-    let (short, long) = (prefixes(&["192.0.2.0/24"]), prefixes(&["192.0.3.0/24"]));
+    let (short, long) = (["192.0.2.0/24"], ["192.0.3.0/24"]);
     store
-        .try_edit(add(&short, Some(Duration::from_millis(30))))
+        .try_edit(&add(&short, Some(Duration::from_millis(30))))
         .unwrap();
     store
-        .try_edit(add(&long, Some(Duration::from_secs(3_600))))
+        .try_edit(&add(&long, Some(Duration::from_secs(3_600))))
         .unwrap();
     let revision = store.revision();
     let redis = &redis;
     eventually("it is over", || Asked::of(redis).deny().len() == 1);
     assert_eq!(redis.cli(&["HLEN", KEY]), "2");
-    assert_eq!(store.try_edit(Edit::ClearExpired).unwrap(), 1);
+    assert_eq!(store.try_edit(&Edit::ClearExpired).unwrap(), 1);
     assert_eq!(redis.cli(&["HLEN", KEY]), "1");
     assert_eq!(store.revision(), revision, "nobody has to read it again");
-    assert_eq!(store.deny()[0].prefix, long[0]);
+    assert_eq!(store.deny()[0].prefix.to_string(), long[0]);
 }
 
 /// A list has a length, and what is on it in another form is passed over.
@@ -138,8 +140,8 @@ fn what_others_put_there() {
     need_redis!();
     let redis = Redis::start();
     let mut store = Asked::of(&redis);
-    let one = prefixes(&["192.0.2.0/24"]);
-    store.try_edit(add(&one, None)).unwrap();
+    let one = ["192.0.2.0/24"];
+    store.try_edit(&add(&one, None)).unwrap();
     redis.cli(&[
         "HSET",
         KEY,
@@ -161,25 +163,25 @@ fn what_others_put_there() {
     redis.cli(&["EVAL", &fill, "1", KEY]);
     let length = || redis.cli(&["HLEN", KEY]);
     assert_eq!(length(), (PREFIXES + 1).to_string());
-    let is_full = |error: &Error| matches!(error, Error::ListFull { list, .. } if list == "deny");
+    let is_full = |error: &Error| matches!(error, Error::ListFull(list, _) if list == "deny");
     let mut read = store.lists(&["deny", "other"]).lists;
     assert!(is_full(read[0].as_ref().unwrap_err()));
     assert!(read.remove(1).is_ok());
-    assert!(is_full(&store.try_edit(add(&one, None)).unwrap_err()));
-    assert!(is_full(&store.try_edit(Edit::ClearExpired).unwrap_err()));
+    assert!(is_full(&store.try_edit(&add(&one, None)).unwrap_err()));
+    assert!(is_full(&store.try_edit(&Edit::ClearExpired).unwrap_err()));
     // Room again: one that is there already needs none.
     redis.cli(&["HDEL", KEY, "5"]);
-    let other = prefixes(&["203.0.113.0/24"]);
-    assert!(is_full(&store.try_edit(add(&other, None)).unwrap_err()));
-    assert_eq!(store.try_edit(add(&one, None)).unwrap(), 1);
+    let other = ["203.0.113.0/24"];
+    assert!(is_full(&store.try_edit(&add(&other, None)).unwrap_err()));
+    assert_eq!(store.try_edit(&add(&one, None)).unwrap(), 1);
     assert_eq!(length(), PREFIXES.to_string());
     redis.cli(&["DEL", KEY]);
     redis.cli(&["SET", KEY, "junk"]);
-    let error = store.try_edit(add(&one, None)).unwrap_err();
-    assert!(matches!(error, Error::NotAList { .. }), "{error}");
+    let error = store.try_edit(&add(&one, None)).unwrap_err();
+    assert!(matches!(error, Error::NotAList(..)), "{error}");
     assert!(error.to_string().contains(KEY), "{error}");
     let read = store.lists(&["deny"]).lists;
-    assert!(matches!(read[0], Err(Error::NotAList { .. })), "{read:?}");
+    assert!(matches!(read[0], Err(Error::NotAList(..))), "{read:?}");
 }
 
 /// As long as a list may be.
@@ -188,11 +190,15 @@ fn a_long_list() {
     need_redis!();
     let redis = Redis::start();
     let mut store = Asked::of(&redis);
-    let all: Vec<IpNet> = (0..20_000_u32)
-        .map(|i| format!("10.{}.{}.0/24", i >> 8, i & 0xff).parse().unwrap())
+    let all: Vec<_> = (0..20_000_u32)
+        .map(|i| format!("10.{}.{}.0/24", i >> 8, i & 0xff))
         .collect();
-    assert_eq!(store.try_edit(add(&all, None)).unwrap(), 20_000);
+    let all: Vec<_> = all.iter().map(String::as_str).collect();
+    assert_eq!(store.try_edit(&add(&all, None)).unwrap(), 20_000);
     assert_eq!(store.deny().len(), 20_000);
-    assert_eq!(store.try_edit(Edit::Remove(&all)).unwrap(), 20_000);
+    assert_eq!(
+        store.try_edit(&Edit::Remove(prefixes(&all))).unwrap(),
+        20_000
+    );
     assert_eq!(store.deny(), []);
 }

@@ -5,7 +5,6 @@ mod bounds;
 mod cluster;
 mod differential;
 mod faults;
-mod limits;
 mod lists;
 mod members;
 mod model;
@@ -83,7 +82,7 @@ impl Asked {
     fn now(&mut self) -> u64 {
         let beat = self
             .store
-            .heartbeat("clock", 1, "clock", Duration::from_secs(60));
+            .heartbeat("clock", 1, "clock", &[], Duration::from_secs(60));
         let now = self.runtime.block_on(beat).unwrap().now;
         now.as_micros().try_into().unwrap()
     }

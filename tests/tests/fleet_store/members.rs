@@ -1,17 +1,40 @@
 use std::{thread, time::Duration};
 
-use limiter_fleet::store::{Beat, Error, MEMBERS};
+use limiter_fleet::{
+    conflicts::Held,
+    store::{Beat, Error, LIMITS, MEMBERS},
+};
 use limiter_tests::{need_redis, redis::Redis};
 
 use super::{Asked, FLEET};
 
 const ALIVE: Duration = Duration::from_secs(60);
 const KEY: &str = "limiter:{edge}:members";
+const LIMITS_KEY: &str = "limiter:{edge}:limits";
+
+pub fn held(name: &str, cost: u64) -> Held {
+    Held {
+        name: name.to_owned(),
+        terms: format!("/32,/64 {cost} {}", 10 * cost),
+        words: format!("cost {cost}, burst 10"),
+    }
+}
 
 impl Asked {
     fn beat(&mut self, member: u64, label: &str, alive: Duration) -> Beat {
-        let beat = self.store.heartbeat(FLEET, member, label, alive);
+        self.say(member, label, &[], alive)
+    }
+
+    fn say(&mut self, member: u64, label: &str, held: &[Held], alive: Duration) -> Beat {
+        let beat = self.store.heartbeat(FLEET, member, label, held, alive);
         self.runtime.block_on(beat).unwrap()
+    }
+
+    /// What all hold, in an order of its own.
+    fn compare(&mut self, held: &[Held], alive: Duration) -> Vec<Held> {
+        let mut all = self.say(1, "one/eth0", held, alive).held;
+        all.sort_unstable();
+        all
     }
 }
 
@@ -37,22 +60,15 @@ fn who_is_there() {
     );
     let third = store.beat(2, "two/eth0", ALIVE);
     assert_eq!(third.hosts, 2);
-    let members = store.store.members(FLEET, third.now);
-    let members = store.runtime.block_on(members).unwrap();
-    let seen: Vec<_> = members
-        .iter()
-        .map(|it| (it.member, it.label.as_str()))
-        .collect();
-    assert_eq!(seen, [(2, "two/eth0"), (1, "one/eth0")]);
-    let age = third.now - first.now;
-    assert!(
-        members[1].age.abs_diff(age) < Duration::from_micros(10),
-        "{members:?}"
+    let members = redis.cli(&["ZRANGE", KEY, "0", "-1"]);
+    assert_eq!(
+        members,
+        "0000000000000001 one/eth0\n0000000000000002 two/eth0"
     );
-    let leave = store.store.leave(FLEET, 2, "two/eth0", &[]);
+    let leave = store.store.leave(FLEET, 2, "two/eth0");
     store.runtime.block_on(leave).unwrap();
     assert_eq!(store.beat(1, "one/eth0", ALIVE).hosts, 1);
-    let bad = store.store.heartbeat(FLEET, 1, "a\nb", ALIVE);
+    let bad = store.store.heartbeat(FLEET, 1, "a\nb", &[], ALIVE);
     assert!(matches!(store.runtime.block_on(bad), Err(Error::Label(_))));
 }
 
@@ -82,13 +98,49 @@ fn what_others_put_there() {
     for gone in ["future", "past", "for ever", "never"] {
         assert_eq!(redis.cli(&["ZSCORE", KEY, gone]), "", "{gone}");
     }
-    let long = "redis.call('ZADD',KEYS[1],ARGV[1],string.rep('x',5000000))";
-    redis.cli(&["EVAL", long, "1", KEY, &now]);
+}
+
+/// Each learns of all that living ones hold, and of nothing that nobody has said of late.
+#[test]
+fn who_holds_what() {
+    need_redis!();
+    let redis = Redis::start();
+    let mut store = Asked::of(&redis);
+    let both = [held("all", 1), held("all", 2), held("dns", 7)];
+    let own = [both[0].clone(), both[2].clone()];
+    // The same once more is the same.
+    assert_eq!(store.compare(&own, ALIVE), own);
+    assert_eq!(store.compare(&own, ALIVE), own);
+    assert_eq!(store.compare(&both[1..2], ALIVE), both);
+    // Without limits, and to ask nevertheless.
+    assert_eq!(store.compare(&[], ALIVE), both);
+    thread::sleep(Duration::from_millis(20));
+    let short = Duration::from_millis(10);
+    assert_eq!(store.compare(&both[1..2], short), both[1..2]);
+    // It is forgotten, and not only left out.
+    assert_eq!(redis.cli(&["ZCARD", LIMITS_KEY]), "1");
+    let ends: u64 = redis.cli(&["PTTL", LIMITS_KEY]).parse().unwrap();
+    assert!(ends > 0 && ends <= 86_400_000, "{ends}");
+}
+
+/// What others put there costs no more than its room, and is not shown.
+#[test]
+fn what_others_hold_in_jest() {
+    need_redis!();
+    let redis = Redis::start();
+    let mut store = Asked::of(&redis);
+    redis.cli(&["SET", LIMITS_KEY, "junk"]);
+    let own = [held("all", 1)];
+    assert_eq!(store.compare(&own, ALIVE), own);
+    let now = redis.cli(&["ZSCORE", LIMITS_KEY, "all /32,/64 1 10 cost 1, burst 10"]);
+    let fill = "for i=1,20000 do redis.call('ZADD',KEYS[1],ARGV[1],'x'..i) end
+        redis.call('ZADD',KEYS[1],ARGV[1],string.rep('x',5000000))";
+    redis.cli(&["EVAL", fill, "1", LIMITS_KEY, &now]);
+    redis.cli(&["ZADD", LIMITS_KEY, "9e15", "all /32,/64 9 9 future"]);
+    redis.cli(&["ZADD", LIMITS_KEY, &now, "all /32,/64 9 9 \u{1b}[31mred"]);
     let before = redis.sent();
-    let members = store.store.members(FLEET, beat.now);
-    let members = store.runtime.block_on(members).unwrap();
+    assert_eq!(store.compare(&own, ALIVE), own);
     let sent = redis.sent() - before;
     assert!(sent < 100_000, "{sent} bytes");
-    assert_eq!(members.len(), 1, "{members:?}");
-    assert_eq!(members[0].label, "one/eth0");
+    assert_eq!(redis.cli(&["ZCARD", LIMITS_KEY]), LIMITS.to_string());
 }

@@ -52,8 +52,7 @@ pub struct Figures {
     pub agent_memory: f64,
     /// What the busiest node of a cluster has of bytes and of records, over an equal share.
     pub unevenness: [f64; 2],
-    /// Bytes to the store, and from it, of what a member does in a second beside its rounds: heartbeats, and a comparison of
-    /// its limits with those of others.
+    /// Bytes to the store, and from it, of what a member does in a second beside its rounds: heartbeats.
     pub beside: [f64; 2],
     /// Microseconds of the store's processor time for that.
     pub beside_us: f64,
@@ -143,18 +142,11 @@ async fn all_round(members: &mut [Simulated], rounds: u32) -> Result<Vec<f64>> {
 
 async fn beat(members: &mut [Simulated]) -> Result<()> {
     let alive = Duration::from_secs(3);
-    for turn in 0..SECONDS * BEATS {
-        if turn % BEATS == 0 {
-            try_join_all(members.iter_mut().map(async |member| {
-                let held = [held()];
-                member.store.compare(FLEET, &held, &[], alive).await
-            }))
-            .await?;
-        }
+    for _ in 0..SECONDS * BEATS {
         try_join_all(members.iter_mut().map(async |member| {
             let label = format!("host-{}/eth0", member.id);
             let (id, store) = (member.id, &mut member.store);
-            store.heartbeat(FLEET, id, &label, alive).await
+            store.heartbeat(FLEET, id, &label, &[held()], alive).await
         }))
         .await?;
     }
@@ -165,9 +157,11 @@ async fn beat(members: &mut [Simulated]) -> Result<()> {
 fn held() -> Held {
     Held {
         name: LIMIT.to_owned(),
-        key: "/32,/64".to_owned(),
-        cost: TICKS_PER_SECOND / 100,
-        tau: 2 * TICKS_PER_SECOND,
+        terms: format!(
+            "/32,/64 {} {}",
+            TICKS_PER_SECOND / 100,
+            2 * TICKS_PER_SECOND
+        ),
         words: "100/s, burst 200, per /32,/64".to_owned(),
     }
 }
