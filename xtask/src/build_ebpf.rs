@@ -11,7 +11,7 @@ pub fn run() -> Result<()> {
     let tools = Tools::set_up()?;
     let compiler = Compiler::new(&tools, tools.target_dir())?;
     // Elsewhere first: as long as the sources do not compile, the old objects are of use.
-    let scratch = tempfile::tempdir().context("cannot create a temporary folder: set TMPDIR")?;
+    let scratch = paths::scratch()?;
     compiler.compile_all(scratch.path())?;
     replace_with(scratch.path()).context("cannot write limiter-ebpf/prebuilt, delete it")?;
     Record::of_tree(&tools)?.write()?;

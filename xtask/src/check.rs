@@ -39,7 +39,7 @@ fn warn(unproved: &str) {
 }
 
 fn compare_bytes(record: &Record, tools: &Tools, strict: bool) -> Result<()> {
-    let scratch = tempfile::tempdir().context("cannot create a temporary folder: set TMPDIR")?;
+    let scratch = paths::scratch()?;
     // Strictly means from nothing; otherwise what was compiled before is as good and much faster.
     let target_dir = match strict {
         true => scratch.path().join("target"),

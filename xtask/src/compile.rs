@@ -1,19 +1,19 @@
 //! From sources to objects that are the same bytes on every machine.
 
 use std::{
-    fs, panic,
+    fs,
     path::{Path, PathBuf},
     process::Command,
     thread,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::{
     flags::{self, CARGO, FLAGS, TARGET},
     objects::{ENDIANS, PROGRAMS, Program, target},
     paths,
-    process::{progress, run},
+    process::{joined, progress, run},
     rustc_wrapper,
     tools::Tools,
 };
@@ -53,11 +53,7 @@ impl<'a> Compiler<'a> {
         fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
         thread::scope(|scope| {
             let orders = ENDIANS.map(|endian| scope.spawn(move || self.compile_order(endian, to)));
-            orders.into_iter().try_for_each(|order| {
-                order
-                    .join()
-                    .unwrap_or_else(|panic| panic::resume_unwind(panic))
-            })
+            orders.into_iter().try_for_each(joined)
         })
     }
 
@@ -88,7 +84,7 @@ impl<'a> Compiler<'a> {
         run(&mut cargo)?;
         let linked = target_dir.join(target).join("release");
         self.strip(&linked.join(program.bin), to)?;
-        self.refuse_local_paths(to)
+        flags::refuse_local_paths(to, &self.folders)
     }
 
     fn flags(&self) -> Vec<String> {
@@ -106,16 +102,5 @@ impl<'a> Compiler<'a> {
     fn strip(&self, from: &Path, to: &Path) -> Result<()> {
         let mut objcopy: Command = self.tools.rust.objcopy();
         run(objcopy.arg("--strip-debug").arg(from).arg(to))
-    }
-
-    fn refuse_local_paths(&self, object: &Path) -> Result<()> {
-        let bytes = fs::read(object)?;
-        for (folder, _) in &self.folders {
-            let needle = folder.as_os_str().as_encoded_bytes();
-            if bytes.windows(needle.len()).any(|window| window == needle) {
-                bail!("it contains the path {}: remap it", folder.display());
-            }
-        }
-        Ok(())
     }
 }

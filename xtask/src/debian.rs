@@ -78,7 +78,7 @@ fn unpack_as(
         bail!("testing needs what Debian calls {package}: install it");
     }
     progress(&format!("unpacking the Debian package {package}"));
-    let packages = tempfile::tempdir().context("no temporary folder: set TMPDIR")?;
+    let packages = paths::scratch()?;
     download(packages.path())?;
     let mut files = fs::read_dir(&packages)?;
     let file = files.next().context("nothing was downloaded")??.path();

@@ -36,7 +36,8 @@ impl<'a> Deny<'a> {
             ));
             return Ok(None);
         }
-        install(rust)?;
+        let mut install = rust.install("cargo-deny", VERSION, &["--debug"]);
+        run(&mut install).context("cannot install cargo-deny, put one on the PATH")?;
         let program = ours;
         Ok(Some(Self { program, rust }))
     }
@@ -74,14 +75,4 @@ pub fn database_is_out_of_reach() -> Option<String> {
         Err(error) => error.to_string(),
     };
     Some(said)
-}
-
-fn install(rust: &Rust) -> Result<()> {
-    progress(&format!("building cargo-deny {VERSION} (some minutes)"));
-    let mut install = rust.cargo();
-    install.args(["install", "--debug", "--quiet", "--locked", "cargo-deny"]);
-    install.args(["--version", &format!("={VERSION}"), "--root"]);
-    // Nobody looks into it with a debugger.
-    install.env("CARGO_PROFILE_DEV_DEBUG", "false");
-    run(install.arg(paths::tools())).context("cannot install cargo-deny, put one on the PATH")
 }

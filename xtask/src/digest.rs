@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, fs, path::Path};
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 
+use crate::paths;
+
 /// The digest of each of `names` in `folder`; "missing" differs from every digest.
 pub fn digests(names: &[String], folder: &Path) -> Result<BTreeMap<String, String>> {
     let digest = |name: &String| {
@@ -27,7 +29,9 @@ fn digest(path: &Path) -> Result<String> {
         return Ok(format!("{:x}", hasher.finalize()));
     }
     let mut files = Vec::new();
-    list(path, "", &mut files)?;
+    for file in paths::files_in(path)? {
+        files.push(file.strip_prefix(path)?.display().to_string());
+    }
     files.sort();
     for name in files {
         let content = read(&path.join(&name))?;
@@ -35,21 +39,6 @@ fn digest(path: &Path) -> Result<String> {
         hasher.update(content);
     }
     Ok(format!("{:x}", hasher.finalize()))
-}
-
-/// Adds the files below `folder` to `files`, as paths from the first folder.
-fn list(folder: &Path, prefix: &str, files: &mut Vec<String>) -> Result<()> {
-    let cannot = || format!("cannot list {}", folder.display());
-    for entry in fs::read_dir(folder).with_context(cannot)? {
-        let entry = entry.with_context(cannot)?;
-        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
-        if entry.path().is_dir() {
-            list(&entry.path(), &format!("{name}/"), files)?;
-        } else {
-            files.push(name);
-        }
-    }
-    Ok(())
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {

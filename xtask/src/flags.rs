@@ -2,10 +2,11 @@
 
 use std::{
     collections::BTreeSet,
+    fs,
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::{
     paths,
@@ -84,4 +85,16 @@ fn crate_folders(rust: &Rust) -> Result<BTreeSet<PathBuf>> {
     let manifests = downloaded.filter_map(|package| package["manifest_path"].as_str());
     let folders = manifests.filter_map(|manifest| Path::new(manifest).ancestors().nth(2));
     Ok(folders.map(Path::to_path_buf).collect())
+}
+
+/// Refuses a file with a folder of this machine in it.
+pub fn refuse_local_paths(file: &Path, folders: &[(PathBuf, &'static str)]) -> Result<()> {
+    let bytes = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    for (folder, _) in folders {
+        let needle = folder.as_os_str().as_encoded_bytes();
+        if bytes.windows(needle.len()).any(|window| window == needle) {
+            bail!("{} contains {}: remap it", file.display(), folder.display());
+        }
+    }
+    Ok(())
 }

@@ -4,12 +4,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use anyhow::{Context, Result};
 use syn::{UseTree, visit::Visit};
+
+use crate::paths;
 
 /// Files by their module path (`kernel/ops/attach`), and the module paths that each names.
 pub type Imports = BTreeMap<String, BTreeSet<String>>;
@@ -17,7 +18,7 @@ pub type Imports = BTreeMap<String, BTreeSet<String>>;
 /// Reads the crate whose sources are in `folder`.
 pub fn of_crate(folder: &Path) -> Result<Imports> {
     let mut texts = BTreeMap::new();
-    for (path, text) in sources(folder)? {
+    for (path, text) in paths::sources_in(folder)? {
         texts.insert(module(path.strip_prefix(folder)?), text);
     }
     of_texts(&texts)
@@ -71,23 +72,6 @@ fn reach<'a>(imports: &'a Imports, file: &str) -> BTreeSet<&'a str> {
         }
     }
     reached
-}
-
-/// All Rust files below a folder, with their texts.
-pub fn sources(folder: &Path) -> Result<Vec<(PathBuf, String)>> {
-    let entries = fs::read_dir(folder);
-    let entries = entries.with_context(|| format!("there is no {}", folder.display()))?;
-    let mut found = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        if path.is_dir() {
-            found.extend(sources(&path)?);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = fs::read_to_string(&path)?;
-            found.push((path, text));
-        }
-    }
-    Ok(found)
 }
 
 /// The module path of a file. `mod.rs` is its folder.

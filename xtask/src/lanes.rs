@@ -4,8 +4,6 @@ use std::{
     io::{Read, Seek},
     path::Path,
     process::Command,
-    sync::{Mutex, MutexGuard, PoisonError},
-    thread,
     time::Instant,
 };
 
@@ -14,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use crate::{
     artifacts::{self, Program},
     paths,
-    process::{cargo, output, progress},
+    process::{cargo, in_parallel, output, progress},
     summary::{Report, Summary},
 };
 
@@ -158,25 +156,10 @@ type Outcome<'a> = (Part<'a>, Report);
 impl Runner<'_> {
     /// Runs all parts, `lanes` at once.
     fn run_all<'p>(&self, parts: Vec<Part<'p>>, lanes: usize) -> Result<Vec<Outcome<'p>>> {
-        let waiting = Mutex::new(parts.into_iter());
-        let done = Mutex::new(Vec::new());
-        let lane = || -> Result<()> {
-            loop {
-                // A statement of its own: the lock must not be held while the program runs.
-                let next = locked(&waiting).next();
-                let Some(part) = next else { return Ok(()) };
-                let report = self.run(&part, None)?;
-                locked(&done).push((part, report));
-            }
-        };
-        thread::scope(|scope| {
-            let lanes: Vec<_> = (0..lanes).map(|_| scope.spawn(lane)).collect();
-            lanes.into_iter().try_for_each(|lane| {
-                lane.join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
-        })?;
-        Ok(done.into_inner().unwrap_or_else(PoisonError::into_inner))
+        in_parallel(lanes, parts, |part| {
+            let report = self.run(&part, None)?;
+            Ok((part, report))
+        })
     }
 
     /// Runs a part, or one of its tests, and prints what it has printed when it has ended.
@@ -238,8 +221,4 @@ impl Runner<'_> {
         }
         Ok(summary)
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use crate::{
     debian, paths,
-    process::{output, progress, run},
+    process::{output, run},
     toolchain::Rust,
 };
 
@@ -75,14 +75,9 @@ fn build(rust: &Rust) -> Result<()> {
         Some(prefix) => prefix,
         None => debian::ensure(&PACKAGES, "bpf-linker").map(|()| DEBIAN_LLVM.into())?,
     };
-    progress(&format!("building bpf-linker {VERSION} (a minute)"));
-    let mut install = rust.cargo();
-    install.args(["install", "--quiet", "--locked", "--force", "bpf-linker"]);
-    install.args(["--version", &format!("={VERSION}")]);
-    install.args(["--no-default-features", "--features", LLVM, "--root"]);
-    // Nobody looks into it with a debugger.
-    install.env("CARGO_PROFILE_RELEASE_DEBUG", "false");
-    run(install.arg(paths::tools()).env("LLVM_PREFIX", prefix))
+    let options = ["--no-default-features", "--features", LLVM];
+    let mut install = rust.install("bpf-linker", VERSION, &options);
+    run(install.env("LLVM_PREFIX", prefix))
 }
 
 /// The version of the LLVM that the linker at `path` runs, read from where its code is: bpf-linker

@@ -3,7 +3,7 @@
 //! With the pinned toolchain also for the host's packages: a new release brings new lints, and those
 //! are not to fail a build that was good yesterday.
 
-use std::{panic, process::Command, thread};
+use std::{process::Command, thread};
 
 use anyhow::{Result, bail};
 
@@ -11,8 +11,8 @@ use crate::{
     deny::{self, Deny},
     flags,
     objects::{ENDIANS, target},
-    parts, paths, process,
-    process::progress,
+    parts, paths,
+    process::{self, joined, progress},
     rustup::{CLIPPY, RUST_SRC, RUSTFMT},
     toolchain::Rust,
     unsafe_code,
@@ -33,10 +33,7 @@ pub fn run(strict: bool) -> Result<()> {
         // To build it takes a minute, and towards the end one processor.
         let deny = scope.spawn(|| Deny::find(&rust, strict));
         let failed: Vec<_> = checks.into_iter().filter_map(complaint).collect();
-        let deny = deny
-            .join()
-            .unwrap_or_else(|panic| panic::resume_unwind(panic));
-        (failed, deny)
+        (failed, joined(deny))
     });
     if let Some(deny) = deny? {
         failed.extend(dependencies(&deny).into_iter().filter_map(complaint));

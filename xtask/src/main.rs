@@ -4,12 +4,10 @@
 
 mod apt;
 mod artifacts;
-mod bench;
 mod build_ebpf;
 mod check;
 mod compile;
 mod debian;
-mod demo;
 mod deny;
 mod digest;
 mod dist;
@@ -28,9 +26,9 @@ mod parts;
 mod paths;
 mod process;
 mod record;
+mod run;
 mod rustc_wrapper;
 mod rustup;
-mod soak;
 mod summary;
 mod test;
 mod toolchain;
@@ -166,9 +164,9 @@ fn dispatch(verb: Verb) -> Result<ExitCode> {
         Verb::Mutations { names, out } => {
             mutations::run(&names, out.as_deref()).map(|()| ExitCode::SUCCESS)
         }
-        Verb::Demo { args } => demo::run(&args),
-        Verb::Bench { args } => bench::run(&args),
-        Verb::Soak { args } => soak::run(&args),
+        Verb::Demo { args } => run::demo(&args),
+        Verb::Bench { args } => run::bench(&args),
+        Verb::Soak { args } => run::soak(&args),
     }
 }
 

@@ -48,7 +48,7 @@ pub fn check() -> Result<()> {
     for (part, allowed) in RULES {
         strangers(&user, part, allowed, &mut wrong);
     }
-    for (file, text) in imports::sources(&self::user())? {
+    for (file, text) in paths::sources_in(&self::user())? {
         let is_kernel = file.starts_with(self::user().join("kernel"));
         if !is_kernel && code(&text).any(|line| line.contains("aya::")) {
             wrong.push(format!("{} names aya, as kernel alone may", file.display()));

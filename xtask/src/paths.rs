@@ -5,6 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
 /// The folder of the root workspace.
 ///
 /// Without symbolic links, as rustc writes its working directory that way: the remapping of paths
@@ -14,6 +17,39 @@ pub fn root() -> PathBuf {
     let xtask = manifest.map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     let root = xtask.parent().unwrap_or(Path::new("."));
     fs::canonicalize(root).unwrap_or_else(|_| root.to_path_buf())
+}
+
+/// All files below `folder`, sorted; not what is built there.
+pub fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
+    let cannot = || format!("cannot list {}", folder.display());
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).with_context(cannot)? {
+        let path = entry.with_context(cannot)?.path();
+        if !path.is_dir() {
+            files.push(path);
+        } else if path.file_name().is_none_or(|name| name != "target") {
+            files.extend(files_in(&path)?);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// All Rust files below `folder`, with their texts.
+pub fn sources_in(folder: &Path) -> Result<Vec<(PathBuf, String)>> {
+    let mut files = files_in(folder)?;
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path);
+        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+        Ok((path, text))
+    };
+    files.into_iter().map(read).collect()
+}
+
+/// A folder that is deleted when it is dropped.
+pub fn scratch() -> Result<TempDir> {
+    tempfile::tempdir().context("cannot create a temporary folder: set TMPDIR")
 }
 
 /// The manifest of the BPF workspace.

@@ -3,7 +3,10 @@
 use std::{
     env,
     ffi::OsStr,
+    iter, panic,
     process::{Command, ExitCode, ExitStatus},
+    sync::{Mutex, PoisonError},
+    thread::{self, ScopedJoinHandle},
 };
 
 use anyhow::{Context, Result, bail};
@@ -104,11 +107,56 @@ fn is_about_places(name: &str) -> bool {
     KEPT.iter().any(|kept| name.starts_with(kept))
 }
 
+/// Does `work` with each of `items`, on so many threads, which take them in their order. Returns what came of them, in
+/// the same order.
+pub fn in_parallel<T: Send, R: Send>(
+    threads: usize,
+    items: Vec<T>,
+    work: impl Fn(T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let waiting = Mutex::new(items.into_iter().enumerate());
+    let take = || {
+        waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .next()
+    };
+    let thread = || {
+        iter::from_fn(take)
+            .map(|(at, item)| Ok((at, work(item)?)))
+            .collect()
+    };
+    let mut done = thread::scope(|scope| -> Result<Vec<(usize, R)>> {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(thread)).collect();
+        let mut all = Vec::new();
+        for thread in threads {
+            let done: Result<Vec<_>> = joined(thread);
+            all.extend(done?);
+        }
+        Ok(all)
+    })?;
+    done.sort_by_key(|(at, _)| *at);
+    Ok(done.into_iter().map(|(_, done)| done).collect())
+}
+
+/// What a thread returns. It panics as the thread has.
+pub fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread
+        .join()
+        .unwrap_or_else(|panic| panic::resume_unwind(panic))
+}
+
+/// Today's date.
+pub fn today() -> Result<String> {
+    let date = output(Command::new("date").args(["-u", "+%Y-%m-%d"]))?;
+    Ok(date.trim().to_owned())
+}
+
 /// The program's name and its arguments, as a developer would type them.
 fn line(command: &Command) -> String {
     let program = std::path::Path::new(command.get_program());
     let program = program.file_name().unwrap_or(OsStr::new("?"));
-    let words = std::iter::once(program).chain(command.get_args());
+    let words = iter::once(program).chain(command.get_args());
     words
         .map(OsStr::to_string_lossy)
         .collect::<Vec<_>>()

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     env,
     ffi::OsString,
-    fs, panic,
+    fs,
     process::{Command, ExitCode},
     thread,
     time::Instant,
@@ -13,10 +13,11 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    bench, check, debian, host,
+    check, debian, host,
     lanes::{self, Tests},
     paths,
-    process::{cargo, exit_code, progress},
+    process::{cargo, exit_code, joined, progress},
+    run as programs,
 };
 
 /// What of Debian the tests call: those of the benchmark, and more. None of them starts a service when it is
@@ -112,9 +113,7 @@ fn build(strict: bool, all: bool) -> Result<Option<Tests>> {
     thread::scope(|scope| {
         let objects = scope.spawn(|| check::run(strict));
         let tests = all.then(Tests::build).transpose();
-        objects
-            .join()
-            .unwrap_or_else(|panic| panic::resume_unwind(panic))?;
+        joined(objects)?;
         tests
     })
 }
@@ -139,7 +138,7 @@ fn install_packages(needed: bool) -> Result<OsString> {
     if !needed && !debian::can_install() {
         return Ok(own);
     }
-    let packages = [&PACKAGES[..], &bench::PACKAGES].concat();
+    let packages = [&PACKAGES[..], &programs::BENCH_PACKAGES].concat();
     let installed = debian::ensure(&packages, "testing").and_then(|()| {
         let unpacked = UNPACKED.into_iter().map(debian::unpack);
         unpacked

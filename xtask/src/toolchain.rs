@@ -7,7 +7,8 @@ use std::{env, ffi::OsStr, iter, path::PathBuf, process::Command};
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    process::{forget_rust_settings, output},
+    paths,
+    process::{forget_rust_settings, output, progress},
     rustup::{self, Component},
 };
 
@@ -42,7 +43,7 @@ impl Rust {
     pub fn set_up(components: &[Component]) -> Result<Self> {
         let rust = match Self::probe_all() {
             Some(rust) => rust,
-            None => Self::install()?,
+            None => Self::install_pinned()?,
         };
         for component in components {
             component.ensure_in(&rust.sysroot)?;
@@ -74,7 +75,7 @@ impl Rust {
         })
     }
 
-    fn install() -> Result<Self> {
+    fn install_pinned() -> Result<Self> {
         rustup::install()?;
         Self::probe_all().with_context(|| {
             format!("rustup's {VERSION} is not commit {COMMIT}: use the official distribution")
@@ -84,6 +85,19 @@ impl Rust {
     /// Its cargo.
     pub fn cargo(&self) -> Command {
         self.tool("cargo")
+    }
+
+    /// Builds a program of crates.io into this checkout's tools.
+    pub fn install(&self, name: &str, version: &str, options: &[&str]) -> Command {
+        progress(&format!("building {name} {version} (some minutes)"));
+        let mut install = self.cargo();
+        install.args(["install", "--quiet", "--locked", "--force", name]);
+        install.args(["--version", &format!("={version}"), "--root"]);
+        install.arg(paths::tools()).args(options);
+        // Nobody looks into it with a debugger.
+        install.env("CARGO_PROFILE_RELEASE_DEBUG", "false");
+        install.env("CARGO_PROFILE_DEV_DEBUG", "false");
+        install
     }
 
     /// One of its programs.
@@ -103,7 +117,7 @@ impl Rust {
         }
         command.env("CARGO", bin.join("cargo"));
         command.env("RUSTC", bin.join("rustc"));
-        command.current_dir(crate::paths::root());
+        command.current_dir(paths::root());
         command
     }
 

@@ -2,11 +2,7 @@
 //!
 //! That each block says why it is sound is clippy's to check (`undocumented_unsafe_blocks`).
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, fs};
 
 use anyhow::{Context, Result, bail};
 
@@ -31,7 +27,11 @@ pub fn check() -> Result<()> {
     let named = named(&text);
     let mut with_unsafe = BTreeSet::new();
     for folder in FOLDERS {
-        collect(&root, &root.join(folder), &mut with_unsafe)?;
+        for (path, text) in paths::sources_in(&root.join(folder))? {
+            if text.lines().any(has_unsafe) {
+                with_unsafe.insert(path.strip_prefix(&root)?.display().to_string());
+            }
+        }
     }
     let list = |files: Vec<&String>| {
         let names: Vec<&str> = files.into_iter().map(String::as_str).collect();
@@ -53,26 +53,6 @@ fn named(text: &str) -> BTreeSet<String> {
     let cells = text.lines().filter_map(|line| line.strip_prefix("| `"));
     let names = cells.filter_map(|cell| cell.split_once('`'));
     names.map(|(name, _)| name.to_owned()).collect()
-}
-
-fn collect(root: &Path, folder: &Path, found: &mut BTreeSet<String>) -> Result<()> {
-    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {folder:?}"))?;
-    for entry in entries {
-        let path: PathBuf = entry?.path();
-        if path.is_dir() {
-            if path.file_name().is_none_or(|name| name != "target") {
-                collect(root, &path, found)?;
-            }
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text =
-                fs::read_to_string(&path).with_context(|| format!("cannot read {path:?}"))?;
-            if text.lines().any(has_unsafe) {
-                let name = path.strip_prefix(root)?;
-                found.insert(name.to_string_lossy().into_owned());
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Whether the keyword stands in a line, and not in a comment or a text.

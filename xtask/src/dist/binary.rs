@@ -1,8 +1,8 @@
 //! The binary, linked statically: it runs on every distribution.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{path::PathBuf, process::Command};
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 
 use super::ARCHITECTURE;
 use crate::{
@@ -33,13 +33,7 @@ pub fn build() -> Result<PathBuf> {
     );
     run(&mut cargo)?;
     let binary = target_dir.join(target).join("release/limiter");
-    let bytes = fs::read(&binary).with_context(|| format!("cannot read {}", binary.display()))?;
-    for (folder, _) in folders {
-        let needle = folder.as_os_str().as_encoded_bytes();
-        if bytes.windows(needle.len()).any(|window| window == needle) {
-            bail!("the binary contains {}: remap it", folder.display());
-        }
-    }
+    flags::refuse_local_paths(&binary, &folders)?;
     Ok(binary)
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, process::Command};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use crate::{
     paths,
@@ -11,7 +11,7 @@ use crate::{
 
 /// Makes everything of the last commit once more, in another folder, and compares.
 pub fn same_elsewhere(out: &Path) -> Result<()> {
-    let scratch = tempfile::tempdir().context("cannot create a temporary folder: set TMPDIR")?;
+    let scratch = paths::scratch()?;
     let copy = scratch.path().join("limiter");
     let mut clone = Command::new("git");
     clone.args(["clone", "--quiet", "--shared"]);

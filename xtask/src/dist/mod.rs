@@ -65,7 +65,7 @@ fn make(out: &Path, binary: Option<&Path>) -> Result<()> {
     fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
     // rpm wants whole paths.
     let out = fs::canonicalize(out)?;
-    let scratch = tempfile::tempdir().context("cannot create a temporary folder: set TMPDIR")?;
+    let scratch = paths::scratch()?;
     let files = [
         packages::tarball(&binary, scratch.path(), &out, epoch)?,
         packages::deb(&binary, scratch.path(), &out, epoch)?,

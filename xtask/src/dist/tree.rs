@@ -73,7 +73,7 @@ impl Tree {
             tree.write(to, &read(&here.join(from))?, 0o644)?;
         }
         for (from, folder) in FOLDERS {
-            for path in files_in(&here.join(from))? {
+            for path in paths::files_in(&here.join(from))? {
                 let name = path.strip_prefix(here.join(from))?;
                 tree.write(Path::new(folder).join(name), &read(&path)?, 0o644)?;
             }
@@ -101,13 +101,13 @@ impl Tree {
 
     /// All pages, each in the folder of its section.
     fn manual(&self, binary: &Path) -> Result<()> {
-        let pages = tempfile::tempdir().context("cannot create a temporary folder: set TMPDIR")?;
+        let pages = paths::scratch()?;
         output(
             Command::new(binary)
                 .args(["man", "--folder"])
                 .arg(pages.path()),
         )?;
-        for page in files_in(pages.path())? {
+        for page in paths::files_in(pages.path())? {
             let section = page.extension().unwrap_or_default().to_string_lossy();
             let folder = Path::new("usr/share/man").join(format!("man{section}"));
             let path = folder.join(page.file_name().unwrap_or_default());
@@ -140,7 +140,7 @@ impl Tree {
 
     /// All files of the tree, as they are called where it is installed but for the first slash; sorted.
     pub fn files(&self) -> Result<Vec<String>> {
-        let files = files_in(&self.root)?;
+        let files = paths::files_in(&self.root)?;
         let name = |path: &PathBuf| {
             path.strip_prefix(&self.root)
                 .map(|p| p.display().to_string())
@@ -151,27 +151,9 @@ impl Tree {
     /// What all files take together, in bytes.
     pub fn size(&self) -> Result<u64> {
         let mut bytes = 0;
-        for file in files_in(&self.root)? {
+        for file in paths::files_in(&self.root)? {
             bytes += fs::metadata(file)?.len();
         }
         Ok(bytes)
     }
-}
-
-/// The files in `folder` and below, sorted; none where it is not there.
-fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    if !folder.exists() {
-        return Ok(files);
-    }
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            files.extend(files_in(&path)?);
-        } else {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
 }

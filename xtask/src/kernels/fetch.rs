@@ -37,7 +37,7 @@ pub struct Kernel {
 pub fn kernel(release: &'static Release) -> Result<Kernel> {
     let folder = paths::kernels().join(release.name);
     if !folder.exists() {
-        let downloaded = tempfile::tempdir().context("no temporary folder: set TMPDIR")?;
+        let downloaded = paths::scratch()?;
         download(release, downloaded.path())?;
         unpack(downloaded.path(), &folder)?;
     }
@@ -108,7 +108,7 @@ fn versions(shown: &str) -> Vec<(String, String)> {
 
 /// What boots, and the drivers, out of the packages in `packages`.
 fn unpack(packages: &Path, folder: &Path) -> Result<()> {
-    let tree = tempfile::tempdir().context("no temporary folder: set TMPDIR")?;
+    let tree = paths::scratch()?;
     for package in fs::read_dir(packages)? {
         let mut extract = Command::new("dpkg-deb");
         run(extract

@@ -8,18 +8,16 @@ mod releases;
 mod report;
 mod table;
 
-use std::{
-    env, fs,
-    path::Path,
-    process::{Command, ExitCode},
-    sync::{Mutex, MutexGuard, PoisonError},
-    thread,
-};
+use std::{env, fs, path::Path, process::ExitCode, thread};
 
 use anyhow::{Context, Result, bail};
 
-use self::{fetch::Kernel, releases::Release, report::Run};
-use crate::{debian, paths, process::output, test};
+use self::{releases::Release, report::Run};
+use crate::{
+    debian, paths,
+    process::{in_parallel, today},
+    test,
+};
 
 /// What boots a kernel, and what goes into its memory.
 const PACKAGES: [&str; 9] = [
@@ -94,7 +92,10 @@ fn run_tests(strict: bool, releases: Vec<&'static Release>) -> Result<Vec<Run>> 
     if kernels.is_empty() {
         return Ok(Vec::new());
     }
-    boot_all(&kernels, &image::make(&kernels)?)
+    let image = image::make(&kernels)?;
+    // As many machines at once as there are CPUs: of the two of a machine mostly one is at work.
+    let at_once = thread::available_parallelism().map_or(1, usize::from);
+    in_parallel(at_once, kernels, |kernel| boot::boot(&kernel, &image))
 }
 
 /// Virtual machines of this processor's kind, and what they are made with.
@@ -117,33 +118,6 @@ fn missing(strict: bool, what: &str, error: &anyhow::Error) -> Result<()> {
     Ok(())
 }
 
-/// As many machines at once as there are CPUs: of the two of a machine mostly one is at work.
-fn boot_all(kernels: &[Kernel], image: &Path) -> Result<Vec<Run>> {
-    let at_once = thread::available_parallelism().map_or(1, usize::from);
-    let waiting = Mutex::new(kernels.iter().enumerate());
-    let done: Mutex<Vec<(usize, Result<Run>)>> = Mutex::default();
-    thread::scope(|scope| {
-        for _ in 0..at_once {
-            scope.spawn(|| {
-                loop {
-                    // Taken in a statement of its own: the lock must not be held while the machine runs.
-                    let next = lock(&waiting).next();
-                    let Some((place, kernel)) = next else { break };
-                    let run = boot::boot(kernel, image);
-                    lock(&done).push((place, run));
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner().unwrap_or_default();
-    done.sort_by_key(|(place, _)| *place);
-    done.into_iter().map(|(_, run)| run).collect()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn tell_failures(runs: &[Run]) {
     for run in runs {
         for complaint in &run.complaints {
@@ -160,10 +134,4 @@ fn tell_failures(runs: &[Run]) {
                 .for_each(|line| println!("    {line}"));
         }
     }
-}
-
-fn today() -> Result<String> {
-    Ok(output(Command::new("date").args(["-u", "+%Y-%m-%d"]))?
-        .trim()
-        .to_owned())
 }

@@ -27,33 +27,28 @@ pub fn page(runs: &[Run], date: &str) -> String {
 
 /// A row for each target, a column for each kernel.
 pub fn summary(runs: &[Run]) -> String {
-    let tested: Vec<_> = runs.iter().collect();
-    let mut text = heading("tests passed", &tested);
-    let row = |about: &str, name: &str| {
-        let cells = tested.iter().map(|run| match run.target(name) {
-            Some(target) => counted(target),
-            None => "-".to_owned(),
-        });
-        line(about, cells)
-    };
-    text += &row("`attach` refuses in one clear line", plan::REFUSAL);
-    for target in &TARGETS {
-        text += &row(
-            &format!("{} (`{}`)", target.about, target.name),
-            target.name,
-        );
-    }
-    text += &line(
-        "complaints of the kernel itself",
-        tested.iter().map(|run| run.complaints.len().to_string()),
+    let refusal = (
+        "`attach` refuses in one clear line".to_owned(),
+        plan::REFUSAL,
     );
-    text += &line("seconds", tested.iter().map(|run| run.seconds.to_string()));
+    let titled = |target: &plan::Target| {
+        let title = format!("{} (`{}`)", target.about, target.name);
+        (title, target.name)
+    };
+    let mut text = heading("tests passed", runs);
+    for (title, name) in [refusal].into_iter().chain(TARGETS.iter().map(titled)) {
+        text += &line(&title, runs, |run| run.target(name).map(counted));
+    }
+    text += &line("complaints of the kernel itself", runs, |run| {
+        Some(run.complaints.len().to_string())
+    });
+    text += &line("seconds", runs, |run| Some(run.seconds.to_string()));
     text + "\n"
 }
 
 fn counted(target: &Target) -> String {
-    let passed = target.tests.len() - target.failed().count();
     let of = target.tests.len();
+    let passed = of - target.failed().count();
     match target.exit {
         Some(0) => format!("{passed} of {of}"),
         Some(status) => format!("**{passed} of {of}, exit {status}**"),
@@ -77,83 +72,69 @@ fn refusals(runs: &[Run]) -> String {
 
 /// Instructions that each kernel's verifier looked at.
 pub fn verified(runs: &[Run]) -> String {
-    let tested: Vec<_> = runs
-        .iter()
-        .filter(|run| run.target("verifier").is_some())
-        .collect();
-    if tested.is_empty() {
+    let tested = || runs.iter().filter(|run| run.target("verifier").is_some());
+    if tested().next().is_none() {
         return String::new();
     }
-    let counts = |run: &Run| {
+    let counts = |run: &'_ Run| {
         run.target("verifier")
-            .map_or(&[][..], |target| &target.verified)
-            .to_vec()
+            .map_or(Vec::new(), |it| it.verified.clone())
     };
-    let mut entries: Vec<String> = Vec::new();
-    for run in &tested {
-        for (entry, _) in counts(run) {
-            if !entries.contains(&entry) {
-                entries.push(entry);
-            }
-        }
-    }
     let mut text = format!(
         "## The verifier\n\n\
-         Instructions that the verifier looked at, for each entry in its dearest configuration (`tests/tests/verifier.rs`), \n\
+         Instructions that the verifier looked at, for each entry in its dearest configuration (`tests/tests/verifier.rs`),\n\
          and the share of the {} at which it gives up.\n\n",
         grouped(LIMIT)
-    )
-    .replace(" \n", "\n");
-    text += &heading("entry", &tested);
-    for entry in entries {
-        let cells = tested.iter().map(|run| {
-            let found = counts(run).into_iter().find(|(name, _)| *name == entry);
-            found.map_or("-".to_owned(), |(_, count)| {
-                let thousandths = count / (LIMIT / 1_000);
-                format!(
-                    "{} ({}.{} %)",
-                    grouped(count),
-                    thousandths / 10,
-                    thousandths % 10
-                )
-            })
+    );
+    text += &heading("entry", tested());
+    for entry in in_order(tested().flat_map(counts).map(|(entry, _)| entry)) {
+        text += &line(&format!("`{entry}`"), tested(), |run| {
+            let (_, count) = counts(run).into_iter().find(|(name, _)| *name == entry)?;
+            let (percent, tenth) = (count / (LIMIT / 100), count / (LIMIT / 1_000) % 10);
+            Some(format!("{} ({percent}.{tenth} %)", grouped(count)))
         });
-        text += &line(&format!("`{entry}`"), cells);
     }
     text + "\n"
 }
 
 /// Every test by its name.
 fn each(runs: &[Run]) -> String {
-    let tested: Vec<_> = runs
-        .iter()
-        .filter(|run| run.target(plan::REFUSAL).is_none())
-        .collect();
+    let tested = || {
+        runs.iter()
+            .filter(|run| run.target(plan::REFUSAL).is_none())
+    };
     let mut text = "## Each test\n\n".to_owned();
-    text += &heading("test", &tested);
+    text += &heading("test", tested());
     for target in &TARGETS {
-        let mut names: Vec<&str> = Vec::new();
-        let found = tested.iter().filter_map(|run| run.target(target.name));
-        for (name, _) in found.flat_map(|target| &target.tests) {
-            if !names.contains(&name.as_str()) {
-                names.push(name);
-            }
-        }
-        for name in names {
-            let cells = tested.iter().map(|run| {
-                let tests = run
-                    .target(target.name)
-                    .map_or(&[][..], |target| &target.tests);
-                match tests.iter().find(|(test, _)| test == name) {
-                    Some((_, true)) => "passed".to_owned(),
-                    Some((_, false)) => "**failed**".to_owned(),
-                    None => "**not run**".to_owned(),
-                }
+        let tests = |run: &Run| {
+            run.target(target.name)
+                .map_or(Vec::new(), |it| it.tests.clone())
+        };
+        for name in in_order(tested().flat_map(tests).map(|(name, _)| name)) {
+            text += &line(&format!("`{}::{name}`", target.name), tested(), |run| {
+                let test = tests(run).into_iter().find(|(test, _)| *test == name);
+                let said = test.map_or(
+                    "**not run**",
+                    |(_, passed)| {
+                        if passed { "passed" } else { "**failed**" }
+                    },
+                );
+                Some(said.to_owned())
             });
-            text += &line(&format!("`{}::{name}`", target.name), cells);
         }
     }
     text + "\n"
+}
+
+/// Each name once, as they come.
+fn in_order(all: impl Iterator<Item = String>) -> Vec<String> {
+    let mut names = Vec::new();
+    for name in all {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 fn left_out() -> String {
@@ -171,13 +152,19 @@ fn left_out() -> String {
     text
 }
 
-fn heading(first: &str, runs: &[&Run]) -> String {
-    line(first, runs.iter().map(|run| run.kernel.clone()))
-        + &line("---", runs.iter().map(|_| "---".to_owned()))
+fn heading<'a>(first: &str, runs: impl IntoIterator<Item = &'a Run> + Clone) -> String {
+    let kernels = line(first, runs.clone(), |run| Some(run.kernel.clone()));
+    kernels + &line("---", runs, |_| Some("---".to_owned()))
 }
 
-fn line(first: &str, cells: impl Iterator<Item = String>) -> String {
-    let cells: String = cells.map(|cell| format!(" {cell} |")).collect();
+/// A row of a table, with a cell for each kernel.
+fn line<'a>(
+    first: &str,
+    runs: impl IntoIterator<Item = &'a Run>,
+    cell: impl Fn(&Run) -> Option<String>,
+) -> String {
+    let cell = |run| format!(" {} |", cell(run).unwrap_or_else(|| "-".to_owned()));
+    let cells: String = runs.into_iter().map(cell).collect();
     format!("| {first} |{cells}\n")
 }
 

@@ -1,6 +1,6 @@
 //! `tests/mutations.toml`.
 
-use std::{collections::BTreeSet, fmt, fs, path::Path};
+use std::{collections::BTreeSet, fmt, fs};
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -111,32 +111,20 @@ impl Test {
         let target = paths::root().join(folder).join(&self.1);
         let name = self.2.rsplit("::").next().unwrap_or_default();
         let wanted = format!("fn {name}(");
-        let files = sources(&target)?;
-        if !files.iter().any(|text| text.contains(&wanted)) {
+        // A file, or a folder of files and folders.
+        let file = target.with_extension("rs");
+        let is_there = match fs::read_to_string(file) {
+            Ok(text) => text.contains(&wanted),
+            Err(_) => {
+                let mut files = paths::sources_in(&target)?.into_iter();
+                files.any(|(_, text)| text.contains(&wanted))
+            }
+        };
+        if !is_there {
             bail!("there is no test {self} in {folder}");
         }
         Ok(())
     }
-}
-
-/// The texts of a test target: a file, or a folder of files and folders.
-fn sources(target: &Path) -> Result<Vec<String>> {
-    let file = target.with_extension("rs");
-    if file.exists() {
-        return Ok(vec![fs::read_to_string(file)?]);
-    }
-    let entries = fs::read_dir(target);
-    let entries = entries.with_context(|| format!("there is no {}", target.display()))?;
-    let mut texts = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        if path.is_dir() {
-            texts.extend(sources(&path)?);
-        } else {
-            texts.push(fs::read_to_string(path)?);
-        }
-    }
-    Ok(texts)
 }
 
 #[cfg(test)]

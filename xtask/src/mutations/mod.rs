@@ -9,7 +9,6 @@ use std::{
     collections::{BTreeMap, btree_map::Entry},
     fs,
     path::Path,
-    process::Command,
     time::Instant,
 };
 
@@ -22,7 +21,7 @@ use self::{
 };
 use crate::{
     paths,
-    process::{output, progress},
+    process::{progress, today},
 };
 
 /// Tries the mutations with one of `names` in their names, or all of them; writes the table to `out`.
@@ -66,7 +65,7 @@ pub fn run(names: &[String], out: Option<&Path>) -> Result<()> {
     let text = table::of(&lines);
     println!("{text}");
     if let Some(out) = out {
-        let page = table::page(&text, today()?.trim());
+        let page = table::page(&text, &today()?);
         fs::write(out, page).with_context(|| format!("cannot write {}", out.display()))?;
     }
     let escaped = lines.iter().filter(|line| line.outcome != Outcome::Caught);
@@ -117,8 +116,4 @@ fn passes(tree: &Tree, test: &Test, code: &str) -> Result<bool> {
         fs::write(kept.join(format!("{test} with {code}.txt")), &run.stdout)?;
     }
     Ok(run.status.success())
-}
-
-fn today() -> Result<String> {
-    output(Command::new("date").args(["-u", "+%Y-%m-%d"]))
 }
