@@ -21,10 +21,12 @@ use crate::{
 /// Runs every check, so that all complaints are seen at once.
 pub fn run(strict: bool) -> Result<()> {
     let rust = Rust::set_up(&[RUST_SRC, CLIPPY, RUSTFMT])?;
+    let ebpf = ["--manifest-path", "limiter-ebpf/Cargo.toml"];
+    let fuzz = ["--manifest-path", "fuzz/Cargo.toml"];
     let checks = [
-        ("formatting of the workspace", format(&rust)),
-        ("formatting of limiter-ebpf", format_ebpf(&rust)),
-        ("formatting of fuzz", format_fuzz(&rust)),
+        ("formatting of the workspace", format(&rust, &["--all"])),
+        ("formatting of limiter-ebpf", format(&rust, &ebpf)),
+        ("formatting of fuzz", format(&rust, &fuzz)),
         ("clippy on the workspace", clippy(&rust)),
         ("clippy on limiter-ebpf", clippy_ebpf(&rust, "")),
         ("clippy on limiter-ebpf, log", clippy_ebpf(&rust, "log")),
@@ -38,15 +40,16 @@ pub fn run(strict: bool) -> Result<()> {
     if let Some(deny) = deny? {
         failed.extend(dependencies(&deny).into_iter().filter_map(complaint));
     }
-    progress("where unsafe code is");
-    if let Err(error) = unsafe_code::check() {
-        progress(&format!("{error:#}"));
-        failed.push("where unsafe code is");
-    }
-    progress("which part knows of which");
-    if let Err(error) = parts::check() {
-        progress(&format!("{error:#}"));
-        failed.push("which part knows of which");
+    let own: [(&str, fn() -> Result<()>); 2] = [
+        ("where unsafe code is", unsafe_code::check),
+        ("which part knows of which", parts::check),
+    ];
+    for (name, check) in own {
+        progress(name);
+        if let Err(error) = check() {
+            progress(&format!("{error:#}"));
+            failed.push(name);
+        }
     }
     let failed = failed.join("; ");
     if !failed.is_empty() {
@@ -82,23 +85,10 @@ fn complaint((name, mut command): (&'static str, Command)) -> Option<&'static st
     process::run(&mut command).is_err().then_some(name)
 }
 
-fn format(rust: &Rust) -> Command {
+/// Of fuzz, where each target is one line, only the formatting is looked at: clippy would have to build libFuzzer.
+fn format(rust: &Rust, packages: &[&str]) -> Command {
     let mut fmt = rust.tool("cargo-fmt");
-    fmt.args(["fmt", "--all", "--check"]);
-    fmt
-}
-
-fn format_ebpf(rust: &Rust) -> Command {
-    let mut fmt = rust.tool("cargo-fmt");
-    fmt.args(["fmt", "--check", "--manifest-path"]);
-    fmt.arg(paths::ebpf_manifest());
-    fmt
-}
-
-/// Each target is one line; clippy would have to build libFuzzer.
-fn format_fuzz(rust: &Rust) -> Command {
-    let mut fmt = rust.tool("cargo-fmt");
-    fmt.args(["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"]);
+    fmt.args(["fmt", "--check"]).args(packages);
     fmt
 }
 

@@ -4,8 +4,6 @@
 
 mod apt;
 mod artifacts;
-mod build_ebpf;
-mod check;
 mod compile;
 mod debian;
 mod deny;
@@ -24,6 +22,7 @@ mod mutations;
 mod objects;
 mod parts;
 mod paths;
+mod prebuilt;
 mod process;
 mod record;
 mod run;
@@ -137,8 +136,8 @@ fn main() -> ExitCode {
 
 fn dispatch(verb: Verb) -> Result<ExitCode> {
     match verb {
-        Verb::BuildEbpf { check: false, .. } => build_ebpf::run().map(|()| ExitCode::SUCCESS),
-        Verb::BuildEbpf { strict, .. } => check::run(strict).map(|()| ExitCode::SUCCESS),
+        Verb::BuildEbpf { check: false, .. } => prebuilt::build().map(|()| ExitCode::SUCCESS),
+        Verb::BuildEbpf { strict, .. } => prebuilt::check(strict).map(|()| ExitCode::SUCCESS),
         Verb::Test {
             strict,
             kernels: Some(names),

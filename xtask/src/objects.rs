@@ -10,28 +10,20 @@ pub struct Program {
     pub features: &'static str,
 }
 
+const fn program(name: &'static str, bin: &'static str, features: &'static str) -> Program {
+    Program {
+        name,
+        bin,
+        features,
+    }
+}
+
 /// The programs.
 pub const PROGRAMS: [Program; 4] = [
-    Program {
-        name: "limiter",
-        bin: "limiter",
-        features: "",
-    },
-    Program {
-        name: "limiter-log",
-        bin: "limiter",
-        features: "log",
-    },
-    Program {
-        name: "learn",
-        bin: "learn",
-        features: "",
-    },
-    Program {
-        name: "bench",
-        bin: "bench",
-        features: "",
-    },
+    program("limiter", "limiter", ""),
+    program("limiter-log", "limiter", "log"),
+    program("learn", "learn", ""),
+    program("bench", "bench", ""),
 ];
 
 /// The byte orders.

@@ -17,32 +17,24 @@ pub struct Record {
     /// The flags of rustc.
     pub flags: Vec<String>,
     /// The compiler.
-    pub rustc: RustcVersion,
+    pub rustc: Tool,
     /// The linker.
-    pub bpf_linker: LinkerVersion,
+    pub bpf_linker: Tool,
     /// SHA-256 of each source, by path from the root of the repository.
     pub sources: BTreeMap<String, String>,
     /// SHA-256 of each object, by file name.
     pub objects: BTreeMap<String, String>,
 }
 
-/// Which rustc.
+/// What of a tool decides about the bytes that it makes.
 #[derive(Serialize, Deserialize)]
-pub struct RustcVersion {
+pub struct Tool {
     /// Its release.
     pub version: String,
-    /// Its commit.
-    pub commit: String,
-    /// The LLVM in it.
-    pub llvm: String,
-}
-
-/// Which bpf-linker.
-#[derive(Serialize, Deserialize)]
-pub struct LinkerVersion {
-    /// Its release.
-    pub version: String,
-    /// The LLVM it runs.
+    /// The commit of that, of rustc.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// The LLVM that it runs.
     pub llvm: String,
 }
 
@@ -52,13 +44,14 @@ impl Record {
         Ok(Self {
             cargo: flags::CARGO.map(String::from).into(),
             flags: flags::recorded(),
-            rustc: RustcVersion {
+            rustc: Tool {
                 version: toolchain::VERSION.into(),
-                commit: toolchain::COMMIT.into(),
+                commit: Some(toolchain::COMMIT.into()),
                 llvm: tools.rust.llvm.clone(),
             },
-            bpf_linker: LinkerVersion {
+            bpf_linker: Tool {
                 version: linker::VERSION.into(),
+                commit: None,
                 llvm: tools.linker.llvm.clone(),
             },
             sources: digests(&objects::SOURCES.map(String::from), &paths::root())?,
@@ -95,7 +88,10 @@ impl Record {
         let mut names = unequal(&self.sources, &sources);
         names.extend(unequal(&self.objects, &objects));
         let settings = [
-            ("the pinned rustc", self.rustc.commit == toolchain::COMMIT),
+            (
+                "the pinned rustc",
+                self.rustc.commit.as_deref() == Some(toolchain::COMMIT),
+            ),
             (
                 "the pinned bpf-linker",
                 self.bpf_linker.version == linker::VERSION,

@@ -13,9 +13,9 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    check, debian, host,
+    debian, host,
     lanes::{self, Tests},
-    paths,
+    paths, prebuilt,
     process::{cargo, exit_code, joined, progress},
     run as programs,
 };
@@ -109,9 +109,9 @@ fn refuse_skips(skipped: usize, nothing_skipped: bool) -> Result<()> {
 /// Checks the objects, and builds the tests meanwhile if it is `all` of them: linking an object takes long, and one
 /// processor.
 fn build(strict: bool, all: bool) -> Result<Option<Tests>> {
-    check::compare_hashes()?;
+    prebuilt::compare_hashes()?;
     thread::scope(|scope| {
-        let objects = scope.spawn(|| check::run(strict));
+        let objects = scope.spawn(|| prebuilt::check(strict));
         let tests = all.then(Tests::build).transpose();
         joined(objects)?;
         tests

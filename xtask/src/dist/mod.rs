@@ -1,7 +1,6 @@
 //! `cargo xtask dist`: what is handed out. The same commit makes the same bytes on every machine.
 
 mod binary;
-mod check;
 mod packages;
 mod tree;
 
@@ -11,12 +10,12 @@ use std::{
     process::Command,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::{
     debian, digest, paths,
-    process::{output, progress},
+    process::{output, progress, run as succeed},
 };
 
 /// The version of all packages of the workspace.
@@ -50,7 +49,7 @@ pub fn run(options: &Options) -> Result<()> {
     let out = options.out.clone().unwrap_or_else(paths::dist);
     make(&out, options.binary.as_deref())?;
     if options.check {
-        check::same_elsewhere(&out)?;
+        same_elsewhere(&out)?;
     }
     progress(&format!("see {}", out.display()));
     Ok(())
@@ -93,4 +92,34 @@ fn epoch() -> Result<u64> {
     time.trim()
         .parse()
         .context("SOURCE_DATE_EPOCH is no number of seconds")
+}
+
+/// Makes everything of the last commit once more, in another folder, and compares.
+fn same_elsewhere(out: &Path) -> Result<()> {
+    let scratch = paths::scratch()?;
+    let copy = scratch.path().join("limiter");
+    let mut clone = Command::new("git");
+    clone.args(["clone", "--quiet", "--shared"]);
+    succeed(clone.arg(paths::root()).arg(&copy))?;
+    progress("once more, in a copy of the last commit");
+    let again = scratch.path().join("out");
+    let mut dist = Command::new("cargo");
+    dist.args(["xtask", "dist", "--out"]).arg(&again);
+    // The outer cargo has set where this package is. The second build has a target folder of its own.
+    for name in ["CARGO_MANIFEST_DIR", "CARGO", "CARGO_TARGET_DIR"] {
+        dist.env_remove(name);
+    }
+    succeed(dist.current_dir(&copy))?;
+    for entry in fs::read_dir(&again)? {
+        let file = entry?.file_name();
+        if fs::read(again.join(&file))? != fs::read(out.join(&file))? {
+            bail!(
+                "{} is not the same from {}: is everything committed?",
+                file.to_string_lossy(),
+                copy.display()
+            );
+        }
+    }
+    progress("the same byte for byte");
+    Ok(())
 }

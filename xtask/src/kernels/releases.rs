@@ -13,28 +13,25 @@ pub struct Release {
     pub supported: bool,
 }
 
+/// One of them.
+pub const fn release(
+    name: &'static str,
+    suites: &'static [&'static str],
+    supported: bool,
+) -> Release {
+    Release {
+        name,
+        suites,
+        supported,
+    }
+}
+
 /// All of them, oldest first.
 const RELEASES: [Release; 4] = [
-    Release {
-        name: "5.10",
-        suites: &["bullseye"],
-        supported: false,
-    },
-    Release {
-        name: "6.1",
-        suites: &["bookworm"],
-        supported: true,
-    },
-    Release {
-        name: "6.12",
-        suites: &["trixie"],
-        supported: true,
-    },
-    Release {
-        name: "newest",
-        suites: &["trixie-backports", "sid"],
-        supported: true,
-    },
+    release("5.10", &["bullseye"], false),
+    release("6.1", &["bookworm"], true),
+    release("6.12", &["trixie"], true),
+    release("newest", &["trixie-backports", "sid"], true),
 ];
 
 /// Those with these names; all of them where none is named.

@@ -162,18 +162,10 @@ fn complaints(console: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::releases::release, *};
 
-    const NEW: Release = Release {
-        name: "6.1",
-        suites: &[],
-        supported: true,
-    };
-    const OLD: Release = Release {
-        name: "5.10",
-        suites: &[],
-        supported: false,
-    };
+    const NEW: Release = release("6.1", &[], true);
+    const OLD: Release = release("5.10", &[], false);
     const GOOD: &str = "=== kernel 6.1.0\n=== target a\nrunning 1 test\ntest x ... ok\nverified limiter 75923\n=== exit 0\n=== end\n";
 
     #[test]

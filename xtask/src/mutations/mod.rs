@@ -2,7 +2,6 @@
 //! demands that the test that is meant for it fails.
 
 mod list;
-mod table;
 mod tree;
 
 use std::{
@@ -16,7 +15,6 @@ use anyhow::{Context, Result, bail};
 
 use self::{
     list::{Mutation, Test},
-    table::{Line, Outcome},
     tree::Tree,
 };
 use crate::{
@@ -47,50 +45,61 @@ pub fn run(names: &[String], out: Option<&Path>) -> Result<()> {
             place.insert(passes(&tree, &mutation.test, "the sound code")?);
         }
     }
-    let mut lines = Vec::new();
-    for mutation in chosen {
+    let mut rows = TABLE.to_owned();
+    let mut escaped = 0;
+    for mutation in &chosen {
+        let began = Instant::now();
         let passed = sound[&mutation.test.to_string()];
-        // What does not build is told, and the others are tried all the same: they take an hour.
-        let line = attempt(&tree, mutation, passed).unwrap_or_else(|error| {
-            progress(&format!("{}: {error:#}", mutation.name));
-            Line {
-                mutation,
-                outcome: Outcome::Untried,
-                seconds: 0,
-            }
-        });
-        progress(&format!("{}: {}", mutation.name, line.outcome));
-        lines.push(line);
+        let outcome = attempt(&tree, mutation, passed);
+        progress(&format!("{}: {outcome}", mutation.name));
+        escaped += usize::from(outcome != CAUGHT);
+        let Mutation {
+            promise,
+            name,
+            file,
+            test,
+            ..
+        } = mutation;
+        let seconds = began.elapsed().as_secs();
+        rows += &format!("| {promise} | {name} | `{file}` | `{test}` | {outcome} | {seconds} |\n");
     }
-    let text = table::of(&lines);
-    println!("{text}");
+    println!("{rows}");
     if let Some(out) = out {
-        let page = table::page(&text, &today()?);
+        let page = format!(
+            "# Mutations\n\n\
+             What `cargo xtask mutations --out docs/mutations.md` found on {}: the code is broken in each of the ways of\n\
+             `tests/mutations.toml`, and the test that is meant for it must fail. Before that it must have passed.\n\n{rows}",
+            today()?
+        );
         fs::write(out, page).with_context(|| format!("cannot write {}", out.display()))?;
     }
-    let escaped = lines.iter().filter(|line| line.outcome != Outcome::Caught);
-    match escaped.count() {
-        0 => Ok(()),
-        count => bail!("{count} of {} were not caught: see above", lines.len()),
+    if escaped > 0 {
+        bail!("{escaped} of {} were not caught: see above", chosen.len());
     }
+    Ok(())
 }
 
-fn attempt<'a>(tree: &Tree, mutation: &'a Mutation, passed: bool) -> Result<Line<'a>> {
-    let began = Instant::now();
-    let outcome = if !passed {
-        Outcome::FailsAnyway
-    } else if tree.broken(mutation, |tree| {
+/// The outcome that is wanted.
+const CAUGHT: &str = "caught";
+const TABLE: &str = "| promise | what is broken | where | test | outcome | seconds |\n| --- | --- | --- | --- | --- | --- |\n";
+
+/// What becomes of a mutation whose test has `passed` on the sound code.
+fn attempt(tree: &Tree, mutation: &Mutation, passed: bool) -> &'static str {
+    if !passed {
+        return "THE TEST FAILS WITHOUT IT";
+    }
+    let escaped = tree.broken(mutation, |tree| {
         passes(tree, &mutation.test, &mutation.name)
-    })? {
-        Outcome::Escaped
-    } else {
-        Outcome::Caught
-    };
-    Ok(Line {
-        mutation,
-        outcome,
-        seconds: began.elapsed().as_secs(),
-    })
+    });
+    match escaped {
+        Ok(false) => CAUGHT,
+        Ok(true) => "NOT CAUGHT",
+        // It is told, and the others are tried all the same: they take an hour.
+        Err(error) => {
+            progress(&format!("{}: {error:#}", mutation.name));
+            "DOES NOT BUILD"
+        }
+    }
 }
 
 /// Whether the test passes; an error where it cannot be built or does not run. One that leaves itself out fails.
