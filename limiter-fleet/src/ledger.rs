@@ -33,7 +33,7 @@ pub struct Record {
 /// A source.
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    meter: RefillTracker,
+    refill: RefillTracker,
     /// Packets charged here that no round has taken along.
     unpublished: u64,
     /// Packets that the round under way has taken along.
@@ -90,7 +90,7 @@ impl Ledger {
 
     fn with(look: Look, standing: Standing) -> Self {
         Self {
-            meter: RefillTracker::new(look),
+            refill: RefillTracker::new(look),
             unpublished: 0,
             under_way: 0,
             latest: [0; 2],
@@ -103,11 +103,11 @@ impl Ledger {
     /// The next look, after this host has charged `packets`, as its figures say. What its bucket has not been charged
     /// with was not: figures also jump where a limit is no longer in shadow, or begins to be.
     pub fn look(&mut self, look: Look, packets: u64, terms: &Quota, fleet: Fleet) {
-        let possible = self.meter.possible(&look);
+        let possible = self.refill.possible(&look);
         let packets = possible.map_or(packets, |most| packets.min(most / terms.cost + LAG));
-        let elapsed = look.now.wrapping_sub(self.meter.last().now);
+        let elapsed = look.now.wrapping_sub(self.refill.last().now);
         let charged = packets.saturating_mul(terms.cost);
-        self.meter.advance(look, charged);
+        self.refill.advance(look, charged);
         self.unpublished = self.unpublished.saturating_add(packets);
         self.latest = [packets, self.latest[0]];
         if look.now.wrapping_sub(self.told) > ticks(LATE) {
@@ -117,7 +117,7 @@ impl Ledger {
         }
         match &mut self.standing {
             Standing::Apart => {
-                self.meter.settle(terms.cost, fleet, 0);
+                self.refill.settle(terms.cost, fleet, 0);
                 self.weigh(elapsed, charged, terms, fleet);
             }
             Standing::Shared(shared) => {
@@ -127,7 +127,7 @@ impl Ledger {
                     elapsed
                 };
                 shared.unasked = shared.unasked.saturating_add(elapsed);
-                self.meter.settle(terms.cost, fleet, shared.unasked);
+                self.refill.settle(terms.cost, fleet, shared.unasked);
                 let is_silent = packets == 0 && look.spent() == 0;
                 shared.silent = if is_silent { shared.silent + 1 } else { 0 };
                 shared.has_charged |= packets > 0;
@@ -232,7 +232,7 @@ impl Ledger {
                 // The record is younger than the last answer, and its level has what was told late as if it had
                 // come at once: no more than what the others have told since, less what ran over here meanwhile.
                 let told = others.saturating_mul(terms.cost);
-                level = level.min(self.meter.less_idle(told));
+                level = level.min(self.refill.less_idle(told));
             }
             return level;
         }
@@ -244,12 +244,12 @@ impl Ledger {
             return 0;
         }
         shared.silent = 0;
-        self.meter.less_idle(new.saturating_mul(terms.cost))
+        self.refill.less_idle(new.saturating_mul(terms.cost))
     }
 
     /// So many ticks were added to the bucket.
     pub fn added(&mut self, ticks: u64) {
-        self.meter.add(ticks);
+        self.refill.add(ticks);
     }
 }
 

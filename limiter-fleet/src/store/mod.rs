@@ -24,7 +24,7 @@ pub use error::{Error, Fault};
 pub use exchange::Of;
 pub use heartbeat::{Beat, LIMITS, MEMBERS};
 pub use lists::{Changed, Edit, Entry, Lists, PREFIXES};
-pub use names::{Source, name, rights, shard};
+pub use names::{Source, name, shard};
 pub use options::{Options, Target};
 
 /// A connection to the store. Clones of it share the connection, and may ask at the same time.

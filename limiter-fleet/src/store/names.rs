@@ -144,36 +144,11 @@ pub(super) fn revision(fleet: &str) -> String {
     format!("limiter:{{{fleet}}}:revision")
 }
 
-/// What a user of the store needs to do what a member of a fleet does, as words of `ACL SETUSER`: the fleet's keys, and
-/// the commands that are used. Not those of another fleet, whose name begins with this one's.
-///
-/// # Errors
-/// Where it is no name.
-pub fn rights(fleet: &str) -> Result<String, Error> {
-    const COMMANDS: &str = "+auth +info +time +eval +evalsha +mget +set +setrange +del +type +pexpire +zadd \
-        +zcount +zrangebyscore +zrem +zremrangebyscore +zremrangebyrank +hlen +hexists +hset +hdel +hgetall \
-        +cluster|slots +asking +ping";
-    let fleet = name(fleet)?;
-    Ok(format!(
-        "resetkeys ~limiter:{{{fleet}}}:* ~limiter:{{{fleet}:* resetchannels -@all {COMMANDS}"
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use limiter_common::table::key::{INTERFACE, ipv4_words};
 
     use super::*;
-
-    /// What people copy is what is enough, which a test on a real server says.
-    #[test]
-    fn the_page_has_these_rights() {
-        let page = include_str!("../../../docs/fleet.md").replace(['\'', '\\'], "");
-        assert!(
-            page.contains(&rights("edge").expect("a name")),
-            "docs/fleet.md"
-        );
-    }
 
     fn v4(address: u32, port: u32) -> SourceKey {
         SourceKey {

@@ -1,6 +1,6 @@
 //! Connections: how many, for how long, and how much is read of each.
 
-use std::{collections::BTreeMap, io, net::SocketAddr, time::Duration};
+use std::{collections::VecDeque, io, net::SocketAddr, time::Duration};
 
 use axum::Router;
 use hyper::server::conn::http1;
@@ -71,7 +71,8 @@ impl Server {
         loop {
             tokio::select! {
                 () = &mut stop => break,
-                () = connections.one_ended() => {}
+                // One has ended.
+                Some(_) = connections.tasks.join_next() => {}
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) => connections.begin(serve(stream, router.clone(), closed.clone())),
                     // One that was gone before it was taken in, or no descriptor is left.
@@ -80,50 +81,27 @@ impl Server {
             }
         }
         drop((self.listener, closing));
-        connections.all_ended().await;
+        while connections.tasks.join_next().await.is_some() {}
     }
 }
 
-/// Those that are open, by age.
+/// Those that are open.
 #[derive(Debug, Default)]
 struct Connections {
-    tasks: JoinSet<u64>,
-    by_age: BTreeMap<u64, AbortHandle>,
-    begun: u64,
+    tasks: JoinSet<()>,
+    /// The oldest first.
+    by_age: VecDeque<AbortHandle>,
 }
 
 impl Connections {
     fn begin(&mut self, connection: impl Future<Output = ()> + Send + 'static) {
+        self.by_age.retain(|task| !task.is_finished());
         if self.by_age.len() >= CONNECTIONS
-            && let Some((_, oldest)) = self.by_age.pop_first()
+            && let Some(oldest) = self.by_age.pop_front()
         {
             oldest.abort();
         }
-        self.begun += 1;
-        let number = self.begun;
-        let task = self.tasks.spawn(async move {
-            connection.await;
-            number
-        });
-        self.by_age.insert(number, task);
-    }
-
-    /// Waits until one ends: for ever, where there is none.
-    async fn one_ended(&mut self) {
-        match self.tasks.join_next().await {
-            Some(Ok(number)) => {
-                self.by_age.remove(&number);
-            }
-            // It was ended to make room, and is no longer in the list.
-            Some(Err(error)) if error.is_cancelled() => {}
-            // It has panicked: which one it was is not known, so those that run no longer are looked for.
-            Some(Err(_)) => self.by_age.retain(|_, task| !task.is_finished()),
-            None => std::future::pending().await,
-        }
-    }
-
-    async fn all_ended(mut self) {
-        while self.tasks.join_next().await.is_some() {}
+        self.by_age.push_back(self.tasks.spawn(connection));
     }
 }
 

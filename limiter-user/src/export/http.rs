@@ -45,39 +45,29 @@ const HEADERS: [(HeaderName, &str); 5] = [
     (header::CACHE_CONTROL, "no-store"),
 ];
 
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const ICON: &str = "image/svg+xml";
+
+/// The files of the page.
+const PAGE: [(&str, &str, &str); 5] = [
+    ("/", HTML, include_str!("page/index.html")),
+    ("/style.css", CSS, include_str!("page/style.css")),
+    ("/script.js", SCRIPT, include_str!("page/script.js")),
+    ("/chart.js", SCRIPT, include_str!("page/chart.js")),
+    ("/icon.svg", ICON, include_str!("page/icon.svg")),
+];
+
 /// All paths. Nothing but GET and HEAD is allowed, and nothing is changed by them. `local`: only this machine is
 /// answered.
 pub fn router(collection: Collection, local: bool) -> Router {
-    let file = |kind: &'static str, text: &'static str| {
-        get(move || async move { ([(header::CONTENT_TYPE, kind)], text) })
-    };
-    Router::new()
-        .route(
-            "/",
-            file("text/html; charset=utf-8", include_str!("page/index.html")),
-        )
-        .route(
-            "/style.css",
-            file("text/css; charset=utf-8", include_str!("page/style.css")),
-        )
-        .route(
-            "/script.js",
-            file(
-                "text/javascript; charset=utf-8",
-                include_str!("page/script.js"),
-            ),
-        )
-        .route(
-            "/chart.js",
-            file(
-                "text/javascript; charset=utf-8",
-                include_str!("page/chart.js"),
-            ),
-        )
-        .route(
-            "/icon.svg",
-            file("image/svg+xml", include_str!("page/icon.svg")),
-        )
+    let mut files = Router::new();
+    for (path, kind, text) in PAGE {
+        let file = move || async move { ([(header::CONTENT_TYPE, kind)], text) };
+        files = files.route(path, get(file));
+    }
+    files
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
         .route("/api/status", get(status))

@@ -1,6 +1,6 @@
 use std::process::Command;
 
-use limiter_fleet::store::{Edit, Error, Fault, Options, Target, rights};
+use limiter_fleet::store::{Edit, Error, Fault, Options, Target};
 use limiter_tests::{
     exporter::loopback_up,
     hosts::{Hosts, SERVER},
@@ -15,11 +15,20 @@ use super::{
     options, round, totals, try_connect,
 };
 
+const PAGE: &str = include_str!("../../../docs/fleet.md");
+
 fn secret() -> Redis<'static> {
     Redis::start_as(Setup {
         password: Some("geheim".into()),
         ..Setup::default()
     })
+}
+
+/// What docs/fleet.md gives the user of the fleet `edge`.
+fn rights() -> String {
+    let page = PAGE.replace(['\'', '\\'], "");
+    let (_, rights) = page.split_once("ACL SETUSER edge on >PASSWORD ").unwrap();
+    rights.lines().next().unwrap().to_owned()
 }
 
 fn refused(options: &Options) -> Error {
@@ -69,7 +78,7 @@ fn a_socket() {
 fn a_user_of_one_fleet() {
     need_redis!();
     let redis = secret();
-    let rights = rights("edge").unwrap();
+    let rights = rights();
     let mut command = vec!["ACL", "SETUSER", "edge", "on", ">edgepass"];
     command.extend(rights.split(' '));
     assert_eq!(redis.cli(&command), "OK");
@@ -131,7 +140,7 @@ fn a_user_of_one_fleet() {
 fn another_database() {
     need_redis!();
     let redis = secret();
-    let rights = rights("edge").unwrap();
+    let rights = rights();
     let mut command = vec!["ACL", "SETUSER", "edge", "on", ">edgepass"];
     command.extend(rights.split(' '));
     redis.cli(&command);
@@ -153,7 +162,6 @@ fn another_database() {
 fn the_page_sets_a_store_up() {
     need_kernel!();
     need_redis!();
-    const PAGE: &str = include_str!("../../../docs/fleet.md");
     let hosts = Hosts::new();
     loopback_up(&hosts.server);
     let mut redis = Redis::start_as(Setup {
