@@ -40,13 +40,13 @@ pub fn run(strict: bool) -> Result<()> {
     if let Some(deny) = deny? {
         failed.extend(dependencies(&deny).into_iter().filter_map(complaint));
     }
-    let own: [(&str, fn() -> Result<()>); 2] = [
-        ("where unsafe code is", unsafe_code::check),
-        ("which part knows of which", parts::check),
+    let own = [
+        ("where unsafe code is", unsafe_code::check()),
+        ("which part knows of which", parts::check()),
     ];
-    for (name, check) in own {
+    for (name, checked) in own {
         progress(name);
-        if let Err(error) = check() {
+        if let Err(error) = checked {
             progress(&format!("{error:#}"));
             failed.push(name);
         }

@@ -1,80 +1,22 @@
 //! Rounds and heartbeats on their way to the store and back.
 
-use std::{
-    collections::HashMap,
-    time::{Duration, Instant},
-};
+use std::time::Instant;
 
 use limiter_common::table::key::SourceKey;
 
 use super::{
-    attached::{Attached, limit},
-    pace::Pace,
+    attached::limit,
+    place::BEAT,
     run::{ALIVE, Agent},
 };
 use crate::{
     conflicts::Held,
-    host::{Host, Table},
+    host::Host,
     ledger::Record,
-    member::{Group, Round, SHARDS},
+    member::Round,
     store::{Beat, Error, Fault, Lists, Of},
     text::counted,
 };
-
-/// How often a member says that it is there, and asks whether lists have changed.
-pub const BEAT: Duration = Duration::from_millis(250);
-/// Sources that are told of at once, but for a round alone that has more: a store takes a fifth of a second for as many,
-/// and this process nearly as long to write them.
-const AT_ONCE: usize = 50_000;
-
-/// Rounds that are under way.
-pub struct UnderWay {
-    /// Sources of each, by member and group.
-    rounds: HashMap<(u64, Group), usize>,
-    pace: Pace,
-}
-
-impl Default for UnderWay {
-    fn default() -> Self {
-        Self {
-            rounds: HashMap::new(),
-            pace: Pace::new(SHARDS as usize),
-        }
-    }
-}
-
-impl UnderWay {
-    /// There is another connection: what waits for the one before it waits in vain.
-    pub fn begin_anew(&mut self) {
-        self.rounds.clear();
-        self.pace.begin_anew();
-    }
-
-    /// Rounds of a member.
-    fn of(&self, member: u64) -> usize {
-        self.rounds.keys().filter(|(of, _)| *of == member).count()
-    }
-
-    /// Takes those of a member's rounds that are not on their way, as far as the pace allows. Who has waited longest comes
-    /// first, or some would never come.
-    fn take(&mut self, member: &Attached<impl Table>) -> Vec<Round> {
-        let room = self.pace.window().saturating_sub(self.of(member.id));
-        let is_waiting = |round: &&Round| !self.rounds.contains_key(&(member.id, round.group));
-        let mut waiting: Vec<_> = member.unanswered().filter(is_waiting).collect();
-        waiting.sort_unstable_by_key(|round| round.number);
-        let mut sources: usize = self.rounds.values().sum();
-        let fits = |round: &&Round| {
-            let is_first = sources == 0;
-            sources += round.items.len();
-            is_first || sources <= AT_ONCE
-        };
-        let taken = waiting.into_iter().take(room).take_while(fits);
-        let taken: Vec<_> = taken.cloned().collect();
-        let size = |round: &Round| ((member.id, round.group), round.items.len());
-        self.rounds.extend(taken.iter().map(size));
-        taken
-    }
-}
 
 impl<H: Host + 'static> Agent<H> {
     /// Looks at the table of a member, unless a long look would make answers late that are under way.
@@ -130,18 +72,13 @@ impl<H: Host + 'static> Agent<H> {
         sent: Instant,
         records: Result<Vec<Record>, Error>,
     ) {
-        let under_way = self.under_way.of(member);
-        self.under_way.rounds.remove(&(member, round.group));
+        let is_late = matches!(records, Err(Error::At(_, Fault::Timeout(..))));
+        let took = (!is_late).then(|| sent.elapsed());
+        self.under_way.ended(member, round.group, took);
         let records = match records {
             Ok(records) => records,
-            Err(error) => {
-                if matches!(error, Error::At(_, Fault::Timeout(..))) {
-                    self.under_way.pace.lapsed(under_way);
-                }
-                return self.connection.failed(&error);
-            }
+            Err(error) => return self.connection.failed(&error),
         };
-        self.under_way.pace.answered(sent.elapsed());
         // Without a clock the next look ends the agent.
         if let (Some(at), Ok(ticks)) = (self.at(member), self.host.now()) {
             let place = &mut self.places[at];

@@ -1,15 +1,10 @@
-//! The lists of a fleet on their way: from the store to the interfaces, and what is lost back to the store.
+//! When lists are put in force, and what is said of it.
 
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 
-use super::run::Agent;
-use crate::{
-    host::{DENY, Host, Refused},
-    store::{Edit, Error, Lists},
-    text::{counted, show},
-};
+use crate::{host::DENY, text::show};
 
 /// Putting lists in force: not more often than it is worth, whatever the store says.
 #[derive(Debug)]
@@ -89,133 +84,6 @@ impl Force {
         }
         self.left_out = left_out;
         said
-    }
-}
-
-impl<H: Host + 'static> Agent<H> {
-    /// Reads the lists of a member's fleet.
-    pub(super) fn read_lists(&mut self, at: usize) {
-        let place = &mut self.places[at];
-        let Some(mut store) = self.connection.store() else {
-            return;
-        };
-        if place.reading.is_some() {
-            return;
-        }
-        place.reading = Some(Instant::now());
-        let (member, fleet) = (place.attached.id, place.fleet());
-        let names: Vec<String> = place.attached.about().lists.iter().cloned().collect();
-        let read = async move {
-            let lists = store.lists(&fleet, &names).await;
-            (names, lists)
-        };
-        self.asked.push(read, move |agent, (names, lists)| {
-            if let Some(at) = agent.at(member) {
-                agent.take_lists(at, &names, lists);
-            }
-        });
-    }
-
-    fn take_lists(&mut self, at: usize, names: &[String], lists: Result<Lists, Error>) {
-        let place = &mut self.places[at];
-        let begun = place.reading.take();
-        place.read_took = begun.map_or(Duration::ZERO, |begun| begun.elapsed());
-        match lists {
-            Ok(lists) => {
-                let wrong = place.known.take(names, lists, Instant::now());
-                wrong.iter().for_each(|text| (self.options.say)(text));
-            }
-            Err(error) => {
-                self.connection.failed(&error);
-                let why = format!(
-                    "the store has it, and this host could not read it back yet ({error}): it will be in force when the store answers"
-                );
-                place.answer_waiting(&Err(why), true);
-            }
-        }
-    }
-
-    /// Brings what the fleet wants on the lists to the interfaces.
-    pub(super) async fn put_lists_in_force(&mut self) {
-        for place in &mut self.places {
-            let start = Instant::now();
-            let is_due = place.force.is_due(start, place.is_awaited());
-            if !place.known.is_pending || !is_due {
-                continue;
-            }
-            place.known.is_pending = false;
-            let (wanted, left_out) = place.known.wanted(&self.store_at);
-            let interface = &place.attached.about().interface;
-            let result = self.host.edit_lists(interface, wanted).await;
-            if matches!(result, Err(Refused::Busy)) && place.force.waits(start) {
-                place.known.is_pending = true;
-                continue;
-            }
-            let took = start.elapsed() + place.read_took;
-            // The program is another one now.
-            place.attached.is_outdated |= matches!(result, Ok(true));
-            let result = result.map(drop).map_err(|refused| match refused {
-                Refused::Busy => "another limiter command is at work".to_owned(),
-                Refused::Failed(why) => why,
-            });
-            // Something else may be in the way for a moment.
-            place.known.is_pending |= result.is_err();
-            for text in place.force.done(&result, left_out, took) {
-                (self.options.say)(&place.line(&text));
-            }
-            place.answer_waiting(&result, false);
-        }
-    }
-
-    /// Puts back what the store has lost, where it is time for that.
-    pub(super) fn restore_lists(&mut self, at: usize, now: Instant) {
-        let place = &mut self.places[at];
-        let lost = place.known.to_restore(now);
-        let Some(mut store) = self.connection.store().filter(|_| !lost.is_empty()) else {
-            return;
-        };
-        let (member, fleet) = (place.attached.id, place.fleet());
-        let restored = async move {
-            let mut prefixes = 0;
-            for (list, entries) in lost {
-                let edit = Edit::Restore(entries);
-                prefixes += store.edit(&fleet, &list, &edit).await?.prefixes;
-            }
-            Ok(prefixes)
-        };
-        self.asked
-            .push(restored, move |agent, restored| match restored {
-                Ok(prefixes) => agent.restored(member, prefixes),
-                Err(error) => agent.connection.failed(&error),
-            });
-    }
-
-    /// Prefixes were put back that nobody had put back before.
-    fn restored(&mut self, member: u64, prefixes: u64) {
-        let Some(at) = self.at(member) else {
-            return;
-        };
-        let place = &mut self.places[at];
-        place.known.restored();
-        if prefixes > 0 {
-            let (prefixes, fleet) = (counted(prefixes, "prefix"), place.fleet());
-            let back = format!("put {prefixes} back on the lists of fleet '{fleet}'");
-            (self.options.say)(&place.line(&back));
-        }
-    }
-
-    /// Takes what is over out of the store, where it is this host's turn.
-    pub(super) fn clear_lists(&mut self, at: usize, now: Instant) {
-        let place = &mut self.places[at];
-        for list in place.clearing.due(now) {
-            if let Some(mut store) = self.connection.store() {
-                let fleet = place.fleet();
-                tokio::spawn(async move {
-                    // Another one does it if this one cannot.
-                    let _ = store.edit(&fleet, &list, &Edit::ClearExpired).await;
-                });
-            }
-        }
     }
 }
 

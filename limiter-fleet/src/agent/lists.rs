@@ -104,7 +104,7 @@ impl Known {
     }
 
     /// All that is on the lists, when it is time to put back what the store has lost of it.
-    pub fn to_restore(&mut self, now: Instant) -> Vec<(String, Vec<Entry>)> {
+    pub fn lost(&mut self, now: Instant) -> Vec<(String, Vec<Entry>)> {
         if self.restoring.is_none_or(|then| then > now) {
             return Vec::new();
         }
@@ -261,25 +261,25 @@ mod tests {
         assert_eq!(known.take(&names, read(8, &all[..2]), now), [""; 0]);
         assert_eq!(wanted(&known), "192.0.2.1/32 192.0.2.2/32");
         let later = |seconds| now + Duration::from_secs(seconds);
-        assert!(known.to_restore(later(99)).is_empty());
+        assert!(known.lost(later(99)).is_empty());
         // Nobody has.
         let said = known.take(&names, read(0, &[]), now);
         assert!(said[0].contains("has lost 2 prefixes"), "{said:?}");
         assert_eq!(wanted(&known), "192.0.2.1/32 192.0.2.2/32");
-        assert!(known.to_restore(now).is_empty(), "not at once");
+        assert!(known.lost(now).is_empty(), "not at once");
         // Another host has put one back.
         assert_eq!(known.take(&names, read(9, &all[..1]), now), [""; 0]);
         assert_eq!(wanted(&known), "192.0.2.1/32 192.0.2.2/32");
-        let lost = known.to_restore(later(2));
+        let lost = known.lost(later(2));
         assert_eq!(lost[0].0, "deny");
         let of_two = &lost[0].1[1];
         assert_eq!(of_two.prefix, two.parse::<IpNet>().unwrap());
         let seconds = Duration::from_secs;
         assert_eq!((of_two.age, of_two.left), (seconds(7), Some(seconds(7))));
-        assert!(known.to_restore(later(3)).is_empty(), "under way");
-        assert_eq!(known.to_restore(later(4)).len(), 1, "again");
+        assert!(known.lost(later(3)).is_empty(), "under way");
+        assert_eq!(known.lost(later(4)).len(), 1, "again");
         known.restored();
-        assert!(known.to_restore(later(99)).is_empty());
+        assert!(known.lost(later(99)).is_empty());
         // It is there again, and then removed.
         assert_eq!(known.take(&names, read(10, &all[..2]), now), [""; 0]);
         assert_eq!(known.take(&names, read(11, &[]), now), [""; 0]);

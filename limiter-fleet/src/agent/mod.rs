@@ -10,6 +10,7 @@ mod exchange;
 mod force;
 mod lists;
 mod members;
+mod overlay;
 mod pace;
 mod place;
 mod question;

@@ -3,14 +3,20 @@
 //! A store that has more to do than it can is told less at once, or it would answer nobody in time: what came too late is
 //! told again, and is more work. The time that an answer takes says how long the store's queue is.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
+
+use super::attached::Attached;
+use crate::{
+    host::Table,
+    member::{Group, Round, SHARDS},
+};
 
 /// Answers that take longer are soon too late: an agent waits a second for them.
 const LONG: Duration = Duration::from_millis(400);
 
 /// The pace.
 #[derive(Debug)]
-pub struct Pace {
+struct Pace {
     most: usize,
     window: usize,
     /// Answers since the window was changed.
@@ -62,6 +68,68 @@ impl Pace {
     /// There is another connection.
     pub fn begin_anew(&mut self) {
         self.has_lapsed = false;
+    }
+}
+
+/// Sources that are told of at once, but for a round alone that has more: a store takes a fifth of a second for as many,
+/// and this process nearly as long to write them.
+const AT_ONCE: usize = 50_000;
+
+/// Rounds that are under way.
+pub struct UnderWay {
+    /// Sources of each, by member and group.
+    rounds: HashMap<(u64, Group), usize>,
+    pace: Pace,
+}
+
+impl Default for UnderWay {
+    fn default() -> Self {
+        Self {
+            rounds: HashMap::new(),
+            pace: Pace::new(SHARDS as usize),
+        }
+    }
+}
+
+impl UnderWay {
+    /// There is another connection: what waits for the one before it waits in vain.
+    pub fn begin_anew(&mut self) {
+        self.rounds.clear();
+        self.pace.begin_anew();
+    }
+
+    /// Rounds of a member.
+    pub fn of(&self, member: u64) -> usize {
+        self.rounds.keys().filter(|(of, _)| *of == member).count()
+    }
+
+    /// Takes those of a member's rounds that are not on their way, as far as the pace allows. Who has waited longest comes
+    /// first, or some would never come.
+    pub fn take(&mut self, member: &Attached<impl Table>) -> Vec<Round> {
+        let room = self.pace.window().saturating_sub(self.of(member.id));
+        let is_waiting = |round: &&Round| !self.rounds.contains_key(&(member.id, round.group));
+        let mut waiting: Vec<_> = member.unanswered().filter(is_waiting).collect();
+        waiting.sort_unstable_by_key(|round| round.number);
+        let mut sources: usize = self.rounds.values().sum();
+        let fits = |round: &&Round| {
+            let is_first = sources == 0;
+            sources += round.items.len();
+            is_first || sources <= AT_ONCE
+        };
+        let taken = waiting.into_iter().take(room).take_while(fits);
+        let taken: Vec<_> = taken.cloned().collect();
+        let size = |round: &Round| ((member.id, round.group), round.items.len());
+        self.rounds.extend(taken.iter().map(size));
+        taken
+    }
+
+    /// A round has come back after this time, or is not waited for any more.
+    pub fn ended(&mut self, member: u64, group: Group, took: Option<Duration>) {
+        match took {
+            Some(took) => self.pace.answered(took),
+            None => self.pace.lapsed(self.of(member)),
+        }
+        self.rounds.remove(&(member, group));
     }
 }
 

@@ -7,13 +7,14 @@ use std::{
 
 use super::{
     attached::Attached,
-    exchange::BEAT,
     force::Force,
     lists::{Clearing, Known},
     question::{Answer, reply},
 };
 use crate::{conflicts::Conflicts, host::Table, member::Group, quota, store::Changed};
 
+/// How often a member says that it is there, and asks whether lists have changed.
+pub const BEAT: Duration = Duration::from_millis(250);
 /// Looks at the table.
 #[derive(Debug)]
 pub struct Looks {

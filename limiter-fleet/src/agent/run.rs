@@ -10,8 +10,8 @@ use tokio::{sync::mpsc, time::MissedTickBehavior};
 
 use super::{
     connection::{Connected, Connection},
-    exchange::UnderWay,
     members::Seen,
+    pace::UnderWay,
     place::Place,
     question::{Answer, Question},
 };

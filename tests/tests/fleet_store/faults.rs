@@ -206,7 +206,7 @@ fn a_full_store() {
         let error = store
             .try_exchange(1, &round(number, &[(1, 1), (2, 1)]))
             .unwrap_err();
-        assert!(matches!(error, Error::At(_, Fault::Full { .. })), "{error}");
+        assert!(matches!(error, Error::At(_, Fault::Full)), "{error}");
         assert!(!error.is_of_the_connection());
     }
     redis.cli(&["CONFIG", "SET", "maxmemory", "0"]);
@@ -225,10 +225,7 @@ fn a_failover() {
     second.replicate(&first);
     let mut other = Asked::of(&second);
     let error = other.try_exchange(1, &round(2, &[(1, 1)])).unwrap_err();
-    assert!(
-        matches!(error, Error::At(_, Fault::Replica { .. })),
-        "{error}"
-    );
+    assert!(matches!(error, Error::At(_, Fault::Replica)), "{error}");
     first.stop();
     second.promote();
     let mut other = Asked::of(&second);
