@@ -1,6 +1,6 @@
 //! The warning before limits hold the SSH session that a command is run in.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, process::Command};
 
 use limiter_tests::{
     command::{Outcome, prepared},
@@ -9,18 +9,33 @@ use limiter_tests::{
     need_kernel,
 };
 
-/// `limiter` on the server, in a session of `client`, or in none.
-fn in_session(hosts: &Hosts, client: Option<IpAddr>, arguments: &[&str]) -> Outcome {
+/// Runs `limiter` on the server, in a session of `client` or in none. Its parent is a shell that belongs to the session. As with
+/// `sudo`, the command itself lacks the variable if `is_removed`.
+fn run(hosts: &Hosts, client: Option<IpAddr>, arguments: &[&str], is_removed: bool) -> Outcome {
     let run = || {
-        let mut limiter = prepared(arguments);
-        // The test itself may run in a session.
-        limiter.env_remove("SSH_CONNECTION");
-        if let Some(client) = client {
-            limiter.env("SSH_CONNECTION", format!("{client} 50000 {SERVER} 22"));
+        let limiter = prepared(arguments);
+        let mut shell = Command::new("sh");
+        let script = match is_removed {
+            true => "env -u SSH_CONNECTION \"$@\"; exit $?",
+            false => "\"$@\"; exit $?",
+        };
+        shell.args(["-c", script, "sh"]).arg(limiter.get_program());
+        shell.args(limiter.get_args());
+        for (name, value) in limiter.get_envs() {
+            shell.env(name, value.unwrap_or_default());
         }
-        Outcome::of(arguments.join(" "), limiter.output().unwrap())
+        // The test itself may run in a session.
+        shell.env_remove("SSH_CONNECTION");
+        if let Some(client) = client {
+            shell.env("SSH_CONNECTION", format!("{client} 50000 {SERVER} 22"));
+        }
+        Outcome::of(arguments.join(" "), shell.output().unwrap())
     };
     hosts.server.namespace.run(run).unwrap()
+}
+
+fn in_session(hosts: &Hosts, client: Option<IpAddr>, arguments: &[&str]) -> Outcome {
+    run(hosts, client, arguments, false)
 }
 
 /// What `attach eth0 --rate 5` and more say to a session of `client`; it is attached all the same.
@@ -143,4 +158,14 @@ fn a_change_that_limits_the_session_is_warned_of() {
     }
     let nothing = ["deny", "remove", "eth0", "1.2.3.4", "--strict"];
     in_session(&hosts, Some(CLIENT), &nothing).expect_error(1, &["1.2.3.4 is not on deny"]);
+}
+
+#[test]
+fn the_session_is_known_under_sudo() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let attach = ["attach", "eth0", "--rate", "5"];
+    let outcome = run(&hosts, Some(CLIENT), &attach, true);
+    outcome.expect(0);
+    assert!(outcome.stderr.contains("WARNING"), "{outcome:?}");
 }

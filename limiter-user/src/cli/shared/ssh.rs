@@ -1,6 +1,6 @@
 //! The warning before limits hold the SSH session that the command is run in.
 
-use std::{env, net::IpAddr};
+use std::{env, fs, net::IpAddr, os::unix::process::parent_id};
 
 use crate::{
     cli::shared::output::note,
@@ -9,9 +9,22 @@ use crate::{
     plan::session::{Fate, Session},
 };
 
-/// The session that this process belongs to, as sshd tells it: see ssh(1).
+/// The variable in which sshd names the session: see ssh(1).
+const VARIABLE: &str = "SSH_CONNECTION";
+
+/// The SSH session that this process belongs to.
 fn session() -> Option<Session> {
-    Session::parse(&env::var("SSH_CONNECTION").ok()?)
+    let value = env::var(VARIABLE).ok().or_else(of_parent)?;
+    Session::parse(&value)
+}
+
+/// The variable of the parent process. `sudo` was started with it, and removes it for the command that it runs.
+fn of_parent() -> Option<String> {
+    let variables = fs::read(format!("/proc/{}/environ", parent_id())).ok()?;
+    let variables = String::from_utf8_lossy(&variables);
+    let mut variables = variables.split('\0').filter_map(|one| one.split_once('='));
+    let (_, value) = variables.find(|(name, _)| *name == VARIABLE)?;
+    Some(value.to_owned())
 }
 
 /// Prints what limits that are about to be attached do to this SSH session, and how to prevent it; `advice` is given the
