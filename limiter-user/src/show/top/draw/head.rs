@@ -56,8 +56,9 @@ pub fn curves(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     let (passed, dropped) = of_all(&picture.sample.interface);
     let shadow = picture.sample.interface.shadow;
     let name = if shadow { "over" } else { "dropped" };
-    let lines: [(_, _, _, fn(&Rate) -> f64, _); 2] = [
-        (upper, "passed", passed, |rate| rate.passed, theme.passed()),
+    let passes: fn(&Rate) -> f64 = |rate| rate.passed;
+    let lines = [
+        (upper, "passed", passed, passes, theme.passed()),
         (lower, name, dropped, |rate| rate.dropped, theme.dropped()),
     ];
     for (area, name, total, of, style) in lines {
