@@ -38,3 +38,9 @@ pub mod config;
 mod log;
 pub mod maps;
 pub mod quota;
+
+#[cfg(not(test))]
+#[panic_handler]
+fn panic(_info: &core::panic::PanicInfo) -> ! {
+    loop {}
+}

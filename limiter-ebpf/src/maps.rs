@@ -41,11 +41,11 @@ pub static SHARES: Array<Share, { SLOTS as usize }> = Array::new();
 #[btf_map]
 pub static LEASES: PerCpuArray<Lease, { SLOTS as usize }> = PerCpuArray::new();
 
-/// What each CPU has counted: on the short way past one limit, and on the long way past several.
+/// What each CPU has counted: on the fast path and on the full path.
 #[btf_map]
 pub static COUNTED: PerCpuArray<Counters, 2> = PerCpuArray::new();
 
-/// What each CPU has counted for each limit, by slot; not on the short way.
+/// What each CPU has counted for each limit, by slot; on the full path only.
 #[btf_map]
 pub static LIMITS: PerCpuArray<LimitCounters, { SLOTS as usize }> = PerCpuArray::new();
 

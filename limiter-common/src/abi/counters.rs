@@ -42,10 +42,10 @@ pub struct LimitCounters {
     pub would_drop: Count,
 }
 
-/// Row of [`Counters`] of the short way, on which there is but one limit, the one in slot 0: its figures
-/// follow from these.
+/// Row of [`Counters`] of the fast path, on which the limit in slot 0 is the only one: its counters follow
+/// from these.
 pub const FAST: u32 = 0;
-/// Row of [`Counters`] of the way past several limits, each of which counts for itself too.
+/// Row of [`Counters`] of the full path, on which each limit has counters too.
 pub const FULL: u32 = 1;
 
 /// Reasons that [`Counters`] has room for: one that comes later makes no new layout.

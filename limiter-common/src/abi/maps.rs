@@ -104,7 +104,7 @@ pub struct Cpu {
 pub struct Source {
     /// The bucket; see [`crate::arithmetic::bucket`] and [`crate::arithmetic::window`].
     pub tat: u64,
-    /// The word with the [`Limit::epoch`] on whose terms `tat` stands; see [`crate::table::entry::epoch_in`].
+    /// The word with the epoch under whose quota `tat` was written; see [`crate::table::entry::epoch_in`].
     pub over: u64,
     /// Packets of this source that passed, those that only did because of shadow among them.
     pub passed: u64,

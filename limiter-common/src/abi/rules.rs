@@ -168,7 +168,7 @@ pub struct Limit {
     pub slot: u32,
     /// 1: charge and count, but drop nothing.
     pub shadow: u32,
-    /// How often its terms were changed since it came.
+    /// How often its quota was changed since the limit came.
     pub epoch: u32,
     /// Valid entries of `past`.
     pub past_length: u32,

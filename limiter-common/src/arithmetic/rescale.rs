@@ -1,10 +1,10 @@
-//! How buckets are carried over when the terms of their limit change: what was spent stays spent, in
+//! How buckets are carried over when the quota of their limit changes: what was spent stays spent, in
 //! tokens, and a bucket is never deeper than the new burst. Up to the change it refilled on the old
 //! quota, from then on on the new ones.
 
 use crate::arithmetic::{bucket, quota::Quota, window::Window};
 
-/// Changes of a limit's terms that are remembered.
+/// Changes of a limit's quota that are remembered.
 pub const PAST_QUOTAS: u32 = 8;
 
 /// Depth of a bucket and how it refills; as in [`Quota`].
@@ -34,7 +34,7 @@ impl From<&Quota> for Shape {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Rescale {
-    /// When the new terms took effect, in nanoseconds.
+    /// When the new quota took effect, in nanoseconds.
     pub since: u64,
     /// The old bucket.
     pub from: Shape,

@@ -230,7 +230,7 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
         entry.charge(self.tag, tat, refunded)
     }
 
-    /// What the terms say to the packet. The clock is read only where its bounds leave that open, and before
+    /// Decides about the packet. The clock is read only where its bounds leave that open, and before
     /// anything is charged: a tick may come late, and then the upper bound is too low. A packet may be refused
     /// because of that, but none may pass.
     #[inline(always)]
@@ -295,7 +295,7 @@ enum Stored {
     Stale,
 }
 
-/// Brings the bucket of `tag`, of the limit with this index, from past terms to the present ones; and corrects a TAT that
+/// Brings the bucket of `tag`, of the limit with this index, from an earlier quota to the present one, and corrects a TAT that
 /// a clock which was set back has left too far ahead, so that no source is locked out. The first CPU that needs it does
 /// it. Always 0.
 #[inline(always)]

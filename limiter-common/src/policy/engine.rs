@@ -26,7 +26,7 @@ pub trait Limit: Copy {
     fn slot(self) -> u32;
     /// Whether it drops nothing.
     fn shadow(self) -> bool;
-    /// How often its terms have changed.
+    /// How often its quota has changed.
     fn epoch(self) -> u32;
     /// Entries of the table that are kept for it.
     fn share(self) -> u64;
@@ -144,7 +144,7 @@ pub trait Engine: Constants + Sized {
     fn admits(&self, tag: &Tag, now: u64, take: bool) -> bool;
     /// Adds a source with this TAT, and counts its packet.
     fn insert(&self, tag: &Tag, tat: u64, epoch: u32, now: u64) -> Added;
-    /// A TAT of an earlier epoch, on the present terms of the limit with this index. None if the epoch is later.
+    /// A TAT of an earlier epoch, on the present quota of the limit with this index. None if the epoch is later.
     #[inline(always)]
     fn on_present(&self, _index: u32, _epoch: u32, tat: u64) -> Option<u64> {
         Some(tat)

@@ -21,8 +21,8 @@ pub const ADDRESS: usize = 0;
 pub const TAT: usize = 1;
 /// Index of the word with the packets that passed, and with the key's port below them.
 pub const PASSED: usize = 2;
-/// Index of the word with the packets that were over the limit, and below them the epoch on whose
-/// terms the bucket stands and the rest of the key's scope.
+/// Index of the word with the packets that were over the limit, and below them the epoch under whose
+/// quota the TAT was written and the rest of the key's scope.
 pub const OVER: usize = 3;
 
 /// An entry, as it stands in memory. A key of more than 64 bits takes two, the second one for the

@@ -95,7 +95,7 @@ pub struct New<'a> {
     pub tag: &'a Tag,
     /// Its bucket's first word.
     pub word: u64,
-    /// The epoch on whose terms that stands.
+    /// The epoch under whose quota that was written.
     pub epoch: u32,
     /// The time, in nanoseconds.
     pub now: u64,

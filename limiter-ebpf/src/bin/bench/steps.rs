@@ -16,7 +16,7 @@ use aya_ebpf::{
 };
 use limiter_common::{
     abi::counters::FAST,
-    policy::{Found as _, Limit as _, Parsed, bucket::Charged, fast, full, parse},
+    policy::{Found as _, Limit as _, Parsed, bucket::Charged, fast, full, parse, verdict::Reason},
     table::{entry::Protocol, key::Tag},
 };
 use limiter_ebpf::{
@@ -122,48 +122,46 @@ pub fn step_lookup(context: XdpContext) -> u32 {
 /// And the decision; where it admits, the compare-and-swap.
 #[xdp]
 pub fn step_bucket(context: XdpContext) -> u32 {
-    with_key(&context, |limit, key| {
-        let charged = charge(&context, limit, key, packet::length::<false>(&context));
+    up_to(&context, |charged, _, _| {
         black_box(charged.entry);
-        verdict::action(full::unless_established(
-            &Kernel,
-            charged.reason,
-            |segments| connection::is_of_host(&context, segments),
-        ))
     })
 }
 
-/// And the source's own figures.
+/// And the source's own counters.
 #[xdp]
 pub fn step_source(context: XdpContext) -> u32 {
-    with_key(&context, |limit, key| {
-        let length = packet::length::<false>(&context);
-        let charged = charge(&context, limit, key, length);
-        let reason = full::unless_established(&Kernel, charged.reason, |segments| {
-            connection::is_of_host(&context, segments)
-        });
-        if let Some(source) = charged.entry.entry() {
-            source.count(reason);
-        }
-        verdict::action(reason)
-    })
+    up_to(&context, |charged, reason, _| count(charged, reason))
 }
 
 /// And the interface's: all that the program does.
 #[xdp]
 pub fn step_counters(context: XdpContext) -> u32 {
-    with_key(&context, |limit, key| {
-        let length = packet::length::<false>(&context);
-        let charged = charge(&context, limit, key, length);
-        let reason = full::unless_established(&Kernel, charged.reason, |segments| {
-            connection::is_of_host(&context, segments)
-        });
-        if let Some(source) = charged.entry.entry() {
-            source.count(reason);
-        }
+    up_to(&context, |charged, reason, length| {
+        count(charged, reason);
         counters::count(FAST, reason, length);
+    })
+}
+
+/// Up to the decision, and then `rest`.
+#[inline(always)]
+fn up_to(context: &XdpContext, rest: impl FnOnce(Charged<Found>, Reason, u64)) -> u32 {
+    with_key(context, |limit, key| {
+        let length = packet::length::<false>(context);
+        clock::begin(context);
+        let charged = fast::charge(&Kernel, limit, key, length);
+        let reason = full::unless_established(&Kernel, charged.reason, |segments| {
+            connection::is_of_host(context, segments)
+        });
+        rest(charged, reason, length);
         verdict::action(reason)
     })
+}
+
+#[inline(always)]
+fn count(charged: Charged<Found>, reason: Reason) {
+    if let Some(source) = charged.entry.entry() {
+        source.count(reason);
+    }
 }
 
 #[inline(always)]
@@ -184,12 +182,6 @@ fn with_key(context: &XdpContext, rest: impl FnOnce(Limit, &Tag) -> u32) -> u32 
 #[inline(always)]
 fn latest() -> u64 {
     clock::between().map_or_else(clock::now, |between| between.latest)
-}
-
-#[inline(always)]
-fn charge(context: &XdpContext, limit: Limit, key: &Tag, length: u64) -> Charged<Found> {
-    clock::begin(context);
-    fast::charge(&Kernel, limit, key, length)
 }
 
 /// Turns the packet into one of the next source. Leaves the header's checksum, which nobody reads.
