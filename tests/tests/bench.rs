@@ -1,5 +1,6 @@
-//! The benchmark runs, and finds that the subjects did what was to be measured. Its figures mean
-//! nothing here.
+//! The benchmark runs, and each subject does the work that is measured.
+//!
+//! The figures of such a short run mean nothing.
 
 use std::{fs, process::Command};
 
@@ -41,7 +42,7 @@ fn the_subjects_on_the_wire_are_measured() {
             return;
         }
     }
-    // One subject has it running.
+    // One subject runs the command.
     let _ = limiter_tests::command::binary();
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().to_str().unwrap();
@@ -50,7 +51,7 @@ fn the_subjects_on_the_wire_are_measured() {
     let report: Value = serde_json::from_str(&report).unwrap();
     let wire = &report["wire"];
     for one in wire["left_out"].as_array().unwrap() {
-        // Few kernels have it. The others are measured, or say here why not.
+        // Few kernels have this subject. The other subjects are measured, or report why not.
         assert_eq!(field(one, "subject"), "tc-police", "{one}");
     }
     let results = wire["results"].as_array().unwrap();
@@ -76,7 +77,7 @@ fn the_subjects_on_the_wire_are_measured() {
     }
 }
 
-/// A figure came out, and of packets of which none was lost on the wire.
+/// Panics unless there is a figure, and no packet was lost on the wire.
 fn look_at(result: &Value, packets: u64, rounds: u64) {
     let cpus = if field(result, "cpus") == "one" { 1 } else { 2 };
     assert!(result["median"].as_f64().unwrap() > 0.0, "{result}");
@@ -90,7 +91,7 @@ fn look_at(result: &Value, packets: u64, rounds: u64) {
     }
 }
 
-/// What a member sends and is sent is for its own sources, however many other members there are.
+/// A member sends and receives data for its own sources only, however many other members there are.
 #[test]
 fn the_traffic_of_a_member_does_not_grow_with_the_fleet() {
     need_redis!();
@@ -113,11 +114,11 @@ fn the_traffic_of_a_member_does_not_grow_with_the_fleet() {
     };
     for (few, many) in [(1, 1), (5, 20)] {
         let (few, many) = (bytes(5, few), bytes(20, many));
-        // Name and figures of each source are there: it is no idle connection that is measured.
+        // The name and figures of each source are included: the connection is not idle.
         assert!(few > 200.0 * 40.0, "{few} bytes: {outcome:#?}");
         assert!(many < few * 1.2 && few < many * 1.2, "{few}, {many}");
     }
-    // All of a cluster's nodes have their part.
+    // Every node of the cluster takes part.
     let cluster = results.iter().find(|one| one["case"]["cluster"] == true);
     let [received, records] = [0, 1].map(|of| cluster.unwrap()["unevenness"][of].as_f64());
     assert!(received < Some(2.0) && records < Some(2.0), "{outcome:#?}");

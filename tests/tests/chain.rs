@@ -1,5 +1,4 @@
-//! `attach --chain`: limiter in front of somebody else's program, which decides about what passes, and is
-//! put back.
+//! `attach --chain` puts limiter in front of another XDP program, and `detach` puts that program back.
 
 use std::{fs, path::PathBuf, process::Command, time::Duration};
 
@@ -24,7 +23,7 @@ macro_rules! need_all {
     };
 }
 
-/// Six packets, and then none.
+/// Lets six packets through, then none.
 const CHAIN: [&str; 7] = ["attach", "eth0", "--rate", "1/h", "--burst", "6", "--chain"];
 
 /// Hosts with `foreign` on the server.
@@ -34,7 +33,7 @@ fn hosts_with(foreign: &Foreign, mode: &str) -> Hosts {
     hosts
 }
 
-/// Sends packets to these ports in turn, `count` in all; how many arrive.
+/// Sends `count` packets to these ports in turn. Returns how many arrive.
 fn arrive(hosts: &Hosts, ports: &[u16], count: usize) -> usize {
     let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
     let mut frame = hosts.frame(CLIENT).bytes();
@@ -54,7 +53,7 @@ fn foreign_pin(hosts: &Hosts) -> Option<PathBuf> {
         .find(|path| path.display().to_string().contains("/foreign_"))
 }
 
-/// Panics unless all is as if limiter had never been there.
+/// Panics unless everything is as before limiter was attached.
 #[track_caller]
 fn expect_back(hosts: &Hosts, foreign: &Foreign, mode: &'static str) {
     assert_eq!(on_server(hosts), Some((mode, foreign.id)));
@@ -64,7 +63,7 @@ fn expect_back(hosts: &Hosts, foreign: &Foreign, mode: &'static str) {
     assert_eq!(foreign.seen(), before + 20, "it sees all");
 }
 
-/// Limiter off, as the kernel leaves it when a process is killed on the way; the other program not back.
+/// Detaches limiter as the kernel does when a process is killed midway; the other program is not back.
 fn lose_link(hosts: &Hosts) {
     fs::remove_file(hosts.pins().join("link")).unwrap();
     eventually("the program is off", || on_server(hosts).is_none());
@@ -122,7 +121,7 @@ fn changes_go_on_leading_there() {
             seen = foreign.seen();
         };
         expect(&["set", "eth0", "--burst", "4"], 4, 2);
-        // The way past lists is another program.
+        // Listed sources go to another program.
         expect(&["deny", "add", "eth0", "203.0.113.0/24"], 4, 2);
         if kind == FRAGS {
             continue;
@@ -172,7 +171,7 @@ fn after_a_trial_all_packets_go_to_the_program_behind() {
         let hosts = hosts_with(&foreign, "xdpdrv");
         let on_trial = [&CHAIN[..], &["--try", "8s"]].concat();
         hosts.limiter(&on_trial).expect(0);
-        // Six pass, of which the other program drops every second one.
+        // Six packets pass; the other program drops every second one.
         assert_eq!(arrive(&hosts, &[9, DROPPED_PORT], 20), 3);
         assert_eq!(foreign.seen(), 6);
         wait_for_the_end(&hosts);
@@ -185,7 +184,7 @@ fn after_a_trial_all_packets_go_to_the_program_behind() {
         wait_for_the_end(&hosts);
         hosts.limiter(&CHAIN).expect(0);
         assert_eq!(arrive(&hosts, &[9], 20), 6);
-        // A change on trial, which falls back to a program that is chained too.
+        // Trial of a change whose fallback program is chained too.
         hosts
             .limiter(&["set", "eth0", "--burst", "9", "--try", "8s"])
             .expect(0);
@@ -230,10 +229,10 @@ fn what_a_killed_command_left_is_put_back() {
         let hosts = hosts_with(&foreign, how);
         hosts.limiter(&CHAIN).expect(0);
         lose_link(&hosts);
-        // From elsewhere it cannot be put back, and so is not cleared away.
+        // From another namespace, the program cannot be put back, so its pin is not removed.
         Hosts::new().limiter(&["detach", "--all"]).expect(0);
         expect_waiting(&hosts);
-        // Without --chain that one is in the way, now that it is there again.
+        // Without --chain, the program is in the way again.
         hosts
             .limiter(&CHAIN[..6])
             .expect_error(1, &["'somebody'", mode, "--chain"]);
@@ -244,7 +243,7 @@ fn what_a_killed_command_left_is_put_back() {
         hosts.limiter(&CHAIN).expect(0);
         assert_eq!(arrive(&hosts, &[9, DROPPED_PORT], 20), 3);
 
-        // It was put back by hand.
+        // The operator has put the program back by hand.
         lose_link(&hosts);
         foreign.attach(&hosts, how);
         hosts.limiter(&["detach", "eth0"]).expect(0);
@@ -287,7 +286,7 @@ fn somebody_else_has_taken_the_place() {
         hosts.limiter(&CHAIN).expect(0);
         lose_link(&hosts);
         other.attach(&hosts, how);
-        // Given up, as the message says.
+        // The operator gives the program up, as the message says.
         fs::remove_file(foreign_pin(&hosts).unwrap()).unwrap();
         hosts.limiter(&["detach", "eth0"]).expect(0);
         assert_eq!(on_server(&hosts), Some((mode, other.id)));
@@ -394,7 +393,7 @@ fn an_interface_that_is_gone_has_nothing_to_put_back() {
     }
 }
 
-/// From here it cannot be put back there; but it is not lost.
+/// From here, the program cannot be put back; but it is not lost.
 #[test]
 fn an_interface_that_is_in_another_namespace() {
     need_all!();

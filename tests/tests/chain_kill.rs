@@ -1,4 +1,4 @@
-//! kill -9 before each step of `attach --chain` and of `detach`: the other program is never lost.
+//! `kill -9` before each step of `attach --chain` and of `detach` never loses the other program.
 
 use limiter_tests::{
     command::prepared,
@@ -10,7 +10,7 @@ use limiter_tests::{
 };
 
 const CHAIN: [&str; 7] = ["attach", "eth0", "--rate", "1/h", "--burst", "6", "--chain"];
-/// More steps than any command here has.
+/// Upper bound on the steps of any command here.
 const MOST: usize = 200;
 
 fn killed_at(hosts: &Hosts, arguments: &[&str], step: usize) -> End {
@@ -23,7 +23,7 @@ fn is_attached(hosts: &Hosts) -> bool {
     hosts.pins().join("link").exists()
 }
 
-/// What `status` and `doctor` say must be what is so.
+/// Panics unless `status` and `doctor` report the true state.
 fn expect_truth(hosts: &Hosts, foreign: &Foreign, at: &str) {
     let own = Some(("native", foreign.id));
     if is_attached(hosts) {
@@ -49,7 +49,7 @@ fn expect_truth(hosts: &Hosts, foreign: &Foreign, at: &str) {
     }
 }
 
-/// All is as if limiter had never been there.
+/// Panics unless everything is as before limiter was attached.
 fn expect_back(hosts: &Hosts, foreign: &Foreign, at: &str) {
     assert_eq!(on_server(hosts), Some(("native", foreign.id)), "{at}");
     assert!(!hosts.pins().exists(), "{at}: pins are left");
@@ -70,7 +70,7 @@ fn attach_loses_nothing() {
         let at = format!("killed before step {step}, {end:?}");
         expect_truth(&hosts, &foreign, &at);
         gone += u32::from(on_server(&hosts).is_none());
-        // Either of the two goes on from there.
+        // Both commands continue from this state.
         if step % 2 == 0 && !is_attached(&hosts) {
             hosts.limiter(&CHAIN).expect(0);
         }

@@ -1,4 +1,6 @@
-//! Hundreds of changes in a row while a flood comes in: limits, lists, and whole files applied again.
+//! Hundreds of changes during a flood neither lose counters nor let extra packets through.
+//!
+//! The changes are to limits, lists and whole files.
 
 use std::{
     collections::BTreeMap,
@@ -22,12 +24,12 @@ use limiter_user::{
 };
 
 const CHANGES: u32 = 400;
-/// Every so many changes one is made by the command, the others through the library.
+/// Every 19th change is made by the command, the others through the library.
 const BY_COMMAND: u32 = 19;
 
-/// Held by `slow`, whose bucket is empty after ten packets, and which brings none while the test runs.
+/// Held by `slow`. Its bucket is empty after ten packets and gets no token while the test runs.
 const EMPTY: &str = "192.0.2.2";
-/// The same, and put on `deny` and taken off again all the time.
+/// Held by `slow`, and put on `deny` and taken off again all the time.
 const EDITED: &str = "192.0.2.3";
 /// Held by `quick`, whose rate changes.
 const BUSY: &str = "198.51.100.7";
@@ -37,20 +39,20 @@ const FRIEND: &str = "203.0.113.5";
 const FOE: &str = "203.0.113.66";
 const SOURCES: [&str; 5] = [EMPTY, EDITED, BUSY, FRIEND, FOE];
 
-/// Packets of `slow`, and of `quick`: so deep that no pause of the flood fills it.
+/// Packets of `slow`, and of `quick`: so deep that no pause of the flood refills it.
 const SLOW_BURST: u64 = 10;
 const QUICK_BURST: f64 = 10_000.0;
-/// Rates of `quick`, a second, and of `slow`.
+/// Rates of `quick` per second, and of `slow`.
 const QUICK_RATES: [f64; 3] = [1_000.0, 2_000.0, 1_500.0];
 const SLOW_RATES: [&str; 3] = ["1/h", "2/h", "1/d"];
 
-/// A configuration, by what has changed in it.
+/// A configuration, as the changes made so far.
 #[derive(Clone, Copy)]
 struct Written {
     slow: usize,
     quick: usize,
     edited_denied: bool,
-    /// A neighbour of the friend on `allow`, and one of the foe on `deny`.
+    /// Neighbours of the friend on `allow`, and of the foe on `deny`.
     neighbours: u32,
 }
 
@@ -78,7 +80,7 @@ impl Written {
             .settings
     }
 
-    /// What comes after it: one thing changes at a time, and now and then everything.
+    /// Returns the next configuration: one thing changes at a time, and sometimes everything.
     fn next(mut self, change: u32) -> Self {
         let at = change as usize / 5 % 3;
         match change % 5 {
@@ -121,7 +123,7 @@ impl Server<'_> {
         }
         let rate = format!("{}/s", QUICK_RATES[new.quick]);
         let neighbour = |written: Written| format!("198.18.0.{}", written.neighbours % 200);
-        // Each kind in its turn.
+        // Each kind of change in turn.
         match change / BY_COMMAND % 4 {
             0 => self.command(&["set", "eth0", "--limit", "quick", "--rate", &rate]),
             1 => {
@@ -166,7 +168,7 @@ impl Server<'_> {
         (by_reason, sum)
     }
 
-    /// Packets of a source that one limit let through, and that it dropped.
+    /// Packets of a source that one limit passed, and that it dropped.
     fn figures(&self, source: &str, limit: &str) -> (u64, u64) {
         let check = self.hosts.json(&["check", "eth0", source, "--json"]);
         let mut limits = check["limits"].as_array().unwrap().iter();
@@ -178,7 +180,7 @@ impl Server<'_> {
     }
 }
 
-/// Ends the flood, also where a change fails.
+/// Ends the flood when dropped, even if a change fails.
 struct Ending<'a>(&'a AtomicBool);
 
 impl Drop for Ending<'_> {
@@ -187,18 +189,17 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// What was sent, and when.
+/// Packets sent by the flood, and when.
 struct Flood {
     /// By source, in the order of [`SOURCES`].
     sent: [u64; 5],
-    /// From the first round on no bucket was full.
+    /// From the first round on, no bucket was full.
     first: Instant,
-    /// Some time before the packet that found the bucket empty at the end.
+    /// A moment before the packet that found the bucket empty at the end.
     last: Instant,
 }
 
-/// Sends one packet of each source after the other, until told to stop; then as many of the busy one as
-/// take all that is left.
+/// Sends one packet of each source in turn until `stop`; then enough packets of the busy source to empty its bucket.
 fn flood(hosts: &Hosts, rounds: &AtomicU64, stop: &AtomicBool) -> Flood {
     let wire = Raw::open(&hosts.client);
     let frames = SOURCES.map(|source| hosts.frame(source.parse::<IpAddr>().unwrap()).bytes());
@@ -224,8 +225,8 @@ fn flood(hosts: &Hosts, rounds: &AtomicU64, stop: &AtomicBool) -> Flood {
     }
 }
 
-/// No packet meets anything but a configuration that was in force; no counter is lost, no bucket filled
-/// again, nobody locked out, and nobody dropped who is allowed.
+/// Every packet meets a configuration that was in force. No counter is lost, no bucket is refilled, no source is
+/// locked out, and no allowed source is dropped.
 #[test]
 fn changes_under_flood_lose_and_give_nothing() {
     need_kernel!();
@@ -296,7 +297,7 @@ fn changes_under_flood_lose_and_give_nothing() {
     let (least, most) = (QUICK_RATES[0], QUICK_RATES[1]);
     let bound = QUICK_BURST + most * time.as_secs_f64();
     assert!(passed as f64 <= bound, "{passed} > {bound}");
-    // At each change a millionth of the burst, at most, is rounded away.
+    // Each change rounds away at most a millionth of the burst.
     let rounding = 2.0 + f64::from(changes) * QUICK_BURST / 1e6;
     let bound = QUICK_BURST + least * (flood.last - flood.first).as_secs_f64() - rounding;
     assert!(passed as f64 >= bound, "{passed} < {bound}");

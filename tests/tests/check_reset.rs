@@ -1,4 +1,4 @@
-//! `check` and `reset` where a source has several buckets: one for each limit, and for each port.
+//! `check` and `reset` handle a source with several buckets: one for each limit, and for each port.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -46,8 +46,7 @@ fn attached() -> Hosts {
     hosts
 }
 
-/// Of each bucket: its limit, what it is for, whether it is in the table, whole tokens, and packets
-/// passed and dropped.
+/// One row for each bucket: limit, key, whether it is in the table, whole tokens, packets passed and dropped.
 fn buckets(hosts: &Hosts, source: &str) -> Vec<Value> {
     let check = hosts.json(&["check", "eth0", source, "--json"]);
     let limits = check["limits"].as_array().unwrap();
@@ -100,7 +99,7 @@ fn check_shows_every_bucket_of_a_source() {
         assert!(text.contains(line), "wanted '{line}': {text}");
     }
 
-    // Only the limits that may hold it: by list, and by version.
+    // Only the limits that may hold the source: by list, and by IP version.
     assert_eq!(
         buckets(&hosts, "198.51.100.7"),
         [json!(["subnet", "198.51.100.0/24", false, 8.0, 0, 0])]
@@ -160,7 +159,7 @@ fn reset_forgets_every_bucket_of_a_source_and_no_other() {
     assert_eq!(traffic.passed_to(53, "192.0.2.8", 4), 3);
 }
 
-/// The limits are found by the names that `check` gives them.
+/// `top` uses the limit names that `check` prints.
 #[test]
 fn top_names_limits_and_ports() {
     need_kernel!();
@@ -182,7 +181,7 @@ fn top_names_limits_and_ports() {
     );
 }
 
-/// An IPv6 address takes two entries: a table that is full of them holds half as many sources.
+/// A 128-bit address takes two entries: a table full of them holds half as many sources.
 #[test]
 fn status_shows_what_addresses_of_128_bits_take() {
     need_kernel!();
@@ -212,8 +211,7 @@ fn status_shows_what_addresses_of_128_bits_take() {
     );
 }
 
-/// What holds only the other version of IP is nobody's concern here: `reset` leaves its bucket, though it
-/// is everybody's.
+/// `reset` leaves the bucket of a limit on the other IP version alone, although all sources share the bucket.
 #[test]
 fn reset_leaves_limits_on_the_other_version_of_ip() {
     need_kernel!();
@@ -305,7 +303,7 @@ fn check_names_the_prefix_that_decides_and_its_origin() {
         text.contains("10.1.2.7 on the allow list: passes before any limit (added by a command, "),
         "{text}"
     );
-    // A change of a limit does not touch the lists, and `reload` puts the file in force again.
+    // A change of a limit does not touch the lists. `reload` applies the file again.
     hosts.run("set eth0 --rate 2/h");
     assert_eq!(entries("10.1.2.7")[0][2], "command");
     hosts.run("reload eth0");
@@ -339,7 +337,7 @@ fn check_of_a_denied_source_has_no_retry_after() {
     assert_eq!(retry(), json!(0.0));
 }
 
-/// Three sources over the limit, of which one is shown; new ones, and a denied one, which goes on sending.
+/// Three sources are over the limit and one is shown. New sources are refused, and a denied source goes on sending.
 #[test]
 fn top_lines_add_up_to_what_the_interface_dropped() {
     need_kernel!();

@@ -1,4 +1,4 @@
-//! Servers and clients of other projects: what passes of real load is what was configured.
+//! Real servers and clients of other projects get exactly the configured rate.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ use limiter_tests::{
 };
 use limiter_user::testbed::Address;
 
-/// A hundred times what is needed; only a test that has failed waits for so long.
+/// A hundred times the usual duration: only a failed test waits that long.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Another address of the client, from which it talks to the server's other address.
 const FRIEND: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 3));
@@ -38,25 +38,25 @@ fn hosts() -> Hosts {
     hosts
 }
 
-/// What a client under a limit came to.
+/// A client's result under a limit.
 struct Load {
-    /// What it printed.
+    /// The client's output.
     printed: String,
-    /// Packets of it that the limit has admitted.
+    /// Packets of the client that the limit admitted.
     passed: u64,
-    /// Those that it has refused.
+    /// Packets of the client that the limit refused.
     dropped: u64,
 }
 
-/// Packets that the first limit has let through, and dropped.
+/// Packets that the first limit passed, and dropped.
 fn figures(hosts: &Hosts) -> (u64, u64) {
     let status = hosts.status();
     let of = |verdict: &str| number(&status["limits"][0][verdict]["packets"]);
     (of("passed"), of("dropped"))
 }
 
-/// Runs a client until it ends, and then spends with `spend` what is left in the bucket. Panics unless all
-/// together has got burst + rate × time, but for a token at each end.
+/// Runs a client until it ends, then empties the bucket with `spend`. Panics unless the total is burst + rate × time,
+/// within one token at each end.
 fn under_limit(hosts: &Hosts, client: &[&str], (rate, burst): (f64, f64), spend: &[u8]) -> Load {
     let begin = Instant::now();
     let child = Reaped(Some(spawn(&hosts.client, client)));
@@ -71,7 +71,7 @@ fn under_limit(hosts: &Hosts, client: &[&str], (rate, burst): (f64, f64), spend:
     eventually("all is spent", || figures(hosts).1 > dropped);
     let all = figures(hosts).0;
     let most = burst + rate * begin.elapsed().as_secs_f64();
-    // On a machine that was busy for seconds the bucket may have been full again, and tokens lost.
+    // On a machine that was busy for seconds, the bucket may have been full again and have lost tokens.
     let least = if all - passed < burst as u64 {
         burst + rate * (spending - empty).as_secs_f64() - 2.0
     } else {
@@ -87,7 +87,7 @@ fn under_limit(hosts: &Hosts, client: &[&str], (rate, burst): (f64, f64), spend:
     }
 }
 
-/// A child that does not outlive a test that fails.
+/// A child process that is killed when the test fails.
 struct Reaped(Option<Child>);
 
 impl Reaped {
@@ -105,7 +105,7 @@ impl Drop for Reaped {
     }
 }
 
-/// The number behind `before`, in the first line that has that and `after`.
+/// The number after `before`, in the first line that contains `before` and `after`.
 fn figure(printed: &str, before: &str, after: &str) -> u64 {
     let line = printed
         .lines()
@@ -177,7 +177,7 @@ fn a_web_server() {
     let connections = accepted(&hosts.server) - before;
     let answered = figure(&stranger.printed, "", "requests in");
     assert!(stranger.dropped > 0);
-    // A client that is stopped for a second asks twice for what it was given.
+    // A client that is stopped for a second asks again for answers that it was given.
     let range = BURST as u64 - 8..=stranger.passed;
     assert!(range.contains(&connections), "{connections} in {range:?}");
     let range = BURST as u64 - 8..=connections;
@@ -217,7 +217,7 @@ fn a_name_server() {
     let queries = tempfile::NamedTempFile::new().unwrap();
     fs::write(queries.path(), "www.example.test A\n").unwrap();
     let file = queries.path().to_str().unwrap();
-    // At 500 a second for a second and a half; for friends no more than fit into the server's buffer.
+    // 500 a second for 1.5 seconds; for friends, no more than fit into the server's buffer.
     let load = |source: IpAddr, queries: u64, rate: u64| {
         format!("dnsperf -s {SERVER} -a {source} -d {file} -n {queries} -Q {rate} -q 5000 -t 2")
     };
@@ -246,7 +246,7 @@ fn a_name_server() {
     assert_eq!(of_friends["dropped"]["packets"], 0, "{status}");
 }
 
-/// Few connections are let in; those that are open do not feel the flood that asks for more.
+/// A few connections are let in; a flood of new ones does not disturb them.
 #[test]
 fn sessions_like_those_of_ssh() {
     need_kernel!();
@@ -309,7 +309,7 @@ fn sessions_like_those_of_ssh() {
     );
 }
 
-/// Sends back what comes, until the end.
+/// Echoes its input until the end.
 fn echo(stream: TcpStream) {
     thread::spawn(move || {
         let mut to = stream.try_clone().unwrap();

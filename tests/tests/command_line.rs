@@ -1,8 +1,8 @@
-//! Wrong command lines: the exit status of the contract, a clear message, and nothing attached.
+//! Wrong command lines exit with the documented status and a clear message, and attach nothing.
 
 use limiter_tests::{command::limiter, hosts::Hosts, need_kernel};
 
-/// Arguments, and a word that the message must have.
+/// Arguments, and a word that the message must contain.
 const WRONG: &[(&[&str], &str)] = &[
     (&["attach", "eth0"], "--rate"),
     (&["attach", "--rate", "5"], "IFACE"),
@@ -166,13 +166,13 @@ fn wrong_command_lines_are_refused_and_change_nothing() {
     for (arguments, word) in WRONG {
         let outcome = hosts.limiter(arguments);
         if arguments.is_empty() {
-            // Nothing at all is a question.
+            // No arguments: only the status and the word are checked.
             outcome.expect(2);
             assert!(outcome.stderr.contains(word), "{outcome:#?}");
             continue;
         }
         outcome.expect_error(2, &[word]);
-        // The way to write a value that looks like a flag: never what was meant.
+        // The hint on how to pass a value that looks like a flag is never useful here.
         assert!(!outcome.stderr.contains("to pass"), "{outcome:#?}");
         let first = outcome.stderr.split("\n\n").next().unwrap();
         assert!(first.len() < 250, "clear and short: {outcome:#?}");

@@ -1,4 +1,4 @@
-//! Completions: a real shell asks the command for interfaces, limits and lists.
+//! Shell completions offer the interfaces, limits and lists that exist.
 
 use std::process::Command;
 
@@ -20,7 +20,7 @@ name = "others"
 rate = "1k/s"
 "#;
 
-/// A shell on the server; it finds the command that is tested. The words of a line are its arguments.
+/// Runs a shell on the server that finds the tested command. `words` are the arguments of the line.
 fn shell(hosts: &Hosts, name: &str, script: &str, words: &[&str]) -> Vec<String> {
     let mut shell = Command::new(name);
     if name == "bash" {
@@ -40,7 +40,7 @@ fn shell(hosts: &Hosts, name: &str, script: &str, words: &[&str]) -> Vec<String>
     outcome.stdout.lines().map(str::to_owned).collect()
 }
 
-/// Completes the last word as bash does.
+/// Completes the last word in bash.
 fn bash(hosts: &Hosts, words: &[&str]) -> Vec<String> {
     const COMPLETE: &str = r#"
         source <(limiter completions bash)
@@ -86,7 +86,7 @@ fn bash_completes_attached_interfaces_limits_and_lists() {
             .collect();
         assert_eq!(values, wanted, "{words:?}: {offered:?}");
     }
-    // An interface is there that limiter is not attached to.
+    // Interfaces without limiter are offered too.
     let offered = bash(&hosts, &["limiter", "doctor", ""]);
     assert!(offered.contains(&"lo".to_owned()), "{offered:?}");
 }
@@ -106,7 +106,7 @@ fn list_verbs_offer_and_explain_all() {
     }
 }
 
-/// A user who may not see what is attached is offered nothing, and told nothing.
+/// A user who may not see the attachments is offered nothing and sees no message.
 #[test]
 fn completion_without_privileges_is_empty_and_silent() {
     need_kernel!();
@@ -136,7 +136,7 @@ fn fish_completes_attached_interfaces_and_limits() {
     }
 }
 
-/// Installed where zsh looks for functions, the script is run for the first completion.
+/// Installed in zsh's function path, the script runs at the first completion.
 #[test]
 fn zsh_completes_attached_interfaces() {
     need_kernel!();
@@ -147,7 +147,7 @@ fn zsh_completes_attached_interfaces() {
     let functions = tempfile::tempdir().unwrap();
     let script = limiter_tests::command::limiter(&["completions", "zsh"]);
     std::fs::write(functions.path().join("_limiter"), script.stdout).unwrap();
-    // What completes is a function of the terminal's line: it is called with the words of one.
+    // The completion function works on the terminal's line; it is called here with the words of a line.
     let zsh = format!(
         "fpath=({} $fpath); autoload -U _limiter; compdef() {{ }}; _describe() {{ print -l -- ${{(P)@[-1]}} }}
         words=(limiter detach ''); CURRENT=3; _limiter; _limiter",

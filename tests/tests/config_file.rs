@@ -1,5 +1,4 @@
-//! The configuration file through the command: what is wrong with it is told at once, and what is in
-//! force can be written down and used again.
+//! The command reports errors in a configuration file at once, and `config show` writes a file that can be used again.
 
 use std::{
     net::Ipv4Addr,
@@ -20,7 +19,7 @@ use nix::sys::{
 };
 use serde_json::Value;
 
-/// Nearly everything that can be written.
+/// Nearly all settings that a file can contain.
 const EVERYTHING: &str = r#"
 interfaces = ["eth0"]
 mode = "native"
@@ -66,7 +65,7 @@ rate = "100mbit"
 burst = "1mb"
 "#;
 
-/// What differs between two attachments of the same settings.
+/// The status without the fields that differ between two attachments of equal settings.
 fn what_is_the_same(hosts: &Hosts) -> Value {
     let mut status = hosts.status();
     let object = status.as_object_mut().unwrap();
@@ -180,8 +179,7 @@ fn a_file_that_is_sound_and_one_that_is_not_there() {
     assert!(empty.stderr.contains("nothing to limit"), "{empty:#?}");
 }
 
-/// What `config show` prints is sound, and makes the same attachment elsewhere, down to the kernel's
-/// memory.
+/// The output of `config show` is valid and makes an equal attachment elsewhere, down to the kernel's memory.
 #[test]
 fn what_is_shown_can_be_used_again() {
     need_kernel!();
@@ -207,7 +205,7 @@ fn what_is_shown_can_be_used_again() {
             "{text}"
         );
 
-        // The one reloaded over the other changes nothing.
+        // Reloading one file over the other changes nothing.
         let reload = elsewhere.limiter(&["reload", "eth0", "--config", &first]);
         reload.expect(0);
         assert!(reload.stdout.contains("unchanged"), "{reload:#?}");
@@ -217,7 +215,7 @@ fn what_is_shown_can_be_used_again() {
     }
 }
 
-/// Flags are another way to write the same.
+/// Flags and a file with equal settings make equal attachments.
 #[test]
 fn flags_and_file_make_the_same() {
     need_kernel!();
@@ -285,7 +283,7 @@ fn flags_and_file_make_the_same() {
     }
 }
 
-/// What `set` and the lists' commands change is shown; the file says what `config show` says.
+/// Changes by `set` and the list commands are shown; the file contains the output of `config show`.
 #[test]
 fn what_was_changed_since_is_shown() {
     need_kernel!();
@@ -350,14 +348,14 @@ fn a_file_without_interfaces_and_a_wrong_one_attach_nothing() {
         hosts.json(&["status", "--json"]),
         serde_json::json!({"interfaces": []})
     );
-    // The command line names others than the file does.
+    // The command line names other interfaces than the file.
     hosts
         .limiter(&["attach", "eth0", "--config", &gone])
         .expect(0);
     assert_eq!(hosts.status()["limits"][0]["name"], "a");
 }
 
-/// A pipe has no end that could be waited for, and a device may have none at all.
+/// A pipe may never end, and a device may have no end at all.
 #[test]
 fn only_regular_files_are_read() {
     let folder = Folder::new();
@@ -401,7 +399,7 @@ fn only_regular_files_are_read() {
     limiter(&["config", "check", &link]).expect(0);
 }
 
-/// Nothing takes time by the square of what is written.
+/// No step takes quadratic time.
 #[test]
 fn long_files_are_read_in_proportion_to_their_length() {
     let folder = Folder::new();
@@ -446,7 +444,7 @@ fn long_files_are_read_in_proportion_to_their_length() {
         "open brackets",
         "tables",
     ] {
-        // The processor's time, not the clock's: other tests run beside this one.
+        // Processor time, not wall-clock time: other tests run beside this one.
         let time = |count: u32| {
             let path = folder.write("long.toml", file(what, count));
             let before = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
@@ -456,13 +454,13 @@ fn long_files_are_read_in_proportion_to_their_length() {
             of(after) - of(before)
         };
         let (short, long) = (time(2_000), time(32_000));
-        // Sixteen times as much: 16 if it grows with the length, 256 with its square.
+        // The input is sixteen times as long: linear time grows by 16, quadratic time by 256.
         let most = 80 * short.max(10);
         assert!(long < most, "{what}: {short} ms, then {long} ms");
     }
 }
 
-/// Text of a file or of the command line cannot turn a message around, or hide a part of it.
+/// Text from a file or the command line cannot reorder or hide parts of a message.
 #[test]
 fn what_does_not_print_is_escaped_in_messages() {
     let folder = Folder::new();
@@ -495,7 +493,7 @@ fn what_does_not_print_is_escaped_in_messages() {
     assert!(said.contains("日本"), "{said}");
 }
 
-/// What can never have an effect is a warning with its line and what to write; with `--strict` it is a failure.
+/// A setting that can never have an effect gets a warning with its line and a fix; with `--strict`, it is an error.
 #[test]
 fn what_is_in_vain_is_warned_of() {
     let folder = Folder::new();
@@ -534,7 +532,7 @@ fn what_is_in_vain_is_warned_of() {
             "'a' has the same match and key",
         ),
     ] {
-        // The other list is named by a limit without a match of its own.
+        // A limit without another match names the other list.
         let other = "[[limit]]\nname = \"other\"\nrate = \"5/s\"\nmatch = { unless = \"own\" }\n";
         let text = format!("{lists}[[limit]]\nname = \"a\"\nrate = \"8mbit\"\n{limit}\n{other}");
         let file = folder.write("limiter.toml", &text);
@@ -549,7 +547,7 @@ fn what_is_in_vain_is_warned_of() {
         strict.expect(1);
         assert!(strict.stderr.contains("has 1 warning"), "{strict:#?}");
     }
-    // A looser limit that another one always stands in front of has an effect where that is in shadow.
+    // A looser limit behind a stricter one has an effect if the stricter one is in shadow.
     let shadow = "[[limit]]\nname = \"a\"\nrate = \"5/s\"\nshadow = true\n[[limit]]\nname = \"b\"\nrate = \"9/s\"\n";
     let file = folder.write("limiter.toml", shadow);
     let check = limiter(&["config", "check", &file, "--strict"]);
@@ -557,7 +555,7 @@ fn what_is_in_vain_is_warned_of() {
     assert_eq!(check.stderr, "");
 }
 
-/// A burst is judged by the longest frame of the interface that the file names; where there is none, by the usual one.
+/// A burst is checked against the longest frame of the file's interface, or the usual one if there is no interface.
 #[test]
 fn config_check_judges_a_burst_by_the_frames_of_the_interface() {
     need_kernel!();

@@ -1,9 +1,9 @@
-//! Random settings, changed while packets come, through the kernel and through a model that is made from
-//! what is documented: for every packet the same verdict, for the same reason, by the same limit, with as
-//! much left in its buckets; and in the end the same figures.
+//! The program in the kernel and a model of the documentation agree on random settings that change between packets.
 //!
-//! `LIMITER_SEED=0x... cargo test --test configurations` runs the configuration that a failure names, and
-//! those that follow.
+//! They agree on each packet's verdict, reason, limit and remaining tokens, and on the final counters.
+//!
+//! `LIMITER_SEED=0x... cargo test --test configurations` runs the configuration that a failure names, and the next
+//! ones.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -28,12 +28,12 @@ use limiter_tests::{
 };
 use limiter_user::config::{Settings, file};
 
-/// Loading a program takes a hundred times as long as all of its packets.
+/// Loading a program takes a hundred times as long as sending all of its packets.
 const CONFIGURATIONS: u64 = 100;
 const PACKETS: u32 = 600;
-/// Chances in a thousand, before each packet, that the settings change.
+/// Chances in a thousand that the settings change before a packet.
 const CHANGES: u32 = 2;
-/// Limits that there may be, and two on control traffic: each makes a bucket at most.
+/// Upper bound on buckets: each packet makes at most one per limit, including two on control traffic.
 const SOURCES: u32 = PACKETS * 34;
 
 /// One configuration after another, in the kernel and in the model.
@@ -45,19 +45,19 @@ struct Pair {
     kernel: Generations,
     model: Model,
     changes: u32,
-    /// Buckets that were full, and gave their place to others.
+    /// Buckets that were full and were replaced by others.
     removed: u64,
 }
 
 impl Pair {
     fn new(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
-        // Phases of windows are drawn from here.
+        // Source of the phases of windows.
         fastrand::seed(seed);
         let settings = settings::settings(&mut rng, SOURCES);
         let clock = Clock::new(&mut rng);
         let kernel = Generations::new(&settings, FRAME_MAX);
-        // A few packets could not come to the end of a large burst.
+        // A few packets could not use up a large burst.
         let left = [rng.u64(0..10), rng.u64(0..200), u64::MAX][rng.usize(0..3)];
         let model = Model::new(&settings, &kernel.phases(), FRAME_MAX, left, clock.now);
         let full_at = model.new_sources_full_at().unwrap_or_default();
@@ -74,7 +74,7 @@ impl Pair {
         }
     }
 
-    /// What to say where the two differ.
+    /// The message for a difference.
     fn about(&self, what: &str) -> String {
         let shown = file::show(&[], &self.settings);
         format!(
@@ -86,7 +86,7 @@ impl Pair {
         )
     }
 
-    /// One packet, a little later. Nothing where the model cannot say what becomes of it.
+    /// Offers one packet, a little later. Returns nothing if the model cannot predict the verdict.
     fn packet(&mut self) -> Option<Reason> {
         self.clock.step(&mut self.rng, &self.settings);
         let now = self.clock.now;
@@ -114,10 +114,10 @@ impl Pair {
         Some(reason)
     }
 
-    /// Takes the buckets from the model that have just given their place in the table to others, and sees that
-    /// nothing was lost with them: they were full, and had sent once, or had been full for long. Nothing where
-    /// one of them was made again at once, since the packet asks it too: how many tokens of the new-source limit
-    /// that takes is up to the order of the limits.
+    /// Removes from the model the buckets that were just replaced in the table. Checks that nothing was lost: each was
+    /// full, and had sent once or had been full for long. Returns nothing if one of the buckets was made again at
+    /// once, since the packet needs it too: the tokens of the new-source limit that this takes depend on the order of
+    /// the limits.
     fn forget_replaced(&mut self) -> Option<Vec<Id>> {
         let removed = self
             .kernel
@@ -147,7 +147,7 @@ impl Pair {
         Some(gone)
     }
 
-    /// Other settings, from now on.
+    /// Changes the settings.
     fn change(&mut self) {
         let new = settings::changed(&mut self.rng, &self.settings);
         self.kernel.change(&new, self.clock.now);
@@ -180,14 +180,14 @@ impl Pair {
         Some((source, self.kernel.terms(limit, slot)))
     }
 
-    /// What is left in a bucket and what is counted beside it.
+    /// Compares a bucket's state and counters between kernel and model.
     fn bucket_differs(&self, id: &Id) -> Option<String> {
         let (ours, wanted) = (self.in_kernel(id), self.model.buckets.get(id));
         let seen = ours.map(|(source, terms)| {
             let state = state(&source, &terms, self.clock.now);
             (state, source.passed, source.refused)
         });
-        // Of a window's word the kernel tells what is left now.
+        // For a window, the kernel returns the tokens left now.
         let wanted = wanted.map(|bucket| {
             let now = i128::from(self.clock.now) * 256;
             let terms = self.model.terms(&id.0).unwrap();
@@ -203,7 +203,7 @@ impl Pair {
         (seen != wanted).then(|| format!("{id:?} holds {seen:?} instead of {wanted:?}"))
     }
 
-    /// The figures of limits.
+    /// Compares the counters of limits.
     fn figures_differ<'a>(&self, names: impl Iterator<Item = &'a String>) -> Option<String> {
         let tables = &self.kernel.kernel.tables;
         let plain = tables.plain().unwrap().by_reason;
@@ -214,7 +214,7 @@ impl Pair {
             let (_, slot) = self.kernel.limit(name);
             let mut ours = tables.limit(slot.number).unwrap();
             if slot.number == 0 {
-                // On the short way the one limit's figures are those of the reasons.
+                // On the fast path, the counters of the one limit are those of the reasons.
                 ours.admitted = ours.admitted + plain(&[Reason::Admitted]);
                 ours.dropped = ours.dropped + plain(&[Reason::Limit, Reason::NewSource]);
                 ours.would_drop = ours.would_drop + plain(&[Reason::WouldDrop]);
@@ -227,7 +227,7 @@ impl Pair {
         None
     }
 
-    /// All figures and all buckets.
+    /// Compares all counters and all buckets.
     fn finish(&self) {
         let tables = &self.kernel.kernel.tables;
         let counters = tables.counters().unwrap();
@@ -270,12 +270,12 @@ impl Pair {
     }
 }
 
-/// A moment in ticks as the kernel writes it.
+/// A moment in ticks, as the kernel stores it.
 fn word(tick: i128) -> u64 {
     u64::try_from(tick.rem_euclid(1 << 64)).unwrap()
 }
 
-/// What a word of the kernel says: of a token bucket when it is full, near `now`; of a window what is left.
+/// The state in the kernel's TAT: for a token bucket, when it is full, near `now`; for a window, the tokens left.
 fn state(source: &Source, terms: &Quota, now: u64) -> State {
     let ticks = i128::from(now) * 256;
     if terms.window.period == 0 {
@@ -291,7 +291,7 @@ fn state(source: &Source, terms: &Quota, now: u64) -> State {
     }
 }
 
-/// The new-source limit gives a few to each CPU at a time: all packets are on one.
+/// The new-source limit leases a few tokens to each CPU: all packets stay on one.
 fn stay_on_this_cpu() {
     use nix::{
         sched::{CpuSet, sched_getcpu, sched_setaffinity},
@@ -332,7 +332,7 @@ fn kernel_and_model_agree_whatever_is_configured() {
         "{changes} changes, {removed} buckets replaced, {left_out} left out, {:?}",
         Reason::ALL.map(|reason| (reason, seen[reason as usize]))
     );
-    // It looked at something: every reason came up but for two, which take other CPUs and sockets.
+    // Every reason came up, except two that need other CPUs and sockets.
     for reason in Reason::ALL {
         let times = seen[reason as usize];
         match reason {

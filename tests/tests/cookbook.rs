@@ -1,4 +1,4 @@
-//! The cookbook: each recipe as it is written there, on an interface, with packets for what its text says.
+//! Each recipe of the cookbook works as its text says, on an interface and with packets.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -23,9 +23,9 @@ use limiter_user::testbed::Address;
 
 const SILENCE: Duration = Duration::from_millis(50);
 
-/// How long the packets that passed may take to arrive, where fewer arrive than passed.
+/// Time that passed packets may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(1);
-/// A hundred times what is needed; only a test that has failed waits for so long.
+/// A hundred times the usual duration: only a failed test waits that long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A recipe that is in force on the server's `eth0`.
@@ -36,11 +36,11 @@ struct Kitchen {
     behind: Raw,
 }
 
-/// What came of some frames.
+/// Packets and bytes that arrived, of some frames.
 struct Came {
     packets: usize,
     bytes: usize,
-    /// From before the first was sent until the last was decided about.
+    /// From before the first frame was sent until the last verdict.
     time: Duration,
 }
 
@@ -57,7 +57,7 @@ impl Kitchen {
         kitchen
     }
 
-    /// A folder with this as its `limiter.toml`.
+    /// A folder with `text` as its `limiter.toml`.
     fn prepare(hosts: Hosts, text: &str) -> Self {
         let kitchen = Self {
             folder: tempfile::tempdir().unwrap(),
@@ -73,7 +73,7 @@ impl Kitchen {
         fs::write(self.folder.path().join(name), text).unwrap();
     }
 
-    /// Runs a line of the document in that folder.
+    /// Runs a line of the document in the folder.
     fn limiter(&self, line: &str) -> Outcome {
         let words: Vec<_> = line.split_whitespace().collect();
         let arguments = words.strip_prefix(&["limiter"]).expect(line);
@@ -81,7 +81,7 @@ impl Kitchen {
         Outcome::of(line.to_owned(), on(&self.hosts.server, run).unwrap())
     }
 
-    /// From `source` to somebody behind the server, so that nobody answers.
+    /// From `source` to a host behind the server that does not exist, so that nobody answers.
     fn ends(&self, source: &str, from: u16, to: u16) -> Ends {
         let source: IpAddr = source.parse().unwrap();
         let target = if source.is_ipv4() {
@@ -104,7 +104,7 @@ impl Kitchen {
         self.ends(source, 40_000, port).tcp(Segment::Syn)
     }
 
-    /// A segment of a connection that is not there.
+    /// A segment of a connection that does not exist.
     fn data(&self, source: &str, port: u16) -> Vec<u8> {
         self.ends(source, 40_000, port).tcp(Segment::Data)
     }
@@ -129,7 +129,7 @@ impl Kitchen {
         ["seen", "passed"].map(|verdict| number(&status[verdict]["packets"]))
     }
 
-    /// What arrives behind the server, of `passed` packets or fewer: some of those end at the server.
+    /// Frames that arrive behind the server, of at most `passed` packets: some end at the server.
     fn arrived(&self, passed: u64) -> Vec<Vec<u8>> {
         let mut came = self.behind.receive(SILENCE);
         let began = Instant::now();
@@ -160,7 +160,7 @@ impl Kitchen {
         }
     }
 
-    /// Panics unless all of these pass.
+    /// Panics unless all frames pass.
     fn passes(&self, what: &str, frames: &[Vec<u8>], times: usize) {
         assert_eq!(
             self.send(frames, times).packets,
@@ -169,12 +169,12 @@ impl Kitchen {
         );
     }
 
-    /// Panics unless none of these passes.
+    /// Panics unless all frames are dropped.
     fn denies(&self, what: &str, frame: Vec<u8>) {
         assert_eq!(self.send(&[frame], 10).packets, 0, "{what}");
     }
 
-    /// Panics unless these, whose buckets are full, get `burst` and `rate` packets a second.
+    /// Panics unless these frames, whose buckets are full, get `burst` plus `rate` packets a second.
     fn holds(&self, what: &str, frames: &[Vec<u8>], times: usize, (rate, burst): (f64, f64)) {
         let came = self.send(frames, times);
         agrees(
@@ -190,7 +190,7 @@ impl Kitchen {
     }
 }
 
-/// Panics unless what came is `burst`, and of `refilled` no more than all.
+/// Panics unless `came` is `burst` plus at most `refilled`.
 fn agrees(what: &str, came: f64, burst: f64, refilled: f64) {
     let most = burst + refilled;
     assert!(
@@ -200,13 +200,13 @@ fn agrees(what: &str, came: f64, burst: f64, refilled: f64) {
     assert!(came <= most, "{what}: {came} came, {most} are allowed");
 }
 
-/// Hosts of which no recipe's list knows.
+/// Hosts that are on no recipe's list.
 fn strangers() -> Hosts {
     let address = |text: &str| Address(text.parse().unwrap(), 24);
     Hosts::with(&[address("198.18.1.1")], &[address("198.18.1.2")])
 }
 
-/// A connection to `port` of the server, both ends.
+/// A connection to `port` of the server: both ends.
 fn session(hosts: &Hosts, server: IpAddr, port: u16) -> (TcpStream, TcpStream) {
     let address = SocketAddr::new(server, port);
     let listener = on(&hosts.server, || TcpListener::bind(address)).unwrap();
@@ -215,7 +215,7 @@ fn session(hosts: &Hosts, server: IpAddr, port: u16) -> (TcpStream, TcpStream) {
     (client, listener.accept().unwrap().0)
 }
 
-/// Panics unless all that is written arrives.
+/// Panics unless everything that is written arrives.
 fn goes_on(what: &str, (from, to): &mut (TcpStream, TcpStream)) {
     to.set_read_timeout(Some(PATIENCE)).unwrap();
     let (data, mut received) = (vec![0x5a; 1 << 20], vec![0; 1 << 20]);
@@ -225,7 +225,7 @@ fn goes_on(what: &str, (from, to): &mut (TcpStream, TcpStream)) {
     });
 }
 
-/// No recipe is without a test, and none of the subjects is missing.
+/// Every recipe has a test, and no subject is missing.
 #[test]
 fn every_recipe_is_tried_here() {
     let written: BTreeSet<_> = blocks("toml").into_iter().map(|block| block.0).collect();
@@ -280,7 +280,7 @@ fn web_front_end() {
     kitchen.passes("no limit matches", &[kitchen.udp("10.4.0.1", 53)], 300);
 }
 
-/// What belongs to a connection that the host has accepted passes over the limit, but not when denied.
+/// Packets of a connection that the host has accepted pass over the limit, unless they are denied.
 #[test]
 fn web_connections() {
     need_kernel!();
@@ -328,7 +328,7 @@ fn dns_resolver() {
 
     let fragment = |source: &str| {
         let mut frame = kitchen.ends(source, 53, 40_000).udp(&[0x5a; 64]);
-        // Of an IPv4 header, behind that of Ethernet: it begins at byte 1,480 of its datagram.
+        // The fragment offset in the IPv4 header: byte 1,480 of the datagram.
         frame[20..22].copy_from_slice(&(1_480_u16 / 8).to_be_bytes());
         frame
     };
@@ -359,7 +359,7 @@ fn game_server() {
     kitchen.holds("a /48", &network, 300, (4_000.0, 8_000.0));
 
     let came = kitchen.send(&[kitchen.udp("10.2.0.1", 27_031)], 200);
-    // All at the beginning of each window, and it may have begun meanwhile.
+    // All packets pass at the beginning of each window, and a window may have begun meanwhile.
     let windows = (came.time.as_secs_f64() / 10.0).ceil();
     agrees("queries", came.packets as f64, 30.0, 30.0 * windows);
 
@@ -389,7 +389,7 @@ fn ssh_bastion() {
         4_000,
         (500.0, 1_000.0),
     );
-    // Only what opens a connection is held by the smaller limit.
+    // The smaller limit holds only packets that open a connection.
     kitchen.holds(
         "data",
         &[kitchen.data("10.0.0.3", 22)],
@@ -430,7 +430,7 @@ fn ipv6() {
     kitchen.passes("IPv4", &[kitchen.udp("10.0.0.1", 9)], 300);
 }
 
-/// The commands of the document, in their order.
+/// The commands of the document, in order.
 #[test]
 fn the_commands() {
     need_kernel!();
@@ -480,7 +480,7 @@ fn in_shadow_first() {
     assert!((came.packets as f64) <= most, "{}", came.packets);
 }
 
-/// Which list wins, and what is refused.
+/// The longest prefix wins, `deny` on a tie; an edit with host bits is refused.
 #[test]
 fn how_lists_overlap() {
     need_kernel!();
@@ -536,7 +536,7 @@ fn how_lists_overlap() {
     kitchen.passes("its neighbour", &[udp("192.0.2.8")], 10);
 }
 
-/// What is said of rates and bursts.
+/// The text on rates and bursts is true.
 #[test]
 fn rate_and_burst() {
     need_kernel!();
@@ -558,7 +558,7 @@ fn rate_and_burst() {
         .limiter("limiter attach eth0 --rate 10mbit --burst 1000b")
         .expect(1);
 
-    // Spent at once, and back after burst / rate: a second.
+    // The burst is spent at once, and is back after burst / rate: one second.
     kitchen
         .limiter("limiter attach eth0 --rate 300/m --burst 5")
         .expect(0);

@@ -7,7 +7,7 @@ use limiter_tests::{
     need_kernel,
 };
 
-/// Programs of this process's children that the kernel has.
+/// Ids of the programs that the kernel has loaded for this process's children.
 fn programs() -> Vec<u32> {
     let ours = |program: &aya::programs::ProgramInfo| {
         program
@@ -79,7 +79,7 @@ fn interrupted_or_killed_it_leaves_nothing() {
             .collect();
         kill(Pid::from_raw(child.id() as i32), signal).unwrap();
         child.wait().unwrap();
-        // Other tests load programs too: at least one of these was the demonstration's.
+        // Other tests load programs too: at least one of these belonged to the demonstration.
         assert!(!new.is_empty(), "{signal}: it was running");
         let pins = limiter_user::kernel::state::pins::root();
         let folders = std::fs::read_dir(pins).map_or(0, |entries| {

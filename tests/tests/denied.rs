@@ -1,5 +1,6 @@
-//! The drops of each denied prefix are counted: exactly up to 1,024, closely after that, on any number of CPUs, and
-//! across changes. `check` and `top` show them.
+//! Drops of each denied prefix are counted, and `check` and `top` show them.
+//!
+//! The counts are exact up to 1,024 and close after that, on any number of CPUs and across changes.
 
 use std::{
     path::Path,
@@ -53,10 +54,10 @@ fn attached(folder: &Folder) -> Hosts {
     hosts
 }
 
-/// A flood ends after that, also where a test fails.
+/// A flood ends after this time, even if a test fails.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// What `check` says that the deny list has dropped of the prefix of `source`.
+/// Drops by the deny list of the prefix of `source`, from `check`.
 fn dropped(hosts: &Hosts, source: &str) -> u64 {
     let check = hosts.json(&["check", "eth0", source, "--json"]);
     let lists = check["lists"].as_array().unwrap().iter();

@@ -1,5 +1,4 @@
-//! The same packets through the kernel and through the model: the same verdict, for the same reason,
-//! for every one of them.
+//! The kernel and the model give every packet the same verdict for the same reason.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -31,7 +30,7 @@ fn limits() -> Vec<Limit> {
     ]
 }
 
-/// A source from a small pool, so that buckets are met again, with addresses that differ in any bit.
+/// A source from a small pool, so that buckets are used again, with addresses that differ in any bit.
 fn source(rng: &mut Rng) -> IpAddr {
     let bit = rng.u32(0..128);
     if rng.bool() {
@@ -43,7 +42,7 @@ fn source(rng: &mut Rng) -> IpAddr {
     }
 }
 
-/// A frame: mostly sound, some cut short, some with a byte changed, some no IP at all.
+/// A frame: mostly valid; some truncated, some with a byte changed, some not IP.
 fn packet(rng: &mut Rng) -> Vec<u8> {
     let tags = [Tags::None, Tags::One, Tags::Two][rng.usize(0..3)];
     let payload = if rng.u8(..) == 0 {
@@ -70,7 +69,7 @@ fn packet(rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// Mostly forwards by a little; at times at once, by a lot, or back.
+/// Mostly forward by a little; sometimes not at all, by a lot, or backward.
 fn step(rng: &mut Rng, nanoseconds: u64) -> u64 {
     match rng.u8(0..100) {
         0 => nanoseconds + rng.u64(0..100 * 86_400_000_000_000),
@@ -95,7 +94,7 @@ fn kernel_and_model_agree_on_every_packet() {
             now = step(&mut rng, now);
             let packet = packet(&mut rng);
             let ours = kernel.offer(&packet, now);
-            // A full bucket may give its place to another one. That loses nothing, unless the clock is set back.
+            // A full bucket may be replaced by another. That loses nothing unless the clock is set back.
             let given = kernel.tables.counters().unwrap().sources_removed - removed;
             if given > 0 {
                 let gone = model.forget(|key| kernel.entry(key).is_none(), now);
@@ -117,7 +116,7 @@ fn kernel_and_model_agree_on_every_packet() {
             "every packet is counted once"
         );
     }
-    // It looked at something: each outcome came up often.
+    // Each outcome came up often.
     for reason in [
         Reason::Admitted,
         Reason::Limit,

@@ -1,8 +1,10 @@
-//! `established`: connections of the host's own sockets pass over a limit that a flood with the same source
-//! address has used up; nothing else does.
+//! `established` exempts the host's own connections from a limit that a flood with the same source address has used
+//! up.
 //!
-//! Whether a packet of a connection was dropped is not told by how long it took, but counted: what was
-//! dropped is what was sent of the flood, less what arrived of it.
+//! All other packets stay limited.
+//!
+//! The tests count dropped packets instead of measuring time: the drops are the packets of the flood that were sent,
+//! minus those that arrived.
 
 use std::{
     collections::HashMap,
@@ -32,19 +34,19 @@ use limiter_tests::{
 use limiter_user::{config::file, testbed::Host};
 
 const SILENCE: Duration = Duration::from_millis(100);
-/// A hundred times what is needed; only a test that has failed waits for so long.
+/// A hundred times the usual duration: only a failed test waits that long.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Bytes of a download: at 5 packets a second it would take five minutes.
+/// Bytes of a download: at 5 packets a second, it would take five minutes.
 const DOWNLOAD: usize = 2 << 20;
 /// The longest payload of a segment in an Ethernet frame.
 const SEGMENT: u64 = 1_460;
-/// The limit of the tests: packets a second, and at once.
+/// The limit of the tests: packets a second, and burst.
 const RATE: f64 = 5.0;
 const BURST: f64 = 10.0;
 const NEVER_SENT: u16 = 7;
 const FAMILIES: [(IpAddr, IpAddr); 2] = [(SERVER, CLIENT), (SERVER_IPV6, CLIENT_IPV6)];
 
-/// The same limit, from the command line and from a file, there beside another one.
+/// Attaches one limit: from the command line, or from a file with a second limit.
 const ATTACH: [fn(&Hosts); 2] = [
     |hosts| {
         let limit = ["attach", "eth0", "--rate", "5", "--burst", "10"];
@@ -76,8 +78,8 @@ fn attach(hosts: &Hosts, arguments: &[&str]) {
     outcome.expect(0);
 }
 
-/// So little is under way on a connection that it finds room in the ring of a veth beside the flood (256
-/// packets), however late the other end comes to read it.
+/// Keeps so little data in flight that it fits into the ring of a veth (256 packets) beside the flood, however late
+/// the other end reads.
 fn small_buffers(host: &Host) {
     on(host, || {
         for sizes in ["rmem", "wmem"] {
@@ -99,7 +101,7 @@ fn ends(hosts: &Hosts, from: SocketAddr, to: SocketAddr) -> Ends {
     }
 }
 
-/// Frames with a connection's addresses that are not of the connection, TCP or UDP.
+/// Frames with a connection's addresses that do not belong to it, TCP or UDP.
 fn strange(connection: Ends, tcp: bool) -> Vec<Vec<u8>> {
     let (from, to) = (connection.from.port(), connection.to.port());
     let mut frames = Vec::new();
@@ -112,7 +114,7 @@ fn strange(connection: Ends, tcp: bool) -> Vec<Vec<u8>> {
         frames.extend(segments);
         frames.push(ends.udp(b"flood"));
     }
-    // The very same ports, but of the other protocol.
+    // The same ports, but the other protocol.
     frames.push(if tcp {
         connection.udp(b"flood")
     } else {
@@ -145,12 +147,12 @@ impl Flood {
     }
 }
 
-/// What has arrived behind the limiter.
+/// Frames that arrived behind limiter.
 #[derive(Debug, Default)]
 struct Arrived {
     /// Frames of the connection; the kernel may have merged some.
     connection: u64,
-    /// Other frames from the client's address. (Its kernel sends some on its own, from no address.)
+    /// Other frames from the client's address. (The client's kernel sends some on its own, without an address.)
     flood: u64,
 }
 
@@ -172,7 +174,7 @@ impl Arrived {
     }
 }
 
-/// Who sent a frame; whether it is TCP, and its destination port.
+/// The sender of a frame; whether the frame is TCP, and its destination port.
 fn sender(frame: &[u8]) -> Option<(SocketAddr, (bool, u16))> {
     let packet = SlicedPacket::from_ethernet(frame).ok()?;
     let source: IpAddr = match packet.net? {
@@ -193,8 +195,7 @@ fn sender(frame: &[u8]) -> Option<(SocketAddr, (bool, u16))> {
     })
 }
 
-/// Panics unless the flood was held, and of the connection nothing was dropped: at least `packets` of it
-/// have passed.
+/// Panics unless the flood was limited and no packet of the connection was dropped: at least `packets` of it passed.
 fn only_the_flood_was_dropped(
     hosts: &Hosts,
     client: IpAddr,
@@ -221,8 +222,8 @@ fn only_the_flood_was_dropped(
     assert!(established + admitted >= packets, "{what}");
 }
 
-/// The server downloads from the client, which floods it at the same time: all arrives, and no packet of it
-/// was dropped.
+/// The server downloads from the client, which floods the server meanwhile: everything arrives, and no packet is
+/// dropped.
 #[test]
 fn a_download_under_flood() {
     need_kernel!();
@@ -263,10 +264,10 @@ fn a_download_under_flood() {
     }
 }
 
-/// Bytes that are written at once.
+/// Bytes per write.
 const CHUNK: usize = 16 << 10;
 
-/// Reads until the end. Returns how many bytes came.
+/// Reads until the end. Returns the number of bytes.
 fn read_all(mut connection: TcpStream) -> usize {
     connection.set_read_timeout(Some(PATIENCE)).unwrap();
     let (mut buffer, mut received) = ([0; CHUNK], 0);
@@ -278,7 +279,7 @@ fn read_all(mut connection: TcpStream) -> usize {
     }
 }
 
-/// The same over UDP: the server's socket is connected, the client's answers it.
+/// A UDP exchange under flood loses no packet: the server's socket is connected, the client's answers it.
 #[test]
 fn a_connected_udp_socket_under_flood() {
     need_kernel!();
@@ -318,7 +319,7 @@ fn connected_udp(hosts: &Hosts, server: IpAddr, client: IpAddr) -> (UdpSocket, U
     (to, from)
 }
 
-/// Without the exemption the same download gets what the limit gives it.
+/// Without the exemption, the same download gets only the rate of the limit.
 #[test]
 fn without_the_exemption_a_download_starves() {
     need_kernel!();
@@ -354,8 +355,7 @@ fn without_the_exemption_a_download_starves() {
     }
 }
 
-/// Sends `count` times `frame` from the client. Returns how many of them were passed as established, and
-/// how many dropped.
+/// Sends `frame` `count` times from the client. Returns how many passed as established, and how many were dropped.
 fn offer(hosts: &Hosts, frame: &[u8], count: usize) -> (u64, u64) {
     let figures = || {
         let status = hosts.status();
@@ -375,11 +375,11 @@ fn offer(hosts: &Hosts, frame: &[u8], count: usize) -> (u64, u64) {
     (after.1 - before.1, after.2 - before.2)
 }
 
-/// A socket that anybody may send to has no established connection.
+/// A socket that accepts packets from anyone has no established connection.
 #[test]
 fn listening_and_unconnected_sockets_are_limited() {
     need_kernel!();
-    // From nobody, so that nobody takes tokens by answering the server.
+    // From an unused address, so that no answer to the server takes tokens.
     for (server, nobody) in [(SERVER, "192.0.2.77"), (SERVER_IPV6, "2001:db8::77")] {
         let hosts = Hosts::of_both_families();
         let listener = on(&hosts.server, || TcpListener::bind((server, 0))).unwrap();
@@ -405,7 +405,7 @@ fn listening_and_unconnected_sockets_are_limited() {
     }
 }
 
-/// A connection that a client opens is one when its handshake is done: what belongs to that pays.
+/// A connection that a client opens is established after its handshake: the handshake takes tokens.
 #[test]
 fn a_handshake_is_limited() {
     need_kernel!();
@@ -418,7 +418,7 @@ fn a_handshake_is_limited() {
             &hosts,
             &["--rate", "1/h", "--burst", "1", "--exempt", "established"],
         );
-        // The client holds it for open: it has the server's answer.
+        // The client considers it open: it has the server's answer.
         let _client = on(&hosts.client, || TcpStream::connect(address)).unwrap();
         eventually("the third packet is dropped", || {
             number(&hosts.status()["drops"]["limit"]["packets"]) > 0
@@ -426,13 +426,13 @@ fn a_handshake_is_limited() {
         assert_eq!(hosts.status()["passes"]["established"]["packets"], 0);
         assert!(listener.accept().is_err(), "not complete");
 
-        // The server answers once more, and so does the client.
+        // The server answers again, and so does the client.
         hosts.limiter(&["reset", "eth0", "--all"]).expect(0);
         eventually("the connection is complete", || listener.accept().is_ok());
     }
 }
 
-/// What was a connection passes while it is one, and no longer.
+/// Packets of a connection are exempt while it is open, and limited after it is closed.
 #[test]
 fn a_closed_connection_is_limited() {
     need_kernel!();
@@ -462,12 +462,12 @@ fn a_closed_connection_is_limited() {
         });
         let (established, dropped) = offer(&hosts, &frame, 20);
         assert_eq!(established, 0, "closed");
-        // The last segment of the connection may find it closed already, and take a token.
+        // The last segment of the connection may find it closed already and take a token.
         assert!((17..=18).contains(&dropped), "closed: {dropped} dropped");
     }
 }
 
-/// Whether a connection with this port is open on the server, or not yet closed by both.
+/// Whether the server has a connection with this port that is open, or not yet closed by both ends.
 fn has_connection(hosts: &Hosts, port: u16) -> bool {
     const TIME_WAIT: &str = "06";
     const CLOSED: &str = "07";
@@ -521,7 +521,7 @@ fn packets_of_a_connection_leave_the_bucket_full() {
     }
 }
 
-/// One source's packets to a socket that is connected to it, and to one that is not, and those of other sources.
+/// A packet of one source to a socket connected to it or to another socket, or a packet of another source.
 fn some_packet(rng: &mut fastrand::Rng, connection: Ends) -> (Vec<u8>, bool) {
     let strange = connection.at(connection.from.port(), NEVER_SENT);
     match rng.u8(0..8) {
@@ -538,7 +538,7 @@ fn some_packet(rng: &mut fastrand::Rng, connection: Ends) -> (Vec<u8>, bool) {
     }
 }
 
-/// What each limit has counted, and each source: how often it passed, and how often it was over the limit.
+/// Counters of each limit, and of each source: packets passed, and packets over the limit.
 fn figures(kernel: &Kernel, limits: u32) -> (Vec<LimitCounters>, HashMap<SourceKey, (u64, u64)>) {
     let of_sources = kernel.tables.sets.sources();
     (
@@ -551,8 +551,8 @@ fn figures(kernel: &Kernel, limits: u32) -> (Vec<LimitCounters>, HashMap<SourceK
     )
 }
 
-/// A program with the exemption sees all packets; one without it sees all but those of the connection. Both decide the same
-/// of these, and have the same counters in the end.
+/// A program with the exemption sees all packets; one without it sees all but those of the connection. Both give these
+/// the same verdicts, and end with the same counters.
 #[test]
 fn packets_of_a_connection_change_no_bucket_and_no_counter_of_a_limit() {
     need_kernel!();
@@ -568,7 +568,7 @@ fn packets_of_a_connection_change_no_bucket_and_no_counter_of_a_limit() {
         let mut rng = fastrand::Rng::with_seed(number);
         let mut some = limits.to_vec();
         rng.shuffle(&mut some);
-        // One alone takes the short way.
+        // A single limit takes the fast path.
         some.truncate([4, 4, 3, 1][number as usize / 2]);
         let limits = some.len() as u32;
         let text: String = (some.iter())
@@ -581,7 +581,7 @@ fn packets_of_a_connection_change_no_bucket_and_no_counter_of_a_limit() {
         let (to, from) = connected_udp(&hosts, server, client);
         let connection = ends(&hosts, from.local_addr().unwrap(), to.local_addr().unwrap());
         on(&hosts.server, || {
-            // Each CPU has a lease of new sources of its own.
+            // Each CPU has its own lease of new sources.
             pin_to(0);
             let mut settings = settings.settings;
             settings.max_sources = 512;
@@ -595,7 +595,7 @@ fn packets_of_a_connection_change_no_bucket_and_no_counter_of_a_limit() {
                 let (frame, is_of_connection) = some_packet(&mut rng, connection);
                 let said = with.run(&frame, now).1;
                 if is_of_connection {
-                    // Where no limit matches, nothing is exempt from one.
+                    // If no limit matches, the packet is unlimited instead of exempt.
                     exempt += u32::from(said == Reason::Established);
                     let is_free = matches!(said, Reason::Established | Reason::Unlimited);
                     assert!(is_free, "{said:?}: {text}");

@@ -1,5 +1,6 @@
-//! Packets of the host's established connections are neither dropped nor charged: real servers keep their speed, and
-//! everything else from the same address keeps its tokens.
+//! Packets of the host's established connections are neither dropped nor charged: real servers keep their speed.
+//!
+//! Other packets from the same address keep their tokens.
 
 use std::{
     fs,
@@ -21,7 +22,7 @@ use limiter_tests::{
 /// Port of the server that takes uploads.
 const UPLOADS: u16 = 9_000;
 
-/// Uploads from the client as fast as it goes while `work` runs. Returns what that returns, and the bytes uploaded.
+/// Uploads from the client at full speed while `work` runs. Returns the result of `work`, and the bytes uploaded.
 fn beside_an_upload<T>(hosts: &Hosts, work: impl FnOnce() -> T) -> (T, u64) {
     let listener = on(&hosts.server, || TcpListener::bind((SERVER, UPLOADS))).unwrap();
     let done = AtomicBool::new(false);
@@ -50,7 +51,7 @@ fn beside_an_upload<T>(hosts: &Hosts, work: impl FnOnce() -> T) -> (T, u64) {
     })
 }
 
-/// Sets a flag when it goes, also because of a panic.
+/// Sets a flag when dropped, even by a panic.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -109,9 +110,8 @@ impl Web {
     }
 }
 
-/// Panics if a web server answers less because of a limiter that `attach` attaches, or if that drops a packet. Rounds
-/// with and without it alternate; the best of each counts, and a third of the speed is enough on a machine that is busy
-/// with other tests.
+/// Panics if limiter, attached by `attach`, slows a web server down or drops a packet. Rounds with and without limiter
+/// alternate, and the best of each counts. A third of the speed is enough on a machine that is busy with other tests.
 fn expect_web_at_full_speed(test: &str, attach: impl Fn(&Hosts)) {
     need_kernel!();
     if !program(test, "nginx") || !tool(test, "wrk") {
@@ -175,7 +175,7 @@ fn ping_beside_an_upload_of_the_same_host_loses_nothing() {
     assert_eq!(established_and_dropped(&hosts).1, 0);
 }
 
-/// An SSH server on the server's port 22, whose client logs in by key.
+/// An SSH server on the server's port 22, and a client with a key.
 struct Ssh {
     _server: Service,
     folder: tempfile::TempDir,
@@ -207,8 +207,8 @@ impl Ssh {
         }
     }
 
-    /// Opens a connection as far as the server asks who it is. Nobody may log in by an unknown key, which takes the
-    /// whole exchange of keys.
+    /// Opens a connection up to the authentication. Nobody may log in with an unknown key, but the whole key exchange
+    /// takes place.
     fn session(&self, hosts: &Hosts) -> Child {
         let key = self.folder.path().join("client");
         let to = format!("nobody@{SERVER}");

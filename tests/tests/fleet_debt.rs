@@ -1,4 +1,4 @@
-//! Buckets that other hosts charge too, through the kernel: what they have let through is waited for.
+//! A bucket that other hosts charge too waits for the packets that they have let through.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ fn settings(text: &str) -> Settings {
         .settings
 }
 
-/// One limit of a token a second: alone, beside another one, and with a list.
+/// One limit of a token a second: alone, beside another limit, and with a list.
 fn configurations(scope: &str) -> Vec<Settings> {
     let limit = format!(
         "[[limit]]\nname = \"one\"\nrate = \"1/s\"\nburst = {BURST}\nscope = \"{scope}\"\n"
@@ -35,8 +35,8 @@ fn configurations(scope: &str) -> Vec<Settings> {
         .collect()
 }
 
-/// When the first packet passes, in nanoseconds after `START`, where the bucket is `debt` seconds emptier than empty
-/// then. Packets come until then, which are refused and change nothing.
+/// Time of the first packet that passes, in nanoseconds after `START`, if the bucket is `debt` seconds below empty.
+/// The packets before it are refused and change nothing.
 fn first_passes(settings: &Settings, debt: u64) -> u64 {
     let mut kernel = Kernel::of(settings);
     let packet = Frame::from([192, 0, 2, 7].into()).bytes();
@@ -53,7 +53,7 @@ fn first_passes(settings: &Settings, debt: u64) -> u64 {
         if kernel.passes(&packet, soonest - early) {
             return soonest - early - START;
         }
-        // Forgiven: as empty as can be without a debt.
+        // The debt was forgiven: the bucket is as empty as possible without a debt.
         if kernel.tables.sets.source(&key).unwrap().tat != word {
             assert!(!kernel.passes(&packet, START + SECOND - 1));
             assert!(kernel.passes(&packet, START + SECOND));
@@ -72,7 +72,7 @@ fn what_others_have_charged_is_waited_for() {
             let waited = first_passes(&settings, debt);
             assert_eq!(waited, (debt + 1) * SECOND, "{settings:?}");
         }
-        // Further ahead than that, it is the work of a clock.
+        // A TAT further ahead than the longest debt is taken for a clock that was set back.
         let waited = first_passes(&settings, DEBT_MAX / TICKS_PER_SECOND + 1);
         assert_eq!(waited, SECOND);
     }

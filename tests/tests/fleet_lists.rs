@@ -1,5 +1,4 @@
-//! Lists and limits that a fleet shares, on one host: what the fleet has put on a list stays there whatever the host's
-//! own configuration says, and the other way round.
+//! On one host, prefixes of the fleet stay on a list whatever the host's own configuration contains, and vice versa.
 
 use std::{collections::BTreeMap, fs, thread, time::Duration};
 
@@ -9,7 +8,7 @@ use limiter_user::{
     kernel::{error::Error, ops::set},
 };
 
-/// On the host's own list, on the fleet's, and on both.
+/// Sources on the host's own list, on the fleet's, and on both.
 const OWN: &str = "203.0.113.1";
 const FLEET: &str = "203.0.113.2";
 const BOTH: &str = "203.0.113.3";
@@ -55,7 +54,7 @@ impl Attached {
         self.says(&["reload", "eth0"]);
     }
 
-    /// The fleet has put exactly these prefixes on a list. Whether that has changed anything.
+    /// Sets the fleet's prefixes on a list to exactly these. Returns whether that changed anything.
     fn overlay(&self, list: &str, prefixes: &[&str]) -> bool {
         let prefixes: Prefixes = prefixes.iter().map(|text| prefix(text).unwrap()).collect();
         let lists = BTreeMap::from([(list.to_owned(), prefixes)]);
@@ -64,7 +63,7 @@ impl Attached {
             let lists = lists.clone();
             let overlay = || async { set::overlay("eth0", lists).await };
             match namespace.block_on(overlay).unwrap() {
-                // Of another test: an agent tries again too.
+                // Another test holds the lock. An agent tries again too.
                 Err(Error::Busy(_)) => thread::sleep(Duration::from_millis(20)),
                 done => return done.unwrap().is_some(),
             }
@@ -105,14 +104,14 @@ fn what_the_fleet_denies_is_denied_until_the_fleet_takes_it_off() {
     }
     assert_eq!(traffic.passed("203.0.113.4", 3), 3);
 
-    // Once is enough: nothing is swapped, and no other list is of the fleet.
+    // A second time changes nothing: no program is swapped, and no other list gets prefixes of the fleet.
     let program = attached.program();
     assert!(!attached.overlay("deny", &[FLEET, BOTH]));
     assert!(!attached.overlay("gold", &["203.0.113.4"]));
     assert!(!attached.overlay("nobody", &["203.0.113.4"]));
     assert_eq!(attached.program(), program);
 
-    // The file in force again, and changed; other changes.
+    // The file in force again, and changed; then other changes.
     for own in [&[OWN, BOTH][..], &[], &[OWN]] {
         attached.reload(&shared(own));
         assert_eq!(traffic.passed(FLEET, 3), 0, "with {own:?}");
@@ -121,7 +120,7 @@ fn what_the_fleet_denies_is_denied_until_the_fleet_takes_it_off() {
     attached.says(&["set", "eth0", "--rate", "2M/s"]);
     assert_eq!(attached.denied(), [OWN, FLEET, BOTH]);
 
-    // What is taken off is off, and nothing else.
+    // Prefixes taken off are off, and no others.
     assert!(attached.overlay("deny", &[BOTH]));
     assert_eq!(attached.denied(), [OWN, BOTH]);
     assert_eq!(traffic.passed(FLEET, 3), 3);
@@ -135,16 +134,16 @@ fn what_both_have_put_there_stays_until_both_have_taken_it_off() {
     need_kernel!();
     let attached = Attached::with(&shared(&[OWN, BOTH]));
     attached.overlay("deny", &[BOTH, FLEET]);
-    // The fleet first, then the host.
+    // The fleet removes the prefix first, then the host.
     attached.overlay("deny", &[FLEET]);
     assert_eq!(attached.denied(), [OWN, FLEET, BOTH]);
     attached.reload(&shared(&[OWN]));
     assert_eq!(attached.denied(), [OWN, FLEET]);
-    // The host puts there what the fleet had, and takes it off first.
+    // The host adds a prefix of the fleet, and removes it first.
     attached.reload(&shared(&[OWN, FLEET]));
     attached.reload(&shared(&[OWN]));
     assert_eq!(attached.denied(), [OWN, FLEET]);
-    // The host puts there what the fleet had, and the fleet takes it off first.
+    // The host adds a prefix of the fleet, and the fleet removes it first.
     attached.reload(&shared(&[OWN, FLEET]));
     assert!(attached.overlay("deny", &[]));
     assert_eq!(attached.denied(), [OWN, FLEET]);
@@ -166,7 +165,7 @@ fn without_an_agent_the_lists_of_the_fleet_stay_as_they_are() {
     assert_eq!(attached.denied(), [OWN, FLEET]);
     let list = attached.hosts.limiter(&["deny", "list", "eth0"]);
     assert!(list.stderr.contains("is not shown: no agent"), "{list:?}");
-    // Others are this host's.
+    // Other lists are this host's.
     attached.says(&["tier", "add", "eth0", "gold", FLEET]);
 }
 
@@ -181,7 +180,7 @@ fn what_is_shown_is_the_hosts_own_and_reads_back() {
     attached.reload(&before);
     assert_eq!(attached.shown(), before);
     assert_eq!(attached.denied(), [OWN, FLEET]);
-    // A list that is no longer shared has what the host put there; so has one of another fleet.
+    // A list that is no longer shared keeps the host's own prefixes; so does a list of another fleet.
     for other in [
         text(&format!("[\"{OWN}\"]")),
         shared(&[OWN]).replace("edge", "core"),

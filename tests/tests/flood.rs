@@ -1,5 +1,5 @@
-//! Real hosts: floods over veth. What the receiver counts, what `status` says and what the
-//! mathematics allows agree to the packet, but for the one token of timing at each end.
+//! Between real hosts, the receiver's count, `status` and the mathematics agree on floods, within one token at each
+//! end.
 
 use std::{
     net::{IpAddr, UdpSocket},
@@ -18,7 +18,7 @@ use limiter_tests::{
 
 const SILENCE: Duration = Duration::from_millis(200);
 
-/// Calls `send` `count` times, evenly spaced over about `duration`. Returns how long it really took.
+/// Calls `send` `count` times, evenly spaced over about `duration`. Returns the actual duration.
 fn paced(count: u32, duration: Duration, mut send: impl FnMut(u32)) -> Duration {
     let start = Instant::now();
     for i in 0..count {
@@ -29,7 +29,7 @@ fn paced(count: u32, duration: Duration, mut send: impl FnMut(u32)) -> Duration 
     start.elapsed()
 }
 
-/// Panics unless `passed` is burst + rate × time, but for one token at each end.
+/// Panics unless `passed` is burst + rate × time, within one token at each end.
 fn agrees(what: &str, passed: u64, burst: f64, per_second: f64, time: Duration) {
     let allowed = burst + per_second * time.as_secs_f64();
     let difference = passed as f64 - allowed;
@@ -43,7 +43,7 @@ fn agrees(what: &str, passed: u64, burst: f64, per_second: f64, time: Duration) 
     );
 }
 
-/// What `status` says must be what was sent and received.
+/// Panics unless `status` agrees with the packets sent and received.
 fn status_agrees(what: &str, hosts: &Hosts, sent: u64, received: u64) {
     let status = hosts.status();
     assert_eq!(number(&status["seen"]["packets"]), sent, "{what}: {status}");
@@ -101,7 +101,7 @@ fn udp_from_sockets_to_a_socket() {
     status_agrees("udp", &hosts, 3_000, received);
 }
 
-/// Frames of each kind: IPv4 and IPv6, without a tag, with one, with two.
+/// Frames of each kind: IPv4 and IPv6, with no tag, one, and two.
 #[test]
 fn frames_of_both_families_with_and_without_tags() {
     need_kernel!();
@@ -128,7 +128,7 @@ fn frames_of_both_families_with_and_without_tags() {
     }
 }
 
-/// A ping flood: echo requests, and the replies of the server's kernel to those that got through.
+/// A ping flood: echo requests, and the server's replies to those that passed.
 #[test]
 fn pings_and_their_replies() {
     need_kernel!();
@@ -155,7 +155,7 @@ fn pings_and_their_replies() {
     status_agrees("ping", &hosts, 300, replies);
 }
 
-/// Bits: what passes is counted in bytes of whole frames.
+/// A bit rate counts the bytes of whole frames.
 #[test]
 fn a_bit_rate() {
     need_kernel!();
@@ -194,7 +194,7 @@ fn a_bit_rate() {
     assert_eq!(number(&hosts.status()["passed"]["bytes"]), received);
 }
 
-/// `seen = passed + dropped`, always: read again and again while a flood comes in.
+/// `seen = passed + dropped`, in every reading during a flood.
 #[test]
 fn the_sums_agree_under_flood() {
     need_kernel!();
@@ -244,8 +244,8 @@ fn the_sums_agree_under_flood() {
     });
 }
 
-/// Both CPUs flood one source over the wire, each from a socket of its own: never more than
-/// burst + rate × t, and not below 99 % of it.
+/// Both CPUs flood one source over the wire, each from its own socket: never more than burst + rate × t, and at least
+/// 99 % of it.
 #[test]
 fn two_cpus_flood_one_source_over_the_wire() {
     need_kernel!();

@@ -1,5 +1,7 @@
-//! No form of a packet that the host accepts gets more than the plain form: tags, options, extension headers, fragments,
-//! odd lengths, LLC and tunnels, at random, to real listeners behind real limits and lists.
+//! No form of a packet that the host accepts gets a higher rate than the plain form.
+//!
+//! Forms: tags, options, extension headers, fragments, odd lengths, LLC and tunnels, at random, to real listeners
+//! behind real limits and lists.
 //!
 //! `LIMITER_SEED=0x... cargo test --test forms` repeats the forms that a failure names.
 

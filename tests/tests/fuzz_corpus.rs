@@ -1,5 +1,6 @@
-//! What is fuzzed, over inputs that are kept (`fixtures/fuzz`): some to begin with, and all that have found something.
-//! And frames made at random, past the program in the kernel. `cargo xtask fuzz` looks for more.
+//! All fuzz targets handle their kept inputs (`fixtures/fuzz`), and random frames get the right verdict in the kernel.
+//!
+//! The inputs are a few to begin with, and all that have found a bug. `cargo xtask fuzz` looks for more.
 
 use std::{fs, net::IpAddr, path::Path};
 
@@ -21,7 +22,7 @@ use limiter_user::{
     plan::capture::{Capture, link},
 };
 
-/// Runs all inputs of the targets that do or do not need the kernel.
+/// Runs all inputs of the targets that need the kernel, or of those that do not.
 fn all(kernel: bool) {
     for target in TARGETS.into_iter().filter(|target| target.kernel == kernel) {
         let inputs = target.inputs();
@@ -49,7 +50,7 @@ fn inputs_of_the_kernel() {
     all(true);
 }
 
-/// The inputs, torn at random: what `cargo xtask fuzz` does all day, for a moment.
+/// The inputs, damaged at random: a moment of `cargo xtask fuzz`.
 #[test]
 fn inputs_that_are_torn() {
     let seed = seed(fastrand::u64(..));
@@ -58,7 +59,7 @@ fn inputs_that_are_torn() {
     for target in TARGETS.into_iter().filter(|target| !target.kernel) {
         let inputs = target.inputs();
         let inputs: Vec<_> = inputs.iter().map(|path| fs::read(path).unwrap()).collect();
-        // A block that says that it is long takes 16 MiB to find out that it is not.
+        // A block that claims to be long costs 16 MiB before it is found to be short.
         let rounds = if target.name == "capture" { 2 } else { 10 };
         for input in &inputs {
             for _ in 0..rounds {
@@ -94,14 +95,14 @@ fn tear(rng: &mut Rng, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
     }
 }
 
-/// Random frames: as many with a seed that stays as with one that is new each time.
+/// Random frames: as many with a fixed seed as with a new one each time.
 #[test]
 fn random_frames_come_to_what_another_parser_says() {
     need_kernel!();
     const FRAMES: u32 = 4_000;
     let mut tally = Tally::default();
     for seed in [0xf4a3e, seed(fastrand::u64(..))] {
-        // Where this fails, what is printed says how to have the same frames again.
+        // If this fails, the printed seed repeats the frames.
         println!("LIMITER_SEED={seed:#x}");
         let mut rng = Rng::with_seed(seed);
         let mut bytes = [0; 256];
@@ -130,7 +131,7 @@ fn random_frames_come_to_what_another_parser_says() {
     assert!(tally.exactly > 10 * tally.roughly, "{tally:?}");
 }
 
-/// Frames that others have captured, past every configuration.
+/// Frames captured by others, through every configuration.
 #[test]
 fn captured_frames_come_to_what_another_parser_says() {
     need_kernel!();
@@ -149,7 +150,7 @@ fn captured_frames_come_to_what_another_parser_says() {
     assert!(tally.exactly > 1_500, "{tally:?}");
 }
 
-/// Frames that are seldom seen, made by another program, with what must become of each written beside it by hand.
+/// Rare frames made by another program, each with its expected verdict, written by hand.
 #[test]
 fn odd_frames_come_to_what_is_written_beside_them() {
     need_kernel!();

@@ -1,4 +1,4 @@
-//! What `attach` would fail for, each told by its name, with what to do.
+//! `doctor` names each obstacle that `attach` would fail for, with a remedy.
 
 use std::{fs, os::unix::process::CommandExt, process::Command};
 
@@ -21,7 +21,7 @@ fn a_foreign_program() {
         return;
     }
     let hosts = Hosts::new();
-    // Any XDP program will do: this project's own, put there as other tools would.
+    // Any XDP program will do: this project's own, attached as another tool would.
     let foreign = Kernel::new(&Limit::new("5/s", "1"));
     let fd = foreign.program.fd().unwrap();
     let create = || Link::create(fd, hosts.server.index, XdpMode::Native);
@@ -64,7 +64,7 @@ fn a_foreign_program() {
             "program",
             &["problem", &id, mode, "by netlink", &advice],
         );
-        // The advice helps.
+        // The advice works.
         assert!(ip(&hosts, &advice["ip ".len()..]));
         diagnose(&hosts, "eth0", 0);
     }
@@ -106,7 +106,7 @@ fn without_privileges() {
 fn as_anyone() {
     need_kernel!();
     let hosts = Hosts::new();
-    // Where anyone may run it.
+    // Any user may run this copy.
     let copy = std::env::temp_dir().join(format!("limiter-doctor-{}", std::process::id()));
     fs::copy(binary(), &copy).unwrap();
     let run = || {
@@ -179,8 +179,7 @@ fn what_limiter_left_in_the_way() {
     diagnose(&hosts, "eth0", 0);
 }
 
-/// In mount namespaces whose bpffs vanishes with the command: attach refuses, doctor says so, and
-/// mounts none.
+/// In a mount namespace whose bpffs vanishes with the command, attach refuses; doctor reports it and mounts none.
 #[test]
 fn where_pins_would_vanish() {
     need_kernel!();

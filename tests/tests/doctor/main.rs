@@ -1,4 +1,4 @@
-//! `doctor` says what `attach` then does, and changes nothing.
+//! `doctor` predicts what `attach` then does, and changes nothing.
 
 mod in_the_way;
 
@@ -7,7 +7,7 @@ use std::{fs, process::Command};
 use limiter_tests::{eventually, hosts::Hosts, need_kernel};
 use serde_json::Value;
 
-/// What one check found, as `level: found: advice`.
+/// The finding of one check, as `level: found: advice`.
 fn finding(diagnosis: &Value, check: &str) -> String {
     let findings = diagnosis["findings"].as_array().unwrap();
     let found: Vec<_> = findings.iter().filter(|f| f["check"] == check).collect();
@@ -35,7 +35,7 @@ fn diagnose(hosts: &Hosts, interface: &str, status: i32) -> Value {
     serde_json::from_str(&outcome.stdout).unwrap()
 }
 
-/// Runs `ip` on the server; where it fails, this kernel lacks something.
+/// Runs `ip` on the server. Returns false if this kernel lacks the feature.
 fn ip(hosts: &Hosts, line: &str) -> bool {
     let run = || Command::new("ip").args(line.split(' ')).output();
     let output = hosts.server.namespace.run(run).unwrap().unwrap();
@@ -109,7 +109,7 @@ fn an_unknown_interface() {
     hosts.limiter(&["doctor"]).expect_error(2, &["IFACE"]);
 }
 
-/// The heart of it: what is said of the mode is what `attach` then does.
+/// The mode that `doctor` reports is the mode that `attach` uses.
 #[test]
 fn the_mode_is_what_attach_uses() {
     need_kernel!();
@@ -133,9 +133,9 @@ fn the_mode_is_what_attach_uses() {
             "generic",
         ),
         ("tap0", "tuntap add dev tap0 mode tap", "native"),
-        // A driver that takes frames in one buffer, but has no limit of its own: none is invented.
+        // A driver that takes frames in one buffer but states no limit: no limit is invented.
         ("tap1", "tuntap add dev tap1 mode tap", "unknown"),
-        // More queues to send by than the other end has to receive.
+        // More transmit queues than the other end has receive queues.
         (
             "v2",
             "link add v1 numtxqueues 4 numrxqueues 4 type veth peer name v2",
@@ -224,7 +224,7 @@ fn it_changes_nothing() {
         };
         hosts.server.namespace.run(links).unwrap()
     };
-    // The kernel tells of a carrier some time after the link is up.
+    // The kernel reports a carrier some time after the link is up.
     eventually("eth0 has a carrier", || links().contains("state UP"));
     let picture = || {
         let links = links();

@@ -1,4 +1,4 @@
-//! What is exported is what was counted, whatever happens to the attachment meanwhile.
+//! The exported counters are the program's, whatever happens to the attachment.
 
 use std::{collections::BTreeSet, net::Ipv4Addr, thread, time::Instant};
 
@@ -11,7 +11,7 @@ use limiter_tests::{
 use limiter_user::kernel::program::raw;
 use serde_json::{Value, json};
 
-/// Sends `count` packets from `source`, and waits until `status` has all.
+/// Sends `count` packets from `source`, and waits until `status` counts all.
 fn send(hosts: &Hosts, source: Ipv4Addr, count: u64) {
     let (wire, frame) = (Raw::open(&hosts.client), udp(hosts, source.into(), 9));
     let seen = || number(&hosts.status()["seen"]["packets"]);
@@ -26,7 +26,7 @@ fn source(host: u8) -> Ipv4Addr {
     Ipv4Addr::new(203, 0, 113, host)
 }
 
-/// Waits for figures that are younger than the last packet: readings are shared for a second.
+/// Waits until a reading is younger than the last packet: readings are shared for a second.
 fn expect(exporter: &Exporter<'_>, sample: &str, value: f64) {
     let found = || exporter.samples().get(sample).copied();
     eventually(&format!("{sample} is {value}"), || found() == Some(value));
@@ -65,7 +65,7 @@ fn figures_are_those_of_the_commands() {
     assert_eq!(sample(&limit("all", "drop")), 6.0 + 3.0);
     assert_eq!(sample(&limit("all", "pass")), 8.0);
     assert_eq!(sample(&limit("all", "would_drop")), 0.0);
-    // The fourth of each source is over this limit, and passes: one verdict for each packet.
+    // The fourth packet of each source is over this limit and passes: one verdict for each packet.
     assert_eq!(sample(&limit("watched", "pass")), 6.0);
     assert_eq!(sample(&limit("watched", "would_drop")), 2.0);
     assert_eq!(sample(&limit("watched", "drop")), 0.0);
@@ -121,7 +121,7 @@ fn figures_are_those_of_the_commands() {
     assert_eq!(exporter.ask("GET", "/api/top/eth1", "").status, 404);
 }
 
-/// Without rates, which the exporter leaves out, and tokens, which come back meanwhile.
+/// The value without rates, which the exporter omits, and tokens, which are refilled meanwhile.
 fn at_one_moment(mut top: Value) -> Value {
     top["interval_seconds"].take();
     for lines in ["sources", "denied", "other_drops"] {
@@ -159,7 +159,7 @@ fn sources_make_no_series() {
     );
 }
 
-/// The program's counters, as their pin has them.
+/// The program's counters, from their pin.
 fn counters(hosts: &Hosts) -> PerCpuArray<MapData, raw::Raw<Counters>> {
     let map = MapData::from_pin(hosts.pins().join("COUNTED")).unwrap();
     PerCpuArray::try_from(aya::maps::Map::PerCpuArray(map)).unwrap()
@@ -180,7 +180,7 @@ fn counters_wrap_and_begin_anew() {
     send(&hosts, source(1), 3);
     let mut map = counters(&hosts);
     let of_cpus = map.get(&0, 0).unwrap();
-    // As after years: five packets before the last number, on each CPU that has counted drops.
+    // As after years: five packets before the counter wraps, on each CPU that has counted drops.
     let (mut total, mut all_denied) = (0_u64, 0);
     let set: Vec<_> = of_cpus
         .iter()
@@ -205,7 +205,7 @@ fn counters_wrap_and_begin_anew() {
     let wrapped = total.wrapping_add(8);
     assert!(wrapped < total);
     expect(&exporter, dropped, wrapped as f64);
-    // The sum is the program's, as far as 64 bits go.
+    // The sum is the program's, modulo 2^64.
     let status = exporter.json("/api/status");
     let of = |name: &str| number(&status["interfaces"][0][name]["packets"]);
     assert_eq!(of("dropped"), wrapped.wrapping_add(all_denied));
@@ -230,7 +230,7 @@ fn detached_attached_and_vanished_while_it_runs() {
         attach("1000/s");
         send(&hosts, source(1), round);
         expect(&exporter, passed, round as f64);
-        // Another program, another generation of pins.
+        // Another program and another generation of pins.
         hosts
             .limiter(&["set", "eth0", "--rate", "2000/s"])
             .expect(0);
@@ -277,7 +277,7 @@ fn who_asks_at_the_same_time_shares_a_reading() {
     });
     assert_eq!(read.len(), 320);
     let readings = read.iter().collect::<BTreeSet<_>>().len() as u64;
-    // One was there when it started, another one is made a second later at the earliest.
+    // One reading existed when it started; the next is at least a second later.
     let most = 2 + start.elapsed().as_secs();
     assert!(readings <= most, "{readings} readings, and {most} at most");
 }
@@ -299,7 +299,7 @@ fn memory_does_not_grow() {
             }
         });
     };
-    // What it keeps from then on, it has by now.
+    // Everything that the exporter keeps is allocated after these scrapes.
     scrape(400);
     let (memory, descriptors) = (exporter.memory(), exporter.descriptors());
     scrape(2_000);

@@ -1,4 +1,4 @@
-//! Who may ask what, and clients that mean no good.
+//! The exporter answers only allowed requests, and survives hostile clients.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -83,7 +83,7 @@ fn browsers_are_told_what_is_forbidden() {
     }
 }
 
-/// A page of somebody else that gave its name this machine's address.
+/// Another site's page whose host name resolves to this machine is refused.
 #[test]
 fn names_of_others_are_not_answered() {
     need_kernel!();
@@ -138,10 +138,10 @@ fn the_format_is_negotiated() {
     assert!(open.body.ends_with("# EOF\n"), "{}", open.body);
 }
 
-/// What is read of a connection until the other end closes it.
+/// Reads a connection until the other end closes it.
 fn rest(mut stream: TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // What was not read when it was closed makes the end a reset.
+    // Data left unread at the close turns the end into a reset.
     let _ = stream.read_to_end(&mut bytes);
     bytes
 }
@@ -168,7 +168,7 @@ fn requests_are_bounded() {
         text.is_empty() || text.starts_with("HTTP/1.1 431"),
         "{text}"
     );
-    // A body is not waited for, and ends the connection.
+    // The exporter does not wait for a request's body, and closes the connection.
     let mut stream = exporter.connect();
     stream
         .write_all(
@@ -188,7 +188,7 @@ fn requests_are_bounded() {
     assert_eq!(exporter.get("/healthz"), "ok\n");
 }
 
-/// 300 clients that begin a request and do not end it.
+/// 300 clients that begin a request and do not finish it.
 #[test]
 fn slow_clients_keep_nobody_out() {
     need_kernel!();
@@ -214,7 +214,7 @@ fn slow_clients_keep_nobody_out() {
     assert!(exporter.samples().len() > 10);
     let open = exporter.descriptors().saturating_sub(before);
     assert!(open <= 70, "{open} connections are open");
-    // Those that are left are given up too, after their time; a byte now and then does not help.
+    // The remaining clients are dropped after their time; a byte now and then does not extend it.
     let trickle = |mut stream: &TcpStream| {
         (0..600).all(|_| {
             thread::sleep(Duration::from_millis(100));
@@ -230,7 +230,7 @@ fn slow_clients_keep_nobody_out() {
     assert_eq!(exporter.get("/healthz"), "ok\n");
 }
 
-/// One that asks for much and reads none of it does not keep others from being answered.
+/// A client that asks for much and reads nothing does not keep others from being answered.
 #[test]
 fn clients_that_do_not_read_keep_nobody_out() {
     need_kernel!();
@@ -243,7 +243,7 @@ fn clients_that_do_not_read_keep_nobody_out() {
                 .set_write_timeout(Some(Duration::from_millis(200)))
                 .unwrap();
             let ask = "GET /script.js HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
-            // Until nothing more goes in.
+            // Until the socket takes no more.
             let _ = (0..1_000).any(|_| stream.write_all(ask.as_bytes()).is_err());
             stream
         })
@@ -259,7 +259,7 @@ fn it_ends_when_told_to() {
     let hosts = Hosts::new();
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let exporter = Exporter::start(&hosts.server);
-        // One that is idle, and one that is slow, do not keep it.
+        // An idle client and a slow one do not hold the exporter up.
         let opened = Instant::now();
         let mut idle = exporter.connect();
         idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -269,20 +269,20 @@ fn it_ends_when_told_to() {
         slow.write_all(b"GET /healthz HTT").unwrap();
         let address = exporter.address;
         let status = exporter.end(signal);
-        // It has not waited until it gave them up anyway.
+        // The exporter did not wait for the clients' timeouts.
         assert!(opened.elapsed() < Duration::from_secs(10), "{signal}");
         assert_eq!(status.code(), Some(0), "{signal}: {status}");
         assert!(
             on(&hosts.server, || TcpStream::connect(address)).is_err(),
             "{signal}"
         );
-        // At once to another one.
+        // Another exporter can listen there at once.
         let listener = on(&hosts.server, || TcpListener::bind(address));
         assert!(listener.is_ok(), "{signal}: {listener:?}");
     }
 }
 
-/// What stands in front of an exporter may read another one of two names, or none where it cannot read it.
+/// An ambiguous host name is refused: a proxy in front of the exporter may read another name, or none.
 #[test]
 fn a_name_that_is_not_clear_is_refused() {
     need_kernel!();
@@ -346,7 +346,7 @@ fn obstacles_are_told() {
     );
 }
 
-/// What `limiter export` with these arguments says on standard output and standard error until it is ended.
+/// Output of `limiter export` with these arguments, on standard output and standard error, until it is ended.
 fn said(host: &Host, arguments: &[&str]) -> (String, String) {
     let mut command = prepared(&[&["export"], arguments].concat());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -11,7 +11,7 @@ use limiter_tests::{
 };
 use serde_json::{Value, json};
 
-/// Texts and boxes that leave the box around them, and boxes that scroll sideways.
+/// Texts and boxes that overflow the box around them, and boxes that scroll sideways.
 const OVERFLOWING: &str = r"
     (() => {
         const found = new Set();
@@ -38,7 +38,7 @@ const OVERFLOWING: &str = r"
     })()
 ";
 
-/// Numbers of a long life at the largest rates, and everything that the page mentions now and then.
+/// Sets large numbers, as after years at the highest rates, and everything that the page shows only sometimes.
 fn enlarge(value: &mut Value) {
     const LARGE: u64 = 987_654_321_098_765;
     match value {
@@ -62,7 +62,7 @@ fn enlarged_status(mut status: Value) -> Value {
     status
 }
 
-/// Has the page ask for these answers, by their path, instead of the exporter. Counters grow from one answer to the next.
+/// Makes the page read these answers, by path, instead of the exporter's. Counters grow from one answer to the next.
 fn answer_with(browser: &mut Browser, answers: &Value) {
     let source = format!(
         "{{ const answers = {answers}; let at = 7_200_000;

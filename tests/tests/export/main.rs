@@ -1,4 +1,4 @@
-//! `limiter export`: what it says, to whom, and what it bears.
+//! `limiter export` serves the right figures to allowed clients only, under any load.
 
 mod figures;
 mod http;

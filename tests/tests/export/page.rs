@@ -1,4 +1,4 @@
-//! The page in a real browser: what it shows, that it moves, and that nothing is wrong with it.
+//! The page works in a real browser: it shows the figures, updates itself and has no errors.
 
 use std::{
     process::{Command, Stdio},
@@ -16,10 +16,10 @@ use limiter_tests::{
     traffic::udp,
 };
 
-/// Where pictures of the page go, for the documents: this is how they are made.
+/// Environment variable with the folder for the page's pictures, which the documents use.
 const PICTURES: &str = "LIMITER_PICTURES";
 
-/// Sends from some sources while `work` is done: about 2,000 packets a second, most of which are over the limit.
+/// Floods from some sources while `work` runs: about 2,000 packets a second, most of them over the limit.
 fn under_flood(hosts: &Hosts, work: impl FnOnce()) {
     let frames: Vec<_> = [(7, 8), (66, 4), (100, 2), (101, 1), (102, 1)]
         .into_iter()
@@ -32,18 +32,18 @@ fn under_flood(hosts: &Hosts, work: impl FnOnce()) {
     thread::scope(|scope| {
         scope.spawn(|| {
             let wire = Raw::open(&hosts.client);
-            // A minute at most, whatever happens to the work.
+            // A minute at most, whatever happens to `work`.
             for round in 0..6_000_u64 {
                 if over.load(Ordering::Relaxed) {
                     break;
                 }
-                // It swells and ebbs, so that there is something to see.
+                // The rate rises and falls, so that the chart has a shape.
                 let times = 1 + (round / 60) % 4;
                 (0..times).for_each(|_| frames.iter().for_each(|frame| wire.send(frame)));
                 thread::sleep(Duration::from_millis(10));
             }
         });
-        // A test that fails in there does not leave the flood running.
+        // A test that fails in `work` does not leave the flood running.
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         over.store(true, Ordering::Relaxed);
         result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -64,7 +64,7 @@ pub fn picture(browser: &mut Browser, name: &str) {
     assert!(decoding.wait().unwrap().success());
 }
 
-/// A number of a part of the page: the first one of its text.
+/// The first number in the text of a part of the page.
 fn figure(browser: &mut Browser, part: &str) -> String {
     let text = browser.evaluate(&format!(
         "document.querySelector('[data-is={part}]').textContent"
@@ -91,7 +91,7 @@ fn the_page_moves_under_flood() {
     browser.wait_for("document.querySelector('#state')?.textContent === 'live'");
     assert_eq!(figure(&mut browser, "name"), "eth0");
     assert_eq!(figure(&mut browser, "mode"), "native");
-    // Idle: nothing is dropped, and the line lies on the ground.
+    // Idle: nothing is dropped, and the line is at zero.
     browser.wait_for("document.querySelector('[data-is=dropped-rate]').textContent === '0/s'");
     let line = "document.querySelector('[data-is=minutes] .line.dropped').getAttribute('d')";
     browser.wait_for(&format!("{line}.includes('100.00')"));
@@ -116,14 +116,14 @@ fn the_page_moves_under_flood() {
             browser.evaluate("document.querySelectorAll('[data-is=limits] tr').length"),
             2
         );
-        // It goes on: each second another point.
+        // The line grows by a point each second.
         let points = format!("{line}.split('L').length");
         let before = browser.evaluate(&points).as_u64().unwrap();
         browser.wait_for(&format!("{points} >= {before} + 3"));
         if std::env::var_os(PICTURES).is_some() {
             thread::sleep(Duration::from_secs(30));
         }
-        // At the width of a phone nothing sticks out, in either theme.
+        // At the width of a phone nothing overflows, in either theme.
         for (width, height, theme) in [
             (1000, 900, "light"),
             (1000, 900, "dark"),
@@ -143,7 +143,7 @@ fn the_page_moves_under_flood() {
         }
     });
 
-    // The attachment goes, the page says so; the exporter goes, the page says that too.
+    // The attachment goes and the page says so; then the exporter goes, and the page says that.
     hosts.limiter(&["detach", "eth0"]).expect(0);
     browser.wait_for(
         "!document.querySelector('#nothing').hidden && !document.querySelector('section')",
@@ -153,7 +153,7 @@ fn the_page_moves_under_flood() {
     browser.wait_for("document.querySelector('#state').textContent.startsWith('no answer since')");
 }
 
-/// The sum of an interface's rates over the time between its points: packets.
+/// Packets: the sum of an interface's rates over the time between its points.
 fn packets_in(history: &serde_json::Value, rates: &str) -> f64 {
     let numbers = |name: &str| -> Vec<f64> {
         let values = history[name].as_array().unwrap().iter();
@@ -178,12 +178,12 @@ fn packets_from_before_the_page_was_opened_are_drawn_at_once() {
     let attach = ["attach", "eth0", "--rate", "1/h", "--burst", "100"];
     hosts.limiter(&attach).expect(0);
     let exporter = Exporter::start(&hosts.server);
-    // The first reading may be one that was made before the exporter listened.
+    // The first reading may have been made before the exporter listened.
     thread::sleep(Duration::from_secs(3));
     let wire = Raw::open(&hosts.client);
     let frame = udp(&hosts, std::net::Ipv4Addr::new(203, 0, 113, 7).into(), 9);
     (0..1_000).for_each(|_| wire.send(&frame));
-    // Nobody asks, and nothing more comes.
+    // Nobody asks, and no more points are added.
     thread::sleep(Duration::from_secs(30));
     let history = exporter.json("/api/history/eth0");
     for (rates, packets) in [
@@ -205,7 +205,7 @@ fn packets_from_before_the_page_was_opened_are_drawn_at_once() {
     assert_eq!(browser.complaints, Vec::<String>::new());
 }
 
-/// The number in the row of `first` and the column `heading` of a table, where it can be seen.
+/// The number in the row `first` and the column `heading` of a table, if visible.
 fn cell(table: &str, first: &str, heading: &str) -> String {
     format!(
         "(() => {{ const cells = [...document.querySelectorAll('.{table} tr')].map((row) => [...row.cells]) \
@@ -251,7 +251,7 @@ fn shadow_drops_are_in_the_tables_once_there_are_some() {
     }
 }
 
-/// Texts whose contrast is below what WCAG 2.1 asks for (4.5:1).
+/// Texts whose contrast is below the 4.5:1 of WCAG 2.1.
 fn readable(browser: &mut Browser) -> Vec<String> {
     let expression = r#"
         (() => {
@@ -276,7 +276,7 @@ fn readable(browser: &mut Browser) -> Vec<String> {
     serde_json::from_value(browser.evaluate(expression)).unwrap()
 }
 
-/// What a name contains is text, and never markup: nothing of the page comes from anywhere but the exporter.
+/// A name is shown as text, never as markup, and the page loads nothing from other servers.
 #[test]
 fn the_page_loads_nothing_from_elsewhere() {
     need_kernel!();
@@ -294,7 +294,7 @@ fn the_page_loads_nothing_from_elsewhere() {
     let elsewhere = "performance.getEntriesByType('resource').map((e) => e.name).filter((name) => !name.startsWith(location.origin))";
     assert_eq!(browser.evaluate(elsewhere), serde_json::json!([]));
     assert_eq!(browser.complaints, Vec::<String>::new());
-    // The policy holds: a script in the page does not run, and that is what the browser complains of.
+    // The policy holds: a script in the page does not run, and the browser reports the violation.
     let inject = "new Promise((done) => { const s = document.createElement('div'); \
                   try { s.innerHTML = '<b>'; done('markup'); } catch (e) { done(e.name); } })";
     assert_eq!(browser.evaluate(inject), "TypeError");

@@ -1,4 +1,4 @@
-//! A real Prometheus: it takes what is exported, and what is documented can be asked of it.
+//! A real Prometheus reads the exported metrics and answers all documented queries.
 
 use std::{
     collections::BTreeSet,
@@ -36,7 +36,7 @@ fn repository() -> PathBuf {
         .unwrap()
 }
 
-/// Runs promtool in the folder of the rules, with this on its standard input. Panics unless it finds nothing wrong.
+/// Runs promtool in the folder of the rules, with `input` on its standard input. Panics unless it finds no error.
 fn promtool(arguments: &[&str], input: &str) {
     let mut command = Command::new("promtool");
     command
@@ -63,7 +63,7 @@ fn alert_rules_do_what_they_say() {
     }
     promtool(&["check", "rules", "--lint-fatal", "limiter.rules.yml"], "");
     promtool(&["test", "rules", "limiter.rules.test.yml"], "");
-    // Each of them is in the tests.
+    // The tests cover each rule.
     let read = |file: &str| {
         fs::read_to_string(repository().join("packaging/prometheus").join(file)).unwrap()
     };
@@ -118,7 +118,7 @@ impl<'h> Prometheus<'h> {
         prometheus
     }
 
-    /// Its namespace is its own, and so is the port.
+    /// Prometheus has its own namespace and port.
     fn get(&self, path: &str) -> Answer {
         let connect = || TcpStream::connect("127.0.0.1:9090");
         let mut stream = on(&self.hosts.server, connect).unwrap();
@@ -128,7 +128,7 @@ impl<'h> Prometheus<'h> {
         Answer::read(&mut stream)
     }
 
-    /// What its API says.
+    /// The data of an answer of Prometheus' API.
     fn api(&self, path: &str) -> Value {
         let answer = self.get(&format!("/api/v1/{path}"));
         let mut json: Value =
@@ -137,7 +137,7 @@ impl<'h> Prometheus<'h> {
         json["data"].take()
     }
 
-    /// What a query has for an answer.
+    /// The result of a query.
     fn query(&self, query: &str) -> Vec<Value> {
         let encoded: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let mut data = self.api(&format!("query?query={encoded}"));
@@ -155,7 +155,7 @@ fn seconds_since_1970() -> f64 {
         .as_secs_f64()
 }
 
-/// Sends until it is told to end. Returns how many packets had been sent at which times.
+/// Sends packets until `over`. Returns times, each with the number of packets sent by then.
 fn send(hosts: &Hosts, over: &AtomicU64) -> Vec<(f64, u64)> {
     let (wire, frame) = (
         Raw::open(&hosts.client),
@@ -174,7 +174,7 @@ fn send(hosts: &Hosts, over: &AtomicU64) -> Vec<(f64, u64)> {
     log
 }
 
-/// Samples of a series over the last two minutes: when, and what.
+/// Samples of a series over the last two minutes: time and value.
 fn samples(prometheus: &Prometheus<'_>, series: &str) -> Vec<(f64, f64)> {
     let found = prometheus.query(&format!("{series}[2m]"));
     assert_eq!(found.len(), 1, "{series}: {found:?}");
@@ -228,7 +228,7 @@ fn what_it_scrapes_is_what_was_sent() {
             == 1,
         "it was down"
     );
-    // Whatever the verdict.
+    // Counted by Prometheus, whatever the verdict.
     let seen = samples(&prometheus, "limiter_drops_total{reason=\"limit\"}");
     let passed = samples(
         &prometheus,
@@ -255,8 +255,8 @@ fn what_it_scrapes_is_what_was_sent() {
         })
         .collect();
     for (time, total) in &totals {
-        // A reading is at most a second old, and takes a while itself; one packet may be on its way. Prometheus
-        // moves the time of a sample by up to 10 ms, so that samples are evenly spaced.
+        // A reading is at most a second old and takes a while itself; one packet may be in flight. Prometheus moves
+        // the time of a sample by up to 10 ms, to space samples evenly.
         let least = sent_by(time - 1.0 - reading - 0.01).saturating_sub(1) as f64;
         let most = sent_by(time + scrape + 0.01) as f64 + 1.0;
         assert!(
@@ -264,7 +264,7 @@ fn what_it_scrapes_is_what_was_sent() {
             "{total} at {time}: {least} to {most} were sent"
         );
     }
-    // What Prometheus makes of it is the rate between the samples, spread over its window at most.
+    // Prometheus' increase is the rate between the samples, extrapolated to its window at most.
     let [(first, before), .., (last, after)] = totals[..] else {
         panic!("{totals:?}");
     };
@@ -290,7 +290,7 @@ fn what_it_scrapes_is_what_was_sent() {
     }
 }
 
-/// Every query of the reference and of the dashboard has an answer, and the reference has every metric.
+/// Every query of the reference and of the dashboard has an answer, and the reference lists every metric.
 fn everything_documented_can_be_asked(prometheus: &Prometheus<'_>, exporter: &Exporter<'_>) {
     let reference = fs::read_to_string(repository().join("docs/metrics.md")).unwrap();
     let mut queries: Vec<&str> = reference
@@ -337,7 +337,7 @@ fn everything_documented_can_be_asked(prometheus: &Prometheus<'_>, exporter: &Ex
             !query.contains('$'),
             "{query}: a variable that Grafana would not know"
         );
-        // A comparison has an answer only where it is true.
+        // A comparison has an answer only if it is true.
         let empty = prometheus.query(&query).is_empty();
         assert!(!empty || query.contains("=="), "{query}: nothing");
     }

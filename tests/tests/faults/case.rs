@@ -1,4 +1,4 @@
-//! A command, stopped at one step after the other, and what must hold after each.
+//! A command that is stopped at one step after another, and checks of the state after each.
 
 use std::{collections::BTreeSet, fs, net::IpAddr};
 
@@ -14,19 +14,19 @@ use limiter_tests::{
     trials::has_program,
 };
 
-/// Sources that only some configurations know: on the list that a case edits, and within what is allowed.
+/// A source that only some configurations know: on the list that a case edits, and within the allowed prefix.
 pub const EDITED: &str = "10.99.0.1";
 /// Always allowed.
 const ALLOWED: &str = "10.99.0.2";
 
-/// What packets show: how many of ten pass of a source that was never there before, of [`EDITED`], and of [`ALLOWED`].
+/// Packets that pass, out of ten: of a new source, of [`EDITED`], and of [`ALLOWED`].
 pub type Look = [usize; 3];
-/// Nothing limits.
+/// No limiter is attached.
 pub const ABSENT: Look = [SENT; 3];
-/// By [`OLD`].
+/// The result under [`OLD`].
 pub const BY_OLD: Look = [3, SENT, SENT];
 
-/// What most cases begin with.
+/// The configuration before most cases.
 pub const OLD: &str = r#"
 [lists]
 allow = ["10.99.0.0/24"]
@@ -45,7 +45,7 @@ rate = "1/h"
 burst = 3
 "#;
 
-/// Another one: more at once, a limit more, and one that was allowed is denied.
+/// The other configuration: a larger burst, one more limit, and an allowed source denied.
 pub const NEW: &str = r#"
 [lists]
 allow = ["10.99.0.0/24"]
@@ -62,7 +62,7 @@ key = "/24,/64"
 rate = "1/h"
 burst = 1000
 "#;
-/// By [`NEW`].
+/// The result under [`NEW`].
 pub const BY_NEW: Look = [5, 0, SENT];
 
 /// Hosts, and files with [`OLD`] and [`NEW`].
@@ -85,7 +85,7 @@ impl Place {
         }
     }
 
-    /// The same with limiter attached.
+    /// A new place with limiter attached.
     pub fn attached() -> Self {
         let place = Self::new();
         place.attach().expect(0);
@@ -96,7 +96,7 @@ impl Place {
         self.limiter(&["attach", "eth0", "--config", &self.old])
     }
 
-    /// Runs `limiter` on the server, and again where others have had the lock for too long: a busy machine.
+    /// Runs `limiter` on the server, and retries while other commands hold the lock for too long on a busy machine.
     pub fn limiter(&self, arguments: &[&str]) -> Outcome {
         const TRIES: usize = 10;
         let runs = (0..TRIES).map(|_| self.hosts.limiter(arguments));
@@ -105,7 +105,7 @@ impl Place {
     }
 }
 
-/// What a command says that did not get the lock.
+/// The message of a command that did not get the lock.
 const BUSY: &str = "another limiter command has been changing things";
 
 /// A command and what it changes.
@@ -117,18 +117,18 @@ pub struct Case<'p> {
     pub after: Look,
 }
 
-/// How often what happened.
+/// Counts of outcomes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Faults.
     pub faults: usize,
-    /// After how many of them the settings were the old ones.
+    /// Faults after which the settings were the old ones.
     pub old: usize,
-    /// And the new ones.
+    /// Faults after which the settings were the new ones.
     pub new: usize,
 }
 
-/// Of calls in a row that do the same, and that the process takes along, which are tried.
+/// One in this many is tried, of equal calls in a row whose effect ends with the process.
 pub const EACH: usize = 8;
 
 impl<'p> Case<'p> {
@@ -142,14 +142,14 @@ impl<'p> Case<'p> {
         }
     }
 
-    /// What packets show.
+    /// Counts the packets that pass.
     pub fn look(&self) -> Look {
         let of = |source: &str| self.probe.passed(source.parse::<IpAddr>().unwrap());
         [self.probe.burst(), of(EDITED), of(ALLOWED)]
     }
 
-    /// Runs the command with a fault at its step number `step`, of those that are tried; at each second of them all
-    /// later calls that do the same have it as well.
+    /// Runs the command with a fault at step number `step` of those that are tried. At every second step, all later
+    /// calls of the same kind fail as well.
     pub fn fault_at(
         &self,
         step: usize,
@@ -179,7 +179,8 @@ impl<'p> Case<'p> {
         (stopped, at)
     }
 
-    /// Whether limiter is attached: by the program, by the pins, by what packets show and by `status`, which must agree.
+    /// Checks whether limiter is attached: program, pins, packets and `status` must agree. Returns the packets that
+    /// pass.
     pub fn settled(&self, at: &str) -> Look {
         // The kernel lets go of a dead process's link in its own time.
         let link = self.place.hosts.pins().join("link");
@@ -197,7 +198,7 @@ impl<'p> Case<'p> {
         look
     }
 
-    /// Nothing is there of what a fault has left.
+    /// Panics if a fault has left something behind.
     pub fn expect_tidy(&self, at: &str) {
         let pins = self.place.hosts.pins();
         let attached = pins.join("link").exists();
@@ -210,7 +211,7 @@ impl<'p> Case<'p> {
                     .collect::<Vec<_>>()
             };
             let all = names(&pins);
-            // On trial there is a generation more.
+            // A trial has one more generation.
             let status = self.place.hosts.status();
             let more = usize::from(status["try_until"].is_string());
             assert_eq!(
@@ -224,8 +225,8 @@ impl<'p> Case<'p> {
         }
     }
 
-    /// Goes from step to step, until the command has no more. `next` is the next command: it must lead back to where
-    /// `before` holds.
+    /// Tries step after step, until the command has no more. `next` is the next command: it must restore the state
+    /// `before`.
     pub fn at_each_step(
         &self,
         fault: impl Fn(usize, &Call) -> Fault + Sync,
@@ -233,7 +234,8 @@ impl<'p> Case<'p> {
         next: impl Fn(usize),
     ) -> Counts {
         const MOST: usize = 300;
-        // A command has a call more or less from one time to the next: it is done when it was so several times.
+        // The number of calls varies by one or so between runs: the command is done after several runs without a
+        // fault.
         const TIMES: usize = 3;
         let (mut step, mut done) = (0, 0);
         let mut counts = Counts::default();
@@ -275,7 +277,7 @@ impl<'p> Case<'p> {
         panic!("more than {MOST} steps");
     }
 
-    /// Of what commands held in the kernel nothing is left but what is pinned.
+    /// Panics unless only pinned objects are left of those that commands held in the kernel.
     fn expect_gone(&self, held: &BTreeSet<Object>) {
         assert!(!held.is_empty());
         let pinned = Object::pinned_in(&self.place.hosts.pins());

@@ -1,4 +1,4 @@
-//! Clocks that are set, and clocks that differ: the program goes by the kernel's monotonic clock alone.
+//! Changed and differing clocks do not matter: the program uses the kernel's monotonic clock alone.
 
 use std::{net::IpAddr, process::Command};
 
@@ -11,7 +11,7 @@ use limiter_tests::{
 
 use crate::case::{ABSENT, BY_OLD, Case, Place};
 
-/// `command` in a time namespace whose monotonic clock is a day ahead, or behind what it would be.
+/// Runs `command` in a time namespace whose monotonic clock is a day ahead or behind.
 fn elsewhen(place: &Place, ahead: &str, arguments: &[&str]) -> Outcome {
     let mut command = Command::new("unshare");
     command
@@ -22,7 +22,7 @@ fn elsewhen(place: &Place, ahead: &str, arguments: &[&str]) -> Outcome {
     Outcome::of(format!("{ahead}: {arguments:?}"), output.unwrap().unwrap())
 }
 
-/// A container may have a clock of its own. What is attached and changed there works as anywhere else.
+/// A container may have its own clock. Attaching and changing from there works as anywhere else.
 #[test]
 fn a_time_namespace() {
     need_kernel!();
@@ -34,10 +34,10 @@ fn a_time_namespace() {
         let case = Case::new(&place, &[], ABSENT, BY_OLD);
         let limiter = |arguments: &[&str]| elsewhen(&place, ahead, arguments);
         limiter(&["attach", "eth0", "--config", &place.old]).expect(0);
-        // New sources are let in: what holds them began with a full bucket.
+        // New sources are admitted: their buckets began full.
         assert_eq!(case.settled(ahead), BY_OLD);
-        // One that has used up its burst gets a token a second from now on, and none for the time that the other
-        // clock is off.
+        // A source that has used up its burst gets one token a second from now on, and none for the offset of the
+        // other clock.
         let source: IpAddr = "10.96.0.1".parse().unwrap();
         assert_eq!(case.probe.passed(source), 3);
         limiter(&["set", "eth0", "--limit", "strangers", "--rate", "1/m"]).expect(0);
@@ -45,7 +45,7 @@ fn a_time_namespace() {
         let passed = case.probe.passed(source);
         let minutes = begin.elapsed().as_secs() / 60 + 1;
         assert!(passed as u64 <= minutes, "{ahead}: {passed} at once");
-        // What it shows of that source is what the command shows that runs elsewhere.
+        // The command shows the same tokens of the source inside and outside the namespace.
         let tokens = |outcome: Outcome| {
             outcome.expect(0);
             let check: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
@@ -61,7 +61,7 @@ fn a_time_namespace() {
     }
 }
 
-/// A step of the clock, to either side, costs a source a burst at most, and gives it one at most.
+/// A step of the clock in either direction costs a source at most a burst, and gives it at most one.
 #[test]
 fn steps() {
     need_kernel!();
@@ -78,7 +78,7 @@ fn steps() {
         (false, HOUR),
         (false, 9_000 * HOUR),
     ] {
-        // A token a second, and a packet each quarter of one.
+        // A token a second, and a packet every 250 ms.
         let kernel = Kernel::new(&Limit::new("1/s", &BURST.to_string()));
         let packet = Frame::from("192.0.2.7".parse().unwrap()).bytes();
         let from = 10_000 * HOUR;
@@ -87,7 +87,7 @@ fn steps() {
             let passed = |time: &u64| kernel.run(&packet, *time).1.passes();
             times.filter(passed).count() as u64
         };
-        // The first one finds a full bucket, and one of its tokens is back after a second.
+        // The first packet finds a full bucket, and one of its tokens is back after a second.
         assert_eq!(admitted(from, 20), BURST + 19);
         let last = from + 20 * SECOND;
         let start = if forth { last + step } else { last - step };

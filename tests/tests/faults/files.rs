@@ -1,4 +1,4 @@
-//! File systems that are full, read-only, or another user's.
+//! Commands survive file systems that are full, read-only, or another user's.
 
 use std::{fs, process::Command, thread};
 
@@ -16,7 +16,7 @@ use nix::{
 
 use crate::case::{ABSENT, BY_OLD, Case, EDITED, Place};
 
-/// Gives this thread, and what it starts, mounts of its own.
+/// Gives this thread and its children their own mounts.
 fn own_mounts() {
     const NONE: Option<&str> = None;
     unshare(CloneFlags::CLONE_NEWNS).unwrap();
@@ -54,21 +54,21 @@ fn bpffs_is_read_only() {
         assert_eq!(case.settled(command[0]), BY_OLD);
         case.expect_tidy(command[0]);
     }
-    // What makes and removes no pins works.
+    // Commands that make and remove no pins work.
     read_only(&["status", "eth0"]).expect(0);
     read_only(&["reset", "eth0", "--all"]).expect(0);
     place.hosts.limiter(&["detach", "eth0"]).expect(0);
     assert_eq!(case.settled("detach"), ABSENT);
 }
 
-/// With all capabilities that limiter needs, but not the user who has attached it.
+/// With all capabilities that limiter needs, but as another user than the one who attached it.
 #[test]
 fn pins_of_another_user() {
     need_kernel!();
     let place = Place::attached();
     let case = Case::new(&place, &[], ABSENT, BY_OLD);
     let folder = Folder::new();
-    // Where anyone may run it.
+    // Any user may run this copy.
     let copy = folder.path("limiter");
     fs::copy(binary(), &copy).unwrap();
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -108,7 +108,7 @@ fn traffic() -> Vec<u8> {
     pcap(&packets.collect::<Vec<_>>())
 }
 
-/// What `learn` writes is there as a whole, or not at all: a file that was there before stays.
+/// `learn` writes its file whole or not at all: an existing file stays.
 #[test]
 fn the_disk_is_full() {
     need_kernel!();
@@ -130,7 +130,7 @@ fn the_disk_is_full() {
     };
     let work = || {
         own_mounts();
-        // One page holds less than a file.
+        // One page is smaller than a file.
         let size = Some("size=4k,mode=0700");
         mount(
             Some("tmpfs"),

@@ -1,4 +1,4 @@
-//! `kill -9` before each system call that changes something, of each command that does.
+//! `kill -9` before each system call that changes something, of every command that changes something.
 
 use limiter_tests::{
     calls::Call,
@@ -16,7 +16,7 @@ fn was_killed(stopped: &Stopped, call: &Call, _: Look) {
     assert_eq!(stopped.end, End::Killed(call.name.clone()));
 }
 
-/// Kills at each step of what changes the settings, which the next command puts back.
+/// Kills `command` at each step. `back` is the next command and restores the settings.
 fn change(place: &Place, command: &[&str], after: Look, back: &[&str]) -> Counts {
     let case = Case::new(place, command, BY_OLD, after);
     case.at_each_step(kill, was_killed, |_| place.limiter(back).expect(0))
@@ -40,7 +40,7 @@ fn attach() {
     let detach = || place.limiter(&["detach", "eth0"]);
     let counts = case.at_each_step(kill, was_killed, |step| {
         let attached = place.hosts.pins().join("link").exists();
-        // Either of the two goes on from there.
+        // Either command continues from this state.
         if step % 2 == 0 && !attached {
             place.attach().expect(0);
             assert_eq!(case.settled("after attach"), BY_OLD);
@@ -95,7 +95,7 @@ fn reload() {
     expect_both("reload", counts, 15);
 }
 
-/// What a package does when it is upgraded.
+/// Kills the command that a package runs when it is upgraded.
 #[test]
 fn attach_or_reload() {
     need_kernel!();
@@ -115,7 +115,7 @@ fn edit_of_a_list() {
     expect_both("deny add", counts, 15);
 }
 
-/// On trial after the swap, and what was before before it.
+/// After the swap the new settings are on trial; before it, the old settings hold.
 #[test]
 fn set_on_trial() {
     need_kernel!();
@@ -136,7 +136,7 @@ fn set_on_trial() {
     expect_both("set --try", counts, 15);
 }
 
-/// Whatever `keep` has come to, the trial's limits hold; and a next command works.
+/// Wherever `keep` was killed, the trial's limits hold, and the next command works.
 fn end_of_a_trial(command: &[&str], after: Look) -> Counts {
     let place = Place::attached();
     let set = ["set", "eth0", "--limit", "strangers", "--burst"];
@@ -164,7 +164,7 @@ fn revert() {
     expect_both("keep --revert", counts, 15);
 }
 
-/// The state of a killed command falls back in time too.
+/// The settings of a killed command's trial also fall back in time.
 #[test]
 fn attach_on_trial() {
     need_kernel!();

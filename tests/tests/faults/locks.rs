@@ -1,4 +1,4 @@
-//! A change holds up no other one for longer than the swap takes.
+//! A change never holds up another change for longer than the swap takes.
 
 use limiter_tests::{
     command::{limiter, prepared},
@@ -8,8 +8,8 @@ use limiter_tests::{
 
 use crate::case::{BY_OLD, Case, EDITED, Place};
 
-/// While a command loads its program (with long lists that takes seconds), another one changes the same attachment, and a
-/// third one another attachment. None of the three is lost.
+/// While a command loads its program (seconds with long lists), a second one changes the same attachment, and a third
+/// one another attachment. All three changes take effect.
 #[test]
 fn a_change_is_prepared_without_the_lock() {
     need_kernel!();
@@ -37,7 +37,7 @@ fn a_change_is_prepared_without_the_lock() {
     place.hosts.limiter(&["detach", "lo"]).expect(0);
 }
 
-/// Before the swap, with the lock, a change of another attachment is not held up either.
+/// Before the swap, a command that holds the lock does not hold up a change of another attachment either.
 #[test]
 fn the_lock_is_of_one_attachment() {
     need_kernel!();
@@ -59,7 +59,7 @@ fn the_lock_is_of_one_attachment() {
     assert_eq!(stopped.end, End::Done(0), "{stopped:?}");
 }
 
-/// Detached while a change is being prepared, and attached anew: the change is not of what was there before.
+/// Detached and attached again while a change is being prepared: the change does not apply to the old attachment.
 #[test]
 fn detached_while_a_change_is_prepared() {
     need_kernel!();

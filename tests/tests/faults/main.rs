@@ -1,5 +1,6 @@
-//! Whatever fails, and whenever a command is killed: limiter still limits, by the old settings or the new ones, or is
-//! cleanly absent; after the next command nothing is left over; and that works, or says why not.
+//! After any failure or `kill -9`, limiter still limits by the old or the new settings, or is cleanly absent.
+//!
+//! The next command clears up what is left over; it works, or says why not.
 
 mod case;
 mod clocks;

@@ -1,4 +1,4 @@
-//! The limit of memory that a group of processes may have: where it is reached, commands say so.
+//! Commands report it when they reach the memory limit of their control group.
 
 #![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
@@ -15,14 +15,14 @@ use limiter_tests::{
 
 use crate::case::{ABSENT, BY_OLD, Case, Place};
 
-/// A group with a limit, which goes with it.
+/// A control group with a memory limit, removed on drop.
 struct Group(PathBuf);
 
-/// Enough for the command, and not for a large table.
+/// Bytes: enough for the command, not for a large table.
 const LIMIT: &str = "100663296";
 
 impl Group {
-    /// In either version of control groups.
+    /// Makes a group in either version of control groups.
     fn new() -> Option<Self> {
         let name = format!("limiter-test-{}", std::process::id());
         let limited = |parent: &str, file: &str| {

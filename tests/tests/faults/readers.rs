@@ -1,4 +1,4 @@
-//! Who only reads takes no lock: another command may be done between any two looks of a reader at what is pinned.
+//! Readers take no lock: another command may complete between any two reads of the pins.
 
 use limiter_tests::{
     command::prepared,
@@ -8,12 +8,12 @@ use limiter_tests::{
 
 use crate::case::Place;
 
-/// Looks by which a reader finds out whether limiter is attached. All of them are tried; of those at the maps, which are many
-/// and alike, one of [`EACH`].
+/// Reads by which a reader finds out whether limiter is attached. All of them are tried; of the many equal reads of
+/// maps, one in [`EACH`].
 const FIRST: usize = 8;
 const EACH: usize = 3;
 
-/// Runs `command` again and again, and `meanwhile` just before one of its looks. Returns how often it looks.
+/// Runs `command` again and again, and `meanwhile` just before one of its reads. Returns the number of reads.
 fn at_each_look(
     command: &[&str],
     meanwhile: impl Fn(&Place) + Sync,
@@ -37,7 +37,7 @@ fn at_each_look(
     panic!("more than {MOST} looks");
 }
 
-/// What was there is read, or it is said that nothing is there; no wreck is seen.
+/// The reader shows the old state or says that nothing is attached; it never sees a partial state.
 #[test]
 fn detached_meanwhile() {
     need_kernel!();
@@ -48,7 +48,7 @@ fn detached_meanwhile() {
         assert!(stopped.end == End::Done(0) || is_off, "{stopped:?}");
     });
     assert!(looks >= 25, "{looks}");
-    // As the exporter does it.
+    // As the exporter reads it.
     let looks = at_each_look(&["status"], detach, |stopped| {
         assert_eq!(stopped.end, End::Done(0), "{stopped:?}");
         assert_eq!(stopped.stderr, "", "{stopped:?}");
@@ -56,7 +56,7 @@ fn detached_meanwhile() {
     assert!(looks >= 25, "{looks}");
 }
 
-/// At no moment that a reader sees there is nothing.
+/// The reader never finds the interface without an attachment.
 #[test]
 fn detached_and_attached_meanwhile() {
     need_kernel!();

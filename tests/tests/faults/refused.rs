@@ -1,5 +1,6 @@
-//! Each system call that changes something, refused by the kernel: the command says so and has changed nothing, or it
-//! has done what it was to do.
+//! The kernel refuses each system call that changes something: the command reports it, or has done its work.
+//!
+//! A command that reports a failure has changed nothing.
 
 use limiter_tests::{
     calls::Call,
@@ -9,7 +10,7 @@ use limiter_tests::{
 
 use crate::case::{ABSENT, BY_NEW, BY_OLD, Case, Counts, EDITED, Look, Place};
 
-/// Memory, limits of it, rights, a full table, a rival: what maps, programs, links and pins are refused for.
+/// Errors of maps, programs, links and pins: no memory, memory limit, missing rights, full table, rival.
 const ERRORS: [i32; 5] = [
     libc::ENOMEM,
     libc::EPERM,
@@ -22,17 +23,17 @@ fn refuse(step: usize, _: &Call) -> Fault {
     Fault::Refuse(ERRORS[step % ERRORS.len()])
 }
 
-/// Done, or not done and said; nothing in between.
+/// Panics unless the command is done, or has changed nothing and said so.
 fn done_or_said(case: &Case<'_>, stopped: &Stopped, call: &Call, look: Look) {
     let at = format!("{:?}, {call:?}: {stopped:?}", case.command);
     let said = &stopped.stderr;
     match stopped.end {
         End::Done(0) => assert_eq!(look, case.after, "{at}"),
         End::Done(1) => {
-            // What has been done but for its last steps, and what cannot be shown, is said too.
+            // Two failures come after the change: of the last steps, and of the output.
             let done = call.name == "output" || said.contains("limiter is off 'eth0', but");
             assert_eq!(look, if done { case.after } else { case.before }, "{at}");
-            // What was to be shown is said on standard error then.
+            // Standard error then has the output too.
             let is_output = call.name == "output";
             assert!(is_output || said.lines().count() == 1, "{at}");
             assert!(says_why(said, call), "{at}");
@@ -41,7 +42,7 @@ fn done_or_said(case: &Case<'_>, stopped: &Stopped, call: &Call, look: Look) {
     }
 }
 
-/// Whether the message tells what the kernel said.
+/// Whether the message contains the kernel's error.
 fn says_why(said: &str, call: &Call) -> bool {
     let in_its_words = |error: &i32| {
         let words = std::io::Error::from_raw_os_error(*error).to_string();
@@ -52,13 +53,13 @@ fn says_why(said: &str, call: &Call) -> bool {
         || match call.name.as_str() {
             "link" => said.contains("another XDP program (attached this moment"),
             "message" => said.contains("asking the kernel about interfaces failed"),
-            // The loader tries what the kernel can do, and goes by that.
+            // The loader probes the features of the kernel and adapts.
             "types" | "program" | "map" => said.contains("the kernel refused the "),
             _ => false,
         }
 }
 
-/// Refuses each step of what changes the settings, which the next command puts back.
+/// Makes the kernel refuse each step of `command`. `back` is the next command and restores the settings.
 fn change(place: &Place, command: &[&str], after: Look, back: &[&str]) -> Counts {
     let case = Case::new(place, command, BY_OLD, after);
     let judge = |stopped: &Stopped, call: &Call, look| done_or_said(&case, stopped, call, look);

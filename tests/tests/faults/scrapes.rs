@@ -1,5 +1,6 @@
-//! An exporter that is killed while it answers, and scrapers that hang: limiter is not concerned, and the next exporter
-//! has the port at once.
+//! An exporter that is killed while it answers, and scrapers that hang, do not disturb limiter.
+//!
+//! The next exporter gets the port at once.
 
 use std::{
     io::{Read, Write},
@@ -31,7 +32,7 @@ fn an_exporter_that_is_killed() {
     let before = pins();
     let cut_short = AtomicU32::new(0);
     for round in 0..ROUNDS {
-        // The port is free though connections to the one before were open.
+        // The port is free although connections to the previous exporter were open.
         let exporter = Exporter::start_at(server, ADDRESS);
         assert!(
             exporter
@@ -49,7 +50,7 @@ fn an_exporter_that_is_killed() {
                 let (mut scraper, cut_short) = (exporter.connect(), &cut_short);
                 scope.spawn(move || {
                     let mut answer = [0; 4096];
-                    // As fast as it can, until it ends in the middle.
+                    // Asks as fast as it can, until the connection breaks.
                     while scraper.write_all(REQUEST).is_ok() {
                         match scraper.read(&mut answer) {
                             Ok(length) if length > 0 => {}

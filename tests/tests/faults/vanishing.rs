@@ -1,4 +1,4 @@
-//! An interface that goes under flood, while commands are at work on it.
+//! An interface that disappears under flood breaks no command that is working on it.
 
 use std::{
     os::fd::AsFd,
@@ -19,7 +19,7 @@ use limiter_tests::{
 };
 use limiter_user::kernel::sys::bpf;
 
-/// What commands may say when their interface goes: each of them in one line.
+/// Messages that commands may print when their interface disappears, in one line.
 const WORDS: [&str; 9] = [
     "is gone",
     "is there, but not limited",
@@ -32,7 +32,7 @@ const WORDS: [&str; 9] = [
     "the kernel refused to attach",
 ];
 
-/// Sends until there is nothing to send to, or it is told to end.
+/// Sends until the interface is gone, or until `over`.
 fn flood(raw: &Raw, frame: &[u8], over: &AtomicBool, sent: &AtomicU32) {
     const MOST: u32 = 500_000;
     while !over.load(Ordering::Relaxed) && sent.load(Ordering::Relaxed) < MOST {
@@ -46,7 +46,7 @@ fn flood(raw: &Raw, frame: &[u8], over: &AtomicBool, sent: &AtomicU32) {
     }
 }
 
-/// Returns how many commands ran, and how many of them failed.
+/// Returns the number of commands that ran, and of those that failed.
 fn vanishes(mode: &str, delay: Duration) -> (u32, u32) {
     let hosts = Hosts::new();
     let attach = [
@@ -89,7 +89,7 @@ fn vanishes(mode: &str, delay: Duration) -> (u32, u32) {
         thread::sleep(Duration::from_millis(50));
         over.store(true, Ordering::Relaxed);
     });
-    // The next command clears what is left, and another interface of the name is limited.
+    // The next command clears up, and a new interface of the same name is limited.
     ip(
         &hosts.server.namespace,
         "link add eth0 type veth peer name far",
@@ -119,7 +119,7 @@ fn an_interface_under_flood() {
     assert!(ran >= 30 && failed >= 6, "{failed} of {ran}");
 }
 
-/// `bpftool link detach`: the interface is there, and nothing limits it.
+/// `bpftool link detach`: the interface exists, and nothing limits it.
 #[test]
 fn taken_off_by_force() {
     need_kernel!();
@@ -147,7 +147,7 @@ fn taken_off_by_force() {
     // As the message says.
     hosts.limiter(&["detach", "eth0"]).expect(0);
     hosts.limiter(&attach).expect(0);
-    // As a service does it.
+    // A service's command attaches limiter again.
     let link = bpf::open_pin(&hosts.pins().join("link")).unwrap();
     bpf::link_detach(link.as_fd()).unwrap();
     drop(link);

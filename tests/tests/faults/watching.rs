@@ -1,4 +1,4 @@
-//! A ring buffer that nobody empties: what has no room is counted, nobody waits for it, and limits stay exact.
+//! A ring buffer that nobody empties disturbs no limit: overflow is counted, and no packet waits.
 
 use std::{
     mem::size_of,
@@ -13,10 +13,10 @@ use limiter_tests::{
 };
 use nix::sys::signal::Signal;
 
-/// As long as somebody who was stopped still watches, at least (`LEASE` of `kernel/ops/watch.rs`, less the second in which
-/// it is put off).
+/// Least time that a stopped watcher still counts as watching (`LEASE` of `kernel/ops/watch.rs`, less the second
+/// between two renewals).
 const WATCHED: Duration = Duration::from_secs(2);
-/// Records that the buffer has room for, each with its header.
+/// Records that fit into the buffer, each with its header.
 const ROOM: u64 = EVENTS_BYTES as u64 / (size_of::<Event>() as u64 + 8);
 const BURST: u64 = 3;
 
@@ -29,7 +29,7 @@ fn told(hosts: &Hosts) -> u64 {
     packets(hosts, "dropped").saturating_sub(number(&hosts.status()["events_lost"]))
 }
 
-/// Says that it is over, also where the test fails: senders wait for nothing else.
+/// Sets the flag on drop, even if the test fails: the senders wait for it.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -38,8 +38,8 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Sends from both CPUs, each of which may tell so many a second, until all that is told has filled the buffer, or
-/// nobody watches any more. Returns how many.
+/// Sends from both CPUs, each with its own event budget, until events have filled the buffer or the watch is over.
+/// Returns the number of packets.
 fn flood(hosts: &Hosts, begin: Instant) -> u64 {
     let frame = hosts.frame("192.0.2.7".parse().unwrap()).bytes();
     let (over, sent) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -78,27 +78,27 @@ fn a_ring_buffer_that_is_full() {
         watcher.signal(Signal::SIGSTOP);
         let begin = Instant::now();
         let sent = flood(&hosts, begin);
-        // What is asked from here on may take its time.
+        // The following queries may take their time.
         let took = begin.elapsed();
         eventually("all are seen", || packets(&hosts, "seen") == sent);
-        // Whoever watches or not: limits are exact, and nobody has waited.
+        // Limits are exact, watched or not, and no packet has waited.
         assert_eq!(packets(&hosts, "passed"), BURST);
         assert_eq!(packets(&hosts, "dropped"), sent - BURST);
         let told = told(&hosts);
         said.push((took, told, sent));
         if took > WATCHED || told < ROOM * 9 / 10 {
-            // A machine that was too busy for that.
+            // The machine was too busy for this check.
             continue;
         }
         assert!(told <= ROOM, "{told} told, room for {ROOM}");
         watcher.signal(Signal::SIGCONT);
-        // All that was told is there; a full pipe would be waited for.
+        // All events are there. A watcher waits while its output pipe is full.
         for _ in 0..told {
             assert_eq!(watcher.event()["source"], "192.0.2.7");
         }
         let (shown, lost) = watcher.end().sums();
         assert_eq!((shown, lost), (told, sent - BURST - told));
-        // Whoever watches next is told again.
+        // The next watcher gets events again.
         let mut next = Watcher::start(&hosts, &["--json"]);
         Raw::open(&hosts.client).send(&hosts.frame("192.0.2.7".parse().unwrap()).bytes());
         assert_eq!(next.event()["source"], "192.0.2.7");

@@ -1,4 +1,4 @@
-//! Twenty commands at once: each does all of what it does, or says why not, one after the other in some order.
+//! Twenty commands at once: each does all of its work or says why not, as if one ran after the other.
 
 use std::thread;
 
@@ -25,7 +25,7 @@ fn words(line: &str) -> Vec<String> {
     line.split(' ').map(str::to_owned).collect()
 }
 
-/// None may undo what another one has done meanwhile.
+/// No command may undo another's change.
 #[test]
 fn no_change_is_lost() {
     need_kernel!();
@@ -46,7 +46,7 @@ fn no_change_is_lost() {
     let outcomes = at_once(&place, &commands);
     for outcome in &outcomes {
         if outcome.status != 0 {
-            // On a machine that is very busy.
+            // The machine was very busy.
             outcome.expect(1);
             assert!(
                 outcome.stderr.contains("another limiter command"),
@@ -78,7 +78,7 @@ fn no_change_is_lost() {
     case.expect_tidy("all at once");
 }
 
-/// Attached and detached in turns: as often as commands say that they did.
+/// Attached and detached in turns: as often as the commands report it.
 #[test]
 fn attached_and_detached() {
     need_kernel!();

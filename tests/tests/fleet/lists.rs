@@ -1,4 +1,4 @@
-//! Lists that the hosts of a fleet share: what one of them puts there, all have in force.
+//! Lists that the hosts of a fleet share: a prefix that one host adds is in force on all of them.
 
 use std::{
     net::Ipv4Addr,
@@ -40,13 +40,13 @@ fn fleet(test: &str) -> Option<Fleet> {
     Some(fleet)
 }
 
-/// The agent of a host, which calls itself `host-N` in the store.
+/// The agent of a host, with the name `host-N` in the store.
 fn agent(fleet: &Fleet, store: &Redis<'_>, host: usize) -> Agent {
     let url = store_url(store.port).replace("//", &format!("//:{PASSWORD}@"));
     fleet.agent(host, &url, &["--host", &format!("host-{host}")])
 }
 
-/// Agents on these hosts, that have read the lists.
+/// Agents on these hosts that have read the lists.
 fn agents(fleet: &Fleet, store: &Redis<'_>, hosts: &[usize]) -> Vec<Agent> {
     let agents = hosts
         .iter()
@@ -74,7 +74,7 @@ fn done(fleet: &Fleet, host: usize, verb: &str, more: &[&str]) -> String {
     outcome.stdout + &outcome.stderr
 }
 
-/// That it is refused with these words.
+/// Panics unless the command is refused with these words, and the list is unchanged.
 fn refused(fleet: &Fleet, host: usize, verb: &str, more: &[&str], words: &[&str]) {
     let before = denied(fleet, host);
     deny(fleet, host, verb, more).expect_error(1, words);
@@ -85,14 +85,14 @@ fn list(fleet: &Fleet, host: usize) -> Value {
     fleet.json(host, &["deny", "list", "eth0", "--json"])
 }
 
-/// What is in force on a host.
+/// Prefixes in force on a host.
 fn denied(fleet: &Fleet, host: usize) -> Vec<String> {
     let list = list(fleet, host);
     let prefixes = list["prefixes"].as_array().unwrap().iter();
     prefixes.map(|it| it.as_str().unwrap().to_owned()).collect()
 }
 
-/// What a host's agent says of a prefix that the fleet has put on the list.
+/// A prefix that the fleet has put on the list, as a host's agent reports it.
 fn listed(fleet: &Fleet, host: usize, prefix: &str) -> Option<Value> {
     let list = list(fleet, host)["fleet"].clone();
     let mut listed = list.as_array()?.iter();
@@ -112,7 +112,7 @@ fn wait_until_denied(fleet: &Fleet, hosts: &[usize], prefixes: &[&str]) {
     }
 }
 
-/// How many of six packets of a source, two to each host, pass.
+/// The number of packets that pass of six from a source, two to each host.
 fn passes(fleet: &Fleet, source: Ipv4Addr) -> u64 {
     let before = fleet.admitted();
     let sent = fleet.send(&Load::at_once(source, 6));
@@ -132,7 +132,8 @@ fn what_one_denies_all_deny_within_a_second() {
     let one = source(7);
     assert_eq!(passes(&fleet, one), 6);
 
-    // From the end of the command until each host says so. On a busy machine it takes longer at times: but not always.
+    // Time from the end of the command until every host reports the prefix. A busy machine is slow at times, but not
+    // always.
     let mut took = Duration::MAX;
     for round in 0..6_u8 {
         let prefix = source(100 + round).to_string();
@@ -161,7 +162,7 @@ fn what_one_denies_all_deny_within_a_second() {
         .collect();
     done(&fleet, 1, "remove", &added);
 
-    // Real packets; who, and when.
+    // Real packets, and the list's author and time.
     done(&fleet, 0, "add", &["203.0.113.7"]);
     wait_until_denied(&fleet, &all, &["203.0.113.7", OWN]);
     assert_eq!(passes(&fleet, one), 0);
@@ -177,13 +178,13 @@ fn what_one_denies_all_deny_within_a_second() {
     let shown = done(&fleet, 2, "list", &[]);
     assert!(shown.contains("203.0.113.7  # by host-0, "), "{shown}");
     assert!(shown.contains(&format!("{OWN}\n")), "{shown}");
-    // Another one takes it off again.
+    // Another host takes the prefix off again.
     let said = done(&fleet, 2, "remove", &["203.0.113.7"]);
     assert!(said.contains("deny: 1 removed, on all hosts"), "{said}");
     wait_until_denied(&fleet, &all, &[OWN]);
     assert_eq!(passes(&fleet, one), 6);
 
-    // For a time, on all of them.
+    // A prefix with a time to live, on all hosts.
     let said = done(&fleet, 1, "add", &["203.0.113.7", "--for", "15s"]);
     assert!(said.contains("1 added, for 15s,"), "{said}");
     let left = listed(&fleet, 1, "203.0.113.7").unwrap()["left_seconds"].clone();
@@ -195,7 +196,7 @@ fn what_one_denies_all_deny_within_a_second() {
         store.cli(&["HLEN", "limiter:{edge}:list:deny"]) == "0"
     });
 
-    // More at once than a question has room for.
+    // More prefixes than one request has room for.
     let many: Vec<_> = (0..1_100_u32)
         .map(|number| Ipv4Addr::from(0x0a00_0000 + number).to_string())
         .collect();
@@ -220,7 +221,7 @@ fn each_takes_back_its_own_only() {
     let agents = agents(&fleet, &store, &all);
     let other = "203.0.113.9";
 
-    // What the host's own file says, the fleet neither takes off nor lets go.
+    // The fleet neither removes nor expires the prefixes of the host's own file.
     let own = ["by this host's own configuration", "limiter reload"];
     refused(&fleet, 0, "remove", &[OWN], &own);
     let nothing = done(&fleet, 0, "remove", &["203.0.113.1"]);
@@ -253,7 +254,7 @@ fn each_takes_back_its_own_only() {
         .limiter(0, &["tier", "add", "eth0", "gold", other])
         .expect(0);
 
-    // A list that is shared from now on gets what is on it; what the settings have lost comes again.
+    // A list that becomes shared gets the prefixes in the store; prefixes that the settings have lost come back.
     done(&fleet, 0, "add", &[other]);
     wait_until_denied(&fleet, &all, &[other, OWN]);
     fleet.reload(1, &text(&format!("[\"{OWN}\"]")));
@@ -268,14 +269,14 @@ fn each_takes_back_its_own_only() {
     wait_until_denied(&fleet, &[1], &[OWN]);
     fleet.reload(1, &shared());
     wait_until_denied(&fleet, &[1], &[other, OWN]);
-    // Between two looks of the agent.
+    // Between two polls of the agent.
     agents[1].signal(Signal::SIGSTOP);
     fleet.reload(1, &shared().replace("edge", "core"));
     fleet.reload(1, &shared());
     agents[1].signal(Signal::SIGCONT);
     wait_until_denied(&fleet, &[1], &[other, OWN]);
 
-    // What would cut the hosts off from the store is refused, and left out where somebody has put it there.
+    // A prefix that would cut the hosts off from the store is refused, and skipped if somebody has put it there.
     let cut = [
         "the store's own address is in 198.51.100.0/24",
         "nothing was changed",
@@ -302,7 +303,7 @@ fn each_takes_back_its_own_only() {
     );
     wait_until_denied(&fleet, &all, &[other, OWN]);
     assert_eq!(passes(&fleet, source(8)), 6);
-    // A list that is none, or too long, changes nothing.
+    // A list that is invalid or too long changes nothing.
     store.cli(&["DEL", "limiter:{edge}:list:deny"]);
     store.cli(&["SET", "limiter:{edge}:list:deny", "x"]);
     store.cli(&["SET", "limiter:{edge}:revision", "6"]);
@@ -330,7 +331,7 @@ fn lists_outlive_agents_and_store() {
     let other = "203.0.113.9";
     let mut agents = agents(&fleet, &store, &[0, 1]);
 
-    // No agent: nothing is changed, and it is said.
+    // Without an agent, the command fails and changes nothing.
     refused(
         &fleet,
         2,
@@ -351,7 +352,7 @@ fn lists_outlive_agents_and_store() {
     assert!(shown.stderr.contains("no agent runs here"), "{shown:?}");
     assert!(list(&fleet, 2)["fleet"].is_null());
 
-    // One that comes later gets what is there; what goes leaves it in force.
+    // A host that comes later gets the list; a host that leaves keeps it in force.
     done(&fleet, 0, "add", &[other]);
     agents.push(agent(&fleet, &store, 2));
     wait_until_denied(&fleet, &[2], &[other, OWN]);
@@ -360,7 +361,7 @@ fn lists_outlive_agents_and_store() {
     wait_until_denied(&fleet, &[1], &both);
     drop(agents.remove(1));
 
-    // No store: lists stay as they are, but for what is over.
+    // Without a store, lists stay as they are, except for expired prefixes.
     store.stop();
     for agent in &agents {
         agent.wait_until_it_says("until then the limits hold on each host by itself");
@@ -369,7 +370,7 @@ fn lists_outlive_agents_and_store() {
     wait_until_denied(&fleet, &[0, 2], &[other, OWN]);
     assert_eq!(denied(&fleet, 1), both, "nobody is there to take it off");
 
-    // A store that has lost all of it: what is in force stays, and is put back. And it goes on from there.
+    // After the store has lost everything, the prefixes stay in force and are put back. Then edits work again.
     store.restart_empty();
     let back = || {
         agents
@@ -380,7 +381,7 @@ fn lists_outlive_agents_and_store() {
     assert_eq!(denied(&fleet, 0), [other, OWN]);
     done(&fleet, 2, "add", &["203.0.113.6"]);
     wait_until_denied(&fleet, &[0, 2], &["203.0.113.6", other, OWN]);
-    // Who has known nothing of it hears of it.
+    // A host that missed the edits learns of them.
     agents.push(agent(&fleet, &store, 1));
     wait_until_denied(&fleet, &[1], &["203.0.113.6", other, OWN]);
     done(&fleet, 1, "remove", &[other]);

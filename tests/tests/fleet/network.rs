@@ -1,4 +1,4 @@
-//! The fleet's network does what tests of the fleet rely on, and what local limits alone come to.
+//! The test network of a fleet: its faults and spreading, and local limits without sharing.
 
 use std::{
     io::{Read, Write},
@@ -18,9 +18,9 @@ const LIMIT: Bucket = Bucket {
     burst: 10,
 };
 
-/// Long enough for a try that is to fail.
+/// Long enough for an attempt that must fail.
 const SHORT: Duration = Duration::from_millis(300);
-/// Longer than anything takes.
+/// Longer than any operation takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn limits() -> String {
@@ -30,7 +30,7 @@ fn limits() -> String {
     )
 }
 
-/// Three hosts with a limit each; none where this machine has no nftables.
+/// Three hosts with a limit each; none if this machine lacks nftables.
 fn fleet(test: &str) -> Option<Fleet> {
     if !need::program(test, "nft") {
         return None;
@@ -40,14 +40,14 @@ fn fleet(test: &str) -> Option<Fleet> {
     Some(fleet)
 }
 
-/// What each host admits of packets that come to the hosts in turns, from host 0 on.
+/// The number of packets that each host admits when packets go to the hosts in turn, from host 0 on.
 fn in_turns(sent: &Sent, hosts: usize) -> Vec<std::ops::RangeInclusive<u64>> {
     (0..hosts)
         .map(|host| LIMIT.admits(&sent.times(|place| place % hosts == host)))
         .collect()
 }
 
-/// What a fleet is for: with limits of their own, three hosts admit three times what one admits.
+/// Without sharing, three hosts admit three times as many packets as one.
 #[test]
 fn local_limits_alone_admit_three_times_the_rate() {
     need_kernel!();
@@ -75,13 +75,13 @@ fn local_limits_alone_admit_three_times_the_rate() {
         );
     }
     assert!(between(&bounds).contains(&fleet.admitted()));
-    // What one host would have admitted of the same packets.
+    // Packets that one host would have admitted.
     let one = *LIMIT.admits(&sent.times(|_| true)).end() as f64;
     let times = fleet.admitted() as f64 / one;
     assert!((2.5..=3.0).contains(&times), "{times} times {one}");
 }
 
-/// The first packet goes to the first host, the next one to the next; by weights, so many in a row.
+/// Packets go to the hosts in turn; with weights, several in a row.
 #[test]
 fn packets_are_spread_one_by_one() {
     need_kernel!();
@@ -111,7 +111,7 @@ fn packets_are_spread_one_by_one() {
     come(70, [0, 0, 70]);
 }
 
-/// As many sources as hosts: each source's packets come to each host, and each source sends as many.
+/// With as many sources as hosts, each source's packets reach every host, and each source sends as many.
 #[test]
 fn sources_are_spread_whatever_their_number() {
     need_kernel!();
@@ -137,7 +137,7 @@ fn sources_are_spread_whatever_their_number() {
     }
 }
 
-/// A source that one host alone sees, and that moves to another one while it sends.
+/// A source that only one host sees moves to another host while it sends.
 #[test]
 fn a_source_comes_to_one_host_and_moves() {
     need_kernel!();
@@ -154,7 +154,7 @@ fn a_source_comes_to_one_host_and_moves() {
     assert_eq!(seen[0], 0, "{seen:?}");
     assert!(seen[1] >= 100 && seen[2] > 0, "{seen:?}");
     assert_eq!(seen[1] + seen[2], sent.count());
-    // It moves from one packet to the next: the first so many went to host 1.
+    // The source moves between two packets: the first ones went to host 1.
     let first = usize::try_from(seen[1]).unwrap();
     let bounds = [
         0..=0,
@@ -167,7 +167,7 @@ fn a_source_comes_to_one_host_and_moves() {
             "host {host}: {passed} of {bounds:?}"
         );
     }
-    // Another one is spread meanwhile, and it is so itself again.
+    // Meanwhile another source is spread, and afterwards this source is spread again.
     let _ = fleet.send(&Load::at_once(source(8), 3));
     fleet.unpin(source(7));
     let _ = fleet.send(&Load::at_once(source(7), 3));
@@ -180,7 +180,7 @@ fn a_source_comes_to_one_host_and_moves() {
     assert_eq!(more, [2; 3]);
 }
 
-/// Links to the store are cut, lose packets, are narrow and healed one by one, and the hosts' `eth0` knows nothing of it.
+/// Links to the store are cut, lose packets, are narrowed and repaired one by one; the hosts' `eth0` is unaffected.
 #[test]
 fn a_link_to_the_store_is_cut_and_eth0_is_left_alone() {
     need_kernel!();
@@ -200,7 +200,7 @@ fn a_link_to_the_store_is_cut_and_eth0_is_left_alone() {
         })
         .is_ok()
     };
-    // From its own address, and through to the other end.
+    // From the host's own address to the other end.
     let mut stream = on(fleet.host(1), || TcpStream::connect(address)).unwrap();
     let (mut accepted, from) = listener.accept().unwrap();
     assert_eq!(from.ip(), Network::address(1));
@@ -233,7 +233,7 @@ fn a_link_to_the_store_is_cut_and_eth0_is_left_alone() {
         network.heal(1);
         limiter_tests::eventually("the link is healed", || connects(1, SHORT));
     }
-    // A narrow link takes its time: 20 kB at 40 kB/s, but for the first packet and what the sender's end holds.
+    // A narrow link takes its time: 20 kB at 40 kB/s, less the first packet and the sender's buffer.
     network.narrow(1, 40_000);
     let start = Instant::now();
     let writer = std::thread::spawn(move || stream.write_all(&[0; 20_000]).map(|()| stream));
@@ -245,7 +245,7 @@ fn a_link_to_the_store_is_cut_and_eth0_is_left_alone() {
     drop(writer.join().unwrap().unwrap());
 }
 
-/// What goes over the detour arrives in order, later by the delay, and connections can be ended.
+/// Data over the detour arrives in order, later by the delay, and connections can be ended.
 #[test]
 fn a_detour_delays_what_is_sent() {
     need_kernel!();

@@ -1,4 +1,4 @@
-//! One limit over three hosts: real XDP on each, a real store, and a router that spreads what a source sends.
+//! One limit over three hosts: real XDP on each, a real store, and a router that spreads a source's packets.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -9,13 +9,13 @@ use limiter_tests::{
     schema,
 };
 
-/// What of a source's packets the whole fleet is to let through.
+/// The limit of the whole fleet on a source.
 const LIMIT: Bucket = Bucket {
     rate: 20,
     burst: 10,
 };
 
-/// Without one, Redis lets no other host in.
+/// Without a password, Redis refuses other hosts.
 pub const PASSWORD: &str = "for-tests";
 
 fn limits() -> String {
@@ -36,7 +36,7 @@ pub fn store(fleet: &Fleet) -> Redis<'_> {
     })
 }
 
-/// An agent on each host, which know of one another.
+/// An agent on each host; the agents know of one another.
 pub fn agents(fleet: &Fleet, store: &Redis<'_>) -> Vec<Agent> {
     let url = store_url(store.port).replace("//", &format!("//:{PASSWORD}@"));
     let agents: Vec<Agent> = (0..fleet.size())
@@ -46,7 +46,7 @@ pub fn agents(fleet: &Fleet, store: &Redis<'_>) -> Vec<Agent> {
     agents
 }
 
-/// A fleet that shares its limit; none where this machine lacks what it takes.
+/// A fleet that shares its limit; none if this machine lacks something.
 fn fleet(test: &str) -> Option<Fleet> {
     if !need::program(test, "nft") {
         return None;
@@ -56,7 +56,7 @@ fn fleet(test: &str) -> Option<Fleet> {
     Some(fleet)
 }
 
-/// That all hosts together have let through what one host would have, to within a twentieth.
+/// Panics unless all hosts together have passed as much as one host would have, to within a twentieth.
 fn as_one_host(fleet: &Fleet, sent: &Sent, source: Ipv4Addr) {
     let due = LIMIT.tokens(sent.longest());
     let admitted = fleet.admitted() as f64;
@@ -71,7 +71,7 @@ fn as_one_host(fleet: &Fleet, sent: &Sent, source: Ipv4Addr) {
     );
 }
 
-/// The proof of the fleet: a source that comes to all hosts gets what it would get of one.
+/// The proof of the fleet: a source that reaches all hosts gets the rate of one host.
 #[test]
 fn three_hosts_admit_what_one_does() {
     need_kernel!();

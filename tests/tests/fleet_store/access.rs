@@ -24,7 +24,7 @@ fn secret() -> Redis<'static> {
     })
 }
 
-/// What docs/fleet.md gives the user of the fleet `edge`.
+/// The rights of the user of the fleet `edge` in docs/fleet.md.
 fn rights() -> String {
     let page = PAGE.replace(['\'', '\\'], "");
     let (_, rights) = page.split_once("ACL SETUSER edge on >PASSWORD ").unwrap();
@@ -38,7 +38,7 @@ fn refused(options: &Options) -> Error {
     }
 }
 
-/// The password from the address or a file; another one is told so, and is not in the message.
+/// The password comes from the URL or a file; a wrong one is reported, but not printed.
 #[test]
 fn passwords() {
     need_redis!();
@@ -64,7 +64,7 @@ fn passwords() {
     }
 }
 
-/// A socket in the file system serves as well.
+/// A Unix socket works as well.
 #[test]
 fn a_socket() {
     need_redis!();
@@ -73,7 +73,7 @@ fn a_socket() {
     assert_eq!(totals(&store.exchange(1, &round(1, &[(1, 1)]))), [1]);
 }
 
-/// A user with the rights of one fleet can do all that a member does, and nothing else.
+/// A user with the rights of one fleet can do everything that a member does, and nothing else.
 #[test]
 fn a_user_of_one_fleet() {
     need_redis!();
@@ -100,7 +100,7 @@ fn a_user_of_one_fleet() {
         }
         let read = store.lists("edge", &["deny".to_owned()]).await.unwrap();
         assert!(read.lists[0].is_ok());
-        // Once more where what is there has to be removed and made again.
+        // The second time, existing objects must be removed and made again.
         for _ in 0..2 {
             let beat = store.heartbeat("edge", 1, "one", &limits, minute).await;
             assert_eq!(beat.unwrap().held, limits);
@@ -125,7 +125,7 @@ fn a_user_of_one_fleet() {
             );
         }
     });
-    // A script that goes where it was not told to.
+    // Without these rights, the script fails.
     redis.cli(&["ACL", "SETUSER", "edge", "-setrange", "-set"]);
     let mut store = try_connect(&options(&redis.url_as("edge", "edgepass"))).unwrap();
     let error = store.try_exchange(1, &round(9, &[(1, 1)])).unwrap_err();
@@ -135,7 +135,7 @@ fn a_user_of_one_fleet() {
     );
 }
 
-/// A database of its own takes a right of its own; without it the message says which.
+/// Another database needs another right; without it, the message names the right.
 #[test]
 fn another_database() {
     need_redis!();
@@ -156,8 +156,7 @@ fn another_database() {
     assert_eq!(totals(&store.exchange(1, &round(1, &[(1, 1)]))), [1]);
 }
 
-/// What docs/fleet.md says to a store that was only just installed lets the fleet's hosts in, and does so too when the
-/// store was started again.
+/// The commands in docs/fleet.md let a fleet's hosts into a newly installed store, also after a restart.
 #[test]
 fn the_page_sets_a_store_up() {
     need_kernel!();
@@ -166,7 +165,7 @@ fn the_page_sets_a_store_up() {
     loopback_up(&hosts.server);
     let mut redis = Redis::start_as(Setup {
         host: Some(&hosts.server.namespace),
-        // As it comes with Debian.
+        // As Debian ships it.
         file: Some("bind 127.0.0.1\nprotected-mode yes\n".into()),
         ..Setup::default()
     });
@@ -192,7 +191,7 @@ fn the_page_sets_a_store_up() {
     let commands: Vec<_> = commands
         .map(|line| line.replace("STORE_ADDRESS", &address))
         .collect();
-    // It listens, and takes nobody from another host yet.
+    // The store listens, but still refuses other hosts.
     say(&commands[0]);
     let error = connect_as("edge:PASSWORD").unwrap_err();
     assert!(error.is_of_the_connection(), "{error}");
@@ -207,7 +206,7 @@ fn the_page_sets_a_store_up() {
     assert!(matches!(error, Error::At(_, Fault::Denied)), "{error}");
 }
 
-/// TLS with the right authority, and not with another one, nor for another name, nor without the host's certificate.
+/// TLS works with the right authority, and fails with another authority, another name, or no host certificate.
 #[test]
 fn tls() {
     need_redis!();
@@ -230,12 +229,12 @@ fn tls() {
     bad.ca = path("other.pem");
     let error = refused(&bad);
     assert!(is_tls(&error), "{error}");
-    // It is signed for the address.
+    // The certificate is for the address.
     bad = good.clone();
     bad.url = redis.url().replace("127.0.0.1", "localhost");
     let error = refused(&bad);
     assert!(is_tls(&error), "{error}");
-    // Nobody has told this machine of the authority.
+    // This machine does not know the authority.
     bad = good.clone();
     bad.ca = None;
     let error = refused(&bad);
@@ -251,7 +250,7 @@ fn tls() {
     bad.key = path("extension");
     let error = refused(&bad);
     assert!(matches!(error, Error::Certificates(_)), "{error}");
-    // Nothing that could ever work is tried.
+    // An impossible configuration is refused before any attempt.
     for (ca, key, why) in [
         ("extension", "host.key", "no certificate in the CA file"),
         ("ca.pem", "other.key", "not that of the certificate"),
@@ -266,7 +265,7 @@ fn tls() {
         );
         assert!(error.to_string().contains(why), "{ca}, {key}: {error}");
     }
-    // One of the two speaks TLS: each may wait for the other to say more.
+    // Only one of the two speaks TLS: each may wait for the other's data.
     let moment = std::time::Duration::from_millis(250);
     let mut plainly = options(&redis.url().replace("rediss", "redis"));
     (plainly.connect_timeout, plainly.response_timeout) = (moment, moment);

@@ -1,4 +1,4 @@
-//! A server that sends more than any reply has.
+//! A server that sends more data than any reply has.
 
 use std::{
     io::{Read, Write},
@@ -26,7 +26,7 @@ use super::{options, round, try_connect};
 const INFO: &str = "$42\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\n";
 const CLUSTER: &str = "$39\r\nredis_version:7.0.0\r\nredis_mode:cluster\r\n";
 
-/// What a hostile server sends: how a reply begins, and what follows again and again.
+/// The beginning of a hostile server's reply, and the part that it repeats.
 const HOSTILE: [(&str, &str); 6] = [
     ("$536870912\r\n", "x"),
     ("+", "x"),
@@ -35,10 +35,10 @@ const HOSTILE: [(&str, &str); 6] = [
     ("*1\r\n*1\r\n*1\r\n*700000\r\n", "*1\r\n+\r\n"),
     ("", "*1\r\n"),
 ];
-/// Bytes of it, where nobody ends the connection before.
+/// Bytes that the server sends unless the connection ends earlier.
 const MOST: usize = 600 << 20;
 
-/// Goes on as long as somebody reads.
+/// Sends until the reader closes the connection.
 fn send_without_end(stream: &mut TcpStream, (begin, again): (&str, &str)) {
     let part = again.repeat((1 << 16) / again.len());
     let mut sent = 0;
@@ -49,7 +49,7 @@ fn send_without_end(stream: &mut TcpStream, (begin, again): (&str, &str)) {
     }
 }
 
-/// Says what it is to whoever asks that, where it is to, and answers everything else without an end. Counts the connections.
+/// Answers the questions that identify the server and sends hostile replies to all others. Counts the connections.
 fn serve(
     listener: TcpListener,
     info: Option<&'static str>,
@@ -109,7 +109,8 @@ fn a_node_of_a_cluster_is_bounded_too() {
             response_timeout: Duration::from_secs(2),
             ..options(&url)
         };
-        // The first question is what it is; it answers so on each connection, and the second one is hostile.
+        // The first question asks for the server's kind, and gets an answer on each connection; the second one gets
+        // the hostile reply.
         let error = match try_connect(&short) {
             Ok(_) => panic!("{hostile:?}: a cluster"),
             Err(error) => error,
@@ -119,7 +120,7 @@ fn a_node_of_a_cluster_is_bounded_too() {
     }
 }
 
-/// The agent says what is wrong, goes on trying, and holds no more than its bound.
+/// The agent reports the error, keeps trying, and stays within its memory bound.
 #[test]
 fn the_agent_of_a_hostile_store_stays_small_and_tries_again() {
     const BOUND: u64 = 96;
@@ -136,15 +137,15 @@ fn the_agent_of_a_hostile_store_stays_small_and_tries_again() {
             let connections = serve(listener, info, hostile);
             let agent = Agent::start(&hosts.server, &url, &[]);
             agent.wait_until_it_says("until then the limits hold on each host by itself");
-            // Some tries more.
+            // Time for some more attempts.
             thread::sleep(Duration::from_secs(1));
             let tried_again = || connections.load(Ordering::Relaxed) > 1;
             eventually("it tries again", tried_again);
             let most = megabytes(&status_of(agent.process(), "VmHWM"));
             println!("{info:?} {hostile:?}: {most} MiB");
             assert!(most < BOUND, "{info:?} {hostile:?}: {most} MiB");
-            // A long reply may take longer to be refused than an answer may take, and the client of a cluster says in
-            // its own words that it has no connection.
+            // A long reply may take longer to be refused than an answer may take, and the client of a cluster then
+            // reports in its own words that it has no connection.
             let said = agent.said();
             let is_said = [
                 "has answered what no store answers",

@@ -10,8 +10,7 @@ use super::{
     Asked, FLEET, SLOW, lists::add, members::held, options, round, source, totals, try_connect,
 };
 
-/// Rounds of all shards, each to the node that has it; records are spread over all nodes, and a round of several
-/// shards is refused here.
+/// Each shard's round goes to its node; records are spread over all nodes, and a round of several shards is refused.
 #[test]
 fn three_nodes_are_one_store() {
     need_redis!();
@@ -40,7 +39,7 @@ fn three_nodes_are_one_store() {
     let sizes: Vec<_> = sizes.collect();
     assert_eq!(sizes.iter().sum::<usize>(), 3_000 + SHARDS as usize);
     assert!(sizes.iter().all(|size| *size > 600), "{sizes:?}");
-    // Members and lists are in one place.
+    // Members and lists are on one node.
     let Asked { runtime, store } = &mut store;
     runtime.block_on(async {
         let minute = Duration::from_secs(60);
@@ -59,8 +58,8 @@ fn three_nodes_are_one_store() {
     });
 }
 
-/// A node that is gone takes its own part of the sources along: the others are served, by a connection that was
-/// there before, and by one that is made now.
+/// A node that is gone affects only its own sources: the others are served, by an existing connection and by a new
+/// one.
 #[test]
 fn a_node_is_gone() {
     need_redis!();
@@ -93,12 +92,12 @@ fn a_node_is_gone() {
     for index in 0..16 {
         let is_there = on(&cluster, index) < 2;
         if !is_there && failed >= 4 {
-            // Each takes its second.
+            // Each attempt takes one second.
             continue;
         }
         for (store, number) in [(&mut before, 2), (&mut after, 3)] {
             let round = of_shard(index, number);
-            // On a busy machine also a living one may take longer than its time.
+            // On a busy machine, a healthy node may also take longer than its time.
             let mut answer = store.try_exchange(1, &round);
             for _ in 0..if is_there { 20 } else { 0 } {
                 if answer.is_err() {

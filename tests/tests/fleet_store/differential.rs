@@ -10,7 +10,7 @@ use limiter_tests::{need_redis, redis::Redis};
 use super::{Asked, FLEET, model::Model, round, source};
 
 const MILLISECOND: u64 = 256_000_000;
-/// A bucket that fills in a moment, and one that does not.
+/// A bucket that fills in a moment, and one that fills slowly.
 const LIMITS: [Of<'static>; 2] = [
     Of {
         limit: "quick",
@@ -40,8 +40,8 @@ fn name(key: &SourceKey) -> String {
     format!("limiter:{{edge:{shard:02x}}}:s:{limit}:{}", Source(key))
 }
 
-/// Rounds of several members in any order, again and again, while records vanish or are overwritten: the script says
-/// what the model says.
+/// The script and the model agree on repeated rounds of several members in any order, while records vanish or are
+/// overwritten.
 #[test]
 fn the_script_is_the_model() {
     need_redis!();

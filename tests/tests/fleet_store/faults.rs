@@ -27,7 +27,7 @@ fn record(number: u32) -> String {
     )
 }
 
-/// What is no record is none: the source's next packets make one.
+/// A garbled record counts as none: the source's next packets make a new one.
 #[test]
 fn garbled_records() {
     need_redis!();
@@ -81,16 +81,16 @@ fn garbled_records() {
         redis.cli(command);
         starts_anew(&mut store, command[0]);
     }
-    // Sane, and full to the brim: it costs this source, and no more than the cap.
+    // A valid, completely full record: it affects this source, by no more than the cap.
     pack("redis.call('TIME')[1]*1000000,7,9e15,0/0");
     let hostile = store.exchange(1, &round(100, &[(1, 1)]))[0];
     assert_eq!((hostile.total, hostile.spent), (8, super::SLOW.cap));
-    // A count that has no room for more.
+    // A count at its maximum.
     pack("5,9007199254740991,1,1");
     assert_eq!(store.exchange(1, &round(101, &[(1, 1)]))[0].total, 1);
 }
 
-/// The number of the last round, made something else: rounds go on.
+/// The number of the last round is garbled: rounds go on.
 #[test]
 fn a_garbled_number() {
     need_redis!();
@@ -128,7 +128,7 @@ fn a_garbled_number() {
     );
 }
 
-/// A store that forgets scripts is told them again; one that forgets all begins anew.
+/// A store that forgets scripts gets them again; a store that forgets everything begins anew.
 #[test]
 fn what_the_store_forgets() {
     need_redis!();
@@ -140,7 +140,7 @@ fn what_the_store_forgets() {
     redis.cli(&["FLUSHALL"]);
     let second = store.exchange(1, &round(3, &[(1, 1)]))[0];
     assert!(second.born > first.born && second.total == 1, "{second:?}");
-    // Once more with what it has saved.
+    // After a restart with the saved data.
     redis.restart();
     let error = store.try_exchange(1, &round(4, &[(1, 1)])).unwrap_err();
     assert!(
@@ -157,7 +157,7 @@ fn what_the_store_forgets() {
     assert!(fourth.born > third.born && fourth.total == 1, "{fourth:?}");
 }
 
-/// A store that is stopped is not waited for beyond the time; a round that it got is not counted again.
+/// A stopped store is waited for only until the timeout; a round that it received is not counted twice.
 #[test]
 fn a_stopped_store() {
     need_redis!();
@@ -167,7 +167,7 @@ fn a_stopped_store() {
         ..options(&redis.url())
     };
     let mut store = try_connect(&short).unwrap();
-    // Which it knows then.
+    // Makes the script known to the store.
     store.records(&[1]);
     redis.pause();
     let began = Instant::now();
@@ -194,7 +194,7 @@ fn a_stopped_store() {
     assert_eq!(totals(&store.exchange(1, &round(2, &[(1, 1)]))), [6]);
 }
 
-/// A full store says so, and what it did not take is not half taken.
+/// A full store reports it, and applies no round by half.
 #[test]
 fn a_full_store() {
     need_redis!();
@@ -214,7 +214,7 @@ fn a_full_store() {
     assert_eq!(totals(&answer), [2, 1]);
 }
 
-/// A replica is not the store, until it is made the store: then it has what it had been told.
+/// A replica is refused until it is promoted: then it has all data that it was sent.
 #[test]
 fn a_failover() {
     need_redis!();
@@ -233,7 +233,7 @@ fn a_failover() {
     assert_eq!(totals(&other.exchange(1, &round(2, &[(1, 1)]))), [6]);
 }
 
-/// Nobody is there, and what is there is something else.
+/// Addresses with no server, or with another kind of server.
 #[test]
 fn what_is_no_store() {
     need_redis!();
@@ -275,7 +275,7 @@ fn what_is_no_store() {
     }
 }
 
-/// One that says this to whoever asks, once. Returns its address.
+/// A server that sends `said` to its one client. Returns its address.
 fn hostile(said: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());
@@ -283,7 +283,7 @@ fn hostile(said: &'static [u8]) -> String {
         let (mut stream, _) = listener.accept().unwrap();
         let _ = stream.read(&mut [0; 1_024]);
         let _ = stream.write_all(said);
-        // Until the other end has gone.
+        // Until the other end is closed.
         if !said.is_empty() {
             let _ = stream.read(&mut [0; 1_024]);
         }
@@ -291,7 +291,7 @@ fn hostile(said: &'static [u8]) -> String {
     url
 }
 
-/// An answer that is none of a round's is not taken for one.
+/// An invalid answer to a round is refused.
 #[test]
 fn a_hostile_store() {
     let info = "$42\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\n";
@@ -321,7 +321,7 @@ fn a_hostile_store() {
     }
 }
 
-/// The version that Debian has is one that serves.
+/// Debian's version of the store works.
 #[test]
 fn a_store_with_little_room() {
     need_redis!();
@@ -332,7 +332,7 @@ fn a_store_with_little_room() {
         ..Setup::default()
     });
     let mut store = Asked::of(&redis);
-    // Far more than there is room for: old records go, and no round is refused.
+    // Far more records than there is room for: old records are evicted, and no round is refused.
     for number in 1..=40_u32 {
         let items: Vec<_> = (0..1_000).map(|i| (1_000 * number + i, 1)).collect();
         let answer = store.exchange(1, &round(u64::from(number), &items));

@@ -53,7 +53,8 @@ pub fn add(texts: &[&str], lasts: Option<Duration>) -> Edit {
     Edit::Add(entries(texts, "host \"a\"", lasts))
 }
 
-/// What one host adds others read, with who, when and for how long; each change is another revision.
+/// Other hosts read the prefixes that one host adds, with author, time and time to live; each change makes a new
+/// revision.
 #[test]
 fn a_list_spreads() {
     need_redis!();
@@ -84,18 +85,18 @@ fn a_list_spreads() {
     assert_eq!(here.try_edit(&remove).unwrap(), 2);
     let third = there.revision();
     assert!(third > second);
-    // Nothing is changed: no new revision.
+    // Nothing was changed: no new revision.
     assert_eq!(here.try_edit(&remove).unwrap(), 0);
     assert_eq!(here.try_edit(&Edit::ClearExpired).unwrap(), 0);
     assert_eq!(there.revision(), third);
     assert_eq!(there.deny().len(), 1);
-    // A store that has lost all is at another revision, also when somebody writes again.
+    // A store that has lost everything has another revision, even after the next write.
     redis.cli(&["FLUSHALL"]);
     assert_eq!(there.revision(), 0);
     here.try_edit(&add(&one, None)).unwrap();
     let fourth = there.revision();
     assert!(fourth > third);
-    // What it has lost is put back as it was, and what is there again is left as it is.
+    // Lost prefixes are restored as they were, and prefixes that exist are left as they are.
     let minute = Duration::from_secs(60);
     let mut both = entries(&[one[0], two[0]], "another", Some(minute));
     both[1].age = hour;
@@ -111,7 +112,7 @@ fn a_list_spreads() {
     assert_eq!(restored.left.unwrap() + (age - hour), minute);
 }
 
-/// What has a time is over by the store's clock, whoever reads.
+/// Prefixes expire by the store's clock, for every reader.
 #[test]
 fn entries_end() {
     need_redis!();
@@ -134,7 +135,7 @@ fn entries_end() {
     assert_eq!(store.deny()[0].prefix.to_string(), long[0]);
 }
 
-/// A list has a length, and what is on it in another form is passed over.
+/// A list has a maximum length, and entries in another format are skipped.
 #[test]
 fn what_others_put_there() {
     need_redis!();
@@ -156,7 +157,7 @@ fn what_others_put_there() {
     redis.cli(&["EVAL", large, "1", KEY]);
     let before = redis.sent();
     assert_eq!(store.deny().len(), 1);
-    // What is in it for nobody stays where it is.
+    // Fields that no member can use stay where they are.
     let sent = redis.sent() - before;
     assert!(sent < 100_000, "{sent} bytes");
     let fill = format!("for i=5,{PREFIXES} do redis.call('HSET',KEYS[1],i,'x') end");
@@ -169,7 +170,7 @@ fn what_others_put_there() {
     assert!(read.remove(1).is_ok());
     assert!(is_full(&store.try_edit(&add(&one, None)).unwrap_err()));
     assert!(is_full(&store.try_edit(&Edit::ClearExpired).unwrap_err()));
-    // Room again: one that is there already needs none.
+    // There is room again: an entry that exists needs none.
     redis.cli(&["HDEL", KEY, "5"]);
     let other = ["203.0.113.0/24"];
     assert!(is_full(&store.try_edit(&add(&other, None)).unwrap_err()));
@@ -184,7 +185,7 @@ fn what_others_put_there() {
     assert!(matches!(read[0], Err(Error::NotAList(..))), "{read:?}");
 }
 
-/// As long as a list may be.
+/// A list of the maximum length.
 #[test]
 fn a_long_list() {
     need_redis!();

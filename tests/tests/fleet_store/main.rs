@@ -1,4 +1,4 @@
-//! The store of a fleet, against real servers.
+//! The fleet's store works on real servers, within its bounds, with few rights, and despite faults.
 
 mod access;
 mod bounds;
@@ -33,7 +33,7 @@ const SLOW: Of<'static> = Of {
     cap: 1_000 * SECOND,
 };
 
-/// A store, and a runtime to ask it in.
+/// A store, and a runtime for its requests.
 struct Asked {
     runtime: Runtime,
     store: Store,
@@ -72,7 +72,7 @@ impl Asked {
         self.try_exchange(member, round).unwrap()
     }
 
-    /// What the store has on sources, by asking as a member of its own.
+    /// The store's records of sources, read as another member.
     fn records(&mut self, sources: &[u32]) -> Vec<Record> {
         let items: Vec<_> = sources.iter().map(|source| (*source, 0)).collect();
         self.exchange(0xa5, &round(1, &items))
@@ -97,7 +97,7 @@ fn source(number: u32) -> SourceKey {
     }
 }
 
-/// A round about sources, and the packets of each.
+/// A round of sources, each with its packets.
 fn round(number: u64, items: &[(u32, u64)]) -> Round {
     Round {
         group: Group { of: 1, index: 0 },

@@ -30,7 +30,7 @@ impl Asked {
         self.runtime.block_on(beat).unwrap()
     }
 
-    /// What all hold, in an order of its own.
+    /// Limits of all members, sorted.
     fn compare(&mut self, held: &[Held], alive: Duration) -> Vec<Held> {
         let mut all = self.say(1, "one/eth0", held, alive).held;
         all.sort_unstable();
@@ -38,7 +38,7 @@ impl Asked {
     }
 }
 
-/// Members are counted, the one heard of least is the oldest, and who leaves is gone.
+/// Members are counted, the longest silent one is the oldest, and a member that leaves is gone.
 #[test]
 fn who_is_there() {
     need_redis!();
@@ -53,7 +53,7 @@ fn who_is_there() {
     let second = store.beat(2, "two/eth0", ALIVE);
     assert_eq!(second.hosts, 2);
     assert_eq!(second.oldest, second.now - first.now);
-    // Not heard of for so long: not counted, and not forgotten.
+    // Silent for so long: not counted, but not forgotten.
     assert_eq!(
         store.beat(2, "two/eth0", Duration::from_millis(10)).hosts,
         1
@@ -72,13 +72,13 @@ fn who_is_there() {
     assert!(matches!(store.runtime.block_on(bad), Err(Error::Label(_))));
 }
 
-/// What others put there costs no more than its room, and is not shown.
+/// Garbage under the members' key costs only its room, and is not shown.
 #[test]
 fn what_others_put_there() {
     need_redis!();
     let redis = Redis::start();
     let mut store = Asked::of(&redis);
-    // Another type under the name: members come again by themselves.
+    // Another type under the key: members register again by themselves.
     redis.cli(&["SET", KEY, "junk"]);
     redis.cli(&["SET", "limiter:{edge}:revision", "junk"]);
     let beat = store.beat(1, "one/eth0", ALIVE);
@@ -86,7 +86,7 @@ fn what_others_put_there() {
     let fill = "for i=1,20000 do redis.call('ZADD',KEYS[1],ARGV[1]+i%7,'x'..i) end";
     let now = beat.now.as_micros().to_string();
     redis.cli(&["EVAL", fill, "1", KEY, &now]);
-    // From the future, from long ago, and beyond all numbers.
+    // Times from the future, from long ago, and out of range.
     redis.cli(&[
         "ZADD", KEY, "9e15", "future", "1", "past", "+inf", "for ever", "-inf", "never",
     ]);
@@ -100,7 +100,7 @@ fn what_others_put_there() {
     }
 }
 
-/// Each learns of all that living ones hold, and of nothing that nobody has said of late.
+/// Each member learns the limits of all living members, and no limit that is out of date.
 #[test]
 fn who_holds_what() {
     need_redis!();
@@ -108,22 +108,22 @@ fn who_holds_what() {
     let mut store = Asked::of(&redis);
     let both = [held("all", 1), held("all", 2), held("dns", 7)];
     let own = [both[0].clone(), both[2].clone()];
-    // The same once more is the same.
+    // Repeating it changes nothing.
     assert_eq!(store.compare(&own, ALIVE), own);
     assert_eq!(store.compare(&own, ALIVE), own);
     assert_eq!(store.compare(&both[1..2], ALIVE), both);
-    // Without limits, and to ask nevertheless.
+    // A member without limits may ask too.
     assert_eq!(store.compare(&[], ALIVE), both);
     thread::sleep(Duration::from_millis(20));
     let short = Duration::from_millis(10);
     assert_eq!(store.compare(&both[1..2], short), both[1..2]);
-    // It is forgotten, and not only left out.
+    // The limits are deleted, not just hidden.
     assert_eq!(redis.cli(&["ZCARD", LIMITS_KEY]), "1");
     let ends: u64 = redis.cli(&["PTTL", LIMITS_KEY]).parse().unwrap();
     assert!(ends > 0 && ends <= 86_400_000, "{ends}");
 }
 
-/// What others put there costs no more than its room, and is not shown.
+/// Garbage under the limits' key costs only its room, and is not shown.
 #[test]
 fn what_others_hold_in_jest() {
     need_redis!();

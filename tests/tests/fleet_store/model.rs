@@ -1,20 +1,20 @@
-//! What the store keeps, in a few lines: between which bounds, because the store's clock is read before and after.
+//! A small model of the store's data, as bounds, because the store's clock is read before and after.
 
 use std::collections::HashMap;
 
 use limiter_fleet::{ledger::Record, member::Round, store::Of};
 
-/// A time of the store lies between these two, in microseconds.
+/// Bounds on a time of the store, in microseconds.
 pub type Moment = (u64, u64);
 
 #[derive(Debug)]
 struct Kept {
-    /// Made then.
+    /// Time at which the record was made.
     born: Moment,
-    /// As it was said to be.
+    /// The time that the store has answered.
     said: Option<u64>,
     total: u64,
-    /// When the bucket is full again, in ticks: at the earliest and at the latest.
+    /// Time at which the bucket is full again, in ticks: earliest and latest.
     full: (u128, u128),
 }
 
@@ -23,7 +23,7 @@ struct Kept {
 pub struct Model {
     last: HashMap<u64, u64>,
     records: HashMap<String, Kept>,
-    /// Larger than that is the next record's BORN.
+    /// Lower bound on BORN of the next record.
     latest: HashMap<String, u64>,
 }
 
@@ -32,7 +32,7 @@ fn ticks(us: u64) -> u128 {
 }
 
 impl Model {
-    /// Applies a round, and says what is wrong with the answer.
+    /// Applies a round. Returns an error if the answer is wrong.
     pub fn check(
         &mut self,
         member: u64,
@@ -60,7 +60,7 @@ impl Model {
                     let now = ticks(now);
                     (full.max(now) + charge).min(now + u128::from(of.cap))
                 };
-                // The store drops what is below a nanosecond.
+                // The store rounds down to nanoseconds.
                 let low = add(kept.full.0, at.0).saturating_sub(256);
                 kept.full = (low, add(kept.full.1, at.1));
             }
@@ -91,12 +91,12 @@ impl Model {
         Ok(())
     }
 
-    /// A record is gone, or has become something else.
+    /// Removes a record that is gone, or has become something else.
     pub fn lose(&mut self, name: &str) {
         self.records.remove(name);
     }
 
-    /// All is gone.
+    /// Removes all records.
     pub fn lose_all(&mut self) {
         self.records.clear();
         self.last.clear();

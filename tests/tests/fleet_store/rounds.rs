@@ -9,7 +9,7 @@ use limiter_tests::{need_redis, redis::Redis};
 
 use super::{Asked, FLEET, SECOND, SLOW, round, source, totals};
 
-/// A round counts once, however often it comes, and none that is older than the last.
+/// A round counts once, however often it arrives; a round older than the last one does not count.
 #[test]
 fn a_round_counts_once() {
     need_redis!();
@@ -21,7 +21,7 @@ fn a_round_counts_once() {
     let after = store.now();
     assert_eq!(totals(&answer), [5, 7, 0]);
     assert!((before..=after).contains(&answer[0].born), "{answer:?}");
-    // Not to be asked for, and not there.
+    // Not charged, and not in the store.
     assert_eq!(answer[2], Record::default());
     assert!(!redis.cli(&["KEYS", "*"]).contains("10.0.0.3"));
     for _ in 0..3 {
@@ -30,7 +30,7 @@ fn a_round_counts_once() {
         assert_eq!(again[0].born, answer[0].born);
     }
     assert_eq!(totals(&store.exchange(1, &round(7, &[(1, 1)]))), [6]);
-    // On its way for long, and changed on it.
+    // A round that arrives late and changed.
     assert_eq!(
         totals(&store.exchange(1, &round(6, &[(1, 100), (9, 1)]))),
         [6, 0]
@@ -39,7 +39,7 @@ fn a_round_counts_once() {
     assert_eq!(totals(&store.exchange(1, &round(8, &[(1, 1)]))), [7]);
 }
 
-/// Members have numbers of their own, and groups of one member too: they are under way at once.
+/// Members have their own round numbers, and so have groups of one member: they are in flight at the same time.
 #[test]
 fn members_add_up_and_groups_do_not_wait() {
     need_redis!();
@@ -52,11 +52,11 @@ fn members_add_up_and_groups_do_not_wait() {
         round.group = Group { of: 16, index };
         round
     };
-    // The later one comes first.
+    // The later round arrives first.
     assert_eq!(totals(&store.exchange(1, &in_group(3, 7, 1))), [9]);
     assert_eq!(totals(&store.exchange(1, &in_group(2, 6, 1))), [10]);
     assert_eq!(totals(&store.exchange(1, &in_group(2, 6, 1))), [10]);
-    // Another fleet, another limit: another record.
+    // Another fleet, or another limit: another record.
     let other = Of {
         limit: "other",
         ..SLOW
@@ -70,7 +70,7 @@ fn members_add_up_and_groups_do_not_wait() {
     assert_eq!(totals(&ask(FLEET, other)), [1]);
 }
 
-/// The level goes down with the store's time, is never said higher than it is, and stays within the cap.
+/// The level falls with the store's time, is never reported too high, and stays within the cap.
 #[test]
 fn the_level_is_that_of_a_bucket() {
     need_redis!();
@@ -98,7 +98,7 @@ fn the_level_is_that_of_a_bucket() {
     assert_eq!(full[0].spent, SLOW.cap);
 }
 
-/// A packet that costs a part of a nanosecond is not lost, nor made a whole one.
+/// Costs below a nanosecond are neither lost nor rounded up.
 #[test]
 fn small_costs_add_up() {
     need_redis!();
@@ -116,7 +116,7 @@ fn small_costs_add_up() {
     assert_eq!(records[0].spent, 5_000_000_000 << 8);
 }
 
-/// A record that nobody charges expires, in no less time than its bucket takes to fill; the next is another one.
+/// A record that nobody charges expires, no earlier than its bucket is full; the next record is new.
 #[test]
 fn records_expire() {
     need_redis!();
@@ -138,12 +138,12 @@ fn records_expire() {
     let left = || redis.cli(&["PTTL", &name]).parse::<u64>().unwrap();
     let first = ask(1, short);
     assert!((130_000..=140_000).contains(&left()), "{}", left());
-    // Quota that need more, and less, are seen to with the next charge.
+    // A quota with a longer or shorter expiry takes effect at the next charge.
     ask(2, SLOW);
     assert!((2_000_000..=2_120_000).contains(&left()), "{}", left());
     ask(3, short);
     assert!((130_000..=140_000).contains(&left()), "{}", left());
-    // Written once more without another expiry, which then is still there.
+    // Another write without an expiry of its own: the expiry stays.
     let second = ask(4, short);
     assert_eq!((second.born, second.total), (first.born, 4));
     assert!((130_000..=140_000).contains(&left()), "{}", left());
@@ -154,7 +154,7 @@ fn records_expire() {
     assert_eq!(third.total, 1);
 }
 
-/// More sources than go in one piece; and what the store takes for one.
+/// More sources than fit into one piece. Prints the time of the store per source.
 #[test]
 fn large_rounds() {
     need_redis!();
@@ -171,7 +171,7 @@ fn large_rounds() {
     println!("{} ns of the store a source", us * 1_000 / (calls * 4_321));
 }
 
-/// Rounds that are under way at once share one connection.
+/// Rounds in flight at the same time share one connection.
 #[test]
 fn rounds_share_a_connection() {
     need_redis!();
@@ -179,7 +179,7 @@ fn rounds_share_a_connection() {
     let Asked { runtime, store } = Asked::of(&redis);
     let connections = || {
         let clients = redis.cli(&["CLIENT", "LIST"]);
-        // That of redis-cli is another one.
+        // The connection of redis-cli does not count.
         clients
             .lines()
             .filter(|line| !line.contains("cmd=client"))

@@ -1,4 +1,4 @@
-//! Agents that die, stop, come, and live at another time.
+//! Agents that die, stop, start, or have wrong clocks.
 
 use std::{process::Stdio, thread, time::Duration};
 
@@ -15,7 +15,7 @@ use super::{
     fleet,
 };
 
-/// Killed, it leaves its host with its limit; the two others share on as before. Then it comes back.
+/// A killed agent leaves its host with its limit; the two others keep sharing. Then the agent comes back.
 #[test]
 fn one_is_killed_and_comes_back() {
     let fleet = fleet!();
@@ -33,7 +33,7 @@ fn one_is_killed_and_comes_back() {
     }
     let begin = case.mark();
     thread::sleep(Duration::from_millis(500));
-    // The two others, and the one alone.
+    // The passed packets of the two others, and of the host alone.
     let alone = case.mark();
     assert!(alone.passed[2] > begin.passed[2], "its limit is its own");
     case.agents.push(fleet.agent(2, &url(case.store.port), &[]));
@@ -42,7 +42,7 @@ fn one_is_killed_and_comes_back() {
     case.end(stream);
 }
 
-/// One that begins where the fleet's bucket is in debt takes over the debt too.
+/// An agent that starts while the fleet's bucket is in debt takes over the debt.
 #[test]
 fn one_that_begins_takes_over_a_debt() {
     const DEEP: &str = "local t = redis.call('TIME') local now = t[1] * 1000000 + t[2] \
@@ -59,14 +59,14 @@ fn one_that_begins_takes_over_a_debt() {
     drop(case.agents.pop());
     case.store.cli(&["EVAL", DEEP, "1", &key]);
     case.agents.push(fleet.agent(2, &url(case.store.port), &[]));
-    // Ten seconds are the depth of its bucket, and an empty one has a packet again after one.
+    // Its bucket is ten seconds deep, and an empty bucket has a packet again after one second.
     eventually("it waits for what others were let through", || {
         let waits = &case.fleet.check(2, one)["limits"][0]["retry_after_seconds"];
         waits.as_f64() > Some(10.0)
     });
 }
 
-/// Stopped for as long as two seconds, and continued.
+/// An agent is stopped for two seconds, and continued.
 #[test]
 fn one_is_stopped_and_goes_on() {
     let fleet = fleet!();
@@ -83,7 +83,7 @@ fn one_is_stopped_and_goes_on() {
     case.end(stream);
 }
 
-/// Clocks that are wrong by minutes are compared with none.
+/// Clocks that are wrong by minutes are compared with no other clock.
 #[test]
 fn one_lives_at_another_time() {
     if !limiter_tests::need::program(module_path!(), "unshare") {
@@ -108,7 +108,7 @@ fn one_lives_at_another_time() {
     let stream = case.load();
     case.bound_holds();
     let sent = case.end(stream);
-    // Nobody's packets are held back for ten minutes.
+    // No source's packets are held back for ten minutes.
     let passed = case.figures(source(HOT), "passed");
     let due = LIMIT.tokens(sent.longest());
     assert!(
@@ -119,7 +119,7 @@ fn one_lives_at_another_time() {
     agent.wait().unwrap();
 }
 
-/// A second one in the same place would count all twice.
+/// A second agent in the same place would count everything twice.
 #[test]
 fn a_second_one_is_refused() {
     let fleet = fleet!();
@@ -131,6 +131,6 @@ fn a_second_one_is_refused() {
         "{said}"
     );
     assert_eq!(said.trim().lines().count(), 1, "{said}");
-    // The first one works on.
+    // The first agent works on.
     assert_eq!(case.says(0)["hosts"], 3);
 }

@@ -1,4 +1,4 @@
-//! A fleet under load, and what must be true of it.
+//! A fleet under load, and the checks of its bound.
 
 use std::{cell::Cell, net::Ipv4Addr, thread, time::Duration};
 
@@ -13,20 +13,20 @@ use serde_json::Value;
 
 use crate::shared::{PASSWORD, store};
 
-/// What the whole fleet is to let through of a source.
+/// The limit of the whole fleet on a source.
 pub const LIMIT: Bucket = Bucket {
     rate: 100,
     burst: 10,
 };
-/// Packets per second of both sources together, and which part of them is the calm one's.
+/// Packets per second of both sources together; one packet in so many is the calm source's.
 const LOAD: (u32, usize) = (600, 15);
-/// Longer than any test sends for: the load is stopped.
+/// Longer than any test: the load is stopped earlier.
 const LONG: Duration = Duration::from_secs(60);
-/// How long the bound is looked at.
+/// Time over which the bound is checked.
 const WINDOW: Duration = Duration::from_millis(1_500);
-/// Sends far more than it may.
+/// The source that sends far more than its rate.
 pub const HOT: u8 = 7;
-/// Stays below the half of its rate.
+/// The source that stays below half of its rate.
 pub const CALM: u8 = 8;
 
 /// The settings of each host.
@@ -34,7 +34,7 @@ pub fn limits() -> String {
     limits_of(LIMIT)
 }
 
-/// The same with another limit.
+/// The settings of each host, with another limit.
 pub fn limits_of(Bucket { rate, burst }: Bucket) -> String {
     format!(
         "interfaces = [\"eth0\"]\nfleet = \"edge\"\n[[limit]]\nname = \"all\"\nscope = \"fleet\"\n\
@@ -42,7 +42,7 @@ pub fn limits_of(Bucket { rate, burst }: Bucket) -> String {
     )
 }
 
-/// Where the agents find the store, at a port of its address.
+/// URL of the store for agents, at a port of the store's address.
 pub fn url(port: u16) -> String {
     store_url(port).replace("//", &format!("//:{PASSWORD}@"))
 }
@@ -54,21 +54,21 @@ pub struct Case<'f> {
     pub agents: Vec<Agent>,
 }
 
-/// What all hosts had let through of the hot source, and between which two readings of the clock that was read.
+/// Packets of the hot source that each host had passed, and the clock before and after they were read.
 pub struct Mark {
     pub passed: Vec<u64>,
     between: (u64, u64),
 }
 
 impl<'f> Case<'f> {
-    /// Agents that know of one another.
+    /// Starts agents that know of one another.
     pub fn new(fleet: &'f Fleet) -> Self {
         let store = store(fleet);
         let url = url(store.port);
         Self::with(fleet, store, &url)
     }
 
-    /// The same with a way of its own to the store.
+    /// Starts agents that reach the store at `url`.
     pub fn with(fleet: &'f Fleet, store: Redis<'f>, url: &str) -> Self {
         let agents = (0..fleet.size()).map(|host| fleet.agent(host, url, &[]));
         let case = Self {
@@ -80,7 +80,7 @@ impl<'f> Case<'f> {
         case
     }
 
-    /// Both sources send, the calm one a packet in so many. Goes on when account is kept of the hot one.
+    /// Sends packets of both sources. Returns once the agents keep an account of the hot one.
     pub fn load(&self) -> Stream {
         let (per_second, parts) = LOAD;
         let mut sources = vec![source(HOT); parts];
@@ -90,18 +90,18 @@ impl<'f> Case<'f> {
         stream
     }
 
-    /// What the agent of a host says.
+    /// The fleet status that a host's agent reports.
     pub fn says(&self, host: usize) -> Value {
         self.fleet.status(host)["fleet"].clone()
     }
 
-    /// Packets of a source that each host has let through, or (`dropped`) has not.
+    /// Packets of a source that each host has `passed`, or has `dropped`.
     pub fn figures(&self, of: Ipv4Addr, what: &str) -> Vec<u64> {
         let of = |host| number(&self.fleet.check(host, of)["limits"][0][format!("{what}_packets")]);
         (0..self.fleet.size()).map(of).collect()
     }
 
-    /// What has been let through of the hot source by now.
+    /// Reads the packets of the hot source that passed until now.
     pub fn mark(&self) -> Mark {
         let before = clock::now().unwrap();
         let passed = self.figures(source(HOT), "passed");
@@ -111,9 +111,9 @@ impl<'f> Case<'f> {
         }
     }
 
-    /// The fleet's bound holds between now and a while later: a burst and what is refilled, and on each other host as
-    /// much again within the staleness that the agents state. (What they state of the overshoot has more in it, for
-    /// sources that were silent before.)
+    /// Panics unless the fleet's bound holds for a while: a burst and its refill, and as much again on each other host
+    /// within the staleness that the agents report. (The overshoot that they report also covers sources that were
+    /// silent before.)
     pub fn bound_holds(&self) {
         let stated = (0..self.fleet.size()).map(|host| {
             let beyond = Cell::new(0.0);
@@ -138,7 +138,7 @@ impl<'f> Case<'f> {
             "then {admitted} of at most {most:.0} in {} ms, {stated:.0} of them overshoot",
             time / 1_000_000
         );
-        // A bound that three hosts on their own keep to as well would prove nothing.
+        // The check proves nothing if three hosts on their own also stay within the bound.
         let apart = (self.fleet.size() as u64 * LIMIT.rate) as f64 * WINDOW.as_secs_f64();
         assert!(
             most < apart,
@@ -147,7 +147,7 @@ impl<'f> Case<'f> {
         assert!(admitted as f64 <= most, "{admitted} of at most {most}");
     }
 
-    /// Waits until the agents of these hosts hear of the store again, and of one another.
+    /// Waits until the agents of these hosts hear of the store and of one another again.
     pub fn recovered(&self, hosts: impl IntoIterator<Item = usize>) {
         for host in hosts {
             eventually(&format!("host {host} hears of the store again"), || {
@@ -159,8 +159,8 @@ impl<'f> Case<'f> {
         }
     }
 
-    /// Waits until a host's agent says that the store does not answer; then what is known of the others grows older,
-    /// and older.
+    /// Waits until a host's agent reports that the store does not answer and that the others' news gets older and
+    /// older.
     pub fn grows_stale(&self, host: usize) -> String {
         eventually(&format!("host {host} says that it is alone"), || {
             !self.says(host)["error"].is_null()
@@ -176,8 +176,8 @@ impl<'f> Case<'f> {
         second["error"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// What is true at the end, whatever has happened: each host has kept its own limit, the hot source has lost
-    /// nothing that was due to it, and the calm one was hardly refused anything.
+    /// Panics unless each host has kept its own limit, the hot source has lost nothing that was due to it, and the
+    /// calm source was hardly refused anything.
     pub fn end(&self, stream: Stream) -> Sent {
         let sent = stream.stop();
         let most = LIMIT.tokens(sent.longest());
@@ -199,10 +199,10 @@ impl<'f> Case<'f> {
         let dropped = self.figures(source(CALM), "dropped");
         let due = *LIMIT.admits(times).start();
         println!("calm: {dropped:?} of {} were dropped", times.len());
-        // A machine that stands still for long, and then sends all at once, has sent more than is due.
+        // A machine that stalls and then sends everything at once has sent more than is due.
         if due == times.len() as u64 {
-            // Late news is charged late: where a burst is smaller than what refills meanwhile, and two things are late
-            // at once, it can cost a packet. Without credit for what ran over it costs most of them.
+            // Late news is charged late: if a burst is smaller than the refill meanwhile, and two messages are late at
+            // once, it can cost a packet. Without credit for the overflow, it costs most packets.
             let lost: u64 = dropped.iter().sum();
             assert!(lost <= due / 20, "{dropped:?} of {due}");
         }
@@ -210,7 +210,7 @@ impl<'f> Case<'f> {
 }
 
 impl Mark {
-    /// Packets of all hosts since then.
+    /// Packets that passed on all hosts since then.
     pub fn since(&self, begin: &Self) -> u64 {
         let sum = |mark: &Self| mark.passed.iter().sum::<u64>();
         sum(self) - sum(begin)

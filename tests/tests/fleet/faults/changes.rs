@@ -14,7 +14,7 @@ use super::{
     fleet,
 };
 
-/// The rate of one host is changed, and changed back, and again by its file: it stays the same member all the time.
+/// The rate of one host is changed and changed back by `set`, then by its file: the host stays the same member.
 #[test]
 fn the_rate_is_set_meanwhile() {
     let fleet = fleet!();
@@ -42,7 +42,7 @@ fn the_rate_is_set_meanwhile() {
     }
 }
 
-/// What one host holds otherwise is told on all of them, in both directions; and not any more when it is the same again.
+/// All hosts report limits that differ on one host, in both directions, until they are equal again.
 #[test]
 fn limits_that_differ_are_told() {
     let fleet = fleet!();
@@ -70,10 +70,10 @@ fn limits_that_differ_are_told() {
     let status = fleet.limiter(0, &["status", "eth0"]).stdout;
     let line = "all: other hosts hold it by 50/s, burst 10, per /32,/64; make it the same on all\n";
     assert!(status.contains(line), "{status}");
-    // In other words the same.
+    // The same rate in other words.
     set("6000/m").expect(0);
     expect(&case, none, none);
-    // What others would compare theirs with is forgotten with who has left.
+    // The limits of a member that has left are forgotten.
     set("50/s").expect(0);
     expect(&case, [other, other, ours], none);
     let _ = case.agents.pop().unwrap().end(Signal::SIGTERM);
@@ -93,8 +93,8 @@ fn limits_that_differ_are_told() {
     expect(&case, none, none);
 }
 
-/// A limit goes while the store is away, and another one comes: what was charged to the one is not told of the other, and
-/// of no limit that is none.
+/// A limit is removed while the store is away, and another one is added: charges of the old limit count for no other
+/// limit.
 #[test]
 fn a_limit_goes_while_the_store_is_away() {
     let fleet = fleet!();
@@ -115,7 +115,7 @@ fn a_limit_goes_while_the_store_is_away() {
     drop(stream);
 }
 
-/// A host without limits is no member; with limits again, it is one.
+/// A host without limits is no member; with limits, it is a member again.
 #[test]
 fn one_is_detached_and_attached_meanwhile() {
     let fleet = fleet!();
@@ -126,7 +126,7 @@ fn one_is_detached_and_attached_meanwhile() {
     agent.wait_until_it_says("eth0: no longer in fleet 'edge'");
     let gone = Instant::now();
     eventually("the others hear of it", || case.says(0)["hosts"] == 2);
-    // Of one that says nothing they hear after three seconds, and what they know grows stale for as long.
+    // A member that falls silent is noticed after three seconds only; a member that leaves is noticed at once.
     let heard = gone.elapsed();
     assert!(heard < Duration::from_millis(1_500), "{heard:?}");
     for host in [0, 2] {

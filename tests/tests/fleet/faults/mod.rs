@@ -1,5 +1,6 @@
-//! What goes wrong in a fleet, under load: each host's own limits hold whatever happens, a source below its rate is
-//! refused nothing, and when all is well again the fleet's bound holds again.
+//! A fleet survives faults under load: each host's limits hold, and a source below its rate is not refused.
+//!
+//! When the fault is over, the fleet's bound holds again.
 
 mod agents;
 mod case;
@@ -10,7 +11,8 @@ mod refusing;
 mod slow;
 mod store;
 
-/// Leaves a test that this machine lacks something for; else a fleet of three with these limits, or a shared one.
+/// Returns from the test if this machine lacks something; otherwise gives a fleet of three with these limits, or a
+/// shared one.
 macro_rules! fleet {
     () => {
         crate::faults::fleet!(&crate::faults::case::limits())

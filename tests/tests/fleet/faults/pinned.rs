@@ -9,7 +9,7 @@ use super::{
     fleet,
 };
 
-/// It gets its whole rate there, no less and no more; and no more when it moves to another host.
+/// A source on one host gets its whole rate there, no less and no more, and no more when it moves to another host.
 #[test]
 fn one_host_sees_it_and_then_another() {
     let fleet = fleet!();
@@ -18,7 +18,7 @@ fn one_host_sees_it_and_then_another() {
     let load = |seconds| Load::of(source(HOT), 300, Duration::from_secs(seconds));
     let sent = fleet.send(&load(2));
     let passed = case.figures(source(HOT), "passed");
-    // As if the others were not there.
+    // The result as if the host were alone.
     let alone = LIMIT.admits(&sent.times(|_| true));
     println!("{passed:?} of {alone:?}");
     assert!(alone.contains(&passed[0]), "{passed:?} of {alone:?}");
@@ -43,7 +43,7 @@ fn one_host_sees_it_and_then_another() {
     );
 }
 
-/// Three fifths of its rate, over all three hosts: each packet passes.
+/// Three fifths of the source's rate, over all three hosts: each packet passes.
 #[test]
 fn a_source_below_its_rate_is_never_refused() {
     let fleet = fleet!();
@@ -51,7 +51,7 @@ fn a_source_below_its_rate_is_never_refused() {
     let sent = fleet.send(&Load::of(source(CALM), 60, Duration::from_secs(3)));
     let dropped = case.figures(source(CALM), "dropped");
     println!("{dropped:?} of {}", sent.count());
-    // Some allowance for a machine that stands still, and sends what is late at once.
+    // Some allowance for a machine that stalls and then sends late packets at once.
     let slack = Bucket {
         rate: 100,
         burst: 5,

@@ -1,4 +1,4 @@
-//! What somebody else has written into the store.
+//! Records in the store that were written by somebody else.
 
 use std::{thread, time::Duration};
 
@@ -15,7 +15,7 @@ fn record([born, total, tat, ends]: [f64; 4]) -> String {
     bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect()
 }
 
-/// Garbage, other types and hostile figures in a source's record cost that source alone.
+/// Garbage, other types and hostile counts in a source's record affect that source alone.
 #[test]
 fn hostile_records_cost_their_own_source() {
     let fleet = fleet!();
@@ -37,7 +37,7 @@ fn hostile_records_cost_their_own_source() {
     ] {
         case.store.cli(&["SET", &hot, garbage]);
     }
-    // At once: no member writes between the two.
+    // In one step: no member writes between the two commands.
     let list = "redis.call('DEL', KEYS[1]) return redis.call('LPUSH', KEYS[1], 'garbage')";
     case.store.cli(&["EVAL", list, "1", &hot]);
     let members = keys.lines().find(|key| key.ends_with(":members")).unwrap();
@@ -47,7 +47,7 @@ fn hostile_records_cost_their_own_source() {
     }
     case.recovered(0..3);
     case.bound_holds();
-    // Figures that no member has written.
+    // Numbers that no member has written.
     let most = 9e15;
     let now = 1.7e15;
     for figures in [
@@ -61,7 +61,7 @@ fn hostile_records_cost_their_own_source() {
         [now, most, -most, most],
     ] {
         lua_set(&case, &hot, &record(figures));
-        // Several rounds see it.
+        // Several rounds read the record.
         thread::sleep(Duration::from_millis(250));
         let before = number(&case.fleet.check(0, source(CALM))["limits"][0]["passed_packets"]);
         eventually("the calm source is let through", || {
@@ -73,7 +73,7 @@ fn hostile_records_cost_their_own_source() {
         assert!(says["error"].is_null(), "{says}");
         let tokens =
             case.fleet.check(host, source(HOT))["limits"][0]["retry_after_seconds"].clone();
-        // Two bursts and two stalenesses, none of them above ten seconds.
+        // Two bursts and two staleness times, each at most ten seconds.
         assert!(tokens.as_f64() < Some(21.0), "{tokens}");
     }
     let dropped = case.figures(source(CALM), "dropped");
@@ -81,7 +81,7 @@ fn hostile_records_cost_their_own_source() {
     drop(stream);
 }
 
-/// Bytes that no argument can hold.
+/// Writes bytes that no argument can contain.
 fn lua_set(case: &Case<'_>, key: &str, escaped: &str) {
     let script = format!("return redis.call('SET', KEYS[1], \"{escaped}\")");
     case.store.cli(&["EVAL", &script, "1", key]);

@@ -1,4 +1,4 @@
-//! A store that answers, and says no.
+//! A store that answers with errors.
 
 use std::{thread, time::Duration};
 
@@ -7,7 +7,7 @@ use limiter_tests::{eventually, fleet::store_url};
 use super::{case::Case, fleet};
 use crate::shared::store;
 
-/// One clear line, and no more of them; and the agent goes on trying until the password is right.
+/// The agent prints one clear line and goes on trying until the password is right.
 #[test]
 fn a_wrong_password() {
     let fleet = fleet!();
@@ -24,7 +24,7 @@ fn a_wrong_password() {
     assert!(error.contains("does not take the user"), "{error}");
     assert!(!error.contains("another"), "{error}");
     let stream = case.load();
-    // It has tried several times.
+    // The agent has tried several times.
     eventually("it tries again", || {
         let log = case.store.cli(&["ACL", "LOG"]);
         let count = log.lines().skip_while(|line| *line != "count").nth(1);
@@ -39,7 +39,7 @@ fn a_wrong_password() {
     case.end(stream);
 }
 
-/// No memory left, and none is given up: nothing is shared, and all is when there is some again.
+/// While the store is full, nothing is shared; once it has memory again, everything is.
 #[test]
 fn a_full_store() {
     let fleet = fleet!();
@@ -52,7 +52,7 @@ fn a_full_store() {
         let error = case.grows_stale(host);
         assert!(error.contains("is full: raise its maxmemory"), "{error}");
     }
-    // By then it knows of no member any more.
+    // By then, the store knows of no member any more.
     thread::sleep(Duration::from_secs(3));
     case.store.cli(&["CONFIG", "SET", "maxmemory", "0"]);
     case.recovered(0..3);
@@ -60,7 +60,7 @@ fn a_full_store() {
     for agent in &case.agents {
         let said = agent.said();
         assert_eq!(said.matches("is full").count(), 1, "{said}");
-        // Who comes back first does not take itself for the only one, which would make its bound another one.
+        // The first agent to come back does not report a fleet of one host, which would change its bound.
         let back = said.split("is full").nth(1).unwrap();
         assert!(!back.contains("has 1 host"), "{said}");
     }

@@ -1,4 +1,4 @@
-//! A way to the store that is too narrow for all that a host has to tell at once.
+//! A link to the store that is too narrow for all data that a host sends at once.
 
 use std::{net::Ipv4Addr, thread, time::Duration};
 
@@ -12,11 +12,11 @@ use super::{
     fleet,
 };
 
-/// So many that an agent tells of them in sixteen rounds.
+/// Enough sources that an agent reports them in sixteen rounds.
 const SOURCES: u16 = 2_400;
-/// Bytes per second: all rounds together take four seconds, and an agent waits for an answer for one.
+/// Bytes per second: all rounds together take four seconds, and an agent waits one second for an answer.
 const NARROW: u32 = 40_000;
-/// In which an agent finds its pace.
+/// Time for an agent to find its pace.
 const SETTLED: Duration = Duration::from_secs(3);
 const BURST: u64 = 20;
 /// Packets that another host sees of one source.
@@ -27,7 +27,7 @@ fn source(number: u16) -> Ipv4Addr {
     Ipv4Addr::new(198, 18, high, low)
 }
 
-/// Each of them is heard of, though later: there is none whose turn never comes.
+/// News of every source arrives, though later: no source waits forever.
 #[test]
 fn all_sources_are_heard_of_on_a_narrow_link() {
     let fleet = fleet!(
@@ -37,7 +37,7 @@ fn all_sources_are_heard_of_on_a_narrow_link() {
         })
         .replace("1/s", "1/h")
     );
-    // What is in use when the agent comes is asked for.
+    // The agent asks for the sources that are in use when it starts.
     fleet.spread(&[1, 0, 0]);
     let once = Load::of_many((0..SOURCES).map(source).collect(), 5_000, Duration::ZERO);
     let _ = fleet.send(&Load {
@@ -59,7 +59,7 @@ fn all_sources_are_heard_of_on_a_narrow_link() {
             tokens < Some((BURST - u64::from(ELSEWHERE)) as f64 + 0.5)
         });
     }
-    // It has found its pace: nothing comes too late any more, and so nothing is told twice.
+    // The agent has found its pace: no answer is late, so no packet is reported twice.
     let lapses = || case.agents[0].said().matches("has not answered").count();
     let before = lapses();
     thread::sleep(SETTLED);

@@ -1,4 +1,4 @@
-//! The store, and the way to it.
+//! Faults of the store, and of the network to it.
 
 use std::{thread, time::Duration};
 
@@ -13,16 +13,16 @@ use super::{
 };
 use crate::shared::{PASSWORD, store};
 
-/// A fault, and how it is mended.
+/// A fault, or its repair.
 type Step = fn(&Network);
 
-/// Hosts 0 and 1 on one side with the store, and host 2 alone; then they hear of each other again.
+/// Separates host 2 from hosts 0 and 1, which keep the store; then the hosts hear of each other again.
 fn apart(fleet: &Fleet, fault: Step, mend: Step) {
     let case = Case::new(fleet);
     let stream = case.load();
     fault(&fleet.network);
     case.grows_stale(2);
-    // The two others know nothing of it.
+    // The two others do not notice it.
     for host in [0, 1] {
         let says = case.says(host);
         assert!(says["error"].is_null(), "{says}");
@@ -51,7 +51,7 @@ fn a_link_loses_all_without_a_sign() {
     );
 }
 
-/// It is up, and does not answer.
+/// The store is up, but does not answer.
 #[test]
 fn the_store_stands_still() {
     let fleet = fleet!();
@@ -67,7 +67,7 @@ fn the_store_stands_still() {
     case.end(stream);
 }
 
-/// All that it knew is lost.
+/// The store loses all its data.
 #[test]
 fn the_store_is_gone_and_comes_back_empty() {
     let fleet = fleet!();
@@ -83,7 +83,7 @@ fn the_store_is_gone_and_comes_back_empty() {
     case.end(stream);
 }
 
-/// A slow way is no fault: it is stated, and the bound holds with it.
+/// A slow link is no fault: the status reports it, and the bound holds.
 #[test]
 fn the_way_is_slow_and_narrow() {
     const DELAY: Duration = Duration::from_millis(50);
@@ -96,7 +96,7 @@ fn the_way_is_slow_and_narrow() {
     for host in 0..3 {
         let says = case.says(host);
         assert!(says["error"].is_null(), "{says}");
-        // There and back.
+        // The delay there and back.
         let stale = says["staleness_seconds"].as_f64();
         assert!(stale >= Some(2.0 * DELAY.as_secs_f64()), "{says}");
     }
@@ -108,7 +108,7 @@ fn the_way_is_slow_and_narrow() {
     case.end(stream);
 }
 
-/// Another store, which has copied the first one, takes its place.
+/// Another store, which has copied the first one, takes over.
 #[test]
 fn a_replica_takes_over() {
     let fleet = fleet!();
@@ -131,7 +131,7 @@ fn a_replica_takes_over() {
         case.grows_stale(host);
     }
     detour.lead_to(6_380);
-    // It takes no changes yet.
+    // The replica takes no writes yet.
     let replica = |host: usize| {
         let error = case.says(host)["error"]
             .as_str()
