@@ -1,4 +1,4 @@
-//! Interfaces that vanish, are renamed, moved to another namespace, or have odd names.
+//! Commands handle interfaces that vanish, are renamed, move to another namespace, or have unusual names.
 
 use std::os::fd::AsRawFd;
 
@@ -26,7 +26,7 @@ fn an_interface_that_vanishes() {
     status.expect(1);
     assert!(status.stderr.contains("limiter detach eth0"), "{status:#?}");
 
-    // A stale pin is in the way of an interface of the same name.
+    // A stale pin blocks a new interface of the same name.
     let server = &hosts.server.namespace;
     ip(server, "link add eth0 type veth peer name far");
     hosts
@@ -100,7 +100,7 @@ fn an_interface_with_a_dot_in_its_name() {
     hosts.limiter(&["detach", "v.1"]).expect(0);
 }
 
-/// The old name of a renamed interface, given to another one.
+/// The old name of a renamed interface is given to another interface.
 #[test]
 fn a_name_that_is_taken() {
     need_kernel!();
@@ -118,8 +118,8 @@ fn a_name_that_is_taken() {
     hosts.limiter(&["detach", "eth0", "wan9"]).expect(0);
 }
 
-/// Several names, `all` and `--all` are the same to every verb. A failure on one interface does not keep the verb from the
-/// others: it is named, and the status is 1.
+/// Every verb treats several names, `all` and `--all` alike. An interface that fails is named and does not stop the
+/// others; the status is 1.
 #[test]
 fn every_verb_takes_several_interfaces() {
     need_kernel!();

@@ -1,4 +1,6 @@
-//! What a limit holds: sources, prefixes, the interface as a whole; in shadow; jumbo frames.
+//! A limit has one bucket per source, per prefix, or for the whole interface.
+//!
+//! Also: shadow mode and jumbo frames.
 
 use std::{thread, time::Duration};
 
@@ -12,7 +14,7 @@ use limiter_tests::{
 
 const SILENCE: Duration = Duration::from_millis(200);
 
-/// Each source has its own bucket; the addresses of one IPv6 /64 share one.
+/// Each source has its own bucket; addresses of one IPv6 /64 share a bucket.
 #[test]
 fn sources_do_not_pay_for_each_other() {
     need_kernel!();
@@ -42,7 +44,7 @@ fn sources_do_not_pay_for_each_other() {
     assert_eq!(number(&check["limits"][0]["dropped_packets"]), 247);
 }
 
-/// Neighbours share fe80::/64, the router too: a chatty one drains its own bucket only.
+/// Neighbours share fe80::/64 with the router: a chatty one drains only its own bucket.
 #[test]
 fn each_link_local_source_has_its_own_bucket() {
     need_kernel!();
@@ -68,7 +70,7 @@ fn each_link_local_source_has_its_own_bucket() {
     assert_eq!(dropped(chatty), 0);
 }
 
-/// In shadow everything passes, and what would have been dropped is counted.
+/// In shadow, everything passes, and packets over the limit are counted.
 #[test]
 fn shadow_drops_nothing() {
     need_kernel!();
@@ -98,7 +100,7 @@ fn shadow_drops_nothing() {
     assert_eq!(number(&hosts.status()["dropped"]["packets"]), 10);
 }
 
-/// One bucket for everything that comes in.
+/// One bucket for all packets that come in.
 #[test]
 fn one_bucket_for_the_interface() {
     need_kernel!();
@@ -130,7 +132,7 @@ fn one_bucket_for_the_interface() {
     assert_eq!(number(&status["sources"]["tracked"]), 1, "{status}");
 }
 
-/// Jumbo frames: where the kernel has multi-buffer XDP they pass, and count by their whole length.
+/// Jumbo frames pass if the kernel has multi-buffer XDP, and count with their whole length.
 #[test]
 fn jumbo_frames() {
     need_kernel!();

@@ -1,4 +1,4 @@
-//! kill -9 at any moment: still limiting, or not attached; never half.
+//! After `kill -9` at any moment, limiter still limits or is not attached; never half.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use limiter_tests::{
 
 const ROUNDS: u32 = 60;
 
-/// How long the command takes when it is left alone.
+/// Duration of the command when it is not killed.
 fn duration_of(hosts: &Hosts, arguments: &[&str]) -> Duration {
     let start = Instant::now();
     hosts.limiter(arguments).expect(0);
@@ -39,8 +39,8 @@ fn kill(hosts: &Hosts, arguments: &[&str], delay: Duration) {
     child.wait().unwrap();
 }
 
-/// Moments spread over the command's life, and beyond it for as long as no command has come to its
-/// end: among other tests a command can live longer than it did when it was timed.
+/// Moments spread over the command's life, and beyond it until a command completes: beside other tests, a command can
+/// take longer than when it was timed.
 struct Moments {
     life: Duration,
     round: u32,
@@ -51,7 +51,7 @@ impl Moments {
         Self { life, round: 0 }
     }
 
-    /// The next moment, `step` further.
+    /// The next moment, `step` later.
     fn next(&mut self, step: u32, one_ended: bool) -> Option<Duration> {
         let last = if one_ended { ROUNDS } else { 8 * ROUNDS };
         let delay = self.life * 5 / 4 * self.round / ROUNDS;
@@ -151,7 +151,7 @@ fn set_is_whole_or_not_at_all() {
         "moments on both sides: {changed} of {rounds}"
     );
 
-    // The next command clears what was left.
+    // The next command clears up what was left.
     hosts.limiter(&["set", "eth0", "--rate", "3/h"]).expect(0);
     let folder = hosts.pins();
     assert_eq!(
@@ -188,14 +188,14 @@ fn detach_is_whole_or_is_finished_by_the_next() {
     }
 }
 
-/// A list is the old one or the new one, and what is on both is held by it all the time.
+/// A list is the old one or the new one. Prefixes on both are always in force.
 #[test]
 fn a_list_is_replaced_whole_or_not_at_all() {
     need_kernel!();
     const PREFIXES: u32 = 1_000;
     let (hosts, folder) = (Hosts::new(), Folder::new());
     hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
-    // In the order in which they are printed.
+    // Sorted as the command prints them.
     let lists = [1, 2].map(|network| {
         let others = (0..PREFIXES).map(|i| format!("10.{network}.{}.{}\n", i / 256, i % 256));
         others.collect::<String>() + &format!("{CLIENT}\n")
@@ -233,7 +233,7 @@ fn a_list_is_replaced_whole_or_not_at_all() {
     let seen = number(&status["seen"]["packets"]) - number(&status["passes"]["not_ip"]["packets"]);
     assert_eq!(seen, u64::from(10 * rounds), "{status}");
 
-    // The next command clears what was left.
+    // The next command clears up what was left.
     hosts
         .limiter(&["deny", "add", "eth0", "10.9.9.9"])
         .expect(0);

@@ -1,4 +1,4 @@
-//! The most that can be configured: 32 limits and 100,000 prefixes, attached by the command.
+//! The largest configuration works: 32 limits and 100,000 prefixes, attached by the command.
 
 use std::{collections::BTreeSet, fmt::Write as _, fs, net::IpAddr, path::PathBuf, time::Instant};
 
@@ -22,10 +22,10 @@ use limiter_user::{
 };
 
 const PREFIXES: usize = 100_000;
-/// Which list a prefix is on, in turn.
+/// The lists, which take the prefixes in turn.
 const LISTS: [&str; 4] = ["allow", "deny", "gold", "silver"];
 
-/// Prefixes of both families, none within another one; the lists take them in turn.
+/// Prefixes of both families, none within another; the lists take them in turn.
 fn prefixes() -> Vec<IpNet> {
     let prefix = |i: usize| {
         let i = i as u32;
@@ -74,7 +74,7 @@ fn settings(text: &str) -> Settings {
         .settings
 }
 
-/// What becomes of a packet of a source under the prefix with this number.
+/// Possible verdicts on a packet of a source under the prefix with this number.
 fn expected(number: usize) -> &'static [Reason] {
     match LISTS[number % LISTS.len()] {
         "allow" => &[Reason::Allowed],
@@ -110,7 +110,7 @@ fn it_loads_far_below_what_the_verifier_takes_and_finds_the_right_list() {
             prefixes[number]
         );
         let beside: IpAddr = match prefixes[number] {
-            // The sixteen behind a prefix are on no list.
+            // The sixteen addresses behind a prefix are on no list.
             IpNet::V4(net) => v4(u32::from(net.addr()) + 16 + rng.u32(0..16)),
             IpNet::V6(net) => v6(u128::from(net.addr()) ^ (1 << 100)),
         };
@@ -119,7 +119,7 @@ fn it_loads_far_below_what_the_verifier_takes_and_finds_the_right_list() {
     }
 }
 
-/// A file that goes with the test.
+/// A file that is removed when dropped.
 struct Written(PathBuf);
 
 impl Drop for Written {

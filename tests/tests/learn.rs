@@ -1,5 +1,6 @@
-//! `limiter learn`: what it proposes passes those that it was learnt from, and stops the flood that went on
-//! meanwhile; and nothing of it stays.
+//! `limiter learn` proposes limits that pass the clients it has seen and stop a flood.
+//!
+//! Nothing of it stays in the kernel.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -37,10 +38,10 @@ use limiter_user::{
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A frame, and when it came.
+/// A frame, and its time.
 type Timed = (u64, Vec<u8>);
 
-/// A capture of pcap, with nanoseconds.
+/// A capture in pcap format, with nanoseconds.
 fn pcap(frames: &[Timed]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for word in [0xa1b2_3c4d, 2 | 4 << 16, 0, 0, 262_144, 1] {
@@ -73,7 +74,7 @@ const CLIENTS: u8 = 40;
 const FLOODER: [u8; 4] = [203, 0, 113, 66];
 const SYN_FLOODER: [u8; 4] = [203, 0, 113, 67];
 
-/// Two minutes: clients that load pages and ask for names, one that floods the name server, one that opens
+/// Two minutes of clients that load pages and resolve names, one that floods the name server, one that opens
 /// connections as fast as it can, and made-up sources.
 fn traffic() -> Vec<Timed> {
     let mut rng = fastrand::Rng::with_seed(5);
@@ -109,7 +110,7 @@ fn read(text: &str) -> file::File {
     file::parse(text, Path::new(".")).unwrap_or_else(|mistakes| panic!("{mistakes:?}\n{text}"))
 }
 
-/// What `limit` may let through of one source in `nanoseconds`.
+/// Packets that `limit` may pass of one source in `nanoseconds`.
 fn allowed(limit: &Limit, nanoseconds: u64) -> u64 {
     let refilled =
         u128::from(limit.rate.amount) * u128::from(nanoseconds) / u128::from(limit.rate.period_ns);
@@ -144,7 +145,7 @@ fn from_a_capture_limits_that_pass_the_clients_and_stop_the_floods() {
     ] {
         assert!(text.contains(said), "{said}:\n{text}");
     }
-    // To standard output it is the same: the seed decides nothing if all sources are in the sample.
+    // The output to standard output is equal: the seed decides nothing if all sources are in the sample.
     let again = limiter(&["learn", "--capture", &capture]);
     again.expect(0);
     assert_eq!(again.stdout, text);
@@ -226,12 +227,12 @@ fn xdp(hosts: &Hosts) -> Option<XdpState> {
     hosts.server.namespace.block_on(state).unwrap()
 }
 
-/// Until the program watches.
+/// Waits until the program watches.
 fn started(hosts: &Hosts) {
     eventually("the program is there", || xdp(hosts).is_some());
 }
 
-/// Clients that send one packet each, at least a quarter of a second after the one before.
+/// Clients that send one packet each, at least 250 ms after the previous one.
 struct Clients {
     wire: Raw,
     frames: Vec<Vec<u8>>,
@@ -292,7 +293,7 @@ fn live_limits_that_pass_the_clients_and_stop_the_flood() {
         "{text}"
     );
 
-    // The same again, against what was proposed.
+    // The clients send again, against the proposed limits.
     hosts.run(&format!("attach --config {output}"));
     clients.round();
     let status = hosts.status();
@@ -330,7 +331,7 @@ fn whatever_ends_it_nothing_stays() {
     let hosts = Hosts::new();
     let mut child = start(&hosts, &["--for", "1h"]);
     started(&hosts);
-    // Somebody else is told who is there, and changes nothing.
+    // Other commands report the running `learn`, and change nothing.
     let attach = hosts.limiter(&["attach", "eth0", "--rate", "5"]);
     let process = format!("process {}", child.id());
     let words = ["`limiter learn` is running on 'eth0'", &process];
@@ -438,7 +439,7 @@ fn too_little_and_wrong_command_lines() {
     assert!(written.settings.limits.len() > 1);
 }
 
-/// Packets by source, and of those the ones to each service.
+/// Packets by source, and of those the packets to each service.
 fn packets_of(watched: &Watched) -> BTreeMap<Flow, (u64, BTreeMap<Service, u64>)> {
     let sources = watched.sampler.sources().iter();
     let packets = sources.map(|(flow, source)| {
@@ -449,7 +450,7 @@ fn packets_of(watched: &Watched) -> BTreeMap<Flow, (u64, BTreeMap<Service, u64>)
     packets.collect()
 }
 
-/// What the program sees of the frames, and what is seen of them in a capture.
+/// The traffic that the program sees, and that a capture of the frames contains.
 fn both(frames: &[Vec<u8>]) -> (Watched, Watched) {
     let hosts = Hosts::new();
     let wire = Raw::open(&hosts.client);
@@ -473,12 +474,12 @@ fn both(frames: &[Vec<u8>]) -> (Watched, Watched) {
     (ours, other)
 }
 
-/// Of all kinds, damaged ones among them.
+/// Frames of all kinds, including damaged ones.
 #[test]
 fn the_program_sees_of_any_frame_what_a_capture_tells() {
     need_kernel!();
     let mut rng = fastrand::Rng::with_seed(0x1ea2);
-    // Addresses and ports of the frames are those that these settings name.
+    // These settings name the addresses and ports of the frames.
     let settings = read(
         "[lists]\nown = [\"192.0.2.0/24\", \"2001:db8::/32\"]\n[[limit]]\nname = \"some\"\nrate = \"5\"\n\
          match = { destination_port = [22, 53, \"443-450\"], source_port = 40000, source = \"own\" }\n",
@@ -506,7 +507,7 @@ fn the_program_sees_the_services_that_a_capture_tells() {
             let from = Ipv4Addr::from(0xc633_6400 + u32::from(host));
             (from.into(), [192, 0, 2, 1].into())
         } else {
-            // Two of a /64 are one source.
+            // Two addresses of a /64 are one source.
             let from = [0x2001, 0xdb8, 0, host / 2, 0, 0, 0, host];
             (from.into(), [0xfd; 16].into())
         };
@@ -533,7 +534,7 @@ fn the_program_sees_the_services_that_a_capture_tells() {
     assert_eq!(services, named.into_iter().flatten().collect());
 }
 
-/// What came too fast was only counted: every packet of it all the same.
+/// A flood too fast for events is only counted, but to the packet.
 #[test]
 fn a_flood_is_counted_to_the_packet() {
     need_kernel!();
@@ -560,12 +561,12 @@ fn a_flood_is_counted_to_the_packet() {
         .collect();
     assert_eq!(traces["192.0.2.66"].packets(), 6 * AT_ONCE);
     assert_eq!(traces["192.0.2.101"].packets(), 6);
-    // In groups: the first ones one by one, the others by the round.
+    // In groups: the first packets one by one, the others by the round.
     let groups = traces["192.0.2.66"].groups().len() as u64;
     assert!((AT_ONCE / 2..=AT_ONCE + 20).contains(&groups), "{groups}");
 }
 
-/// Made-up sources by the hundred thousand: the sample stays small, and is one of the sources that there are.
+/// Hundreds of thousands of made-up sources: the sample stays small, and is a fair sample of all sources.
 #[test]
 fn made_up_sources_do_not_fill_the_memory() {
     need_kernel!();
@@ -597,7 +598,7 @@ fn made_up_sources_do_not_fill_the_memory() {
         "{}",
         sampler.halvings()
     );
-    // What was forgotten after a while is counted, and halved with the others.
+    // The estimate counts packets that were forgotten after a while, and was halved with the others.
     let estimate = sampler.once() << sampler.halvings();
     assert!(
         (SOURCES / 3..SOURCES * 3).contains(&u32::try_from(estimate).unwrap()),

@@ -1,4 +1,4 @@
-//! The life of an attachment: attach, show, detach, and nothing is left.
+//! An attachment can be made, shown and removed, and nothing is left of it.
 
 use std::{fs, path::PathBuf, process::Stdio};
 
@@ -72,7 +72,7 @@ fn pins_are_for_root_alone() {
     assert_eq!(files, 20, "link, fifteen maps, program, two lists, record");
 }
 
-/// Each command asks for what is so already. Without `--strict` that is no failure.
+/// Each command requests the existing state. Without `--strict`, that is no failure.
 #[test]
 fn what_is_so_already_is_unchanged() {
     need_kernel!();
@@ -141,7 +141,7 @@ fn what_is_so_already_is_unchanged() {
         .expect_error(1, &["unchanged"]);
 }
 
-/// A trial is another thing than what is attached for good, and the other way round.
+/// A trial differs from a permanent attachment, and vice versa.
 #[test]
 fn a_trial_is_not_so_already() {
     need_kernel!();
@@ -209,7 +209,7 @@ fn what_a_killed_attach_left_is_cleared_by_the_next() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
-    // Pins without a link: what is left by a process that is killed before its last step.
+    // Pins without a link, as a process leaves them that is killed before its last step.
     fs::remove_file(hosts.pins().join("link")).unwrap();
     eventually("the kernel has taken the program off", || {
         hosts.json(&["status", "--json"])["interfaces"]
@@ -259,7 +259,7 @@ fn modes_are_what_they_are_said_to_be() {
     assert_eq!(hosts.status()["fallback"], serde_json::Value::Null);
 }
 
-/// Every way to write a burst reads back, or later commands could not.
+/// Every notation of a burst reads back: otherwise later commands would fail.
 #[test]
 fn what_attach_takes_status_understands() {
     need_kernel!();
@@ -281,7 +281,7 @@ fn what_attach_takes_status_understands() {
     }
 }
 
-/// A full disk below standard output: the change is made, and the message says so.
+/// Standard output is on a full disk: the change is made, and the message says so.
 #[test]
 fn a_change_that_cannot_be_printed_is_in_force_and_says_so() {
     need_kernel!();
@@ -319,7 +319,7 @@ fn a_change_that_cannot_be_printed_is_in_force_and_says_so() {
     unprinted(&["reset", "eth0", "192.0.2.7"], "192.0.2.7");
     unprinted(&["detach", "eth0"], "eth0: detached");
     assert!(!hosts.pins().exists());
-    // The rest of the work is done all the same: nothing stays on trial, and no interface is left out.
+    // The rest of the work is done all the same: nothing stays on trial, and no interface is skipped.
     unprinted(&["attach", "eth0", "--rate", "5", "--try", "60s"], "5/s");
     let again = ["attach", "eth0", "--or-reload", "--config", &file];
     unprinted(&again, "9/s");
@@ -327,7 +327,7 @@ fn a_change_that_cannot_be_printed_is_in_force_and_says_so() {
     unprinted(&["keep", "eth0"], "not on trial");
 }
 
-/// The first commands of README.md, acted out: a live host loses no packet before it is told to.
+/// The first commands of README.md: a live host loses no packet before it is told to.
 #[test]
 fn the_first_command_of_the_readme_drops_nothing() {
     need_kernel!();

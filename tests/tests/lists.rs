@@ -1,5 +1,6 @@
-//! `allow`, `deny` and `tier`: edited while limiter runs, whole or not at all, and what they do to
-//! packets.
+//! `allow`, `deny` and `tier` edit lists of a running limiter, whole or not at all.
+//!
+//! Tests of the effect on packets are here too.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -16,7 +17,7 @@ use limiter_tests::{
 };
 use serde_json::{Value, json};
 
-/// No source gets far, and two tiers.
+/// Limits that stop every source soon, and two tiers.
 const TIERS: &str = r#"
 [lists]
 own = ["192.0.2.0/24"]
@@ -52,8 +53,7 @@ fn attached_with_tiers() -> Hosts {
     hosts
 }
 
-/// What `verb` says when it is told to do `edit` to a list: `allow add eth0` and the prefixes, or
-/// `tier add eth0 own`.
+/// Runs `edit` on a list and returns the output: `allow add eth0` and the prefixes, or `tier add eth0 own`.
 fn edit(hosts: &Hosts, list: &str, edit: &str, prefixes: &[&str]) -> String {
     let start: Vec<&str> = match list {
         "allow" | "deny" => vec![list, edit, "eth0"],
@@ -71,7 +71,7 @@ fn listed(hosts: &Hosts, list: &str) -> Vec<String> {
         .collect()
 }
 
-/// What `status` says of a list.
+/// The entry of a list in `status`.
 fn of_status(hosts: &Hosts, name: &str) -> Value {
     let status = hosts.status();
     let lists = status["lists"].as_array().unwrap();
@@ -163,7 +163,7 @@ fn a_file_has_comments_and_line_ends_of_any_system() {
     assert_eq!(listed(&hosts, "deny"), [""; 0]);
 }
 
-/// What is wrong is told with its line, and nothing else of the edit is done.
+/// An error is reported with its line, and nothing of the edit is done.
 #[test]
 fn an_edit_is_done_as_a_whole_or_not_at_all() {
     need_kernel!();
@@ -200,7 +200,7 @@ fn an_edit_is_done_as_a_whole_or_not_at_all() {
     assert_eq!(hosts.status(), before, "the same program runs");
 }
 
-/// What is not on a list is named; the rest is removed all the same.
+/// Prefixes that are not on a list are named; the others are removed all the same.
 #[test]
 fn what_is_not_on_a_list_is_named() {
     need_kernel!();
@@ -261,8 +261,7 @@ fn lists_that_are_not_there() {
     }
 }
 
-/// The longest prefix decides, `deny` where both lists have it; each packet is counted for the list that
-/// decided.
+/// The longest prefix decides, `deny` on a tie; each packet is counted for the list that decided.
 #[test]
 fn the_longest_prefix_decides_and_is_counted() {
     need_kernel!();
@@ -316,7 +315,7 @@ fn the_longest_prefix_decides_and_is_counted() {
     assert_eq!(number(&status["passes"]["allowed"]["packets"]), hits.0);
     assert_eq!(number(&status["drops"]["deny"]["packets"]), hits.1);
 
-    // What is on no list any more meets the limit.
+    // Sources that are on no list any more meet the limit.
     edit(&hosts, "deny", "remove", &["10.1.2.0/24", "172.16.0.0/12"]);
     assert_eq!(traffic.passed("10.1.2.9", 4), 4, "the wider one allows");
     assert_eq!(traffic.passed("172.16.0.1", 4), 4);
@@ -324,7 +323,7 @@ fn the_longest_prefix_decides_and_is_counted() {
     assert_eq!(traffic.passed("172.16.0.1", 4), 1);
 }
 
-/// Among tiers the longest prefix decides too, and `allow` and `deny` come before.
+/// Among tiers, the longest prefix decides too, and `allow` and `deny` come first.
 #[test]
 fn tiers_decide_which_limit_holds_a_source() {
     need_kernel!();
@@ -350,7 +349,7 @@ fn tiers_decide_which_limit_holds_a_source() {
     assert_eq!(check["tiers"], json!(["others", "own"]));
 }
 
-/// Edits forget no bucket and no figure, also where the first prefix makes another program necessary.
+/// Edits forget no bucket and no counter, even if the first prefix requires another program.
 #[test]
 fn edits_forget_nothing() {
     need_kernel!();
@@ -373,7 +372,7 @@ fn edits_forget_nothing() {
     assert_eq!(of_status(&hosts, "deny")["hits"]["packets"], 2);
 }
 
-/// A source that is on the old list and on the new one is never treated as if it were on neither.
+/// A source on both the old list and the new one is never treated as if it were on neither.
 #[test]
 fn a_long_list_is_replaced_under_flood_without_a_gap() {
     need_kernel!();
@@ -421,7 +420,7 @@ fn a_long_list_is_replaced_under_flood_without_a_gap() {
     assert_eq!(listed(&hosts, "deny").len(), PREFIXES as usize + 1);
 }
 
-/// Nobody should think that it passes now.
+/// `allow` prints a note if a prefix is on `deny` too and so still does not pass.
 #[test]
 fn what_is_allowed_in_vain_is_told() {
     need_kernel!();

@@ -1,4 +1,4 @@
-//! Changes while traffic flows: no gap, no bucket forgotten, no new burst, nobody locked out.
+//! Changes under traffic leave no gap, forget no bucket, give no new burst, and lock nobody out.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -12,7 +12,7 @@ use limiter_tests::{
     raw::Raw,
 };
 
-/// Sends without pause from the client while `during` runs. Returns how many.
+/// Sends without pause from the client while `during` runs. Returns the number of packets.
 fn flood(hosts: &Hosts, during: impl FnOnce(&AtomicU64)) -> u64 {
     let wire = Raw::open(&hosts.client);
     let frame = hosts.frame(CLIENT).bytes();
@@ -31,8 +31,8 @@ fn flood(hosts: &Hosts, during: impl FnOnce(&AtomicU64)) -> u64 {
     sent.into_inner()
 }
 
-/// While a hundred programs are swapped in under flood, an empty bucket stays empty: a packet that
-/// met no program, or a bucket that was forgotten, would show.
+/// While a hundred programs are swapped in under flood, an empty bucket stays empty. A packet that met no program, or
+/// a forgotten bucket, would show.
 #[test]
 fn a_hundred_changes_under_flood_let_nothing_through() {
     need_kernel!();
@@ -59,11 +59,11 @@ fn a_hundred_changes_under_flood_let_nothing_through() {
     assert!(sent > 10_000, "it was a flood: {sent}");
 }
 
-/// Under flood the rate goes up and down; what passes is what the rates add up to.
+/// Under flood, the rate goes up and down; the packets that pass are the sum of the rates over time.
 #[test]
 fn a_new_rate_holds_from_the_moment_it_is_set() {
     need_kernel!();
-    // At no rate does it fill while the flood stands still, as it does on a busy machine.
+    // At no rate does the bucket fill while the flood stalls, as it does on a busy machine.
     const BURST: u32 = 1_000;
     let hosts = Hosts::new();
     let burst = BURST.to_string();
@@ -81,7 +81,7 @@ fn a_new_rate_holds_from_the_moment_it_is_set() {
             hosts
                 .limiter(&["set", "eth0", "--rate", &format!("{next}/s")])
                 .expect(0);
-            // Somewhere within the command.
+            // The moment of the change is somewhere within the command.
             let during = since.elapsed() - before;
             allowed += per_second * before.as_secs_f64();
             slack += f64::max(per_second, f64::from(next)) * during.as_secs_f64();
@@ -98,12 +98,12 @@ fn a_new_rate_holds_from_the_moment_it_is_set() {
         passed <= allowed + slack + 2.0,
         "{passed} > {allowed} + {slack}"
     );
-    // At each change a millionth of the burst, at most, is rounded away.
+    // Each change rounds away at most a millionth of the burst.
     assert!(passed >= allowed - 8.0, "{passed} < {allowed}");
 }
 
-/// However often it changes under flood, no tokens come out of it: what the old program admits while
-/// the new one is being loaded is not forgotten.
+/// Changes under flood create no tokens, however many: packets that the old program admits while the new one is loaded
+/// are charged.
 #[test]
 fn changes_under_flood_hand_out_no_tokens() {
     need_kernel!();
@@ -119,13 +119,13 @@ fn changes_under_flood_hand_out_no_tokens() {
         }
     });
     let passed = hosts.status()["passed"]["packets"].as_f64().unwrap();
-    // At half of the changes the burst grows by a token.
+    // At half of the changes, the burst grows by one token.
     let most = 10_000.0 + 10.0 + 10_000.0 * start.elapsed().as_secs_f64();
     assert!(passed <= most, "{passed} > {most}");
     assert!(passed > 10_000.0, "the flood met the limit: {passed}");
 }
 
-/// What was spent stays spent, in tokens, whatever the rates.
+/// Spent tokens stay spent, in tokens, at any rate.
 #[test]
 fn a_bucket_keeps_its_tokens_when_the_rate_changes() {
     need_kernel!();
@@ -154,8 +154,8 @@ fn a_bucket_keeps_its_tokens_when_the_rate_changes() {
             .limiter(&[&["set", "eth0"], change].concat())
             .expect(0);
         let found = tokens();
-        // A lowered burst makes the bucket shallower, and what does not fit in it is forgiven when
-        // it is made deeper again: it was empty, with 4 to spend.
+        // A lowered burst makes the bucket shallower. The missing tokens beyond its depth are forgiven when the burst
+        // is raised again: the bucket was empty, and has 4 to spend.
         assert!(
             (found - left).abs() < 0.1,
             "{change:?}: {found} tokens, {left} wanted"
@@ -166,7 +166,7 @@ fn a_bucket_keeps_its_tokens_when_the_rate_changes() {
     assert_eq!(hosts.status()["passed"]["packets"], 13, "7 before, 6 now");
 }
 
-/// A source that was full stays full through any number of changes.
+/// A full bucket stays full through any number of changes.
 #[test]
 fn a_full_bucket_stays_full() {
     need_kernel!();

@@ -1,4 +1,4 @@
-//! `log`: every packet and its verdict, whatever is configured.
+//! `log` prints every packet and its verdict, under any configuration.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -13,7 +13,7 @@ use nix::{
     unistd::Pid,
 };
 
-/// Needs most of the stack that there is.
+/// A configuration that needs most of the available stack.
 const MUCH: &str = r#"
 exempt = ["established", "control"]
 
@@ -37,7 +37,7 @@ rate = "1k/s"
 
 const ONE: &str = "[[limit]]\nname = \"one\"\nrate = \"1/h\"\nburst = 2\n";
 
-/// What is printed while three packets come from each of `sources`, and how many pass.
+/// Output of `log` for three packets from each of `sources`, and the number of packets that pass.
 fn logged(text: &str, sources: &[&str]) -> (String, u64) {
     let (hosts, folder) = (Hosts::new(), Folder::new());
     let file = folder.write("limiter.toml", text);
@@ -49,7 +49,7 @@ fn logged(text: &str, sources: &[&str]) -> (String, u64) {
             .spawn()
     });
     let mut child = spawned.unwrap().unwrap();
-    // It says when it has begun.
+    // The command reports that it has begun.
     let mut said = String::new();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     stderr.read_line(&mut said).unwrap();
@@ -91,7 +91,7 @@ fn one_limit() {
     assert_eq!(count(&printed, ", dropped: over the limit"), 1, "{printed}");
 }
 
-/// Listed sources too.
+/// Listed sources are logged too.
 #[test]
 fn several_limits_and_lists() {
     need_kernel!();

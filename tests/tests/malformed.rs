@@ -1,4 +1,4 @@
-//! Frames that are cut short, or say what they are not: no crash, and the right counter.
+//! Truncated and inconsistent frames are counted under the right reason and cause no crash.
 
 use std::net::IpAddr;
 
@@ -83,7 +83,7 @@ fn every_version_and_header_length_of_ipv4() {
             Reason::Malformed
         };
         assert_eq!(kernel.offer(&bytes, NOW), wanted, "first byte {first:#04x}");
-        // Options that are not there: the header says 60 bytes, the frame ends before.
+        // Missing options: the header claims 60 bytes, and the frame ends earlier.
         bytes[ETHERNET] = 0x4f;
         bytes.truncate(ETHERNET + 59);
         assert_eq!(kernel.offer(&bytes, NOW), Reason::Malformed, "options cut");
@@ -135,7 +135,7 @@ fn what_is_not_ip_passes_and_what_is_malformed_passes_where_it_is_told_to() {
     );
 }
 
-/// The host delivers a frame with any number of tags without an id.
+/// The host delivers a frame with any number of tags that have VLAN id 0.
 #[test]
 fn a_packet_with_more_than_eight_tags_is_dropped_even_if_malformed_ones_pass() {
     need_kernel!();

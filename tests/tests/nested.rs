@@ -1,5 +1,4 @@
-//! Nested limits, two CPUs: a packet is charged to every limit that matches it, or to none, whoever else
-//! is being charged at the same moment.
+//! With nested limits and two CPUs, a packet is charged to every limit that matches it, or to none.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -27,12 +26,11 @@ use limiter_user::{
     kernel::sys::{bpf, clock},
 };
 
-/// CPUs that race: what a lost race may leave charged is a packet of each.
+/// CPUs that race: each may leave one packet charged after a lost race.
 const CPUS: u64 = 2;
 
-/// Limits by source, by /24 and for the interface. The first two are deep, and so slow that not one packet's
-/// worth is refilled while a test runs: what stands in their buckets is what was charged to them. The last
-/// one is what packets compete for.
+/// Limits by source, by /24 and for the interface. The first two are deep and so slow that less than one packet is
+/// refilled during a test: their buckets show exactly the charges. Packets compete for the last limit.
 struct Nest {
     what: &'static str,
     /// Terms of the limits by source and by /24.
@@ -40,7 +38,7 @@ struct Nest {
     /// Terms of the interface's limit: one packet each `step` nanoseconds, and no burst.
     scarce: &'static str,
     step: u64,
-    /// Terms of the interface's limit in the flood, its burst and rate a second, in packets.
+    /// Terms of the interface's limit in the flood, its burst in packets, and its rate in packets per second.
     flood: (&'static str, f64, f64),
     /// Bytes of a packet.
     length: usize,
@@ -58,7 +56,7 @@ const NESTS: [Nest; 3] = [
     Nest {
         what: "bytes",
         deep: "rate = \"80bit\"\nburst = \"170mb\"",
-        // Of the longest frames only one fits.
+        // The bucket holds only one of the longest frames.
         scarce: "rate = \"13mbit\"\nburst = \"1522b\"",
         step: 1_000_000,
         // 2,000 packets a second.
@@ -75,8 +73,8 @@ const NESTS: [Nest; 3] = [
     },
 ];
 
-/// The interface's limit where it is asked last, and what was charged before it is to be taken back; and
-/// where it is asked first.
+/// Orders of the limits: the interface's limit is asked last, and earlier charges must be refunded; or it is asked
+/// first.
 const ORDERS: [[&str; 3]; 2] = [
     ["source", "subnet", "interface"],
     ["interface", "subnet", "source"],
@@ -99,13 +97,13 @@ impl Nest {
             .settings
     }
 
-    /// A packet of the source that belongs to this CPU; both are of one /24.
+    /// A packet of this CPU's source; both sources are in one /24.
     fn packet(&self, cpu: usize) -> Vec<u8> {
         let source = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10 + cpu as u8));
         udp_of_length(source, self.length)
     }
 
-    /// Packets that were charged to all buckets of the limit called `name`, which were full at `since`.
+    /// Packets charged to all buckets of the limit called `name`, which were full at `since`.
     fn charged(&self, kernel: &Kernel, settings: &Settings, name: &str, since: u64) -> u64 {
         let index = settings.limits.iter().position(|limit| limit.name == name);
         let index = index.unwrap();
@@ -119,7 +117,7 @@ impl Nest {
         of_limit
             .map(|(_, bucket)| {
                 let spent = if terms.window.period == 0 {
-                    // Never full since, and so ahead of the moment at which it was by what was charged.
+                    // The bucket was never full since, so its TAT is ahead of `since` by the charges.
                     bucket.tat.wrapping_sub(ticks(since))
                 } else {
                     terms.tau - terms.left(bucket.tat, since)
@@ -129,7 +127,7 @@ impl Nest {
             .sum()
     }
 
-    /// Panics unless each of the two deep limits was charged what passed.
+    /// Panics unless each of the two deep limits was charged `passed` packets.
     fn expect_all_or_nothing(&self, kernel: &Kernel, settings: &Settings, since: u64, passed: u64) {
         let what = self.what;
         for name in ["source", "subnet"] {
@@ -150,9 +148,9 @@ impl Nest {
     }
 }
 
-/// Again and again two packets meet one token: one passes, and the other one is charged to no limit. Whatever
-/// CPU is stopped meanwhile, as emulated ones are: what the other one does is too little to lose a race to for
-/// good. Only the making of a bucket could be waited for in vain, and so it is there before.
+/// Two packets meet one token again and again: one passes, and the other is charged to no limit. A CPU may be stopped
+/// at any point, as emulated ones are: the other CPU does too little meanwhile to lose a race for good. The buckets
+/// exist before, because only a new bucket could be waited for in vain.
 #[test]
 fn one_token_and_two_packets() {
     need_kernel!();
@@ -198,8 +196,8 @@ fn one_token_and_two_packets() {
     }
 }
 
-/// A source that finds no room in the table is refused by the last limit, when the others have charged its packet
-/// already: they give it back, without any other CPU's doing.
+/// A source without room in the table is refused by the last limit, after the others have charged its packet: they
+/// refund it without another CPU's help.
 #[test]
 fn what_finds_no_room_is_charged_to_none() {
     need_kernel!();
@@ -229,8 +227,8 @@ fn what_finds_no_room_is_charged_to_none() {
     }
 }
 
-/// Both CPUs hammer the nested limits on the kernel's own clock: none of them ever gives more than burst +
-/// rate × t, and what is refused is charged to none.
+/// Both CPUs flood the nested limits on the kernel's clock: no limit admits more than burst + rate × t, and refused
+/// packets are charged to no limit.
 #[test]
 fn a_flood_from_two_cpus() {
     need_kernel!();

@@ -1,5 +1,4 @@
-//! The compiled program: loadable by other tools than this one, and small enough for the verifier of
-//! every supported kernel.
+//! The compiled programs load with other tools too, and are small enough for the verifier of every supported kernel.
 
 use std::{fs, os::fd::AsRawFd, path::PathBuf, process::Command};
 
@@ -15,7 +14,7 @@ use limiter_tests::{
 };
 use limiter_user::kernel::sys::{requirements, requirements::KernelVersion};
 
-/// Those that other tools load too, on every kernel.
+/// Objects that other tools load too, on every kernel.
 const OBJECTS: [&str; 3] = ["limiter", "learn", "bench"];
 
 const BUILT: [&str; 4] = ["limiter", "limiter-log", "learn", "bench"];
@@ -30,7 +29,7 @@ fn prebuilt(name: &str) -> PathBuf {
         .join(format!("../limiter-ebpf/prebuilt/{name}.{endian}.o"))
 }
 
-/// libbpf is stricter than aya: BTF for every map, no code that is not part of a program.
+/// libbpf is stricter than aya: BTF for every map, and no code outside a program.
 #[test]
 fn bpftool_loads_what_aya_loads() {
     need_kernel!();
@@ -58,7 +57,7 @@ fn bpftool_loads_what_aya_loads() {
     }
 }
 
-/// Debug information is stripped, types are there, and nothing tells where it was built.
+/// Debug information is stripped, BTF is included, and nothing shows where the object was built.
 #[test]
 fn the_objects_are_stripped_and_carry_btf() {
     for name in BUILT {
@@ -91,7 +90,7 @@ fn loops_are_closed_by_jumps_as_linux_6_1_wants_it() {
     }
 }
 
-/// Later kernels are not as strict, so that nothing else would tell.
+/// Later kernels are not as strict, so that no other test would find it.
 #[test]
 fn the_stack_is_enough_where_frames_are_rounded_up() {
     for name in BUILT {
@@ -113,8 +112,8 @@ fn the_stack_is_enough_where_frames_are_rounded_up() {
     }
 }
 
-/// The verifier gives up after a million instructions. Linux 6.1, which keeps the functions that nobody calls,
-/// is to take as few for one limit.
+/// The verifier gives up after a million instructions. On Linux 6.1, which keeps functions that nobody calls, one
+/// limit must take few too.
 #[test]
 fn the_verifier_has_little_to_do() {
     need_kernel!();
@@ -128,7 +127,7 @@ fn the_verifier_has_little_to_do() {
             let kernel = Kernel::load(&limit, &config, frags);
             let fd = kernel.program.fd().unwrap().as_raw_fd();
             let info = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).unwrap();
-            // Linux 5.16 and later say it.
+            // Linux 5.16 and later report it.
             let Some(line) = info
                 .lines()
                 .find_map(|line| line.strip_prefix("verified_insns:"))
@@ -144,10 +143,10 @@ fn the_verifier_has_little_to_do() {
     }
 }
 
-/// Instructions of the program with one limit, which needs no shares of the table: 5,029, and 6,105 with their code.
+/// Instructions of the program with one limit, without shares of the table: 5,029 (6,105 with the shares' code).
 const PLAIN_MAX: u32 = 5_200;
 
-/// What a feature costs where it is not configured: nothing, because the verifier has taken its code out.
+/// A feature that is not configured costs nothing: the verifier removes its code.
 #[test]
 fn what_is_not_configured_is_not_in_the_program() {
     need_kernel!();
@@ -169,7 +168,7 @@ fn what_is_not_configured_is_not_in_the_program() {
         ("established", with(|config| config.established = 1)),
         ("new sources", with(|config| config.new_sources.cost = 1)),
     ];
-    // The ends of a program take a few instructions each.
+    // Each end of a program takes a few instructions.
     let ends = [
         ("trial", with(|config| config.deadline = 1)),
         ("chain", with(|config| config.chained = 1)),
@@ -178,9 +177,9 @@ fn what_is_not_configured_is_not_in_the_program() {
     for (end, with) in ends {
         assert!(without + 4 <= with, "{end}: {with}, without it {without}");
     }
-    // Linux before 6.8 verifies functions that nobody calls any more, and keeps them: what is left out is the call.
+    // Linux before 6.8 verifies and keeps functions that nobody calls: only the call is removed.
     let functions = requirements::kernel().unwrap() >= KernelVersion(6, 8);
-    // The code of each is more than that; a branch that is left over would be less.
+    // The code of each feature is larger than this; a leftover branch would be smaller.
     let least = if functions { 100 } else { 5 };
     if functions {
         assert!(without < PLAIN_MAX, "{without} instructions");
@@ -193,8 +192,8 @@ fn what_is_not_configured_is_not_in_the_program() {
     }
 }
 
-/// A limit of a fleet costs a packet nothing: what it is told by is a bit of a constant, which the verifier has
-/// folded away. What is left is a larger constant, of two instructions instead of one, wherever a packet may be refused.
+/// A limit of a fleet costs a packet nothing: its flag is a bit of a constant, which the verifier folds. The larger
+/// constant takes two instructions instead of one, wherever a packet may be refused.
 #[test]
 fn a_fleet_adds_nothing_to_the_program() {
     need_kernel!();
@@ -211,7 +210,7 @@ fn a_fleet_adds_nothing_to_the_program() {
     assert!(shared <= alone + MORE, "{shared}, alone {alone}");
 }
 
-/// Instructions that the kernel has kept of a loaded program.
+/// Instructions that the kernel keeps of a loaded program.
 fn instructions(kernel: &Kernel) -> u32 {
     let fd = kernel.program.fd().unwrap().as_raw_fd();
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).unwrap();

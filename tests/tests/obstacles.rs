@@ -1,5 +1,4 @@
-//! Everything that can stand in the way of a command: one line each that says what, why and what to
-//! do, and nothing changed.
+//! Each obstacle to a command gives one line with the problem, the reason and the remedy, and changes nothing.
 
 use std::{fs, os::unix::process::CommandExt, process::Command};
 
@@ -15,7 +14,7 @@ use limiter_tests::{
 fn a_foreign_program_is_named_and_left_alone() {
     need_kernel!();
     let hosts = Hosts::new();
-    // Any XDP program will do: this project's own, put there as another tool would.
+    // Any XDP program will do: this project's own, attached as another tool would.
     let foreign =
         limiter_tests::engine::Kernel::new(&limiter_tests::engine::Limit::new("5/s", "1"));
     let link = hosts.server.namespace.run(|| {
@@ -51,7 +50,7 @@ fn a_foreign_program_is_named_and_left_alone() {
 fn without_privileges() {
     need_kernel!();
     let hosts = Hosts::new();
-    // Where anyone may run it.
+    // Any user may run this copy.
     let copy = std::env::temp_dir().join(format!("limiter-unprivileged-{}", std::process::id()));
     fs::copy(binary(), &copy).unwrap();
     for arguments in [
@@ -75,7 +74,7 @@ fn without_privileges() {
     fs::remove_file(&copy).unwrap();
 }
 
-/// Root without its other capabilities: what a hardened service has.
+/// Root without its other capabilities, as in a hardened service.
 #[test]
 fn three_capabilities_are_enough_and_a_missing_one_is_named() {
     need_kernel!();
@@ -110,7 +109,7 @@ fn three_capabilities_are_enough_and_a_missing_one_is_named() {
     ] {
         let refused = limiter(too_few, &["attach", "eth0", "--rate", "5"]);
         refused.expect_error(1, &[missing, "docs/security.md"]);
-        // Not one that goes on, and never shares anything.
+        // The agent exits instead of running on without ever sharing.
         let refused = limiter(too_few, &["agent", "--store", "unix:///nonexistent"]);
         refused.expect_error(1, &[missing, "docs/security.md"]);
     }
@@ -122,8 +121,8 @@ fn on_an_old_kernel() {
     use nix::sys::personality::{Persona, set};
 
     let hosts = Hosts::new();
-    // The kernel shows 2.6.x to a process that asks for it; the personality of this thread is
-    // inherited by its children, and by them alone.
+    // The kernel reports version 2.6.x to a process that asks for it. Only this thread and its children have that
+    // personality.
     let outcome = hosts.server.namespace.run(|| {
         set(Persona::UNAME26).unwrap();
         limiter(&["attach", "eth0", "--rate", "5"])
@@ -164,7 +163,7 @@ fn maps_of_another_shape_are_refused() {
 #[test]
 fn in_a_mount_namespace_of_ip_netns_exec() {
     need_kernel!();
-    // A namespace with a name, as `ip netns` makes it.
+    // A named namespace, as `ip netns` makes it.
     let name = format!("limiter-test-{}", std::process::id());
     let ip = |arguments: &[&str]| {
         assert!(

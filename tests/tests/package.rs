@@ -1,4 +1,4 @@
-//! The packages: what is in them, and a host on which one is installed, upgraded and removed, with systemd.
+//! The packages are complete, and install, upgrade and remove cleanly on a host with systemd.
 
 use std::{
     collections::BTreeSet,
@@ -24,7 +24,7 @@ use limiter_tests::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The packages of the binary that is being tested, made once.
+/// The packages of the tested binary, built once.
 fn packages() -> &'static Path {
     static PACKAGES: OnceLock<TempDir> = OnceLock::new();
     PACKAGES.get_or_init(pack).path()
@@ -32,7 +32,7 @@ fn packages() -> &'static Path {
 
 fn pack() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    // Most of it is lines for backtraces.
+    // Most of the size is line tables for backtraces.
     let stripped = folder.path().join("limiter");
     let mut strip = Command::new("strip");
     strip.arg("-o").arg(&stripped).arg(binary());
@@ -63,7 +63,7 @@ fn lines(command: &mut Command) -> Vec<String> {
     outcome.stdout.lines().map(str::to_owned).collect()
 }
 
-/// The packages hold the same files, and all of them; packed twice, they are the same bytes.
+/// All packages hold the same, complete set of files; packed twice, they are identical.
 #[test]
 fn all_packages_hold_everything() {
     if !need::packages("package") {
@@ -131,7 +131,7 @@ fn all_packages_hold_everything() {
     );
 }
 
-/// The tree of the package for Debian.
+/// The file tree of the Debian package.
 fn installed() -> TempDir {
     let root = tempfile::tempdir().unwrap();
     let mut extract = Command::new("dpkg-deb");
@@ -146,8 +146,8 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     found.iter().map(PathBuf::from).collect()
 }
 
-/// Manual pages are sound roff, name no page that is not installed, and have the sections that people look for; options of
-/// verbs within verbs are in one.
+/// Manual pages are valid roff, refer only to installed pages, and have the usual sections; options of nested verbs
+/// are on one page.
 #[test]
 fn manual_pages_are_complete() {
     if !need::packages("package") || !need::program("package", "groff") {
@@ -269,7 +269,7 @@ impl Installed {
         state.trim_end().to_owned()
     }
 
-    /// What is attached, from `status --json`.
+    /// The attached interfaces, from `status --json`.
     fn attached(&self) -> Vec<Value> {
         let status = self.container.done(&["limiter", "status", "--json"]);
         let status: Value = serde_json::from_str(&status).unwrap();
@@ -282,19 +282,19 @@ impl Installed {
         attached[0].clone()
     }
 
-    /// Whether the kernel runs an XDP program on the interface, whoever says what.
+    /// Whether the kernel runs an XDP program on the interface, independent of limiter's reports.
     fn runs(&self) -> bool {
         let link = self.container.done(&["ip", "link", "show", "eth0"]);
         link.contains("prog/xdp")
     }
 
-    /// What the exporter answers where it listens unless told otherwise; nothing where nobody listens.
+    /// The exporter's answer at its default address; empty if nobody listens there.
     fn metrics(&self) -> String {
         let ask = "exec 3<>/dev/tcp/127.0.0.1/10546 && printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&3 && cat <&3";
         self.container.run(&["bash", "-c", ask]).stdout
     }
 
-    /// Waits until the exporter tells of the program that runs now.
+    /// Waits until the exporter reports the running program.
     fn exported(&self) {
         let program = number(&self.status()["program_id"]);
         let wanted = format!("program_id=\"{program}\"}} 1");
@@ -311,7 +311,7 @@ impl Installed {
         self.container.done(&show)
     }
 
-    /// IPv4 packets that the host's stack has received: those that were not dropped before.
+    /// IPv4 packets that the host's stack has received, and so were not dropped before.
     fn received(&self) -> u64 {
         let snmp = on(&self.hosts.server, || {
             fs::read_to_string("/proc/thread-self/net/snmp").unwrap()
@@ -327,8 +327,8 @@ impl Installed {
             .unwrap()
     }
 
-    /// Sends without pause from one source while `during` runs, and until all that is on its way has arrived.
-    /// Returns how many were sent.
+    /// Sends without pause from one source while `during` runs, and until all sent packets have arrived. Returns the
+    /// number of packets sent.
     fn flood(&self, during: impl FnOnce(&dyn Fn())) -> u64 {
         let wire = Raw::open(&self.hosts.client);
         let frame = self.hosts.frame(CLIENT).bytes();
@@ -344,11 +344,11 @@ impl Installed {
                 while !stop.load(Ordering::Relaxed) {
                     wire.send(&frame);
                     sent.fetch_add(1, Ordering::Relaxed);
-                    // A flood that leaves systemd the processor.
+                    // The flood leaves time of the processor to systemd.
                     thread::sleep(Duration::from_micros(100));
                 }
             });
-            // A failed assertion ends the flood too.
+            // A failed assertion also ends the flood.
             let _end = Ending(&stop);
             during(&more);
         });
@@ -370,9 +370,9 @@ const UNIT: &str = "limiter@eth0";
 const EXPORT: &str = "limiter-export";
 const STRICT: &str = "[[limit]]\nname = \"default\"\nrate = \"1/h\"\nburst = 3\n";
 
-/// Under a flood of one source, which has three packets and one more in an hour: the unit is reloaded, restarted,
-/// stopped and started, and the package installed over itself. A packet that met no program, or a bucket that was
-/// forgotten, would show in what the host's stack has received.
+/// During a flood of one source, which has three packets and one more per hour, the unit is reloaded, restarted,
+/// stopped and started, and the package is installed over itself. A packet that met no program, or a forgotten bucket,
+/// would show in the packets that the host's stack has received.
 #[test]
 fn a_package_from_installation_to_purge() {
     need_kernel!();
@@ -403,7 +403,7 @@ fn a_package_from_installation_to_purge() {
     assert_eq!(status["shadow"], true, "{status}");
     assert!(host.runs());
 
-    // The interface's own file goes first.
+    // The interface's own file takes precedence.
     container.write(FILE, STRICT);
     host.systemctl(&["reload", UNIT]);
     let status = host.status();
@@ -444,11 +444,11 @@ fn through_a_flood(host: &Installed) {
     assert!(passed <= 3 + hours, "{passed} passed of {sent}");
     assert_eq!(seen() - seen_before, sent, "none went by unseen");
     assert!(sent >= 600, "it was a flood: {sent}");
-    // Only now: what asks the exporter is received by the host's stack too.
+    // Only now, because the host's stack also receives the requests to the exporter.
     host.exported();
 }
 
-/// What cannot be put in force leaves what is.
+/// An invalid configuration leaves the current one in force.
 fn mistakes_change_nothing(host: &Installed) {
     let container = &host.container;
     container.write(FILE, "[[limit]]\nrate = \"fast\"\n");
@@ -461,7 +461,7 @@ fn mistakes_change_nothing(host: &Installed) {
     host.systemctl(&["restart", UNIT]);
 }
 
-/// Limits stay when the unit stops, unless that is asked for.
+/// Limits stay when the unit stops, unless the setting says otherwise.
 fn stopped(host: &Installed) {
     host.systemctl(&["stop", UNIT]);
     assert_eq!(host.state(UNIT), "inactive");
@@ -473,7 +473,7 @@ fn stopped(host: &Installed) {
     assert!(host.attached().is_empty() && !host.runs());
     host.systemctl(&["start", UNIT]);
     assert!(host.runs());
-    // The exporter ends at once and in order, and is there again for the package to take off.
+    // The exporter exits at once with success, and runs again for the package to stop.
     host.exported();
     host.systemctl(&["stop", EXPORT]);
     assert_eq!(
@@ -482,7 +482,7 @@ fn stopped(host: &Installed) {
     );
     host.systemctl(&["start", EXPORT]);
     host.exported();
-    // A trial that a start takes over stays.
+    // A trial stays when a start takes it over.
     host.systemctl(&["stop", UNIT]);
     let attach = ["limiter", "attach", "eth0", "--config", FILE, "--try", "1h"];
     host.container.done(&attach);
@@ -492,7 +492,7 @@ fn stopped(host: &Installed) {
 
 fn removed(host: &Installed) {
     let container = &host.container;
-    // So that it is the package that takes limiter off, and not the unit.
+    // The package must detach limiter, not the unit.
     container.write("/etc/default/limiter", "LIMITER_DETACH_ON_STOP=no\n");
     container.done(&["dpkg", "--no-triggers", "--remove", "limiter"]);
     assert!(!host.runs());
@@ -505,7 +505,8 @@ fn removed(host: &Installed) {
         "-c",
         "find /etc /usr /sys/fs/bpf /run/systemd /var/lib/dpkg/info -xdev -name '*limiter*'",
     ]);
-    // The container is a copy of this machine, which may have files of that name from others (delimiter.hpp).
+    // The container is a copy of this machine, which may have files with `limiter` in their names from others
+    // (delimiter.hpp).
     let of_others = lines(
         Command::new("find")
             .args(["/etc", "/usr", "-xdev", "-name", "*limiter*"])
@@ -518,7 +519,7 @@ fn removed(host: &Installed) {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// The other package, by its own scripts: installed, over itself, and removed.
+/// The RPM package, by its own scripts: installed, over itself, and removed.
 fn from_rpm(host: &Installed) {
     let container = &host.container;
     let rpm = package(packages(), "rpm");

@@ -1,5 +1,6 @@
-//! `reload`: the file in force again, whole or not at all; what stays keeps its buckets, what goes leaves
-//! none behind.
+//! `reload` applies the file again, whole or not at all.
+//!
+//! Limits that stay keep their buckets, and removed limits leave none behind.
 
 use std::{
     fs,
@@ -54,13 +55,13 @@ impl Attached {
         }
     }
 
-    /// Writes another text into the file, and puts it in force.
+    /// Writes another text into the file and reloads it.
     fn reload(&self, text: &str) -> Outcome {
         fs::write(&self.file, text).unwrap();
         self.hosts.limiter(&["reload", "eth0"])
     }
 
-    /// What it says when that succeeds.
+    /// Output of a successful reload.
     fn reloaded(&self, text: &str) -> String {
         let outcome = self.reload(text);
         outcome.expect(0);
@@ -80,7 +81,7 @@ impl Attached {
         found.unwrap_or_else(|| panic!("{status}")).clone()
     }
 
-    /// Packets that a limit let through and dropped.
+    /// Packets that a limit passed, and dropped.
     fn counted(&self, name: &str) -> (u64, u64) {
         let limit = self.limit(name);
         let of = |verdict: &str| number(&limit[verdict]["packets"]);
@@ -113,7 +114,7 @@ fn a_changed_file_keeps_buckets_and_figures() {
     assert_eq!(status["attached_at"], since, "the same attachment");
 }
 
-/// Rate, burst and total of control traffic are those of the file.
+/// Rate, burst and total of control traffic follow the file.
 #[test]
 fn limits_on_control_traffic_follow_the_file() {
     need_kernel!();
@@ -182,7 +183,7 @@ fn an_unchanged_file_changes_nothing() {
     );
     assert_eq!(traffic.passed_to(2, SOURCE, 7), 5);
     assert_eq!(attached.counted("a"), (5, 5));
-    // It undoes what commands have changed since.
+    // The reload undoes changes by other commands.
     attached
         .hosts
         .limiter(&["deny", "add", "eth0", "203.0.113.67"])
@@ -240,7 +241,7 @@ fn a_file_that_is_wrong_or_gone_changes_nothing() {
     assert_eq!(attached.hosts.status(), before, "the same program runs");
 }
 
-/// What only the interface makes wrong: a burst that its longest frame does not fit in.
+/// An error that depends on the interface: a burst that is smaller than its longest frame.
 #[test]
 fn what_does_not_fit_the_interface_changes_nothing() {
     need_kernel!();
@@ -273,7 +274,7 @@ fn what_is_fixed_at_attach_says_so() {
     assert_eq!(attached.hosts.status(), before);
 }
 
-/// A limit is the same as long as it has its name and its key.
+/// A limit stays the same while its name and key do.
 #[test]
 fn limits_come_and_go() {
     need_kernel!();
@@ -298,14 +299,14 @@ fn limits_come_and_go() {
     assert_eq!(traffic.passed_to(2, SOURCE, 7), 0);
     assert_eq!(traffic.passed_to(3, SOURCE, 7), 0);
 
-    // What comes back begins anew.
+    // A limit that comes back begins anew.
     attached.reloaded(&(a.clone() + &b + &c));
     assert_eq!(attached.counted("a"), (0, 0));
     assert_eq!(traffic.passed_to(1, SOURCE, 7), 5);
     assert_eq!(attached.counted("a"), (5, 2));
     assert_eq!(attached.counted("b"), (5, 16));
 
-    // Renamed: another one. With another key: other buckets.
+    // A renamed limit is new. A limit with another key has new buckets.
     let other_key = c.replace("rate", "key = \"/24,/48\"\nrate");
     let said = attached.reloaded(&(a.replace("\"a\"", "\"z\"") + &b + &other_key));
     assert!(said.contains("limit a gone\neth0: limit z new"), "{said}");
@@ -319,7 +320,7 @@ fn limits_come_and_go() {
     assert_eq!(traffic.passed_to(3, "192.0.2.9", 7), 5);
     assert_eq!(traffic.passed_to(3, SOURCE, 7), 0, "the same /24");
 
-    // The order alone.
+    // Only the order changes.
     let said = attached.reloaded(&(other_key + &b + &a.replace("\"a\"", "\"z\"")));
     assert!(said.contains("order of the limits"), "{said}");
     assert_eq!(traffic.passed_to(1, SOURCE, 7), 0);
@@ -347,7 +348,7 @@ fn which_file_is_remembered() {
 
     let folder = Folder::new();
     let file = folder.write("other.toml", hourly("a", 1, 5));
-    // From its own folder, by a name that means nothing elsewhere.
+    // Run from the file's folder, with a name that is relative to it.
     let from_there = hosts.server.namespace.run(|| {
         Command::new(binary())
             .args(["reload", "eth0", "--config", "other.toml"])
@@ -362,8 +363,7 @@ fn which_file_is_remembered() {
     assert_eq!(hosts.status()["limits"][0]["burst"], "6");
 }
 
-/// While the file is put in force again and again under flood, a source whose bucket is empty, under a
-/// limit that stays, gets nothing.
+/// During repeated reloads under flood, a source with an empty bucket, under a limit that stays, gets nothing.
 #[test]
 fn reloads_under_flood_let_nothing_through() {
     need_kernel!();
@@ -403,8 +403,7 @@ fn reloads_under_flood_let_nothing_through() {
     assert_eq!(attached.counted("a"), (3, sent - 3));
 }
 
-/// `attach --or-reload`: where nothing is attached it attaches, and where something is, the file is put in force
-/// over the same buckets, for good.
+/// `attach --or-reload` attaches if nothing is attached; otherwise it applies the file for good and keeps the buckets.
 #[test]
 fn what_is_attached_is_taken_over() {
     need_kernel!();

@@ -1,6 +1,8 @@
-//! An attachment of a version with another layout of its pins is replaced without a gap, and by nothing else touched.
+//! `attach` replaces an attachment of a version with another pin layout without a gap, and no other command touches
+//! it.
 //!
-//! The other version is this one: its pins are moved to the folder of another layout, and one map gets another name.
+//! The other version is simulated: this version's pins are moved to the folder of another layout, and one map is
+//! renamed.
 
 use std::{
     fs,
@@ -26,7 +28,7 @@ use limiter_user::kernel::sys::interface;
 const ATTACH: [&str; 6] = ["attach", "eth0", "--rate", "1/d", "--burst", "10"];
 const REPLACED: &str = "replaced another version of limiter (layout";
 
-/// One limit of `burst` packets that brings no token during a test.
+/// One limit of `burst` packets that gets no token during a test.
 fn limit(burst: u64) -> String {
     format!("[[limit]]\nname = \"default\"\nrate = \"1/d\"\nburst = {burst}\n")
 }
@@ -38,7 +40,7 @@ fn pins_in(hosts: &Hosts, layout: u32) -> PathBuf {
     of_layout.join(pins.file_name().unwrap())
 }
 
-/// Makes what is attached an attachment of another layout.
+/// Turns the attachment into one of another layout.
 fn age(hosts: &Hosts, layout: u32) -> PathBuf {
     let (pins, other) = (hosts.pins(), pins_in(hosts, layout));
     fs::create_dir_all(other.parent().unwrap()).unwrap();
@@ -66,7 +68,7 @@ fn another_layout_is_replaced_in_one_step_with_full_buckets() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
     let file = folder.write("limiter.toml", limit(10));
-    // An earlier version, and one that does not exist yet: upgrade and downgrade.
+    // An earlier version, and a future one: upgrade and downgrade.
     for layout in [6, 99] {
         hosts.limiter(&ATTACH).expect(0);
         assert_eq!(Traffic::new(&hosts).passed("192.0.2.2", 12), 10);
@@ -167,7 +169,7 @@ fn detach_leaves_the_folder_that_another_command_is_at_work_in() {
     let hosts = Hosts::new();
     hosts.limiter(&ATTACH).expect(0);
     let other = age(&hosts, 6);
-    // So far has `attach` come that has the lock and has pinned nothing.
+    // The state of an `attach` that holds the lock and has pinned nothing.
     let pins = hosts.pins();
     fs::create_dir(&pins).unwrap();
     let lock = fs::File::open(&pins).unwrap();
@@ -179,7 +181,7 @@ fn detach_leaves_the_folder_that_another_command_is_at_work_in() {
     expect_nothing_left(&hosts, "detached");
 }
 
-/// Stops the flood also where an assertion fails.
+/// Ends the flood when dropped, even if an assertion fails.
 struct Ending<'a>(&'a AtomicBool);
 
 impl Drop for Ending<'_> {
@@ -254,7 +256,7 @@ fn a_killed_replacement_leaves_limits_and_the_next_command_finishes() {
         let end = hosts.server.namespace.run(run).unwrap().unwrap();
         let at = format!("killed before step {step}, {end:?}");
         assert!(has_program(&hosts), "{at}");
-        // Of the old program there are no tokens left, of the new one three.
+        // The old program has no tokens left, the new one has three.
         match passed(&hosts) {
             0 => before += 1,
             3 => after += 1,

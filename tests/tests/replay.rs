@@ -1,5 +1,6 @@
-//! Replay: the program in the kernel and its arithmetic in user space say the same of every packet, on
-//! captures of others and on random ones; and the command.
+//! Replay gives every packet the verdict that the program in the kernel gives it.
+//!
+//! On captures of others and on random ones; the command is tested too.
 
 use std::{
     collections::BTreeMap,
@@ -31,12 +32,11 @@ use limiter_user::{
 
 const SECOND: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
-/// When the captures of these tests begin.
+/// Beginning of the captures of these tests.
 const START: u64 = 1_700_000_000 * SECOND;
 const SOURCE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
 
-/// How many packets each capture of others has, counted by another program. None: with a link type that is
-/// not read.
+/// Number of packets in each capture, counted by another program; none for a link type that is not supported.
 const FIXTURES: [(&str, Option<u64>); 37] = [
     ("arp-too-long-tha.pcap", Some(1)),
     ("babel.pcap", Some(25)),
@@ -88,7 +88,7 @@ fn plain(rate: &str, burst: &str) -> Settings {
     }
 }
 
-/// Through one engine of each kind, because loading the program takes longer than all of them.
+/// One engine of each kind for all captures, because loading the program takes longest.
 #[test]
 fn on_captures_of_others_both_say_the_same() {
     need_kernel!();
@@ -125,7 +125,7 @@ fn on_captures_of_others_both_say_the_same() {
             assert_eq!(read, (packets, None), "{name}");
         }
     }
-    // They have something for every look.
+    // The captures cause each of these verdicts.
     for reason in "admitted limit malformed not_ip deny would_drop".split(' ') {
         assert!(seen.get(reason) > Some(&4), "{reason}: {seen:?}");
     }
@@ -140,7 +140,7 @@ fn captures_of_others_may_be_cut_off_anywhere() {
         let step = (bytes.len() / 20).max(1);
         let mut before = 0;
         for end in (0..bytes.len()).step_by(step) {
-            // What is there is told of; or why nothing is.
+            // The part that is there is replayed; or the error says why not.
             match (replay(&bytes[..end], &settings, Choice::Model), &whole) {
                 (Ok((part, verdicts)), Ok((_, all))) => {
                     let at = format!("{} at {end}", path.display());
@@ -157,7 +157,7 @@ fn captures_of_others_may_be_cut_off_anywhere() {
     }
 }
 
-/// Captures of random packets, some of them cut short, past random limits, with tables that are too small.
+/// Captures of random packets, some of them truncated, with random limits and tables that are too small.
 #[test]
 fn on_random_captures_both_say_the_same() {
     need_kernel!();
@@ -204,7 +204,7 @@ fn on_random_captures_both_say_the_same() {
     }
 }
 
-/// A flood of more sources than the table holds: both have the same entries at every moment.
+/// A flood of more sources than the table holds: both engines have equal entries at every moment.
 #[test]
 fn in_a_full_table_both_say_the_same() {
     need_kernel!();
@@ -240,7 +240,7 @@ fn in_a_full_table_both_say_the_same() {
     }
 }
 
-/// Replays UDP packets from one source at these moments; which of them pass, by either engine.
+/// Replays UDP packets from one source at these moments. Returns which of them pass, by either engine.
 fn passing(rate: &str, burst: &str, at: impl IntoIterator<Item = u64>) -> Vec<bool> {
     let frame = Frame::from(SOURCE).bytes();
     let packets: Vec<_> = at
@@ -272,7 +272,7 @@ fn published_figures_come_out() {
     );
     let spaced = passing("1/s", "10", (0..12).map(|i| i * 100 * MS));
     assert_eq!(spaced, [vec![true; 11], vec![false]].concat());
-    // 60 packets a second: the first to be dropped is the 60th, and after that one of six passes.
+    // 60 packets a second: the 60th is the first to be dropped; after it, one of six passes.
     let long = passing("10/s", "50", (0..60 * 20).map(|i| i * SECOND / 60));
     assert_eq!(long.iter().position(|passed| !passed), Some(59));
     assert_eq!(passed(&long[120..]), (60 * 20 - 120) / 6);
@@ -284,7 +284,7 @@ fn published_figures_come_out() {
     assert_eq!(after_months, [true, false, true]);
 }
 
-/// A packet of which only the beginning was captured costs by what it had on the wire.
+/// A truncated capture of a packet counts with the packet's length on the wire.
 #[test]
 fn bytes_are_those_of_the_wire() {
     need_kernel!();
@@ -308,7 +308,7 @@ fn bytes_are_those_of_the_wire() {
     }
 }
 
-/// A time that is a little out of order counts as the one before; a clock that is set back goes on.
+/// A time slightly out of order counts as the previous one; a clock that is set back keeps running.
 #[test]
 fn time_never_goes_back() {
     need_kernel!();
@@ -396,7 +396,7 @@ fn from_standard_input() {
     );
 }
 
-/// Runs `limiter` with this on its standard input.
+/// Runs `limiter` with `input` on its standard input.
 fn fed(input: &[u8], arguments: &[&str]) -> Outcome {
     let mut child = piped(arguments);
     child.stdin.take().unwrap().write_all(input).unwrap();
@@ -422,14 +422,14 @@ fn what_is_not_as_one_would_think_is_told() {
         told.contains("established") && told.lines().count() == 1,
         "{told}"
     );
-    // Cut off.
+    // The capture is truncated.
     let bytes = pcap(&twenty());
     let short = folder.write("short.pcap", &bytes[..bytes.len() - 1]);
     let cut = with(&[&short]);
     cut.expect(0);
     assert!(cut.stderr.contains("cut off after packet 19"), "{cut:#?}");
     assert!(cut.stdout.contains("19 packets"), "{cut:#?}");
-    // Headers of which not all was captured.
+    // Headers that were not captured completely.
     let too_short = twenty()
         .into_iter()
         .map(|packet| Captured { kept: 20, ..packet });
@@ -466,7 +466,7 @@ fn what_cannot_be_is_refused() {
     limiter(&["replay", &capture]).expect_error(2, &["--rate"]);
 }
 
-/// A reader that has had enough is no error.
+/// A reader that closes the pipe early is no error.
 #[test]
 fn a_closed_pipe_is_no_error() {
     let frame = Frame::from(SOURCE).bytes();
@@ -482,7 +482,7 @@ fn a_closed_pipe_is_no_error() {
     assert_eq!(outcome.stderr, "");
 }
 
-/// Who may not load programs gets the model's answer, and is told; who asks for the kernel is refused.
+/// Users who may not load programs get the model's answer and a note; a request for the kernel is refused.
 #[test]
 fn without_privileges_the_model_answers() {
     need_kernel!();
@@ -514,7 +514,7 @@ fn without_privileges_the_model_answers() {
         .expect_error(1, &["not permitted", "CAP_BPF"]);
 }
 
-/// The most memory that a replay of so many packets, each from a source of its own, has needed, in KiB.
+/// Peak memory in KiB of a replay of so many packets, each from its own source.
 fn memory(packets: u32) -> u64 {
     let arguments = ["replay", "-", "--rate", "5", "--engine", "model", "--json"];
     let mut child = piped(&arguments);
@@ -531,7 +531,7 @@ fn memory(packets: u32) -> u64 {
         }
     }
     input.write_all(&chunk).unwrap();
-    // What it has not read yet is in the pipe; it waits for more.
+    // The unread rest is in the pipe; the process waits for more.
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kilobytes = line.unwrap().trim().trim_end_matches(" kB").parse();

@@ -1,4 +1,4 @@
-//! The runbook: the commands that docs/operating.md prints for an attack, as printed, on three configurations.
+//! The commands in docs/operating.md for an attack work as printed, on three configurations.
 
 use std::{
     fs,
@@ -19,11 +19,11 @@ use limiter_tests::{
 };
 use limiter_user::testbed::Address;
 
-/// Sources of the document: of the attack, and the one that should get through.
+/// Sources of the document: the attacker, and a client that should pass.
 const FLOODER: &str = "203.0.113.66";
 const IN_NETWORK: &str = "198.51.100.9";
 const FRIEND: &str = "192.0.2.7";
-/// More than every bucket holds.
+/// More packets than any bucket holds.
 const FLOOD: u64 = 300;
 
 /// The commands under "During an attack", without their comments.
@@ -43,7 +43,7 @@ struct Attacked {
     hosts: Hosts,
     folder: tempfile::TempDir,
     wire: Raw,
-    /// Sources that nobody has seen yet.
+    /// Number of the next unused source.
     fresh: u8,
 }
 
@@ -73,7 +73,7 @@ impl Attacked {
         outcome
     }
 
-    /// Opens a connection to a web server behind the host.
+    /// A SYN to a web server behind the host.
     fn syn(&self, source: &str) -> Vec<u8> {
         let ends = Ends {
             macs: (self.hosts.client.mac, self.hosts.server.mac),
@@ -83,12 +83,12 @@ impl Attacked {
         ends.tcp(Segment::Syn)
     }
 
-    /// Sends `count` packets from `source`; how many passed.
+    /// Sends `count` packets from `source`. Returns how many passed.
     fn passed(&self, source: &str, count: u64) -> u64 {
         self.passed_at(source, count, Duration::ZERO)
     }
 
-    /// The same with a pause before each packet.
+    /// Sends packets with a pause before each. Returns how many passed.
     fn passed_at(&self, source: &str, count: u64, pause: Duration) -> u64 {
         let frame = self.syn(source);
         let packets = |verdict: &str| number(&self.hosts.status()[verdict]["packets"]);
@@ -106,7 +106,7 @@ impl Attacked {
         format!("10.{}.0.1", self.fresh)
     }
 
-    /// Packets a second that a source gets whose bucket is empty.
+    /// Packets per second of a source whose bucket is empty.
     fn refills(&mut self) -> f64 {
         let source = self.fresh();
         assert!(self.passed(&source, FLOOD) < FLOOD, "the bucket is empty");
@@ -119,7 +119,7 @@ impl Attacked {
         self.run("limiter config show eth0").stdout
     }
 
-    /// Attaches what `limiter learn` proposes for polite clients of the web server.
+    /// Attaches the limits that `limiter learn` proposes for polite clients of the web server.
     fn learn(&self) {
         let mut learn = prepared(&["learn", "eth0", "--for", "4s", "--output", "learned.toml"]);
         learn.current_dir(self.folder.path()).stderr(Stdio::piped());
@@ -136,7 +136,7 @@ impl Attacked {
         self.run("limiter set eth0 --shadow off");
     }
 
-    /// Runs all commands, and looks whether each does what the document says.
+    /// Runs all commands, and checks that each does what the document says.
     fn act_out(mut self) {
         let before = self.shown();
         let rate = self.refills();
@@ -251,7 +251,7 @@ impl Attacked {
         }
     }
 
-    /// Runs a change that goes in one direction only.
+    /// Runs a command that changes something in one direction only.
     fn turns(&self, line: &str, direction: &str, other: &str) {
         let said = self.run(line).stdout;
         assert!(said.contains(direction) && !said.contains(other), "{said}");

@@ -1,4 +1,4 @@
-//! What every `--json` prints is as `docs/schema` says, by a validator that others have made.
+//! The output of every `--json` matches `docs/schema`, by an independent validator.
 
 use std::{fs, path::Path};
 
@@ -119,7 +119,7 @@ fn json_of_every_verb_is_as_its_schema_says() {
     );
     let wrong = json!({"packets": {"seen": 1}, "drops": {"deny": 1}});
     assert_eq!(other_shapes(&wrong), ["drops", "packets", "seen"]);
-    // A key that is missing, one too many, and a number as text are seen.
+    // The validator finds a missing key, an extra key, and a number as text.
     for (key, wrong) in [
         ("ifindex", None),
         ("new", Some(json!(1))),

@@ -1,4 +1,4 @@
-//! The warning before limits hold the SSH session that a command is run in.
+//! A command warns before limits apply to the SSH session that it runs in.
 
 use std::{net::IpAddr, process::Command};
 
@@ -9,8 +9,8 @@ use limiter_tests::{
     need_kernel,
 };
 
-/// Runs `limiter` on the server, in a session of `client` or in none. Its parent is a shell that belongs to the session. As with
-/// `sudo`, the command itself lacks the variable if `is_removed`.
+/// Runs `limiter` on the server, in a session of `client` or in none. The parent process is a shell of the session.
+/// With `is_removed`, the command itself lacks the variable, as under `sudo`.
 fn run(hosts: &Hosts, client: Option<IpAddr>, arguments: &[&str], is_removed: bool) -> Outcome {
     let run = || {
         let limiter = prepared(arguments);
@@ -38,7 +38,7 @@ fn in_session(hosts: &Hosts, client: Option<IpAddr>, arguments: &[&str]) -> Outc
     run(hosts, client, arguments, false)
 }
 
-/// What `attach eth0 --rate 5` and more say to a session of `client`; it is attached all the same.
+/// Warning of `attach eth0 --rate 5` and more in a session of `client`; the command attaches all the same.
 fn warning(hosts: &Hosts, client: Option<IpAddr>, more: &[&str]) -> String {
     let arguments = [&["attach", "eth0"], more].concat();
     let outcome = in_session(hosts, client, &arguments);
@@ -67,7 +67,7 @@ fn who_is_about_to_limit_their_own_session_is_warned() {
     for part in parts {
         assert!(said.contains(part), "{part}: {said}");
     }
-    // What it advises works.
+    // The advice works.
     assert_eq!(with(&["--allow", "192.0.2.2"]), "");
     let said = with(&["--try", "2m"]);
     assert!(
@@ -106,8 +106,8 @@ fn who_is_about_to_limit_their_own_session_is_warned() {
     std::fs::remove_file(&file).unwrap();
 }
 
-/// A change that shuts the session out, or limits it, is told as well; one that changes nothing for it,
-/// and one that is refused, are not.
+/// A change that shuts the session out or limits it causes a warning; one that does not affect it, or is refused, does
+/// not.
 #[test]
 fn a_change_that_limits_the_session_is_warned_of() {
     need_kernel!();
@@ -138,7 +138,7 @@ fn a_change_that_limits_the_session_is_warned_of() {
     for part in ["WARNING", "deny list", advice] {
         assert!(said.contains(part), "{part}: {said}");
     }
-    // What it advises works, and taking it back is told.
+    // The advice works, and undoing it causes a warning.
     assert_eq!(session(&["allow", "add", "eth0", "192.0.2.2"]), "");
     assert_eq!(session(&["deny", "remove", "eth0", "192.0.2.0/24"]), "");
     let said = session(&["allow", "remove", "eth0", "192.0.2.2"]);

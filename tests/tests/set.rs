@@ -1,4 +1,4 @@
-//! `set`: one limit of several, new sources, and what it refuses.
+//! `set` changes one limit of several or the new-source limit, and refuses invalid changes.
 
 use limiter_tests::{files::Folder, hosts::Hosts, need_kernel, number, traffic::Traffic};
 
@@ -27,7 +27,7 @@ fn attached() -> Hosts {
     hosts
 }
 
-/// What an attachment keeps of a slow limit (its phase, up to an hour) is no obstacle to a quick one.
+/// The state that an attachment keeps of a slow limit (its phase, up to an hour) does not affect a quick limit.
 #[test]
 fn from_slow_to_quick_and_back() {
     need_kernel!();
@@ -88,7 +88,7 @@ fn one_limit_of_several() {
     assert_eq!(hosts.status()["limits"][1]["burst"], "20");
 }
 
-/// Factors scale what is in force: of the limit that is named, or of all of them.
+/// Factors scale the current values of the named limit, or of all limits.
 #[test]
 fn factors_scale_what_is_in_force() {
     need_kernel!();
@@ -125,7 +125,7 @@ fn factors_scale_what_is_in_force() {
         set(&["--new-sources", "x2", "--new-sources-burst", "x2"]),
         "eth0: new sources: rate 500/s -> 1k/s (looser)\neth0: new sources: burst 40 -> 80 (looser)\n"
     );
-    // Fixed numbers may go the other way than meant.
+    // Fixed numbers may change in the other direction than intended.
     assert_eq!(
         set(&["--new-sources", "5k"]),
         "eth0: new sources: rate 1k/s -> 5k/s (looser)\n\
@@ -149,7 +149,7 @@ fn bad_factors_change_nothing() {
             set(option, factor).expect_error(2, &[factor, "not a factor", "as in x0.5"]);
         }
     }
-    // Of the other limit, 2 would be left.
+    // The other limit would have 2 left.
     let smallest = ["limit 'web'", "burst 5 x0.1", "smallest factor", "x0.2"];
     set("--burst", "x0.1").expect_error(1, &smallest);
     set("--new-sources-burst", "x0.001").expect_error(1, &["burst 40", "x0.025"]);
@@ -161,7 +161,7 @@ fn bad_factors_change_nothing() {
     assert_eq!(shown(), before);
 }
 
-/// New sources are taken in at the new rate, and at once as many as before unless told otherwise.
+/// New sources are admitted at the new rate, and the burst stays unless it is given.
 #[test]
 fn new_sources() {
     need_kernel!();
@@ -184,7 +184,7 @@ fn new_sources() {
          eth0: new sources: burst stays 40: an empty bucket is full again after 1day 16h\n"
     );
     assert!(shown().contains("new_sources = \"1/h\"\nnew_sources_burst = 40\n"));
-    // Seven eighths of the burst are for both limits, and a sixteenth is for this one alone: 35 and 2.
+    // Both limits share seven eighths of the burst, and a sixteenth belongs to this one alone: 35 and 2.
     assert_eq!(of(1), 37, "the burst, without the part of the other limit");
     assert_eq!(of(2), 0);
     assert_eq!(
@@ -230,7 +230,7 @@ fn what_is_so_already() {
     assert_eq!(same.stdout, "eth0: unchanged: it was so already\n");
 }
 
-/// Which limit drops, what it holds, and that one of them drops nothing.
+/// `status` shows each limit's drops and match, and that a limit in shadow drops nothing.
 #[test]
 fn status_tells_limits_apart() {
     need_kernel!();

@@ -1,4 +1,4 @@
-//! Several limits at once, lists, and what a packet matches, through the kernel.
+//! Several limits at once, lists and matches decide as documented, in the kernel.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -39,7 +39,7 @@ fn tcp(port: u16, syn: bool) -> Vec<u8> {
     bytes
 }
 
-/// The length is that of the IP header, whatever the frame is padded to.
+/// The length is that of the IP header, whatever the padding of the frame.
 #[test]
 fn limit_on_length_holds_packets_of_that_length() {
     need_kernel!();
@@ -73,7 +73,7 @@ fn limit_on_length_holds_packets_of_that_length() {
     }
 }
 
-/// Example 9: what the /24 refuses is not charged to the source.
+/// Example 9: a packet that the /24 refuses is not charged to the source.
 #[test]
 fn example_9_all_or_nothing() {
     need_kernel!();
@@ -202,7 +202,7 @@ fn control_traffic_has_a_limit_of_its_own() {
     assert_eq!(kernel.offer(&from("192.0.2.7"), START), Reason::Limit);
 }
 
-/// Neighbour discovery and DHCP, too, also where no limit looks behind the IP header.
+/// Neighbour discovery and DHCP are control traffic too, even if no limit looks behind the IP header.
 #[test]
 fn neighbour_discovery_and_dhcp_are_control_traffic() {
     need_kernel!();
@@ -245,7 +245,7 @@ fn neighbour_discovery_and_dhcp_are_control_traffic() {
     assert_eq!(passed.count(), 1, "no neighbour can have sent it");
 }
 
-/// Neighbour discovery of this ICMPv6 type.
+/// A neighbour discovery packet of this ICMPv6 type.
 fn discovery(source: &str, icmp: u8) -> Vec<u8> {
     let frame = random::frame::Frame {
         tags: Vec::new(),
@@ -263,7 +263,8 @@ fn discovery(source: &str, icmp: u8) -> Vec<u8> {
     frame.bytes()
 }
 
-/// Each solicitation comes from another made-up neighbour. The default total holds them, and one that is written.
+/// Each solicitation comes from another made-up neighbour. The default total limits them, and so does a configured
+/// one.
 #[test]
 fn made_up_neighbours_share_the_total_of_control_traffic() {
     need_kernel!();
@@ -288,7 +289,7 @@ fn made_up_neighbours_share_the_total_of_control_traffic() {
     }
 }
 
-/// Without a total each made-up neighbour has what the limit gives to one, and a written rate and burst hold.
+/// Without a total, each made-up neighbour gets the rate of one source, and a configured rate and burst hold.
 #[test]
 fn control_traffic_has_the_rate_and_burst_of_the_file() {
     need_kernel!();
@@ -315,8 +316,7 @@ fn control_traffic_has_the_rate_and_burst_of_the_file() {
     }
 }
 
-/// One neighbour solicits far more than the limit on control traffic lets it: the gateway's advertisements and the
-/// solicitations of others pass.
+/// One neighbour solicits far more than its limit: the gateway's advertisements and other solicitations pass.
 #[test]
 fn chatty_neighbour_leaves_neighbour_discovery_to_others() {
     need_kernel!();
@@ -338,7 +338,7 @@ fn chatty_neighbour_leaves_neighbour_discovery_to_others() {
     }
 }
 
-/// A limit in shadow that a packet is over counts it as passed only if it passes.
+/// A limit in shadow counts a packet over it as passed only if the packet passes.
 #[test]
 fn shadow_counts_no_packet_that_another_limit_drops() {
     need_kernel!();
@@ -361,7 +361,7 @@ fn shadow_counts_no_packet_that_another_limit_drops() {
     let (known, new) = (from("192.0.2.7"), from("192.0.2.8"));
     assert_eq!(kernel.offer(&known, START), Reason::Admitted);
     assert_eq!(kernel.offer(&known, START), Reason::WouldDrop);
-    // Each limit has a token: the first packet has taken one of them, whatever the number of its buckets.
+    // Each limit has one token: the first packet took it, whatever the number of its buckets.
     assert_eq!(kernel.offer(&from("192.0.2.9"), START), Reason::WouldDrop);
     assert_eq!(kernel.offer(&new, START), Reason::NewSource);
     let [watched, sources] = [0, 1].map(|slot| kernel.tables.limit(slot).unwrap());
@@ -372,8 +372,7 @@ fn shadow_counts_no_packet_that_another_limit_drops() {
     assert_eq!((sources.admitted.packets, sources.dropped.packets), (3, 1));
 }
 
-/// However many sources are made up, no more get in than the new-source limit lets; who is known is not
-/// affected.
+/// However many sources are made up, only the new-source limit's rate gets in; known sources are not affected.
 #[test]
 fn new_sources_are_limited_and_known_sources_are_not() {
     need_kernel!();
@@ -401,13 +400,12 @@ fn new_sources_are_limited_and_known_sources_are_not() {
             assert_eq!(kernel.offer(&known, now), Reason::Admitted, "known");
         }
     }
-    // One second's worth, the burst less the known one, and a lease.
+    // One second of refill, the burst without the known source, and a lease.
     assert!((148..=150).contains(&admitted), "{admitted}");
 }
 
-/// The most that can be configured loads: the verifier's limits hold, and it is far from them.
-/// A second fragment header, which says that what follows is whole, does not hide that the packet is the
-/// first fragment of a datagram.
+/// A second fragment header, which says that the packet is whole, does not hide that the packet is the first fragment
+/// of a datagram.
 #[test]
 fn a_first_fragment_stays_one_behind_another_fragment_header() {
     need_kernel!();

@@ -1,5 +1,4 @@
-//! A flood of made-up sources against one limit leaves the other limits their shares of the table and of
-//! the new-source limit.
+//! A flood of made-up sources on one limit leaves the other limits their shares of table and new-source limit.
 
 use std::{fs, path::Path};
 
@@ -61,19 +60,18 @@ fn entries(kernel: &Kernel, slot: u32) -> u64 {
     all.filter(|entry| entry.key.slot() == slot).count() as u64
 }
 
-/// What a flood to `port` comes to: how many of the new clients of `clients_port` were admitted, of those that
-/// came meanwhile and of those that came afterwards.
+/// Result of a flood to `port`: new clients of `clients_port` that were admitted during it, and after it.
 struct Outcome {
     during: u32,
     after: u32,
-    /// Of the flood.
+    /// Packets of the flood that were admitted.
     admitted: u64,
 }
 
 const CLIENTS: u32 = 250;
 
-/// `seconds` of `per_second` sources that send `packets` packets each to the port `flooded`. In the course of it
-/// [`CLIENTS`] new clients come to `port`, and as many in the 10 seconds after it.
+/// Sends for `seconds` from `per_second` sources, `packets` packets each, to the port `flooded`. Meanwhile [`CLIENTS`]
+/// new clients come to `port`, and as many in the 10 seconds afterwards.
 fn flood(
     kernel: &mut Kernel,
     flooded: u16,
@@ -120,7 +118,7 @@ fn expect_clients(outcome: &Outcome, what: &str) {
     }
 }
 
-/// The attack that this is about, with the default table and the default limit on new sources.
+/// The typical attack, with the default table and the default new-source limit.
 #[test]
 fn flood_of_a_slow_limit_admits_new_clients_of_another_one() {
     need_kernel!();
@@ -129,8 +127,8 @@ fn flood_of_a_slow_limit_admits_new_clients_of_another_one() {
     expect_clients(&outcome, "ssh");
 }
 
-/// A limit holds exactly its share: seven eighths of the table are divided in halves, of which each limit has one
-/// half of the first, and quick ones may borrow the second. What one limit's flood leaves is there for the other.
+/// A slow limit holds exactly its share: seven eighths of the table have two halves, of which each limit gets half of
+/// the first, and only quick limits may borrow the second. One limit's flood leaves the rest to the other.
 #[test]
 fn slow_limit_holds_no_more_than_its_share() {
     need_kernel!();
@@ -142,7 +140,7 @@ fn slow_limit_holds_no_more_than_its_share() {
     expect_clients(&outcome, "ssh");
 }
 
-/// Sources that send twice are held for 10 seconds more: a quick limit borrows what is nobody's, and no more.
+/// Sources that send twice are held for 10 more seconds: a quick limit borrows only entries of no share.
 #[test]
 fn flood_of_a_quick_limit_leaves_a_slow_one_its_share() {
     need_kernel!();
@@ -156,7 +154,7 @@ fn flood_of_a_quick_limit_leaves_a_slow_one_its_share() {
     expect_clients(&outcome, "web");
 }
 
-/// The token of a new client is there, however many new sources another limit asks for.
+/// A new client gets its token, however many new sources another limit asks for.
 #[test]
 fn flood_leaves_the_other_limit_its_share_of_new_sources() {
     need_kernel!();
@@ -164,13 +162,13 @@ fn flood_leaves_the_other_limit_its_share_of_new_sources() {
     let mut kernel = Kernel::of(&settings(&text));
     let outcome = flood(&mut kernel, SSH, WEB, (4, 12_000, 1));
     expect_clients(&outcome, "ssh");
-    // All new sources together are no more than the limit on them lets in.
+    // All new sources together stay within the new-source limit.
     let all = outcome.admitted + u64::from(outcome.during);
     assert!((100 + 4 * 450..=100 + 4 * 500).contains(&all), "{all}");
 }
 
-/// A program with one limit counts no entries. Those that it leaves, a forgotten one too, are counted for its limit when
-/// the limit gets a share.
+/// A program with one limit counts no entries. When the limit gets a share, the entries that the program left are
+/// counted for it, even forgotten ones.
 #[test]
 fn entries_are_counted_when_a_second_limit_begins_to_share_the_table() {
     need_kernel!();

@@ -1,4 +1,4 @@
-//! Everything at once, for a few seconds; `cargo xtask soak` does it for half an hour.
+//! Everything works at once for a few seconds; `cargo xtask soak` runs it for half an hour.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! A flood of made-up sources that fills a small table: who was known before goes on being served, by a
-//! bucket of its own, to the packet.
+//! A flood of made-up sources that fills a small table takes no packet from known sources.
+//!
+//! Each known source keeps its own bucket.
 
 use std::{
     collections::HashSet,
@@ -16,10 +17,10 @@ use limiter_tests::{
 use limiter_user::config::{Key, compile::FIRST_SLOT, file};
 
 const START: u64 = 1_000_000_000_000;
-/// Between two packets of the flood.
+/// Nanoseconds between two packets of the flood.
 const STEP: u64 = 250_000;
 const FLOOD: u32 = 40_000;
-/// Packets of the flood between two of each known client: five a second.
+/// Packets of the flood between two of each known client, which sends five per second.
 const BETWEEN: u32 = 800;
 const CAPACITY: usize = 64;
 const CLIENTS: u8 = 8;
@@ -28,7 +29,7 @@ fn client(number: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10 + number))
 }
 
-/// Where in the table each client is, and the packets of it that passed.
+/// Place of each client in the table, and its packets that passed.
 fn entries(kernel: &Kernel) -> Vec<(u32, u32, u64)> {
     let all = kernel.store.entries();
     let of = |number| {
@@ -41,8 +42,8 @@ fn entries(kernel: &Kernel) -> Vec<(u32, u32, u64)> {
     (0..CLIENTS).map(of).collect()
 }
 
-/// Half of the clients stay below the limit of 10 a second; the other half send 20, and get 10 each. The
-/// flood gets no more sources in than `new_sources` brings.
+/// Half of the clients stay below the limit of 10 a second; the others send 20, and get 10 each. The flood gets only
+/// as many sources in as `new_sources` allows.
 fn known_clients_are_served(new_sources: &str, burst: f64, per_second: f64) {
     let text = format!(
         "max_sources = {CAPACITY}\n{new_sources}\n[[limit]]\nname = \"all\"\nrate = \"10/s\"\nburst = 10\n"
@@ -59,7 +60,7 @@ fn known_clients_are_served(new_sources: &str, burst: f64, per_second: f64) {
         );
         admitted[usize::from(number)] += u64::from(reason == Reason::Admitted);
     };
-    // They are known by having sent more than once.
+    // Clients are known after they have sent more than once.
     for round in 0..2 {
         (0..CLIENTS).for_each(|number| offer(&mut kernel, number, START + round * STEP));
     }
@@ -92,7 +93,7 @@ fn known_clients_are_served(new_sources: &str, burst: f64, per_second: f64) {
         let admitted = admitted[usize::from(number)];
         assert_eq!(passed, admitted, "client {number}: one entry all the time");
         if !number.is_multiple_of(2) {
-            // What came in at 25 a second until the burst was spent, and then what the rate brings.
+            // All packets at 25 a second until the burst is spent, then those that the rate allows.
             let most = 10.0 + 10.0 * seconds;
             let admitted = admitted as f64;
             assert!(
@@ -120,8 +121,8 @@ fn with_few_new_sources() {
     known_clients_are_served("new_sources = \"20/s\"\nnew_sources_burst = 30", 30.0, 20.0);
 }
 
-/// A new source takes one token, although it needs a bucket of each limit. One that is refused has none at all. Others
-/// would take the tokens, and few sources would ever get their last.
+/// A new source takes one token, although it needs a bucket in each limit. A refused source gets none. Otherwise other
+/// sources would take the tokens, and few would ever get their last one.
 #[test]
 fn new_sources_get_all_their_buckets_or_none() {
     need_kernel!();
@@ -153,7 +154,7 @@ fn new_sources_get_all_their_buckets_or_none() {
             (most - most / 100..=most).contains(&taken_in),
             "{taken_in} came in, of {tokens} tokens, shadow {shadow}"
         );
-        // Entries of some have been taken since, their buckets being full again.
+        // Some of their entries have been taken since, because their buckets were full again.
         let counters = kernel.tables.counters().unwrap();
         assert_eq!(counters.sources_added, 2 * taken_in, "shadow {shadow}");
         let entries = kernel.store.expect_sound(false);

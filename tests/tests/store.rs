@@ -1,5 +1,4 @@
-//! The table of sources on the real kernel: how full it gets, who gives way, and that no two sources ever
-//! share a bucket.
+//! On the real kernel, the table fills nearly up before it refuses sources, and no two sources share a bucket.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,14 +21,14 @@ const HOUR: u64 = 3_600_000_000_000;
 const CAPACITY: u32 = 4_096;
 const BURST: u64 = 10;
 
-/// Each number is another one's.
+/// A permutation: every number gives another one.
 fn scattered(number: u32) -> u32 {
     let number = (number ^ number >> 16).wrapping_mul(0x7feb_352d);
     let number = (number ^ number >> 15).wrapping_mul(0x846c_a68b);
     number ^ number >> 16
 }
 
-/// The source with this number: of IPv4, and of networks of IPv6, which take one entry each.
+/// The source with this number: IPv4 addresses, and IPv6 networks, which take one entry each.
 fn narrow(number: u32) -> IpAddr {
     if number.is_multiple_of(2) {
         Ipv4Addr::from(scattered(number)).into()
@@ -39,7 +38,7 @@ fn narrow(number: u32) -> IpAddr {
     }
 }
 
-/// Addresses of IPv6 of one network, which take two entries each.
+/// IPv6 addresses of one network, which take two entries each.
 fn wide(number: u32) -> IpAddr {
     Ipv6Addr::from((0x2001_0db8_0000_0000 << 64) + u128::from(scattered(number)) + 1).into()
 }
@@ -53,7 +52,7 @@ struct Filling {
     now: u64,
     known: Vec<IpAddr>,
     refused: u64,
-    /// Sources that have been admitted, known or not.
+    /// Packets of sources, known or not, that were admitted.
     admitted: u64,
     rng: Rng,
 }
@@ -82,8 +81,7 @@ impl Filling {
         (CAPACITY / self.entries_of_source) as usize
     }
 
-    /// One packet of a known source: the same verdict, and the same word in the same bucket, as if there were
-    /// no table.
+    /// Sends one packet of a known source: verdict and TAT must be as if there were no table.
     fn expect_own_bucket(&mut self, source: IpAddr) {
         let packet = Frame::from(source).bytes();
         let wanted = self.model.offer(&packet, self.now);
@@ -95,7 +93,7 @@ impl Filling {
         assert_eq!(word(&self.kernel), word(&self.model), "{source}");
     }
 
-    /// A new source, and now and then a look at one that is known.
+    /// Sends from a new source, and sometimes checks a known one.
     fn one_more(&mut self, number: u32) {
         self.now += 1_000;
         let source = (self.source)(number);
@@ -119,7 +117,7 @@ impl Filling {
         }
     }
 
-    /// What the table and the counters say of who is in.
+    /// Compares the table and the counters.
     fn expect_figures(&self, removed: u64) {
         let counters = self.kernel.tables.counters().unwrap();
         let of = |reason: Reason| counters.by_reason[reason as usize].packets;
@@ -146,10 +144,10 @@ impl Filling {
     }
 }
 
-/// From empty to full: whoever got in keeps a bucket of its own, and next to nobody is refused before the
-/// table is nearly full: so many at most until 85 and until 95 % of the room is taken. (The secret is another
-/// one each time: of the mean, which is 0.04 and 10, and of wide keys 0.8 and 20, many times as many.) Then
-/// time passes, and others come in the place of all of them.
+/// From empty to full: each admitted source keeps its own bucket, and hardly any is refused before the table is nearly
+/// full. `most_refused` are the bounds until 85 % and 95 % of the room are taken. (The secret changes each time: the
+/// bounds are many times the mean, which is 0.04 and 10, for wide keys 0.8 and 20.) Then time passes, and other
+/// sources replace all of them.
 fn from_empty_to_full_and_over(mut filling: Filling, most_refused: [u64; 2]) {
     let mut number = 0;
     let mut refused_until = [0; 2];
@@ -185,7 +183,7 @@ fn from_empty_to_full_and_over(mut filling: Filling, most_refused: [u64; 2]) {
         "some are in other sets"
     );
 
-    // All buckets are full, and have been for long. So many new sources to each set as it has room for.
+    // All buckets have been full for long. Each set gets as many new sources as it has room for.
     filling.now += 2 * BURST * HOUR + KEPT_FOR;
     let gone = std::mem::take(&mut filling.known);
     let of_set = limiter_common::table::WAYS / filling.entries_of_source;
@@ -220,8 +218,8 @@ fn wide_keys_from_empty_to_full() {
     from_empty_to_full_and_over(Filling::new("/32,/128", wide, 2), [20, 90]);
 }
 
-/// Who has sent more than once keeps the place for a while after the bucket is full, to the nanosecond; who
-/// has sent once gives way as soon as it is.
+/// A source that has sent more than once keeps its place for [`KEPT_FOR`] after its bucket is full; a source that has
+/// sent once gives way at once. Both are exact to the nanosecond.
 #[test]
 fn a_place_is_kept_for_those_that_have_sent_more_than_once() {
     need_kernel!();
@@ -230,7 +228,7 @@ fn a_place_is_kept_for_those_that_have_sent_more_than_once() {
         capacity: 4,
         ..Limit::new("1/s", "2")
     };
-    // One set. Its sources are full a second after they have sent once, and two after they have sent twice.
+    // One set. Its sources are full one second after they have sent once, and two seconds after they have sent twice.
     for (packets, free_at) in [(1, SECOND), (2, 2 * SECOND + KEPT_FOR)] {
         for (later, reason) in [
             (free_at - 1, Reason::NewSource),
@@ -253,8 +251,8 @@ fn a_place_is_kept_for_those_that_have_sent_more_than_once() {
     }
 }
 
-/// Thousands of sources that all belong to one set, which nobody can choose who does not know the seed:
-/// each that gets in has a bucket of its own, as far as the set can count.
+/// Thousands of sources of one set, which an attacker cannot choose without the seed: each admitted source has its own
+/// bucket, up to the count of the set.
 #[test]
 fn sources_of_one_set_have_buckets_of_their_own() {
     need_kernel!();
@@ -267,7 +265,7 @@ fn sources_of_one_set_have_buckets_of_their_own() {
     let candidates = (0..).map(narrow);
     let of_home = candidates.filter(|source| kernel.store.home(&limit.of(*source)) == home);
     let sources: Vec<IpAddr> = of_home.take(2_000).collect();
-    // In both neighbours, whose counts are in the same word, nobody is away.
+    // The neighbours' counts are in the same word: none of their sources is displaced.
     let mut known = Vec::new();
     for (i, source) in (0..).zip(&sources) {
         let packet = Frame::from(*source).bytes();
@@ -276,7 +274,7 @@ fn sources_of_one_set_have_buckets_of_their_own() {
             reason => assert_eq!(reason, Reason::NewSource),
         }
     }
-    // Four bits are what the set counts with.
+    // The set counts with four bits.
     assert_eq!(known.len(), 2 + 15, "so many as it can count");
     let placed = kernel.store.expect_sound(false);
     assert_eq!(placed.len(), known.len());
@@ -292,7 +290,7 @@ fn sources_of_one_set_have_buckets_of_their_own() {
         assert_eq!(entry.tat, ticks(*since) + 3 * hour);
         assert_eq!((entry.passed, entry.refused), (3, 1));
     }
-    // What has left makes room: first in the set itself, and in others as soon as theirs come in there.
+    // Sources that leave make room: first in the set itself, and in other sets when new sources of theirs arrive.
     let later = START + 3 * HOUR + KEPT_FOR + 5_000;
     let mut offer = |number: usize| kernel.offer(&Frame::from(sources[number]).bytes(), later);
     let again: Vec<Reason> = (1_000..1_100).map(&mut offer).collect();

@@ -1,5 +1,4 @@
-//! Terms that change again and again, more often than entries can count: no source gets more than its share,
-//! and none is locked out.
+//! When terms change more often than entries can count, no source gets too much, and none is locked out.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -29,7 +28,7 @@ fn settings(text: &str) -> Settings {
         .settings
 }
 
-/// Packets a second, in turn: no two neighbours are the same.
+/// Packets per second, in turn: neighbours differ.
 const RATES: [u64; 4] = [10, 20, 5, 40];
 const BURST: u64 = 10;
 
@@ -45,8 +44,7 @@ fn idle(number: u32) -> IpAddr {
 
 const BUSY: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
 
-/// What a bucket may hold at most, in billionths of a token: refilled at each rate for as long as that was in
-/// force.
+/// The most that a bucket may hold, in billionths of a token: refilled at each rate while it was in force.
 struct Most {
     left: u64,
     then: u64,
@@ -60,7 +58,7 @@ impl Most {
     }
 }
 
-/// Sends until it is refused; so many passed.
+/// Sends until a packet is refused. Returns the number of packets that passed.
 fn passing(generations: &mut Generations, source: IpAddr, now: u64) -> u64 {
     let packet = Frame::from(source).bytes();
     let mut passed = 0;
@@ -71,17 +69,17 @@ fn passing(generations: &mut Generations, source: IpAddr, now: u64) -> u64 {
     passed
 }
 
-/// Six hundred changes of a rate: what is kept of their number in an entry goes round twice. One source sends
-/// now and then, and gets exactly what it should. The others have emptied their buckets in the beginning and
-/// been silent since, each for another number of changes: what is in their buckets then is no more than was
-/// refilled, and as much as since the last eight changes, which are remembered.
+/// Six hundred changes of a rate: the change number in an entry wraps twice. One source sends now and then, and gets
+/// exactly its due. The others empty their buckets at the beginning and are silent, each for another number of
+/// changes: their buckets then hold at most the whole refill, and at least that since the last eight changes, which
+/// are remembered.
 #[test]
 fn six_hundred_changes() {
     need_kernel!();
     const CHANGES: u32 = 600;
     /// Changes that are remembered.
     const KNOWN: usize = 8;
-    /// Of each change a millionth of a burst at most is rounded away.
+    /// Largest loss by rounding at each change: a millionth of a burst.
     const ROUNDED: u64 = BURST * SECOND / 1_000_000;
     let rate_after = |changes: u32| RATES[changes as usize % RATES.len()];
     let mut generations = Generations::new(&at_rate(rate_after(0)), FRAME_MAX);
@@ -96,7 +94,7 @@ fn six_hundred_changes() {
         },
         Most { left: 0, then: now },
     );
-    // When each change came.
+    // Times of the changes.
     let mut times = Vec::new();
     let mut passed_in_all = 0;
     for change in 1..=CHANGES {
@@ -104,7 +102,7 @@ fn six_hundred_changes() {
         now += 10 * MILLISECOND + u64::from(change % 5) * MILLISECOND;
         busy.at(now, rate);
         of_all.at(now, rate);
-        // A packet comes after every fifth, and around those at which the number goes round.
+        // A packet comes after every fifth change, and around those at which the number wraps.
         let seen = change.is_multiple_of(5) || [127, 0, 1].contains(&(change % 128));
         let settings = at_rate(rate_after(change));
         times.push(now);
@@ -116,7 +114,7 @@ fn six_hundred_changes() {
         let rate = rate_after(change);
         now += 3 * MILLISECOND;
 
-        // The one that has been silent until now.
+        // The source that has been silent until now.
         let since = times.len().saturating_sub(KNOWN);
         let mut remembered = Most {
             left: 0,
@@ -126,7 +124,7 @@ fn six_hundred_changes() {
             remembered.at(*time, rate_after(index as u32));
         }
         let least = if change as usize <= KNOWN {
-            // All changes are known, and what was refilled before the first, too.
+            // All changes are remembered, so the refill before the first one counts too.
             of_all.at(now, rate)
         } else {
             remembered.at(now, rate)
@@ -165,7 +163,7 @@ fn six_hundred_changes() {
         }
     }
     assert!(passed_in_all > 50, "{passed_in_all}");
-    // Nobody is locked out: a full bucket again after as long as a burst takes.
+    // Nobody is locked out: the bucket is full again after burst / rate.
     now += BURST * SECOND / rate_after(CHANGES) + SECOND;
     for number in 0..=CHANGES {
         assert_eq!(
@@ -177,7 +175,7 @@ fn six_hundred_changes() {
     generations.kernel.store.expect_sound(false);
 }
 
-/// What `check` says of a source.
+/// The result of `check` for a source.
 fn check(generations: &Generations, name: &str, source: IpAddr, now: u64) -> CheckedLimit {
     let (limit, slot) = generations.limit(name);
     let shadow = generations.record.settings.shadow;
@@ -187,8 +185,8 @@ fn check(generations: &Generations, name: &str, source: IpAddr, now: u64) -> Che
     reader.check(String::new(), found.as_ref())
 }
 
-/// A source's figure of what was over the limit is of one kind: it begins anew when the limit begins to drop,
-/// or to let pass, and goes on at all other changes.
+/// A source's count of packets over the limit is of one kind: it restarts when the limit begins to drop or begins to
+/// pass them, and continues at all other changes.
 #[test]
 fn figures_of_a_source_where_shadow_is_switched() {
     need_kernel!();
@@ -201,8 +199,8 @@ fn figures_of_a_source_where_shadow_is_switched() {
     let mut generations = Generations::new(&of(false, false, 1), FRAME_MAX);
     let packet = Frame::from(BUSY).bytes();
     let mut now = START;
-    // Interface in shadow, limit in shadow, its rate; packets; then its figures: passed, dropped, passed because
-    // of shadow.
+    // Interface in shadow, limit in shadow, its rate; packets; then the source's counts: passed, dropped, passed
+    // because of shadow.
     for (index, (settings, packets, figures)) in [
         ((false, false, 1), 5, (3, 2, 0)),
         ((false, true, 1), 4, (7, 0, 4)),
@@ -237,7 +235,7 @@ fn figures_of_a_source_where_shadow_is_switched() {
     }
 }
 
-/// The same on the way of one limit, which knows the interface's shadow only.
+/// The counts restart on the fast path too, which knows only the interface's shadow.
 #[test]
 fn figures_of_a_source_of_the_one_limit_where_shadow_is_switched() {
     need_kernel!();

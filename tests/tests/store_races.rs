@@ -1,5 +1,6 @@
-//! Two CPUs at work on tiny tables, whose entries change hands all the time: no source is ever in twice, none
-//! gets more than its share, and in the end everything adds up.
+//! Two CPUs on tiny tables never enter a source twice, and no source gets more than its share.
+//!
+//! Entries change hands all the time, and the counters add up in the end.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -32,7 +33,7 @@ use limiter_user::{
 
 const START: u64 = 1_000_000_000_000;
 
-/// Addresses of IPv4, networks of IPv6, and addresses of one network of IPv6, in turn.
+/// Sources in turn: IPv4 addresses, IPv6 networks, and addresses of one IPv6 network.
 fn source(number: u32) -> IpAddr {
     let network = |low: u32| u128::from(0x2001_0db8_0000_0000 + u64::from(low)) << 64;
     match number % 3 {
@@ -49,7 +50,7 @@ fn settings(text: &str) -> Settings {
         .settings
 }
 
-/// A table of `sources`, and limits of these keys: one, which takes the short way, or more.
+/// A table of `sources`, and limits with these keys: one limit takes the fast path.
 fn table(sources: u32, keys: &[&str], terms: &str) -> Settings {
     let limit = |(number, key): (usize, &&str)| {
         format!("[[limit]]\nname = \"l{number}\"\nkey = \"{key}\"\n{terms}\n")
@@ -64,13 +65,13 @@ fn packet(number: u32) -> Vec<u8> {
     Frame::from(source(number)).bytes()
 }
 
-/// The short way and the long one, narrow keys and wide ones.
+/// The fast path and the full path, narrow keys and wide ones.
 const KEYS: [&[&str]; 3] = [&["/32,/64"], &["/32,/128"], &["/32,/64", "/24,/128"]];
 
 /// Packets that each CPU sends at one moment.
 const AT_ONCE: usize = 6;
 
-/// What both CPUs do at one moment: each the same packets, in an order of its own.
+/// Packets of one moment: both CPUs send the same ones, each in its own order.
 struct Round {
     now: u64,
     numbers: [u32; AT_ONCE],
@@ -93,8 +94,7 @@ fn rounds(count: usize, pool: u32, rng: &mut Rng) -> Vec<Round> {
     (0..count).map(round).collect()
 }
 
-/// Runs the rounds on two CPUs, which wait for each other before each. Returns what became of each packet, by
-/// round.
+/// Runs the rounds on two CPUs, which wait for each other before each. Returns the verdict on each packet, by round.
 fn on_two_cpus(kernel: &Kernel, rounds: &[Round]) -> Vec<Vec<(u32, Reason)>> {
     let barrier = Barrier::new(2);
     let run = |cpu: usize| {
@@ -117,7 +117,7 @@ fn on_two_cpus(kernel: &Kernel, rounds: &[Round]) -> Vec<Vec<(u32, Reason)>> {
     both.map(|(one, two)| [one, two].concat()).collect()
 }
 
-/// The table is in order, and the counters say what is in it.
+/// Panics unless the table is consistent and agrees with the counters.
 fn expect_sound(kernel: &Kernel) -> Vec<Placed> {
     let placed = kernel.store.expect_sound(false);
     let counters = kernel.tables.counters().unwrap();
@@ -131,7 +131,7 @@ fn expect_sound(kernel: &Kernel) -> Vec<Placed> {
     placed
 }
 
-/// No bucket ever gives more than it held and what was refilled, in whole ticks: replays what was admitted.
+/// Panics if a bucket gave more than it held and its refill, in whole ticks. Replays the admitted packets.
 fn expect_shares(settings: &Settings, rounds: &[Round], outcomes: &[Vec<(u32, Reason)>]) {
     for (slot, limit) in (0..).zip(&settings.limits) {
         let terms = limit.terms(FRAME_MAX).unwrap().in_kernel;
@@ -157,7 +157,7 @@ fn expect_shares(settings: &Settings, rounds: &[Round], outcomes: &[Vec<(u32, Re
     }
 }
 
-/// The same new sources on both CPUs at once.
+/// Both CPUs send the same new sources at the same time.
 #[test]
 fn entries_that_change_hands_all_the_time() {
     need_kernel!();
@@ -193,7 +193,7 @@ fn entries_that_change_hands_all_the_time() {
                 let plain = of_way.by_reason[Reason::Admitted as usize].packets;
                 assert_eq!(of_limit + plain, by_reason[&Reason::Admitted]);
             }
-            // It was about something: entries were taken, and some found none.
+            // Entries were taken, and some sources found none.
             assert!(counters.sources_removed > 50, "{counters:?}");
             assert!(by_reason[&Reason::Admitted] > 300, "{by_reason:?}");
             assert!(by_reason.contains_key(&Reason::NewSource), "{by_reason:?}");
@@ -201,7 +201,7 @@ fn entries_that_change_hands_all_the_time() {
     }
 }
 
-/// Ends the flood, also where the test fails.
+/// Ends the flood when dropped, even if the test fails.
 struct Ending<'a>(&'a AtomicBool);
 
 impl Drop for Ending<'_> {
@@ -212,8 +212,8 @@ impl Drop for Ending<'_> {
 
 const XDP_PASS: u32 = 2;
 
-/// The operator resets sources, one or all, while both CPUs send for them: each reset fills a bucket once, and
-/// the table stays in order.
+/// The operator resets one or all sources while both CPUs send from them: each reset fills a bucket once, and the
+/// table stays consistent.
 #[test]
 fn resets_during_a_flood() {
     need_kernel!();
@@ -222,7 +222,7 @@ fn resets_during_a_flood() {
     const BURST: u64 = 3;
     const RESETS: u32 = 20_000;
     for keys in KEYS {
-        // No token comes back while the test runs. All sources find room: 40 entries, or 20 pairs and more.
+        // No token comes back during the test. All sources find room: 40 entries, or 20 pairs and more.
         let terms = format!("rate = \"1/d\"\nburst = {BURST}");
         let settings = table(6 * SOURCES, keys, &terms);
         let kernel = Kernel::with_clock(&settings, CLOCK_KERNEL);
@@ -295,19 +295,18 @@ fn resets_during_a_flood() {
         let shares = settings.table_shares(FRAME_MAX).unwrap();
         let room = match shares.room {
             0 => kernel.tables.sets.capacity(),
-            // Slow limits: none borrows what others leave.
+            // Slow limits do not borrow what others leave.
             _ => shares.of.iter().map(|share| u64::from(share.most)).sum(),
         };
         expect_room_to_be_taken_again(&kernel, room);
     }
 }
 
-/// Forgets all, and brings new sources until `room` entries are taken again: neither a set nor a limit counts any of
-/// those that were there before.
+/// Forgets all sources, and adds new ones until `room` entries are taken: no set and no limit counts earlier entries.
 fn expect_room_to_be_taken_again(kernel: &Kernel, room: u64) {
     let _ = kernel.tables.sets.forget_all();
     assert_eq!(kernel.tables.sets.sources().count(), 0);
-    // Each of another /24, and of one entry.
+    // Each source is in another /24 and takes one entry.
     let mut numbers = (0..20_000).map(|number| 3 * 256 * (100 + number));
     while kernel.tables.sets.sources().count() as u64 != room {
         let program = kernel.program.fd().unwrap();

@@ -1,4 +1,4 @@
-//! The table of sources: fixed in size, shown, and forgotten on demand.
+//! The table of sources has a fixed size, is shown, and can be cleared on demand.
 
 use std::{thread, time::Duration};
 
@@ -52,8 +52,8 @@ fn the_memory_of_the_table_is_fixed_and_shown() {
     );
 }
 
-/// 32 bytes, and a byte for each two sources in which their set counts. What else there is does not depend on
-/// their number.
+/// 32 bytes, and one byte for each two sources, in which their set counts. Everything else is independent of the
+/// number of sources.
 #[test]
 fn a_source_takes_32_bytes() {
     need_kernel!();
@@ -82,7 +82,7 @@ fn a_source_takes_32_bytes() {
     assert_eq!(more - default, 3 * DEFAULT * (32 * 2 + 1) / 2);
 }
 
-/// A source that was reset and comes back takes no second place.
+/// A source that was reset and comes back takes no second entry.
 #[test]
 fn reset_loses_no_places() {
     need_kernel!();

@@ -1,5 +1,6 @@
-//! `--try`: a change is undone by itself unless it is kept. The kernel does that at the deadline; no process is needed,
-//! and no bucket gains or loses by it.
+//! `--try` makes a change that the kernel undoes at the deadline unless it is kept.
+//!
+//! No process is needed, and no bucket gains or loses by a trial.
 
 use std::{
     fs, thread,
@@ -50,7 +51,7 @@ fn attach_limits_until_the_deadline_without_any_process() {
     assert!(said.contains("`limiter keep eth0`"), "{said}");
     assert_eq!(processes(&hosts), 0, "nobody has to end it");
     let until = try_until(&hosts).unwrap();
-    // Told in whole seconds.
+    // The deadline is given in whole seconds.
     assert!(until + Duration::from_secs(1) > before + TIME);
     assert!(until <= SystemTime::now() + TIME);
     let text = hosts.limiter(&["status", "eth0"]).stdout;
@@ -131,7 +132,7 @@ fn detaching_works_on_trial_and_after_it() {
 }
 
 /// Rate and burst of eight, of twenty, and of eight again: a source has what it has not spent. The clock has moved by
-/// seconds, which at these rates are less than a token.
+/// seconds, which give less than a token at these rates.
 #[test]
 fn no_bucket_gains_or_loses_by_a_trial() {
     need_kernel!();
@@ -155,13 +156,13 @@ fn no_bucket_gains_or_loses_by_a_trial() {
     assert_eq!(send(2, 9), 3, "5 on trial");
     assert_eq!(send(3, 9), 0);
     assert_eq!(probe.passed_of(probe.stranger(), 20), 8);
-    // Nor by the change that clears up after it.
+    // The change that clears up after the trial gives and takes no tokens either.
     set(&hosts, &["--burst", "9"]);
     assert_eq!(send(1, 9), 1);
     assert_eq!(hosts.status()["limits"][0]["rate"], "60/h");
 }
 
-/// A flood runs over the beginning and the end of a trial: the rates of both, and no burst more.
+/// A flood runs over the beginning and the end of a trial: it gets the rates of both, and no extra burst.
 #[test]
 fn a_flood_gets_what_the_rates_of_each_moment_give() {
     need_kernel!();
@@ -190,7 +191,7 @@ fn a_flood_gets_what_the_rates_of_each_moment_give() {
         "{before} in {first}, {during} in {second}, {over_end} in {third}, {after} in {fourth}"
     );
     assert!(before <= 6.0 + 20.0 * first, "{before}");
-    // A busy machine sends less than what would pass.
+    // A busy machine sends less than could pass.
     assert!(during <= 6.0 + 200.0 * second, "{during}");
     assert!(
         during > 10.0 + 20.0 * second,
@@ -264,8 +265,8 @@ fn keeping_too_late_leaves_what_was_before() {
     assert_eq!(probe.burst(), 3);
 }
 
-/// A command that keeps a trial is stopped between its last look at the clock and the swap, until packets have gone to
-/// what the trial falls back to. What it puts in force knows the buckets of both.
+/// A command that keeps a trial is stopped between its last reading of the clock and the swap, until packets have met
+/// the fallback of the trial. Its new program knows the buckets of both.
 #[test]
 fn keep_may_be_stopped_until_the_trial_is_over() {
     need_kernel!();
@@ -326,7 +327,7 @@ fn one_trial_at_a_time() {
     assert_eq!(Probe::new(&hosts).burst(), 5);
 }
 
-/// What is changed without --try while a trial runs is no part of it.
+/// A change without --try during a trial is not part of the trial, and stays.
 #[test]
 fn a_change_for_good_outlives_the_trial_that_runs() {
     need_kernel!();
@@ -351,7 +352,7 @@ fn a_change_for_good_outlives_the_trial_that_runs() {
     assert_eq!(probe.burst(), 3);
     assert_eq!(probe.passed_of(source, 9), 0);
     assert_eq!(hosts.status()["limits"][0]["rate"], "2/h");
-    // On trial and after it the same: that ends it.
+    // Equal settings on trial and after it: that ends the trial.
     set(&hosts, &["--burst", "9", "--try", "1h"]);
     set(&hosts, &["--burst", "7"]);
     assert_eq!(try_until(&hosts), None);
@@ -394,7 +395,7 @@ fn lists_are_tried() {
     assert_eq!(shown, "10.99.0.0/24\n");
 }
 
-/// A limit that is not there during a trial comes back with its buckets, though the table is searched for room.
+/// A limit that is missing during a trial comes back with its buckets, although the table is searched for room.
 #[test]
 fn a_limit_that_a_trial_leaves_out_keeps_its_buckets() {
     need_kernel!();
@@ -421,7 +422,7 @@ fn a_limit_that_a_trial_leaves_out_keeps_its_buckets() {
     }
     wait_for_the_end(&hosts);
     assert_eq!(probe.passed_of(source, 9), 2, "4 are spent, of 6");
-    // And is forgotten where the trial is kept.
+    // The buckets are forgotten if the trial is kept.
     hosts
         .limiter(&["reload", "eth0", "--config", &one, "--try", "1h"])
         .expect(0);
@@ -432,7 +433,8 @@ fn a_limit_that_a_trial_leaves_out_keeps_its_buckets() {
     assert_eq!(probe.passed_of(source, 9), 6);
 }
 
-/// One limit counts no shares of the table, several do: on trial both count, and so does the fallback.
+/// One limit counts no shares of the table, several limits do: on trial, both programs count, and so does the
+/// fallback.
 #[test]
 fn shares_are_counted_across_a_trial() {
     need_kernel!();
@@ -460,7 +462,7 @@ fn shares_are_counted_across_a_trial() {
         for _ in 0..100 {
             let _ = probe.burst();
         }
-        // The sum of what limits hold is what is in the table, whichever program has brought it in.
+        // The limits' entries add up to the entries in the table, whichever program has made them.
         hosts
             .limiter(&["reload", "eth0", "--config", &two])
             .expect(0);
@@ -523,7 +525,7 @@ fn a_dry_run_changes_nothing() {
     assert_eq!(passed(&hosts), 3);
 }
 
-/// Everybody who reads says what holds, also when the deadline is over and nobody has cleared up.
+/// All readers show the settings in force, even after the deadline if nobody has cleared up.
 #[test]
 fn all_readers_see_what_holds_after_the_deadline() {
     need_kernel!();
@@ -596,7 +598,7 @@ fn several_interfaces_or_none() {
 fn at_the_last_moment_it_is_kept_or_too_late() {
     need_kernel!();
     const TIME: u64 = 6_000;
-    // After `attach` is done, which is some time after the trial has begun.
+    // Milliseconds after `attach` is done, some time after the trial has begun.
     const MOMENTS: [u64; 6] = [400, 5_000, 5_400, 5_600, 5_800, 6_400];
     let round = |moment: u64| {
         let hosts = Hosts::new();

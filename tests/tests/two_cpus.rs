@@ -1,4 +1,4 @@
-//! Two CPUs on one bucket: exact where others race.
+//! Two CPUs on one bucket get exactly its tokens, in spite of races.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -30,8 +30,8 @@ fn cpus() -> usize {
     thread::available_parallelism().unwrap().get().min(2)
 }
 
-/// Example 10: both see the one token; one packet passes. Many times over: in a bucket that is there
-/// and has one token left, and for a source that neither has seen.
+/// Example 10: both CPUs see the one token, and one packet passes. Many times, with an existing bucket that has one
+/// token left, and with a source that neither CPU has seen.
 #[test]
 fn example_10_one_token_for_two_cpus() {
     need_kernel!();
@@ -71,11 +71,10 @@ fn example_10_one_token_for_two_cpus() {
     }
 }
 
-/// Both CPUs hammer one source on the kernel's own clock: never more than burst + rate × t, and not
-/// below 99 % of it.
+/// Both CPUs flood one source on the kernel's clock: never more than burst + rate × t, and at least 99 % of it.
 ///
-/// The bursts are deeper than any pause that a busy machine may make in both threads at once: what a
-/// full bucket cannot take in would be lost to the lower bound.
+/// The bursts are deeper than any pause that a busy machine may make in both threads at once: tokens that a full
+/// bucket cannot take would be missing from the lower bound.
 #[test]
 fn two_cpus_on_one_source_never_get_more_than_their_share() {
     need_kernel!();
@@ -93,7 +92,7 @@ fn two_cpus_on_one_source_never_get_more_than_their_share() {
         let packet = Frame::from(source).bytes();
 
         let before = clock::now().unwrap();
-        // From its first packet on the bucket is not full, and refills.
+        // After its first packet, the bucket is not full, and refills.
         assert_eq!(run(&kernel, &packet, 1), XDP_PASS);
         thread::scope(|scope| {
             for cpu in 0..2 {
@@ -106,8 +105,8 @@ fn two_cpus_on_one_source_never_get_more_than_their_share() {
                 });
             }
         });
-        // A test run with repetitions returns long after its last packet (the kernel takes the
-        // program out of its XDP dispatcher first): what has been refilled since is spent too.
+        // A test run with repetitions returns long after its last packet (the kernel takes the program out of its XDP
+        // dispatcher first). The refill since then is spent too.
         while run(&kernel, &packet, 1) == XDP_PASS {}
         let after = clock::now().unwrap();
 
@@ -128,8 +127,8 @@ fn two_cpus_on_one_source_never_get_more_than_their_share() {
     }
 }
 
-/// Both CPUs send sources that nobody has seen, all at one moment: no more get in than the new-source limit has
-/// tokens, and what a CPU has leased and not used is all that may be missing.
+/// Both CPUs send new sources at one moment: no more get in than the new-source limit has tokens; at most a CPU's
+/// unused lease may be missing.
 #[test]
 fn two_cpus_take_no_more_new_sources_than_there_are_tokens() {
     need_kernel!();
@@ -173,7 +172,7 @@ fn two_cpus_take_no_more_new_sources_than_there_are_tokens() {
 
 const XDP_PASS: u32 = 2;
 
-/// Runs the program `repeat` times on the packet. Returns its last verdict.
+/// Runs the program `repeat` times on the packet. Returns the last verdict.
 fn run(kernel: &Kernel, packet: &[u8], repeat: u32) -> u32 {
     bpf::test_run(
         kernel.program.fd().unwrap(),
@@ -185,8 +184,8 @@ fn run(kernel: &Kernel, packet: &[u8], repeat: u32) -> u32 {
     .action
 }
 
-/// What is counted for the source, by two CPUs at once, is what is counted for the interface, but for
-/// packets that lost the race for its bucket.
+/// Panics unless the source's counts by two CPUs are those of the interface, less packets that lost the race for the
+/// bucket.
 fn figures_of_the_source_agree(kernel: &Kernel, key: &SourceKey, admitted: u64, seen: u64) {
     let entry = kernel.entry(key).unwrap();
     assert_eq!(entry.passed, admitted);
@@ -195,9 +194,8 @@ fn figures_of_the_source_agree(kernel: &Kernel, key: &SourceKey, admitted: u64, 
     assert_eq!(entry.passed + entry.refused + contended, seen);
 }
 
-/// New sources from both CPUs at once, ten times as many as the table holds, all of them expired by
-/// the time that their place is needed: the table never holds more than its capacity, every packet
-/// is accounted for, and what comes and goes adds up.
+/// New sources from both CPUs, ten times as many as the table holds, all expired by the time that their place is
+/// needed. The table never exceeds its capacity, every packet is accounted for, and arrivals and departures add up.
 #[test]
 fn two_cpus_turn_the_table_over() {
     need_kernel!();
@@ -206,7 +204,7 @@ fn two_cpus_turn_the_table_over() {
     let mut limit = Limit::new("1M/s", "1");
     limit.capacity = CAPACITY;
     let kernel = Kernel::new(&limit);
-    // One clock for both: a bucket is full again before its place is needed.
+    // One clock for both CPUs: a bucket is full again before its place is needed.
     let clock = AtomicU64::new(1_000_000_000_000);
     thread::scope(|scope| {
         for cpu in 0..2_u32 {

@@ -1,5 +1,7 @@
-//! What the running kernel's verifier has to do for each entry of the objects, in the dearest configurations: it gives
-//! up after a million instructions (Linux 5.2). `cargo xtask test --kernels` prints the figures of several kernels.
+//! Each entry of the objects stays far below the verifier's limit of a million instructions (Linux 5.2).
+//!
+//! In the most expensive configurations, on the running kernel. `cargo xtask test --kernels` prints the figures of
+//! several kernels.
 
 use std::{fmt::Write as _, path::Path};
 
@@ -25,8 +27,8 @@ use limiter_user::{
 /// For one limit: 39,468 on Linux 6.18.
 const ONE: u32 = 50_000;
 
-/// For several limits: 84,099 on Linux 6.18. Each limit is asked by functions that are checked once; what is left grows with
-/// the loops over limits, which a packet goes through three times.
+/// For several limits: 84,099 on Linux 6.18. Functions that are verified once ask each limit; the rest grows with the
+/// three loops over limits that a packet goes through.
 const SEVERAL: u32 = 110_000;
 
 fn settings(text: &str) -> Settings {
@@ -43,7 +45,7 @@ fn plain() -> Settings {
     )
 }
 
-/// As many limits as there may be, with lists, and everything that a limit can match.
+/// The most limits, with lists, and everything that a limit can match.
 fn several() -> Settings {
     let mut text = "exempt = [\"established\", \"control\"]\n\
         [lists]\nallow = [\"192.0.2.0/24\"]\ndeny = [\"2001:db8::/32\"]\ngold = [\"198.51.100.0/24\"]\n"
@@ -54,7 +56,7 @@ fn several() -> Settings {
         "{ unless = [\"gold\"] }",
     ];
     let algorithms = ["token-bucket", "fixed-window"];
-    // Two places are for the limits on control traffic.
+    // Two slots are for the limits on control traffic.
     for i in 0..LIMITS_MAX as usize - 2 {
         let (matching, algorithm) = (matches[i % 3], algorithms[i % 2]);
         writeln!(
@@ -68,7 +70,7 @@ fn several() -> Settings {
 }
 
 fn check(name: &str, verified: Option<u32>, bound: u32) {
-    // Linux 5.16 and later say it.
+    // Linux 5.16 and later report it.
     let Some(verified) = verified else { return };
     println!("verified {name} {verified}");
     assert!((100..bound).contains(&verified), "{name}: {verified}");
@@ -77,7 +79,7 @@ fn check(name: &str, verified: Option<u32>, bound: u32) {
 fn entries_of(settings: &Settings, bound: u32) {
     let has_frags = requirements::kernel().unwrap().has_frags();
     let (mut config, prefixes) = constants(settings, CLOCK_KERNEL);
-    // Buckets of an earlier epoch are the dearer way.
+    // Buckets of an earlier epoch take the more expensive path.
     for limit in &mut config.limits {
         limit.epoch = PAST_QUOTAS;
         limit.past_length = PAST_QUOTAS;

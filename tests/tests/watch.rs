@@ -1,4 +1,4 @@
-//! `watch`: each drop told with what is known of it, as many as the budget has room for, and the rest counted.
+//! `watch` reports each drop with its details, as many as its budget allows, and counts the rest.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ use limiter_user::kernel::{program::raw, sys::clock};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-/// One packet an hour, and two sources.
+/// A limit of one packet an hour, for two sources.
 const ONE: [&str; 9] = [
     "attach",
     "eth0",
@@ -35,7 +35,7 @@ const ONE: [&str; 9] = [
     "2",
 ];
 
-/// Sends frames to the server, and waits until it has seen them.
+/// Sends frames to the server, and waits until limiter has counted them.
 struct Wires<'h> {
     hosts: &'h Hosts,
     wire: Raw,
@@ -65,7 +65,7 @@ impl<'h> Wires<'h> {
         udp(self.hosts, source.parse().unwrap(), port)
     }
 
-    /// So many from one source to a port.
+    /// Sends `count` packets from one source to a port.
     fn flood(&self, source: &str, port: u16, count: usize) {
         self.send(&vec![&self.from(source, port)[..]; count]);
     }
@@ -81,7 +81,8 @@ fn timeless(mut event: Value) -> Value {
     event
 }
 
-/// An event without its time. `packet`: protocol, port and length; `why`: limit, verdict and reason, "-" for no limit.
+/// The expected event without its time. `packet`: protocol, port and length; `why`: limit, verdict and reason, "-" for
+/// no limit.
 fn wanted(source: Option<&str>, packet: (&str, u16, usize), why: &str) -> Value {
     let (protocol, port, length) = packet;
     let has_ports = port != 0;
@@ -99,7 +100,7 @@ fn wanted(source: Option<&str>, packet: (&str, u16, usize), why: &str) -> Value 
     })
 }
 
-/// Where packets from a source go.
+/// Destination address for packets from a source.
 fn server_of(source: &str) -> IpAddr {
     match source.parse().unwrap() {
         IpAddr::V4(_) => [192, 0, 2, 1].into(),
@@ -107,7 +108,7 @@ fn server_of(source: &str) -> IpAddr {
     }
 }
 
-/// What is cut in the middle of its IP header.
+/// Truncates a frame in the middle of its IP header.
 fn cut(mut frame: Vec<u8>) -> Vec<u8> {
     frame.truncate(30);
     frame
@@ -163,7 +164,7 @@ fn what_one_limit_drops() {
     assert_eq!(lost(&hosts), 0);
 }
 
-/// As a CPU does that is stopped while it is at work on them.
+/// Blocks all entries, as a CPU does that is stopped while it works on them.
 fn block_all_entries(hosts: &Hosts) {
     let sets = Map::Array(MapData::from_pin(hosts.pins().join("SETS")).unwrap());
     let mut sets: Array<_, raw::Raw<limiter_common::abi::Set>> = sets.try_into().unwrap();
@@ -241,23 +242,23 @@ fn what_several_limits_and_lists_drop() {
         expect(denied, ("udp", 7, 60 + extra), "- drop deny");
         let web = tcp(&hosts, source, 80);
         assert_eq!(web.len(), 60 + extra);
-        // The first passes. The second is over one limit in shadow, and so is the third.
+        // The first packet passes. The second and the third are over one limit in shadow.
         wires.send(&[&web, &web, &web]);
         for _ in 0..2 {
             expect(source, ("tcp", 80, 60 + extra), "web would_drop limit");
         }
-        // Over the limit in shadow, too, but that is not what drops the second one.
+        // Over the limit in shadow too, but another limit drops the second packet.
         let dns = wires.from(source, 53);
         wires.send(&[&dns, &dns]);
         expect(source, ("udp", 53, 60 + extra), "all would_drop limit");
         expect(source, ("udp", 53, 60 + extra), "dns drop limit");
-        // Its port cannot be seen: it may be that of the limit, which is used up.
+        // Its port cannot be read: it may be that of the limit, which is used up.
         let mut short = dns.clone();
         short.truncate(dns.len() - 18 - 5);
         wires.send(&[&short]);
         expect(source, ("udp", 0, 37 + extra), "dns drop limit");
     }
-    // The built-in limit on control traffic: 200 at once.
+    // The built-in limit on control traffic: burst 200.
     let mut asking = arp();
     asking[28..32].copy_from_slice(&[192, 0, 2, 9]);
     wires.send(&vec![&asking[..]; 300]);
@@ -294,7 +295,7 @@ fn lines_for_people() {
     watcher.end();
 }
 
-/// Replies that nobody asked for: their source port tells what they are.
+/// Unrequested replies: their source port shows the protocol.
 #[test]
 fn watch_shows_source_port_and_tcp_flags() {
     need_kernel!();
@@ -329,7 +330,7 @@ fn watch_shows_source_port_and_tcp_flags() {
     watcher.end();
 }
 
-/// What is not wanted takes nothing of the budget, and is not lost.
+/// Events that are not wanted take nothing of the budget, and are not counted as lost.
 #[test]
 fn one_packet_is_found_in_a_flood() {
     need_kernel!();
@@ -339,7 +340,7 @@ fn one_packet_is_found_in_a_flood() {
     let (dns, web) = (wires.from("192.0.2.9", 53), tcp(&hosts, "192.0.2.9", 80));
     let (dns6, cut) = (wires.from("2001:db8:9::9", 53), cut(dns.clone()));
     wires.send(&[&dns, &web, &dns6]);
-    // The limit on all is the second that the packet is over.
+    // The limit on all packets is the second limit that the packet exceeds.
     wires.send(&[&web]);
     let flood = wires.from("203.0.113.66", 53);
     for (filter, needle) in [
@@ -385,7 +386,7 @@ fn one_packet_is_found_in_a_flood() {
             "{filter:?}: {ended:#?}"
         );
     }
-    // And the other way round: nothing of a flood that is not wanted.
+    // Vice versa: no event of an unwanted flood.
     for filter in [
         ["--source", "203.0.113.65"],
         ["--source", "2001:db8::/32"],
@@ -399,7 +400,7 @@ fn one_packet_is_found_in_a_flood() {
     assert_eq!(lost(&hosts), 0);
 }
 
-/// Each CPU tells what its budget has room for, and counts the rest: nothing is missing.
+/// Each CPU reports as many drops as its budget allows, and counts the rest: none is missing.
 #[test]
 fn a_flood_is_told_within_the_budget() {
     need_kernel!();
@@ -409,7 +410,8 @@ fn a_flood_is_told_within_the_budget() {
     let wires = Wires::new(&hosts);
     let begin = Instant::now();
     let watcher = Watcher::start(&hosts, &[]);
-    // Nobody reads the pipe meanwhile: it has room for more lines than the burst, and a full pipe is waited for.
+    // Nobody reads the pipe meanwhile: it has room for more lines than the burst, and a watcher waits while it is
+    // full.
     wires.flood("192.0.2.7", 9, FLOOD as usize + 1);
     let milliseconds = begin.elapsed().as_nanos() as u64 / EVENT_COST + 1;
     let dropped = wires.packets("dropped");
@@ -443,14 +445,14 @@ fn nothing_is_told_where_nobody_watches() {
         wires.flood("192.0.2.7", 9, 2_000);
         assert_eq!(lost(&hosts), 0);
     }
-    // It was watched: the next one is told nothing of what was before.
+    // Drops during the previous watch are not reported to the next watcher.
     let mut watcher = Watcher::start(&hosts, &["-n", "1", "--json"]);
     wires.flood("192.0.2.7", 77, 1);
     assert_eq!(watcher.event()["destination_port"], 77);
     assert_eq!(watcher.wait().sums(), (1, 0));
 }
 
-/// The switch of the server's attachment, as the program reads it.
+/// The watch deadline of the server's attachment, as the program reads it.
 fn until(hosts: &Hosts) -> u64 {
     const BYTES: usize = size_of::<limiter_common::abi::events::Watch>();
     let switch = Map::Array(MapData::from_pin(hosts.pins().join("WATCH")).unwrap());
@@ -468,7 +470,7 @@ fn a_watcher_that_is_killed_leaves_nothing_that_lasts() {
     let watcher = Watcher::start(&hosts, &["--json"]);
     watcher.signal(Signal::SIGKILL);
     assert_eq!(watcher.wait().status, -1);
-    // Some of these fill the ring, and nobody takes them.
+    // Some of these fill the ring, and nobody reads them.
     let left = until(&hosts);
     assert!(left > 0, "it is still on");
     wires.flood("192.0.2.7", 9, 2_000);
@@ -521,7 +523,7 @@ fn it_goes_on_through_changes() {
         );
     fs::write(&path, changed).unwrap();
     hosts.run("reload eth0");
-    // It looks twice a second what has changed.
+    // The watcher checks for changes twice a second.
     let since = Instant::now();
     while !one.has_ended() {
         assert!(
@@ -563,7 +565,7 @@ fn one_at_a_time() {
     let process = format!("process {} watches 'eth0' already", watcher.id());
     assert!(refused.stderr.contains(&process), "{refused:#?}");
     assert_eq!(refused.stderr.lines().count(), 1, "{refused:#?}");
-    // Other commands go on as ever.
+    // Other commands continue to work.
     assert_eq!(number(&hosts.status()["events_lost"]), 0);
     hosts.run("set eth0 --rate 2/h");
     watcher.end();
@@ -586,7 +588,7 @@ fn it_ends_with_the_attachment() {
     );
     assert_eq!(ended.sums(), (0, 0));
 
-    // Attached again before it looks.
+    // Attached again before the watcher checks.
     hosts.limiter(&ONE).expect(0);
     let watcher = Watcher::start(&hosts, &[]);
     watcher.signal(Signal::SIGSTOP);
@@ -606,7 +608,8 @@ fn it_ends_with_the_attachment() {
     hosts.run("detach eth0");
 }
 
-/// The names of limits are those in force, after a trial those of before it; and where nothing is limited then, it ends.
+/// The names of limits are those in force: after a trial, those from before it. If nothing is limited then, the watch
+/// ends.
 #[test]
 fn it_follows_the_end_of_a_trial() {
     need_kernel!();

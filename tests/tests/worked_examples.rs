@@ -1,6 +1,6 @@
-//! The published examples of token buckets, as figures, through the kernel's test-run and through
-//! the arithmetic alike. Times are the test's own, in nanoseconds; each test starts well after the
-//! clock's zero.
+//! The published numeric examples of token buckets hold in the kernel's test-run and in the arithmetic alone.
+//!
+//! Times are the test's own, in nanoseconds; each test starts well after the clock's zero.
 
 use std::net::IpAddr;
 
@@ -14,11 +14,11 @@ use limiter_user::config::{self, Algorithm};
 
 const SECOND: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
-/// Where the examples' t = 0 lies.
+/// Start of the examples (t = 0), in nanoseconds.
 const START: u64 = 1_000 * SECOND;
 const SOURCE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 7));
 
-/// Offers `count` packets at the moment START + `at`; how many pass.
+/// Offers `count` packets at START + `at`. Returns how many pass.
 fn burst(engine: &mut dyn Engine, count: u32, at: u64) -> u32 {
     let packet = Frame::from(SOURCE).bytes();
     (0..count)
@@ -207,7 +207,7 @@ fn example_11_a_fixed_window() {
         ..Limit::new("100/m", burst)
     };
     const MINUTE: u64 = 60 * SECOND;
-    // The windows begin with the clock.
+    // Windows begin at multiples of their length since the clock's zero.
     let first = MINUTE - START % MINUTE;
     on_both(&window("100"), |engine| {
         let late = first + MINUTE - 1;
@@ -222,7 +222,7 @@ fn example_11_a_fixed_window() {
     });
 }
 
-/// A source that is not in the table yet has a full bucket, and not a deeper one.
+/// A source that is not in the table yet has a full bucket, no deeper one.
 #[test]
 fn a_first_packet_that_costs_more_than_a_bucket_holds() {
     need_kernel!();
@@ -290,7 +290,7 @@ fn example_14_idle_for_months_and_years() {
 #[test]
 fn the_clock_may_wrap_in_the_middle() {
     need_kernel!();
-    // Ticks wrap at 2^56 ns. No packet brings a bucket exactly there: that would be a tick dearer.
+    // Ticks wrap at 2^56 ns. No packet takes a bucket exactly there: that would cost one tick more.
     let wrap = (1_u64 << (64 - bucket::TICK_SHIFT)) - START - 50 * MS;
     on_both(&Limit::new("5/s", "10"), |engine| {
         assert_eq!(burst(engine, 11, wrap - SECOND), 10);

@@ -1,20 +1,20 @@
-//! What is known of a bucket: bounds that hold whenever within a step its packets came.
+//! Bounds on a bucket's tokens that hold at any time within a step.
 
 use super::config::Limit;
 
 /// Readings of the clock, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Moments {
-    /// The kernel's last tick before the step. The program may refuse by its own reading of that tick (a tick
-    /// that comes late is known to cost a source what came to it meanwhile).
+    /// The kernel's last tick before the step. The program may refuse by its own reading of that tick. (A late tick is
+    /// known to cost a source its tokens since then.)
     pub tick: u64,
-    /// Right before it.
+    /// Right before the step.
     pub before: u64,
-    /// Right after it.
+    /// Right after the step.
     pub after: u64,
 }
 
-/// At `since` there are no more than `most` tokens in it, and no fewer than `least`.
+/// A bucket with at most `most` and at least `least` tokens at `since`.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket {
     most: f64,
@@ -24,8 +24,8 @@ pub struct Bucket {
     missed: u32,
 }
 
-/// What rounding may cost a source: a part of the rate, and a part of the burst at each change of terms. It never
-/// gains by it.
+/// Loss by rounding: this part of the rate, and this part of the burst at each change of terms. Rounding never gives
+/// tokens.
 const OF_RATE: f64 = 1e-5;
 const OF_BURST: f64 = 1e-5;
 /// Changes that the program remembers.
@@ -36,7 +36,7 @@ fn seconds(from: u64, to: u64) -> f64 {
 }
 
 impl Bucket {
-    /// One that nothing was taken from.
+    /// A bucket from which nothing was taken.
     pub fn full(limit: &Limit, since: u64) -> Self {
         let burst = limit.burst() as f64;
         Self {
@@ -47,12 +47,12 @@ impl Bucket {
         }
     }
 
-    /// The most tokens that there may be at `now`.
+    /// The most tokens at `now`.
     pub fn most(&self, limit: &Limit, now: u64) -> f64 {
         (self.most + limit.per_second() * seconds(self.since, now)).min(limit.burst() as f64)
     }
 
-    /// The fewest.
+    /// The fewest tokens at `now`.
     pub fn least(&self, limit: &Limit, now: u64) -> f64 {
         if self.missed > REMEMBERED {
             return 0.0;
@@ -61,7 +61,7 @@ impl Bucket {
         (self.least + refilled).min(limit.burst() as f64)
     }
 
-    /// How many of `sent` packets may pass: at least, and at most.
+    /// Bounds on the number of `sent` packets that pass: least and most.
     pub fn bounds(&self, limit: &Limit, at: &Moments, sent: u64) -> (u64, u64) {
         let least = self.least(limit, at.tick).max(0.0) as u64;
         let most =
@@ -69,7 +69,7 @@ impl Bucket {
         (least.min(sent), (most as u64).min(sent))
     }
 
-    /// So many passed.
+    /// Takes the tokens of `passed` packets.
     pub fn took(&mut self, limit: &Limit, at: &Moments, passed: u64) {
         let passed = passed as f64;
         let gained = limit.per_second() * seconds(at.before, at.after);
@@ -83,7 +83,7 @@ impl Bucket {
         self.least = self.least.max(0.0);
     }
 
-    /// Its terms became others: what was spent stays spent.
+    /// Changes the limit's terms: spent tokens stay spent.
     pub fn changed(&mut self, old: &Limit, new: &Limit, at: &Moments) {
         let (burst, deeper) = (old.burst() as f64, new.burst() as f64);
         let carried = |tokens: f64| (deeper - (burst - tokens)).max(0.0);

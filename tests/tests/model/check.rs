@@ -1,4 +1,4 @@
-//! What must hold after a step: kernel, pins and `status` are as the model says.
+//! Checks after a step that kernel, pins and `status` agree with the model.
 
 use std::{collections::BTreeSet, fs, net::IpAddr, path::Path};
 
@@ -39,7 +39,7 @@ fn entries(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Everything that can be seen without a command. Returns what is loaded.
+/// Checks everything that can be seen without a command. Returns the loaded objects.
 pub fn state(world: &World, model: &Model) -> Result<BTreeSet<Object>, String> {
     let here = world.here.run(pins::namespace).unwrap().unwrap();
     let folders = pins::folders().unwrap().into_iter();
@@ -79,15 +79,15 @@ fn interfaces(namespace: &Namespace) -> Vec<Interface> {
     namespace.block_on(interface::all).unwrap().unwrap()
 }
 
-/// Nothing is left of anything.
+/// Checks that no pin is left.
 pub fn nothing_pinned() -> Result<(), String> {
     let mut found = entries(Path::new(BPFFS));
-    // The kernel's own.
+    // The kernel's own files.
     found.retain(|name| !name.ends_with(".debug"));
     same("pins", &found, &Vec::new())
 }
 
-/// What is pinned for an attachment. Returns the id of its program.
+/// Checks the pins of an attachment. Returns the id of its program.
 fn pinned(
     world: &World,
     name: &str,
@@ -158,7 +158,7 @@ fn settings(name: &str, record: &Record, lists: &Lists, config: &Config) -> Resu
     same(&what("lists"), &found.collect(), &config.lists)
 }
 
-/// A value with each count's packets in its place.
+/// A value with the packets in place of each count.
 fn packets_of(value: &Value) -> Value {
     let Value::Object(fields) = value else {
         return value.clone();
@@ -295,7 +295,7 @@ pub fn check(
     let bucket = attached.bucket(limit, source, at.before);
     let tokens = checked["tokens"].as_f64().unwrap();
     let (least, most) = (bucket.least(limit, at.before), bucket.most(limit, at.after));
-    // Shown, not computed with.
+    // For display only.
     if (least - 1e-3..=most + 1e-3).contains(&tokens) {
         return Ok(());
     }
@@ -304,7 +304,7 @@ pub fn check(
     ))
 }
 
-/// `allow list --json` and the like.
+/// Checks `allow list --json` and the like.
 pub fn list(shown: &Value, attached: &Attached, list: &str) -> Result<(), String> {
     let prefixes = shown["prefixes"].as_array().unwrap().iter();
     let found: BTreeSet<_> = prefixes

@@ -1,18 +1,18 @@
-//! What each command must do, by the model.
+//! Predicts each command's effect from the model.
 
 use super::{
     config::{Config, Holds, Limit, Prefixes, file, prefix},
     model::{Change, Model},
 };
 
-/// Exit status, and what the message must have in it.
+/// Exit status, and words of the message.
 #[derive(Clone, Debug)]
 pub struct Refusal {
     pub status: i32,
     pub words: Vec<String>,
 }
 
-/// What a command does; with a refusal, what it does all the same.
+/// Effects of a command; with a refusal, those that happen all the same.
 #[derive(Clone, Debug, Default)]
 pub struct Prediction {
     pub changes: Vec<Change>,
@@ -52,7 +52,7 @@ fn is_bytes(burst: &str) -> bool {
 }
 
 impl Model {
-    /// What `limiter` with these words does.
+    /// Predicts the effect of `limiter` with these words.
     pub fn predict(&self, words: &[&str]) -> Prediction {
         let changes = match words[0] {
             "attach" => return self.attach(words),
@@ -82,7 +82,7 @@ impl Model {
         }
     }
 
-    /// What is the matter with the attachment of that name, if its interface has it no more.
+    /// Reason why the attachment of that name cannot be used, if its interface has left it.
     fn stray<T>(&self, name: &str) -> Option<Result<T>> {
         let attached = self.attached.get(name)?;
         let detach = format!("limiter detach {name}");
@@ -145,7 +145,7 @@ impl Model {
         Ok((config, None))
     }
 
-    /// All of the interfaces or none.
+    /// Attaches to all of the interfaces or none.
     fn attach(&self, words: &[&str]) -> Prediction {
         let (config, file) = match self.wanted(words) {
             Ok(wanted) => wanted,
@@ -186,7 +186,7 @@ impl Model {
                 }
             }
             if let Err(refusal) = next.attachable(name) {
-                // What was attached before it is undone.
+                // The interfaces attached before it are detached again.
                 return Prediction {
                     changes: cleared,
                     refusal: Some(refusal),
@@ -304,7 +304,7 @@ impl Model {
             let all = self.attached.keys().cloned();
             return Ok(all.map(Change::Detach).collect());
         }
-        // Where the interface of that name is limited, that ends; else what is left under the name goes.
+        // Ends the attachment of the interface with that name; otherwise removes the pins under the name.
         if let Some(found) = self.of_name(name) {
             return Ok(vec![Change::Detach(found.to_owned())]);
         }
@@ -316,7 +316,7 @@ impl Model {
         if left.is_some() && !is_elsewhere {
             return Ok(vec![Change::Detach(name.to_owned())]);
         }
-        // Renamed: the new name is asked for.
+        // A renamed interface: the message names the new name.
         match self.stray(name) {
             Some(stray) => stray,
             None if self.here(name).is_some() => Ok(vec![]),

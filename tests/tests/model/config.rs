@@ -1,4 +1,4 @@
-//! What can be configured in these tests, and what it says of a source.
+//! Configurations of these tests, and their verdict on a source.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,13 +11,13 @@ use ipnet::IpNet;
 /// Prefixes on a list.
 pub type Prefixes = BTreeSet<IpNet>;
 
-/// Which sources a limit holds.
+/// The sources that a limit holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
     All,
-    /// Those on the tier `own`.
+    /// Sources on the tier `own`.
     Own,
-    /// Those that are not on it.
+    /// Sources that are not on the tier `own`.
     Others,
 }
 
@@ -25,7 +25,7 @@ pub enum Holds {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     pub name: String,
-    /// As it is written, and as `status` writes it.
+    /// The rate as it is written, and as `status` writes it.
     pub rate: String,
     pub burst: Option<u64>,
     pub holds: Holds,
@@ -43,7 +43,7 @@ impl Limit {
         }
     }
 
-    /// Packets a second.
+    /// Packets per second.
     pub fn per_second(&self) -> f64 {
         let (amount, period) = self.rate.split_once('/').unwrap();
         let amount: f64 = match amount.strip_suffix('k') {
@@ -59,7 +59,7 @@ impl Limit {
         amount / seconds
     }
 
-    /// Packets that a full bucket holds: left out, those of a second, and at least one.
+    /// Packets in a full bucket: by default those of a second, and at least one.
     pub fn burst(&self) -> u64 {
         self.burst
             .unwrap_or_else(|| (self.per_second() as u64).max(1))
@@ -85,7 +85,7 @@ impl Limit {
     }
 }
 
-/// What becomes of a source's packets.
+/// Verdict on a source's packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
     Denied,
@@ -95,7 +95,7 @@ pub enum Fate {
     Unlimited,
 }
 
-/// All that is in force on an interface.
+/// Everything that is in force on an interface.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub max_sources: u32,
@@ -126,14 +126,14 @@ impl Config {
         self.limits.iter().find(|limit| limit.name == name)
     }
 
-    /// The length of the longest prefix on a list that holds the source.
+    /// The length of the longest prefix on a list that contains the source.
     fn listed(&self, list: &str, source: IpAddr) -> Option<u8> {
         let prefixes = self.lists.get(list).into_iter().flatten();
         let holding = prefixes.filter(|prefix| prefix.contains(&source));
         holding.map(IpNet::prefix_len).max()
     }
 
-    /// The longer prefix decides, and `deny` where both have the same.
+    /// The longest prefix decides, `deny` on a tie.
     pub fn fate(&self, source: IpAddr) -> Fate {
         let (deny, allow) = (self.listed("deny", source), self.listed("allow", source));
         if deny.is_some() && deny >= allow {
@@ -174,14 +174,14 @@ pub fn prefix(text: &str) -> IpNet {
         .unwrap_or_else(|_| text.parse::<IpAddr>().unwrap().into())
 }
 
-/// A configuration file of the tests: what is in it, or what a refusal of it says.
+/// A configuration file of the tests: its content, or words of its refusal.
 pub struct File {
     pub name: &'static str,
     pub text: String,
     pub config: Result<Config, &'static str>,
 }
 
-/// All of them, but for one that is not there.
+/// All files, except one that does not exist.
 pub fn files() -> Vec<File> {
     let one = |rate, burst| Config::new(vec![Limit::new("default", rate, burst, Holds::All)]);
     let two = |rates: [&str; 2]| {
@@ -231,7 +231,7 @@ pub fn files() -> Vec<File> {
     sound.into_iter().chain([broken]).collect()
 }
 
-/// What a file says, by its name.
+/// The configuration in a file, by its name.
 pub fn file(name: &str) -> Result<Config, &'static str> {
     let found = files().into_iter().find(|file| file.name == name);
     found.map_or(Err("cannot be read"), |file| file.config)

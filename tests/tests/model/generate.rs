@@ -1,4 +1,4 @@
-//! Steps at random, chosen so that most of them meet something.
+//! Random steps, chosen so that most of them have an effect.
 
 use fastrand::Rng;
 use limiter_tests::random::{one, percent};
@@ -11,7 +11,7 @@ const SOURCES: [&str; 6] = [
     "10.0.0.2",
     "10.0.1.1",
     "2001:db8::1",
-    // Of the same /64.
+    // In the same /64.
     "2001:db8::2",
     "2001:db8:0:1::1",
 ];
@@ -35,9 +35,9 @@ const FILES: [&str; 5] = [
     "renamed.toml",
 ];
 const OTHER_FILES: [&str; 3] = ["large.toml", "broken.toml", "missing.toml"];
-/// Of files that cannot be put in force, so many in a hundred.
+/// Percentage of files that cannot be put in force.
 const UNSOUND: u32 = 15;
-/// Interfaces at most.
+/// Most interfaces.
 const DEVICES: u8 = 3;
 
 /// The next step.
@@ -93,7 +93,7 @@ fn send(rng: &mut Rng, model: &Model) -> String {
     format!("send {far} {} {count}", one(rng, &SOURCES))
 }
 
-/// An interface: mostly one that commands find something of.
+/// An interface name: mostly one under which commands find something.
 fn name(rng: &mut Rng, model: &Model, attached: bool) -> String {
     let known: Vec<String> = model
         .names()
@@ -239,7 +239,7 @@ fn edit(rng: &mut Rng, model: &Model) -> String {
         .into_iter()
         .flatten();
     let on_it: Vec<String> = on_it.map(ToString::to_string).collect();
-    // What is not on a list cannot be removed.
+    // An empty list has nothing to remove.
     let chances = if on_it.is_empty() { 8 } else { 14 };
     let edit = match rng.u32(0..chances) {
         0..6 => "add",

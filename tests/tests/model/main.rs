@@ -1,12 +1,13 @@
-//! Random sequences of commands, of packets, of time, and of what happens to interfaces, on the real kernel beside a
-//! simple model of what must hold: who is attached, what is in force, what each command does or why it refuses,
-//! between how many and how many packets of a source pass, what is counted, what is pinned and loaded.
+//! Random sequences of commands, packets, time and interface changes agree with a simple model, on the real kernel.
 //!
-//! A sequence that fails is made short, and printed as a script. What can be said in the environment:
+//! The model predicts attachments, settings, effects and refusals of commands, bounds on the packets of a source that
+//! pass, counters, pins and loaded objects.
 //!
-//! - `LIMITER_MODEL_STEPS`: how many steps (10,000).
-//! - `LIMITER_SEED`: other sequences. A failure names the seed of its sequence.
-//! - `LIMITER_MODEL_SCRIPT`: a file with the steps to do, instead.
+//! A failing sequence is shortened and printed as a script. Environment variables:
+//!
+//! - `LIMITER_MODEL_STEPS`: number of steps (default 10,000).
+//! - `LIMITER_SEED`: seed of the sequences. A failure names the seed of its sequence.
+//! - `LIMITER_MODEL_SCRIPT`: a file with the steps to run instead.
 
 mod bucket;
 mod check;
@@ -27,10 +28,10 @@ use world::apart;
 
 /// Steps of a sequence.
 const LENGTH: u32 = 250;
-/// Sequences at once.
+/// Sequences that run at the same time.
 const WORKERS: usize = 2;
 const STEPS: u32 = 10_000;
-/// Of 10,000 steps, those of each kind: at least so many that did something, and that were refused.
+/// Least number of steps by kind, of 10,000: with an effect, and refused.
 const FLOORS: [(&str, [u32; 2]); 28] = [
     ("attach", [80, 100]),
     ("upgrade", [30, 30]),
@@ -62,7 +63,7 @@ const FLOORS: [(&str, [u32; 2]); 28] = [
     ("back", [100, 10]),
 ];
 
-/// What all sequences have done, and the first that has failed.
+/// Steps that all sequences have done, and the first sequence that failed.
 #[derive(Default)]
 struct Result {
     begun: u32,
@@ -71,13 +72,13 @@ struct Result {
 }
 
 struct Failure {
-    /// None where the steps were given.
+    /// None if the steps were given.
     seed: Option<u64>,
     steps: Vec<String>,
     why: String,
 }
 
-/// A sequence. What it has done, or how it has failed.
+/// Runs a sequence. Returns its steps by kind, or its failure.
 fn sequence(seed: u64) -> std::result::Result<BTreeMap<String, [u32; 2]>, Failure> {
     let mut rng = Rng::with_seed(seed);
     let mut session = Session::new();
@@ -191,7 +192,7 @@ fn whatever_is_done_is_as_the_model_says() {
     }
 }
 
-/// The scripts that are printed can be read again.
+/// Printed scripts can be read again.
 #[test]
 fn a_script_reads_back() {
     let steps = [

@@ -1,4 +1,4 @@
-//! The model: interfaces, what is attached to them, and what each step must do. It knows nothing of kernels.
+//! The model: interfaces, attachments, and the effect of each step. It knows nothing of kernels.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,16 +12,16 @@ use super::{
     config::{Config, Fate, Limit},
 };
 
-/// An interface, whose other end is called `far` and its number.
+/// An interface. Its other end is called `far` and its number.
 #[derive(Clone, Debug)]
 pub struct Device {
     pub name: String,
-    /// In the other network namespace.
+    /// Whether it is in the other network namespace.
     pub away: bool,
     pub up: bool,
 }
 
-/// Packets of a limit.
+/// Packets that a limit has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OfLimit {
     pub passed: u64,
@@ -32,7 +32,7 @@ pub struct OfLimit {
 /// An attachment.
 #[derive(Clone, Debug)]
 pub struct Attached {
-    /// Number of the interface; none once that is gone.
+    /// Number of the interface; none once it is gone.
     pub device: Option<u8>,
     pub config: Config,
     pub file: Option<String>,
@@ -43,7 +43,7 @@ pub struct Attached {
     buckets: BTreeMap<(String, IpAddr), Bucket>,
 }
 
-/// What is kept of an address by the key /32,/64.
+/// The part of an address in the key /32,/64.
 fn key_of(source: IpAddr) -> IpAddr {
     match source {
         IpAddr::V4(_) => source,
@@ -77,7 +77,7 @@ impl Attached {
         self.counts.iter().sum()
     }
 
-    /// Packets counted under reasons of which `which` is true.
+    /// Packets counted under the reasons that `which` selects.
     pub fn sum(&self, which: impl Fn(Reason) -> bool) -> u64 {
         let reasons = Reason::ALL.into_iter().filter(|reason| which(*reason));
         reasons.map(|reason| self.counts[reason as usize]).sum()
@@ -99,8 +99,8 @@ impl Attached {
         }
     }
 
-    /// What was counted for `sent` packets of `source` must be one of the things that may have happened, and
-    /// is remembered. `counted` is what all have been counted under since attach.
+    /// Checks the counts for `sent` packets of `source` against the possible outcomes, and records them. `counted` are
+    /// the packets of each reason since attach.
     pub fn take(
         &mut self,
         source: IpAddr,
@@ -122,7 +122,7 @@ impl Attached {
             Fate::Allowed => &[Reason::Allowed],
             Fate::Unlimited => &[Reason::Unlimited],
             Fate::Limited(_) if shadow => &[Reason::Admitted, Reason::WouldDrop],
-            // Which of the last two, is known to depend on whether a processor was stopped meanwhile.
+            // `Contended` is known to occur if a processor is stopped meanwhile.
             Fate::Limited(_) => &[Reason::Admitted, Reason::Limit, Reason::Contended],
         };
         let grew: Vec<_> = Reason::ALL
@@ -176,17 +176,17 @@ impl Attached {
 /// Something that a command changes.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// Attached to the interface of this name.
+    /// Attach to the interface of this name.
     Attach(String, Config, Option<String>),
-    /// Another configuration and file, in the attachment of this name.
+    /// Set another configuration and file in the attachment of this name.
     Config(String, Config, Option<String>),
-    /// No such attachment any more.
+    /// Remove the attachment.
     Detach(String),
-    /// A source is forgotten, or all are.
+    /// Forget a source, or all sources.
     Reset(String, Option<IpAddr>),
 }
 
-/// All there is. Attachments are known by the name that their interface had then.
+/// The whole model. Attachments have the name that their interface had when they were made.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     pub devices: BTreeMap<u8, Device>,
@@ -194,7 +194,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// The interface of this name, in the namespace that commands run in.
+    /// The interface of this name in the namespace of the commands.
     pub fn here(&self, name: &str) -> Option<u8> {
         self.named(name, false)
     }
@@ -212,18 +212,18 @@ impl Model {
         found.map(|(name, _)| name.as_str())
     }
 
-    /// The attachment of the interface that has this name here and now.
+    /// The attachment of the interface that has this name in the namespace of the commands.
     pub fn of_name(&self, name: &str) -> Option<&str> {
         self.here(name).and_then(|far| self.of_device(far))
     }
 
-    /// Names that the world knows.
+    /// Names of interfaces and attachments.
     pub fn names(&self) -> BTreeSet<String> {
         let devices = self.devices.values().map(|device| device.name.clone());
         devices.chain(self.attached.keys().cloned()).collect()
     }
 
-    /// Makes the changes of a command that ran at `at`.
+    /// Applies the changes of a command that ran at `at`.
     pub fn apply(&mut self, changes: Vec<Change>, at: &Moments) {
         for change in changes {
             match change {
@@ -247,7 +247,7 @@ impl Model {
         }
     }
 
-    /// What is done to an interface, if that can be. Whether it can.
+    /// Changes an interface. Returns whether that is possible.
     pub fn move_device(&mut self, words: &[&str]) -> bool {
         let far: u8 = words[1].parse().unwrap();
         if words[0] == "create" {

@@ -1,4 +1,4 @@
-//! One sequence of steps, in a world of its own beside a model of its own.
+//! One sequence of steps, with its own world and its own model.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,11 +18,11 @@ use super::{bucket::Moments, check, commands::Refusal, model::Model, world::Worl
 pub struct Session {
     world: World,
     pub model: Model,
-    /// What is loaded for the attachments.
+    /// Objects loaded for the attachments.
     loaded: BTreeSet<Object>,
-    /// What was, and must go.
+    /// Former objects, which must go.
     condemned: BTreeSet<Object>,
-    /// Steps by kind: those that did something, and those that were refused.
+    /// Steps by kind: with an effect, and refused.
     pub done: BTreeMap<String, [u32; 2]>,
 }
 
@@ -37,7 +37,7 @@ impl Session {
         }
     }
 
-    /// Does a step, and looks whether all is as it must be.
+    /// Runs a step, and checks the whole state.
     pub fn step(&mut self, line: &str) -> Result<(), String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let (kind, worked) = match words[0] {
@@ -128,7 +128,7 @@ impl Session {
         Ok(worked)
     }
 
-    /// What a command has printed for programs.
+    /// Checks the JSON output of a command.
     fn shown(&self, words: &[&str], outcome: &Outcome, at: &Moments) -> Result<(), String> {
         let shown: Value = serde_json::from_str(&outcome.stdout)
             .map_err(|error| format!("{error}: {outcome:#?}"))?;
@@ -173,7 +173,7 @@ impl Session {
     }
 }
 
-/// A refusal says what and why, and what to do, and nothing else.
+/// Checks that a refusal has the right status and one clear message.
 fn refused(outcome: &Outcome, refusal: &Refusal) -> Result<(), String> {
     let told = refusal
         .words

@@ -1,4 +1,4 @@
-//! A failing sequence, made short, and as a script for people.
+//! Shortens a failing sequence, and prints it as a script.
 
 use std::{
     collections::BTreeSet,
@@ -7,10 +7,10 @@ use std::{
 
 use super::{config::files, session::Session};
 
-/// How long is tried to make it shorter.
+/// Longest time spent on shortening.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Does these steps, and detaches everything. What is wrong, if something is: `steps` ends with it then.
+/// Runs these steps, and detaches everything. Returns the failure, if any: `steps` then ends with the failing step.
 pub fn replay(steps: &mut Vec<String>) -> Option<String> {
     let mut session = Session::new();
     for number in 0..steps.len() {
@@ -22,7 +22,7 @@ pub fn replay(steps: &mut Vec<String>) -> Option<String> {
     session.finish(steps).err()
 }
 
-/// The shortest sequence found that fails, and why; none if it does not fail again.
+/// The shortest failing sequence found, and its failure; none if the sequence does not fail again.
 pub fn shrink(mut steps: Vec<String>) -> Option<(Vec<String>, String)> {
     let start = Instant::now();
     let mut why = None;
@@ -35,7 +35,7 @@ pub fn shrink(mut steps: Vec<String>) -> Option<(Vec<String>, String)> {
     if !fails(&mut steps) {
         return None;
     }
-    // All steps of a kind at once, the cheapest way to lose most of them.
+    // Drops all steps of a kind at once: the cheapest way to lose most of them.
     let kinds: BTreeSet<String> = steps.iter().map(|line| kind(line).to_owned()).collect();
     for gone in kinds.iter().rev() {
         let mut fewer = steps.clone();
@@ -57,7 +57,7 @@ pub fn shrink(mut steps: Vec<String>) -> Option<(Vec<String>, String)> {
             }
             end = from.min(steps.len());
         }
-        // Alone, a step may go that could not before.
+        // With fewer steps left, a step may go that was needed before.
         if size > 1 || steps.len() == before {
             size /= 2;
         }
@@ -72,7 +72,7 @@ fn kind(line: &str) -> &str {
     end.map_or(line, |(end, _)| &line[..end])
 }
 
-/// The steps as a script of the shell; the lines behind the mark can be given to the test.
+/// The steps as a shell script; the lines after the mark can be given to the test.
 pub fn script(steps: &[String]) -> String {
     let mut text = String::from(PREAMBLE);
     let used = |name: &str| steps.iter().any(|line| line.contains(name));
@@ -91,7 +91,7 @@ pub fn script(steps: &[String]) -> String {
 
 const MARK: &str = "# steps:\n";
 
-/// The steps of a script.
+/// Reads the steps of a script.
 pub fn steps(script: &str) -> Vec<String> {
     let steps = script.split_once(MARK).map_or(script, |(_, steps)| steps);
     let lines = steps.lines().map(str::trim);

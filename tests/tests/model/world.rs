@@ -1,4 +1,4 @@
-//! The real thing: three network namespaces, the command, and packets.
+//! The real world: three network namespaces, the command, and packets.
 
 use std::{
     cell::RefCell,
@@ -31,20 +31,20 @@ use nix::{
 
 use super::{bucket::Moments, config::files, model::Device};
 
-/// Packets by the number of the reason.
+/// Packets by the reason's number.
 pub type Counts = [u64; Reason::ALL.len()];
 
 pub struct World {
-    /// Where commands run.
+    /// Namespace of the commands.
     pub here: Namespace,
-    /// Where interfaces are moved to.
+    /// Namespace that interfaces are moved to.
     pub away: Namespace,
-    /// Where packets come from.
+    /// Namespace that packets come from.
     peer: Namespace,
     folder: Folder,
-    /// Where attachments are pinned, by name.
+    /// Pins of attachments, by name.
     pins: RefCell<BTreeMap<String, PathBuf>>,
-    /// By interface: where packets are sent, and where they arrive. Closing them takes the kernel long.
+    /// Sending and receiving socket by interface. The kernel takes long to close them.
     sockets: RefCell<BTreeMap<u8, (Raw, Raw)>>,
 }
 
@@ -58,12 +58,12 @@ pub fn now() -> u64 {
     clock(ClockId::CLOCK_MONOTONIC)
 }
 
-/// As of the kernel's last tick.
+/// The clock at the kernel's last tick.
 pub fn last_tick() -> u64 {
     clock(ClockId::CLOCK_MONOTONIC_COARSE)
 }
 
-/// Does something, and tells when.
+/// Runs `work` and measures its time.
 pub fn timed<T>(work: impl FnOnce() -> T) -> (T, Moments) {
     let (tick, before) = (last_tick(), now());
     let done = work();
@@ -77,13 +77,13 @@ pub fn timed<T>(work: impl FnOnce() -> T) -> (T, Moments) {
 }
 
 impl World {
-    /// Only [`apart`] from others.
+    /// Must run in [`apart`].
     pub fn new() -> Self {
         let flags = MsFlags::empty();
         mount(Some("bpf"), BPFFS, Some("bpf"), flags, Some("mode=0700")).unwrap();
         let quiet = || {
             let namespace = Namespace::new().unwrap();
-            // Nothing is sent but what the test sends.
+            // Only the test sends packets.
             let disable = || fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
             // A kernel without IPv6 is quiet.
             let _ = namespace.run(disable).unwrap();
@@ -130,7 +130,7 @@ impl World {
         (Outcome::of(words.join(" "), output), at)
     }
 
-    /// Runs `ip` in a namespace. Whether it succeeded.
+    /// Runs `ip` in a namespace. Returns whether it succeeded.
     fn ip(&self, namespace: &Namespace, line: &str) -> bool {
         let mut command = Command::new("ip");
         command.args(line.split_whitespace());
@@ -138,11 +138,11 @@ impl World {
         output.status.success()
     }
 
-    /// Does something to an interface. Whether that worked; `device` is what it was before, if there was one.
+    /// Changes an interface. Returns whether that worked; `device` is its state before, if it existed.
     pub fn move_device(&self, words: &[&str], device: Option<&Device>) -> bool {
         use std::os::fd::AsRawFd;
 
-        // Up and down, and another name, is all that sockets outlive.
+        // Sockets survive only up, down and rename.
         if ["create", "delete", "away", "back"].contains(&words[0]) {
             self.sockets.borrow_mut().remove(&words[1].parse().unwrap());
         }
@@ -162,7 +162,7 @@ impl World {
                     ),
                 )
             };
-            // Numbers are used again, as they are where interfaces come from several namespaces.
+            // Numbers are used again, as with interfaces from several namespaces.
             return (add(&format!("index {}", words[3])) || add(""))
                 && self.ip(&self.peer, &format!("link set dev {far} up"))
                 && self.ip(&self.here, &format!("link set dev {} up", words[2]));
@@ -189,12 +189,12 @@ impl World {
         }
     }
 
-    /// Sends `count` packets to an interface that no limiter is on, or that is down.
+    /// Sends `count` packets to an interface that has no limiter or is down.
     pub fn send_in_vain(&self, device: &Device, far: u8, source: IpAddr, count: u64) {
         let mut sockets = self.sockets.borrow_mut();
         let (wire, _) = self.sockets_of(&mut sockets, device, far);
         let frame = Frame::from(source).bytes();
-        // An interface that is down takes none.
+        // An interface that is down takes no packet.
         (0..count).for_each(|_| drop(wire.try_send(&frame)));
     }
 
@@ -211,8 +211,8 @@ impl World {
         })
     }
 
-    /// Sends `count` packets to an interface, and waits until the attachment `name` has counted `seen`. What it has
-    /// counted then; what has come through is what it says.
+    /// Sends `count` packets to an interface, and waits until the attachment `name` has counted `seen`. Returns its
+    /// counts, which must agree with the packets that came through.
     pub fn send(
         &self,
         device: &Device,
@@ -255,13 +255,13 @@ impl World {
 }
 
 impl Drop for World {
-    /// What a sequence that failed has left goes with the file system.
+    /// The file system of a failed sequence is unmounted with all its pins.
     fn drop(&mut self) {
         let _ = umount2(BPFFS, MntFlags::MNT_DETACH);
     }
 }
 
-/// Does something in a thread with mounts of its own, so that no other test's pins are in the same place, nor its lock.
+/// Runs `work` in a thread with its own mounts, so that tests share neither pins nor locks.
 pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let alone = scope.spawn(|| {
@@ -276,7 +276,7 @@ pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Looks until it is good, for two seconds at most; else gives what it saw last.
+/// Repeats `look` until `good`, for two seconds at most. Returns the last value as an error.
 fn wait<T>(mut look: impl FnMut() -> T, good: impl Fn(&T) -> bool) -> Result<T, T> {
     let start = Instant::now();
     loop {
@@ -291,7 +291,7 @@ fn wait<T>(mut look: impl FnMut() -> T, good: impl Fn(&T) -> bool) -> Result<T, 
     }
 }
 
-/// What an attachment has counted.
+/// Counters of an attachment.
 struct Counters(PerCpuArray<MapData, raw::Raw<OfCpu>>);
 
 impl Counters {

@@ -1,4 +1,4 @@
-//! The agent of a fleet, as root and as a user with three capabilities.
+//! The agent of a fleet works as root, and as a user with three capabilities.
 
 use std::{
     fs,
@@ -30,7 +30,7 @@ use crate::{
 const TEXT: &str = "interfaces = [\"eth0\"]\nfleet = \"edge\"\n[lists]\ndeny = { scope = \"fleet\" }\n\
     [[limit]]\nname = \"all\"\nrate = \"10/s\"\nscope = \"fleet\"\n";
 
-/// An agent until this is dropped.
+/// An agent that runs until it is dropped.
 struct Agent(Child);
 
 impl Agent {
@@ -43,7 +43,7 @@ impl Agent {
         Pid::from_raw(self.0.id().try_into().unwrap())
     }
 
-    /// That it has what it needs and no more.
+    /// Panics unless the agent has the capabilities it needs and no more.
     fn expect_confined(&self) {
         let process = self.process();
         for set in ["CapPrm", "CapEff"] {
@@ -74,7 +74,7 @@ fn store<'h>(hosts: &'h Hosts, tls: Option<std::path::PathBuf>) -> Redis<'h> {
     })
 }
 
-/// With TLS, by a name, and whom this host trusts from a file that is read at each connection: also after it is confined.
+/// With TLS, a host name, and an authority file that is read at each connection, also after the agent is confined.
 #[test]
 fn as_root_it_keeps_what_it_needs() {
     need_kernel!();
@@ -87,7 +87,7 @@ fn as_root_it_keeps_what_it_needs() {
     let of_host = |name: &str| certificates.path().join(name);
     command.arg("--cert").arg(of_host("host.pem"));
     command.arg("--key").arg(of_host("host.key"));
-    // As one of the system's.
+    // The authority is one of the system's.
     command.env("SSL_CERT_FILE", of_host("ca.pem"));
     command.env_remove("SSL_CERT_DIR");
     let agent = on(&hosts.server, || Agent::start(command));
@@ -96,7 +96,7 @@ fn as_root_it_keeps_what_it_needs() {
     eventually("it shares", shared);
     agent.expect_confined();
     assert_eq!(bits(agent.process(), "CapBnd"), 0);
-    // The figures of both, and what they are when nobody answers.
+    // Metrics with the store, and when nobody answers.
     let exporter = Exporter::start(&hosts.server);
     let sample = |name: &str| exporter.samples().get(name).copied();
     let of_interface = |name: &str| sample(&format!("limiter_fleet_{name}{{interface=\"eth0\"}}"));
@@ -113,7 +113,7 @@ fn as_root_it_keeps_what_it_needs() {
     eventually("the store is gone", || {
         of_interface("store_up") == Some(0.0)
     });
-    // An agent that is stopped holds nobody up.
+    // A stopped agent delays no other command.
     kill(agent.process(), Signal::SIGSTOP).unwrap();
     eventually("the agent is silent", || {
         of_interface("staleness_seconds").is_none() && of_interface("store_up") == Some(0.0)
@@ -121,7 +121,7 @@ fn as_root_it_keeps_what_it_needs() {
     let took = sample("limiter_collection_duration_seconds").unwrap();
     assert!(took < 5.0, "{took}");
     kill(agent.process(), Signal::SIGCONT).unwrap();
-    // It comes back: it reads the certificates again, and the lists.
+    // The agent continues: it reads the certificates and the lists again.
     store.go_on();
     eventually("it shares again", shared);
     let list = || hosts.limiter(&["deny", "list", "eth0"]).stdout;
@@ -173,7 +173,7 @@ fn agent_runs_for_a_user_with_three_capabilities() {
         let list = limiter.done(&["deny", "list", "eth0"]).stdout;
         assert!(list.starts_with("203.0.113.7  # by "), "{list}");
         assert!(list.contains(" ago, for "), "{list}");
-        // Another user, with all that it takes otherwise, is not answered.
+        // Another user with equal capabilities and paths gets no answer.
         let mut other = Command::new("setpriv");
         other.args([
             "--reuid=61235",

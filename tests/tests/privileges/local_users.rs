@@ -1,4 +1,4 @@
-//! Other local users cannot misdirect, block or undo what root's commands do.
+//! Other local users can neither misdirect, block nor undo the work of root's commands.
 
 use std::{
     fs,
@@ -39,7 +39,7 @@ fn done_by(user: u32, script: &str) {
     assert!(output.status.success(), "{script}: {output:?}");
 }
 
-/// Something that other software keeps: in bpffs, and on another file system.
+/// Files of other software: in bpffs, and on another file system.
 fn victims() -> (Vec<PathBuf>, tempfile::TempDir) {
     let elsewhere = tempfile::tempdir().unwrap();
     fs::set_permissions(elsewhere.path(), fs::Permissions::from_mode(0o711)).unwrap();
@@ -54,7 +54,7 @@ fn victims() -> (Vec<PathBuf>, tempfile::TempDir) {
     (all, elsewhere)
 }
 
-/// Runs root's commands that remove pins, and the script of the package's removal, past what was planted.
+/// Runs root's commands that remove pins, and the package's removal script, on paths that were planted.
 fn expect_left_alone(victims: &[PathBuf], planted: &Path, words: &[&str]) {
     let script = removal_script();
     let removal = || {
@@ -88,13 +88,13 @@ fn expect_left_alone(victims: &[PathBuf], planted: &Path, words: &[&str]) {
     }
 }
 
-/// The script of the packages, with the binary that is tested.
+/// The packages' removal script, with the tested binary.
 fn removal_script() -> tempfile::NamedTempFile {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let text = fs::read_to_string(root.join("packaging/systemd/service")).unwrap();
     let text = text
         .replace("/usr/bin/limiter", binary().to_str().unwrap())
-        // No unit of this machine is stopped.
+        // The script stops no unit of this machine.
         .replace("/run/systemd/system", "/nonexistent");
     let script = tempfile::NamedTempFile::new().unwrap();
     fs::write(script.path(), text).unwrap();
@@ -151,7 +151,7 @@ fn links_and_strangers_in_an_operators_folder_are_left_alone() {
             expect_left_alone(&victims, &planted, &["/sys/fs/bpf/limiter"]);
             done_by(USER, &format!("rm {PINS}/limiter/v6"));
         }
-        // Deeper: among the pins of an attachment, and in the place of one of them.
+        // Deeper: among the pins of an attachment, and in place of one of them.
         operator.done(&ATTACH);
         let pins = hosts.pins();
         let folder = pins.display();
@@ -169,10 +169,10 @@ fn links_and_strangers_in_an_operators_folder_are_left_alone() {
     });
 }
 
-/// A process of another user, until this is dropped.
+/// A process of another user that runs until it is dropped.
 struct Running(Child);
 
-/// Locks all that it can open below a folder.
+/// Locks everything that it can open below a folder.
 const LOCK_ALL: &str = "import fcntl, os, sys, time\n\
     top = sys.argv[1]\n\
     held = []\n\
@@ -208,7 +208,7 @@ impl Drop for Running {
     }
 }
 
-/// `flock` on all that another user can open: no command waits for that.
+/// `flock` on everything that another user can open delays no command.
 #[test]
 fn another_users_locks_hold_nothing_up() {
     need_kernel!();
@@ -232,7 +232,7 @@ fn another_users_locks_hold_nothing_up() {
     });
 }
 
-/// The owner of all that is below a folder, and the folder.
+/// The owners of a folder and everything below it.
 fn owners(folder: &Path) -> Vec<(PathBuf, u32)> {
     let mut found = vec![(
         folder.to_owned(),
@@ -255,7 +255,7 @@ fn second_interface(host: &Host) {
     });
 }
 
-/// What root may not do in an operator's attachment leaves nothing, and what root may do leaves the folder.
+/// Root's command leaves nothing behind if it fails in an operator's attachment, and leaves the folder if it succeeds.
 #[test]
 fn root_leaves_nothing_in_an_operators_folder() {
     need_kernel!();
@@ -277,7 +277,7 @@ fn root_leaves_nothing_in_an_operators_folder() {
         };
         let user = USER.to_string();
         let told = ["/sys/fs/bpf/limiter", user.as_str()];
-        // Before the first attachment, and beside one.
+        // Before the first attachment, and beside an attachment.
         let attach = ["attach", "other0", "--rate", "5/s"];
         limiter(&attach).expect_error(1, &told);
         assert_eq!(owners(&folder).len(), 1);
@@ -292,13 +292,13 @@ fn root_leaves_nothing_in_an_operators_folder() {
             limiter(refused).expect_error(1, &told);
             assert_eq!(owners(&folder), before, "{refused:?}");
         }
-        // The owner goes on.
+        // The owner's commands still work.
         operator.done(&["set", "eth0", "--rate", "7/s"]);
         expect_owned("after set");
         limiter(&["detach", "eth0"]).expect(0);
         expect_owned("after detach");
         assert!(!hosts.pins().exists());
-        // On trial, which root may not keep: the pin would be root's.
+        // On trial, which root may not keep: the pin would belong to root.
         operator.done(&["attach", "eth0", "--rate", "5/s", "--try", "1h"]);
         limiter(&["keep", "eth0"]).expect_error(1, &told);
         expect_owned("after keep");
@@ -309,7 +309,7 @@ fn root_leaves_nothing_in_an_operators_folder() {
     });
 }
 
-/// A pin that says so does not bring a program of the operator's onto an interface by root's hand.
+/// A misleading pin does not make root put an operator's program on an interface.
 #[test]
 fn root_puts_back_no_program_of_an_operator() {
     need_kernel!();
@@ -323,7 +323,7 @@ fn root_puts_back_no_program_of_an_operator() {
         delegate();
         operator.done(&ATTACH);
         let index = nix::net::if_::if_nametoindex("other0").unwrap();
-        // The folder is the operator's: that takes no capability.
+        // The folder belongs to the operator: renaming needs no capability.
         let pins = hosts.pins();
         let folder = pins.display();
         done_by(
@@ -339,7 +339,7 @@ fn root_puts_back_no_program_of_an_operator() {
     });
 }
 
-/// A folder that others may write to is not used, whoever it belongs to.
+/// A folder that others may write to is refused, whoever owns it.
 #[test]
 fn an_open_folder_is_refused_before_anything_is_made() {
     need_kernel!();
@@ -351,7 +351,7 @@ fn an_open_folder_is_refused_before_anything_is_made() {
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
         limiter(&ATTACH).expect_error(1, &["/sys/fs/bpf/limiter", "777"]);
         assert_eq!(owners(&folder).len(), 1, "nothing was made");
-        // Another user's, whoever made it.
+        // A folder of another user is refused too.
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
         chown(&folder, Some(NOBODY), None).unwrap();
         limiter(&ATTACH).expect_error(1, &["/sys/fs/bpf/limiter", "65534"]);

@@ -1,4 +1,4 @@
-//! Who may do what, and with how little limiter does its work.
+//! limiter works with few privileges, and other local users cannot interfere with it.
 
 mod agent;
 mod local_users;

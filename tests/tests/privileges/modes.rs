@@ -1,4 +1,4 @@
-//! Nobody else can open anything that limiter makes.
+//! No other user can open any file that limiter makes.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use limiter_tests::{
 };
 use nix::sys::stat::{Mode, umask};
 
-/// A folder and all that is below it.
+/// A folder and everything below it.
 fn tree(folder: &Path) -> Vec<PathBuf> {
     let mut found = vec![folder.to_owned()];
     for entry in fs::read_dir(folder).unwrap() {
@@ -32,7 +32,7 @@ fn tree(folder: &Path) -> Vec<PathBuf> {
 fn whatever_the_umask() {
     need_kernel!();
     let hosts = Hosts::new();
-    // As careless as can be, for what is started from here.
+    // The most permissive umask, for the processes started here.
     let before = umask(Mode::empty());
     let attached = hosts.limiter(&["attach", "eth0", "--rate", "5/s", "--deny", "192.0.2.9"]);
     let reloaded = hosts.limiter(&["set", "eth0", "--rate", "7/s"]);
@@ -58,7 +58,7 @@ fn whatever_the_umask() {
             path.display()
         );
     }
-    // And so nobody opens any of it, or looks at what there is.
+    // Another user can neither open nor list any of it.
     let script = "for path; do test -e \"$path\" && echo \"$path\"; (: <\"$path\") 2>/dev/null && echo \"$path\"; done; true";
     let mut nobody = Command::new("setpriv");
     nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);

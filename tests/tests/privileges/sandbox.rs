@@ -1,4 +1,4 @@
-//! The process that talks to the network has no privilege, `top` keeps what its keys need, and both work all the same.
+//! The exporter's network process has no privileges, and `top` keeps only those its keys need; both work.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ pub fn bits(process: Pid, set: &str) -> u64 {
     u64::from_str_radix(&status_of(process, set), 16).unwrap()
 }
 
-/// Panics unless this process can do nothing but what its descriptors let it, and its helper no more than it must.
+/// Panics unless this process can only use its descriptors, and its helper has only the capabilities it needs.
 fn expect_confined(process: Pid) {
     for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
         assert_eq!(bits(process, set), 0, "{set} of {process}");
@@ -38,14 +38,14 @@ fn expect_confined(process: Pid) {
         );
     }
     expect_kept(helper_of(process));
-    // Nothing of the kernel is open in the one that has no privilege: no map, no link, no program.
+    // The unprivileged process has no kernel object open: no map, no link, no program.
     for entry in fs::read_dir(format!("/proc/{process}/fd")).unwrap() {
         let target = fs::read_link(entry.unwrap().path()).unwrap_or_default();
         assert!(!target.to_string_lossy().contains("bpf"), "{target:?}");
     }
 }
 
-/// Panics unless this process has no more than reading and changing attachments takes.
+/// Panics unless this process has only the capabilities that reading and changing attachments takes.
 fn expect_kept(process: Pid) {
     for set in ["CapPrm", "CapEff"] {
         assert_eq!(bits(process, set) & !KEPT, 0, "{set} of {process}");
@@ -84,7 +84,7 @@ fn the_exporter_has_no_privilege_and_follows_what_happens() {
         .limiter(&["attach", "eth0", "--rate", "9/s"])
         .expect(0);
     expect("9/s".into());
-    // As before: whatever was read, it has gained nothing.
+    // Reading has given the process no privileges.
     expect_confined(process);
 }
 
@@ -110,7 +110,7 @@ fn the_helper_ends_with_whom_it_serves() {
     for signal in [Signal::SIGKILL, Signal::SIGTERM] {
         let exporter = Exporter::start(&hosts.server);
         let helper = helper_of(exporter.process());
-        // What systemd tells both of them must not end it first.
+        // systemd signals both processes: that must not end the helper first.
         let _ = kill(helper, Signal::SIGTERM);
         assert_eq!(exporter.get("/healthz"), "ok\n");
         let _ = exporter.end(signal);
@@ -120,7 +120,7 @@ fn the_helper_ends_with_whom_it_serves() {
     }
 }
 
-/// One process, which keeps what its keys need, and starts no other.
+/// `top` is one process, which keeps what its keys need and starts no other.
 #[test]
 fn the_view_keeps_only_the_capabilities_of_its_keys() {
     need_kernel!();

@@ -1,4 +1,4 @@
-//! All commands, by a user who is not root and has three capabilities, on pins that are that user's.
+//! All commands work for a user with three capabilities who is not root, on pins of that user.
 
 use std::{
     fs,
@@ -24,7 +24,7 @@ use nix::{
 pub const USER: u32 = 61_234;
 pub const PINS: &str = "/sys/fs/bpf";
 
-/// The capabilities that limiter needs, as `setpriv` takes them.
+/// The capabilities that limiter needs, in the notation of `setpriv`.
 pub const CAPABILITIES: &str = "-all,+bpf,+net_admin,+perfmon";
 
 /// A copy of the command that any user may run.
@@ -38,12 +38,12 @@ impl Copy {
         Self(folder)
     }
 
-    /// Where it is.
+    /// The folder of the copy.
     pub fn folder(&self) -> &Path {
         self.0.path()
     }
 
-    /// The command as that user, with these capabilities and no way to more.
+    /// The command as that user, with these capabilities and no way to gain more.
     pub fn command(&self, capabilities: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new("setpriv");
         command.args([
@@ -64,7 +64,7 @@ impl Copy {
         Outcome::of(arguments.join(" "), output)
     }
 
-    /// The same with those that are needed; it must succeed.
+    /// Runs the command with the needed capabilities; it must succeed.
     pub fn done(&self, arguments: &[&str]) -> Outcome {
         let outcome = self.with(CAPABILITIES, arguments);
         outcome.expect(0);
@@ -76,7 +76,7 @@ impl Copy {
     }
 }
 
-/// From here on this thread, and what it starts, has a bpffs of its own, mounted with these options.
+/// Gives this thread and its children their own bpffs, mounted with these options.
 pub fn own_pins(options: &str) {
     unshare(CloneFlags::CLONE_NEWNS).unwrap();
     let none: Option<&str> = None;
@@ -91,7 +91,7 @@ pub fn own_pins(options: &str) {
     .unwrap();
 }
 
-/// What docs/security.md says root does for a user, once.
+/// Runs root's one-time setup for a user, as docs/security.md describes it.
 pub fn delegate() {
     own_pins("mode=0711");
     let folder = Path::new(PINS).join("limiter");
@@ -182,7 +182,7 @@ fn every_command_works_for_a_user_with_three_capabilities() {
         .unwrap();
 }
 
-/// A bpffs that was mounted for the user: Linux 6.9.
+/// A bpffs mounted for the user (Linux 6.9).
 #[test]
 fn with_a_bpffs_of_the_users_own() {
     need_kernel!();
@@ -194,7 +194,7 @@ fn with_a_bpffs_of_the_users_own() {
     let run = || {
         own_pins(&format!("uid={USER},gid={USER},mode=0700"));
         if fs::metadata(PINS).is_ok_and(|root| std::os::unix::fs::MetadataExt::uid(&root) != USER) {
-            // Older kernels take no notice of the owner; the other way is for them.
+            // Older kernels ignore the owner; for them, use the other way.
             return;
         }
         limiter.done(&["attach", "eth0", "--rate", "1/s"]);
@@ -242,7 +242,7 @@ fn what_is_missing_is_said_in_one_line() {
                     "{doctor:?}"
                 );
             }
-            // All capabilities, and pins that belong to somebody else.
+            // All capabilities, but pins that belong to another user.
             chown(Path::new(PINS).join("limiter"), Some(0), Some(0)).unwrap();
             let words = [
                 "not permitted",
@@ -258,7 +258,7 @@ fn what_is_missing_is_said_in_one_line() {
         .unwrap();
 }
 
-/// Root and the user wait for each other, though the user cannot open what root has locked.
+/// Root and the user wait for each other, although the user cannot open root's lock.
 #[test]
 fn root_and_the_user_do_not_change_things_at_once() {
     need_kernel!();

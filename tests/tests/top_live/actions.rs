@@ -1,4 +1,4 @@
-//! What keys do: pause, sort, filter; deny, allow and reset, which are done as by the commands.
+//! Keys of the view: pause, sort and filter; deny, allow and reset, with the effect of the commands.
 
 use limiter_tests::{hosts::Hosts, number, screen::Screen};
 
@@ -85,7 +85,7 @@ fn deny_allow_and_reset() {
     let flood = Flood::start(&hosts);
     let screen = opened(&hosts);
 
-    // Asked, and not confirmed.
+    // The question is asked and not confirmed.
     screen.press("d");
     screen.wait_for("Deny 192.0.2.66?");
     screen.press("n");
@@ -116,7 +116,7 @@ fn deny_allow_and_reset() {
     screen.press("y");
     screen.wait_for("allow: 1 added, 1 on it now");
     assert_eq!(on_list(&hosts, "allow"), "192.0.2.66\n");
-    // The program was swapped four times by now, and the view goes on.
+    // The program has been swapped four times by now, and the view continues.
     hosts.run("set eth0 --rate 1/h");
     screen.wait_for("default 1/h, burst 10");
     screen.press("Home");
@@ -147,7 +147,7 @@ fn what_fails_is_said_in_the_view() {
     need_terminal!();
     let hosts = limited();
     let _flood = Flood::start(&hosts);
-    // A wider prefix is on the list: the source itself is not.
+    // A wider prefix is on the list, not the source itself.
     hosts.run("deny add eth0 192.0.2.64/26");
     hosts.run("allow add eth0 192.0.2.7");
     hosts.run("deny remove eth0 192.0.2.64/26");

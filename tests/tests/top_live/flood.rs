@@ -1,4 +1,4 @@
-//! Three sources above the limit, for as long as this is there.
+//! Three sources above the limit that send until the flood is dropped.
 
 use std::{
     net::IpAddr,
@@ -12,13 +12,13 @@ use std::{
 
 use limiter_tests::{hosts::Hosts, raw::Raw, traffic::udp};
 
-/// Who sends, and how many packets every 10 ms: each of them more than the one after it, at any time.
+/// Sources, with their packets per 10 ms: each always sends more than the next.
 const SOURCES: [(&str, usize); 3] = [(super::FLOODER, 16), ("192.0.2.7", 4), ("192.0.2.9", 1)];
 
-/// Longer than any test takes.
+/// Longer than any test.
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// A flood, which ends with this.
+/// A flood that ends when dropped.
 pub struct Flood {
     end: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,

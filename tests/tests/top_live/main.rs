@@ -1,6 +1,6 @@
-//! `limiter top` on a real terminal, with a flood on a real wire.
+//! `limiter top` works on a real terminal, with a flood on a real wire.
 
-/// Ends a test that needs root and a terminal where there is none.
+/// Returns from a test that needs root and a terminal if one is missing.
 macro_rules! need_terminal {
     () => {
         limiter_tests::need_kernel!();
@@ -22,14 +22,14 @@ use flood::Flood;
 /// The source that sends most.
 const FLOODER: &str = "192.0.2.66";
 
-/// Two hosts, on one of which 5 packets a second are let through.
+/// Two hosts; one of them passes 5 packets a second.
 fn limited() -> Hosts {
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 5 --burst 10");
     hosts
 }
 
-/// The lines of sources, field by field; the mark of the chosen one is a field.
+/// The lines of sources, field by field; the mark of the chosen source is a field.
 fn rows(screen: &Screen) -> Vec<Vec<String>> {
     let lines = screen.lines();
     let at = lines.iter().position(|line| line.starts_with("  SOURCE"));
@@ -37,19 +37,19 @@ fn rows(screen: &Screen) -> Vec<Vec<String>> {
     let fields = lines
         .iter()
         .take_while(|line| !line.is_empty() && !line.starts_with("q quit"))
-        // Sources whose entries another one took, or that sent between two readings.
+        // Skips the line of sources whose entries were taken, or that sent between two readings.
         .filter(|line| !line.contains("other sources"))
         .map(|line| line.split_whitespace().map(str::to_owned).collect());
     fields.collect()
 }
 
-/// A number as it is shown.
+/// The value of a number as it is shown.
 fn shown(text: &str) -> u64 {
     let number = text.replace(',', "").parse();
     number.unwrap_or_else(|_| panic!("no number: {text}"))
 }
 
-/// What has been dropped of the chosen source, which is on the first line. In a column that depends on the size.
+/// Drops of the chosen source, which is on the first line. The column depends on the size.
 fn dropped(screen: &Screen) -> u64 {
     let lines = screen.lines();
     let titles = lines.iter().find(|line| line.starts_with("  SOURCE"));
@@ -76,7 +76,7 @@ fn shows_the_flood_at(size: (u16, u16)) {
     let before = dropped(&screen);
     screen.wait("its drops grow", |screen| dropped(screen) > before);
     assert!(dropped(&screen) <= total());
-    // What the screen says of all is between what was said before and after.
+    // The total on the screen is between the totals before and after.
     let of_all = |screen: &Screen| {
         let lines = screen.lines();
         let line = lines.iter().find(|line| line.starts_with("default"));

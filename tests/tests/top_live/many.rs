@@ -1,4 +1,4 @@
-//! A million sources: the view stays within its share of a processor, and of memory.
+//! With a million sources, the view stays within its share of a processor, and of memory.
 
 use std::{fs, thread, time::Duration};
 
@@ -9,24 +9,24 @@ use limiter_user::show::units::grouped;
 use super::shown;
 
 const SOURCES: u32 = 1_000_000;
-/// Room for all of them, but perhaps for one or two: a table is never quite full.
+/// Room for all sources, except perhaps one or two: a table is never quite full.
 const ROOM: u64 = 1_500_000;
 
-/// Where an IPv4 source stands in a frame.
+/// Offset of an IPv4 source in a frame.
 const SOURCE: usize = 14 + 12;
 
-/// Sends one packet from each of so many sources.
+/// Sends one packet from each of these sources.
 fn fill(hosts: &Hosts) {
     let wire = Raw::open(&hosts.client);
     let mut frame = udp(hosts, [10, 0, 0, 0].into(), 9);
     for i in 0..SOURCES {
-        // The checksum of the header is not looked at before the limit is.
+        // The program does not check the header's checksum before the limit.
         frame[SOURCE..SOURCE + 4].copy_from_slice(&(0x0a00_0000 + i).to_be_bytes());
         wire.send(&frame);
     }
 }
 
-/// Seconds of processor time of a process until now.
+/// Processor time of a process until now, in seconds.
 fn processor_time(process: nix::unistd::Pid) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     // The name, which comes before, may have spaces in it: proc_pid_stat(5).
@@ -41,7 +41,7 @@ fn processor_time(process: nix::unistd::Pid) -> f64 {
     (ticks(14) + ticks(15)) as f64 / 100.0
 }
 
-/// Bytes, of what /proc/PID/status calls this.
+/// Bytes of memory of a process, from the field `name` of /proc/PID/status.
 fn memory(process: nix::unistd::Pid, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with(name)).unwrap();
@@ -88,15 +88,15 @@ fn a_million_sources_take_less_than_a_quarter_of_a_processor() {
     assert_eq!(passes(&screen), tracked, "each has sent one packet");
     let (begin, before) = (std::time::Instant::now(), processor_time());
     thread::sleep(Duration::from_secs(5));
-    // Read in this order, and with one tick more, it errs to the side of a failure.
+    // Reading in this order, and adding one tick, errs on the strict side.
     let used = processor_time() - before;
     let looks = begin.elapsed().as_secs_f64();
     let share = used / looks;
     eprintln!("{share:.3} of a processor, {} bytes at most", peak());
-    // Without the compiler's optimisation each look takes some ten times as long.
+    // Without compiler optimisation, each reading takes about ten times as long.
     let allowed = if cfg!(debug_assertions) { 0.75 } else { 0.25 };
     assert!(share < allowed, "{share:.3} of a processor");
-    // The table itself, twelve bytes for each entry of it, and the program: no room for a list of the sources.
+    // The table itself, twelve bytes for each entry, and the program: no room for a list of the sources.
     let most = ROOM * (32 + 12) + (32 << 20);
     let peak = peak();
     assert!(peak < most, "{peak} bytes, {most} expected at most");

@@ -1,4 +1,4 @@
-//! The terminal is the shell's again, whatever ends the view.
+//! The terminal returns to the shell's settings, whatever ends the view.
 
 use std::process::{Command, Stdio};
 
@@ -14,7 +14,7 @@ use super::limited;
 
 const SIZE: (u16, u16) = (80, 24);
 
-/// A terminal with the view on it, and what it was like before.
+/// A terminal with the view on it, and the terminal's settings before.
 fn opened(hosts: &Hosts, variables: &[(&str, &str)]) -> (Screen, String) {
     let screen = Screen::open(&hosts.server, SIZE, variables);
     let state = screen.state();
@@ -62,7 +62,7 @@ fn suspended_and_let_go_on() {
             screen.last().starts_with("q quit")
         });
         assert_eq!(screen.said("alternate_on"), "1");
-        // Keys reach it, and are not echoed.
+        // Keys reach the view, and are not echoed.
         screen.press("?");
         screen.wait_for("Any key goes back");
         screen.press("x");
@@ -129,7 +129,7 @@ fn another_size_meanwhile() {
     screen.expect_given_back(&state);
 }
 
-/// Named to the process that this test starts on a terminal: itself.
+/// Environment variable for the process that this test starts on a terminal: the test itself.
 const PANIC: &str = "LIMITER_TEST_PANIC";
 
 #[test]
@@ -179,7 +179,8 @@ fn without_a_terminal_it_names_the_way_out() {
     }
 }
 
-/// Sequences that choose a colour of text: SGR 30 to 37, 38 and 90 to 97 (ECMA-48, 8.3.117, and aixterm).
+/// Whether the text contains sequences that choose a text colour: SGR 30 to 37, 38 and 90 to 97 (ECMA-48, 8.3.117, and
+/// aixterm).
 fn is_coloured(text: &str) -> bool {
     text.split("\x1b[").skip(1).any(|sequence| {
         let parameters = sequence.split('m').next().unwrap_or_default();
