@@ -1,4 +1,4 @@
-//! What a bucket answers beside yes and no: how long to wait, and what is left.
+//! A bucket answers, besides yes and no, with an exact retry-after and the tokens left.
 
 use limiter_common::arithmetic::{
     bucket::{self, Decision, TICK_SHIFT},

@@ -1,4 +1,4 @@
-//! Candidates: every limit that matches a packet is one, and one that need not be looked at closer matches.
+//! Every limit that matches a packet is a candidate, and a candidate without further conditions matches.
 
 use limiter_common::{
     abi::rules::{

@@ -1,4 +1,4 @@
-//! One entry: whose it is, whatever other key is held against it, and what else its words say.
+//! An entry belongs to its own key only, and its words keep everything else that they store.
 
 use std::cell::Cell;
 

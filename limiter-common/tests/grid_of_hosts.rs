@@ -1,4 +1,4 @@
-//! Hosts of networks in a row: whole addresses of IPv6 whose two halves both count up.
+//! Consecutive IPv6 networks and hosts, whose addresses count up in both halves, spread well over the table.
 
 use limiter_common::table::{
     Seed,

@@ -1,4 +1,4 @@
-//! The policy reads each frame as it is: frames made by hand, and beside each what it is.
+//! The policy reads each hand-made frame as the fields written beside it.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,4 @@
-//! What an entry of the table says, and which sets are whose.
+//! Entries of the table store and return their contents, and keys find their sets.
 
 use std::{cell::RefCell, collections::HashSet};
 

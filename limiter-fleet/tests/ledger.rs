@@ -1,5 +1,4 @@
-//! The account that a member of a fleet keeps of a source, step by step: when it is told to the store, what is made
-//! of the answers, and when it is forgotten.
+//! A member's ledger of a source is sent, updated by answers, and forgotten at the right moments, step by step.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! What a member of a fleet makes of its table, step by step: of which sources it keeps ledger, and how they are
-//! grouped in rounds. And how far its buckets may be in debt.
+//! A member keeps ledgers of the right sources and groups them into rounds.
+//!
+//! Its buckets go into debt only as far as allowed.
 
 use std::{collections::HashMap, time::Duration};
 

@@ -1,6 +1,7 @@
-//! The exchange of a fleet, over a network that loses, repeats, delays and reorders what it carries, between hosts
-//! whose clocks have nothing to do with each other: no host's bucket is ever below the truth by more than what it
-//! cannot have heard of, and nothing is counted twice.
+//! No host's bucket is below the truth by more than packets it cannot have heard of, and none is counted twice.
+//!
+//! The exchange runs over a network that loses, repeats, delays and reorders messages, between hosts with unrelated
+//! clocks.
 
 use std::{collections::BTreeMap, ops::Range, time::Duration};
 

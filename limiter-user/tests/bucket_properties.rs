@@ -1,4 +1,4 @@
-//! The decision about one packet after another, held against an exact bucket.
+//! The program's bucket admits no more than an exact bucket, and refuses at most a rounding error more.
 
 mod exact;
 
@@ -17,7 +17,7 @@ use limiter_user::config::Unit;
 use num_bigint::BigInt;
 use proptest::{collection::vec, option, prelude::*};
 
-/// The word that a time becomes which would be a mark, up to four ticks late.
+/// The TAT that replaces a mark: up to four ticks late.
 const AFTER_MARKS: u64 = REST + 1;
 
 fn is_full(tat: u64, now: u64) -> bool {
@@ -27,7 +27,7 @@ fn is_full(tat: u64, now: u64) -> bool {
 proptest! {
     #![proptest_config(cases(512))]
 
-    /// Charged with what the program admits, an exact bucket never runs out.
+    /// An exact bucket that is charged with the program's admissions never runs out.
     #[test]
     fn never_admits_what_an_exact_bucket_could_not(
         (limit, start, packets) in traffic(limits(), 100),
@@ -43,7 +43,7 @@ proptest! {
         }
     }
 
-    /// No window of the traffic, however it is cut, holds more than burst + rate × time.
+    /// No window of the traffic, wherever it begins and ends, holds more than burst + rate × time.
     #[test]
     fn no_window_holds_more_than_burst_and_rate((limit, start, packets) in traffic(limits(), 40)) {
         let mut pair = Pair::full(limit, start);
@@ -58,7 +58,7 @@ proptest! {
             let mut window = Exact { spent: BigInt::ZERO, ..pair.exact.clone() };
             let mut latest = from;
             for (to, tokens) in &admitted[first..] {
-                // Below zero here: a window's time counts whether or not the bucket was full.
+                // The value is below zero here: a window's time counts whether or not the bucket was full.
                 window.spent -= (BigInt::from(to - latest) << TICK_SHIFT) * &window.tick;
                 window.charge(*tokens);
                 latest = to;
@@ -67,8 +67,8 @@ proptest! {
         }
     }
 
-    /// Whoever sends each packet at the first moment at which it passes gets no more, though what
-    /// is rounded off a packet's cost would add up.
+    /// A source that sends each packet as soon as it passes gets no more, although the rounding of a packet's cost
+    /// would add up.
     #[test]
     fn who_takes_all_there_is_gets_no_more(
         rate in rates(),
@@ -86,8 +86,8 @@ proptest! {
         }
     }
 
-    /// By packets, the program is an exact bucket whose rate is one token in a whole number of
-    /// ticks: it refuses exactly what that one refuses.
+    /// A limit on packets is an exact bucket whose rate is one token in a whole number of ticks: both refuse the same
+    /// packets.
     #[test]
     fn packets_are_refused_exactly_at_the_rate_of_the_rounded_cost(
         (limit, start, packets) in traffic(limits_of(packet_rates()), 100),
@@ -105,8 +105,8 @@ proptest! {
         }
     }
 
-    /// A shared bucket, which other hosts charge with what they let through, is an exact one in debt too: it admits
-    /// nothing before the debt is paid, which time alone does, and the first packet as soon as there is a token.
+    /// A shared bucket, which other hosts charge too, is exact in debt: it admits nothing before time has paid the
+    /// debt, and the first packet as soon as there is a token.
     #[test]
     fn a_shared_bucket_is_exact_in_debt_too(
         (mut limit, start, packets) in traffic(limits_of(packet_rates()), 100),
@@ -120,7 +120,7 @@ proptest! {
             let now = ticks(pair.now);
             if let Some((tokens, most)) = others {
                 let ahead = if is_full(pair.program.tat, now) { 0 } else { pair.program.tat.wrapping_sub(now) };
-                // As much as there is room for at most, and often just that.
+                // At most the room that there is, and often exactly that.
                 let room = (limit.terms.tau + DEBT_MAX - ahead) / limit.terms.cost;
                 let tokens = if most { room } else { tokens.min(room) };
                 pair.program.tat = time(now.wrapping_add(ahead + tokens * limit.terms.cost));
@@ -135,14 +135,14 @@ proptest! {
         }
     }
 
-    /// By bytes, the program refuses nothing that an exact bucket would admit which is charged a
-    /// tick and a 2^-41th more for each packet.
+    /// A limit on bytes refuses only packets that an exact bucket would refuse if it charged a tick and 2^-41 more for
+    /// each packet.
     #[test]
     fn bytes_are_refused_at_most_a_tick_a_packet_early(
         (limit, start, packets) in traffic(limits_of(bit_rates()), 100),
     ) {
         let mut pair = Pair::full(limit, start);
-        // The second pace is there for its grain, which makes a 2^-41th of a token whole.
+        // The second pace is there for its grain, which makes 2^-41 of a token whole.
         let paces = [limit.pace(), Pace { tokens: 1.into(), ticks: BigInt::from(1) << 41 }];
         pair.exact = Exact::full_among(&paces[0], limit.tokens, &paces);
         for (number, Packet { gap, length }) in packets.into_iter().enumerate() {
@@ -162,8 +162,8 @@ proptest! {
         }
     }
 
-    /// Whoever keeps a distance of one packet's cost, or more, is never refused, even with a bucket
-    /// that was empty to begin with.
+    /// Packets that keep a distance of at least one packet's cost are never refused, even with a bucket that is empty
+    /// at first.
     #[test]
     fn who_keeps_the_distance_is_never_refused(
         limit in limits(),
@@ -175,7 +175,7 @@ proptest! {
         let mut now = start;
         for (length, extra) in packets {
             let length = limit.passable(length);
-            // Two ticks that the word may be late are less than a nanosecond.
+            // The two ticks by which the TAT may be late are less than a nanosecond.
             let late = u64::from(program.tat == AFTER_MARKS);
             now += limit.terms.cost_of(length).div_ceil(ticks(1)) + late + extra;
             prop_assert!(program.admits(now, length), "{} bytes at {}", length, now - start);
@@ -186,8 +186,8 @@ proptest! {
 proptest! {
     #![proptest_config(cases(4_000))]
 
-    /// What is admitted is charged in full, and nothing else is: the time to wait is exact, however
-    /// many packets are refused meanwhile.
+    /// Admitted packets are charged in full, and refused ones not at all: the retry-after is exact, however many
+    /// packets are refused meanwhile.
     #[test]
     fn the_wait_is_exact((tau, now, cost, tat) in buckets(), meanwhile in vec(any::<u64>(), 0..4)) {
         match decide(tat, now, cost, tau) {
@@ -208,8 +208,8 @@ proptest! {
         }
     }
 
-    /// A charge that is taken back leaves no more in the bucket than if it had not been, whatever others
-    /// took meanwhile, and less only by what was refilled since.
+    /// A refunded charge leaves no more in the bucket than no charge, whatever others took meanwhile, and less only by
+    /// the refill since.
     #[test]
     fn a_refund_gives_nothing_away(
         (tau, start, cost, tat) in buckets(),
@@ -239,7 +239,7 @@ proptest! {
         let now = start.wrapping_add(elapsed);
         let back = refunded(with, cost, start, now);
         let (back, without) = (spent(back, now, tau), spent(without, now, tau));
-        // Each word may be four ticks late, for the sake of the marks.
+        // Each TAT may be four ticks late, because of the marks.
         prop_assert!(back + AFTER_MARKS >= without, "{} and not {}", back, without);
         prop_assert!(back <= without + elapsed.min(cost) + AFTER_MARKS, "{} of {}", back, without);
     }

@@ -1,9 +1,10 @@
-//! Captures of both formats, byte by byte: order of bytes, units of time, several interfaces, and every
-//! place at which a capture may be cut off.
+//! Captures of both formats are read right, byte by byte, even when truncated anywhere.
+//!
+//! Also: byte order, units of time, and several interfaces.
 
 use limiter_user::plan::capture::{Capture, Cut, Error, Link};
 
-/// How a file is written.
+/// Byte order of a file.
 #[derive(Clone, Copy, Debug)]
 struct Order {
     big: bool,
@@ -29,7 +30,7 @@ impl Order {
         self.bytes(value.to_be_bytes())
     }
 
-    /// A file of pcap, of packets (seconds, fraction, original length, bytes).
+    /// A pcap file with packets (seconds, fraction, original length, bytes).
     fn pcap(self, magic: u32, link: u32, packets: &[(u32, u32, u32, &[u8])]) -> Vec<u8> {
         let mut file = self.u32(magic).to_vec();
         file.extend(self.u16(2));
@@ -122,7 +123,7 @@ fn read(file: &[u8]) -> Result<(Vec<Seen>, Option<Cut>), Error> {
     Ok((seen, capture.cut()))
 }
 
-/// Gives one byte at a time, as a slow pipe does.
+/// A reader that returns one byte at a time, as a slow pipe does.
 struct Drops(std::io::Cursor<Vec<u8>>);
 
 impl std::io::Read for Drops {
@@ -161,7 +162,7 @@ fn pcapng_with_several_interfaces_and_sections() {
         file.extend(order.interface(1, 0, 6, 0));
         file.extend(order.interface(101, 0, 0x8a, 3));
         file.extend(order.interface(113, 10, 9, (-5_i64).cast_unsigned()));
-        // Statistics, which are no packet.
+        // Statistics, which are not a packet.
         file.extend(order.block(5, &[0; 12]));
         let base = 100 + 100 * u64::from(order.big);
         file.extend(order.packet(0, base * 1_000_000 + 7, 21, &bytes, 0));
@@ -199,7 +200,7 @@ fn cut_off_anywhere_the_packets_before_that_are_there() {
     for second in 0..4 {
         pcapng.extend(order.packet(0, second * 1_000_000, 40, &bytes, 0));
     }
-    // How long the first block is, and where the packets begin.
+    // Length of the first block, and offset of the packets.
     for (file, head, first) in [(&pcap, 24, 24), (&pcapng, 28, begin)] {
         let each = (file.len() - first) / 4;
         for end in 0..=file.len() {
@@ -258,12 +259,12 @@ fn a_damaged_capture_ends_where_the_damage_is() {
     let order = ORDERS[0];
     let begin = [order.section(), order.interface(1, 0, 6, 0)].concat();
     let packet = order.packet(0, 0, 1, &[1], 0);
-    // The two lengths of a block that follows differ.
+    // The two lengths of a following block differ.
     let mut damaged = packet.clone();
     *damaged.last_mut().unwrap() = 1;
     let (seen, cut) = read(&[begin.clone(), packet.clone(), damaged, packet].concat()).unwrap();
     assert_eq!((seen.len(), cut), (1, Some(Cut::Damaged)));
-    // A packet of three gigabytes, in a file that goes on and on.
+    // A packet of three gigabytes, in an endless file.
     let mut endless = order.pcap(MICROSECONDS, 1, &[(0, 0, 1, &[1])]);
     endless.extend([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xc0, 0, 0, 0, 0]);
     endless.resize(20 << 20, 0);

@@ -1,5 +1,6 @@
-//! What changes of terms leave in a bucket: in one that was written while the change was made, and in one that has missed
-//! several of them.
+//! A bucket keeps its tokens over changes of terms, even if it missed several of them.
+//!
+//! Also if it was written while the change was made.
 
 use limiter_common::arithmetic::{
     bucket::ticks,
@@ -31,13 +32,13 @@ fn window(rate: &str, burst: &str) -> Terms {
     of(Algorithm::FixedWindow, rate, burst).at_phase(7)
 }
 
-/// Tokens that are left.
+/// Tokens left.
 fn left(terms: &Terms, word: u64, now: u64) -> f64 {
     let shift = 2_f64.powi(terms.in_kernel.cost_shift.cast_signed());
     terms.in_kernel.left(word, now) as f64 * shift / terms.token as f64
 }
 
-/// No more than there should be, and no less but for rounding.
+/// Panics if there are more tokens than expected, or fewer beyond rounding.
 fn expect_left(terms: &Terms, word: Option<u64>, now: u64, expected: f64, what: &str) {
     let left = left(terms, word.expect("all changes are known"), now);
     assert!(
@@ -46,8 +47,8 @@ fn expect_left(terms: &Terms, word: Option<u64>, now: u64, expected: f64, what: 
     );
 }
 
-/// The old program goes on while the new one is loaded. What it has written then was so when that window began; what it had
-/// written before has been refilled up to the change.
+/// The old program runs while the new one is loaded. A charge by the old program counts from the beginning of its
+/// window; the tokens before it have been refilled up to the change.
 #[test]
 fn a_window_that_was_written_during_the_change() {
     let old = window("100/m", "150");
@@ -72,7 +73,7 @@ fn a_window_that_was_written_during_the_change() {
     }
 }
 
-/// As many changes as there are neighbours in `terms`, all at once; the newest first.
+/// One change between each two neighbours in `terms`, all at the same time; the newest first.
 fn changes(terms: &[Terms]) -> Vec<Rescale> {
     let pairs = terms.windows(2).rev();
     pairs
@@ -88,7 +89,7 @@ fn carried(word: u64, behind: u32, past: &[Rescale]) -> Option<u64> {
     })
 }
 
-/// Nine terms, so that there are as many changes as are remembered.
+/// Nine terms: as many changes as are remembered.
 fn nine() -> [Terms; PAST_QUOTAS as usize + 1] {
     [
         bucket("5/s", "10"),
@@ -103,8 +104,8 @@ fn nine() -> [Terms; PAST_QUOTAS as usize + 1] {
     ]
 }
 
-/// What is spent stays spent, whichever changes a bucket has missed: between a window and a bucket a part of a token may be
-/// rounded up to a whole one.
+/// Spent tokens stay spent, whichever changes a bucket has missed: between a window and a bucket, a part of a token
+/// may be rounded up to a whole one.
 #[test]
 fn missed_changes_are_made_up_for_in_their_order() {
     let all = nine();
@@ -124,7 +125,7 @@ fn missed_changes_are_made_up_for_in_their_order() {
         let empty = empty(terms);
         let some = carried(empty, behind, &past);
         assert_eq!(some, Some(one_by_one(empty)), "{behind} missed");
-        // The smallest burst on the way is the most that can have been spent.
+        // At most the smallest burst on the way can have been spent.
         let bursts = all[(PAST_QUOTAS - behind) as usize..].iter();
         let spent = bursts.map(|terms| terms.burst).min().expect("one");
         let left = left(newest, some.expect("all are known"), SINCE);
@@ -136,7 +137,7 @@ fn missed_changes_are_made_up_for_in_their_order() {
     }
 }
 
-/// The word of a bucket that is empty at [`SINCE`].
+/// The TAT of a bucket that is empty at [`SINCE`].
 fn empty(terms: &Terms) -> u64 {
     if terms.in_kernel.window.period == 0 {
         ticks(SINCE) + terms.in_kernel.tau
@@ -145,7 +146,7 @@ fn empty(terms: &Terms) -> u64 {
     }
 }
 
-/// It may have had anything before the oldest change that is remembered: then it had nothing left.
+/// A bucket may have had any state before the oldest remembered change: it is taken to be empty then.
 #[test]
 fn who_has_missed_more_changes_than_are_remembered_begins_with_nothing() {
     for first in [bucket("5/s", "9"), window("100/m", "9")] {
@@ -164,7 +165,7 @@ fn who_has_missed_more_changes_than_are_remembered_begins_with_nothing() {
                 );
             }
         }
-        // One less is remembered.
+        // One change less: all are remembered.
         let full = first.in_kernel.full(SINCE);
         let carried = carried(full, PAST_QUOTAS, &past);
         expect_left(newest, carried, SINCE, 100.0, "all are known");
@@ -177,7 +178,7 @@ fn what_is_not_known_is_not_made_up() {
     assert_eq!(carry_over(1_000, 9, 8, |_| None), None);
 }
 
-/// Packets and bytes do not compare: the share of the burst stays spent.
+/// Packets and bytes are not comparable: the share of the burst stays spent.
 #[test]
 fn half_of_the_packets_are_half_of_the_bytes() {
     let (packets, bytes) = (bucket("5/s", "10"), bucket("10mbit", "100kb"));
@@ -191,7 +192,7 @@ fn half_of_the_packets_are_half_of_the_bytes() {
     assert!((4.999..=5.0).contains(&found), "{found}");
 }
 
-/// With another burst and the same rate nothing is rounded, where a bucket is no deeper than it has parts.
+/// With another burst and the same rate, nothing is rounded if the bucket is no deeper than its number of parts.
 #[test]
 fn what_need_not_be_rounded_is_not() {
     for (rate, small, large) in [
@@ -211,7 +212,7 @@ fn what_need_not_be_rounded_is_not() {
     }
 }
 
-/// The program multiplies the parts that are spent with what one is worth: in a word, with a bit left.
+/// The program multiplies the spent parts by the value of one: the product fits into 64 bits with a bit to spare.
 #[test]
 fn no_change_overflows() {
     let all = [
@@ -240,7 +241,7 @@ fn no_change_overflows() {
     }
 }
 
-/// A byte costs as many bits as leave room for the longest packet, and forty of a tick at most.
+/// The cost of a byte has as many bits as leave room for the longest packet, and at most forty below a tick.
 #[test]
 fn a_byte_costs_as_precisely_as_there_is_room_for() {
     for rate in [

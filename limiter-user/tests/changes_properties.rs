@@ -1,4 +1,4 @@
-//! Many changes of a limit's terms, and buckets that miss some of them.
+//! Buckets stay exact over many changes of a limit's terms, even if they miss some of them.
 
 mod exact;
 
@@ -14,7 +14,7 @@ use limiter_common::arithmetic::{
 use num_bigint::BigInt;
 use proptest::{collection::vec, prelude::*};
 
-/// How a limit changed, as user space keeps it: the newest change first, the oldest forgotten.
+/// History of a limit's changes, as user space keeps it: newest first, without the oldest.
 struct History {
     limit: Limit,
     epoch: u32,
@@ -38,7 +38,7 @@ impl History {
         self.epoch += 1;
     }
 
-    /// A word of an earlier epoch on the present terms.
+    /// Carries a TAT of an earlier epoch over to the present terms.
     fn carry(&self, word: u64, epoch: u32) -> u64 {
         let known = u32::try_from(self.past.len()).expect("eight at most");
         carry_over(word, self.epoch - epoch, known, |index| {
@@ -48,15 +48,15 @@ impl History {
     }
 }
 
-/// What happens to a bucket; a packet may come on a CPU whose clock is behind, by nanoseconds.
+/// An event of a bucket. A packet may come on a CPU whose clock is `behind` nanoseconds behind.
 #[derive(Clone, Debug)]
 enum Event {
     Packet { packet: Packet, behind: u64 },
     Change { gap: Gap, to: usize },
 }
 
-/// Limits, the moment of the first event and the events. Where changes are frequent a bucket misses
-/// more of them than are remembered.
+/// Limits, the time of the first event, and the events. With frequent changes, a bucket misses more of them than are
+/// remembered.
 fn lives() -> impl Strategy<Value = (Vec<Limit>, u64, Vec<Event>)> {
     (alike(2..6), 1..20_u32).prop_flat_map(|(limits, frequent)| {
         let change = (gaps(), 0..limits.len()).prop_map(|(gap, to)| Event::Change { gap, to });
@@ -71,7 +71,7 @@ fn lives() -> impl Strategy<Value = (Vec<Limit>, u64, Vec<Event>)> {
 proptest! {
     #![proptest_config(cases(512))]
 
-    /// Over any number of changes, an exact bucket that changes with the program never runs out.
+    /// Over any number of changes, an exact bucket with the same changes never runs out.
     #[test]
     fn changes_never_admit_what_an_exact_bucket_could_not((limits, start, events) in lives()) {
         let paces: Vec<_> = limits.iter().map(Limit::pace).collect();
@@ -79,7 +79,7 @@ proptest! {
         pair.exact = Exact::full_among(&paces[0], limits[0].tokens, &paces);
         let (mut history, mut epoch) = (History::new(limits[0]), 0);
         for event in events {
-            // All of them together are less than the year after which a word is stale.
+            // All gaps together are less than the year after which a TAT is stale.
             let most = IDLE_MAX >> 8;
             match event {
                 Event::Change { gap, to } => {
@@ -93,7 +93,7 @@ proptest! {
                     pair.program.tat = history.carry(pair.program.tat, epoch);
                     epoch = history.epoch;
                     let length = pair.limit.passable(length);
-                    // A clock is behind what another packet, or the change, has read.
+                    // The clock is behind the time that another packet, or the change, has read.
                     if behind == 0 {
                         pair.wait(gap, length, most);
                     }
@@ -104,7 +104,7 @@ proptest! {
         }
     }
 
-    /// A bucket that missed several changes is where it would be had it been carried over at each.
+    /// A bucket that missed several changes has the state that it would have if it had been carried over at each.
     #[test]
     fn missed_changes_add_up(
         limits in vec(limits(), 2..30),
@@ -123,7 +123,7 @@ proptest! {
         if history.epoch <= remembered {
             prop_assert_eq!(history.carry(word, 0), carried);
         } else {
-            // More than are remembered: as a bucket that was empty at the first that is.
+            // More changes than are remembered: as a bucket that was empty at the oldest remembered change.
             let oldest = history.past[PAST_QUOTAS as usize - 1];
             let empty = time(ticks(oldest.since).wrapping_add(oldest.from.tau));
             let carried = history.carry(empty, history.epoch - remembered);
@@ -133,7 +133,7 @@ proptest! {
         prop_assert_eq!(carry_over(word, 1, 0, |_| None), None, "a change that nobody knows");
     }
 
-    /// Several changes together give no token away, and take no more than each may take.
+    /// Several changes together give no token away, and take no more than the sum of what each may take.
     #[test]
     fn losses_add_up_at_most(
         limits in alike(2..9),
@@ -153,7 +153,7 @@ proptest! {
             exact.refill(ticks(wait));
             exact.change(&paces[index], limits[index].tokens);
             history.change(limits[index], now);
-            // Two ticks step over the marks, should the word be one of them.
+            // Two ticks step over the marks, if the TAT would be one of them.
             loss_most += loss(&on(index - 1), &on(index)) + 2 * &on(index).tick;
         }
         let word = history.carry(ticks(start).wrapping_add(before), 0);
@@ -161,10 +161,9 @@ proptest! {
         prop_assert!(after >= exact.spent);
         prop_assert!(after <= exact.spent + loss_most);
     }
-    /// While the program for a change is being loaded, the old one goes on: what it admits is
-    /// charged. The new terms count from the moment at which they were asked for, so that the
-    /// bucket may gain what the new rate brings meanwhile; nothing where the rate is no higher and
-    /// the burst no smaller.
+    /// While the program of a change is loaded, the old one runs on: its admissions are charged. The new terms count
+    /// from the moment of the request, so the bucket may gain the new rate's refill meanwhile; nothing if the rate is
+    /// no higher and the burst no smaller.
     #[test]
     fn what_passes_during_a_change_is_charged(
         (limits, packets) in alike(2..3).prop_flat_map(|limits| {

@@ -1,4 +1,4 @@
-//! Clocks that read earlier, words of long ago, and words that are no times.
+//! Clocks that step back, old TATs and invalid TATs give no tokens away and lock nobody out.
 
 mod exact;
 
@@ -18,7 +18,7 @@ use proptest::{collection::vec, option, prelude::*};
 proptest! {
     #![proptest_config(cases(4_000))]
 
-    /// A clock that reads earlier refills nothing, and takes nothing but what the step is worth.
+    /// A clock that reads earlier refills nothing, and takes no more than the size of its step.
     #[test]
     fn an_earlier_clock_refills_nothing(
         (tau, now, _, tat) in buckets(),
@@ -29,7 +29,7 @@ proptest! {
         prop_assert_eq!(after, before.saturating_add(back).min(tau));
     }
 
-    /// Any word at all is a bucket between full and empty, about which something can be decided.
+    /// Any TAT is a bucket between full and empty, and gives a decision.
     #[test]
     fn any_word_is_a_bucket(
         tat: u64,
@@ -52,8 +52,8 @@ proptest! {
         }
     }
 
-    /// A word that no packet could have brought, on whatever CPU, and of a shared bucket no other host,
-    /// becomes that of an empty bucket; all others are left alone.
+    /// A TAT that no packet can have written, on any CPU or (in a shared bucket) any host, becomes that of an empty
+    /// bucket; others stay.
     #[test]
     fn what_is_corrected_is_an_empty_bucket(
         now: u64,
@@ -74,7 +74,7 @@ proptest! {
         prop_assert_eq!(corrected(start.wrapping_sub(beyond)), None, "full buckets");
     }
 
-    /// A word of up to 1.14 years ago is a full bucket: it admits all that a full bucket admits.
+    /// A TAT up to 1.14 years old is a full bucket, and admits as much.
     #[test]
     fn a_word_of_a_year_ago_is_full(
         now: u64,
@@ -89,8 +89,8 @@ proptest! {
         prop_assert_eq!(decide(tat, now, tau + 1, tau), Decision::Refuse { wait: 1 });
     }
 
-    /// No decision leaves a mark in the place of a time; stepping over the marks costs the source
-    /// four ticks at most, and never gains it any.
+    /// No decision writes a mark instead of a time. Stepping over the marks costs the source at most four ticks, and
+    /// never gives it any.
     #[test]
     fn a_decision_is_never_a_mark(
         end in prop_oneof![Just(u64::MAX), FREE..=REST + 1],
@@ -106,7 +106,7 @@ proptest! {
         prop_assert!(!(FREE..=REST).contains(&tat) && is_time(tat));
         let late = if end == u64::MAX { 0 } else { REST + 1 - end };
         prop_assert_eq!(tat.wrapping_sub(end), late);
-        // Nor does a correction, where an empty bucket's word would be a mark.
+        // A correction does not either, where an empty bucket's TAT would be a mark.
         let now = end.wrapping_sub(tau);
         let beyond = end.wrapping_add(SKEW_MAX + 1);
         prop_assert_eq!(corrected(beyond, now, tau, SKEW_MAX), Some(tat));
@@ -116,7 +116,7 @@ proptest! {
 /// Less than [`SKEW_MAX`], in nanoseconds.
 const SKEW: u64 = SKEW_MAX / ticks(1) - 1;
 
-/// A packet, on a clock that is behind the latest one or that has been set back, by nanoseconds.
+/// Packets on a clock that is behind the latest one or was set back, by nanoseconds.
 fn steps_back(most: u64) -> impl Strategy<Value = Vec<(Gap, u64, u64)>> {
     let back = prop_oneof![2 => Just(0), 1 => 0..=most, 1 => magnitude(most)];
     vec((gaps(), back, 1..=1_514_u64), 1..100)
@@ -125,7 +125,7 @@ fn steps_back(most: u64) -> impl Strategy<Value = Vec<(Gap, u64, u64)>> {
 proptest! {
     #![proptest_config(cases(512))]
 
-    /// On CPUs whose clocks differ, no more is admitted than the latest of their readings allows.
+    /// On CPUs whose clocks differ, no more is admitted than the latest reading allows.
     #[test]
     fn clocks_that_differ_admit_no_more_than_the_latest(
         limit in limits(),
@@ -135,7 +135,7 @@ proptest! {
         let mut pair = Pair::full(limit, start + IDLE_MAX);
         for (gap, behind, length) in packets {
             let length = limit.passable(length);
-            // A clock is behind what another packet has read.
+            // The clock is behind the reading of another packet.
             if behind == 0 {
                 pair.wait(gap, length, IDLE_MAX);
             }
@@ -144,8 +144,7 @@ proptest! {
         }
     }
 
-    /// A clock that is set back, by whatever it may be, brings no tokens: no more is admitted than
-    /// what it has advanced allows.
+    /// A clock that is set back by any amount gives no tokens: no more is admitted than its advance allows.
     #[test]
     fn a_clock_that_is_set_back_brings_nothing(
         limit in limits(),
@@ -163,8 +162,8 @@ proptest! {
         }
     }
 
-    /// Whatever the word, be it for a clock that was set back or for a year of silence: a source
-    /// that is refused is admitted when a whole burst could have been refilled.
+    /// Whatever the TAT, after a step back of the clock or a year of silence, a refused source is admitted once a
+    /// whole burst could have been refilled.
     #[test]
     fn nobody_is_locked_out(
         limit in limits(),
@@ -176,7 +175,7 @@ proptest! {
         let mut program = Program { terms: limit.terms, tat: word.unwrap_or_else(near) };
         let length = limit.passable(1_514);
         if !program.admits(start, length) {
-            // What two clocks may differ by comes on top, and four ticks that step over the marks.
+            // The largest difference of two clocks comes on top, and four ticks that step over the marks.
             let refilled = start + (limit.terms.tau + SKEW_MAX).div_ceil(ticks(1)) + 1;
             prop_assert!(program.admits(refilled, length), "refused after a whole burst");
         }
@@ -185,7 +184,7 @@ proptest! {
 
 const SECOND: u64 = 1_000_000_000;
 
-/// 5/s with a burst of 10: ten seconds back, two seconds of the earlier clock suffice.
+/// 5/s with a burst of 10: after ten seconds back, two seconds of the earlier clock suffice.
 #[test]
 fn ten_seconds_back_cost_at_most_a_burst() {
     let mut program = Program::full(Limit::of("5/s", 10).terms, 100 * SECOND);
@@ -196,7 +195,7 @@ fn ten_seconds_back_cost_at_most_a_burst() {
     assert!(program.admits(92 * SECOND, 60), "two seconds are a burst");
 }
 
-/// A source that was idle for a year and a half, which is when a word looks like one of the future.
+/// A source is idle for a year and a half: then a TAT looks like one of the future.
 #[test]
 fn a_year_and_a_half_cost_at_most_a_burst() {
     let mut program = Program::full(Limit::of("5/s", 10).terms, 100 * SECOND);
@@ -217,7 +216,7 @@ fn around() -> impl Strategy<Value = (u64, u64, u64)> {
 proptest! {
     #![proptest_config(cases(8_000))]
 
-    /// Where bounds are enough, they say what the clock says; and a clock is bounds enough.
+    /// If the bounds of a time give an answer, it is that of the exact time; an exact time is bounds enough.
     #[test]
     fn bounds_say_what_the_clock_says(
         (tau, now_in_ticks, cost, word) in buckets(),
@@ -225,7 +224,7 @@ proptest! {
         elsewhere in prop_oneof![3 => Just(0), 1 => magnitude(TAU_MAX)],
     ) {
         let terms = Quota { tau, cost, ..Quota::default() };
-        // The bucket as it was drawn, at some moment in between or further off.
+        // The bucket as drawn, at some moment within the bounds or further off.
         let word = time(word.wrapping_sub(now_in_ticks).wrapping_add(ticks(now)).wrapping_add(elsewhere));
         let decided = terms.decide(word, now, cost);
         match (terms.decide_between(word, earliest, latest, cost), decided) {

@@ -1,4 +1,4 @@
-//! From what is meant to the program's constants, field by field.
+//! Settings compile to the right constants of the program, field by field.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ fn slot(number: u32) -> Slot {
     }
 }
 
-/// With a slot for each limit, from `first` on.
+/// Compiles with slots for the limits from `first` on.
 fn compiled_from(first: u32, text: &str) -> Config {
     let settings = settings(text);
     let slots: Vec<_> = (first..)
@@ -111,7 +111,7 @@ fn the_limits_on_control_traffic_are_the_last() {
     assert_eq!(config.candidates.control, [0b01, 0b10]);
 }
 
-/// The short way is for one limit that holds everything and drops, and that has the first slot.
+/// The fast path is for a single limit that holds everything, drops, and has the first slot.
 #[test]
 fn the_short_way_is_for_what_is_plain() {
     assert_eq!(compiled_from(1, ONE).plain, 0, "another slot");
@@ -240,7 +240,7 @@ fn limit_with_one_bucket_takes_no_part_of_new_sources() {
     assert_eq!(compiled(&one).new_sources.own_cost, 0);
 }
 
-/// What packets of the last moment still mean by a bit is not given to another tier at once.
+/// A tier's bit is not reused at once, because packets of the last moment still carry it.
 #[test]
 fn a_tier_that_comes_does_not_get_the_bit_of_one_that_goes() {
     let lists = |tier: &str| settings(&format!("{ONE}[lists]\n{tier} = []\n")).lists;

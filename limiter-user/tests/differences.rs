@@ -1,4 +1,4 @@
-//! What a change has changed, in the words of `limiter set` and `limiter reload`.
+//! `limiter set` and `limiter reload` report each change in the documented words.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ fn settings(text: &str) -> Settings {
         .settings
 }
 
-/// Both ways.
+/// Checks the reported differences in both directions.
 fn expect(old: &str, new: &str, there: &[&str], back: &[&str]) {
     let (old, new) = (settings(old), settings(new));
     let difference = |old, new| difference(old, new, FRAME_MAX);
@@ -145,7 +145,7 @@ fn what_is_of_one_limit() {
     ] {
         let changed = ONE.replace(old, new);
         expect(ONE, &changed, &[there], &[back]);
-        // Where there are several, with its name.
+        // With several limits, the name comes first.
         let (there, back) = (format!("one: {there}"), format!("one: {back}"));
         let other = ONE.replace("one", "two");
         let (old, new) = (format!("{ONE}{other}"), format!("{changed}{other}"));
@@ -153,7 +153,7 @@ fn what_is_of_one_limit() {
     }
 }
 
-/// A burst that was written stays beside a new rate; one that was not follows the rate.
+/// A configured burst stays at a new rate; a default burst follows the rate.
 #[test]
 fn rates_with_what_becomes_of_the_burst() {
     let stays = |time: &str| format!("burst stays 10: an empty bucket is full again after {time}");
@@ -203,7 +203,7 @@ fn rates_with_what_becomes_of_the_burst() {
             "burst 2000000b by the rate -> 1522b by the rate (tighter)",
         ],
     );
-    // A window brings its packets at once.
+    // A window gives its packets at once.
     let window = ONE.replace("5/s", "6/m") + "algorithm = \"fixed-window\"\n";
     expect(
         &window,
@@ -219,7 +219,7 @@ fn limits_that_come_and_go_and_change_places() {
     let turned = format!("{}{ONE}", ONE.replace("one", "two"));
     let order = ["order of the limits"];
     expect(&two(), &turned, &order, &order);
-    // Whoever changes more than that is told of that.
+    // If settings change too, those are reported instead of the order.
     let changed = turned.replacen("5/s", "6/s", 1);
     expect(
         &two(),
@@ -262,7 +262,7 @@ fn lists_by_number() {
     );
 }
 
-/// In the order of the file, what is for all limits first.
+/// In the order of the file, settings of all limits first.
 #[test]
 fn all_that_has_changed_is_told() {
     let new = format!(

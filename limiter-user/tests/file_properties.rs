@@ -1,4 +1,4 @@
-//! The configuration file: what is shown reads back, and no text makes reading it panic.
+//! A configuration file that is shown reads back, and reading never panics on any text.
 
 mod files;
 
@@ -12,7 +12,7 @@ use files::{
 use limiter_user::config::file::{File, parse, show};
 use proptest::{collection::vec, prelude::*, sample::select};
 
-/// A folder with the file that the corpus names.
+/// A folder with the file that the corpus refers to.
 fn folder() -> &'static Path {
     static FOLDER: LazyLock<&Path> = LazyLock::new(|| {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -30,7 +30,7 @@ fn reads_back(file: &File) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// What is accepted is sound, and what is not says where and why.
+/// Whether the text is accepted. Accepted settings must be valid, and errors must have a line and a reason.
 fn is_accepted(text: &str) -> Result<bool, TestCaseError> {
     match parse(text, folder()) {
         Ok(file) => {
@@ -58,7 +58,7 @@ fn is_accepted(text: &str) -> Result<bool, TestCaseError> {
 proptest! {
     #![proptest_config(cases(500))]
 
-    /// Whatever can be set can be shown, and reads back as the same.
+    /// All settings can be shown, and read back as equal ones.
     #[test]
     fn settings_read_back(settings in settings(), interfaces in interfaces()) {
         prop_assert_eq!(settings.problems(), vec![]);
@@ -69,7 +69,7 @@ proptest! {
 proptest! {
     #![proptest_config(cases(4_000))]
 
-    /// Files that were tampered with are read or refused.
+    /// Damaged files are read or refused.
     #[test]
     fn changed_files_are_read_or_refused(file in select(&CORPUS[..]), changes in vec(changes(), 1..6)) {
         let mut text = file.as_bytes().to_vec();
@@ -86,7 +86,7 @@ proptest! {
     }
 }
 
-/// Else the changes would be changes to what is refused anyway.
+/// Otherwise, the changes would be made to files that are refused anyway.
 #[test]
 fn the_corpus_is_accepted() {
     for file in CORPUS {
@@ -95,7 +95,7 @@ fn the_corpus_is_accepted() {
     }
 }
 
-/// A key is told at its own line wherever it is.
+/// An error of a key is reported at the key's line, wherever it is.
 #[test]
 fn lines_are_those_of_the_file() {
     for empty_lines in 0..50 {

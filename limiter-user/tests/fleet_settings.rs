@@ -1,4 +1,4 @@
-//! What a fleet shares: how that is kept for later commands, and which prefixes on a list are whose.
+//! Records keep a fleet's settings for later commands, and each prefix on a list keeps its owner.
 
 mod exact;
 
@@ -79,7 +79,7 @@ fn what_is_shared_says_so_to_the_kernel() {
     assert_eq!(all[1].scope, Scope::Host, "{}", all[1].name);
 }
 
-/// A record that was pinned before control traffic had a total: there is none, because it has no buckets.
+/// A record that was pinned before control traffic had a total: it has no total, because it has no buckets for one.
 #[test]
 fn a_record_without_a_total_of_control_traffic_reads() {
     let before = include_bytes!("../../tests/fixtures/fuzz/record/whole-0");
@@ -102,7 +102,8 @@ fn a_record_without_a_total_of_control_traffic_reads() {
     assert_eq!(names(&changed.settings), ["control", "control-total"]);
 }
 
-/// A change of the scope alone is a change of terms: words are carried over, and no debt is left where none may be.
+/// A change of the scope alone is a change of terms: buckets are carried over, and no debt stays in a limit of scope
+/// `host`.
 #[test]
 fn a_change_of_scope_is_one_of_terms() {
     let shared = record(settings(SHARED_LISTS));
@@ -153,7 +154,7 @@ fn a_record_keeps_what_is_shared() {
     }
 }
 
-/// Only lists that are shared, and by the same fleet, have what the fleet put there.
+/// Only lists that are shared, by the same fleet, have the fleet's prefixes.
 #[test]
 fn what_is_no_longer_shared_is_off() {
     let mut before = record(settings(SHARED_LISTS));
@@ -179,12 +180,12 @@ fn what_is_no_longer_shared_is_off() {
     assert_eq!(on(&host), ["deny"]);
 }
 
-/// What happens to lists.
+/// An edit of a list.
 #[derive(Clone, Debug)]
 enum Step {
-    /// The host's own list is this from now on.
+    /// Replaces the host's own prefixes.
     Own(&'static str, Prefixes),
-    /// The fleet's is.
+    /// Replaces the fleet's prefixes.
     Fleet(&'static str, Prefixes),
 }
 
@@ -206,8 +207,8 @@ fn steps() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(cases(500))]
 
-    /// A list is always the host's own and the fleet's, together; each takes off what it has put there, and what is
-    /// the other's stays. The record and the maps tell them apart.
+    /// A list is always the union of the host's own prefixes and the fleet's; each owner removes only its own. The
+    /// record and the maps tell them apart.
     #[test]
     fn each_takes_off_its_own(steps in vec(steps(), 1..20)) {
         let mut record = record(settings(SHARED_LISTS));
@@ -215,7 +216,7 @@ proptest! {
         let (mut own, mut of_fleet) = (empty(), empty());
         own.insert("deny", prefixes(&["203.0.113.0/28"]));
         for step in steps {
-            // As the next command finds them.
+            // As the next command reads them.
             let mut settings = record.settings.clone();
             let json = serde_json::to_vec(&record).unwrap();
             let mut next = Record::read(&json).unwrap();

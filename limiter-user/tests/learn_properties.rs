@@ -1,5 +1,4 @@
-//! What a source needs of a bucket, by the bucket's own arithmetic; who is in the sample; and that whatever came
-//! in, what is proposed can be used.
+//! `learn` proposes usable limits for any traffic, by the bucket's own arithmetic, from a uniform sample of sources.
 #![expect(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
@@ -32,7 +31,7 @@ fn rate() -> impl Strategy<Value = Rate> {
     proptest::sample::select(human::rates())
 }
 
-/// Times from 0 on, with gaps of all sizes, and packets at once.
+/// Times from 0 on, with gaps of all sizes, and packets at the same time.
 fn arrivals(most: usize) -> impl Strategy<Value = Vec<(u64, u64)>> {
     let gap = prop_oneof![Just(0), 1..1_000_u64, 1..SECOND, SECOND..30 * SECOND];
     proptest::collection::vec((gap, 1..4_u64), 1..most).prop_map(|gaps| {
@@ -54,8 +53,7 @@ fn trace_of(arrivals: &[(u64, u64)], room: usize) -> Trace {
     trace
 }
 
-/// Packets that the limiter refuses, one by one, with the terms that it gives its program; the traffic comes
-/// `rounds` times.
+/// Number of packets that limiter refuses with the terms of its program; the traffic is repeated `rounds` times.
 fn refused(arrivals: &[(u64, u64)], rate: Rate, burst: u64, period: u64, rounds: u64) -> u64 {
     let limit = Limit {
         burst: Some(human::burst(burst)),
@@ -92,7 +90,7 @@ proptest! {
             u128::from(trace.packets()) * u128::from(cost(rate))
                 <= u128::from(period) << bucket::TICK_SHIFT
         };
-        // The slowest one that does, too: with that the second round begins where the first one has left off.
+        // The slowest sufficient rate, too: with it, the second round begins with the bucket that the first one left.
         for rate in human::rates().into_iter().find(fits).into_iter().chain([rate]) {
             let Some(burst) = need::burst(&trace, cost(&rate), period) else {
                 prop_assert!(!fits(&rate), "no burst, though it does not send more than {rate}");
@@ -127,7 +125,7 @@ proptest! {
     }
 }
 
-/// Two packets at the beginning of each minute, three near its end.
+/// Two packets at the beginning of each minute, and three near its end.
 #[test]
 fn what_is_spent_at_the_end_is_missing_when_it_begins_again() {
     let arrivals = [(0, 2), (59 * SECOND, 3)];
@@ -164,7 +162,7 @@ fn seen(time: u64, flow: Flow) -> Seen {
     }
 }
 
-/// A flood of made-up sources, each with a few ports, into little memory.
+/// A flood of made-up sources, each with a few ports, takes little memory.
 #[test]
 fn memory_is_bounded_whoever_sends() {
     let mut rng = fastrand::Rng::with_seed(7);
@@ -191,7 +189,7 @@ fn memory_is_bounded_whoever_sends() {
     assert!(sampler.halvings() > 4, "{}", sampler.halvings());
 }
 
-/// Made-up sources that send once each do not push out those that come back, however long it goes on.
+/// Made-up sources that send once each do not push out sources that come back, however long the flood lasts.
 #[test]
 fn who_sends_once_pushes_nobody_out() {
     let mut sampler = Sampler::new(Seed::KNOWN, bounds(100, 10_000));
@@ -207,7 +205,7 @@ fn who_sends_once_pushes_nobody_out() {
     assert_eq!(first.values().sum::<u64>(), 20_050);
 }
 
-/// However long a capture is, and whatever its clock does.
+/// Memory is bounded, however long a capture is, and whatever its clock does.
 #[test]
 fn memory_is_bounded_however_long_it_takes() {
     let mut sampler = Sampler::new(Seed::KNOWN, bounds(100, 10_000));
@@ -223,7 +221,7 @@ fn memory_is_bounded_however_long_it_takes() {
     assert_eq!(said, Err(TooLittle::Clock(50 * 365)));
 }
 
-/// Of sources that stay in the sample no packet is missing, from the first one on.
+/// The sample has every packet of the sources that stay in it, from the first one on.
 #[test]
 fn whoever_is_in_the_sample_is_in_it_whole() {
     let mut sampler = Sampler::new(Seed::KNOWN, bounds(100, 100_000));
@@ -241,7 +239,7 @@ fn whoever_is_in_the_sample_is_in_it_whole() {
     }
 }
 
-/// One of 2^k of any kind of sources: in a row, far apart, at random; with any seed.
+/// One of 2^k sources of any kind: consecutive, far apart, or random; with any seed.
 #[test]
 fn the_sample_is_uniform() {
     const SOURCES: u64 = 65_536;
@@ -264,7 +262,7 @@ fn the_sample_is_uniform() {
                 // Six standard deviations, of 180 draws.
                 let most = 6.0 * (expected * (1.0 - expected / SOURCES as f64)).sqrt();
                 let off = (chosen.len() as f64 - expected).abs();
-                // What lies in a row may be spread more evenly than at random, or in lines.
+                // Consecutive numbers may be spread more evenly than random ones, or in lines.
                 assert!(
                     off <= 2.0 * most,
                     "round {round}, kind {kind}, 1/2^{halvings}: {off}"
@@ -291,7 +289,7 @@ fn watched(sampler: Sampler, packets: u64, duration: u64) -> Watched {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// Whatever comes in: a file that reads back (which `show::file` sees to), or a word why there is none.
+    /// Any traffic gives a file that reads back (`show::file` checks it), or a reason why there is none.
     #[test]
     fn what_is_proposed_can_be_used(
         seed in any::<u64>(), sources in 1..40_u64, packets in 1..3_000_u64,
@@ -343,7 +341,7 @@ fn polite(sampler: &mut Sampler, sources: u64, duration: u64) -> u64 {
     packets
 }
 
-/// The proposal for `sources` polite ones, with what `more` adds.
+/// The proposal for `sources` polite sources, and those that `more` adds.
 fn proposed(sources: u64, more: impl FnOnce(&mut Sampler) -> u64) -> Proposal {
     let mut sampler = Sampler::new(Seed::KNOWN, Bounds::default());
     let packets = polite(&mut sampler, sources, 60 * SECOND);

@@ -1,4 +1,4 @@
-//! Where what may be written ends: the last that is taken, and the first that is refused.
+//! Each setting accepts its whole documented range, and refuses the next value.
 
 use std::path::Path;
 
@@ -77,7 +77,7 @@ fn costs_and_flags() {
     assert!(!with("match = { protocol = \"udp\", tcp_flags = \"syn\" }"));
 }
 
-/// A window brings a token at least, and holds as many as a word has room for.
+/// A window gives at least one token, and holds as many as fit into its stored state.
 #[test]
 fn fixed_windows() {
     let with = |rate: &str, rest: &str| {
@@ -92,7 +92,7 @@ fn fixed_windows() {
     assert!(with("34359738367bit", large) && !with("34359738368bit", large));
 }
 
-/// A packet costs its length where bits are limited, and one token where packets are; so with either algorithm.
+/// A packet costs its length in a limit on bits, and one token in a limit on packets, with either algorithm.
 #[test]
 fn what_a_packet_costs() {
     for algorithm in [Algorithm::TokenBucket, Algorithm::FixedWindow] {

@@ -1,4 +1,4 @@
-//! What becomes of a bucket when the terms of its limit change.
+//! A change of a limit's terms keeps spent tokens spent, but for a bounded rounding error.
 
 mod exact;
 
@@ -15,7 +15,7 @@ use limiter_common::arithmetic::{
 use num_bigint::BigInt;
 use proptest::prelude::*;
 
-/// Two limits that count the same, a moment in nanoseconds, and what is spent of the first.
+/// Two limits that both count packets or both bytes, a time in nanoseconds, and the ticks spent of the first.
 fn changes() -> impl Strategy<Value = (Limit, Limit, u64, u64)> {
     (alike(2..3), any::<u64>(), any::<u32>(), 0..4_u8).prop_map(|(limits, since, share, kind)| {
         let tau = limits[0].terms.tau;
@@ -28,21 +28,20 @@ fn changes() -> impl Strategy<Value = (Limit, Limit, u64, u64)> {
     })
 }
 
-/// What is spent of the new bucket, in its ticks, where `before` ticks of the old one were.
+/// Ticks spent of the new bucket if `before` ticks of the old one were spent.
 fn carried(old: &Limit, new: &Limit, since: u64, before: u64) -> u64 {
     let start = ticks(since);
     let word = old.rescale(new, since).apply(start.wrapping_add(before));
     spent(word, start, new.terms.tau)
 }
 
-/// What `change` makes of a bucket of which `before` ticks are spent, in ticks, be it to a mark.
+/// Ticks spent after `change` of a bucket with `before` ticks spent, even if the TAT is a mark.
 fn carried_by(change: &Rescale, before: u64) -> u64 {
     let start = ticks(change.since);
     change.apply(start.wrapping_add(before)).wrapping_sub(start)
 }
 
-/// Two buckets without rounding, on what the program takes the old terms and the new ones to be,
-/// that count in the same grains.
+/// Two exact buckets with equal grains, on the program's old and new terms.
 fn scales(old: &Limit, new: &Limit) -> (Exact, Exact) {
     let paces = [Pace::of_terms(&old.terms), Pace::of_terms(&new.terms)];
     let on = |pace: &Pace, limit: &Limit| Exact::full_among(pace, limit.tokens, &paces);
@@ -60,7 +59,7 @@ proptest! {
         prop_assert!(&to.tick * carried(&old, &new, since, before) >= stays);
     }
 
-    /// And hardly more are: a millionth of the burst.
+    /// A change spends at most a millionth of the burst more.
     #[test]
     fn a_change_takes_a_millionth_of_the_burst((old, new, since, before) in changes()) {
         let (from, to) = scales(&old, &new);
@@ -69,7 +68,7 @@ proptest! {
         prop_assert!(after <= stays + loss(&from, &to));
     }
 
-    /// Between packets and bytes the share of the burst that was spent stays so, and hardly more.
+    /// Between packets and bytes, the spent share of the burst stays, but for a small loss.
     #[test]
     fn between_packets_and_bytes_the_share_stays(
         packets in limits_of(packet_rates()),
@@ -86,7 +85,7 @@ proptest! {
         prop_assert!(after <= before * &to + (a_millionth(&to) + 2) * &from);
     }
 
-    /// A full bucket stays full, even where its word is of more than a year ago.
+    /// A full bucket stays full, even if its TAT is more than a year old.
     #[test]
     fn full_stays_full(
         old in limits(),
@@ -98,7 +97,7 @@ proptest! {
         prop_assert_eq!(change.apply(start.wrapping_sub(ago)), time(start));
     }
 
-    /// An empty bucket stays empty where the burst does not grow.
+    /// An empty bucket stays empty if the burst does not grow.
     #[test]
     fn empty_stays_empty(limits in alike(2..3), since: u64) {
         let (old, new) =
@@ -107,8 +106,8 @@ proptest! {
         prop_assert_eq!(carried(&old, &new, since, old.terms.tau), new.terms.tau);
     }
 
-    /// Any word at all becomes a time no further ahead than the new bucket is deep, counted from
-    /// the change, or from the later packet that the word proves; no number of chunks overflows.
+    /// Any TAT becomes a time no further ahead than the new bucket's depth, from the change or from the later packet
+    /// that the TAT proves. No number of chunks overflows.
     #[test]
     fn any_word_is_carried_into_the_new_bucket(
         old in limits(),
@@ -117,7 +116,7 @@ proptest! {
         word in prop_oneof![2 => any::<u64>().prop_map(Ok), 1 => (0..4_u64).prop_map(Err)],
     ) {
         let start = ticks(since);
-        // Any, or within a few ticks of an empty bucket's.
+        // Any TAT, or one within a few ticks of an empty bucket's.
         let word = word.unwrap_or_else(|few| {
             start.wrapping_add(old.terms.tau).wrapping_add(few).wrapping_sub(1)
         });
@@ -133,14 +132,14 @@ proptest! {
         let from = start.wrapping_add(late);
         prop_assert!(after.wrapping_sub(from) <= new.terms.tau + REST + 1);
         if late > 0 {
-            // As a change at that moment, which need not be a whole nanosecond, makes of it.
+            // The result of a change at that moment, which need not be a whole nanosecond.
             let empty = carried_by(&old.rescale(&new, 1 << 40), old.terms.tau);
             prop_assert_eq!(after, time(from.wrapping_add(empty)));
         }
     }
 
-    /// What a shared bucket owes it owes for as long as before on the new terms, and is empty then as an empty one
-    /// would be: no token comes of a debt.
+    /// A shared bucket's debt takes as long as before on the new terms; then the bucket is as empty as any other. A
+    /// debt gives no tokens.
     #[test]
     fn a_debt_is_waited_for_on_the_new_terms_too(
         limits in alike(2..3),
@@ -154,19 +153,19 @@ proptest! {
         prop_assert_eq!(after, time(start.wrapping_add(debt + empty)));
         let shared = Quota { flags: SHARED, ..new.terms };
         prop_assert_eq!(shared.corrected(after, since), None, "believed");
-        // And without a fleet: never more than an empty bucket of the old terms leaves.
+        // Without a fleet: never more tokens than an empty bucket of the old terms keeps.
         let left = new.terms.left(new.terms.corrected(after, since).unwrap_or(after), since);
         prop_assert!(left <= new.terms.tau - empty.min(new.terms.tau));
     }
 
-    /// No bucket's word becomes a mark.
+    /// No bucket's TAT becomes a mark.
     #[test]
     fn a_word_is_never_carried_to_a_mark(
         (old, new, _, before) in changes(),
         end in FREE..=REST,
     ) {
-        // Changes come at whole nanoseconds: only what differs from the mark by some of them can
-        // become one. Of the buckets that have spent as much or a little less, one often does.
+        // Changes come at whole nanoseconds: only a TAT that differs from the mark by whole nanoseconds can become
+        // one. Of the buckets that have spent as much or a little less, one often does.
         let probe = old.rescale(&new, 1 << 40);
         let mut candidates = (0..1_024)
             .map_while(|step| before.checked_sub(probe.chunk_from.checked_mul(step)?))
@@ -176,7 +175,7 @@ proptest! {
             let word = old.rescale(&new, since).apply(start.wrapping_add(before));
             prop_assert_eq!(word, REST + 1);
         }
-        // And a packet that came after the change, which empties the bucket, comes at any tick.
+        // A packet after the change, which empties the bucket, comes at any tick.
         let tau = old.terms.tau;
         let from = end.wrapping_sub(carried_by(&probe, tau));
         let since = (from / ticks(1)).wrapping_sub(1);
@@ -185,8 +184,8 @@ proptest! {
     }
 }
 
-/// From the slowest to the fastest that can be written and back, with the smallest and the largest
-/// burst: where a product or a ratio would overflow first.
+/// From the slowest to the fastest valid rate and back, with the smallest and the largest burst: products and ratios
+/// would overflow here first.
 #[test]
 fn the_extremes_are_carried_over() {
     let rates = [
@@ -211,7 +210,7 @@ fn the_extremes_are_carried_over() {
         for before in [0, 1, tau / 2, tau - 1, tau] {
             for since in [0, 1, 1 << 32, 1 << 40, (1 << 56) - 1, u64::MAX - 1] {
                 let after = carried(old, new, since, before);
-                // A full bucket is at most the four ticks from full that step over the marks.
+                // A full bucket is at most four ticks from full, because of the marks.
                 assert!(
                     before > 0 || after <= REST + 1,
                     "{old:?} to {new:?}: full is {after}"

@@ -1,4 +1,6 @@
-//! What is left to a process in the sandbox: each case is a process of its own, which enters it and tries.
+//! A process in the sandbox can do its work and nothing else.
+//!
+//! Each case is its own process, which enters the sandbox and tries something.
 //!
 //! `cargo test -p limiter-user --test sandbox`
 
@@ -31,20 +33,20 @@ use nix::{
     unistd::{Pid, Uid, setuid},
 };
 
-/// How a case must end.
+/// The required end of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// By itself: what it says of itself is true.
+    /// The case ends by itself: its own result is valid.
     Well,
-    /// By the filter.
+    /// The filter kills the case.
     Killed,
 }
 
-/// Something that is tried.
+/// A case that is tried.
 struct Case {
     name: &'static str,
     end: End,
-    /// Before and after the sandbox is entered: what is opened before is used after.
+    /// Runs before and after the sandbox is entered: files opened before are used after.
     work: fn(),
 }
 
@@ -207,7 +209,7 @@ const CASES: &[Case] = &[
             let other = thread::spawn(move || go.recv());
             let error = sandbox::enter().unwrap_err().to_string();
             assert!(error.contains("2 threads"), "{error}");
-            // Nothing was given up by half.
+            // No privilege was dropped yet.
             File::open("/etc/passwd").unwrap();
             drop(wait);
             let _ = other.join();
@@ -228,7 +230,7 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// Says which case a process is.
+/// Environment variable that names the case of a process.
 const CASE: &str = "LIMITER_SANDBOX_CASE";
 
 fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-//! How limits share a table, and which of them a flood fills.
+//! Every limit gets its share of the table, and the advice against floods that fill it is right.
 
 use limiter_user::config::{
     file,
@@ -14,7 +14,7 @@ fn claims() -> impl Strategy<Value = Vec<Claim>> {
 }
 
 proptest! {
-    /// Whatever some limits hold of what they may, there is room for the shares of the others.
+    /// Whatever some limits hold within their bounds, there is room for the shares of the others.
     #[test]
     fn shares_fit_into_the_table(max_sources in 1..=SOURCES_MAX, claims in claims()) {
         let entries = entries(max_sources);
@@ -30,7 +30,7 @@ proptest! {
         }
     }
 
-    /// The rate that is advised needs no more entries than there are, and one more source in its period may need more.
+    /// The advised rate needs no more entries than there are; one more source per period may need more.
     #[test]
     fn advised_rate_is_the_highest(room in 1..=SOURCES_MAX, held in 1..1_u64 << 54) {
         if let Some((sources, period)) = fastest(room, held) {
@@ -39,7 +39,7 @@ proptest! {
         }
     }
 
-    /// The table that is advised has room for what is needed.
+    /// The advised table has room for the needed entries.
     #[test]
     fn advised_table_is_large_enough(needed in 1..1_u64 << 25, claims in claims()) {
         let most = |max_sources| u64::from(divide(entries(max_sources), &claims).of[0].most);

@@ -1,5 +1,4 @@
-//! From rate and burst to ticks: what a token costs, how deep a bucket is, and how far both are
-//! from what was written.
+//! Rate and burst become ticks with the promised precision: cost of a token, and depth of a bucket.
 
 mod exact;
 
@@ -19,13 +18,12 @@ fn lengths() -> impl Strategy<Value = u64> {
     prop_oneof![4 => magnitude(LENGTH_MAX), 1 => Just(1), 1 => Just(60), 1 => Just(LENGTH_MAX)]
 }
 
-/// Whether `ticks` are at least what `tokens` cost exactly.
+/// Whether `ticks` are at least the exact cost of `tokens`.
 fn covers(ticks: u64, tokens: u64, pace: &Pace) -> bool {
     ticks * &pace.tokens >= &pace.ticks * tokens
 }
 
-/// By what share a packet of `length` bytes costs more than it does exactly, in parts of 2^-64,
-/// rounded up.
+/// Relative excess of a packet's cost over the exact cost, in parts of 2^-64, rounded up.
 fn excess(limit: &Limit, length: u64) -> u128 {
     let pace = limit.pace();
     let exact = &pace.ticks * limit.tokens_of(length);
@@ -42,7 +40,7 @@ fn share(numerator: u128, denominator: u128) -> u128 {
 proptest! {
     #![proptest_config(cases(4_000))]
 
-    /// A packet costs what it is worth, rounded up to the next tick and no further.
+    /// A packet costs its exact cost, rounded up to the next tick.
     #[test]
     fn a_packet_costs_less_than_a_tick_too_much(
         limit in limits_of(packet_rates()),
@@ -54,7 +52,7 @@ proptest! {
         prop_assert_eq!(u128::from(limit.terms.tau), u128::from(cost) * u128::from(limit.tokens));
     }
 
-    /// So do bytes, but for a 2^-41th of what they are worth, and no length makes it overflow.
+    /// Bytes cost at most a tick and 2^-41 of the exact cost more, and no length makes the cost overflow.
     #[test]
     fn bytes_cost_less_than_a_tick_and_a_2_to_the_41th_too_much(
         limit in limits_of(bit_rates()),
@@ -82,7 +80,7 @@ proptest! {
         prop_assert!(BigInt::from(tau - 1) << cost_shift < depth);
     }
 
-    /// What is refused is a bucket that would be too deep or could not hold a frame, and no other.
+    /// Only two kinds of buckets are refused: too deep, or too small for a frame.
     #[test]
     fn only_what_could_not_work_is_refused(
         rate in rates(),
@@ -105,7 +103,7 @@ proptest! {
         }
     }
 
-    /// Up to a million packets a second the error of the rate is below a hundred-thousandth.
+    /// Up to a million packets a second, the error of the rate is below 10^-5.
     #[test]
     fn a_million_packets_a_second_are_right_to_a_hundred_thousandth(
         rate in packet_rates().prop_filter("to 1M/s", |rate| rate.per_second() <= 1e6),
@@ -114,8 +112,8 @@ proptest! {
         prop_assert!(excess(&limit, 60) < share(1, 100_000));
     }
 
-    /// Up to 400 Gbit/s the error is below a tick in the 307.2 that 60 bytes are worth then, and
-    /// falls with the length.
+    /// Up to 400 Gbit/s, the error is below one tick in the 307.2 ticks that 60 bytes cost then, and falls with the
+    /// length.
     #[test]
     fn bits_are_right_to_a_tick_in_307(
         rate in bit_rates().prop_filter("to 400gbit", |rate| rate.amount <= 400_000_000_000),
@@ -130,27 +128,27 @@ proptest! {
 proptest! {
     #![proptest_config(cases(512))]
 
-    /// A full bucket admits its burst in packets at once, and not one more.
+    /// A full bucket admits exactly its burst in packets at once.
     #[test]
     fn a_burst_of_packets_passes_and_no_more(
         limit in limits_of(packet_rates()),
         start in moments(),
     ) {
         let mut program = Program::full(limit.terms, start);
-        // All but the last hundred in one step, because a burst may be of millions of millions.
+        // All but the last hundred in one step, because a burst may be many trillions.
         let skipped = limit.tokens.saturating_sub(100);
         program.tat = program.tat.wrapping_add(skipped * limit.terms.cost);
         let mut now = start;
         for packet in skipped..limit.tokens {
             prop_assert!(program.admits(now, 60), "packet {}", packet);
-            // A nanosecond makes up for the ticks by which a mark is stepped over.
+            // One nanosecond makes up for the ticks that step over a mark.
             now += u64::from(program.tat == REST + 1);
         }
         prop_assert!(!program.admits(now, 60), "one more than the burst");
     }
 
-    /// A full bucket admits one packet as long as its burst, and no byte more, into however many
-    /// packets they are cut.
+    /// A full bucket admits one packet as long as its burst and no byte more, into however many packets the bytes are
+    /// divided.
     #[test]
     fn a_burst_of_bytes_passes_and_no_more(
         limit in limits_of(bit_rates()),
@@ -172,7 +170,7 @@ proptest! {
     }
 }
 
-/// The three figures of the error that are promised, where they are largest.
+/// The three promised errors, where they are largest.
 #[test]
 fn the_error_of_the_rate_is_as_promised() {
     for (rate, length, most) in [
@@ -191,9 +189,9 @@ fn the_error_of_the_rate_is_as_promised() {
     }
 }
 
-/// A bucket of bytes is up to a tick deeper than its burst, so that a packet as long as the burst
-/// fits. Here it shows, which is why [`Limit::is_overdrawn`] allows for it: 1,648 bytes in 3 ns,
-/// where the burst and what 3 ns bring are 1,647.88.
+/// A bucket of bytes is up to a tick deeper than its burst, so that a packet as long as the burst fits. This example
+/// is why [`Limit::is_overdrawn`] allows for it: 1,648 bytes in 3 ns, while the burst and the refill of 3 ns are
+/// 1,647.88.
 #[test]
 fn a_window_of_bytes_may_hold_a_fraction_of_a_byte_more() {
     let mut program = Program::full(Limit::of("327680mbit", 1_525).terms, 1_000);
@@ -202,7 +200,7 @@ fn a_window_of_bytes_may_hold_a_fraction_of_a_byte_more() {
     assert!(program.admits(1_003, 124));
 }
 
-/// The rates that the bounds above speak of are all that can be written.
+/// No rate outside the ranges above can be configured.
 #[test]
 fn nothing_faster_or_slower_can_be_written() {
     let rate = |text: &str| text.parse::<Rate>();

@@ -1,4 +1,4 @@
-//! Rates, bursts and keys as they are written and shown.
+//! Rates, bursts and keys are shown so that they read back.
 
 mod exact;
 
@@ -6,7 +6,7 @@ use exact::{cases, draw::magnitude};
 use limiter_user::config::{Burst, Key, Rate, Unit, key::Source};
 use proptest::{prelude::*, sample::select};
 
-/// Digits, with a fraction or without.
+/// Digits, with or without a fraction.
 fn numbers() -> impl Strategy<Value = String> + Clone {
     let fraction = prop_oneof![
         4 => Just(String::new()),
@@ -24,7 +24,7 @@ fn periods() -> impl Strategy<Value = String> {
     (number, select(&["s", "m", "h", "d"])).prop_map(|(number, unit)| format!("{number}{unit}"))
 }
 
-/// What looks like a rate, most of it one.
+/// Texts that look like rates; most are valid.
 fn rate_texts() -> impl Strategy<Value = String> {
     let counts = (numbers(), select(&["", "k", "M", "G"]));
     prop_oneof![
@@ -44,14 +44,14 @@ fn burst_texts() -> impl Strategy<Value = String> {
         .prop_map(|(number, unit)| format!("{number}{unit}"))
 }
 
-/// What reads as `T`.
+/// Values of `T` parsed from texts.
 fn read<T: std::str::FromStr + std::fmt::Debug>(
     texts: impl Strategy<Value = String>,
 ) -> impl Strategy<Value = T> {
     texts.prop_filter_map("reads", |text| text.parse().ok())
 }
 
-/// Any text, much of it made of what rates, bursts and keys are made of.
+/// Any text, much of it made of pieces of rates, bursts and keys.
 fn any_texts() -> impl Strategy<Value = String> {
     prop_oneof![
         "\\PC*",
@@ -73,8 +73,8 @@ proptest! {
         prop_assert_eq!(shown.parse(), Ok(rate), "shown as {}", shown);
     }
 
-    /// A burst is shown so that it reads back as one that means the same beside every rate that it
-    /// goes with. `1.5k` is shown as 1500, which goes with rates of bits besides.
+    /// A burst is shown so that it reads back with the same meaning at every rate that it is valid with. `1.5k` is
+    /// shown as 1500, which is also valid with rates of bits.
     #[test]
     fn a_burst_reads_back(
         burst in read::<Burst>(burst_texts()),
@@ -110,7 +110,7 @@ proptest! {
         prop_assert_eq!(key.is_ok(), ipv4 <= 32 && ipv6 <= 128);
     }
 
-    /// A number says what it says: `1.5k` is 1500.
+    /// A number has its written value: `1.5k` is 1500.
     #[test]
     fn a_rate_is_what_is_written(
         amount in magnitude(1_000_000),
@@ -126,8 +126,8 @@ proptest! {
         prop_assert_eq!(rate, Ok(Rate { amount, period_ns: 1_000_000_000, unit: Unit::Bytes }));
     }
 
-    /// A decimal fraction of a unit is what it says, or refused where that is not whole: `1.5k` is
-    /// 1500, and `1.5` nothing.
+    /// A decimal fraction of a unit has its written value, or is refused if that is not whole: `1.5k` is 1500, and
+    /// `1.5` is invalid.
     #[test]
     fn a_number_is_what_is_written_or_refused(
         whole in magnitude(1 << 40),
@@ -160,7 +160,7 @@ proptest! {
         }
     }
 
-    /// No text at all makes reading it panic, and what is refused says why.
+    /// No text makes reading panic, and an error has a reason.
     #[test]
     fn any_text_is_read_or_refused(text in any_texts()) {
         let refusals = [
@@ -174,7 +174,7 @@ proptest! {
     }
 }
 
-/// A part of a second is no period, or reads back if it is one.
+/// A part of a second is no valid period, or reads back if it is one.
 #[test]
 fn a_period_of_half_a_second_reads_back() {
     for text in ["10/0.5s", "10/1.5s", "1/0.01m"] {
@@ -192,7 +192,7 @@ fn a_period_of_half_a_second_reads_back() {
     }
 }
 
-/// A burst as it may be written beside a rate goes with that rate once it has been shown.
+/// A burst that is valid with a rate is still valid with it after it has been shown.
 #[test]
 fn a_bare_burst_still_goes_with_its_rate() {
     let rate: Rate = "10mbit".parse().expect("a rate");

@@ -1,4 +1,4 @@
-//! Fixed windows, held against a model that keeps whole numbers of any size for everything.
+//! Fixed windows decide exactly as a model over integers of any size.
 
 mod exact;
 
@@ -12,10 +12,10 @@ use num_bigint::BigInt;
 use proptest::{collection::vec, prelude::*};
 
 const SECOND: u64 = 1_000_000_000;
-/// Windows that two moments may be apart to be told apart, less a margin.
+/// Most windows between two moments that can be told apart, less a margin.
 const WINDOWS_MAX: u64 = 1 << 29;
 
-/// Quota whose windows are of whole seconds, up to 208 days, and begin anywhere.
+/// Quotas whose windows are whole seconds, up to 208 days, and begin anywhere.
 fn terms() -> impl Strategy<Value = Quota> {
     let seconds = prop_oneof![2 => Just(1), 2 => Just(60), 1 => magnitude(208 * 86_400)];
     let few = || prop_oneof![2 => 1..20_u64, 1 => magnitude(TOKENS_MAX), 1 => Just(TOKENS_MAX)];
@@ -34,12 +34,12 @@ fn terms() -> impl Strategy<Value = Quota> {
     })
 }
 
-/// Years of the kernel's clock, so that nothing that follows reaches its end.
+/// Years of the kernel's clock, so that no later time reaches its end.
 fn moments() -> impl Strategy<Value = u64> {
     (1_u64 << 58)..(1 << 60)
 }
 
-/// A window's bucket without any bounds on its numbers.
+/// A window's bucket with unbounded integers.
 struct Model {
     terms: Quota,
     left: BigInt,
@@ -60,13 +60,13 @@ impl Model {
         (BigInt::from(now) + terms.window.phase) / terms.window.period
     }
 
-    /// What is left, with what the windows bring that have begun since the last packet passed.
+    /// Tokens left, with those of the windows that have begun since the last packet passed.
     fn left(&self, now: u64) -> BigInt {
         let windows = (Self::number(&self.terms, now) - &self.window).max(BigInt::ZERO);
         (&self.left + windows * self.terms.window.grant).min(self.terms.tau.into())
     }
 
-    /// What is refused changes nothing: whether its clock was right nobody knows.
+    /// Refused packets change nothing, because their clock may be wrong.
     fn admits(&mut self, now: u64, cost: u64) -> bool {
         let left = self.left(now) - cost;
         let fits = left >= BigInt::ZERO;
@@ -78,15 +78,15 @@ impl Model {
     }
 }
 
-/// What happens to a bucket.
+/// An event of a bucket.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// So many nanoseconds later, in hundredths of a window.
+    /// Time passes, in hundredths of a window.
     Later(u64),
-    /// So many whole windows later.
+    /// Whole windows pass.
     Windows(u64),
     Packet(u64),
-    /// What the last packet was charged is taken back.
+    /// The charge of the last packet is refunded.
     Refund,
     /// A packet on a clock that is behind, by hundredths of a window.
     Behind(u64, u64),
@@ -107,7 +107,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 proptest! {
     #![proptest_config(cases(2_000))]
 
-    /// Exactly what the model admits is admitted, whatever the order of packets, refunds and clocks.
+    /// The program admits exactly the model's packets, in any order of packets, refunds and clocks.
     #[test]
     fn decides_as_the_model(terms in terms(), start in moments(), events in events()) {
         let Window { period, .. } = terms.window;
@@ -147,7 +147,7 @@ proptest! {
                 }
                 Decision::Refuse { .. } => {
                     prop_assert!(!fits, "{} tokens could have passed", cost);
-                    // A packet a window behind is no reason to correct anything.
+                    // A packet that is a window behind needs no correction.
                     prop_assert_eq!(terms.corrected(word, at), None);
                 }
             }
@@ -170,7 +170,7 @@ proptest! {
             if present != window {
                 (window, admitted) = (present, 0);
             }
-            // Some take the whole of what is left, most a few.
+            // Some packets take all that is left, most take a few tokens.
             let cost = if kind == 0 { cost } else { cost % 5 + 1 };
             if let Decision::Admit { tat } = terms.decide(word, now, cost) {
                 word = tat;
@@ -180,7 +180,7 @@ proptest! {
         }
     }
 
-    /// However many windows pass, what is left over from them is kept, up to the burst.
+    /// However many windows pass, unused tokens are kept, up to the burst.
     #[test]
     fn what_is_left_over_is_kept_up_to_the_burst(
         terms in terms(),
@@ -197,7 +197,7 @@ proptest! {
         prop_assert_eq!(BigInt::from(terms.left(word, now)), kept);
     }
 
-    /// A charge that is taken back in the same window leaves the bucket as it was.
+    /// A charge that is refunded in the same window leaves the bucket as it was.
     #[test]
     fn a_refund_undoes_the_charge(
         terms in terms(),
@@ -216,7 +216,7 @@ proptest! {
         }
     }
 
-    /// A clock that reads earlier, by a window or many, refills nothing; nor does correcting the word.
+    /// A clock that reads earlier, by a window or many, refills nothing; correcting the TAT does not either.
     #[test]
     fn an_earlier_clock_refills_nothing(
         terms in terms(),
@@ -234,7 +234,7 @@ proptest! {
             prop_assert_eq!(terms.left(corrected, earlier), left);
             prop_assert_eq!(terms.corrected(corrected, earlier), None, "once is enough");
         }
-        // Nor does coming back to where the clock was, once something was charged meanwhile.
+        // Returning to the previous time refills nothing either, once something was charged meanwhile.
         if let (Decision::Admit { tat }, true) = (terms.decide(word, earlier, 1), windows <= 1) {
             prop_assert_eq!(terms.left(tat, start), left - 1);
         }
@@ -244,7 +244,7 @@ proptest! {
 proptest! {
     #![proptest_config(cases(4_000))]
 
-    /// Where bounds are enough, they say what the clock says; and a clock is bounds enough.
+    /// If the bounds of a time give an answer, it is that of the exact time; an exact time is bounds enough.
     #[test]
     fn bounds_say_what_the_clock_says(
         terms in terms(),

@@ -22,7 +22,7 @@ use limiter_user::kernel::{program::raw, sys::clock};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-/// A limit of one packet an hour, for two sources.
+/// A limit of one packet an hour; two new sources are admitted.
 const ONE: [&str; 9] = [
     "attach",
     "eth0",

@@ -1,5 +1,6 @@
-//! What CPUs do to the table at the same time, in every order: on x86-64, and on arm64, where more
-//! orders are possible. The code is the program's own, over a few words of memory.
+//! The table stays consistent in every order of concurrent steps by CPUs, on x86-64 and on arm64.
+//!
+//! arm64 allows more orders. The code is the program's own, over a few words of memory.
 
 mod cpu;
 mod explore;

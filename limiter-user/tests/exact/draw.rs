@@ -1,4 +1,4 @@
-//! What the properties draw: limits, moments and packets.
+//! Strategies that draw limits, times and packets.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::Limit;
 
-/// 1.14 years in nanoseconds: as far as two moments can be told apart.
+/// 1.14 years in nanoseconds: the longest time over which two moments can be told apart.
 pub const IDLE_MAX: u64 = 1 << (63 - TICK_SHIFT);
 
 /// A number of any magnitude, from 1 to `most`.
@@ -24,7 +24,7 @@ fn read(text: String) -> Rate {
         .unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// Everything that is written as a rate of packets, 1/208d to 1G/s.
+/// Every valid rate of packets, 1/208d to 1G/s.
 pub fn packet_rates() -> impl Strategy<Value = Rate> {
     let any = (
         magnitude(1_000_000_000),
@@ -38,7 +38,7 @@ pub fn packet_rates() -> impl Strategy<Value = Rate> {
         .prop_map(read)
 }
 
-/// Everything that is written as a rate of bits, 1 bit/s to 1 tbit/s.
+/// Every valid rate of bits, 1 bit/s to 1 tbit/s.
 pub fn bit_rates() -> impl Strategy<Value = Rate> {
     let any = magnitude(1_000_000_000_000).prop_map(|bits| format!("{bits}bit"));
     let known = select(&["1bit", "64kbit", "10mbit", "1gbit", "400gbit", "1tbit"]);
@@ -49,7 +49,7 @@ pub fn rates() -> impl Strategy<Value = Rate> {
     prop_oneof![packet_rates(), bit_rates()]
 }
 
-/// The largest burst that goes with a rate.
+/// The largest burst for a rate.
 pub fn most_tokens(rate: &Rate) -> u64 {
     let Quota {
         cost, cost_shift, ..
@@ -58,7 +58,7 @@ pub fn most_tokens(rate: &Rate) -> u64 {
     u64::try_from(most).unwrap_or(u64::MAX)
 }
 
-/// A rate with any burst that it may have, often the largest.
+/// A rate with any valid burst, often the largest.
 pub fn limits_of(rates: impl Strategy<Value = Rate>) -> impl Strategy<Value = Limit> {
     (rates, magnitude(TAU_MAX), prop::bool::weighted(0.1)).prop_map(|(rate, tokens, deepest)| {
         let most = most_tokens(&rate);
@@ -71,7 +71,7 @@ pub fn limits() -> impl Strategy<Value = Limit> {
     limits_of(rates())
 }
 
-/// Limits that count the same, packets or bytes.
+/// Limits that all count packets, or all count bytes.
 pub fn alike(count: Range<usize>) -> impl Strategy<Value = Vec<Limit>> {
     prop_oneof![
         vec(limits_of(packet_rates()), count.clone()),
@@ -90,8 +90,7 @@ pub fn moments() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// How long after the one before a packet comes, in terms of the limit so that any limit is tried
-/// where it matters.
+/// Time between two packets, in terms of the limit, so that any limit is tried near its edges.
 #[derive(Clone, Copy, Debug)]
 pub enum Gap {
     None,
@@ -105,7 +104,7 @@ pub enum Gap {
 }
 
 impl Gap {
-    /// How long that is before a packet of `length` bytes which has `wait` ticks to wait.
+    /// The gap in nanoseconds, before a packet of `length` bytes that must wait `wait` ticks.
     pub fn nanoseconds(self, terms: &Quota, length: u64, wait: u64) -> u64 {
         let percent = |ticks: u64, percent: u64| {
             let ticks = u128::from(ticks) * u128::from(percent) / 100;
@@ -139,9 +138,9 @@ pub struct Packet {
     pub length: u64,
 }
 
-/// A packet of a usual length, of any, or of one that shares the burst with few; never longer than
-/// the burst: a source that only sends what can never pass is as good as silent, and after more than a
-/// year of silence its word counts as one of the future.
+/// A packet of a usual length, of any length, or of a length that fits a few times into the burst. It is never longer
+/// than the burst: a source whose packets can never pass counts as silent, and after more than a year of silence its
+/// TAT looks like one of the future.
 pub fn packet(limit: &Limit) -> impl Strategy<Value = Packet> + use<> {
     let limit = *limit;
     let whole = limit.tokens.clamp(1, LENGTH_MAX);
@@ -158,7 +157,7 @@ pub fn packet(limit: &Limit) -> impl Strategy<Value = Packet> + use<> {
     })
 }
 
-/// A limit, the moment of the first packet, and fewer than `count` packets.
+/// A limit, the time of the first packet, and fewer than `count` packets.
 pub fn traffic(
     limits: impl Strategy<Value = Limit>,
     count: usize,
@@ -166,8 +165,8 @@ pub fn traffic(
     limits.prop_flat_map(move |limit| (Just(limit), moments(), vec(packet(&limit), 1..count)))
 }
 
-/// How deep a bucket is, a moment, the cost of a packet that it can hold, and its word. Every other
-/// bucket is within a few ticks of what just admits the packet.
+/// Depth of a bucket, a time, the cost of a packet that it can hold, and its TAT. Every other bucket is within a few
+/// ticks of just admitting the packet.
 pub fn buckets() -> impl Strategy<Value = (u64, u64, u64, u64)> {
     (magnitude(TAU_MAX), any::<u64>())
         .prop_flat_map(|(tau, now)| (Just(tau), Just(now), magnitude(tau), 0..=tau, 0..8_u64))

@@ -1,6 +1,6 @@
-//! An exact token bucket over whole numbers of any size, to hold the program's arithmetic against.
+//! An exact token bucket over integers of any size, for comparison with the program's arithmetic.
 
-// Each test binary compiles this for itself and uses its own part of it.
+// Each test binary compiles this module itself and uses its own part of it.
 #![allow(dead_code)]
 
 pub mod draw;
@@ -17,12 +17,12 @@ use limiter_user::config::{self, Burst, Invalid, Rate, Unit, quota};
 use num_bigint::BigInt;
 use proptest::test_runner::{Config, RngSeed};
 
-/// A configuration with `cases` cases; the environment variable `PROPTEST_CASES` takes precedence,
-/// so that a longer run needs no change here. Failures are not written to files beside the sources:
-/// one that matters becomes a test of its own.
+/// A configuration with `cases` cases; the environment variable `PROPTEST_CASES` takes precedence, so that a longer
+/// run needs no change here. Failures are not written to files beside the sources: a relevant one becomes its own
+/// test.
 ///
-/// An ordinary run draws the same cases each time, so that what it says depends on the code alone;
-/// a longer one draws others, unless `PROPTEST_RNG_SEED` says which.
+/// An ordinary run draws equal cases each time, so that its result depends on the code alone; a longer run draws
+/// others, unless `PROPTEST_RNG_SEED` is set.
 pub fn cases(cases: u32) -> Config {
     let default = Config {
         failure_persistence: None,
@@ -46,7 +46,7 @@ pub fn part(whole: u64, share: u32) -> u64 {
     u64::try_from(part).unwrap_or(whole)
 }
 
-/// Exactly how fast a bucket refills: `tokens` in `ticks`.
+/// Exact refill rate of a bucket: `tokens` in `ticks`.
 #[derive(Clone, Debug)]
 pub struct Pace {
     pub tokens: BigInt,
@@ -54,7 +54,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// What was configured.
+    /// The configured rate.
     pub fn of_rate(rate: &Rate) -> Self {
         let bits = if rate.unit == Unit::Bytes { 8 } else { 1 };
         let ticks = (BigInt::from(rate.period_ns) << TICK_SHIFT) * bits;
@@ -64,7 +64,7 @@ impl Pace {
         }
     }
 
-    /// What the program was given: the same but for the rounding of one token's cost.
+    /// The rate that the program was given: the cost of one token is rounded.
     pub fn of_terms(terms: &Quota) -> Self {
         Self {
             tokens: BigInt::from(1) << terms.cost_shift,
@@ -73,27 +73,27 @@ impl Pace {
     }
 }
 
-/// A token bucket without rounding. It counts in grains: so small a part of a token that every pace
-/// it is used with brings a whole number of them in a tick.
+/// A token bucket without rounding. It counts in grains: a grain is so small a part of a token that every pace gives a
+/// whole number of grains per tick.
 #[derive(Clone, Debug)]
 pub struct Exact {
     /// Grains in a token.
     pub token: BigInt,
-    /// Grains that a tick brings.
+    /// Grains per tick.
     pub tick: BigInt,
     /// Grains in a full bucket.
     pub burst: BigInt,
-    /// What is missing to a full bucket; more than `burst` once more was charged than was there.
+    /// Grains missing from a full bucket; more than `burst` if more was charged than was there.
     pub spent: BigInt,
 }
 
 impl Exact {
-    /// A full bucket that will be used with no other pace.
+    /// A full bucket for this pace only.
     pub fn full(pace: &Pace, tokens: u64) -> Self {
         Self::full_among(pace, tokens, slice::from_ref(pace))
     }
 
-    /// A full bucket that will be used with the paces `all`, of which `pace` is one.
+    /// A full bucket for the paces `all`, which include `pace`.
     pub fn full_among(pace: &Pace, tokens: u64, all: &[Pace]) -> Self {
         let token = all.iter().map(|pace| &pace.ticks).product();
         let zero = BigInt::ZERO;
@@ -107,7 +107,7 @@ impl Exact {
         bucket
     }
 
-    /// From now on another pace and burst; what was spent stays spent, as far as there is room.
+    /// Changes pace and burst; spent tokens stay spent, up to the new burst.
     pub fn change(&mut self, pace: &Pace, tokens: u64) {
         self.tick = &self.token * &pace.tokens / &pace.ticks;
         self.burst = &self.token * tokens;
@@ -128,14 +128,14 @@ impl Exact {
     }
 }
 
-/// What a change may take from a bucket, in grains. What is spent is counted in 2^-20ths of the old
-/// burst, each of them rounded by a 2^-41th. The rounding of the ratio is below half a tick of the
-/// old terms or half a tick of the new ones; to it comes the rounding of the sum to a whole tick.
+/// Most grains that a change may take from a bucket. Spent tokens are counted in 2^-20 of the old burst, each rounded
+/// by 2^-41. The rounding of the ratio is below half a tick of the old terms or half a tick of the new ones; the
+/// rounding of the sum to a whole tick is added.
 pub fn loss(old: &Exact, new: &Exact) -> BigInt {
     a_millionth(&old.burst) + &old.tick + 2 * &new.tick
 }
 
-/// Less than a millionth: a 2^-20th, and a 2^-40th.
+/// Less than a millionth: 2^-20 and 2^-40.
 pub fn a_millionth(burst: &BigInt) -> BigInt {
     (burst >> 20) + (burst >> 40)
 }
@@ -145,12 +145,12 @@ pub fn a_millionth(burst: &BigInt) -> BigInt {
 pub struct Limit {
     pub rate: Rate,
     pub tokens: u64,
-    /// What the kernel computes with: `configured.in_kernel`.
+    /// The kernel's quota: `configured.in_kernel`.
     pub terms: Quota,
     pub configured: quota::Terms,
 }
 
-/// The terms of a token bucket that is configured so.
+/// The terms of a token bucket with these settings.
 pub fn configured(rate: &Rate, tokens: u64, frame_max: u64) -> Result<quota::Terms, Invalid> {
     let limit = config::Limit {
         burst: Some(Burst { tokens, unit: None }),
@@ -166,7 +166,7 @@ impl fmt::Debug for Limit {
 }
 
 impl Limit {
-    /// The limit that is written so, on an interface for frames of one byte and more.
+    /// The limit with the rate as text, on an interface for frames of one byte and more.
     pub fn of(rate: &str, tokens: u64) -> Self {
         let rate: Rate = rate
             .parse()
@@ -185,7 +185,7 @@ impl Limit {
         }
     }
 
-    /// How buckets are carried over where this limit becomes `new` at `since`, in nanoseconds.
+    /// The change that carries buckets over when this limit becomes `new` at `since` nanoseconds.
     pub fn rescale(&self, new: &Self, since: u64) -> Rescale {
         quota::rescale(&self.configured, &new.configured, since)
     }
@@ -203,7 +203,7 @@ impl Limit {
         if self.by_bytes() { length } else { 1 }
     }
 
-    /// The length, or as much of it as can ever pass: the configuration rules out longer packets.
+    /// The length, or the part of it that can pass: the configuration rules out longer packets.
     pub fn passable(&self, length: u64) -> u64 {
         if self.by_bytes() {
             length.min(self.tokens)
@@ -212,9 +212,9 @@ impl Limit {
         }
     }
 
-    /// Whether more was taken from an exact bucket than it had. For packets that is below zero. The
-    /// depth of a bucket of bytes is rounded up to a tick, so that a packet as long as the burst
-    /// fits: it may be charged with less than a tick's worth more, which is less than half a byte.
+    /// Whether more was taken from an exact bucket than it had. For packets, that is below zero. The depth of a bucket
+    /// of bytes is rounded up to a tick, so that a packet as long as the burst fits: it may be charged less than a
+    /// tick's worth more, which is less than half a byte.
     pub fn is_overdrawn(&self, bucket: &Exact) -> bool {
         let left = bucket.left();
         if self.by_bytes() {
@@ -225,8 +225,7 @@ impl Limit {
     }
 }
 
-/// A bucket as the program keeps it: a word that changes where a packet is admitted, and where no
-/// packet could have brought it.
+/// A bucket as the program keeps it: its TAT changes when a packet is admitted, or when no packet can have written it.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
     pub terms: Quota,
@@ -234,7 +233,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// A bucket that is full at a reading of the clock, in nanoseconds.
+    /// A bucket that is full at time `now`, in nanoseconds.
     pub fn full(terms: Quota, now: u64) -> Self {
         Self {
             terms,
@@ -242,7 +241,7 @@ impl Program {
         }
     }
 
-    /// Ticks until a packet passes, from a reading of the clock on, in nanoseconds.
+    /// Ticks from `now`, in nanoseconds, until a packet passes.
     pub fn wait(&self, now: u64, length: u64) -> u64 {
         match self.terms.decide(self.tat, now, self.terms.cost_of(length)) {
             Decision::Admit { .. } => 0,
@@ -250,7 +249,7 @@ impl Program {
         }
     }
 
-    /// Whether a packet passes at a reading of the clock, in nanoseconds.
+    /// Whether a packet passes at time `now`, in nanoseconds.
     pub fn admits(&mut self, now: u64, length: u64) -> bool {
         match self.terms.decide(self.tat, now, self.terms.cost_of(length)) {
             Decision::Admit { tat } => {
@@ -265,7 +264,7 @@ impl Program {
     }
 }
 
-/// The program's bucket beside an exact one, which is charged with what the program admits.
+/// The program's bucket and an exact one, which is charged with the program's admissions.
 pub struct Pair {
     pub limit: Limit,
     pub program: Program,
@@ -285,7 +284,7 @@ impl Pair {
         }
     }
 
-    /// Waits for a packet, which is then to be offered; `most` nanoseconds at most.
+    /// Waits before a packet that is offered next, at most `most` nanoseconds.
     pub fn wait(&mut self, gap: Gap, length: u64, most: u64) {
         let wait = self.program.wait(self.now, length);
         let nanoseconds = gap.nanoseconds(&self.program.terms, length, wait).min(most);
@@ -298,8 +297,7 @@ impl Pair {
         self.admits_behind(0, length)
     }
 
-    /// Whether the program admits a packet on a CPU whose clock is behind one that has been read,
-    /// by nanoseconds.
+    /// Whether the program admits a packet on a CPU whose clock is `behind` nanoseconds behind a previous reading.
     pub fn admits_behind(&mut self, behind: u64, length: u64) -> bool {
         let admitted = self.program.admits(self.now - behind, length);
         if admitted {

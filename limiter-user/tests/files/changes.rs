@@ -1,11 +1,11 @@
-//! Files, and what may happen to them.
+//! Files, and changes to their text.
 
 use proptest::{
     prelude::*,
     sample::{Index, select},
 };
 
-/// Files that say everything that there is to say.
+/// Files that use all settings.
 pub const CORPUS: [&str; 5] = [
     r#"# comment
 interfaces = "eth0"
@@ -82,7 +82,7 @@ scope = "fleet"
     "limit = [{ name = \"a\", rate = \"\"\"5/s\"\"\" }, { name = \"\\u0062\", rate = '1/d' }]\n",
 ];
 
-/// What tears a file apart most.
+/// The most destructive pieces of text.
 pub const PIECES: [&str; 28] = [
     "[",
     "]",

@@ -1,4 +1,4 @@
-//! Settings of all kinds.
+//! Strategies that draw settings of all kinds.
 
 use std::{cmp::Ordering, collections::BTreeSet};
 
@@ -80,7 +80,7 @@ fn flags() -> impl Strategy<Value = TcpFlags> {
     })
 }
 
-/// Names of lists are put in later: they must be there.
+/// Names of lists are filled in later, because the lists must exist.
 fn matches() -> impl Strategy<Value = Match> {
     (
         option::of(prop_oneof![any::<u8>(), select(&[6, 17][..])]),
@@ -161,7 +161,7 @@ fn new_sources() -> impl Strategy<Value = NewSources> {
     new_sources.prop_filter("can be had", |new_sources| new_sources.terms().is_ok())
 }
 
-/// Names, and what they match on, drawn for limits that have neither.
+/// Draws names and matches for limits that have neither.
 fn with_names(
     limits: Vec<Limit>,
     names: BTreeSet<String>,
@@ -186,7 +186,7 @@ fn with_names(
     named.collect()
 }
 
-/// A fleet, and the lists that it shares; without one nothing is shared.
+/// Adds a fleet and its shared lists; without a fleet, nothing is shared.
 fn in_fleet(settings: Settings, fleet: Option<String>, shared: u32) -> Settings {
     if fleet.is_none() {
         let limits = settings.limits.into_iter();

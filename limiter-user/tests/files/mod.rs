@@ -1,4 +1,4 @@
-//! What the properties of the configuration file are looked for in.
+//! Files, settings and cases for the properties of the configuration file.
 
 pub mod changes;
 pub mod draw;
@@ -7,7 +7,7 @@ use std::env;
 
 use proptest::test_runner::{Config, RngSeed};
 
-/// `cases` cases, the same in each ordinary run; `PROPTEST_CASES` asks for others.
+/// A configuration with `cases` cases, equal in each ordinary run; `PROPTEST_CASES` draws others.
 pub fn cases(cases: u32) -> Config {
     let default = Config {
         failure_persistence: None,
