@@ -1,4 +1,4 @@
-//! What the figures were measured on.
+//! The machine of a benchmark.
 
 use std::{fs, time::SystemTime};
 
@@ -11,29 +11,29 @@ use serde::Serialize;
 
 use crate::topology::Topology;
 
-/// The machine, and when.
+/// The machine, and the date.
 #[derive(Debug, Serialize)]
 pub struct Machine {
     /// Model of the processor.
     pub cpu: String,
     /// Processors that this process may use.
     pub cpus: usize,
-    /// How those are related that are measured on.
+    /// Relation of the processors that are measured on.
     pub topology: Topology,
     /// Release of the kernel.
     pub kernel: String,
-    /// Where the kernel's clock comes from, which decides what reading it costs.
+    /// Source of the kernel's clock, which decides the cost of reading it.
     pub clock_source: String,
-    /// What the kernel does about Spectre v2, which decides what jumps and calls cost.
+    /// The kernel's mitigation of Spectre v2, which decides the cost of jumps and calls.
     pub spectre_v2: String,
     /// Load averages over 1, 5 and 15 minutes, before the benchmark.
     pub load: String,
-    /// RFC 3339.
+    /// Date (RFC 3339).
     pub date: String,
 }
 
 impl Machine {
-    /// This one, now, with these processors.
+    /// Describes this machine now, with these processors.
     pub fn this(cpus: &[usize]) -> Self {
         let load = line_of("/proc/loadavg");
         let load: Vec<&str> = load.split(' ').take(3).collect();
@@ -51,7 +51,7 @@ impl Machine {
         }
     }
 
-    /// In a few lines.
+    /// The description in a few lines.
     pub fn lines(&self) -> String {
         let Self {
             cpu,
@@ -87,7 +87,7 @@ fn cpu_model() -> String {
     )
 }
 
-/// The processors that this thread may use; the last one first, as the first one has most interrupts.
+/// The processors that this thread may use, last one first, because the first one has most interrupts.
 pub fn cpus() -> nix::Result<Vec<usize>> {
     let allowed = sched_getaffinity(Pid::from_raw(0))?;
     let mut cpus: Vec<usize> = (0..CpuSet::count())
@@ -104,8 +104,8 @@ pub fn stay_on(cpu: usize) -> nix::Result<()> {
     sched_setaffinity(Pid::from_raw(0), &one)
 }
 
-/// Nanoseconds of processor time that this thread has used; what the kernel does in it for others, as
-/// receiving what it sends, is among them.
+/// Processor time of this thread in nanoseconds. It includes the kernel's work for others, such as receiving the
+/// packets that the thread sends.
 #[expect(
     clippy::cast_precision_loss,
     reason = "exact for 104 days of processor time"

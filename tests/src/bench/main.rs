@@ -1,4 +1,4 @@
-//! What limiting costs a packet: on a wire, beside what else limits, and step by step.
+//! Measures the cost of limiting per packet: on a wire, compared with other limiters, and step by step.
 
 mod fleet;
 mod machine;
@@ -75,7 +75,7 @@ enum Part {
     Fleet,
 }
 
-/// All that was measured.
+/// All results.
 #[derive(Debug, Serialize)]
 struct Report {
     machine: Machine,
@@ -101,7 +101,7 @@ impl Args {
         Plan::new(self.rounds, self.packets, subjects, self.sources.clone())
     }
 
-    /// The steps' sources, of which only numbers make sense there, and a thousand are as one.
+    /// Effort and sources of the steps: only numbers of sources make sense there, and a thousand counts as one.
     fn effort(&self) -> (Effort, Vec<u32>) {
         if self.quick {
             return (Effort::QUICK, vec![1, 1_024]);
@@ -126,7 +126,7 @@ impl Report {
             .wants(Part::Wire)
             .then(|| Wire::measure(args.plan(), &cpus));
         let wire = wire.transpose()?;
-        // The store has a processor of its own.
+        // The store has its own processor.
         let fleet = (args.only == Some(Part::Fleet)).then(|| Fleet::measure(args.quick));
         let fleet = fleet.transpose()?;
         machine::stay_on(cpus[0]).context("staying on one processor")?;

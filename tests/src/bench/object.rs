@@ -1,4 +1,4 @@
-//! The compiled programs: the one that limits, unchanged, and the benchmark's own.
+//! The compiled programs: the unchanged limiter, and the benchmark's own.
 
 use anyhow::{Context as _, Result, anyhow};
 use aya::{
@@ -15,10 +15,10 @@ use limiter_common::{
 };
 use limiter_user::kernel::{program::raw::Raw, sys::clock};
 
-/// Which object.
+/// The object to load.
 #[derive(Clone, Copy, Debug)]
 pub enum Code {
-    /// What is attached to interfaces.
+    /// The object that `attach` loads.
     Limiter,
     /// The benchmark's own: driver, steps, sender, reference.
     Bench,
@@ -54,7 +54,7 @@ impl Code {
     }
 }
 
-/// Programs of one object in the kernel, over maps of their own.
+/// Loaded programs of one object, with their own maps.
 #[derive(Debug)]
 pub struct Object(Ebpf);
 
@@ -73,8 +73,8 @@ impl Object {
         Self::finish(&mut loader, code, programs)
     }
 
-    /// Loads `programs` of [`Code::Bench`] that send or are compared with, with the reference's cost and burst in nanoseconds, and room
-    /// for so many sources.
+    /// Loads `programs` of [`Code::Bench`] that send or serve as reference, with the reference's cost and burst in
+    /// nanoseconds, and room for `capacity` sources.
     pub fn load_wire(terms: [u64; 2], capacity: u32, programs: &[&str]) -> Result<Self> {
         let mut loader = EbpfLoader::new();
         loader
@@ -85,7 +85,7 @@ impl Object {
     }
 
     fn finish(loader: &mut EbpfLoader<'_>, code: Code, programs: &[&str]) -> Result<Self> {
-        // Nothing is relocated against the kernel's types: no need to read them (some 50 ms).
+        // Nothing is relocated against the kernel's types: reading them (about 50 ms) is skipped.
         let mut object = loader
             .btf(None)
             .load(code.bytes())
@@ -105,12 +105,12 @@ impl Object {
         Ok(program.fd()?)
     }
 
-    /// Gives away a map.
+    /// Takes a map out of the object.
     pub fn take_map(&mut self, name: &str) -> Result<Map> {
         self.0.take_map(name).ok_or_else(|| missing(name))
     }
 
-    /// Packets of each reason that its programs have counted so far, whichever way they take.
+    /// Packets that its programs have counted by reason, on the fast path and the full path.
     pub fn counted(&self) -> Result<Vec<(Reason, u64)>> {
         let map = self.0.map("COUNTED").ok_or_else(|| missing("COUNTED"))?;
         let rows = PerCpuArray::<_, Raw<Counters>>::try_from(map)?;
@@ -132,7 +132,7 @@ fn missing(name: &str) -> anyhow::Error {
     anyhow!("the prebuilt object lacks {name}: run `cargo xtask build-ebpf`")
 }
 
-/// The verifier's last word, which says why; the rest is thousands of lines.
+/// The verifier's last line, which has the reason; the rest is thousands of lines.
 fn refused(name: &str, error: &ProgramError) -> anyhow::Error {
     match error {
         ProgramError::LoadError {

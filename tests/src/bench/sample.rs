@@ -1,20 +1,20 @@
-//! What repeated measurements of one thing say.
+//! Statistics of repeated measurements.
 
 use serde::{Deserialize, Serialize};
 
 /// A figure, such as nanoseconds a packet, over all rounds.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Sample {
-    /// The middle one.
+    /// The median.
     pub median: f64,
-    /// The best.
+    /// The lowest figure.
     pub min: f64,
-    /// The worst.
+    /// The highest figure.
     pub max: f64,
 }
 
 impl Sample {
-    /// Of the rounds' figures; nothing where there are none.
+    /// Statistics of the rounds' figures; none without rounds.
     pub fn of(mut rounds: Vec<f64>) -> Option<Self> {
         rounds.sort_by(f64::total_cmp);
         let middle = rounds.len() / 2;

@@ -1,4 +1,4 @@
-//! How the processors that are measured on are related: it decides what a figure of two of them means.
+//! Relation of the measured processors: it decides the meaning of a figure of two of them.
 
 use std::{
     fs,
@@ -19,26 +19,26 @@ use crate::{
     sample::Sample,
 };
 
-/// What the system says, and what can be seen.
+/// The system's description, and measurements.
 #[derive(Debug, Serialize)]
 pub struct Topology {
-    /// The processors that are measured on, one alone on the first.
+    /// The measured processors; a single one is the first.
     pub processors: Vec<usize>,
-    /// For each of them, which ones share its core, as the system says.
+    /// Processors that share the core of each, according to the system.
     pub same_core: Vec<String>,
-    /// Caches of the first one: level, kind, size, and who shares it.
+    /// Caches of the first processor: level, kind, size, and processors that share it.
     pub caches: Vec<String>,
-    /// Whether a hypervisor says all that, which may keep to itself what shares a core or a cache.
+    /// Whether a hypervisor reports all this, and may hide shared cores and caches.
     pub hypervisor: bool,
-    /// How fast each of two computes while the other one does, by how fast it does alone: about 1 on
-    /// cores of their own, about a half on one core.
+    /// Speed of each of two processors while both compute, over its speed alone: about 1 on two cores, about 0.5 on
+    /// one core.
     pub pace: Option<f64>,
-    /// Nanoseconds until a cache line that one has written is with the other one.
+    /// Nanoseconds until a cache line that one processor has written reaches the other.
     pub handover: Option<f64>,
 }
 
 impl Topology {
-    /// Of the first two of these processors.
+    /// Describes the first two of these processors.
     pub fn of(cpus: &[usize]) -> Self {
         let processors: Vec<usize> = cpus.iter().copied().take(2).collect();
         let say = |cpu: &usize| line(*cpu, "topology/thread_siblings_list");
@@ -53,7 +53,7 @@ impl Topology {
         }
     }
 
-    /// In lines.
+    /// The description in lines.
     pub fn lines(&self) -> String {
         let Self {
             processors,
@@ -118,14 +118,14 @@ fn has_hypervisor() -> bool {
 
 const TRIES: usize = 5;
 
-/// By processor time: who else runs here does not matter.
+/// Measured in processor time: other processes do not matter.
 fn pace([first, second]: [usize; 2]) -> Result<f64> {
-    // On a thread of its own: this one goes on to run wherever it may.
+    // On its own thread: this thread keeps its processors.
     let alone = on_both(&[first])?;
     Ok(alone / on_both(&[first, second])?)
 }
 
-/// Nanoseconds of processor time that the same work takes on each of these at once: the median.
+/// Median nanoseconds of processor time for the same work on each of these at the same time.
 fn on_both(cpus: &[usize]) -> Result<f64> {
     let barrier = Barrier::new(cpus.len());
     let work_on = |cpu: usize| {
@@ -158,7 +158,7 @@ fn on_both(cpus: &[usize]) -> Result<f64> {
     Ok(Sample::of(times).map_or(0.0, |sample| sample.median))
 }
 
-/// Some 20 ms of multiplications that do not wait for one another: two threads of one core would.
+/// About 20 ms of independent multiplications: two threads of one core would wait for each other.
 fn work() {
     const STEPS: u32 = 10_000_000;
     let mut words = black_box([3_u64, 5, 7, 11]);
@@ -170,7 +170,7 @@ fn work() {
     black_box(words);
 }
 
-/// The median over batches of going to and fro. Nothing where a processor cannot be had.
+/// Median over batches of round trips; none if a processor is not available.
 fn handover([first, second]: [usize; 2]) -> Option<f64> {
     const BATCHES: u32 = 41;
     const TIMES: u32 = 500;
@@ -204,7 +204,7 @@ fn handover([first, second]: [usize; 2]) -> Option<f64> {
 }
 
 fn wait_for(word: &AtomicU32, value: u32) {
-    // Without a hint to the processor that this waits: it would sleep for longer than a line takes.
+    // Without a spin hint to the processor, whose pause is longer than a line's transfer.
     while word.load(Ordering::Acquire) != value {
         black_box(());
     }

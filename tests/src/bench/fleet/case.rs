@@ -1,23 +1,23 @@
-//! What is measured.
+//! Cases of the fleet benchmark.
 
 use serde::{Deserialize, Serialize};
 
 /// A fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Case {
-    /// Members.
+    /// Number of members.
     pub agents: u32,
-    /// Hot sources of each.
+    /// Hot sources of each member.
     pub sources: u32,
-    /// Members that each source is at.
+    /// Members that see each source.
     pub at: u32,
     /// Whether the store is a cluster of three.
     pub cluster: bool,
-    /// Rounds of each member that are measured, after the first.
+    /// Measured rounds of each member, after the first.
     pub rounds: u32,
 }
 
-/// Where the sources are.
+/// The members that see a source.
 #[derive(Clone, Copy)]
 enum At {
     One,
@@ -40,7 +40,7 @@ fn one(agents: u32, sources: u32, at: At) -> Case {
     }
 }
 
-/// Some two minutes.
+/// All cases: about two minutes.
 pub fn all() -> Vec<Case> {
     let mut cases = Vec::new();
     for at in [At::One, At::Three, At::All] {
@@ -57,7 +57,7 @@ pub fn all() -> Vec<Case> {
     cases
 }
 
-/// Some seconds: figures of bytes are good, those of time are worth nothing.
+/// A few cases, in seconds: the figures of bytes are good, those of time mean nothing.
 pub fn quick() -> Vec<Case> {
     let mut cases = vec![
         one(5, 200, At::One),
@@ -78,18 +78,19 @@ impl Case {
         self.sources / self.at
     }
 
-    /// Sources in all.
+    /// Number of sources in all.
     #[cfg(test)]
     fn records(&self) -> u32 {
         self.agents * self.block()
     }
 
-    /// Sources of all members together.
+    /// Number of sources, summed over all members.
     pub fn held(&self) -> f64 {
         f64::from(self.agents * self.sources)
     }
 
-    /// The `index`th source of a member: which one it is of all. Blocks of sources go round, each to the next members.
+    /// The number among all sources of a member's `index`th source. Blocks of sources go round, each to the next
+    /// members.
     pub fn source(&self, agent: u32, index: u32) -> u32 {
         let block = (agent + index / self.block()) % self.agents;
         block * self.block() + index % self.block()

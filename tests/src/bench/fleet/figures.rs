@@ -22,43 +22,43 @@ use super::{
 };
 use crate::sample::Sample;
 
-/// Longer than the most crowded round.
+/// Longer than the round with the most sources.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Records, whose memory is more than that of all else that changes meanwhile.
+/// Enough records that their memory exceeds everything else that changes meanwhile.
 const ENOUGH: f64 = 80_000.0;
-/// Seconds' worth of heartbeats of each member, and how many those are in one.
+/// Seconds of heartbeats that are measured.
 const SECONDS: u32 = 3;
 const BEATS: u32 = 4;
 
-/// What was measured in one case.
+/// The figures of one case.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Figures {
     pub case: Case,
-    /// Seconds that a round took, from the look to the last answer.
+    /// Seconds of a round, from the scan to the last answer.
     pub round: Sample,
-    /// Bytes from one member to the store, in a round.
+    /// Bytes from one member to the store in a round.
     pub to_store: f64,
-    /// Bytes from the store to one member, in a round.
+    /// Bytes from the store to one member in a round.
     pub from_store: f64,
-    /// Microseconds of the store's processor time, for one source of one member in one round.
+    /// Microseconds of the store's processor time for one source of one member in one round.
     pub store_us: f64,
-    /// The same of the member.
+    /// Microseconds of the member's processor time for one source in one round.
     pub agent_us: f64,
-    /// Part of the time in which the store's processor was busy; of the busiest, in a cluster.
+    /// Share of the time in which the store's processor was busy; in a cluster, the busiest node's.
     pub store_busy: f64,
-    /// Bytes of the store's memory for a source; nothing where there are too few of them to tell.
+    /// Bytes of the store's memory per source; none if there are too few sources to tell.
     pub store_memory: Option<f64>,
-    /// Bytes of a member's memory for a source of its.
+    /// Bytes of a member's memory per source.
     pub agent_memory: f64,
-    /// What the busiest node of a cluster has of bytes and of records, over an equal share.
+    /// Bytes and records of a cluster's busiest node, over an equal share.
     pub unevenness: [f64; 2],
-    /// Bytes to the store, and from it, of what a member does in a second beside its rounds: heartbeats.
+    /// Bytes per second to and from the store that a member sends besides its rounds: heartbeats.
     pub beside: [f64; 2],
-    /// Microseconds of the store's processor time for that.
+    /// Microseconds of the store's processor time per second for heartbeats.
     pub beside_us: f64,
 }
 
-/// Sums and largest of a figure over servers.
+/// Sum and maximum of a figure over servers.
 fn over(servers: &[(Done, Done)], figure: impl Fn(&Done) -> f64) -> (f64, f64) {
     let each = servers.iter().map(|(from, to)| figure(to) - figure(from));
     each.fold((0.0, 0.0), |(sum, most), one| {
@@ -66,7 +66,7 @@ fn over(servers: &[(Done, Done)], figure: impl Fn(&Done) -> f64) -> (f64, f64) {
     })
 }
 
-/// Measures one.
+/// Measures one case.
 pub fn measure(case: Case) -> Result<Figures> {
     let servers = Servers::start(case.cluster);
     let mut builder = tokio::runtime::Builder::new_current_thread();
@@ -90,7 +90,7 @@ async fn run(case: Case, servers: &Servers) -> Result<Figures> {
     let mut members: Vec<_> = members
         .map(|(number, store)| Simulated::new(case, number, store))
         .collect();
-    // The first makes the records, and one more the room that all others need.
+    // The first round makes the records; another one makes the room that all later rounds need.
     all_round(&mut members, 1).await?;
 
     let (from, cpu, began) = (servers.done()?, processor_time()?, Instant::now());
@@ -128,7 +128,8 @@ async fn run(case: Case, servers: &Servers) -> Result<Figures> {
     })
 }
 
-/// So many rounds of all members at once, each as soon as its last one is over. Returns how long they took.
+/// Runs `rounds` rounds of all members at the same time, each as soon as the previous one is over. Returns their
+/// durations.
 async fn all_round(members: &mut [Simulated], rounds: u32) -> Result<Vec<f64>> {
     let each = members.iter_mut().map(async |member| {
         let mut took = Vec::new();
@@ -153,7 +154,7 @@ async fn beat(members: &mut [Simulated]) -> Result<()> {
     Ok(())
 }
 
-/// The limit that all members hold.
+/// The limit of all members.
 fn held() -> Held {
     Held {
         name: LIMIT.to_owned(),
@@ -166,14 +167,14 @@ fn held() -> Held {
     }
 }
 
-/// Seconds of processor time of this process.
+/// Processor time of this process, in seconds.
 fn processor_time() -> Result<f64> {
     let usage = getrusage(UsageWho::RUSAGE_SELF)?;
     let time = usage.user_time() + usage.system_time();
     Ok(Duration::from_micros(time.num_microseconds().unsigned_abs()).as_secs_f64())
 }
 
-/// Bytes of memory of this process.
+/// Memory of this process, in bytes.
 fn resident() -> Result<f64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

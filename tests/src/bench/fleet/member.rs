@@ -20,13 +20,13 @@ use super::case::Case;
 
 pub const FLEET: &str = "bench";
 pub const LIMIT: &str = "http";
-/// 100 packets a second, a burst of 10.
+/// 100 packets a second, burst 10.
 const TERMS: Quota = Quota {
     tau: TICKS_PER_SECOND / 10,
     cost: TICKS_PER_SECOND / 100,
     epoch: 0,
 };
-/// Packets of each source between two looks.
+/// Packets of each source between two scans.
 const PACKETS: u64 = 3;
 
 /// A member, and its connection.
@@ -60,8 +60,8 @@ impl Simulated {
         }
     }
 
-    /// Looks at all of its sources, of which each has charged something, and exchanges what is due with the store, as
-    /// the agent does it. Returns how long that took.
+    /// Scans all its sources, each of which was charged, and exchanges the news with the store as the agent does.
+    /// Returns the duration.
     pub async fn round(&mut self) -> Result<Duration> {
         let began = Instant::now();
         self.look();
@@ -146,7 +146,7 @@ impl Simulated {
 
 fn key(source: u32) -> SourceKey {
     SourceKey {
-        // As they come: of networks all over, and of addresses that are mostly as long as can be.
+        // Random networks, with addresses that are mostly of the greatest length as text.
         address: ipv4_words(source.wrapping_mul(0x9e37_79b1).to_be()),
         scope: IPV4,
         reserved: 0,

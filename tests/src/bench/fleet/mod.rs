@@ -1,5 +1,5 @@
-//! What the store of a fleet costs: simulated members, each with the product's own account of its sources and its own
-//! connection, against one real server or a cluster of three. There is no table and no traffic behind them.
+//! Cost of a fleet's store, measured with simulated members against one real server or a cluster of three. Each member
+//! has the product's own ledger of its sources and its own connection. There is no table and no traffic behind them.
 
 mod case;
 mod figures;
@@ -15,17 +15,17 @@ use serde::Serialize;
 pub use case::Case;
 use figures::Figures;
 
-/// What was measured.
+/// The results.
 #[derive(Debug, Serialize)]
 pub struct Fleet {
-    /// What the figures are.
+    /// Description of the figures.
     what: &'static str,
-    /// One after the other.
+    /// Results in the order of the cases.
     results: Vec<Figures>,
 }
 
 impl Fleet {
-    /// Measures each case in a process of its own, whose memory and processor time are the members' alone.
+    /// Measures each case in its own process, so that memory and processor time are the members' alone.
     pub fn measure(quick: bool) -> Result<Self> {
         let cases = if quick { case::quick() } else { case::all() };
         let results: Result<_> = cases.iter().map(measured_apart).collect();

@@ -1,23 +1,23 @@
-//! The servers, and what they say of themselves.
+//! The servers, and their own figures.
 
 use anyhow::{Context as _, Result};
 use limiter_tests::redis::{Cluster, Redis};
 
-/// One, or three that are one.
+/// One server, or a cluster of three.
 pub struct Servers(Vec<Redis<'static>>);
 
-/// What one server had done up to a moment.
+/// Counters of one server at a moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Done {
-    /// Bytes that came.
+    /// Bytes received.
     pub received: f64,
-    /// Bytes that went.
+    /// Bytes sent.
     pub sent: f64,
-    /// Seconds of processor time.
+    /// Processor time in seconds.
     pub cpu: f64,
-    /// Bytes of memory that are in use, but for what is kept for connections.
+    /// Bytes of memory in use, without that of connections.
     pub memory: f64,
-    /// Keys.
+    /// Number of keys.
     pub keys: f64,
 }
 
@@ -34,7 +34,7 @@ impl Servers {
         self.0[0].url()
     }
 
-    /// What each of them has done.
+    /// The counters of each server.
     pub fn done(&self) -> Result<Vec<Done>> {
         self.0.iter().map(done).collect()
     }

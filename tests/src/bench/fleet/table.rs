@@ -1,4 +1,4 @@
-//! What was measured, as text.
+//! The results as text.
 
 use std::io;
 
@@ -64,7 +64,7 @@ pub fn print(out: &mut impl io::Write, results: &[Figures]) -> io::Result<()> {
     Ok(())
 }
 
-/// What a member's traffic is with many members, over what it is with few.
+/// Prints a member's traffic with many members, over that with few.
 fn growth(out: &mut impl io::Write, results: &[Figures]) -> io::Result<()> {
     let spread = |of: &Figures| {
         let case = of.case;

@@ -1,4 +1,4 @@
-//! What is measured: how many sources there are, and what becomes of their packets.
+//! Cases of the steps: number of sources, and verdict on their packets.
 
 use anyhow::Result;
 use limiter_common::{abi::Config, policy::verdict::Reason};
@@ -14,21 +14,21 @@ pub const XDP_DROP: u32 = 1;
 /// The packet goes on.
 pub const XDP_PASS: u32 = 2;
 
-/// What becomes of every packet that is measured.
+/// The verdict on every measured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// All are below the limit: the bucket is charged.
+    /// All packets are below the limit: the bucket is charged.
     Pass,
-    /// All are over the limit: the bucket is only looked at.
+    /// All packets are over the limit: the bucket is only checked.
     Drop,
 }
 
 impl Verdict {
-    /// Both.
+    /// Both verdicts.
     pub const ALL: [Self; 2] = [Self::Pass, Self::Drop];
 
-    /// What the program returns.
+    /// The return value of the program.
     pub fn action(self) -> u32 {
         match self {
             Self::Pass => XDP_PASS,
@@ -36,7 +36,7 @@ impl Verdict {
         }
     }
 
-    /// What the packets are counted under.
+    /// The reason that counts the packets.
     pub fn reason(self) -> Reason {
         match self {
             Self::Pass => Reason::Admitted,
@@ -44,8 +44,7 @@ impl Verdict {
         }
     }
 
-    /// Rate and burst: either what no processor can exceed, or one packet and nothing more for as
-    /// long as the benchmark takes.
+    /// Rate and burst: unreachable for any processor, or one packet and nothing more during the benchmark.
     fn limit(self, cost: Cost) -> (&'static str, &'static str) {
         match (self, cost) {
             (Self::Pass, Cost::Packets) => ("1G/s", "1000000"),
@@ -56,7 +55,7 @@ impl Verdict {
     }
 }
 
-/// What a limit counts.
+/// The unit of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cost {
     /// Packets.
@@ -65,21 +64,20 @@ pub enum Cost {
     Bytes,
 }
 
-/// So many sources, whose packets all get the same verdict.
+/// A number of sources whose packets all get the same verdict.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// Number of sources, a power of two.
     pub sources: u32,
-    /// What becomes of their packets.
+    /// The verdict on their packets.
     pub verdict: Verdict,
 }
 
-/// Places of the table where there are fewer sources: what `limiter attach` takes if nothing is said.
+/// Least number of sources in the table: the default of `limiter attach`.
 const CAPACITY_LEAST: u32 = 65_536;
 
 impl Case {
-    /// The program's constants. The table has room for twice as many sources, and takes them in as fast as
-    /// they come.
+    /// The program's constants. The table has room for twice as many sources, and admits new ones at once.
     pub fn config(&self, cost: Cost) -> Result<Config> {
         const FRAME: u64 = 60;
         const NAME: &str = "bench";

@@ -1,4 +1,4 @@
-//! Runs a program on packets of changing sources, by the kernel's test-run.
+//! Runs a program on packets of changing sources, with the kernel's test-run.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 
@@ -16,18 +16,18 @@ use crate::{
     object::{Code, Object},
 };
 
-/// In which order the sources come.
+/// Order of the sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// One after the other: as many packets as there are sources meet each once.
+    /// One after the other: as many packets as sources meet each source once.
     Counting,
-    /// At random, so that neither caches nor prefetching see what comes next.
+    /// At random, so that neither caches nor prefetching can predict the next source.
     Random,
 }
 
 impl Order {
-    /// The words of `Walk` in the driver's source: state, multiplier, increment, mask. The number
-    /// of the source is in the state's bits from the 40th on.
+    /// The words of `Walk` in the driver's source: state, multiplier, increment, mask. The source's number is in the
+    /// state's bits from bit 40 up.
     fn walk(self, sources: u32) -> [u64; 4] {
         let mask = u64::from(sources) - 1;
         match self {
@@ -43,16 +43,16 @@ impl Order {
     }
 }
 
-/// What repeated runs gave.
+/// Result of repeated runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     /// The verdict on the last packet (`enum xdp_action`).
     pub action: u32,
-    /// Nanoseconds a packet.
+    /// Nanoseconds per packet.
     pub nanoseconds: f64,
 }
 
-/// The programs that change the source, and where they jump to.
+/// The programs that change the source, and their jump targets.
 pub struct Driver {
     object: Object,
     walk: Array<MapData, [u64; 4]>,
@@ -61,7 +61,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Loads it; with `frags` also the one for programs that take packets in several buffers.
+    /// Loads the driver; with `frags`, also the driver for programs that take multi-buffer packets.
     pub fn load(frags: bool) -> Result<Self> {
         let programs: &[&str] = if frags {
             &["draw", "draw_frags"]
@@ -77,12 +77,12 @@ impl Driver {
         })
     }
 
-    /// Takes the sources from the first one on, in this order. Their number is a power of two.
+    /// Begins with the first source, in this order. The number of sources is a power of two.
     pub fn start(&mut self, order: Order, sources: u32) -> Result<()> {
         Ok(self.walk.set(0, order.walk(sources), 0)?)
     }
 
-    /// Runs `program` on `repeat` packets, each of the next source.
+    /// Runs `program` on `repeat` packets, each from the next source.
     pub fn drive(&mut self, program: &ProgramFd, frags: bool, repeat: u32) -> Result<Run> {
         let (target, entry) = if frags {
             (&mut self.frags, "draw_frags")
@@ -98,10 +98,9 @@ impl Driver {
 
 /// Runs `program` `repeat` times on one packet.
 ///
-/// The time is the processor time of this thread, because the kernel's own figure is in whole
-/// nanoseconds, and some steps take one. What the call does besides (a quarter of a millisecond, most of
-/// it for making the program the one that is called directly) is small against a million repetitions,
-/// and the floor has it too.
+/// The time is this thread's processor time, because the kernel's own figure is in whole nanoseconds, and some steps
+/// take one. The call's own cost (0.25 ms, mostly for making the program the directly called one) is small against a
+/// million repetitions, and the floor contains it too.
 pub fn run(program: BorrowedFd<'_>, repeat: u32) -> Result<Run> {
     let mut packet = Frame::from([10, 0, 0, 0].into()).bytes();
     let before = processor_time()?;

@@ -1,5 +1,4 @@
-//! How long the program takes for a packet by itself, and which of its steps takes how long: by the
-//! kernel's test-run, without a wire.
+//! Time of the program alone per packet, and of each of its steps, by the kernel's test-run, without a wire.
 
 mod case;
 mod driver;
@@ -19,7 +18,7 @@ use case::{Case, Verdict};
 pub use series::Effort;
 use series::Measured;
 
-/// What was measured.
+/// The results.
 #[derive(Debug, Serialize)]
 pub struct Steps {
     what: String,

@@ -1,4 +1,4 @@
-//! The programs of one case, with their tables full of its sources.
+//! The programs of one case, with tables that contain all its sources.
 
 use anyhow::{Context as _, Result, ensure};
 use aya::programs::ProgramFd;
@@ -11,24 +11,24 @@ use super::{
 };
 use crate::object::{Code, Object};
 
-/// Everything that is measured in one case.
+/// All programs of one case.
 pub struct Objects {
-    /// What does nothing but drop or pass.
+    /// Programs that only drop or only pass.
     pub bare: Object,
-    /// The program that limits.
+    /// The limiter.
     pub limiter: Object,
-    /// The same by bytes, in the case of one source.
+    /// The limiter with a limit on bytes, in the case of one source.
     pub by_bytes: Option<Object>,
     /// The steps.
     pub steps: Object,
 }
 
 impl Objects {
-    /// Loads them, and takes all sources into their tables.
+    /// Loads the programs, and adds all sources to their tables.
     pub fn load(case: Case, driver: &mut Driver, frags: bool) -> Result<Self> {
         let config = case.config(Cost::Packets)?;
         let smallest = Config { sets: 2, ..config };
-        // The last of either takes packets in several buffers.
+        // The third program takes multi-buffer packets.
         let bare = ["drop_only", "pass_only", "drop_only_frags"];
         let entries = ["limiter", "limiter_frags"];
         let without = usize::from(!frags);
@@ -53,7 +53,7 @@ impl Objects {
         Ok(objects)
     }
 
-    /// Those that keep a table, and which of their programs counts packets.
+    /// The objects with a table, each with the program that counts packets.
     pub fn limiting(&self) -> impl Iterator<Item = (&Object, &'static str)> {
         [(&self.limiter, "limiter"), (&self.steps, "step_counters")]
             .into_iter()
@@ -61,7 +61,7 @@ impl Objects {
     }
 }
 
-/// Takes all sources in, in their order.
+/// Adds all sources to the table, in order.
 fn fill(driver: &mut Driver, program: &ProgramFd, sources: u32) -> Result<()> {
     driver.start(Order::Counting, sources)?;
     driver.drive(program, false, sources).map(drop)
@@ -70,8 +70,8 @@ fn fill(driver: &mut Driver, program: &ProgramFd, sources: u32) -> Result<()> {
 /// Packets counted under each reason.
 pub type Counted = Vec<(Reason, u64)>;
 
-/// Fails unless `object` has counted at least `least` packets since `before`, all of them under
-/// `reason`: a figure must be of what it says that it is of.
+/// Fails unless `object` has counted at least `least` packets since `before`, all of them under `reason`: a figure
+/// must measure what it claims.
 pub fn expect_only(
     object: &Object,
     before: &[(Reason, u64)],

@@ -1,13 +1,13 @@
-//! The steps of the packet's way, which the programs of `limiter-ebpf/src/bin/bench/steps.rs` go one by one.
+//! The steps of a packet's path, which the programs of `limiter-ebpf/src/bin/bench/steps.rs` take one by one.
 
-/// A program that goes some steps of the packet's way.
+/// A program that takes some steps of a packet's path.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
     /// Its name.
     pub program: &'static str,
-    /// What it does that the one before does not.
+    /// The step that it adds to the previous program.
     pub adds: &'static str,
-    /// Whether it drops whatever the bucket says.
+    /// Whether it drops whatever the bucket's state.
     pub drops: bool,
 }
 
@@ -19,7 +19,7 @@ const fn step(program: &'static str, adds: &'static str, drops: bool) -> Step {
     }
 }
 
-/// The packet's way, from the shortest program to the one that goes all of it.
+/// The packet's path, from the shortest program to the one that takes all steps.
 pub const STEPS: [Step; 6] = [
     step("step_parse", "parse, to the key", true),
     step("step_clock", "clock", true),

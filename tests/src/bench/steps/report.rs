@@ -1,4 +1,4 @@
-//! Shows what was measured, as tables.
+//! Prints the results as tables.
 
 use std::io::{self, Write};
 
@@ -8,13 +8,13 @@ use super::{
     series::{Effort, Measured},
 };
 
-/// What the figures are, and what they are not.
+/// Meaning of the figures, and its bounds.
 pub const WHAT: &str = "\
 Nanoseconds a packet by the kernel's test-run: the program alone, on frames of 60 bytes in a warm
 buffer, without driver, network card or stack. Compare the ratios of one run, not two machines.
 ";
 
-/// How to read the tables.
+/// Explanation of the tables.
 const HOW: &str = "\
 Medians, with the best and the worst round. The floor is a program that only drops, on packets of as
 many sources; the bare drop and what is called direct meet one source, without the program that
@@ -22,7 +22,7 @@ changes it. Where the table is larger than the caches, a step's share is also th
 by some tens of nanoseconds between runs.
 ";
 
-/// With fewer packets in one call than these, the figures are of the call.
+/// With fewer packets per call, the figures measure the call.
 const FEWEST: u32 = 100_000;
 
 /// Writes the tables.
@@ -81,7 +81,7 @@ fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// One line a step, one column a case: what the step adds to the steps before it.
+/// One line per step, one column per case: the time that the step adds.
 fn print_steps(out: &mut impl Write, cases: &[Case], measured: &[Measured]) -> io::Result<()> {
     write!(out, "{:22}", "what each step adds")?;
     for case in cases {

@@ -1,4 +1,4 @@
-//! Measures one case: its subjects take turns, so that whatever else the machine does meets all alike.
+//! Measures one case: its subjects take turns, so that other load on the machine affects all alike.
 
 use anyhow::{Context as _, Result};
 use serde::Serialize;
@@ -11,20 +11,20 @@ use super::{
 };
 use crate::sample::Sample;
 
-/// How long to measure.
+/// Length of the measurement.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Effort {
-    /// How often each subject has its turn.
+    /// Turns of each subject.
     pub rounds: u32,
-    /// Packets of one turn.
+    /// Packets per turn.
     pub repeat: u32,
-    /// Packets before that, which bring the code, and what of the table fits, into the caches again.
+    /// Packets before each turn, which bring code and table into the caches again, as far as they fit.
     #[serde(skip)]
     pub warm_up: u32,
 }
 
 impl Effort {
-    /// Only to see that it works.
+    /// Only to check that it works.
     pub const QUICK: Self = Self {
         rounds: 1,
         repeat: 1_000,
@@ -42,21 +42,21 @@ impl Effort {
     }
 }
 
-/// What was measured of one subject.
+/// The result of one subject.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
     /// Number of sources.
     pub sources: u32,
-    /// What became of the packets.
+    /// The verdict on the packets.
     pub verdict: Verdict,
     /// The program under test.
     pub name: &'static str,
-    /// Nanoseconds a packet.
+    /// Nanoseconds per packet.
     #[serde(flatten)]
     pub sample: Sample,
-    /// Nanoseconds above a program that only drops, reached in the same way.
+    /// Nanoseconds above a program that only drops and is reached in the same way.
     pub over_floor: f64,
-    /// How many times that.
+    /// The figure as a multiple of that program's.
     pub times_floor: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What is measured in a case: programs, and how packets come to them.
+//! Subjects of a case: programs, and the way that packets come to them.
 
 use std::os::fd::AsFd as _;
 
@@ -13,18 +13,18 @@ use super::{
 };
 use crate::object::Object;
 
-/// How packets come to a program.
+/// The way that packets come to a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// All from one source, and nothing in front.
+    /// All from one source, without the driver.
     Direct,
     /// Through the driver.
     Driven,
-    /// Through the driver for programs that take packets in several buffers.
+    /// Through the driver for programs that take multi-buffer packets.
     Frags,
 }
 
-/// Programs that only drop, one for each way: what everything is compared with.
+/// Programs that only drop, one for each way: the floor of all figures.
 pub const FLOORS: [(Way, &str); 3] = [
     (Way::Direct, "bare drop"),
     (Way::Driven, "floor"),
@@ -34,13 +34,13 @@ pub const FLOORS: [(Way, &str); 3] = [
 /// One program under test, and its figures so far.
 #[derive(Debug)]
 pub struct Subject<'a> {
-    /// What it is called in the results.
+    /// Its name in the results.
     pub name: &'static str,
-    /// How packets come to it.
+    /// The way that packets come to it.
     pub way: Way,
     program: &'a ProgramFd,
     action: u32,
-    /// Nanoseconds a packet, of each round.
+    /// Nanoseconds per packet in each round.
     pub rounds: Vec<f64>,
 }
 
@@ -61,7 +61,7 @@ impl<'a> Subject<'a> {
         })
     }
 
-    /// Runs it on `repeat` packets. Returns nanoseconds a packet.
+    /// Runs the program on `repeat` packets. Returns nanoseconds per packet.
     pub fn run(&self, driver: &mut Driver, repeat: u32) -> Result<f64> {
         let run = match self.way {
             Way::Direct => driver::run(self.program.as_fd(), repeat)?,
@@ -79,8 +79,8 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// All subjects of a case. What needs no driver, or does not depend on the number of sources, is
-/// measured with one source only.
+/// All subjects of a case. Those that need no driver, or do not depend on the number of sources, are measured with one
+/// source only.
 pub fn all(objects: &Objects, case: Case, frags: bool) -> Result<Vec<Subject<'_>>> {
     let Objects {
         bare,

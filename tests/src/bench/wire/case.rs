@@ -1,5 +1,4 @@
-//! What is offered: from how many sources, of which family, on how many processors, and what a limit
-//! makes of it.
+//! Cases of traffic: number and family of sources, number of processors, and the limit's verdict.
 
 use std::{
     fmt,
@@ -20,8 +19,8 @@ pub enum Family {
 }
 
 impl Family {
-    /// The source whose number is 0. The others follow: IPv4 in 128.0.0.0/2, which the stack takes
-    /// from anybody; IPv6 in a network that is for documentation.
+    /// Source number 0. The others follow: IPv4 in 128.0.0.0/2, which the stack accepts from anyone; IPv6 in a
+    /// documentation network.
     pub fn first_source(self) -> IpAddr {
         match self {
             Self::Ipv4 => Ipv4Addr::new(128, 0, 0, 0).into(),
@@ -30,30 +29,30 @@ impl Family {
     }
 }
 
-/// What becomes of the packets.
+/// The verdict on the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Each source has sent its one packet an hour already.
+    /// Each source has already sent its one packet per hour.
     Dropped,
-    /// No source comes near a million a second.
+    /// No source comes near a million packets per second.
     Passed,
 }
 
-/// How many sources there are.
+/// Number of sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sources {
-    /// So many, a power of two, one after the other.
+    /// A power of two, one source after the other.
     Number(u32),
-    /// Every packet has a source that was never seen before.
+    /// Every packet has a new source.
     New,
 }
 
-/// Sources that there are where all are new: at ten million a second they last for 100 s.
+/// Number of sources if all are new: at ten million per second, they last for 100 s.
 const NEW: u32 = 1 << 30;
 
 impl Sources {
-    /// Room for all of them, and as much again; where they are new, for a million.
+    /// Room for twice the sources; for a million if they are new.
     pub fn capacity(self) -> u32 {
         match self {
             Self::Number(number) => (2 * number).max(65_536),
@@ -61,7 +60,7 @@ impl Sources {
         }
     }
 
-    /// How many numbers they have.
+    /// Number of different sources.
     pub fn count(self) -> u32 {
         match self {
             Self::Number(number) => number,
@@ -69,8 +68,7 @@ impl Sources {
         }
     }
 
-    /// How many packets it takes until each has been seen; where they are new, until there is no room
-    /// for more.
+    /// Packets until each source has been seen, or, with new sources, until the table is full.
     pub fn to_fill(self) -> u32 {
         match self {
             Self::Number(number) => number,
@@ -106,20 +104,20 @@ impl Serialize for Sources {
     }
 }
 
-/// Who sends.
+/// Senders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cpus {
     /// One processor.
     One,
-    /// Two at once, packets of the same sources.
+    /// Two at the same time, with packets of the same sources.
     Same,
-    /// Two at once, each so many sources of its own.
+    /// Two at the same time, each with its own sources.
     Different,
 }
 
 impl Cpus {
-    /// How many.
+    /// Number of processors.
     pub fn count(self) -> usize {
         match self {
             Self::One => 1,
@@ -128,21 +126,21 @@ impl Cpus {
     }
 }
 
-/// What is offered.
+/// The offered traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Case {
     /// The version of IP.
     pub family: Family,
-    /// What becomes of the packets.
+    /// The verdict on the packets.
     pub verdict: Verdict,
-    /// How many sources.
+    /// Number of sources.
     pub sources: Sources,
-    /// On how many processors.
+    /// The sending processors.
     pub cpus: Cpus,
 }
 
 impl Case {
-    /// Whether `other` stands in the same table.
+    /// Whether `other` belongs to the same table.
     pub fn is_beside(&self, other: &Self) -> bool {
         let Self {
             family,
@@ -153,7 +151,7 @@ impl Case {
         (family, verdict, cpus) == (other.family, other.verdict, other.cpus)
     }
 
-    /// What the cases of a table have in common.
+    /// Title of a table: the properties that its cases share.
     pub fn title(&self) -> String {
         let family = match self.family {
             Family::Ipv4 => "IPv4",

@@ -1,7 +1,7 @@
-//! The targets of limiter as ratios of prices, and what this run has measured of them.
+//! The targets of limiter as ratios of prices, and their values in this run.
 //!
-//! A price is the time over the bare program of the same round. Absolute times differ between machines and hours; ratios
-//! of what ran side by side do so less.
+//! A price is the time over the bare program of the same round. Absolute times differ between machines and hours;
+//! ratios of subjects that ran side by side differ less.
 
 use std::io::{self, Write};
 
@@ -14,14 +14,14 @@ use super::{
     subject::Subject,
 };
 
-/// One target, and what was measured of it.
+/// One target, and its value in this run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Goal {
-    /// Which packets, and which price by which.
+    /// The packets, and the two prices that are compared.
     pub what: String,
     /// Number of sources.
     pub sources: Sources,
-    /// The ratio that is to be reached.
+    /// The ratio to reach.
     pub at_most: f64,
     /// The ratio of this run. None if one of the two was not measured.
     pub measured: Option<f64>,
@@ -29,7 +29,7 @@ pub struct Goal {
     pub met: Option<bool>,
 }
 
-/// Whether packets pass, the number of sources, whose price, by whose, and the ratio at most.
+/// Whether packets pass, the number of sources, the two subjects whose prices are divided, and the highest ratio.
 type Row = (bool, u32, Subject, Subject, f64);
 
 const GOALS: [Row; 9] = {
@@ -38,18 +38,18 @@ const GOALS: [Row; 9] = {
         (false, 1, Limiter, Reference, 0.35),
         (false, 1_024, Limiter, Reference, 0.40),
         (false, 65_536, Limiter, Reference, 0.45),
-        // An idle limit may add a fifth, and each further one a fiftieth.
+        // An idle limit may add a fifth, and each further limit a fiftieth.
         (true, 1, LimiterEight, Limiter, 1.34),
         (true, 1_024, LimiterEight, Limiter, 1.34),
         (true, 1_024, LimiterNested, Limiter, 2.2),
-        // nft has one of the three rules here.
+        // nft has only one of the three rules here.
         (true, 1_024, LimiterNested, NftPrerouting, 0.5),
         (false, 1, LimiterNested, Limiter, 1.25),
         (false, 1_024, LimiterNested, Limiter, 1.25),
     ]
 };
 
-/// All targets, with what `measured` says of them.
+/// All targets, with the values of `measured`.
 pub fn all(measured: &[Measured]) -> Vec<Goal> {
     let results = Results(measured);
     let goal = |&(passes, sources, one, other, at_most): &Row| {
@@ -71,7 +71,7 @@ pub fn all(measured: &[Measured]) -> Vec<Goal> {
     GOALS.iter().map(goal).collect()
 }
 
-/// Writes them as a table.
+/// Prints the targets as a table.
 pub fn print(out: &mut impl Write, goals: &[Goal]) -> io::Result<()> {
     writeln!(out, "\nTargets: ratios of prices, IPv4, one CPU\n")?;
     for goal in goals {

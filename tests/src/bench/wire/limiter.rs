@@ -1,4 +1,4 @@
-//! limiter's own settings that are measured.
+//! The measured settings of limiter.
 
 use anyhow::Result;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -19,16 +19,16 @@ use limiter_user::{
 
 use super::case::{Case, Family, Sources, Verdict};
 
-/// What is configured.
+/// The configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Configured {
     /// One limit by source.
     Plain,
-    /// The same, and eight that match on a port that nobody uses.
+    /// One limit by source, and eight that match an unused port.
     EightMore,
-    /// The same, and an allow list of 100,000 prefixes on which no source is.
+    /// One limit by source, and an allow list of 100,000 prefixes without any of the sources.
     Lists,
-    /// The same, within limits of the source's network and of the interface that nobody reaches.
+    /// One limit by source, with limits of the source's network and of the interface that are never reached.
     Nested,
     /// One limit by source that the hosts of a fleet share.
     Fleet,
@@ -42,7 +42,7 @@ const PREFIXES: u32 = 100_000;
 const FRAME_MAX: u64 = 1_522;
 
 impl Configured {
-    /// Loads the program as `attach` would, over maps that nobody else sees.
+    /// Loads the program as `attach` would, with private maps.
     pub fn load(self, case: Case) -> Result<Program> {
         let settings = self.settings(case)?;
         let bits = TierBits::default().for_lists(&settings.lists).0;
@@ -58,17 +58,16 @@ impl Configured {
         )?)
     }
 
-    /// The program's constants, where nothing is on lists.
+    /// The program's constants, with empty lists.
     pub fn config(self, case: Case) -> Result<Config> {
         compile(&self.settings(case)?, &TierBits::default())
     }
 
-    /// What `attach` would be told.
+    /// The settings for `attach`.
     pub fn settings(self, case: Case) -> Result<Settings> {
         let mut settings = Settings {
             max_sources: case.sources.capacity(),
-            // Against spoofed sources as it is by default. Sources that are to be known already are
-            // taken in as fast as they come.
+            // The default limit, against spoofed sources. Sources that must be known already are admitted at once.
             new_sources: (case.sources == Sources::New).then(NewSources::default),
             limits: vec![by_source(case.verdict)?],
             ..Settings::default()
@@ -131,7 +130,7 @@ fn limit(name: &str, rate: &str, burst: &str) -> Result<Limit> {
     })
 }
 
-/// Prefixes one after the other: of 10.0.0.0/8 or of 2001:db8::/32.
+/// Consecutive prefixes in 10.0.0.0/8 or 2001:db8::/32.
 fn prefixes(family: Family) -> Result<std::collections::BTreeSet<IpNet>> {
     (0..PREFIXES)
         .map(|number| {

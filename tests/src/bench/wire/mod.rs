@@ -1,9 +1,9 @@
-//! What a packet costs on a wire: two hosts in network namespaces, a sender in the kernel of one, and
-//! on the other each of the subjects in turn.
+//! Cost of a packet on a wire: two hosts in network namespaces, a sender in the kernel of one, and each subject in
+//! turn on the other.
 //!
-//! Sending and receiving happen on the same processor, one after the other, a batch at a time: nothing
-//! is lost, and processor time by packets is the price of a packet, that of sending it included. What
-//! a subject costs is what its figure has over a program that only drops, or only passes.
+//! Sending and receiving happen on the same processor, one after the other, in batches: nothing is lost, and processor
+//! time per packet is the packet's price, including its sending. The cost of a subject is its figure less that of a
+//! program that only drops, or only passes.
 
 mod case;
 mod goals;
@@ -33,7 +33,7 @@ use scaling::Scaling;
 use series::{LeftOut, Measured};
 pub use subject::Subject;
 
-/// What was measured.
+/// The results.
 #[derive(Debug, Serialize)]
 pub struct Wire {
     what: String,
@@ -47,7 +47,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Measures all that is planned, on these processors.
+    /// Measures the plan on these processors.
     pub fn measure(plan: Plan, cpus: &[usize]) -> Result<Self> {
         let (mut results, mut left_out) = (Vec::new(), Vec::new());
         for case in plan.cases(cpus.len()) {

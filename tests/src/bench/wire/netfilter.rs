@@ -1,5 +1,5 @@
-//! What the kernel has for limiting, set up as its manuals advise: room for all sources, buckets kept for
-//! as long as they take to refill, dropped as early as each can.
+//! The kernel's own limiters, set up as their manuals advise: room for all sources, buckets kept until they are
+//! refilled, packets dropped as early as possible.
 
 use anyhow::Result;
 use limiter_user::testbed::INTERFACE;
@@ -9,13 +9,13 @@ use super::{
     road::{Road, on, on_with_input},
 };
 
-/// A dynamic set on the ingress hook of the device.
+/// nftables: a dynamic set on the ingress hook of the device.
 pub fn nft_ingress(case: Case, road: &Road) -> Result<()> {
     let hook = format!("hook ingress device \"{INTERFACE}\" priority 0");
     nft(case, road, "netdev", &hook)
 }
 
-/// The same before connection tracking and routing.
+/// nftables: a dynamic set before connection tracking and routing.
 pub fn nft_prerouting(case: Case, road: &Road) -> Result<()> {
     nft(case, road, "inet", "hook prerouting priority raw")
 }
@@ -42,7 +42,7 @@ fn nft(case: Case, road: &Road, family: &str, hook: &str) -> Result<()> {
     on_with_input(&road.server, &["nft", "-f", "-"], &rules)
 }
 
-/// hashlimit before connection tracking and routing.
+/// iptables: hashlimit before connection tracking and routing.
 pub fn hashlimit(case: Case, road: &Road) -> Result<()> {
     let (program, mask) = match case.family {
         Family::Ipv4 => ("iptables", "32"),
@@ -64,7 +64,7 @@ pub fn hashlimit(case: Case, road: &Road) -> Result<()> {
     on(&road.server, &words)
 }
 
-/// A policer on ingress: one bucket for all, as it knows no sources.
+/// tc: a policer on ingress, with one bucket for all because it knows no sources.
 pub fn tc_police(case: Case, road: &Road) -> Result<()> {
     let (rate, burst) = match case.verdict {
         Verdict::Dropped => ("1", "1"),

@@ -1,4 +1,4 @@
-//! Sends packets from the kernel of one host to the other, and measures the time that this takes.
+//! Sends packets from the kernel of one host to the other, and measures the time.
 
 use std::{net::IpAddr, os::fd::AsFd as _, sync::Barrier, thread};
 
@@ -16,33 +16,33 @@ use crate::{
     object::Object,
 };
 
-/// A sender that keeps to one processor.
+/// A sender on one processor.
 struct Sender {
     cpu: usize,
     object: Object,
     program: &'static str,
     frame: Vec<u8>,
-    /// Keeps the place among the sources.
+    /// Keeps the position among the sources.
     _flow: Array<MapData, [u64; 5]>,
 }
 
-/// All that send in a case.
+/// All senders of a case.
 pub struct Senders(Vec<Sender>);
 
-/// What one turn gave.
+/// The result of one turn.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
-    /// Nanoseconds of processor time for a packet.
+    /// Nanoseconds of processor time per packet.
     pub nanoseconds: f64,
-    /// The same of the slowest processor alone.
+    /// Nanoseconds per packet of the slowest processor alone.
     pub slowest: f64,
-    /// Packets sent, and arrived.
+    /// Packets sent, all of which arrived.
     pub sent: u64,
-    /// Packets that came through to the socket.
+    /// Packets that reached the socket.
     pub delivered: u64,
 }
 
-/// Frames that are sent before any is received: what a driver polls at once.
+/// Frames that are sent before any is received: one poll of a driver.
 const BATCH: u32 = 64;
 
 impl Senders {
@@ -56,7 +56,7 @@ impl Senders {
             .map(Self)
     }
 
-    /// Sends `count` packets on each processor. Fails where not all arrive.
+    /// Sends `count` packets on each processor. Fails unless all arrive.
     pub fn send(&self, road: &Road, count: u32) -> Result<Turn> {
         let before = road.come()?;
         let barrier = Barrier::new(self.0.len());
@@ -143,14 +143,14 @@ fn frame(family: Family, road: &Road) -> Vec<u8> {
     };
     let mut bytes = frame.bytes();
     if family == Family::Ipv4 {
-        // No checksum of UDP: it would be another one for each source.
+        // No UDP checksum: it would differ for each source.
         const CHECKSUM: usize = ETHERNET + IPV4 + 6;
         bytes[CHECKSUM..CHECKSUM + 2].fill(0);
     }
     bytes
 }
 
-/// The sum of an IPv4 header's words, but for the checksum and the source.
+/// The sum of an IPv4 header's words, without the checksum and the source.
 fn header_sum(frame: &[u8]) -> u64 {
     let word = |pair: &[u8]| u64::from(u16::from_be_bytes([pair[0], pair[1]]));
     let header = &frame[ETHERNET..ETHERNET + IPV4];

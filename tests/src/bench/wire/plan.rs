@@ -1,4 +1,4 @@
-//! What is measured, and how long.
+//! Subjects and effort of the measurement.
 
 use serde::Serialize;
 
@@ -7,20 +7,20 @@ use super::{
     subject::Subject,
 };
 
-/// What is measured, and how long.
+/// Subjects and effort of the measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
-    /// How often each subject has its turn in each case.
+    /// Turns of each subject in each case.
     pub rounds: u32,
-    /// Packets of one turn, on each processor.
+    /// Packets per turn on each processor.
     pub packets: u32,
-    /// Who has turns.
+    /// The measured subjects.
     #[serde(skip)]
     pub subjects: Vec<Subject>,
     /// Numbers of sources.
     #[serde(skip)]
     pub sources: Vec<Sources>,
-    /// Only so many cases that every part has its turn.
+    /// Only enough cases that every part runs.
     #[serde(skip)]
     pub quick: bool,
 }
@@ -37,7 +37,7 @@ impl Plan {
         }
     }
 
-    /// Only to see that it works.
+    /// Only to check that it works.
     pub fn quick(subjects: Vec<Subject>) -> Self {
         Self {
             quick: true,
@@ -45,20 +45,20 @@ impl Plan {
         }
     }
 
-    /// All that is offered, where there are so many processors.
+    /// All cases for this number of processors.
     pub fn cases(&self, cpus: usize) -> Vec<Case> {
         let mut cases = Vec::new();
         for (cpus, family, verdict) in self.tables(cpus) {
             cases.extend(
                 self.sources
                     .iter()
-                    // What passes was seen before: the first packet of a source says nothing.
+                    // A source that passes was seen before: its first packet shows nothing.
                     .filter(|sources| **sources != Sources::New || verdict == Verdict::Dropped)
-                    // The longest to set up, once.
+                    // The case with the longest setup, only once.
                     .filter(|sources| {
                         !self.quick || **sources != Sources::New || family == Family::Ipv4
                     })
-                    // Two processors would bring the same new ones, or run out of them.
+                    // Two processors would bring the same new sources, or run out of them.
                     .filter(|sources| cpus == Cpus::One || **sources != Sources::New)
                     .map(|&sources| Case {
                         family,
@@ -71,17 +71,17 @@ impl Plan {
         cases
     }
 
-    /// Packets that are sent before all else.
+    /// Packets that are sent before everything else.
     pub fn to_fill(&self, sources: Sources) -> u32 {
         match sources {
-            // A second for each subject, and hardly more to be seen than after the warm-up.
+            // About a second per subject, and hardly more to see than after the warm-up.
             Sources::New if self.quick => self.warm_up(sources),
             _ => sources.to_fill(),
         }
     }
 
-    /// Packets before each turn, which bring code and table into the caches again. What was saved up
-    /// of limiter's burst of new sources is gone then, as it is a moment after a flood has begun.
+    /// Packets before each turn, which bring code and table into the caches again. They use up limiter's burst of new
+    /// sources, as the first moment of a flood does.
     pub fn warm_up(&self, sources: Sources) -> u32 {
         const BEYOND_BURST: u32 = 1 << 17;
         let tenth = self.packets.div_ceil(10);

@@ -1,4 +1,4 @@
-//! What a subject costs: what its figure has over the bare program's, and what that is beside others.
+//! Prices of subjects: their figures less the bare program's, and ratios to others.
 
 use std::{
     collections::BTreeMap,
@@ -18,22 +18,22 @@ use super::{
 /// A subject's price in a case.
 #[derive(Clone, Debug, Serialize)]
 pub struct Price {
-    /// What was offered.
+    /// The offered traffic.
     #[serde(flatten)]
     pub case: Case,
-    /// To whom.
+    /// The subject.
     pub subject: Subject,
     /// Nanoseconds over the bare program.
     pub price: f64,
-    /// Nanoseconds over `one-line`; of limiter only.
+    /// Nanoseconds over `one-line`; for limiter only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over_one_line: Option<f64>,
-    /// The price as a share of others' by their names; of limiter only.
+    /// The price as a share of others' prices, by name; for limiter only.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub share_of: BTreeMap<String, f64>,
 }
 
-/// With whom limiter is compared.
+/// Subjects that limiter is compared with.
 const OTHERS: [Subject; 4] = [
     Subject::Reference,
     Subject::NftIngress,
@@ -41,7 +41,7 @@ const OTHERS: [Subject; 4] = [
     Subject::Hashlimit,
 ];
 
-/// All prices, in the order in which they were measured.
+/// All prices, in the order of measurement.
 pub fn all(measured: &[Measured]) -> Vec<Price> {
     let results = Results(measured);
     let priced = measured.iter().filter(|one| one.subject.has_price());
@@ -76,7 +76,7 @@ impl Price {
 const NAME: usize = 20;
 const CELL: usize = 8;
 
-/// Writes the prices of a table below it.
+/// Prints the prices of a table below it.
 pub fn print(out: &mut impl Write, table: &[&Measured], prices: &[Price]) -> io::Result<()> {
     let case = table[0].case;
     let floor = Subject::floor(case.verdict).name();

@@ -1,4 +1,4 @@
-//! What was measured, to look figures up in.
+//! Look-up of measured figures.
 
 use super::{
     case::{Case, Cpus, Family, Sources, Verdict},
@@ -6,25 +6,24 @@ use super::{
     subject::Subject,
 };
 
-/// All that was measured.
+/// All measured figures.
 #[derive(Clone, Copy, Debug)]
 pub struct Results<'a>(pub &'a [Measured]);
 
 impl<'a> Results<'a> {
-    /// What was measured of a subject in a case.
+    /// The figures of a subject in a case.
     pub fn find(self, case: Case, subject: Subject) -> Option<&'a Measured> {
         self.0
             .iter()
             .find(|one| one.case == case && one.subject == subject)
     }
 
-    /// Its price: nanoseconds over the bare program.
+    /// The subject's price: nanoseconds over the bare program.
     pub fn price(self, case: Case, subject: Subject) -> Option<f64> {
         self.find(case, subject).map(|one| one.over_floor)
     }
 
-    /// Its price as a share of that of another one; nothing where that has none that could be told from
-    /// noise.
+    /// The price as a share of another subject's; none if that is too small to tell from noise.
     pub fn share(self, case: Case, subject: Subject, of: Subject) -> Option<f64> {
         let (price, whole) = (self.price(case, subject)?, self.price(case, of)?);
         (whole > 0.0).then(|| price / whole)
@@ -42,12 +41,12 @@ impl Case {
         }
     }
 
-    /// The same on these processors.
+    /// The case on these processors.
     pub fn on(self, cpus: Cpus) -> Self {
         Self { cpus, ..self }
     }
 
-    /// The same below the limit.
+    /// The case below the limit.
     pub fn passed(self) -> Self {
         Self {
             verdict: Verdict::Passed,
@@ -61,7 +60,7 @@ pub mod tests {
     use super::*;
     use crate::sample::Sample;
 
-    /// What might have been measured: `median` nanoseconds, where the bare program takes 50.
+    /// A made-up result of `median` nanoseconds, while the bare program takes 50.
     pub fn made_up(case: Case, subject: Subject, median: f64) -> Measured {
         const FLOOR: f64 = 50.0;
         let processors = if case.cpus == Cpus::One { 1.0 } else { 2.0 };

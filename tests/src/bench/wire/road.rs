@@ -1,4 +1,4 @@
-//! Two hosts on a wire, and what has come over it.
+//! Two hosts on a wire, and counters of the traffic.
 
 use std::{
     fs,
@@ -10,31 +10,31 @@ use anyhow::{Context as _, Result, ensure};
 use limiter_user::testbed::{Address, Host, INTERFACE, Pair};
 use nix::sys::socket::{setsockopt, sockopt::RcvBuf};
 
-/// What has come so far.
+/// Counters of the traffic until now.
 #[derive(Clone, Copy, Debug)]
 pub struct Come {
-    /// Packets that were received from the wire, whatever became of them.
+    /// Packets received from the wire, whatever their verdict.
     pub arrived: u64,
-    /// Packets of them that the stack has brought up to the socket.
+    /// Packets that the stack has delivered to the socket.
     pub delivered: u64,
 }
 
-/// A host that packets come to, and one that they come from.
+/// A host that receives packets, and one that sends them.
 #[derive(Debug)]
 pub struct Road {
-    /// Where the subject is.
+    /// The host with the subject.
     pub server: Host,
-    /// Where the sender is.
+    /// The host with the sender.
     pub client: Host,
-    /// Where packets end: its buffer is full, and whatever comes is counted and thrown away.
+    /// The socket that packets end in: its buffer is full, and every packet is counted and discarded.
     _sink: UdpSocket,
 }
 
-/// Where the packets go: the discard service.
+/// Destination port of the packets: the discard service.
 const PORT: u16 = 9;
 
 impl Road {
-    /// Builds it, for packets from so many processors at once.
+    /// Builds the hosts, for packets from `cpus` processors at the same time.
     pub fn build(cpus: usize) -> Result<Self> {
         let addresses = |host: u8| {
             let ipv4 = Ipv4Addr::new(192, 0, 2, host);
@@ -43,16 +43,15 @@ impl Road {
         };
         let pair = Pair::new(&addresses(1), &addresses(2))?;
         let (server, client) = (pair.left, pair.right);
-        // The client would report what multicast groups it is in: one packet too many. Its frames need
-        // no address.
+        // The client would report its multicast groups: one packet too many. Its frames need no address.
         let switch = format!("/proc/sys/net/ipv6/conf/{INTERFACE}/disable_ipv6");
         client.namespace.run(|| fs::write(switch, "1"))??;
-        // A device receives redirected frames only where it polls: with a native program, or with
-        // receive offload, as most network cards have it.
+        // A device receives redirected frames only if it polls: with a native program, or with receive offload, which
+        // most network cards have.
         on(&server, &["ethtool", "-K", INTERFACE, "gro", "on"])?;
         let queues = cpus.to_string();
         on(&server, &["ethtool", "-L", INTERFACE, "rx", &queues])?;
-        // What comes from an address to which there is no way is refused by some systems.
+        // Some systems refuse packets from an address without a route.
         for family in ["-4", "-6"] {
             let route = ["ip", family, "route", "add", "default", "dev", INTERFACE];
             on(&server, &route)?;
@@ -65,7 +64,7 @@ impl Road {
         })
     }
 
-    /// What has come so far.
+    /// The counters until now.
     pub fn come(&self) -> Result<Come> {
         self.server.namespace.run(|| {
             let devices = fs::read_to_string("/proc/thread-self/net/dev")?;
@@ -86,12 +85,12 @@ impl Road {
 
 fn open_sink() -> Result<UdpSocket> {
     let socket = UdpSocket::bind(("::", PORT)).context("opening a socket")?;
-    // The kernel makes of that the least that there is.
+    // The kernel rounds this up to its minimum.
     setsockopt(&socket, RcvBuf, &0)?;
     Ok(socket)
 }
 
-/// Packets received, of the file `net/dev`: the second figure of the interface's line.
+/// Packets received, from the file `net/dev`: the second figure in the interface's line.
 fn received(devices: &str) -> Option<u64> {
     let figures = devices
         .lines()

@@ -1,4 +1,4 @@
-//! What a second processor adds.
+//! The gain of a second processor.
 
 use std::io::{self, Write};
 
@@ -11,19 +11,19 @@ use super::{
     table::{columns, rows, tables},
 };
 
-/// What two processors do at once, beside one.
+/// Throughput of two processors, compared with one.
 #[derive(Clone, Debug, Serialize)]
 pub struct Scaling {
-    /// What the two were offered, and to whom.
+    /// The traffic of the two processors, and the subject.
     #[serde(flatten)]
     of: Of,
-    /// Million packets a second that one does.
+    /// Million packets per second of one processor.
     pub mpps_one: f64,
-    /// Those that both do together.
+    /// Million packets per second of both together.
     pub mpps_two: f64,
-    /// The second by the first.
+    /// The ratio of the two.
     pub times: f64,
-    /// Packets a second of the slower one, as a share of what one does alone.
+    /// Packets per second of the slower processor, as a share of one processor alone.
     pub slower: f64,
 }
 
@@ -35,7 +35,7 @@ struct Of {
 }
 
 impl Scaling {
-    /// Of what two processors were measured with; nothing where one alone was not.
+    /// The scaling of a result with two processors; none without a result of one.
     pub fn of(two: &Measured, results: Results<'_>) -> Option<Self> {
         let one = results.find(two.case.on(Cpus::One), two.subject)?;
         Some(Self {
@@ -51,7 +51,7 @@ impl Scaling {
     }
 }
 
-/// Of everything that two processors were measured with.
+/// The scaling of all results with two processors.
 pub fn all(measured: &[Measured]) -> Vec<Scaling> {
     let results = Results(measured);
     measured
@@ -61,13 +61,13 @@ pub fn all(measured: &[Measured]) -> Vec<Scaling> {
         .collect()
 }
 
-/// What the figures are.
+/// Meaning of the figures.
 pub const WHAT: &str = "\
 What two processors receive in a second of their time, by what one receives in one of its own; and, of
 the slower one of them, the share of what one receives alone.
 ";
 
-/// Writes the tables.
+/// Prints the tables.
 pub fn print(out: &mut impl Write, measured: &[Measured], all: &[Scaling]) -> io::Result<()> {
     const NAME: usize = 15;
     const CELL: usize = 28;

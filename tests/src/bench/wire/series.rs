@@ -1,4 +1,4 @@
-//! Measures one case: its subjects take turns, so that whatever else the machine does meets all alike.
+//! Measures one case: its subjects take turns, so that other load on the machine affects all alike.
 
 use anyhow::{Result, bail};
 use serde::Serialize;
@@ -12,41 +12,41 @@ use super::{
 };
 use crate::sample::Sample;
 
-/// What was measured of one subject in one case.
+/// The result of one subject in one case.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
-    /// What was offered.
+    /// The offered traffic.
     #[serde(flatten)]
     pub case: Case,
-    /// To whom.
+    /// The subject.
     pub subject: Subject,
-    /// Nanoseconds of processor time for a packet, sending it included.
+    /// Nanoseconds of processor time per packet, including its sending.
     #[serde(flatten)]
     pub sample: Sample,
     /// Nanoseconds above the bare program.
     pub over_floor: f64,
-    /// How many times the bare program's.
+    /// The figure as a multiple of the bare program's.
     pub times_floor: f64,
-    /// Nanoseconds for a packet on the slower one of two processors: the median of the rounds.
+    /// Nanoseconds per packet on the slower of two processors: the median of the rounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slower: Option<f64>,
-    /// Million packets a second, on all processors of the case together.
+    /// Million packets per second, on all processors of the case together.
     pub mpps: f64,
-    /// Packets sent in all rounds; as many have arrived, or there would be no figure.
+    /// Packets sent in all rounds; all have arrived, or there would be no figure.
     pub sent: u64,
-    /// Packets of them that were not dropped.
+    /// Packets that were not dropped.
     pub delivered: u64,
 }
 
-/// What could not be measured.
+/// A subject that could not be measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct LeftOut {
-    /// What was offered.
+    /// The offered traffic.
     #[serde(flatten)]
     pub case: Case,
-    /// To whom.
+    /// The subject.
     pub subject: Subject,
-    /// What stood in the way.
+    /// The reason.
     pub why: String,
 }
 
@@ -54,17 +54,17 @@ pub struct LeftOut {
 pub struct Series {
     /// Figures.
     pub measured: Vec<Measured>,
-    /// What there are none of.
+    /// Subjects without figures.
     pub left_out: Vec<LeftOut>,
 }
 
-/// A subject in its place, on hosts of its own, and its figures so far.
+/// An installed subject on its own hosts, and its figures so far.
 struct Standing {
     subject: Subject,
     road: Road,
     senders: Senders,
     turns: Vec<Turn>,
-    /// Why it has no more turns.
+    /// The error, after which it has no more turns.
     failed: Option<String>,
     _installed: Installed,
 }
@@ -118,7 +118,7 @@ pub fn measure(case: Case, plan: &Plan, cpus: &[usize]) -> Result<Series> {
     Ok(Series { measured, left_out })
 }
 
-/// On a busy machine, or where a host has said something of its own, it may fail by chance.
+/// Retries: on a busy machine, or if a host has sent a packet of its own, the work may fail by chance.
 fn again<T>(mut work: impl FnMut() -> Result<T>) -> Result<T> {
     const TRIES: u32 = 3;
     for _ in 1..TRIES {
@@ -130,9 +130,9 @@ fn again<T>(mut work: impl FnMut() -> Result<T>) -> Result<T> {
 }
 
 impl Standing {
-    /// Sets a subject up, and lets it see all sources once.
+    /// Installs a subject, and sends it a packet of each source once.
     fn set_up(subject: Subject, case: Case, plan: &Plan, cpus: &[usize]) -> Result<Self> {
-        /// More than fit into the socket at the end.
+        /// More packets than fit into the socket.
         const FILL_SOCKET: u32 = 256;
         let road = Road::build(case.cpus.count())?;
         let senders = Senders::new(case, &road, cpus)?;
@@ -149,7 +149,7 @@ impl Standing {
         })
     }
 
-    /// A turn in which nothing was lost, and the subject did what is to be measured.
+    /// A turn without loss, in which the subject did what is measured.
     fn turn(&self, case: Case, plan: &Plan) -> Result<Turn> {
         self.senders.send(&self.road, plan.warm_up(case.sources))?;
         let turn = self.senders.send(&self.road, plan.packets)?;
@@ -160,7 +160,7 @@ impl Standing {
         if all_pass && delivered != sent {
             bail!("{delivered} of {sent} packets passed, and all should have");
         }
-        // One in a hundred, for what forgets a source now and then.
+        // One in a hundred, for subjects that sometimes forget a source.
         let known = case.sources != Sources::New;
         if !all_pass && known && delivered * 100 > sent {
             bail!("{delivered} of {sent} packets passed, and hardly any should have");

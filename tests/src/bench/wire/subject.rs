@@ -1,4 +1,4 @@
-//! What has turns: limiter, what else limits, and what does nothing at all.
+//! Subjects of the measurement: limiter, other limiters, and programs without any limit.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::object::{Code, Object};
 
-/// Who has turns.
+/// A subject of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Subject {
@@ -58,7 +58,7 @@ pub enum Subject {
     None,
 }
 
-/// What keeps a subject in its place.
+/// Keeps a subject installed.
 #[expect(dead_code, reason = "held, and never looked at")]
 pub enum Installed {
     /// Nothing but the hosts themselves.
@@ -72,7 +72,7 @@ pub enum Installed {
 }
 
 impl Subject {
-    /// What its figures are divided by.
+    /// The subject whose figure is the divisor.
     pub fn floor(verdict: Verdict) -> Self {
         match verdict {
             Verdict::Dropped => Self::BareDrop,
@@ -80,18 +80,18 @@ impl Subject {
         }
     }
 
-    /// Its name, as in the options.
+    /// The subject's name, as in the options.
     pub fn name(self) -> String {
         self.to_possible_value()
             .map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// Whether there is anything to be measured.
+    /// Whether the subject is measured in this case.
     pub fn has_turns(self, case: Case) -> bool {
         match self {
             Self::BareDrop => case.verdict == Verdict::Dropped,
             Self::BarePass => case.verdict == Verdict::Passed,
-            // Most of what passes is the stack's, in which the two meet anyway.
+            // Passed packets mostly measure the stack, where the two processors meet anyway.
             _ if case.cpus != Cpus::One && case.verdict == Verdict::Passed => {
                 matches!(self, Self::OneLine | Self::Limiter | Self::LimiterNested)
             }
@@ -99,7 +99,7 @@ impl Subject {
         }
     }
 
-    /// Whether it is what all this is about, however it is configured.
+    /// Whether the subject is limiter, in any configuration.
     pub fn is_limiter(self) -> bool {
         matches!(
             self,
@@ -113,17 +113,17 @@ impl Subject {
         )
     }
 
-    /// Whether it has a price: it does something that the bare programs do not.
+    /// Whether the subject has a price: it does more than the bare programs.
     pub fn has_price(self) -> bool {
         !matches!(self, Self::BareDrop | Self::BarePass | Self::None)
     }
 
-    /// Whether it refuses what is over a source's limit, where it has seen that source before.
+    /// Whether the subject refuses packets over the limit of a source that it has seen before.
     pub fn limits(self) -> bool {
         !matches!(self, Self::BarePass | Self::None)
     }
 
-    /// Puts it in its place on the server.
+    /// Installs the subject on the server.
     pub fn install(self, case: Case, road: &Road) -> Result<Installed> {
         let bare = |program: &str| {
             own(
@@ -146,7 +146,7 @@ impl Subject {
                     Verdict::Dropped => "one_line_drop",
                     Verdict::Passed => "one_line_pass",
                 };
-                // The table, and whose line is whose, are limiter's.
+                // Table and key are those of limiter.
                 let config = Configured::Plain.config(case)?;
                 own(
                     Object::load(Code::Bench, &config, &[program])?,
@@ -175,7 +175,7 @@ impl Subject {
     }
 }
 
-/// Constants of what reads none of them.
+/// Constants for programs that read none of them.
 const SMALLEST: Config = Config {
     sets: 2,
     ..Config::NONE

@@ -1,4 +1,4 @@
-//! Shows what was measured, as tables.
+//! Prints the results as tables.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use super::{
     subject::Subject,
 };
 
-/// What the figures are, and what they are not.
+/// Meaning of the figures, and its bounds.
 pub const WHAT: &str = "\
 Nanoseconds of processor time for a packet that crosses a veth pair, by sender and receiver together,
 on one and the same processor. Frames of 60 bytes (IPv6: 80), sent by the kernel's test-run with live
@@ -21,14 +21,14 @@ frames, 64 at a time. Every packet that was sent has arrived, or there is no fig
 costs is what it has over the bare program. Compare the ratios of one run, not two machines.
 ";
 
-/// How to read the tables.
+/// Explanation of the tables.
 const HOW: &str = "\
 median (lowest..highest) of the rounds, and how many times the bare program's; `new`: every packet has
 a source that was never seen before. Where some of what should be dropped came through, the share
 stands behind it. A price is the difference of two medians: what a subject adds to the bare program.
 ";
 
-/// With fewer packets in a turn than these, the figures are of the call.
+/// With fewer packets per turn, the figures measure the call.
 const FEWEST: u32 = 100_000;
 
 /// Writes the tables.
@@ -72,12 +72,12 @@ pub fn tables(measured: &[Measured]) -> Vec<Vec<&Measured>> {
     tables
 }
 
-/// The numbers of sources of a table, in the order in which they were measured.
+/// The numbers of sources of a table, in the order of measurement.
 pub fn columns(table: &[&Measured]) -> Vec<Sources> {
     in_order(table.iter().map(|one| one.case.sources))
 }
 
-/// Who is in a table, in the same way.
+/// The subjects of a table, in the order of measurement.
 pub fn rows(table: &[&Measured]) -> Vec<Subject> {
     in_order(table.iter().map(|one| one.subject))
 }
@@ -136,7 +136,7 @@ fn cell(one: &Measured) -> String {
     figures
 }
 
-/// One line a reason, with the cases that it holds for.
+/// One line per reason, with its cases.
 pub fn print_left_out(out: &mut impl Write, left_out: &[LeftOut]) -> io::Result<()> {
     let mut reasons: BTreeMap<(String, &str), Vec<Case>> = BTreeMap::new();
     for one in left_out {

@@ -1,4 +1,4 @@
-//! limiter as `attach` puts it in its place, and `limiter watch` beside it.
+//! limiter as `attach` installs it, with `limiter watch` beside it.
 
 use std::{
     env,
@@ -14,14 +14,14 @@ use limiter_user::{
 
 use super::{case::Case, limiter::Configured, road::Road};
 
-/// Attached and watched, until it is dropped.
+/// Attached and watched until it is dropped.
 pub struct Watched {
     server: Host,
     watcher: Option<Child>,
 }
 
 impl Watched {
-    /// Attaches, and begins to watch. What is told goes to `/dev/null`.
+    /// Attaches, and begins to watch. Events go to `/dev/null`.
     pub fn install(case: Case, road: &Road) -> Result<Self> {
         let wanted = Wanted::new(Configured::Plain.settings(case)?);
         let server = road.server.clone();
