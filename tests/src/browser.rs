@@ -1,4 +1,4 @@
-//! A browser without a window, driven by the DevTools protocol over a pipe: JSON documents, each ended by a zero byte.
+//! A headless browser that is driven by the DevTools protocol over a pipe: JSON documents, each ended by a zero byte.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use crate::hosts::on;
 
-/// What Debian calls the program.
+/// Debian's name of the program.
 pub const PROGRAM: &str = "chromium-headless-shell";
 
-/// One with one page.
+/// A browser with one page.
 #[derive(Debug)]
 pub struct Browser {
     process: Child,
@@ -21,17 +21,17 @@ pub struct Browser {
     from: BufReader<ChildStdout>,
     session: Option<String>,
     last: u64,
-    /// What went wrong on the page, in its own words: errors of the console, exceptions, what a policy forbade.
+    /// Errors on the page: console errors, exceptions, and policy violations.
     pub complaints: Vec<String>,
     profile: tempfile::TempDir,
 }
 
 impl Browser {
-    /// Starts one on a host.
+    /// Starts a browser on a host.
     #[must_use]
     pub fn start(host: &Host) -> Self {
         let profile = tempfile::tempdir().unwrap();
-        // The pipe is at descriptors 3 and 4. `timeout` ends the browser where the test itself is killed.
+        // The pipe is at descriptors 3 and 4. `timeout` ends the browser if the test itself is killed.
         let mut command = Command::new("sh");
         command.args([
             "-c",
@@ -68,7 +68,7 @@ impl Browser {
         browser
     }
 
-    /// Calls a method, which must succeed, and returns its result.
+    /// Calls a method and returns its result. The call must succeed.
     pub fn call(&mut self, method: &str, parameters: Value) -> Value {
         self.last += 1;
         let mut request = json!({"id": self.last, "method": method, "params": parameters});
@@ -113,7 +113,7 @@ impl Browser {
         }
     }
 
-    /// The window: width and height in pixels of CSS, theme.
+    /// Sets width and height of the window, in CSS pixels, and the theme.
     pub fn look_like(&mut self, width: u32, height: u32, theme: &str) {
         let scheme = json!([{"name": "prefers-color-scheme", "value": theme}]);
         self.call("Emulation.setEmulatedMedia", json!({"features": scheme}));
@@ -121,12 +121,12 @@ impl Browser {
         self.call("Emulation.setDeviceMetricsOverride", size);
     }
 
-    /// Goes to a page.
+    /// Opens a page.
     pub fn open(&mut self, url: &str) {
         self.call("Page.navigate", json!({"url": url}));
     }
 
-    /// What an expression of the page's language says.
+    /// The value of a JavaScript expression.
     pub fn evaluate(&mut self, expression: &str) -> Value {
         let request =
             json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
@@ -164,7 +164,7 @@ impl Browser {
 impl Drop for Browser {
     fn drop(&mut self) {
         use nix::{sys::signal, unistd::Pid};
-        // `timeout` passes it on to all that the browser has started.
+        // `timeout` passes the signal on to all processes of the browser.
         let id = Pid::from_raw(self.process.id().try_into().unwrap());
         let _ = signal::kill(id, signal::Signal::SIGTERM);
         let _ = self.process.wait();

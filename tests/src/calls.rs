@@ -6,16 +6,16 @@ use std::io;
 
 use nix::{sys::ptrace, unistd::Pid};
 
-/// A call that changes something: in the kernel for as long as the process lives, or beyond that; or [`LOOK`].
+/// A call that changes something, for the life of the process or beyond; or [`LOOK`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// What it does.
+    /// Its effect.
     pub name: String,
-    /// Whether what it does outlives the process.
+    /// Whether the effect outlives the process.
     pub lasts: bool,
 }
 
-/// What a call does that changes nothing: it opens a pin, or asks what is behind it.
+/// Effect of a call that changes nothing: it opens a pin, or queries the pinned object.
 pub const LOOK: &str = "look";
 
 impl Call {
@@ -26,11 +26,10 @@ impl Call {
         }
     }
 
-    /// The call that `process`, which was stopped by [`stop_before_them`], is about to make; none where it is none of
-    /// these after all.
+    /// The call that `process`, stopped by [`stop_before_them`], is about to make; none if it is not one of these.
     pub fn of_stopped(process: Pid) -> io::Result<Option<Self>> {
         let call = ptrace::syscall_info(process)?;
-        // SAFETY: this member of the union is in force where the filter of system calls has stopped a process.
+        // SAFETY: this member of the union is valid when the system call filter has stopped a process.
         let about = unsafe { call.u.seccomp };
         Ok(Self::of(i64::try_from(about.nr).unwrap(), about.args))
     }
@@ -72,7 +71,7 @@ const FILES: [i64; 5] = [
     libc::SYS_renameat2,
 ];
 
-/// All others that may change something.
+/// Other calls that may change something.
 const OTHERS: [i64; 6] = [
     libc::SYS_bpf,
     libc::SYS_sendto,
@@ -82,7 +81,7 @@ const OTHERS: [i64; 6] = [
     libc::SYS_write,
 ];
 
-/// From here on the kernel stops this process before each of these calls, where it is traced.
+/// Makes the kernel stop this process before each of these calls, if it is traced.
 pub fn stop_before_them() -> io::Result<()> {
     let statement = |code: u32, jump: u8, k: u32| libc::sock_filter {
         code: u16::try_from(code).unwrap_or_default(),
@@ -90,11 +89,11 @@ pub fn stop_before_them() -> io::Result<()> {
         jf: 0,
         k,
     };
-    // At the beginning of `struct seccomp_data` is the number of the call.
+    // `struct seccomp_data` begins with the number of the call.
     let mut filter = [statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0); LENGTH];
     let calls = FILES.iter().chain(&OTHERS);
     for (number, (at, call)) in filter[1..].iter_mut().zip(calls).enumerate() {
-        // To the last statement, past the others and the one that lets go on.
+        // To the last statement, past the other comparisons and the statement that allows the call.
         let far = u8::try_from(LENGTH - 3 - number).unwrap_or_default();
         let code = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
         *at = statement(code, far, u32::try_from(*call).unwrap_or_default());
@@ -121,13 +120,13 @@ pub fn stop_before_them() -> io::Result<()> {
     }
 }
 
-/// Statements of the filter: the call's number, one for each call, and two ends.
+/// Statements of the filter: load of the call's number, one for each call, and two ends.
 const LENGTH: usize = FILES.len() + OTHERS.len() + 3;
 
-/// Files that are opened with one of these may be changed.
+/// Files opened with one of these flags may be changed.
 const WRITES: u64 = (libc::O_CREAT | libc::O_WRONLY | libc::O_RDWR | libc::O_TRUNC) as u64;
 
-/// `enum bpf_cmd`, include/uapi/linux/bpf.h: those that make or change something, and what looks at a pin.
+/// `enum bpf_cmd`, include/uapi/linux/bpf.h: commands that make or change something, and those that read a pin.
 fn of_bpf(command: u64) -> Option<Call> {
     let (name, lasts) = match command {
         0 => ("map", false),

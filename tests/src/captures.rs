@@ -1,4 +1,4 @@
-//! Captures: some that others have made, and some of a test's own.
+//! Captures made by others, and captures made by tests.
 
 use std::{
     fs, io,
@@ -20,14 +20,14 @@ use limiter_user::{
 pub struct Captured {
     /// Nanoseconds since 1970.
     pub time: u64,
-    /// Its bytes.
+    /// The packet's bytes.
     pub bytes: Vec<u8>,
-    /// So many of them are captured.
+    /// Number of bytes that are captured.
     pub kept: usize,
 }
 
 impl Captured {
-    /// A whole one.
+    /// A packet that is captured whole.
     #[must_use]
     pub fn whole(time: u64, bytes: Vec<u8>) -> Self {
         Self {
@@ -38,7 +38,7 @@ impl Captured {
     }
 }
 
-/// The header of a file of pcap, with nanoseconds.
+/// The header of a pcap file with nanoseconds.
 #[must_use]
 pub fn header(link: u32) -> Vec<u8> {
     let mut file = 0xa1b2_3c4d_u32.to_le_bytes().to_vec();
@@ -65,7 +65,7 @@ pub fn add(file: &mut Vec<u8>, packet: &Captured) {
     file.extend(&bytes[..*kept]);
 }
 
-/// A file of Ethernet frames.
+/// A pcap file of Ethernet frames.
 #[must_use]
 pub fn pcap(packets: &[Captured]) -> Vec<u8> {
     let mut file = header(1);
@@ -75,7 +75,7 @@ pub fn pcap(packets: &[Captured]) -> Vec<u8> {
     file
 }
 
-/// The captures of others, in the order of their names.
+/// The captures made by others, by name.
 #[must_use]
 pub fn fixtures() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/captures");
@@ -91,7 +91,7 @@ pub fn fixtures() -> Vec<PathBuf> {
     files
 }
 
-/// Limits that look at all that there is to be seen of a packet.
+/// Limits that read every field of a packet that a limit can match.
 #[must_use]
 pub fn every_look() -> Settings {
     let text = "exempt = [\"control\"]\nnew_sources = \"20/s\"\nmax_sources = 64\n\
@@ -104,12 +104,12 @@ pub fn every_look() -> Settings {
     file::parse(text, ".".as_ref()).unwrap().settings
 }
 
-/// Writes down what becomes of each packet.
+/// Records the verdict on each packet.
 #[derive(Clone, Debug, Default)]
 pub struct Verdicts {
-    /// In their order.
+    /// Verdicts in the order of the packets.
     pub verdicts: Vec<Option<Reason>>,
-    /// What was told beside.
+    /// Other messages.
     pub told: Vec<String>,
 }
 
@@ -139,7 +139,7 @@ pub fn replay(
     Ok((replay, seen.verdicts))
 }
 
-/// Replays a file by both engines, which must say the same of every packet, and count the same.
+/// Replays a file with both engines, which must agree on every packet and every counter.
 pub fn replay_by_both(
     about: &str,
     file: &[u8],

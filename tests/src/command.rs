@@ -8,7 +8,7 @@ use std::{
 
 use limiter_user::testbed::Namespace;
 
-/// Runs `ip` with the words of `line` in a network namespace; it must succeed.
+/// Runs `ip` with the words of `line` in a network namespace. It must succeed.
 #[track_caller]
 pub fn ip(namespace: &Namespace, line: &str) {
     let run = || Command::new("ip").args(line.split(' ')).status();
@@ -16,15 +16,15 @@ pub fn ip(namespace: &Namespace, line: &str) {
     assert!(status.success(), "ip {line}");
 }
 
-/// The binary, built once for this run of the tests; where there is no cargo (`cargo xtask test --kernels`),
-/// `LIMITER_BINARY` says where it is.
+/// The binary, built once for this run of the tests. Without cargo (`cargo xtask test --kernels`), `LIMITER_BINARY` is
+/// its path.
 pub fn binary() -> &'static PathBuf {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
         if let Some(built) = std::env::var_os("LIMITER_BINARY") {
             return built.into();
         }
-        // Tests lie in <target>/<profile>/deps, programs beside the binary.
+        // Tests are in <target>/<profile>/deps, programs beside the binary.
         let own = std::env::current_exe().unwrap();
         let folder = own.parent().unwrap();
         let profile = if folder.ends_with("deps") {
@@ -47,8 +47,8 @@ pub fn binary() -> &'static PathBuf {
             build.arg("--release");
         }
         build.current_dir(env!("CARGO_MANIFEST_DIR"));
-        // Cargo has told the test of which package it is. A build script that asks for that (of `ring`) would run
-        // again, here and at the next build, and all that depends on it would be compiled anew each time.
+        // Cargo has set variables for the test's package. A build script that reads them (of `ring`) would run again,
+        // here and at the next build, and everything that depends on it would be compiled again.
         for (name, _) in std::env::vars_os() {
             let is_of_package =
                 |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
@@ -64,12 +64,12 @@ pub fn binary() -> &'static PathBuf {
     })
 }
 
-/// What a command did.
+/// Result of a command.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What was run.
+    /// The command line.
     pub line: String,
-    /// Exit status; -1 where a signal ended it.
+    /// Exit status; -1 if a signal ended the command.
     pub status: i32,
     /// Standard output.
     pub stdout: String,
@@ -78,7 +78,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Describes a finished command.
+    /// The result of a finished command.
     #[must_use]
     pub fn of(line: String, output: Output) -> Self {
         Self {
@@ -89,13 +89,13 @@ impl Outcome {
         }
     }
 
-    /// Panics unless the exit status is this.
+    /// Panics unless the exit status is `status`.
     pub fn expect(&self, status: i32) {
         assert_eq!(self.status, status, "{self:#?}");
     }
 
-    /// Panics unless it failed with `status`, a message on standard error that has all of `words`, and nothing on
-    /// standard output. The message is one line; or, for a wrong command line, in clap's layout.
+    /// Panics unless the command failed with `status`, with a message on standard error that contains all of `words`,
+    /// and with no standard output. The message is one line, or has clap's layout for a wrong command line.
     pub fn expect_error(&self, status: i32, words: &[&str]) {
         self.expect(status);
         assert_eq!(self.stdout, "", "{self:#?}");
@@ -112,7 +112,7 @@ impl Outcome {
     }
 }
 
-/// `limiter` with these arguments, to be run.
+/// Returns `limiter` with these arguments, ready to run.
 #[must_use]
 pub fn prepared(arguments: &[&str]) -> Command {
     let mut command = Command::new(binary());

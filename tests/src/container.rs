@@ -1,4 +1,4 @@
-//! A host that boots: this machine's files with systemd as process 1, in the namespace of a host of a test.
+//! A host that boots: this machine's files with systemd as process 1, in the network namespace of a test's host.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use crate::{command::Outcome, eventually, hosts::on};
 
 const SCRIPT: &str = include_str!("container.sh");
 
-/// Runs until this is dropped; nothing of it stays on the machine.
+/// A container that runs until it is dropped; nothing of it stays on the machine.
 #[derive(Debug)]
 pub struct Container {
     unshare: Child,
@@ -22,7 +22,7 @@ pub struct Container {
 }
 
 impl Container {
-    /// Boots one in the namespace of `host`, with the folder `shared` at `/mnt`.
+    /// Boots a container in the namespace of `host`, with the folder `shared` at `/mnt`.
     #[must_use]
     pub fn boot(host: &Host, shared: &Path) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -39,7 +39,7 @@ impl Container {
             group,
         };
         let children = format!("/proc/{0}/task/{0}/children", container.unshare.id());
-        // The last one: the other waits for this process to end.
+        // The last of the children: the other waits for this process to end.
         let init = || {
             let children = fs::read_to_string(&children).unwrap_or_default();
             let last = children.split_whitespace().last();
@@ -57,7 +57,7 @@ impl Container {
         container
     }
 
-    /// Runs a command in it.
+    /// Runs a command in the container.
     #[must_use]
     pub fn run(&self, line: &[&str]) -> Outcome {
         let mut command = Command::new("nsenter");
@@ -67,14 +67,14 @@ impl Container {
         Outcome::of(line.join(" "), command.args(line).output().unwrap())
     }
 
-    /// The same with a command that must succeed. Returns what it prints.
+    /// Runs a command that must succeed. Returns its output.
     pub fn done(&self, line: &[&str]) -> String {
         let outcome = self.run(line);
         outcome.expect(0);
         outcome.stdout
     }
 
-    /// Writes a file in it.
+    /// Writes a file in the container.
     pub fn write(&self, path: &str, text: &str) {
         self.done(&["sh", "-c", "printf %s \"$1\" >\"$2\"", "sh", text, path]);
     }
@@ -82,7 +82,7 @@ impl Container {
 
 impl Drop for Container {
     fn drop(&mut self) {
-        // Its end ends the container; the kernel ends all processes with process 1.
+        // The end of process 1 ends the container, because the kernel ends all its processes.
         drop(self.unshare.stdin.take());
         let _ = self.unshare.wait();
         let clear = "mount -t cgroup2 cgroup2 /mnt && cd /mnt && for try in 1 2 3 4 5 6 7 8 9; do

@@ -1,4 +1,4 @@
-//! Threads on processors of their own choice.
+//! Pins threads to processors.
 
 use std::fs::File;
 
@@ -7,19 +7,19 @@ use nix::{
     unistd::Pid,
 };
 
-/// Held by a test that wants all processors for itself: such tests wait for each other, also those of other programs.
+/// A lock for tests that need all processors: they wait for each other, even across test programs.
 #[must_use]
 pub fn alone() -> File {
-    // Any file will do that is there wherever tests run.
+    // Any file that exists wherever tests run.
     let file = File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures")).unwrap();
     file.lock().unwrap();
     file
 }
 
-/// Keeps this thread on one processor; on those that there are, where there are fewer.
+/// Keeps this thread on one processor; numbers beyond the last one begin again at 0.
 pub fn pin_to(cpu: usize) {
     let mut set = CpuSet::new();
-    // Not those that this thread may run on: it may have been here before.
+    // All processors, not only those of this thread: it may have been pinned before.
     let there = aya::util::nr_cpus().unwrap();
     set.set(cpu % there).unwrap();
     sched_setaffinity(Pid::from_raw(0), &set).unwrap();

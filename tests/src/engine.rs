@@ -1,8 +1,8 @@
-//! Two ways to ask what the limiter does with a packet at a given moment: the real program, in the
-//! kernel by test-run with the packet's own clock, and the same arithmetic in this process.
+//! Two engines that decide about a packet at a given time: the real program, in the kernel by test-run with the
+//! packet's own clock, and the same arithmetic in this process.
 //!
-//! The model finds the source of a packet with another parser (etherparse), so that the two agree
-//! only if ours is right.
+//! The model finds a packet's source with another parser (etherparse), so that the engines agree only if our parser is
+//! right.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -37,7 +37,7 @@ use limiter_user::{
 
 use crate::store::Store;
 
-/// A limit as it is written, and what else the program is told.
+/// A limit as configured, and other settings of the program.
 #[derive(Clone, Debug)]
 pub struct Limit {
     /// `--rate`.
@@ -84,7 +84,7 @@ impl Limit {
         }
     }
 
-    /// Where the limit is: first, with windows that begin with the clock.
+    /// The limit's slot: the first one, with windows that begin with the clock.
     fn slot() -> Slot {
         Slot {
             name: "default".to_owned(),
@@ -134,16 +134,16 @@ impl Limit {
 
 /// Something that limits packets.
 pub trait Engine {
-    /// What happens to `packet` at the moment `nanoseconds`.
+    /// Returns the reason for the verdict on `packet` at time `nanoseconds`.
     fn offer(&mut self, packet: &[u8], nanoseconds: u64) -> Reason;
 
-    /// The entry of a source, where there is one.
+    /// The entry of a source, if any.
     fn entry(&self, key: &SourceKey) -> Option<Source>;
 
     /// The limit that it applies.
     fn limit(&self) -> &Limit;
 
-    /// What to call it.
+    /// The engine's name.
     fn name(&self) -> &'static str;
 
     /// Whether `packet` passes.
@@ -200,20 +200,20 @@ impl Kernel {
         Self::load(limit, &limit.config(), true)
     }
 
-    /// Loads it with several limits and lists, with the packet's clock.
+    /// Loads the program with several limits and lists, with the packet's clock.
     #[must_use]
     pub fn of(settings: &Settings) -> Self {
         Self::with_clock(settings, CLOCK_PACKET)
     }
 
-    /// The same with one of the two clocks. Limits have slots in their order.
+    /// Loads the program with one of the two clocks. Limits have slots in their order.
     #[must_use]
     pub fn with_clock(settings: &Settings, clock: u32) -> Self {
         Self::with_maps(settings, clock, Maps::New)
     }
 
-    /// Loads it with several limits and lists, with the packet's clock, and a table where each source has its
-    /// place by `seed`: one that is loaded likewise forgets the same sources.
+    /// Loads the program with several limits and lists, with the packet's clock, and a table with this `seed`:
+    /// programs with equal seeds evict equal sources.
     #[must_use]
     pub fn seeded(settings: &Settings, seed: Seed) -> Self {
         Self::with_maps(settings, CLOCK_PACKET, Maps::Replayed { seed, full_at: 0 })
@@ -224,7 +224,7 @@ impl Kernel {
         Self::start(&Limit::new("1/s", "1"), &config, &prefixes, true, maps)
     }
 
-    /// Loads it with these constants, as the entry with or without multi-buffer packets.
+    /// Loads the program with these constants, with the entry for multi-buffer packets or without.
     #[must_use]
     pub fn load(limit: &Limit, config: &Config, frags: bool) -> Self {
         Self::start(limit, config, &BTreeMap::new(), frags, Maps::New)
@@ -245,7 +245,7 @@ impl Kernel {
         }
     }
 
-    /// A program that is loaded.
+    /// The engine of a loaded program.
     #[must_use]
     pub fn over(mut program: Program) -> Self {
         let store = Store::of(&mut program);
@@ -258,7 +258,7 @@ impl Kernel {
         }
     }
 
-    /// Runs the program once. The packet comes back as the program left it.
+    /// Runs the program once. Returns the packet as the program left it.
     #[must_use]
     pub fn run(&self, packet: &[u8], nanoseconds: u64) -> (u32, Reason, Vec<u8>) {
         let stamp = Stamp {
@@ -273,7 +273,7 @@ impl Kernel {
     }
 }
 
-/// What the program is told of these settings, and the prefixes of its lists. Limits have slots in their order.
+/// The program's constants for these settings, and the prefixes of its lists. Limits have slots in their order.
 #[must_use]
 pub fn constants(settings: &Settings, clock: u32) -> (Config, BTreeMap<IpNet, Listed>) {
     let slots: Vec<_> = (0..)
@@ -289,7 +289,7 @@ pub fn constants(settings: &Settings, clock: u32) -> (Config, BTreeMap<IpNet, Li
     (Config { clock, ..compiled }, settings.lists.compile(&bits))
 }
 
-/// How wide the bounds are that the program begins with: anything, because nothing may depend on it.
+/// Random width of the bounds of time that the program begins with, because no verdict may depend on it.
 fn spread(nanoseconds: u64) -> u32 {
     let mut rng = fastrand::Rng::with_seed(nanoseconds);
     rng.u32(..) >> rng.u32(0..32)
@@ -328,7 +328,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// No sources yet.
+    /// A model without sources.
     #[must_use]
     pub fn new(limit: &Limit) -> Self {
         Self {
@@ -338,8 +338,8 @@ impl Model {
         }
     }
 
-    /// Forgets the buckets that `gone` is true of. Panics unless they are full at the moment `nanoseconds`.
-    /// Returns how many there were.
+    /// Forgets the buckets that `gone` selects. Panics unless they are full at time `nanoseconds`. Returns their
+    /// number.
     pub fn forget(&mut self, gone: impl Fn(&SourceKey) -> bool, nanoseconds: u64) -> u64 {
         let terms = &self.config.limits[0].quota;
         let before = self.buckets.len();
@@ -410,8 +410,8 @@ enum Found {
     Malformed,
 }
 
-/// The source of a packet, as etherparse sees it, with the program's rules: what has a ninth tag
-/// is malformed, and so is what says that it is IP, or that a tag follows, and is not.
+/// The source of a packet, as etherparse sees it, with the program's rules: a packet with a ninth tag is malformed,
+/// and so is one that claims to be IP, or to have another tag, and is not.
 fn source_of(packet: &[u8]) -> Found {
     let Some((ether_type, behind)) = behind_tags(packet) else {
         return Found::Malformed;
@@ -429,7 +429,7 @@ fn source_of(packet: &[u8]) -> Found {
     }
 }
 
-/// The type behind up to eight tags, and what follows; none where the frame ends within them, or there are more.
+/// The type behind up to eight tags, and the bytes after it; none if the frame ends within the tags, or has more.
 fn behind_tags(packet: &[u8]) -> Option<(EtherType, &[u8])> {
     let tagged = [EtherType::VLAN_TAGGED_FRAME, EtherType::PROVIDER_BRIDGING];
     (0..=8).find_map(|tags| {

@@ -1,4 +1,4 @@
-//! `limiter export` on a host, and whoever asks it.
+//! `limiter export` on a host, and requests to it.
 
 use std::{
     collections::BTreeMap,
@@ -20,37 +20,37 @@ use crate::{
     processes::{helper_of, status_of},
 };
 
-/// Longer than any answer takes, on a machine that may be busy.
+/// Longer than any answer takes, even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An exporter that runs on a host until this is dropped, at a port that the kernel chose.
+/// An exporter that runs on a host until it is dropped, at a port that the kernel chose.
 #[derive(Debug)]
 pub struct Exporter<'h> {
     host: &'h Host,
     process: Child,
-    /// Where it listens.
+    /// Address that it listens on.
     pub address: SocketAddr,
 }
 
-/// What it answered.
+/// An answer to a request.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// Status code.
     pub status: u16,
-    /// Headers, their names in lower case.
+    /// Headers, with names in lower case.
     pub headers: BTreeMap<String, String>,
-    /// The rest.
+    /// The body.
     pub body: String,
 }
 
 impl<'h> Exporter<'h> {
-    /// Starts one on the host's loopback.
+    /// Starts an exporter on the host's loopback.
     #[must_use]
     pub fn start(host: &'h Host) -> Self {
         Self::start_at(host, "127.0.0.1:0")
     }
 
-    /// The same at this address.
+    /// Starts an exporter at this address.
     #[must_use]
     pub fn start_at(host: &'h Host, address: &str) -> Self {
         loopback_up(host);
@@ -69,13 +69,13 @@ impl<'h> Exporter<'h> {
         }
     }
 
-    /// Its process.
+    /// The exporter's process.
     #[must_use]
     pub fn process(&self) -> Pid {
         Pid::from_raw(self.process.id().try_into().unwrap())
     }
 
-    /// A connection to it.
+    /// Connects to the exporter.
     #[must_use]
     pub fn connect(&self) -> TcpStream {
         let stream = on(self.host, || TcpStream::connect(self.address)).unwrap();
@@ -83,13 +83,13 @@ impl<'h> Exporter<'h> {
         stream
     }
 
-    /// Sends a request with these lines of headers beside the usual ones, and reads the answer to its end.
+    /// Sends a request with these header lines besides the usual ones, and reads the whole answer.
     #[must_use]
     pub fn ask(&self, method: &str, path: &str, headers: &str) -> Answer {
         self.ask_as("127.0.0.1", method, path, headers)
     }
 
-    /// The same, by the name `host`.
+    /// Sends a request for the host name `host`.
     #[must_use]
     pub fn ask_as(&self, host: &str, method: &str, path: &str, headers: &str) -> Answer {
         let mut stream = self.connect();
@@ -100,7 +100,7 @@ impl<'h> Exporter<'h> {
         Answer::read(&mut stream)
     }
 
-    /// What is at `path`, which must be there.
+    /// The body at `path`, which must exist.
     #[must_use]
     pub fn get(&self, path: &str) -> String {
         let answer = self.ask("GET", path, "");
@@ -108,13 +108,13 @@ impl<'h> Exporter<'h> {
         answer.body
     }
 
-    /// The same as JSON.
+    /// The body at `path` as JSON.
     #[must_use]
     pub fn json(&self, path: &str) -> serde_json::Value {
         serde_json::from_str(&self.get(path)).unwrap()
     }
 
-    /// All samples, by what stands before the value.
+    /// All samples, by the text before the value.
     #[must_use]
     pub fn samples(&self) -> BTreeMap<String, f64> {
         let text = self.get("/metrics");
@@ -127,7 +127,7 @@ impl<'h> Exporter<'h> {
             .collect()
     }
 
-    /// Bytes of its memory, and of its helper's.
+    /// Bytes of memory of the exporter and its helper process.
     #[must_use]
     pub fn memory(&self) -> u64 {
         let processes = [self.process(), helper_of(self.process())];
@@ -138,14 +138,14 @@ impl<'h> Exporter<'h> {
         1024 * kilobytes.iter().sum::<u64>()
     }
 
-    /// How many descriptors it has.
+    /// Number of open descriptors.
     #[must_use]
     pub fn descriptors(&self) -> usize {
         let path = format!("/proc/{}/fd", self.process());
         std::fs::read_dir(path).unwrap().count()
     }
 
-    /// A connection, where it is still there.
+    /// Connects to the exporter, if it still listens.
     #[must_use]
     pub fn connect_if_it_listens(&self) -> Option<TcpStream> {
         let stream = on(self.host, || TcpStream::connect(self.address)).ok()?;
@@ -153,7 +153,7 @@ impl<'h> Exporter<'h> {
         Some(stream)
     }
 
-    /// Waits for its end, and what it has said on standard error.
+    /// Waits for its end. Returns the exit status and the standard error.
     #[must_use]
     pub fn wait(mut self) -> (ExitStatus, String) {
         let mut said = String::new();
@@ -162,7 +162,7 @@ impl<'h> Exporter<'h> {
         (self.process.wait().unwrap(), said)
     }
 
-    /// Sends it a signal, and waits for its end.
+    /// Sends the exporter a signal, and waits for its end.
     #[must_use]
     pub fn end(mut self, signal: Signal) -> ExitStatus {
         kill(self.process(), signal).unwrap();
@@ -178,7 +178,7 @@ impl Drop for Exporter<'_> {
 }
 
 impl Answer {
-    /// Reads one to the end of the connection.
+    /// Reads an answer until the connection ends.
     #[must_use]
     pub fn read(stream: &mut TcpStream) -> Self {
         let mut bytes = Vec::new();
@@ -199,7 +199,7 @@ impl Answer {
     }
 }
 
-/// Hosts have none that works unless it is asked for.
+/// Sets loopback up, which is down by default.
 pub fn loopback_up(host: &Host) {
     let mut command = Command::new("ip");
     command.args(["link", "set", "lo", "up"]);

@@ -2,12 +2,12 @@
 
 use std::fs;
 
-/// A folder of a test's own, which goes with it.
+/// A folder for one test, removed with it.
 #[derive(Debug)]
 pub struct Folder(tempfile::TempDir);
 
 impl Folder {
-    /// An empty one.
+    /// An empty folder.
     #[must_use]
     pub fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
@@ -19,7 +19,7 @@ impl Folder {
         self.0.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// Writes a file, and gives its path.
+    /// Writes a file. Returns its path.
     pub fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> String {
         let path = self.path(name);
         fs::write(&path, contents).unwrap();

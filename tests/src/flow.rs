@@ -1,5 +1,5 @@
-//! The control flow of an object's functions, by the rule of the strictest kernel that is supported: in Linux 6.1 a loop
-//! is closed by a jump. An instruction that runs into the first one of its own loop is refused as a back-edge
+//! The control flow of an object's functions, by the rule of the strictest supported kernel: in Linux 6.1, a loop must
+//! be closed by a jump. An instruction that falls through to the first one of its own loop is refused as a back-edge
 //! (`visit_insn` and `push_insn` in kernel/bpf/verifier.c).
 
 use std::collections::BTreeMap;
@@ -16,10 +16,10 @@ const ALWAYS: u8 = 0x00;
 const CALL: u8 = 0x80;
 const EXIT: u8 = 0x90;
 
-/// Where an instruction leads to, and whether by a jump.
+/// Target of an instruction, and whether it is reached by a jump.
 type Edge = (usize, bool);
 
-/// The loops of an ELF object that are not closed by a jump: the function, and the number of the instruction in it.
+/// The loops of an ELF object that are not closed by a jump: function, and index of the instruction in it.
 ///
 /// # Panics
 /// If it is no ELF object.
@@ -43,9 +43,9 @@ pub fn loops_without_jump(object: &[u8]) -> Vec<(String, usize)> {
     found
 }
 
-/// Instructions that run into one which is still being followed.
+/// Instructions that lead to an instruction which is still open.
 fn back_edges(code: &[u8], little_endian: bool) -> Vec<usize> {
-    // Depth first, the next instruction before the target of a jump, as the kernel does it.
+    // Depth first, the next instruction before the target of a jump, as the kernel does.
     let mut open = BTreeMap::from([(0, true)]);
     let mut path = vec![(0, edges(code, 0, little_endian).into_iter())];
     let mut found = Vec::new();
@@ -94,13 +94,13 @@ fn edges(code: &[u8], at: usize, little_endian: bool) -> Vec<Edge> {
 mod tests {
     use super::back_edges;
 
-    /// `goto` by so many instructions.
+    /// `goto` over `by` instructions.
     fn jump(by: i16) -> [u8; 8] {
         let [low, high] = by.to_le_bytes();
         [0x05, 0, low, high, 0, 0, 0, 0]
     }
 
-    /// `if r0 == 0 goto` by so many instructions.
+    /// `if r0 == 0 goto` over `by` instructions.
     fn branch(by: i16) -> [u8; 8] {
         let [low, high] = by.to_le_bytes();
         [0x15, 0, low, high, 0, 0, 0, 0]
@@ -113,7 +113,7 @@ mod tests {
     fn loop_that_is_closed_by_a_jump_is_told_from_one_that_is_not() {
         let closed = [ADD, branch(1), jump(-3), EXIT].concat();
         assert_eq!(back_edges(&closed, true), [0_usize; 0]);
-        // The first jump enters the loop behind its last instruction.
+        // The first jump enters the loop after its last instruction.
         let open = [jump(1), ADD, branch(1), jump(-3), EXIT].concat();
         assert_eq!(back_edges(&open, true), [1]);
     }

@@ -1,4 +1,4 @@
-//! An XDP program of somebody else: a few instructions that count what reaches them, and drop one port.
+//! A foreign XDP program: a few instructions that count packets, and drop one port.
 
 #![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
@@ -16,45 +16,45 @@ use limiter_user::kernel::sys::interface;
 
 use crate::hosts::Hosts;
 
-/// How it was loaded.
+/// Properties of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// Whether it takes packets in several buffers.
+    /// Whether the program takes multi-buffer packets.
     pub frags: bool,
-    /// `BPF_XDP`, or 0 as old loaders leave it.
+    /// `BPF_XDP`, or 0 with old loaders.
     pub attach_type: u32,
 }
 
-/// What loaders of today make of `SEC("xdp")`.
+/// Result of `SEC("xdp")` in current loaders.
 pub const PLAIN: Kind = Kind {
     frags: false,
     attach_type: 37,
 };
-/// What loaders of today make of `SEC("xdp.frags")`.
+/// Result of `SEC("xdp.frags")` in current loaders.
 pub const FRAGS: Kind = Kind {
     frags: true,
     ..PLAIN
 };
 
-/// The UDP port that it drops.
+/// The UDP port that the program drops.
 pub const DROPPED_PORT: u16 = 53;
 
 /// The program.
 pub struct Foreign {
-    /// Its id.
+    /// The program's id.
     pub id: u32,
-    /// Its descriptor.
+    /// The program's descriptor.
     pub fd: OwnedFd,
     seen: Array<MapData, u64>,
 }
 
 impl Foreign {
-    /// Loads it.
+    /// Loads the program.
     #[must_use]
     pub fn load(kind: Kind) -> Self {
         let seen = Array::<MapData, u64>::create(1, 0).unwrap();
         let fd = load(&instructions(&seen), kind).unwrap();
-        // Which one it is, its map tells: no two have the same.
+        // The map identifies the program: no two programs share it.
         let mut programs = loaded_programs().flatten();
         let own = programs.find(|program| {
             let maps = program.map_ids().unwrap_or_default().unwrap_or_default();
@@ -64,13 +64,13 @@ impl Foreign {
         Self { id, fd, seen }
     }
 
-    /// Packets that have reached it.
+    /// Packets that the program has counted.
     #[must_use]
     pub fn seen(&self) -> u64 {
         self.seen.get(&0, 0).unwrap()
     }
 
-    /// Attaches it to the server by netlink, as another tool would; `mode` as `bpftool` calls it.
+    /// Attaches the program to the server by netlink, as another tool would; `mode` is in the notation of `bpftool`.
     pub fn attach(&self, hosts: &Hosts, mode: &str) {
         let id = self.id.to_string();
         assert!(bpftool(
@@ -88,7 +88,7 @@ pub fn bpftool(hosts: &Hosts, arguments: &[&str]) -> bool {
     output.status.success()
 }
 
-/// Mode and id of the program on the server, according to netlink.
+/// Mode and id of the program on the server, from netlink.
 #[must_use]
 pub fn on_server(hosts: &Hosts) -> Option<(&'static str, u32)> {
     let interface = hosts
@@ -99,7 +99,7 @@ pub fn on_server(hosts: &Hosts) -> Option<(&'static str, u32)> {
     Some((xdp.mode.name(), xdp.program_id))
 }
 
-/// One instruction: code, registers (source, destination), offset, number.
+/// One instruction: code, registers (source, destination), offset, immediate.
 fn instruction(code: u8, registers: (u8, u8), offset: i16, number: i32) -> [u8; 8] {
     let mut bytes = [0; 8];
     bytes[0] = code;
@@ -146,7 +146,7 @@ fn instructions(seen: &Array<MapData, u64>) -> Vec<[u8; 8]> {
     ]
 }
 
-/// `BPF_PROG_LOAD`, as a loader that knows nothing of this project.
+/// `BPF_PROG_LOAD`, as another loader would call it.
 fn load(instructions: &[[u8; 8]], kind: Kind) -> io::Result<OwnedFd> {
     const BPF_PROG_LOAD: libc::c_int = 5;
     const BPF_PROG_TYPE_XDP: u32 = 6;
@@ -182,8 +182,8 @@ fn load(instructions: &[[u8; 8]], kind: Kind) -> io::Result<OwnedFd> {
         interface: 0,
         expected_attach_type: kind.attach_type,
     };
-    // SAFETY: the attributes are valid for their size, and so is what they point to; the descriptor that
-    // comes back is ours alone.
+    // SAFETY: the attributes are valid for their size, and so are their pointers; the returned descriptor is ours
+    // alone.
     unsafe {
         let fd = libc::syscall(
             libc::SYS_bpf,

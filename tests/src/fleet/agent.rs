@@ -15,7 +15,7 @@ use nix::{
 
 use crate::{command::prepared, eventually, hosts::on};
 
-/// An agent that runs on a host until this is dropped, which kills it.
+/// An agent that runs on a host until it is dropped, which kills it.
 #[derive(Debug)]
 pub struct Agent {
     process: Child,
@@ -40,35 +40,35 @@ impl Agent {
         }
     }
 
-    /// Its process.
+    /// The agent's process.
     #[must_use]
     pub fn process(&self) -> Pid {
         Pid::from_raw(self.process.id().try_into().unwrap())
     }
 
-    /// What it has said on standard error so far.
+    /// Its standard error until now.
     #[must_use]
     pub fn said(&self) -> String {
         String::from_utf8_lossy(&self.said.lock().unwrap()).into_owned()
     }
 
-    /// Waits until it has said this.
+    /// Waits until standard error contains `words`.
     pub fn wait_until_it_says(&self, words: &str) {
         let what = format!("the agent says '{words}'");
         eventually(&what, || self.said().contains(words));
     }
 
-    /// Whether it runs.
+    /// Whether the agent runs.
     pub fn is_running(&mut self) -> bool {
         self.process.try_wait().unwrap().is_none()
     }
 
-    /// Sends it a signal: SIGSTOP and SIGCONT among others.
+    /// Sends the agent a signal, such as SIGSTOP or SIGCONT.
     pub fn signal(&self, signal: Signal) {
         kill(self.process(), signal).unwrap();
     }
 
-    /// Waits for its end, and for all that it has said.
+    /// Waits for its end. Returns the exit status and the whole standard error.
     #[must_use]
     pub fn wait(mut self) -> (ExitStatus, String) {
         let status = self.process.wait().unwrap();
@@ -76,7 +76,7 @@ impl Agent {
         (status, self.said())
     }
 
-    /// Sends it a signal, and waits for its end.
+    /// Sends the agent a signal, and waits for its end.
     #[must_use]
     pub fn end(self, signal: Signal) -> (ExitStatus, String) {
         self.signal(signal);
@@ -91,7 +91,7 @@ impl Drop for Agent {
     }
 }
 
-/// Reads on, so that the agent never waits for a reader.
+/// Reads on in a thread, so that the agent never waits for a reader.
 fn read(mut stderr: ChildStderr, said: Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut part = [0; 4_096];

@@ -1,16 +1,16 @@
-//! What a bucket admits of packets whose times are known from before and from behind: the least and the most.
+//! Bounds on the packets that a bucket admits, if each packet's time is only known within an interval.
 //!
-//! All packets cost the same, and what is refused costs nothing: then a bucket that admits whatever it can admits as
-//! many as any choice of packets that keeps to `burst + rate × t` between each two of them. So the most is what a
-//! bucket admits that takes each packet for later than it can have been when it decides, and for earlier when it
-//! charges; the least is the same the other way round.
+//! All packets cost the same, and refused packets cost nothing. Then a bucket that admits whatever it can admits at
+//! least as many as any selection that keeps to `burst + rate × t` between each two packets. So the most is admitted
+//! by a bucket that decides about each packet at its latest time and charges it at its earliest; the least is admitted
+//! the other way round.
 
 use std::ops::RangeInclusive;
 
 /// A token bucket.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket {
-    /// Tokens per second; a divisor of a milliard, so that a token takes whole nanoseconds.
+    /// Tokens per second; a divisor of 10^9, so that a token takes whole nanoseconds.
     pub rate: u64,
     /// Tokens of a full bucket.
     pub burst: u64,
@@ -24,8 +24,8 @@ impl Bucket {
         SECOND / self.rate
     }
 
-    /// How many it admits, full at first, of packets that were decided about at some time within their
-    /// `(earliest, latest)`, in order.
+    /// Bounds on the packets that a full bucket admits, if each was decided about within its `(earliest, latest)`, in
+    /// order.
     #[must_use]
     pub fn admits(&self, times: &[(u64, u64)]) -> RangeInclusive<u64> {
         let sorted = times.is_sorted_by(|one, two| one.0 <= two.0 && one.1 <= two.1);
@@ -35,7 +35,7 @@ impl Bucket {
         least..=most
     }
 
-    /// Admits each packet by its first time, and charges it by its second.
+    /// Decides about each packet at its first time, and charges it at its second.
     fn count(&self, times: impl Iterator<Item = (u64, u64)>) -> u64 {
         let (cost, mut arrival, mut admitted) = (self.cost(), 0_u64, 0);
         for (decided, charged) in times {
@@ -47,7 +47,7 @@ impl Bucket {
         admitted
     }
 
-    /// Tokens that it has had within so many nanoseconds, full at first: what a fleet may admit.
+    /// Tokens of a full bucket and its refill in so many nanoseconds: the allowance of a fleet.
     #[must_use]
     pub fn tokens(&self, nanoseconds: u64) -> f64 {
         self.burst as f64 + nanoseconds as f64 / self.cost() as f64
@@ -66,7 +66,7 @@ pub fn between(ranges: &[RangeInclusive<u64>]) -> RangeInclusive<u64> {
 mod tests {
     use super::*;
 
-    /// A bucket in whole nanoseconds of tokens, filled up step by step.
+    /// Reference: counts a bucket's nanoseconds of tokens step by step.
     fn admitted(bucket: Bucket, times: &[u64]) -> u64 {
         let (cost, mut tokens, mut last, mut admitted) = (bucket.cost(), None, 0, 0);
         for &now in times {
@@ -97,8 +97,8 @@ mod tests {
         );
     }
 
-    /// Whatever the times were, between when they can have been: what is admitted is within the bounds, and the bounds
-    /// are met.
+    /// Whatever the times within the intervals, the admitted packets are within the bounds, and the bounds are
+    /// reached.
     #[test]
     fn bounds_hold_at_any_times_between() {
         let mut random = fastrand::Rng::with_seed(7);

@@ -1,6 +1,6 @@
-//! A longer way to the store: what is sent either way arrives later, and in order.
+//! A longer path to the store: data arrives later in both directions, and in order.
 //!
-//! Not a queueing discipline of the kernel: `netem` is not part of each.
+//! This is no queueing discipline of the kernel, because not every kernel has `netem`.
 
 use std::{
     io::{Read, Write},
@@ -18,7 +18,7 @@ use limiter_user::testbed::Namespace;
 
 use super::STORE;
 
-/// Listens beside the store until this is dropped.
+/// Listens beside the store until it is dropped.
 #[derive(Debug)]
 pub struct Detour {
     shared: Arc<Shared>,
@@ -34,7 +34,7 @@ struct Shared {
 }
 
 impl Detour {
-    /// Leads from port `from` of the store's address to its port `to`, without a delay.
+    /// Leads from port `from` of the store's address to its port `to`, without delay.
     #[must_use]
     pub fn start(store: &Namespace, from: u16, to: u16) -> Self {
         let at = |port| SocketAddr::new(STORE.into(), port);
@@ -60,18 +60,18 @@ impl Detour {
         }
     }
 
-    /// From now on what is sent, either way, arrives so much later.
+    /// Delays data in both directions by this time from now on.
     pub fn delay(&self, delay: Duration) {
         let delay = u64::try_from(delay.as_nanos()).unwrap();
         self.shared.delay.store(delay, Ordering::Relaxed);
     }
 
-    /// From now on it leads new connections to this port.
+    /// Leads new connections to this port from now on.
     pub fn lead_to(&self, port: u16) {
         self.shared.to.store(port, Ordering::Relaxed);
     }
 
-    /// Ends all connections that there are. New ones can be made.
+    /// Ends all existing connections. New ones can be made.
     pub fn disconnect(&self) {
         for stream in self.shared.open.lock().unwrap().drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
@@ -88,7 +88,7 @@ impl Drop for Detour {
 }
 
 impl Shared {
-    /// Joins a connection with one to the store; where that is not there, it is closed.
+    /// Joins a connection with a new one to the store; closes it if the store is not there.
     fn join(self: &Arc<Self>, near: TcpStream, store: &Namespace, to: SocketAddr) {
         let Ok(far) = store.run(|| TcpStream::connect(to)).unwrap() else {
             return;
@@ -96,7 +96,7 @@ impl Shared {
         near.set_nonblocking(false).unwrap();
         let of = |stream: &TcpStream| stream.try_clone().unwrap();
         for stream in [&near, &far] {
-            // What came in one piece goes on at once.
+            // Data goes on as soon as it arrives.
             stream.set_nodelay(true).unwrap();
             self.open.lock().unwrap().push(of(stream));
         }
@@ -104,7 +104,7 @@ impl Shared {
         self.carry(far, near);
     }
 
-    /// Carries all that comes from one to the other, until one of them ends.
+    /// Carries data from one connection to the other until one of them ends.
     fn carry(self: &Arc<Self>, mut from: TcpStream, to: TcpStream) {
         let (pieces, carried) = channel();
         let shared = Arc::clone(self);
@@ -133,6 +133,6 @@ fn deliver(pieces: &Receiver<(Instant, Vec<u8>)>, mut to: TcpStream) {
             break;
         }
     }
-    // Who sends on learns of it, and so does who waits for more.
+    // Tells both sides of the other connection that this one has ended.
     let _ = to.shutdown(Shutdown::Both);
 }

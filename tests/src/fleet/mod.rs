@@ -1,5 +1,5 @@
-//! A fleet: hosts with one address behind a router that spreads what a source sends over them, and a store that all
-//! of them reach by another way.
+//! A fleet: hosts with one address behind a router that spreads a source's packets over them, and a store that all of
+//! them reach by another network.
 //!
 //! ```text
 //!                    eth0                eth0 host 0 mgmt0 ── link0 ┐
@@ -8,7 +8,7 @@
 //!                    router host2 ─────── eth0 host 2 mgmt0 ── link2 ┘
 //! ```
 //!
-//! `mgmt0` is not limited. The links to the store are cut and healed one by one ([`Network::cut`]).
+//! `mgmt0` is not limited. The links to the store are cut and repaired one by one ([`Network::cut`]).
 
 mod agent;
 mod bounds;
@@ -37,17 +37,17 @@ use crate::{
     number,
 };
 
-/// Hosts with limits, and what reaches them.
+/// Hosts with limits, and their network.
 #[derive(Debug)]
 pub struct Fleet {
-    /// The hosts, and what joins them.
+    /// The hosts and their links.
     pub network: Network,
     router: Router,
     files: Folder,
 }
 
 impl Fleet {
-    /// So many hosts, without limits.
+    /// A fleet of so many hosts, without limits.
     #[must_use]
     pub fn of(hosts: usize) -> Self {
         let network = Network::new(hosts);
@@ -64,7 +64,7 @@ impl Fleet {
         &self.network.hosts[host]
     }
 
-    /// How many there are.
+    /// Number of hosts.
     #[must_use]
     pub fn size(&self) -> usize {
         self.network.hosts.len()
@@ -76,26 +76,26 @@ impl Fleet {
         on(self.host(host), || limiter(arguments))
     }
 
-    /// Attaches on a host what a configuration file with this text says.
+    /// Attaches on a host with a configuration file of this text.
     pub fn attach(&self, host: usize, text: &str) {
         let path = self.files.write(&format!("host{host}.toml"), text);
         let outcome = self.limiter(host, &["attach", "--config", &path]);
         outcome.expect(0);
     }
 
-    /// Puts a configuration file with this text in force on a host that has another one.
+    /// Reloads a host's configuration file with this text.
     pub fn reload(&self, host: usize, text: &str) {
         let path = self.files.write(&format!("host{host}.toml"), text);
         let outcome = self.limiter(host, &["reload", "eth0", "--config", &path]);
         outcome.expect(0);
     }
 
-    /// The same on each of them.
+    /// Attaches on each host with this text.
     pub fn attach_all(&self, text: &str) {
         (0..self.size()).for_each(|host| self.attach(host, text));
     }
 
-    /// Runs `limiter` on a host, which must succeed, and reads the JSON that it prints.
+    /// Runs `limiter` on a host. It must succeed; returns its JSON output.
     #[must_use]
     pub fn json(&self, host: usize, arguments: &[&str]) -> Value {
         let outcome = self.limiter(host, arguments);
@@ -109,25 +109,25 @@ impl Fleet {
         self.json(host, &["status", "eth0", "--json"])["interfaces"][0].clone()
     }
 
-    /// What a host knows of a source, from `check --json`.
+    /// A host's state of a source, from `check --json`.
     #[must_use]
     pub fn check(&self, host: usize, source: Ipv4Addr) -> Value {
         self.json(host, &["check", "eth0", &source.to_string(), "--json"])
     }
 
-    /// Packets that have come to each host.
+    /// Packets that have reached each host.
     #[must_use]
     pub fn seen(&self) -> Vec<u64> {
         self.packets("seen")
     }
 
-    /// Packets that each host has let through.
+    /// Packets that each host has passed.
     #[must_use]
     pub fn passed(&self) -> Vec<u64> {
         self.packets("passed")
     }
 
-    /// Packets that all of them together have let through.
+    /// Packets that all hosts together have passed.
     #[must_use]
     pub fn admitted(&self) -> u64 {
         self.passed().iter().sum()
@@ -139,32 +139,32 @@ impl Fleet {
             .collect()
     }
 
-    /// Sends, and waits until the last packet has been decided about.
+    /// Sends, and waits for the verdict on the last packet.
     #[must_use]
     pub fn send(&self, load: &Load) -> Sent {
         self.start(load).finish()
     }
 
-    /// Starts to send: what happens meanwhile, is up to the test.
+    /// Starts to send, while the test continues.
     #[must_use]
     pub fn start(&self, load: &Load) -> Stream {
         Stream::start(&self.network, load)
     }
 
-    /// Spreads packets over the hosts one by one, by these weights: of a round of packets, so many in a row go to each.
-    /// A host of weight 0 gets none: one that is to be down first, for each packet that is sent must come to a host.
+    /// Spreads packets over the hosts in turn, by these weights: in each turn, a host gets so many packets in a row. A
+    /// host of weight 0 gets none. Set it before a host goes down, because every packet sent must reach a host.
     pub fn spread(&self, weights: &[u32]) {
         assert_eq!(weights.len(), self.size());
         self.router.spread(weights);
     }
 
-    /// From now on a source's packets come to this host only.
+    /// Leads a source's packets to this host only from now on.
     pub fn pin(&self, source: Ipv4Addr, host: usize) {
         assert!(host < self.size());
         self.router.pin(source, Some(host));
     }
 
-    /// From now on a source's packets are spread again.
+    /// Spreads a source's packets again from now on.
     pub fn unpin(&self, source: Ipv4Addr) {
         self.router.pin(source, None);
     }
@@ -175,7 +175,7 @@ impl Fleet {
         Agent::start(self.host(host), store, more)
     }
 
-    /// Waits until each host's agent knows that so many are in the fleet.
+    /// Waits until each host's agent counts so many hosts in the fleet.
     pub fn wait_until_all_agents_see(&self, hosts: u64) {
         for host in 0..self.size() {
             let what = format!("host {host} sees a fleet of {hosts}");
@@ -192,13 +192,13 @@ impl Drop for Fleet {
     }
 }
 
-/// A source to send from: one of a network for documentation (RFC 5737) that nobody here has an address of.
+/// A source address from a documentation network (RFC 5737) that no host here uses.
 #[must_use]
 pub fn source(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(203, 0, 113, number)
 }
 
-/// Where the store is, as a URL wants it.
+/// URL of the store.
 #[must_use]
 pub fn store_url(port: u16) -> String {
     format!("redis://{STORE}:{port}")

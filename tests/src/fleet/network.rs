@@ -16,7 +16,7 @@ use crate::hosts::{CLIENT, SERVER, on};
 /// Address of the store, on the bridge in its namespace.
 pub const STORE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 
-/// All hosts have one address, and one hardware address: to the client they are one.
+/// Hardware address of all hosts, which also share one IP address: to the client, they are one host.
 const SERVICE_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const STORE_MAC: [u8; 6] = [2, 0, 0, 0, 0, 3];
@@ -24,20 +24,20 @@ const STORE_MAC: [u8; 6] = [2, 0, 0, 0, 0, 3];
 /// Client, router, hosts and store.
 #[derive(Debug)]
 pub struct Network {
-    /// Where the packets come from.
+    /// Host that sends the packets.
     pub client: Host,
-    /// Where they are spread.
+    /// Router that spreads the packets.
     pub router: Namespace,
-    /// Where limiter runs.
+    /// Hosts with limiter.
     pub hosts: Vec<Host>,
-    /// Where the store runs.
+    /// Namespace of the store.
     pub store: Namespace,
-    /// What each host's `eth0` has received.
+    /// Packets received by each host's `eth0`.
     pub(super) received: Arc<Received>,
 }
 
 impl Network {
-    /// One with so many hosts. Nothing is sent in it but what is sent on purpose, and answers to that.
+    /// A network with so many hosts. It carries only the test's packets, and answers to them.
     #[must_use]
     pub fn new(hosts: usize) -> Self {
         assert!((1..=100).contains(&hosts));
@@ -61,13 +61,13 @@ impl Network {
         }
     }
 
-    /// Hardware addresses of a frame from the client to whatever host it gets to.
+    /// Hardware addresses of a frame from the client to any host.
     #[must_use]
     pub fn macs(&self) -> ([u8; 6], [u8; 6]) {
         (CLIENT_MAC, SERVICE_MAC)
     }
 
-    /// A host's address on the way to the store.
+    /// A host's address in the store's network.
     #[must_use]
     pub fn address(host: usize) -> Ipv4Addr {
         Ipv4Addr::new(198, 51, 100, 10 + u8::try_from(host).unwrap())
@@ -78,13 +78,13 @@ impl Network {
         ip(&self.store, &format!("link set link{host} down\n"));
     }
 
-    /// Loses all packets on a host's link to the store, without a sign of it.
+    /// Drops all packets on a host's link to the store, while the link stays up.
     pub fn lose(&self, host: usize) {
         ip(&self.store, &format!("link set link{host} nomaster\n"));
     }
 
-    /// Makes a host's link to the store as narrow as this in both directions: packets wait for their turn, up to a
-    /// second's worth of them. (Kernels without `netem` cannot delay packets otherwise.)
+    /// Limits a host's link to the store to this rate in both directions: packets wait for their turn, up to one
+    /// second's worth. (Kernels without `netem` have no other delay.)
     pub fn narrow(&self, host: usize, bytes_per_second: u32) {
         let tbf = format!("tbf rate {bytes_per_second}bps burst 1600 latency 1s");
         let ends = [
@@ -100,7 +100,7 @@ impl Network {
         }
     }
 
-    /// Makes a host's link to the store whole again, and as wide as it was.
+    /// Repairs a host's link to the store, with full rate.
     pub fn heal(&self, host: usize) {
         ip(
             &self.store,
@@ -120,18 +120,18 @@ impl Network {
     }
 }
 
-/// Reads, without a process of its own, how many packets the hosts' interfaces have received.
+/// Counts the packets received by the hosts' interfaces, without starting processes.
 #[derive(Debug)]
 pub(super) struct Received(Vec<File>);
 
 impl Received {
     fn of(hosts: &[Host]) -> Self {
-        // The file shows the namespace of the thread that has opened it.
+        // The file shows the network namespace of the thread that opened it.
         let open = |host| on(host, || File::open("/proc/thread-self/net/dev")).unwrap();
         Self(hosts.iter().map(open).collect())
     }
 
-    /// Packets that the program on `eth0` has decided about, of all hosts: with native XDP, veth counts a packet behind
+    /// Packets that the programs on all hosts' `eth0` have decided about: with native XDP, veth counts a packet after
     /// the program (`veth_xdp_rcv` in drivers/net/veth.c).
     pub(super) fn packets(&self) -> u64 {
         self.0.iter().map(received_on_eth0).sum()
@@ -150,12 +150,12 @@ fn received_on_eth0(file: &File) -> u64 {
     packets.unwrap().parse().unwrap()
 }
 
-/// One that sends nothing on its own.
+/// A namespace that sends nothing on its own.
 fn quiet_namespace() -> Namespace {
     let namespace = Namespace::new().unwrap();
     let quieten = || {
         for of in ["all", "default"] {
-            // A kernel without IPv6 is quiet.
+            // A kernel without IPv6 sends nothing.
             let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{of}/disable_ipv6"), "1");
         }
     };
@@ -172,7 +172,8 @@ fn links_of_router(client: &Namespace, hosts: &[Namespace]) -> String {
 }
 
 fn links_of_store(hosts: &[Namespace]) -> String {
-    // Else it has the least of its links' addresses, and another one when a link leaves: hosts would look for it anew.
+    // By default, a bridge takes the lowest of its links' addresses, and another one when that link leaves: hosts
+    // would have to resolve it again.
     let mac = written(STORE_MAC);
     let mut lines = format!(
         "link set lo up\nlink add store0 address {mac} type bridge\naddress add {STORE}/24 dev store0\nlink set store0 up\n"
@@ -185,7 +186,7 @@ fn links_of_store(hosts: &[Namespace]) -> String {
     lines
 }
 
-/// A veth pair with one end here, the other called `there` in another namespace.
+/// A veth pair with one end here, and the other, called `there`, in another namespace.
 fn veth(here: &str, there: &str, other: &Namespace) -> String {
     format!(
         "link add name {here} type veth peer name {there} netns {}\nlink set {here} up\n",
@@ -200,7 +201,7 @@ fn client_lines() -> String {
     )
 }
 
-/// Without ARP on `eth0`: what a host answers goes to the router, which has nowhere to send it.
+/// Without ARP on `eth0`: a host's answers go to the router, which has no route for them.
 fn host_lines(number: usize) -> String {
     format!(
         "link set lo up\nlink set eth0 address {mac}\nlink set eth0 arp off\naddress add {SERVER}/24 dev eth0\n\
@@ -214,7 +215,7 @@ fn written(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 
-/// A path that leads to it from any process, while this one lives.
+/// A path to the namespace for any process, while this process lives.
 fn path(namespace: &Namespace) -> String {
     let fd = namespace.file().as_raw_fd();
     format!("/proc/{}/fd/{fd}", std::process::id())
@@ -229,7 +230,7 @@ fn host(namespace: Namespace, mac: [u8; 6]) -> Host {
     }
 }
 
-/// Has `ip` do what the lines say.
+/// Runs the lines as `ip` commands.
 fn ip(namespace: &Namespace, lines: &str) {
     batch(namespace, "ip", lines);
 }
@@ -238,7 +239,7 @@ fn batch(namespace: &Namespace, program: &str, lines: &str) {
     with_input(namespace, &[program, "-batch", "-"], lines);
 }
 
-/// Runs a command in a namespace, with this on its standard input; it must succeed.
+/// Runs a command in a namespace, with `input` on standard input. It must succeed.
 pub(super) fn with_input(namespace: &Namespace, line: &[&str], input: &str) {
     let mut command = Command::new(line[0]);
     command.args(&line[1..]).stdin(Stdio::piped());

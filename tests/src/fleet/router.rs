@@ -1,7 +1,7 @@
-//! The router: nftables gives each packet that comes from the client to one of the hosts, before it is routed.
+//! The router: nftables assigns each packet from the client to one of the hosts before routing.
 //!
-//! The kernel counts packets, not flows, so that a source's packets are spread one by one, exactly: a router's own
-//! multipath routes would keep a flow together.
+//! nftables counts packets, not flows, so a source's packets are spread one by one, exactly. Multipath routes would
+//! keep a flow on one host.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,7 @@ pub struct Router {
 }
 
 impl Router {
-    /// Spreads packets evenly over so many hosts.
+    /// Spreads packets evenly over `hosts` hosts.
     pub fn begin(namespace: &Namespace, hosts: usize) -> Self {
         let router = Self {
             namespace: namespace.clone(),
@@ -37,7 +37,7 @@ impl Router {
         router
     }
 
-    /// Of a round of packets, so many in a row to each host. Counts from the first host on.
+    /// Gives each host so many packets in a row, by weight, in each turn. Counting begins again at the first host.
     pub fn spread(&self, weights: &[u32]) {
         let hosts = weights.iter().enumerate();
         let turns: Vec<_> = hosts
@@ -55,7 +55,7 @@ impl Router {
         ));
     }
 
-    /// Sends all packets of a source to one host, or spreads them again, from one packet to the next.
+    /// Sends all packets of a source to one host, or spreads them again, effective between two packets.
     pub fn pin(&self, source: Ipv4Addr, host: Option<usize>) {
         let mut pinned = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
         match host {
@@ -66,7 +66,7 @@ impl Router {
             .iter()
             .map(|(source, host)| format!("{source} : \"host{host}\""))
             .collect();
-        // One transaction: no packet meets the map between the two.
+        // One transaction: no packet meets the map between the two commands.
         let mut rules = "flush map netdev router pinned\n".to_owned();
         if !all.is_empty() {
             rules += &format!("add element netdev router pinned {{ {} }}", all.join(", "));

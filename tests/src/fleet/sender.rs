@@ -1,4 +1,4 @@
-//! Packets from the client at an even pace, with the times at which each was sent and known to be decided about.
+//! Packets from the client at an even rate, with the times of sending and verdict of each.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -15,27 +15,27 @@ use limiter_user::kernel::sys::clock;
 use super::{Network, network::Received};
 use crate::{cpus::pin_to, hosts::SERVER, packet::Ends, raw::Raw};
 
-/// What is sent.
+/// Packets to send.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// Who sends; each of them the same number of packets, in an order that is another one for each of the rounds.
+    /// Sources, which send the same number of packets each, in an order that changes every round.
     pub sources: Vec<Ipv4Addr>,
-    /// UDP port that it goes to.
+    /// Destination UDP port.
     pub port: u16,
     /// Packets per second, of all sources together.
     pub per_second: u32,
-    /// Packets in all.
+    /// Number of packets.
     pub packets: u32,
 }
 
 impl Load {
-    /// So many packets per second from one source, for so long.
+    /// Packets at a rate from one source, for some time.
     #[must_use]
     pub fn of(source: Ipv4Addr, per_second: u32, time: Duration) -> Self {
         Self::of_many(vec![source], per_second, time)
     }
 
-    /// The same from several sources, which share the rate.
+    /// Packets from several sources, which share the rate.
     #[must_use]
     pub fn of_many(sources: Vec<Ipv4Addr>, per_second: u32, time: Duration) -> Self {
         let packets = f64::from(per_second) * time.as_secs_f64();
@@ -47,7 +47,7 @@ impl Load {
         }
     }
 
-    /// So many packets of one source, without a pause.
+    /// Packets of one source without a pause.
     #[must_use]
     pub fn at_once(source: Ipv4Addr, packets: u32) -> Self {
         Self {
@@ -56,8 +56,8 @@ impl Load {
         }
     }
 
-    /// The sources of all packets, by their number in `sources`. A router that counts packets would else give each of
-    /// three sources to a host of its own.
+    /// The source of each packet, as its index in `sources`. A fixed order would send each of three sources to a host
+    /// of its own, because the router counts packets.
     fn order(&self) -> impl Iterator<Item = usize> + use<> {
         let (sources, packets) = (self.sources.len(), self.packets as usize);
         let mut random = fastrand::Rng::with_seed(1);
@@ -70,36 +70,36 @@ impl Load {
     }
 }
 
-/// A packet that was sent. Times are in nanoseconds of the clock that the program reads.
+/// A packet that was sent. Times are in nanoseconds of the program's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
-    /// Its source's number among the load's.
+    /// Index of its source in the load.
     pub source: usize,
-    /// When it was not sent yet, and when it was known to have been decided about.
+    /// A time before it was sent, and a time after its verdict.
     pub between: (u64, u64),
 }
 
-/// What was sent.
+/// Packets that were sent.
 #[derive(Clone, Debug)]
 pub struct Sent {
-    /// In the order in which they were sent.
+    /// Packets in the order of sending.
     pub packets: Vec<Packet>,
 }
 
 impl Sent {
-    /// How many.
+    /// Number of packets.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.packets.len() as u64
     }
 
-    /// Nanoseconds from before the first was sent until the last had been decided about: all decisions are within.
+    /// Nanoseconds from before the first packet was sent until after the last verdict: all verdicts are within.
     #[must_use]
     pub fn longest(&self) -> u64 {
         self.packets[self.packets.len() - 1].between.1 - self.packets[0].between.0
     }
 
-    /// The times of those whose place in the order, from 0 on, is one of these.
+    /// The times of the packets whose index `which` selects.
     #[must_use]
     pub fn times(&self, which: impl Fn(usize) -> bool) -> Vec<(u64, u64)> {
         let chosen = self.packets.iter().enumerate();
@@ -144,13 +144,13 @@ impl Stream {
         }
     }
 
-    /// How many packets have been sent, and decided about.
+    /// Number of packets sent and decided about.
     #[must_use]
     pub fn so_far(&self) -> u64 {
         self.so_far.load(Ordering::Acquire)
     }
 
-    /// Waits until at least so many have been sent, and decided about.
+    /// Waits until at least so many packets have been sent and decided about.
     pub fn wait_for(&self, packets: u64) {
         let thread = self.thread.as_ref().unwrap();
         while self.so_far() < packets {
@@ -170,7 +170,7 @@ impl Stream {
         thread.join().expect("the packets were sent")
     }
 
-    /// Sends no more than are on their way.
+    /// Stops; only packets in flight still arrive.
     #[must_use]
     pub fn stop(self) -> Sent {
         self.stop.store(true, Ordering::Relaxed);
@@ -179,14 +179,14 @@ impl Stream {
 }
 
 impl Drop for Stream {
-    /// Nothing is sent into a network that goes with the test.
+    /// Stops sending before the test's network is removed.
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// A UDP packet from `source` to the hosts' one address.
+/// A UDP packet from `source` to the hosts' common address.
 fn frame(network: &Network, source: Ipv4Addr, port: u16) -> Vec<u8> {
     let ends = Ends {
         macs: network.macs(),
@@ -205,16 +205,16 @@ struct Sender {
     stop: Arc<AtomicBool>,
 }
 
-/// Packets on their way at most: a ring of veth holds 256, and loses what comes then.
+/// Most packets in flight: a veth ring holds 256 and drops further ones.
 const ON_THE_WAY: usize = 64;
-/// How long at most until it is looked what has been decided about.
+/// Longest time between two readings of the verdicts.
 const LOOK: Duration = Duration::from_millis(50);
-/// Longer than a packet can take.
+/// Longer than any packet takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Sender {
     fn run(self) -> Sent {
-        // What one processor has to deliver, it delivers in order.
+        // One processor delivers packets in order.
         pin_to(1);
         let interval = Duration::from_secs(1) / self.load.per_second;
         let before = self.received.packets();
@@ -237,8 +237,8 @@ impl Sender {
         Sent { packets }
     }
 
-    /// Waits until all packets have been decided about, those from number `from` on for the first time. Returns how
-    /// many they are.
+    /// Waits until all packets have been decided about, of which those from number `from` on were not before. Returns
+    /// the number of packets.
     fn settle(&self, before: u64, packets: &mut [Packet], from: usize) -> usize {
         let (start, sent) = (Instant::now(), packets.len() as u64);
         while self.received.packets() < before + sent {

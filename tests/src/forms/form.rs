@@ -12,7 +12,7 @@ const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const DESTINATION: u8 = 60;
 
-/// All that differs between two packets that say the same to a listener.
+/// All differences between two packets that mean the same to a listener.
 #[derive(Clone, Debug, Default)]
 pub struct Form {
     /// EtherTypes of VLAN tags, all with VLAN id 0.
@@ -21,24 +21,24 @@ pub struct Form {
     llc: bool,
     /// Words of options in each IPv4 header.
     options: usize,
-    /// IPv6 extension headers before the fragment header, and behind it: kind, units of 8 bytes beyond the first.
+    /// IPv6 extension headers before and after the fragment header: kind, and units of 8 bytes beyond the first.
     extensions: [Vec<(u8, u8)>; 2],
-    /// Whether and how the datagram is cut.
+    /// Fragmentation of the datagram, if any.
     cut: Option<Cut>,
-    /// An IP header around it: 4 (IP in IP) or 41 (6in4).
+    /// Protocol of an IP header around the packet: 4 (IP in IP) or 41 (6in4).
     tunnel: bool,
-    /// Bytes behind the packet.
+    /// Bytes after the packet.
     padding: usize,
 }
 
-/// How a datagram is cut into fragments.
+/// Fragmentation of a datagram.
 #[derive(Clone, Debug)]
 struct Cut {
     /// Bytes of the first fragment, and of each later one.
     sizes: (usize, usize),
     /// Next header that later IPv6 fragments claim.
     claims: u8,
-    /// Bytes by which each later fragment overlaps the one before.
+    /// Bytes by which each later fragment overlaps the previous one.
     overlap: usize,
     /// Seed of the order of the fragments: in order, reversed, or any.
     order: u64,
@@ -77,7 +77,7 @@ impl Form {
         form
     }
 
-    /// The frames of one datagram: `transport` from and to these ends. `number` tells datagrams of a source apart.
+    /// The frames of one datagram with `transport` between these ends. `number` identifies the datagram of a source.
     pub fn frames(&self, ends: &Ends, protocol: u8, transport: &[u8], number: u16) -> Vec<Vec<u8>> {
         let is_ipv4 = ends.from.is_ipv4();
         let [before, behind] = &self.extensions;
@@ -119,7 +119,7 @@ impl Form {
         frames
     }
 
-    /// The beginning and end of each part, and whether more follow.
+    /// Beginning and end of each part, and whether more follow.
     fn parts(&self, length: usize) -> Vec<(usize, usize, bool)> {
         let Some(cut) = &self.cut else {
             return vec![(0, length, false)];
@@ -153,7 +153,7 @@ impl Form {
         header
     }
 
-    /// The packet in a frame, with all that stands before and behind it.
+    /// The packet in a frame, with everything before and after it.
     fn frame(&self, ends: &Ends, mut packet: Vec<u8>) -> Vec<u8> {
         let mut kind: u16 = if ends.from.is_ipv4() { 0x0800 } else { 0x86dd };
         if self.tunnel && ends.from.is_ipv4() {
@@ -177,7 +177,7 @@ impl Form {
     }
 }
 
-/// A few extension headers. Hop-by-hop options stand first, or nowhere.
+/// A few extension headers. Hop-by-hop options are first, or absent.
 fn extensions(rng: &mut Rng, is_first: bool) -> Vec<(u8, u8)> {
     let length = rng.usize(0..=10);
     let kinds = (0..length).map(|index| {
@@ -188,7 +188,7 @@ fn extensions(rng: &mut Rng, is_first: bool) -> Vec<(u8, u8)> {
     kinds.collect()
 }
 
-/// Extension headers in front of `rest`, whose kind is `next`: the kind of the first header, and all bytes.
+/// Extension headers before `rest`, whose kind is `next`: the kind of the first header, and all bytes.
 fn chain(kinds: &[(u8, u8)], next: u8, rest: &[u8]) -> (u8, Vec<u8>) {
     let start = (next, rest.to_vec());
     kinds
@@ -196,7 +196,7 @@ fn chain(kinds: &[(u8, u8)], next: u8, rest: &[u8]) -> (u8, Vec<u8>) {
         .rev()
         .fold(start, |(next, rest), (kind, units)| {
             let size = 8 * (usize::from(*units) + 1);
-            // One option that a host skips if it does not know it; a routing header has no segments left.
+            // One option that a host skips if it does not know it; a routing header without segments left.
             let mut header = vec![next, *units, 0x1e, (size - 4) as u8];
             if *kind == ROUTING {
                 header = vec![next, *units, 0, 0];
@@ -223,7 +223,7 @@ fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// RFC 1071, of an even number of bytes.
+/// Internet checksum (RFC 1071) of an even number of bytes.
 fn checksum(bytes: &[u8]) -> u16 {
     let words = bytes
         .chunks(2)

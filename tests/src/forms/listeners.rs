@@ -1,4 +1,4 @@
-//! Who listens on the server, and what has arrived there.
+//! Listeners on the server, and the traffic that reached them.
 
 use std::{
     collections::BTreeMap,
@@ -13,10 +13,10 @@ use crate::{
     raw::Raw,
 };
 
-/// Where they listen.
+/// Port of the listeners.
 pub const PORT: u16 = 9_000;
 
-/// After so long without one nothing more arrives.
+/// Silence after which nothing more arrives.
 const SILENCE: Duration = Duration::from_millis(100);
 
 /// A UDP and a TCP listener. TCP's answers are read from the wire: the clients do not exist.
@@ -26,11 +26,11 @@ pub struct Listeners {
     answers: Raw,
 }
 
-/// Datagrams and bytes of each source.
+/// Datagrams and bytes from each source.
 pub type Arrived = BTreeMap<IpAddr, (u64, u64)>;
 
 impl Listeners {
-    /// On both families of the server.
+    /// Listens on both families of the server.
     pub fn on(hosts: &Hosts) -> Self {
         let (udp, tcp) = on(&hosts.server, || {
             let any = (Ipv6Addr::UNSPECIFIED, PORT);
@@ -48,7 +48,7 @@ impl Listeners {
         }
     }
 
-    /// What has arrived since the last time.
+    /// Traffic that has arrived since the last call.
     pub fn arrived(&self, protocol: u8) -> Arrived {
         if protocol == 6 {
             self.accepted()
@@ -69,7 +69,7 @@ impl Listeners {
         arrived
     }
 
-    /// Segments that the server has answered by SYN and ACK, each once.
+    /// Segments that the server has answered with SYN and ACK, each counted once.
     fn accepted(&self) -> Arrived {
         let mut seen = std::collections::BTreeSet::new();
         let mut arrived = Arrived::new();
@@ -87,7 +87,7 @@ impl Listeners {
     }
 }
 
-/// Address, port and length of what a SYN and ACK goes to.
+/// Address and port that a SYN and ACK goes to, and its length.
 fn answered(frame: &[u8]) -> Option<(IpAddr, u16, u64)> {
     let packet = etherparse::SlicedPacket::from_ethernet(frame).ok()?;
     let to: IpAddr = match packet.net? {

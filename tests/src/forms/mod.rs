@@ -1,5 +1,5 @@
-//! No form of a packet that the host accepts gets more than the plain form: random forms from many sources, sent to real
-//! listeners behind real limits and lists. Each source has one form and a bucket of its own.
+//! No form of a packet that the host accepts gets a higher rate than the plain form: random forms from many sources,
+//! sent to real listeners behind real limits and lists. Each source has one form and its own bucket.
 
 mod form;
 mod listeners;
@@ -22,12 +22,12 @@ use crate::{
 use form::Form;
 use listeners::{Listeners, PORT};
 
-/// Tokens of a bucket; nothing refills within the test.
+/// Tokens of a bucket; no token is refilled during the test.
 const BURST: u64 = 5;
-/// Datagrams of each source, and their bytes, where datagrams count and where bits do.
+/// Datagrams of each source, and their bytes, for limits on datagrams and on bits.
 const SENT: (u16, usize) = (20, 200);
 const SENT_OF_BITS: (u16, usize) = (120, 880);
-/// Bytes of a bucket that counts bits, and what refills in a second.
+/// Bytes of a bucket in a limit on bits, and its refill per second.
 const BYTES: (f64, f64) = (66e3, 125.0);
 /// Sources of each family in a round.
 const SOURCES: u16 = 24;
@@ -35,7 +35,7 @@ const SOURCES: u16 = 24;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// A configuration, and what it says of a source.
+/// A configuration, and its verdict on a source.
 #[derive(Debug)]
 struct Rule {
     text: &'static str,
@@ -106,34 +106,34 @@ const RULES: [Rule; 12] = {
     ]
 };
 
-/// What was tried.
+/// Result of the runs.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Forms behind a configuration.
+    /// Forms tried under a configuration.
     pub cases: u64,
-    /// Those that the host accepts.
+    /// Forms that the host accepted.
     pub accepted: u64,
-    /// Those that got more than they may, or, being plain, not what they may.
+    /// Forms that got too much, and plain forms that did not get exactly their due.
     pub wrong: Vec<String>,
 }
 
-/// Two hosts, the listeners on one of them, and a wire for any frame.
+/// Two hosts, the listeners on one of them, and a raw socket for any frame.
 struct Lab {
     hosts: Hosts,
     listeners: Listeners,
     wire: Raw,
-    /// Datagrams, by which they are told apart.
+    /// Number of datagrams sent, which identifies them.
     sent: Cell<u16>,
 }
 
-/// Runs `rounds` rounds from this seed.
+/// Runs `rounds` rounds with this seed.
 #[must_use]
 pub fn run(seed: u64, rounds: usize) -> Report {
     let lab = Lab::new();
     let mut report = Report::default();
     for round in 0..rounds {
         let rule = &RULES[round % RULES.len()];
-        // Each rule in either mode.
+        // Each rule in both modes.
         let mode = ["native", "generic"][round / RULES.len() % 2];
         lab.round(
             rule,
@@ -155,17 +155,17 @@ impl Lab {
             ] {
                 ip(&["route", "add", net, "via", &via.to_string()]);
             }
-            // The tunnels that this kernel has: forms inside them arrive where it has any.
+            // Tunnels that this kernel has: forms inside tunnels arrive if it has any.
             for kind in ["ipip", "sit", "ip6tnl"] {
                 let _ = Command::new("ip")
                     .args(["link", "add", "tunnel", "type", kind])
                     .output();
             }
             for (file, value) in [
-                // Datagrams that stay incomplete are not to drive out others.
+                // Incomplete datagrams must not evict others.
                 ("ipv4/ipfrag_high_thresh", "268435456"),
                 ("ipv6/ip6frag_high_thresh", "268435456"),
-                // An answer that comes again later would be taken for that of another round.
+                // A repeated answer would be counted in another round.
                 ("ipv4/tcp_synack_retries", "0"),
             ] {
                 std::fs::write(format!("/proc/sys/net/{file}"), value).unwrap();
@@ -194,7 +194,7 @@ impl Lab {
         let forms: Vec<_> = (0..2 * SOURCES)
             .map(|index| {
                 let is_ipv4 = index % 2 == 0;
-                // The first one of each family is plain.
+                // The first form of each family is plain.
                 let form = if index < 2 {
                     Form::default()
                 } else {
@@ -227,7 +227,7 @@ impl Lab {
             );
             let is_right = match rule.allows {
                 Allows::Nothing => datagrams == 0,
-                // The first ones are plain.
+                // The first forms are plain.
                 Allows::Datagrams if index < 2 => datagrams == BURST,
                 Allows::Datagrams => datagrams <= BURST,
                 Allows::Bytes => bytes as f64 <= BYTES.0 + BYTES.1 * seconds,
@@ -254,7 +254,7 @@ impl Lab {
         }
     }
 
-    /// Sends one datagram, from a port of its own: TCP answers a segment that comes again not at once.
+    /// Sends one datagram from its own port: TCP does not answer a repeated segment at once.
     fn send(&self, ends: &Ends, form: &Form, protocol: u8, payload: usize) {
         let number = self.sent.get();
         self.sent.set((number + 1) % 40_000);

@@ -26,7 +26,7 @@ use crate::sample::Sample;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Enough records that their memory exceeds everything else that changes meanwhile.
 const ENOUGH: f64 = 80_000.0;
-/// Seconds of heartbeats that are measured.
+/// Seconds of heartbeats that are measured, and heartbeats per second.
 const SECONDS: u32 = 3;
 const BEATS: u32 = 4;
 
