@@ -43,7 +43,7 @@ pub fn loops_without_jump(object: &[u8]) -> Vec<(String, usize)> {
     found
 }
 
-/// Instructions that lead to an instruction which is still open.
+/// Instructions that fall through to one that is still being followed.
 fn back_edges(code: &[u8], little_endian: bool) -> Vec<usize> {
     // Depth first, the next instruction before the target of a jump, as the kernel does.
     let mut open = BTreeMap::from([(0, true)]);

@@ -1,5 +1,5 @@
-//! The program in the kernel with its own clock, and one after another over the same maps: as
-//! `limiter reload` does it, but attached to nothing.
+//! Programs in the kernel with their own clock, one after another over the same maps, as `limiter reload` does it, but
+//! without an interface.
 
 use std::{
     cell::Cell,
@@ -36,17 +36,17 @@ use crate::engine::Kernel;
 /// Programs over the same maps.
 #[derive(Debug)]
 pub struct Generations {
-    /// The one that is in force.
+    /// The program in force.
     pub kernel: Kernel,
-    /// What it was made from.
+    /// The record that the program was made from.
     pub record: Record,
     slots: Vec<(Limit, Slot)>,
     folder: Folder,
-    /// When the buckets of the new-source limit were full that nothing was taken from.
+    /// Time at which uncharged buckets of the new-source limit were full.
     full_at: Cell<u64>,
 }
 
-/// Where the maps are pinned; nothing is left of it.
+/// Folder of the pinned maps; it is removed on drop.
 #[derive(Debug)]
 struct Folder(PathBuf, Dir);
 
@@ -65,13 +65,13 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Another failure may be on its way out.
+        // The thread may be panicking already.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
 impl Generations {
-    /// The first one, with frames of at most `frame_max` bytes.
+    /// The first program, with frames of at most `frame_max` bytes.
     #[must_use]
     pub fn new(settings: &Settings, frame_max: u64) -> Self {
         let mut record = Record {
@@ -98,14 +98,14 @@ impl Generations {
         Map::Array(map).try_into().unwrap()
     }
 
-    /// The word of the new-source limit's bucket.
+    /// The TAT of the new-source limit's bucket.
     #[must_use]
     pub fn new_sources(&self) -> u64 {
         let Raw(table) = self.table().get(&0, 0).unwrap();
         table.new_sources
     }
 
-    /// Lets the buckets of the new-source limit be full at `tick`.
+    /// Sets the time at which the new-source limit's buckets are full to `tick`.
     pub fn fill_new_sources(&self, tick: u64) {
         let Raw(table) = self.table().get(&0, 0).unwrap();
         let filled = Table {
@@ -117,7 +117,7 @@ impl Generations {
         self.fill_own(0..SLOTS);
     }
 
-    /// Lets the limits in these slots begin as if none had been there before.
+    /// Resets the new-source buckets of the limits in these slots.
     fn fill_own(&self, slots: impl IntoIterator<Item = u32>) {
         let map = MapData::from_pin(self.folder.0.join("SHARES")).unwrap();
         let mut shares: Array<_, Raw<Share>> = Map::Array(map).try_into().unwrap();
@@ -136,16 +136,16 @@ impl Generations {
         }
     }
 
-    /// The next one, from `now` on.
+    /// Replaces the program from `now` on.
     pub fn change(&mut self, settings: &Settings, now: u64) {
         self.change_unseen(settings, now);
         let mut program = load(&self.record, Maps::Pinned(&self.folder.1));
-        // Harmless where the entries are counted: nothing else changes them here.
+        // No race here: nothing else changes the counted entries.
         program.share_out(&self.kernel.tables.sets.held()).unwrap();
         self.kernel = Kernel::over(program);
     }
 
-    /// The same, for one that is followed by another one before a packet comes: its program is not even loaded.
+    /// Changes the settings without loading the program, because another change follows before any packet.
     pub fn change_unseen(&mut self, settings: &Settings, now: u64) {
         let (record, moves) = self.record.changed(settings.clone(), None, now).unwrap();
         let tables = &mut self.kernel.tables;
@@ -159,7 +159,7 @@ impl Generations {
         self.record = record;
     }
 
-    /// By how much the windows of each limit are shifted.
+    /// The shift of each limit's windows.
     #[must_use]
     pub fn phases(&self) -> BTreeMap<String, u64> {
         let slots = self.record.limits.iter();
@@ -173,7 +173,7 @@ impl Generations {
         slots.find(|(limit, _)| limit.name == name).unwrap()
     }
 
-    /// A bucket of the limit in `slot`, its word on the present terms.
+    /// A bucket of the limit in `slot`, with its TAT on the present terms.
     #[must_use]
     pub fn bucket(&self, slot: &Slot, key: &SourceKey) -> Option<Source> {
         let mut source = self.kernel.tables.sets.source(key)?;

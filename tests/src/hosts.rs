@@ -1,4 +1,4 @@
-//! Two hosts on a wire, and the limiter's command run on one of them.
+//! Two hosts on a wire, and the limiter command on one of them.
 
 use std::{
     fs,
@@ -20,9 +20,9 @@ use crate::{
 pub const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 /// The host that sends.
 pub const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));
-/// The same in IPv6.
+/// The protected host's IPv6 address.
 pub const SERVER_IPV6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1));
-/// The same in IPv6.
+/// The sending host's IPv6 address.
 pub const CLIENT_IPV6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2));
 
 /// Runs `work` on a host.
@@ -33,20 +33,20 @@ pub fn on<T: Send>(host: &Host, work: impl FnOnce() -> T + Send) -> T {
 /// Server and client.
 #[derive(Debug)]
 pub struct Hosts {
-    /// Where limiter runs.
+    /// The host with limiter.
     pub server: Host,
-    /// Where the traffic comes from.
+    /// The host that sends.
     pub client: Host,
 }
 
 impl Hosts {
-    /// Two hosts that send nothing on their own: IPv4 addresses, known to each other, no IPv6.
+    /// Two hosts that send nothing on their own: with IPv4 addresses, known to each other, and without IPv6.
     #[must_use]
     pub fn new() -> Self {
         Self::with(&[Address(SERVER, 24)], &[Address(CLIENT, 24)])
     }
 
-    /// The same with IPv6 addresses too. Reports of multicast groups are all that these send on their own.
+    /// Two hosts with IPv6 addresses too. On their own, they send only reports of multicast groups.
     #[must_use]
     pub fn of_both_families() -> Self {
         Self::with(
@@ -55,7 +55,7 @@ impl Hosts {
         )
     }
 
-    /// Two hosts with these addresses: the server's, the client's.
+    /// Two hosts with these addresses.
     #[must_use]
     pub fn with(server: &[Address], client: &[Address]) -> Self {
         let pair = Pair::new(server, client).unwrap();
@@ -65,7 +65,7 @@ impl Hosts {
         }
     }
 
-    /// A UDP frame from the client to the server, with `source` as its sender.
+    /// A UDP frame from the client to the server, with the source address `source`.
     #[must_use]
     pub fn frame(&self, source: IpAddr) -> Frame {
         Frame {
@@ -90,14 +90,14 @@ impl Hosts {
         self.server.namespace.run(|| limiter(arguments)).unwrap()
     }
 
-    /// Runs `limiter` on the server with these arguments, which spaces separate. It must succeed; gives its output.
+    /// Runs `limiter` on the server with these arguments, separated by spaces. It must succeed; returns its output.
     pub fn run(&self, arguments: &str) -> String {
         let outcome = self.limiter(&arguments.split(' ').collect::<Vec<_>>());
         outcome.expect(0);
         outcome.stdout
     }
 
-    /// Attaches on the server what a configuration file with this text says.
+    /// Attaches on the server with a configuration file of this text.
     pub fn attach_file(&self, text: &str) {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), text).unwrap();
@@ -105,7 +105,7 @@ impl Hosts {
         self.limiter(&["attach", "--config", path]).expect(0);
     }
 
-    /// Runs `limiter` on the server, which must succeed, and reads the JSON that it prints.
+    /// Runs `limiter` on the server. It must succeed; returns its JSON output.
     #[must_use]
     pub fn json(&self, arguments: &[&str]) -> serde_json::Value {
         let outcome = self.limiter(arguments);
@@ -132,8 +132,8 @@ impl Drop for Hosts {
     }
 }
 
-/// Detaches all that is attached on a host. Pins outlive namespaces: a test that fails must not leave them. (`detach
-/// --all` would clear away what other tests leave on purpose.)
+/// Detaches all attachments of a host. Pins outlive namespaces: a failed test must not leave them. (`detach --all`
+/// would also remove pins that other tests keep.)
 pub fn detach_all_of(host: &Host) {
     let _ = host.namespace.block_on(|| async {
         let here = pins::namespace().ok();

@@ -1,5 +1,5 @@
-//! What the black-box tests share: hosts, packets, the program under a clock of the test's own, a
-//! model beside it, and the command.
+//! Shared parts of the black-box tests: hosts, packets, the program under a test's clock, a model beside it, and the
+//! command.
 //!
 //! A helper that fails panics: its message is what the reader of a failed test needs.
 
@@ -45,8 +45,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Waits for `condition`: the kernel, and programs of others, do some things in their own time, and the machine may be
-/// busy. How long they may take is told by the tests whose promise that is.
+/// Waits for `condition`: the kernel and other programs do some things at their own pace, and the machine may be busy.
+/// Tests that promise a time measure it themselves.
 pub fn eventually(what: &str, condition: impl Fn() -> bool) {
     const PATIENCE: Duration = Duration::from_secs(60);
     let start = Instant::now();
@@ -59,7 +59,7 @@ pub fn eventually(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Instructions that the verifier has looked at; Linux 5.16 and later say it.
+/// Instructions that the verifier has processed; Linux 5.16 and later report it.
 #[must_use]
 pub fn verified_instructions(
     program: &limiter_user::kernel::program::object::Program,
@@ -67,7 +67,7 @@ pub fn verified_instructions(
     verified_instructions_of(program.fd().unwrap())
 }
 
-/// The same of a program's descriptor.
+/// Instructions that the verifier has processed for the program with this descriptor.
 #[must_use]
 pub fn verified_instructions_of(program: impl std::os::fd::AsFd) -> Option<u32> {
     use std::os::fd::AsRawFd;

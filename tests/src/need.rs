@@ -1,8 +1,8 @@
-//! What a test needs of the machine, and a loud word where that is missing.
+//! Requirements of tests on the machine, and a loud message if one is missing.
 
 use std::{fs::OpenOptions, io::Write, sync::OnceLock};
 
-/// Whether this process may load BPF programs and make network namespaces. Looks once.
+/// The reason why this process cannot load BPF programs or make network namespaces, if any. Checked once.
 fn missing_for_kernel() -> Option<&'static str> {
     static MISSING: OnceLock<Option<&'static str>> = OnceLock::new();
     *MISSING.get_or_init(|| {
@@ -22,14 +22,14 @@ fn missing_for_kernel() -> Option<&'static str> {
     })
 }
 
-/// True where a test of the kernel can run. Else says so, on standard error and in the file that
-/// `cargo xtask test` counts; where nothing may be skipped (`LIMITER_STRICT`), the test fails.
+/// Whether a test of the kernel can run. Otherwise reports it, on standard error and in the file that `cargo xtask
+/// test` counts; with `LIMITER_STRICT`, which forbids skipping, the test fails.
 #[must_use]
 pub fn kernel(test: &str) -> bool {
     missing_for_kernel().is_none_or(|why| skip(test, why))
 }
 
-/// True where the program `tool` is there to be called.
+/// Whether the program `tool` can be run.
 #[must_use]
 pub fn tool(test: &str, tool: &str) -> bool {
     let there = std::process::Command::new(tool)
@@ -39,7 +39,7 @@ pub fn tool(test: &str, tool: &str) -> bool {
     there || skip(test, &format!("no {tool}"))
 }
 
-/// The same for programs that have no verb `version`: those in the folders of PATH.
+/// Whether a program is in PATH, for programs without a verb `version`.
 #[must_use]
 pub fn program(test: &str, name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -47,7 +47,7 @@ pub fn program(test: &str, name: &str) -> bool {
     there || skip(test, &format!("no {name}"))
 }
 
-/// True where packages can be made.
+/// Whether packages can be built.
 #[must_use]
 pub fn packages(test: &str) -> bool {
     ["dpkg-deb", "rpmbuild", "strip"]
@@ -55,7 +55,7 @@ pub fn packages(test: &str) -> bool {
         .all(|tool| self::tool(test, tool))
 }
 
-/// True where this machine can boot once more, in memory.
+/// Whether this machine can boot a copy of itself in memory.
 #[must_use]
 pub fn container(test: &str) -> bool {
     let overlay = std::fs::read_to_string("/proc/filesystems")
@@ -64,7 +64,7 @@ pub fn container(test: &str) -> bool {
     (overlay || skip(test, "no overlayfs")) && (systemd || skip(test, "no systemd"))
 }
 
-/// Says that `test` cannot run, and why.
+/// Reports that `test` cannot run, and why.
 pub fn missing(test: &str, why: &str) {
     skip(test, why);
 }
@@ -86,7 +86,7 @@ fn skip(test: &str, why: &str) -> bool {
     false
 }
 
-/// Leaves a test that needs the kernel where there is none to test on.
+/// Returns from a test if there is no kernel to test on.
 #[macro_export]
 macro_rules! need_kernel {
     () => {

@@ -133,6 +133,6 @@ fn deliver(pieces: &Receiver<(Instant, Vec<u8>)>, mut to: TcpStream) {
             break;
         }
     }
-    // Tells both sides of the other connection that this one has ended.
+    // Senders and readers of this connection learn that it has ended.
     let _ = to.shutdown(Shutdown::Both);
 }

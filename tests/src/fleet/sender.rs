@@ -237,7 +237,7 @@ impl Sender {
         Sent { packets }
     }
 
-    /// Waits until all packets have been decided about, of which those from number `from` on were not before. Returns
+    /// Waits until all packets have been decided about, and sets that time for those from number `from` on. Returns
     /// the number of packets.
     fn settle(&self, before: u64, packets: &mut [Packet], from: usize) -> usize {
         let (start, sent) = (Instant::now(), packets.len() as u64);

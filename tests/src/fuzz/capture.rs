@@ -1,4 +1,4 @@
-//! Captures: the reader, beside another one (pcap-file); and what replay and learn make of the packets.
+//! Captures: the reader, compared with another one (pcap-file), and replay and learn of the packets.
 
 use std::{io::Cursor, sync::LazyLock};
 
@@ -19,7 +19,7 @@ use pcap_file::{
 use super::expect_one_line;
 use crate::captures::{every_look, replay};
 
-/// A packet: its bytes, how long it was on the wire, and when it came, in nanoseconds, where that can be compared.
+/// A packet: its bytes, its length on the wire, and its time in nanoseconds, if that can be compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Packet {
     bytes: Vec<u8>,
@@ -27,7 +27,7 @@ struct Packet {
     time: Option<u64>,
 }
 
-/// What is read must be what another reader finds there; replay decides about each packet once.
+/// Reads a capture. Another reader must find the same packets, and replay must decide about each once.
 pub(super) fn run(bytes: &[u8]) {
     let (ours, end) = match ours(bytes) {
         Ok(read) => read,
@@ -41,7 +41,7 @@ pub(super) fn run(bytes: &[u8]) {
 
 type Ours = (Vec<Packet>, Result<Option<Cut>, Error>);
 
-/// All packets, and how the capture has ended.
+/// All packets, and the end of the capture.
 fn ours(bytes: &[u8]) -> Result<Ours, Error> {
     let mut capture = Capture::new("test", Cursor::new(bytes.to_vec()))?;
     let mut learnt = FromFrames::new(Seed::KNOWN, Bounds::default());
@@ -77,7 +77,7 @@ fn ours(bytes: &[u8]) -> Result<Ours, Error> {
     Ok((packets, end))
 }
 
-/// The packets that pcap-file reads, up to the first that it does not.
+/// The packets that pcap-file reads, up to the first error.
 fn theirs(bytes: &[u8]) -> Vec<Packet> {
     if let Ok(mut reader) = PcapReader::new(Cursor::new(bytes)) {
         let packets = std::iter::from_fn(|| {
@@ -100,7 +100,7 @@ fn theirs(bytes: &[u8]) -> Vec<Packet> {
                 time: None,
                 bytes: packet.data.into_owned(),
             }),
-            // The two have different ideas of what is padding here.
+            // The two readers disagree about padding here.
             Block::SimplePacket(_) | Block::Packet(_) => break,
             _ => {}
         }
@@ -108,7 +108,7 @@ fn theirs(bytes: &[u8]) -> Vec<Packet> {
     packets
 }
 
-/// What both have read is the same; and where the other one has read more, ours has said that something is wrong.
+/// Panics unless both readers agree; if the other one has read more packets, ours must have reported an error.
 fn compare(ours: &[Packet], end: &Result<Option<Cut>, Error>, theirs: &[Packet]) {
     let mut ordered = true;
     let mut last = 0;
@@ -119,7 +119,7 @@ fn compare(ours: &[Packet], end: &Result<Option<Cut>, Error>, theirs: &[Packet])
             their.length.max(our.bytes.len() as u64),
             "packet {number}"
         );
-        // What is out of order is put in order by us alone.
+        // Only our reader puts packets in order.
         let time = their.time.unwrap_or(0);
         ordered &= time >= last;
         last = time;

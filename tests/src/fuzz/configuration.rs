@@ -6,8 +6,7 @@ use limiter_user::config::file::{parse, show};
 
 use super::expect_one_line;
 
-/// What is accepted is sound, can be compiled, and is shown as what reads back as the same. What is refused is told by
-/// line.
+/// Reads a file. Accepted settings are valid, compile, and read back as equal ones. Errors have a line.
 pub(super) fn run(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let folder = Path::new("/nowhere");

@@ -6,10 +6,10 @@ use limiter_user::config::lists::{read, show};
 
 use super::expect_one_line;
 
-/// Each line is told that is none of a list, and no other; what is read is what stands there, and reads back.
+/// Reads a list. Exactly the invalid lines are reported; the prefixes are those in the text, and read back.
 pub(super) fn run(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    // A mark of the order of bytes at the beginning is none of the text.
+    // A byte order mark at the beginning is not part of the text.
     let lines = text.trim_start_matches('\u{feff}').lines();
     let entries: Vec<_> = (1..)
         .zip(lines)
@@ -40,7 +40,7 @@ pub(super) fn run(bytes: &[u8]) {
     }
 }
 
-/// An address and the length of a prefix that has no bits behind it, by nothing but the standard library.
+/// An address and a prefix length without host bits, by the standard library alone.
 fn network(entry: &str) -> Option<(IpAddr, u8)> {
     let (address, length) = match entry.split_once('/') {
         Some((address, length)) => (address, Some(length)),

@@ -1,8 +1,8 @@
-//! What is fuzzed: a function of bytes for each kind of input that comes from elsewhere. Each looks for more than a
-//! panic: it says what must hold of what has been read.
+//! Fuzz targets: a function of bytes for each kind of external input. Each target looks for more than a panic: it
+//! checks the result of reading.
 //!
-//! `cargo xtask fuzz` runs them guided by coverage (`fuzz/`); `tests/fuzz_corpus.rs` runs them over the inputs in
-//! `fixtures/fuzz`, those that have found something among them.
+//! `cargo xtask fuzz` runs them guided by coverage (`fuzz/`); `tests/fuzz_corpus.rs` runs them on the inputs in
+//! `fixtures/fuzz`, which include all that have found a bug.
 
 mod capture;
 mod configuration;
@@ -18,18 +18,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What is fuzzed.
+/// A fuzz target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// Name of the target, and of the folder with its inputs.
     pub name: &'static str,
-    /// Panics where something that must hold does not.
+    /// Panics if a check fails.
     pub run: fn(&[u8]),
     /// Whether it runs the program in the kernel.
     pub kernel: bool,
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: [Target; 8] = [
     Target::new("capture", capture::run),
     Target::new("configuration", configuration::run),
@@ -57,14 +57,14 @@ impl Target {
         }
     }
 
-    /// The one with this name.
+    /// The target with this name.
     #[must_use]
     pub fn named(name: &str) -> Self {
         let found = TARGETS.into_iter().find(|target| target.name == name);
         found.unwrap_or_else(|| panic!("{name} is not fuzzed"))
     }
 
-    /// The files of its inputs.
+    /// The files with the target's inputs.
     #[must_use]
     pub fn inputs(&self) -> Vec<PathBuf> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -78,7 +78,7 @@ impl Target {
     }
 }
 
-/// What is told to people is one line that leaves their terminal as it is.
+/// Panics unless the message is one line that leaves a terminal as it is.
 fn expect_one_line(message: &str) {
     assert!(!message.is_empty(), "refused without a word");
     let torn = message.chars().any(char::is_control);

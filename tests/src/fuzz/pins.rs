@@ -1,5 +1,5 @@
-//! The maps of an attachment, with anything in them: what another version, a torn write or somebody else has left
-//! there must give figures or an error to every command that reads them.
+//! Maps of an attachment with arbitrary contents, as from another version, a torn write or another writer: every
+//! command that reads them must give figures or an error.
 
 use std::{cell::RefCell, net::IpAddr};
 
@@ -37,14 +37,14 @@ use limiter_user::{
     testbed::Namespace,
 };
 
-/// Entries of few sets are met again and again.
+/// With few sets, random words often meet the same entries.
 const SETTINGS: &str = "mode = \"generic\"\nmax_sources = 16\nexempt = [\"control\"]\n\
     [lists]\nallow = [\"198.51.100.0/24\"]\ndeny = [\"203.0.113.0/24\"]\nnear = [\"192.0.2.0/24\", \"2001:db8::/32\"]\n\
     [[limit]]\nname = \"source\"\nrate = \"5/s\"\nburst = 10\n\
     [[limit]]\nname = \"bytes\"\nkey = \"/24,/128\"\nmatch = { source = \"near\" }\nrate = \"10mbit\"\n\
     [[limit]]\nname = \"window\"\nkey = \"interface,destination_port\"\nrate = \"100/m\"\nalgorithm = \"fixed-window\"\nshadow = true\n";
 
-/// An attachment whose pins are gone, with its maps to be written.
+/// An attachment whose pins are gone, and whose maps can be written.
 struct Opened {
     attachment: Attachment,
     gauge: Gauge,
@@ -82,7 +82,7 @@ impl Opened {
                     gauge: Gauge::default(),
                     attachment,
                 };
-                // What is open stays: nothing is left behind, however the process ends.
+                // Open maps stay; nothing is left behind, however the process ends.
                 detach("lo").await.unwrap();
                 opened
             })
@@ -143,7 +143,7 @@ impl Opened {
         Ok(())
     }
 
-    /// Everything that reads the maps.
+    /// Reads the maps by every command.
     fn read(&mut self) {
         let attachment = &self.attachment;
         let sample = collect::once(attachment, 10).unwrap();
@@ -199,7 +199,7 @@ impl Opened {
     }
 }
 
-/// A word of an entry: one of those that mean something, a time about now, or anything.
+/// A word of an entry: a special value, a time near `now`, or any number.
 fn word_of(u: &mut Unstructured<'_>, now: u64) -> Result<u64> {
     Ok(match u.arbitrary::<u8>()? {
         few @ 0..=63 => u64::from(few % 5),
@@ -227,7 +227,7 @@ where
     Ok(PerCpuValues::try_from(values?).unwrap())
 }
 
-/// An event of the ring buffer, which anything may have written, and anything less.
+/// An event of the ring buffer with any contents and any length.
 fn told(bytes: &[u8]) {
     let read = watch::read(bytes);
     assert_eq!(read.is_some(), bytes.len() >= Event::SHORT);
@@ -238,7 +238,7 @@ fn told(bytes: &[u8]) {
     }
 }
 
-/// Fills the maps with what the bytes say, and reads them by every command.
+/// Fills the maps from the bytes, and reads them by every command.
 pub(super) fn run(bytes: &[u8]) {
     thread_local! {
         static OPENED: RefCell<Option<Opened>> = const { RefCell::new(None) };
@@ -246,7 +246,7 @@ pub(super) fn run(bytes: &[u8]) {
     told(bytes);
     OPENED.with_borrow_mut(|opened| {
         let opened = opened.get_or_insert_with(Opened::new);
-        // At the end of the bytes zeros follow.
+        // After the end of the bytes, zeros follow.
         opened.fill(&mut Unstructured::new(bytes)).unwrap();
         opened.read();
     });

@@ -4,7 +4,8 @@ use limiter_user::kernel::state::record::Record;
 
 use super::expect_one_line;
 
-/// What reads makes a program or says why not, may be changed, and reads back as the same.
+/// Reads a record. A valid one makes a program or gives a reason why not, may be changed, and reads back as an equal
+/// one.
 pub(super) fn run(bytes: &[u8]) {
     let record = match Record::read(bytes) {
         Ok(record) => record,
@@ -12,7 +13,7 @@ pub(super) fn run(bytes: &[u8]) {
     };
     let json = serde_json::to_vec(&record).unwrap();
     assert_eq!(Record::read(&json).as_ref(), Ok(&record));
-    // Zeros are behind it in the map, and a part of it is none.
+    // The map has zeros after the record; a truncated record is invalid.
     assert_eq!(
         Record::read(&[&json[..], &[0; 7]].concat()).as_ref(),
         Ok(&record)

@@ -1,4 +1,4 @@
-//! What the exporter reads of a request by itself: who is asked, and which format is liked. The rest is hyper's.
+//! The parts of a request that the exporter reads itself: host name and accepted format. hyper reads the rest.
 
 use std::net::IpAddr;
 
@@ -9,9 +9,9 @@ pub(super) fn run(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.split('\n');
     let host = lines.next().unwrap_or_default();
-    // Whoever is answered has asked by an address, or by a name that cannot be given to another machine.
+    // An answered request was for an address, or for a name that cannot be given to another machine.
     if is_local(host) {
-        // In front of the host there may be a user, as in a URL.
+        // A user may precede the host, as in a URL.
         let name = host.rsplit('@').next().unwrap_or_default();
         let name = match name.rsplit_once(':') {
             Some((name, port)) if !port.contains(']') => name,

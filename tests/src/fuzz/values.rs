@@ -1,4 +1,4 @@
-//! Rates, bursts, keys, prefixes and what else is written as one word.
+//! Rates, bursts, keys, prefixes and other single-word values.
 
 use std::{fmt, str::FromStr};
 
@@ -10,7 +10,7 @@ use limiter_user::config::{
 
 use super::expect_one_line;
 
-/// What is read is shown as what reads back as the same; what is refused says why.
+/// Reads a value. A valid one is shown so that it reads back; an invalid one gives a reason.
 pub(super) fn run(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let text = text.as_ref();
@@ -56,7 +56,7 @@ where
     }
 }
 
-/// Digits before the unit are the amount, times what the unit says, in each period.
+/// Checks that the digits before the unit, times the unit, are the amount in each period.
 fn is_what_is_written(text: &str, rate: &Rate) {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let (Ok(amount), unit) = (digits.parse::<u64>(), &text[digits.len()..]) else {
@@ -69,7 +69,7 @@ fn is_what_is_written(text: &str, rate: &Rate) {
         "m" | "M" if rate.period_ns == K * K * K => K * K,
         "g" | "G" => K * K * K,
         "t" => K * K * K * K,
-        // A period behind the number.
+        // A period follows the number.
         _ => return,
     };
     let counted = if unit.ends_with("bit") {

@@ -1,4 +1,4 @@
-//! Token bucket and fixed window, from the design's text, in numbers that neither wrap nor overflow.
+//! Token bucket and fixed window from the design's text, in numbers that neither wrap nor overflow.
 //!
 //! Time is in ticks of 1/256 ns since the clock began.
 
@@ -7,17 +7,16 @@ use limiter_user::config::{self, Algorithm, Rate, Unit};
 /// Ticks in a nanosecond.
 pub const TICKS: i128 = 256;
 
-/// Further ahead than an empty bucket by more than this, a word is the work of a clock that was set
-/// back: 2^20 ns.
+/// A TAT further ahead of an empty bucket's than this (2^20 ns) was written by a clock that was set back.
 pub(super) const SKEW: i128 = (1 << 20) * TICKS;
 
-/// No packet is longer, for which a byte's factor leaves room.
+/// Bits of the longest packet's length, for which a byte's factor leaves room.
 const LENGTH_BITS: u32 = 20;
 
-/// What a packet costs.
+/// The cost of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Price {
-    /// The same for each.
+    /// Every packet costs the same.
     Packet(i128),
     /// By its length: `factor / 2^shift` for a byte, the sum rounded up.
     Byte {
@@ -40,28 +39,28 @@ impl Price {
 /// Rate, burst and cost of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// What a packet costs: ticks, or tokens of a window.
+    /// The cost of a packet: ticks, or tokens of a window.
     pub price: Price,
-    /// Ticks (`2^-shift` of one) that a token is worth; 1 for a window.
+    /// Ticks per token, in units of `2^-shift`; 1 for a window.
     pub token: (i128, u32),
-    /// What a full bucket holds: ticks, or tokens of a window.
+    /// Content of a full bucket: ticks, or tokens of a window.
     pub depth: i128,
     /// Tokens of a full bucket.
     pub burst: i128,
-    /// What a token is.
+    /// Unit of a token.
     pub unit: Unit,
-    /// Nothing for a token bucket.
+    /// The window; none for a token bucket.
     pub window: Option<Window>,
 }
 
-/// How a fixed window cuts time, in nanoseconds.
+/// Division of time into fixed windows, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// Length.
     pub period: i128,
     /// Added to the clock.
     pub phase: i128,
-    /// Tokens that each brings.
+    /// Tokens that each window grants.
     pub grant: i128,
 }
 
@@ -72,14 +71,14 @@ impl Window {
     }
 }
 
-/// A bucket.
+/// The state of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// When it will be full, in ticks.
+    /// Tick at which the bucket is full.
     FullAt(i128),
-    /// What was left in a window.
+    /// Tokens left in a window.
     Left {
-        /// Its number.
+        /// Number of the window.
         window: i128,
         /// Tokens.
         tokens: i128,
@@ -96,15 +95,15 @@ pub fn divided_up(numerator: i128, denominator: i128) -> i128 {
     (numerator + denominator - 1) / denominator
 }
 
-/// Four words of a bucket are not times, and are stepped over.
+/// Skips the four stored values that are not times.
 fn step_over_marks(tick: i128) -> i128 {
     let word = tick.rem_euclid(1 << 64);
     if word < 4 { tick + 4 - word } else { tick }
 }
 
 impl Terms {
-    /// Those of a limit, whose windows are shifted by `phase`, on an interface with frames of `frame_max`
-    /// bytes at most.
+    /// The terms of a limit, whose windows are shifted by `phase`, on an interface with frames of at most `frame_max`
+    /// bytes.
     pub fn new(limit: &config::Limit, phase: u64, frame_max: u64) -> Self {
         let windows = limit.algorithm == Algorithm::FixedWindow;
         let burst = limit.burst.map_or_else(
@@ -163,7 +162,7 @@ impl Terms {
         }
     }
 
-    /// What is left at `now`: ticks, or tokens of a window.
+    /// Content at `now`: ticks, or tokens of a window.
     pub fn left(&self, state: State, now: i128) -> i128 {
         match (state, self.window) {
             (State::FullAt(full), _) => self.depth - (full - now).clamp(0, self.depth),
@@ -175,9 +174,8 @@ impl Terms {
         }
     }
 
-    /// Whether a packet of `length` bytes may pass at `now`. Nothing is charged; but where it may not,
-    /// and the bucket is further ahead than a clock that only goes forwards can have brought it, then
-    /// it is empty from now on.
+    /// Whether a packet of `length` bytes may pass at `now`. Nothing is charged. But a bucket that refuses, and is
+    /// further ahead than a clock that never goes back can have brought it, is empty from now on.
     pub fn admits(&self, state: &mut State, now: i128, length: usize) -> bool {
         if self.price.of(length) <= self.left(*state, now) {
             return true;
@@ -208,7 +206,7 @@ impl Terms {
         };
     }
 
-    /// Takes a charge back.
+    /// Refunds a charge.
     pub fn refund(&self, state: &mut State, length: usize) {
         let price = self.price.of(length);
         match state {
@@ -218,12 +216,12 @@ impl Terms {
     }
 }
 
-/// Packets or bits, and the nanoseconds in which so many come.
+/// Packets or bits, and the nanoseconds of their period.
 fn of(rate: &Rate) -> (i128, i128) {
     (rate.amount.into(), rate.period_ns.into())
 }
 
-/// Tokens that a period brings.
+/// Tokens per period.
 fn per_period(rate: &Rate) -> i128 {
     match rate.unit {
         Unit::Packets => rate.amount.into(),
@@ -231,7 +229,7 @@ fn per_period(rate: &Rate) -> i128 {
     }
 }
 
-/// What the rate gives in a second, or in a window; for a token bucket at least one packet or frame.
+/// The tokens of a second, or of a window; for a token bucket at least one packet or frame.
 fn default_burst(rate: &Rate, windows: bool, frame_max: u64) -> i128 {
     if windows {
         return per_period(rate);
@@ -244,8 +242,8 @@ fn default_burst(rate: &Rate, windows: bool, frame_max: u64) -> i128 {
     }
 }
 
-/// What a byte costs, rounded up, with as many binary places as leave room in 63 bits for the longest
-/// packet, and at most 40.
+/// The cost of a byte, rounded up, with as many binary places as leave room in 63 bits for the longest packet, and at
+/// most 40.
 fn byte(ticks: i128, bits: i128) -> (i128, u32) {
     let factor = |shift: u32| divided_up(ticks << shift, bits);
     let fits = |shift: &u32| factor(*shift) < 1 << (63 - LENGTH_BITS);

@@ -1,4 +1,4 @@
-//! Other settings while buckets are there.
+//! Changes of settings while there are buckets.
 
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
@@ -10,19 +10,19 @@ use super::{
     bucket::{State, TICKS, Terms},
 };
 
-/// What a bucket that was carried over to new terms may hold, until the model is told.
+/// Bounds on a bucket that was carried over to new terms, until [`Model::settle`] sets its state.
 #[derive(Clone, Debug)]
 pub struct Carried {
-    /// Which.
+    /// The bucket.
     pub id: Id,
-    /// Its state; of a token bucket the latest.
+    /// The least full state.
     pub earliest: State,
-    /// The other end.
+    /// The fullest state.
     pub latest: State,
 }
 
 impl Carried {
-    /// Whether `state` is one of those that it may be in.
+    /// Whether `state` is within the bounds.
     #[must_use]
     pub fn may_be(&self, state: State) -> bool {
         match (self.earliest, self.latest, state) {
@@ -46,9 +46,9 @@ impl Carried {
 }
 
 impl Model {
-    /// Other settings from `nanoseconds` on. A limit is the same where name and key are; its buckets stay.
-    /// Those whose terms are other ones are told: what was spent stays spent, which the program may
-    /// measure as a little more, and never as less.
+    /// Changes the settings from `nanoseconds` on. A limit stays the same if name and key do; its buckets stay.
+    /// Returns those whose terms changed: spent tokens stay spent, and the program may count slightly more as spent,
+    /// never less.
     pub fn change(
         &mut self,
         settings: &Settings,
@@ -59,7 +59,7 @@ impl Model {
         let before = self.limits.clone();
         let shadow_before = self.settings.shadow;
         self.hold(settings, phases);
-        // What was over the limit counts as dropped or as passed in shadow, and never as both.
+        // Packets over the limit count as dropped or as passed in shadow, never as both.
         let shadow = |limits: &[super::Held], all: bool, name: &str| {
             let mut found = limits.iter().filter(|held| held.limit.name == name);
             found.any(|held| all || held.limit.shadow)
@@ -100,7 +100,7 @@ impl Model {
         carried.collect()
     }
 
-    /// What a bucket holds, of what it may.
+    /// Sets a bucket to the state that it has, within its bounds.
     pub fn settle(&mut self, id: &Id, state: State) {
         if let Some(bucket) = self.buckets.get_mut(id) {
             bucket.state = state;
@@ -108,7 +108,7 @@ impl Model {
     }
 }
 
-/// The state on new terms, between the least and the most that may count as spent.
+/// The states on new terms with the least and the most tokens spent.
 fn carry_over(old: &Terms, new: &Terms, state: State, since: i128) -> (State, State) {
     let (from, left) = standing(old, state, since);
     let spent = spent(old, new, old.depth - left);
@@ -122,8 +122,8 @@ fn carry_over(old: &Terms, new: &Terms, state: State, since: i128) -> (State, St
     (at(*spent.start()), at(*spent.end()))
 }
 
-/// The moment, `since` or later, for which the state tells what is left, and that. Later only where the
-/// clock was set back meanwhile.
+/// The time, `since` or later, for which the state gives the content, and that content. It is later only if the clock
+/// was set back meanwhile.
 fn standing(old: &Terms, state: State, since: i128) -> (i128, i128) {
     let from = match (state, old.window) {
         (State::FullAt(full), _) => since.max(full - old.depth),
@@ -135,12 +135,12 @@ fn standing(old: &Terms, state: State, since: i128) -> (i128, i128) {
     (from, old.left(state, from))
 }
 
-/// What was `spent` on the old terms, on the new ones: the same tokens, or the same share where tokens are
-/// not the same thing. It may be measured in millionths of the old burst, rounded up.
+/// The spent tokens on the new terms: the same tokens, or the same share if the units differ. They may be counted in
+/// millionths of the old burst, rounded up.
 fn spent(old: &Terms, new: &Terms, spent: i128) -> RangeInclusive<i128> {
     let (numerator, denominator) = if old.unit == new.unit {
         let ((to, to_shift), (from, from_shift)) = (new.token, old.token);
-        // Both over the same power of two.
+        // Both in units of the same power of two.
         (to << from_shift, from << to_shift)
     } else {
         (new.depth, old.depth)

@@ -1,4 +1,4 @@
-//! From a frame to what lists and limits say of it.
+//! From a frame to the verdict of lists and limits.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ use super::{
 };
 
 impl Model {
-    /// What the lists and the limits say of a frame at `now` (ticks).
+    /// The verdict of lists and limits on a frame at `now` (ticks).
     pub(super) fn decide(&mut self, frame: &[u8], now: i128) -> Outcome {
         let simply = |reason| Outcome {
             reason,
@@ -86,7 +86,7 @@ impl Model {
                 .collect(),
         };
         let asked: Vec<_> = matching.iter().zip(outcome.buckets.clone()).collect();
-        // Asking puts right what a clock that was set back has left, in shadow as well.
+        // Asking also corrects buckets from before a clock was set back, even in shadow.
         let refusing = asked.iter().find(|(held, id)| {
             let bucket = self.buckets.get_mut(id);
             let refuses =
@@ -98,7 +98,7 @@ impl Model {
             outcome.refused_by = Some(held.limit.name.clone());
             return outcome;
         }
-        // Who has no bucket yet needs leave to have one made: for all that are to be made, or none is.
+        // New buckets need tokens of the new-source limit: all of them get one, or none does.
         let mut new = (asked.iter())
             .filter(|(_, id)| !self.buckets.contains_key(id))
             .map(|(held, _)| &held.limit);
@@ -142,7 +142,7 @@ impl Model {
         outcome
     }
 
-    /// Charges a bucket, and makes it first if need be. A packet pays for the first bucket that is made for it.
+    /// Charges a bucket, which is made first if needed. A packet pays for the first bucket that is made for it.
     fn charge(
         &mut self,
         terms: &Terms,
@@ -180,7 +180,7 @@ impl Model {
     }
 }
 
-/// Counts a packet that went on its way, for one of its limits.
+/// Counts a packet that passed, for one of its limits.
 fn passed(counts: &mut LimitCounters, admitted: bool, length: usize) {
     let figure = if admitted {
         &mut counts.admitted
@@ -190,14 +190,14 @@ fn passed(counts: &mut LimitCounters, admitted: bool, length: usize) {
     count(figure, length);
 }
 
-/// Who shares a bucket of the limit.
+/// The sources that share a bucket of the limit.
 fn who(limit: &Limit, source: IpAddr, port: Option<u16>) -> Who {
     let prefix = match limit.key.source {
         key::Source::Interface => None,
         key::Source::Prefix { ipv4, ipv6 } => {
             let bits = match source {
                 IpAddr::V4(_) => ipv4,
-                // Each neighbour has a bucket of its own.
+                // Each neighbour has its own bucket.
                 IpAddr::V6(v6) if v6.is_unicast_link_local() && ipv6 > 10 => 128,
                 IpAddr::V6(_) => ipv6,
             };

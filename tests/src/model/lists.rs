@@ -1,18 +1,18 @@
-//! Which lists decide about a source.
+//! Lists that decide about a source.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
 use ipnet::IpNet;
 use limiter_user::config::Lists;
 
-/// What the lists say of a source.
+/// Result of looking a source up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
-    /// It is allowed.
+    /// Whether the source is allowed.
     pub allowed: bool,
-    /// It is denied.
+    /// Whether the source is denied.
     pub denied: bool,
-    /// Its tiers.
+    /// The source's tiers.
     pub tiers: BTreeSet<String>,
 }
 
@@ -27,14 +27,14 @@ impl Listed {
     }
 }
 
-/// The length of the longest of `prefixes` that holds `source`.
+/// The length of the longest of `prefixes` that contains `source`.
 fn longest<'a>(prefixes: impl IntoIterator<Item = &'a IpNet>, source: IpAddr) -> Option<u8> {
     let holding = prefixes.into_iter().filter(|net| net.contains(&source));
     holding.map(IpNet::prefix_len).max()
 }
 
-/// Of `allow` and `deny` the longest prefix decides, and `deny` where both have it. Among the tiers it is
-/// the longest prefix, too: all that have it.
+/// Looks a source up. Between `allow` and `deny`, the longest prefix decides, `deny` on a tie. Among the tiers, all
+/// with the longest prefix apply.
 pub fn look_up(lists: &Lists, source: IpAddr) -> Listed {
     let (allow, deny) = (longest(&lists.allow, source), longest(&lists.deny, source));
     let tiers: Vec<_> = lists

@@ -1,4 +1,4 @@
-//! Which limits hold a packet.
+//! Matches of limits on packets.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ use super::{
     packet::{Field, Place, Transport},
 };
 
-/// Whether anything of the limit stands behind the IP header.
+/// Whether the limit reads anything after the IP header.
 pub fn looks_behind(limit: &Limit) -> bool {
     let Match {
         protocol,
@@ -34,7 +34,7 @@ pub fn looks_behind(limit: &Limit) -> bool {
         || length.is_some()
 }
 
-/// Whether all that is written holds. `transport` is there where any limit looks at it.
+/// Whether the whole match holds. `transport` is given if any limit reads it.
 pub fn holds(
     matches: &Match,
     source: IpAddr,
@@ -52,7 +52,7 @@ pub fn holds(
     version && lists && !left_out && transport_holds(matches, transport)
 }
 
-/// What cannot be seen may hold.
+/// A field that cannot be seen may match.
 fn transport_holds(matches: &Match, transport: Option<&Transport>) -> bool {
     let Transport {
         protocol,
@@ -65,7 +65,7 @@ fn transport_holds(matches: &Match, transport: Option<&Transport>) -> bool {
     let right_protocol =
         (matches.protocol).is_none_or(|wanted| protocol.may(|protocol| *protocol == wanted.0));
     let right_flags = matches.tcp_flags.is_none_or(|wanted| {
-        // Each flag by itself: looked at, it is as it should be.
+        // Each flag that is read must have its value.
         flags.may(|found| {
             (0..8).all(|bit| {
                 let of = |flags: u8| flags >> bit & 1 == 1;

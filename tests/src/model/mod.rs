@@ -1,5 +1,5 @@
-//! What the limiter should do, from the design and the documentation, and from the settings as they are
-//! written: nothing of the program, and nothing of what makes its constants.
+//! Expected behaviour of limiter, from the design, the documentation and the settings: nothing of the program, and
+//! nothing of the code that compiles its constants.
 //!
 //! One CPU, a table that is large enough, and no sockets of the host.
 
@@ -23,26 +23,26 @@ use limiter_user::config::{Burst, Control, Limit, Settings};
 use bucket::{State, TICKS, Terms};
 use new_sources::NewSourceLimit;
 
-/// What has a bucket of a limit: a prefix, or all that comes in; and a port.
+/// Owner of a bucket: a prefix, or all packets; and a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Who {
-    /// Nothing where one bucket is for all.
+    /// None if one bucket is for all.
     pub prefix: Option<IpNet>,
-    /// Where each destination port has one; 0 for packets without ports.
+    /// The destination port, if each has a bucket; 0 for packets without ports.
     pub port: Option<u16>,
 }
 
-/// The limit's name, and who.
+/// The limit's name, and the owner.
 pub type Id = (String, Who);
 
-/// A bucket, and what is counted beside it.
+/// A bucket, and its counters.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket {
-    /// What is in it.
+    /// State of the bucket.
     pub state: State,
     /// Packets of the source that passed.
     pub passed: u64,
-    /// Those that were over the limit, since it began to drop them, or to let them pass in shadow.
+    /// Packets over the limit, since it began to drop them, or to pass them in shadow.
     pub refused: u64,
 }
 
@@ -56,10 +56,10 @@ impl Bucket {
     }
 }
 
-/// What becomes of a packet.
+/// Result for a packet.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Under this it is counted.
+    /// The reason that counts the packet.
     pub reason: Reason,
     /// Name of the limit that refused it, if one did.
     pub refused_by: Option<String>,
@@ -67,7 +67,7 @@ pub struct Outcome {
     pub buckets: Vec<Id>,
 }
 
-/// A limit, with the terms that follow from it.
+/// A limit, with its terms.
 #[derive(Clone, Debug)]
 struct Held {
     limit: Limit,
@@ -82,7 +82,7 @@ pub struct Model {
     frame_max: u64,
     limits: Vec<Held>,
     new_sources: Option<NewSourceLimit>,
-    /// All buckets that have been made.
+    /// All existing buckets.
     pub buckets: HashMap<Id, Bucket>,
     /// Packets by reason.
     pub reasons: [Count; REASONS_MAX],
@@ -94,7 +94,7 @@ pub struct Model {
     pub added: u64,
 }
 
-/// The names of the limits on control traffic: on that of each source, and on all of it.
+/// Names of the limits on control traffic: of each source, and in total.
 const CONTROL: [&str; 2] = ["control", "control-total"];
 
 /// All limits of `settings`: those on control traffic come last.
@@ -119,7 +119,8 @@ fn limits(settings: &Settings) -> Vec<Limit> {
     limits
 }
 
-/// How many limits divide new sources: those that are not of the interface as a whole, but two where there are several.
+/// Number of limits that share the new-source limit: those that are not on the whole interface, but at least two if
+/// there are several.
 fn parts(settings: &Settings) -> usize {
     let limits = limits(settings);
     let whole = "interface".parse().unwrap();
@@ -136,8 +137,8 @@ fn count(one: &mut Count, length: usize) {
 }
 
 impl Model {
-    /// No buckets yet, at `now` (nanoseconds); of the new-source limit's tokens are no more than
-    /// `new_sources` left. `phases` are those of the limits' windows, by name.
+    /// A model without buckets at `now` (nanoseconds), with at most `new_sources` tokens left in the new-source limit.
+    /// `phases` are those of the limits' windows, by name.
     #[must_use]
     pub fn new(
         settings: &Settings,
@@ -176,7 +177,7 @@ impl Model {
             .collect();
     }
 
-    /// When the new-source limit's bucket will be full, in ticks, where there is that limit.
+    /// Tick at which the new-source limit's bucket is full, if there is such a limit.
     #[must_use]
     pub fn new_sources_full_at(&self) -> Option<i128> {
         self.new_sources.as_ref().map(NewSourceLimit::full_at)
@@ -189,7 +190,7 @@ impl Model {
         held.map(|held| &held.terms)
     }
 
-    /// What happens to `frame` at the moment `nanoseconds`.
+    /// Offers `frame` at time `nanoseconds`.
     pub fn offer(&mut self, frame: &[u8], nanoseconds: u64) -> Outcome {
         let now = i128::from(nanoseconds) * TICKS;
         let mut outcome = self.decide(frame, now);
@@ -218,7 +219,7 @@ impl Model {
     }
 }
 
-/// Counts a packet for the limit that refused it: it passed all the same where the interface is in shadow.
+/// Counts a packet for the limit that refused it: it passed all the same if the interface is in shadow.
 fn refused(counts: &mut LimitCounters, passed: bool, length: usize) {
     let figure = if passed {
         &mut counts.would_drop

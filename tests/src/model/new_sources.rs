@@ -1,4 +1,4 @@
-//! The limit on new sources, of which a CPU leases a few at a time.
+//! The new-source limit, of which a CPU leases a few tokens at a time.
 
 use std::collections::HashMap;
 
@@ -6,24 +6,25 @@ use limiter_user::config::{Limit, NewSources};
 
 use super::bucket::{Price, SKEW, Terms};
 
-/// Seen from one CPU.
+/// The limit as one CPU sees it.
 #[derive(Clone, Debug)]
 pub struct NewSourceLimit {
-    /// The bucket of all limits. What a limit's own bucket gives is charged here too: it may be in debt.
+    /// The common bucket of all limits. Tokens of a limit's own bucket are charged here too: the common bucket may be
+    /// in debt.
     common: Terms,
-    /// What a limit's own bucket is like, where there are several limits.
+    /// Terms of a limit's own bucket, if there are several limits.
     own: Option<Terms>,
     lease: i128,
     full_at: i128,
-    /// When the limits' own buckets are full that have not been charged.
+    /// Tick at which uncharged own buckets are full.
     begin: i128,
-    /// Of each limit, by name: when its own bucket is full, where it was charged; and what is leased.
+    /// Tick at which each limit's own bucket is full, if charged, by name; and leased tokens.
     own_full_at: HashMap<String, i128>,
     leased: HashMap<String, i128>,
 }
 
 impl NewSourceLimit {
-    /// For so many limits, with no more than `left` tokens in the common bucket at `now`, and as few in the others.
+    /// For `limits` limits, with at most `left` tokens in the common bucket at `now`, and as few in the others.
     pub fn new(limit: &NewSources, limits: usize, left: u64, now: i128) -> Self {
         let mut new = Self::full(limit, limits, now);
         let token = new.common.token.0;
@@ -32,7 +33,7 @@ impl NewSourceLimit {
         new
     }
 
-    /// The same for other settings, and so many limits: what was spent stays spent.
+    /// Changes the settings and the number of limits: spent tokens stay spent.
     pub fn change(&mut self, limit: &NewSources, limits: usize, stays: impl Fn(&str) -> bool) {
         let changed = Self::full(limit, limits, self.full_at);
         self.own_full_at.retain(|name, _| stays(name));
@@ -41,7 +42,7 @@ impl NewSourceLimit {
     }
 
     fn full(limit: &NewSources, limits: usize, now: i128) -> Self {
-        // 6.5536 seconds' worth, where nothing is written.
+        // By default, the burst is 6.5536 seconds of the rate.
         let per_period = i128::from(limit.rate.amount) * 6_553_600_000;
         let burst = limit.burst.map_or_else(
             || (per_period / i128::from(limit.rate.period_ns)).max(1),
@@ -75,12 +76,12 @@ impl NewSourceLimit {
         }
     }
 
-    /// When the common bucket will be full, in ticks.
+    /// Tick at which the common bucket is full.
     pub fn full_at(&self) -> i128 {
         self.full_at
     }
 
-    /// Whether the limit may make one more bucket, with a token that then is in its lease.
+    /// Whether the limit may make one more bucket, with a token that is then in its lease.
     pub fn reserve(&mut self, limit: &str, now: i128) -> bool {
         if self.leased.get(limit).is_none_or(|leased| *leased == 0) {
             let tokens = self.lease(limit, now);
@@ -96,9 +97,9 @@ impl NewSourceLimit {
         *leased -= 1;
     }
 
-    /// A whole lease, or a single token, or none; from the common bucket, or else from the limit's own one.
+    /// A whole lease, a single token, or none; from the common bucket, otherwise from the limit's own one.
     fn lease(&mut self, limit: &str, now: i128) -> i128 {
-        // Again, where a word was put right.
+        // Tries again after a bucket was corrected.
         for _ in 0..3 {
             let tokens = self.try_to_lease(limit, now);
             if tokens > 0 || !self.correct(limit, now) {
@@ -108,7 +109,7 @@ impl NewSourceLimit {
         0
     }
 
-    /// A bucket that is further ahead than a clock that only goes forwards can have brought it is empty from now on.
+    /// Empties a bucket that is further ahead than a clock that never goes back can have brought it.
     fn correct(&mut self, limit: &str, now: i128) -> bool {
         let own_depth = self.own.map_or(0, |own| own.depth);
         let most = self.common.depth + own_depth;

@@ -1,13 +1,13 @@
-//! What a packet is, read by another parser (etherparse) and byte by byte behind the IP header.
+//! Fields of a packet, read by another parser (etherparse), and byte by byte after the IP header.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use etherparse::{EtherType, Ipv4HeaderSlice, Ipv6HeaderSlice};
 
-/// Where a packet stands in its datagram.
+/// Position of a packet in its datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// It is all of it.
+    /// The whole datagram.
     Whole,
     /// The first fragment.
     First,
@@ -18,16 +18,16 @@ pub enum Place {
 /// A field of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field<T> {
-    /// It cannot be seen: it may be anything.
+    /// The field cannot be seen and may have any value.
     Unseen,
-    /// The protocol has none.
+    /// The protocol has no such field.
     None,
-    /// This one.
+    /// The field's value.
     Is(T),
 }
 
 impl<T> Field<T> {
-    /// Whether it may be one for which `holds`.
+    /// Whether the field may have a value for which `holds`.
     pub fn may(&self, holds: impl FnOnce(&T) -> bool) -> bool {
         match self {
             Self::Unseen => true,
@@ -37,12 +37,12 @@ impl<T> Field<T> {
     }
 }
 
-/// What is known of an IP packet.
+/// Fields of an IP packet.
 #[derive(Clone, Debug)]
 pub struct Ip {
-    /// Its source.
+    /// The source.
     pub source: IpAddr,
-    /// What follows the IP header.
+    /// The header after the IP header.
     pub transport: Transport,
 }
 
@@ -51,20 +51,20 @@ pub struct Ip {
 pub struct Transport {
     /// Number of the protocol.
     pub protocol: Field<u8>,
-    /// Source and destination.
+    /// Source and destination port.
     pub ports: Field<(u16, u16)>,
-    /// Of TCP.
+    /// TCP flags.
     pub flags: Field<u8>,
-    /// Which part of a datagram it is.
+    /// Position in the datagram.
     pub place: Field<Place>,
     /// Neighbour discovery or DHCP.
     pub control: bool,
-    /// Bytes of the IP packet, as its header says.
+    /// Bytes of the IP packet, from its header.
     pub length: u32,
 }
 
 impl Transport {
-    /// Nothing can be seen.
+    /// No field can be seen.
     pub const UNSEEN: Self = Self {
         protocol: Field::Unseen,
         ports: Field::Unseen,
@@ -75,16 +75,16 @@ impl Transport {
     };
 }
 
-/// A frame.
+/// Result of reading a frame.
 #[derive(Clone, Debug)]
 pub enum Seen {
-    /// Nothing that a limit holds.
+    /// A frame that no limit applies to.
     NotIp,
-    /// IP that cannot be.
+    /// A malformed IP packet.
     Malformed,
-    /// More tags than anybody looks behind.
+    /// More tags than the program reads.
     TooManyTags,
-    /// From this address.
+    /// An ARP packet from this address.
     Arp(Ipv4Addr),
     /// IP.
     Ip(Ip),
@@ -115,7 +115,7 @@ pub fn read(frame: &[u8]) -> Seen {
     match EtherType(ether_type) {
         EtherType::IPV4 => ipv4(rest).map_or(Seen::Malformed, Seen::Ip),
         EtherType::IPV6 => ipv6(rest).map_or(Seen::Malformed, Seen::Ip),
-        // From RFC 826: 8 bytes of what it is about, the sender's hardware address, its address.
+        // RFC 826: 8 bytes of fixed fields, the sender's hardware address, and its protocol address.
         EtherType::ARP => match rest.get(14..18) {
             Some(sender) => Seen::Arp([sender[0], sender[1], sender[2], sender[3]].into()),
             None => Seen::NotIp,
@@ -171,8 +171,8 @@ fn ipv6(bytes: &[u8]) -> Option<Ip> {
 /// Hop-by-hop options, routing, fragment, authentication, destination options.
 const EXTENSIONS: [u8; 5] = [0, 43, 44, 51, 60];
 
-/// Walks along the extension headers. Behind one that is cut short, a ninth one or the header of a later fragment nothing
-/// can be seen.
+/// Walks along the extension headers. Nothing can be seen after a truncated header, a ninth one, or the header of a
+/// later fragment.
 fn behind_ipv6(bytes: &[u8], first: u8, hop_limit: u8) -> Transport {
     let (mut rest, mut next, mut place) = (bytes, first, None);
     for walked in 0.. {
@@ -212,7 +212,7 @@ fn behind_ipv6(bytes: &[u8], first: u8, hop_limit: u8) -> Transport {
     })
 }
 
-/// Ports and flags of TCP, UDP, DCCP, SCTP and UDP-Lite. `control` is asked with the ports of UDP alone.
+/// Ports and flags of TCP, UDP, DCCP, SCTP and UDP-Lite. `control` is called with the ports of UDP alone.
 fn transport(
     rest: &[u8],
     protocol: u8,
@@ -224,7 +224,7 @@ fn transport(
         place: Field::Is(place),
         ..Transport::UNSEEN
     };
-    // In a later fragment nothing of it is there.
+    // A later fragment contains nothing of the header.
     let rest = if place == Place::Later { &[] } else { rest };
     seen.ports = match (short(rest, 0), short(rest, 2)) {
         _ if ![6, 17, 33, 132, 136].contains(&protocol) => Field::None,

@@ -1,4 +1,4 @@
-//! What the program is told, and the same once more as plain functions.
+//! Configurations as text, and again as plain functions.
 
 use std::net::IpAddr;
 
@@ -9,24 +9,24 @@ use super::oracle::Seen;
 /// A configuration.
 #[derive(Debug)]
 pub(super) struct Configuration {
-    /// As a file.
+    /// The configuration file.
     pub text: &'static str,
-    /// Its limits.
+    /// The limits.
     pub limits: &'static [Limit],
-    /// Whether limits look behind the fixed part of the IP header.
+    /// Whether limits match on anything after the fixed part of the IP header.
     pub looks: bool,
-    /// Whether control traffic has limits of its own, the last two.
+    /// Whether control traffic has its own limits, which are the last two.
     pub control: bool,
 }
 
 /// A limit with a burst of one.
 #[derive(Debug)]
 pub(super) struct Limit {
-    /// Which packets it holds, of those that are no control traffic.
+    /// Selects the packets of the limit, among those that are not control traffic.
     pub holds: fn(&Seen) -> bool,
-    /// Bits of IPv4 and of IPv6; none where one bucket is for all.
+    /// Prefix lengths of IPv4 and IPv6; none if one bucket is for all.
     pub bits: Option<(u32, u32)>,
-    /// Whether each destination port has a bucket.
+    /// Whether each destination port has its own bucket.
     pub by_port: bool,
 }
 
@@ -42,7 +42,7 @@ impl Limit {
                 4
             }
             (Some((_, bits)), IpAddr::V6(v6)) => {
-                // Each neighbour has a bucket of its own.
+                // Each neighbour has its own bucket.
                 let bits = if v6.is_unicast_link_local() && bits > 10 {
                     128
                 } else {
@@ -79,7 +79,7 @@ const CONTROL_TOTAL: Limit = Limit {
     ..CONTROL
 };
 
-/// The program's own short way; lists; everything that a limit can look at.
+/// The fast path, lists, and everything that a limit can match.
 pub(super) static CONFIGURATIONS: [Configuration; 7] = [
     Configuration {
         text: "[[limit]]\nname = \"a\"\nrate = \"1/s\"\nburst = 1\n",
@@ -136,7 +136,7 @@ pub(super) static CONFIGURATIONS: [Configuration; 7] = [
                 ..BY_SOURCE
             },
             Limit {
-                // Of FIN, SYN, RST and ACK only SYN.
+                // SYN alone, of FIN, SYN, RST and ACK.
                 holds: |seen| seen.flags.may(|flags| flags & 0b1_0111 == 0b10),
                 bits: Some((24, 48)),
                 by_port: false,
@@ -193,7 +193,7 @@ pub(super) static CONFIGURATIONS: [Configuration; 7] = [
     },
 ];
 
-/// The lists of the configurations above: whether a source is denied, or allowed.
+/// The lists of the configurations above: whether a source is denied or allowed, if listed.
 pub(super) fn listed(text: &str, source: IpAddr) -> Option<bool> {
     let denied = match source {
         IpAddr::V4(v4) => {

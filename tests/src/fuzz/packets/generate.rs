@@ -1,17 +1,17 @@
-//! Frames by structure, written byte by byte so that every field may be wrong; then torn.
+//! Structured frames, written byte by byte so that every field may be wrong; then damaged.
 
 use arbitrary::{Result, Unstructured};
 
-/// The shortest frame that the kernel takes for a test-run, and the longest one of the tests.
+/// The shortest frame that the kernel accepts in a test-run, and the longest one of the tests.
 const LENGTHS: (usize, usize) = (14, 1_514);
 
-/// A chance of one in so many.
+/// True once in `of` times.
 fn seldom(u: &mut Unstructured<'_>, of: u8) -> Result<bool> {
-    // Where the bytes are at an end, everything is in order.
+    // When the bytes are used up, everything is valid.
     Ok(!u.is_empty() && u.arbitrary::<u8>()? % of == of - 1)
 }
 
-/// A frame; of few bytes one that is in order.
+/// A frame; from few bytes, a valid one.
 pub fn frame(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let mut frame = vec![2; 12];
     if seldom(u, 32)? {
@@ -55,14 +55,14 @@ fn network(u: &mut Unstructured<'_>, frame: &mut Vec<u8>) -> Result<()> {
             arp(u, frame)
         }
         14 => {
-            // MPLS, PPPoE, LLDP, MACsec, a length (802.3), Wake-on-LAN: IP may stand behind.
+            // MPLS, PPPoE, LLDP, MACsec, a length (802.3), Wake-on-LAN: IP may follow.
             let kind: u16 = *u.choose(&[0x8847, 0x8864, 0x88cc, 0x88e5, 0x0026, 0x0842])?;
             frame.extend(kind.to_be_bytes());
             frame.extend(u.arbitrary::<[u8; 6]>()?);
             ipv4(u, frame)
         }
         _ => {
-            // One says that it is the other.
+            // The EtherType of one IP version with a packet of the other.
             frame.extend([0x08, 0x00]);
             ipv6(u, frame)
         }
@@ -220,7 +220,7 @@ fn arp(u: &mut Unstructured<'_>, frame: &mut Vec<u8>) -> Result<()> {
     pad(u, frame)
 }
 
-/// Short frames are made longer on the wire.
+/// Short frames are padded on the wire.
 fn pad(u: &mut Unstructured<'_>, frame: &mut Vec<u8>) -> Result<()> {
     if frame.len() < 60 && u.arbitrary()? {
         frame.resize(60, u.arbitrary()?);

@@ -1,5 +1,5 @@
-//! Packets past the program in the kernel: frames made by structure, then torn; what becomes of them is compared with
-//! what another parser (etherparse) and a few lines of our own say.
+//! Packets for the program in the kernel: structured frames, then damaged. The verdicts are compared with those of
+//! another parser (etherparse) and a few lines of our own.
 
 mod configurations;
 mod generate;
@@ -22,10 +22,10 @@ use configurations::{CONFIGURATIONS, Configuration};
 pub use generate::frame;
 use oracle::{Expected, expect};
 
-/// When each packet comes: nothing refills between two of them.
+/// Time of all packets: nothing is refilled between two of them.
 const NOW: u64 = 1_000_000_000_000;
 
-/// A configuration with the program that it makes.
+/// A configuration and its program.
 struct Loaded {
     configuration: &'static Configuration,
     settings: Settings,
@@ -33,21 +33,21 @@ struct Loaded {
     kernel: Kernel,
 }
 
-/// What a frame has come to, in how many of the comparisons.
+/// Counts of comparisons.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// By number of the reason.
+    /// Comparisons by the reason's number.
     pub reasons: [u64; Reason::ALL.len()],
-    /// Where the other parser could tell everything.
+    /// Comparisons with an exact expectation.
     pub exactly: u64,
-    /// Where it refused what the program does not look at.
+    /// Comparisons in which the other parser refused a part that the program does not read.
     pub roughly: u64,
 }
 
-/// How many configurations there are.
+/// Number of configurations.
 pub const CONFIGURATIONS_LENGTH: usize = CONFIGURATIONS.len();
 
-/// The first byte chooses the configuration, the others make a few frames.
+/// The first byte selects the configuration; the others make a few frames.
 pub(super) fn run(bytes: &[u8]) {
     let mut u = Unstructured::new(bytes);
     let number = usize::from(u.arbitrary::<u8>().unwrap()) % CONFIGURATIONS.len();
@@ -61,8 +61,8 @@ pub(super) fn run(bytes: &[u8]) {
     }
 }
 
-/// Compares what becomes of a frame past one of the configurations. Panics where it is not what is to be expected.
-/// Returns the first reason, and the buckets that were charged.
+/// Compares the verdicts on a frame under one of the configurations. Panics if they are not as expected. Returns the
+/// first reason, and the charged buckets.
 pub fn offer(configuration: usize, frame: &[u8], tally: &mut Tally) -> (Reason, Vec<SourceKey>) {
     thread_local! {
         static LOADED: RefCell<Vec<Option<Loaded>>> = const { RefCell::new(Vec::new()) };
@@ -90,7 +90,7 @@ impl Loaded {
         }
     }
 
-    /// Twice at the same moment: the first one finds full buckets, the second one empty ones.
+    /// Offers the frame twice at the same time: the first one finds full buckets, the second one empty ones.
     fn offer(&mut self, frame: &[u8], tally: &mut Tally) -> (Reason, Vec<SourceKey>) {
         let expected = expect(frame, self.configuration);
         let about = || format!("{}\n{expected:?}\n{frame:02x?}", self.configuration.text);
@@ -141,7 +141,7 @@ impl Loaded {
         (reason, entries.into_iter().map(|(key, ..)| key).collect())
     }
 
-    /// Keys of the table, with what has passed and was refused.
+    /// Keys in the table, with packets passed and refused.
     fn entries(&self) -> Vec<(SourceKey, u64, u64)> {
         let sources = self.kernel.tables.sets.sources();
         let mut entries: Vec<_> = sources

@@ -1,8 +1,8 @@
-//! What a frame must come to: it is read by etherparse, header by header, and judged by the rules of the
-//! documentation, written down anew.
+//! Expected verdicts: etherparse reads the frame header by header, and the documented rules, written again, give the
+//! verdict.
 //!
-//! Lengths that the IP header claims do not count, but what is in the frame: of a driver that has joined packets
-//! (TSO) they say nothing.
+//! Lengths in the IP header do not count, only the bytes in the frame: if a driver has joined packets (TSO), those
+//! lengths mean nothing.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -16,49 +16,48 @@ use limiter_common::{policy::verdict::Reason, table::key::SourceKey};
 use super::configurations::{Configuration, listed};
 use crate::model::packet::Field;
 
-/// What is to be expected.
+/// The expected result.
 #[derive(Clone, Debug)]
 pub(super) enum Expected {
-    /// All of it.
+    /// Reasons and buckets are known.
     Exactly(Outcome),
-    /// The other parser does not tell everything: whose packet it is, and for which reasons the first one may go on
-    /// or not.
+    /// The other parser cannot tell everything: the source, and the possible reasons of the first packet.
     From(IpAddr, Vec<Reason>),
 }
 
-/// Of two such packets at once.
+/// Result for two equal packets at the same time.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
-    /// Of the first one, and of the second.
+    /// Reasons of the first packet, and of the second.
     pub reasons: [Reason; 2],
-    /// The buckets that they need.
+    /// The buckets that the packets need.
     pub buckets: Vec<SourceKey>,
-    /// Slot of the limit that the second one is over.
+    /// Slot of the limit that refuses the second packet.
     pub refused_by: Option<u32>,
 }
 
-/// What is known of an IP packet.
+/// Fields of an IP packet.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
-    /// Its source.
+    /// The source.
     pub source: IpAddr,
     /// Transport protocol.
     pub protocol: Field<u8>,
-    /// Source and destination.
+    /// Source and destination port.
     pub ports: Field<(u16, u16)>,
     /// TCP flags.
     pub flags: Field<u8>,
-    /// Whether it is a part of a datagram.
+    /// Whether the packet is a fragment of a datagram.
     pub fragment: Field<bool>,
     /// Neighbour discovery, DHCP or ARP.
     pub control: bool,
 }
 
-/// What there is to be told of what follows the IP header.
+/// Result of reading the bytes after the IP header.
 enum Behind {
-    /// All that can be seen.
+    /// The visible fields.
     Clear(Seen),
-    /// A header that cannot be, and that a limit need not look into.
+    /// An invalid header that no limit needs to read.
     Unclear,
 }
 
@@ -72,7 +71,7 @@ impl Outcome {
     }
 }
 
-/// What becomes of a frame.
+/// The expected result for a frame.
 pub(super) fn expect(frame: &[u8], configuration: &Configuration) -> Expected {
     let Ok(ethernet) = Ethernet2Slice::from_slice_without_fcs(frame) else {
         return Outcome::simply(Reason::NotIp);
@@ -83,7 +82,7 @@ pub(super) fn expect(frame: &[u8], configuration: &Configuration) -> Expected {
         if !tags.contains(&ether_type) {
             break;
         }
-        // Nobody looks behind a ninth one, whatever is done with what is malformed.
+        // The program reads no ninth tag, even if malformed packets pass.
         if number > 8 {
             return Outcome::simply(Reason::Malformed);
         }
@@ -100,7 +99,7 @@ pub(super) fn expect(frame: &[u8], configuration: &Configuration) -> Expected {
     }
 }
 
-/// What is no IP, and says that it is.
+/// The result for a malformed packet.
 fn malformed(configuration: &Configuration) -> Expected {
     Outcome::simply(if configuration.text.contains("malformed = \"pass\"") {
         Reason::MalformedPassed
@@ -109,7 +108,7 @@ fn malformed(configuration: &Configuration) -> Expected {
     })
 }
 
-/// Nothing can be seen but the source.
+/// A packet of which only the source is visible.
 fn plain(source: IpAddr) -> Seen {
     Seen {
         source,
@@ -123,7 +122,7 @@ fn plain(source: IpAddr) -> Seen {
 
 fn arp(rest: &[u8], configuration: &Configuration) -> Expected {
     let Ok(packet) = ArpPacketSlice::from_slice(rest) else {
-        // It may still have the address of its sender.
+        // The sender's address may still be complete.
         return if rest.len() < 18 {
             Outcome::simply(Reason::NotIp)
         } else {
@@ -131,7 +130,7 @@ fn arp(rest: &[u8], configuration: &Configuration) -> Expected {
             Expected::From(source.into(), vec![Reason::Admitted])
         };
     };
-    // Addresses of other lengths stand elsewhere; nobody has seen any.
+    // Addresses of other lengths are at other offsets; they do not occur in practice.
     let usual = packet.hw_addr_size() == 6 && packet.proto_addr_size() == 4;
     let sender: Ipv4Addr = match <[u8; 4]>::try_from(packet.sender_protocol_addr()) {
         Ok(sender) if usual => sender.into(),
@@ -177,13 +176,13 @@ fn ipv6(rest: &[u8], configuration: &Configuration) -> Expected {
     conclude(behind, source, configuration)
 }
 
-/// Along the extension headers.
+/// Walks along the extension headers.
 fn walk(header: &Ipv6HeaderSlice<'_>, rest: &[u8]) -> Behind {
     const EXTENSIONS_MAX: u32 = 8;
     let (mut next, mut rest) = (header.next_header(), rest);
     let mut seen = plain(header.source_addr().into());
     let mut fragment = false;
-    // Those that Linux walks past. Mobility, HIP and shim6 are the last header to it.
+    // Extension headers that Linux skips. Mobility, HIP and shim6 are upper-layer headers for Linux.
     let is_extension = |next| {
         let of_linux = [
             ip_number::IPV6_HOP_BY_HOP,
@@ -210,7 +209,7 @@ fn walk(header: &Ipv6HeaderSlice<'_>, rest: &[u8]) -> Behind {
                 seen.fragment = Field::Is(true);
             }
             (next, length) = (header.next_header(), header.slice().len());
-            // Its protocol is what the first one says.
+            // The protocol is that of the first fragment's header.
             if header.fragment_offset().value() > 0 {
                 return Behind::Clear(seen);
             }
@@ -229,14 +228,14 @@ fn walk(header: &Ipv6HeaderSlice<'_>, rest: &[u8]) -> Behind {
     }
     seen.protocol = Field::Is(next.0);
     seen.fragment = Field::Is(fragment);
-    // Neighbour discovery comes from nobody but a neighbour.
+    // Neighbour discovery is valid from a neighbour only.
     seen.control = next == ip_number::IPV6_ICMP
         && header.hop_limit() == 255
         && matches!(rest.first(), Some(133..=137));
     transport(seen, rest, false, [546, 547])
 }
 
-/// Ports and flags. UDP to one of the ports `dhcp` is control traffic.
+/// Reads ports and flags. UDP to one of the ports `dhcp` is control traffic.
 fn transport(mut seen: Seen, rest: &[u8], later: bool, dhcp: [u16; 2]) -> Behind {
     let Field::Is(protocol) = seen.protocol else {
         return Behind::Clear(seen);
@@ -244,7 +243,7 @@ fn transport(mut seen: Seen, rest: &[u8], later: bool, dhcp: [u16; 2]) -> Behind
     if protocol != 6 {
         seen.flags = Field::None;
     }
-    // DCCP, SCTP, UDP-Lite begin with two ports as well; etherparse does not read them.
+    // DCCP, SCTP and UDP-Lite begin with two ports as well; etherparse does not read them.
     if ![6, 17, 33, 132, 136].contains(&protocol) {
         seen.ports = Field::None;
         return Behind::Clear(seen);
@@ -273,7 +272,7 @@ fn transport(mut seen: Seen, rest: &[u8], later: bool, dhcp: [u16; 2]) -> Behind
                 seen.flags = Field::Is(bits.sum());
                 seen.ports = Field::Is((header.source_port(), header.destination_port()));
             }
-            // Up to the flags.
+            // The header is cut before the flags.
             Err(_) if rest.len() < 14 => {}
             Err(_) => return Behind::Unclear,
         },
@@ -299,7 +298,7 @@ fn conclude(behind: Behind, source: IpAddr, configuration: &Configuration) -> Ex
                 Some(false) => vec![Reason::Allowed],
                 None => vec![Reason::Admitted, Reason::Unlimited],
             };
-            // Or it is control traffic, which is not looked up on lists.
+            // Or the packet is control traffic, which is not looked up on lists.
             if configuration.control {
                 possible.push(Reason::Admitted);
             }
@@ -308,7 +307,7 @@ fn conclude(behind: Behind, source: IpAddr, configuration: &Configuration) -> Ex
     }
 }
 
-/// What lists and limits make of it.
+/// The verdict of lists and limits.
 fn judge(seen: &Seen, configuration: &Configuration) -> Expected {
     let Configuration {
         limits, control, ..
