@@ -1,4 +1,4 @@
-//! BPF objects in the kernel, by their ids: whether any is left.
+//! BPF objects in the kernel, by id, to check that none is left.
 
 #![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
@@ -14,14 +14,14 @@ use std::{
 
 use nix::unistd::Pid;
 
-/// One of them.
+/// A BPF object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Object {
-    /// A map, by its id.
+    /// A map's id.
     Map(u32),
-    /// A program.
+    /// A program's id.
     Program(u32),
-    /// A link.
+    /// A link's id.
     Link(u32),
 }
 
@@ -29,7 +29,7 @@ pub enum Object {
 fn open(path: &CStr) -> Option<OwnedFd> {
     const OBJ_GET: libc::c_int = 7;
     let mut attributes = [path.as_ptr().addr() as u64, 0];
-    // SAFETY: the attributes are live, of the size that is passed, and point to a string that is live.
+    // SAFETY: the attributes are live, of the passed size, and point to a live string.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_bpf,
@@ -39,25 +39,25 @@ fn open(path: &CStr) -> Option<OwnedFd> {
         )
     };
     let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
-    // SAFETY: the kernel has just made it for this process.
+    // SAFETY: the kernel has just made the descriptor for this process.
     Some(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 impl Object {
-    /// What is behind a descriptor, from what the kernel says of it in `/proc`.
+    /// The object behind a descriptor, from its fdinfo in `/proc`.
     fn of(fdinfo: &str) -> Option<Self> {
         let find = |field: &str| {
             let value = fdinfo.lines().find_map(|line| line.strip_prefix(field))?;
             value.trim().parse().ok()
         };
-        // That of a link has its program's id as well.
+        // A link's fdinfo has its program's id as well.
         find("link_id:")
             .map(Self::Link)
             .or_else(|| find("map_id:").map(Self::Map))
             .or_else(|| find("prog_id:").map(Self::Program))
     }
 
-    /// Those that a process holds by descriptors.
+    /// Objects that a process holds by descriptors.
     #[must_use]
     pub fn all_of(process: Pid) -> BTreeSet<Self> {
         let Ok(entries) = fs::read_dir(format!("/proc/{process}/fdinfo")) else {
@@ -69,7 +69,7 @@ impl Object {
         infos.filter_map(|info| Self::of(&info)).collect()
     }
 
-    /// Those that are pinned in a folder, and in folders below.
+    /// Objects that are pinned in a folder, and in folders below it.
     #[must_use]
     pub fn pinned_in(folder: &Path) -> BTreeSet<Self> {
         let mut found = BTreeSet::new();
@@ -88,11 +88,11 @@ impl Object {
         found
     }
 
-    /// Whether the kernel still has it.
+    /// Whether the object still exists in the kernel.
     ///
-    /// It is not opened for that. A map of programs that is opened once more while it is being freed stays for ever: each
-    /// time that nobody has it any more the kernel counts a reference for the work of clearing it, and where that
-    /// is still to come, drops but one of them (`prog_array_map_clear`, kernel/bpf/arraymap.c, Linux 6.18).
+    /// The object is not opened for this check. A map of programs that is opened again while it is being freed stays
+    /// forever: each time its last user goes, the kernel takes a reference for the work of clearing the map, and drops
+    /// only one of them if that work is still pending (`prog_array_map_clear`, kernel/bpf/arraymap.c, Linux 6.18).
     #[must_use]
     pub fn exists(self) -> bool {
         let (next_id, id) = match self {
@@ -100,9 +100,9 @@ impl Object {
             Self::Map(id) => (12, id),
             Self::Link(id) => (31, id),
         };
-        // The id to begin behind, and then the one that comes next.
+        // The id to start after, then the next id.
         let mut attributes = [id - 1, 0];
-        // SAFETY: the attributes are live, and of the size that is passed.
+        // SAFETY: the attributes are live, and of the passed size.
         let found = unsafe {
             libc::syscall(
                 libc::SYS_bpf,
@@ -114,7 +114,7 @@ impl Object {
         found == 0 && attributes[1] == id
     }
 
-    /// The processes that hold it by a descriptor.
+    /// Processes that hold the object by a descriptor.
     fn holders(self) -> Vec<Pid> {
         let processes = fs::read_dir("/proc").unwrap().flatten();
         let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -124,8 +124,8 @@ impl Object {
     }
 }
 
-/// Which of `objects` the kernel does not let go of, with the processes that hold each. It takes some of its grace
-/// periods for that, whose length is the load's.
+/// Those of `objects` that the kernel does not release, each with the processes that hold it. Waits several grace
+/// periods, whose length depends on the load.
 #[must_use]
 pub fn left_of<'a>(objects: impl IntoIterator<Item = &'a Object>) -> Vec<(Object, Vec<Pid>)> {
     const MOST: usize = 3_000;
@@ -142,13 +142,13 @@ pub fn left_of<'a>(objects: impl IntoIterator<Item = &'a Object>) -> Vec<(Object
     held.collect()
 }
 
-/// The kernel lets go of `objects`.
+/// Panics unless the kernel releases `objects`.
 pub fn expect_gone<'a>(objects: impl IntoIterator<Item = &'a Object>) {
     let left = left_of(objects);
     assert!(left.is_empty(), "still there, held by processes: {left:?}");
 }
 
-/// Waits for what all processors were doing; not on kernels with processors that are not disturbed (`nohz_full`).
+/// Waits for a grace period of all processors; does nothing on kernels with isolated processors (`nohz_full`).
 fn grace_period() {
     /// `MEMBARRIER_CMD_GLOBAL`, include/uapi/linux/membarrier.h: waits for a grace period.
     const GLOBAL: libc::c_int = 1;

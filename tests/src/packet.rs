@@ -1,4 +1,4 @@
-//! Frames, made by a library that knows nothing of this project.
+//! Frames made by an independent library.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,12 +10,12 @@ use etherparse::{
 /// VLAN tags of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tags {
-    /// None.
+    /// No tag.
     #[default]
     None,
     /// One 802.1Q tag.
     One,
-    /// An 802.1ad tag, and an 802.1Q tag in it.
+    /// An 802.1ad tag with an 802.1Q tag inside.
     Two,
 }
 
@@ -44,7 +44,7 @@ impl Frame {
         }
     }
 
-    /// Its bytes.
+    /// The frame's bytes.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let ip = if self.source.is_ipv4() {
@@ -90,16 +90,16 @@ impl Frame {
     }
 }
 
-/// What a TCP segment says.
+/// Kind of a TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Segment {
-    /// A connection is asked for.
+    /// A connection request.
     Syn,
     /// Data of a connection.
     Data,
 }
 
-/// Who sends a frame with ports, and to whom.
+/// Sender and receiver of a frame with ports.
 #[derive(Clone, Copy, Debug)]
 pub struct Ends {
     /// Hardware addresses: source, destination.
@@ -111,7 +111,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// The same with other ports: source, destination.
+    /// Changes the ports: source, destination.
     #[must_use]
     pub fn at(mut self, from: u16, to: u16) -> Self {
         self.from.set_port(from);
@@ -128,7 +128,7 @@ impl Ends {
         bytes
     }
 
-    /// A TCP frame, with numbers that no connection expects.
+    /// A TCP frame, with sequence numbers that no connection expects.
     #[must_use]
     pub fn tcp(&self, segment: Segment) -> Vec<u8> {
         let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! Packets that show what is in force right now: how many of a new source pass.
+//! Probes of the settings in force: the number of a new source's packets that pass.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -8,24 +8,24 @@ use std::{
 
 use crate::{hosts::Hosts, raw::Raw};
 
-/// Sends from the client to the server of a pair of hosts.
+/// Sends packets from the client to the server of two hosts.
 #[derive(Debug)]
 pub struct Probe<'h> {
     hosts: &'h Hosts,
     from: Raw,
     to: Raw,
-    /// How many there have been.
+    /// Number of new sources until now.
     count: AtomicU32,
 }
 
 /// Packets of a probe: more than any burst of these tests.
 pub const SENT: usize = 10;
 
-/// How long the frame at the end of a probe may take on a machine that may be busy.
+/// Longest time for the frame at the end of a probe, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl<'h> Probe<'h> {
-    /// None sent yet.
+    /// A probe that has sent nothing.
     #[must_use]
     pub fn new(hosts: &'h Hosts) -> Self {
         Self {
@@ -36,32 +36,32 @@ impl<'h> Probe<'h> {
         }
     }
 
-    /// A source that was in no probe before.
+    /// A source that no probe has used before.
     #[must_use]
     pub fn stranger(&self) -> IpAddr {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 0, 0, 1)) + number).into()
     }
 
-    /// How many of [`SENT`] packets of a new source pass: its whole burst, or all if nothing limits.
+    /// Number of [`SENT`] packets of a new source that pass: its whole burst, or all if nothing limits.
     #[must_use]
     pub fn burst(&self) -> usize {
         self.passed(self.stranger())
     }
 
-    /// How many of [`SENT`] packets of `source` pass.
+    /// Number of [`SENT`] packets of `source` that pass.
     #[must_use]
     pub fn passed(&self, source: IpAddr) -> usize {
         self.passed_of(source, SENT)
     }
 
-    /// How many of `count` packets of `source` pass.
+    /// Number of `count` packets of `source` that pass.
     #[must_use]
     pub fn passed_of(&self, source: IpAddr, count: usize) -> usize {
         let frame = self.hosts.frame(source).bytes();
         (0..count).for_each(|_| self.from.send(&frame));
         let last = self.last();
-        // The program may be about to be taken off, and the driver loses what is on its way then.
+        // The program may be about to be detached: the driver then drops packets in flight.
         for _ in 0..10 {
             self.from.send(&last);
             if let Some(frames) = self.to.receive_until(&last, PATIENCE) {
@@ -71,9 +71,9 @@ impl<'h> Probe<'h> {
         panic!("what is not IP passes, and did not come");
     }
 
-    /// A frame that passes whatever is in force, because it is not IP, and comes after all others.
+    /// A frame that passes under any settings, because it is not IP, and arrives after all others.
     fn last(&self) -> Vec<u8> {
-        /// For experiments within a network (IEEE 802).
+        /// EtherType for local experiments (IEEE 802).
         const LOCAL: [u8; 2] = [0x88, 0xb5];
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         let (from, to) = (self.hosts.client.mac, self.hosts.server.mac);

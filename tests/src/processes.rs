@@ -1,10 +1,10 @@
-//! What the kernel says of a process.
+//! Properties of a process, from the kernel.
 
 use std::fs;
 
 use nix::unistd::Pid;
 
-/// What `/proc/PID/status` says under this name.
+/// The value of a field in `/proc/PID/status`.
 #[must_use]
 pub fn status_of(process: Pid, name: &str) -> String {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
@@ -16,7 +16,7 @@ pub fn status_of(process: Pid, name: &str) -> String {
         .to_owned()
 }
 
-/// How many files, sockets, maps and links a process has open.
+/// Number of open files, sockets, maps and links of a process.
 #[must_use]
 pub fn descriptors_of(process: Pid) -> usize {
     fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
@@ -32,7 +32,7 @@ pub fn children_of(process: Pid) -> Vec<Pid> {
         .collect()
 }
 
-/// The process that keeps the privileges for `limiter export`.
+/// The helper process of `limiter export`.
 #[must_use]
 pub fn helper_of(process: Pid) -> Pid {
     let children = children_of(process);

@@ -1,4 +1,4 @@
-//! Whole frames on the wire: a packet socket that sends and receives what tests make up.
+//! Whole frames on the wire: a packet socket that sends and receives arbitrary frames.
 
 #![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
@@ -16,11 +16,11 @@ use nix::sys::socket::{setsockopt, sockopt::RcvBufForce};
 #[derive(Debug)]
 pub struct Raw(OwnedFd);
 
-/// `ETH_P_ALL`, in network byte order, as packet(7) wants it.
+/// `ETH_P_ALL` in network byte order, as packet(7) requires.
 const ALL: u16 = (libc::ETH_P_ALL as u16).to_be();
 
 impl Raw {
-    /// Opens one.
+    /// Opens a socket.
     #[must_use]
     pub fn open(host: &Host) -> Self {
         host.namespace
@@ -29,7 +29,7 @@ impl Raw {
             .unwrap()
     }
 
-    /// Opens one that receives nothing.
+    /// Opens a socket that receives nothing.
     #[must_use]
     pub fn to_send(host: &Host) -> Self {
         host.namespace
@@ -39,7 +39,7 @@ impl Raw {
     }
 
     fn bind(index: u32, protocol: u16) -> io::Result<Self> {
-        // SAFETY: no pointers are passed; the descriptor that comes back is ours alone.
+        // SAFETY: no pointers are passed; the returned descriptor is ours alone.
         let socket = unsafe {
             let fd = libc::socket(
                 libc::AF_PACKET,
@@ -56,7 +56,7 @@ impl Raw {
         address.sll_family = libc::AF_PACKET as u16;
         address.sll_protocol = protocol;
         address.sll_ifindex = i32::try_from(index).unwrap();
-        // SAFETY: the address is valid, and of the size that is passed.
+        // SAFETY: the address is valid, and of the passed size.
         let bound = unsafe {
             libc::bind(
                 socket.as_raw_fd(),
@@ -67,17 +67,17 @@ impl Raw {
         if bound < 0 {
             return Err(io::Error::last_os_error());
         }
-        // Room for a second's worth: nothing that arrives may be lost here.
+        // Room for the frames of one second, so that none is lost.
         setsockopt(&socket, RcvBufForce, &(64 << 20))?;
         Ok(Self(socket))
     }
 
-    /// Opens one on the interface of this name in a namespace, if there is one. It sends without a queue: what
-    /// the interface cannot take now is gone.
+    /// Opens a socket on the interface of this name in a namespace, if it exists. It sends without a queue: a frame
+    /// that the interface cannot take now is lost.
     pub fn on(namespace: &Namespace, name: &str) -> io::Result<Self> {
         let open = || {
             let name = CString::new(name)?;
-            // SAFETY: the name is a string that ends with a zero.
+            // SAFETY: the name is a zero-terminated string.
             match unsafe { libc::if_nametoindex(name.as_ptr()) } {
                 0 => Err(io::Error::last_os_error()),
                 index => Self::bind(index, ALL),
@@ -102,7 +102,7 @@ impl Raw {
         }
     }
 
-    /// The frames that have come in by now, without waiting.
+    /// The frames received until now, without waiting.
     #[must_use]
     pub fn arrived(&self) -> Vec<Vec<u8>> {
         let frames = std::iter::from_fn(|| self.receive_one());
@@ -123,7 +123,7 @@ impl Raw {
         }
     }
 
-    /// Sends one frame, if there still is an interface that takes it.
+    /// Sends one frame; fails if the interface is gone or does not take it.
     pub fn try_send(&self, frame: &[u8]) -> io::Result<()> {
         // SAFETY: the buffer is valid for its length.
         let sent = unsafe { libc::send(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
@@ -133,7 +133,7 @@ impl Raw {
         }
     }
 
-    /// Receives frames until none has come for `silence`; outgoing ones are not among them.
+    /// Receives frames until none has come for `silence`, without outgoing ones.
     #[must_use]
     pub fn receive(&self, silence: Duration) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
@@ -151,7 +151,7 @@ impl Raw {
         frames
     }
 
-    /// Receives frames until one is `last`, which is not among them; none where that does not come in time.
+    /// Receives frames until `last`, which is not returned; none if `last` does not come in time.
     #[must_use]
     pub fn receive_until(&self, last: &[u8], patience: Duration) -> Option<Vec<Vec<u8>>> {
         let mut frames = Vec::new();
@@ -175,7 +175,7 @@ impl Raw {
         Some((buffer, kind))
     }
 
-    /// The length of the next frame, whose beginning is in `buffer` then, and its `sll_pkttype`.
+    /// Reads the next frame into `buffer`. Returns its length and its `sll_pkttype`.
     #[must_use]
     pub fn receive_into(&self, buffer: &mut [u8]) -> Option<(usize, u8)> {
         // SAFETY: an all-zero sockaddr_ll is valid.
@@ -195,7 +195,7 @@ impl Raw {
         Some((usize::try_from(received).ok()?, from.sll_pkttype))
     }
 
-    /// Frames that came since it was last asked, and found no room.
+    /// Frames lost since the last call because the socket had no room.
     #[must_use]
     pub fn lost(&self) -> u64 {
         let mut statistics = libc::tpacket_stats {

@@ -1,15 +1,15 @@
-//! The recipes of the cookbook, and other code that documents print.
+//! The cookbook's recipes, and other code blocks of documents.
 
 /// The text of docs/cookbook.md.
 pub const COOKBOOK: &str = include_str!("../../docs/cookbook.md");
 
-/// The cookbook's blocks of code in `language`, each with its heading.
+/// The cookbook's code blocks in `language`, each with its heading.
 #[must_use]
 pub fn blocks(language: &str) -> Vec<(&'static str, String)> {
     blocks_of(COOKBOOK, language)
 }
 
-/// The same of another document.
+/// The code blocks of another document.
 #[must_use]
 pub fn blocks_of(document: &'static str, language: &str) -> Vec<(&'static str, String)> {
     let fence = format!("```{language}");
@@ -31,8 +31,7 @@ pub fn blocks_of(document: &'static str, language: &str) -> Vec<(&'static str, S
 
 /// The configuration file under this heading.
 ///
-/// # Panics
-/// If there is none.
+/// # Panics If there is no such file.
 #[must_use]
 pub fn recipe(heading: &str) -> String {
     let found = blocks("toml").into_iter().find(|block| block.0 == heading);

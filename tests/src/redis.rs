@@ -1,4 +1,4 @@
-//! Real stores: Debian's Redis or Valkey, each in a folder of its own, gone with the test.
+//! Real stores: Debian's Redis or Valkey, each in its own folder, removed with the test.
 
 use std::{
     fs,
@@ -18,41 +18,41 @@ use tempfile::TempDir;
 
 use crate::{eventually, need};
 
-/// How a store is to be.
+/// Setup of a store.
 #[derive(Clone, Debug, Default)]
 pub struct Setup<'h> {
-    /// The host that it runs on; without one, here.
+    /// The host that it runs on; by default, this one.
     pub host: Option<&'h Namespace>,
-    /// The address that it listens at; without one, loopback.
+    /// The address that it listens on; by default, loopback.
     pub address: Option<String>,
     /// Its password.
     pub password: Option<String>,
-    /// Its certificates: then it listens with TLS alone.
+    /// Its certificates: with them, it listens with TLS only.
     pub tls: Option<PathBuf>,
-    /// What else is said to it, as on its command line: `--maxmemory`, `4mb`...
+    /// More options of its command line: `--maxmemory`, `4mb`...
     pub more: Vec<String>,
-    /// What its configuration file says at first, to which it can write what it is told later: also where it listens.
+    /// Initial text of its configuration file, which the store can rewrite, and which also sets the address.
     pub file: Option<String>,
 }
 
-/// A store that runs.
+/// A running store.
 #[derive(Debug)]
 pub struct Redis<'h> {
     setup: Setup<'h>,
     folder: TempDir,
     process: Option<Child>,
-    /// The port that it listens at.
+    /// The port that it listens on.
     pub port: u16,
 }
 
-/// True where a store can be started.
+/// Whether a store can be started.
 #[must_use]
 pub fn is_there(test: &str) -> bool {
     let [server, twin] = names();
     need::program(test, "redis-cli") && (in_path(server) || need::program(test, twin))
 }
 
-/// Leaves a test that needs a store where there is none.
+/// Returns from a test that needs a store if there is none.
 #[macro_export]
 macro_rules! need_redis {
     () => {
@@ -62,8 +62,8 @@ macro_rules! need_redis {
     };
 }
 
-/// What the server is called: as it is, and as Debian has it in a package without a service too. By that name it checks
-/// a file; which one it is it takes from the name that it is called by.
+/// Names of the server: its own, and the name in a Debian package without a service. Under that name the program
+/// checks a file: the name that it is called by selects its function.
 fn names() -> [&'static str; 2] {
     if is_valkey() {
         ["valkey-server", "valkey-check-rdb"]
@@ -95,7 +95,7 @@ fn server() -> Command {
 }
 
 impl Redis<'static> {
-    /// Starts one here, on loopback.
+    /// Starts a store here, on loopback.
     #[must_use]
     pub fn start() -> Self {
         Self::start_as(Setup::default())
@@ -103,11 +103,11 @@ impl Redis<'static> {
 }
 
 impl<'h> Redis<'h> {
-    /// Starts one, and waits until it answers.
+    /// Starts a store, and waits until it answers.
     #[must_use]
     pub fn start_as(setup: Setup<'h>) -> Self {
         let port = match setup.host {
-            // Nobody else is there.
+            // The namespace has no other server.
             Some(_) => 6379,
             None => free_port(),
         };
@@ -136,7 +136,7 @@ impl<'h> Redis<'h> {
             command.args(["--bind", address]);
         }
         command.args(["--save", "", "--daemonize", "no"]);
-        // A replica is given what there is at once, not after five seconds.
+        // A replica gets the data at once, not after five seconds.
         command.args(["--repl-diskless-sync-delay", "0"]);
         command.arg("--dir").arg(folder);
         command.arg("--unixsocket").arg(self.socket());
@@ -163,31 +163,31 @@ impl<'h> Redis<'h> {
         };
         self.process = Some(process.unwrap());
         eventually("the store answers", || {
-            // To somebody whom it does not know, too.
+            // The store also answers a client without a password, by an error.
             let said = self.try_cli(&["PING"]);
             said.contains("PONG") || said.contains("NOAUTH")
         });
     }
 
-    /// Where it is kept.
+    /// The store's folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Its socket in the file system, which is there for all hosts of this machine.
+    /// The store's Unix socket, which all hosts of this machine can reach.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
         self.folder.path().join("socket")
     }
 
-    /// The socket as an address of a store.
+    /// The store's URL with the socket.
     #[must_use]
     pub fn socket_url(&self) -> String {
         format!("unix://{}", self.socket().display())
     }
 
-    /// The port as an address of a store, without user and password.
+    /// The store's URL with the port, without user and password.
     #[must_use]
     pub fn url(&self) -> String {
         let scheme = self.setup.tls.as_ref().map_or("redis", |_| "rediss");
@@ -195,14 +195,14 @@ impl<'h> Redis<'h> {
         format!("{scheme}://{address}:{}", self.port)
     }
 
-    /// The same with user and password.
+    /// The store's URL with user and password.
     #[must_use]
     pub fn url_as(&self, user: &str, password: &str) -> String {
         self.url()
             .replacen("://", &format!("://{user}:{password}@"), 1)
     }
 
-    /// What `redis-cli` says to a command, which must not be an error.
+    /// The answer of `redis-cli` to a command, which must not be an error.
     pub fn cli(&self, command: &[&str]) -> String {
         let said = self.try_cli(command);
         let codes = [
@@ -231,24 +231,24 @@ impl<'h> Redis<'h> {
         String::from_utf8_lossy(&said.stdout).trim().to_owned()
     }
 
-    /// Its process.
+    /// The store's process.
     #[must_use]
     pub fn process(&self) -> Pid {
         let process = self.process.as_ref().expect("it does not run");
         Pid::from_raw(process.id().try_into().unwrap())
     }
 
-    /// Stops it where it is: connections stay, and nothing is answered.
+    /// Suspends the store: connections stay, and nothing is answered.
     pub fn pause(&self) {
         kill(self.process(), Signal::SIGSTOP).unwrap();
     }
 
-    /// Lets it go on.
+    /// Resumes the store.
     pub fn resume(&self) {
         kill(self.process(), Signal::SIGCONT).unwrap();
     }
 
-    /// Kills it.
+    /// Kills the store.
     pub fn stop(&mut self) {
         if let Some(mut process) = self.process.take() {
             let _ = process.kill();
@@ -256,26 +256,26 @@ impl<'h> Redis<'h> {
         }
     }
 
-    /// Kills it, and starts it with nothing in it, at the same port.
+    /// Kills the store, and starts it without data, at the same port.
     pub fn restart_empty(&mut self) {
         self.stop();
         let _ = fs::remove_file(self.folder.path().join("dump.rdb"));
         self.run();
     }
 
-    /// Has it save what it has, kills it, and starts it with that, at the same port.
+    /// Makes the store save its data, kills it, and starts it with them, at the same port.
     pub fn restart(&mut self) {
         self.cli(&["SAVE"]);
         self.stop();
         self.run();
     }
 
-    /// Starts it after [`Self::stop`].
+    /// Starts the store after [`Self::stop`].
     pub fn go_on(&mut self) {
         self.run();
     }
 
-    /// Makes it a copy of another, and waits until it is one.
+    /// Makes the store a replica of another, and waits until it is.
     pub fn replicate(&self, of: &Redis<'_>) {
         let address = of.setup.address.as_deref().unwrap_or("127.0.0.1");
         self.cli(&["REPLICAOF", address, &of.port.to_string()]);
@@ -285,12 +285,12 @@ impl<'h> Redis<'h> {
         });
     }
 
-    /// Makes it a store of its own again: after the one that it copied has failed.
+    /// Makes the replica a store of its own, after the original has failed.
     pub fn promote(&self) {
         self.cli(&["REPLICAOF", "NO", "ONE"]);
     }
 
-    /// Bytes that it has sent to all.
+    /// Bytes that the store has sent in total.
     #[must_use]
     pub fn sent(&self) -> u64 {
         let stats = self.cli(&["INFO", "stats"]);
@@ -299,7 +299,7 @@ impl<'h> Redis<'h> {
         field.unwrap().1.trim().parse().unwrap()
     }
 
-    /// Microseconds that it has spent on scripts, and how many it has run.
+    /// Microseconds that the store has spent on scripts, and the number of scripts run.
     #[must_use]
     pub fn scripts(&self) -> (u64, u64) {
         let stats = self.cli(&["INFO", "commandstats"]);
@@ -321,21 +321,21 @@ impl Drop for Redis<'_> {
     }
 }
 
-/// Three stores that are one.
+/// A cluster of three stores.
 #[derive(Debug)]
 pub struct Cluster {
-    /// Each of them.
+    /// The three stores.
     pub nodes: Vec<Redis<'static>>,
 }
 
 impl Cluster {
-    /// Starts them, on loopback, and waits until they agree.
+    /// Starts the cluster on loopback, and waits until the nodes agree.
     #[must_use]
     pub fn start() -> Self {
         let nodes: Vec<_> = (0..3)
             .map(|_| {
                 let bus = free_port().to_string();
-                // As one runs it for a fleet: a node that is gone takes its own part along, and no other.
+                // As for a fleet: a node that is gone takes only its own part along.
                 let more = [
                     "--cluster-enabled",
                     "yes",
@@ -368,15 +368,15 @@ impl Cluster {
     }
 }
 
-/// A port that nobody listened at a moment ago.
+/// A port that was free a moment ago.
 #[must_use]
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
 }
 
-/// Makes a certificate authority (`ca.pem`), a certificate and key for `address` and a client (`host.pem`, `host.key`),
-/// and an authority that nobody knows (`other.pem`), in a folder.
+/// Makes a certificate authority (`ca.pem`), certificate and key for `address` and for a client (`host.pem`,
+/// `host.key`), and an unknown authority (`other.pem`), in a folder.
 #[must_use]
 pub fn certificates(address: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -403,5 +403,5 @@ pub fn certificates(address: &str) -> TempDir {
     folder
 }
 
-/// How long a test lets a store take: longer than it takes on a busy machine.
+/// Longer than a store takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,4 +1,4 @@
-//! JSON against `docs/schema`, by a validator that others have made.
+//! Checks JSON against `docs/schema`, with an independent validator.
 
 use std::{
     io::Write,
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::need;
 
-/// Refuses keys that the schema does not name: scripts may not rely on them.
+/// Rejects keys that the schema does not name, because scripts may not rely on them.
 const VALIDATE: &str = "
 import json, jsonschema, sys
 def close(schema):
@@ -31,7 +31,7 @@ for error in errors:
 sys.exit(len(errors) > 0)
 ";
 
-/// Whether Python has the validator. Without it `test` is reported as skipped.
+/// Whether Python has the validator. Otherwise, `test` is reported as skipped.
 #[must_use]
 pub fn has_validator(test: &str) -> bool {
     let mut python = Command::new("python3");
@@ -43,7 +43,7 @@ pub fn has_validator(test: &str) -> bool {
     there
 }
 
-/// What is wrong with the JSON of `verb`, one line each; empty if it is as `docs/schema` says.
+/// Errors in the JSON of `verb`, one per line; empty if it matches `docs/schema`.
 ///
 /// # Panics
 ///

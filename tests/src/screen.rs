@@ -1,4 +1,4 @@
-//! A terminal on a host, with a shell in it: tmux, whose screen a test can read.
+//! A terminal with a shell on a host: tmux, whose screen a test can read.
 
 use std::{
     fs,
@@ -13,17 +13,17 @@ use nix::{
 
 use crate::{command::binary, eventually, hosts::on};
 
-/// What the shell says when it waits for a command.
+/// The shell's prompt.
 const PROMPT: &str = "ready>";
 
-/// A terminal. The shell and what it runs end with it.
+/// A terminal. The shell and its children end with it.
 #[derive(Debug)]
 pub struct Screen {
     folder: tempfile::TempDir,
 }
 
 impl Screen {
-    /// A terminal of so many columns and lines, on `host`, with these variables beside the usual ones.
+    /// Opens a terminal of this size on `host`, with these variables besides the usual ones.
     #[must_use]
     pub fn open(host: &Host, (columns, lines): (u16, u16), variables: &[(&str, &str)]) -> Self {
         let screen = Self {
@@ -37,9 +37,9 @@ impl Screen {
         {
             tmux.arg("-e").arg(format!("{name}={value}"));
         }
-        // Without its own editing of lines, which changes the terminal while it waits.
+        // Without line editing, which changes the terminal while the shell waits.
         tmux.args(["bash", "--norc", "--noprofile", "--noediting"]);
-        // A test that was started with them must not fail for that.
+        // These variables of the test's own environment must not affect it.
         for name in ["NO_COLOR", "TMUX", "SSH_CONNECTION"] {
             tmux.env_remove(name);
         }
@@ -61,7 +61,7 @@ impl Screen {
         done(self.tmux(arguments).output().unwrap())
     }
 
-    /// What tmux knows of the terminal.
+    /// The value of a tmux variable for the terminal.
     #[must_use]
     pub fn said(&self, what: &str) -> String {
         let format = format!("#{{{what}}}");
@@ -70,7 +70,7 @@ impl Screen {
             .to_owned()
     }
 
-    /// What is on it, without what is empty at the ends.
+    /// The lines on the screen, without empty ends.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let text = self.ask(&["capture-pane", "-p"]);
@@ -79,13 +79,13 @@ impl Screen {
             .collect()
     }
 
-    /// The same as one text, of whole lines that the terminal has broken.
+    /// The screen as one text; wrapped lines are joined.
     #[must_use]
     pub fn text(&self) -> String {
         self.ask(&["capture-pane", "-p", "-J"])
     }
 
-    /// The same with the sequences that colour it.
+    /// The screen with colour sequences.
     #[must_use]
     pub fn coloured(&self) -> String {
         self.ask(&["capture-pane", "-p", "-e"])
@@ -99,7 +99,7 @@ impl Screen {
         last.cloned().unwrap_or_default()
     }
 
-    /// Waits until this is true of it.
+    /// Waits until `is_so` holds.
     pub fn wait(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             eventually(what, || is_so(self));
@@ -107,12 +107,12 @@ impl Screen {
         assert!(result.is_ok(), "{what}: {:#?}", self.lines());
     }
 
-    /// Waits until this is on it.
+    /// Waits until the screen contains `text`.
     pub fn wait_for(&self, text: &str) {
         self.wait(text, |screen| screen.text().contains(text));
     }
 
-    /// Presses a key, by tmux's name of it.
+    /// Presses a key, by its name in tmux.
     pub fn press(&self, key: &str) {
         self.ask(&["send-keys", key]);
     }
@@ -122,14 +122,14 @@ impl Screen {
         self.ask(&["send-keys", "-l", text]);
     }
 
-    /// Runs `limiter` in the shell, which says its exit status when it is done.
+    /// Runs `limiter` in the shell, which prints its exit status at the end.
     pub fn limiter(&self, arguments: &str) {
         self.run(&format!("{} {arguments}", binary().display()));
     }
 
-    /// Runs a command in the shell, which says its exit status when it is done.
+    /// Runs a command in the shell, which prints its exit status at the end.
     pub fn run(&self, line: &str) {
-        // What an earlier one has said must not be taken for this one's.
+        // The output of an earlier command must not be taken for this one's.
         self.write("clear");
         self.press("Enter");
         self.wait("nothing but a prompt", |screen| {
@@ -139,13 +139,13 @@ impl Screen {
         self.press("Enter");
     }
 
-    /// Makes it another size.
+    /// Resizes the terminal.
     pub fn resize(&self, (columns, lines): (u16, u16)) {
         let (columns, lines) = (columns.to_string(), lines.to_string());
         self.ask(&["resize-window", "-x", &columns, "-y", &lines]);
     }
 
-    /// Process id of what the shell runs.
+    /// Process id of the shell's running command.
     #[must_use]
     pub fn process(&self) -> Pid {
         let shell = self.said("pane_pid");
@@ -153,12 +153,12 @@ impl Screen {
         Pid::from_raw(children.split_whitespace().next().unwrap().parse().unwrap())
     }
 
-    /// Sends what the shell runs a signal.
+    /// Sends a signal to the shell's running command.
     pub fn signal(&self, signal: Signal) {
         kill(self.process(), signal).unwrap();
     }
 
-    /// The state of the terminal, as `stty` has it.
+    /// The terminal's state, from `stty`.
     #[must_use]
     pub fn state(&self) -> String {
         let file = self.folder.path().join("state");
@@ -173,7 +173,7 @@ impl Screen {
         fs::read_to_string(file).unwrap()
     }
 
-    /// Panics unless the shell has the terminal as it was in `state`.
+    /// Panics unless the shell has the terminal in the state `state`.
     pub fn expect_given_back(&self, state: &str) {
         self.wait("the usual screen", |screen| {
             screen.said("alternate_on") == "0"
@@ -192,7 +192,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Another failure may be on its way out.
+        // The thread may be panicking already.
         let _ = self.tmux(&["kill-server"]).output();
     }
 }

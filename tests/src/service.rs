@@ -1,4 +1,4 @@
-//! Servers of other projects on the hosts of a test, and the clients that put them under load.
+//! Servers of other projects on the hosts of a test, and their load generators.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use nix::{
 
 use crate::{eventually, hosts::on};
 
-/// A transport protocol, as `/proc/net` calls its sockets.
+/// A transport protocol, with its name in `/proc/net`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// TCP.
@@ -22,15 +22,15 @@ pub enum Protocol {
     Udp,
 }
 
-/// A server that runs on a host until this is dropped.
+/// A server that runs on a host until it is dropped.
 #[derive(Debug)]
 pub struct Service(Child);
 
 impl Service {
-    /// Starts `line` on `host`, and waits until it listens at `port` (IPv4).
+    /// Starts `line` on `host`, and waits until it listens on `port` (IPv4).
     #[must_use]
     pub fn start(host: &Host, line: &[&str], protocol: Protocol, port: u16) -> Self {
-        // `timeout` ends it where the test itself is killed.
+        // `timeout` ends the server if the test itself is killed.
         let mut command = Command::new("timeout");
         command.arg("120").args(line);
         command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -51,9 +51,9 @@ impl Drop for Service {
     }
 }
 
-/// Whether somebody on `host` listens at `port` (IPv4).
+/// Whether somebody on `host` listens on `port` (IPv4).
 fn listens(host: &Host, protocol: Protocol, port: u16) -> bool {
-    // States of TCP and of UDP: listening, not connected (include/net/tcp_states.h).
+    // States of TCP and of UDP: listening, unconnected (include/net/tcp_states.h).
     let (table, state) = match protocol {
         Protocol::Tcp => ("tcp", "0A"),
         Protocol::Udp => ("udp", "07"),
@@ -68,8 +68,7 @@ fn listens(host: &Host, protocol: Protocol, port: u16) -> bool {
     })
 }
 
-/// Connections that programs on `host` have accepted so far, according to the kernel (RFC 1213,
-/// `tcpPassiveOpens`).
+/// Connections accepted by programs on `host` until now, from the kernel (RFC 1213, `tcpPassiveOpens`).
 #[must_use]
 pub fn accepted(host: &Host) -> u64 {
     let table = on(host, || fs::read_to_string("/proc/thread-self/net/snmp")).unwrap();
@@ -89,7 +88,7 @@ pub fn spawn(host: &Host, line: &[&str]) -> Child {
     on(host, || command.spawn()).unwrap()
 }
 
-/// Waits for it, which must succeed. Returns what it has printed.
+/// Waits for a process, which must succeed. Returns its output.
 #[must_use]
 pub fn printed(child: Child) -> String {
     let Output {

@@ -1,6 +1,6 @@
-//! How much stack the programs of an object take, by the rule of the strictest kernel that is supported:
-//! Linux 6.1 rounds each frame up to 32 bytes, and wants those of a chain of calls to be no more than 512
-//! together (`check_max_stack_depth` in kernel/bpf/verifier.c).
+//! Stack use of an object's programs, by the rule of the strictest supported kernel: Linux 6.1 rounds each frame up to
+//! 32 bytes, and allows 512 bytes for the frames of a call chain together (`check_max_stack_depth` in
+//! kernel/bpf/verifier.c).
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,25 @@ use object::{
     SymbolKind,
 };
 
-/// Bytes of stack that a chain of calls may take.
+/// Bytes of stack that a call chain may use.
 pub const STACK_MAX: u64 = 512;
 
-/// What a frame is rounded up to, in bytes. One that takes nothing counts as one that takes a byte.
+/// Multiple to which a frame is rounded up, in bytes. An empty frame counts as one byte.
 const ROUNDED_TO: u64 = 32;
 
 /// Bytes of an instruction.
 const INSTRUCTION: usize = 8;
 
-/// A chain of calls from a program down.
+/// A call chain from a program down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// Bytes that all of its frames take, each rounded up.
+    /// Bytes of all its frames, each rounded up.
     pub bytes: u64,
-    /// The functions, and what each takes before it is rounded.
+    /// The functions, each with its frame's bytes before rounding.
     pub frames: Vec<(String, u64)>,
 }
 
-/// Where a function begins: its section, and the offset there in bytes.
+/// Location of a function: its section, and the offset there in bytes.
 type Place = (usize, u64);
 
 #[derive(Debug)]
@@ -35,12 +35,12 @@ struct Function {
     name: String,
     /// Whether the kernel calls it.
     is_program: bool,
-    /// Bytes of its own frame.
+    /// Bytes of the function's own frame.
     frame: u64,
     calls: Vec<Place>,
 }
 
-/// The deepest chain of each program in an ELF object.
+/// The deepest call chain of each program in an ELF object.
 #[must_use]
 pub fn deepest(object: &[u8]) -> Vec<Chain> {
     let file = object::File::parse(object).expect("it is an ELF object");
@@ -59,7 +59,7 @@ pub fn deepest(object: &[u8]) -> Vec<Chain> {
         .collect()
 }
 
-/// The deepest chain from this function down. `above` are those that have called it.
+/// The deepest call chain from this function down. `above` are its callers.
 fn from(functions: &BTreeMap<Place, Function>, place: Place, above: &mut Vec<Place>) -> Chain {
     assert!(!above.contains(&place), "a function calls itself");
     let function = functions.get(&place);
@@ -113,7 +113,7 @@ fn read<'a>(
     function
 }
 
-/// Where a call goes that names a symbol. One to a function that is not exported names the section, and counts
+/// Target of a call that names a symbol. A call to a function that is not exported names the section, and counts
 /// instructions from its start.
 fn relocated_call(
     file: &object::File<'_>,
@@ -169,8 +169,8 @@ impl Instruction {
         }
     }
 
-    /// Bytes of the frame that it reaches down to. Where a number is taken from a register, that counts as if it
-    /// were the frame pointer: LLVM takes none of that size from anything else.
+    /// Bytes of the frame that the instruction reaches down to. A subtraction from any register counts as if from the
+    /// frame pointer: LLVM subtracts no number of that size from anything else.
     fn frame(&self) -> u64 {
         const LOAD: u8 = 1;
         const STORE: u8 = 2;
@@ -185,20 +185,20 @@ impl Instruction {
         u64::from(down.min(0).unsigned_abs())
     }
 
-    /// Whether it calls a function of the object, rather than a helper of the kernel.
+    /// Whether it calls a function of the object, not a helper of the kernel.
     fn is_call(&self) -> bool {
         const CALL: u8 = 0x85;
         const OF_OBJECT: u8 = 1;
         self.code == CALL && self.source == OF_OBJECT
     }
 
-    /// Where it goes from `place`, both in bytes.
+    /// Target of the call at `place`, both in bytes.
     fn target(&self, place: u64) -> u64 {
         let after = place + INSTRUCTION as u64;
         after.wrapping_add_signed(i64::from(self.immediate) * INSTRUCTION as i64)
     }
 
-    /// A number of 64 bits takes two.
+    /// An instruction with a 64-bit immediate takes two.
     fn length(&self) -> usize {
         const LOAD_WIDE: u8 = 0x18;
         if self.code == LOAD_WIDE {

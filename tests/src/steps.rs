@@ -1,5 +1,5 @@
-//! A command that is stopped before one of its steps: not at a moment of the clock, but before a system call
-//! that changes something, whichever it is. There it is killed, or its call refused.
+//! A command that is stopped before one of its steps: not at a time, but before a chosen system call that changes
+//! something. There the command is killed, or its call refused.
 
 #![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
@@ -23,45 +23,44 @@ use crate::{
     objects::Object,
 };
 
-/// Of calls of one kind in a row (the maps are pinned one after the other), each of so many is a step of
-/// [`run_until`].
+/// One in this many of equal calls in a row is a step of [`run_until`] (such as pinning the maps one after the other).
 const EACH: usize = 4;
 
-/// How a command ended.
+/// End of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It was killed before this call.
+    /// Killed before this call.
     Killed(String),
-    /// It has come to its end, with this exit status.
+    /// Ended by itself, with this exit status.
     Done(i32),
 }
 
-/// What is done to a command that is about to make a call.
+/// Fault at a call that a command is about to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
     /// `kill -9`; the call is not made.
     Kill,
-    /// The call is not made, and the command told this number of an error.
+    /// The call is not made, and the command gets this error number.
     Refuse(i32),
 }
 
-/// A command that was stopped before its calls.
+/// Result of a command that was stopped before its calls.
 #[derive(Debug)]
 pub struct Stopped {
-    /// How it ended.
+    /// The command's end.
     pub end: End,
-    /// What it said on standard output.
+    /// The command's standard output.
     pub stdout: String,
-    /// The same of standard error.
+    /// The command's standard error.
     pub stderr: String,
-    /// What it held in the kernel when a fault came.
+    /// Objects that the command held in the kernel when a fault came.
     pub held: Vec<Object>,
 }
 
-/// Runs `command`, and kills it before the step number `step`, from 0, of those that outlive a process. Must be
-/// called in the network namespace where it is to run.
+/// Runs `command`, and kills it before step number `step`, from 0, of those that outlive a process. Must be called in
+/// the network namespace of the command.
 pub fn run_until(command: &mut Command, step: usize) -> io::Result<End> {
     let (mut steps, mut last, mut alike) = (0, String::new(), 0);
     let stopped = run_with(command, |call| {
@@ -83,8 +82,8 @@ pub fn run_until(command: &mut Command, step: usize) -> io::Result<End> {
     Ok(stopped.end)
 }
 
-/// Runs `command`, and asks `fault` before each call that changes something. Must be called in the network
-/// namespace where it is to run.
+/// Runs `command`, and asks `fault` before each call that changes something. Must be called in the network namespace
+/// of the command.
 pub fn run_with(
     command: &mut Command,
     mut fault: impl FnMut(&Call) -> Fault,
@@ -95,8 +94,8 @@ pub fn run_with(
     })
 }
 
-/// Runs `command`, and does `meanwhile` before its look at a pin number `look`, from 0. Returns whether it has looked so
-/// often. Must be called in the network namespace where it is to run.
+/// Runs `command`, and `meanwhile` before its read number `look` of a pin, from 0. Returns whether the command made
+/// that many reads. Must be called in the network namespace of the command.
 pub fn run_meanwhile(
     command: &mut Command,
     look: usize,
@@ -117,7 +116,7 @@ pub fn run_meanwhile(
 
 fn run_traced(command: &mut Command, fault: impl FnMut(&Call) -> Fault) -> io::Result<Stopped> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    // SAFETY: system calls and nothing else, between fork and exec.
+    // SAFETY: only system calls between fork and exec.
     unsafe {
         command.pre_exec(|| {
             ptrace::traceme()?;
@@ -140,7 +139,7 @@ fn run_traced(command: &mut Command, fault: impl FnMut(&Call) -> Fault) -> io::R
     })
 }
 
-/// What it has said, which fits into the pipes.
+/// The command's whole output, which fits into the pipes.
 fn said(child: &mut Child) -> io::Result<(String, String)> {
     let (mut out, mut err) = (String::new(), String::new());
     if let Some(mut pipe) = child.stdout.take() {
@@ -173,7 +172,7 @@ fn follow(process: Pid, mut fault: impl FnMut(&Call) -> Fault) -> io::Result<(En
                     }
                 }
             }
-            // It has become the command.
+            // The process has become the command.
             WaitStatus::Stopped(_, Signal::SIGTRAP) => {
                 if let Some(options) = options.take() {
                     ptrace::setoptions(process, options)?;
@@ -186,11 +185,11 @@ fn follow(process: Pid, mut fault: impl FnMut(&Call) -> Fault) -> io::Result<(En
     }
 }
 
-/// Keeps `process` from making the call, and tells it of `error`.
+/// Keeps `process` from making the call, and makes the call return `error`.
 #[cfg(target_arch = "x86_64")]
 fn refuse(process: Pid, error: i32) -> io::Result<()> {
     let mut registers = ptrace::getregs(process)?;
-    // No call has this number; what it returns is what stands here.
+    // No call has this number; the return value is set below.
     registers.orig_rax = u64::MAX;
     registers.rax = i64::from(-error).cast_unsigned();
     Ok(ptrace::setregs(process, registers)?)

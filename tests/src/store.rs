@@ -1,4 +1,4 @@
-//! The table of sources from outside, word by word: which source is where, and whether all of it agrees.
+//! The table of sources from outside, word by word: location of each source, and consistency.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -19,11 +19,11 @@ pub struct Store {
     sets: Array<MapData, Raw<Set>>,
     displaced: Array<MapData, u64>,
     locked: Array<MapData, u64>,
-    /// Which set is whose.
+    /// The seed that selects a source's sets.
     pub seed: Seed,
 }
 
-/// A source, and where it is.
+/// A source and its location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// Number of the set.
@@ -32,7 +32,7 @@ pub struct Placed {
     pub way: u32,
     /// Its key.
     pub key: SourceKey,
-    /// Its bucket's word.
+    /// The TAT of its bucket.
     pub tat: u64,
 }
 
@@ -43,7 +43,7 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
-    /// That of a program, which keeps its maps.
+    /// The table of a program, which keeps its maps.
     #[must_use]
     pub fn of(program: &mut Program) -> Self {
         let table: Array<_, Raw<Table>> = opened(program, "TABLE").try_into().unwrap();
@@ -56,20 +56,19 @@ impl Store {
         }
     }
 
-    /// How many sets there are.
+    /// Number of sets.
     #[must_use]
     pub fn sets(&self) -> u32 {
         self.sets.len()
     }
 
-    /// A source's own set.
+    /// A source's home set.
     #[must_use]
     pub fn home(&self, key: &SourceKey) -> u32 {
         self.seed.home(&key.tag(), self.sets()).set
     }
 
-    /// All sources that have a bucket. The entries are taken apart here anew, from what is written of their
-    /// shape.
+    /// All sources with a bucket. Decodes the entries independently, from their documented layout.
     #[must_use]
     pub fn entries(&self) -> Vec<Placed> {
         let mut found = Vec::new();
@@ -106,7 +105,7 @@ impl Store {
         found
     }
 
-    /// Puts another word into the bucket of a source that is there, while nobody is at work: as other hosts charge it.
+    /// Sets the TAT of an existing source's bucket, as other hosts charge it, while no program runs.
     pub fn set_word(&mut self, key: &SourceKey, word: u64) {
         let entries = self.entries();
         let placed = entries.iter().find(|placed| placed.key == *key).unwrap();
@@ -115,7 +114,7 @@ impl Store {
         self.sets.set(placed.set, Raw(set), 0).unwrap();
     }
 
-    /// How many sources of each set are said to be in others, where there are any.
+    /// Number of sources of each set that count as displaced, without zeros.
     #[must_use]
     pub fn displaced(&self) -> BTreeMap<u32, u64> {
         let counts = (0..self.sets()).map(|set| (set, self.displaced_from(set).count()));
@@ -127,9 +126,9 @@ impl Store {
         Displaced::in_word(word, DISPLACED_WIDTH * (set % SETS_OF_WORD))
     }
 
-    /// Panics unless all is in order while nobody is at work: no source twice, each in one of its sets, no more
-    /// than there is room for; of those that are in others, each set knows how many, where the operator has not
-    /// forgotten any; nothing locked, nothing half done. Returns the sources.
+    /// Panics unless the table is consistent while no program runs: no source twice, each in one of its sets, no more
+    /// sources than entries; each set counts its displaced sources, unless the operator has reset some; nothing
+    /// locked, nothing half done. Returns the sources.
     pub fn expect_sound(&self, forgotten: bool) -> Vec<Placed> {
         let entries = self.entries();
         let (mut keys, mut away) = (HashSet::new(), BTreeMap::new());
@@ -152,7 +151,7 @@ impl Store {
         assert!(room <= self.sets() * WAYS, "more than there is room for");
         let displaced = self.displaced();
         if forgotten {
-            // Of those that have been forgotten the count stays until their entries are taken.
+            // Reset sources are counted until their entries are taken.
             for (set, sources) in &away {
                 let count = displaced.get(set).copied().unwrap_or_default();
                 assert!(count >= *sources, "set {set} has missed one: {count}");
@@ -189,7 +188,7 @@ impl Store {
     }
 }
 
-/// One of a program's maps, once more.
+/// Opens a program's map again.
 fn opened(program: &mut Program, name: &'static str) -> Map {
     let (Map::Array(map) | Map::PerCpuArray(map)) = program.map_mut(name).unwrap() else {
         panic!("{name} is an array");

@@ -1,4 +1,4 @@
-//! Packets from the client, and what became of them.
+//! Packets from the client, and their verdicts.
 
 use std::net::IpAddr;
 
@@ -14,7 +14,7 @@ pub struct Traffic<'h> {
 }
 
 impl<'h> Traffic<'h> {
-    /// None yet.
+    /// A sender that has sent nothing.
     #[must_use]
     pub fn new(hosts: &'h Hosts) -> Self {
         Self {
@@ -23,7 +23,7 @@ impl<'h> Traffic<'h> {
         }
     }
 
-    /// Sends `count` packets from `source` to `port`; how many passed, by the counters of `status`.
+    /// Sends `count` packets from `source` to `port`. Returns how many passed, from the counters of `status`.
     #[must_use]
     pub fn passed_to(&self, port: u16, source: &str, count: u64) -> u64 {
         let frame = udp(self.hosts, source.parse().unwrap(), port);
@@ -34,7 +34,7 @@ impl<'h> Traffic<'h> {
         packets("passed") - passed
     }
 
-    /// The same, to a port that no limit of the tests knows.
+    /// Sends packets to a port that no limit of the tests names. Returns how many passed.
     #[must_use]
     pub fn passed(&self, source: &str, count: u64) -> u64 {
         self.passed_to(9, source, count)

@@ -1,4 +1,4 @@
-//! What the tests of trials share.
+//! Shared parts of the tests of trials.
 
 use std::{
     thread,
@@ -13,7 +13,7 @@ use crate::{
     probe::Probe,
 };
 
-/// Three packets, and then none: whether the program is there.
+/// Lets three packets through and then none, which shows that the program is attached.
 pub const LIMIT: [&str; 6] = ["attach", "eth0", "--rate", "1/h", "--burst", "3"];
 
 /// Attaches for `duration`.
@@ -23,13 +23,13 @@ pub fn attach(hosts: &Hosts, duration: &str) -> Outcome {
     outcome
 }
 
-/// Sends ten packets; how many arrive.
+/// Sends ten packets. Returns how many arrive.
 #[must_use]
 pub fn passed(hosts: &Hosts) -> usize {
     Probe::new(hosts).passed(CLIENT)
 }
 
-/// The program on the server's interface according to netlink, which knows nothing of pins.
+/// Whether the server's interface has a program, according to netlink, independent of pins.
 #[must_use]
 pub fn has_program(hosts: &Hosts) -> bool {
     let interface = hosts
@@ -39,7 +39,7 @@ pub fn has_program(hosts: &Hosts) -> bool {
     interface.unwrap().unwrap().xdp.is_some()
 }
 
-/// What `status --json` says of the trial.
+/// End of the trial, from `status --json`.
 #[must_use]
 pub fn try_until(hosts: &Hosts) -> Option<SystemTime> {
     let until = &hosts.status()["try_until"];
@@ -48,7 +48,7 @@ pub fn try_until(hosts: &Hosts) -> Option<SystemTime> {
         .map(|text| humantime::parse_rfc3339(text).unwrap())
 }
 
-/// Panics unless the server is as it was before.
+/// Panics unless the server is as before the attachment.
 pub fn expect_nothing_left(hosts: &Hosts) {
     assert!(!has_program(hosts));
     assert!(!hosts.pins().exists(), "pins are left");
@@ -57,7 +57,7 @@ pub fn expect_nothing_left(hosts: &Hosts) {
 /// Waits until a trial of the server is over, which ends within seconds.
 pub fn wait_for_the_end(hosts: &Hosts) {
     let until = try_until(hosts).expect("a trial runs");
-    // Told in whole seconds.
+    // The deadline is given in whole seconds.
     let end = until + Duration::from_secs(1) + Duration::from_millis(50);
     thread::sleep(end.duration_since(SystemTime::now()).unwrap_or_default());
 }

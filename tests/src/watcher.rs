@@ -30,18 +30,18 @@ pub struct Watcher {
     stderr: BufReader<ChildStderr>,
 }
 
-/// How it ended.
+/// Result of a watcher.
 #[derive(Debug)]
 pub struct Ended {
-    /// Exit status; -1 where a signal ended it.
+    /// Exit status; -1 if a signal ended it.
     pub status: i32,
-    /// What was not read before.
+    /// Standard output that was not read before.
     pub stdout: String,
-    /// The same of standard error.
+    /// Standard error.
     pub stderr: String,
 }
 
-/// Milliseconds in which what is waited for must come.
+/// Longest time to wait for a line, in milliseconds.
 const PATIENCE: u16 = 20_000;
 
 impl Drop for Watcher {
@@ -52,13 +52,13 @@ impl Drop for Watcher {
 }
 
 impl Watcher {
-    /// Starts it with these arguments, and waits until it watches.
+    /// Starts `watch` with these arguments, and waits until it watches.
     #[must_use]
     pub fn start(hosts: &Hosts, arguments: &[&str]) -> Self {
         Self::try_to_start(hosts, arguments).unwrap_or_else(|said| panic!("{said}"))
     }
 
-    /// The same; what it says where it does not begin.
+    /// Starts `watch`. Returns its message if it does not begin.
     pub fn try_to_start(hosts: &Hosts, arguments: &[&str]) -> Result<Self, String> {
         let mut watcher = Self::spawn(hosts, arguments);
         let mut said = String::new();
@@ -70,7 +70,7 @@ impl Watcher {
         }
     }
 
-    /// Starts it with these arguments.
+    /// Starts `watch` with these arguments.
     #[must_use]
     pub fn spawn(hosts: &Hosts, arguments: &[&str]) -> Self {
         let arguments = [&["watch", "eth0"], arguments].concat();
@@ -88,7 +88,7 @@ impl Watcher {
         }
     }
 
-    /// Id of the process.
+    /// The process id.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -100,7 +100,7 @@ impl Watcher {
         self.line_if_any().expect("nothing is told")
     }
 
-    /// The next line; nothing where none comes for long.
+    /// The next line; none after a long silence.
     #[must_use]
     pub fn line_if_any(&mut self) -> Option<String> {
         let mut line = String::new();
@@ -117,18 +117,18 @@ impl Watcher {
         Some(line)
     }
 
-    /// The next line of JSON.
+    /// The next line, parsed as JSON.
     #[must_use]
     pub fn event(&mut self) -> Value {
         serde_json::from_str(&self.line()).unwrap()
     }
 
-    /// Whether it has come to its end.
+    /// Whether the process has ended.
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Nobody reads any more.
+    /// Closes the reading end of the pipe.
     pub fn close(&mut self) {
         self.stdout = None;
     }
@@ -138,8 +138,8 @@ impl Watcher {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
     }
 
-    /// Stops it at a moment when it holds nothing but what it always holds: while it looks whether there is still
-    /// something to watch, it has the link, and the program would stay on for as long as it is stopped.
+    /// Stops the process at a moment when it holds only its usual descriptors. While it checks whether the attachment
+    /// still exists, it holds the link, and the program would stay for as long as it is stopped.
     pub fn stop_between_looks(&self) {
         let process = Pid::from_raw(self.child.id().try_into().unwrap());
         let always = (0..100).map(|_| {
@@ -160,7 +160,7 @@ impl Watcher {
         });
     }
 
-    /// Waits for its end. It does not wait for who reads.
+    /// Waits for its end. The process does not wait for a reader.
     #[must_use]
     pub fn wait(mut self) -> Ended {
         let since = Instant::now();
@@ -184,7 +184,7 @@ impl Watcher {
         }
     }
 
-    /// Ends it as Ctrl-C does. It must succeed.
+    /// Ends the process as Ctrl-C does. It must succeed.
     pub fn end(self) -> Ended {
         self.signal(Signal::SIGINT);
         let ended = self.wait();
@@ -194,7 +194,7 @@ impl Watcher {
 }
 
 impl Ended {
-    /// How many events were shown and lost, as it says at its end.
+    /// The numbers of events shown and lost, from its last message.
     #[must_use]
     pub fn sums(&self) -> (u64, u64) {
         let said = self.stderr.lines().find_map(|line| {

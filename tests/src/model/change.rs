@@ -15,9 +15,9 @@ use super::{
 pub struct Carried {
     /// The bucket.
     pub id: Id,
-    /// The least full state.
-    pub earliest: State,
     /// The fullest state.
+    pub earliest: State,
+    /// The least full state.
     pub latest: State,
 }
 

@@ -1,31 +1,31 @@
-//! Frames of every kind that the limiter tells apart, written byte by byte.
+//! Frames of every kind that limiter distinguishes, written byte by byte.
 
 use std::net::IpAddr;
 
 /// A TCP, UDP or other packet.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// Types of VLAN tags.
+    /// EtherTypes of VLAN tags.
     pub tags: Vec<u16>,
-    /// Source; the destination is of the same version.
+    /// Source; the destination has the same IP version.
     pub source: IpAddr,
     /// Transport protocol.
     pub protocol: u8,
-    /// Source and destination; written where the protocol has ports.
+    /// Source and destination port; written if the protocol has ports.
     pub ports: (u16, u16),
     /// TCP flags.
     pub flags: u8,
-    /// What ICMP begins with.
+    /// Type of an ICMP message.
     pub icmp: u8,
     /// Hop limit.
     pub hops: u8,
-    /// Offset (in units of eight bytes), and whether more follow; none: no fragment header (IPv6).
+    /// Offset (in units of eight bytes), and whether more follow; none for no fragment header (IPv6).
     pub fragment: Option<(u16, bool)>,
     /// Words of options (IPv4).
     pub options: u8,
-    /// Extension headers with their length (IPv6): kind, and units of it.
+    /// Extension headers (IPv6): kind, and length in its units.
     pub extensions: Vec<(u8, u8)>,
-    /// Bytes behind the transport header.
+    /// Bytes after the transport header.
     pub payload: usize,
 }
 
@@ -35,7 +35,7 @@ const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 
 impl Frame {
-    /// Its bytes.
+    /// The frame's bytes.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![2; 12];

@@ -1,4 +1,4 @@
-//! What random tests are made of: settings, packets that come close to what the settings say, and times.
+//! Random settings, packets that come close to the settings' boundaries, and times.
 
 pub mod frame;
 pub mod moment;
@@ -7,17 +7,17 @@ pub mod settings;
 
 use fastrand::Rng;
 
-/// One of several.
+/// A random element.
 pub fn one<'a, T>(rng: &mut Rng, of: &'a [T]) -> &'a T {
     &of[rng.usize(0..of.len())]
 }
 
-/// True so many times in a hundred.
+/// True in `chance` of a hundred cases.
 pub fn percent(rng: &mut Rng, chance: u32) -> bool {
     rng.u32(0..100) < chance
 }
 
-/// The seed: what `LIMITER_SEED` says (decimal, or hexadecimal behind 0x), or else `default`.
+/// The seed from `LIMITER_SEED` (decimal, or hexadecimal after 0x), otherwise `default`.
 #[must_use]
 pub fn seed(default: u64) -> u64 {
     let Ok(text) = std::env::var("LIMITER_SEED") else {

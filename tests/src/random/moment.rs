@@ -1,4 +1,4 @@
-//! Random times: often the same moment, mostly a little later, now and then much later or earlier.
+//! Random times: often the same time, mostly a little later, sometimes much later or earlier.
 
 use fastrand::Rng;
 use limiter_user::config::Settings;
@@ -7,16 +7,16 @@ use super::{one, percent};
 
 const DAY: u64 = 86_400_000_000_000;
 
-/// A clock that never strays further than buckets can tell: half a turn of theirs is 1.14 years.
+/// A clock that never moves further than a bucket can tell: half of its range, which is 1.14 years.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// Nanoseconds.
+    /// Current time in nanoseconds.
     pub now: u64,
     start: u64,
 }
 
 impl Clock {
-    /// Shortly after the machine was started, or shortly before the buckets' words wrap.
+    /// Begins shortly after boot, or shortly before the buckets' times wrap.
     pub fn new(rng: &mut Rng) -> Self {
         let start = if rng.bool() {
             400 * DAY
@@ -26,7 +26,7 @@ impl Clock {
         Self { now: start, start }
     }
 
-    /// Steps on.
+    /// Moves the clock.
     pub fn step(&mut self, rng: &mut Rng, settings: &Settings) {
         let now = self.now;
         self.now = match rng.u8(0..200) {
@@ -41,7 +41,7 @@ impl Clock {
     }
 }
 
-/// As long as it takes a bucket to get a few tokens, to the nanosecond; or not quite, or just after.
+/// Nanoseconds in which a bucket gets a few tokens, exactly; or slightly less or more.
 fn tokens(rng: &mut Rng, settings: &Settings) -> u64 {
     let rate = one(rng, &settings.limits).rate;
     let tokens = if percent(rng, 20) {

@@ -1,5 +1,4 @@
-//! Random frames that come close to what settings tell apart: their prefixes' ends, their ports, flags,
-//! fragments; and what cannot be.
+//! Random frames near the boundaries of settings: ends of prefixes, ports, flags, fragments; and malformed ones.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -17,7 +16,7 @@ const SERVICE_VLAN: u16 = 0x88a8;
 /// The longest payload.
 const PAYLOAD_MAX: usize = 1_100;
 
-/// A frame: mostly sound, some cut short, some with a byte changed.
+/// A frame: mostly valid; some truncated, some with a byte changed.
 pub fn frame(rng: &mut Rng, settings: &Settings) -> Vec<u8> {
     let mut bytes = match rng.u8(0..100) {
         0..=3 => arp(rng, settings),
@@ -47,7 +46,7 @@ fn tags(rng: &mut Rng) -> Vec<u16> {
         .collect()
 }
 
-/// An address from a small pool, so that buckets are met again; or the end of a prefix, or just beside.
+/// An address from a small pool, so that buckets are used again; or the end of a prefix, or right beside it.
 fn source(rng: &mut Rng, settings: &Settings) -> IpAddr {
     let prefixes: Vec<_> = settings.lists.all().flat_map(|(_, of)| of).collect();
     if !prefixes.is_empty() && percent(rng, 40) {
@@ -72,7 +71,7 @@ fn source(rng: &mut Rng, settings: &Settings) -> IpAddr {
     }
 }
 
-/// A port that a limit names, or just beside one.
+/// A port that a limit names, or right beside one.
 fn port(rng: &mut Rng, settings: &Settings) -> u16 {
     let limit = one(rng, &settings.limits);
     let ranges: Vec<PortRange> = [&limit.matches.destination_port, &limit.matches.source_port]

@@ -1,4 +1,4 @@
-//! What comes out behind the limiter, counted by source.
+//! Packets that pass the limiter, counted by source.
 
 use std::{
     collections::HashMap,
@@ -11,19 +11,19 @@ use std::{
 use super::frames::{heavy, slow, source, source_of, touched};
 use crate::{eventually, hosts::Hosts, raw::Raw};
 
-/// Everything that the server has got.
+/// All packets that the server has received.
 #[derive(Debug)]
 pub struct Arrivals {
     wire: Raw,
     all: AtomicU64,
-    /// The sources that somebody looks at.
+    /// Counts of the sources that some part of the soak reads.
     of: HashMap<IpAddr, AtomicU64>,
-    /// How often nothing more was there.
+    /// Number of times that the socket was empty.
     pauses: AtomicU64,
 }
 
 impl Arrivals {
-    /// From now on.
+    /// Counts from now on.
     pub fn new(hosts: &Hosts) -> Self {
         let known = heavy().into_iter().chain(slow()).chain(touched());
         Self {
@@ -36,7 +36,7 @@ impl Arrivals {
         }
     }
 
-    /// Receives until `done`, and all that is there then.
+    /// Receives until `done`, including the frames that have arrived by then.
     pub fn receive(&self, done: &AtomicBool) {
         let mut buffer = vec![0; 256];
         loop {
@@ -61,28 +61,28 @@ impl Arrivals {
         }
     }
 
-    /// Packets that have come.
+    /// Number of packets received.
     pub fn all(&self) -> u64 {
         self.all.load(Ordering::Relaxed)
     }
 
-    /// Packets of this source that have come.
+    /// Number of packets received from this source.
     pub fn from(&self, address: IpAddr) -> u64 {
         self.of[&source(address)].load(Ordering::Relaxed)
     }
 
-    /// Frames for which the socket had no room.
+    /// Frames lost because the socket had no room.
     pub fn lost(&self) -> u64 {
         self.wire.lost()
     }
 
-    /// Waits until everything is counted that was let through before the call, and every packet is decided about
-    /// by the program that is in force now. Closing a packet socket waits for all packets that are being
-    /// received: `packet_release` calls `synchronize_net`.
+    /// Waits until every packet that passed before the call is counted, and the current program decides about all
+    /// packets. Closing a packet socket waits for all packets that are being received: `packet_release` calls
+    /// `synchronize_net`.
     pub fn settle(&self, hosts: &Hosts) {
         drop(Raw::open(&hosts.server));
         let pauses = self.pauses.load(Ordering::Acquire);
-        // The next one may have begun before.
+        // The next pause may have begun before.
         eventually("all that has come is counted", || {
             self.pauses.load(Ordering::Acquire) >= pauses + 2
         });

@@ -1,4 +1,4 @@
-//! Never more than burst + rate × t, over any time that was looked at.
+//! Checks that a source never gets more than burst + rate × t, between any two readings.
 
 use std::{net::IpAddr, sync::atomic::Ordering, time::Instant};
 
@@ -14,23 +14,23 @@ pub struct Bounds {
     each: Vec<Bound>,
 }
 
-/// The bound of one.
+/// The bound of one source.
 #[derive(Debug)]
 struct Bound {
     source: IpAddr,
-    /// The least of what had come less what the rate had brought, at any look.
+    /// Minimum over all readings of the packets received, less the refill of the rate.
     least: f64,
-    /// The share of burst + rate × t since the beginning that has come.
+    /// Share of burst + rate × t since the beginning that was received.
     used: f64,
-    /// By how many packets it stayed below the bound over the time where that was least.
+    /// Smallest distance to the bound over all intervals, in packets.
     room: f64,
 }
 
-/// What a reset gives: a full bucket, and one packet that was being decided about.
+/// Gain by a reset: a full bucket, and one packet that is being decided about.
 const GIVEN: f64 = BURST as f64 + 1.0;
 
 impl Bounds {
-    /// Of an attachment that was made after `began`.
+    /// Bounds for an attachment that was made after `began`.
     pub fn new(began: Instant) -> Self {
         let touched = [DENIED, PARTNER, RESET].map(IpAddr::V4);
         let sources = heavy().into_iter().chain(touched);
@@ -46,7 +46,7 @@ impl Bounds {
         }
     }
 
-    /// Looks. What is counted was let through after no look that was before `before`, and until `after`.
+    /// Takes a reading. The packets counted passed before `after`, and those of earlier readings before `before`.
     pub fn check(&mut self, soak: &Soak<'_>) {
         let given = |count: u64| GIVEN * count as f64;
         let done = soak.resets.1.load(Ordering::SeqCst);
@@ -73,8 +73,7 @@ impl Bounds {
         soak.count("bounds looked at");
     }
 
-    /// The least and the most of what was used of what the sources might have had, since the beginning: those that
-    /// nothing but the limit holds.
+    /// The least and the most used share since the beginning, among the sources that only the limit affects.
     pub fn used(&self) -> (f64, f64) {
         let heavy = heavy();
         let of = self.each.iter().filter(|one| heavy.contains(&one.source));
@@ -84,7 +83,7 @@ impl Bounds {
         })
     }
 
-    /// By how many packets any of them stayed below its bound, over the time where that was least.
+    /// Smallest distance of any source to its bound, in packets.
     pub fn room(&self) -> f64 {
         let each = self.each.iter().map(|one| one.room);
         each.fold(f64::INFINITY, f64::min)

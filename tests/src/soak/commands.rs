@@ -14,7 +14,7 @@ use super::{
 };
 use crate::number;
 
-/// Goes through all configurations, again and again.
+/// Applies all configurations, again and again.
 pub fn run(soak: &Soak<'_>) {
     let commands = Commands {
         soak,
@@ -28,7 +28,7 @@ pub fn run(soak: &Soak<'_>) {
                 return;
             }
             let before = &CONFIGURATIONS[(index + CONFIGURATIONS.len() - 1) % CONFIGURATIONS.len()];
-            // The first time it is the one that was attached.
+            // In the first round, the first configuration is already attached.
             let before = if round == 1 && index == 0 {
                 next
             } else {
@@ -56,7 +56,7 @@ impl Commands<'_> {
         self.soak.sleep(self.soak.plan.pause);
     }
 
-    /// Changes what is in force, and back.
+    /// Changes the configuration in force, and undoes the change.
     fn touch(&self, now: &Configuration, round: u32) {
         let (allowed, partner) = (ALLOWED.to_string(), PARTNER.to_string());
         self.run("allow", &["allow", "add", "eth0", &allowed]);
@@ -86,7 +86,7 @@ impl Commands<'_> {
         let (begun, done) = &self.soak.resets;
         begun.fetch_add(1, Ordering::SeqCst);
         let source = RESET.to_string();
-        // It may not be in the table yet, or an entry may be worked on at this moment: then it says so.
+        // The source may be missing from the table, or its entry in use: the command then says so.
         let outcome = self.soak.ask(&["reset", "eth0", &source]);
         done.fetch_add(1, Ordering::SeqCst);
         let not_there = outcome.status == 1 && outcome.stderr.contains("not in the table");
@@ -94,8 +94,8 @@ impl Commands<'_> {
         self.soak.count("reset");
     }
 
-    /// Denies a source; puts the next configuration in force, which denies it too; takes that back. Meanwhile nothing
-    /// of it passes.
+    /// Denies a source; applies the next configuration, which denies it too; undoes that. No packet of the source
+    /// passes meanwhile.
     fn deny_through(&self, next: &Configuration) {
         let soak = self.soak;
         self.run("deny", &["deny", "add", "eth0", &self.denied]);
@@ -126,7 +126,7 @@ impl Commands<'_> {
         self.soak.sleep(self.soak.plan.pause);
     }
 
-    /// A command that must fail, and change nothing.
+    /// Runs a command that must fail and change nothing.
     fn wrong(&self) {
         let wrong = self.soak.folder.path("wrong.toml");
         fs::write(&wrong, "nothing = 1").unwrap();

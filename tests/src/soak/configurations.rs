@@ -1,23 +1,23 @@
-//! What is reloaded, one after another. One limit is in all of them, and always the same: what it promises must hold
-//! whatever else changes.
+//! Configurations that are applied one after another. All contain one equal limit, whose bound must hold whatever else
+//! changes.
 
 use super::{BURST, RATE, frames::DENIED};
 
 /// A configuration.
 #[derive(Debug)]
 pub struct Configuration {
-    /// What it is called in the report.
+    /// Its name in the report.
     pub name: &'static str,
     top: &'static str,
     lists: &'static str,
     limits: &'static str,
-    /// Whether there is a list `partners`.
+    /// Whether it has a list `partners`.
     pub partners: bool,
-    /// A limit other than the one that stays.
+    /// A limit other than the common one.
     pub other: Option<&'static str>,
 }
 
-/// All of them. The first one is the short way through the program: one limit, no lists.
+/// All configurations. The first takes the fast path: one limit, no lists.
 pub const CONFIGURATIONS: [Configuration; 5] = [
     Configuration {
         name: "plain",
@@ -66,7 +66,7 @@ pub const CONFIGURATIONS: [Configuration; 5] = [
 ];
 
 impl Configuration {
-    /// The file; with `denied`, the source that is denied at times is on its list.
+    /// The configuration file; with `denied`, the denied source is on its list.
     pub fn text(&self, denied: bool) -> String {
         let Self {
             top, lists, limits, ..

@@ -1,4 +1,4 @@
-//! Figures that only grow, and that add up.
+//! Checks that counters only grow, and add up.
 
 use std::{collections::BTreeMap, sync::atomic::Ordering};
 
@@ -7,17 +7,17 @@ use serde_json::Value;
 use super::{Soak, wire};
 use crate::{eventually, number};
 
-/// The figures as they were last seen.
+/// The counters in the last reading.
 #[derive(Debug, Default)]
 pub struct Figures {
     last: BTreeMap<String, u64>,
-    /// After how many reloads.
+    /// Reloads before the reading.
     reloads: u64,
 }
 
 impl Figures {
-    /// Panics if one is less than it was. A limit or a list that a reload took away, and another one brought back, begins anew:
-    /// only the one that stays is compared then.
+    /// Panics if a counter is less than before. A limit or a list that one reload removed and another one added begins
+    /// anew: then only counters that stay are compared.
     pub fn expect_no_less(
         &mut self,
         soak: &Soak<'_>,
@@ -45,13 +45,13 @@ impl Figures {
     }
 }
 
-/// Whether a figure is of no list, and of no limit but the one that stays.
+/// Whether a counter belongs to no list, and to no limit except the common one.
 fn stays(name: &str) -> bool {
     let of_a_limit = name.contains("limit=\"") && !name.contains("limit=\"all\"");
     !of_a_limit && !name.contains("list=\"")
 }
 
-/// The figures of `status --json` that only grow, by name. Panics where they do not add up.
+/// The counters of `status --json`, by name. Panics if they do not add up.
 pub fn of(status: &Value) -> BTreeMap<String, u64> {
     expect_sums(status);
     let mut figures = BTreeMap::new();
@@ -93,7 +93,7 @@ fn expect_sums(status: &Value) {
     assert!(sources("entries") <= sources("capacity"), "{status}");
 }
 
-/// Panics unless every packet that was sent was seen by the program, and every one that it let through came.
+/// Panics unless the program has seen every packet sent, and every packet that it passed has arrived.
 pub fn expect_all_seen(soak: &Soak<'_>) {
     let sent = soak.sent.all();
     let lost = wire::lost(soak);

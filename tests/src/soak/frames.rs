@@ -1,4 +1,4 @@
-//! Who sends, and what.
+//! Sources and frames of the soak.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -7,35 +7,35 @@ use crate::{
     packet::{Ends, Frame, Segment, Tags, arp},
 };
 
-/// Is denied at times.
+/// Source that is denied at times.
 pub const DENIED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 200);
-/// Is allowed at times.
+/// Source that is allowed at times.
 pub const ALLOWED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 201);
-/// Is on a tier at times.
+/// Source that is on a tier at times.
 pub const PARTNER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 202);
-/// Is reset at times.
+/// Source that is reset at times.
 pub const RESET: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 100);
 
-/// Sources that send far more than they may, all the time.
+/// Sources that always send far more than their limit.
 pub fn heavy() -> Vec<IpAddr> {
     let four = (1..=4).map(|host| IpAddr::V4(Ipv4Addr::new(198, 51, 100, host)));
     let six = (1..=2).map(|net| IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0x66, net, 0, 0, 0, 1)));
     four.chain(six).collect()
 }
 
-/// Sources that send less than they may.
+/// Sources that send less than their limit.
 pub fn slow() -> Vec<IpAddr> {
     let four = (1..=4).map(|host| IpAddr::V4(Ipv4Addr::new(203, 0, 113, 100 + host)));
     let six = (1..=2).map(|net| IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0x5, net, 0, 0, 0, 1)));
     four.chain(six).collect()
 }
 
-/// Heavy ones with whom something is done at times.
+/// Heavy sources that commands affect at times.
 pub fn touched() -> Vec<IpAddr> {
     [DENIED, ALLOWED, PARTNER, RESET].map(IpAddr::V4).to_vec()
 }
 
-/// What makes a source: an IPv4 address, an IPv6 network of 64 bits.
+/// The source of an address: the IPv4 address, or the IPv6 /64 network.
 pub fn source(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(address) => Ipv6Addr::from(u128::from(address) >> 64 << 64).into(),
@@ -43,7 +43,7 @@ pub fn source(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The source of a frame that has come; none where it is no IP, or too short.
+/// The source of a received frame; none if it is not IP, or too short.
 pub fn source_of(frame: &[u8]) -> Option<IpAddr> {
     let mut at = 12;
     let ether_type = |at: usize| Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]));
@@ -58,18 +58,18 @@ pub fn source_of(frame: &[u8]) -> Option<IpAddr> {
     })
 }
 
-/// Frames that are sent over and over: all that is heavy, and the odd ones.
+/// Frames that are sent over and over: all heavy sources, and the odd frames.
 pub fn usual(hosts: &Hosts) -> Vec<Vec<u8>> {
     let heavy = heavy().into_iter().chain(touched());
     let heavy: Vec<_> = heavy.map(|source| hosts.frame(source).bytes()).collect();
     let odd = odd(hosts);
-    // For each odd frame one of every heavy source.
+    // One packet of every heavy source for each odd frame.
     odd.into_iter()
         .flat_map(|odd| heavy.iter().cloned().chain([odd]))
         .collect()
 }
 
-/// Tags, fragments, large ones, broken ones, other protocols, from a few sources.
+/// Tagged, fragmented, large, malformed and other frames, from a few sources.
 fn odd(hosts: &Hosts) -> Vec<Vec<u8>> {
     let of = |host: u8| IpAddr::V4(Ipv4Addr::new(100, 64, 0, host));
     let six = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0x77, 0, 0, 0, 0, 9));
@@ -93,7 +93,7 @@ fn odd(hosts: &Hosts) -> Vec<Vec<u8>> {
         from: SocketAddr::new(of(host), 40_000),
         to: SocketAddr::new(SERVER, port),
     };
-    // Bytes 20 and 21 of an untagged IPv4 frame: more fragments, and where it belongs.
+    // Bytes 20 and 21 of an untagged IPv4 frame: more fragments, and offset.
     let fragment = |host, more: u8, offset: u8| {
         let mut bytes = frame(of(host)).bytes();
         (bytes[20], bytes[21]) = (more, offset);
@@ -139,7 +139,7 @@ pub struct Spoofed {
 }
 
 impl Spoofed {
-    /// Made up from `seed`.
+    /// Frames drawn with `seed`.
     pub fn new(hosts: &Hosts, seed: u64) -> Self {
         let any = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0xaaaa, 0, 0, 0, 0, 1));
         Self {
@@ -149,16 +149,16 @@ impl Spoofed {
         }
     }
 
-    /// The next one, of the same source never again, or hardly ever.
+    /// The next frame, with a source that hardly ever repeats.
     pub fn next(&mut self) -> &[u8] {
         let random = self.random.u32(..).to_be_bytes();
         if random[0].is_multiple_of(4) {
-            // The last 16 bits of the network's prefix, and 16 before.
+            // The last 16 bits of the network's prefix, and the 16 before.
             self.six[26..30].copy_from_slice(&random);
             return &self.six;
         }
-        // 10.0.0.0/8: the checksum of the header is wrong then, which a router would mind; here the server throws
-        // them away behind the limiter.
+        // Source in 10.0.0.0/8: the header's checksum is then wrong. A router would drop the frame; here the server
+        // drops it after limiter.
         self.four[27..30].copy_from_slice(&random[1..]);
         &self.four
     }

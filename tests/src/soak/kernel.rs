@@ -1,4 +1,4 @@
-//! What there is in the kernel, and what it says.
+//! Objects in the kernel, and its messages.
 
 use std::{collections::BTreeSet, path::PathBuf, process::Command};
 
@@ -6,7 +6,7 @@ use aya::{maps::MapData, programs::loaded_programs};
 
 use crate::{eventually, hosts::Hosts};
 
-/// The attachment's pins and programs, as they were at first.
+/// The attachment's pins and programs at the beginning.
 #[derive(Debug)]
 pub struct Kernel {
     folder: PathBuf,
@@ -15,7 +15,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Looks for the first time.
+    /// Takes the first reading.
     pub fn new(hosts: &Hosts) -> Self {
         let folder = hosts.pins();
         let table = MapData::from_pin(folder.join("SETS")).unwrap();
@@ -32,13 +32,13 @@ impl Kernel {
         }
     }
 
-    /// Panics unless there is one generation, with pins like any other, and one program over the table.
+    /// Panics unless there is one generation with the usual pins, and one program over the table.
     pub fn expect_nothing_left_over(&mut self, hosts: &Hosts) {
         assert_eq!(hosts.pins(), self.folder);
         let now = names(&self.folder);
         let (generations, mut others): (BTreeSet<_>, BTreeSet<_>) =
             now.into_iter().partition(|name| is_generation(name));
-        // Made by the first watcher.
+        // The first watcher makes this pin.
         others.remove("watch");
         self.pins.remove("watch");
         assert_eq!(others, self.pins, "pins");
@@ -47,11 +47,11 @@ impl Kernel {
         let known = ["program", "record", "LISTED_IPV4", "LISTED_IPV6"];
         let known = BTreeSet::from(known.map(String::from));
         assert_eq!(of_it, known, "pins of the generation");
-        // Whoever looks at this moment may hold an older one.
+        // A concurrent reader may hold an older program.
         eventually("one program over the table", || self.programs() == 1);
     }
 
-    /// Programs over the attachment's table, wherever they are held.
+    /// Programs over the attachment's table, whoever holds them.
     fn programs(&self) -> usize {
         let programs = loaded_programs().filter_map(Result::ok);
         let over_it = programs.filter(|program| {
@@ -74,7 +74,7 @@ fn is_generation(name: &str) -> bool {
     number.is_some_and(|number| number.parse::<u64>().is_ok())
 }
 
-/// What the kernel has complained of so far, as far as its log goes back; none where that may not be read.
+/// Complaints in the kernel's log until now; none if the log may not be read.
 pub fn complaints() -> Option<Vec<String>> {
     const WORDS: [&str; 8] = [
         "BUG: ",
@@ -97,7 +97,7 @@ pub fn complaints() -> Option<Vec<String>> {
         .then(|| lines.map(str::to_owned).collect())
 }
 
-/// Panics where there are others than `before`.
+/// Panics if there are complaints other than `before`.
 pub fn expect_no_more(before: &Option<Vec<String>>) {
     let known = before.as_deref().unwrap_or_default();
     let mut now = complaints().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Who asks for figures.
+//! Repeated queries of the figures.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::number;
 
-/// Asks, again and again.
+/// Queries again and again.
 pub fn run(soak: &Soak<'_>) {
     let mut figures = Figures::default();
     let sources: Vec<_> = slow().into_iter().chain(heavy()).collect();

@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: the soak for as long as one likes, and random forms of packets for each of its minutes.
+//! `cargo xtask soak`: the soak for a given time, and random forms of packets for each of its minutes.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -24,7 +24,7 @@ struct Args {
     out: Option<PathBuf>,
 }
 
-/// Rounds of forms for each minute: each configuration once.
+/// Rounds of forms per minute: one for each configuration.
 const FORMS: usize = 12;
 
 fn main() -> Result<()> {

@@ -1,12 +1,12 @@
-//! What processes take: it may not grow.
+//! Checks that memory and descriptors of processes do not grow.
 
 use std::{collections::BTreeMap, fs};
 
-/// What each process took, about once a second.
+/// Readings of each process, about one per second.
 #[derive(Debug, Default)]
 pub struct Memory(BTreeMap<String, Series>);
 
-/// Of one process.
+/// Readings of one process.
 #[derive(Debug, Default)]
 struct Series {
     process: u32,
@@ -14,26 +14,26 @@ struct Series {
     descriptors: Vec<u64>,
 }
 
-/// The least and the most that processes of a kind took.
+/// The least and the most that processes of a kind used.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
-    /// How many processes.
+    /// Number of processes.
     pub processes: usize,
     /// Bytes of memory.
     pub bytes: (u64, u64),
     /// Open descriptors.
     pub descriptors: (u64, u64),
-    /// The most by which one of them has grown after it had begun, in bytes, by medians.
+    /// The largest growth of one process after its start, in bytes, by medians.
     pub grown: i64,
 }
 
-/// By how much a process may grow: less than what any leak makes of many rounds, more than what an allocator may do.
+/// Largest allowed growth of a process: less than a leak over many rounds, more than an allocator's variation.
 const MOST: i64 = 1 << 20;
-/// Fewer looks tell nothing.
+/// Fewer readings show nothing.
 const LOOKS: usize = 12;
 
 impl Memory {
-    /// Looks at a process. What one kind has in common stands before ` #` in the name.
+    /// Reads a process. The part of the name before ` #` is its kind.
     pub fn weigh(&mut self, name: &str, process: u32) {
         let Some((bytes, descriptors)) = look(process) else {
             return;
@@ -44,7 +44,7 @@ impl Memory {
         series.descriptors.push(descriptors);
     }
 
-    /// Panics if one has grown.
+    /// Panics if a process has grown.
     pub fn expect_flat(&self) {
         for (name, series) in &self.0 {
             let (bytes, descriptors) = (growth(&series.bytes), leaked(&series.descriptors));
@@ -61,7 +61,7 @@ impl Memory {
         }
     }
 
-    /// By kind.
+    /// The ranges by kind.
     pub fn ranges(&self) -> BTreeMap<String, Range> {
         let mut ranges: BTreeMap<String, Range> = BTreeMap::new();
         for (name, series) in &self.0 {
@@ -86,7 +86,7 @@ fn widened((least, most): (u64, u64), values: &[u64]) -> (u64, u64) {
     (all().fold(least, u64::min), all().fold(most, u64::max))
 }
 
-/// By how much the median of the last quarter is above that of the first, the first fifth left out.
+/// The median of the last quarter less that of the first, without the first fifth of all readings.
 fn growth(values: &[u64]) -> i64 {
     if values.len() < LOOKS {
         return 0;
@@ -101,8 +101,8 @@ fn growth(values: &[u64]) -> i64 {
     median(&warm[warm.len() - quarter..]) - median(&warm[..quarter])
 }
 
-/// Growth of the minimum from the first half to the second. Commands that run at the moment of a look add descriptors for
-/// a while; a leak raises the minimum too.
+/// Growth of the minimum from the first half to the second. Commands that run during a reading add descriptors for a
+/// while; a leak raises the minimum too.
 fn leaked(descriptors: &[u64]) -> u64 {
     if descriptors.len() < LOOKS {
         return 0;
@@ -112,7 +112,7 @@ fn leaked(descriptors: &[u64]) -> u64 {
     least(second).saturating_sub(least(first))
 }
 
-/// Bytes that are in memory, and descriptors; none if it has ended.
+/// Bytes in memory, and number of descriptors; none if the process has ended.
 fn look(process: u32) -> Option<(u64, u64)> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn leaked_descriptors_are_told_from_those_of_running_commands() {
-        // Looks at a run without a leak, on a busy machine.
+        // Readings without a leak, on a busy machine.
         let busy = [
             23, 21, 19, 17, 21, 24, 19, 21, 21, 22, 21, 17, 21, 21, 21, 21, 21, 25, 24,
         ];

@@ -1,7 +1,7 @@
-//! The soak: everything at once, for as long as one likes, and what must hold is looked at all the time.
+//! The soak: all functions at once, for any time, with constant checks.
 //!
-//! Two hosts; made-up sources, heavy ones, slow ones and odd frames from both processors; reloads, edits of lists, other
-//! changes, watchers, scrapes and whoever asks for figures. Whatever is violated ends it with a panic that says what.
+//! Two hosts; made-up sources, heavy ones, slow ones and odd frames from both processors; reloads, edits of lists,
+//! other changes, watchers, scrapes and queries. A violation ends the soak with a panic and a message.
 
 mod arrivals;
 mod bound;
@@ -42,28 +42,28 @@ use bound::Bounds;
 use configurations::CONFIGURATIONS;
 use memory::Memory;
 
-/// Tokens a second of the limit that is never changed.
+/// Tokens per second of the limit that never changes.
 pub const RATE: u32 = 50;
-/// What its buckets hold.
+/// Burst of the limit that never changes.
 pub const BURST: u32 = 100;
 
-/// What a command says that has waited for the lock in vain.
+/// Message of a command that could not get the lock.
 const LOCKED: &str = "another limiter command has been changing things";
 
-/// How long, and how much.
+/// Duration and load.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// How long traffic and commands last.
+    /// Duration of traffic and commands.
     pub duration: Duration,
-    /// Packets a second that each of two processors sends, about.
+    /// Packets per second from each of two processors, approximately.
     pub packets_per_second: u32,
-    /// Between two commands.
+    /// Pause between two commands.
     pub pause: Duration,
-    /// Whether to say how it goes, once a minute.
+    /// Whether to report progress once a minute.
     pub tells: bool,
 }
 
-/// What all who take part share.
+/// State shared by all parts.
 #[derive(Debug)]
 struct Soak<'h> {
     plan: Plan,
@@ -72,24 +72,24 @@ struct Soak<'h> {
     arrivals: Arrivals,
     sent: senders::Sent,
     memory: Mutex<Memory>,
-    /// Odd while a reload is under way.
+    /// Odd while a reload is in progress.
     reloads: AtomicU64,
-    /// Of the source that is reset: begun, and done.
+    /// Resets of the source that is reset: begun, and done.
     resets: (AtomicU64, AtomicU64),
     done: Mutex<BTreeMap<&'static str, u64>>,
-    /// Packets that the wire between the hosts had no room for: no program has seen them.
+    /// Packets that the wire between the hosts dropped: no program has seen them.
     lost: AtomicU64,
     ends: Instant,
     stop: AtomicBool,
 }
 
 impl Soak<'_> {
-    /// Whether it goes on.
+    /// Whether the soak continues.
     fn goes_on(&self) -> bool {
         !self.stop.load(Ordering::Relaxed) && Instant::now() < self.ends
     }
 
-    /// Counts something that was done.
+    /// Counts an action.
     fn count(&self, what: &'static str) {
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         *done.entry(what).or_default() += 1;
@@ -102,8 +102,8 @@ impl Soak<'_> {
         }
     }
 
-    /// Runs `limiter` on the server. All limiters of a machine share one lock: where others have had it for too long,
-    /// tests that run beside this, it is said again.
+    /// Runs `limiter` on the server. All limiters of a machine share one lock: if tests beside this one hold it for
+    /// too long, the command is repeated.
     fn ask(&self, arguments: &[&str]) -> Outcome {
         loop {
             let outcome = self.hosts.limiter(arguments);
@@ -114,7 +114,7 @@ impl Soak<'_> {
         }
     }
 
-    /// The same, of a command that must succeed.
+    /// Runs a command that must succeed, and counts it.
     fn limiter(&self, what: &'static str, arguments: &[&str]) -> String {
         let outcome = self.ask(arguments);
         outcome.expect(0);
@@ -128,7 +128,7 @@ impl Soak<'_> {
         memory.weigh(name, process);
     }
 
-    /// Runs `part`; where it fails, all others end too.
+    /// Runs `part`; if it fails, all others end too.
     fn part(&self, part: impl FnOnce(&Self)) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| part(self))) {
             self.stop.store(true, Ordering::Relaxed);
@@ -137,7 +137,7 @@ impl Soak<'_> {
     }
 }
 
-/// Ends who receives, also where something has failed.
+/// Ends the receivers when dropped, even after a failure.
 struct End<'r>(&'r AtomicBool);
 
 impl Drop for End<'_> {
@@ -146,10 +146,10 @@ impl Drop for End<'_> {
     }
 }
 
-/// Runs it. Panics where something does not hold.
+/// Runs the soak. Panics if a check fails.
 #[must_use]
 pub fn run(plan: Plan) -> Report {
-    // It may have to be built, which takes its time.
+    // A build, if needed, takes its time.
     let _ = binary();
     let hosts = Hosts::new();
     wire::widen(&hosts);

@@ -1,4 +1,4 @@
-//! What came of it.
+//! The report of the soak.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{Soak, bound::Bounds, memory::Range};
 use crate::number;
 
-/// What was sent, what became of it, what was done meanwhile, and what it took.
+/// Packets sent, their verdicts, actions meanwhile, and resources used.
 #[derive(Debug)]
 pub struct Report {
     date: String,
@@ -54,13 +54,13 @@ impl Report {
         }
     }
 
-    /// How often something was done.
+    /// Number of times that an action was done.
     #[must_use]
     pub fn times(&self, what: &str) -> u64 {
         self.done.get(what).copied().unwrap_or(0)
     }
 
-    /// As Markdown.
+    /// The report as Markdown.
     #[must_use]
     pub fn page(&self) -> String {
         let mut page = format!(
@@ -171,7 +171,7 @@ fn table(
     }
 }
 
-/// With commas, as people read it.
+/// A number with thousands separators.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

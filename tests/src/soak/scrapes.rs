@@ -1,4 +1,4 @@
-//! Who scrapes the exporter, and who hangs up on it.
+//! Scrapes of the exporter, some of which hang up.
 
 use std::{io::Write, time::Duration};
 
@@ -33,14 +33,14 @@ pub fn run(soak: &Soak<'_>, exporter: &Exporter<'_>) {
     }
 }
 
-/// In the middle of a request; and before its answer.
+/// Hangs up in the middle of a request, and before its answer.
 fn hang_up(exporter: &Exporter<'_>) {
     for request in [
         "GET /metr",
         "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
     ] {
         let mut stream = exporter.connect();
-        // It may have turned it away before.
+        // The exporter may have closed the connection before.
         let _ = stream.write_all(request.as_bytes());
     }
 }

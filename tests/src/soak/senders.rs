@@ -1,4 +1,4 @@
-//! Who sends: two floods, one on each processor, and sources that send less than they may.
+//! Senders: two floods, one on each processor, and sources that send less than their limit.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -13,31 +13,31 @@ use super::{
 };
 use crate::{cpus::pin_to, eventually, raw::Raw};
 
-/// What was sent.
+/// Counts of packets sent.
 #[derive(Debug, Default)]
 pub struct Sent {
-    /// From sources that are made up.
+    /// From made-up sources.
     pub spoofed: AtomicU64,
     /// From heavy sources, and odd frames.
     pub usual: AtomicU64,
-    /// From each slow source, in their order.
+    /// From each slow source, in order.
     pub slow: [AtomicU64; 6],
 }
 
 impl Sent {
-    /// All that was sent.
+    /// All packets sent.
     pub fn all(&self) -> u64 {
         let parts = [&self.spoofed, &self.usual].into_iter().chain(&self.slow);
         parts.map(|part| part.load(Ordering::SeqCst)).sum()
     }
 }
 
-/// How often a flood sends. What the wire takes in one go is more than what is sent then.
+/// Interval of a flood's sends. The wire takes more at once than is sent per interval.
 const TICK: Duration = Duration::from_millis(2);
-/// Between two packets of a slow source: 20 a second.
+/// Interval between two packets of a slow source: 20 per second.
 const BETWEEN: Duration = Duration::from_millis(50);
 
-/// Sends from one processor, half of it made up, as fast as the plan says, and never faster to catch up.
+/// Sends from one processor, half of it from made-up sources, at the plan's rate, and never faster to catch up.
 pub fn flood(soak: &Soak<'_>, cpu: usize) {
     pin_to(cpu);
     let wire = Raw::to_send(&soak.hosts.client);
@@ -57,13 +57,13 @@ pub fn flood(soak: &Soak<'_>, cpu: usize) {
     }
 }
 
-/// Slow sources make themselves known: by having sent more than once.
+/// Makes the slow sources known: each sends more than once.
 pub fn acquaint(soak: &Soak<'_>) {
     let wire = Raw::to_send(&soak.hosts.client);
     (0..3).for_each(|_| round(soak, &wire));
 }
 
-/// Sends from them, for as long as it goes on.
+/// Sends from the slow sources until the soak ends.
 pub fn slow(soak: &Soak<'_>) {
     let wire = Raw::to_send(&soak.hosts.client);
     while soak.goes_on() {
@@ -79,7 +79,7 @@ fn round(soak: &Soak<'_>, wire: &Raw) {
     thread::sleep(BETWEEN);
 }
 
-/// Panics unless all that slow sources have sent comes. How many packets that are.
+/// Panics unless all packets of slow sources arrive. Returns their number.
 pub fn expect_no_loss(soak: &Soak<'_>) -> u64 {
     let sent = soak
         .sent

@@ -1,4 +1,4 @@
-//! Who watches: `watch`, in sessions that end by themselves or are killed, and the live view.
+//! Watchers: `watch`, in sessions that end by themselves or are killed, and the live view.
 
 use std::{
     thread,
@@ -29,7 +29,7 @@ pub fn watch(soak: &Soak<'_>) {
         let (mut shown, mut weighed) = (0_u64, Instant::now());
         while soak.goes_on() && Instant::now() < until {
             let Some(line) = watcher.line_if_any() else {
-                // The flood has ended while it was waited for.
+                // The flood has ended during the wait.
                 assert!(!soak.goes_on(), "nothing is told");
                 break;
             };
@@ -54,7 +54,7 @@ pub fn watch(soak: &Soak<'_>) {
     }
 }
 
-/// The live view, on a terminal; where there is no tmux, nothing.
+/// Runs the live view on a terminal; nothing without tmux.
 pub fn top(soak: &Soak<'_>) {
     if !crate::need::program("the live view during the soak", "tmux") {
         return;

@@ -8,7 +8,7 @@ use crate::{
     number,
 };
 
-/// Lets it carry jumbo frames.
+/// Sets the MTU for jumbo frames.
 pub fn widen(hosts: &Hosts) {
     for host in [&hosts.server, &hosts.client] {
         let mut ip = Command::new("ip");
@@ -17,8 +17,8 @@ pub fn widen(hosts: &Hosts) {
     }
 }
 
-/// Packets that it had no room for, which are sent again where the kernel says so: at most so many that were sent have
-/// not met the program.
+/// Packets that the wire dropped. They are sent again if the kernel reports it: so this is the most that were sent
+/// without reaching the program.
 pub fn lost(soak: &Soak<'_>) -> u64 {
     let mut ip = Command::new("ip");
     ip.args(["-s", "-j", "link", "show", "eth0"]);
