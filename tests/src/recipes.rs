@@ -31,7 +31,8 @@ pub fn blocks_of(document: &'static str, language: &str) -> Vec<(&'static str, S
 
 /// The configuration file under this heading.
 ///
-/// # Panics If there is no such file.
+/// # Panics
+/// If there is no such file.
 #[must_use]
 pub fn recipe(heading: &str) -> String {
     let found = blocks("toml").into_iter().find(|block| block.0 == heading);

@@ -28,7 +28,7 @@ use wire::{Plan, Sources, Subject, Wire};
 #[derive(Debug, Parser)]
 #[command(name = "bench")]
 struct Args {
-    /// How often each subject has its turn
+    /// Turns of each subject
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Packets of one turn on the wire

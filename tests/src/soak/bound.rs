@@ -46,7 +46,7 @@ impl Bounds {
         }
     }
 
-    /// Takes a reading. The packets counted passed before `after`, and those of earlier readings before `before`.
+    /// Takes a reading: it counts all packets that passed until `before`, and none that passed later than `after`.
     pub fn check(&mut self, soak: &Soak<'_>) {
         let given = |count: u64| GIVEN * count as f64;
         let done = soak.resets.1.load(Ordering::SeqCst);

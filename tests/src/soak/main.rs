@@ -13,7 +13,7 @@ use limiter_tests::{
 #[derive(Debug, Parser)]
 #[command(name = "soak")]
 struct Args {
-    /// How long
+    /// Minutes to run
     #[arg(long, value_name = "N", default_value = "30", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     minutes: u64,
     /// Packets a second from each of two processors
