@@ -1,4 +1,4 @@
-//! A change of a limit's terms keeps spent tokens spent, but for a bounded rounding error.
+//! A change of a limit's terms keeps spent tokens spent, within a bounded rounding error.
 
 mod exact;
 
@@ -68,7 +68,7 @@ proptest! {
         prop_assert!(after <= stays + loss(&from, &to));
     }
 
-    /// Between packets and bytes, the spent share of the burst stays, but for a small loss.
+    /// Between packets and bytes, the spent share of the burst stays, except for a small loss.
     #[test]
     fn between_packets_and_bytes_the_share_stays(
         packets in limits_of(packet_rates()),

@@ -1,5 +1,4 @@
-//! `established` exempts the host's own connections from a limit that a flood with the same source address has used
-//! up.
+//! `established` exempts the host's own connections from a limit that a flood from their address has used up.
 //!
 //! All other packets stay limited.
 //!

@@ -1,5 +1,6 @@
-//! Between real hosts, the receiver's count, `status` and the mathematics agree on floods, within one token at each
-//! end.
+//! Between real hosts, the receiver's count, `status` and the mathematics agree on floods, within two tokens.
+//!
+//! The tolerance is one token at the beginning, and one at the end.
 
 use std::{
     net::{IpAddr, UdpSocket},

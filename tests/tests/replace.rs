@@ -1,5 +1,4 @@
-//! `attach` replaces an attachment of a version with another pin layout without a gap, and no other command touches
-//! it.
+//! Only `attach --or-reload` replaces an attachment of a version with another pin layout, and leaves no gap.
 //!
 //! The other version is simulated: this version's pins are moved to the folder of another layout, and one map is
 //! renamed.

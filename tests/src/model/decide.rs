@@ -98,7 +98,7 @@ impl Model {
             outcome.refused_by = Some(held.limit.name.clone());
             return outcome;
         }
-        // New buckets need tokens of the new-source limit: all of them get one, or none does.
+        // New buckets need leave of the new-source limit: all of them are made, or none is.
         let mut new = (asked.iter())
             .filter(|(_, id)| !self.buckets.contains_key(id))
             .map(|(held, _)| &held.limit);
