@@ -1,4 +1,4 @@
-//! `check`: the buckets of a source, and the lists that decide about it.
+//! `check`: the buckets of a source, and the lists that decide about the source.
 
 use std::net::IpAddr;
 
@@ -29,7 +29,7 @@ use crate::{
     },
 };
 
-/// The limits and lists of an attachment, asked about a source.
+/// Checks a source against the limits and lists of an attachment.
 pub fn check(attachment: &Attachment, source: IpAddr) -> Result<Check> {
     let Attachment { record, tables, .. } = attachment;
     let listed = attachment.lists.of(source)?.lists;
@@ -42,8 +42,7 @@ pub fn check(attachment: &Attachment, source: IpAddr) -> Result<Check> {
         let on_list = matches.source.is_empty() || matches.source.iter().any(on);
         matches.holds_version_of(source) && on_list && !matches.unless.iter().any(on)
     };
-    // The clock is read after the buckets: otherwise a packet in between would seem to come from the
-    // future.
+    // The clock is read after the buckets. Otherwise a packet in between would seem to come from the future.
     let limits = record.with_slots();
     let buckets = limits.iter().map(|(limit, slot)| {
         if holds(limit) {
@@ -68,7 +67,7 @@ pub fn check(attachment: &Attachment, source: IpAddr) -> Result<Check> {
     let tiers = record.tiers.0.keys().filter(|name| on(name));
     Ok(Check {
         interface: attachment.interface.name.clone(),
-        // As its bucket's key, where there is but one.
+        // With a single limit, the source is shown as its bucket's key.
         source: match &limits[..] {
             [only] => only.bucket.clone(),
             _ => source.to_string(),
@@ -81,7 +80,7 @@ pub fn check(attachment: &Attachment, source: IpAddr) -> Result<Check> {
     })
 }
 
-/// The prefix by which each list in `lists` decides about a source: of several the longest, as in the list maps.
+/// The prefix by which each list in `lists` decides about the source: the longest match, as in the list maps.
 fn deciding(attachment: &Attachment, source: IpAddr, lists: u32) -> Result<Vec<OnList>> {
     if lists == 0 {
         return Ok(Vec::new());
@@ -128,7 +127,7 @@ fn on_list(record: &Record, list: &str, prefix: &IpNet) -> OnList {
     }
 }
 
-/// The buckets of a source under one limit: one, or one for each port that it has sent to.
+/// The buckets of a source under one limit: one bucket, or one for each port that the source has sent to.
 fn buckets_of(
     key: &Key,
     slot: u32,

@@ -1,4 +1,4 @@
-//! From an attachment's maps to plain types.
+//! Converts an attachment's maps to plain types.
 
 use std::time::Instant;
 
@@ -41,7 +41,7 @@ fn count(sources: &mut Sources, key: &SourceKey) {
     sources.entries += 1 + u64::from(key.tag().is_wide());
 }
 
-/// The attachment as of now, with the sources of which most was dropped.
+/// Takes a single sample of the attachment, with the most dropped sources.
 pub fn once(attachment: &Attachment, most: usize) -> Result<Sample> {
     let wanted = Wanted {
         order: Order::Dropped,
@@ -93,7 +93,7 @@ fn described(attachment: &Attachment, sources: Sources) -> Result<Interface> {
             .into_iter()
             .map(str::to_owned)
             .collect(),
-        // The agent knows.
+        // Only the agent knows the fleet.
         fleet: None,
         limits: limits.collect::<Result<_>>()?,
         lists: lists(record, tables)?,
@@ -112,7 +112,7 @@ fn described(attachment: &Attachment, sources: Sources) -> Result<Interface> {
     })
 }
 
-/// The limit in the first slot has also the counters of the fast path, on which it was alone.
+/// A limit with its counters. The first slot also has the counters of the fast path, which serves a single limit.
 fn limit(of: &config::Limit, slot: &Slot, record: &Record, tables: &Tables) -> Result<Limit> {
     let mut counters = tables.limit(slot.number)?;
     if slot.number == FIRST_SLOT {
@@ -150,7 +150,7 @@ fn lists(record: &Record, tables: &Tables) -> Result<Vec<List>> {
         .collect()
 }
 
-/// One scan of the table; `gauge` remembers the scan before, if there was one.
+/// Scans the table once. `gauge` remembers the previous scan, if there was one.
 pub fn sample(attachment: &Attachment, wanted: &Wanted, gauge: &mut Gauge) -> Result<Sample> {
     let interface = &attachment.interface;
     let of = (interface.index, attachment.record.attached_at.clone());
@@ -158,7 +158,7 @@ pub fn sample(attachment: &Attachment, wanted: &Wanted, gauge: &mut Gauge) -> Re
     let scanned = scan(attachment, wanted, gauge)?;
     let mut rows = rows(attachment, scanned.busiest)?;
     let mut denied = gauge.denied.read(attachment, wanted)?;
-    // Counted after the sources: none of theirs is missing.
+    // The interface is read after the sources, so that it includes all their packets.
     let interface = described(attachment, scanned.sources)?;
     let before = gauge.drops(interface.drops);
     let deny = interface.drops.of(Reason::Deny);
@@ -174,14 +174,14 @@ pub fn sample(attachment: &Attachment, wanted: &Wanted, gauge: &mut Gauge) -> Re
     })
 }
 
-/// What one scan of the table finds.
+/// The result of one scan of the table.
 struct Scanned {
     sources: Sources,
     matching: u64,
     busiest: Vec<(SourceKey, Source, Since)>,
 }
 
-/// Reads each source once, and shows it to `gauge`.
+/// Reads each source once, and passes it to `gauge`.
 fn scan(attachment: &Attachment, wanted: &Wanted, gauge: &mut Gauge) -> Result<Scanned> {
     let Attachment { record, tables, .. } = attachment;
     let readers = readers(record)?;
@@ -193,7 +193,7 @@ fn scan(attachment: &Attachment, wanted: &Wanted, gauge: &mut Gauge) -> Result<S
         count(&mut sources, key);
         let since = gauge.since(number, key, source);
         let slot = key.slot() as usize;
-        // A limit that has just gone has buckets until they are cleared.
+        // The buckets of a removed limit stay in the table until they are cleared.
         let (Some(Some(reader)), Some(Some(name))) = (by_slot.get(slot), names.get(slot)) else {
             return;
         };
@@ -215,7 +215,7 @@ fn scan(attachment: &Attachment, wanted: &Wanted, gauge: &mut Gauge) -> Result<S
     })
 }
 
-/// How a source is shown, in `room`.
+/// Writes the text of a source into `room`.
 fn written<'r>(of: &Key, key: &SourceKey, room: &'r mut String) -> &'r str {
     room.clear();
     // Writing to a string does not fail.
@@ -233,7 +233,7 @@ fn by_slot(readers: &[Reader]) -> [Option<&Reader>; SLOTS as usize] {
     by_slot
 }
 
-/// The rows of sources. The clock is read again, after their buckets.
+/// The rows of sources. The clock is read again, after the buckets.
 fn rows(attachment: &Attachment, sources: Vec<(SourceKey, Source, Since)>) -> Result<Vec<Row>> {
     let readers = readers(&attachment.record)?;
     let by_slot = by_slot(&readers);

@@ -1,4 +1,4 @@
-//! Denied prefixes: what the deny list drops of each, and at what rate.
+//! Denied prefixes: packets that the deny list dropped for each prefix, and their rate.
 
 use std::collections::BTreeMap;
 
@@ -15,21 +15,21 @@ use crate::{
     kernel::{Attachment, error::Result, program::lists},
 };
 
-/// What the column for the limit shows of them.
+/// The text in the limit's column for denied prefixes.
 pub const LABEL: &str = "deny list";
 
-/// What is remembered of them from one scan to the next.
+/// Drops of denied prefixes, remembered from one scan to the next.
 #[derive(Debug, Default)]
 pub struct Denied {
-    /// The program that ran, and what the deny list had dropped by then.
+    /// The program at the last scan, and the deny list's drops until then.
     at: Option<(u32, u64)>,
     /// Dropped packets of each prefix.
     drops: BTreeMap<IpNet, u64>,
 }
 
 impl Denied {
-    /// Those of the prefixes that `wanted` asks for. The lists are read only if the deny list has dropped something since the
-    /// last scan: they may be long.
+    /// The prefixes that `wanted` asks for. The lists may be long: they are read only if the deny list has dropped
+    /// packets since the last scan.
     pub fn read(&mut self, attachment: &Attachment, wanted: &Wanted) -> Result<Vec<Row>> {
         let counters = attachment.tables.counters()?;
         let dropped = counters.by_reason[Reason::Deny as usize].packets;
@@ -45,7 +45,8 @@ impl Denied {
     }
 }
 
-/// The rows that are wanted, in order. `before`: the counts at the last scan; a prefix that had none has all its packets since.
+/// The wanted rows, in order. `before`: the counts at the last scan. All packets of a prefix without a count there are
+/// new.
 fn busiest(
     drops: &BTreeMap<IpNet, u64>,
     before: &BTreeMap<IpNet, u64>,
@@ -65,8 +66,8 @@ fn busiest(
     kept.in_order()
 }
 
-/// Lowers the rows' counters to what the deny list has dropped in all, and since the last scan: counts of prefixes are
-/// estimates, which may be a step ahead (`limiter_common::policy::denied`).
+/// Lowers the rows' counters to the deny list's drops, in all and since the last scan. The prefixes' counts are
+/// estimates, which may be one step ahead (`limiter_common::policy::denied`).
 pub fn bound(rows: &mut [Row], dropped: Count, since: u64) {
     let mut left = (dropped.packets, since);
     for Row { activity, .. } in rows {

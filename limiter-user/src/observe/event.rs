@@ -1,4 +1,4 @@
-//! `watch --json`: one packet that was dropped, or would have been.
+//! The output of `watch --json`: one packet that was dropped, or would have been without shadow.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -21,25 +21,25 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Event {
-    /// When, RFC 3339.
+    /// Time of the event, RFC 3339.
     pub time: String,
     /// Name of the interface.
     pub interface: String,
-    /// Source address as it stands in the packet; null where there is no telling.
+    /// Source address as in the packet; null if it is not known.
     pub source: Option<IpAddr>,
-    /// Null if the packet has none, or it cannot be seen.
+    /// Source port; null if the packet has none, or it cannot be read.
     pub source_port: Option<u16>,
-    /// Destination address; null if it cannot be seen.
+    /// Destination address; null if it cannot be read.
     pub destination: Option<IpAddr>,
-    /// Null if the packet has none, or it cannot be seen.
+    /// Destination port; null if the packet has none, or it cannot be read.
     pub destination_port: Option<u16>,
-    /// Transport protocol, by name or number, or `arp`; null where there is no telling.
+    /// Transport protocol, by name or number, or `arp`; null if it is not known.
     pub protocol: Option<String>,
-    /// Names of the TCP flags that are set; null if it is not TCP, or they cannot be seen.
+    /// Names of the TCP flags that are set; null if the packet is not TCP, or the flags cannot be read.
     pub tcp_flags: Option<Vec<&'static str>>,
-    /// Bytes of the frame.
+    /// Length of the frame in bytes.
     pub length: u32,
-    /// The limit that it is over, or that has no room for its source; null for other reasons.
+    /// The limit that refused the packet, or that has no room for its source; null for other reasons.
     pub limit: Option<String>,
     /// `drop` or `would_drop`.
     pub verdict: &'static str,
@@ -47,7 +47,7 @@ pub struct Event {
     pub reason: &'static str,
 }
 
-/// An event of the program on an interface. `limit`: the limit that has its slot.
+/// Converts an event of the program on an interface. `limit`: the limit in the event's slot.
 pub fn event(interface: &str, limit: Option<&str>, emitted: &KernelEvent) -> Result<Event> {
     let time = humantime::format_rfc3339_micros(clock::wall(emitted.nanoseconds)?);
     Ok(Event {

@@ -1,4 +1,4 @@
-//! The rows of `top`, and what is remembered of the table from one scan to the next.
+//! The rows of `top`, and the memory of the table from one scan to the next.
 
 use std::time::{Duration, Instant};
 
@@ -12,14 +12,14 @@ use super::{
 };
 use crate::config::lists::DENY;
 
-/// Which sources are wanted.
+/// A selection of sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// In what order.
+    /// Order of the sources.
     pub order: Order,
-    /// Which of them.
+    /// Filter on the sources.
     pub filter: Filter,
-    /// How many at most.
+    /// Maximum number of sources.
     pub most: usize,
 }
 
@@ -28,35 +28,35 @@ pub struct Wanted {
 pub struct Sample {
     /// Everything that `status` shows.
     pub interface: Interface,
-    /// Sources that the filter wants; the first of them are among the rows.
+    /// Number of sources that match the filter. The first of them are among the rows.
     pub matching: u64,
-    /// Time since the last scan; none if there is nothing to compare with.
+    /// Time since the last scan; none if there is no earlier scan to compare with.
     pub elapsed: Option<Duration>,
-    /// The sources that are wanted, in order, then drops of others.
+    /// The wanted sources, in order, then drops of others.
     pub rows: Vec<Row>,
 }
 
-/// A source, a denied prefix, or drops that are counted for no single source.
+/// A source, a denied prefix, or drops that are not attributed to a single source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// How it is shown: an address, or a prefix, with a port perhaps.
+    /// The text for the source: an address or a prefix, with a port if the limit's key has one.
     pub source: String,
-    /// The limit whose bucket it is.
+    /// The limit that the bucket belongs to.
     pub limit: String,
-    /// The addresses that share its bucket; none if all do.
+    /// The addresses that share the bucket; none if all addresses do.
     pub network: Option<IpNet>,
-    /// The list that decides about it before any limit.
+    /// The list that decides about the source before any limit.
     pub listed: Option<&'static str>,
-    /// Why its packets were dropped; only of a denied prefix, and of drops that are counted for no single source.
+    /// Reason of the drops; only for a denied prefix, and for drops that are not attributed to a single source.
     pub reason: Option<Reason>,
-    /// What it is sorted by.
+    /// The numbers that the row is sorted by.
     pub activity: Activity,
-    /// Where it stands among those with the same numbers.
+    /// The tie-breaker between rows with equal numbers.
     pub place: Place,
 }
 
 impl Row {
-    /// Drops that are counted for no single source.
+    /// Creates a row of drops that are not attributed to a single source.
     fn of_many(reason: Reason, dropped: u64, since: u64) -> Self {
         let (source, limit) = names_of(reason.name());
         Self {
@@ -69,7 +69,7 @@ impl Row {
                 over: dropped,
                 drops: true,
                 over_since: since,
-                // Sorted by tokens, it comes last.
+                // Comes last if sorted by tokens.
                 tokens: f64::MAX,
                 ..Activity::default()
             },
@@ -77,7 +77,7 @@ impl Row {
         }
     }
 
-    /// A prefix on the deny list, which is shown as `name`.
+    /// Creates the row of a prefix on the deny list. `name`: the prefix as shown.
     #[must_use]
     pub fn denied(prefix: IpNet, name: String, dropped: u64, since: u64) -> Self {
         Self {
@@ -90,7 +90,7 @@ impl Row {
     }
 }
 
-/// What the columns for source and limit show of drops that are counted for no single source.
+/// Texts in the columns for source and limit, for drops that are not attributed to a single source.
 #[must_use]
 pub fn names_of(reason: &str) -> (&str, &str) {
     match reason {
@@ -101,8 +101,8 @@ pub fn names_of(reason: &str) -> (&str, &str) {
     }
 }
 
-/// The drops that `rows` do not show, so that all lines together are what the interface has dropped. `before`: the interface's
-/// drops at the last scan.
+/// The drops that `rows` do not show. Together, all lines are the interface's drops. `before`: the interface's drops
+/// at the last scan.
 #[must_use]
 pub fn rest(drops: &Drops, before: &Drops, rows: &[Row]) -> Vec<Row> {
     let others = |(reason, count): (Reason, Count)| {
@@ -119,7 +119,7 @@ pub fn rest(drops: &Drops, before: &Drops, rows: &[Row]) -> Vec<Row> {
     drops.iter().filter_map(others).collect()
 }
 
-/// Packets a second.
+/// Packets per second.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
 pub fn per_second(count: u64, elapsed: Duration) -> f64 {
@@ -129,43 +129,43 @@ pub fn per_second(count: u64, elapsed: Duration) -> f64 {
 /// Packets of a source since the last scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Since {
-    /// That passed.
+    /// Packets that passed.
     pub passed: u64,
-    /// That were over the limit.
+    /// Packets that were over the limit.
     pub over: u64,
 }
 
-/// What is remembered of each entry of the table: 12 bytes, whatever the number of sources.
+/// Memory of the table's entries at the last scan: 12 bytes each, whatever the number of sources.
 #[derive(Debug, Default)]
 pub struct Gauge {
     /// Index of the interface, and when limiter was attached to it.
     of: (u32, String),
     at: Option<Instant>,
     known: Vec<Known>,
-    /// What the interface had dropped.
+    /// Drops of the interface at the last scan.
     drops: Drops,
-    /// What the deny list had dropped of each prefix.
+    /// Drops of the deny list for each prefix.
     pub(super) denied: Denied,
-    /// There is no second scan: entries are not remembered.
+    /// Whether there is no second scan. Then entries are not remembered.
     once: bool,
 }
 
 /// An entry at the last scan.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
-    /// Whose it was, as far as 32 bits tell.
+    /// Fingerprint of the source in the entry, 32 bits.
     whose: u32,
-    /// The last bits of its counters.
+    /// The low 32 bits of the counter of passed packets.
     passed: u32,
     over: u32,
 }
 
-/// After so long the last bits of a counter do not tell any more how much has come: half of what they count,
-/// at 148.8 million packets a second, which is all that fits on a wire of 100 Gbit/s.
+/// The longest time between two scans that can be compared. A counter's low 32 bits can tell an increase of up to half
+/// their range. That takes 14 seconds at 148.8 million packets per second, the maximum of 100 Gbit/s.
 pub const LONGEST: Duration = Duration::from_secs(14);
 
 impl Gauge {
-    /// For a single scan, which nothing is compared with.
+    /// Creates a gauge for a single scan, without a comparison.
     #[must_use]
     pub fn once() -> Self {
         Self {
@@ -174,8 +174,8 @@ impl Gauge {
         }
     }
 
-    /// Begins a scan of a table with so many entries, of the attachment `of`. Returns the time since the last scan, if that
-    /// was of the same table, and not too long ago.
+    /// Begins a scan of a table with `entries` entries, of the attachment `of`. Returns the time since the last scan
+    /// if that scan was of the same table and not too long ago.
     pub fn begin(&mut self, of: (u32, String), entries: u64, now: Instant) -> Option<Duration> {
         let entries = if self.once { 0 } else { entries };
         let entries = usize::try_from(entries).unwrap_or(usize::MAX);
@@ -191,13 +191,13 @@ impl Gauge {
         elapsed.filter(|elapsed| same && (Duration::from_nanos(1)..LONGEST).contains(elapsed))
     }
 
-    /// Remembers what the interface has dropped. Returns that of the last scan.
+    /// Remembers the interface's drops. Returns the drops at the last scan.
     pub fn drops(&mut self, now: Drops) -> Drops {
         std::mem::replace(&mut self.drops, now)
     }
 
-    /// What has come since the last scan of the source in the entry of this number, and remembers it. Of one that
-    /// was not there, all that it has sent.
+    /// Packets of a source since the last scan; remembers its counters for the next one. `number`: index of the
+    /// source's entry. For a source that was not there, returns all its packets.
     pub fn since(&mut self, number: usize, key: &SourceKey, source: &Source) -> Since {
         let Some(known) = self.known.get_mut(number) else {
             return Since::default();
@@ -226,7 +226,7 @@ const fn low(counter: u64) -> u32 {
     counter as u32
 }
 
-/// By how much a counter has grown; all of it, if it began anew.
+/// The growth of a counter; its whole value if it was reset.
 fn grown(last: u32, counter: u64) -> u64 {
     let grown = low(counter).wrapping_sub(last);
     if grown.cast_signed() < 0 {
@@ -236,9 +236,10 @@ fn grown(last: u32, counter: u64) -> u64 {
     }
 }
 
-/// Tells an entry's owners apart, but for one time in four thousand million. Never that of an entry that was free.
+/// A fingerprint of the source in an entry. Two sources collide once in 4 billion cases. Never 0, the value of a free
+/// entry.
 fn fingerprint(key: &SourceKey) -> u32 {
-    // An odd number without a pattern: the golden ratio.
+    // The golden ratio: an odd number without a pattern.
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
     let [first, rest] = key.address;
     let mixed = (first ^ rest.rotate_left(23) ^ (u64::from(key.scope) << 32)).wrapping_mul(MIX);
@@ -289,7 +290,7 @@ mod tests {
             since(1, 4),
             "a counter that began anew"
         );
-        // Not an entry of this table.
+        // No entry of this table has this number.
         assert_eq!(gauge.since(4, &one, &source(1, 1)), since(0, 0));
     }
 

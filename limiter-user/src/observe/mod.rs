@@ -1,7 +1,7 @@
-//! What the maps say, as plain types: what views and exporters see, and the shapes of `--json`.
+//! The state of the maps as plain types, for views and exporters. These types define the shapes of `--json`.
 //!
-//! Field names and nesting are a contract with scripts: they may grow, and nothing in them changes. `docs/schema` has them as
-//! JSON Schema. What is not known or not there is null, not missing.
+//! Field names and nesting are a contract with scripts: fields may be added, but not changed. `docs/schema` has the
+//! types as JSON Schema. Fields without a value are null, not missing.
 
 pub mod busiest;
 pub mod check;
@@ -44,11 +44,11 @@ impl From<KernelCount> for Count {
     }
 }
 
-/// `status --json`.
+/// The output of `status --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Status {
-    /// One for each attachment.
+    /// The attachments.
     pub interfaces: Vec<Interface>,
 }
 
@@ -58,48 +58,48 @@ pub struct Status {
 pub struct Interface {
     /// Name of the interface.
     pub name: String,
-    /// Its index.
+    /// Index of the interface.
     pub ifindex: u32,
     /// `native` or `generic`.
     pub mode: String,
-    /// Whether the interface leads back to this machine.
+    /// Whether the interface is a loopback interface.
     #[serde(default)]
     pub loopback: bool,
-    /// Why it is not native, where it was to be if possible.
+    /// Why the mode is not native, if native was preferred.
     pub fallback: Option<String>,
     /// Id of the program.
     pub program_id: u32,
-    /// Version of the limiter that has loaded it.
+    /// Version of limiter that loaded the program.
     pub version: String,
-    /// RFC 3339.
+    /// When limiter was attached, RFC 3339.
     pub attached_at: String,
-    /// When it is undone by itself unless it is kept before, RFC 3339; only on trial.
+    /// When the trial ends and is undone unless it is kept, RFC 3339; only on trial.
     pub try_until: Option<String>,
-    /// When a trial has ended that was not kept, RFC 3339, until a command changes something: what was in force before it
-    /// holds again.
+    /// When a trial ended without being kept, RFC 3339. The settings from before the trial apply again. Cleared by the
+    /// next command that changes something.
     #[serde(default)]
     pub trial_ended: Option<String>,
-    /// Whether nothing is dropped.
+    /// Whether the interface drops nothing.
     pub shadow: bool,
-    /// What happens to malformed IP: `drop` or `pass`.
+    /// Treatment of malformed IP packets: `drop` or `pass`.
     pub malformed: String,
-    /// Whether each packet is logged (`limiter log`), which is slow.
+    /// Whether each packet is logged (`limiter log`). Logging is slow.
     #[serde(default)]
     pub logging: bool,
-    /// Whether frames in several buffers (jumbo frames) are taken.
+    /// Whether frames in several buffers (jumbo frames) are supported.
     pub frags: bool,
-    /// Whether packets that pass go on to another XDP program.
+    /// Whether packets that pass continue to another XDP program.
     #[serde(default)]
     pub chained: bool,
-    /// That program; none where its pin was removed, so that detach does not put it back.
+    /// The next XDP program; none if its pin was removed, so that detach does not restore it.
     pub next_program: Option<NextProgram>,
     /// The configuration file that the settings came from.
     pub file: Option<String>,
-    /// How fast new sources are taken in; null: as fast as they come.
+    /// Rate at which new sources are added; null: no limit.
     pub new_sources: Option<String>,
-    /// What the limits do not hold.
+    /// Traffic that is exempt from the limits.
     pub exempt: Vec<String>,
-    /// The fleet that it belongs to.
+    /// The fleet that the interface belongs to.
     #[serde(default)]
     pub fleet: Option<limiter_fleet::status::Fleet>,
     /// The limits.
@@ -113,21 +113,21 @@ pub struct Interface {
     pub drops: Drops,
     /// Packets that passed without being charged, by reason.
     pub passes: Passes,
-    /// The table.
+    /// The table of sources.
     pub sources: Sources,
-    /// Drops that `limiter watch` was to be told of since attach, and was not, because there were too many.
+    /// Events lost since attach: drops that `limiter watch` did not receive because there were too many.
     pub events_lost: u64,
 }
 
-/// The program that limiter runs in front of.
+/// The program that limiter runs before.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NextProgram {
-    /// Its id.
+    /// Id of the program.
     pub program_id: u32,
-    /// Its name, where it has one.
+    /// Name of the program, if it has one.
     pub name: Option<String>,
-    /// Where it ran before, and will run again: `native` or `generic`.
+    /// Mode in which the program ran before and will run again: `native` or `generic`.
     pub mode: String,
 }
 
@@ -135,27 +135,27 @@ pub struct NextProgram {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Limit {
-    /// Its name.
+    /// Name of the limit.
     pub name: String,
-    /// As written, in canonical form.
+    /// The rate, in canonical form.
     pub rate: String,
-    /// As written, or what follows from the rate.
+    /// The burst, as written or derived from the rate.
     pub burst: String,
-    /// As written.
+    /// The key, as written.
     pub key: String,
-    /// As written in the file; null: it holds all that is IP.
+    /// The match, as written in the file; null: all IP packets.
     pub r#match: Option<String>,
-    /// Tokens that a packet costs; null: one by packets, its length by bytes.
+    /// Cost of a packet in tokens; null: one token for packets, the length for bytes.
     pub cost: Option<u64>,
     /// `token-bucket` or `fixed-window`.
     pub algorithm: String,
     /// Whether this limit drops nothing.
     pub shadow: bool,
-    /// What it let through, `would_drop` included.
+    /// Packets that passed, including `would_drop`.
     pub passed: Count,
-    /// What it dropped.
+    /// Packets that were dropped.
     pub dropped: Count,
-    /// What it would have dropped without shadow.
+    /// Packets that would have been dropped without shadow.
     pub would_drop: Count,
 }
 
@@ -163,15 +163,15 @@ pub struct Limit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct List {
-    /// `allow`, `deny`, or a tier.
+    /// Name of the list: `allow`, `deny`, or a tier.
     pub name: String,
-    /// Prefixes on it.
+    /// Number of prefixes on the list.
     pub prefixes: u64,
-    /// Packets whose source it decided about.
+    /// Packets from sources that the list decided about.
     pub hits: Count,
 }
 
-/// `allow list --json`, and of the other lists.
+/// The output of `allow list --json`, and of the same command for other lists.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Listing {
@@ -179,25 +179,25 @@ pub struct Listing {
     pub interface: String,
     /// Name of the list.
     pub list: String,
-    /// What is on it, in order.
+    /// The prefixes on the list, in order.
     pub prefixes: Vec<String>,
-    /// What of it a fleet has put there, and what it has put there and is not in force here; only of a list that a fleet
-    /// shares, and only where its agent says it.
+    /// Prefixes that a fleet added to this list, including prefixes that are not in force here. Only for a list that a
+    /// fleet shares, and only if the fleet's agent answers.
     #[serde(default)]
     pub fleet: Option<Vec<limiter_fleet::status::Listed>>,
 }
 
-/// `seen = passed + dropped`; `would_drop` is part of `passed`.
+/// Packets by verdict. `seen = passed + dropped`; `would_drop` is part of `passed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Verdicts {
-    /// All that came in.
+    /// All packets received.
     pub seen: Count,
-    /// What went on.
+    /// Packets that passed.
     pub passed: Count,
-    /// What did not.
+    /// Packets that were dropped.
     pub dropped: Count,
-    /// What only passed because of shadow.
+    /// Packets that passed only because of shadow.
     pub would_drop: Count,
 }
 
@@ -205,25 +205,25 @@ pub struct Verdicts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sources {
-    /// Sources in it.
+    /// Number of sources in the table.
     pub tracked: u64,
-    /// Entries that they take: two for an IPv6 address of which more than 64 bits count, else one.
+    /// Entries in use: two for an IPv6 address with a key of more than 64 bits, otherwise one per source.
     pub entries: u64,
-    /// Entries that there are.
+    /// Number of entries in the table.
     pub capacity: u64,
-    /// Kernel memory of all maps.
+    /// Kernel memory of all maps, in bytes.
     pub memory_bytes: u64,
-    /// What of it one source takes; twice as much where a limit looks at more than the first 64 bits of
-    /// an IPv6 address.
+    /// Bytes of memory per source. An IPv6 address takes twice as much if a limit's key has more than its first 64
+    /// bits.
     pub source_bytes: u64,
-    /// Sources taken in since attach.
+    /// Sources added since attach.
     pub added: u64,
-    /// Sources forgotten since attach, because their bucket was full again.
+    /// Sources removed since attach, because their bucket was full again.
     pub removed: u64,
 }
 
-/// The sums of an interface, from one reading of its counters: each packet is counted once, under its reason, so that the
-/// sums always agree.
+/// The sums of an interface, from one reading of its counters. Each packet is counted once, under its reason, so that
+/// the sums always agree.
 #[must_use]
 pub fn verdicts(counters: &Counters) -> Verdicts {
     let passed = sum(counters, Reason::passes);
@@ -236,7 +236,7 @@ pub fn verdicts(counters: &Counters) -> Verdicts {
     }
 }
 
-/// The counters of a limit that is alone and matches every packet.
+/// The counters of a limit that is the only one and matches every packet.
 #[must_use]
 pub fn of_the_only_limit(counters: &Counters) -> LimitCounters {
     let of = |reason: Reason| counters.by_reason[reason as usize];

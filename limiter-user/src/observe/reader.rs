@@ -16,30 +16,30 @@ use crate::{
     kernel::{error::Result, state::record::Record, sys::clock},
 };
 
-/// A frame of 60 bytes, the shortest that Ethernet carries (without checksum): `retry_after` waits for it where a packet
-/// costs by its length.
+/// The shortest Ethernet frame without its checksum: 60 bytes. `retry_after` waits for this frame if packets cost
+/// their length.
 const SHORTEST_FRAME: u64 = 60;
 
-/// Everything that is needed to read a bucket.
+/// The settings and the time that are needed to read a bucket.
 #[derive(Clone, Debug)]
 pub struct Reader {
     /// The limit.
     pub limit: Limit,
-    /// Its position in the maps.
+    /// The limit's position in the maps.
     pub slot: u32,
     /// Whether packets over the limit pass.
     pub shadow: bool,
-    /// Its terms.
+    /// The limit's quota.
     pub terms: Terms,
-    /// How often they were changed.
+    /// Number of changes to the quota.
     pub epoch: u32,
-    /// The last changes, newest first.
+    /// The last changes of the quota, newest first.
     pub past: Vec<Rescale>,
-    /// The time, in nanoseconds.
+    /// The current time, in nanoseconds.
     pub now: u64,
 }
 
-/// A reader for each limit, as of now.
+/// Creates a reader for each limit, with the current time.
 pub fn readers(record: &Record) -> Result<Vec<Reader>> {
     let now = clock::now()?;
     let limits = record.with_slots().into_iter();
@@ -50,7 +50,7 @@ pub fn readers(record: &Record) -> Result<Vec<Reader>> {
 }
 
 impl Reader {
-    /// Of a limit. `shadow`: all limits of the interface are in shadow.
+    /// Creates the reader of one limit. `shadow`: all limits of the interface are in shadow.
     pub fn new(
         limit: Limit,
         slot: Slot,
@@ -69,7 +69,7 @@ impl Reader {
         })
     }
 
-    /// The bucket's TAT on the present terms. A bucket that is being handed over at this moment counts as full.
+    /// The bucket's TAT under the present quota. A bucket that is being handed over at this moment counts as full.
     #[must_use]
     pub fn tat(&self, source: &Source) -> u64 {
         if !bucket::is_time(source.tat) {
@@ -104,7 +104,7 @@ impl Reader {
         }
     }
 
-    /// The answer of `check` for a bucket; none means that it is not in the table.
+    /// The result of `check` for a bucket. `None` for `source`: the bucket is not in the table.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
     pub fn check(&self, bucket: String, source: Option<&Source>) -> CheckedLimit {
@@ -123,7 +123,7 @@ impl Reader {
         }
     }
 
-    /// What a source is sorted by; its tokens are computed only if `order` asks for them.
+    /// The numbers that a source is sorted by. The tokens are computed only if `order` needs them.
     #[must_use]
     pub fn activity(&self, source: &Source, since: Since, order: Order) -> Activity {
         Activity {
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
     use crate::config::Scope;
 
-    /// Charges of other hosts: nothing is left, and the debt is to be waited for too.
+    /// Includes charges of other hosts: no tokens are left, and retry-after includes the debt.
     #[test]
     fn retry_after_includes_debt_of_a_shared_limit() {
         let now = 1_000_000_000_000;

@@ -20,7 +20,7 @@ pub type Passes = ByReason<false>;
 pub struct ByReason<const DROPS: bool>([Count; Reason::ALL.len()]);
 
 impl<const DROPS: bool> ByReason<DROPS> {
-    /// From the counters of the program.
+    /// Reads the counters of the program.
     #[must_use]
     pub fn new(counters: &Counters) -> Self {
         let mut counts = Self::default();
@@ -36,12 +36,12 @@ impl<const DROPS: bool> ByReason<DROPS> {
         self.0[reason as usize]
     }
 
-    /// Changes the packets of one reason.
+    /// Sets the packets of one reason.
     pub fn set(&mut self, reason: Reason, count: Count) {
         self.0[reason as usize] = count;
     }
 
-    /// All reasons with their packets, in the order of the table.
+    /// All reasons with their packets, in the table's order.
     pub fn iter(&self) -> impl Iterator<Item = (Reason, Count)> {
         reasons::<DROPS>().map(|reason| (reason, self.of(reason)))
     }

@@ -1,41 +1,42 @@
-//! `replay --json`: what limits would have done with a capture.
+//! The output of `replay --json`: the limits' decisions about a capture.
 
 use limiter_common::policy::verdict::Reason;
 use serde::Serialize;
 
 use super::{Count, Drops, Verdicts};
 
-/// `replay --json`.
+/// The output of `replay --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Replay {
-    /// Who has decided: `kernel` or `model`.
+    /// The engine that decided: `kernel` or `model`.
     pub engine: &'static str,
     /// All packets by verdict; `seen` is the whole capture.
     #[serde(flatten)]
     pub verdicts: Verdicts,
-    /// Packets with an IP header that cannot be one, whatever became of them.
+    /// Malformed IP packets, whatever their verdict.
     pub malformed: Count,
     /// Packets that are not IP; part of `passed`.
     pub not_ip: Count,
-    /// Packets that the host has sent, as the capture says, which no limit looks at; part of `passed`.
+    /// Packets that the host sent, according to the capture; part of `passed`. Limits do not apply to them.
     pub outgoing: Count,
-    /// From the first packet to the last, in seconds.
+    /// Seconds from the first packet to the last.
     pub seconds: f64,
     /// Dropped packets by reason.
     pub drops: Drops,
     /// The limits.
     pub limits: Vec<ReplayedLimit>,
-    /// Most dropped first, then most passed.
+    /// Sources, most dropped first, then most passed.
     pub sources: Vec<ReplayedSource>,
-    /// Those that there was no room to keep apart, together; of a source that is among `sources`, what it had
-    /// sent before may be here.
+    /// Packets of sources that did not fit into memory, together. Earlier packets of a source in `sources` may be
+    /// counted here.
     pub other_sources: Option<SourceCounters>,
-    /// Packets of which too little was captured for the limits: what is missing is charged as if it matched, and a packet without its IP header counts as malformed.
+    /// Truncated packets: the capture has too little of them for the limits. Missing fields are charged as if they
+    /// matched. A packet without its IP header counts as malformed.
     pub cut_short_packets: u64,
-    /// How the capture ends too early: `short` or `damaged`; null: it does not.
+    /// Why the capture ends too early: `short` or `damaged`; null: the capture is complete.
     pub cut: Option<&'static str>,
-    /// How often the clock of the capture was set back.
+    /// Number of times that the capture's clock was set back.
     pub clock_set_back: u64,
 }
 
@@ -43,19 +44,19 @@ pub struct Replay {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ReplayedLimit {
-    /// Its name.
+    /// Name of the limit.
     pub name: String,
-    /// As written, in canonical form.
+    /// The rate, in canonical form.
     pub rate: String,
-    /// As written, or what follows from the rate.
+    /// The burst, as written or derived from the rate.
     pub burst: String,
-    /// As written.
+    /// The key, as written.
     pub key: String,
-    /// What it lets through, `would_drop` included.
+    /// Packets that passed, including `would_drop`.
     pub passed: Count,
-    /// What it drops.
+    /// Packets that were dropped.
     pub dropped: Count,
-    /// What it would drop without shadow.
+    /// Packets that would have been dropped without shadow.
     pub would_drop: Count,
 }
 
@@ -65,22 +66,22 @@ pub struct ReplayedLimit {
 pub struct ReplayedSource {
     /// An address, or a prefix.
     pub source: String,
-    /// Its packets.
+    /// Packets of the source.
     #[serde(flatten)]
     pub counters: SourceCounters,
 }
 
-/// Packets by what becomes of them.
+/// Packets of a source by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SourceCounters {
-    /// All.
+    /// All packets.
     pub seen_packets: u64,
-    /// Those that pass.
+    /// Packets that passed.
     pub passed_packets: u64,
-    /// Those that are dropped.
+    /// Packets that were dropped.
     pub dropped_packets: u64,
-    /// Those that only pass because of shadow; part of `passed_packets`.
+    /// Packets that passed only because of shadow; part of `passed_packets`.
     pub would_drop_packets: u64,
 }
 
@@ -93,7 +94,7 @@ impl SourceCounters {
         self.would_drop_packets += u64::from(reason.would_drop());
     }
 
-    /// Adds those of another source.
+    /// Adds the packets of another source.
     pub fn add(&mut self, other: &Self) {
         self.seen_packets += other.seen_packets;
         self.passed_packets += other.passed_packets;

@@ -1,4 +1,4 @@
-//! The JSON Schema of each `--json`, in `docs/schema`: made from the types, and compared here.
+//! Compares `docs/schema`, the JSON Schema of each `--json`, with the schema of the types.
 
 use std::{env, fs, path::Path};
 
@@ -7,7 +7,7 @@ use schemars::{JsonSchema, generate::SchemaSettings};
 use super::{Listing, Status, event, replay, source};
 use crate::plan::doctor;
 
-/// Set to write the files instead of comparing them.
+/// Environment variable: if set, the files are written, not compared.
 const WRITE: &str = "LIMITER_WRITE_SCHEMA";
 
 fn schema<T: JsonSchema>() -> String {

@@ -1,4 +1,4 @@
-//! Everything about all attachments, as of one moment: what an exporter shows.
+//! The state of all attachments at one moment, for exporters.
 
 use std::time::{Duration, Instant};
 
@@ -10,30 +10,31 @@ use crate::{
     kernel::{Attachment, error::Result},
 };
 
-/// For how long the agent may be asked about fleets, for all attachments together: the others are not to wait for it.
+/// Time limit for the agent's answers about fleets, for all attachments together. A slow agent must not delay the
+/// rest.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Sources that are shown of each table.
+/// Number of sources shown per table.
 pub const TOP: usize = 20;
 
-/// The question to which a `Result<Snapshot, String>` is the answer ([`crate::helper`]).
+/// The request for a snapshot. The answer is a `Result<Snapshot, String>` ([`crate::helper`]).
 #[derive(Debug, Serialize, Deserialize)]
 pub struct TakeSnapshot;
 
 /// All attachments of this network namespace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// `status --json`.
+    /// The content of `status --json`.
     pub status: Status,
-    /// `top --once --json` of each of them, in the same order.
+    /// The content of `top --once --json` for each attachment, in the order of `status`.
     pub tops: Vec<Top>,
-    /// What is the matter with attachments that cannot be read, in a line each.
+    /// Errors of attachments that cannot be read, one line each.
     pub unreadable: Vec<String>,
 }
 
 impl Snapshot {
-    /// Opens every attachment anew, so that what was attached, changed, detached or has vanished since the last time
-    /// is seen. Reads each table once.
+    /// Opens every attachment anew, to see attachments that are new, changed or gone since the last snapshot. Reads
+    /// each table once.
     pub async fn take() -> Result<Self> {
         let (attachments, errors) = Attachment::all().await?;
         let mut snapshot = Self {

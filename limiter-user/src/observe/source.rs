@@ -1,4 +1,4 @@
-//! What `check` and `top` say of sources.
+//! The JSON output of `check` and `top`.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::config::lists::DENY;
 
-/// `check --json`.
+/// The output of `check --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Check {
@@ -18,13 +18,13 @@ pub struct Check {
     pub source: String,
     /// Whether the interface drops nothing.
     pub shadow: bool,
-    /// The list that decides about it before any limit.
+    /// The list that decides about the source before any limit.
     pub listed: Option<&'static str>,
-    /// The other lists that limits match it by.
+    /// The source's tiers, which limits use in their match.
     pub tiers: Vec<String>,
-    /// For each of these lists, the prefix by which it decides about the source.
+    /// The prefix by which each of these lists decides about the source.
     pub lists: Vec<OnList>,
-    /// What each limit says.
+    /// The state of the source under each limit.
     pub limits: Vec<CheckedLimit>,
 }
 
@@ -36,15 +36,17 @@ pub struct OnList {
     pub list: String,
     /// The prefix.
     pub prefix: String,
-    /// `file`, `command` or `fleet`; null if an earlier version has put it there.
+    /// `file`, `command` or `fleet`; null if an earlier version added it.
     pub by: Option<&'static str>,
-    /// The file it comes from; null if another source has put it there.
+    /// The file that the prefix comes from; null if it does not come from a file.
     pub file: Option<String>,
-    /// The host of the fleet that has added it; null if no fleet has, or its agent does not answer.
+    /// The host of the fleet that added the prefix; null if no fleet added it, or the fleet's agent does not answer.
     pub host: Option<String>,
-    /// Since when, RFC 3339; of a prefix from the file, when the file was loaded. Null if it is not known.
+    /// When the prefix was added, RFC 3339. For a prefix from a file: when the file was loaded. Null if it is not
+    /// known.
     pub since: Option<String>,
-    /// Packets that the deny list dropped of this prefix; null of other lists. Exact up to 1,024, an estimate after that.
+    /// Packets of this prefix that the deny list dropped; null for other lists. Exact up to 1,024 packets, an estimate
+    /// above.
     pub dropped_packets: Option<u64>,
 }
 
@@ -54,41 +56,42 @@ pub struct OnList {
 pub struct CheckedLimit {
     /// Name of the limit.
     pub name: String,
-    /// What the bucket is kept for: an address, a prefix, with a port perhaps.
+    /// The bucket's key: an address or a prefix, with a port if the limit's key has one.
     pub bucket: String,
-    /// Whether it has a bucket; one that has none has a full one.
+    /// Whether the source has a bucket. A source without a bucket counts as one with a full bucket.
     pub tracked: bool,
-    /// What is left, in packets or bytes.
+    /// Tokens left, in packets or bytes.
     pub tokens: f64,
-    /// What a full bucket holds.
+    /// Tokens in a full bucket.
     pub burst_tokens: u64,
-    /// Until the next packet passes (the shortest frame, where bytes are counted); null for a denied source, because waiting does
-    /// not help.
+    /// Seconds until the next packet passes (the shortest frame if the limit counts bytes); null for a denied source,
+    /// because waiting does not help.
     pub retry_after_seconds: Option<f64>,
     /// Packets that passed.
     pub passed_packets: u64,
     /// Packets that were dropped.
     pub dropped_packets: u64,
-    /// Packets that only passed because of shadow; part of `passed_packets`.
+    /// Packets that passed only because of shadow; part of `passed_packets`.
     pub would_drop_packets: u64,
 }
 
-/// `top --once --json`.
+/// The output of `top --once --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Top {
     /// Name of the interface.
     pub interface: String,
-    /// Seconds between the two readings that rates are of; null, as the rates, if there is one reading only.
+    /// Seconds between the two scans that the rates are computed from. With a single scan, this and the rates are
+    /// null.
     pub interval_seconds: Option<f64>,
-    /// All packets of the interface by verdict; what was dropped is the sum of all lines below.
+    /// All packets of the interface by verdict. Dropped packets are the sum of all lines below.
     #[serde(flatten)]
     pub verdicts: Verdicts,
-    /// Most dropped first, then most passed.
+    /// Sources, most dropped first, then most passed.
     pub sources: Vec<TopSource>,
     /// Prefixes on the deny list with drops, most dropped first.
     pub denied: Vec<TopDenied>,
-    /// What was dropped of no source and prefix above.
+    /// Drops that are not counted in a source or prefix above.
     pub other_drops: Vec<TopDrops>,
 }
 
@@ -98,53 +101,53 @@ pub struct Top {
 pub struct TopDenied {
     /// The prefix.
     pub prefix: String,
-    /// Packets that the deny list dropped of it. Exact up to 1,024, an estimate after that.
+    /// Packets of this prefix that the deny list dropped. Exact up to 1,024 packets, an estimate above.
     pub dropped_packets: u64,
-    /// The same a second.
+    /// Dropped packets per second.
     pub dropped_packets_per_second: Option<f64>,
 }
 
-/// Drops that are counted for no single source.
+/// Drops that are not attributed to a single source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TopDrops {
-    /// Why they were dropped; `limit`: sources that are not shown, or are forgotten; `deny`: prefixes that are not shown, or
-    /// are not on the list any more.
+    /// Reason of the drops. `limit`: sources that are not shown or have been removed. `deny`: prefixes that are not
+    /// shown or are not on the list any more.
     pub reason: String,
-    /// Packets.
+    /// Dropped packets.
     pub dropped_packets: u64,
-    /// The same a second.
+    /// Dropped packets per second.
     pub dropped_packets_per_second: Option<f64>,
 }
 
-/// One line of it.
+/// A source in `top`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TopSource {
-    /// An address, or a prefix, with a port perhaps.
+    /// An address or a prefix, with a port if the limit's key has one.
     pub source: String,
-    /// The limit whose bucket it is.
+    /// The limit that the bucket belongs to.
     pub limit: String,
     /// Packets that passed.
     pub passed_packets: u64,
     /// Packets that were dropped.
     pub dropped_packets: u64,
-    /// Packets that only passed because of shadow; part of `passed_packets`.
+    /// Packets that passed only because of shadow; part of `passed_packets`.
     pub would_drop_packets: u64,
-    /// What is left, in packets or bytes.
+    /// Tokens left, in packets or bytes.
     pub tokens: f64,
-    /// The list that decides about it before any limit.
+    /// The list that decides about the source before any limit.
     pub listed: Option<String>,
-    /// Packets that passed, a second.
+    /// Packets per second that passed.
     pub passed_packets_per_second: Option<f64>,
-    /// Packets that were dropped, a second; null of a denied source: its drops are those of its prefix.
+    /// Packets per second that were dropped; null for a denied source, whose drops are counted for its prefix.
     pub dropped_packets_per_second: Option<f64>,
-    /// Packets that only passed because of shadow, a second.
+    /// Packets per second that passed only because of shadow.
     pub would_drop_packets_per_second: Option<f64>,
 }
 
 impl Top {
-    /// The rows of a sample.
+    /// Converts the rows of a sample.
     #[must_use]
     pub fn new(sample: &Sample) -> Self {
         let rate = |count| sample.elapsed.map(|elapsed| per_second(count, elapsed));

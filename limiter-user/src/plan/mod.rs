@@ -1,4 +1,4 @@
-//! What people run before a limit drops packets: `doctor`, `learn`, `replay`, and the captures that they read.
+//! The commands to run before a limit drops packets: `doctor`, `learn`, `replay`. Also the captures that they read.
 
 pub mod capture;
 pub mod doctor;

@@ -1,4 +1,4 @@
-//! What limits do to an SSH session that is open: asked of the policy, with packets as the session sends them.
+//! Predicts the effect of limits on an open SSH session. Asks the policy, with packets like the session's.
 
 use std::net::IpAddr;
 
@@ -16,14 +16,14 @@ pub struct Session {
     pub server: (IpAddr, u16),
 }
 
-/// What becomes of the packets of a session.
+/// The fate of a session's packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// No limit may drop them.
+    /// No limit can drop the packets.
     Free,
-    /// This limit may drop them.
+    /// This limit can drop the packets.
     Limited(String),
-    /// The deny list drops them.
+    /// The deny list drops the packets.
     Denied,
 }
 
@@ -41,13 +41,13 @@ impl Session {
         })
     }
 
-    /// What becomes of its packets under these settings.
+    /// The fate of the session's packets under these settings.
     #[must_use]
     pub fn fate(&self, settings: &Settings) -> Fate {
         if settings.shadow {
             return Fate::Free;
         }
-        // One source needs no more room, and is not new.
+        // The session is one source, which needs little room and is not new.
         let small = Settings {
             max_sources: 64,
             new_sources: None,
@@ -83,7 +83,7 @@ impl Session {
         }
     }
 
-    /// A segment of the open connection, as it comes in.
+    /// An incoming segment of the open connection.
     fn segment(&self, payload: u16) -> Vec<u8> {
         const TCP: u8 = 6;
         const HEADER: u16 = 20;
@@ -118,7 +118,8 @@ impl Session {
     }
 }
 
-/// An address without its zone. An IPv4 address mapped into IPv6, as a socket for both families has it, is IPv4.
+/// Parses an address, without its zone. An IPv4 address mapped into IPv6, as sockets for both families show it,
+/// becomes IPv4.
 fn address(text: &str) -> Option<IpAddr> {
     let address = text.split_once('%').map_or(text, |(address, _)| address);
     Some(address.parse::<IpAddr>().ok()?.to_canonical())
@@ -133,7 +134,7 @@ mod tests {
 
     const LIMIT: &str = "[[limit]]\nname = \"it\"\nrate = \"5/s\"\n";
 
-    /// The fate of 192.0.2.7's session with port 22 under a file.
+    /// The fate under a file of a session from 192.0.2.7 to port 22.
     fn fate(file: &str) -> Fate {
         let settings = parse(file, Path::new("")).unwrap().settings;
         let session = Session::parse("192.0.2.7 50000 192.0.2.1 22").unwrap();

@@ -1,8 +1,8 @@
-//! `doctor`.
+//! The output of `doctor`.
 
 use crate::plan::doctor::{Diagnosis, Finding, Mode};
 
-/// A line for each finding, and what to expect of `attach`.
+/// One line per finding, and the mode to expect from `attach`.
 #[must_use]
 pub fn diagnosis(diagnosis: &Diagnosis) -> String {
     let widest = |of: fn(&Finding) -> usize| diagnosis.findings.iter().map(of).max().unwrap_or(0);
@@ -19,7 +19,7 @@ pub fn diagnosis(diagnosis: &Diagnosis) -> String {
             advice.map_or_else(String::new, |advice| format!(": {advice}"))
         ));
     }
-    // Of an interface that is not there nothing is to be expected.
+    // Without an interface there is no mode to expect.
     if diagnosis
         .findings
         .iter()

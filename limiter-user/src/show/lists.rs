@@ -1,4 +1,4 @@
-//! A list, as `list` prints it.
+//! The output of `list`.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -7,8 +7,8 @@ use std::{
 
 use limiter_fleet::status::Listed;
 
-/// A line for each prefix that is in force; behind what the fleet has put there, as a comment, who that was, when, and for
-/// how much longer it is there. What the fleet has put there and is not in force stands in a comment too.
+/// One line per prefix in force. For a prefix that the fleet added, a comment names the host, the time and the time
+/// left. Fleet prefixes that are not in force are comments too.
 #[must_use]
 pub fn lines(in_force: &[String], fleet: &[Listed]) -> String {
     let by_prefix: HashMap<_, _> = (fleet.iter())
@@ -40,7 +40,7 @@ fn comment(listed: &Listed) -> String {
     format!("by {}, {ago} ago{left}", listed.by)
 }
 
-/// `3720.0` as `1h 2m`.
+/// Formats seconds in whole units: `3720.0` as `1h 2m`.
 fn whole(seconds: f64) -> String {
     let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
     humantime::format_duration(time).to_string()

@@ -1,11 +1,11 @@
-//! `log`: what the program says of a packet, for people.
+//! The output of `log`: one line of the program per packet, for people.
 
 use std::net::Ipv6Addr;
 
 use limiter_common::policy::verdict::Reason;
 
-/// A line of the program's, as in `192.0.2.7: 98 bytes, reason 3`, with its verdict in words. `shadow`:
-/// the interface drops nothing, which the program applies after it has written the line.
+/// Converts a line of the program, such as `192.0.2.7: 98 bytes, reason 3`, and adds the verdict. `shadow`: the
+/// interface drops nothing. The program applies shadow after it has written the line.
 #[must_use]
 pub fn line(written: &str, shadow: bool) -> String {
     readable(written, shadow).unwrap_or_else(|| written.to_owned())
@@ -27,7 +27,7 @@ fn readable(written: &str, shadow: bool) -> Option<String> {
     ))
 }
 
-/// The program writes an IPv6 address as four words of 32 bits.
+/// Parses an IPv6 address, which the program writes as four 32-bit words.
 fn ipv6(text: &str) -> Option<Ipv6Addr> {
     let words: Result<Vec<_>, _> = text
         .split(':')

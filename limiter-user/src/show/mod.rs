@@ -1,4 +1,4 @@
-//! Text for people, made of what `observe` and `plan` found.
+//! Text for people, from the results of `observe` and `plan`.
 
 pub mod doctor;
 pub mod lists;

@@ -1,4 +1,4 @@
-//! `replay`: who would have been dropped.
+//! The output of `replay`: the sources that would have been dropped.
 
 use crate::{
     observe::{
@@ -11,10 +11,10 @@ use crate::{
     },
 };
 
-/// Sources that are shown.
+/// Maximum number of sources shown.
 const SHOWN: usize = 10;
 
-/// What became of the packets, by limit and by source.
+/// The packets by limit and by source.
 #[must_use]
 pub fn text(replay: &Replay) -> String {
     let mut text = format!(

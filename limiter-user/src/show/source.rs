@@ -1,4 +1,4 @@
-//! `check` and `top`.
+//! The output of `check` and `top`.
 
 use crate::{
     observe::{
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// One source.
+/// The state of one source.
 #[must_use]
 pub fn check(check: &Check) -> String {
     let mut text = format!("{} on {}\n", check.source, check.interface);
@@ -67,7 +67,7 @@ pub fn check(check: &Check) -> String {
     text
 }
 
-/// The prefix that decides, what it means, and where it comes from.
+/// The prefix that decides, its meaning, and its origin.
 fn list_line(on_list: &OnList, check: &Check) -> String {
     let OnList { list, prefix, .. } = on_list;
     let meaning = match list.as_str() {
@@ -87,7 +87,7 @@ fn list_line(on_list: &OnList, check: &Check) -> String {
     format!("{prefix} on the {list} list{meaning} ({by}{since})")
 }
 
-/// The source of the bucket, if it is another one than the first line names.
+/// The source of the bucket, if it differs from the source in the first line.
 fn bucket(limit: &CheckedLimit, check: &Check) -> String {
     if limit.bucket == check.source {
         String::new()
@@ -96,7 +96,7 @@ fn bucket(limit: &CheckedLimit, check: &Check) -> String {
     }
 }
 
-/// The busiest sources, and what was dropped of others.
+/// The busiest sources, and the drops of others.
 #[must_use]
 pub fn top(top: &Top) -> String {
     let Verdicts {

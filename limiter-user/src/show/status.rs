@@ -1,4 +1,4 @@
-//! `status`, and what `attach` says when it is done.
+//! The output of `status`, and of a successful `attach`.
 
 use limiter_common::policy::verdict::Reason;
 use limiter_fleet::status::Fleet;
@@ -8,10 +8,10 @@ use crate::{
     show::units::{bytes, counted, grouped},
 };
 
-/// In front of further lines of a limit or a fleet.
+/// Indent of further lines of a limit or a fleet.
 const INDENT: &str = "           ";
 
-/// All attachments.
+/// The state of all attachments.
 #[must_use]
 pub fn status(status: &Status) -> String {
     if status.interfaces.is_empty() {
@@ -38,7 +38,8 @@ fn limit_line(limit: &Limit) -> String {
     text
 }
 
-/// Match and counters of a limit. Of a single limit that matches everything, the sums of the interface say that.
+/// Match and counters of a limit. A single limit that matches every packet has no such lines: the interface's sums
+/// show them.
 fn own_lines(limit: &Limit, is_only: bool) -> String {
     let mut text = String::new();
     if let Some(matches) = &limit.r#match {
@@ -115,7 +116,7 @@ fn interface(interface: &Interface) -> String {
     text
 }
 
-/// The fleet: its hosts, and how far it may be over its limits.
+/// The fleet: its hosts, and by how much it may exceed its limits.
 fn fleet_lines(fleet: &Fleet) -> String {
     let mut text = format!("  fleet    {}: ", fleet.name);
     match fleet.staleness_seconds {
@@ -169,7 +170,7 @@ fn room_taken(sources: &Sources) -> String {
     format!("{tracked} in {} entries", grouped(sources.entries))
 }
 
-/// Says why new sources were refused, and what to do if they are not part of a flood.
+/// Explains why new sources were refused, and what to do if they are not part of a flood.
 fn new_sources_note(interface: &Interface) -> String {
     if interface.drops.of(Reason::NewSource).packets == 0 {
         return String::new();
@@ -206,7 +207,7 @@ fn notes(interface: &Interface) -> String {
     trial_note(interface) + &chain_note(interface) + &mode_notes(interface)
 }
 
-/// Says that another program decides too.
+/// Notes that another program decides too.
 fn chain_note(interface: &Interface) -> String {
     if !interface.chained {
         return String::new();
@@ -221,7 +222,7 @@ fn chain_note(interface: &Interface) -> String {
     )
 }
 
-/// Says when a trial ends and how to keep it, or that it has ended.
+/// Notes when a trial ends and how to keep it, or that it has ended.
 fn trial_note(interface: &Interface) -> String {
     let name = &interface.name;
     match (&interface.try_until, &interface.trial_ended) {
@@ -235,7 +236,7 @@ fn trial_note(interface: &Interface) -> String {
     }
 }
 
-/// Says what the mode means, if there is more to it.
+/// Explains the mode if needed.
 fn mode_notes(interface: &Interface) -> String {
     let mut text = String::new();
     if let Some(why) = &interface.fallback {
@@ -267,7 +268,7 @@ fn mode_notes(interface: &Interface) -> String {
     text
 }
 
-/// Says that a fleet needs an agent, if none runs.
+/// Notes that a fleet needs an agent, if none runs.
 fn agent_note(interface: &Interface) -> String {
     let alone = interface.fleet.as_ref().filter(|fleet| !fleet.agent);
     alone.map_or_else(String::new, |fleet| {
@@ -278,10 +279,10 @@ fn agent_note(interface: &Interface) -> String {
     })
 }
 
-/// One interface that has just been attached.
+/// The output for an interface that has just been attached.
 #[must_use]
 pub fn attached(interface: &Interface) -> String {
-    // A line has room for a few.
+    // At most this many fit into a line.
     const SHOWN: usize = 3;
     let limits = interface.limits.iter().take(SHOWN);
     let mut limits: Vec<_> = limits.map(limit_line).collect();

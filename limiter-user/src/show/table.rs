@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 
-/// A table with these columns. The first `text` of them are aligned to the left, the others are numbers.
+/// Formats a table. The first `text` columns are aligned to the left. The others are numbers.
 #[must_use]
 pub fn table<const N: usize>(
     columns: [&str; N],

@@ -1,6 +1,6 @@
 //! Numbers for people.
 
-/// `1234567` as `1,234,567`.
+/// Formats `1234567` as `1,234,567`.
 #[must_use]
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -14,7 +14,7 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// `1 limit`, `2 limits`, for a word that takes `s` or, as `prefix`, `es`.
+/// Formats a number with its noun: `1 limit`, `2 limits`. The plural takes `s`, or `es` as in `prefixes`.
 #[must_use]
 pub fn counted(number: u64, word: &str) -> String {
     let ending = match number {
@@ -25,7 +25,7 @@ pub fn counted(number: u64, word: &str) -> String {
     format!("{} {word}{ending}", grouped(number))
 }
 
-/// `10485760` as `10.0 MiB`.
+/// Formats `10485760` as `10.0 MiB`.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
 pub fn bytes(number: u64) -> String {
@@ -45,7 +45,7 @@ pub fn bytes(number: u64) -> String {
     }
 }
 
-/// `0.2` as `0.2 s`, `3600.0` as `1h`.
+/// Formats `0.2` as `0.2 s`, `3600.0` as `1h`.
 #[must_use]
 pub fn seconds(value: f64) -> String {
     if value < 60.0 {

@@ -1,10 +1,10 @@
-//! `watch`: a drop on one line, for people.
+//! The output of `watch`: one line per drop.
 
 use std::net::{IpAddr, SocketAddr};
 
 use crate::observe::event::Event;
 
-/// One event.
+/// Formats one event.
 #[must_use]
 pub fn line(event: &Event) -> String {
     let source = event.source.map_or_else(

@@ -1,4 +1,5 @@
-//! Which of very many sources are shown, and in what order. Each is offered once; no more are kept than are shown.
+//! Picks the sources to show among very many, and their order. Each source is offered once. Only the sources to show
+//! are kept.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -21,12 +22,12 @@ pub enum Order {
     Passed,
     /// Fewest tokens left.
     Tokens,
-    /// Families, addresses, ports.
+    /// Family, then address, then port.
     Address,
 }
 
 impl Order {
-    /// All of them.
+    /// All orders.
     pub const ALL: [Self; 6] = [
         Self::DroppedPerSecond,
         Self::Dropped,
@@ -36,7 +37,7 @@ impl Order {
         Self::Address,
     ];
 
-    /// In words.
+    /// The order's name for people.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -49,7 +50,7 @@ impl Order {
         }
     }
 
-    /// The one that comes so many after it; they go round.
+    /// The order `steps` places further in [`Self::ALL`]. After the last comes the first.
     #[must_use]
     pub fn after(self, steps: usize) -> Self {
         let at = Self::ALL.iter().position(|order| *order == self);
@@ -57,14 +58,14 @@ impl Order {
     }
 }
 
-/// What a source has done, by which rows are sorted.
+/// The numbers of a source that rows are sorted by.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Activity {
     /// Packets that passed.
     pub passed: u64,
     /// Packets that were over the limit.
     pub over: u64,
-    /// Whether these were dropped, and did not pass because of shadow.
+    /// Whether packets over the limit were dropped. If not, they passed because of shadow.
     pub drops: bool,
     /// Packets that passed since the last scan.
     pub passed_since: u64,
@@ -75,13 +76,14 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// Packets over the limit as those that were dropped, and those that would have been.
+    /// Splits packets over the limit into dropped packets and packets that would have been dropped.
     #[must_use]
     pub fn split(&self, over: u64) -> (u64, u64) {
         if self.drops { (over, 0) } else { (0, over) }
     }
 
-    /// Its rank in an order: the highest goes first. What was dropped goes before what would have been.
+    /// The source's rank in an order: the highest goes first. Dropped packets count before packets that would have
+    /// been dropped.
     #[must_use]
     pub fn rank(&self, order: Order, place: Place) -> Rank {
         let all = [self.split(self.over).0, self.over, self.passed];
@@ -95,7 +97,7 @@ impl Activity {
             Order::Dropped => [all, since],
             Order::PassedPerSecond => [[self.passed_since, 0, 0], [self.passed, 0, 0]],
             Order::Passed => [[self.passed, 0, 0], [self.passed_since, 0, 0]],
-            // Of numbers that are not negative, the bits are in the same order.
+            // The bits of non-negative floats sort like the floats.
             Order::Tokens => [[u64::MAX - self.tokens.abs().to_bits(), 0, 0], since],
             Order::Address => [[0; 3]; 2],
         };
@@ -106,7 +108,7 @@ impl Activity {
     }
 }
 
-/// Where a source stands among those with the same numbers: no two have the same place.
+/// A tie-breaker between sources with equal numbers. No two sources have the same place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     family: u32,
@@ -135,27 +137,27 @@ impl From<IpNet> for Place {
     }
 }
 
-/// A place in an order.
+/// A source's rank in an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
     numbers: [[u64; 3]; 2],
     place: Reverse<Place>,
 }
 
-/// Which sources are wanted.
+/// A filter on sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Filter {
-    /// All.
+    /// All sources.
     #[default]
     All,
-    /// Those that a network holds, or that hold it.
+    /// Sources inside the network, and sources that contain it.
     Within(IpNet),
-    /// Those with this text, in lower case, in the source or in the limit's name.
+    /// Sources with this lower-case text in the source or in the limit's name.
     Text(String),
 }
 
 impl Filter {
-    /// From what was typed: a prefix with a `/`, or any part of what is shown.
+    /// Parses user input: a prefix with a `/`, or any part of a row's text.
     #[must_use]
     pub fn new(typed: &str) -> Self {
         let typed = typed.trim();
@@ -168,7 +170,7 @@ impl Filter {
         }
     }
 
-    /// Whether it wants a source of a limit, whose name is in lower case. `source`: how the source is shown.
+    /// Whether the filter wants a source of a limit. The limit's name is in lower case. `source`: the source as shown.
     #[must_use]
     pub fn wants<'s>(
         &self,
@@ -188,7 +190,7 @@ fn overlap(one: IpNet, other: IpNet) -> bool {
     one.contains(&other) || other.contains(&one)
 }
 
-/// The first few of very many.
+/// The items with the highest ranks among very many.
 #[derive(Debug)]
 pub struct Busiest<T> {
     most: usize,
@@ -196,7 +198,7 @@ pub struct Busiest<T> {
 }
 
 impl<T> Busiest<T> {
-    /// Keeps at most `most`.
+    /// Creates a collection that keeps at most `most` items.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self {
@@ -205,7 +207,7 @@ impl<T> Busiest<T> {
         }
     }
 
-    /// Keeps one more, or drops the last of them.
+    /// Adds an item. If the collection is full, drops the item with the lowest rank.
     pub fn offer(&mut self, rank: Rank, of: T) {
         let is_full = self.kept.len() >= self.most;
         if is_full
@@ -222,7 +224,7 @@ impl<T> Busiest<T> {
         }
     }
 
-    /// Those that were kept, the highest rank first.
+    /// The kept items, the highest rank first.
     #[must_use]
     pub fn in_order(self) -> Vec<T> {
         self.kept.into_values().rev().collect()

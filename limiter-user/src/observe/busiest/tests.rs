@@ -49,7 +49,7 @@ fn each_order_sorts_by_its_figure() {
             ("192.0.2.2", with(usual)),
         ];
         let expected = ["192.0.2.3", "192.0.2.1", "192.0.2.2"];
-        // One that has more of what is not asked for.
+        // The source that the order favours comes first.
         assert_eq!(sorted(order, &sources), expected, "{order:?}");
     }
     let by_address = sorted(
@@ -114,7 +114,7 @@ fn filters_by_text_and_by_network() {
 }
 
 proptest! {
-    /// Whatever comes in whatever order: the same as all of them sorted, and cut.
+    /// The result is the same as a full sort of all items, cut to the first few. The order of arrival does not matter.
     #[test]
     fn the_first_few_are_those_of_a_full_sort(
         offered in prop::collection::hash_map(any::<u32>(), 0_u64..20, 0..200),

@@ -1,24 +1,23 @@
-//! The clock of a capture, made one that never goes back.
+//! The clock of a capture, corrected so that it never goes back.
 //!
-//! Packets that several CPUs or interfaces have captured stand a little out of order, and a host's clock may
-//! be set while it captures. The clock that a limiter reads does neither.
+//! Packets captured by several CPUs or interfaces may be slightly out of order. A host's clock may be set during the
+//! capture. A limiter's clock does neither.
 
-/// What is out of order by more than this, in nanoseconds, was not captured in another order: the clock was
-/// set back.
+/// The maximum time by which packets may be out of order, in nanoseconds. More means that the clock was set back.
 const OUT_OF_ORDER: u64 = 1_000_000_000;
 
-/// The time of the packets so far.
+/// The corrected time of the packets so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock {
     last: u64,
-    /// By how much the capture's clock was set back.
+    /// Nanoseconds by which the capture's clock was set back in total.
     behind: u64,
     set_back: u64,
 }
 
 impl Clock {
-    /// The moment of a packet that says `time` (nanoseconds): never before the one before. Where it is out of
-    /// order it counts as of that moment; where the clock was set back, time goes on from there.
+    /// The corrected time of a packet with the time `time` (nanoseconds). It is never before the previous packet's. A
+    /// packet out of order gets the previous packet's time. After the clock was set back, time continues from there.
     pub fn at(&mut self, time: u64) -> u64 {
         let now = time.saturating_add(self.behind);
         if now >= self.last {
@@ -30,13 +29,13 @@ impl Clock {
         self.last
     }
 
-    /// The time that a packet would have to say to come at the same moment as the last one.
+    /// The uncorrected time of a packet at the corrected time of the last one.
     #[must_use]
     pub fn last(&self) -> u64 {
         self.last - self.behind.min(self.last)
     }
 
-    /// How often it was set back.
+    /// Number of times that the clock was set back.
     #[must_use]
     pub fn set_back(&self) -> u64 {
         self.set_back

@@ -1,23 +1,23 @@
-//! Why a capture cannot be read.
+//! The errors of reading a capture.
 
 use std::io;
 
-/// Why a capture cannot be read, with the capture's name, and what to do.
+/// An error of reading a capture, with the capture's name and advice.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file cannot be opened.
     #[error("{0} cannot be read ({1}): is that the capture, and may you read it?")]
     Unopened(String, io::Error),
-    /// Reading has failed.
+    /// Reading failed.
     #[error("{0} cannot be read ({1}): give a file of pcap or pcapng, or - for standard input")]
     Unread(String, io::Error),
-    /// There is nothing in it.
+    /// The file is empty.
     #[error("{0}: is empty: write a capture to it, as with tcpdump -w")]
     Empty(String),
-    /// It ends before the first packet could begin.
+    /// The file ends before the first packet could begin.
     #[error("{0}: ends within the header of a capture: take a whole one")]
     NoHeader(String),
-    /// It is something else.
+    /// The file is not a capture.
     #[error(
         "{0}: is no capture, neither pcap nor pcapng: take a file that tcpdump -w has written (one that is compressed \
          through a pipe: gunzip -c FILE | limiter ... -)"
@@ -28,10 +28,10 @@ pub enum Error {
     Packet(String, u64, Why),
 }
 
-/// Why a packet cannot be read.
+/// A reason why a packet cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Why {
-    /// Its link type, with the name if that is known, is not understood.
+    /// The link type is not supported. The name is given if it is known.
     #[error(
         "has link type {0}, which limiter does not read: capture on an interface with Ethernet (1), Linux cooked \
          (113, 276), raw IP (101, 228, 229) or BSD loopback (0, 108) framing"
@@ -42,5 +42,5 @@ pub enum Why {
     Inconsistent(&'static str),
 }
 
-/// What reading a capture comes to.
+/// The result of reading a capture.
 pub type Result<T> = std::result::Result<T, Error>;

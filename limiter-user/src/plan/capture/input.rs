@@ -1,4 +1,4 @@
-//! Where a capture is read from.
+//! The file or pipe that a capture is read from.
 
 use std::{
     fs::File,
@@ -9,15 +9,15 @@ use std::{
 
 use super::{Error, Result};
 
-/// The parser wants the whole of the first block in what is read first, and a pipe gives a little at a time.
+/// Bytes of the first read. The parser needs the whole first block in it, but a pipe delivers little at a time.
 const FIRST: u64 = 64 << 10;
 
-/// The error of the system when reading failed: the parser keeps it to itself.
+/// The system's error when reading failed. The parser does not pass it on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Failure(Arc<Mutex<Option<io::Error>>>);
 
 impl Failure {
-    /// As an error of the capture that is called `name`.
+    /// Converts the failure to an error of the capture `name`.
     pub fn take(&self, name: String) -> Error {
         let mut why = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let why = why.take().unwrap_or_else(|| ErrorKind::Other.into());
@@ -25,13 +25,13 @@ impl Failure {
     }
 }
 
-/// A file or a pipe.
+/// A file or a pipe as input.
 pub(super) struct Input {
     from: Box<dyn Read + Send>,
     failure: Failure,
 }
 
-/// Opens the file; `-` is standard input. Gives what to call it, too.
+/// Opens the file; `-` is standard input. Also returns the input's name for messages.
 pub(super) fn open(path: &Path) -> Result<(String, Box<dyn Read + Send>)> {
     if path.as_os_str() == "-" {
         return Ok(("standard input".to_owned(), Box::new(io::stdin())));
@@ -44,7 +44,7 @@ pub(super) fn open(path: &Path) -> Result<(String, Box<dyn Read + Send>)> {
 }
 
 impl Input {
-    /// Reads the beginning.
+    /// Creates the input, and reads its beginning.
     pub fn new(mut from: Box<dyn Read + Send>, failure: Failure) -> io::Result<Self> {
         let mut first = Vec::new();
         from.by_ref().take(FIRST).read_to_end(&mut first)?;

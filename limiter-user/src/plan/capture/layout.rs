@@ -1,4 +1,4 @@
-//! Where in a block the packet lies, when it came, and how it is framed.
+//! The position, time and framing of the packet in a block.
 
 use std::ops::Range;
 
@@ -11,19 +11,19 @@ use super::{Link, error::Why};
 
 const NANOSECONDS: u64 = 1_000_000_000;
 
-/// A packet in the block that is in the buffer.
+/// A packet in the buffer's block.
 pub(super) struct Found {
-    /// Where it lies in the block.
+    /// Position of the packet in the block.
     pub bytes: Range<usize>,
-    /// Nanoseconds; none where the block does not say.
+    /// Time in nanoseconds; none if the block has no time.
     pub time: Option<u64>,
-    /// Bytes on the wire.
+    /// Length of the packet on the wire, in bytes.
     pub length: u32,
     pub link: Link,
     pub outgoing: bool,
 }
 
-/// The number of a link type, with its name where people are likely to meet it.
+/// A link type's number, with the name of the common ones.
 fn named(link: u32) -> String {
     let name = match link {
         9 => "PPP",
@@ -47,15 +47,15 @@ fn named(link: u32) -> String {
 
 type Packet = Result<Found, Why>;
 
-/// An interface that packets were captured on.
+/// An interface of the capture.
 #[derive(Clone, Copy, Debug)]
 struct Interface {
     link: u32,
-    /// Bytes that are kept of a packet at most; 0: all.
+    /// Maximum bytes captured per packet; 0: all.
     most: u32,
-    /// Units of time in a second; none where that cannot be said.
+    /// Units of time per second; none if the capture's value is invalid.
     resolution: Option<u64>,
-    /// Seconds that are added to times.
+    /// Seconds to add to times.
     offset: i64,
 }
 
@@ -74,7 +74,7 @@ impl Interface {
         Ok(nanoseconds.saturating_add_signed(offset))
     }
 
-    /// A packet of which this was captured, after so many bytes of its block.
+    /// Creates a packet. `before`: bytes in the block before `captured`, the packet's captured bytes.
     fn packet(&self, before: usize, captured: &[u8], length: u32, time: Option<u64>) -> Packet {
         let link = Link::of_number(self.link).ok_or_else(|| Why::OtherLink(named(self.link)))?;
         Ok(Found {
@@ -87,18 +87,18 @@ impl Interface {
     }
 }
 
-/// What the capture has said of its interfaces so far.
+/// The interfaces that the capture has described so far.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
     interfaces: Vec<Interface>,
-    /// Bytes before a packet, in a file of pcap.
+    /// Bytes before a packet, in a pcap file.
     before: usize,
 }
 
 impl Layout {
-    /// pcap: the header of the file.
+    /// Reads the file header of pcap.
     pub fn header(&mut self, header: &PcapHeader) {
-        // The bits above say how long a checksum is at the end of frames.
+        // The bits above are the length of the frames' checksum.
         const LINK: u32 = 0xffff;
         let resolution = if header.is_nanosecond_precision() {
             NANOSECONDS
@@ -114,7 +114,7 @@ impl Layout {
         }];
     }
 
-    /// pcap: a packet.
+    /// Reads a packet of pcap.
     pub fn packet(&self, packet: &LegacyPcapBlock<'_>) -> Packet {
         let interface = self.of(0)?;
         let resolution = interface.resolution.unwrap_or(1);
@@ -123,14 +123,14 @@ impl Layout {
         interface.packet(self.before, packet.data, packet.origlen, Some(time))
     }
 
-    /// pcapng: a section begins, with interfaces of its own.
+    /// Begins a section of pcapng, which has its own interfaces.
     pub fn section(&mut self) {
         self.interfaces.clear();
     }
 
-    /// pcapng: an interface.
+    /// Reads an interface of pcapng.
     pub fn interface(&mut self, block: &InterfaceDescriptionBlock<'_>) {
-        // The parser reads it as of a little-endian section.
+        // The parser always reads the offset as little-endian.
         let offset = if block.block_type == pcap_parser::IDB_MAGIC {
             block.if_tsoffset
         } else {
@@ -144,7 +144,7 @@ impl Layout {
         });
     }
 
-    /// pcapng: a packet.
+    /// Reads a packet of pcapng.
     pub fn enhanced(&self, packet: &EnhancedPacketBlock<'_>) -> Packet {
         const BEFORE: usize = 28;
         let interface = self.of(packet.if_id)?;
@@ -155,7 +155,7 @@ impl Layout {
         let mut found = interface.packet(BEFORE, captured, packet.origlen, Some(time))?;
         found.outgoing |= packet.options.iter().any(|option| {
             const OUTBOUND: u8 = 2;
-            // The lowest byte comes first, or last of four.
+            // The lowest byte is the first of four, or the last.
             let lowest = if packet.block_type == pcap_parser::EPB_MAGIC {
                 option.value.first()
             } else {
@@ -166,7 +166,7 @@ impl Layout {
         Ok(found)
     }
 
-    /// pcapng: a packet without a time.
+    /// Reads a packet of pcapng without a time.
     pub fn simple(&self, packet: &SimplePacketBlock<'_>) -> Packet {
         const BEFORE: usize = 12;
         let interface = self.of(0)?;
@@ -178,7 +178,7 @@ impl Layout {
         interface.packet(BEFORE, captured, packet.origlen, None)
     }
 
-    /// pcapng: a block that the parser does not know.
+    /// Reads a block of pcapng that the parser does not know.
     pub fn unknown(&self, block: &UnknownBlock<'_>) -> Option<Packet> {
         const OLD_PACKET: u32 = 2;
         let kind = block.block_type;
@@ -196,7 +196,7 @@ impl Layout {
     }
 }
 
-/// Units in a second: a power of ten, or of two.
+/// The units of time per second: a power of ten, or of two.
 fn resolution(written: u8) -> Option<u64> {
     const OF_TWO: u8 = 0x80;
     if written & OF_TWO == 0 {

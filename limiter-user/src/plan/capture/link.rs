@@ -1,4 +1,4 @@
-//! How captured packets begin, and the Ethernet frame that a driver would have shown instead.
+//! The framing of captured packets, and the Ethernet frame that a driver would have shown.
 
 use super::Packet;
 
@@ -7,13 +7,13 @@ use super::Packet;
 pub enum Link {
     /// An Ethernet header.
     Ethernet,
-    /// The 16 bytes of `tcpdump -i any`.
+    /// The 16-byte header of `tcpdump -i any`.
     Cooked,
-    /// The 20 bytes of their second version.
+    /// The 20-byte header of `tcpdump -i any`, version 2.
     Cooked2,
-    /// None: IPv4 or IPv6.
+    /// No header: IPv4 or IPv6.
     Raw,
-    /// The address family in four bytes, in the order of the host that has captured.
+    /// The address family in four bytes, in the byte order of the capturing host.
     Null,
 }
 
@@ -23,20 +23,20 @@ const TYPE_AT: usize = ETHERNET - 2;
 
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
-/// Of no protocol: such a frame is not IP.
+/// The Ethernet type of no protocol: a frame with it is not IP.
 const NOTHING: u16 = 0;
 
-/// What a driver would have shown.
+/// The frame that a driver would have shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// What is there of it, from the Ethernet header on, which is whole.
+    /// The available bytes, from the Ethernet header on. The Ethernet header is complete.
     pub bytes: &'a [u8],
-    /// Bytes that it had; never fewer than `bytes`.
+    /// Length of the frame in bytes; at least the length of `bytes`.
     pub length: u64,
 }
 
 impl Link {
-    /// The framing with this number, as the registry of link types has it, and as some systems write it.
+    /// The framing with a link type's number, from the registry of link types or as some systems write it.
     #[must_use]
     pub fn of_number(number: u32) -> Option<Self> {
         match number {
@@ -49,7 +49,7 @@ impl Link {
         }
     }
 
-    /// Bytes in front of what an Ethernet frame carries.
+    /// Bytes before the payload of an Ethernet frame.
     const fn size(self) -> usize {
         match self {
             Self::Ethernet => ETHERNET,
@@ -60,7 +60,7 @@ impl Link {
         }
     }
 
-    /// What a frame of these bytes carries, by its Ethernet type.
+    /// The Ethernet type of the payload of these bytes.
     fn carries(self, bytes: &[u8]) -> u16 {
         let at = |at: usize| {
             let bytes = bytes.get(at..at + 2);
@@ -71,7 +71,7 @@ impl Link {
             Self::Cooked if is_ethernet_type_in(at(2)) => at(14),
             Self::Cooked2 if is_ethernet_type_in(at(8)) => at(0),
             Self::Cooked | Self::Cooked2 => NOTHING,
-            // What is neither says that it is IP, and cannot be.
+            // A packet that is neither counts as IPv4, and is malformed.
             Self::Raw => match bytes.first() {
                 Some(first) if first >> 4 == 6 => IPV6,
                 _ => IPV4,
@@ -80,7 +80,7 @@ impl Link {
         }
     }
 
-    /// Whether the framing says that the host has sent the packet.
+    /// Whether the framing says that the host sent the packet.
     #[must_use]
     pub(super) fn says_outgoing(self, bytes: &[u8]) -> bool {
         const OUTGOING: u8 = 4;
@@ -92,13 +92,13 @@ impl Link {
     }
 }
 
-/// Whether interfaces of this kind (ARPHRD) have an Ethernet type in the place of the protocol: netlink,
-/// GRE, radio and Frame Relay have not.
+/// Whether interfaces of this kind (ARPHRD) have an Ethernet type as protocol. Netlink, GRE, radio and Frame Relay
+/// have not.
 fn is_ethernet_type_in(kind: u16) -> bool {
     !matches!(kind, 770 | 778 | 801..=803 | 824)
 }
 
-/// By the address family, whose number for IPv6 is another one on each system.
+/// The Ethernet type for an address family. Each system has another number for IPv6.
 fn of_family(bytes: &[u8]) -> u16 {
     let Some(&[a, b, c, d]) = bytes.first_chunk() else {
         return NOTHING;
@@ -117,8 +117,8 @@ fn of_family(bytes: &[u8]) -> u16 {
     }
 }
 
-/// The frame that a driver would have shown, of which `most` bytes at most are wanted, and at least an
-/// Ethernet header is there. `room` is for one that has to be made.
+/// The frame that a driver would have shown. Returns at most `most` bytes, but at least an Ethernet header. `room`:
+/// memory for a frame that must be built.
 #[must_use]
 pub fn frame<'a>(packet: &Packet<'a>, most: usize, room: &'a mut Vec<u8>) -> Frame<'a> {
     let Packet {
@@ -239,7 +239,7 @@ mod tests {
                 "{link:?}: {bytes:?}"
             );
         }
-        // Netlink has a family of its own where others have the Ethernet type.
+        // For netlink, the field of the Ethernet type has a netlink family.
         let netlink = [&[0, 4, 3, 56][..], &[0; 10], &[8, 0, 0x45]].concat();
         assert_eq!(framed(Link::Cooked, &netlink, 17).0, ethernet(0, &[0x45]));
     }

@@ -1,7 +1,7 @@
-//! Captures: packets and when they came, from a file of pcap or pcapng.
+//! Captures: packets and their times, from a pcap or pcapng file.
 //!
-//! One packet at a time, in memory that does not depend on how long the capture is. Times never go back,
-//! because a limiter's clock does not: see [`clock`].
+//! Packets are read one at a time, in memory that does not depend on the capture's length. Times never go back, like a
+//! limiter's clock: see [`clock`].
 
 pub mod clock;
 mod error;
@@ -20,45 +20,45 @@ use clock::Clock;
 use input::{Failure, Input};
 use layout::{Found, Layout};
 
-/// Room to begin with: for the longest packet that capture tools write, and what is around it.
+/// Initial size of the buffer, in bytes: the longest packet that capture tools write, with its block.
 const BUFFER: usize = 512 << 10;
-/// A block that is longer is damaged. Of blocks without packets some are long.
+/// Maximum size of the buffer, in bytes. Some blocks without packets are long. A longer block is damaged.
 const BUFFER_MAX: usize = 16 << 20;
 
 /// One packet of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Its place in the capture, 1 the first.
+    /// The packet's number in the capture, from 1.
     pub number: u64,
-    /// When it came, in nanoseconds since 1970 as far as the capture tells. No earlier than the one before.
+    /// Arrival time, in nanoseconds since 1970 according to the capture. Never before the previous packet.
     pub time: u64,
-    /// Bytes that it had on the wire, in the framing of `link`; never fewer than `bytes`.
+    /// Length on the wire in bytes, in the framing of `link`; at least the length of `bytes`.
     pub length: u64,
-    /// What was captured of it.
+    /// The captured bytes.
     pub bytes: &'a [u8],
-    /// How `bytes` begin.
+    /// The framing of `bytes`.
     pub link: Link,
-    /// The capture says that the host has sent it.
+    /// Whether the host sent the packet, according to the capture.
     pub outgoing: bool,
 }
 
-/// How a capture came to its end before it should have.
+/// The reason why a capture ends too early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// It ends within a packet or a block.
+    /// The capture ends within a packet or a block.
     Short,
-    /// What follows cannot be what a capture has.
+    /// The following bytes are not valid in a capture.
     Damaged,
 }
 
-/// A capture that is being read.
+/// An open capture.
 pub struct Capture {
     name: String,
     reader: Box<dyn PcapReaderIterator + Send>,
     failure: Failure,
     layout: Layout,
     clock: Clock,
-    /// Bytes of the block that was handed out last.
+    /// Length of the last returned block, in bytes.
     pending: usize,
     buffer: usize,
     packets: u64,
@@ -92,7 +92,7 @@ impl Capture {
         Self::of(name, input)
     }
 
-    /// Reads from something else, which messages call `name`.
+    /// Reads from `from`. Messages call it `name`.
     pub fn new(name: &str, from: impl Read + Send + 'static) -> Result<Self> {
         Self::of(name.to_owned(), Box::new(from))
     }
@@ -123,7 +123,7 @@ impl Capture {
         })
     }
 
-    /// The next packet; nothing at the end.
+    /// The next packet; none at the end.
     #[expect(
         clippy::should_implement_trait,
         reason = "a packet borrows from the buffer that the next one is read into"
@@ -138,7 +138,7 @@ impl Capture {
                 Step::Packet(found) => break found,
                 Step::Other => {}
                 Step::End => return Ok(None),
-                // The reader says so too where the last byte was consumed.
+                // The reader also returns this after the last byte was consumed.
                 Step::Cut(Cut::Short) if self.reader.data().is_empty() => return Ok(None),
                 Step::Cut(cut) => self.cut = Some(cut),
                 Step::Unreadable => return Err(self.failure.take(self.name.clone())),
@@ -214,25 +214,25 @@ impl Capture {
         self.reader.grow(self.buffer);
     }
 
-    /// Packets so far.
+    /// Number of packets read so far.
     #[must_use]
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// Bytes of the capture so far.
+    /// Number of bytes read so far.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.reader.consumed() as u64
     }
 
-    /// How it came to its end too early, where it did.
+    /// The reason why the capture ended too early, if it did.
     #[must_use]
     pub fn cut(&self) -> Option<Cut> {
         self.cut
     }
 
-    /// How often the clock of the capture was set back.
+    /// Number of times that the capture's clock was set back.
     #[must_use]
     pub fn set_back(&self) -> u64 {
         self.clock.set_back()

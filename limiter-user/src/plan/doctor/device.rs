@@ -25,7 +25,7 @@ pub(super) fn interface(case: &Case<'_>) -> Finding {
     ok(format!("index {index}, up"))
 }
 
-/// The program looks for IP behind an Ethernet header.
+/// Checks the framing: the program looks for IP behind an Ethernet header.
 pub(super) fn frames(case: &Case<'_>) -> Finding {
     if case.device.interface.ethernet {
         return ok("Ethernet");
@@ -130,7 +130,7 @@ pub(super) fn queues(case: &Case<'_>) -> Finding {
             format!("`ethtool -L {name} combined {half}`"),
         );
     }
-    // What software makes has queues for other reasons, and on ena more would be refused.
+    // Software interfaces have queues for other reasons, and ena would refuse more.
     let hardware = device.interface.parent.is_some() && device.driver.as_deref() != Some("ena");
     match more(channels, cpus) {
         Some(more) if hardware => warning(
@@ -141,7 +141,7 @@ pub(super) fn queues(case: &Case<'_>) -> Finding {
     }
 }
 
-/// How to have a queue for each CPU, or as many as there may be, where that is more than now.
+/// The `ethtool -L` arguments for a queue per CPU, or for the maximum. None if that is not more than now.
 fn more(channels: Channels, cpus: u32) -> Option<String> {
     let Channels {
         rx,

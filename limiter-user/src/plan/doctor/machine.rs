@@ -10,7 +10,7 @@ pub(super) fn kernel(machine: &Machine) -> Finding {
     }
 }
 
-/// No trouble by itself: whether it is one is said with the MTU.
+/// Checks for frames in several buffers. Missing support is reported by the check of the MTU, if it matters.
 pub(super) fn frags(machine: &Machine) -> Finding {
     let found = match &machine.kernel {
         Ok(version) if version.has_frags() => "frames in several buffers are taken",

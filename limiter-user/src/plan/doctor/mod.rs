@@ -1,4 +1,4 @@
-//! `doctor`: what was probed, judged for `attach`. Where the kernel does not answer, the finding says so.
+//! `doctor`: judges the results of the probe for `attach`. If the kernel does not answer, the finding says so.
 
 mod device;
 mod machine;
@@ -14,15 +14,15 @@ use crate::kernel::{
     probe::{Device, Machine, Survey},
 };
 
-/// `doctor --json`.
+/// The output of `doctor --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Diagnosis {
     /// Name of the interface.
     pub interface: String,
-    /// One for each check, always in the same order.
+    /// The findings: one for each check, always in the same order.
     pub findings: Vec<Finding>,
-    /// What `attach --mode auto` is expected to use, or uses already.
+    /// The mode that `attach --mode auto` is expected to use, or uses already.
     pub mode: Mode,
 }
 
@@ -30,31 +30,31 @@ pub struct Diagnosis {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Finding {
-    /// What was looked at: one word.
+    /// Name of the check: one word.
     pub check: &'static str,
-    /// How bad it is.
+    /// Severity of the finding.
     pub level: Level,
-    /// What is so.
+    /// The result.
     pub found: String,
-    /// What to do; none where there is nothing to do.
+    /// Advice; none if there is nothing to do.
     pub advice: Option<String>,
 }
 
-/// How bad it is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// Nothing to do.
     Ok,
-    /// Limiting works, but not as well as it could.
+    /// Limiting works, but could work better.
     Warning,
     /// `attach` fails, or nothing would be limited.
     Problem,
 }
 
 impl Level {
-    /// As it is written.
+    /// The level's name in the output.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -65,21 +65,21 @@ impl Level {
     }
 }
 
-/// What `attach --mode auto` is expected to use.
+/// The mode that `attach --mode auto` is expected to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// The driver.
+    /// Native mode: in the driver.
     Native,
-    /// The network stack.
+    /// Generic mode: in the network stack.
     Generic,
-    /// Only `attach` can tell.
+    /// Unknown: only `attach` can tell.
     Unknown,
 }
 
 impl Mode {
-    /// As it is written.
+    /// The mode's name in the output.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -90,7 +90,7 @@ impl Mode {
     }
 }
 
-/// A finding of no check yet.
+/// Creates a finding without a check's name.
 fn ok(found: impl Into<String>) -> Finding {
     Finding {
         check: "",
@@ -115,7 +115,7 @@ fn problem(found: impl Into<String>, advice: impl Into<String>) -> Finding {
     }
 }
 
-/// Errors say what to do after their last colon.
+/// Creates a finding from an error. The text after the error's last colon is the advice.
 fn error(error: &Error) -> Finding {
     let text = error.to_string();
     match text.rsplit_once(": ") {
@@ -130,7 +130,7 @@ impl Finding {
     }
 }
 
-/// What the checks of an interface look at.
+/// The input of the checks of an interface.
 struct Case<'a> {
     name: &'a str,
     machine: &'a Machine,
@@ -170,7 +170,7 @@ impl Diagnosis {
     }
 }
 
-/// Judges what was probed.
+/// Judges the results of the probe.
 #[must_use]
 pub fn diagnose(survey: &Survey) -> Diagnosis {
     let machine = &survey.machine;

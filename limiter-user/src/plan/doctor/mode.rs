@@ -1,4 +1,4 @@
-//! What `attach --mode auto` is expected to use.
+//! The mode that `attach --mode auto` is expected to use.
 
 use super::Mode;
 use crate::kernel::{
@@ -7,10 +7,10 @@ use crate::kernel::{
     sys::interface::{XdpMode, XdpState},
 };
 
-/// The largest MTU whose frames fit in one buffer of a driver that has buffers of a page.
+/// The largest MTU, in bytes, whose frames fit in one buffer of a driver with buffers of one page.
 pub(super) const ONE_BUFFER: u32 = 3498;
 
-/// Native where the driver has it and nothing is known that stands in the way.
+/// The expected mode: native if the driver supports it and nothing known prevents it.
 pub(super) fn expected(device: &Device) -> Mode {
     if let Occupant::Limiter(XdpState { mode, .. }) = &device.occupant {
         return running(*mode);
@@ -19,7 +19,7 @@ pub(super) fn expected(device: &Device) -> Mode {
         None => Mode::Unknown,
         Some(features) if !features.native => Mode::Generic,
         Some(_) if refused(device) => Mode::Generic,
-        // Some drivers refuse, others do not.
+        // Some drivers refuse such frames, others do not.
         Some(features) if device.interface.mtu > ONE_BUFFER && !features.frags => Mode::Unknown,
         Some(_) if device.lro == Some(true) => Mode::Unknown,
         Some(_) => Mode::Native,
@@ -34,18 +34,18 @@ fn running(mode: XdpMode) -> Mode {
     }
 }
 
-/// Whether the driver is known to refuse native mode as things are.
+/// Whether the driver is known to refuse native mode at present.
 fn refused(device: &Device) -> bool {
     fixed_offloads(device) || ena_queues(device).is_some()
 }
 
-/// Whether a virtio card's host may send merged or unchecked packets, whatever it is told.
+/// Whether the host of a virtio card may send merged or unchecked packets, even if the offloads are switched off.
 pub(super) fn fixed_offloads(device: &Device) -> bool {
     device.virtio.is_some_and(|offloads| offloads.fixed)
 }
 
-/// How many queues an ena card may use for native mode, where it uses more: each wants another one to
-/// send by (`ena_xdp_legal_queue_count` in drivers/net/ethernet/amazon/ena).
+/// The maximum number of queues of an ena card in native mode, if the card uses more. Native mode needs a second queue
+/// for each, to send (`ena_xdp_legal_queue_count` in drivers/net/ethernet/amazon/ena).
 pub(super) fn ena_queues(device: &Device) -> Option<u32> {
     let Channels {
         combined,

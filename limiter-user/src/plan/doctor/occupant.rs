@@ -1,4 +1,4 @@
-//! The program that is on the interface already.
+//! The XDP program that is already on the interface.
 
 use super::{Case, Finding, error, ok, problem};
 use crate::kernel::{
@@ -44,7 +44,7 @@ fn foreign(interface: &str, state: XdpState, name: Option<&str>, holder: Holder)
     problem(found, removal(interface, state.mode, holder))
 }
 
-/// How to remove it.
+/// The command that removes the program.
 fn removal(interface: &str, mode: XdpMode, holder: Holder) -> String {
     let off = match mode {
         XdpMode::Native | XdpMode::Multiple => "xdp",

@@ -1,4 +1,4 @@
-//! What card and stack do to packets before the program sees them.
+//! Changes that the card and the network stack make to packets before the program sees them.
 
 use super::{Case, Finding, Mode, ok, warning};
 
@@ -18,11 +18,11 @@ pub(super) fn lro(case: &Case<'_>) -> Finding {
     }
 }
 
-/// Native mode comes before it, generic mode after it.
+/// Checks GRO. Native mode runs before GRO, generic mode after it.
 pub(super) fn gro(case: &Case<'_>) -> Finding {
     let Case { name, device, .. } = case;
     if device.interface.loopback {
-        // Whatever the switch says: the loopback has no NAPI.
+        // The loopback interface has no NAPI, even if its switch says so.
         return ok("has no part in the loopback, whose packets come in as they were sent");
     }
     let beneath = if device.interface.parent.is_none() {

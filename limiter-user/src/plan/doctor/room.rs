@@ -1,9 +1,9 @@
-//! The room that each limit has in the table.
+//! Checks the room that each limit has in the table.
 
 use super::{Finding, ok, warning};
 use crate::config::{Settings, table_warning::TableWarning};
 
-/// What a flood of new sources does to the limits in force.
+/// The effect of a flood of new sources on the limits in force.
 #[must_use]
 pub fn finding(settings: &Settings, frame_max: u64) -> Finding {
     let warnings = settings.table_warnings(frame_max).unwrap_or_default();

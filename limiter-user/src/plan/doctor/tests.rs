@@ -1,4 +1,4 @@
-//! Cards and kernels that no test machine has.
+//! Tests with cards and kernels that no test machine has.
 
 use super::*;
 use crate::kernel::{
@@ -23,7 +23,7 @@ fn machine() -> Machine {
     }
 }
 
-/// A card with nothing to complain about.
+/// A card without problems.
 fn card() -> Device {
     Device {
         interface: Interface {
@@ -62,7 +62,7 @@ fn judge(machine: Machine, device: Device) -> Diagnosis {
     })
 }
 
-/// `words`: what the finding and its advice contain, separated by `|`.
+/// Checks one finding. `words`: texts in the finding and its advice, separated by `|`.
 #[track_caller]
 fn expect(diagnosis: &Diagnosis, check: &str, level: Level, words: &str) {
     let finding = diagnosis.findings.iter().find(|f| f.check == check);

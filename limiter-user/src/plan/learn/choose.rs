@@ -1,25 +1,23 @@
-//! Which rate and burst: the tightest with which nearly all of the usual sources lose nothing.
+//! Chooses rate and burst: the tightest under which nearly all usual sources lose nothing.
 
 use super::{human, need, trace::Trace};
 use crate::config::{Burst, Limit, Rate};
 
-/// A flood is measured by what it gets through in this time, in nanoseconds: a burst, and what the bucket
-/// refills meanwhile.
+/// The time in which a flood is measured, in nanoseconds. In this time, a burst and the bucket's refill pass.
 pub const WINDOW: u64 = 10_000_000_000;
 
-/// With fewer sources than these nobody can say which of them are unusual.
+/// The minimum number of sources to tell usual sources from unusual ones.
 pub const SOURCES_MIN: usize = 5;
 
-/// No burst is less: people who come at all come several times at once, and a flood gains nothing by it.
+/// The minimum burst, in packets. People often come several times at once, and five packets do not help a flood.
 const BURST_MIN: u64 = 5;
 
-/// Sources of which each sends so many times as much as the next smaller one are far above the rest, if they
-/// are no more than the share that stands beside it.
+/// Conditions for sources far above the rest: factor, part. Each sends at least the factor times as much as the next
+/// smaller source. They are at most one in `part` of all sources, but one source is always allowed.
 const FAR_ABOVE: [(u64, usize); 2] = [(10, 20), (50, 4)];
 
-/// Divides sources into usual ones and those that are far above the rest. What it is given is how much each of
-/// them sends in its busiest [`WINDOW`], in any order. Returns the least of those that are far above; none
-/// where none is.
+/// Finds the sources that are far above the rest. `busiest`: packets of each source in its busiest [`WINDOW`], in any
+/// order. Returns the lowest number of a source far above the rest; none if there is none.
 #[must_use]
 pub fn far_above(busiest: &[u64]) -> Option<u64> {
     if busiest.len() < SOURCES_MIN {
@@ -38,21 +36,21 @@ pub fn far_above(busiest: &[u64]) -> Option<u64> {
     Some(falling[above - 1])
 }
 
-/// What a bucket is to be, and what it rests on.
+/// The chosen rate and burst, and the minimum they are based on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// How fast it refills.
+    /// The rate.
     pub rate: Rate,
-    /// How much it holds.
+    /// The burst.
     pub burst: Burst,
-    /// The rate that would just have done.
+    /// The minimum rate.
     pub needed_rate: Rate,
-    /// The burst that would just have done with it.
+    /// The minimum burst with the minimum rate, in packets.
     pub needed_burst: u64,
 }
 
-/// The choice for `traces`, of which the share `keep` is to lose nothing, if the same traffic came again every
-/// `period` nanoseconds. None where there are none, or where no rate would do.
+/// Chooses rate and burst for `traces`. The share `keep` of them loses nothing if the same traffic repeats every
+/// `period` nanoseconds. None if there are no traces, or no rate is enough.
 #[must_use]
 pub fn choose(traces: &[&Trace], period: u64, keep: f64) -> Option<Choice> {
     let rates = human::rates();
@@ -82,14 +80,14 @@ pub fn choose(traces: &[&Trace], period: u64, keep: f64) -> Option<Choice> {
     })
 }
 
-/// A quarter more at least.
+/// The first rate that is at least a quarter higher.
 fn with_margin(rates: &[Rate], rate: Rate) -> Rate {
     let least = rate.per_second() * 1.25;
     let more = rates.iter().find(|one| one.per_second() >= least);
     *more.unwrap_or(&rate)
 }
 
-/// The burst with which the share `keep` of the traces loses nothing.
+/// The burst with which the share `keep` of the traces loses nothing, in packets.
 fn of_all(traces: &[&Trace], cost: u64, period: u64, keep: f64) -> Option<u64> {
     let mut needs: Vec<u64> = traces
         .iter()
@@ -100,7 +98,7 @@ fn of_all(traces: &[&Trace], cost: u64, period: u64, keep: f64) -> Option<u64> {
     (need != u64::MAX).then_some(need)
 }
 
-/// How many of so many sources are to lose nothing: their share, rounded up.
+/// The number of sources that should lose nothing: the share of `sources`, rounded up.
 #[must_use]
 #[expect(
     clippy::cast_precision_loss,
@@ -109,11 +107,11 @@ fn of_all(traces: &[&Trace], cost: u64, period: u64, keep: f64) -> Option<u64> {
     reason = "a number of sources, and not negative"
 )]
 pub fn kept(sources: usize, keep: f64) -> usize {
-    // A share such as 99.9 % of 1,000 is no whole number in binary.
+    // A share such as 99.9 % of 1,000 is not a whole number in binary.
     ((sources as f64 * keep - 1e-9).ceil() as usize).min(sources)
 }
 
-/// What a packet costs with this rate, in ticks, as the limiter reckons it.
+/// Cost of a packet at this rate, in ticks, by the limiter's arithmetic.
 #[must_use]
 pub fn cost(rate: &Rate) -> u64 {
     let limit = Limit {
@@ -125,7 +123,7 @@ pub fn cost(rate: &Rate) -> u64 {
         .map_or(u64::MAX, |terms| terms.in_kernel.cost)
 }
 
-/// Nanoseconds as seconds.
+/// Converts nanoseconds to seconds.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
 pub fn seconds(nanoseconds: u64) -> f64 {

@@ -8,7 +8,7 @@ use limiter_common::{
 
 use super::{Bounds, Sampler, Seen, Watched};
 
-/// What was learnt from the frames so far.
+/// The traffic learnt from the frames so far.
 #[derive(Debug)]
 pub struct FromFrames {
     sampler: Sampler,
@@ -18,7 +18,7 @@ pub struct FromFrames {
 }
 
 impl FromFrames {
-    /// Nothing yet.
+    /// Creates an empty state.
     #[must_use]
     pub fn new(seed: Seed, bounds: Bounds) -> Self {
         Self {
@@ -29,8 +29,8 @@ impl FromFrames {
         }
     }
 
-    /// Takes in a frame of `length` bytes, the first of which are `frame`, from the Ethernet header on. It came at `time`
-    /// (nanoseconds), no earlier than the frame before.
+    /// Adds a frame of `length` bytes. `frame`: its first bytes, from the Ethernet header on. It arrived at `time`
+    /// (nanoseconds), not before the previous frame.
     pub fn see(&mut self, time: u64, mut frame: &[u8], length: u64) {
         self.first.get_or_insert(time);
         self.last = self.last.max(time);
@@ -52,7 +52,7 @@ impl FromFrames {
         total.bytes += length;
     }
 
-    /// All of them.
+    /// Returns all traffic.
     #[must_use]
     pub fn finish(self) -> Watched {
         let begun = self.first.unwrap_or(0);

@@ -1,17 +1,16 @@
-//! Numbers that people would write.
+//! Round numbers, as people write them.
 
 use crate::config::{Burst, Rate, Unit};
 
-/// Leading digits of a number: never more than half as much again from one to the next.
+/// Leading digits of round numbers. Each is at most half as much again as the one before.
 const LEADING: [u64; 10] = [10, 12, 15, 20, 25, 30, 40, 50, 60, 80];
 
-/// Packets in a minute, of rates below one a second.
+/// Rates below one packet per second, in packets per minute.
 const IN_A_MINUTE: [u64; 7] = [5, 8, 10, 15, 20, 30, 40];
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Rates that people would write, in packets, from five a minute to a million a second. Nobody is protected by
-/// less than five a minute.
+/// Round rates, from five packets per minute to a million per second. A lower rate protects nobody.
 #[must_use]
 pub fn rates() -> Vec<Rate> {
     let slow = IN_A_MINUTE.map(|amount| Rate {
@@ -31,13 +30,13 @@ fn numbers() -> impl Iterator<Item = u64> {
     below_ten.chain(decades.flat_map(|decade| LEADING.map(|leading| leading * decade)))
 }
 
-/// The first such number that is not less.
+/// The first round number that is not less than `number`.
 #[must_use]
 pub fn up(number: u64) -> u64 {
     numbers().find(|one| *one >= number).unwrap_or(number)
 }
 
-/// A burst of `packets`.
+/// Creates a burst of `packets`.
 #[must_use]
 pub fn burst(packets: u64) -> Burst {
     Burst {

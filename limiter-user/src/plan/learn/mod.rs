@@ -1,9 +1,9 @@
-//! `limiter learn`: from traffic to limits that it would have passed.
+//! `limiter learn`: proposes limits that would have passed the observed traffic.
 //!
-//! [`sample`] keeps a uniform sample of the sources, with every packet of each ([`trace`]). [`need`] computes by
-//! the limiter's own arithmetic what a bucket must be to lose nothing of one, [`choose`] what it must be for nearly
-//! all of them, and [`propose`] makes a configuration of it, which [`show`] writes with the reasons. Pure
-//! functions of what was seen; knows nothing of the kernel, interfaces or captures' formats.
+//! [`sample`] keeps a uniform sample of the sources, with every packet of each ([`trace`]). [`need`] computes the
+//! bucket that a source needs to lose nothing, by the limiter's own arithmetic. [`choose`] computes it for nearly all
+//! sources. [`propose`] makes a configuration, and [`show`] writes it with the reasons. All are pure functions of the
+//! observed traffic, without the kernel, interfaces or capture formats.
 
 pub mod choose;
 pub mod frames;
@@ -22,15 +22,15 @@ pub use service::Service;
 
 use limiter_common::abi::learn::Totals;
 
-/// Everything that was seen.
+/// All observed traffic.
 #[derive(Debug)]
 pub struct Watched {
     /// The sources in the sample.
     pub sampler: Sampler,
-    /// What was counted, of all sources.
+    /// Counters of all sources.
     pub totals: Totals,
-    /// When watching began, in nanoseconds of the sightings' clock.
+    /// Begin of the observation, in nanoseconds of the observed packets' clock.
     pub begun: u64,
-    /// For how long, in nanoseconds.
+    /// Duration of the observation, in nanoseconds.
     pub duration: u64,
 }

@@ -1,17 +1,17 @@
-//! What a trace needs of a bucket to lose nothing, and what it would lose, by the arithmetic that limits.
+//! Computes the bucket that a trace needs to lose nothing, and a bucket's losses, by the limiter's arithmetic.
 
 use limiter_common::arithmetic::bucket::{self, Decision, TAU_MAX};
 
 use super::trace::Trace;
 
-/// Times of a trace count from here on, in ticks: clear of the words that are no times.
+/// Origin of a trace's times, in ticks: clear of the TATs with a special meaning.
 const ORIGIN: u64 = 1 << 20;
 
-/// The smallest burst, in packets, with which a bucket refusing nothing of `trace` refills at one packet for
-/// each `cost` (ticks), however often the same traffic comes again, every `period` nanoseconds; none where it
-/// sends more in the long run than the bucket refills, so that no burst would do.
+/// The smallest burst, in packets, with which a bucket refuses nothing of `trace`. The bucket refills one packet per
+/// `cost` (ticks). The traffic repeats every `period` nanoseconds without end. None if the traffic exceeds the refill
+/// in the long run, so that no burst is enough.
 ///
-/// Exact where the trace is; else never too small.
+/// Exact if the trace is exact, otherwise never too small.
 #[must_use]
 pub fn burst(trace: &Trace, cost: u64, period: u64) -> Option<u64> {
     let per_period = trace.packets().checked_mul(cost)?;
@@ -21,8 +21,8 @@ pub fn burst(trace: &Trace, cost: u64, period: u64) -> Option<u64> {
     let first = trace.groups().first()?.time;
     let mut tat = ORIGIN;
     let mut deepest = 0;
-    // In the second round the bucket is as deep as it will ever be: it starts where the first one has left it,
-    // and that has been full at some moment.
+    // The second round reaches the greatest depth: it starts where the first round ended, and the bucket has been full
+    // at some moment.
     for round in 0..2 {
         for group in trace.groups() {
             let now = ORIGIN + bucket::ticks(round * period + (group.time - first));
@@ -34,13 +34,13 @@ pub fn burst(trace: &Trace, cost: u64, period: u64) -> Option<u64> {
             deepest = deepest.max(bucket::spent(tat, now, TAU_MAX));
         }
     }
-    // What came later than the trace says may find that much less refilled before it.
+    // Packets may arrive later than the trace says. Then the bucket may have refilled that much less.
     let late = bucket::ticks(trace.spread());
     Some((deepest + late).div_ceil(cost))
 }
 
-/// Packets of `trace` that a bucket of `burst` packets, full at first, would refuse; nearly exact where the
-/// trace is not.
+/// Packets of `trace` that a bucket of `burst` packets, full at first, would refuse. Nearly exact if the trace is not
+/// exact.
 #[must_use]
 pub fn refused(trace: &Trace, cost: u64, burst: u64) -> u64 {
     let Some(first) = trace.groups().first().map(|group| group.time) else {

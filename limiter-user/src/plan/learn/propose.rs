@@ -1,4 +1,4 @@
-//! From what was seen to limits, and what they would have done.
+//! Proposes limits from observed traffic, and computes their effect on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,86 +16,86 @@ use super::{
 use crate::config::{Exempt, Limit, Match, Settings, settings::DEFAULT_LIMIT};
 
 const SECOND: u64 = 1_000_000_000;
-/// Nobody learns anything from less, in nanoseconds.
+/// Minimum duration, in nanoseconds. Shorter traffic says nothing.
 const DURATION_MIN: u64 = SECOND;
-/// A bucket's clock has room for a few times as much.
+/// Maximum duration, in nanoseconds. A bucket's clock has room for a few times as much.
 const DURATION_MAX: u64 = 60 * 86_400 * SECOND;
-/// Services that get a limit of their own, at most.
+/// Maximum number of services with a limit of their own.
 const SERVICES_MAX: usize = 8;
-/// One of so many sources, or of so many packets, makes a service worth a limit.
+/// A service gets a limit if it has at least 1 of 20 sources or packets.
 const PART_OF_ALL: u64 = 20;
 
-/// What was seen is too little to say anything.
+/// A reason why the traffic is not enough for a proposal.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TooLittle {
-    /// It has hardly begun.
+    /// The time is too short.
     #[error("{0} ms of traffic tell nothing, and nothing is proposed: watch for longer")]
     Time(u64),
-    /// Nobody watches for so long: the clock was set.
+    /// The time is too long: the clock was set.
     #[error(
         "from the first packet to the last it is {0} days, and nothing is proposed: the clock was set meanwhile; take a part of the capture without that"
     )]
     Clock(u64),
-    /// No IP at all.
+    /// There were no IP packets.
     #[error("no IP packet came, and nothing is proposed: is this where the traffic comes in?")]
     Nothing,
-    /// Of sources that did not come back nobody knows whether they exist.
+    /// Too few sources came back. A source that sends once may be made up.
     #[error(
         "{0} IP packets came, but only {1} of the sources sent more than one, and nothing is proposed: at least {SOURCES_MIN} are needed to tell what is usual; watch for longer, or write limits by hand"
     )]
     Sources(u64, usize),
-    /// No limit that can be written would pass what came.
+    /// No limit that can be written would pass the traffic.
     #[error(
         "what the usual sources send is more than any limit that is proposed, 1M/s of packets, lets through: write limits by hand"
     )]
     Much,
 }
 
-/// What is known of one limit.
+/// The facts behind one limit.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// What it was made for; none: everything.
+    /// The service that the limit is for; none: all packets.
     pub service: Option<Service>,
     /// Rate and burst.
     pub choice: Choice,
-    /// Sources that it rests on.
+    /// Number of usual sources that the choice is based on.
     pub usual: usize,
-    /// How many of those would have lost something.
+    /// Number of usual sources that would have lost packets.
     pub usual_hit: usize,
-    /// Sources that are far above them, the one that sends most first, with their packets.
+    /// Sources far above the usual ones, with their packets. The source that sends most comes first.
     pub far: Vec<(Flow, u64)>,
-    /// All sources in the sample that sent more than one packet, and some that it would have held.
+    /// Sources in the sample that sent more than one packet, and some to which the limit would have applied.
     pub sources: usize,
-    /// How many of those would have lost something.
+    /// Number of these sources that would have lost packets.
     pub hit: usize,
-    /// Packets of those sources.
+    /// Packets of these sources.
     pub packets: u64,
-    /// How many of them it would have dropped.
+    /// Number of these packets that the limit would have dropped.
     pub dropped: u64,
 }
 
-/// A configuration, and what it rests on.
+/// A proposed configuration, with the facts behind it.
 #[derive(Clone, Debug)]
 pub struct Proposal {
     /// The configuration, in shadow.
     pub settings: Settings,
-    /// One for each of its limits, in their order.
+    /// The findings: one for each limit, in the limits' order.
     pub findings: Vec<Finding>,
-    /// Services that were looked at, and for which the last limit is tight enough.
+    /// Services without a limit of their own, because the last limit is tight enough.
     pub without_limit: Vec<Service>,
-    /// The share of the usual sources that is to lose nothing.
+    /// Share of the usual sources that should lose nothing.
     pub keep: f64,
-    /// Sources in the sample that sent one packet only.
+    /// Sources in the sample that sent only one packet.
     pub once: u64,
-    /// Those that sent more.
+    /// Sources in the sample that sent more than one packet.
     pub returning: u64,
-    /// Whether the many that sent one packet only look made up.
+    /// Whether the sources that sent only one packet look made up.
     pub made_up: bool,
-    /// New sources in the busiest second, of all sources.
+    /// New sources in the busiest second, among all sources.
     pub new_at_most: u64,
 }
 
-/// Proposes limits with which the share `keep` (above 0, at most 1) of the usual sources would have lost nothing.
+/// Proposes limits under which the share `keep` (above 0, at most 1) of the usual sources would have lost nothing.
 pub fn propose(watched: &Watched, keep: f64) -> Result<Proposal, TooLittle> {
     if watched.totals.seen.packets == 0 {
         return Err(TooLittle::Nothing);
@@ -152,14 +152,14 @@ pub fn propose(watched: &Watched, keep: f64) -> Result<Proposal, TooLittle> {
 
 type Sources<'a> = Vec<(&'a Flow, &'a Source)>;
 
-/// Sources that sent more than one packet. Made-up ones hardly ever come twice, and one packet passes every limit.
+/// Sources that sent more than one packet. Made-up sources rarely come twice, and one packet passes every limit.
 fn returning(watched: &Watched) -> Sources<'_> {
     let mut returning: Sources<'_> = watched.sampler.sources().iter().collect();
     returning.sort_unstable_by_key(|(flow, _)| **flow);
     returning
 }
 
-/// Makes the choice for what `service` gets, and finds out what it would have done.
+/// Chooses a limit for the packets of `service`, and computes its effect.
 fn examine<'w>(
     watched: &'w Watched,
     returning: &Sources<'w>,
@@ -207,8 +207,7 @@ fn examine<'w>(
     })
 }
 
-/// Services with a substantial share of the sources or the packets, but for the sources that are `far` above the
-/// rest. In the order of their numbers.
+/// Services with a substantial share of the sources or the packets, by number. Sources in `far` are not counted.
 fn services(returning: &Sources<'_>, far: &BTreeSet<Flow>) -> Vec<Service> {
     let mut by_service: BTreeMap<Service, (u64, u64)> = BTreeMap::new();
     let (mut sources, mut packets) = (0, 0);
@@ -242,7 +241,7 @@ fn services(returning: &Sources<'_>, far: &BTreeSet<Flow>) -> Vec<Service> {
     services
 }
 
-/// A limit that the last one does not make superfluous.
+/// Whether a limit is tighter than the last one in rate or burst. Otherwise the limit is superfluous.
 fn is_tighter(choice: &Choice, than: &Choice) -> bool {
     choice.rate.per_second() < than.rate.per_second() || choice.burst.tokens < than.burst.tokens
 }
@@ -259,7 +258,7 @@ fn limit(finding: &Finding) -> Limit {
 }
 
 impl Finding {
-    /// The name of its limit.
+    /// The name of the finding's limit.
     #[must_use]
     pub fn name(&self) -> String {
         let service = self.service.as_ref();

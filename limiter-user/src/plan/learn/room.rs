@@ -1,4 +1,4 @@
-//! Room for sources: the size of the table, and how fast new sources are let in.
+//! Sizes the table, and sets the rate of new sources.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use super::{
 use crate::config::{NewSources, Rate, settings::SOURCES_MAX};
 
 const SECOND: u64 = 1_000_000_000;
-/// Places in a table cost little: none is smaller.
+/// Minimum size of the table. Entries cost little.
 const MAX_SOURCES_MIN: u64 = 65_536;
-/// So many times as many new sources are let in as were seen.
+/// The new-source limit is this many times the observed rate.
 const NEW_SOURCES_MARGIN: u64 = 4;
 
-/// Room for twice as many sources as came back.
+/// Room for twice the number of sources that came back.
 pub(super) fn max_sources(returning: u64) -> u32 {
     let wanted = returning
         .saturating_mul(2)
@@ -23,17 +23,18 @@ pub(super) fn max_sources(returning: u64) -> u32 {
     u32::try_from(wanted.next_power_of_two()).unwrap_or(SOURCES_MAX)
 }
 
-/// The new-source limit: several times as fast as new sources came, and never slower than by default, because a quiet hour
-/// says nothing of a crowd. If most of them look made up, those that sent one packet do not count. Also whether they look so,
-/// and how many came in the busiest second.
+/// The new-source limit: several times the observed rate, but at least the default, because a quiet hour does not
+/// predict a crowd. If most sources look made up, sources with only one packet are not counted. Also returns whether
+/// they look made up, and the new sources in the busiest second.
 pub(super) fn new_sources(watched: &Watched, once: u64, returning: u64) -> (NewSources, bool, u64) {
-    /// Made-up sources come once each, by the thousand a second, and outnumber the others by far.
+    /// Sources look made up if they send once each, outnumber the returning ones 10 to 1, and 1,000 new ones come per
+    /// second.
     const MADE_UP: (u64, f64) = (10, 1_000.0);
     let halvings = watched.sampler.halvings();
     #[expect(clippy::cast_precision_loss, reason = "compared, not computed with")]
     let once_per_second = (once << halvings) as f64 / choose::seconds(watched.duration);
     let made_up = once >= MADE_UP.0 * returning && once_per_second >= MADE_UP.1;
-    // At first everybody is new.
+    // At the beginning every source is new.
     let settled = (watched.duration > 2 * WINDOW).then_some(WINDOW);
     let mut by_second: BTreeMap<u64, u64> = BTreeMap::new();
     if made_up {

@@ -1,4 +1,4 @@
-//! The sources that are watched: a uniform sample of all of them, in memory that is bounded whoever sends.
+//! The observed sources: a uniform sample, in bounded memory whatever is sent.
 
 use std::collections::HashMap;
 
@@ -10,25 +10,25 @@ use limiter_common::{
 use super::{service::Service, trace::Trace};
 use crate::config::Key;
 
-/// How much is kept at most.
+/// Maximum sizes of the sample.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Sources that sent more than one packet.
     pub sources: usize,
-    /// Sources that sent one packet so far.
+    /// Sources that have sent one packet so far.
     pub once: usize,
-    /// Groups of packets, of all traces.
+    /// Groups of packets, in all traces.
     pub groups: usize,
-    /// Groups of what one source sends.
+    /// Groups of packets per source.
     pub of_source: usize,
-    /// Groups of what it sends to one service.
+    /// Groups of packets per source and service.
     pub of_service: usize,
-    /// Services of one source that are told apart.
+    /// Services per source.
     pub services: usize,
 }
 
 impl Default for Bounds {
-    /// Some 64 MiB of groups, and some 30 MiB of sources.
+    /// About 64 MiB of groups, and about 30 MiB of sources.
     fn default() -> Self {
         Self {
             sources: 16_384,
@@ -41,51 +41,51 @@ impl Default for Bounds {
     }
 }
 
-/// Seconds of which it is known how many new sources came; more than a day has.
+/// Seconds for which the number of new sources is kept: more than a day.
 pub const NEW_IN_SECOND_MAX: usize = 100_000;
 
-/// One source of so many is none.
+/// Maximum number of halvings. Only one in `2^40` sources is left then.
 const HALVINGS_MAX: u32 = 40;
 
-/// Packets of one flow, as they were seen.
+/// Observed packets of one flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    /// When the first of them came, in nanoseconds of a clock that does not go back.
+    /// Arrival time of the first packet, in nanoseconds of a clock that does not go back.
     pub time: u64,
-    /// The last of them came no more than so many nanoseconds later.
+    /// Maximum nanoseconds from the first packet to the last.
     pub spread: u64,
-    /// Whose they are, and where they go.
+    /// Source and destination of the packets.
     pub flow: Flow,
-    /// How many.
+    /// Number of packets.
     pub packets: u64,
 }
 
-/// What is known of a source.
+/// The traffic of a source.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// When it came first.
+    /// Arrival time of the first packet.
     pub first: u64,
-    /// All its packets.
+    /// All packets of the source.
     pub trace: Trace,
-    /// Those to services.
+    /// Packets of the source by service.
     pub services: HashMap<Service, Trace>,
 }
 
-/// The only packet of a source so far.
+/// A source that has sent only one packet so far.
 #[derive(Clone, Copy, Debug)]
 struct Once {
     flow: Flow,
     time: u64,
 }
 
-/// After so many nanoseconds the slowest limit that is proposed has refilled what one packet has cost: a source
-/// that was silent for longer after its only packet needs no more for having sent it.
+/// Time in nanoseconds after which the slowest proposed limit has refilled the cost of one packet. A source that is
+/// silent for longer needs no larger bucket because of its first packet.
 const FORGIVEN: u64 = 12_000_000_000;
 
 /// The sources in the sample.
 ///
-/// Those that sent one packet only take little room, and are forgotten after [`FORGIVEN`] where that is short: a
-/// flood of made-up sources, which send once each, does not push out those that come back.
+/// Sources that sent only one packet take little room. If room is short, they are removed after [`FORGIVEN`]. A flood
+/// of made-up sources, which send once each, does not displace the sources that come back.
 #[derive(Debug)]
 pub struct Sampler {
     bounds: Bounds,
@@ -101,7 +101,7 @@ pub struct Sampler {
 const SECOND: u64 = 1_000_000_000;
 
 impl Sampler {
-    /// All sources to begin with, as long as they fit into `bounds`; `seed` decides who stays.
+    /// Creates a sample of all sources, which is halved when `bounds` are exceeded. `seed` decides which sources stay.
     #[must_use]
     pub fn new(seed: Seed, bounds: Bounds) -> Self {
         Self {
@@ -116,49 +116,49 @@ impl Sampler {
         }
     }
 
-    /// Which sources are in the sample.
+    /// The rule that selects the sources in the sample.
     #[must_use]
     pub fn sample(&self) -> Sample {
         self.sample
     }
 
-    /// One of `2^halvings` sources is in the sample.
+    /// Number of halvings: one in `2^halvings` sources is in the sample.
     #[must_use]
     pub fn halvings(&self) -> u32 {
         self.halvings
     }
 
-    /// The sources in it that sent more than one packet.
+    /// The sources in the sample that sent more than one packet.
     #[must_use]
     pub fn sources(&self) -> &HashMap<Flow, Source> {
         &self.sources
     }
 
-    /// About how many in it sent one packet only.
+    /// Approximate number of sources in the sample that sent only one packet.
     #[must_use]
     pub fn once(&self) -> u64 {
         self.once.len() as u64 + self.forgotten
     }
 
-    /// Those of them that are remembered one by one.
+    /// Number of sources with only one packet that are kept one by one.
     #[must_use]
     pub fn once_held(&self) -> usize {
         self.once.len()
     }
 
-    /// About how many sources in it came for the first time in each second of the sightings' clock.
+    /// Approximate number of new sources in the sample in each second of the observed packets' clock.
     #[must_use]
     pub fn new_in_second(&self) -> &HashMap<u64, u64> {
         &self.new_in_second
     }
 
-    /// Groups of packets that are kept.
+    /// Number of groups of packets in the sample.
     #[must_use]
     pub fn groups(&self) -> usize {
         self.groups
     }
 
-    /// Takes in what was seen, if its source is in the sample.
+    /// Adds observed packets, if their source is in the sample.
     pub fn see(&mut self, seen: &Seen) {
         let Seen {
             time,
@@ -191,7 +191,7 @@ impl Sampler {
         }
     }
 
-    /// Counts a new source. Of a capture that is longer than a day the last day is remembered.
+    /// Counts a new source. If there are too many seconds, only the last day is kept.
     fn count_new(&mut self, second: u64) {
         const DAY: u64 = 86_400;
         *self.new_in_second.entry(second).or_default() += 1;
@@ -233,7 +233,7 @@ impl Sampler {
         }
     }
 
-    /// Forgets who sent once, and long ago, if they have become too many.
+    /// Removes old sources that sent only one packet, if there are too many of them.
     fn make_room(&mut self, now: u64) {
         let most = self.bounds.once;
         if self.once.len() <= most {
@@ -243,13 +243,13 @@ impl Sampler {
         self.once
             .retain(|_, once| now.saturating_sub(once.time) < FORGIVEN);
         self.forgotten += (before - self.once.len()) as u64;
-        // Not again at the next packet.
+        // Leaves room, so that the next packet does not halve again.
         while self.once.len() > most / 4 * 3 && self.halvings < HALVINGS_MAX {
             self.halve();
         }
     }
 
-    /// Keeps every second source. What stays has all its packets, but for one that was forgotten.
+    /// Keeps every second source. The remaining sources keep all packets, except sources removed for lack of room.
     pub fn halve(&mut self) {
         self.halvings = (self.halvings + 1).min(HALVINGS_MAX);
         self.sample = Sample {
@@ -272,7 +272,7 @@ impl Source {
     }
 }
 
-/// How people write a source.
+/// The text for a source.
 #[must_use]
 pub fn show(source: &Flow) -> String {
     Key::default().show(&SourceKey {

@@ -1,4 +1,4 @@
-//! Services: what clients send packets to, and what limits of their own match.
+//! Services: destinations of clients' packets, which limits can match.
 
 use limiter_common::abi::learn::Flow;
 
@@ -7,23 +7,23 @@ use crate::config::{
     matches::{PortRange, Ports, Protocol, TcpFlags},
 };
 
-/// What packets are for: a transport protocol and a port.
+/// A service: transport protocol and port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Service {
     /// The transport protocol.
     pub protocol: u8,
-    /// The port that they go to. Of TCP only segments that open a connection count.
+    /// The destination port. For TCP, only segments that open a connection count.
     pub port: u16,
 }
 
 impl Service {
-    /// Number of TCP.
+    /// Protocol number of TCP.
     pub const TCP: u8 = 6;
 
-    /// That of a flow, if it is one that people name limits for: one with a port that no client's own is.
+    /// The service of a flow, if its port can be a service's and is not a client's.
     pub(super) fn of(flow: &Flow) -> Option<Self> {
         const UDP: u8 = 17;
-        /// Where systems take the ports of clients from (`ip_local_port_range` of Linux): what comes to them are
+        /// First port that systems give to clients (`ip_local_port_range` of Linux). Packets to such ports are
         /// answers.
         const EPHEMERAL: u16 = 32_768;
         let (protocol, port) = (flow.protocol(), flow.port());
@@ -31,15 +31,15 @@ impl Service {
         (is_service && port != 0 && port < EPHEMERAL).then_some(Self { protocol, port })
     }
 
-    /// As its limit is called: `tcp-22`, `udp-53`.
+    /// The name of the service's limit: `tcp-22`, `udp-53`.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}-{}", Protocol(self.protocol), self.port)
     }
 
-    /// What its limit matches.
+    /// The match of the service's limit.
     pub(super) fn matches(self) -> Match {
-        /// SYN set; FIN, RST and ACK not.
+        /// Matches SYN without FIN, RST and ACK.
         const OPENS: TcpFlags = TcpFlags {
             set: 2,
             looked_at: 1 | 2 | 4 | 16,

@@ -1,4 +1,4 @@
-//! A proposal as a configuration file, with the reasons in comments.
+//! Writes a proposal as a configuration file, with the reasons in comments.
 
 use limiter_common::abi::counters::Count;
 
@@ -13,12 +13,13 @@ use crate::{
     show::units::{bytes, counted, grouped, seconds},
 };
 
-/// Sources that are named.
+/// Maximum number of sources named.
 const NAMED_MAX: usize = 5;
-/// Characters of a line of comment.
+/// Characters per line of a comment.
 const WIDTH: usize = 100;
 
-/// The file, for `interface` if it was learnt there. Reads back as the settings of the proposal, or fails.
+/// The file, for `interface` if the traffic was observed there. Fails unless the file reads back as the proposal's
+/// settings.
 pub fn file(
     interface: Option<&str>,
     watched: &Watched,
@@ -55,7 +56,7 @@ pub fn file(
     }
 }
 
-/// What was seen and what is proposed, in a few lines.
+/// A few lines about the traffic and the proposal.
 #[must_use]
 pub fn summary(watched: &Watched, proposal: &Proposal) -> Vec<String> {
     let mut lines = what_was_seen(watched, proposal);
@@ -156,7 +157,7 @@ fn why_new_sources(proposal: &Proposal) -> String {
     )
 }
 
-/// A flood that went on meanwhile.
+/// A note on a flood during the observation.
 fn concentration(watched: &Watched, proposal: &Proposal) -> Option<String> {
     let everything = proposal.findings.last()?;
     let far: u64 = everything.far.iter().map(|(_, packets)| packets).sum();
@@ -245,11 +246,11 @@ fn why(finding: &Finding, proposal: &Proposal) -> Vec<String> {
     lines
 }
 
-/// The share of all sources that surely (95 %) lose nothing, where `hit` of a sample of `sources` do: Wilson's
-/// lower bound.
+/// The share of all sources that lose nothing, with 95 % confidence, if `hit` of a sample of `sources` do lose
+/// something. Wilson's lower bound.
 #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
 fn surely(sources: usize, hit: usize) -> f64 {
-    /// One-sided, of the normal distribution.
+    /// The one-sided 95 % quantile of the normal distribution.
     const Z: f64 = 1.645;
     let n = sources as f64;
     if hit == 0 {
@@ -261,14 +262,14 @@ fn surely(sources: usize, hit: usize) -> f64 {
     (middle - width) / (1.0 + Z * Z / n)
 }
 
-/// `99.9`; rounded down: it says how much at least.
+/// Formats a share as `99.9`, rounded down, because it is a lower bound.
 fn in_percent(share: f64) -> String {
     let tenths = if share > 0.999 { 1e3 } else { 1e1 };
     let rounded = (share * 100.0 * tenths + 1e-6).floor() / tenths;
     format!("{rounded}")
 }
 
-/// `12.3 %`, and never 0 of what is something.
+/// Formats a part as `12.3 %`. Shows 0 only for 0.
 #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
 fn percent(part: u64, whole: u64) -> String {
     if part == 0 || whole == 0 {
@@ -282,7 +283,7 @@ fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// Text as comment, in lines of [`WIDTH`].
+/// Formats text as a comment, in lines of [`WIDTH`].
 fn comment(text: &str) -> String {
     let (mut lines, mut line) = (String::new(), "#".to_owned());
     for word in text.split_whitespace() {

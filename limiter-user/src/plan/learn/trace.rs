@@ -1,30 +1,30 @@
-//! When packets came: exactly for as long as there is room, and then ever more roughly.
+//! Packet times of a source: exact while there is room, then less and less exact.
 
-/// Packets that count as having come at the same moment.
+/// Packets that count as arriving at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// When the first of them came, in nanoseconds.
+    /// Arrival time of the first packet, in nanoseconds.
     pub time: u64,
-    /// How many.
+    /// Number of packets.
     pub packets: u64,
 }
 
-/// The packets of one source, or of one source to one service, in the order of time.
+/// The packets of one source, or of one source to one service, in order of time.
 ///
-/// Once it has [`Trace::room`] groups, packets that are close together are put into one group, which counts as
-/// of its first packet; no packet came later than [`Trace::spread`] after that.
+/// If it has [`Trace::room`] groups, packets close together are joined into one group. The group has the time of its
+/// first packet. Its other packets arrived at most [`Trace::spread`] later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     groups: Vec<Group>,
     room: usize,
-    /// A packet joins the last group if it comes less than so many nanoseconds after that began.
+    /// A packet joins the last group if it arrives less than this many nanoseconds after the group's time.
     joined: u64,
     spread: u64,
     packets: u64,
 }
 
 impl Trace {
-    /// An empty one that will have at most `room` groups (at least 2).
+    /// Creates an empty trace with at most `room` groups (at least 2).
     #[must_use]
     pub fn new(room: usize) -> Self {
         Self {
@@ -36,8 +36,8 @@ impl Trace {
         }
     }
 
-    /// Takes in `packets` that came from `time` on, the last of them no more than `spread` nanoseconds later. A
-    /// time before the last one counts as that.
+    /// Adds `packets` that arrived from `time` on, the last at most `spread` nanoseconds later. A time before the last
+    /// group counts as the last group's time.
     pub fn add(&mut self, time: u64, packets: u64, spread: u64) {
         self.packets += packets;
         match self.groups.last_mut() {
@@ -56,7 +56,7 @@ impl Trace {
         }
     }
 
-    /// Joins what is close together until a quarter of the room is free.
+    /// Joins groups that are close together until a quarter of the room is free.
     fn coarsen(&mut self) {
         let (Some(first), Some(last)) = (self.groups.first(), self.groups.last()) else {
             return;
@@ -85,31 +85,31 @@ impl Trace {
         self.groups = joined;
     }
 
-    /// The groups, in the order of time.
+    /// The groups, in order of time.
     #[must_use]
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
 
-    /// How many groups there may be.
+    /// Maximum number of groups.
     #[must_use]
     pub fn room(&self) -> usize {
         self.room
     }
 
-    /// A packet came at most so many nanoseconds later than its group says; 0: all times are exact.
+    /// Maximum nanoseconds between a group's time and a packet's arrival; 0: all times are exact.
     #[must_use]
     pub fn spread(&self) -> u64 {
         self.spread
     }
 
-    /// All packets.
+    /// Number of all packets.
     #[must_use]
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// The most packets of any interval of `length` nanoseconds.
+    /// The maximum number of packets in any interval of `length` nanoseconds.
     #[must_use]
     pub fn busiest(&self, length: u64) -> u64 {
         let (mut most, mut within, mut first) = (0, 0, 0);

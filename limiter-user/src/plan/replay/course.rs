@@ -1,4 +1,4 @@
-//! What becomes of the packets of a capture, counted by reason, limit and source.
+//! The results of a replay, counted by reason, limit and source.
 
 use limiter_common::{
     abi::counters::{Count, Counters},
@@ -22,15 +22,15 @@ const MALFORMED: [Reason; 3] = [
     Reason::MalformedWouldDrop,
 ];
 
-/// What is known of the packets so far.
+/// The counters of the packets so far.
 pub(super) struct Course {
     counters: Counters,
     outgoing: Count,
     sources: Sources,
     control: bool,
-    /// Whether limits look at the transport header.
+    /// Whether a limit needs the transport header.
     transport: bool,
-    /// Packets of which too little was captured for the limits.
+    /// Truncated packets: the capture has too little of them for the limits.
     cut_short: u64,
     first: Option<u64>,
     last: u64,

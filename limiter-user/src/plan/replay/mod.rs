@@ -1,7 +1,7 @@
-//! What limits would have done with the packets of a capture, at the times at which they came.
+//! Replays a capture: the limits' decisions about its packets, at the packets' times.
 //!
-//! By one of two engines: the program in the kernel, which is given each packet with its time, or the same
-//! arithmetic in this process. Both say the same of every packet.
+//! There are two engines: the program in the kernel, which gets each packet with its time, and a model of the program
+//! in this process. Both decide alike.
 
 mod course;
 pub mod model;
@@ -29,37 +29,37 @@ use crate::{
 use course::Course;
 use model::Model;
 
-/// Bytes of a frame that are looked at, at most: what drivers show at least of one in several buffers, and
-/// what the kernel takes for a test-run.
+/// Maximum bytes of a frame that are read: the minimum that drivers show of a frame in several buffers, and the
+/// maximum of the kernel's test-run.
 pub const FRAME_MOST: usize = 3_072;
 
-/// The longest frame that limits are made for: Ethernet's, with two tags.
+/// The longest frame that limits are made for, in bytes: Ethernet with two tags.
 const FRAME_MAX: u64 = 1_522;
 
-/// Why there is no answer.
+/// A reason why a replay fails.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The capture cannot be read.
     #[error(transparent)]
     Capture(#[from] capture::Error),
-    /// The kernel cannot do it.
+    /// The kernel cannot run the replay.
     #[error(transparent)]
     Kernel(#[from] kernel::Error),
-    /// The settings make no program.
+    /// The settings are not valid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// Verdicts cannot be written.
+    /// The verdicts cannot be written.
     #[error("writing verdicts failed: {0}")]
     Written(#[from] io::Error),
 }
 
-/// What this comes to.
+/// The result of a replay's step.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Who decides.
+/// The choice of engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// The kernel, and where that is not possible the model.
+    /// The kernel if possible, otherwise the model.
     Any,
     /// The program in the kernel.
     Kernel,
@@ -67,7 +67,7 @@ pub enum Choice {
     Model,
 }
 
-/// What limits are made into, for either engine.
+/// The settings compiled for either engine.
 #[derive(Clone, Debug)]
 pub struct Compiled {
     pub(super) config: Config,
@@ -76,7 +76,7 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// From settings. Windows begin with the clock, and no sockets are asked.
+    /// Compiles settings. Windows begin with the clock. Sockets are not looked up.
     pub fn new(settings: &Settings) -> std::result::Result<Self, Invalid> {
         let slots: Vec<_> = (FIRST_SLOT..)
             .zip(settings.all_limits())
@@ -98,30 +98,31 @@ impl Compiled {
     }
 }
 
-/// What decides about packets.
+/// An engine that decides about packets.
 #[derive(Debug)]
 pub enum Engine {
     /// The program in the kernel.
     Kernel(Box<Replay>),
-    /// The same arithmetic in this process.
+    /// The model in this process.
     Model(Box<Model>),
 }
 
 impl Engine {
-    /// The program in the kernel, from the moment `begin` (nanoseconds) on.
+    /// Creates the kernel's engine. Time starts at `begin` (nanoseconds).
     pub fn kernel(compiled: &Compiled, begin: u64) -> Result<Self> {
         let program = Replay::load(&compiled.config, &compiled.prefixes, begin)?;
         Ok(Self::Kernel(Box::new(program)))
     }
 
-    /// The model, likewise.
+    /// Creates the model's engine. Time starts at `begin` (nanoseconds).
     #[must_use]
     pub fn model(compiled: &Compiled, begin: u64) -> Self {
         let model = Model::new(&compiled.config, &compiled.prefixes, begin);
         Self::Model(Box::new(model))
     }
 
-    /// The chosen one. `watcher` is told if the kernel was wanted if possible, and is not possible.
+    /// Creates the chosen engine. With [`Choice::Any`], `watcher` is told if the kernel's engine fails and the model
+    /// replaces it.
     fn start(
         choice: Choice,
         compiled: &Compiled,
@@ -140,7 +141,7 @@ impl Engine {
         }
     }
 
-    /// What to call it.
+    /// The engine's name.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -149,9 +150,9 @@ impl Engine {
         }
     }
 
-    /// What becomes of a frame at the moment `now` (nanoseconds).
+    /// Decides about a frame at the time `now` (nanoseconds).
     pub fn offer(&mut self, frame: &link::Frame<'_>, now: u64) -> Result<Reason> {
-        // In the program 0 stands for a clock that was not read.
+        // In the program, 0 means that the clock has not been read.
         let now = now.max(1);
         let length = frame.length.min(LENGTH_MAX);
         match self {
@@ -168,17 +169,18 @@ impl Engine {
     }
 }
 
-/// Whoever wants to know how it goes.
+/// An observer of a replay.
 pub trait Watcher {
-    /// Each packet, with its number; no reason if the host has sent it, as the capture says: a limiter would not have seen it.
+    /// Receives each packet with its number. There is no reason if the host sent the packet, according to the capture:
+    /// a limiter would not have seen it.
     fn verdict(&mut self, number: u64, reason: Option<Reason>) -> io::Result<()>;
-    /// How far the capture has been read, after each packet.
+    /// Receives the capture's progress, after each packet.
     fn progress(&mut self, _capture: &Capture) {}
-    /// Something that people should know.
+    /// Receives a message for people.
     fn tell(&mut self, text: &str);
 }
 
-/// Runs the packets of a capture past limits.
+/// Replays the packets of a capture.
 pub fn run(
     capture: &mut Capture,
     compiled: &Compiled,

@@ -1,4 +1,4 @@
-//! What each source of a capture has sent, and lost: as many of them as there is room for.
+//! The counters of each source of a capture, for as many sources as there is room.
 
 use std::{cmp::Reverse, collections::HashMap};
 
@@ -12,21 +12,21 @@ use crate::{
     observe::replay::{ReplayedSource, SourceCounters},
 };
 
-/// Sources that are kept at least; twice as many at most.
+/// Minimum number of sources kept. The maximum is twice as many.
 const KEPT: usize = 1 << 16;
 
-/// The sources so far.
+/// The sources of the packets read so far.
 #[derive(Debug)]
 pub struct Sources {
     key: Key,
     mask: KeyMask,
     counters: HashMap<SourceKey, SourceCounters>,
-    /// Of those that were let go, to make room.
+    /// Counters of the sources that were dropped to make room.
     others: SourceCounters,
 }
 
 impl Sources {
-    /// Told apart as finely as one of the limits does.
+    /// Creates an empty collection. Sources are as fine as the finest key of the limits.
     pub fn new(limits: &[Limit]) -> Self {
         let prefixes = limits.iter().filter_map(|limit| match limit.key.source {
             Source::Interface => None,
@@ -55,7 +55,7 @@ impl Sources {
         }
     }
 
-    /// Keeps those that lost most, or have sent most.
+    /// Keeps the sources that lost or sent the most packets.
     fn make_room(&mut self) {
         let mut all: Vec<_> = self.counters.drain().collect();
         all.select_nth_unstable_by_key(KEPT, |(_, counters)| rank(counters));
@@ -65,7 +65,7 @@ impl Sources {
         self.counters.extend(all);
     }
 
-    /// Most dropped first, then most passed; and all others together, where there are such.
+    /// The sources, most dropped first, then most passed. Also the sum of all others, if there are any.
     pub fn finish(self) -> (Vec<ReplayedSource>, Option<SourceCounters>) {
         let mut all: Vec<_> = self.counters.into_iter().collect();
         all.sort_by_key(|(key, counters)| (rank(counters), key.address.map(u64::from_be)));

@@ -1,30 +1,31 @@
-//! What can be done to a source from the view.
+//! Actions on a source that `top` offers.
 
 use ipnet::IpNet;
 
 use crate::{config::lists::show, observe::live::Row};
 
-/// Something to do to a source, once it is confirmed.
+/// An action on a source, carried out after confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Puts it on the list of this name, or takes it off.
+    /// Adds the source to a list, or removes it.
     List {
-        /// `allow` or `deny`.
+        /// Name of the list: `allow` or `deny`.
         list: &'static str,
-        /// Whether it is put there.
+        /// Whether the source is added.
         add: bool,
-        /// The addresses that share its bucket.
+        /// The addresses that share the source's bucket.
         network: IpNet,
     },
-    /// Forgets it: its bucket is full again.
+    /// Removes the source's entries from the table: its bucket is full again.
     Reset {
-        /// The same.
+        /// The addresses that share the source's bucket.
         network: IpNet,
     },
 }
 
 impl Action {
-    /// Puts a source on a list; takes it off where that list decides about it. None of a bucket that is everybody's.
+    /// Adds a source to a list, or removes it if that list decides about it. `None` for a bucket that all sources
+    /// share.
     pub(super) fn list(list: &'static str, source: &Row) -> Option<Self> {
         Some(Self::List {
             list,
@@ -33,13 +34,14 @@ impl Action {
         })
     }
 
-    /// Fills the bucket of a source. None of a bucket that is everybody's, and of a denied prefix, which has none.
+    /// Fills the bucket of a source. `None` for a bucket that all sources share, and for a denied prefix, which has no
+    /// bucket.
     pub(super) fn reset(source: &Row) -> Option<Self> {
         let network = source.network.filter(|_| source.reason.is_none())?;
         Some(Self::Reset { network })
     }
 
-    /// The addresses.
+    /// The addresses that the action affects.
     #[must_use]
     pub fn network(&self) -> IpNet {
         match self {
@@ -47,7 +49,7 @@ impl Action {
         }
     }
 
-    /// What is asked before it is done.
+    /// The question before the action.
     pub(super) fn question(&self) -> String {
         let source = show(&self.network());
         match self {
@@ -68,7 +70,7 @@ impl Action {
         }
     }
 
-    /// What is said while it is done.
+    /// The message during the action.
     pub(super) fn doing(&self) -> String {
         let source = show(&self.network());
         match self {

@@ -1,7 +1,7 @@
-//! `top` while it runs: a state, what an event makes of it, and a picture of it.
+//! The view of `top`: a state, its changes by events, and a picture of the state.
 //!
-//! State and picture are functions of what they are given: they touch neither terminal nor kernel. What is to
-//! be done is returned as an [`Effect`], and done by the command.
+//! State and picture are pure functions: they touch neither terminal nor kernel. The state returns requests as
+//! [`Effect`]s, which the command carries out.
 
 mod action;
 pub(in crate::show) mod draw;

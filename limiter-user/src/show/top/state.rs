@@ -1,4 +1,4 @@
-//! What the view knows, and what events make of it.
+//! The state of the view, and its changes by events.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -14,91 +14,91 @@ use crate::observe::{
     live::{Row, Sample, Wanted},
 };
 
-/// Samples that the curves go back: more than a screen is wide.
+/// Samples in the curves: more than a screen is wide.
 const HISTORY: usize = 512;
 
-/// Lines that a page is long.
+/// Lines per page.
 const PAGE: usize = 10;
 
-/// Characters of a filter: more than an address of IPv6 with its prefix has.
+/// Maximum characters of a filter: more than an IPv6 address with its prefix.
 const FILTER_MAX: usize = 64;
 
-/// Something has happened.
+/// An event that changes the state.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// A key was pressed.
     Key(KeyEvent),
-    /// Another look was taken.
+    /// A new sample arrived.
     Sample(Box<Sample>),
-    /// What is to be known before an action is confirmed.
+    /// The warning to show before an action is confirmed, if any.
     Warning(Option<String>),
-    /// An action is done, or has failed; in words.
+    /// An action succeeded or failed, with a message.
     Done(Result<String, String>),
 }
 
-/// What is to be done now.
+/// A request to the caller, after an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing.
+    /// Do nothing.
     None,
-    /// End.
+    /// End the program.
     Leave,
-    /// Give the terminal back, and stop until somebody lets this go on.
+    /// Give the terminal back, and stop until a signal continues the process.
     Suspend,
-    /// Find out what the user must know before this is confirmed.
+    /// Find the warning to show before the action is confirmed.
     Check(Action),
-    /// Do it.
+    /// Carry out the action.
     Do(Action),
 }
 
-/// What keys mean at present.
+/// The meaning of keys at present.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Sources are looked at.
+    /// The sources are shown.
     Look,
-    /// The filter is typed.
+    /// The filter is being typed.
     Filter,
-    /// An action is to be confirmed.
+    /// An action waits for confirmation.
     Ask(Action, Option<String>),
-    /// It is being done.
+    /// An action is in progress.
     Work(Action),
-    /// The help is read.
+    /// The help is shown.
     Help,
 }
 
-/// What is on the screen.
+/// The content of the screen.
 #[derive(Clone, Debug)]
 pub(super) struct Picture {
-    /// Its activity.
+    /// The sample on the screen.
     pub sample: Sample,
-    /// Packets a second, where there is something to compare with.
+    /// Packets per second, if there is an earlier sample to compare with.
     pub rates: Option<Rates>,
-    /// Those of all packets until then, the last one first.
+    /// Rates of all packets until then, newest first.
     pub history: Vec<Rate>,
 }
 
-/// What the view knows.
+/// The state of the view.
 #[derive(Clone, Debug)]
 pub struct State {
     pub(super) order: Order,
     pub(super) filter: String,
     pub(super) mode: Mode,
     pub(super) paused: bool,
-    /// What was done last, and whether it failed.
+    /// Message about the last action, and whether it is an error.
     pub(super) notice: Option<(String, bool)>,
     pub(super) picture: Option<Picture>,
     pub(super) interval: Duration,
     most: usize,
     history: VecDeque<Rate>,
     last: Option<Interface>,
-    /// Source and limit of the line that was chosen; none: the first one, whoever that is.
+    /// Source and limit of the chosen line; none: the first line, whatever its source.
     chosen: Option<(String, String)>,
-    /// Where it was.
+    /// Position of the chosen line.
     line: usize,
 }
 
 impl State {
-    /// Nothing was seen yet. Shows `most` sources at most, and looks every `interval`.
+    /// Creates a state without data. Shows at most `most` sources, and takes a sample every `interval`.
     #[must_use]
     pub fn new(most: usize, interval: Duration) -> Self {
         Self {
@@ -117,7 +117,7 @@ impl State {
         }
     }
 
-    /// What to look for.
+    /// The selection of sources to read.
     #[must_use]
     pub fn wanted(&self) -> Wanted {
         Wanted {
@@ -127,7 +127,7 @@ impl State {
         }
     }
 
-    /// What the event makes of it, and what is to be done.
+    /// The state after the event, and the request that follows.
     #[must_use]
     pub fn after(mut self, event: Event) -> (Self, Effect) {
         let mut effect = Effect::None;
@@ -158,7 +158,7 @@ impl State {
             self.history.truncate(HISTORY);
         }
         self.last = Some(sample.interface.clone());
-        // Those on the screen stay there, but counting goes on.
+        // A paused screen keeps its sources, but counting continues.
         if self.paused && self.picture.is_some() {
             return;
         }
@@ -169,8 +169,8 @@ impl State {
         });
     }
 
-    /// The sources that are on the screen: a new order or filter holds at once for those that are there, and for
-    /// all others at the next look.
+    /// The sources on the screen. A new order or filter applies at once to these sources, and to all others at the
+    /// next sample.
     pub(super) fn rows(&self) -> Vec<&Row> {
         let Some(picture) = &self.picture else {
             return Vec::new();
@@ -183,7 +183,7 @@ impl State {
         rows
     }
 
-    /// Which of `rows` keys act on.
+    /// The index in `rows` of the line that keys act on.
     pub(super) fn selected(&self, rows: &[&Row]) -> usize {
         let Some(chosen) = &self.chosen else {
             return 0;
@@ -234,7 +234,7 @@ impl State {
         Effect::None
     }
 
-    /// Chooses another line, from that and the number of lines.
+    /// Chooses another line. `to` computes it from the current line and the number of lines.
     fn go(&mut self, to: impl FnOnce(usize, usize) -> usize) {
         let rows = self.rows();
         let Some(last) = rows.len().checked_sub(1) else {
@@ -266,7 +266,7 @@ impl State {
             self.notice = Some((text, true));
             return Effect::None;
         };
-        // The same key is to undo it, wherever the source goes then.
+        // The source stays chosen wherever it moves, so that the same key undoes the action.
         (self.line, self.chosen) = (line, Some(name(row)));
         self.mode = Mode::Ask(action, None);
         Effect::Check(action)
@@ -300,7 +300,7 @@ impl State {
     }
 }
 
-/// What tells a line from others.
+/// The identity of a line: source and limit.
 fn name(row: &Row) -> (String, String) {
     (row.source.clone(), row.limit.clone())
 }

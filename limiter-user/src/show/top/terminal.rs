@@ -1,4 +1,4 @@
-//! The terminal: taken over, and given back whatever happens but `kill -9`.
+//! The terminal: taken over, and given back in every case except `kill -9`.
 
 use std::{
     io::{self, IsTerminal, Stdout, Write},
@@ -17,11 +17,11 @@ use ratatui::{
 };
 use tokio::sync::mpsc;
 
-/// The screen, for as long as this is there.
+/// The screen, taken over until it is dropped.
 #[derive(Debug)]
 pub struct Screen(Terminal<CrosstermBackend<Stdout>>);
 
-/// Why there is no terminal to show the view on; none where there is one.
+/// The reason why the view cannot use the terminal; none if it can.
 #[must_use]
 pub fn missing(variable: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
@@ -34,7 +34,7 @@ pub fn missing(variable: impl Fn(&str) -> Option<String>) -> Option<&'static str
 }
 
 impl Screen {
-    /// Takes the terminal over. A panic gives it back before it says what it is.
+    /// Takes the terminal over. A panic gives the terminal back before its message is printed.
     pub fn enter() -> io::Result<Self> {
         let say = panic::take_hook();
         panic::set_hook(Box::new(move |what| {
@@ -54,7 +54,7 @@ impl Screen {
         Terminal::new(CrosstermBackend::new(io::stdout())).map(Self)
     }
 
-    /// Draws; only what has changed is sent.
+    /// Draws the picture; sends only changes to the terminal.
     pub fn draw(&mut self, picture: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
         self.0.draw(picture)?;
         Ok(())
@@ -65,9 +65,9 @@ impl Screen {
         give_back();
     }
 
-    /// Takes it over again: whoever had it meanwhile may have left it in any state.
+    /// Takes the terminal over again. The program that had it may have left it in any state.
     pub fn come_back(&mut self) -> io::Result<()> {
-        // It remembers the state from before, and would not look again.
+        // crossterm remembers the earlier raw mode, and would do nothing.
         disable_raw_mode()?;
         enable_raw_mode()?;
         execute!(
@@ -75,8 +75,8 @@ impl Screen {
             EnterAlternateScreen,
             terminal::Clear(terminal::ClearType::All)
         )?;
-        // One that knows nothing of what was drawn. (`Terminal::clear` asks the terminal where its cursor is, and
-        // the answer would go to who reads the keys.)
+        // A new terminal knows nothing of earlier pictures. (`Terminal::clear` asks the terminal for the cursor's
+        // position, and the thread that reads the keys would get the answer.)
         self.0 = Terminal::new(CrosstermBackend::new(io::stdout()))?;
         Ok(())
     }
@@ -88,9 +88,9 @@ impl Drop for Screen {
     }
 }
 
-/// Restores the terminal. May be called twice.
+/// Restores the terminal. Can be called twice.
 fn give_back() {
-    // Where the terminal is gone there is nothing to give back.
+    // If the terminal is gone, there is nothing to restore.
     let _ = disable_raw_mode();
     let _ = execute!(io::stdout(), LeaveAlternateScreen, cursor::Show);
     let _ = io::stdout().flush();

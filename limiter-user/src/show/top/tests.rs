@@ -1,4 +1,4 @@
-//! The state, and the picture of it on screens that are not there.
+//! Tests of the state, and of its picture on virtual screens.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -86,7 +86,7 @@ fn interface(limits: Vec<Limit>, passed: u64, dropped: u64) -> Interface {
     }
 }
 
-/// A source with its packets since the last look, ten times as many in all.
+/// A source with its packets since the last scan. Its totals are ten times as high.
 fn busy(address: &str, passed: u64, over: u64) -> Row {
     let key = BucketKey::default();
     let of = key.of(0, address.parse::<IpAddr>().unwrap(), 0);
@@ -108,7 +108,7 @@ fn busy(address: &str, passed: u64, over: u64) -> Row {
     }
 }
 
-/// Two seconds after the one before.
+/// A sample two seconds after the one before.
 fn sample(limits: Vec<Limit>, passed: u64, dropped: u64, sources: Vec<Row>) -> Event {
     Event::Sample(Box::new(Sample {
         interface: interface(limits, passed, dropped),
@@ -155,7 +155,7 @@ fn screen(state: &State, width: u16, height: u16, theme: Theme) -> Vec<String> {
     lines.map(|line| line.trim_end().to_owned()).collect()
 }
 
-/// The text on a screen of the usual size.
+/// The text on a screen of 80 columns and 24 lines.
 fn text(state: &State) -> String {
     screen(state, 80, 24, PLAIN).join("\n")
 }
@@ -349,7 +349,7 @@ fn actions_are_asked_for_before_they_are_done() {
         asking.contains("WARNING: your SSH session") && asking.contains("Deny 192.0.2.66?"),
         "{asking}"
     );
-    // Whoever has come to the first line meanwhile is not the one that was asked about.
+    // Another source is now in the first line. The action still applies to the chosen source.
     let others = vec![busy("192.0.2.9", 0, 9_000), busy("192.0.2.66", 0, 1)];
     let (asked, _) = asked.after(sample(vec![limit("default", 0, 0)], 0, 0, others));
     for no in [Key::Char('n'), Key::Esc, Key::Enter, Key::Char('d')] {
@@ -439,7 +439,7 @@ fn shadow_is_told_from_dropping() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// No size, no keys, and no figures make it panic.
+    /// The view does not panic, whatever the screen size, keys and counters.
     #[test]
     fn draws_on_screens_of_any_size(
         width in 1_u16..250,

@@ -1,20 +1,20 @@
-//! What the terminal can show.
+//! The capabilities of the terminal.
 
 use ratatui::{
     style::{Color, Modifier, Style},
     symbols::bar,
 };
 
-/// Whether there are colours, and characters beyond ASCII.
+/// Whether the terminal has colours, and characters beyond ASCII.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Theme {
-    /// Colours. Nothing is said by colour alone.
+    /// Whether colours are used. No information depends on colour alone.
     pub colour: bool,
-    /// Block characters for the curves.
+    /// Whether curves use block characters.
     pub unicode: bool,
 }
 
-/// Levels without block characters.
+/// Bar levels without block characters.
 const ASCII: bar::Set<'_> = bar::Set {
     full: "#",
     seven_eighths: "%",
@@ -28,8 +28,8 @@ const ASCII: bar::Set<'_> = bar::Set {
 };
 
 impl Theme {
-    /// That of this process's environment, which `variable` reads: no colours with `NO_COLOR`
-    /// (<https://no-color.org>), block characters in a locale of UTF-8.
+    /// The theme for this process's environment, which `variable` reads: no colours with `NO_COLOR`
+    /// (<https://no-color.org>), block characters in a UTF-8 locale.
     #[must_use]
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> Self {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
@@ -57,27 +57,27 @@ impl Theme {
         }
     }
 
-    /// What passes.
+    /// The style of passed packets.
     pub(super) fn passed(self) -> Style {
         self.coloured(Color::Green)
     }
 
-    /// What is dropped.
+    /// The style of dropped packets.
     pub(super) fn dropped(self) -> Style {
         self.coloured(Color::Red)
     }
 
-    /// What must be seen.
+    /// The style of warnings.
     pub(super) fn warning(self) -> Style {
         self.coloured(Color::Yellow).add_modifier(Modifier::BOLD)
     }
 
-    /// Names of columns.
+    /// The style of column names.
     pub(super) fn heading(self) -> Style {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
-    /// The line that keys act on.
+    /// The style of the line that keys act on.
     pub(super) fn selected(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }

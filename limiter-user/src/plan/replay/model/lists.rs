@@ -1,4 +1,4 @@
-//! Which lists decide about a source: the longest prefix that it is in.
+//! Finds the lists that decide about a source: the longest prefix that contains it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,12 +10,12 @@ use limiter_common::{
 
 use crate::config::key::address;
 
-/// All prefixes that are on lists.
+/// All prefixes on lists.
 #[derive(Debug, Default)]
 pub struct Lists {
-    /// Families and lengths of prefixes that there are.
+    /// Families and lengths of the prefixes.
     lengths: BTreeSet<(u32, u8)>,
-    /// Bits of the lists, by family, length, and the words of the address.
+    /// Bits of the lists, by family, length and the address's words.
     listed: HashMap<(u32, u8, Words), u32>,
 }
 
@@ -31,7 +31,7 @@ impl Lists {
         lists
     }
 
-    /// Bits of the lists.
+    /// The bits of the lists that decide about a source.
     pub fn of(&self, source: &Address) -> u32 {
         let family = source.family;
         let mut longest_first = self.lengths.range((family, 0)..=(family, u8::MAX)).rev();

@@ -1,6 +1,5 @@
-//! The program's decisions in user space, where it may not be loaded, or must be faster than a system call
-//! for each packet: its policy ([`limiter_common::policy`]) over memory of this process. One CPU, which no other one
-//! disturbs.
+//! The program's decisions in user space, for hosts that cannot load it, or to be faster than a system call per
+//! packet. Runs the program's policy ([`limiter_common::policy`]) on memory of this process, as a single CPU.
 
 mod constants;
 mod lists;
@@ -26,25 +25,26 @@ use lists::Lists;
 use new_sources::NewSources;
 use table::{Entry, Memory};
 
-/// The limiter.
+/// The model of the program.
 #[derive(Debug)]
 pub struct Model {
     config: Box<Config>,
     memory: Memory,
     lists: Lists,
     new_sources: NewSources,
-    /// By slot.
+    /// The limits' counters, by slot.
     counters: Vec<Cell<LimitCounters>>,
-    /// When the packet came, in nanoseconds.
+    /// Arrival time of the packet, in nanoseconds.
     now: Cell<u64>,
 }
 
-/// What the policy runs on.
+/// The policy's access to the model.
 #[derive(Clone, Copy)]
 struct View<'a>(&'a Model);
 
 impl Model {
-    /// With these constants and prefixes, from the moment `begin` (nanoseconds) on. Sockets are not asked.
+    /// Creates a model with these constants and prefixes. Time starts at `begin` (nanoseconds). Sockets are not looked
+    /// up.
     #[must_use]
     pub fn new(config: &Config, prefixes: &BTreeMap<IpNet, Listed>, begin: u64) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl Model {
         }
     }
 
-    /// What becomes of a frame that had `length` bytes, at the moment `now` (nanoseconds, not 0).
+    /// Decides about a frame of `length` bytes at the time `now` (nanoseconds, not 0).
     pub fn offer(&mut self, frame: &[u8], length: u64, now: u64) -> Reason {
         self.now.set(now);
         let view = View(self);
@@ -68,7 +68,7 @@ impl Model {
         }
     }
 
-    /// What was counted for the limit in `slot`, on the full path.
+    /// The counters of the limit in `slot`, on the full path.
     #[must_use]
     pub fn limit(&self, slot: u32) -> LimitCounters {
         let counters = self.counters.get(slot as usize);

@@ -1,4 +1,4 @@
-//! The new-source limit, as one CPU sees it.
+//! The new-source limit, for a single CPU.
 
 use std::cell::Cell;
 
@@ -9,12 +9,12 @@ use limiter_common::{
     table::key::SLOTS,
 };
 
-/// Its buckets, and the leases that have been taken of them.
+/// The buckets of the new-source limit, and the leases taken from them.
 #[derive(Debug)]
 pub struct NewSources {
     limit: NewSourceQuota,
     common: Cell<u64>,
-    /// By slot.
+    /// The limits' own buckets, by slot.
     own: [Cell<u64>; SLOTS as usize],
     leases: [Cell<u64>; SLOTS as usize],
 }
@@ -37,7 +37,7 @@ impl Word for Tat<'_> {
 }
 
 impl NewSources {
-    /// With buckets that are full at `begin` (nanoseconds).
+    /// Creates buckets that are full at `begin` (nanoseconds).
     pub fn new(limit: NewSourceQuota, begin: u64) -> Self {
         let full = bucket::time(bucket::ticks(begin));
         Self {
@@ -48,7 +48,7 @@ impl NewSources {
         }
     }
 
-    /// Whether the limit in `slot` may make one more bucket at `now` (nanoseconds): its lease has a token then.
+    /// Whether the limit in `slot` may make one more bucket at `now` (nanoseconds). If so, its lease has a token.
     pub fn reserve(&self, slot: u32, now: u64) -> bool {
         let slot = slot as usize % self.leases.len();
         if self.limit.cost != 0 && self.leases[slot].get() == 0 {
@@ -57,13 +57,13 @@ impl NewSources {
         self.limit.cost == 0 || self.leases[slot].get() > 0
     }
 
-    /// Takes the token that was reserved.
+    /// Takes the reserved token.
     pub fn take(&self, slot: u32) {
         let lease = &self.leases[slot as usize % self.leases.len()];
         lease.set(lease.get().saturating_sub(1));
     }
 
-    /// As many tokens as a CPU takes at once; a single one where there are not so many, or none.
+    /// Takes a lease: as many tokens as a CPU takes at once. If there are fewer, takes one or none.
     fn take_lease(&self, slot: usize, now: u64) -> u64 {
         let (common, own) = (Tat(&self.common), Tat(&self.own[slot]));
         let mut tries = (0..ATTEMPTS).map(|_| lease_once(&self.limit, common, own, now, || now));

@@ -1,5 +1,5 @@
-//! The table of sources in this process's memory: the same that the program has in maps, with the same
-//! functions, and nobody else at work on it.
+//! The table of sources in this process's memory. Layout and functions are the ones of the program's maps, without
+//! concurrent access.
 
 use std::cell::Cell;
 
@@ -17,7 +17,7 @@ use super::View;
 
 const WORDS: usize = 4;
 
-/// Words of one set.
+/// The words of one set.
 type Line = [[Cell<u64>; WORDS]; WAYS as usize];
 
 /// The table.
@@ -25,14 +25,14 @@ type Line = [[Cell<u64>; WORDS]; WAYS as usize];
 pub struct Memory {
     sets: Vec<Line>,
     displaced: Vec<Cell<u8>>,
-    /// Entries that each limit holds, by slot.
+    /// Entries of each limit, by slot.
     held: [Cell<u64>; SLOTS as usize],
-    /// The set at which a sweep begins.
+    /// The set at which the next sweep begins.
     hand: Cell<u32>,
 }
 
 impl Memory {
-    /// An empty one.
+    /// Creates an empty table.
     pub fn new(sets: u32) -> Self {
         Self {
             sets: (0..sets).map(|_| Line::default()).collect(),
@@ -47,19 +47,19 @@ impl Memory {
     }
 }
 
-/// Number of a source's entry, counted from 1; 0: it has none.
+/// The number of a source's entry, counted from 1; 0 if the source has none.
 pub fn place_of(view: &View<'_>, tag: &Tag) -> u32 {
     let found = find_far(view, tag, &view.home(tag));
     found.map_or(0, |(set, entry)| set * WAYS + entry.way + 1)
 }
 
-/// The entry with this number; none for 0.
+/// The entry with the number `place`; none for 0.
 pub fn entry<'a>(view: &View<'a>, place: u32) -> Option<Entry<'a>> {
     let number = place.checked_sub(1)?;
     Some(view.set(number / WAYS)?.entry(number % WAYS))
 }
 
-/// An entry.
+/// An entry of the table.
 #[derive(Clone, Copy)]
 pub struct Entry<'a> {
     line: &'a Line,
@@ -101,7 +101,7 @@ impl Shared for Entry<'_> {
     }
 }
 
-/// A set.
+/// A set of the table.
 #[derive(Clone, Copy)]
 pub struct Set<'a>(&'a Line);
 
@@ -146,7 +146,7 @@ impl<'a> SharedTable for View<'a> {
 
     fn replace(&self, set: u32) {
         if let Some(byte) = self.0.memory.displaced.get(set as usize) {
-            // There is one that is counted: the bits above stay as they are.
+            // The count is at least 1: the bits above stay as they are.
             byte.set(byte.get().wrapping_sub(1));
         }
     }

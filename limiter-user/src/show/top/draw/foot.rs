@@ -1,4 +1,4 @@
-//! The last lines: keys, what is asked, what was done.
+//! The last lines: keys, question, result.
 
 use ratatui::{
     Frame,
@@ -9,12 +9,12 @@ use ratatui::{
 
 use crate::show::top::{State, Theme, state::Mode};
 
-/// The most needed first: a narrow screen has no room for all of them.
+/// Key hints, the most needed first. A narrow screen has no room for all of them.
 const KEYS: [&str; 8] = [
     "q quit", "? help", "s sort", "/ filter", "p pause", "d deny", "a allow", "r reset",
 ];
 
-/// Those that there is room for.
+/// The key hints that fit into the width.
 fn keys(width: u16) -> String {
     let mut text = KEYS[0].to_owned();
     for key in &KEYS[1..] {
@@ -27,7 +27,7 @@ fn keys(width: u16) -> String {
     text
 }
 
-/// What is said.
+/// The text of the last lines.
 pub fn text(state: &State, width: u16, theme: Theme) -> Text<'static> {
     match &state.mode {
         Mode::Filter => Text::from(vec![Line::from(vec![
@@ -49,13 +49,13 @@ pub fn text(state: &State, width: u16, theme: Theme) -> Text<'static> {
     }
 }
 
-/// Lines that it takes: as many as it needs, up to half of the screen.
+/// Lines that the text takes: as many as it needs, up to half of the screen.
 pub fn height(text: &Text<'_>, area: Rect) -> u16 {
     let wrapped = text.lines.iter().map(|line| wrapped(line, area.width));
     wrapped.sum::<u16>().clamp(1, (area.height / 2).max(1))
 }
 
-/// Lines that one takes, broken between words as it will be.
+/// Lines that one line of text takes, broken between words.
 fn wrapped(line: &Line<'_>, width: u16) -> u16 {
     let text: String = line
         .spans
@@ -77,7 +77,7 @@ fn wrapped(line: &Line<'_>, width: u16) -> u16 {
     u16::try_from(lines).unwrap_or(u16::MAX)
 }
 
-/// Draws it.
+/// Draws the last lines.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, text: Text<'static>) {
     let paragraph = Paragraph::new(text).wrap(Wrap { trim: true });
     frame.render_widget(paragraph, area);

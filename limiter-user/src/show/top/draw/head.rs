@@ -16,7 +16,7 @@ use crate::show::{
     units::grouped,
 };
 
-/// What is looked at, and how.
+/// Draws the first line: the interface and the view's settings.
 pub fn title(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     let mut line = Line::default();
     if state.paused {
@@ -46,7 +46,7 @@ pub fn title(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     frame.render_widget(line, area);
 }
 
-/// What passed and what was dropped, each with its curve.
+/// Draws passed and dropped packets, each with a curve.
 pub fn curves(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     let Some(picture) = &state.picture else {
         return;

@@ -1,4 +1,4 @@
-//! What the keys do.
+//! The help: the keys and their actions.
 
 use ratatui::{
     Frame,
@@ -24,7 +24,7 @@ Figures of sources are since they came into the
 table. (In brackets): would have been dropped, but
 passed because of shadow. Any key goes back.";
 
-/// Draws it over the rest.
+/// Draws the help over the rest.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, theme: Theme) {
     let lines = u16::try_from(TEXT.lines().count()).unwrap_or(u16::MAX);
     let width = TEXT.lines().map(str::len).max().unwrap_or(0);

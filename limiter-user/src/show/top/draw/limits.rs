@@ -1,4 +1,4 @@
-//! The limits: what each lets through, and what not.
+//! The table of limits: packets passed and dropped by each.
 
 use std::cmp::Reverse;
 
@@ -19,16 +19,16 @@ use crate::{
     },
 };
 
-/// More of them are not shown: sources matter more.
+/// The maximum number of limits shown. Sources matter more.
 const MOST: usize = 8;
 
-/// Lines that they take, of those that are there.
+/// Lines that the table of limits takes of the spare lines.
 pub fn height(state: &State, spare: u16) -> u16 {
     let limits = state
         .picture
         .as_ref()
         .map_or(0, |picture| picture.sample.interface.limits.len().min(MOST));
-    // One line would be the columns' names alone.
+    // A single line would show only the column names.
     match u16::try_from(limits).unwrap_or(0) {
         0 => 0,
         _ if spare < 2 => 0,
@@ -36,7 +36,7 @@ pub fn height(state: &State, spare: u16) -> u16 {
     }
 }
 
-/// Where not all find room, those that drop most are shown.
+/// The limits to show. If not all fit, the ones with the most drops are shown.
 fn shown(picture: &Picture, room: usize) -> Vec<(&Limit, Option<Rate>)> {
     let limits = &picture.sample.interface.limits;
     let rate = |i: usize| {
@@ -60,7 +60,7 @@ fn shown(picture: &Picture, room: usize) -> Vec<(&Limit, Option<Rate>)> {
     shown
 }
 
-/// Draws them.
+/// Draws the table of limits.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     let Some(picture) = state.picture.as_ref().filter(|_| area.height > 0) else {
         return;

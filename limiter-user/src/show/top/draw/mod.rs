@@ -14,10 +14,10 @@ use ratatui::{
 
 use super::{State, Theme, state::Mode};
 
-/// Lines that sources have before anything else but the first line and the last: title, columns, three of them.
+/// Lines reserved for sources after the first and the last line: title, column names, three sources.
 const SOURCES: u16 = 5;
 
-/// Draws all of it.
+/// Draws the whole view.
 pub fn draw(frame: &mut Frame<'_>, state: &State, theme: Theme) {
     let area = frame.area();
     let said = foot::text(state, area.width, theme);
@@ -43,7 +43,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, theme: Theme) {
     }
 }
 
-/// Lines for both curves.
+/// Lines for both curves together.
 fn curves(height: u16) -> u16 {
     match height {
         0..30 => 2,

@@ -2,7 +2,7 @@
 
 use crate::show::units::grouped;
 
-/// Up to nine characters: `1,234,567`, then `12.3M`.
+/// Formats a number in up to nine characters: `1,234,567`, then `12.3M`.
 #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
 pub fn short(number: u64) -> String {
     if number < 10_000_000 {
@@ -20,7 +20,7 @@ pub fn short(number: u64) -> String {
     format!("{value:.1}{unit}")
 }
 
-/// Packets a second: `4.9`, `1,234`.
+/// Formats packets per second: `4.9`, `1,234`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -34,12 +34,12 @@ pub fn rate(per_second: f64) -> String {
     }
 }
 
-/// The same, where it is known.
+/// Formats packets per second, or `-` if they are not known.
 pub fn maybe(per_second: Option<f64>) -> String {
     per_second.map_or_else(|| "-".to_owned(), rate)
 }
 
-/// In brackets where it was not dropped, because of shadow.
+/// Puts the number in parentheses if shadow let the packets pass.
 pub fn over(text: String, drops: bool) -> String {
     if drops { text } else { format!("({text})") }
 }

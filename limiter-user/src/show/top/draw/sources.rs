@@ -1,4 +1,4 @@
-//! The sources.
+//! The table of sources.
 
 use ratatui::{
     Frame,
@@ -22,9 +22,9 @@ use crate::{
 struct Column {
     title: &'static str,
     width: u16,
-    /// A narrow screen has no room for the highest ranks; 0 is always shown.
+    /// Importance of the column: a narrow screen omits the highest ranks. Columns of rank 0 are always shown.
     rank: u8,
-    /// What it shows of a row; the function makes a rate of a number of packets.
+    /// The text for a row. The function converts a number of packets to a rate.
     text: fn(&Row, &dyn Fn(u64) -> String) -> String,
 }
 
@@ -32,7 +32,7 @@ const SOURCE: &str = "  SOURCE";
 const LIMIT: &str = "LIMIT";
 const DROP_RATE: &str = "DROP/s";
 
-/// From left to right; the first three are text, the others numbers.
+/// The columns from left to right. The first three are text, the others numbers.
 static COLUMNS: [Column; 8] = [
     column(SOURCE, 17, 0, |row, _| row.source.clone()),
     column(LIMIT, 10, 5, |row, _| row.limit.clone()),
@@ -68,7 +68,7 @@ const fn column(
     }
 }
 
-/// A number that only sources have.
+/// Returns the text for a single source, otherwise `-`.
 fn of_source(row: &Row, text: String) -> String {
     if row.reason.is_some() {
         "-".to_owned()
@@ -78,15 +78,15 @@ fn of_source(row: &Row, text: String) -> String {
 }
 
 fn drop_rate(row: &Row, rate: &dyn Fn(u64) -> String) -> String {
-    // Its drops are those of its prefix.
+    // The drops are counted for the prefix.
     if row.listed == Some(DENY) && row.reason.is_none() {
         return "denied".to_owned();
     }
     over(rate(row.activity.over_since), row.activity.drops)
 }
 
-/// The columns that there is room for beside sources of `longest` characters. `several`: rows may differ by limit; a single
-/// limit has a line of its own above.
+/// The columns that fit beside sources of `longest` characters. `several`: there are several limits. A single limit
+/// has a line of its own above.
 fn columns(width: u16, longest: u16, several: bool) -> Vec<&'static Column> {
     let columns = COLUMNS
         .iter()
@@ -95,7 +95,7 @@ fn columns(width: u16, longest: u16, several: bool) -> Vec<&'static Column> {
     by_rank.sort_by_key(|column| column.rank);
     let mut used = longest.saturating_sub(COLUMNS[0].width);
     let fits = |column: &&&Column| {
-        // A space between two columns.
+        // One space between two columns.
         used += column.width + 1;
         column.rank == 0 || used <= width + 1
     };
@@ -106,7 +106,7 @@ fn columns(width: u16, longest: u16, several: bool) -> Vec<&'static Column> {
         .collect()
 }
 
-/// Draws them.
+/// Draws the table.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     let Some(picture) = &state.picture else {
         return;
@@ -123,13 +123,13 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
         title,
     );
     let selected = state.selected(&rows);
-    // One line is the columns' names.
+    // One line has the columns' names.
     let room = usize::from(area.height.saturating_sub(1));
     let first = (selected + 1).saturating_sub(room);
     let visible: Vec<_> = rows.iter().enumerate().skip(first).take(room).collect();
     let lengths = visible.iter().map(|(_, row)| row.source.len() + 2);
     let longest = u16::try_from(lengths.max().unwrap_or(0)).unwrap_or(u16::MAX);
-    // An address of IPv6 may take half of the screen, but no more.
+    // An IPv6 address may take up to half of the screen.
     let longest = longest.min(area.width / 2);
     let several = picture.sample.interface.limits.len() > 1
         || visible.iter().any(|(_, row)| row.reason.is_some());
