@@ -5,32 +5,32 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long settings must differ before that is told. The store keeps what a host has said for three seconds: what was
-/// just changed is no conflict with what it was.
+/// Time for which settings must differ before they are reported. The store keeps a host's settings for 3 seconds, so
+/// that a recent change differs from the old settings at first.
 const SETTLED: Duration = Duration::from_secs(4);
 
-/// A limit that a host shares, as that host holds it.
+/// A shared limit with the settings of one host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Held {
-    /// Its name.
+    /// Name of the limit.
     pub name: String,
     /// Key, cost of a packet and depth of the bucket in ticks: `/32,/64 7 8`. `60/m` and `1/s` are the same.
     pub terms: String,
-    /// The same in words, as `status` has them.
+    /// The settings in words, as in `status`.
     pub words: String,
 }
 
-/// Limits that other hosts hold, and this one does not.
+/// Limits of other hosts that this host does not have with these settings.
 #[derive(Debug, Default)]
 pub struct Conflicts {
-    /// Since when.
+    /// When each difference was first seen.
     since: BTreeMap<Held, Instant>,
-    /// Whether there is a limit of that name here, for those that differ for long enough.
+    /// Differences that have lasted long enough, and whether this host has a limit of that name.
     settled: BTreeMap<Held, bool>,
 }
 
 impl Conflicts {
-    /// Takes in what this host holds and what `all` do. Returns lines about what is a conflict from now on.
+    /// Updates the conflicts from this host's limits and from `all` hosts' limits. Returns lines about new conflicts.
     pub fn update(&mut self, own: &[Held], all: &[Held], fleet: &str, now: Instant) -> Vec<String> {
         let is_own = |held: &Held| {
             let is = |own: &Held| own.name == held.name && own.terms == held.terms;
@@ -65,7 +65,7 @@ impl Conflicts {
         lines
     }
 
-    /// Other settings, in words, that other hosts have for the limit of this name.
+    /// Settings of other hosts, in words, that differ for the limit of this name.
     pub fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = String> + 'a {
         let settled = self.settled.keys();
         settled
@@ -73,7 +73,7 @@ impl Conflicts {
             .map(|held| held.words.clone())
     }
 
-    /// Names of limits that other hosts share, and this one does not.
+    /// Names of limits that other hosts share and this host does not have.
     #[must_use]
     pub fn missing(&self) -> Vec<String> {
         let missing = self.settled.iter().filter(|(_, is_here)| !**is_here);
@@ -92,7 +92,7 @@ mod tests {
         Held { name, terms, words }
     }
 
-    /// What is said when hosts hold this for a second, for ten, and for eleven.
+    /// The lines reported when hosts have these settings for 1, 10 and 11 seconds.
     fn said(conflicts: &mut Conflicts, own: &[Held], all: &[Held]) -> [Vec<String>; 3] {
         let start = Instant::now();
         [1, 10, 11].map(|second| {
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(of("all"), ["2/s"]);
         assert_eq!(of("dns"), ["60/s per /24", "60/s burst 9"]);
         assert_eq!(conflicts.missing(), ["al"]);
-        // It is over at once, and said again when it comes again.
+        // The conflict ends at once, and is reported again when it returns.
         conflicts.update(&own, &own, "edge", Instant::now());
         assert_eq!(conflicts.of("all").count() + conflicts.missing().len(), 0);
         assert_eq!(said(&mut conflicts, &own, &all)[1].len(), 3);

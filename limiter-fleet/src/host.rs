@@ -1,4 +1,4 @@
-//! What the agent needs of its host: tables of buckets, and lists.
+//! The agent's interface to its host: tables of buckets, and lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,69 +10,69 @@ use crate::{conflicts::Held, member::Sighting, quota::Quota};
 /// The list of denied sources, which may cut a host off from its store.
 pub const DENY: &str = "deny";
 
-/// What a fleet wants on the lists of an attachment, by their names.
+/// The fleet's entries on an attachment's lists, by the lists' names.
 pub type OnLists = BTreeMap<String, BTreeSet<IpNet>>;
 
 /// A limit that a fleet shares.
 #[derive(Clone, Debug)]
 pub struct Limit {
-    /// Its quota.
+    /// The limit's quota.
     pub terms: Quota,
-    /// Its settings, as other hosts compare them.
+    /// The limit's settings, for comparison with other hosts.
     pub held: Held,
 }
 
-/// What is configured for an attachment that is in a fleet.
+/// The configuration of an attachment in a fleet.
 #[derive(Clone, Debug)]
 pub struct About {
     /// Name of the interface.
     pub interface: String,
-    /// Its index.
+    /// Index of the interface.
     pub index: u32,
     /// Name of the fleet.
     pub fleet: String,
-    /// The lists that the fleet shares there.
+    /// The lists that the fleet shares on this interface.
     pub lists: BTreeSet<String>,
-    /// Tells its table from all others of this host.
+    /// Identifies the table among all tables of this host.
     pub table: u32,
-    /// Id of its program: another one after each change of the configuration.
+    /// Id of the program, which changes with each change of the configuration.
     pub program: u32,
-    /// Entries of its table.
+    /// Number of entries in the table.
     pub entries: usize,
-    /// The limits that are shared, by their slots.
+    /// The shared limits, by slot.
     pub limits: [Option<Limit>; SLOTS as usize],
 }
 
-/// The table of an attachment that is in a fleet. Times are in ticks of the host's clock.
+/// The table of an attachment in a fleet. Times are in ticks of the host's clock.
 pub trait Table {
-    /// What is configured.
+    /// The configuration.
     fn about(&self) -> &About;
 
-    /// Goes through the sources of shared limits, at the time `now`: number of the entry, source, and what is seen of it.
-    /// Nothing is seen where the limit's quota has changed since [`Self::about`].
+    /// Scans the sources of shared limits at the time `now`: the entry's number, the source, and its sighting. There
+    /// is no sighting if the limit's quota has changed since [`Self::about`].
     fn scan(&self, now: u64, each: impl FnMut(usize, &SourceKey, Option<Sighting>));
 
-    /// One source, if it is still in the entry with this number.
+    /// Reads one source, if it is still in the entry with this number.
     fn look(&self, number: usize, key: &SourceKey, now: u64) -> Option<Sighting>;
 
-    /// Charges a source with `ticks`, so that no more than `most` ticks are spent at the time `now`. Returns the ticks that
+    /// Charges a source with `ticks`, up to a total of `most` ticks spent at the time `now`. Returns the ticks that
     /// were charged.
     fn charge(&self, number: usize, key: &SourceKey, now: u64, ticks: u64, most: u64) -> u64;
 }
 
-/// The attachments that are in a fleet.
+/// The attachments in a fleet.
 #[derive(Debug)]
 pub struct Found<T> {
-    /// Their tables; none if nothing can be said at this moment.
+    /// The tables; none if they cannot be listed at present.
     pub tables: Option<Vec<T>>,
-    /// Why some cannot be read.
+    /// Errors of attachments that cannot be read.
     pub errors: Vec<String>,
 }
 
-/// Why the lists of an attachment were not changed.
+/// The reason why the lists of an attachment were not changed.
 #[derive(Debug)]
 pub enum Refused {
-    /// Another command is at work there: try again soon.
+    /// Another command is changing the attachment: retry soon.
     Busy,
     /// Any other reason.
     Failed(String),
@@ -89,10 +89,10 @@ pub trait Host {
     /// If the clock cannot be read; the agent ends then.
     fn now(&self) -> Result<u64, String>;
 
-    /// Finds the attachments that are in a fleet.
+    /// Finds the attachments in a fleet.
     fn attachments(&mut self) -> impl Future<Output = Found<Self::Table>>;
 
-    /// Replaces what the fleet has put on the lists of an interface. Returns whether that has changed anything.
+    /// Replaces the fleet's entries on the lists of an interface. Returns whether the lists changed.
     fn edit_lists(
         &mut self,
         interface: &str,

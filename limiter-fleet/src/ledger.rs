@@ -1,4 +1,4 @@
-//! One source of one limit, as one member keeps account of it.
+//! The ledger that one member keeps for one source of one limit.
 
 use std::time::Duration;
 
@@ -7,78 +7,78 @@ use super::{
     refill::{Look, RefillTracker},
 };
 
-/// Looks for which a source stays in after it has fallen silent with a full bucket.
+/// Readings for which a silent source with a full bucket is kept.
 const SILENT: u32 = 20;
-/// A source that charges nothing is asked for in every so many rounds.
+/// The store is asked about a source without charges in every tenth round.
 const SELDOM: u32 = 10;
-/// Packets that could not be told for so long are told only as far as the bucket still has them: whoever hears of
-/// them late would charge them as if they came now. Longer than any answer takes that comes at all.
+/// Packets that could not be published for longer than this are published only as far as the bucket still has them.
+/// Other hosts would charge late packets as if they came now. Longer than any answer takes.
 const LATE: Duration = Duration::from_secs(2);
-/// Packets that a figure may lag behind its bucket: they are counted a moment after they were charged.
+/// Packets by which a counter may lag behind its bucket: they are counted a moment after they were charged.
 pub(super) const LAG: u64 = 3;
-/// What the store says of a source that it has no record of.
+/// The `born` of a source that the store has no record of.
 pub const UNBORN: u64 = 0;
 
-/// What the store says of a source.
+/// The store's record of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Tells this record from another one of the same source, before or after; [`UNBORN`]: there is none.
+    /// Identifies the record among all records of the source; [`UNBORN`]: there is none.
     pub born: u64,
-    /// Packets that all members have charged since then.
+    /// Packets that all members have charged since the record was made.
     pub total: u64,
-    /// Ticks that the fleet's own bucket is spent by.
+    /// Ticks spent in the fleet's own bucket.
     pub spent: u64,
 }
 
-/// A source.
+/// The ledger of a source.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     refill: RefillTracker,
-    /// Packets charged here that no round has taken along.
+    /// Packets charged here that are not part of a round yet.
     unpublished: u64,
-    /// Packets that the round under way has taken along.
+    /// Packets in the round under way.
     under_way: u64,
-    /// Packets charged between the last two looks, and the two before.
+    /// Packets charged between the last two readings, and between the two before.
     latest: [u64; 2],
-    /// When the last round came back that took some along.
+    /// Time of the last answer, in ticks.
     told: u64,
-    /// Ticks by which the source is over the share that a host may keep to itself.
+    /// Ticks by which the source is over the share that this host may keep to itself.
     over_share: u64,
     standing: Standing,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Standing {
-    /// Below its share: nobody else needs to know.
+    /// Below the share: other hosts need not know.
     Apart,
-    /// Told to the store.
+    /// Known to the store.
     Shared(Shared),
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Shared {
-    /// The record that the figures below belong to.
+    /// The record that the counts below belong to.
     born: u64,
-    /// Packets of this member in it.
+    /// Packets of this member in the record.
     own: i64,
-    /// Packets of the others in it, as far as they are in this host's bucket. Below 0 after the store has lost
-    /// some of this member's.
+    /// Packets of the other members in the record, as far as this host's bucket is charged with them. Below 0 after
+    /// the store has lost some of this member's packets.
     others: i64,
-    /// Looks since this host has charged, or others have.
+    /// Readings since this host or another one charged packets.
     silent: u32,
-    /// Rounds since it was asked for.
+    /// Rounds since the store was asked about the source.
     asked: u32,
-    /// Ticks since the store has answered.
+    /// Ticks since the store's last answer.
     unasked: u64,
-    /// Whether it ever has: then this bucket has all of what the store knew at that time.
+    /// Whether the store has ever answered. Then the bucket has everything that the store knew at that time.
     is_heard: bool,
-    /// Whether this host has charged since.
+    /// Whether this host has charged packets since the last round.
     has_charged: bool,
 }
 
 impl Ledger {
-    /// Of a source whose bucket was full when it was looked at last, and has been charged `packets` since. What ran
-    /// over meanwhile is not known, and nothing is made of it.
+    /// Creates the ledger of a source whose bucket was full at the last reading, and was charged `packets` since. The
+    /// refill that overflowed in between is not known, and counts as 0.
     #[must_use]
     pub fn new(look: Look, packets: u64, terms: &Quota, fleet: Fleet) -> Self {
         let mut ledger = Self::with(look, Standing::Apart);
@@ -100,8 +100,8 @@ impl Ledger {
         }
     }
 
-    /// The next look, after this host has charged `packets`, as its figures say. What its bucket has not been charged
-    /// with was not: figures also jump where a limit is no longer in shadow, or begins to be.
+    /// Adds the next reading, after this host charged `packets` by its counters. Limits `packets` to the bucket's
+    /// possible charges: the counters also jump when the limit's shadow mode is switched.
     pub fn look(&mut self, look: Look, packets: u64, terms: &Quota, fleet: Fleet) {
         let possible = self.refill.possible(&look);
         let packets = possible.map_or(packets, |most| packets.min(most / terms.cost + LAG));
@@ -135,7 +135,7 @@ impl Ledger {
         }
     }
 
-    /// Whether the source is over the share that this host may keep to itself.
+    /// Updates the ticks over the share that this host may keep to itself. Shares the source if they are too many.
     fn weigh(&mut self, elapsed: u64, charged: u64, terms: &Quota, fleet: Fleet) {
         let share = fleet.share();
         self.over_share = self.over_share.saturating_sub(elapsed / share);
@@ -143,7 +143,7 @@ impl Ledger {
         if self.over_share == 0 {
             self.unpublished = 0;
         }
-        // One packet alone is nothing that others have to know of.
+        // Other hosts need not know of a single packet.
         if self.over_share > terms.cost.max(terms.tau / share) {
             self.standing = Standing::Shared(Shared {
                 has_charged: true,
@@ -152,8 +152,8 @@ impl Ledger {
         }
     }
 
-    /// An account of a bucket that was in use before anybody kept account of it: who has charged what is not known,
-    /// and the store is asked for its level.
+    /// Creates the ledger of a bucket that was in use before. Its earlier charges are not known, and the store is
+    /// asked for its level.
     #[must_use]
     pub fn of_old(look: Look) -> Self {
         let shared = Shared {
@@ -163,7 +163,7 @@ impl Ledger {
         Self::with(look, Standing::Shared(shared))
     }
 
-    /// Whether nothing is lost by forgetting it.
+    /// Whether the ledger can be dropped without loss.
     #[must_use]
     pub fn is_over(&self) -> bool {
         match &self.standing {
@@ -174,7 +174,7 @@ impl Ledger {
         }
     }
 
-    /// What the next round takes along of it: packets charged since the last one. Nothing where it is not due.
+    /// The packets for the next round: those charged since the last one. None if the source is not due.
     pub fn publish(&mut self) -> Option<u64> {
         let Standing::Shared(shared) = &mut self.standing else {
             return None;
@@ -190,8 +190,8 @@ impl Ledger {
         Some(self.under_way)
     }
 
-    /// The store has answered to the round, and the bucket cannot be looked at: what the others have charged is heard
-    /// of the next time. What this host has told counts as its own all the same.
+    /// Takes the store's answer while the bucket cannot be read. The packets of other members come with the next
+    /// answer. The packets in the round count as this host's own.
     pub fn answer_unseen(&mut self, record: &Record) {
         let own = count(std::mem::take(&mut self.under_way));
         if let Standing::Shared(shared) = &mut self.standing
@@ -201,7 +201,7 @@ impl Ledger {
         }
     }
 
-    /// What the store has answered to the round. Returns the ticks to be added to the bucket.
+    /// Takes the store's answer to a round. Returns the ticks to charge the bucket with.
     pub fn answer(&mut self, record: &Record, look: &Look, terms: &Quota) -> u64 {
         let own = count(std::mem::take(&mut self.under_way));
         self.told = look.now;
@@ -216,7 +216,7 @@ impl Ledger {
         }
         let total = count(record.total);
         if shared.born != record.born {
-            // Nothing is known of what this bucket has of it already: its level tells.
+            // The record is new: the share of it in this bucket is not known. The levels decide.
             shared.born = record.born;
             shared.own = own;
             shared.others = total - own;
@@ -224,13 +224,13 @@ impl Ledger {
             if others == 0 {
                 return 0;
             }
-            // What the store has not heard of comes on top of it.
+            // Packets that the store does not know of are spent on top of its level.
             let unheard = self.unpublished.saturating_mul(terms.cost);
             let own = look.spent().saturating_sub(unheard);
             let mut level = record.spent.saturating_sub(own);
             if was_heard {
-                // The record is younger than the last answer, and its level has what was told late as if it had
-                // come at once: no more than what the others have told since, less what ran over here meanwhile.
+                // The record is younger than the last answer. Its level has late packets as if they were new. Limited
+                // to the packets that other members published since, less the refill that overflowed here meanwhile.
                 let told = others.saturating_mul(terms.cost);
                 level = level.min(self.refill.less_idle(told));
             }
@@ -247,13 +247,14 @@ impl Ledger {
         self.refill.less_idle(new.saturating_mul(terms.cost))
     }
 
-    /// So many ticks were added to the bucket.
+    /// Notes that `ticks` were charged to the bucket for other hosts.
     pub fn added(&mut self, ticks: u64) {
         self.refill.add(ticks);
     }
 }
 
-/// Counts of the store are below 2^53, and others' sums are differences of them.
+/// Converts a count of packets. The store's counts are below 2^53, and the other members' sums are differences of
+/// them.
 fn count(packets: u64) -> i64 {
     i64::try_from(packets)
         .unwrap_or(i64::MAX >> 8)

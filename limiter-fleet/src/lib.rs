@@ -1,8 +1,8 @@
-//! One limit over many hosts: each host tells a store what it has charged, and charges its own buckets with what the other
-//! hosts have let through. docs/fleet.md says what that guarantees, and why.
+//! Limits over many hosts. Each host reports its charges to a store, and charges its own buckets with the packets that
+//! the other hosts have passed. docs/fleet.md explains the guarantees.
 //!
-//! The crate knows nothing of attachments and maps: [`host`] is all that it sees of this host. [`agent`] is the loop.
-//! [`member`], [`ledger`], [`refill`] and [`quota`] are pure functions of what was seen.
+//! The crate does not depend on attachments and maps: [`host`] is its interface to the host. [`agent`] is the main
+//! loop. [`member`], [`ledger`], [`refill`] and [`quota`] are pure functions of the readings.
 
 pub mod agent;
 pub mod conflicts;

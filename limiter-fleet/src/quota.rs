@@ -1,15 +1,14 @@
-//! What is fixed for one limit of a fleet at one moment: its bucket, and how far the hosts may drift apart.
+//! The quota of one limit of a fleet, and the possible difference between hosts.
 
 use std::time::Duration;
 
 use limiter_common::arithmetic::bucket::{DEBT_MAX, TICK_SHIFT};
 
-/// The smallest and the largest staleness that debt is kept for. What others were admitted while the store was
-/// gone for longer than the latter is not asked back for all of it: a source that was over its rate then is
-/// not locked out for as long as the store was away.
+/// The minimum and the maximum staleness for which debt is kept. After a longer absence of the store, not all packets
+/// that other hosts admitted are charged. A source over its rate is not locked out for as long as the store was away.
 pub const STALENESS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
-/// At most one part in so many of a limit's rate may go unseen, whatever the number of hosts.
+/// At most 1/20 of a limit's rate may stay unknown to other hosts, whatever the number of hosts.
 const UNSEEN: u64 = 20;
 
 /// One limit of a fleet, in ticks; see [`limiter_common::arithmetic::bucket`].
@@ -19,41 +18,42 @@ pub struct Quota {
     pub tau: u64,
     /// Cost of a packet; at least 1.
     pub cost: u64,
-    /// Changes with the terms: words of another one tell nothing.
+    /// Changes with the quota. A TAT of another epoch has no meaning.
     pub epoch: u32,
 }
 
-/// How many there are, and how late they hear of each other.
+/// The number of hosts, and the age of their knowledge of each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fleet {
     /// Members, this one among them; at least 1.
     pub hosts: u32,
-    /// How old what this one knows of the others is.
+    /// Age of this host's knowledge of the others.
     pub staleness: Duration,
 }
 
-/// A time in ticks; the longest there is, where it does not fit.
+/// Converts a time to ticks; the maximum if the time is too long.
 #[must_use]
 pub fn ticks(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).map_or(u64::MAX, |time| time.saturating_mul(1 << TICK_SHIFT))
 }
 
 impl Fleet {
-    /// The part of a limit that this host may keep to itself, as one part in so many: all hosts together keep at
-    /// most one in [`UNSEEN`].
+    /// The divisor of the part of a limit that this host may keep to itself. All hosts together keep at most 1 in
+    /// [`UNSEEN`].
     #[must_use]
     pub fn share(self) -> u64 {
         UNSEEN * u64::from(self.hosts.max(1))
     }
 
-    /// How far a bucket may be emptier than empty, in ticks: as much as all others can have admitted before they
-    /// heard of one another.
+    /// The maximum debt of a bucket, in ticks: the packets that all other hosts can admit before they hear of one
+    /// another.
     #[must_use]
     pub fn debt(self, terms: &Quota) -> u64 {
         let staleness = self.staleness.clamp(STALENESS.0, STALENESS.1);
         let each = terms.tau.saturating_add(ticks(staleness));
         let others = u64::from(self.hosts.saturating_sub(1));
-        // Half of what the program takes for a sane word: the other half is for a source that goes on meanwhile.
+        // Half of the maximum that the program accepts as a TAT. The other half is for the source's packets in the
+        // meantime.
         each.saturating_mul(others).min(DEBT_MAX / 2)
     }
 }

@@ -1,8 +1,8 @@
-//! How messages write numbers and prefixes.
+//! Formats numbers and prefixes for messages.
 
 use ipnet::IpNet;
 
-/// A number with its word: `1 host`, `3 prefixes`.
+/// Formats a number with its noun: `1 host`, `3 prefixes`.
 pub fn counted(number: u64, word: &str) -> String {
     let ending = match number {
         1 => "",
@@ -12,7 +12,7 @@ pub fn counted(number: u64, word: &str) -> String {
     format!("{number} {word}{ending}")
 }
 
-/// A prefix; a whole address without its length.
+/// Formats a prefix. A single address has no length.
 pub fn show(prefix: &IpNet) -> String {
     if prefix.prefix_len() == prefix.max_prefix_len() {
         prefix.addr().to_string()

@@ -1,4 +1,4 @@
-//! What others ask, and what they are told.
+//! Answers the questions of other commands.
 
 use std::{
     net::IpAddr,
@@ -19,7 +19,7 @@ use crate::{
     text::show,
 };
 
-/// Whether the fleet's list can be changed so.
+/// Whether this change of the fleet's list is allowed.
 fn may_edit(
     attached: &Attached<impl Table>,
     list: &str,
@@ -48,7 +48,7 @@ fn may_edit(
 }
 
 impl<H: Host + 'static> Agent<H> {
-    /// Answers a question, now or when it is known.
+    /// Answers a question, at once or when the answer is known.
     pub fn answer(&mut self, question: Question, answer: Answer) {
         let (Question::Fleet(interface)
         | Question::Listed { interface, .. }
@@ -78,7 +78,7 @@ impl<H: Host + 'static> Agent<H> {
         }
     }
 
-    /// How the fleet of a member is.
+    /// The state of a member's fleet.
     fn fleet(&mut self, at: usize) -> Fleet {
         let place = &mut self.places[at];
         let (interval, now) = (self.options.interval, Instant::now());
@@ -97,7 +97,7 @@ impl<H: Host + 'static> Agent<H> {
         }
     }
 
-    /// Has the store change a list.
+    /// Sends a change of a list to the store.
     fn edit(&mut self, at: usize, list: String, edit: Edit, is_part: bool, answer: Answer) {
         let place = &self.places[at];
         if let Err(why) = may_edit(&place.attached, &list, &edit, &self.store_at) {
@@ -131,7 +131,7 @@ impl<H: Host + 'static> Agent<H> {
             });
     }
 
-    /// The store has taken a change of lists, and somebody waits until it is in force.
+    /// Notes that the store has taken a change of lists. The asking command waits until the change is in force.
     fn edited(&mut self, member: u64, waiting: Waiting) {
         match self.at(member) {
             Some(at) if self.connection.store().is_some() => {

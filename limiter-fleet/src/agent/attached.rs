@@ -19,32 +19,32 @@ use crate::{
     store::{Of, shard},
 };
 
-/// The limits that are shared, by their slots.
+/// The shared limits, by slot.
 pub type Limits = [Option<Limit>; SLOTS as usize];
 
-/// A member.
+/// One attachment and its member.
 #[derive(Debug)]
 pub struct Attached<T> {
-    /// Tells it from all other members, as long as it lives.
+    /// Identifies the member among all others, as long as it lives.
     pub id: u64,
     table: T,
     limits: Arc<Limits>,
-    /// The limits when the latest round of a group was made: the round is repeated as it is.
+    /// The limits at the time of each group's last round. A round is repeated unchanged.
     told_as: HashMap<Group, Arc<Limits>>,
     member: Member,
-    /// Members that there are.
+    /// Number of members in the fleet.
     pub hosts: u32,
     /// Whether the configuration has changed since it was read.
     pub is_outdated: bool,
 }
 
-/// The limit of a source.
+/// The limit that a source belongs to.
 pub fn limit<'a>(limits: &'a Limits, key: &SourceKey) -> Option<&'a Limit> {
     limits.get(key.slot() as usize)?.as_ref()
 }
 
 impl<T: Table> Attached<T> {
-    /// A new member. In a cluster (`in_shards`) each round is about one shard.
+    /// Creates a member. In a cluster (`in_shards`) each round is about one shard.
     pub fn new(table: T, in_shards: bool) -> Self {
         let about = table.about();
         Self {
@@ -58,18 +58,18 @@ impl<T: Table> Attached<T> {
         }
     }
 
-    /// What is configured.
+    /// The configuration.
     pub fn about(&self) -> &About {
         self.table.about()
     }
 
-    /// Whether this member has the table: another table, or another fleet, is another member.
+    /// Whether this member belongs to the table. Another table or another fleet needs another member.
     pub fn is_of(&self, table: &T) -> bool {
         let (own, other) = (self.about(), table.about());
         own.fleet == other.fleet && own.table == other.table
     }
 
-    /// Takes in what is configured now.
+    /// Replaces the configuration with the current one.
     pub fn refresh(&mut self, table: T) {
         if self.about().program != table.about().program {
             self.limits = Arc::new(table.about().limits.clone());
@@ -78,7 +78,7 @@ impl<T: Table> Attached<T> {
         self.is_outdated = false;
     }
 
-    /// What is known of the fleet at this moment.
+    /// The number of hosts, and the age of their knowledge of each other.
     pub fn state(&self, staleness: Duration) -> Fleet {
         Fleet {
             hosts: self.hosts,
@@ -86,7 +86,7 @@ impl<T: Table> Attached<T> {
         }
     }
 
-    /// Goes through the table at the time `now`, in ticks. Returns the rounds that are due.
+    /// Scans the table at the time `now`, in ticks. Returns the rounds that are due.
     pub fn scan(&mut self, staleness: Duration, now: u64) -> Vec<Round> {
         let state = self.state(staleness);
         let Self {
@@ -115,17 +115,17 @@ impl<T: Table> Attached<T> {
         rounds
     }
 
-    /// The limits when the round of this group was made: one may be gone by now, or another one may have its slot.
+    /// The limits at the time of the group's last round. Since then, a limit may have been removed or replaced.
     pub fn limits_of(&self, group: Group) -> Arc<Limits> {
         Arc::clone(self.told_as.get(&group).unwrap_or(&self.limits))
     }
 
-    /// Rounds that have not been answered.
+    /// The rounds without an answer.
     pub fn unanswered(&self) -> impl Iterator<Item = &Round> {
         self.member.unanswered()
     }
 
-    /// Takes in the store's answer to a round at the time `now`, in ticks, and charges what others have let through.
+    /// Takes the store's answer to a round at the time `now`, in ticks, and charges the packets of other hosts.
     pub fn answer(&mut self, number: u64, group: Group, records: &[Record], now: u64) {
         let Self { table, member, .. } = self;
         let look = |number, key: &SourceKey| table.look(number, key, now);
@@ -139,18 +139,19 @@ impl<T: Table> Attached<T> {
         }
     }
 
-    /// The limits that are shared, as others are told of them.
+    /// The shared limits, in the form that other hosts receive.
     pub fn held(&self) -> Vec<Held> {
         let limits = self.limits.iter().flatten();
         limits.map(|limit| limit.held.clone()).collect()
     }
 
-    /// Sources that account is kept of.
+    /// Number of sources with a ledger.
     pub fn sources(&self) -> usize {
         self.member.sources()
     }
 
-    /// The limits that are shared, what the whole fleet lets through of one source beyond each, and how others hold them.
+    /// The shared limits: the packets that the whole fleet passes beyond each per source, and the other hosts'
+    /// settings.
     pub fn shared(
         &self,
         staleness: Option<Duration>,
@@ -172,7 +173,7 @@ impl<T: Table> Attached<T> {
 }
 
 impl Limit {
-    /// What the store needs to know of it.
+    /// The numbers of this limit that the store needs.
     pub(super) fn of(&self, fleet: Fleet) -> Of<'_> {
         Of {
             limit: &self.held.name,
@@ -182,15 +183,15 @@ impl Limit {
     }
 }
 
-/// Of the system's random numbers: what one may get by a clock alone, hosts that boot from one image at the same time
-/// get too, and the store would take one's rounds for the other's.
+/// A random id from the system. A clock would not do: hosts that boot from one image at the same time would get the
+/// same id, and the store would mix up their rounds.
 fn id() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Packets of one source that the fleet lets through beyond its limit, at most, but for a share that goes untold: each
-/// of the other hosts a burst, what refills before it has heard of this one, and a packet that it keeps to itself; and
-/// once what a bucket that was full is given credit for.
+/// The maximum packets of one source that the fleet passes beyond its limit, without the share that stays unpublished.
+/// Each other host adds a burst, its refill before it hears of this host, and a packet that it keeps to itself. The
+/// credit of a bucket that was full is added once.
 fn overshoot(terms: &Quota, hosts: u32, staleness: Duration, credit: Duration) -> u64 {
     let others = u64::from(hosts.saturating_sub(1));
     let each = terms.tau.saturating_add(quota::ticks(staleness)) / terms.cost + 1;
@@ -215,7 +216,7 @@ mod tests {
     #[test]
     fn beyond_the_limit_is_a_burst_and_the_staleness_of_each_other_host() {
         let second = quota::ticks(Duration::from_secs(1));
-        // 20/s, burst 10.
+        // 100 packets per second, burst 10.
         let terms = Quota {
             tau: second / 2,
             cost: second / 20,

@@ -1,4 +1,4 @@
-//! The connection to the store: made again and again while there is none, and what people are told meanwhile.
+//! The connection to the store: retries until it is made, and reports trouble.
 
 use std::{
     mem::{Discriminant, discriminant},
@@ -9,35 +9,35 @@ use std::{
 
 use crate::store::{Error, Fault, Store, Target};
 
-/// How long to wait between two tries to connect, first and at most.
+/// Time between two attempts to connect: at first, and at most.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
-/// Trouble is over when nothing has failed for so long: until then no line is said twice.
+/// Trouble is over when nothing has failed for this time. Until then, no message is repeated.
 const QUIET: Duration = Duration::from_secs(3);
 
-/// What a try to connect comes to: the store, and its addresses.
+/// The result of an attempt to connect: the store, and its addresses.
 pub type Connected = Result<(Store, Vec<IpAddr>), Error>;
 
-/// The store, or why it is not there.
+/// The store, or the reason why it is not connected.
 pub struct Connection {
     target: Arc<Target>,
     store: Option<Store>,
     is_connecting: bool,
     trouble: Option<Trouble>,
-    /// Whether the store is a cluster, once that is known.
+    /// Whether the store is a cluster, once it is known.
     pub in_shards: Option<bool>,
     next_try: Instant,
     pause: Duration,
     say: fn(&str),
 }
 
-/// Why the store does not answer.
+/// The reason why the store does not answer.
 struct Trouble {
     why: String,
     since: Instant,
-    /// When something was answered, if nothing has failed since.
+    /// Time of the first answer after the last failure.
     over: Option<Instant>,
-    /// Of which kinds of error a line was said.
+    /// The kinds of errors that were reported.
     said: Vec<Kind>,
 }
 
@@ -52,7 +52,7 @@ fn kind(error: &Error) -> Kind {
 }
 
 impl Connection {
-    /// Not there yet.
+    /// Creates the state without a connection.
     pub fn new(target: Arc<Target>, say: fn(&str)) -> Self {
         Self {
             target,
@@ -66,24 +66,24 @@ impl Connection {
         }
     }
 
-    /// The store, where it answers.
+    /// The store, if it is connected.
     pub fn store(&self) -> Option<Store> {
         self.store.clone()
     }
 
-    /// Where it is.
+    /// The store's address.
     pub fn at(&self) -> String {
         self.target.at().to_owned()
     }
 
-    /// Why it does not answer.
+    /// The reason why the store does not answer.
     pub fn why(&self) -> Option<String> {
         let trouble = self.trouble.as_ref();
         let trouble = trouble.filter(|trouble| trouble.over.is_none());
         trouble.map(|trouble| trouble.why.clone())
     }
 
-    /// Another try, where it is time for one.
+    /// Begins another attempt, if it is time.
     pub fn connect(&mut self, now: Instant) -> Option<impl Future<Output = Connected> + use<>> {
         if self.store.is_some() || self.is_connecting || now < self.next_try {
             return None;
@@ -96,7 +96,7 @@ impl Connection {
         })
     }
 
-    /// A try has come to this. Returns whether rounds are of another form than before.
+    /// Notes a successful attempt. Returns whether the form of the rounds has changed.
     pub fn connected(&mut self, store: Store) -> bool {
         self.is_connecting = false;
         self.pause = AGAIN.0;
@@ -105,7 +105,7 @@ impl Connection {
         self.in_shards.replace(in_shards) != Some(in_shards)
     }
 
-    /// A try has come to nothing.
+    /// Notes a failed attempt.
     pub fn refused(&mut self, error: &Error) {
         self.is_connecting = false;
         self.next_try = Instant::now() + self.pause;
@@ -113,7 +113,7 @@ impl Connection {
         self.failed(error);
     }
 
-    /// Something was not answered as it should be.
+    /// Notes a failed request.
     pub fn failed(&mut self, error: &Error) {
         let now = Instant::now();
         if error.is_of_the_connection() && self.store.take().is_some() {
@@ -127,7 +127,7 @@ impl Connection {
         });
         trouble.over = None;
         trouble.why = error.to_string();
-        // A line for each kind: who mends one learns of the next.
+        // One line per kind: after one problem is solved, the next one is reported.
         if !trouble.said.contains(&kind(error)) {
             trouble.said.push(kind(error));
             (self.say)(&format!(
@@ -137,8 +137,8 @@ impl Connection {
         }
     }
 
-    /// Something was answered. A part of what is asked may still be refused: then trouble comes again at once.
-    /// Returns whether nothing was answered before.
+    /// Notes an answer. Some requests may still be refused: then trouble comes again at once. Returns whether nothing
+    /// was answered before.
     pub fn works(&mut self) -> bool {
         let now = Instant::now();
         let Some(trouble) = &mut self.trouble else {
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
     use crate::store::Options;
 
-    /// A user who may not do one thing, and may do the others.
+    /// A user without the right to one kind of request.
     #[test]
     fn what_is_refused_all_the_time_is_said_once() {
         static LINES: AtomicU32 = AtomicU32::new(0);

@@ -1,4 +1,4 @@
-//! Rounds and heartbeats on their way to the store and back.
+//! Exchanges rounds and heartbeats with the store.
 
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ use crate::{
 };
 
 impl<H: Host + 'static> Agent<H> {
-    /// Looks at the table of a member, unless a long look would make answers late that are under way.
+    /// Scans the table of a member, unless a long scan would delay answers under way.
     pub(super) fn scan(&mut self, at: usize, now: Instant) -> Result<(), String> {
         let place = &mut self.places[at];
         let late = place.lateness(self.options.interval, now);
@@ -64,7 +64,7 @@ impl<H: Host + 'static> Agent<H> {
         }
     }
 
-    /// A round that was sent to the store at this time has come back, or has not.
+    /// Takes the result of a round that was sent at `sent`.
     fn exchanged(
         &mut self,
         member: u64,
@@ -79,7 +79,7 @@ impl<H: Host + 'static> Agent<H> {
             Ok(records) => records,
             Err(error) => return self.connection.failed(&error),
         };
-        // Without a clock the next look ends the agent.
+        // If the clock cannot be read, the next scan ends the agent.
         if let (Some(at), Ok(ticks)) = (self.at(member), self.host.now()) {
             let place = &mut self.places[at];
             place
@@ -87,13 +87,13 @@ impl<H: Host + 'static> Agent<H> {
                 .answer(round.number, round.group, &records, ticks);
             place.sent.remove(&round.group);
             place.answered(sent);
-            // What has waited for this answer.
+            // Send rounds that waited for this answer.
             self.send(at, Instant::now());
         }
         self.works();
     }
 
-    /// Says that a member is there, where it is time for that.
+    /// Sends a member's heartbeat if it is due.
     pub(super) fn beat(&mut self, at: usize, now: Instant) {
         let place = &mut self.places[at];
         let Some(mut store) = self.connection.store() else {
@@ -114,7 +114,7 @@ impl<H: Host + 'static> Agent<H> {
         });
     }
 
-    /// A member has said that it is there and holds this, at this time.
+    /// Takes the result of a member's heartbeat. `held`: the limits that it announced. `sent`: the time it was sent.
     fn beaten(&mut self, member: u64, sent: Instant, held: &[Held], beat: Result<Beat, Error>) {
         let at = self.at(member);
         if let Some(at) = at {
@@ -136,7 +136,7 @@ impl<H: Host + 'static> Agent<H> {
         for text in place.conflicts.update(held, &beat.held, &fleet, now) {
             say(&place.line(&text));
         }
-        // A store that comes back knows of none; who comes back first is not alone because of that.
+        // A store that has just come back knows of no members. The first member to come back is not alone.
         let may_miss = now < place.returning;
         let hosts = place.attached.hosts;
         if hosts < beat.hosts || (hosts > beat.hosts && !may_miss) {

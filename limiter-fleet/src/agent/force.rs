@@ -1,4 +1,4 @@
-//! When lists are put in force, and what is said of it.
+//! Decides when lists are put in force, and reports the result.
 
 use std::time::{Duration, Instant};
 
@@ -6,26 +6,26 @@ use ipnet::IpNet;
 
 use crate::{host::DENY, text::show};
 
-/// Putting lists in force: not more often than it is worth, whatever the store says.
+/// Limits how often lists are put in force, whatever the store sends.
 #[derive(Debug)]
 pub struct Force {
     rested: Instant,
-    /// Since when another command has been in the way.
+    /// Since when another command has held the lock.
     busy: Option<Instant>,
-    /// What was said of the last time.
+    /// The error reported last.
     error: Option<String>,
     left_out: Vec<IpNet>,
 }
 
 impl Force {
-    /// How long until what has failed is tried again.
+    /// Time until a retry after an error.
     const AGAIN: Duration = Duration::from_secs(5);
-    /// How long until it is tried again while another command is at work, and for how long that is nothing to be said.
+    /// Time until a retry while another command works, and the time after which that is an error.
     const BUSY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(8));
-    /// What takes no longer than this is done as often as there is something to do.
+    /// Durations up to this need no pause between changes.
     const SHORT: Duration = Duration::from_millis(250);
 
-    /// Nothing has been done yet.
+    /// Creates the state before the first change.
     pub fn new(now: Instant) -> Self {
         Self {
             rested: now,
@@ -35,24 +35,24 @@ impl Force {
         }
     }
 
-    /// Whether it is time for more, where nobody waits.
+    /// Whether the next change may begin, if no command waits.
     pub fn is_rested(&self, now: Instant) -> bool {
         now >= self.rested
     }
 
-    /// The same, where somebody may wait: then only another command is in the way.
+    /// Whether the next change may begin. If a command waits, only another command at work delays it.
     pub fn is_due(&self, now: Instant, is_awaited: bool) -> bool {
         self.is_rested(now) || (is_awaited && self.busy.is_none())
     }
 
-    /// Whether it may wait for another command to be done: the exchange goes on meanwhile.
+    /// Whether to wait for another command to finish. The exchange continues meanwhile.
     pub fn waits(&mut self, now: Instant) -> bool {
         let (again, patience) = Self::BUSY;
         self.rested = now + again;
         now.saturating_duration_since(*self.busy.get_or_insert(now)) < patience
     }
 
-    /// It was tried. Returns what is to be said.
+    /// Notes the result of an attempt. Returns lines to report.
     pub fn done(
         &mut self,
         result: &Result<(), String>,
@@ -60,7 +60,7 @@ impl Force {
         took: Duration,
     ) -> Vec<String> {
         let mut said = Vec::new();
-        // Half of the time at most goes into long lists that change all the time.
+        // Long lists that change all the time take at most half of the time.
         let mut rest = (2 * took).saturating_sub(Self::SHORT);
         let error = result.as_ref().err();
         if let Some(error) = error {

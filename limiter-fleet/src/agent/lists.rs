@@ -1,5 +1,5 @@
-//! The lists of a fleet: read when the store says that they have changed, put in force on each interface, and taken
-//! off again when their time is over.
+//! The lists of a fleet. They are read when the store announces a change, put in force on each interface, and removed
+//! when they expire.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -16,21 +16,21 @@ use crate::{
     text::{counted, show},
 };
 
-/// After which hosts put back what the store has lost: all that are there have seen by then that it is lost. They do so
-/// within as much again, and try again after twice as much.
+/// Time before hosts restore lists that the store has lost: by then, all connected hosts have noticed the loss. Hosts
+/// restore at a random time within the same time again, and retry after twice the time.
 const RESTORE: Duration = Duration::from_secs(1);
 
-/// What is known of the lists that one attachment shares.
+/// The lists that one attachment shares.
 #[derive(Debug, Default)]
 pub struct Known {
-    /// The revision that was read; none before the first.
+    /// The revision that was read; none before the first reading.
     pub revision: Option<u64>,
-    /// The last one that was read, whatever is to be read again: 0 before the first.
+    /// The last revision that was read, even if the lists must be read again; 0 before the first reading.
     latest: u64,
     lists: BTreeMap<String, BTreeMap<IpNet, Kept>>,
-    /// When to put back what the store has lost.
+    /// Time to restore lists that the store has lost.
     restoring: Option<Instant>,
-    /// Something is on a list that was not put in force.
+    /// Whether some of the lists' entries are not in force yet.
     pub is_pending: bool,
 }
 
@@ -63,10 +63,10 @@ impl Kept {
 }
 
 impl Known {
-    /// Takes in what was read. Returns what is wrong with lists that stay as they were.
+    /// Stores the lists that were read. Returns errors of lists that stay unchanged.
     ///
-    /// Revisions only grow. A store with a lower one has lost what came after that: what is missing there stays in force,
-    /// and is put back.
+    /// Revisions only grow. A store with a lower revision has lost the later entries: missing entries stay in force
+    /// and are restored.
     pub fn take(&mut self, names: &[String], read: Lists, now: Instant) -> Vec<String> {
         let has_lost = read.revision < self.latest;
         self.revision = Some(read.revision);
@@ -93,7 +93,7 @@ impl Known {
         }
         self.lists.retain(|name, _| names.contains(name));
         if has_lost && lost > 0 {
-            // Not all hosts at the same moment: most of them find that one of the others has done it.
+            // Hosts restore at different times, so that most of them find that another host has done it.
             self.restoring = now.checked_add(RESTORE.mul_f64(1.0 + fastrand::f64()));
             wrong.push(format!(
                 "the store has lost {} of the fleet's lists: they stay in force here, and are put back",
@@ -103,7 +103,7 @@ impl Known {
         wrong
     }
 
-    /// All that is on the lists, when it is time to put back what the store has lost of it.
+    /// All entries of the lists, if it is time to restore lists that the store has lost.
     pub fn lost(&mut self, now: Instant) -> Vec<(String, Vec<Entry>)> {
         if self.restoring.is_none_or(|then| then > now) {
             return Vec::new();
@@ -117,13 +117,13 @@ impl Known {
         all.collect()
     }
 
-    /// It was put back. What somebody has removed meanwhile is seen when the lists are read again.
+    /// Notes that the lists were restored. Entries removed in the meantime are seen when the lists are read again.
     pub fn restored(&mut self) {
         self.restoring = None;
         self.revision = None;
     }
 
-    /// Takes off what is over at this moment. Returns the lists that this has changed.
+    /// Removes the entries that have expired. Returns the lists that have changed.
     pub fn expire(&mut self, now: Instant) -> Vec<String> {
         let mut changed = Vec::new();
         for (name, kept) in &mut self.lists {
@@ -137,7 +137,7 @@ impl Known {
         changed
     }
 
-    /// What the fleet wants on the lists; and what of it is left out, because the store has these addresses.
+    /// The fleet's entries to put in force, and the entries left out because they contain the store's addresses.
     pub fn wanted(&self, store_at: &[IpAddr]) -> (OnLists, Vec<IpNet>) {
         let mut left_out = Vec::new();
         let mut wanted = OnLists::new();
@@ -154,7 +154,7 @@ impl Known {
         (wanted, left_out)
     }
 
-    /// As `list` shows it; nothing where nothing has been read.
+    /// The entries as `list` shows them; none if nothing has been read.
     pub fn listed(&self, name: &str, now: Instant) -> Option<Vec<Listed>> {
         let listed = self.lists.get(name)?.iter().map(|(prefix, kept)| {
             let entry = kept.entry(*prefix, now);
@@ -169,20 +169,21 @@ impl Known {
     }
 }
 
-/// Whether a host that has the prefix on this list hears of the store no more, and so never that it is taken off again.
+/// Whether a prefix on this list would cut the host off from the store. Then the host would never hear that the prefix
+/// is removed.
 pub fn cuts_off(list: &str, prefix: &IpNet, store_at: &[IpAddr]) -> bool {
     list == DENY && store_at.iter().any(|address| prefix.contains(address))
 }
 
-/// Taking what is over out of the store. Nobody waits for that, and all hosts know of it at the same moment: each of them
-/// waits for so long that one of them does it every [`Clearing::EACH`], on average.
+/// Removes expired entries from the store. Nobody waits for that. All hosts know the time, and each waits at random,
+/// so that on average one host clears every [`Clearing::EACH`].
 #[derive(Debug, Default)]
 pub struct Clearing(HashMap<String, Instant>);
 
 impl Clearing {
     const EACH: Duration = Duration::from_secs(2);
 
-    /// Something is over on these lists, on all of so many hosts.
+    /// Notes that entries on these lists have expired, on all `hosts` hosts.
     pub fn is_over(&mut self, lists: Vec<String>, hosts: u32, now: Instant) {
         for list in lists {
             let wait = || now + (Self::EACH * hosts).mul_f64(fastrand::f64());
@@ -190,7 +191,7 @@ impl Clearing {
         }
     }
 
-    /// Lists that this host is to clear now.
+    /// The lists that this host must clear now.
     pub fn due(&mut self, now: Instant) -> Vec<String> {
         let due = self.0.extract_if(|_, at| *at <= now);
         due.map(|(list, _)| list).collect()
@@ -257,17 +258,17 @@ mod tests {
         let [one, two, three] = ["192.0.2.1/32", "192.0.2.2/32", "192.0.2.3/32"];
         let all = [(one, None), (two, Some(9)), (three, None)];
         assert_eq!(known.take(&names, read(7, &all), now), [""; 0]);
-        // Somebody has removed it.
+        // Somebody has removed the entry.
         assert_eq!(known.take(&names, read(8, &all[..2]), now), [""; 0]);
         assert_eq!(wanted(&known), "192.0.2.1/32 192.0.2.2/32");
         let later = |seconds| now + Duration::from_secs(seconds);
         assert!(known.lost(later(99)).is_empty());
-        // Nobody has.
+        // Nobody has removed the entries.
         let said = known.take(&names, read(0, &[]), now);
         assert!(said[0].contains("has lost 2 prefixes"), "{said:?}");
         assert_eq!(wanted(&known), "192.0.2.1/32 192.0.2.2/32");
         assert!(known.lost(now).is_empty(), "not at once");
-        // Another host has put one back.
+        // Another host has restored one entry.
         assert_eq!(known.take(&names, read(9, &all[..1]), now), [""; 0]);
         assert_eq!(wanted(&known), "192.0.2.1/32 192.0.2.2/32");
         let lost = known.lost(later(2));
@@ -280,7 +281,7 @@ mod tests {
         assert_eq!(known.lost(later(4)).len(), 1, "again");
         known.restored();
         assert!(known.lost(later(99)).is_empty());
-        // It is there again, and then removed.
+        // The entry is there again, and then removed.
         assert_eq!(known.take(&names, read(10, &all[..2]), now), [""; 0]);
         assert_eq!(known.take(&names, read(11, &[]), now), [""; 0]);
         assert_eq!(wanted(&known), "");
@@ -321,7 +322,7 @@ mod tests {
                 clears += host.due(now).len();
             }
         }
-        // About a hundred.
+        // About 100 clears.
         assert!((20..400).contains(&clears), "{clears}");
         let mut alone = Clearing::default();
         alone.is_over(vec!["deny".to_owned()], 1, begin);

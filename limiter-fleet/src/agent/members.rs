@@ -1,4 +1,4 @@
-//! Which attachments of this host are members of a fleet.
+//! Finds the attachments of this host that are members of a fleet.
 
 use std::{
     mem,
@@ -8,22 +8,22 @@ use std::{
 use super::{attached::Attached, place::Place, run::Agent};
 use crate::host::{Found, Host, Table};
 
-/// How often they are looked for.
+/// Interval between two searches.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// What was seen of this host the last time.
+/// The results of the last search.
 #[derive(Default)]
 pub struct Seen {
-    /// When to look again.
+    /// Time of the next search.
     pub next: Option<Instant>,
-    /// What was said about attachments that cannot be read.
+    /// Errors already reported about attachments that cannot be read.
     unreadable: Vec<String>,
     is_waiting: bool,
 }
 
 impl<H: Host + 'static> Agent<H> {
-    /// Brings the members up to date, where it is time for that. Also while the store is away: what is attached meanwhile is
-    /// accounted for from then on.
+    /// Updates the members if it is time, even while the store is away. Attachments that are made meanwhile are
+    /// tracked from then on.
     pub(super) async fn find_members(&mut self, now: Instant) {
         let is_outdated = self.places.iter().any(|place| place.attached.is_outdated);
         let is_due = self.seen.next.is_none_or(|next| now >= next);
@@ -51,7 +51,7 @@ impl<H: Host + 'static> Agent<H> {
                     self.places.push(place);
                     continue;
                 }
-                // Another table, or another fleet: another member.
+                // Another table or another fleet needs another member.
                 gone.push(place);
             }
             let attached = Attached::new(table, in_shards);
@@ -70,7 +70,7 @@ impl<H: Host + 'static> Agent<H> {
         self.seen.is_waiting = self.places.is_empty();
     }
 
-    /// A member is no more: the others need not wait until they notice.
+    /// Reports that a member has gone, so that the others need not wait until they notice.
     fn take_leave_of(&self, gone: Place<H::Table>) {
         let (fleet, id) = (gone.fleet(), gone.attached.id);
         let is_same = |place: &Place<_>| {
@@ -83,13 +83,13 @@ impl<H: Host + 'static> Agent<H> {
         }
         if let Some(mut store) = self.connection.store() {
             tokio::spawn(async move {
-                // They notice in any case.
+                // The other hosts notice in any case.
                 let _ = store.leave(&fleet, id, &gone.label).await;
             });
         }
     }
 
-    /// All members are no more.
+    /// Reports that all members have gone.
     pub(super) async fn leave(self) {
         let Some(mut store) = self.connection.store() else {
             return;
@@ -97,7 +97,7 @@ impl<H: Host + 'static> Agent<H> {
         for place in &self.places {
             let fleet = place.fleet();
             let left = store.leave(&fleet, place.attached.id, &place.label);
-            // They notice in any case.
+            // The other hosts notice in any case.
             let _ = tokio::time::timeout(Duration::from_millis(500), left).await;
         }
     }

@@ -1,7 +1,7 @@
-//! The agent: looks at the tables of this host, exchanges rounds with the store, and charges what other hosts have let
-//! through.
+//! The agent: scans the tables of this host, exchanges rounds with the store, and charges the packets that other hosts
+//! have passed.
 //!
-//! One thread does all of it. The agent never waits for the store: answers are taken in when they come.
+//! One thread does all work. The agent never waits for the store: it processes answers when they arrive.
 
 mod answer;
 mod attached;

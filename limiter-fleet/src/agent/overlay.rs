@@ -1,4 +1,4 @@
-//! The lists of a fleet on their way: from the store to the interfaces, and what is lost back to the store.
+//! Transports the lists of a fleet: from the store to the interfaces, and lost entries back to the store.
 
 use std::time::{Duration, Instant};
 
@@ -52,7 +52,7 @@ impl<H: Host + 'static> Agent<H> {
         }
     }
 
-    /// Brings what the fleet wants on the lists to the interfaces.
+    /// Puts the fleet's lists in force on the interfaces.
     pub(super) async fn put_lists_in_force(&mut self) {
         for place in &mut self.places {
             let start = Instant::now();
@@ -69,13 +69,13 @@ impl<H: Host + 'static> Agent<H> {
                 continue;
             }
             let took = start.elapsed() + place.read_took;
-            // The program is another one now.
+            // The interface has another program now.
             place.attached.is_outdated |= matches!(result, Ok(true));
             let result = result.map(drop).map_err(|refused| match refused {
                 Refused::Busy => "another limiter command is at work".to_owned(),
                 Refused::Failed(why) => why,
             });
-            // Something else may be in the way for a moment.
+            // The cause may be temporary.
             place.known.is_pending |= result.is_err();
             for text in place.force.done(&result, left_out, took) {
                 (self.options.say)(&place.line(&text));
@@ -84,7 +84,7 @@ impl<H: Host + 'static> Agent<H> {
         }
     }
 
-    /// Puts back what the store has lost, where it is time for that.
+    /// Restores entries that the store has lost, if it is time.
     pub(super) fn restore_lists(&mut self, at: usize, now: Instant) {
         let place = &mut self.places[at];
         let lost = place.known.lost(now);
@@ -107,7 +107,7 @@ impl<H: Host + 'static> Agent<H> {
             });
     }
 
-    /// Prefixes were put back that nobody had put back before.
+    /// Notes that entries were restored. `prefixes`: the ones that no other host had restored before.
     fn restored(&mut self, member: u64, prefixes: u64) {
         let Some(at) = self.at(member) else {
             return;
@@ -121,14 +121,14 @@ impl<H: Host + 'static> Agent<H> {
         }
     }
 
-    /// Takes what is over out of the store, where it is this host's turn.
+    /// Removes expired entries from the store, if it is this host's turn.
     pub(super) fn clear_lists(&mut self, at: usize, now: Instant) {
         let place = &mut self.places[at];
         for list in place.clearing.due(now) {
             if let Some(mut store) = self.connection.store() {
                 let fleet = place.fleet();
                 tokio::spawn(async move {
-                    // Another one does it if this one cannot.
+                    // If this host fails, another one does it.
                     let _ = store.edit(&fleet, &list, &Edit::ClearExpired).await;
                 });
             }

@@ -1,7 +1,7 @@
-//! How many rounds of a member may be under way at once.
+//! Limits how many rounds of a member are under way at once.
 //!
-//! A store that has more to do than it can is told less at once, or it would answer nobody in time: what came too late is
-//! told again, and is more work. The time that an answer takes says how long the store's queue is.
+//! An overloaded store gets fewer rounds at once, otherwise every answer would be too late. A late round is sent
+//! again, which is more work. The answer time shows the length of the store's queue.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -11,22 +11,22 @@ use crate::{
     member::{Group, Round, SHARDS},
 };
 
-/// Answers that take longer are soon too late: an agent waits a second for them.
+/// Slower answers are close to the agent's timeout of one second.
 const LONG: Duration = Duration::from_millis(400);
 
-/// The pace.
+/// The limit on rounds under way.
 #[derive(Debug)]
 struct Pace {
     most: usize,
     window: usize,
     /// Answers since the window was changed.
     answers: usize,
-    /// Whether it was slowed down since there is this connection.
+    /// Whether the pace was reduced on this connection.
     has_lapsed: bool,
 }
 
 impl Pace {
-    /// As quick as can be: `most` rounds at once.
+    /// Creates the fastest pace: `most` rounds at once.
     pub fn new(most: usize) -> Self {
         Self {
             most,
@@ -41,7 +41,7 @@ impl Pace {
         self.window
     }
 
-    /// An answer has come. The window follows it by an eighth for each windowful of answers.
+    /// Notes an answer that took `after`. The window changes by an eighth per window of answers.
     pub fn answered(&mut self, after: Duration) {
         self.answers += 1;
         if self.answers < self.window {
@@ -56,7 +56,7 @@ impl Pace {
         self.answers = 0;
     }
 
-    /// No answer came in time. What else was under way then is of the same delay.
+    /// Notes that an answer did not come in time. The other rounds under way then have the same delay.
     pub fn lapsed(&mut self, under_way: usize) {
         if !self.has_lapsed {
             self.window = (self.window.min(under_way) / 2).max(1);
@@ -65,19 +65,19 @@ impl Pace {
         }
     }
 
-    /// There is another connection.
+    /// Begins anew with a new connection.
     pub fn begin_anew(&mut self) {
         self.has_lapsed = false;
     }
 }
 
-/// Sources that are told of at once, but for a round alone that has more: a store takes a fifth of a second for as many,
+/// Maximum sources in the rounds under way, unless a single round has more. A store takes 0.2 seconds for this many,
 /// and this process nearly as long to write them.
 const AT_ONCE: usize = 50_000;
 
-/// Rounds that are under way.
+/// The rounds under way.
 pub struct UnderWay {
-    /// Sources of each, by member and group.
+    /// Number of sources of each round, by member and group.
     rounds: HashMap<(u64, Group), usize>,
     pace: Pace,
 }
@@ -92,19 +92,19 @@ impl Default for UnderWay {
 }
 
 impl UnderWay {
-    /// There is another connection: what waits for the one before it waits in vain.
+    /// Begins anew with a new connection: answers from the old connection do not arrive.
     pub fn begin_anew(&mut self) {
         self.rounds.clear();
         self.pace.begin_anew();
     }
 
-    /// Rounds of a member.
+    /// Number of a member's rounds under way.
     pub fn of(&self, member: u64) -> usize {
         self.rounds.keys().filter(|(of, _)| *of == member).count()
     }
 
-    /// Takes those of a member's rounds that are not on their way, as far as the pace allows. Who has waited longest comes
-    /// first, or some would never come.
+    /// Takes the rounds of a member that are not under way, as far as the pace allows. The oldest comes first, so that
+    /// each has its turn.
     pub fn take(&mut self, member: &Attached<impl Table>) -> Vec<Round> {
         let room = self.pace.window().saturating_sub(self.of(member.id));
         let is_waiting = |round: &&Round| !self.rounds.contains_key(&(member.id, round.group));
@@ -123,7 +123,7 @@ impl UnderWay {
         taken
     }
 
-    /// A round has come back after this time, or is not waited for any more.
+    /// Notes that a round was answered after `took`, or that its answer is no longer awaited.
     pub fn ended(&mut self, member: u64, group: Group, took: Option<Duration>) {
         match took {
             Some(took) => self.pace.answered(took),
@@ -139,7 +139,8 @@ mod tests {
 
     const MILLI: Duration = Duration::from_millis(1);
 
-    /// A store that needs 5 ms for a round, which `members` tell as much as they may: how long an answer takes in the end.
+    /// The window and the answer time that result in the end. The store needs 5 ms per round, and `members` send as
+    /// many as they may.
     fn settled(members: u32, rounds: usize) -> (usize, Duration) {
         let mut pace = Pace::new(rounds);
         let takes = |pace: &Pace| 5 * MILLI * members * u32::try_from(pace.window()).unwrap();
@@ -169,7 +170,7 @@ mod tests {
                 "{members}: {takes:?}: idle, with {window}"
             );
         }
-        // So many that one round of each is too much: there is nothing less.
+        // There are too many members: one round each is the minimum.
         assert_eq!(settled(1_000, 256).0, 1);
     }
 
@@ -196,7 +197,7 @@ mod tests {
         pace.begin_anew();
         pace.lapsed(10);
         assert_eq!(pace.window(), 5);
-        // And it comes back.
+        // The window grows again.
         (0..256 * 256).for_each(|_| pace.answered(MILLI));
         assert_eq!(pace.window(), 256);
         let mut alone = Pace::new(1);

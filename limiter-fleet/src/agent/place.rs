@@ -1,4 +1,4 @@
-//! A member of a fleet, as the agent sees it: an attachment, and how far its exchange with the store is.
+//! A member of a fleet in the agent: an attachment, and the state of its exchange with the store.
 
 use std::{
     collections::HashMap,
@@ -13,21 +13,21 @@ use super::{
 };
 use crate::{conflicts::Conflicts, host::Table, member::Group, quota, store::Changed};
 
-/// How often a member says that it is there, and asks whether lists have changed.
+/// Interval of a member's heartbeats, which also ask whether lists have changed.
 pub const BEAT: Duration = Duration::from_millis(250);
-/// Looks at the table.
+/// The times of the table's scans.
 #[derive(Debug)]
 pub struct Looks {
     last: Instant,
     took: Duration,
-    /// Between the last two.
+    /// Time between the last two scans.
     gap: Duration,
 }
 
 impl Looks {
-    /// What takes no longer than this is done whatever is under way.
+    /// Scans up to this duration run even while answers are awaited.
     const SHORT: Duration = Duration::from_millis(100);
-    /// For so long at most, what takes longer waits until nothing is under way.
+    /// Longer scans wait for at most this time until no answers are awaited.
     const PATIENCE: Duration = Duration::from_secs(1);
 
     fn new(now: Instant) -> Self {
@@ -38,75 +38,76 @@ impl Looks {
         }
     }
 
-    /// Whether there may be one while answers are awaited.
+    /// Whether a scan may begin while answers are awaited.
     pub fn may_begin(&self, now: Instant) -> bool {
         self.took <= Self::SHORT || now.saturating_duration_since(self.last) >= Self::PATIENCE
     }
 
-    /// There was one, and it took so long.
+    /// Notes a scan and its duration.
     pub fn done(&mut self, now: Instant, took: Duration) {
         self.gap = now.saturating_duration_since(self.last);
         (self.last, self.took) = (now, took);
     }
 
-    /// How far they are apart, at least so far.
+    /// Time between scans: between the last two, or since the last one if that is longer.
     fn apart(&self, now: Instant) -> Duration {
         self.gap.max(now.saturating_duration_since(self.last))
     }
 }
 
-/// A member, and what is known of its exchange.
+/// A member, and the state of its exchange.
 pub struct Place<T> {
     /// The attachment.
     pub attached: Attached<T>,
-    /// Its looks at the table.
+    /// The times of the table's scans.
     pub looks: Looks,
-    /// What it is called in the store.
+    /// Name of the member in the store.
     pub label: String,
-    /// What the fleet wants on its lists.
+    /// The fleet's entries on the lists.
     pub known: Known,
-    /// When rounds without an answer were sent for the first time.
+    /// When each unanswered round was sent for the first time.
     pub sent: HashMap<Group, Instant>,
-    /// When the latest thing was sent that was answered.
+    /// When the latest answered message was sent.
     heard: Option<Instant>,
-    /// The longest way there and back of late.
+    /// The longest recent time from a message to its answer.
     trip: Duration,
-    /// Whether the store has said how many members there are: without that nobody knows how deep in debt a bucket may be.
+    /// Whether the store has reported the number of members. Without that number, the maximum debt of a bucket is not
+    /// known.
     pub is_counted: bool,
-    /// Age of the oldest heartbeat among the members', now and one beat ago.
+    /// Age of the members' oldest heartbeat, now and one heartbeat ago.
     oldest: [Duration; 2],
-    /// How late what the others have charged may be heard of, as of then.
+    /// The lateness, and when it was computed. See [`Self::lateness`].
     late: (Duration, Instant),
-    /// Until when members that are missing may only not have come back to the store.
+    /// Until this time, missing members may not have come back to the store yet.
     pub returning: Instant,
-    /// When it says next that it is there.
+    /// Time of the next heartbeat.
     pub next_beat: Instant,
-    /// Whether it has said so and has no answer yet.
+    /// Whether a heartbeat is under way.
     pub is_beating: bool,
-    /// Since when it reads the fleet's lists, if it does.
+    /// When the present reading of the fleet's lists began, if there is one.
     pub reading: Option<Instant>,
-    /// How long the last reading has taken.
+    /// Duration of the last reading of lists.
     pub read_took: Duration,
-    /// How those were put in force.
+    /// Controls when the lists are put in force.
     pub force: Force,
-    /// What is to be taken out of the store.
+    /// Expired entries to remove from the store.
     pub clearing: Clearing,
-    /// Who waits for a change of lists to be in force.
+    /// Commands that wait until a change of lists is in force.
     pub waiting: Vec<Waiting>,
-    /// How others hold its limits otherwise.
+    /// Limits whose settings differ on other hosts.
     pub conflicts: Conflicts,
 }
 
-/// Who has changed a list.
+/// A command that waits for a change of a list.
 pub struct Waiting {
-    /// What that has come to.
+    /// The result of the change.
     pub changed: Changed,
-    /// Where to tell it.
+    /// The channel for the answer.
     pub answer: Answer,
 }
 
 impl<T: Table> Place<T> {
-    /// Of an attachment that was found just now.
+    /// Creates the state of an attachment that was just found.
     pub fn new(attached: Attached<T>, host: &str, now: Instant) -> Self {
         let label = printable(&format!("{host}/{}", attached.about().interface));
         Self {
@@ -132,17 +133,17 @@ impl<T: Table> Place<T> {
         }
     }
 
-    /// Name of its fleet.
+    /// Name of the member's fleet.
     pub fn fleet(&self) -> String {
         self.attached.about().fleet.clone()
     }
 
-    /// A line about its interface.
+    /// Formats a line about the member's interface.
     pub fn line(&self, text: &str) -> String {
         format!("{}: {text}", self.attached.about().interface)
     }
 
-    /// There is a connection again. Until `returning`, members that are missing may only not have come back.
+    /// Begins anew with a new connection. Until `returning`, missing members may not have come back yet.
     pub fn begin_anew(&mut self, now: Instant, returning: Instant) {
         self.is_beating = false;
         self.reading = None;
@@ -151,16 +152,16 @@ impl<T: Table> Place<T> {
         self.returning = returning;
     }
 
-    /// The store says how old the oldest heartbeat is.
+    /// Notes the age of the oldest heartbeat.
     pub fn heard_of(&mut self, oldest: Duration) {
         self.oldest = [oldest, self.oldest[0]];
     }
 
-    /// The configuration of the attachment has changed, or may have.
+    /// Takes a changed configuration of the attachment.
     pub fn follow(&mut self, table: T) {
         let (before, now) = (self.attached.about(), table.about());
         if before.program != now.program {
-            // Whoever has changed the settings may have taken off what the fleet had put there.
+            // The change of settings may have removed the fleet's entries.
             self.known.is_pending = true;
         }
         if before.lists != now.lists {
@@ -169,8 +170,8 @@ impl<T: Table> Place<T> {
         self.attached.refresh(table);
     }
 
-    /// How old what is known of the others is, at most: they look at their tables every `interval` and send what they
-    /// have found, and so does this one.
+    /// The maximum age of this host's knowledge of the others. Other hosts scan their tables every `interval` and send
+    /// the results, and so does this host.
     pub fn staleness(&self, interval: Duration, now: Instant) -> Option<Duration> {
         let oldest = self.sent.values().min().copied();
         let fresh = self.heard?.min(oldest.unwrap_or(now));
@@ -180,8 +181,8 @@ impl<T: Table> Place<T> {
         Some(now.saturating_duration_since(fresh) + ways + silent)
     }
 
-    /// How late what the others have charged may still be heard of. That is more than the staleness for a while after
-    /// a fault: who was away tells of all that time, and not in the first moment.
+    /// The maximum delay with which packets of other hosts may arrive. For a while after a fault, it is more than the
+    /// staleness, because returning hosts report all packets of that time.
     pub fn lateness(&mut self, interval: Duration, now: Instant) -> Duration {
         let most = quota::STALENESS.1;
         let Some(staleness) = self.staleness(interval, now) else {
@@ -193,27 +194,27 @@ impl<T: Table> Place<T> {
         self.late.0
     }
 
-    /// Takes off the lists what is over, whether or not the store is there.
+    /// Removes expired entries from the lists, whether or not the store answers.
     pub fn expire(&mut self, now: Instant) {
         let over = self.known.expire(now);
         self.clearing.is_over(over, self.attached.hosts, now);
     }
 
-    /// Whether somebody waits for what has been read.
+    /// Whether a command waits for a revision that has been read.
     pub fn is_awaited(&self) -> bool {
         let read = self.known.revision;
         let mut waiting = self.waiting.iter();
         waiting.any(|waiting| Some(waiting.changed.revision) <= read)
     }
 
-    /// Whether somebody waits for what has not been read.
+    /// Whether a command waits for a revision that has not been read yet.
     pub fn awaits_reading(&self) -> bool {
         let read = self.known.revision;
         let mut waiting = self.waiting.iter();
         waiting.any(|waiting| Some(waiting.changed.revision) > read && !waiting.answer.is_closed())
     }
 
-    /// Tells those how it went who wait for what has been read, or `all`.
+    /// Answers the commands that wait for a revision that has been read, or `all` commands.
     pub fn answer_waiting(&mut self, result: &Result<(), String>, all: bool) {
         let read = self.known.revision;
         let came = |waiting: &mut Waiting| all || Some(waiting.changed.revision) <= read;
@@ -222,15 +223,15 @@ impl<T: Table> Place<T> {
         }
     }
 
-    /// Something was answered that was sent then.
+    /// Notes an answer to a message sent at `sent`.
     pub fn answered(&mut self, sent: Instant) {
         self.heard = self.heard.max(Some(sent));
-        // What was long ago counts less and less.
+        // Older times have less and less weight.
         self.trip = sent.elapsed().max(self.trip - self.trip / 16);
     }
 }
 
-/// As the store takes it.
+/// Replaces characters that the store does not accept in a label.
 pub fn printable(label: &str) -> String {
     let printable = |c: char| if c.is_ascii_graphic() { c } else { '?' };
     label.chars().take(128).map(printable).collect()
@@ -250,7 +251,7 @@ mod tests {
         looks.done(later(200), Duration::from_millis(600));
         assert!(!looks.may_begin(later(1_100)));
         assert!(looks.may_begin(later(1_200)));
-        // What is seen so seldom is as old as that.
+        // The time between two scans counts until the next scan.
         assert_eq!(looks.apart(later(200)), Duration::from_millis(100));
         assert_eq!(looks.apart(later(1_200)), Duration::from_secs(1));
         looks.done(later(1_300), Duration::from_millis(600));

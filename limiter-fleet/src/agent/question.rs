@@ -1,4 +1,4 @@
-//! What other commands ask the agent, and its answers.
+//! Questions of other commands to the agent, and their answers.
 
 use std::time::Duration;
 
@@ -6,41 +6,41 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-/// Where an answer goes.
+/// The channel for an answer.
 pub type Answer = oneshot::Sender<serde_json::Value>;
 
-/// Sends an answer to whoever has asked, if that is still there.
+/// Sends an answer to the asking command, if it is still connected.
 pub(super) fn reply<T: Serialize>(answer: Answer, with: Result<T, String>) {
     if let Ok(value) = serde_json::to_value(with) {
-        // Whoever has gone away needs no answer.
+        // Without a receiver, the answer is not needed.
         let _ = answer.send(value);
     }
 }
 
-/// Prefixes in one question: it has at most 64 KiB.
+/// Maximum prefixes in one question, which has at most 64 KiB.
 const AT_ONCE: usize = 1_000;
 
-/// A question.
+/// A question to the agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Question {
-    /// How is the fleet of this interface? A `Result<Fleet, String>`.
+    /// The state of the fleet of this interface. The answer is a `Result<Fleet, String>`.
     Fleet(String),
-    /// Who has put what on its list? A `Result<Vec<Listed>, String>`.
+    /// The fleet's entries on a list. The answer is a `Result<Vec<Listed>, String>`.
     Listed {
         /// The interface.
         interface: String,
         /// The list.
         list: String,
     },
-    /// To change the list: a `Result<u64, String>`, how many prefixes that has changed.
+    /// A change of a list. The answer is a `Result<u64, String>`: the number of changed prefixes.
     Edit {
         /// The interface.
         interface: String,
         /// The list.
         list: String,
-        /// How.
+        /// The change.
         edit: Edit,
-        /// Whether more of the same is to come: then it need not be in force yet when the answer comes.
+        /// Whether more parts of the change follow. Then the answer does not wait until this part is in force.
         is_part: bool,
     },
 }
@@ -48,19 +48,19 @@ pub enum Question {
 /// A change of a fleet's list.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Edit {
-    /// Puts prefixes on it.
+    /// Adds prefixes.
     Add {
-        /// Which.
+        /// The prefixes.
         prefixes: Vec<IpNet>,
-        /// For how long; without it, until they are removed.
+        /// Lifetime of the entries; without it, they stay until they are removed.
         lasts: Option<Duration>,
     },
-    /// Takes them off.
+    /// Removes prefixes.
     Remove(Vec<IpNet>),
 }
 
 impl Edit {
-    /// Divides a change into parts, each of which fits into one question.
+    /// Divides a change into parts that fit into one question each.
     #[must_use]
     pub fn parts(&self) -> Vec<Self> {
         match self {

@@ -1,4 +1,4 @@
-//! The loop.
+//! The agent's main loop.
 
 use std::{
     net::IpAddr,
@@ -20,51 +20,51 @@ use crate::{
     store::{self, Error, Target},
 };
 
-/// A member that has not been heard of for so long is not counted.
+/// A member without a heartbeat for this time is not counted.
 pub const ALIVE: Duration = Duration::from_secs(3);
 
-/// What the agent is to do.
+/// The settings of the agent.
 #[derive(Debug)]
 pub struct Options {
     /// The store.
     pub store: store::Options,
-    /// How often to look at the tables, and to exchange.
+    /// Interval of scans and exchanges.
     pub interval: Duration,
-    /// What this host calls itself in the store.
+    /// Name of this host in the store.
     pub host: String,
-    /// Tells people something: a line.
+    /// Prints a line for people.
     pub say: fn(&str),
 }
 
 /// The agent.
 pub struct Agent<H: Host> {
     pub(super) host: H,
-    /// What it is to do.
+    /// The settings.
     pub(super) options: Options,
-    /// The store.
+    /// The connection to the store.
     pub(super) connection: Connection,
-    /// What was seen of this host the last time.
+    /// The results of the last search for attachments.
     pub(super) seen: Seen,
-    /// The members that are here.
+    /// The members on this host.
     pub(super) places: Vec<Place<H::Table>>,
-    /// The addresses of the store: what the fleet denies must not be in the way to it.
+    /// The addresses of the store. The fleet's deny list must not block them.
     pub(super) store_at: Vec<IpAddr>,
-    /// Rounds on their way.
+    /// The rounds under way.
     pub(super) under_way: UnderWay,
-    /// What the present connection was asked.
+    /// Requests on the present connection.
     pub(super) asked: Asked<H>,
-    /// Changes of lists, which somebody waits for also when the connection is gone.
+    /// Changes of lists, whose commands wait even after the connection is lost.
     pub(super) edits: Asked<H>,
 }
 
-/// What the agent does when something was answered.
+/// The agent's action after an answer.
 type Then<H> = Box<dyn FnOnce(&mut Agent<H>)>;
 
-/// Questions that are under way, and what is done with each answer.
+/// Requests under way, each with its action after the answer.
 pub struct Asked<H: Host>(FuturesUnordered<LocalBoxFuture<'static, Then<H>>>);
 
 impl<H: Host + 'static> Asked<H> {
-    /// Waits for an answer, and does `then` with it.
+    /// Waits for an answer, then runs `then` with it.
     pub fn push<T: 'static>(
         &mut self,
         answer: impl Future<Output = T> + 'static,
@@ -78,7 +78,7 @@ impl<H: Host + 'static> Asked<H> {
 }
 
 impl<H: Host + 'static> Agent<H> {
-    /// An agent of `host`, which has not done anything yet.
+    /// Creates an agent of `host`.
     ///
     /// # Errors
     /// If the store's address or certificates are not valid.
@@ -97,7 +97,7 @@ impl<H: Host + 'static> Agent<H> {
         })
     }
 
-    /// Works until `stop`, and answers questions.
+    /// Runs until `stop`, and answers questions.
     ///
     /// # Errors
     /// If the clock of the host cannot be read.
@@ -148,14 +148,14 @@ impl<H: Host + 'static> Agent<H> {
             Err(error) => return self.connection.refused(&error),
         };
         if self.connection.connected(store) {
-            // Its rounds are of another form.
+            // The form of the rounds has changed.
             self.places.clear();
         }
-        // What waits for the connection before waits in vain: rounds are sent again.
+        // Requests on the old connection get no answer. Rounds are sent again.
         self.asked.0.clear();
         self.under_way.begin_anew();
         let now = Instant::now();
-        // A name that says nothing just now: the store is where it was.
+        // If the name cannot be resolved at present, the old addresses stay.
         let has_moved = !addresses.is_empty() && self.store_at != addresses;
         for place in &mut self.places {
             place.begin_anew(now, now + ALIVE);
@@ -167,17 +167,17 @@ impl<H: Host + 'static> Agent<H> {
         self.seen.next = None;
     }
 
-    /// The store has answered.
+    /// Notes an answer of the store.
     pub(super) fn works(&mut self) {
         if self.connection.works() {
-            // It may have taken nobody's heartbeats: who comes back first is not alone because of that.
+            // The store may have lost all heartbeats. The first member to come back is not alone.
             let returning = Instant::now() + ALIVE;
             let places = self.places.iter_mut();
             places.for_each(|place| place.returning = returning);
         }
     }
 
-    /// Which of the places is that of the member with this id, if it is still there.
+    /// The index of the place with this member, if it still exists.
     pub(super) fn at(&self, member: u64) -> Option<usize> {
         let mut places = self.places.iter();
         places.position(|place| place.attached.id == member)
