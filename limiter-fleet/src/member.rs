@@ -1,4 +1,4 @@
-//! One member of a fleet: an attachment, its sources, and the rounds that it exchanges with the store.
+//! A member of a fleet: an attachment, its sources, and the rounds that it exchanges with the store.
 
 use std::collections::HashMap;
 
@@ -10,82 +10,82 @@ use super::{
     refill::Look,
 };
 
-/// Into how many groups the sources are divided, each with its own rounds: so many that a round stays short, and
-/// so few that it is worth its way.
+/// Possible numbers of groups of sources, each with its own rounds. More groups make rounds shorter, fewer groups make
+/// them worth sending.
 const GROUPS: [u32; 3] = [1, 16, SHARDS];
-/// Sources that a group is to have at most.
+/// Maximum sources per group, if more groups are possible.
 const OF_GROUP: usize = 2_000;
-/// Packets of one source that other limits may take back at once.
+/// Maximum packets of one source that other limits may refund at once.
 const TAKEN_BACK: i32 = 16;
-/// Parts that the sources of a fleet are divided into in the store.
+/// Number of parts into which a fleet's sources are divided in the store.
 pub const SHARDS: u32 = 256;
 
-/// An entry of the table, as it was looked at.
+/// A reading of an entry of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Sighting {
     /// Number of the entry.
     pub number: usize,
-    /// Whose it is.
+    /// The source in the entry.
     pub key: SourceKey,
-    /// Its bucket.
+    /// A reading of its bucket.
     pub look: Look,
-    /// Packets that were charged since the entry is this source's.
+    /// Packets charged since the source has had the entry.
     pub admitted: u64,
 }
 
-/// What a round takes along of one source.
+/// One source in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
     /// The source.
     pub key: SourceKey,
-    /// Packets that this member has charged.
+    /// Packets that this member has charged since the last round.
     pub packets: u64,
 }
 
-/// The sources that go together.
+/// The sources that share rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Group {
-    /// Groups that there are.
+    /// Number of groups.
     pub of: u32,
-    /// Which one it is.
+    /// Index of this group.
     pub index: u32,
 }
 
-/// One message to the store: repeated as it is until it is answered.
+/// One message to the store. It is repeated unchanged until it is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// The sources that it is about.
+    /// The group that the round is about.
     pub group: Group,
-    /// Higher than those of all rounds before it.
+    /// Number of the round, higher than all numbers before.
     pub number: u64,
-    /// What it says of them.
+    /// The sources, with their packets.
     pub items: Vec<Item>,
 }
 
-/// What is to be added to a bucket.
+/// A charge of a bucket for other hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
-    /// Whose.
+    /// The source to charge.
     pub key: SourceKey,
-    /// Ticks.
+    /// Ticks to charge.
     pub ticks: u64,
-    /// Ticks that it may be spent by in all.
+    /// Maximum ticks that the bucket may be spent by.
     pub most: u64,
 }
 
-/// What was last seen in an entry: in so little room because there is one of every entry.
+/// The last sighting of an entry. Small, because there is one for every entry of the table.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
-    /// Of the key; 0: nobody's.
+    /// Fingerprint of the key; 0: no source.
     print: u32,
-    /// The lower bits of [`Sighting::admitted`].
+    /// The low 32 bits of [`Sighting::admitted`].
     admitted: u32,
 }
 
 #[derive(Debug)]
 struct Kept {
     ledger: Ledger,
-    /// The last scan that it was seen in.
+    /// The last scan in which the source was seen.
     scan: u64,
     number: usize,
 }
@@ -94,13 +94,13 @@ struct Kept {
 #[derive(Debug)]
 pub struct Member {
     terms: [Option<Quota>; SLOTS as usize],
-    /// The first scan in which the limit in a slot was shared.
+    /// The first scan in which each slot's limit was shared.
     since: [u64; SLOTS as usize],
     fleet: Fleet,
     seen: Vec<Seen>,
     ledgers: HashMap<SourceKey, Kept>,
     scan: u64,
-    /// When the table was looked at, in the last scans, in ticks.
+    /// Times of the last three scans, in ticks.
     looked: [Option<u64>; 3],
     groups: u32,
     number: u64,
@@ -108,7 +108,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// Of a table with so many entries. In a cluster (`in_shards`) each round is about one shard.
+    /// Creates a member for a table with `entries` entries. In a cluster (`in_shards`) each round is about one shard.
     #[must_use]
     pub fn new(entries: usize, in_shards: bool) -> Self {
         Self {
@@ -128,7 +128,7 @@ impl Member {
         }
     }
 
-    /// Begins a look at the whole table. `terms` are those of the limits that are shared, by their slots.
+    /// Begins a scan of the whole table. `terms`: the quotas of the shared limits, by slot.
     pub fn begin(&mut self, terms: [Option<Quota>; SLOTS as usize], fleet: Fleet) {
         self.scan += 1;
         let [last, before, _] = self.looked;
@@ -146,7 +146,7 @@ impl Member {
         *self.terms.get(key.slot() as usize)?
     }
 
-    /// An entry of the table. Those of limits that are not shared are passed over.
+    /// Takes an entry of the table. Entries of limits that are not shared are skipped.
     pub fn sight(&mut self, sighting: &Sighting) {
         let Sighting {
             number,
@@ -181,8 +181,8 @@ impl Member {
         }
     }
 
-    /// The most packets that a bucket can have been charged with which was full when it was looked at last: that was
-    /// one scan ago, or two where it could not be read in between.
+    /// The maximum packets charged to a bucket that was full when it was last read. That was one scan ago, or two if
+    /// it could not be read in between.
     fn possible(&self, look: &Look, terms: &Quota) -> u64 {
         let [_, last, before] = self.looked;
         let Some(then) = before.or(last) else {
@@ -192,7 +192,7 @@ impl Member {
         look.spent().saturating_add(elapsed) / terms.cost + LAG
     }
 
-    /// An entry that cannot be read on the terms that are known: its account waits for the new ones.
+    /// Skips an entry that cannot be read under the known quotas. Its ledger waits for the new quotas.
     pub fn pass_over(&mut self, key: &SourceKey) {
         if let Some(kept) = self.ledgers.get_mut(key) {
             kept.scan = self.scan;
@@ -209,8 +209,8 @@ impl Member {
         self.ledgers.insert(key, kept);
     }
 
-    /// Ends the look at the table. Returns the rounds that are to be sent to the store: `shard` says to which of
-    /// [`SHARDS`] parts a source belongs.
+    /// Ends the scan. Returns the rounds to send to the store. `shard`: returns the part of a source, out of
+    /// [`SHARDS`].
     pub fn end(&mut self, shard: impl Fn(&SourceKey) -> u32) -> Vec<Round> {
         let scan = self.scan;
         self.ledgers
@@ -243,13 +243,13 @@ impl Member {
         rounds.into_values().collect()
     }
 
-    /// Rounds that have not been answered.
+    /// The rounds without an answer.
     pub fn unanswered(&self) -> impl Iterator<Item = &Round> {
         self.under_way.values()
     }
 
-    /// What the store has answered to a round: a record of each of its items, in their order. Returns what is to be
-    /// charged; `look` looks at an entry as it is now. An answer that comes again, or late, is nothing.
+    /// Takes the store's answer to a round: a record for each of its items, in the same order. Returns the charges.
+    /// `look` reads an entry again. Repeated and late answers are ignored.
     pub fn answer(
         &mut self,
         round: u64,
@@ -298,34 +298,34 @@ impl Member {
         charges
     }
 
-    /// So many ticks were added to a bucket.
+    /// Notes that `ticks` were charged to a bucket for other hosts.
     pub fn added(&mut self, key: &SourceKey, ticks: u64) {
         if let Some(kept) = self.ledgers.get_mut(key) {
             kept.ledger.added(ticks);
         }
     }
 
-    /// Where a source was last seen.
+    /// The entry in which a source was last seen.
     #[must_use]
     pub fn number(&self, key: &SourceKey) -> Option<usize> {
         self.ledgers.get(key).map(|kept| kept.number)
     }
 
-    /// Sources that account is kept of.
+    /// Number of sources with a ledger.
     #[must_use]
     pub fn sources(&self) -> usize {
         self.ledgers.len()
     }
 }
 
-/// How many groups so many sources make.
+/// The number of groups for this many sources.
 fn groups(sources: usize) -> u32 {
     let enough = |groups: &u32| sources <= OF_GROUP * *groups as usize;
     GROUPS.into_iter().find(enough).unwrap_or(SHARDS)
 }
 
 impl Seen {
-    /// Takes in what is there now. Returns how many packets were charged since it was last looked at.
+    /// Takes the present counter. Returns the packets charged since the last sighting.
     fn update(&mut self, print: u32, admitted: u64) -> u64 {
         #[expect(clippy::cast_possible_truncation, reason = "the lower bits")]
         let lower = admitted as u32;
@@ -339,19 +339,19 @@ impl Seen {
         }
         let more = lower.wrapping_sub(before.admitted);
         if (-TAKEN_BACK..0).contains(&more.cast_signed()) {
-            // A packet that was counted, and then refused by another limit, is taken back.
+            // Another limit refused a counted packet, which is refunded.
             return 0;
         }
         self.admitted = lower;
         if more.cast_signed() < 0 {
-            // The same source has left and come back. Or the figures are others, and the bucket tells.
+            // The source has left and come back. Or the counters were reset, and the bucket decides.
             return admitted;
         }
         u64::from(more)
     }
 }
 
-/// 32 bits of a key, that another source in the same entry hardly has.
+/// A 32-bit fingerprint of a key. Two sources of one entry rarely have the same.
 fn print(key: &SourceKey) -> u32 {
     let mixed = limiter_common::table::Seed::KNOWN.mixed(&key.tag());
     (mixed >> 32) as u32 | 1
@@ -366,18 +366,18 @@ mod tests {
     use super::*;
 
     const MS: u64 = 1_000_000 << 8;
-    /// 100/s, burst 20.
+    /// 100 packets per second, burst 20.
     const TERMS: Quota = Quota {
         tau: 200 * MS,
         cost: 10 * MS,
         epoch: 0,
     };
 
-    /// One source of one host, and the store, which nobody else tells of it.
+    /// One source on one host, and a store that no other host uses.
     struct Case {
         member: Member,
         now: u64,
-        /// Ticks that the bucket is spent by.
+        /// Ticks spent in the bucket.
         spent: u64,
         admitted: u64,
         record: Record,
@@ -392,7 +392,7 @@ mod tests {
                 admitted: 0,
                 record: Record::default(),
             };
-            // What was there before is not told.
+            // Packets from before the first scan are not published.
             assert_eq!(case.scan(), 0);
             case
         }
@@ -410,14 +410,14 @@ mod tests {
             }
         }
 
-        /// So many packets pass, and 100 ms.
+        /// Passes packets, and lets 100 ms pass.
         fn pass(&mut self, packets: u64) {
             self.admitted += packets;
             self.spent = (self.spent + packets * TERMS.cost).saturating_sub(100 * MS);
             self.now += 100 * MS;
         }
 
-        /// Looks. Returns what the store is to be told.
+        /// Scans the table. Returns the packets published to the store.
         fn scan(&mut self) -> u64 {
             let mut all = [None; SLOTS as usize];
             all[0] = Some(TERMS);
@@ -431,7 +431,8 @@ mod tests {
             rounds.iter().map(|round| round.items[0].packets).sum()
         }
 
-        /// The store answers what is under way; `is_seen`: the entry can be looked at then. Returns the ticks to be charged.
+        /// Lets the store answer the round under way. `is_seen`: the entry can be read at that time. Returns the ticks
+        /// to charge.
         fn answer(&mut self, is_seen: bool) -> u64 {
             let Some(round) = self.member.unanswered().next().cloned() else {
                 return 0;
@@ -462,7 +463,7 @@ mod tests {
         assert_eq!(case.answer(true), 0, "there is nobody else");
     }
 
-    /// Forgotten by the operator, or replaced and back: its figures begin anew.
+    /// The source was reset by the operator, or replaced and came back: its counters start again.
     #[test]
     fn a_source_that_begins_anew_in_the_same_entry_is_told_of() {
         let mut case = Case::new();
@@ -481,7 +482,8 @@ mod tests {
         assert!((90..=110).contains(&told), "{told}");
     }
 
-    /// Of a limit in shadow, what was over it is not charged. When it is no longer in shadow, all that has passed counts.
+    /// Packets over a limit in shadow are not charged. After shadow is switched off, all packets that passed are
+    /// counted.
     #[test]
     fn what_the_bucket_has_not_been_charged_with_is_not_told() {
         let mut case = Case::new();
@@ -494,7 +496,7 @@ mod tests {
         case.pass(10);
         let told = case.scan();
         assert!((10..=10 + LAG).contains(&told), "{told}");
-        // Nor of one that was silent.
+        // A source that was silent does not publish them either.
         let mut case = Case::new();
         case.pass(1);
         case.scan();

@@ -1,27 +1,27 @@
-//! How much of a bucket's refill ran over between two looks at it.
+//! Computes the refill that overflowed between two readings of a bucket.
 //!
-//! With C charged by this host, A added for others, and e the time that has passed, a bucket that was spent
-//! by l is spent by l' = l + C + A - e + I: I is what was refilled while it was full. The others' packets would
-//! have used it, had they been charged when they came and not a round later.
+//! Let C be this host's charges, A the charges added for other hosts, and e the elapsed time. A bucket spent by l is
+//! then spent by l' = l + C + A - e + I. I is the refill that overflowed while the bucket was full. The other hosts'
+//! packets would have used this refill if they had been charged on arrival, not a round later.
 
 use limiter_common::arithmetic::bucket;
 
 use super::quota::{Fleet, ticks};
 
-/// A look at a bucket.
+/// A reading of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Its word, on the present terms.
+    /// The bucket's TAT, under the present quota.
     pub word: u64,
-    /// Of which terms.
+    /// Epoch of the quota.
     pub epoch: u32,
-    /// When, in ticks. The word may have been read a little later: what was charged in between is in it and among the
-    /// packets that were charged, so that it cancels out.
+    /// Time of the reading, in ticks. The TAT may have been read a little later. Charges in between are both in the
+    /// TAT and in the counted packets, so that they cancel out.
     pub now: u64,
 }
 
 impl Look {
-    /// How much is spent, in ticks; more than the bucket's depth where it is in debt.
+    /// Ticks spent; more than the bucket's depth if the bucket is in debt.
     #[must_use]
     pub fn spent(&self) -> u64 {
         let ahead = self.word.wrapping_sub(self.now);
@@ -29,19 +29,19 @@ impl Look {
     }
 }
 
-/// Of one bucket.
+/// Tracks the overflowed refill of one bucket.
 #[derive(Clone, Copy, Debug)]
 pub struct RefillTracker {
     last: Look,
-    /// Ticks that were added since the last look.
+    /// Ticks charged for other hosts since the last reading.
     added: u64,
-    /// Refill that ran over and was not asked for yet. Less than none for a moment: a packet is in the word before
-    /// it is among those that were admitted.
+    /// Overflowed refill that has not been used. It may be negative for a moment: a packet is in the TAT before it is
+    /// in the counters.
     idle: i64,
 }
 
 impl RefillTracker {
-    /// Begins with a look.
+    /// Starts with a reading.
     #[must_use]
     pub fn new(look: Look) -> Self {
         Self {
@@ -51,14 +51,13 @@ impl RefillTracker {
         }
     }
 
-    /// The last look.
+    /// The last reading.
     #[must_use]
     pub fn last(&self) -> &Look {
         &self.last
     }
 
-    /// The most that this host can have charged until `look`, in ticks; nothing where that cannot be said, because
-    /// the terms have changed.
+    /// The maximum ticks that this host can have charged until `look`. None if the quota has changed.
     #[must_use]
     pub fn possible(&self, look: &Look) -> Option<u64> {
         if look.epoch != self.last.epoch {
@@ -70,7 +69,7 @@ impl RefillTracker {
         Some(u64::try_from(possible).unwrap_or(u64::MAX))
     }
 
-    /// Looks again, after this host has charged `charged` ticks.
+    /// Adds a reading, after this host has charged `charged` ticks.
     pub fn advance(&mut self, look: Look, charged: u64) {
         let (last, added) = (self.last, self.added);
         (self.last, self.added) = (look, 0);
@@ -85,35 +84,35 @@ impl RefillTracker {
         self.idle = self.idle.saturating_add(idle);
     }
 
-    /// `ticks` were added for others.
+    /// Notes that `ticks` were charged for other hosts.
     pub fn add(&mut self, ticks: u64) {
         self.added = self.added.saturating_add(ticks);
     }
 
-    /// What is left of a charge of `ticks` after what ran over. That serves once: what the charge did not need is kept
-    /// for what is heard later of the same time.
+    /// Reduces a charge of `ticks` by the overflowed refill. Each tick of refill is used once. The rest is kept for
+    /// later charges of the same time.
     pub fn less_idle(&mut self, ticks: u64) -> u64 {
         let idle = u64::try_from(self.idle).unwrap_or(0).min(ticks);
         self.idle -= idle.cast_signed();
         ticks - idle
     }
 
-    /// Keeps what ran over within what can be explained, where the store was last heard of this bucket `unasked` ticks
-    /// ago.
+    /// Limits the overflowed refill to a plausible range. `unasked`: ticks since the store's last answer about this
+    /// bucket.
     pub fn settle(&mut self, cost: u64, fleet: Fleet, unasked: u64) {
-        /// Packets that may be under way: in the word, and not among those that were admitted.
+        /// Maximum packets that are in the TAT but not yet in the counters.
         const UNDER_WAY: i64 = 64;
         let signed = |ticks: u64| i64::try_from(ticks).unwrap_or(i64::MAX);
-        // Less than that was never refilled here: somebody has changed the bucket.
+        // A lower value was never refilled here: somebody has changed the bucket.
         let least = signed(cost).saturating_mul(-UNDER_WAY);
-        // More than that is older than what the others will be heard of.
+        // More refill is older than any packets that other hosts will report.
         let most = signed(ticks(fleet.staleness).saturating_add(unasked));
         self.idle = self.idle.min(most).max(least);
     }
 }
 
-/// The word with `ticks` more spent, no deeper in debt than `most` ticks spent at `now`; nothing where it is there
-/// already.
+/// The TAT with `ticks` more spent, up to a debt of `most` ticks spent at `now`, and the ticks added. None if that
+/// debt is already reached.
 #[must_use]
 pub fn charged(word: u64, now: u64, ticks: u64, most: u64) -> Option<(u64, u64)> {
     let look = Look {

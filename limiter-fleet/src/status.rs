@@ -1,35 +1,35 @@
-//! What the agent says of a fleet.
+//! The agent's status of a fleet, for `status --json`.
 
 use serde::{Deserialize, Serialize};
 
-/// The fleet of an attachment, as its agent sees it; part of `status --json`.
+/// The fleet of an attachment, as its agent reports it; part of `status --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fleet {
-    /// Its name.
+    /// Name of the fleet.
     pub name: String,
-    /// Whether an agent works here. Without one the limits hold on this host alone.
+    /// Whether an agent runs here. Without an agent, the limits apply to this host alone.
     pub agent: bool,
-    /// Where the store is, without user and password; null without an agent.
+    /// Address of the store, without user and password; null without an agent.
     pub store: Option<String>,
-    /// Why the store does not answer; null where it does.
+    /// Why the store does not answer; null if it answers.
     pub error: Option<String>,
-    /// Hosts (interfaces, where one has several) that share the limits, this one among them; when the store was last
-    /// heard of.
+    /// Number of hosts that share the limits, including this one, at the store's last answer. A host with several
+    /// interfaces counts once for each.
     pub hosts: u32,
-    /// How old what is known of the others is, at most; null where nothing ever was.
+    /// Maximum age of this host's knowledge of the others, in seconds; null if there never was an answer.
     pub staleness_seconds: Option<f64>,
-    /// Sources that account is kept of.
+    /// Number of sources that are tracked for the fleet.
     pub sources: u64,
-    /// The limits that are shared.
+    /// The shared limits.
     pub limits: Vec<SharedLimit>,
-    /// Names of limits that other hosts share by this fleet, and this one does not.
+    /// Names of limits that other hosts of this fleet share and this host does not have.
     #[serde(default)]
     pub missing_limits: Vec<String>,
 }
 
 impl Fleet {
-    /// Whether the limits are shared at this moment: there is an agent, and the store answers it.
+    /// Whether the limits are shared at present: an agent runs, and the store answers it.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.agent && self.error.is_none() && self.staleness_seconds.is_some()
@@ -44,30 +44,30 @@ impl Fleet {
     }
 }
 
-/// A limit that is shared.
+/// A shared limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SharedLimit {
-    /// Its name.
+    /// Name of the limit.
     pub name: String,
-    /// Packets that the whole fleet lets through of one source beyond `burst + rate × t`, at most, at the staleness
-    /// above; null where that is not known.
+    /// Maximum packets that the whole fleet passes per source beyond `burst + rate × t`, at the present staleness;
+    /// null if it is not known.
     pub overshoot_packets: Option<u64>,
-    /// Other settings that other hosts have for a limit of this name, in words; at most 256.
+    /// Other hosts' settings for a limit of this name that differ, in words; at most 256.
     #[serde(default)]
     pub conflicts: Vec<String>,
 }
 
-/// A prefix that the fleet has put on a list; part of `deny list --json`.
+/// A prefix that the fleet added to a list; part of `deny list --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Listed {
     /// The prefix.
     pub prefix: String,
-    /// Who has added it.
+    /// Name of the host that added the prefix.
     pub by: String,
-    /// How long ago, in seconds.
+    /// Time since the prefix was added, in seconds.
     pub age_seconds: f64,
-    /// For how much longer it is there, in seconds; null: until somebody removes it.
+    /// Time until the prefix expires, in seconds; null: it stays until it is removed.
     pub left_seconds: Option<f64>,
 }

@@ -8,25 +8,25 @@ use limiter_fleet::{
     refill::Look,
 };
 
-/// A millisecond, in ticks.
+/// One millisecond, in ticks.
 const MS: u64 = 1_000_000 << 8;
 const SECOND: u64 = 1_000 * MS;
-/// When all begins.
+/// The time at which each test begins, in ticks.
 const BEGIN: u64 = 1 << 60;
 
-/// 100 packets a second, burst 10.
+/// 100 packets per second, burst 10.
 const TERMS: Quota = Quota {
     tau: 100 * MS,
     cost: 10 * MS,
     epoch: 0,
 };
-/// Keeps a twentieth to itself.
+/// A fleet of which this host keeps 1/20 to itself.
 const ALONE: Fleet = Fleet {
     hosts: 1,
     staleness: Duration::from_secs(1),
 };
 
-/// So long after the beginning, with so much spent.
+/// A reading `after` ticks from the beginning, with `spent` ticks spent.
 fn look(after: u64, spent: u64) -> Look {
     let now = BEGIN + after;
     Look {
@@ -36,12 +36,12 @@ fn look(after: u64, spent: u64) -> Look {
     }
 }
 
-/// Shared from the first look on, which found it full.
+/// A ledger that is shared from the first reading on, with a full bucket.
 fn shared() -> Ledger {
     Ledger::of_old(look(0, 0))
 }
 
-/// Looks at `account` again, on [`TERMS`].
+/// Adds a reading to the ledger, under [`TERMS`].
 fn see(ledger: &mut Ledger, after: u64, spent: u64, packets: u64) {
     ledger.look(look(after, spent), packets, &TERMS, ALONE);
 }
@@ -58,7 +58,7 @@ fn record(total: u64, spent: u64) -> Record {
 fn one_packet_is_nothing_that_others_have_to_know_of() {
     let mut one = Ledger::new(look(0, 10 * MS), 1, &TERMS, ALONE);
     assert_eq!(one.publish(), None);
-    // The second one is, unless the share has paid for the first: a twentieth of 100/s, in 200 ms.
+    // The second packet is shared, unless the share has paid for the first: 1/20 of 100/s, in 200 ms.
     let mut two = one.clone();
     see(&mut two, MS, 19 * MS, 1);
     assert_eq!(two.publish(), Some(2));
@@ -67,7 +67,7 @@ fn one_packet_is_nothing_that_others_have_to_know_of() {
     assert!(!one.is_over());
     see(&mut one, 200 * MS, 0, 0);
     assert!(one.is_over());
-    // What was paid for is not told later.
+    // Packets paid for by the share are not published later.
     see(&mut one, 201 * MS, 20 * MS, 2);
     assert_eq!(one.publish(), Some(2));
 }
@@ -87,7 +87,7 @@ fn a_deep_bucket_has_a_larger_share() {
     assert_eq!((of(2, 2), of(3, 2)), (None, Some(3)));
 }
 
-/// A share that becomes smaller: what was below it is above it, though nothing came.
+/// When the share becomes smaller, a source below it can be above it, without new packets.
 #[test]
 fn who_is_over_a_smaller_share_is_asked_for_at_once() {
     let deep = Quota {
@@ -104,7 +104,7 @@ fn who_is_over_a_smaller_share_is_asked_for_at_once() {
         ..ALONE
     };
     ledger.look(look(2_501 * MS, 0), 0, &deep, many);
-    // All of it is refilled, and too late to be told.
+    // Everything is refilled, and too late to be published.
     assert_eq!(ledger.publish(), Some(0));
 }
 
@@ -135,7 +135,7 @@ fn who_was_silent_for_twenty_looks_is_forgotten() {
     let mut ledger = shared();
     silent(&mut ledger, 20);
     assert!(ledger.is_over());
-    // Not who still has something in the bucket, or sends.
+    // A source with a charged bucket or with new packets is kept.
     for (spent, packets) in [(1, 0), (0, 1)] {
         let mut ledger = shared();
         for after in 1..40 {
@@ -147,7 +147,7 @@ fn who_was_silent_for_twenty_looks_is_forgotten() {
         silent(&mut ledger, 20);
         assert!(ledger.is_over());
     }
-    // Nor whose packets are still to be told, or are under way.
+    // A source with packets to publish or under way is kept.
     let mut ledger = shared();
     see(&mut ledger, MS, 10 * MS, 1);
     silent(&mut ledger, 25);
@@ -157,10 +157,10 @@ fn who_was_silent_for_twenty_looks_is_forgotten() {
     assert!(ledger.is_over());
 }
 
-/// Packets that could not be told in time are told as far as they are still in the bucket, or came just now.
+/// Late packets are published as far as they are still in the bucket, or are recent.
 #[test]
 fn what_is_told_late_is_what_is_still_there() {
-    // Five packets, and nothing more: at the last look there is so much left of them.
+    // Five packets, and no more. At the last reading, `left` is left of them.
     let told = |last: u64, left: u64, more: [u64; 2]| {
         let mut ledger = shared();
         see(&mut ledger, MS, 50 * MS, 5);
@@ -174,7 +174,7 @@ fn what_is_told_late_is_what_is_still_there() {
     assert_eq!(told(2 * SECOND + 1, 0, [0, 0]), Some(0));
     assert_eq!(told(2 * SECOND + 1, 35 * MS, [0, 0]), Some(3));
     assert_eq!(told(2 * SECOND + 1, 0, [1, 3]), Some(4));
-    // An answer begins it anew.
+    // An answer restarts the time.
     let mut ledger = shared();
     see(&mut ledger, MS, 50 * MS, 5);
     ledger.answer(&record(0, 0), &look(SECOND, 0), &TERMS);
@@ -192,7 +192,7 @@ fn the_first_answer_tells_the_level() {
         ledger.answer(&record, &look(MS, spent), &TERMS)
     };
     assert_eq!(first(record(4, 40 * MS), 0, 0), 40 * MS);
-    // What is in the bucket already is not added again, but for what the store has not heard of.
+    // Charges that are already in the bucket are not added again, except packets that the store does not know of.
     assert_eq!(first(record(4, 40 * MS), 0, 15 * MS), 25 * MS);
     assert_eq!(first(record(4, 40 * MS), 1, 15 * MS), 35 * MS);
     assert_eq!(first(record(4, 40 * MS), 0, 60 * MS), 0);
@@ -202,11 +202,11 @@ fn the_first_answer_tells_the_level() {
         ..record(4, 40 * MS)
     };
     assert_eq!(first(unborn, 0, 0), 0);
-    // More than can be: as many as can.
+    // A value above the maximum is cut to the maximum.
     assert_eq!(first(record(u64::MAX, 40 * MS), 0, 0), 40 * MS);
 }
 
-/// An answer to what this host has told of `own` packets.
+/// Answers a round of this host with `own` packets.
 fn answer(ledger: &mut Ledger, after: u64, own: u64, total: u64) -> u64 {
     see(ledger, after, 80 * MS, own);
     assert_eq!(ledger.publish().unwrap_or(0), own);
@@ -215,7 +215,7 @@ fn answer(ledger: &mut Ledger, after: u64, own: u64, total: u64) -> u64 {
 
 #[test]
 fn later_answers_tell_what_the_others_have_charged_since() {
-    // Always as much spent, and no time passes: nothing runs over.
+    // The spent ticks stay equal, and no time passes: no refill overflows.
     let mut ledger = Ledger::of_old(look(0, 80 * MS));
     assert_eq!(answer(&mut ledger, 0, 0, 5), 0, "its level is there");
     assert_eq!(answer(&mut ledger, 0, 0, 5), 0);
@@ -229,7 +229,7 @@ fn later_answers_tell_what_the_others_have_charged_since() {
 fn its_own_packets_are_not_the_others() {
     let mut ledger = Ledger::of_old(look(0, 0));
     let step = |ledger: &mut Ledger, own: u64, total: u64| {
-        // In the bucket when they are counted: nothing runs over.
+        // The packets are in the bucket when they are counted: no refill overflows.
         let spent = own * TERMS.cost;
         see(ledger, 0, spent, own);
         assert_eq!(ledger.publish().unwrap_or(0), own);
@@ -241,8 +241,8 @@ fn its_own_packets_are_not_the_others() {
     assert_eq!(step(&mut ledger, 3, 14), 20 * MS);
 }
 
-/// What ran over while others sent is not asked for: as much as has run over since the last answer, and a second
-/// more, which is as long as it may take to hear of them.
+/// Refill that overflowed while other hosts sent packets is not charged: the overflow since the last answer, plus one
+/// second, the maximum delay of their packets.
 #[test]
 fn what_ran_over_meanwhile_is_taken_off() {
     let charge = |looks: &[(u64, u64)]| {
@@ -257,9 +257,9 @@ fn what_ran_over_meanwhile_is_taken_off() {
     assert_eq!(charge(&[(0, 0)]), 20 * SECOND);
     assert_eq!(charge(&[(10 * SECOND, 0)]), 10 * SECOND);
     assert_eq!(charge(&[(4 * SECOND, 0), (10 * SECOND, 0)]), 10 * SECOND);
-    // Somebody has emptied the bucket by hand: that is explained by no more than the second.
+    // Somebody has emptied the bucket by hand: only the one second is plausible.
     assert_eq!(charge(&[(0, 8 * SECOND)]), 19 * SECOND);
-    // The same with a clock that went back, by which no time has passed.
+    // A clock that went back counts as no time passed.
     let back = 0_u64.wrapping_sub(5 * SECOND);
     let mut ledger = shared();
     assert_eq!(ledger.answer(&record(0, 0), &look(0, 0), &TERMS), 0);

@@ -15,12 +15,12 @@ use limiter_fleet::{
     refill::{Look, charged},
 };
 
-/// A millisecond, in ticks.
+/// One millisecond, in ticks.
 const MS: u64 = 1_000_000 << 8;
 const SECOND: u64 = 1_000 * MS;
 const NOW: u64 = 1 << 60;
 
-/// 100 packets a second, burst 10.
+/// 100 packets per second, burst 10.
 const TERMS: Quota = Quota {
     tau: 100 * MS,
     cost: 10 * MS,
@@ -35,7 +35,7 @@ fn key(source: u32) -> SourceKey {
     KeyMask::prefixes(32, 64).key(0, &Address::ipv4(source), 0)
 }
 
-/// An entry: its number, its source, packets that are spent, and that were charged in all.
+/// An entry: its number, its source, packets spent, and packets charged in total.
 type Entry = (usize, u32, u64, u64);
 
 fn sighting(&(number, source, spent, admitted): &Entry) -> Sighting {
@@ -57,7 +57,7 @@ fn begin(member: &mut Member) {
     member.begin(terms, FLEET);
 }
 
-/// A look at a table with these entries, in which a source is in the shard of its number.
+/// Scans a table with these entries. A source's number is its shard.
 fn scan(member: &mut Member, entries: &[Entry]) -> Vec<Round> {
     begin(member);
     for entry in entries {
@@ -70,13 +70,13 @@ fn scan(member: &mut Member, entries: &[Entry]) -> Vec<Round> {
     member.end(|key| numbers[key])
 }
 
-/// Sources from 0 on, each with three packets in an entry of its own.
+/// Sources numbered from 0, each with three packets in its own entry.
 fn crowd(sources: u32) -> Vec<Entry> {
     let entry = |source| (source as usize, source, 3, 3);
     (0..sources).map(entry).collect()
 }
 
-/// The next one, when no round is on its way any more, and what it tells of the sources.
+/// The items of the next round, after all rounds under way were answered.
 fn told(member: &mut Member, entries: &[Entry]) -> Vec<Item> {
     let waiting: Vec<_> = member.unanswered().cloned().collect();
     for round in waiting {
@@ -93,7 +93,7 @@ fn item(source: u32, packets: u64) -> Item {
     }
 }
 
-/// A member that has looked at its table when that was empty.
+/// A member that has scanned an empty table.
 fn begun(entries: usize) -> Member {
     let mut member = Member::new(entries, false);
     assert_eq!(scan(&mut member, &[]), []);
@@ -103,7 +103,7 @@ fn begun(entries: usize) -> Member {
 #[test]
 fn what_was_there_before_is_asked_for() {
     let mut member = Member::new(4, false);
-    // The second one is full: there is nothing to ask.
+    // The second bucket is full: the store is not asked about it.
     let rounds = scan(&mut member, &[(0, 1, 3, 50), (1, 2, 0, 50)]);
     assert_eq!(rounds.len(), 1);
     assert_eq!(rounds[0].items, [item(1, 0)], "who charged it is not known");
@@ -119,7 +119,7 @@ fn what_comes_later_is_told_when_it_is_more_than_a_packet() {
     let mut member = begun(4);
     assert_eq!(told(&mut member, &[(0, 1, 1, 1)]), []);
     assert_eq!(member.sources(), 1);
-    // Nobody has charged the second one since the last look, full or not.
+    // The second source has no charges since the last scan, whatever its bucket.
     let entries = [(0, 1, 2, 2), (1, 2, 0, 0), (2, 3, 4, 0), (3, 4, 3, 3)];
     let mut items = told(&mut member, &entries);
     items.sort_by_key(|item| item.packets);
@@ -132,7 +132,7 @@ fn what_comes_later_is_told_when_it_is_more_than_a_packet() {
 fn an_entry_that_changes_hands_begins_anew() {
     let mut member = begun(1);
     for source in 0..64 {
-        // No more than the bucket can have been charged with, and mostly less than the one before.
+        // Limited to the bucket's possible charges, and usually less than the source before.
         let count = 11 - u64::from(source % 8);
         let entry = (0, source, 9, count);
         assert_eq!(told(&mut member, &[entry]), [item(source, count)]);
@@ -142,7 +142,7 @@ fn an_entry_that_changes_hands_begins_anew() {
     assert_eq!(member.sources(), 1);
 }
 
-/// A packet that was charged, and then refused by another limit, is taken back.
+/// A packet that was charged, and then refused by another limit, is refunded.
 #[test]
 fn what_is_taken_back_is_not_counted_again() {
     let mut member = begun(1);
@@ -197,11 +197,11 @@ fn sources_of_a_shard_go_together() {
         of_round.sort_by_key(|key| key.address);
         assert_eq!(of_round, keys, "shard {}", group.index);
     }
-    // As long as a round is on its way, its group waits.
+    // The group waits while a round is under way.
     assert_eq!(scan(&mut member, &entries), []);
 }
 
-/// With fewer groups each has shards that follow one another.
+/// With fewer groups, each has consecutive shards.
 #[test]
 fn a_group_has_a_part_of_the_shards() {
     let mut member = begun(2_001);
@@ -215,7 +215,7 @@ fn a_group_has_a_part_of_the_shards() {
             assert_eq!(group, Group { of: 16, index });
         }
     }
-    // Not while a round is on its way, however few are left.
+    // The number of groups does not change while a round is under way, even if few sources are left.
     entries.truncate(1);
     scan(&mut member, &entries);
     assert_eq!(member.sources(), 1);
@@ -271,7 +271,7 @@ fn a_bucket_is_charged_up_to_its_debt() {
     assert_eq!(charged(word, NOW, SECOND, 3 * SECOND), None);
     assert_eq!(charged(word, NOW, SECOND, 2 * SECOND), None);
     assert_eq!(charged(word, NOW, 0, 10 * SECOND), None);
-    // Full for long: from now on.
+    // The bucket has been full for long: the charge counts from now on.
     assert_eq!(charged(NOW - SECOND, NOW, MS, SECOND), Some((NOW + MS, MS)));
 }
 

@@ -17,14 +17,14 @@ use limiter_fleet::{
 };
 use proptest::{collection::vec, prelude::*};
 
-/// A millisecond, in ticks.
+/// One millisecond, in ticks.
 const MS: u64 = 1_000_000 << 8;
 
 fn key() -> SourceKey {
     KeyMask::prefixes(32, 64).key(0, &Address::ipv4(u32::from_ne_bytes([192, 0, 2, 7])), 0)
 }
 
-/// Packets of each host, by their numbers there.
+/// Packets of each host, by number.
 type Packets = Vec<Vec<bool>>;
 
 fn unite(all: &mut Packets, with: &Packets) {
@@ -39,39 +39,39 @@ fn unite(all: &mut Packets, with: &Packets) {
 }
 
 struct Host {
-    /// What its clock shows beyond the true time.
+    /// Difference between the host's clock and the true time.
     offset: u64,
     word: Option<u64>,
-    /// True times of the packets that it has admitted.
+    /// True times of the admitted packets.
     admitted: Vec<u64>,
     member: Member,
-    /// How often its agent has begun anew.
+    /// Number of times that the host's agent was restarted.
     lives: u32,
-    /// Which packets go with a round of its own, in one of those lives.
+    /// The packets in each of the host's rounds, by the agent's life and the round's number.
     sent: BTreeMap<(u32, u64), Range<usize>>,
-    /// Which packets of the others its bucket has been charged with.
+    /// Packets of other hosts that the host's bucket was charged with.
     heard: Packets,
-    /// Those of them that the record at which it looks has told it of.
+    /// Packets of other hosts that the present record has reported to the host.
     told: Packets,
-    /// Packets that a store and the one after it have both told it of: their round was under way when the first one
-    /// lost everything.
+    /// Packets reported both by a store and by its successor: their round was under way when the first store lost
+    /// everything.
     again: u64,
-    /// The last answer of the store, in true time.
+    /// True time of the store's last answer.
     answered: u64,
-    /// Whether it has looked at the record that there is.
+    /// The `born` of the record that the host has read.
     born: u64,
-    /// How late the latest of the others' packets was charged.
+    /// The delay of the latest packets that were charged for other hosts.
     delay: u64,
-    /// What was taken off its charges because its bucket had been full, since the one exact bucket was full.
+    /// Ticks of refill taken off the charges since the exact bucket was last full.
     credit: u64,
-    /// The same since the beginning, and what has run over since then: no more can be taken off.
+    /// Ticks taken off since the beginning, and the overflow since then: no more can be taken off.
     taken_off: u64,
     ran_over: u64,
-    /// Packets of its own that the store could not know of at the first look at a record.
+    /// Own packets that the store could not know of when the host first read the record.
     unpublished: u64,
 }
 
-/// What the store keeps.
+/// The store's data.
 #[derive(Clone, Default)]
 struct Kept {
     born: u64,
@@ -84,7 +84,7 @@ struct Kept {
 
 #[derive(Clone)]
 enum Message {
-    /// Of a host, in one of its agent's lives.
+    /// A round of a host, in one of its agent's lives.
     Round((usize, u32), Round),
     Answer((usize, u32), u64, Group, Vec<Record>, Packets),
 }
@@ -96,9 +96,9 @@ struct World {
     store: Kept,
     births: u64,
     wires: Vec<Message>,
-    /// Ticks that the one exact bucket of all packets is spent by, at `now`.
+    /// Ticks spent at `now` in the exact bucket of all packets.
     truth: u64,
-    /// When that was full last.
+    /// Time at which the exact bucket was last full.
     full: u64,
     refused: u32,
 }
@@ -142,7 +142,7 @@ impl World {
 
     fn pass(&mut self, time: u64) {
         for host in &mut self.hosts {
-            // A bucket that was never used has run over too, and nobody has kept account of it.
+            // The refill of an unused bucket has overflowed too, without being tracked.
             let spent = host.look(self.now).map_or(0, |look| look.spent());
             host.ran_over += time.saturating_sub(spent);
         }
@@ -175,7 +175,7 @@ impl World {
         }
     }
 
-    /// A host looks at its table, and sends what is due.
+    /// Scans a host's table, and sends the rounds that are due.
     fn scan(&mut self, at: usize) {
         let (fleet, terms, now) = (self.fleet(), self.terms, self.now);
         let host = &mut self.hosts[at];
@@ -193,7 +193,7 @@ impl World {
         }
         let rounds = host.member.end(|_| 0);
         if host.member.sources() == 0 {
-            // Forgotten: the next look at the record is the first one.
+            // The source was dropped: the next reading of the record is the first one.
             host.born = 0;
         }
         for round in rounds {
@@ -219,7 +219,7 @@ impl World {
         };
     }
 
-    /// With another id: what the old one had sent has arrived by then, or never does.
+    /// Restarts an agent with another id. The old agent's messages have arrived by then, or are lost.
     fn restart(&mut self, at: usize) {
         self.wires
             .retain(|message| !matches!(message, Message::Round((from, _), _) if *from == at));
@@ -239,7 +239,7 @@ impl World {
         }
     }
 
-    /// What the script in the store does.
+    /// Does the work of the store's script.
     fn serve(&mut self, (from, life): (usize, u32), round: &Round) {
         let (now, cost) = (self.now, self.terms.cost);
         let last = self
@@ -319,7 +319,7 @@ impl World {
         }
         let mut new = 0;
         if is_first {
-            // The level that it takes over has all of them as if they had come when the store heard of them.
+            // The adopted level has all packets as if they arrived when the store got them.
             for (times, packets) in times.iter().zip(of) {
                 let known = packets.iter().zip(times).filter(|(known, _)| **known);
                 let late = known.map(|(_, time)| now - time).max().unwrap_or(0);
@@ -336,7 +336,7 @@ impl World {
                     host.again += u64::from(!is_first);
                     continue;
                 }
-                // Of what ran over since the last answer they take their part as if they had come then.
+                // The packets use the refill that overflowed since the last answer, as if they had arrived then.
                 let from_when = if is_first { now } else { host.answered };
                 let late = from_when.saturating_sub(times[from][number]);
                 host.delay = host.delay.max(late);
@@ -353,7 +353,7 @@ impl World {
         let credit = due.saturating_sub(ticks);
         host.credit += credit;
         if !is_first {
-            // At a first look the level decides, and what is due of it is not known to the last packet.
+            // At a first reading the level decides, and the charged packets are not exactly known.
             host.taken_off += credit;
         }
         unite(&mut host.heard, of);
@@ -369,7 +369,7 @@ impl World {
         }
     }
 
-    /// That no host is above the truth by more than what came late to it.
+    /// Checks that no host is above the truth by more than its late packets.
     fn check_above(&self) {
         for (at, host) in self.hosts.iter().enumerate() {
             let spent = host.look(self.now).map_or(0, |look| look.spent());
@@ -384,7 +384,7 @@ impl World {
         }
     }
 
-    /// That no host is below the truth by more than what it cannot have heard of.
+    /// Checks that no host is below the truth by more than the packets it cannot know of.
     fn check_below(&self) {
         for (at, host) in self.hosts.iter().enumerate() {
             assert!(host.taken_off <= host.ran_over, "credit for what never was");
@@ -437,13 +437,13 @@ enum Event {
     Pass(u64),
     Scan(usize),
     SendAgain(usize),
-    /// The message at this place of the wires, so many times; 0: it is lost.
+    /// Delivers the message with this index this many times; 0: it is lost.
     Deliver(usize, u8),
-    /// All that is on its way arrives, and everybody hears of everything.
+    /// Delivers all messages under way, until all hosts know everything.
     Quiet,
     /// The store loses everything.
     Emptied,
-    /// An agent ends, and another one begins.
+    /// Restarts an agent.
     Restarted(usize),
 }
 
@@ -462,7 +462,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     vec(event, 1..200)
 }
 
-/// The same, and what makes the exchange begin anew.
+/// The events, plus losses that make the exchange begin anew.
 fn events_and_losses() -> impl Strategy<Value = Vec<Event>> {
     let loss = prop_oneof![
         1 => Just(Event::Emptied),
@@ -507,10 +507,10 @@ fn run(world: &mut World, event: &Event) {
     }
 }
 
-/// Who was below its rate is not refused because the store was away for long, and came back.
+/// A source below its rate is not refused after a long absence of the store.
 #[test]
 fn an_absence_of_the_store_is_not_paid_for_by_who_was_below_the_rate() {
-    // 100/s, burst 20; each of three hosts gets 30/s.
+    // 100 packets per second, burst 20. Each of three hosts gets 30 packets per second.
     let terms = Quota {
         tau: 200 * MS,
         cost: 10 * MS,
@@ -543,7 +543,7 @@ fn an_absence_of_the_store_is_not_paid_for_by_who_was_below_the_rate() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// Whatever becomes of the messages.
+    /// Holds for every fate of the messages.
     #[test]
     fn never_below_the_truth_by_more_than_is_unheard_of_and_never_twice(
         hosts in 1..4_usize,
@@ -555,7 +555,7 @@ proptest! {
         let cost = cost * MS;
         let terms = Quota { tau: cost * burst, cost, epoch: 0 };
         let mut world = World::new(hosts, terms, &offsets);
-        // What was there before the agents is not known to them.
+        // The agents do not know of packets from before they started.
         (0..hosts).for_each(|host| world.scan(host));
         for event in &events {
             run(&mut world, event);
@@ -564,7 +564,7 @@ proptest! {
         }
     }
 
-    /// Whatever is lost with the store, or with an agent, is lost: nobody pays for it twice.
+    /// Losses of the store or of an agent are final: no packet is charged twice.
     #[test]
     fn nothing_is_counted_twice_when_store_or_agent_begin_anew(
         hosts in 1..4_usize,

@@ -1,4 +1,4 @@
-//! The connection: one server, or a cluster, and what its errors mean.
+//! The connection to a server or a cluster, and the meaning of its errors.
 
 use std::{
     error::Error as _,
@@ -13,16 +13,16 @@ use redis::{
 
 use super::{error::Fault, link::Link, options::Target, reply::Refused};
 
-/// The first version whose scripts do what these do.
+/// The oldest major version with the needed script functions.
 const OLDEST: u32 = 7;
-/// What is said of what a user may not do: by scripts of Redis and of Valkey, and by the client of a database that it may
-/// not choose.
+/// Texts of errors about missing rights: from scripts of Redis and Valkey, and from the client about a forbidden
+/// database.
 const FORBIDDEN: [&str; 3] = [
     "The user executing the script",
     "ACL failure in script",
     "no permissions to run",
 ];
-/// Longest text of a server in a message.
+/// Maximum length of a server's text in a message.
 const SAID: usize = 200;
 
 #[derive(Clone)]
@@ -32,7 +32,7 @@ pub(super) enum Connection {
 }
 
 impl Connection {
-    /// Connects, and finds out what is there.
+    /// Connects, and identifies the server.
     pub(super) async fn new(target: &Arc<Target>) -> Result<Self, Fault> {
         let both = target.options.connect_timeout + target.options.response_timeout;
         within(target, both, Self::try_new(target)).await
@@ -50,7 +50,7 @@ impl Connection {
         let cluster = ClusterClient::builder([target.info.clone()])
             .connection_timeout(target.options.connect_timeout)
             .response_timeout(target.options.response_timeout)
-            // One moved slot is found again; a node that is gone is the caller's to wait for.
+            // Retries find a slot that has moved. The caller waits for a node that is gone.
             .retries(2)
             .max_retry_wait(100);
         let cluster = cluster.build().map_err(failed)?;
@@ -58,7 +58,7 @@ impl Connection {
         Ok(Self::Cluster(cluster.map_err(failed)?))
     }
 
-    /// Asks once.
+    /// Sends one request.
     pub(super) async fn ask<T: FromRedisValue>(
         &mut self,
         target: &Target,
@@ -71,11 +71,11 @@ impl Connection {
             }
             .map_err(|error| said(target, &error))
         };
-        // The client's own limit is per attempt.
+        // The client's own timeout is per attempt.
         within(target, 2 * target.options.response_timeout, asked).await
     }
 
-    /// Calls a script. A server that has not seen it yet is sent it.
+    /// Calls a script. Sends it first if the server does not have it yet.
     pub(super) async fn call<T: FromRedisValue>(
         &mut self,
         target: &Target,
@@ -99,7 +99,7 @@ impl Connection {
     }
 }
 
-/// A script, and the name that a server has for it once it has seen it.
+/// A script, and the name under which a server has it after it was sent.
 pub(super) struct LuaScript {
     source: &'static str,
     hash: OnceLock<String>,
@@ -130,7 +130,7 @@ fn timeout(target: &Target, after: Duration) -> Fault {
     Fault::Timeout(after, advice)
 }
 
-/// What may be in the way, as far as the system's words tell.
+/// The error for an unreachable server. The advice depends on the system's message.
 fn unreachable(target: &Target, why: String) -> Fault {
     let advice = if why.contains("lookup address") {
         "that its name is right, and that this host can look it up"
@@ -144,7 +144,7 @@ fn unreachable(target: &Target, why: String) -> Fault {
     Fault::Unreachable(why, advice)
 }
 
-/// What `INFO server` says.
+/// Reads `INFO server`: whether the server is part of a cluster.
 fn is_cluster(target: &Target, info: &str) -> Result<bool, Fault> {
     let field = |name: &str| {
         info.lines()
@@ -157,14 +157,14 @@ fn is_cluster(target: &Target, info: &str) -> Result<bool, Fault> {
     if major.is_none_or(|major: u32| major < OLDEST) {
         return Err(not(&format!("Redis {}", quoted(target, version))));
     }
-    // Valkey says it by another name.
+    // Valkey uses another name.
     match field("redis_mode").or(field("server_mode")) {
         Some("sentinel") => Err(not("a Sentinel")),
         mode => Ok(mode == Some("cluster")),
     }
 }
 
-/// What a server or the system has said, fit for a line of ours.
+/// Makes a text of the server or the system fit for a message.
 fn quoted(target: &Target, text: &str) -> String {
     let text = target.without_password(text);
     let mut fit = String::new();
@@ -177,7 +177,7 @@ fn quoted(target: &Target, text: &str) -> String {
     fit
 }
 
-/// What an error of the client means.
+/// Converts an error of the client.
 fn said(target: &Target, error: &RedisError) -> Fault {
     use ServerErrorKind::{
         Ask, BusyLoading, ClusterDown, MasterDown, Moved, NoPerm, ReadOnly, TryAgain,
@@ -202,11 +202,11 @@ fn said(target: &Target, error: &RedisError) -> Fault {
         ErrorKind::Io if is_of::<rustls::Error>(error) => Fault::Tls(why),
         ErrorKind::Io | ErrorKind::ClusterConnectionNotFound => unreachable(target, why),
         _ => match error.code() {
-            // DENIED: protected mode.
+            // DENIED: the server is in protected mode.
             Some("NOAUTH" | "WRONGPASS" | "DENIED") => Fault::Denied,
             Some("OOM") => Fault::Full,
             Some("BUSY" | "NOREPLICAS" | "MISCONF") => Fault::NotReady(why),
-            // What a script may not do comes as an error of the script.
+            // A script's missing rights are reported as a script error.
             _ if FORBIDDEN.iter().any(|words| why.contains(words)) => Fault::Forbidden(why),
             _ if why.contains("ERR unknown command") => {
                 Fault::NotAStore("no Redis, or has commands forbidden".to_owned())
@@ -216,9 +216,9 @@ fn said(target: &Target, error: &RedisError) -> Fault {
     }
 }
 
-/// Whether an error of the system's is one of these.
+/// Whether the cause is a system error of this type.
 fn is_of<E: std::error::Error + 'static>(error: &RedisError) -> bool {
-    // The client keeps what it got in one of these, which hides what it is.
+    // The client wraps its errors in this type, which hides the cause.
     type Kept = Arc<dyn std::error::Error + Send + Sync>;
     let kept = error
         .source()

@@ -1,8 +1,8 @@
-//! What can go wrong between here and the store. No message has the password in it.
+//! The errors of the store. No message contains the password.
 
 use std::time::Duration;
 
-/// The store was not asked, or did not answer, or answered something else.
+/// An error of a request to the store.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address is not valid.
@@ -21,59 +21,59 @@ pub enum Error {
     /// A label is empty, too long, or not printable.
     #[error("'{0}' is not a label: write 1 to 128 characters of printable ASCII")]
     Label(String),
-    /// A list (its name, and the most prefixes) is too long.
+    /// A list is too long. Fields: the list's name, and the maximum number of prefixes.
     #[error(
         "the fleet's list '{0}' would have more than {1} prefixes: remove some, or write larger ones"
     )]
     ListFull(String, usize),
-    /// The key of a list (its name, and the key) holds something else.
+    /// The key of a list holds something else. Fields: the list's name, and the key.
     #[error("what the store keeps as the fleet's list '{0}' is no list: delete {1} there")]
     NotAList(String, String),
-    /// The store at this address is not there, or refuses.
+    /// The store at this address cannot be reached, or refuses.
     #[error("the store at {0} {1}")]
     At(String, Fault),
 }
 
-/// What is wrong with a store.
+/// A fault of a store.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// There is no connection: what the system says, and what to check.
+    /// There is no connection. Fields: the system's message, and advice.
     #[error("cannot be reached: {0}: see {1}")]
     Unreachable(String, &'static str),
-    /// No agreement on TLS.
+    /// The TLS handshake failed.
     #[error(
         "and this host do not come to TLS: {0}: see --ca, --cert and --key, and that the port speaks TLS"
     )]
     Tls(String),
-    /// No answer within this time; what to check.
+    /// There was no answer within this time. Second field: advice.
     #[error("has not answered within {0:?}: see {1}")]
     Timeout(Duration, &'static str),
-    /// Wrong user or password; or a store in protected mode, which the client does not tell apart.
+    /// User or password is wrong, or the store is in protected mode. The client cannot tell these apart.
     #[error(
         "does not take the user and password: see --password-file, ACL LIST there, and that it has a password of its own (requirepass), without which it takes nobody from other hosts"
     )]
     Denied,
-    /// The user may not do that.
+    /// The user lacks a right.
     #[error(
         "does not let this user do what a fleet needs: {0}: give it the rights of docs/fleet.md"
     )]
     Forbidden(String),
-    /// Another program, or an old one.
+    /// The server is another program, or too old.
     #[error("is {0}, and a fleet needs Redis 7.0 or Valkey, or later: name another store")]
     NotAStore(String),
-    /// Out of memory.
+    /// The store is out of memory.
     #[error("is full: raise its maxmemory, or set maxmemory-policy to volatile-ttl")]
     Full,
-    /// A replica.
+    /// The server is a replica.
     #[error("is a replica, which takes no changes: name the one that it copies")]
     Replica,
-    /// It will work again by itself.
+    /// The store is not ready, and will work again by itself.
     #[error("is not ready: {0}: wait, and see its log if that goes on")]
     NotReady(String),
-    /// Its answer is not one to what was asked.
+    /// The answer is not valid for the request.
     #[error("has answered what no store answers ({0}): see what runs there, and what is between")]
     Garbled(String),
-    /// A round that a cluster cannot take in one piece.
+    /// The round spans several shards, which a cluster cannot process.
     #[error("is a cluster now, and this round is about several shards: start the agent again")]
     NotOneShard,
     /// Any other error.
@@ -82,7 +82,7 @@ pub enum Fault {
 }
 
 impl Error {
-    /// Whether the connection is not to be used again.
+    /// Whether the connection cannot be used any more.
     #[must_use]
     pub fn is_of_the_connection(&self) -> bool {
         use Fault::{Denied, Garbled, NotAStore, Replica, Timeout, Tls, Unreachable};

@@ -1,4 +1,4 @@
-//! A round's way to the store and back.
+//! Sends a round to the store, and reads the answer.
 
 use limiter_common::{arithmetic::bucket::TICK_SHIFT, table::key::SourceKey};
 use redis::{RedisWrite, ToRedisArgs};
@@ -16,14 +16,15 @@ use crate::{
 
 static SCRIPT: LuaScript = LuaScript::new(include_str!("exchange.lua"));
 
-/// The largest whole number that a double keeps apart from its neighbours.
+/// The largest integer that a double can tell from its neighbours.
 pub const MOST: u64 = (1 << 53) - 1;
-/// A record is kept for half of that at least, in milliseconds, and for as long as the bucket takes to fill.
+/// Minimum lifetime of a record when it is written, in milliseconds. Long buckets need more. Half of this time is
+/// guaranteed.
 const LIFE: u64 = 120_000;
-/// No record is kept for longer: 30 days, in milliseconds.
+/// Maximum lifetime of a record: 30 days, in milliseconds.
 const LIFE_MOST: u64 = 30 * 86_400_000;
 
-/// An argument of the script. There are two for each source, which is why they are not made texts one by one.
+/// An argument of the script. There are two for each source, so they are not converted to separate strings.
 enum Argument {
     Number(u64),
     Text(String),
@@ -38,25 +39,25 @@ impl ToRedisArgs for Argument {
     }
 }
 
-/// What the store needs to know of a source's limit.
+/// The numbers of a source's limit that the store needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Of<'a> {
     /// Name of the limit.
     pub limit: &'a str,
-    /// Ticks that a packet costs.
+    /// Cost of a packet in ticks.
     pub cost: u64,
-    /// Ticks that its bucket may be spent by in all: its depth and the debt.
+    /// Maximum ticks that the bucket may be spent by: its depth plus the debt.
     pub cap: u64,
 }
 
 impl Store {
-    /// Tells the store of a round, and returns a record of each of its items, in their order. The same round may be
-    /// told any number of times: it counts once. Several may be under way at once, of different groups: clone the
-    /// store, which is one connection all the same.
+    /// Sends a round to the store. Returns a record for each of its items, in the same order. A round that is sent
+    /// several times counts once. Rounds of different groups may be under way at the same time: clone the store. The
+    /// clones share one connection.
     ///
     /// # Errors
-    /// Where the store is not reached, or refuses, or answers what no store does. Then the round may have been
-    /// counted or not: it is to be repeated as it is.
+    /// Fails if the store is not reached, refuses, or returns an invalid answer. Then the round may have been counted
+    /// or not: repeat it unchanged.
     pub async fn exchange<'a>(
         &mut self,
         fleet: &str,
@@ -99,14 +100,14 @@ impl Store {
     }
 }
 
-/// Cost, cap and life, as the script takes them.
+/// Writes cost, cap and lifetime for the script.
 fn written((cost, cap): (u64, u64)) -> [String; 3] {
     let cap = nanoseconds(cap);
     let life = LIFE.saturating_add(cap / 500_000).min(LIFE_MOST);
     [exact(cost), cap.to_string(), life.to_string()]
 }
 
-/// Ticks as nanoseconds with all of their decimals: in eight bits there are eight of them.
+/// Writes ticks as nanoseconds with all decimals. The eight fractional bits need eight decimals.
 fn exact(ticks: u64) -> String {
     const DECIMALS: u64 = 100_000_000;
     let below = (ticks % (1 << TICK_SHIFT)) * (DECIMALS >> TICK_SHIFT);
@@ -117,7 +118,7 @@ fn nanoseconds(ticks: u64) -> u64 {
     ticks >> TICK_SHIFT
 }
 
-/// What the script has answered, if it can have.
+/// Checks the script's answer, and converts it to records.
 fn records(answer: &[i64], caps: &[u64]) -> Result<Vec<Record>, &'static str> {
     if answer.len() != 3 * caps.len() {
         return Err("not as many records as sources");

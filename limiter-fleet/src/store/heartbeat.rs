@@ -1,4 +1,4 @@
-//! Who is there, and how each host holds the limits that it shares.
+//! Heartbeats: the members that are alive, and the settings of each host's shared limits.
 
 use std::time::Duration;
 
@@ -13,32 +13,33 @@ use crate::conflicts::Held;
 
 static SCRIPT: LuaScript = LuaScript::new(include_str!("heartbeat.lua"));
 
-/// Members that are kept, and counted; those heard of last.
+/// Maximum members kept and counted: the ones with the latest heartbeats.
 pub const MEMBERS: usize = 10_000;
-/// Limits that are kept, of one fleet; those that were told of last.
+/// Maximum limits kept per fleet: the ones reported last.
 pub const LIMITS: usize = 256;
 
-/// What a member learns by saying that it is there.
+/// The answer to a heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beat {
-    /// Time of the store.
+    /// The store's time.
     pub now: Duration,
-    /// Members that are alive, this one among them; at least 1, at most [`MEMBERS`].
+    /// Number of live members, including this one; at least 1, at most [`MEMBERS`].
     pub hosts: u32,
-    /// How long ago the one of them was heard of that was not for longest.
+    /// Age of the oldest heartbeat among the live members.
     pub oldest: Duration,
-    /// Another one than before: the lists have changed. A time of the store: also where it has lost everything, it
-    /// does not come again.
+    /// Changes when the lists change. The value is a time of the store, and does not repeat even if the store loses
+    /// everything.
     pub revision: u64,
-    /// How all that are alive hold their limits. What is not of the form is left out.
+    /// The shared limits of all live members. Malformed entries are left out.
     pub held: Vec<Held>,
 }
 
 impl Store {
-    /// Says that a member is there and holds these limits, and learns what all say that have done so within `alive`.
+    /// Sends a member's heartbeat with its limits. Returns the answer about all members with a heartbeat within
+    /// `alive`.
     ///
     /// # Errors
-    /// As [`Self::exchange`].
+    /// Returns the errors of [`Self::exchange`].
     pub async fn heartbeat(
         &mut self,
         fleet: &str,
@@ -80,10 +81,10 @@ impl Store {
         })
     }
 
-    /// Says that a member has gone, so that nobody waits for it.
+    /// Reports that a member has gone, so that other members do not wait for it.
     ///
     /// # Errors
-    /// As [`Self::exchange`].
+    /// Returns the errors of [`Self::exchange`].
     pub async fn leave(&mut self, fleet: &str, member: u64, label: &str) -> Result<(), Error> {
         let mut command = redis::cmd("ZREM");
         command.arg(names::members(names::name(fleet)?));
@@ -98,7 +99,7 @@ fn entry(member: u64, text: &str) -> Result<String, Error> {
     Ok(format!("{member:016x} {}", label(text)?))
 }
 
-/// `NAME KEY COST TAU WORDS`: how a limit is held.
+/// Writes a limit's settings: `NAME KEY COST TAU WORDS`.
 fn written(held: &Held) -> Result<String, Error> {
     let (name, terms) = (names::name(&held.name)?, label(&held.terms)?);
     Ok(format!("{name} {terms} {}", label(&held.words)?))

@@ -1,4 +1,4 @@
-//! A connection to one server, whose replies are bounded.
+//! A connection to one server, with bounded replies.
 
 use std::{
     cell::RefCell,
@@ -28,12 +28,12 @@ use tokio_rustls::TlsConnector;
 use super::{options::Target, reply::Reply};
 
 thread_local! {
-    /// The store that nodes of a cluster belong to. The client calls for connections to them by itself, with nothing but an
-    /// address; it does so on the thread of whoever asks the store, as the agent has one thread.
+    /// The store that the nodes of a cluster belong to. The client asks for connections to nodes with only an address.
+    /// It does so on the thread of the request, and the agent has one thread.
     static NODES_AS: RefCell<Option<Arc<Target>>> = const { RefCell::new(None) };
 }
 
-/// A connection. The task that drives it ends with the last clone.
+/// A connection. Its background task ends with the last clone.
 #[derive(Clone)]
 pub(super) struct Link {
     connection: MultiplexedConnection,
@@ -56,7 +56,7 @@ impl Link {
         Self::with(&target.info, target, config).await
     }
 
-    /// Connections to nodes of a cluster are made as to this store from now on, on this thread.
+    /// Sets the store for connections to a cluster's nodes on this thread.
     pub fn nodes_as(target: Arc<Target>) {
         NODES_AS.set(Some(target));
     }
@@ -138,7 +138,7 @@ fn halves(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> (From, To) {
     (Box::new(from), Box::new(to))
 }
 
-/// Connects to whichever address of a name answers first.
+/// Connects to the address of the name that answers first.
 async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     let addresses: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();
     if addresses.is_empty() {
@@ -152,7 +152,7 @@ async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// What comes from a server, looked at before anybody reads it.
+/// A stream from a server that checks the size of replies before the client reads them.
 struct Bounded {
     from: From,
     reply: Reply,

@@ -17,56 +17,56 @@ use super::{
 static EDIT: LuaScript = LuaScript::new(include_str!("edit.lua"));
 static READ: LuaScript = LuaScript::new(include_str!("lists.lua"));
 
-/// Prefixes that a list may have.
+/// Maximum prefixes on a list.
 pub const PREFIXES: usize = 100_000;
-/// Prefixes that go in one message: the store does nothing else meanwhile.
+/// Maximum prefixes per message. The store does nothing else meanwhile.
 const AT_ONCE: usize = 1_000;
 
 /// A change of a list.
 #[derive(Clone, Debug)]
 pub enum Edit {
-    /// Adds prefixes; those that are there already are as if they were new.
+    /// Adds prefixes, and renews prefixes that are already there.
     Add(Vec<Entry>),
-    /// Adds prefixes that are not there: what a store has lost.
+    /// Adds prefixes that are missing, because the store has lost them.
     Restore(Vec<Entry>),
     /// Removes prefixes.
     Remove(Vec<IpNet>),
-    /// Removes those whose time is over.
+    /// Removes expired prefixes.
     ClearExpired,
 }
 
-/// What a change has come to.
+/// The result of a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
-    /// Prefixes that were added or were there, or removed.
+    /// Number of prefixes that were added, renewed or removed.
     pub prefixes: u64,
-    /// The revision that has it.
+    /// The revision after the change.
     pub revision: u64,
 }
 
 /// A prefix on a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Which.
+    /// The prefix.
     pub prefix: IpNet,
-    /// Who has added it.
+    /// Name of the host that added the prefix.
     pub by: String,
-    /// How long ago.
+    /// Time since the prefix was added.
     pub age: Duration,
-    /// For how much longer it is on the list; without it, until it is removed.
+    /// Time until the prefix expires; without it, the prefix stays until it is removed.
     pub left: Option<Duration>,
 }
 
-/// What was read.
+/// The lists as read from the store.
 #[derive(Debug)]
 pub struct Lists {
-    /// As of [`super::Beat`].
+    /// The revision; see [`super::Beat`].
     pub revision: u64,
-    /// Each list that was asked for, in their order. Entries that are of no use, or over, are left out.
+    /// The requested lists, in the requested order. Invalid and expired entries are left out.
     pub lists: Vec<Result<Vec<Entry>, Error>>,
 }
 
-/// How an entry is kept.
+/// The stored form of an entry.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kept {
@@ -76,10 +76,10 @@ struct Kept {
 }
 
 impl Store {
-    /// Changes a list, all prefixes at one moment where they are no more than a thousand.
+    /// Changes a list. Up to 1,000 prefixes change at the same moment.
     ///
     /// # Errors
-    /// As [`Self::exchange`]; and where the list would be too long, or is none.
+    /// Returns the errors of [`Self::exchange`]. Fails if the list would be too long, or the key holds something else.
     pub async fn edit(&mut self, fleet: &str, list: &str, edit: &Edit) -> Result<Changed, Error> {
         let keys = [
             names::list(names::name(fleet)?, names::name(list)?),
@@ -113,16 +113,16 @@ impl Store {
     /// Reads lists.
     ///
     /// # Errors
-    /// As [`Self::exchange`]. What is wrong with one list is said in its place.
+    /// Returns the errors of [`Self::exchange`]. The error of a single list is returned in its place.
     pub async fn lists(&mut self, fleet: &str, lists: &[String]) -> Result<Lists, Error> {
         let mut read = Lists {
             revision: MOST,
             lists: Vec::with_capacity(lists.len()),
         };
-        // One list is as long as a reply may be.
+        // A single list may be as long as a reply.
         for list in lists {
             let (revision, list) = self.list(fleet, list).await?;
-            // What has changed between the two is read again.
+            // A revision between the two readings leads to another reading.
             read.revision = read.revision.min(revision);
             read.lists.push(list);
         }
@@ -160,7 +160,7 @@ fn no_list(list: &str, key: &str) -> Error {
     Error::NotAList(list.to_owned(), key.to_owned())
 }
 
-/// The arguments of so many calls as it takes.
+/// Divides the arguments into as many calls as needed.
 fn in_parts<T, const N: usize>(
     all: &[T],
     written: impl Fn(&T) -> Result<[String; N], Error>,
@@ -172,7 +172,7 @@ fn in_parts<T, const N: usize>(
     all.chunks(AT_ONCE).map(part).collect()
 }
 
-/// Prefix, who (JSON), for how long (us, or nothing), and how long ago (us).
+/// Writes an entry: prefix, host (JSON), time left (µs, or empty), age (µs).
 fn written(entry: &Entry) -> Result<[String; 4], Error> {
     let micros = |time: Duration| time.as_micros().min(u128::from(MOST / 2)).to_string();
     Ok([
@@ -194,7 +194,7 @@ fn entry(pair: &[Value], now: u64) -> Option<Entry> {
     };
     let text = std::str::from_utf8(prefix).ok()?;
     let prefix: IpNet = text.parse().ok()?;
-    // As we write it, and in no other way: else one could be there twice.
+    // Accepts only the spelling that limiter writes. Otherwise one prefix could be on the list twice.
     if prefix.trunc().to_string() != text {
         return None;
     }

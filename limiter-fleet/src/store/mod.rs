@@ -1,9 +1,9 @@
-//! The store: Redis 7.0 or Valkey, or a cluster of them. What is kept there is in the scripts beside this file, and is
-//! called what `names` says. Only the store's clock is used in it.
+//! The store: Redis 7.0 or Valkey, or a cluster. The scripts in this folder define the stored data, `names` its keys.
+//! All times are the store's.
 //!
-//! What others wrote is not trusted: what is not of the form counts as nothing, in the scripts and again here.
-//! Nothing here waits for a store to come back: that is the caller's, who throws the [`Store`] away where
-//! [`Error::is_of_the_connection`], and connects again.
+//! Data of other hosts is not trusted: the scripts and this module ignore malformed data. Nothing here waits for a
+//! store to come back. The caller drops the [`Store`] after an error with [`Error::is_of_the_connection`], and
+//! connects again.
 
 mod connection;
 mod error;
@@ -27,7 +27,7 @@ pub use lists::{Changed, Edit, Entry, Lists, PREFIXES};
 pub use names::{Source, name, shard};
 pub use options::{Options, Target};
 
-/// A connection to the store. Clones of it share the connection, and may ask at the same time.
+/// A connection to the store. Clones share the connection and can be used at the same time.
 #[derive(Clone)]
 pub struct Store {
     target: Arc<Target>,
@@ -41,10 +41,10 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// Connects once, and sees that it is a store, and whether it is a cluster.
+    /// Connects once. Checks that the server is a store, and whether it is a cluster.
     ///
     /// # Errors
-    /// Where it is not reached, does not let this host in, or is something else.
+    /// Fails if the server cannot be reached, refuses this host, or is not a store.
     pub async fn connect(target: &Arc<Target>) -> Result<Self, Error> {
         let connection = Connection::new(target).await;
         Ok(Self {
@@ -53,7 +53,7 @@ impl Store {
         })
     }
 
-    /// Whether it is a cluster: then a round must be about one shard.
+    /// Whether the store is a cluster. Then each round must be about one shard.
     #[must_use]
     pub fn is_cluster(&self) -> bool {
         matches!(self.connection, Connection::Cluster(_))

@@ -1,5 +1,5 @@
-//! The names of what is kept in the store. All begin with `limiter:{FLEET}:` or `limiter:{FLEET:SHARD}:`: what a user of
-//! the store needs access to, and what a cluster divides.
+//! The names of the store's keys. All begin with `limiter:{FLEET}:` or `limiter:{FLEET:SHARD}:`. A user of the store
+//! needs access to these. A cluster divides the keys by the text in braces.
 
 use std::{
     fmt::{self, Write as _},
@@ -11,13 +11,13 @@ use limiter_common::table::key::{IPV4, IPV6, SourceKey};
 use super::error::Error;
 use crate::member::{Group, SHARDS};
 
-/// The longest name of a fleet, a limit or a list.
+/// Maximum length of the name of a fleet, a limit or a list.
 const LONGEST: usize = 64;
 
-/// The longest label.
+/// Maximum length of a label.
 const LABEL: usize = 128;
 
-/// Whether a member or a host may call itself so: printable ASCII, so that it can do no harm where it is shown.
+/// Whether a text is valid as a label: printable ASCII, so that it is harmless in any output.
 pub(super) fn is_label(text: &str) -> bool {
     let printable = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
     !text.is_empty() && text.len() <= LABEL && text.bytes().all(printable)
@@ -30,10 +30,10 @@ pub(super) fn label(text: &str) -> Result<&str, Error> {
     Err(Error::Label(text.escape_debug().take(LABEL).collect()))
 }
 
-/// The name of a fleet, a limit or a list, as it stands in the names of keys.
+/// Checks the name of a fleet, a limit or a list for use in a key.
 ///
 /// # Errors
-/// Where it is empty, too long, or has other characters than letters, digits, `-`, `_` and `.`.
+/// Fails if the name is empty, too long, or has characters other than letters, digits, `-`, `_` and `.`.
 pub fn name(text: &str) -> Result<&str, Error> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if text.is_empty() || text.len() > LONGEST || !text.chars().all(allowed) {
@@ -42,8 +42,8 @@ pub fn name(text: &str) -> Result<&str, Error> {
     Ok(text)
 }
 
-/// A source, as it stands in the name of its record: `192.0.2.7`, `2001:db8::` or `interface`, and `,PORT` behind it
-/// where the key has one.
+/// A source as written in the name of its record: `192.0.2.7`, `2001:db8::` or `interface`, followed by `,PORT` if the
+/// limit's key has a port.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a>(pub &'a SourceKey);
 
@@ -69,14 +69,13 @@ impl fmt::Display for Source<'_> {
     }
 }
 
-/// Which of [`SHARDS`] parts of a fleet's records a source of a limit belongs to: the same on every host, and in
-/// every version.
+/// The shard of a source's record, out of [`SHARDS`]. It is equal on all hosts and in all versions.
 #[must_use]
 pub fn shard(limit: &str, source: &SourceKey) -> u32 {
     part(format_args!("{limit}:{}", Source(source)))
 }
 
-/// FNV-1a of 64 bits, of what is written into it.
+/// The 64-bit FNV-1a hash of the text written into it.
 struct Fnv(u64);
 
 impl fmt::Write for Fnv {
@@ -89,11 +88,11 @@ impl fmt::Write for Fnv {
     }
 }
 
-/// The hash is folded: its lower bits alone know nothing of the upper ones.
+/// Returns the shard of a text. The hash is folded, because its lower bits do not depend on the upper ones.
 fn part(text: fmt::Arguments<'_>) -> u32 {
     const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
     let mut hash = Fnv(BASIS);
-    // Never fails.
+    // Writing to the hash never fails.
     let _ = hash.write_fmt(text);
     let Fnv(hash) = hash;
     let folded = hash ^ (hash >> 32);
@@ -102,13 +101,13 @@ fn part(text: fmt::Arguments<'_>) -> u32 {
     u32::from(folded.to_le_bytes()[0]) % SHARDS
 }
 
-/// Of a source's record.
+/// The key of a source's record.
 pub(super) fn record(fleet: &str, limit: &str, source: &SourceKey) -> String {
-    /// Of what is not a name: `limiter:{:00}:s::255.255.255.255,65535`.
+    /// Bytes of the key besides the names: `limiter:{:00}:s::255.255.255.255,65535`.
     const BESIDE: usize = 48;
     let shard = shard(limit, source);
     let mut name = String::with_capacity(fleet.len() + limit.len() + BESIDE);
-    // Never fails.
+    // Writing to a string never fails.
     let _ = write!(
         name,
         "limiter:{{{fleet}:{shard:02x}}}:s:{limit}:{}",
@@ -117,8 +116,8 @@ pub(super) fn record(fleet: &str, limit: &str, source: &SourceKey) -> String {
     name
 }
 
-/// Of the last round of a member: a key for each group, because rounds of several are under way at once. Where a
-/// group is one shard, it is in that shard.
+/// The key of a member's last round, one per group, because rounds of several groups are under way at once. If a group
+/// is one shard, its key is in that shard.
 pub(super) fn last_round(fleet: &str, member: u64, group: Group) -> String {
     let Group { of, index } = group;
     if of == SHARDS {
@@ -183,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_parts_stay_what_they_are_and_are_even() {
-        // These stand in the stores of fleets that run: another one would lose their records at an upgrade.
+        // Running fleets have these values in their stores. Other values would lose their records at an upgrade.
         assert_eq!(part(format_args!("")), 0xe1);
         assert_eq!(part(format_args!("http:2001:db8::,443")), 0x94);
         assert_eq!(shard("http", &v4(0xc000_0207, 0)), 0xe1);

@@ -1,4 +1,4 @@
-//! Where the store is, and what it wants to see.
+//! The store's address and credentials.
 
 use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
@@ -10,27 +10,27 @@ use rustls::{
 
 use super::error::{Error, Fault};
 
-/// As the operator has written it.
+/// The options as the operator has written them.
 #[derive(Clone)]
 pub struct Options {
-    /// `redis://`, `rediss://` (TLS) or `unix://`, with user, password, port and database where they are needed.
+    /// Address: `redis://`, `rediss://` (TLS) or `unix://`, with user, password, port and database if needed.
     pub url: String,
-    /// The password, if it is not in the address.
+    /// The password, if it is not part of the address.
     pub password: Option<Vec<u8>>,
-    /// The certificates (PEM) of those who may sign the store's; without them, those that this machine trusts.
+    /// The trusted CA certificates (PEM); without them, the system's.
     pub ca: Option<Vec<u8>>,
     /// This host's certificate (PEM).
     pub cert: Option<Vec<u8>>,
-    /// Its key (PEM).
+    /// The key of this host's certificate (PEM).
     pub key: Option<Vec<u8>>,
-    /// How long a connection may take.
+    /// Timeout for a connection.
     pub connect_timeout: Duration,
-    /// How long an answer may take.
+    /// Timeout for an answer.
     pub response_timeout: Duration,
 }
 
 impl Options {
-    /// A store at `url`, without anything else.
+    /// Creates the options for a store at `url` without credentials.
     #[must_use]
     pub fn new(url: &str) -> Self {
         Self {
@@ -47,13 +47,13 @@ impl Options {
 
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not even the address: it may have a password in it.
+        // The address is hidden too: it may contain a password.
         f.debug_struct("Options").finish_non_exhaustive()
     }
 }
 
-/// A store whose address and certificates are valid. What was read of files stays here: connections are made again and
-/// again, also where files are out of reach by then.
+/// A store with a valid address and valid certificates. Keeps the content of the files, because connections are made
+/// again when the files may not be readable.
 pub struct Target {
     pub(super) options: Options,
     pub(super) info: ConnectionInfo,
@@ -107,14 +107,15 @@ impl Target {
         Ok(Arc::new(target))
     }
 
-    /// Whether the address says that it speaks TLS.
+    /// Whether the address asks for TLS.
     pub(super) fn is_tls(&self) -> bool {
         matches!(self.info.addr(), ConnectionAddr::TcpTls { .. })
     }
 
-    /// Whom this host trusts, and what it shows. Whom the system trusts is read for each connection.
+    /// The TLS settings: trusted certificates and this host's own. The system's certificates are read for each
+    /// connection.
     pub(super) fn tls(&self) -> Result<ClientConfig, String> {
-        // The cryptography of all TLS of this process, once: an error says that there is one already.
+        // Sets the process's TLS cryptography once. An error means that it is already set.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let Options { ca, cert, key, .. } = &self.options;
         let mut trusted = RootCertStore::empty();
@@ -142,12 +143,12 @@ impl Target {
         })
     }
 
-    /// What is wrong with the store.
+    /// Creates an error of this store.
     pub(super) fn error(&self, fault: Fault) -> Error {
         Error::At(self.at.clone(), fault)
     }
 
-    /// Where it is, as one would write it: without user and password.
+    /// The store's address without user and password.
     #[must_use]
     pub fn at(&self) -> &str {
         &self.at
@@ -157,7 +158,7 @@ impl Target {
         matches!(self.info.addr(), ConnectionAddr::Unix(_))
     }
 
-    /// The addresses of the host that was named; none of a socket, or where its name says nothing just now.
+    /// The IP addresses of the store's host; none for a socket, or if the name cannot be resolved at present.
     pub async fn addresses(&self) -> Vec<IpAddr> {
         const PATIENCE: Duration = Duration::from_secs(2);
         let (host, port) = match self.info.addr() {
@@ -174,7 +175,7 @@ impl Target {
         addresses
     }
 
-    /// The text without the password, should somebody have put it there.
+    /// Replaces the password in a text.
     pub(super) fn without_password(&self, text: &str) -> String {
         match self.info.redis_settings().password() {
             Some(password) if !password.is_empty() => text.replace(password, "***"),
@@ -183,8 +184,8 @@ impl Target {
     }
 }
 
-/// What is wrong with an address that the client does not take, which does not say it. Nothing of the address is
-/// repeated: there may be a password in it.
+/// Describes the error in an address that the client does not accept, because the client does not. Never repeats the
+/// address, which may contain a password.
 fn mistake(url: &str) -> &'static str {
     const SCHEMES: [&str; 4] = ["redis", "rediss", "valkey", "valkeys"];
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
@@ -211,7 +212,7 @@ fn mistake(url: &str) -> &'static str {
     }
 }
 
-/// The certificates in a file, of which there must be one.
+/// Reads the certificates in a file. At least one is required.
 fn all_of(what: &str, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
     let found = found.map_err(|error| format!("{what}: {error}"))?;
@@ -261,7 +262,7 @@ mod tests {
         assert_eq!(target.without_password("is geheim!"), "is ***!");
     }
 
-    /// Each says what is wrong, so that nobody has to guess.
+    /// Each message names the mistake.
     #[test]
     fn mistakes_are_named() {
         for (bad, word) in [
@@ -294,7 +295,7 @@ mod tests {
         options.ca = empty();
         assert!(matches!(Target::read(&options), Err(Error::Address(_))));
         options.url = "rediss://host".into();
-        // Nobody could be trusted by that.
+        // This CA file has no certificate.
         let error = Target::read(&options).unwrap_err();
         assert!(matches!(error, Error::Certificates(_)), "{error}");
         options.ca = None;

@@ -1,31 +1,31 @@
-//! The bounds of a reply, which hold before the client reads it.
+//! Checks the size of a reply before the client reads it.
 //!
-//! The client's parser keeps whatever a server sends, however long, until the reply is complete. This looks at nothing but
-//! how long values are said to be, and refuses a reply as soon as it cannot be one that was asked for.
+//! The client's parser buffers everything that a server sends until the reply is complete. This module reads only the
+//! announced lengths, and refuses a reply that cannot be a valid answer.
 
-/// Bytes that the values of one reply may take. The longest reply that is asked for is a list of 100,000 prefixes with
-/// who has added each: `lists.lua` bounds both, to 506 bytes for a prefix.
+/// Maximum bytes of the values in one reply. The longest valid reply is a list of 100,000 prefixes with their hosts.
+/// `lists.lua` limits both, to 506 bytes per prefix.
 const REPLY: usize = 51_000_000;
-/// Bytes that the client takes for a value, beside what is in it.
+/// Bytes that the client needs per value in addition to its content.
 const VALUE: usize = 64;
-/// Bytes of a text whose length is said before it.
+/// Maximum bytes of a text with an announced length.
 const TEXT: usize = 1 << 20;
-/// Bytes of any other line.
+/// Maximum bytes of any other line.
 const LINE: usize = 64 << 10;
-/// Arrays within each other.
+/// Maximum depth of nested arrays.
 const DEPTH: usize = 8;
 
-/// Why a reply is refused.
+/// The reason why a reply is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Refused(&'static str);
 
-/// The reply that is being read.
+/// The state of the reply being read.
 #[derive(Debug, Default)]
 pub(super) struct Reply {
-    /// Bytes that it has taken.
+    /// Bytes that the reply has taken.
     taken: usize,
-    /// How many values each array that has begun still wants, the innermost last.
+    /// Values missing in each open array, the innermost last.
     wanted: Vec<usize>,
     at: At,
 }
@@ -35,14 +35,14 @@ enum At {
     /// Before a value.
     #[default]
     Kind,
-    /// In its first line, of which these are the bytes behind its kind.
+    /// In the first line of a value. Fields: its kind, and the bytes after the kind.
     Line(u8, Vec<u8>),
-    /// In a text, so many bytes before its end.
+    /// In a text, with this many bytes left.
     Text(usize),
 }
 
 impl Reply {
-    /// Goes on with what a server has sent.
+    /// Checks the next bytes from a server.
     pub fn read(&mut self, mut bytes: &[u8]) -> Result<(), Refused> {
         while let Some((first, rest)) = bytes.split_first() {
             let read = match self.at {
@@ -85,7 +85,7 @@ impl Reply {
         Ok(())
     }
 
-    /// The first line of a value is there.
+    /// Starts a value after its first line.
     fn begin(&mut self, kind: u8, line: &[u8]) -> Result<(), Refused> {
         if !b"$*".contains(&kind) {
             self.end();
@@ -102,7 +102,7 @@ impl Reply {
                 if self.wanted.len() == DEPTH {
                     return Err(Refused("arrays too deep within each other"));
                 }
-                // The client makes room for four at least.
+                // The client reserves room for at least four values.
                 self.take(4 * VALUE)?;
                 self.wanted.push(values);
                 self.at = At::Kind;
@@ -111,7 +111,7 @@ impl Reply {
         Ok(())
     }
 
-    /// A value is complete, and with it arrays that it is the last of.
+    /// Ends a value, and the arrays that it completes.
     fn end(&mut self) {
         self.at = At::Kind;
         while let Some(wanted) = self.wanted.last_mut() {
@@ -125,7 +125,7 @@ impl Reply {
     }
 }
 
-/// A length; none where there is no value.
+/// Parses a length; none for a null value.
 fn length(line: &[u8]) -> Result<Option<usize>, Refused> {
     if line == b"-1" {
         return Ok(None);
@@ -143,7 +143,7 @@ mod tests {
     fn read(reply: &str) -> Result<Reply, Refused> {
         let mut whole = Reply::default();
         whole.read(reply.as_bytes())?;
-        // The pieces that it comes in do not matter.
+        // The result does not depend on the pieces in which the reply arrives.
         let mut in_pieces = Reply::default();
         for byte in reply.as_bytes() {
             in_pieces.read(std::slice::from_ref(byte))?;
