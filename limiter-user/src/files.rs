@@ -1,4 +1,4 @@
-//! Files that people name: configurations, lists, passwords, certificates.
+//! Reads files that users name: configurations, lists, passwords, certificates.
 
 use std::{
     fs::{File, OpenOptions},
@@ -10,7 +10,7 @@ use std::{
 /// Reads a regular file of at most `most` bytes. A pipe or a device is refused, because reading it may never end.
 pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // What is not counted beforehand is counted while it is read: the file may grow.
+    // The file may grow while it is read, so the size is checked while reading.
     if regular(path)?.take(most + 1).read_to_end(&mut bytes)? as u64 > most {
         let longest = most >> 20;
         return Err(io::Error::other(format!("longer than {longest} MiB")));
@@ -18,13 +18,13 @@ pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads the same as text.
+/// Reads a regular file of at most `most` bytes as text.
 pub(crate) fn read_text(path: &Path, most: u64) -> io::Result<String> {
     let text = String::from_utf8(read(path, most)?);
     text.map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not text in UTF-8"))
 }
 
-/// Opens a regular file, also through symbolic links. Without `O_NONBLOCK` opening a pipe waits for a writer.
+/// Opens a regular file, also through symbolic links. Without `O_NONBLOCK`, opening a pipe would wait for a writer.
 fn regular(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);

@@ -1,7 +1,7 @@
-//! The user side of `limiter`: command line, configuration, kernel, snapshots and how they are shown.
+//! The user-space side of `limiter`: command line, configuration, kernel access, snapshots and their display.
 //!
-//! One-way: `cli` uses all others; `files` knows none; `show` and `export` see plain types; only `kernel` knows aya;
-//! `config` knows none of them.
+//! Dependencies go one way: `cli` uses all other modules. `files` uses none. `show` and `export` use plain types. Only
+//! `kernel` uses aya. `config` uses none of them.
 
 pub mod agent;
 pub mod cli;

@@ -1,4 +1,4 @@
-//! `limiter`: the command.
+//! The `limiter` command.
 
 #![forbid(unsafe_code)]
 

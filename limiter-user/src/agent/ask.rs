@@ -1,5 +1,5 @@
-//! What other commands ask the agent, over a socket whose name is of this network namespace (abstract, see unix(7)):
-//! nothing is left of it when the agent is killed.
+//! Questions of other commands to the agent, over a socket. Its name is abstract (see unix(7)) and belongs to this
+//! network namespace, so nothing is left when the agent is killed.
 
 use std::{
     io,
@@ -24,24 +24,24 @@ use limiter_fleet::{
 use crate::{config::Scope, helper::Channel, kernel::Attachment};
 
 const NAME: &str = "limiter-agent";
-/// How long a question may take: an edit brings a new program to each interface.
+/// Timeout of a question. An edit loads a new program for each interface.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why there was no answer.
+/// The reason why there was no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no agent.
+    /// No agent runs.
     #[error("no agent runs here: start one by `limiter agent --store URL`")]
     NoAgent,
-    /// Somebody else has taken its place.
+    /// Another user's process has the agent's socket.
     #[error(
         "what answers in the place of the agent belongs to user {0}: end that process (`ss -xlp | grep {NAME}` shows it)"
     )]
     NotOurs(u32),
-    /// It does not answer.
+    /// The agent does not answer.
     #[error("the agent does not answer ({0}): see what it prints, or start it again")]
     Silent(String),
-    /// It says no.
+    /// The agent refuses.
     #[error("{0}")]
     Refused(String),
 }
@@ -50,17 +50,17 @@ fn address() -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(NAME)
 }
 
-/// Takes the agent's place in this network namespace.
+/// Takes the agent's socket in this network namespace.
 ///
 /// # Errors
-/// Where there is one already.
+/// Fails if there is an agent already.
 pub fn listen() -> io::Result<tokio::net::UnixListener> {
     let listener = UnixListener::bind_addr(&address()?)?;
     listener.set_nonblocking(true)?;
     tokio::net::UnixListener::from_std(listener)
 }
 
-/// How long somebody who has connected may take to ask.
+/// Time for a client to send its question after it has connected.
 const ATTENTION: Duration = Duration::from_secs(2);
 
 /// Reads one question from a socket, and writes the answer.
@@ -77,22 +77,22 @@ pub fn listen_to(socket: tokio::net::UnixStream, questions: mpsc::Sender<(Questi
             return;
         };
         let (answer, comes) = oneshot::channel();
-        // Too many at once: they see that nobody answers.
+        // With too many questions at once, the client gets no answer.
         if questions.try_send((question, answer)).is_ok()
             && let Ok(answer) = comes.await
         {
-            // Whoever has gone away needs no answer.
+            // If the client is gone, it needs no answer.
             let _ = tokio::time::timeout(ATTENTION, channel.answer(&answer)).await;
         }
     });
 }
 
-/// The user at the other end.
+/// The user at the other end of the socket.
 fn peer(socket: &impl std::os::fd::AsFd) -> io::Result<u32> {
     Ok(getsockopt(socket, PeerCredentials)?.uid())
 }
 
-/// Whether the one at the other end may ask: root, or who has started the agent. Everybody can connect.
+/// Whether the other end may ask: only root, and the user who started the agent. Everybody can connect.
 pub fn may_ask(socket: &impl std::os::fd::AsFd) -> bool {
     peer(socket).is_ok_and(|user| user == 0 || user == geteuid().as_raw())
 }
@@ -118,28 +118,28 @@ async fn ask<T: serde::de::DeserializeOwned>(question: &Question) -> Result<T, E
     }
 }
 
-/// How the fleet of an interface is.
+/// The state of the fleet of an interface.
 ///
 /// # Errors
-/// Where no agent answers.
+/// Fails if no agent answers.
 pub async fn fleet(interface: &str) -> Result<Fleet, Error> {
     ask(&Question::Fleet(interface.to_owned())).await
 }
 
-/// Who has put what on a list.
+/// The fleet's entries on a list.
 ///
 /// # Errors
-/// Where no agent answers.
+/// Fails if no agent answers.
 pub async fn listed(interface: &str, list: &str) -> Result<Vec<Listed>, Error> {
     let (interface, list) = (interface.to_owned(), list.to_owned());
     ask(&Question::Listed { interface, list }).await
 }
 
-/// Changes a list of the whole fleet: in force on this host when it is done, on the others within a second. Returns how
-/// many prefixes that was about.
+/// Changes a list of the whole fleet. It is in force on this host when the function returns, and on the others within
+/// a second. Returns the number of prefixes changed.
 ///
 /// # Errors
-/// Where no agent answers, or the store does not take it.
+/// Fails if no agent answers, or the store does not take the change.
 pub async fn edit(interface: &str, list: &str, edit: &Edit) -> Result<u64, Error> {
     let mut parts = edit.parts().into_iter().peekable();
     let mut done = 0;
@@ -162,8 +162,8 @@ pub async fn edit(interface: &str, list: &str, edit: &Edit) -> Result<u64, Error
     Ok(done)
 }
 
-/// How the fleet of an attachment is, if it is of one: what the agent says within `patience`; or, where none does, that
-/// the limits hold on this host alone.
+/// The state of an attachment's fleet, if it belongs to one: the agent's answer within `patience`. Without an answer,
+/// the state says that the limits apply to this host alone.
 pub async fn of(attachment: &Attachment, patience: Duration) -> Option<Fleet> {
     let settings = &attachment.record.settings;
     let name = settings.fleet.as_ref()?;

@@ -1,4 +1,4 @@
-//! This host, as the agent of limiter-fleet sees it.
+//! The implementation of limiter-fleet's host.
 
 use limiter_common::{
     abi::Source,
@@ -74,12 +74,12 @@ impl Host for Here {
 pub struct Attached {
     about: About,
     tables: Tables,
-    /// By slot.
+    /// The readers of the limits' buckets, by slot.
     readers: [Option<Reader>; SLOTS as usize],
 }
 
 impl Attached {
-    /// Nothing if the settings name no fleet.
+    /// Creates the attachment for the agent. None if the settings name no fleet.
     fn new(attachment: Attachment) -> Result<Option<Self>> {
         let settings = &attachment.record.settings;
         let Some(fleet) = settings.fleet.clone() else {
@@ -134,8 +134,8 @@ impl Attached {
     }
 }
 
-/// Whether the source is a link-local address. On another host the same address is another neighbour, so hosts do not share its
-/// bucket.
+/// Whether the source is a link-local address. The same address belongs to another neighbour on each host, so hosts do
+/// not share its bucket.
 fn is_of_one_link(key: &SourceKey) -> bool {
     key.family() == IPV6 && is_link_local(&key.address)
 }
@@ -182,11 +182,11 @@ impl Table for Attached {
     }
 }
 
-/// The quota that a bucket was last written under, beside the present one.
+/// The quota that a bucket was last written under, relative to the present one.
 enum Standing {
     Present,
     Past,
-    /// A later one: the configuration has changed since it was read.
+    /// A later quota: the configuration has changed since it was read.
     Coming,
 }
 
@@ -201,7 +201,7 @@ fn standing(reader: &Reader, source: &Source) -> Standing {
     }
 }
 
-/// What is seen of a source at the time `now`, in ticks. Nothing if its quota is a later one than the reader's.
+/// The sighting of a source at the time `now`, in ticks. None if its quota is later than the reader's.
 fn sighting(
     reader: &Reader,
     number: usize,
@@ -244,7 +244,7 @@ mod tests {
             ("febf::1", true),
             ("fec0::1", false),
             ("2001:db8::1", false),
-            // The first bits of fe80:: in an IPv4 address.
+            // An IPv4 address with the first bits of fe80::.
             ("254.128.0.1", false),
         ] {
             let source: IpAddr = source.parse().unwrap();

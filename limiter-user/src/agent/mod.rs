@@ -9,13 +9,13 @@ use tokio::sync::mpsc;
 
 use crate::sandbox;
 
-/// Others that may ask at once.
+/// Maximum commands that ask at the same time.
 const ASKING: usize = 16;
 
-/// Works until `stop`.
+/// Runs until `stop`.
 ///
 /// # Errors
-/// If it cannot begin: the store's address is not valid, or there is an agent already.
+/// Fails if the agent cannot start: the store's address is not valid, or another agent runs already.
 pub async fn run(options: Options, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
     let agent = Agent::new(options, host::Here)?;
     let listener = ask::listen().context(

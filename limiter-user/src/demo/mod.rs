@@ -1,8 +1,7 @@
-//! The main job, shown: two hosts, a limit of 5/s with a burst of 10 on one of them, a polite client
-//! and two flooders on the other, with real packets.
+//! Demonstrates the main job with real packets: two hosts, a limit of 5/s with a burst of 10 on one of them, a polite
+//! client and two flooders on the other.
 //!
-//! Nothing is pinned, and nothing has a name outside this process: it leaves nothing behind, however
-//! it ends.
+//! Nothing is pinned, and nothing has a name outside this process. The demo leaves nothing behind, however it ends.
 
 mod result;
 mod traffic;
@@ -26,15 +25,15 @@ pub use result::Outcome;
 use result::Row;
 use traffic::{Receiver, Sender};
 
-/// Packets a second that a source may send.
+/// Rate of the limit, in packets per second.
 pub const RATE: u64 = 5;
-/// Packets at once.
+/// Burst of the limit, in packets.
 pub const BURST: u64 = 10;
 
 /// A sender.
 struct Client {
     name: &'static str,
-    /// One bucket holds all of them.
+    /// The client's addresses, which share one bucket.
     sources: Vec<IpAddr>,
     per_second: u32,
 }
@@ -81,8 +80,8 @@ fn settings() -> anyhow::Result<Settings> {
     })
 }
 
-/// Runs the traffic for `duration`, and calls `show` with the counters a few times a second, then once more with the last
-/// ones, which it returns.
+/// Runs the traffic for `duration`. Calls `show` with the counters several times per second, then once more with the
+/// final counters, which are returned.
 pub fn run(
     duration: Duration,
     mut show: impl FnMut(&Outcome) -> anyhow::Result<()>,
@@ -126,7 +125,7 @@ pub fn run(
     for sender in &senders {
         sender.stop();
     }
-    // What is on the wire arrives.
+    // Time for packets on the wire to arrive.
     thread::sleep(Duration::from_millis(200));
     let last = counters(duration);
     show(&last)?;

@@ -1,4 +1,4 @@
-//! What the demonstration measures, and what the mathematics says about it.
+//! The results of the demonstration, compared with the expected ones.
 
 use std::time::Duration;
 
@@ -12,43 +12,43 @@ use crate::{
 #[derive(Debug)]
 pub struct Outcome {
     pub(super) mode: XdpMode,
-    /// Since the start.
+    /// Time since the start.
     pub(super) elapsed: Duration,
     pub(super) rows: Vec<Row>,
 }
 
-/// One client.
+/// The counters of one client.
 #[derive(Debug)]
 pub(super) struct Row {
     pub name: &'static str,
-    /// Its bucket's key.
+    /// Key of the client's bucket.
     pub source: String,
     /// Packets that it sent.
     pub sent: u64,
-    /// Packets that arrived in the server's socket.
+    /// Packets that the server's socket received.
     pub passed: u64,
     /// Packets that limiter dropped.
     pub dropped: u64,
-    /// From its first packet to its last.
+    /// Time from the first packet to the last.
     pub sending_for: Duration,
 }
 
 impl Row {
-    /// The most that may have passed: burst + rate × time, and not more than was sent.
+    /// The maximum number of packets that may pass: burst + rate × time, but at most the packets sent.
     fn allowed(&self) -> u64 {
         let refilled = u128::from(RATE) * self.sending_for.as_nanos() / 1_000_000_000;
         (BURST + u64::try_from(refilled).unwrap_or(u64::MAX)).min(self.sent)
     }
 
-    /// Whether every packet is accounted for, and what passed is what the mathematics allows, but for the one token by which
-    /// the moments of sending and of arrival may differ.
+    /// Whether every packet is accounted for, and the packets passed are as expected. One packet more or less is
+    /// allowed, because sending and arrival differ in time.
     fn agrees(&self) -> bool {
         self.passed.abs_diff(self.allowed()) <= 1 && self.sent == self.passed + self.dropped
     }
 }
 
 impl Outcome {
-    /// Whether all clients got what the mathematics allows.
+    /// Whether the results of all clients are as expected.
     #[must_use]
     pub fn agrees(&self) -> bool {
         self.rows.iter().all(Row::agrees)
@@ -76,7 +76,7 @@ impl Outcome {
         )
     }
 
-    /// What the counters mean.
+    /// The conclusion in words.
     #[must_use]
     pub fn conclusion(&self) -> String {
         if !self.agrees() {

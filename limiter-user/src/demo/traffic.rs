@@ -1,4 +1,4 @@
-//! Real packets: UDP from sockets of one namespace to a socket of the other.
+//! Sends real packets: UDP from sockets of one namespace to a socket of the other.
 
 use std::{
     collections::HashMap,
@@ -13,10 +13,10 @@ use std::{
 
 use crate::testbed::Namespace;
 
-/// The discard service: nothing answers.
+/// The port of the discard service, which does not answer.
 const PORT: u16 = 9;
 
-/// Counts what arrives, by source.
+/// Counts received packets by source.
 pub struct Receiver(Arc<Mutex<HashMap<IpAddr, u64>>>);
 
 impl Receiver {
@@ -35,19 +35,19 @@ impl Receiver {
         Ok(Self(counts))
     }
 
-    /// Packets from `source`.
+    /// Number of packets received from `source`.
     pub fn received(&self, source: IpAddr) -> u64 {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         counts.get(&source).copied().unwrap_or(0)
     }
 }
 
-/// Sends evenly spaced packets, from its addresses in turn.
+/// Sends evenly spaced packets from several addresses in turn.
 pub struct Sender {
     sent: AtomicU64,
     stopped: AtomicBool,
     start: Instant,
-    /// When the last packet was sent, in nanoseconds after the start.
+    /// Time of the last packet, in nanoseconds after the start.
     last: AtomicU64,
 }
 
@@ -92,12 +92,12 @@ impl Sender {
         }
     }
 
-    /// No more packets.
+    /// Stops sending.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Packets sent, and for how long.
+    /// Number of packets sent, and the time taken.
     pub fn progress(&self) -> (u64, Duration) {
         (
             self.sent.load(Ordering::Relaxed),

@@ -1,4 +1,4 @@
-//! Reading the kernel, once for all who ask at the same time.
+//! Reads the kernel once for all requests at the same time.
 
 use std::{
     sync::Arc,
@@ -16,21 +16,21 @@ use crate::{
     observe::snapshot::{Snapshot, TakeSnapshot},
 };
 
-/// For how long a reading is good enough.
+/// Time for which a reading is reused.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// What was read, and when.
+/// A reading of the kernel, with its time.
 #[derive(Debug)]
 pub struct Reading {
-    /// What was read.
+    /// The data.
     pub snapshot: Snapshot,
-    /// When the reading was done, since the collection began. It does not follow changes of the clock.
+    /// Time of the reading, since the collection was created. It does not follow changes of the system clock.
     pub at: Duration,
-    /// How long it took.
+    /// Duration of the reading.
     pub took: Duration,
 }
 
-/// Readings, each shared by all who want one while it is made and for a second after that.
+/// Readings that are shared: all requests during a reading, and for one second after it, get the same one.
 #[derive(Clone, Debug)]
 pub struct Collection(Arc<Inner>);
 
@@ -45,13 +45,13 @@ struct Inner {
 
 #[derive(Debug)]
 struct State {
-    /// The process that reads.
+    /// The helper process, which reads the kernel.
     helper: Channel,
     last: Option<Arc<Reading>>,
 }
 
 impl Collection {
-    /// Of what this helper reads.
+    /// Creates a collection that reads through the helper process.
     #[must_use]
     pub fn new(helper: Channel) -> Self {
         Self(Arc::new(Inner {
@@ -66,12 +66,12 @@ impl Collection {
     /// The last reading, or a new one.
     pub async fn latest(&self) -> anyhow::Result<Arc<Reading>> {
         let inner = Arc::clone(&self.0);
-        // A task of its own: a client that goes away does not end the reading that others wait for, nor does it
-        // leave one behind while the next client begins another.
+        // The reading runs in its own task. A client that disconnects does not end the reading for others, nor leave
+        // one behind while the next client begins another.
         tokio::spawn(async move { inner.latest().await }).await?
     }
 
-    /// Reads now and then, also while nobody asks, and keeps the rates.
+    /// Reads at intervals, even without requests, and keeps the rates.
     pub async fn keep_history(&self) -> ! {
         loop {
             let wait = match self.latest().await {
@@ -79,7 +79,7 @@ impl Collection {
                     let interfaces = &reading.snapshot.status.interfaces;
                     self.0.history.lock().await.add(reading.at, interfaces)
                 }
-                // Whoever asks is told why. The next point is of a longer time.
+                // Requests report the error. The next point covers a longer time.
                 Err(_) => INTERVAL,
             };
             sleep(wait).await;
@@ -91,7 +91,7 @@ impl Collection {
         self.0.history.lock().await.of(ifindex)
     }
 
-    /// Waits until there is nobody to ask any more, and says why.
+    /// Waits until the helper process is gone, and returns the reason.
     pub async fn lost(&self) -> String {
         let mut lost = self.0.lost.subscribe();
         tokio::select! {

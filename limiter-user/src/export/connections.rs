@@ -1,4 +1,4 @@
-//! Connections: how many, for how long, and how much is read of each.
+//! Limits connections: their number, their duration, and the size of requests.
 
 use std::{collections::VecDeque, io, net::SocketAddr, time::Duration};
 
@@ -17,21 +17,21 @@ use tokio::{
 
 use super::{CannotListen, collection::Collection, http};
 
-/// Connections at the same time. The one after that takes the place of the oldest: clients that hold connections
-/// without asking for anything keep nobody else out.
+/// Maximum number of connections. One more connection replaces the oldest one. Clients that keep idle connections
+/// block nobody else.
 const CONNECTIONS: usize = 64;
-/// For a whole request to come in, and until the next one begins.
+/// Timeout for a complete request, and for the next one to begin.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
-/// A connection's life, so that a client which does not read what it asked for holds none for longer.
+/// Maximum duration of a connection. A client that does not read its answers holds a connection no longer than this.
 const LIFE: Duration = Duration::from_secs(60);
-/// For the last answer of a connection that is being closed.
+/// Time for the last answer of a connection that is being closed.
 const CLOSING_TIME: Duration = Duration::from_secs(2);
-/// Of a request, in bytes; no request has a body that would be read.
+/// Maximum size of a request, in bytes. The body of a request is never read.
 const REQUEST_MAX: usize = 16 << 10;
-/// Between attempts where no connection can be taken in, for want of descriptors.
+/// Pause between attempts if no connection can be accepted, because no descriptor is left.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A server that listens.
+/// A listening server.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -39,7 +39,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Begins to listen.
+    /// Starts to listen.
     pub async fn bind(address: SocketAddr) -> Result<Self, CannotListen> {
         let bind = async {
             let listener = TcpListener::bind(address).await?;
@@ -50,19 +50,19 @@ impl Server {
             .map_err(|source: io::Error| CannotListen { address, source })
     }
 
-    /// Where it listens, with the port that the kernel chose where none was given.
+    /// The listening address, with the port that the kernel chose if none was given.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Whether only this machine is answered. An address of IPv4 may be written as one of IPv6.
+    /// Whether the server answers only this machine. An IPv4 address may be written as IPv6.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.address.ip().to_canonical().is_loopback()
     }
 
-    /// Answers until `stop` is ready; then what has been asked already.
+    /// Answers requests until `stop` is ready, then finishes the open requests.
     pub async fn run(self, collection: Collection, stop: impl Future<Output = ()>) {
         let router = http::router(collection, self.is_local());
         let (closing, closed) = watch::channel(());
@@ -71,11 +71,11 @@ impl Server {
         loop {
             tokio::select! {
                 () = &mut stop => break,
-                // One has ended.
+                // A connection has ended.
                 Some(_) = connections.tasks.join_next() => {}
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) => connections.begin(serve(stream, router.clone(), closed.clone())),
-                    // One that was gone before it was taken in, or no descriptor is left.
+                    // The connection was closed before it was accepted, or no descriptor is left.
                     Err(_) => sleep(PAUSE).await,
                 },
             }
@@ -85,11 +85,11 @@ impl Server {
     }
 }
 
-/// Those that are open.
+/// The open connections.
 #[derive(Debug, Default)]
 struct Connections {
     tasks: JoinSet<()>,
-    /// The oldest first.
+    /// The connections' tasks, oldest first.
     by_age: VecDeque<AbortHandle>,
 }
 
@@ -106,7 +106,7 @@ impl Connections {
 }
 
 async fn serve(stream: TcpStream, router: Router, mut closing: watch::Receiver<()>) {
-    // Answers are short.
+    // Answers are short: send them without delay.
     let _ = stream.set_nodelay(true);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -115,10 +115,10 @@ async fn serve(stream: TcpStream, router: Router, mut closing: watch::Receiver<(
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     tokio::pin!(connection);
     tokio::select! {
-        // What a client does wrong is of no interest.
+        // A client's errors are not reported.
         _ = &mut connection => return,
         () = sleep(LIFE) => {}
-        // The other end is dropped when the server stops.
+        // The server drops the other end when it stops.
         _ = closing.changed() => {}
     }
     connection.as_mut().graceful_shutdown();

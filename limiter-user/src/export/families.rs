@@ -1,4 +1,4 @@
-//! Metrics and their samples, handed to the library that writes them.
+//! Passes metrics and their samples to the library that writes them.
 
 use std::fmt;
 
@@ -8,31 +8,31 @@ use prometheus_client::{
     registry::Unit,
 };
 
-/// Units, which stand at the end of a metric's name.
+/// Units at the end of a metric's name.
 const UNITS: [&str; 3] = ["seconds", "bytes", "packets"];
 
-/// Labels of a sample: name, value.
+/// Labels of a sample: name and value.
 pub type Labels = Vec<(&'static str, String)>;
 
 /// The value of a sample.
 #[derive(Clone, Copy, Debug)]
 pub enum Value {
-    /// A number of things.
+    /// An integer.
     Whole(u64),
     /// A measurement.
     Real(f64),
 }
 
-/// Samples of a metric.
+/// The samples of a metric.
 pub type Samples = Vec<(Labels, Value)>;
 
-/// A metric, and how its samples are made of something.
+/// A metric, and the function that makes its samples.
 #[derive(Debug)]
 pub struct Metric<T> {
     kind: MetricType,
     name: &'static str,
     help: &'static str,
-    /// Makes its samples.
+    /// Makes the samples of the metric.
     pub samples: fn(&T) -> Samples,
 }
 
@@ -51,7 +51,7 @@ impl<T> Metric<T> {
         }
     }
 
-    /// What only grows, but for a new attachment, which begins at 0: `_total` is added to the name.
+    /// Creates a counter. It only grows, and starts at 0 with a new attachment. `_total` is added to the name.
     pub const fn counter(
         name: &'static str,
         help: &'static str,
@@ -60,17 +60,17 @@ impl<T> Metric<T> {
         Self::new(MetricType::Counter, name, help, samples)
     }
 
-    /// What is so at this moment.
+    /// Creates a gauge, the present value of something.
     pub const fn gauge(name: &'static str, help: &'static str, samples: fn(&T) -> Samples) -> Self {
         Self::new(MetricType::Gauge, name, help, samples)
     }
 
-    /// What is said in labels alone: `_info` is added to the name.
+    /// Creates an info, whose content is in its labels. `_info` is added to the name.
     pub const fn info(name: &'static str, help: &'static str, samples: fn(&T) -> Samples) -> Self {
         Self::new(MetricType::Info, name, help, samples)
     }
 
-    /// Writes samples of the metric. Without any, the description is left out too.
+    /// Writes the samples of the metric. Without samples, the description is left out too.
     pub fn write(&self, encoder: &mut DescriptorEncoder<'_>, samples: &Samples) -> fmt::Result {
         if samples.is_empty() {
             return Ok(());
@@ -83,7 +83,7 @@ impl<T> Metric<T> {
         let unit = unit.map(|unit| Unit::Other(unit.to_owned()));
         let mut metric = encoder.encode_descriptor(name, self.help, unit.as_ref(), self.kind)?;
         for (labels, value) in samples {
-            // A gauge is signed.
+            // The library's gauges are signed.
             let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
             match (self.kind, *value) {
                 (MetricType::Info, _) => metric.encode_info(labels)?,
@@ -92,7 +92,7 @@ impl<T> Metric<T> {
                         .encode_family(labels)?
                         .encode_counter::<NoLabelSet, u64, u64>(&value, None)?
                 }
-                // Without braces.
+                // Without labels, there are no braces.
                 (_, Value::Whole(value)) if labels.is_empty() => {
                     metric.encode_gauge(&signed(value))?;
                 }

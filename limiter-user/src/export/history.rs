@@ -1,4 +1,4 @@
-//! Rates of the last two hours, for whoever opens the page only afterwards. The memory is fixed at the start.
+//! Rates of the last two hours, for a page that is opened later. The memory is allocated at the start.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -9,13 +9,13 @@ use serde::Serialize;
 
 use crate::observe::{Count, Interface, Verdicts};
 
-/// How far back it goes.
+/// Time that the history covers.
 const SPAN: Duration = Duration::from_secs(2 * 60 * 60);
-/// Between two points of an interface, as long as there are no more than `INTERFACES`.
+/// Interval between two points of an interface, for up to `INTERFACES` interfaces.
 pub const INTERVAL: Duration = Duration::from_secs(10);
-/// Interfaces that the memory has room for. Of more, points are taken less often.
+/// Interfaces for which there is enough memory. With more, points are taken less often.
 const INTERFACES: usize = 16;
-/// Points of all interfaces together, 720 of each.
+/// Points of all interfaces together, 720 per interface.
 const POINTS: usize = INTERFACES * 720;
 
 const _: () = assert!(SPAN.as_secs() == 720 * INTERVAL.as_secs());
@@ -26,7 +26,7 @@ const _: () = assert!(POINTS * size_of::<Point>() <= 300 << 10);
 struct Point {
     at_ms: u64,
     ifindex: u32,
-    /// Passed, dropped, would drop, in packets per second. NaN: not known, because counting began anew.
+    /// Passed, dropped, would drop, in packets per second. NaN: not known, because the counters were reset.
     rates: [f32; 3],
 }
 
@@ -45,10 +45,10 @@ pub struct History {
     last: BTreeMap<u32, Last>,
 }
 
-/// One interface's part of it, oldest first. A rate is null where it is not known.
+/// The rates of one interface, oldest first. A rate is null if it is not known.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub struct Rates {
-    /// When each point was read, on the clock of `limiter-read-at-ms`.
+    /// Time of each point, on the clock of `limiter-read-at-ms`.
     read_at_ms: Vec<u64>,
     passed_packets_per_second: Vec<f32>,
     dropped_packets_per_second: Vec<f32>,
@@ -65,7 +65,7 @@ impl Default for History {
 }
 
 impl History {
-    /// Adds a point for each interface, and returns how long to wait before the next ones.
+    /// Adds a point for each interface. Returns the time to wait before the next points.
     pub fn add(&mut self, at: Duration, interfaces: &[Interface]) -> Duration {
         let seen = interfaces.iter().map(|interface| {
             let attached_at = interface.attached_at.clone();
@@ -145,7 +145,7 @@ impl Last {
             (now.dropped, before.dropped),
             (now.would_drop, before.would_drop),
         ]
-        // A counter that has become smaller has begun anew at 0.
+        // A counter that has become smaller was reset to 0.
         .map(|(now, before): (Count, Count)| {
             let grown = now.packets.checked_sub(before.packets);
             (grown.unwrap_or(now.packets) as f64 / seconds) as f32
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// Readings every `step` ms, of interfaces that pass 50 packets a second.
+    /// A history with a reading every `step` ms, of interfaces that pass 50 packets per second.
     fn filled(interfaces: u32, readings: u64, step: u64) -> History {
         let mut history = History::default();
         for reading in 0..readings {
@@ -202,7 +202,7 @@ mod tests {
             (POINTS, before)
         );
         assert!(before * size_of::<Point>() <= 300 << 10);
-        // Of more interfaces points are rarer, and still go two hours back.
+        // With more interfaces there are fewer points, which still cover two hours.
         let seen = (0..100).map(|index| (index, String::new(), passed(0)));
         let wait = history.add_counters(0, seen);
         assert_eq!(wait, INTERVAL * 7);
@@ -212,7 +212,7 @@ mod tests {
             last.unwrap() - first.unwrap() >= millis(SPAN - wait),
             "{first:?} to {last:?}"
         );
-        // Those that are gone are forgotten.
+        // Interfaces that are gone are removed.
         let _ = history.add_counters(0, std::iter::empty());
         assert!(history.last.is_empty());
     }

@@ -1,4 +1,4 @@
-//! What is answered. Every answer forbids the browser whatever the page does not need.
+//! The HTTP routes. The headers of every answer forbid the browser everything that the page does not need.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -19,11 +19,11 @@ use super::{
 };
 use crate::observe::Status;
 
-/// For reading the kernel. A table of millions of sources takes less than a second.
+/// Timeout for reading the kernel. A table of millions of sources takes less than a second.
 const READING_TIME: Duration = Duration::from_secs(20);
 
-/// When the figures of an answer were read, in milliseconds of the exporter's own clock, which is never set: what
-/// computes rates needs it.
+/// Header with the time of the answer's reading, in milliseconds of the exporter's own clock, which is never set.
+/// Clients need it to compute rates.
 const READ_AT: HeaderName = HeaderName::from_static("limiter-read-at-ms");
 
 const JSON: &str = "application/json";
@@ -59,8 +59,8 @@ const PAGE: [(&str, &str, &str); 5] = [
     ("/icon.svg", ICON, include_str!("page/icon.svg")),
 ];
 
-/// All paths. Nothing but GET and HEAD is allowed, and nothing is changed by them. `local`: only this machine is
-/// answered.
+/// The routes. Only GET and HEAD are allowed, and nothing can be changed. `local`: answer only requests for this
+/// machine.
 pub fn router(collection: Collection, local: bool) -> Router {
     let mut files = Router::new();
     for (path, kind, text) in PAGE {
@@ -81,8 +81,9 @@ pub fn router(collection: Collection, local: bool) -> Router {
         .layer(map_response(with_headers))
 }
 
-/// A page of somebody else, open in a browser on this machine, could give its own name the address 127.0.0.1, and
-/// then read what is here as if it was its own (DNS rebinding). What it cannot do is ask by address.
+/// Refuses requests by a foreign name, against DNS rebinding. In DNS rebinding, another site's page, open in a browser
+/// on this machine, gives its own name the address 127.0.0.1, and reads the answers as its own. It cannot send
+/// requests with an address as their name.
 async fn only_by_address(local: bool, request: Request, next: Next) -> Response {
     let Ok(host) = one_host(request.headers()) else {
         let why = "write one Host header, in ASCII\n";
@@ -95,8 +96,8 @@ async fn only_by_address(local: bool, request: Request, next: Next) -> Response 
     next.run(request).await
 }
 
-/// The name that a request asks by, where it says one. Of two names, or of one that is not text, what stands in front of
-/// this server may have judged by another one.
+/// The host name of a request, if it has one. Two names, or a name that is not text, are an error: a proxy in front of
+/// this server may have checked another one.
 fn one_host(headers: &HeaderMap) -> Result<Option<&str>, ()> {
     let mut hosts = headers.get_all(header::HOST).iter();
     let host = hosts.next().map(|host| host.to_str().map_err(|_| ()));
@@ -106,14 +107,14 @@ fn one_host(headers: &HeaderMap) -> Result<Option<&str>, ()> {
     host.transpose()
 }
 
-/// Whether a `Host` header names this machine, or says an address, and no name that others could give it.
+/// Whether a `Host` header names this machine or an address. Other names could belong to somebody else.
 #[must_use]
 pub fn is_local(host: &str) -> bool {
     let Ok(authority) = host.parse::<Authority>() else {
         return false;
     };
     let name = authority.host();
-    // A user in front of the name, and what stands between its bracket and the port, are left out of it.
+    // The parser skips a user before the name, and text between the closing bracket and the port.
     let is_port = |rest: &str| {
         rest.strip_prefix(':')
             .is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
@@ -164,13 +165,13 @@ async fn metrics(
     ))
 }
 
-/// Whether figures can be had.
+/// Whether the counters can be read.
 async fn healthz(State(collection): State<Collection>) -> Result<impl IntoResponse, Response> {
     latest(&collection).await?;
     Ok(([(header::CONTENT_TYPE, PLAIN)], "ok\n"))
 }
 
-/// `status --json`, and what the command tells on standard error.
+/// The content of `status --json`, and the messages that the command writes to standard error.
 #[derive(Serialize)]
 struct StatusAndErrors<'r> {
     #[serde(flatten)]
@@ -189,7 +190,7 @@ async fn status(State(collection): State<Collection>) -> Result<Response, Respon
     ))
 }
 
-/// `top --once --json`.
+/// The content of `top --once --json`.
 async fn top(
     State(collection): State<Collection>,
     Path(interface): Path<String>,

@@ -1,5 +1,4 @@
-//! The metrics. No label has values that whoever sends packets could choose: sources are counted and ranked, and
-//! never named.
+//! The metrics. No label depends on received packets: sources are counted and ranked, but never named.
 
 use std::{fmt, sync::Arc, time::UNIX_EPOCH};
 
@@ -19,7 +18,7 @@ use super::{
 };
 use crate::observe::{Count, Interface, Limit, reasons::ByReason};
 
-/// Ranks of `limiter_top_dropped_packets`.
+/// Number of ranks of `limiter_top_dropped_packets`.
 const RANKS: usize = 10;
 
 const OF_HOST: &[Metric<Reading>] = &[
@@ -46,7 +45,7 @@ const OF_HOST: &[Metric<Reading>] = &[
     ),
 ];
 
-/// What is told of each interface, whose name is added to the labels.
+/// The metrics of each interface, whose name is added to the labels.
 const OF_INTERFACE: &[Metric<Interface>] = &[
     Metric::info(
         "limiter_attached",
@@ -263,7 +262,7 @@ fn named(interface: &Interface, samples: Samples) -> impl Iterator<Item = (Label
     })
 }
 
-/// One sample without labels of its own.
+/// A single sample without labels.
 fn one(value: impl Into<u64>) -> Samples {
     vec![(Labels::new(), Whole(value.into()))]
 }
@@ -273,13 +272,13 @@ fn by(label: &'static str, name: &str, value: u64) -> (Labels, Value) {
     (vec![(label, name.to_owned())], Whole(value))
 }
 
-/// A sample that is its labels.
+/// A sample with the value 1, whose content is in its labels.
 fn told<const N: usize>(labels: [(&'static str, &str); N]) -> (Labels, Value) {
     let labels = labels.map(|(label, value)| (label, value.to_owned()));
     (labels.into(), Whole(1))
 }
 
-/// Packets or bytes by verdict: each of them has exactly one.
+/// Packets or bytes by verdict. Each packet has exactly one verdict.
 fn verdicts(
     unit: fn(Count) -> u64,
     passed: Count,
@@ -314,7 +313,7 @@ fn by_reason<const DROPS: bool>(reasons: &ByReason<DROPS>) -> Samples {
         .collect()
 }
 
-/// Nothing of an interface that is in no fleet.
+/// The samples of an interface's fleet. None if the interface belongs to no fleet.
 fn fleet(interface: &Interface, samples: fn(&Fleet) -> Samples) -> Samples {
     interface.fleet.as_ref().map_or_else(Samples::new, samples)
 }

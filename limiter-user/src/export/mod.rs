@@ -1,7 +1,7 @@
-//! `limiter export`: the figures over HTTP, for Prometheus and for people. Read-only.
+//! `limiter export`: the counters over HTTP, for Prometheus and for people. Read-only.
 //!
-//! `connections` takes connections in and bounds them, `http` answers, from what `collection` has read at most a
-//! second ago; `history` keeps rates of the last two hours; `metrics` and `text` are the words of Prometheus.
+//! `connections` accepts and limits connections. `http` answers from a reading of `collection` that is at most one
+//! second old. `history` keeps the rates of the last two hours. `metrics` and `text` write the formats for Prometheus.
 
 mod collection;
 mod connections;
@@ -21,10 +21,10 @@ pub use connections::Server;
 pub use http::is_local;
 pub use text::wants_openmetrics;
 
-/// Where it listens unless told otherwise: Prometheus's list of exporters gives away the ports below 10,000.
+/// Default address. Prometheus allocates the ports below 10,000 to its list of exporters.
 pub const LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 10_546));
 
-/// Why nothing can be served.
+/// The error if the server cannot listen.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}: {source}: {}", advice(.source))]
 pub struct CannotListen {

@@ -1,13 +1,13 @@
-//! Two ways to write metrics: OpenMetrics, and the text format 0.0.4 of Prometheus, which is older and which every
-//! scraper understands.
+//! Two formats for metrics: OpenMetrics, and the older text format 0.0.4 of Prometheus, which every scraper
+//! understands.
 
 /// Content type of OpenMetrics.
 pub const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// Content type of the older format.
+/// Content type of the Prometheus format.
 pub const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Whether a request with these `Accept` headers gets OpenMetrics: where it asks for it by name, and does not like
-/// plain text better (RFC 9110, 12.5.1).
+/// Whether a request with these `Accept` headers gets OpenMetrics: it must name OpenMetrics, and not prefer plain text
+/// (RFC 9110, 12.5.1).
 pub fn wants_openmetrics<'h>(accepted: impl Iterator<Item = &'h str>) -> bool {
     let (mut openmetrics, mut plain) = (0.0_f64, 0.0_f64);
     for range in accepted.flat_map(|header| header.split(',')) {
@@ -24,8 +24,8 @@ pub fn wants_openmetrics<'h>(accepted: impl Iterator<Item = &'h str>) -> bool {
     openmetrics > 0.0 && openmetrics >= plain
 }
 
-/// OpenMetrics as the older format has it. Samples are written alike; what is said about a metric stands under the
-/// name of its samples, there are no units, and an info is a gauge.
+/// Converts OpenMetrics to the Prometheus format. Samples are the same. Descriptions use the name of the samples,
+/// there are no units, and an info is a gauge.
 pub fn prometheus(openmetrics: &str) -> String {
     let mut text = String::with_capacity(openmetrics.len());
     let mut lines = openmetrics.lines().peekable();
@@ -62,13 +62,13 @@ mod tests {
     #[test]
     fn openmetrics_where_it_is_asked_for() {
         let wants = |header: &str| wants_openmetrics([header].into_iter());
-        // Prometheus 2.42.
+        // The header of Prometheus 2.42.
         assert!(wants(
             "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
              text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
         ));
         assert!(wants("Application/OpenMetrics-Text"));
-        // A browser, curl, nothing.
+        // The headers of a browser and curl, and no header.
         assert!(!wants("text/html,application/xhtml+xml,*/*;q=0.8"));
         assert!(!wants("*/*"));
         assert!(!wants(""));

@@ -1,4 +1,4 @@
-//! Questions and answers over a socket: each is JSON with its length in front.
+//! Questions and answers over a socket, as JSON with a length prefix.
 
 use std::{io, sync::Arc};
 
@@ -8,12 +8,12 @@ use tokio::{
     net::UnixStream,
 };
 
-/// Bytes of a question at most: the prefixes of an edit are the longest part of one.
+/// Maximum bytes of a question. The longest part is the prefixes of an edit.
 const QUESTION_MAX: u32 = 64 << 10;
-/// Bytes of an answer at most: 1,000 attachments with all that is shown of each have room.
+/// Maximum bytes of an answer: enough for 1,000 attachments with all that is shown of each.
 const ANSWER_MAX: u32 = 64 << 20;
 
-/// The other process is gone, or does not speak as it should: there is nobody to ask any more.
+/// The other process is gone, or violates the protocol. The channel cannot be used any more.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the process that reads the kernel for this one has ended ({0}): start it again; `dmesg` may say what ended it"
@@ -21,28 +21,28 @@ const ANSWER_MAX: u32 = 64 << 20;
 pub struct Broken(#[from] io::Error);
 
 impl Broken {
-    /// What has happened.
+    /// The cause in words.
     #[must_use]
     pub fn cause(&self) -> String {
         self.0.to_string()
     }
 }
 
-/// One end.
+/// One end of the channel.
 #[derive(Debug)]
 pub struct Channel {
     socket: UnixStream,
     end: End,
 }
 
-/// The end of a channel: it comes as soon as the other process is gone, also where nobody asks.
+/// The end of a channel, which is noticed as soon as the other process is gone, even without a question.
 #[derive(Clone, Debug)]
 pub struct End(Arc<UnixStream>);
 
 impl End {
-    /// Waits for it.
+    /// Waits for the end.
     pub async fn wait(&self) -> Broken {
-        // Linux reports a peer that hung up together with urgent data, which a Unix socket of ours never has. Answers do
+        // Linux reports a peer that hung up together with urgent data, which our Unix sockets never have. Answers do
         // not end this wait.
         match self.0.ready(Interest::PRIORITY).await {
             Ok(_) => Broken(io::ErrorKind::UnexpectedEof.into()),
@@ -52,14 +52,14 @@ impl End {
 }
 
 impl Channel {
-    /// Of a socket.
+    /// Creates a channel from a socket.
     ///
     /// # Errors
     ///
-    /// Where the runtime does not take it.
+    /// Fails if the runtime does not accept the socket.
     pub fn new(socket: std::os::unix::net::UnixStream) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
-        // A second descriptor of the socket, so that the end can be waited for while an answer is read.
+        // A second descriptor of the socket, to wait for the end while an answer is read.
         let watched = UnixStream::from_std(socket.try_clone()?)?;
         Ok(Self {
             socket: UnixStream::from_std(socket)?,
@@ -67,7 +67,7 @@ impl Channel {
         })
     }
 
-    /// The end of this channel.
+    /// The waiter for the end of this channel.
     #[must_use]
     pub fn end(&self) -> End {
         self.end.clone()
@@ -77,7 +77,7 @@ impl Channel {
     ///
     /// # Errors
     ///
-    /// Where nobody answers.
+    /// Fails if the other process does not answer.
     pub async fn ask<A: DeserializeOwned>(
         &mut self,
         question: &impl Serialize,
@@ -87,20 +87,20 @@ impl Channel {
         Ok(answer.ok_or(io::Error::from(io::ErrorKind::UnexpectedEof))?)
     }
 
-    /// The next question; none where there will be no more.
+    /// Reads the next question; none if there are no more.
     ///
     /// # Errors
     ///
-    /// What is no question, or too long for one.
+    /// Fails if the question is not valid or too long.
     pub async fn question<Q: DeserializeOwned>(&mut self) -> io::Result<Option<Q>> {
         self.receive(QUESTION_MAX).await
     }
 
-    /// Answers it.
+    /// Sends the answer to a question.
     ///
     /// # Errors
     ///
-    /// Where nobody listens.
+    /// Fails if the other process is gone.
     pub async fn answer(&mut self, answer: &impl Serialize) -> io::Result<()> {
         self.send(answer, ANSWER_MAX).await
     }
@@ -165,7 +165,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_no_question_is_an_error() {
         for bytes in [
-            // Longer than a question may be; not JSON; less than it says.
+            // Too long for a question, not JSON, shorter than announced.
             &u32::MAX.to_le_bytes()[..],
             &[3, 0, 0, 0, b'a', b'b', b'c'],
             &[9, 0, 0, 0, b'1'],

@@ -1,12 +1,12 @@
-//! The process that keeps the privileges.
+//! The helper process, which keeps the privileges.
 //!
-//! `export` talks to the network without any privilege ([`crate::sandbox`]), and asks this process, its child, for what only
-//! the privileged can do: reading attachments. A socket without a name joins the two, and each ends with the other, also
-//! while nobody asks ([`End`]).
+//! `export` talks to the network without any privilege ([`crate::sandbox`]). It asks this process, its child, to read
+//! attachments, which needs privileges. An unnamed socket joins the two. Each ends with the other, even without a
+//! question ([`End`]).
 //!
-//! Not descriptors but answers go across: before Linux 5.19 `bpf(2)` refuses even to look into a map that is open where
-//! the process has no `CAP_BPF` and `kernel.unprivileged_bpf_disabled` is set, and what is attached, swapped or detached
-//! later must be opened anew.
+//! The helper sends answers, not descriptors. Before Linux 5.19, `bpf(2)` refuses to read even an open map if the
+//! process lacks `CAP_BPF` and `kernel.unprivileged_bpf_disabled` is set. Attachments that are made or changed later
+//! must be opened anew.
 
 mod channel;
 mod start;
@@ -14,5 +14,5 @@ mod start;
 pub use channel::{Broken, Channel, End};
 pub use start::{attend, start};
 
-/// The hidden verb: `limiter helper`.
+/// The hidden subcommand: `limiter helper`.
 pub const VERB: &str = "helper";

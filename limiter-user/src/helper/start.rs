@@ -1,4 +1,4 @@
-//! Starting the process that keeps the privileges, and being it.
+//! Starts the helper process, and runs as it.
 
 use std::{
     fs::File,
@@ -15,44 +15,44 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{Channel, VERB};
 use crate::{kernel::sys::bpf, sandbox};
 
-/// Starts one, and gives the channel to it. It inherits the privileges of this process, which may give up
-/// its own from then on.
+/// Starts the helper process, and returns the channel to it. The helper inherits the privileges of this process, which
+/// may then drop its own.
 ///
 /// # Errors
 ///
-/// Where no process can be started.
+/// Fails if no process can be started.
 pub fn start() -> io::Result<Channel> {
     let (ours, theirs) = UnixStream::pair()?;
-    // Whatever else this process was given is none of its business.
+    // The helper must not inherit other descriptors.
     bpf::close_others_on_exec()?;
-    // This binary, even if another version has taken its place meanwhile.
+    // The file of this program, even if another version has replaced it meanwhile.
     let mut command = Command::new("/proc/self/exe");
     command
         .arg0("limiter")
         .arg(VERB)
         .current_dir("/")
-        // Not in the foreground of a terminal: its keys are not for this process.
+        // Outside the terminal's foreground, so that keys do not send signals to the helper.
         .process_group(0)
         .stdin(OwnedFd::from(theirs))
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    // It ends with the channel; nobody waits for it.
+    // The helper ends with the channel. Nobody waits for it.
     command.spawn()?;
     Channel::new(ours)
 }
 
-/// Makes this process the one that was started: the channel is its standard input.
+/// Makes this process the helper: its standard input is the channel.
 ///
 /// # Errors
 ///
-/// Where it is none, or privileges that are not needed cannot be given up.
+/// Fails if standard input is not a channel, or privileges cannot be dropped.
 pub fn attend() -> anyhow::Result<Channel> {
-    // It was started as /proc/self/exe.
+    // Set the name, because the program was started as /proc/self/exe.
     nix::sys::prctl::set_name(c"limiter")?;
     let socket: OwnedFd = io::stdin().as_fd().try_clone_to_owned()?;
     nix::unistd::dup2_stdin(File::open("/dev/null")?)?;
     sandbox::confine()?;
-    // The other one is told to end too, and answers what it was asked before it does: only its end is the end.
+    // Ignore signals: the parent gets them too, and may still ask before it ends. The helper ends with the parent.
     for kind in [
         SignalKind::terminate(),
         SignalKind::interrupt(),

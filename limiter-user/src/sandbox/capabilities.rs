@@ -5,11 +5,11 @@ use nix::unistd::{Gid, Uid, geteuid, setgroups, setresgid, setresuid};
 
 use super::{Error, Result};
 
-/// `nobody` and `nogroup`, by number on every distribution: the kernel's own overflow ids.
+/// User and group id of `nobody` and `nogroup` on every distribution: the kernel's overflow ids.
 const NOBODY: u32 = 65_534;
 
-/// What opening attachments and changing them takes. `CAP_SYS_PTRACE`: to compare namespaces with those of process 1.
-/// `CAP_DAC_OVERRIDE`: for root to open what a user without privileges has pinned.
+/// The capabilities to open and change attachments. `CAP_SYS_PTRACE`: to compare namespaces with those of process 1.
+/// `CAP_DAC_OVERRIDE`: root needs it to open the pins of a user without privileges.
 const NEEDED: [Capability; 5] = [
     Capability::CAP_BPF,
     Capability::CAP_NET_ADMIN,
@@ -23,8 +23,8 @@ fn has(capability: Capability) -> Result<bool> {
         .map_err(|error| Error::new("asking for capabilities", error))
 }
 
-/// Empties the bounding set, where this process may (`CAP_SETPCAP`). Without it nothing is lost: a program that would
-/// gain a capability by it cannot be started (`no_new_privs`).
+/// Empties the bounding set, if this process may (`CAP_SETPCAP`). Otherwise nothing is lost: a program that would gain
+/// a capability cannot be started (`no_new_privs`).
 pub fn drop_bounds() -> Result<()> {
     if !has(Capability::CAP_SETPCAP)? {
         return Ok(());
@@ -32,7 +32,7 @@ pub fn drop_bounds() -> Result<()> {
     caps::clear(None, CapSet::Bounding).map_err(|error| Error::new("the bounding set", error))
 }
 
-/// Becomes nobody, where this process may: root opens files of root without any capability.
+/// Changes the user to `nobody`, if this process may. Otherwise root could open root's files without any capability.
 pub fn leave_root() -> Result<()> {
     let may = has(Capability::CAP_SETUID)? && has(Capability::CAP_SETGID)?;
     if !geteuid().is_root() || !may {
@@ -45,17 +45,17 @@ pub fn leave_root() -> Result<()> {
     setresuid(user, user, user).map_err(failed)
 }
 
-/// Gives up all capabilities.
+/// Drops all capabilities.
 pub fn clear() -> Result<()> {
     set(&CapsHashSet::new())
 }
 
-/// Gives up all but those that are needed, of which none is gained.
+/// Drops all capabilities except the needed ones. Gains none.
 pub fn keep_needed() -> Result<()> {
     let own = caps::read(None, CapSet::Permitted)
         .map_err(|error| Error::new("asking for capabilities", error))?;
     let needed = NEEDED.into_iter().filter(|needed| own.contains(needed));
-    // As long as this process may act by them: with CAP_SYS_ADMIN alone there would be nothing left.
+    // Keeps only permitted capabilities, and drops the rest.
     let mut kept: CapsHashSet = needed.collect();
     if own.contains(&Capability::CAP_SYS_ADMIN) && !kept.contains(&Capability::CAP_BPF) {
         kept.insert(Capability::CAP_SYS_ADMIN);

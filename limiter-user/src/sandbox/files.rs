@@ -1,13 +1,14 @@
-//! Landlock: no file by name, no new TCP connection, no other process.
+//! Landlock: blocks access to files by name, new TCP connections, and access to other processes.
 
 use landlock::{ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetError, Scope};
 
 use super::{Error, Result};
 
-/// What is known of Landlock here; of it the kernel does what it can (Linux 5.13 and later, where it is switched on).
+/// The newest Landlock version known here. The kernel applies the part that it supports (Linux 5.13 and later, if
+/// enabled).
 const NEWEST: ABI = ABI::V6;
 
-/// Allows nothing that Landlock can forbid.
+/// Forbids everything that Landlock can forbid.
 pub fn hide_all() -> Result<()> {
     let restricted = || -> std::result::Result<_, RulesetError> {
         Ruleset::default()

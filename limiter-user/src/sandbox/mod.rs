@@ -1,8 +1,8 @@
-//! Giving up what a process does not need any more, for good.
+//! Drops privileges that a process does not need any more. They cannot be regained.
 //!
-//! [`enter`] is for a process that talks to the network, and has every descriptor that it will ever need: after it there
-//! is no capability, no file, no new socket and no other program. [`confine`] is for processes that read and change
-//! attachments: the one that reads the kernel for the former ([`crate::helper`]), `top`, and the agent of a fleet.
+//! [`enter`] is for a process that talks to the network and has all its descriptors open. After it, there is no
+//! capability, no file, no new socket and no other program. [`confine`] is for processes that read and change
+//! attachments: the helper process ([`crate::helper`]), `top`, and the agent of a fleet.
 
 mod capabilities;
 mod files;
@@ -10,7 +10,7 @@ mod syscalls;
 
 use std::{fs, io};
 
-/// Something that cannot be given up.
+/// A privilege cannot be dropped.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "giving up privileges failed at {what} ({why}): nothing goes on with more than it needs; this kernel and what started limiter must allow it"
@@ -29,15 +29,16 @@ impl Error {
     }
 }
 
-/// Result of everything in this module.
+/// The result of a function in this module.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Gives up everything: the user (`nobody`, where this is root), all capabilities, all files by name, and all system
-/// calls but those on descriptors that are open. Landlock is used where the kernel has it; all else must succeed.
+/// Drops everything: the user (root becomes `nobody`), all capabilities, all files by name, and all system calls
+/// except those on open descriptors. Landlock is used if the kernel supports it. All other steps must succeed.
 ///
 /// # Errors
 ///
-/// Where this process has several threads, which would keep what only this one gives up, or the kernel refuses.
+/// Fails if this process has several threads, because the others would keep their privileges, or if the kernel
+/// refuses.
 pub fn enter() -> Result<()> {
     only_thread()?;
     capabilities::drop_bounds()?;
@@ -48,11 +49,11 @@ pub fn enter() -> Result<()> {
     syscalls::allow_few()
 }
 
-/// Keeps the capabilities that opening and changing attachments needs, and gives up the rest; starts no other program.
+/// Keeps the capabilities to open and change attachments, and drops the rest. No other program can be started.
 ///
 /// # Errors
 ///
-/// As those of [`enter`].
+/// Returns the errors of [`enter`].
 pub fn confine() -> Result<()> {
     only_thread()?;
     capabilities::drop_bounds()?;
@@ -61,7 +62,7 @@ pub fn confine() -> Result<()> {
     syscalls::refuse_dangerous_but_bpf()
 }
 
-/// Capabilities and Landlock hold for the thread that asks for them.
+/// Fails unless this process has a single thread. Capabilities and Landlock apply to the calling thread only.
 fn only_thread() -> Result<()> {
     let failed = |error: io::Error| Error::new("counting threads", error);
     let threads = fs::read_dir("/proc/self/task").map_err(failed)?.count();

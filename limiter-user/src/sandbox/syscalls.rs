@@ -1,7 +1,7 @@
-//! Which system calls are left.
+//! Seccomp filters: restrict the system calls.
 //!
-//! Three filters, of which the strictest answer holds. What nobody calls by mistake ends the process at once (SIGSYS,
-//! which the kernel logs); whatever else is not on the list of those that are needed fails with `EPERM`.
+//! There are three filters, and the strictest answer holds. A dangerous system call ends the process at once (SIGSYS,
+//! which the kernel logs). Any other system call that is not allowed fails with `EPERM`.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::{Error, Result};
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// What no part of limiter does once it runs.
+/// System calls that limiter never makes once it runs.
 const DANGEROUS: &[c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
@@ -56,7 +56,8 @@ const DANGEROUS: &[c_long] = &[
     libc::SYS_keyctl,
 ];
 
-/// What works on descriptors that are open, on memory, time, signals to oneself and threads, whatever is passed.
+/// System calls that are allowed with any arguments: on open descriptors, memory, time, signals to the process itself,
+/// and threads.
 const ALLOWED: &[c_long] = &[
     libc::SYS_read,
     libc::SYS_readv,
@@ -110,16 +111,16 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_exit_group,
 ];
 
-/// Older forms of the same, which other architectures never had.
+/// Older forms of the allowed system calls, which other architectures never had.
 #[cfg(target_arch = "x86_64")]
 const ALLOWED_TOO: &[c_long] = &[libc::SYS_poll, libc::SYS_epoll_wait, libc::SYS_select];
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_TOO: &[c_long] = &[];
 
-/// Of a socket: whether it blocks, and what it has to read.
+/// Requests on a socket: set blocking mode, get the number of bytes to read.
 const SOCKET: [libc::Ioctl; 2] = [libc::FIONBIO, libc::FIONREAD];
 
-/// Of a descriptor: its flags.
+/// Requests for a descriptor's flags.
 const FLAGS: [i32; 5] = [
     libc::F_GETFD,
     libc::F_SETFD,
@@ -128,10 +129,11 @@ const FLAGS: [i32; 5] = [
     libc::F_DUPFD_CLOEXEC,
 ];
 
-/// Allows what a process needs that has everything open.
+/// Allows the system calls of a process that has all descriptors open.
 pub fn allow_few() -> Result<()> {
     refuse_dangerous(true)?;
-    // With its arguments in memory, a filter cannot tell a thread from a process: the C library then uses `clone`.
+    // A filter cannot read the arguments of `clone3`, and cannot tell a thread from a process. After `ENOSYS` the C
+    // library uses `clone`.
     let enosys = errno(libc::ENOSYS);
     install(
         [(libc::SYS_clone3, Vec::new())].into(),
@@ -141,7 +143,7 @@ pub fn allow_few() -> Result<()> {
     install(allowed()?, errno(libc::EPERM), SeccompAction::Allow)
 }
 
-/// Ends the process at whatever is dangerous, but for `bpf(2)`.
+/// Ends the process at any dangerous system call except `bpf(2)`.
 pub fn refuse_dangerous_but_bpf() -> Result<()> {
     refuse_dangerous(false)
 }
@@ -163,17 +165,17 @@ fn allowed() -> Result<Rules> {
         rules.insert(call, cases?);
         Ok(())
     };
-    // No memory that can be executed.
+    // Forbids executable memory.
     let executable = Is::MaskedEq(libc::PROT_EXEC as u64);
     only(libc::SYS_mmap, case(2, executable.clone(), 0))?;
     only(libc::SYS_mprotect, case(2, executable, 0))?;
-    // Threads, and no processes.
+    // Allows threads, but not processes.
     let thread = libc::CLONE_THREAD as u64;
     only(libc::SYS_clone, case(0, Is::MaskedEq(thread), thread))?;
     only(libc::SYS_clone3, Ok(Vec::new()))?;
     only(libc::SYS_socketpair, case(0, Is::Eq, libc::AF_UNIX as u64))?;
     only(libc::SYS_prctl, case(0, Is::Eq, libc::PR_SET_NAME as u64))?;
-    // Signals to this process alone: by `raise` of one C library or the other.
+    // Allows signals only to this process, by `raise` of either C library.
     let own = u64::from(std::process::id());
     only(libc::SYS_tgkill, case(0, Is::Eq, own))?;
     only(libc::SYS_tkill, case(0, Is::Eq, own))?;
@@ -186,7 +188,7 @@ fn allowed() -> Result<Rules> {
     Ok(rules)
 }
 
-/// One C library's type of it has a sign, and the other's has none.
+/// The argument's type is signed in one C library, and unsigned in the other.
 #[allow(
     clippy::unnecessary_cast,
     clippy::cast_sign_loss,
@@ -200,7 +202,7 @@ fn case(argument: u8, is: Is, value: u64) -> Result<Vec<SeccompRule>> {
     rule(argument, is, value).map(|rule| vec![rule])
 }
 
-/// Of these arguments the kernel looks at the lower half.
+/// A rule for one argument. The kernel reads only the lower half of these arguments.
 fn rule(argument: u8, is: Is, value: u64) -> Result<SeccompRule> {
     let condition = SeccompCondition::new(argument, Length::Dword, is, value & 0xffff_ffff);
     condition

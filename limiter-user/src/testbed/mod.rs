@@ -1,7 +1,7 @@
-//! Hosts on this machine: network namespaces joined by a veth pair, made through netlink.
+//! Virtual hosts on this machine: network namespaces joined by a veth pair, made through netlink.
 //!
-//! Nothing here has a name outside this process. The namespaces and all that is in them go with the
-//! last descriptor, however the process ends, so that there is nothing to clean up.
+//! Nothing has a name outside this process. The namespaces and their content disappear with the last descriptor,
+//! however the process ends, so that no cleanup is needed.
 
 mod namespace;
 mod wire;
@@ -9,7 +9,7 @@ mod wire;
 pub use namespace::Namespace;
 pub use wire::{Address, Host, INTERFACE, Pair};
 
-/// Why hosts cannot be made.
+/// The reason why hosts cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A system call failed.

@@ -1,4 +1,4 @@
-//! A network namespace without a name.
+//! An unnamed network namespace.
 
 use std::{fs::File, os::fd::AsFd, sync::Arc, thread};
 
@@ -6,14 +6,14 @@ use nix::sched::{CloneFlags, setns, unshare};
 
 use super::Error;
 
-/// Kept alive by its descriptor.
+/// A network namespace, kept alive by its descriptor.
 #[derive(Clone, Debug)]
 pub struct Namespace(Arc<File>);
 
 impl Namespace {
-    /// A new, empty one.
+    /// Creates an empty namespace.
     pub fn new() -> Result<Self, Error> {
-        // A thread of its own: the caller's namespace stays what it is.
+        // Uses another thread, so that the caller's namespace does not change.
         in_thread(|| {
             unshare(CloneFlags::CLONE_NEWNET)
                 .map_err(|error| Error::system("making a network namespace", error))?;
@@ -23,19 +23,19 @@ impl Namespace {
         })
     }
 
-    /// Its descriptor.
+    /// The namespace's descriptor.
     #[must_use]
     pub fn file(&self) -> &File {
         &self.0
     }
 
-    /// Makes the calling thread a part of it, for good.
+    /// Moves the calling thread into the namespace, for good.
     pub fn enter(&self) -> Result<(), Error> {
         setns(self.0.as_fd(), CloneFlags::CLONE_NEWNET)
             .map_err(|error| Error::system("entering a network namespace", error))
     }
 
-    /// Runs `work` inside, in a thread of its own, and waits for it.
+    /// Runs `work` in the namespace, in a new thread, and waits for it.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
         in_thread(|| {
             self.enter()?;
@@ -43,7 +43,7 @@ impl Namespace {
         })
     }
 
-    /// Runs `work` inside, in a thread of its own with a runtime for asynchronous work.
+    /// Runs asynchronous `work` in the namespace, in a new thread with a runtime.
     pub fn block_on<F>(&self, work: impl FnOnce() -> F + Send) -> Result<F::Output, Error>
     where
         F: Future,
@@ -59,7 +59,7 @@ impl Namespace {
         })
     }
 
-    /// Starts `work` inside, in a thread that goes on.
+    /// Starts `work` in the namespace, in a new thread that continues.
     pub fn spawn<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -75,7 +75,7 @@ impl Namespace {
 fn in_thread<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
     thread::scope(|scope| match scope.spawn(work).join() {
         Ok(result) => result,
-        // A panic in there is a panic here.
+        // A panic of the thread continues here.
         Err(panic) => std::panic::resume_unwind(panic),
     })
 }

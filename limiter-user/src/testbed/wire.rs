@@ -21,11 +21,11 @@ pub struct Address(pub IpAddr, pub u8);
 /// A host: a namespace with one interface, `eth0`.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// Where it lives.
+    /// The host's namespace.
     pub namespace: Namespace,
-    /// Index of its `eth0`.
+    /// Index of the host's `eth0`.
     pub index: u32,
-    /// Hardware address of its `eth0`.
+    /// Hardware address of the host's `eth0`.
     pub mac: [u8; 6],
 }
 
@@ -35,16 +35,15 @@ pub const INTERFACE: &str = "eth0";
 /// Two hosts joined by a veth pair.
 #[derive(Clone, Debug)]
 pub struct Pair {
-    /// One of them.
+    /// The first host.
     pub left: Host,
-    /// The other.
+    /// The second host.
     pub right: Host,
 }
 
 impl Pair {
-    /// Two hosts with these addresses, which know each other's hardware addresses already: there is
-    /// no traffic on the wire but what is sent on purpose. Without an IPv6 address a host has no
-    /// IPv6 at all.
+    /// Creates two hosts with these addresses. They know each other's hardware addresses, so that the wire carries
+    /// only intended traffic. A host without an IPv6 address has no IPv6 at all.
     pub fn new(left: &[Address], right: &[Address]) -> Result<Self, Error> {
         let namespaces = (Namespace::new()?, Namespace::new()?);
         let other = namespaces.1.file().as_raw_fd();
@@ -72,7 +71,7 @@ fn connect() -> Result<Handle, Error> {
     Ok(handle)
 }
 
-/// Makes the pair here, and moves its far end into the namespace behind the descriptor `other`.
+/// Makes the pair in this namespace, and moves its far end into the namespace of the descriptor `other`.
 async fn plug(other: i32) -> Result<(), Error> {
     const FAR: &str = "far";
     let links = connect()?.link();
@@ -137,8 +136,7 @@ fn bring_up(namespace: Namespace, addresses: &[Address]) -> Result<Host, Error> 
     })
 }
 
-/// Keeps the kernel from sending on its own: no IPv6 where it is not wanted, no link-local address,
-/// no router solicitations.
+/// Keeps the kernel from sending packets on its own: no unwanted IPv6, no link-local address, no router solicitations.
 fn quieten(wants_ipv6: bool) -> Result<(), Error> {
     let settings: &[(&str, &str)] = if wants_ipv6 {
         &[
@@ -152,7 +150,7 @@ fn quieten(wants_ipv6: bool) -> Result<(), Error> {
     for (name, value) in settings {
         let path = format!("/proc/sys/net/ipv6/conf/{INTERFACE}/{name}");
         match fs::write(path, value) {
-            // A kernel without IPv6 is quiet.
+            // A kernel without IPv6 sends nothing.
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(Error::system("quietening an interface", error));
             }
@@ -164,7 +162,7 @@ fn quieten(wants_ipv6: bool) -> Result<(), Error> {
 
 async fn add_address(handle: &Handle, index: u32, address: Address) -> Result<(), Error> {
     let mut request = handle.address().add(index, address.0, address.1);
-    // No duplicate address detection: the address works at once, and nothing is sent for it.
+    // Without duplicate address detection, the address works at once, and no packet is sent for it.
     request
         .message_mut()
         .attributes
@@ -175,7 +173,7 @@ async fn add_address(handle: &Handle, index: u32, address: Address) -> Result<()
         .map_err(netlink("adding an address"))
 }
 
-/// Tells `host` the hardware address of `other`.
+/// Sets the hardware address of `other` on `host`.
 fn introduce(host: &Host, other: &Host, addresses: &[Address]) -> Result<(), Error> {
     let (index, mac) = (host.index, other.mac);
     host.namespace.block_on(|| async move {
