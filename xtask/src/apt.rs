@@ -1,5 +1,5 @@
-//! Packages of other releases of Debian: by apt with lists and sources of its own. Nothing is installed, and the machine's
-//! own lists stay as they are.
+//! Packages of other Debian releases, through apt with separate lists and sources. Nothing is installed, and the
+//! machine's own lists do not change.
 
 use std::{fs, path::Path, process::Command};
 
@@ -7,14 +7,14 @@ use anyhow::{Context, Result};
 
 use crate::process::{output, run};
 
-/// Who signs Debian's lists.
+/// The keys that sign Debian's lists.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// apt, as these options make it.
+/// Options for apt with separate lists.
 pub struct Apt(Vec<String>);
 
 impl Apt {
-    /// The packages of these suites; their lists are kept in `folder`.
+    /// Sets up apt for the packages of these suites. `folder`: the folder of their lists.
     pub fn new(folder: &Path, suites: &[impl AsRef<str>]) -> Result<Self> {
         for part in ["lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(folder.join(part))
@@ -39,18 +39,18 @@ impl Apt {
         Ok(apt)
     }
 
-    /// Downloads packages into `folder`: each by its name, or `NAME=VERSION`.
+    /// Downloads packages into `folder`. Each is named as `NAME` or `NAME=VERSION`.
     pub fn download(&self, packages: &[impl AsRef<std::ffi::OsStr>], folder: &Path) -> Result<()> {
         let mut get = self.get();
         run(get.arg("download").args(packages).current_dir(folder))
     }
 
-    /// What apt knows of a package: a stanza for each version.
+    /// The output of apt about a package: a stanza for each version.
     pub fn shown(&self, package: &str) -> Result<String> {
         output(self.command("apt-cache").args(["show", package]))
     }
 
-    /// Whether there is such a package.
+    /// Whether the package exists.
     pub fn knows(&self, package: &str) -> bool {
         self.shown(package).is_ok_and(|shown| !shown.is_empty())
     }
@@ -70,7 +70,7 @@ impl Apt {
     }
 }
 
-/// Where this machine takes Debian's packages from.
+/// The mirror that this machine uses for Debian's packages.
 fn mirror() -> Result<String> {
     let mut targets = Command::new("apt-get");
     targets.args(["indextargets", "--format", "$(REPO_URI)"]);

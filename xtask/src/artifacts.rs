@@ -1,4 +1,4 @@
-//! The programs that cargo builds, as it tells of them.
+//! Programs that cargo has built, from its messages.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,19 +12,19 @@ use crate::process::output;
 
 /// A program.
 pub struct Program {
-    /// The name of its target.
+    /// Name of the program's target.
     pub name: String,
-    /// The file that it was built as.
+    /// Path of the program.
     pub file: PathBuf,
-    /// The file with its `main`, or with its tests.
+    /// The source file with `main`, or with the tests.
     pub source: PathBuf,
-    /// Whether it was built for the tests in it.
+    /// Whether the program was built to run its tests.
     pub is_test: bool,
     manifest: PathBuf,
     package: String,
 }
 
-/// What cargo says of what it has built, of the fields that are of use here.
+/// A message of cargo about a build, with the needed fields.
 #[derive(Deserialize)]
 struct Message {
     package_id: String,
@@ -45,11 +45,11 @@ struct Profile {
     test: bool,
 }
 
-/// Runs `command`, which is a cargo that builds, and returns the programs.
+/// Runs `command`, a cargo command that builds, and returns the programs.
 pub fn build(command: &mut Command) -> Result<Vec<Program>> {
     command.arg("--message-format=json-render-diagnostics");
     let messages = output(command.stderr(Stdio::inherit()))?;
-    // Of libraries and of scripts that build it tells by other messages.
+    // Libraries and build scripts have other messages.
     let messages = messages
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok());
@@ -68,8 +68,7 @@ impl Program {
         }
     }
 
-    /// Gives `command`, which is to run it, what `cargo test` gives: the folder of its package, and what it may ask for of
-    /// that.
+    /// Adds the environment of `cargo test` to `command`: the folder of the package, and the package's variables.
     pub fn lend_package(&self, command: &mut Command) {
         let folder = self.manifest.parent().unwrap_or(Path::new("."));
         let (name, version) = name_and_version(&self.package);
@@ -81,7 +80,8 @@ impl Program {
     }
 }
 
-/// Of cargo's name for a package, `path+file:///folder#name@version`. The name is left out where it is the folder's.
+/// The name and version in cargo's id of a package, `path+file:///folder#name@version`. The name is left out if it
+/// equals the folder's.
 fn name_and_version(id: &str) -> (&str, &str) {
     let (folder, rest) = id.rsplit_once('#').unwrap_or((id, ""));
     let name = folder.rsplit('/').next().unwrap_or_default();

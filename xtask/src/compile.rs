@@ -1,4 +1,4 @@
-//! From sources to objects that are the same bytes on every machine.
+//! Compiles the sources to objects, with equal bytes on every machine.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use crate::{
     tools::Tools,
 };
 
-/// One way of compiling: the tools, a folder for intermediate files, the folders of this machine.
+/// A configuration to compile with: the tools, a folder for intermediate files, and the folders of this machine.
 pub struct Compiler<'a> {
     tools: &'a Tools,
     root: PathBuf,
@@ -27,10 +27,10 @@ pub struct Compiler<'a> {
 }
 
 impl<'a> Compiler<'a> {
-    /// Downloads the dependencies, as where they are decides what stands for them.
+    /// Creates a compiler. Downloads the dependencies, because their folders are replaced in the objects.
     pub fn new(tools: &'a Tools, target_dir: PathBuf) -> Result<Self> {
         let mut folders = flags::folders(&tools.rust, &target_dir)?;
-        // Cargo lets nobody else into a folder where it is at work: each byte order has its own.
+        // Cargo locks the folder that it works in, so each byte order has its own.
         folders.extend(ENDIANS.map(|endian| (target_dir.join(endian), TARGET)));
         Ok(Self {
             tools,
@@ -40,7 +40,7 @@ impl<'a> Compiler<'a> {
         })
     }
 
-    /// The same for the sources of another tree, below this one.
+    /// Changes to the sources of another tree, below this one.
     pub fn of(self, root: &Path) -> Self {
         Self {
             root: root.to_path_buf(),
@@ -48,7 +48,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Compiles every object into the folder `to`: the byte orders at once, as a linker keeps one processor busy.
+    /// Compiles every object into the folder `to`. The byte orders run in parallel, because a linker uses one
+    /// processor.
     pub fn compile_all(&self, to: &Path) -> Result<()> {
         fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
         thread::scope(|scope| {
@@ -98,7 +99,7 @@ impl<'a> Compiler<'a> {
         fixed.chain([linker]).chain(remaps).collect()
     }
 
-    /// Drops DWARF, which is most of the bytes and of no use to the kernel. BTF and symbols stay.
+    /// Removes DWARF, which is most of the bytes and which the kernel does not use. BTF and symbols stay.
     fn strip(&self, from: &Path, to: &Path) -> Result<()> {
         let mut objcopy: Command = self.tools.rust.objcopy();
         run(objcopy.arg("--strip-debug").arg(from).arg(to))

@@ -1,4 +1,4 @@
-//! Packages of Debian, installed where that is possible without asking.
+//! Installs Debian packages, if that is possible without a question.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ pub fn can_install() -> bool {
     is_debian() && host::is_root()
 }
 
-/// Sees to it that `packages` are installed; `purpose` says what for.
+/// Makes sure that `packages` are installed. `purpose`: their use, for messages.
 pub fn ensure(packages: &[&str], purpose: &str) -> Result<()> {
     if !is_debian() {
         bail!(
@@ -43,8 +43,8 @@ pub fn ensure(packages: &[&str], purpose: &str) -> Result<()> {
     install(&missing).with_context(|| format!("{purpose} needs Debian packages {names}"))
 }
 
-/// Unpacks a package into a folder of this checkout, without installing it: that would start a service, now and
-/// whenever the machine starts. `programs` is the folder of its programs in the package. Returns where they are.
+/// Unpacks a package into a folder of this checkout. Installing it would start a service, now and at each boot.
+/// `programs`: the folder of the programs in the package. Returns the path of that folder.
 pub fn unpack((package, programs): (&str, &str)) -> Result<PathBuf> {
     unpack_as(package, programs, |folder| {
         update_lists_once();
@@ -54,7 +54,7 @@ pub fn unpack((package, programs): (&str, &str)) -> Result<PathBuf> {
     })
 }
 
-/// The same for a package that this release of Debian may have among its backports only.
+/// Unpacks a package that this release of Debian may have only in its backports. See [`unpack`].
 pub fn unpack_backport((package, programs): (&str, &str)) -> Result<PathBuf> {
     unpack_as(package, programs, |folder| {
         let release = release()?;
@@ -82,7 +82,7 @@ fn unpack_as(
     download(packages.path())?;
     let mut files = fs::read_dir(&packages)?;
     let file = files.next().context("nothing was downloaded")??.path();
-    // Elsewhere first: half a package must not pass for one.
+    // Unpacks to a temporary folder first: half a package must not look complete.
     let unpacked = paths::tools().join(format!("{package}.new"));
     let _ = fs::remove_dir_all(&unpacked);
     fs::create_dir_all(&unpacked)?;
@@ -93,7 +93,7 @@ fn unpack_as(
     Ok(programs)
 }
 
-/// What this release of Debian calls itself.
+/// The code name of this Debian release.
 fn release() -> Result<String> {
     let text = fs::read_to_string("/etc/os-release").context("/etc/os-release")?;
     let name = text
@@ -128,8 +128,8 @@ fn update_lists_once() {
     static UPDATE: Once = Once::new();
     UPDATE.call_once(|| {
         progress("updating Debian's package lists");
-        // Not fatal: one unreachable third-party source must not stop an installation that can do
-        // without it. If it cannot, the installation says so.
+        // An error is not fatal: an unreachable third-party source must not stop an installation that does not need
+        // it. If it is needed, the installation fails.
         if let Err(error) = run(apt_get().arg("update")) {
             progress(&format!(
                 "going on with the package lists as they are: {error:#}"

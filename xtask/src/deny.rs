@@ -1,4 +1,4 @@
-//! cargo-deny, which judges the licences and sources of all dependencies.
+//! Runs cargo-deny, which checks the licences and sources of all dependencies.
 
 use std::{ffi::OsString, process::Command};
 
@@ -13,14 +13,14 @@ use crate::{
 /// The pinned release.
 const VERSION: &str = "0.20.2";
 
-/// A cargo-deny on this machine, and the toolchain whose cargo it asks for the dependencies.
+/// A cargo-deny on this machine, and the toolchain whose cargo lists the dependencies.
 pub struct Deny<'a> {
     program: OsString,
     rust: &'a Rust,
 }
 
 impl<'a> Deny<'a> {
-    /// This checkout's own or the developer's; if there is none, strictly one that is installed now.
+    /// Finds this checkout's cargo-deny or the developer's. If there is none, `strict` installs one.
     pub fn find(rust: &'a Rust, strict: bool) -> Result<Option<Self>> {
         let ours = paths::tools().join("bin/cargo-deny").into_os_string();
         for program in [ours.clone(), "cargo-deny".into()] {
@@ -42,12 +42,12 @@ impl<'a> Deny<'a> {
         Ok(Some(Self { program, rust }))
     }
 
-    /// The command that checks what the package or workspace of `manifest` depends on: licences and sources.
+    /// The command that checks licences and sources of the dependencies of `manifest`.
     pub fn check(&self, manifest: &str) -> Command {
         self.checks(manifest, &["bans", "licenses", "sources"])
     }
 
-    /// The command that asks RustSec's database of advisories about the same, as cargo-audit does.
+    /// The command that checks the dependencies of `manifest` against RustSec's advisories, like cargo-audit.
     pub fn advisories(&self, manifest: &str) -> Command {
         self.checks(manifest, &["advisories"])
     }
@@ -61,10 +61,10 @@ impl<'a> Deny<'a> {
     }
 }
 
-/// Where the advisories are: cargo-deny and cargo-audit fetch them from there.
+/// The repository of the advisories, from which cargo-deny and cargo-audit fetch them.
 const DATABASE: &str = "https://github.com/RustSec/advisory-db";
 
-/// Why the database cannot be fetched from here; none where it can.
+/// The reason why the database cannot be fetched from here; none if it can.
 pub fn database_is_out_of_reach() -> Option<String> {
     let mut git = Command::new("timeout");
     git.args(["20", "git", "ls-remote", "--quiet", DATABASE, "HEAD"]);

@@ -1,4 +1,4 @@
-//! Digests by which changed files are noticed.
+//! Digests to detect changed files.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::paths;
 
-/// The digest of each of `names` in `folder`; "missing" differs from every digest.
+/// The digest of each of `names` in `folder`. The digest of a missing file is "missing".
 pub fn digests(names: &[String], folder: &Path) -> Result<BTreeMap<String, String>> {
     let digest = |name: &String| {
         let path = folder.join(name);
@@ -21,7 +21,7 @@ pub fn digests(names: &[String], folder: &Path) -> Result<BTreeMap<String, Strin
     names.iter().map(digest).collect()
 }
 
-/// SHA-256 of a file; of a folder, over the sorted paths, lengths and contents of what is in it.
+/// The SHA-256 of a file. For a folder: over the sorted paths, lengths and contents of its files.
 fn digest(path: &Path) -> Result<String> {
     let mut hasher = Sha256::new();
     if path.is_file() {

@@ -1,4 +1,4 @@
-//! How cargo and rustc are told to compile, and what stands in the objects for local folders.
+//! The settings of cargo and rustc for the objects, and the replacements of local folders in them.
 
 use std::{
     collections::BTreeSet,
@@ -17,31 +17,31 @@ use crate::{
 /// The arguments of every cargo command on `limiter-ebpf`.
 pub const CARGO: [&str; 3] = ["--release", "--locked", "-Zbuild-std=core"];
 
-/// The flags of rustc, but for those with a folder of this machine in them.
+/// The flags of rustc, except those that contain a folder of this machine.
 pub const FLAGS: [&str; 3] = [
     "-Clink-arg=--btf",
     "-Cdebuginfo=2",
-    // aya-ebpf takes the host's otherwise, and an XDP program reads no registers of the CPU.
+    // Otherwise aya-ebpf takes the host's architecture. An XDP program reads no registers of the CPU.
     "--cfg=bpf_target_arch=\"x86_64\"",
 ];
 
-/// How code is generated.
+/// The flags of code generation.
 pub const CODE: [&str; 2] = [
-    // 32-bit jumps and arithmetic, and atomic instructions that return a value.
+    // Enables 32-bit jumps and arithmetic, and atomic instructions that return a value.
     "-Ctarget-cpu=v3",
-    // Addresses in a packet lie where they lie: loaded as words, not byte by byte, as the kernel's
-    // own code does (the verifier knows what the CPU can do).
+    // Addresses in a packet are not aligned. They are loaded as words, not byte by byte, like in the kernel's own code
+    // (the verifier knows the CPU's abilities).
     "-Clink-arg=--cpu-features=+alu32,+allows-misaligned-mem-access",
 ];
 
-// What stands for the folders of this machine.
+// The replacements of this machine's folders.
 const WORKSPACE: &str = "";
-/// For where it is compiled.
+/// The replacement of the build folder.
 pub const TARGET: &str = "target";
 const CRATES: &str = "crates";
 const RUST_SRC: &str = "rust";
 
-/// The flags as they are recorded: the same on every machine.
+/// The flags as recorded, equal on every machine.
 pub fn recorded() -> Vec<String> {
     let local = [
         String::from("-Clinker=bpf-linker"),
@@ -54,13 +54,13 @@ pub fn recorded() -> Vec<String> {
     fixed.chain(local).collect()
 }
 
-/// The flag that has rustc write `to` for `from`.
+/// The flag that makes rustc write `to` for `from`.
 pub fn remap(from: &str, to: &str) -> String {
     format!("--remap-path-prefix={from}={to}")
 }
 
-/// Each folder from which code is compiled, with what stands for it. Where two match, rustc takes
-/// the later one: the others may lie within the workspace.
+/// The folders from which code is compiled, each with its replacement. If two match, rustc takes the later one: the
+/// other folders may lie within the workspace.
 pub fn folders(rust: &Rust, target_dir: &Path) -> Result<Vec<(PathBuf, &'static str)>> {
     let mut folders = vec![
         (paths::root(), WORKSPACE),
@@ -71,8 +71,7 @@ pub fn folders(rust: &Rust, target_dir: &Path) -> Result<Vec<(PathBuf, &'static 
     Ok(folders)
 }
 
-/// The folders that hold the downloaded crates; their names carry that of a host. Downloads what is
-/// missing.
+/// The folders of the downloaded crates, whose names contain a host's name. Downloads missing crates.
 fn crate_folders(rust: &Rust) -> Result<BTreeSet<PathBuf>> {
     progress("looking up the dependencies of limiter-ebpf");
     let mut command = rust.cargo();
@@ -87,7 +86,7 @@ fn crate_folders(rust: &Rust) -> Result<BTreeSet<PathBuf>> {
     Ok(folders.map(Path::to_path_buf).collect())
 }
 
-/// Refuses a file with a folder of this machine in it.
+/// Refuses a file that contains a folder of this machine.
 pub fn refuse_local_paths(file: &Path, folders: &[(PathBuf, &'static str)]) -> Result<()> {
     let bytes = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     for (folder, _) in folders {

@@ -1,4 +1,4 @@
-//! What this machine lets us do.
+//! Checks the permissions on this machine.
 
 use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
@@ -7,12 +7,12 @@ pub fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 
-/// Why programs cannot be loaded and attached here, if they cannot.
+/// The reason why programs cannot be loaded and attached here; none if they can.
 pub fn why_no_bpf() -> Option<&'static str> {
     if !is_root() {
         return Some("not root");
     }
-    // This setting exists exactly where the kernel has the bpf system call.
+    // This setting exists only if the kernel has the bpf system call.
     if !Path::new("/proc/sys/kernel/unprivileged_bpf_disabled").exists() {
         return Some("the kernel has no BPF");
     }

@@ -1,6 +1,6 @@
-//! Which source files of a crate name which others: what `use` and paths say behind `crate` and `super`.
+//! Finds the imports between a crate's source files: `use` and paths after `crate` and `super`.
 //!
-//! Test modules do not count, and neither do names inside the arguments of macros.
+//! Test modules are ignored, and so are names inside the arguments of macros.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,10 +12,10 @@ use syn::{UseTree, visit::Visit};
 
 use crate::paths;
 
-/// Files by their module path (`kernel/ops/attach`), and the module paths that each names.
+/// Files by module path (`kernel/ops/attach`), with the module paths that each imports.
 pub type Imports = BTreeMap<String, BTreeSet<String>>;
 
-/// Reads the crate whose sources are in `folder`.
+/// Reads the crate with its sources in `folder`.
 pub fn of_crate(folder: &Path) -> Result<Imports> {
     let mut texts = BTreeMap::new();
     for (path, text) in paths::sources_in(folder)? {
@@ -43,7 +43,7 @@ fn of_texts(texts: &BTreeMap<Vec<String>, String>) -> Result<Imports> {
     Ok(imports)
 }
 
-/// The files that reach each other by imports: each circle with all of its files.
+/// The circles of files that import each other, each with all of its files.
 pub fn circles(imports: &Imports) -> Vec<BTreeSet<&str>> {
     let reached: BTreeMap<&str, BTreeSet<&str>> = imports
         .keys()
@@ -74,7 +74,7 @@ fn reach<'a>(imports: &'a Imports, file: &str) -> BTreeSet<&'a str> {
     reached
 }
 
-/// The module path of a file. `mod.rs` is its folder.
+/// The module path of a file. `mod.rs` stands for its folder.
 fn module(file: &Path) -> Vec<String> {
     let path = file.with_extension("");
     let names = path.iter().map(|name| name.to_string_lossy().into_owned());
@@ -85,7 +85,7 @@ fn module(file: &Path) -> Vec<String> {
     names
 }
 
-/// A path behind `crate` or `super`, from the root of the crate.
+/// Resolves a path after `crate` or `super`, relative to the root of the crate.
 fn resolve(own: &[String], path: &[String]) -> Option<Vec<String>> {
     let (first, rest) = path.split_first()?;
     if first == "crate" {

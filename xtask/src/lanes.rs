@@ -1,4 +1,4 @@
-//! The programs of the tests, several at once: mostly they wait, for clocks, for a time limit, for the kernel.
+//! Runs the test programs, several at once. Mostly they wait: for clocks, for a rate limit, for the kernel.
 
 use std::{
     io::{Read, Seek},
@@ -16,11 +16,11 @@ use crate::{
     summary::{Report, Summary},
 };
 
-/// How many programs run at once. Each has threads of its own, as many as there are processors, and one of the longest
-/// ones keeps a processor busy.
+/// Number of programs that run at once. Each has as many threads as there are processors, and one of the longest
+/// programs keeps a processor busy.
 const LANES: usize = 2;
 
-/// The slow programs, which begin first so that nothing waits for them in the end. `--quick` leaves them out.
+/// The slow programs. They start first, so that nothing waits for them at the end. `--quick` skips them.
 const LONG: [&str; 16] = [
     "changes",
     "faults",
@@ -40,10 +40,10 @@ const LONG: [&str; 16] = [
     "fuzz_corpus",
 ];
 
-/// The programs that have the machine for themselves, one after the other when all others are done.
+/// The programs that need the machine for themselves. They run one after the other, after all others.
 ///
-/// `fleet` asserts what a fleet promises within seconds, of agents that answer in time. In the others two threads on two
-/// processors meet at a barrier thousands of times: beside others each would wait for its processor there.
+/// `fleet` tests promises about seconds, with agents that answer in time. In the other programs, two threads on two
+/// processors meet at a barrier thousands of times. Beside other programs, each would wait for its processor there.
 const ALONE: [&str; 4] = ["fleet", "nested", "store_races", "two_cpus"];
 
 /// A part of the tests: a program, or the examples in the documentation.
@@ -52,19 +52,19 @@ struct Part<'a> {
     program: Option<&'a Program>,
 }
 
-/// The tests, built.
+/// The test programs.
 pub struct Tests(Vec<Program>);
 
-/// How the tests are run.
+/// The options of a run.
 pub struct Options<'a> {
-    /// Leave out the slow programs, and those that need the machine for themselves.
+    /// Skips the slow programs, and the programs that need the machine for themselves.
     pub quick: bool,
-    /// Completes each command.
+    /// Completes each command before it runs.
     pub prepare: &'a (dyn Fn(&mut Command) + Sync),
 }
 
 impl Tests {
-    /// Builds them, and with them the command.
+    /// Builds the test programs and the command.
     pub fn build() -> Result<Self> {
         let mut build = cargo();
         build.args(["test", "--workspace", "--locked", "--no-run"]);
@@ -75,7 +75,7 @@ impl Tests {
                 bail!("there is no tests/tests/{name}: correct its name in xtask/src/lanes.rs");
             }
         }
-        // Those that are not named keep cargo's order.
+        // Programs that are not named keep cargo's order.
         programs.sort_by_key(|program| {
             LONG.iter()
                 .position(|name| is_of(program, name))
@@ -84,7 +84,7 @@ impl Tests {
         Ok(Self(programs))
     }
 
-    /// Runs them, and once more, alone, what has failed.
+    /// Runs the tests. Runs failed ones again, alone.
     pub fn run(&self, options: &Options) -> Result<Summary> {
         let runner = Runner {
             own_pins: output(&mut with_own_pins(Path::new("true"))).is_ok(),
@@ -119,7 +119,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The command that runs a program with a bpffs of its own.
+/// The command that runs a program with its own bpffs.
 fn with_own_pins(program: &Path) -> Command {
     let mut unshare = Command::new("unshare");
     unshare.args(["--mount", "sh", "-c", OWN_PINS]);
@@ -127,10 +127,10 @@ fn with_own_pins(program: &Path) -> Command {
     unshare
 }
 
-/// Becomes the program that is named, with a bpffs of its own.
+/// The shell script that mounts a new bpffs, then executes the program `$0`.
 const OWN_PINS: &str = "mount -t bpf -o mode=0700 bpf /sys/fs/bpf && exec \"$0\" \"$@\"";
 
-/// Whether it is the program of `tests/tests/NAME.rs` or of the folder of that name.
+/// Whether the program is `tests/tests/NAME.rs` or the folder of that name.
 fn is_of(program: &Program, name: &str) -> bool {
     program.name == name
         && program
@@ -138,19 +138,19 @@ fn is_of(program: &Program, name: &str) -> bool {
             .starts_with(paths::root().join("tests/tests"))
 }
 
-/// The path of its source in the repository.
+/// The path of the program's source in the repository.
 fn name(program: &Program) -> String {
     let path = program.source.strip_prefix(paths::root());
     path.unwrap_or(&program.source).display().to_string()
 }
 
-/// Runs parts.
+/// A runner of parts.
 struct Runner<'a> {
     own_pins: bool,
     options: &'a Options<'a>,
 }
 
-/// A part that has run, and what came of it.
+/// A part that has run, and its results.
 type Outcome<'a> = (Part<'a>, Report);
 
 impl Runner<'_> {
@@ -162,12 +162,12 @@ impl Runner<'_> {
         })
     }
 
-    /// Runs a part, or one of its tests, and prints what it has printed when it has ended.
+    /// Runs a part, or one of its tests. Prints the output after it has ended.
     fn run(&self, part: &Part, test: Option<&str>) -> Result<Report> {
         let name = &part.name;
         progress(&format!("testing {name} {}", test.unwrap_or_default()));
         let began = Instant::now();
-        // A file instead of a pipe: a process that a test leaves behind would hold a pipe open.
+        // A file instead of a pipe: a leftover process of a test would hold a pipe open.
         let mut printed = tempfile::tempfile().context("no temporary file: set TMPDIR")?;
         let mut command = self.command(part, test);
         command.stdout(printed.try_clone()?);
@@ -184,8 +184,8 @@ impl Runner<'_> {
         Ok(Report::of(status, &printed))
     }
 
-    /// The command of a part. Where the machine allows it, a program has a bpffs of its own: some tests clear the pins
-    /// of interfaces that are gone, and others look for such pins.
+    /// The command of a part. If the machine allows it, each program has its own bpffs: some tests clear the pins of
+    /// removed interfaces, and others look for such pins.
     fn command(&self, part: &Part, test: Option<&str>) -> Command {
         let mut command = match part.program {
             Some(program) if self.own_pins => with_own_pins(&program.file),
@@ -204,7 +204,7 @@ impl Runner<'_> {
         command
     }
 
-    /// Adds up, and runs once more what has failed: a test that passes then is flaky.
+    /// Adds up the results, and runs failed tests again. A test that passes then is flaky.
     fn summarize(&self, results: &[Outcome]) -> Result<Summary> {
         let mut summary = Summary::default();
         for (part, report) in results {

@@ -1,4 +1,4 @@
-//! bpf-linker, which turns the compiler's bitcode into a BPF object.
+//! Finds and builds bpf-linker, which turns the compiler's bitcode into a BPF object.
 
 use std::{
     env,
@@ -18,21 +18,21 @@ use crate::{
 pub const VERSION: &str = "0.13.0";
 /// The feature of bpf-linker for the LLVM of the pinned rustc.
 const LLVM: &str = "llvm-22";
-/// Where Debian has that LLVM.
+/// Folder of that LLVM in Debian's packages.
 const DEBIAN_LLVM: &str = "/usr/lib/llvm-22";
-/// What of Debian bpf-linker is built with.
+/// Debian packages that are needed to build bpf-linker.
 const PACKAGES: [&str; 4] = ["llvm-22-dev", "libpolly-22-dev", "libzstd-dev", "g++"];
 
-/// The pinned bpf-linker, found in this checkout's tools.
+/// The pinned bpf-linker in this checkout's tools.
 pub struct Linker {
-    /// Its file.
+    /// Path of the linker.
     pub path: PathBuf,
-    /// The version of the LLVM that generates the code.
+    /// Version of the LLVM that generates the code.
     pub llvm: String,
 }
 
 impl Linker {
-    /// The pinned linker, if it is in this checkout's tools and can read what `rust` writes.
+    /// Finds the pinned linker, if it is in this checkout's tools and can read the output of `rust`.
     pub fn find(rust: &Rust) -> Result<Self> {
         let path = paths::tools().join("bin/bpf-linker");
         let version = output(Command::new(&path).arg("--version")).unwrap_or_default();
@@ -54,7 +54,7 @@ impl Linker {
         Ok(Self { path, llvm })
     }
 
-    /// The pinned linker, built into this checkout's tools where missing.
+    /// Finds the pinned linker, and builds it into this checkout's tools if it is missing.
     pub fn set_up(rust: &Rust) -> Result<Self> {
         if let Ok(linker) = Self::find(rust) {
             return Ok(linker);
@@ -80,13 +80,13 @@ fn build(rust: &Rust) -> Result<()> {
     run(install.env("LLVM_PREFIX", prefix))
 }
 
-/// The version of the LLVM that the linker at `path` runs, read from where its code is: bpf-linker
-/// does not tell, and a shared LLVM may have been updated after it was built.
+/// Reads the version of the LLVM in the linker at `path` from the file with the LLVM code. bpf-linker does not print
+/// it, and a shared LLVM may have been updated after the linker was built.
 fn llvm_of(path: &Path) -> Result<String> {
     let libraries = output(Command::new("ldd").arg(path)).unwrap_or_default();
     let shared = libraries.lines().find(|line| line.contains("libLLVM"));
     let shared = shared.and_then(|line| line.split_whitespace().nth(2));
-    // The mark that LLVM leaves in bitcode as the one who wrote it.
+    // The mark that LLVM writes into bitcode as its producer.
     let mut grep = Command::new("grep");
     grep.args(["-aoE", "LLVM[0-9]+[.][0-9]+[.][0-9]+"]);
     let marks = output(grep.arg(shared.map_or(path, Path::new))).with_context(|| {

@@ -1,7 +1,7 @@
-//! `cargo xtask lint`: everything that can be said about the code without running it.
+//! `cargo xtask lint`: all checks of the code that do not run it.
 //!
-//! With the pinned toolchain also for the host's packages: a new release brings new lints, and those
-//! are not to fail a build that was good yesterday.
+//! The host's packages are checked with the pinned toolchain too. A new release has new lints, which must not fail a
+//! build that was good yesterday.
 
 use std::{process::Command, thread};
 
@@ -18,7 +18,7 @@ use crate::{
     unsafe_code,
 };
 
-/// Runs every check, so that all complaints are seen at once.
+/// Runs every check, so that all problems are shown at once.
 pub fn run(strict: bool) -> Result<()> {
     let rust = Rust::set_up(&[RUST_SRC, CLIPPY, RUSTFMT])?;
     let ebpf = ["--manifest-path", "limiter-ebpf/Cargo.toml"];
@@ -32,7 +32,7 @@ pub fn run(strict: bool) -> Result<()> {
         ("clippy on limiter-ebpf, log", clippy_ebpf(&rust, "log")),
     ];
     let (mut failed, deny) = thread::scope(|scope| {
-        // To build it takes a minute, and towards the end one processor.
+        // Building cargo-deny takes a minute, and uses one processor towards the end.
         let deny = scope.spawn(|| Deny::find(&rust, strict));
         let failed: Vec<_> = checks.into_iter().filter_map(complaint).collect();
         (failed, joined(deny))
@@ -58,7 +58,7 @@ pub fn run(strict: bool) -> Result<()> {
     Ok(())
 }
 
-/// The checks of what the code depends on.
+/// The checks of the dependencies.
 fn dependencies(deny: &Deny<'_>) -> Vec<(&'static str, Command)> {
     let ebpf = deny.check("limiter-ebpf/Cargo.toml");
     let mut checks = vec![
@@ -71,7 +71,7 @@ fn dependencies(deny: &Deny<'_>) -> Vec<(&'static str, Command)> {
             checks.push(("advisories of the workspace", deny.advisories("Cargo.toml")));
             checks.push(("advisories of limiter-ebpf", ebpf));
         }
-        // Said aloud, and no failure even strictly: it says nothing of the code.
+        // Printed, but not a failure even with `strict`: it says nothing about the code.
         Some(why) => progress(&format!(
             "NOT CHECKED: advisories: RustSec's database cannot be fetched from here ({why})"
         )),
@@ -85,7 +85,8 @@ fn complaint((name, mut command): (&'static str, Command)) -> Option<&'static st
     process::run(&mut command).is_err().then_some(name)
 }
 
-/// Of fuzz, where each target is one line, only the formatting is looked at: clippy would have to build libFuzzer.
+/// Checks the formatting. For fuzz, whose targets are one line each, this is the only check: clippy would have to
+/// build libFuzzer.
 fn format(rust: &Rust, packages: &[&str]) -> Command {
     let mut fmt = rust.tool("cargo-fmt");
     fmt.args(["fmt", "--check"]).args(packages);
@@ -99,8 +100,8 @@ fn clippy(rust: &Rust) -> Command {
     clippy
 }
 
-/// By itself and as it is built, with the source of `core` and without unwinding: among the host's
-/// packages its dependencies would get other features.
+/// Runs clippy on the BPF program separately, with its own build settings: the source of `core`, without unwinding.
+/// Together with the host's packages, its dependencies would get other features.
 fn clippy_ebpf(rust: &Rust, features: &str) -> Command {
     let mut clippy = rust.tool("cargo-clippy");
     clippy.args(["clippy", "--quiet", "--manifest-path"]);

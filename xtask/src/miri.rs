@@ -1,8 +1,8 @@
-//! `cargo xtask miri`: the tests of code that miri can run, in its interpreter, which finds undefined behaviour.
+//! `cargo xtask miri`: runs tests in miri, an interpreter that finds undefined behaviour.
 //!
-//! miri is of the nightly toolchain, which is not pinned: it judges, and makes nothing that is handed on. It knows no
-//! system calls of BPF and needs a hundred times as long, so that it runs the arithmetic, the table over memory of a test,
-//! and the code that makes types of bytes.
+//! miri is part of the nightly toolchain, which is not pinned, because miri produces nothing. miri does not know the
+//! system calls of BPF and is a hundred times slower. It runs the arithmetic, the table in a test's memory, and the
+//! code that converts bytes to types.
 
 use std::process::Command;
 
@@ -13,7 +13,7 @@ use crate::{
     process::{forget_rust_settings, progress, run},
 };
 
-/// Packages, and which of their tests. Of those that try thousands of cases, a few.
+/// The packages and the tests to run. Tests with thousands of cases run only a few of them.
 const RUNS: [&[&str]; 3] = [
     &["--package", "limiter-common", "--lib"],
     &[
@@ -35,10 +35,10 @@ const RUNS: [&[&str]; 3] = [
         "kernel::program::raw",
     ],
 ];
-/// Cases of each property.
+/// Number of cases per property.
 const CASES: &str = "6";
 
-/// Runs them; `install` adds miri where it is missing.
+/// Runs the tests. `install`: adds miri if it is missing.
 pub fn run_all(install: bool) -> Result<()> {
     if install {
         progress("adding miri to the nightly toolchain");
@@ -53,7 +53,7 @@ pub fn run_all(install: bool) -> Result<()> {
         miri.args(["run", "nightly", "cargo", "miri", "test", "--locked"]);
         miri.arg("--target-dir").arg(paths::target().join("miri"));
         miri.args(arguments);
-        // Files of the tests' own, and the clock.
+        // Allows access to the tests' own files, and to the clock.
         miri.env("MIRIFLAGS", "-Zmiri-disable-isolation")
             .env("PROPTEST_CASES", CASES);
         run(miri.current_dir(paths::root()))

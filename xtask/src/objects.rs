@@ -1,12 +1,12 @@
-//! Which objects are built, and from what.
+//! The list of objects, and their sources.
 
-/// One program of `limiter-ebpf`, built once for each byte order.
+/// A program of `limiter-ebpf`, built once for each byte order.
 pub struct Program {
-    /// The name of its objects: `<name>.<endian>.o`.
+    /// Name of its objects: `<name>.<endian>.o`.
     pub name: &'static str,
-    /// The binary of `limiter-ebpf` it is made from.
+    /// The binary of `limiter-ebpf` that it is made from.
     pub bin: &'static str,
-    /// The features of `limiter-ebpf` it is made with, separated by commas.
+    /// The features of `limiter-ebpf` that it is made with, separated by commas.
     pub features: &'static str,
 }
 
@@ -29,7 +29,7 @@ pub const PROGRAMS: [Program; 4] = [
 /// The byte orders.
 pub const ENDIANS: [&str; 2] = ["bpfel", "bpfeb"];
 
-/// What the objects are made from, below the root of the repository.
+/// The sources of the objects, relative to the root of the repository.
 pub const SOURCES: [&str; 5] = [
     "limiter-common/Cargo.toml",
     "limiter-common/src",
@@ -39,13 +39,13 @@ pub const SOURCES: [&str; 5] = [
 ];
 
 impl Program {
-    /// The file name of its object for one byte order.
+    /// The file name of the object for one byte order.
     pub fn file(&self, endian: &str) -> String {
         format!("{}.{endian}.o", self.name)
     }
 }
 
-/// rustc's name of the target of one byte order.
+/// rustc's target name for one byte order.
 pub fn target(endian: &str) -> String {
     format!("{endian}-unknown-none")
 }

@@ -1,4 +1,4 @@
-//! Which part may know of which: the one-way rules of ARCHITECTURE.md, looked up in the sources.
+//! Checks which part may import which: the one-way rules of ARCHITECTURE.md, in the sources.
 
 use std::{fs, path::PathBuf};
 
@@ -9,10 +9,10 @@ use crate::{
     paths,
 };
 
-/// What the files of a folder of `limiter-user` may name of the others.
+/// For each folder of `limiter-user`: the other folders that its files may import.
 const RULES: [(&str, &[&str]); 8] = [
     ("config", &["config", "files"]),
-    // It asks for readings over a socket.
+    // `export` gets readings over a socket.
     ("export", &["export", "helper", "observe"]),
     ("show", &["config", "observe", "plan", "show"]),
     ("kernel/error", &["config"]),
@@ -37,10 +37,10 @@ const RULES: [(&str, &[&str]); 8] = [
     ),
 ];
 
-/// The most files of `limiter-user` that may reach each other by imports.
+/// Maximum number of files of `limiter-user` in one import circle.
 const CIRCLE_MAX: usize = 3;
 
-/// Whether all rules hold.
+/// Checks all rules.
 pub fn check() -> Result<()> {
     let mut wrong = Vec::new();
     crates(&mut wrong)?;
@@ -68,12 +68,12 @@ fn user() -> PathBuf {
     paths::root().join("limiter-user/src")
 }
 
-/// The files of the BPF program.
+/// The imports of the BPF program.
 fn program() -> Result<Imports> {
     imports::of_crate(&paths::root().join("limiter-ebpf/src"))
 }
 
-/// `limiter-common` depends on nothing, and `limiter-fleet` not on `limiter-user`.
+/// Checks that `limiter-common` depends on nothing, and `limiter-fleet` not on `limiter-user`.
 fn crates(wrong: &mut Vec<String>) -> Result<()> {
     let dependencies = |name: &str| -> Result<toml::Table> {
         let text = fs::read_to_string(paths::root().join(name).join("Cargo.toml"))?;
@@ -98,7 +98,7 @@ fn is_in(file: &str, part: &str) -> bool {
 fn strangers(imports: &Imports, part: &str, allowed: &[&str], wrong: &mut Vec<String>) {
     for (file, named) in imports.iter().filter(|(file, _)| is_in(file, part)) {
         let mut others = named.iter();
-        // `kernel` itself only passes names on.
+        // `kernel` itself only re-exports names.
         if let Some(other) = others.find(|other| {
             *other != "kernel" && !allowed.iter().any(|allowed| is_in(other, allowed))
         }) {

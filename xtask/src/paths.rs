@@ -1,4 +1,4 @@
-//! Where things are in the repository.
+//! Paths in the repository.
 
 use std::{
     env, fs,
@@ -10,8 +10,8 @@ use tempfile::TempDir;
 
 /// The folder of the root workspace.
 ///
-/// Without symbolic links, as rustc writes its working directory that way: the remapping of paths
-/// compares text.
+/// Without symbolic links, because rustc writes its working directory that way, and the remapping of paths compares
+/// text.
 pub fn root() -> PathBuf {
     let manifest = env::var_os("CARGO_MANIFEST_DIR");
     let xtask = manifest.map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
@@ -19,7 +19,7 @@ pub fn root() -> PathBuf {
     fs::canonicalize(root).unwrap_or_else(|_| root.to_path_buf())
 }
 
-/// All files below `folder`, sorted; not what is built there.
+/// All files below `folder`, sorted, without build results.
 pub fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let cannot = || format!("cannot list {}", folder.display());
     let mut files = Vec::new();
@@ -57,13 +57,13 @@ pub fn ebpf_manifest() -> PathBuf {
     root().join("limiter-ebpf/Cargo.toml")
 }
 
-/// The committed objects and their record.
+/// The folder of the committed objects and their record.
 pub fn prebuilt() -> PathBuf {
     root().join("limiter-ebpf/prebuilt")
 }
 
-/// The folder of everything that is built: `target`, or what CARGO_TARGET_DIR and cargo's configuration say. Cargo has
-/// built this program there.
+/// The folder of build results: `target`, or the folder set by CARGO_TARGET_DIR or cargo's configuration. Found from
+/// the path of this program, which cargo built there.
 pub fn target() -> PathBuf {
     let built = env::current_exe().ok();
     let target = built.as_deref().and_then(target_of);
@@ -80,37 +80,37 @@ fn target_of(program: &Path) -> Option<PathBuf> {
     profile.parent().map(Path::to_path_buf)
 }
 
-/// Intermediate files of the BPF builds.
+/// The folder of intermediate files of the BPF builds.
 pub fn ebpf_target() -> PathBuf {
     target().join("ebpf")
 }
 
-/// Where tools are installed for this checkout alone, so that nobody's own tools change.
+/// The folder of tools for this checkout. The developer's own tools do not change.
 pub fn tools() -> PathBuf {
     target().join("tools")
 }
 
-/// Where cargo puts what it builds for tests.
+/// The folder of cargo's builds for tests.
 pub fn debug() -> PathBuf {
     target().join("debug")
 }
 
-/// Kernels to test on, what they boot from, and what they said.
+/// The folder of test kernels, their boot images, and their logs.
 pub fn kernels() -> PathBuf {
     target().join("kernels")
 }
 
-/// Where the code is broken on purpose.
+/// The folder of the copies of the code for mutations.
 pub fn mutations() -> PathBuf {
     target().join("mutations")
 }
 
-/// What the fuzzer says.
+/// The folder of the fuzzer's output.
 pub fn fuzz() -> PathBuf {
     target().join("fuzz")
 }
 
-/// The packages, and what they are made of.
+/// The folder of the packages and their parts.
 pub fn dist() -> PathBuf {
     target().join("dist")
 }

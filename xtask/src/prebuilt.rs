@@ -1,4 +1,5 @@
-//! `cargo xtask build-ebpf`: the committed objects, made anew; with `--check`, whether the sources still make them.
+//! `cargo xtask build-ebpf`: rebuilds the committed objects. With `--check`, checks that the sources still produce
+//! them.
 
 use std::{
     fs,
@@ -9,11 +10,11 @@ use anyhow::{Context, Result, bail};
 
 use crate::{compile::Compiler, objects, paths, process::progress, record::Record, tools::Tools};
 
-/// Builds the objects into the tree and writes down what they are made of.
+/// Builds the objects into the tree, and writes their record.
 pub fn build() -> Result<()> {
     let tools = Tools::set_up()?;
     let compiler = Compiler::new(&tools, tools.target_dir())?;
-    // Elsewhere first: as long as the sources do not compile, the old objects are of use.
+    // Builds to a temporary folder first: the old objects are useful until the sources compile.
     let scratch = paths::scratch()?;
     compiler.compile_all(scratch.path())?;
     replace_with(scratch.path()).context("cannot write limiter-ebpf/prebuilt, delete it")?;
@@ -22,7 +23,7 @@ pub fn build() -> Result<()> {
     Ok(())
 }
 
-/// Replaces all objects: one that is no longer built must not stay.
+/// Replaces all objects. Objects that are no longer built are removed.
 fn replace_with(new: &Path) -> Result<()> {
     let folder = paths::prebuilt();
     fs::create_dir_all(&folder)?;
@@ -38,7 +39,7 @@ fn replace_with(new: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Compares hashes always, and bytes wherever the pinned tools are, which `strict` installs.
+/// Always compares hashes. Compares bytes if the pinned tools are there. `strict` installs them.
 pub fn check(strict: bool) -> Result<()> {
     let record = compare_hashes()?;
     let tools = match Tools::find() {
@@ -52,7 +53,7 @@ pub fn check(strict: bool) -> Result<()> {
     compare_bytes(&record, &tools, strict)
 }
 
-/// Compares hashes only, which takes no time.
+/// Compares only hashes, which is fast.
 pub fn compare_hashes() -> Result<Record> {
     let record = Record::read()?;
     let differences = record.differences()?.join(", ");
@@ -69,7 +70,7 @@ fn warn(unproved: &str) {
 
 fn compare_bytes(record: &Record, tools: &Tools, strict: bool) -> Result<()> {
     let scratch = paths::scratch()?;
-    // Strictly means from nothing; otherwise what was compiled before is as good and much faster.
+    // Strict means without earlier results. Otherwise earlier compilations are reused, which is much faster.
     let target_dir = match strict {
         true => scratch.path().join("target"),
         false => tools.target_dir(),
@@ -107,8 +108,8 @@ fn first_difference(rebuilt: &Path) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// Leaves the rebuilt objects where they can be looked into. A failure to do so is not worth an
-/// error: the one that is about to be reported is. Returns the folder.
+/// Keeps the rebuilt objects for inspection, and returns their folder. A failure to keep them is ignored, because a
+/// more important error is about to be reported.
 fn keep(rebuilt: &Path) -> PathBuf {
     let folder = paths::ebpf_target().join("rebuilt");
     let _ = fs::create_dir_all(&folder);

@@ -1,4 +1,4 @@
-//! Running other programs.
+//! Runs other programs.
 
 use std::{
     env,
@@ -11,12 +11,12 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-/// Says what takes a while, on standard error.
+/// Prints a message about a slow step to standard error.
 pub fn progress(what: &str) {
     eprintln!("xtask: {what}");
 }
 
-/// Runs `command` with the terminal for its output; anything but success is an error.
+/// Runs `command` with its output on the terminal. Any result other than success is an error.
 pub fn run(command: &mut Command) -> Result<()> {
     let status = status(command)?;
     if !status.success() {
@@ -28,7 +28,7 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs `command` with the terminal for its output and passes on how it ended.
+/// Runs `command` with its output on the terminal, and returns its exit code.
 pub fn exit_code(command: &mut Command) -> Result<ExitCode> {
     let code = status(command)?.code();
     Ok(code
@@ -41,7 +41,7 @@ fn status(command: &mut Command) -> Result<ExitStatus> {
     status.with_context(|| format!("cannot start `{}`: is it installed?", line(command)))
 }
 
-/// What `command` prints; the error ends with the last line of its complaint.
+/// The output of `command`. The error ends with the last line of its error output.
 pub fn output(command: &mut Command) -> Result<String> {
     let output = command.output();
     let output =
@@ -62,12 +62,12 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The cargo that runs this command, for work on the root workspace with the developer's own setup.
+/// The cargo that runs this command, to work on the root workspace with the developer's own settings.
 pub fn cargo() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(crate::paths::root());
-    // `cargo run` has told this process of which package it is. A build script that asks for that (of `ring`) would
-    // run again at each change between that and what others say, and all that depends on it would be compiled anew.
+    // `cargo run` has set variables about the package of this process. A build script that reads them (of `ring`)
+    // would run again at each change, and everything that depends on it would be compiled again.
     for (name, _) in env::vars_os() {
         if name.to_str().is_some_and(is_of_package) {
             cargo.env_remove(name);
@@ -80,9 +80,8 @@ fn is_of_package(name: &str) -> bool {
     name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
 }
 
-/// Takes from `command` every variable by which cargo, rustc and rustup are steered from outside:
-/// the developer's flags and profiles, and what the outer `cargo run` has set for this process. What
-/// says where files come from and go to is kept.
+/// Removes from `command` every variable that controls cargo, rustc and rustup from outside: the developer's flags and
+/// profiles, and the settings of the outer `cargo run`. Variables with the folders of files are kept.
 pub fn forget_rust_settings(command: &mut Command) {
     for (name, _) in env::vars_os() {
         let steers = name.to_str().is_some_and(|name| {
@@ -107,8 +106,8 @@ fn is_about_places(name: &str) -> bool {
     KEPT.iter().any(|kept| name.starts_with(kept))
 }
 
-/// Does `work` with each of `items`, on so many threads, which take them in their order. Returns what came of them, in
-/// the same order.
+/// Runs `work` on each of `items`, with this many threads, which take the items in order. Returns the results in the
+/// same order.
 pub fn in_parallel<T: Send, R: Send>(
     threads: usize,
     items: Vec<T>,
@@ -139,14 +138,14 @@ pub fn in_parallel<T: Send, R: Send>(
     Ok(done.into_iter().map(|(_, done)| done).collect())
 }
 
-/// What a thread returns. It panics as the thread has.
+/// The result of a thread. Panics if the thread panicked.
 pub fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread
         .join()
         .unwrap_or_else(|panic| panic::resume_unwind(panic))
 }
 
-/// Today's date.
+/// The current date.
 pub fn today() -> Result<String> {
     let date = output(Command::new("date").args(["-u", "+%Y-%m-%d"]))?;
     Ok(date.trim().to_owned())

@@ -1,4 +1,4 @@
-//! `RECORD.toml`: what the committed objects were built from, and with.
+//! `RECORD.toml`: the sources and the tools of the committed objects.
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
@@ -12,34 +12,34 @@ const HEADER: &str = "# Written by `cargo xtask build-ebpf`. Not to be edited.\n
 /// The content of the file.
 #[derive(Serialize, Deserialize)]
 pub struct Record {
-    /// The arguments of cargo.
+    /// Arguments of cargo.
     pub cargo: Vec<String>,
-    /// The flags of rustc.
+    /// Flags of rustc.
     pub flags: Vec<String>,
     /// The compiler.
     pub rustc: Tool,
     /// The linker.
     pub bpf_linker: Tool,
-    /// SHA-256 of each source, by path from the root of the repository.
+    /// SHA-256 of each source, by path relative to the root of the repository.
     pub sources: BTreeMap<String, String>,
     /// SHA-256 of each object, by file name.
     pub objects: BTreeMap<String, String>,
 }
 
-/// What of a tool decides about the bytes that it makes.
+/// The properties of a tool that determine the bytes of the objects.
 #[derive(Serialize, Deserialize)]
 pub struct Tool {
-    /// Its release.
+    /// The tool's release.
     pub version: String,
-    /// The commit of that, of rustc.
+    /// The release's commit, for rustc.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// The LLVM that it runs.
+    /// The LLVM that the tool uses.
     pub llvm: String,
 }
 
 impl Record {
-    /// What holds for the sources and objects in the tree, built with `tools`.
+    /// The record for the sources and objects in the tree, built with `tools`.
     pub fn of_tree(tools: &Tools) -> Result<Self> {
         Ok(Self {
             cargo: flags::CARGO.map(String::from).into(),
@@ -59,7 +59,7 @@ impl Record {
         })
     }
 
-    /// The committed record.
+    /// Reads the committed record.
     pub fn read() -> Result<Self> {
         let path = Self::path();
         let text = fs::read_to_string(&path);
@@ -74,14 +74,14 @@ impl Record {
         })
     }
 
-    /// Writes it beside the objects.
+    /// Writes the record beside the objects.
     pub fn write(&self) -> Result<()> {
         let path = Self::path();
         let text = format!("{HEADER}{}", toml::to_string_pretty(self)?);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// What in the tree differs from this record, each thing by its name.
+    /// The differences between the tree and this record, by name.
     pub fn differences(&self) -> Result<Vec<String>> {
         let sources = digests(&objects::SOURCES.map(String::from), &paths::root())?;
         let objects = digests(&objects::files(), &paths::prebuilt())?;
@@ -113,7 +113,7 @@ impl Record {
     }
 }
 
-/// The names under which the two differ.
+/// The names with different values.
 fn unequal(one: &BTreeMap<String, String>, other: &BTreeMap<String, String>) -> Vec<String> {
     let mut names: Vec<&String> = one.keys().chain(other.keys()).collect();
     names.sort();

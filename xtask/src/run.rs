@@ -1,4 +1,4 @@
-//! `cargo xtask demo`, `bench` and `soak`: what is built for speed, and then run.
+//! `cargo xtask demo`, `bench` and `soak`: build optimized programs and run them.
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -9,32 +9,32 @@ use crate::{
     process::{cargo, exit_code, progress},
 };
 
-/// What of Debian the benchmark calls: what limiter is compared with, and what sets the hosts up.
+/// Debian packages that the benchmark uses: programs to compare limiter with, and tools to set up the hosts.
 pub const BENCH_PACKAGES: [&str; 5] = [
     "ethtool",
     "iproute2",
     "iptables",
     "nftables",
-    // The server is in it under another name: its own package starts a service.
+    // The package contains the server under another name. The server's own package starts a service.
     "redis-tools",
 ];
 
-/// The demonstration that the command has built in.
+/// Runs the command's demonstration.
 pub fn demo(args: &[OsString]) -> Result<ExitCode> {
     let program = ["-p", "limiter-user", "--", "demo"];
     in_release("run", &program, args)
 }
 
-/// What limiting costs a packet.
+/// Runs the benchmark of the cost per packet.
 pub fn bench(args: &[OsString]) -> Result<ExitCode> {
-    // Subjects that are not there are left out, and the benchmark says so.
+    // Missing subjects are left out, and the benchmark says so.
     if let Err(error) = debian::ensure(&BENCH_PACKAGES, "the whole benchmark") {
         progress(&format!("going on without: {error:#}"));
     }
     beside_the_command("bench", args)
 }
 
-/// Everything at once, for half an hour.
+/// Runs the soak test: everything at once, for half an hour.
 pub fn soak(args: &[OsString]) -> Result<ExitCode> {
     beside_the_command("soak", args)
 }

@@ -1,8 +1,8 @@
-//! This program in the place of rustc, for one purpose: symbols that depend on no path.
+//! Runs this program as rustc, so that symbols do not depend on any path.
 //!
-//! Cargo gives each crate a hash, which rustc puts into the names of symbols. In it are the absolute
-//! path of a dependency outside its workspace (`limiter-common`), that of the sources of `core`, and
-//! the host. A name and a version say enough here, as each occurs once in the program.
+//! Cargo gives each crate a hash, which rustc adds to the names of symbols. The hash covers the absolute path of a
+//! dependency outside its workspace (`limiter-common`), the path of the sources of `core`, and the host. Name and
+//! version are enough here, because each crate occurs once in the program.
 
 use std::{
     env,
@@ -13,10 +13,10 @@ use std::{
 
 use anyhow::{Context, Result};
 
-/// Set where this program is to act as rustc.
+/// The variable that makes this program act as rustc.
 const MARK: &str = "LIMITER_XTASK_AS_RUSTC";
 
-/// Whether cargo has started this program as its rustc.
+/// Whether cargo started this program as its rustc.
 pub fn is_asked_for() -> bool {
     env::var_os(MARK).is_some()
 }
@@ -28,7 +28,7 @@ pub fn put_into(cargo: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Becomes the rustc that the first argument names.
+/// Runs the rustc that the first argument names.
 pub fn run() -> Result<ExitCode> {
     let mut args = env::args_os().skip(1);
     let rustc = args
@@ -41,7 +41,7 @@ pub fn run() -> Result<ExitCode> {
     Err(error).with_context(|| format!("cannot start {}", rustc.display()))
 }
 
-/// The argument, unless it is cargo's hash of the crate: then what stands for it.
+/// The argument. Cargo's hash of the crate is replaced.
 fn without_path(arg: OsString) -> OsString {
     if !arg.to_str().is_some_and(|arg| arg.starts_with("metadata=")) {
         return arg;

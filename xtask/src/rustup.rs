@@ -1,4 +1,4 @@
-//! What rustup installs.
+//! Toolchains and components that rustup installs.
 
 use std::{path::Path, process::Command};
 
@@ -9,9 +9,9 @@ use crate::{
     toolchain::VERSION,
 };
 
-/// A component of a toolchain, and a file by which its presence is known.
+/// A component of a toolchain, and a file that shows its presence.
 pub struct Component {
-    /// rustup's name of it.
+    /// rustup's name of the component.
     pub name: &'static str,
     file: &'static str,
 }
@@ -46,12 +46,12 @@ pub const MUSL: Component = if cfg!(target_arch = "aarch64") {
 };
 
 impl Component {
-    /// Whether the toolchain in `sysroot` has it.
+    /// Whether the toolchain in `sysroot` has the component.
     pub fn is_in(&self, sysroot: &Path) -> bool {
         sysroot.join(self.file).exists()
     }
 
-    /// Sees to it that the toolchain in `sysroot` has it.
+    /// Makes sure that the toolchain in `sysroot` has the component.
     pub fn ensure_in(&self, sysroot: &Path) -> Result<()> {
         if self.is_in(sysroot) {
             return Ok(());
@@ -59,7 +59,7 @@ impl Component {
         let name = self.name;
         progress(&format!("adding {name} to Rust {VERSION}"));
         let mut add = rustup();
-        // rustup calls a toolchain by the name of its folder.
+        // rustup names a toolchain by its folder.
         let toolchain = sysroot.file_name().unwrap_or_default();
         add.args(["component", "add", name, "--toolchain"]);
         run(add.arg(toolchain)).with_context(|| format!("Rust {VERSION} lacks {name}, add it"))

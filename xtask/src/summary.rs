@@ -1,29 +1,29 @@
-//! Reads what test programs print, and closes the run with one line.
+//! Reads the output of test programs, and prints a closing line.
 
 use std::{fmt, process::ExitStatus, time::Duration};
 
-/// Flaky tests that a green run may have.
+/// Maximum number of flaky tests in a green run.
 const FLAKY_MAX: usize = 2;
 
-/// What came of a program of tests.
+/// The results of a test program.
 pub struct Report {
-    /// Tests that passed.
+    /// Number of tests that passed.
     pub passed: usize,
-    /// What failed.
+    /// The failures.
     pub failures: Vec<Failure>,
 }
 
-/// Something that failed.
+/// A failure.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// A test, by its name.
+    /// A failed test, by name.
     Test(String),
     /// A program that ended in another way than by failed tests.
     Program(ExitStatus),
 }
 
 impl Failure {
-    /// The test to run once more; all of them where none is known.
+    /// The test to run again; none if all must run again.
     pub fn test(&self) -> Option<&str> {
         match self {
             Self::Test(name) => Some(name),
@@ -44,7 +44,7 @@ impl fmt::Display for Failure {
 impl Report {
     /// Reads the output of a program that ended with `status`.
     pub fn of(status: ExitStatus, printed: &str) -> Self {
-        /// The exit code of a program some of whose tests failed.
+        /// The exit code of a program with failed tests.
         const SOME_FAILED: Option<i32> = Some(101);
         let mut failures = Vec::new();
         if !status.success() {
@@ -67,26 +67,26 @@ impl Report {
 
 fn failed_test(line: &str) -> Option<Failure> {
     let name = line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?;
-    // libtest adds this to the names of tests that are to panic, and does not know them by it.
+    // libtest adds this suffix to the names of tests that should panic, but does not accept it as part of a name.
     let name = name.trim_end_matches(" - should panic");
     Some(Failure::Test(name.to_owned()))
 }
 
-/// N of `test result: ok. N passed; ...`.
+/// Reads N of `test result: ok. N passed; ...`.
 fn passed(line: &str) -> Option<usize> {
     let result = line.strip_prefix("test result: ")?;
     let (_, counts) = result.split_once(". ")?;
     counts.split_once(" passed")?.0.parse().ok()
 }
 
-/// What came of all tests.
+/// The results of all tests.
 #[derive(Default)]
 pub struct Summary {
-    /// Tests that passed at once.
+    /// Number of tests that passed at first.
     pub passed: usize,
-    /// What failed twice.
+    /// Tests that failed twice.
     pub failed: Vec<String>,
-    /// What failed, and passed when it ran once more, alone.
+    /// Tests that failed, then passed when run again alone.
     pub flaky: Vec<String>,
 }
 
@@ -96,7 +96,7 @@ impl Summary {
         self.failed.is_empty() && self.flaky.len() <= FLAKY_MAX
     }
 
-    /// Prints what failed, and the closing line.
+    /// Prints the failures and the closing line.
     pub fn close(&self, skipped: usize, took: Duration) {
         for name in &self.failed {
             println!("=== FAILED: {name}");

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every test, and in plain words which of them could not run.
+//! `cargo xtask test`: runs every test, and names the tests that could not run.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ use crate::{
     run as programs,
 };
 
-/// What of Debian the tests call: those of the benchmark, and more. None of them starts a service when it is
+/// Debian packages that the tests use, including those of the benchmark. None of them starts a service when it is
 /// installed.
 const PACKAGES: [&str; 17] = [
     "binutils",
@@ -45,11 +45,11 @@ const PACKAGES: [&str; 17] = [
 /// Debian packages that start a service when they are installed, and the folders of their programs.
 const UNPACKED: [(&str, &str); 2] = [("prometheus", "usr/bin"), ("nginx", "usr/sbin")];
 
-/// The same, of what Debian 12 has among its backports.
+/// A package that Debian 12 has only in its backports. It starts a service when it is installed.
 const BACKPORT: (&str, &str) = ("valkey-tools", "usr/bin");
 
-/// Runs all tests, the quick ones, or `cargo test` with `args`; strictly, and on a build server, a skipped test is a
-/// failure.
+/// Runs all tests, the quick ones, or `cargo test` with `args`. With `strict`, or on a build server, a skipped test is
+/// a failure.
 pub fn run(strict: bool, quick: bool, args: &[OsString]) -> Result<ExitCode> {
     let began = Instant::now();
     let nothing_skipped = nothing_skipped(strict);
@@ -78,8 +78,8 @@ pub fn run(strict: bool, quick: bool, args: &[OsString]) -> Result<ExitCode> {
         refuse_skips(report(&skips()?), nothing_skipped)?;
         return Ok(code);
     };
-    // Without this the tests would build the command themselves, with fewer features of its dependencies: most of that
-    // once more.
+    // Otherwise the tests would build the command themselves, with fewer features of its dependencies, and compile
+    // most of it again.
     let binary = paths::debug().join("limiter");
     let summary = tests.run(&lanes::Options {
         quick,
@@ -98,7 +98,7 @@ pub fn run(strict: bool, quick: bool, args: &[OsString]) -> Result<ExitCode> {
     })
 }
 
-/// Fails where tests were skipped that must run.
+/// Fails if required tests were skipped.
 fn refuse_skips(skipped: usize, nothing_skipped: bool) -> Result<()> {
     if nothing_skipped && skipped > 0 {
         bail!("{skipped} tests did not run: see above what each of them needs");
@@ -106,8 +106,8 @@ fn refuse_skips(skipped: usize, nothing_skipped: bool) -> Result<()> {
     Ok(())
 }
 
-/// Checks the objects, and builds the tests meanwhile if it is `all` of them: linking an object takes long, and one
-/// processor.
+/// Checks the objects. Builds the tests at the same time if `all` of them run, because linking an object is slow and
+/// uses one processor.
 fn build(strict: bool, all: bool) -> Result<Option<Tests>> {
     prebuilt::compare_hashes()?;
     thread::scope(|scope| {
@@ -118,7 +118,7 @@ fn build(strict: bool, all: bool) -> Result<Option<Tests>> {
     })
 }
 
-/// Strictly, and on a build server, a test left out is a failure.
+/// Whether a skipped test is a failure: with `strict`, and on a build server.
 pub fn nothing_skipped(strict: bool) -> bool {
     strict || env::var("CI").is_ok_and(|ci| ci == "true")
 }
@@ -131,8 +131,8 @@ fn say_what_cannot_be_tested() {
     }
 }
 
-/// Without them some tests cannot run, and say so themselves: that is fatal only if all must run. Returns where
-/// the tests are to look for programs.
+/// Installs the packages that some tests need. Without them, these tests are skipped and say so. That is an error only
+/// if all tests must run. Returns the folders in which tests look for programs.
 fn install_packages(needed: bool) -> Result<OsString> {
     let own = env::var_os("PATH").unwrap_or_default();
     if !needed && !debian::can_install() {
@@ -157,7 +157,7 @@ fn install_packages(needed: bool) -> Result<OsString> {
     }
 }
 
-/// Prints what the tests wrote, a line `name: reason` for each that did not run. Returns how many.
+/// Prints the skipped tests, which have written one line `name: reason` each. Returns their number.
 fn report(skips: &str) -> usize {
     let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for line in skips.lines().filter(|line| !line.trim().is_empty()) {

@@ -1,6 +1,6 @@
-//! The one Rust compiler that the BPF programs and the lints are built with.
+//! The pinned Rust compiler, which builds the BPF programs and runs the lints.
 //!
-//! Pinned by commit: another compiler makes other bytes, and the check compares bytes.
+//! The compiler is pinned by commit: another compiler makes other bytes, and the check compares bytes.
 
 use std::{env, ffi::OsStr, iter, path::PathBuf, process::Command};
 
@@ -12,21 +12,21 @@ use crate::{
     rustup::{self, Component},
 };
 
-/// The pinned release. Raise it together with [`COMMIT`], then build the objects anew.
+/// The pinned release. Raise it together with [`COMMIT`], then rebuild the objects.
 pub const VERSION: &str = "1.95.0";
 /// The commit of that release, as `rustc -vV` prints it.
 pub const COMMIT: &str = "59807616e1fa2540724bfbac14d7976d7e4a3860";
 
-/// The pinned toolchain, found on this machine.
+/// The pinned toolchain on this machine.
 pub struct Rust {
     sysroot: PathBuf,
     host: String,
-    /// The version of its LLVM, without rustc's suffix.
+    /// Version of the toolchain's LLVM, without rustc's suffix.
     pub llvm: String,
 }
 
 impl Rust {
-    /// The pinned toolchain with `components`, if it is on this machine.
+    /// Finds the pinned toolchain with `components`, if it is on this machine.
     pub fn find(components: &[Component]) -> Result<Self> {
         let rust = Self::probe_all()
             .with_context(|| format!("rustc {VERSION} is not here: install it with rustup"))?;
@@ -39,7 +39,7 @@ impl Rust {
         Ok(rust)
     }
 
-    /// The pinned toolchain with `components`, installed by rustup where missing.
+    /// Finds the pinned toolchain with `components`. rustup installs missing parts.
     pub fn set_up(components: &[Component]) -> Result<Self> {
         let rust = match Self::probe_all() {
             Some(rust) => rust,
@@ -57,7 +57,7 @@ impl Rust {
         names.into_iter().find_map(Self::probe)
     }
 
-    /// `rustc` by one name, if it is of the pinned commit and comes with a cargo.
+    /// Checks one `rustc`: it must be of the pinned commit and come with a cargo.
     fn probe(name: Option<&str>) -> Option<Self> {
         let verbose = output(rustc(name).arg("-vV")).ok()?;
         let field = |key: &str| verbose.lines().find_map(|line| line.strip_prefix(key));
@@ -82,7 +82,7 @@ impl Rust {
         })
     }
 
-    /// Its cargo.
+    /// The toolchain's cargo.
     pub fn cargo(&self) -> Command {
         self.tool("cargo")
     }
@@ -94,19 +94,19 @@ impl Rust {
         install.args(["install", "--quiet", "--locked", "--force", name]);
         install.args(["--version", &format!("={version}"), "--root"]);
         install.arg(paths::tools()).args(options);
-        // Nobody looks into it with a debugger.
+        // Debug information is not needed.
         install.env("CARGO_PROFILE_RELEASE_DEBUG", "false");
         install.env("CARGO_PROFILE_DEV_DEBUG", "false");
         install
     }
 
-    /// One of its programs.
+    /// A program of the toolchain.
     pub fn tool(&self, name: &str) -> Command {
         self.command(self.sysroot.join("bin").join(name))
     }
 
-    /// A program that is steered by nothing outside and finds this toolchain first: by way of
-    /// rustup's stand-ins it would get the developer's default one.
+    /// A command without outside settings, which finds this toolchain first. Through rustup's proxies it would get the
+    /// developer's default toolchain.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let bin = self.sysroot.join("bin");
         let mut command = Command::new(program);
@@ -121,16 +121,16 @@ impl Rust {
         command
     }
 
-    /// Its own copy of LLVM's objcopy: pinned with it, where a distribution's would change.
+    /// The toolchain's own objcopy of LLVM. It is pinned too, unlike a distribution's.
     pub fn objcopy(&self) -> Command {
         let rustlib = self.sysroot.join("lib/rustlib").join(&self.host);
         let mut objcopy = Command::new(rustlib.join("bin/rust-objcopy"));
-        // It is meant to be started by rustc, which tells it where its LLVM is.
+        // rustc normally starts this program, and tells it the path of its LLVM.
         objcopy.env("LD_LIBRARY_PATH", self.sysroot.join("lib"));
         objcopy
     }
 
-    /// Where the source of `core` is.
+    /// Path of the source of `core`.
     pub fn source(&self) -> PathBuf {
         self.sysroot.join("lib/rustlib/src/rust")
     }
@@ -139,7 +139,7 @@ impl Rust {
 fn rustc(name: Option<&str>) -> Command {
     let mut rustc = Command::new("rustc");
     forget_rust_settings(&mut rustc);
-    // Looking must not install: rustup would, for a toolchain that is named and missing.
+    // This must not install anything. rustup would install a toolchain that is named and missing.
     rustc.env("RUSTUP_AUTO_INSTALL", "0").args(name);
     rustc
 }

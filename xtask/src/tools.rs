@@ -1,4 +1,4 @@
-//! Everything that turns the sources into objects.
+//! The tools that turn the sources into objects.
 
 use std::path::PathBuf;
 
@@ -15,22 +15,22 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Both, if they are on this machine.
+    /// Finds both tools, if they are on this machine.
     pub fn find() -> Result<Self> {
         let rust = Rust::find(&[RUST_SRC])?;
         let linker = Linker::find(&rust)?;
         Ok(Self { rust, linker })
     }
 
-    /// Both, installed where missing.
+    /// Finds both tools, and installs them if they are missing.
     pub fn set_up() -> Result<Self> {
         let rust = Rust::set_up(&[RUST_SRC])?;
         let linker = Linker::set_up(&rust)?;
         Ok(Self { rust, linker })
     }
 
-    /// Where what they compiled is kept. Cargo does not notice that the shared LLVM of its linker
-    /// was updated: each has a folder of its own.
+    /// The folder of compiled code for these tools. Cargo does not notice an update of the linker's shared LLVM, so
+    /// each has a folder of its own.
     pub fn target_dir(&self) -> PathBuf {
         paths::ebpf_target().join(&self.linker.llvm)
     }

@@ -1,6 +1,7 @@
-//! Unsafe code only where `docs/unsafe.md` says why: the files with it, and those that it names, are the same.
+//! Checks that unsafe code is only in the files that `docs/unsafe.md` explains, and that all of these files have
+//! unsafe code.
 //!
-//! That each block says why it is sound is clippy's to check (`undocumented_unsafe_blocks`).
+//! clippy checks that each block has its own reason (`undocumented_unsafe_blocks`).
 
 use std::{collections::BTreeSet, fs};
 
@@ -8,9 +9,9 @@ use anyhow::{Context, Result, bail};
 
 use crate::paths;
 
-/// Where the reasons are.
+/// The document with the reasons.
 const REASONS: &str = "docs/unsafe.md";
-/// Folders with code, of both workspaces.
+/// Folders with code, in both workspaces.
 const FOLDERS: [&str; 6] = [
     "limiter-common",
     "limiter-ebpf",
@@ -20,7 +21,7 @@ const FOLDERS: [&str; 6] = [
     "xtask",
 ];
 
-/// Compares the two.
+/// Compares the files with unsafe code to the document.
 pub fn check() -> Result<()> {
     let root = paths::root();
     let text = fs::read_to_string(root.join(REASONS)).context(REASONS)?;
@@ -48,16 +49,16 @@ pub fn check() -> Result<()> {
     Ok(())
 }
 
-/// The files in the first column of its tables.
+/// The files in the first column of the document's tables.
 fn named(text: &str) -> BTreeSet<String> {
     let cells = text.lines().filter_map(|line| line.strip_prefix("| `"));
     let names = cells.filter_map(|cell| cell.split_once('`'));
     names.map(|(name, _)| name.to_owned()).collect()
 }
 
-/// Whether the keyword stands in a line, and not in a comment or a text.
+/// Whether a line contains the keyword outside of comments and strings.
 fn has_unsafe(line: &str) -> bool {
-    // A quotation mark within a text is none of its ends.
+    // An escaped quotation mark does not end a string.
     let line = line.replace("\\\"", "");
     let code = line.split("//").next().unwrap_or_default();
     let outside_of_text = code.split('"').step_by(2);
@@ -66,7 +67,7 @@ fn has_unsafe(line: &str) -> bool {
         .any(|word| word == KEYWORD)
 }
 
-/// Not written as one word that this very check would find.
+/// The keyword. It is in a string, which this check ignores.
 const KEYWORD: &str = "unsafe";
 
 #[cfg(test)]

@@ -231,7 +231,7 @@ impl<T: Table> Place<T> {
     }
 }
 
-/// Replaces characters that the store does not accept in a label.
+/// Makes a label that the store accepts: replaces other characters by `?`, and cuts the label to 128.
 pub fn printable(label: &str) -> String {
     let printable = |c: char| if c.is_ascii_graphic() { c } else { '?' };
     label.chars().take(128).map(printable).collect()

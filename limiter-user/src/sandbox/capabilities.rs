@@ -32,7 +32,7 @@ pub fn drop_bounds() -> Result<()> {
     caps::clear(None, CapSet::Bounding).map_err(|error| Error::new("the bounding set", error))
 }
 
-/// Changes the user to `nobody`, if this process may. Otherwise root could open root's files without any capability.
+/// Changes the user to `nobody`, if this process may. Root can open root's files without any capability.
 pub fn leave_root() -> Result<()> {
     let may = has(Capability::CAP_SETUID)? && has(Capability::CAP_SETGID)?;
     if !geteuid().is_root() || !may {
@@ -55,7 +55,7 @@ pub fn keep_needed() -> Result<()> {
     let own = caps::read(None, CapSet::Permitted)
         .map_err(|error| Error::new("asking for capabilities", error))?;
     let needed = NEEDED.into_iter().filter(|needed| own.contains(needed));
-    // Keeps only permitted capabilities, and drops the rest.
+    // Without CAP_BPF, CAP_SYS_ADMIN is needed, which includes CAP_BPF.
     let mut kept: CapsHashSet = needed.collect();
     if own.contains(&Capability::CAP_SYS_ADMIN) && !kept.contains(&Capability::CAP_BPF) {
         kept.insert(Capability::CAP_SYS_ADMIN);

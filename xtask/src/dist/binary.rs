@@ -1,4 +1,4 @@
-//! The binary, linked statically: it runs on every distribution.
+//! Builds the static binary, which runs on every distribution.
 
 use std::{path::PathBuf, process::Command};
 
@@ -12,7 +12,7 @@ use crate::{
     toolchain::Rust,
 };
 
-/// Builds it with the pinned compiler. No folder of this machine is in it.
+/// Builds the binary with the pinned compiler. It contains no folder of this machine.
 pub fn build() -> Result<PathBuf> {
     let rust = Rust::set_up(&[MUSL])?;
     c_compiler()?;
@@ -37,7 +37,7 @@ pub fn build() -> Result<PathBuf> {
     Ok(binary)
 }
 
-/// Sees to it that there is a C compiler for static binaries, by one of the names that crates with C in them look for.
+/// Makes sure that there is a C compiler for static binaries, under a name that crates with C code look for.
 fn c_compiler() -> Result<()> {
     let names = [&format!("{ARCHITECTURE}-linux-musl-gcc"), "musl-gcc"];
     if names

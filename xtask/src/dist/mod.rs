@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: what is handed out. The same commit makes the same bytes on every machine.
+//! `cargo xtask dist`: builds the release files. The same commit makes the same bytes on every machine.
 
 mod binary;
 mod packages;
@@ -22,7 +22,7 @@ use crate::{
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The processor, as Rust and rpm call it.
 const ARCHITECTURE: &str = env::consts::ARCH;
-/// What makes the packages, and what of Debian has it.
+/// The programs that make the packages, and the Debian packages that contain them.
 const TOOLS: [(&str, &str); 2] = [("dpkg-deb", "dpkg"), ("rpmbuild", "rpm")];
 
 /// Arguments of `dist`.
@@ -39,7 +39,7 @@ pub struct Options {
     check: bool,
 }
 
-/// Makes everything, and tells where it is.
+/// Makes all files, and prints their folder.
 pub fn run(options: &Options) -> Result<()> {
     for (tool, package) in TOOLS {
         if output(Command::new(tool).arg("--version")).is_err() {
@@ -62,7 +62,7 @@ fn make(out: &Path, binary: Option<&Path>) -> Result<()> {
         None => binary::build()?,
     };
     fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
-    // rpm wants whole paths.
+    // rpm needs absolute paths.
     let out = fs::canonicalize(out)?;
     let scratch = paths::scratch()?;
     let files = [
@@ -78,7 +78,7 @@ fn make(out: &Path, binary: Option<&Path>) -> Result<()> {
     fs::write(out.join("SHA256SUMS"), sums).context("cannot write SHA256SUMS")
 }
 
-/// The time that stands for all times in the packages, in seconds since 1970: that of the last commit.
+/// The time of the last commit, in seconds since 1970. All times in the packages have this value.
 fn epoch() -> Result<u64> {
     let time = match env::var("SOURCE_DATE_EPOCH") {
         Ok(time) => time,
@@ -94,7 +94,7 @@ fn epoch() -> Result<u64> {
         .context("SOURCE_DATE_EPOCH is no number of seconds")
 }
 
-/// Makes everything of the last commit once more, in another folder, and compares.
+/// Makes all files from the last commit once more, in another folder, and compares them.
 fn same_elsewhere(out: &Path) -> Result<()> {
     let scratch = paths::scratch()?;
     let copy = scratch.path().join("limiter");
@@ -105,7 +105,7 @@ fn same_elsewhere(out: &Path) -> Result<()> {
     let again = scratch.path().join("out");
     let mut dist = Command::new("cargo");
     dist.args(["xtask", "dist", "--out"]).arg(&again);
-    // The outer cargo has set where this package is. The second build has a target folder of its own.
+    // The outer cargo has set the folder of this package. The second build has a target folder of its own.
     for name in ["CARGO_MANIFEST_DIR", "CARGO", "CARGO_TARGET_DIR"] {
         dist.env_remove(name);
     }

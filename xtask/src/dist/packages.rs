@@ -1,4 +1,4 @@
-//! Tarball, `.deb` and `.rpm` of a tree, by the tools that the distributions make theirs with.
+//! Makes tarball, `.deb` and `.rpm` of a tree, with the distributions' own tools.
 
 use std::{
     fs,
@@ -17,10 +17,10 @@ use crate::{
     process::{output, progress, run},
 };
 
-/// What must not be replaced on an upgrade, where it was edited.
+/// Files that an upgrade must not replace if they were edited.
 const CONFIGURATION: [&str; 2] = ["etc/default/limiter", "etc/limiter/limiter.toml"];
 
-/// The tree as it is, in one folder. Returns the file's name.
+/// Makes the tarball, with the tree in one folder. Returns the file's name.
 pub fn tarball(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<String> {
     let name = format!("limiter-{VERSION}-{ARCHITECTURE}-linux");
     progress(&format!("packing {name}.tar.gz"));
@@ -38,7 +38,7 @@ pub fn tarball(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<
     Ok(file)
 }
 
-/// The package for Debian. Returns the file's name.
+/// Makes the package for Debian. Returns the file's name.
 pub fn deb(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<String> {
     let architecture = match ARCHITECTURE {
         "x86_64" => "amd64",
@@ -75,7 +75,7 @@ pub fn deb(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<Stri
     Ok(file)
 }
 
-/// The package for Fedora, openSUSE and their kin. Returns the file's name.
+/// Makes the package for Fedora, openSUSE and related distributions. Returns the file's name.
 pub fn rpm(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<String> {
     let file = format!("limiter-{VERSION}-1.{ARCHITECTURE}.rpm");
     progress(&format!("packing {file}"));
@@ -84,7 +84,7 @@ pub fn rpm(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<Stri
         .replace("@VERSION@", VERSION)
         .replace("@TREE@", &tree.root.to_string_lossy())
         .replace("@FILES@", &listed(&tree.files()?));
-    // The path of the spec file is nowhere in the package.
+    // The path of the spec file does not appear in the package.
     let spec_file = scratch.join("limiter.spec");
     fs::write(&spec_file, spec)?;
     let top = scratch.join("rpmbuild");

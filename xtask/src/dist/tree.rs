@@ -1,4 +1,4 @@
-//! The files as they are installed, the same in all packages but for one folder.
+//! The installed files. All packages have the same files, except for one folder.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 
 use crate::{paths, process::output};
 
-/// Files of the repository, and where they are installed.
+/// Files of the repository, with their installed paths.
 const FILES: [(&str, &str); 11] = [
     ("packaging/systemd/limiter@.service", UNITS),
     ("packaging/systemd/limiter-export.service", UNITS),
@@ -25,7 +25,7 @@ const FILES: [(&str, &str); 11] = [
     ("LICENSE-MIT", DOCUMENTS),
     ("LICENSE-APACHE", DOCUMENTS),
 ];
-/// Folders of which every file is installed, where they are.
+/// Folders whose files are all installed, with their installed paths.
 const FOLDERS: [(&str, &str); 3] = [
     ("docs", "usr/share/doc/limiter/docs"),
     (
@@ -40,23 +40,23 @@ const FOLDERS: [(&str, &str); 3] = [
 const UNITS: &str = "usr/lib/systemd/system";
 const DOCUMENTS: &str = "usr/share/doc/limiter";
 
-/// Where a distribution looks for zsh's completions.
+/// The folder in which a distribution looks for zsh's completions.
 #[derive(Clone, Copy)]
 pub enum Zsh {
-    /// Debian and what comes of it.
+    /// Debian and its derivatives.
     Vendor,
-    /// All others.
+    /// All other distributions.
     Site,
 }
 
 /// A tree of files under `root`.
 pub struct Tree {
-    /// Its folder.
+    /// The root folder.
     pub root: PathBuf,
 }
 
 impl Tree {
-    /// Makes the tree in `root`, which must not be there.
+    /// Makes the tree in `root`, which must not exist.
     pub fn make(root: PathBuf, binary: &Path, zsh: Zsh) -> Result<Self> {
         let tree = Self { root };
         let read =
@@ -99,7 +99,7 @@ impl Tree {
         Ok(())
     }
 
-    /// All pages, each in the folder of its section.
+    /// Writes all manual pages, each into the folder of its section.
     fn manual(&self, binary: &Path) -> Result<()> {
         let pages = paths::scratch()?;
         output(
@@ -117,7 +117,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Writes a file, whatever the umask.
+    /// Writes a file with this mode, whatever the umask.
     pub fn write(&self, path: impl AsRef<Path>, bytes: &[u8], mode: u32) -> Result<()> {
         let path = self.root.join(path);
         let written = || -> std::io::Result<()> {
@@ -138,7 +138,7 @@ impl Tree {
         written().with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// All files of the tree, as they are called where it is installed but for the first slash; sorted.
+    /// The installed paths of all files, without the first slash, sorted.
     pub fn files(&self) -> Result<Vec<String>> {
         let files = paths::files_in(&self.root)?;
         let name = |path: &PathBuf| {
@@ -148,7 +148,7 @@ impl Tree {
         Ok(files.iter().map(name).collect::<Result<_, _>>()?)
     }
 
-    /// What all files take together, in bytes.
+    /// The size of all files together, in bytes.
     pub fn size(&self) -> Result<u64> {
         let mut bytes = 0;
         for file in paths::files_in(&self.root)? {

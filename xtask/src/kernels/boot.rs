@@ -1,4 +1,4 @@
-//! A virtual machine for a kernel, in software: it needs nothing of the processor.
+//! Boots a kernel in an emulated virtual machine, which needs no processor features.
 
 use std::{
     fs,
@@ -13,14 +13,14 @@ use anyhow::{Context, Result};
 use super::{fetch::Kernel, plan, releases::Release, report::Run};
 use crate::{paths, process::progress};
 
-/// What a machine may take in all.
+/// Maximum total time of a machine.
 const LONGEST: Duration = Duration::from_secs(25 * 60);
-/// What the kernel is told: a mistake of its own ends it, and what it would complain of because the emulated CPUs stand
-/// still for long is switched off.
+/// The kernel's command line. A kernel bug ends the machine. Warnings about emulated CPUs that stand still for long
+/// are switched off.
 const COMMAND_LINE: &str = "console=ttyS0 panic=-1 oops=panic nowatchdog \
     rcupdate.rcu_cpu_stall_suppress=1 tsc=nowatchdog mitigations=off";
 
-/// Boots `kernel` with `image`, and says what came of the tests.
+/// Boots `kernel` with `image`. Returns the results of the tests.
 pub fn boot(kernel: &Kernel, image: &Path) -> Result<Run> {
     let name = kernel.release.name;
     let began = Instant::now();
@@ -55,7 +55,7 @@ pub fn boot(kernel: &Kernel, image: &Path) -> Result<Run> {
     last(kernel.release)
 }
 
-/// What came of it the last time that it was booted.
+/// Reads the results of the last boot.
 pub fn last(release: &'static Release) -> Result<Run> {
     let (console, results) = logs(release.name);
     let text = fs::read_to_string(&results)
@@ -63,20 +63,20 @@ pub fn last(release: &'static Release) -> Result<Run> {
     Ok(Run::read(release, &text, &read(&console)))
 }
 
-/// Where the kernel's own messages go, and where what the tests say.
+/// The files of the kernel's own messages, and of the tests' output.
 fn logs(name: &str) -> (PathBuf, PathBuf) {
     let log = |what: &str| paths::kernels().join(format!("{name}.{what}.log"));
     (log("console"), log("results"))
 }
 
-/// What came over a serial line.
+/// The text from a serial line.
 fn read(path: &Path) -> String {
     let bytes = fs::read(path).unwrap_or_default();
     String::from_utf8_lossy(&bytes).replace('\r', "")
 }
 
-/// Without the 16-byte compare-and-swap: after it Linux 6.12 was seen to die in its allocator, with flags that no
-/// processor has (QEMU 7.2).
+/// The command of the virtual machine. It has no 16-byte compare-and-swap: with it, Linux 6.12 was seen to die in its
+/// allocator, with flags that no processor has (QEMU 7.2).
 fn machine() -> Command {
     let mut machine = Command::new("qemu-system-x86_64");
     machine.args([
@@ -99,7 +99,7 @@ fn machine() -> Command {
     machine
 }
 
-/// Waits for the end, and tells meanwhile what is being tested. False where it took too long.
+/// Waits for the end, and prints the current test. Returns false after a timeout.
 fn wait(name: &str, machine: &mut Child, results: &Path) -> Result<bool> {
     let began = Instant::now();
     let mut told = 0;

@@ -1,5 +1,5 @@
-//! Debian's kernels: downloaded by a package manager with lists of its own, and unpacked as far as needed. Nothing is
-//! installed, and the machine's own lists of packages stay as they are.
+//! Downloads Debian's kernels with a separate package manager configuration, and unpacks the needed files. Nothing is
+//! installed, and the machine's own package lists do not change.
 
 use std::{
     fs,
@@ -16,24 +16,25 @@ use crate::{
     process::{output, progress, run},
 };
 
-/// What depends on the current kernel of a suite: that for virtual machines, which is the smallest.
+/// The package that depends on a suite's current kernel for virtual machines, which is the smallest kernel.
 const META: &str = "linux-image-cloud-amd64";
-/// Parts of a kernel: before Linux 7 all is in the first one.
+/// The packages of a kernel. Before Linux 7, everything is in the first one.
 const PARTS: [&str; 3] = ["linux-image-", "linux-binary-", "linux-modules-"];
-/// Drivers that the tests want, in the order in which they are loaded.
+/// Drivers that the tests need, in the order in which they are loaded.
 const MODULES: [&str; 1] = ["veth"];
 
-/// A kernel that is here.
+/// A downloaded kernel.
 pub struct Kernel {
-    /// What it is called on the command line, and whether limiter runs on it.
+    /// The kernel's entry in the list.
     pub release: &'static Release,
-    /// What boots.
+    /// The kernel image.
     pub image: PathBuf,
-    /// Its drivers.
+    /// The kernel's drivers.
     pub modules: Vec<PathBuf>,
 }
 
-/// The kernel of `release`, downloaded where it is not here yet. Delete its folder in `paths::kernels` for a newer one.
+/// Returns the kernel of `release`, and downloads it if needed. Delete its folder in `paths::kernels` to get a newer
+/// one.
 pub fn kernel(release: &'static Release) -> Result<Kernel> {
     let folder = paths::kernels().join(release.name);
     if !folder.exists() {
@@ -64,7 +65,7 @@ fn download(release: &Release, folder: &Path) -> Result<()> {
     apt.download(&parts, folder)
 }
 
-/// The newest version of the kernel, and what the kernel calls itself.
+/// The newest version of the kernel, and the kernel's own name.
 fn newest(apt: &Apt) -> Result<(String, String)> {
     let shown = apt.shown(META)?;
     let mut newest: Option<(String, String)> = None;
@@ -85,7 +86,7 @@ fn is_newer(version: &str, than: &str) -> bool {
     compare.status().is_ok_and(|status| status.success())
 }
 
-/// Each version of the package, with the name of the kernel that it depends on.
+/// Each version of the package, with the name of the kernel that the package depends on.
 fn versions(shown: &str) -> Vec<(String, String)> {
     let field = |stanza: &str, name: &str| {
         let mut lines = stanza.lines();
@@ -106,7 +107,7 @@ fn versions(shown: &str) -> Vec<(String, String)> {
     stanzas.collect()
 }
 
-/// What boots, and the drivers, out of the packages in `packages`.
+/// Unpacks the image and the drivers from the packages in `packages`.
 fn unpack(packages: &Path, folder: &Path) -> Result<()> {
     let tree = paths::scratch()?;
     for package in fs::read_dir(packages)? {
@@ -115,7 +116,7 @@ fn unpack(packages: &Path, folder: &Path) -> Result<()> {
             .arg("--extract")
             .args([&package?.path(), tree.path()]))?;
     }
-    // Elsewhere first: half a kernel must not pass for one.
+    // Unpacks to a temporary folder first: half a kernel must not look complete.
     let new = folder.with_extension("new");
     let _ = fs::remove_dir_all(&new);
     fs::create_dir_all(&new)?;
@@ -132,7 +133,7 @@ fn unpack(packages: &Path, folder: &Path) -> Result<()> {
     fs::rename(new, folder).context("cannot keep the kernel")
 }
 
-/// The file below `folder` whose name begins like this.
+/// Finds the file below `folder` whose name begins with `start`.
 fn find(folder: &Path, start: &str) -> Result<PathBuf> {
     let mut find = Command::new("find");
     find.arg(folder)

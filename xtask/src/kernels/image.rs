@@ -1,4 +1,5 @@
-//! What the virtual machines boot from: an archive in memory with a shell, the command, the tests and their libraries.
+//! Makes the boot image of the virtual machines: an archive in memory with a shell, the command, the tests and their
+//! libraries.
 
 use std::{
     collections::BTreeMap,
@@ -19,14 +20,14 @@ use crate::{
     process::{cargo, output, progress, run},
 };
 
-/// What a target may take under emulation, in seconds.
+/// Maximum time of a target under emulation, in seconds.
 const TARGET_SECONDS: u32 = 240;
-/// What is tested.
+/// The tested command.
 const COMMAND: &str = "limiter";
-/// Programs that the tests call.
+/// Other programs that the tests call.
 const PROGRAMS: [&str; 2] = ["bpftool", "ip"];
 
-/// Makes the archive for these kernels.
+/// Makes the boot image for these kernels.
 pub fn make(kernels: &[Kernel]) -> Result<PathBuf> {
     let tests = build_tests()?;
     let tree = paths::kernels().join("tree");
@@ -40,7 +41,8 @@ pub fn make(kernels: &[Kernel]) -> Result<PathBuf> {
             COMMAND => tree.join("bin").join(COMMAND),
             _ => tree.join("targets").join(name),
         };
-        // They are copied into the memory of the machine: without debug information, a tenth.
+        // Removes debug information: the archive is copied into the machine's memory, and is ten times smaller without
+        // it.
         run(Command::new("strip").arg("-o").args([&place, program]))?;
         copy_libraries(program, &tree)?;
     }
@@ -73,16 +75,16 @@ pub fn make(kernels: &[Kernel]) -> Result<PathBuf> {
     archive(&tree)
 }
 
-/// The test programs and the command, by name.
+/// Builds the test programs and the command. Returns them by name.
 fn build_tests() -> Result<BTreeMap<String, PathBuf>> {
     progress("building the tests");
-    // The whole workspace, as `cargo xtask test` has it: other features would mean other builds.
+    // Builds the whole workspace, like `cargo xtask test`. Other features would lead to other builds.
     let mut tests = cargo();
     tests.args(["test", "--workspace", "--locked", "--no-run"]);
     for target in &TARGETS {
         tests.args(["--test", target.name]);
     }
-    // With a test of its own package cargo builds the command, too.
+    // With a test of its own package, cargo also builds the command.
     tests.args(["--test", "text_properties"]);
     let built = artifacts::build(tests.arg("--quiet"))?;
     let mut built: BTreeMap<_, _> = built
@@ -104,9 +106,9 @@ fn which(program: &str) -> Result<PathBuf> {
     found.with_context(|| format!("{program} is needed: install it"))
 }
 
-/// Copies what `program` is linked with to where the program will look for it.
+/// Copies the libraries of `program` to the paths where the program looks for them.
 fn copy_libraries(program: &Path, tree: &Path) -> Result<()> {
-    // A static program has none, and ldd says so by failing.
+    // A static program has no libraries, and ldd fails.
     let listed = output(Command::new("ldd").arg(program)).unwrap_or_default();
     for library in listed
         .split_whitespace()
@@ -121,7 +123,7 @@ fn copy_libraries(program: &Path, tree: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Copies `folder` to the same path in `tree`: the tests were compiled with it.
+/// Copies `folder` to the same path in `tree`, because the tests were compiled with that path.
 fn copy_folder(folder: &Path, tree: &Path) -> Result<()> {
     let place = inside(tree, folder);
     create_parent(&place)?;

@@ -1,4 +1,4 @@
-//! `cargo xtask test --kernels`: the tests of the kernel on Debian's kernels, each booted in a virtual machine.
+//! `cargo xtask test --kernels`: runs the kernel tests on Debian's kernels, each booted in a virtual machine.
 
 mod boot;
 mod fetch;
@@ -19,7 +19,7 @@ use crate::{
     test,
 };
 
-/// What boots a kernel, and what goes into its memory.
+/// Debian packages to boot a kernel, and to fill its boot image.
 const PACKAGES: [&str; 9] = [
     "binutils",
     "bpftool",
@@ -32,19 +32,19 @@ const PACKAGES: [&str; 9] = [
     "zstd",
 ];
 
-/// What to do.
+/// The options of a run.
 pub struct Options<'a> {
-    /// A kernel that cannot be had is a failure.
+    /// Whether an unavailable kernel is a failure.
     pub strict: bool,
-    /// Which kernels; all of them where none is named.
+    /// Names of the kernels; all if empty.
     pub names: &'a [String],
-    /// Boot nothing: tell of the last time.
+    /// Whether to boot nothing, and report the last run.
     pub last: bool,
-    /// Where to write the table.
+    /// The file for the table.
     pub out: Option<&'a Path>,
 }
 
-/// Boots kernels, runs the tests there, and tells what came of it.
+/// Boots the kernels, runs the tests there, and reports the results.
 pub fn run(options: &Options<'_>) -> Result<ExitCode> {
     let releases = releases::chosen(options.names)?;
     let runs = if options.last {
@@ -76,7 +76,7 @@ pub fn run(options: &Options<'_>) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The tests on those of the kernels that can be had; strictly, one that cannot is an error.
+/// Runs the tests on the available kernels. With `strict`, an unavailable kernel is an error.
 fn run_tests(strict: bool, releases: Vec<&'static Release>) -> Result<Vec<Run>> {
     if let Err(error) = prepare() {
         missing(strict, "every kernel", &error)?;
@@ -93,12 +93,12 @@ fn run_tests(strict: bool, releases: Vec<&'static Release>) -> Result<Vec<Run>> 
         return Ok(Vec::new());
     }
     let image = image::make(&kernels)?;
-    // As many machines at once as there are CPUs: of the two of a machine mostly one is at work.
+    // Runs as many machines as there are CPUs. Each machine has two CPUs, but mostly one of them is busy.
     let at_once = thread::available_parallelism().map_or(1, usize::from);
     in_parallel(at_once, kernels, |kernel| boot::boot(&kernel, &image))
 }
 
-/// Virtual machines of this processor's kind, and what they are made with.
+/// Installs the virtual machine and the tools to make its image.
 fn prepare() -> Result<()> {
     if env::consts::ARCH != "x86_64" {
         bail!(
@@ -109,7 +109,7 @@ fn prepare() -> Result<()> {
     debian::ensure(&PACKAGES, "testing on other kernels")
 }
 
-/// Says loudly what is not tested; strictly, that is an error.
+/// Warns that something is not tested. With `strict`, that is an error.
 fn missing(strict: bool, what: &str, error: &anyhow::Error) -> Result<()> {
     if strict {
         bail!("{what} was to be tested: {error:#}");

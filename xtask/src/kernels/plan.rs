@@ -1,15 +1,15 @@
-//! Which tests run in the virtual machines.
+//! The tests that run in the virtual machines.
 //!
-//! Under emulation a program is loaded in seconds, not in milliseconds, and a CPU may stand still for as long. So of each
-//! part the tests that need its kernel most are run, and none that waits for the clock of the wall.
+//! Under emulation, a program is loaded in seconds, not in milliseconds, and a CPU may stand still for as long. So
+//! only the tests that depend most on the kernel are run, and none that depends on wall-clock time.
 
-/// The tests of one file.
+/// A test file with its tests to run.
 pub struct Target {
-    /// The name of the file in `tests/tests`.
+    /// Name of the file in `tests/tests`.
     pub name: &'static str,
-    /// What is tested, in the words of the table.
+    /// Description for the table.
     pub about: &'static str,
-    /// Those that run; all of them where none is named.
+    /// The tests to run; all if empty.
     pub only: &'static [&'static str],
 }
 
@@ -17,7 +17,7 @@ const fn target(name: &'static str, about: &'static str, only: &'static [&'stati
     Target { name, about, only }
 }
 
-/// What runs on every supported kernel, in this order.
+/// The targets for every supported kernel, in this order.
 pub const TARGETS: [Target; 14] = [
     target("verifier", "every entry is loaded", &[]),
     target("object", "libbpf loads the objects", &[]),
@@ -83,8 +83,8 @@ pub const TARGETS: [Target; 14] = [
     ),
 ];
 
-/// What runs the tests, for the shell: of each target what it prints and how it ends. `folder` is where the tests of the
-/// repository are, `seconds` what a target may take.
+/// The shell script that runs the tests, and prints each target's output and exit status. `folder`: the folder of the
+/// repository's tests. `seconds`: the timeout of a target.
 pub fn script(folder: &str, seconds: u32) -> String {
     let mut script = format!(
         "cd {folder}\n\
@@ -99,10 +99,10 @@ pub fn script(folder: &str, seconds: u32) -> String {
     script
 }
 
-/// The name of what is tried on a kernel that limiter does not run on.
+/// Name of the test on a kernel that limiter does not support.
 pub const REFUSAL: &str = "refusal";
 
-/// Tries to attach there, for the shell.
+/// The shell script that tries to attach on such a kernel.
 pub fn refusal_script() -> String {
     format!(
         "echo \"=== target {REFUSAL}\"\n\

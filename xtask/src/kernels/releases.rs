@@ -1,19 +1,19 @@
-//! The kernels, and where Debian has them.
+//! The kernels, and the Debian suites that have them.
 
 use anyhow::{Result, bail};
 
 /// A kernel to boot.
 #[derive(Debug)]
 pub struct Release {
-    /// What it is called on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// The suites of Debian that have it: the newest of theirs is taken.
+    /// Debian suites that have the kernel. The newest version in them is used.
     pub suites: &'static [&'static str],
-    /// Whether limiter runs on it; else `attach` must refuse.
+    /// Whether limiter supports the kernel. If not, `attach` must refuse.
     pub supported: bool,
 }
 
-/// One of them.
+/// Creates an entry of the list.
 pub const fn release(
     name: &'static str,
     suites: &'static [&'static str],
@@ -26,7 +26,7 @@ pub const fn release(
     }
 }
 
-/// All of them, oldest first.
+/// All kernels, oldest first.
 const RELEASES: [Release; 4] = [
     release("5.10", &["bullseye"], false),
     release("6.1", &["bookworm"], true),
@@ -34,7 +34,7 @@ const RELEASES: [Release; 4] = [
     release("newest", &["trixie-backports", "sid"], true),
 ];
 
-/// Those with these names; all of them where none is named.
+/// The kernels with these names; all kernels if there are none.
 pub fn chosen(names: &[String]) -> Result<Vec<&'static Release>> {
     let known = || RELEASES.iter();
     if let Some(stranger) = names

@@ -1,42 +1,42 @@
-//! What came of the tests on one kernel, read from the lines that the virtual machine wrote.
+//! The results of the tests on one kernel, read from the output of the virtual machine.
 
 use super::{plan, releases::Release};
 
-/// The exit status of a command that was refused.
+/// The exit status of a refused command.
 const REFUSED: i32 = 1;
 
-/// One kernel.
+/// The results on one kernel.
 #[derive(Debug, Default)]
 pub struct Run {
-    /// What it is called on the command line.
+    /// Name of the kernel on the command line.
     pub name: &'static str,
-    /// What it calls itself.
+    /// The kernel's own version text.
     pub kernel: String,
-    /// In the order in which they ran.
+    /// The targets, in the order in which they ran.
     pub targets: Vec<Target>,
-    /// What is wrong beside failed tests.
+    /// Problems other than failed tests.
     pub complaints: Vec<String>,
-    /// How long it took, in seconds.
+    /// Duration in seconds.
     pub seconds: u64,
 }
 
-/// The tests of one file.
+/// The results of one test file.
 #[derive(Debug, Default)]
 pub struct Target {
-    /// Its name.
+    /// Name of the file.
     pub name: String,
     /// Each test, and whether it passed.
     pub tests: Vec<(String, bool)>,
     /// Instructions verified, by entry.
     pub verified: Vec<(String, u32)>,
-    /// All that it printed.
+    /// All lines printed.
     pub printed: Vec<String>,
-    /// How it ended; none where it did not.
+    /// The exit status; none if the target did not end.
     pub exit: Option<i32>,
 }
 
 impl Run {
-    /// Reads what the tests wrote, and what the kernel wrote on its console.
+    /// Reads the tests' output, and the kernel's console.
     pub fn read(release: &Release, results: &str, console: &str) -> Self {
         let mut run = Self {
             name: release.name,
@@ -85,12 +85,12 @@ impl Run {
         format!("it stopped in the middle, at {last}")
     }
 
-    /// Whether all is as it should be.
+    /// Whether there are no failures and no other problems.
     pub fn passed(&self) -> bool {
         self.complaints.is_empty() && self.targets.iter().all(Target::passed)
     }
 
-    /// The target of this name.
+    /// The target with this name.
     pub fn target(&self, name: &str) -> Option<&Target> {
         self.targets.iter().find(|target| target.name == name)
     }
@@ -117,18 +117,19 @@ impl Target {
         self.printed.push(line.to_owned());
     }
 
-    /// Every test passed, and there was one.
+    /// Whether every test passed, and there was at least one.
     pub fn passed(&self) -> bool {
         self.exit == Some(0) && !self.tests.is_empty() && self.failed().next().is_none()
     }
 
-    /// Tests that failed.
+    /// The names of failed tests.
     pub fn failed(&self) -> impl Iterator<Item = &str> {
         let failed = self.tests.iter().filter(|(_, passed)| !passed);
         failed.map(|(name, _)| name.as_str())
     }
 
-    /// The command is to fail, with one line that says what is wrong (the version), and what would do (another one).
+    /// Checks a refused command: it must fail with one line that names the problem (the version) and the solution
+    /// (another version).
     fn judge_refusal(&mut self) {
         let line = match &self.printed[..] {
             [line] => line.as_str(),
@@ -144,7 +145,7 @@ impl Target {
     }
 }
 
-/// What a kernel says where it has found a mistake of its own.
+/// The kernel's messages about its own bugs.
 fn complaints(console: &str) -> Vec<String> {
     const SIGNS: [&str; 5] = [
         "WARNING: ",

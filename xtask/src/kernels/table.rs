@@ -1,4 +1,4 @@
-//! The results as a page: for the terminal, and for the repository.
+//! Formats the results as a page, for the terminal and the repository.
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,10 @@ use super::{
     report::{Run, Target},
 };
 
-/// Where every supported kernel's verifier gives up.
+/// Maximum number of instructions of the verifier, in every supported kernel.
 const LIMIT: u32 = 1_000_000;
 
-/// The page, in Markdown, made on this `date`.
+/// The page in Markdown, with this `date`.
 pub fn page(runs: &[Run], date: &str) -> String {
     let mut page = format!(
         "# Kernels\n\n\
@@ -25,7 +25,7 @@ pub fn page(runs: &[Run], date: &str) -> String {
     page
 }
 
-/// A row for each target, a column for each kernel.
+/// A table with a row per target and a column per kernel.
 pub fn summary(runs: &[Run]) -> String {
     let refusal = (
         "`attach` refuses in one clear line".to_owned(),
@@ -70,7 +70,7 @@ fn refusals(runs: &[Run]) -> String {
     text
 }
 
-/// Instructions that each kernel's verifier looked at.
+/// A table of the instructions that each kernel's verifier processed.
 pub fn verified(runs: &[Run]) -> String {
     let tested = || runs.iter().filter(|run| run.target("verifier").is_some());
     if tested().next().is_none() {
@@ -97,7 +97,7 @@ pub fn verified(runs: &[Run]) -> String {
     text + "\n"
 }
 
-/// Every test by its name.
+/// A table of all tests by name.
 fn each(runs: &[Run]) -> String {
     let tested = || {
         runs.iter()
@@ -126,7 +126,7 @@ fn each(runs: &[Run]) -> String {
     text + "\n"
 }
 
-/// Each name once, as they come.
+/// Each name once, in order of appearance.
 fn in_order(all: impl Iterator<Item = String>) -> Vec<String> {
     let mut names = Vec::new();
     for name in all {
@@ -157,7 +157,7 @@ fn heading<'a>(first: &str, runs: impl IntoIterator<Item = &'a Run> + Clone) -> 
     kernels + &line("---", runs, |_| Some("---".to_owned()))
 }
 
-/// A row of a table, with a cell for each kernel.
+/// A row of a table, with one cell per kernel.
 fn line<'a>(
     first: &str,
     runs: impl IntoIterator<Item = &'a Run>,
@@ -168,7 +168,7 @@ fn line<'a>(
     format!("| {first} |{cells}\n")
 }
 
-/// 1234567 as 1,234,567.
+/// Formats 1234567 as 1,234,567.
 fn grouped(count: u32) -> String {
     let digits = count.to_string();
     let mut text = String::new();

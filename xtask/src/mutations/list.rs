@@ -1,4 +1,4 @@
-//! `tests/mutations.toml`.
+//! Reads `tests/mutations.toml`.
 
 use std::{collections::BTreeSet, fmt, fs};
 
@@ -13,33 +13,33 @@ struct File {
     mutation: Vec<Mutation>,
 }
 
-/// One way to break the code.
+/// A mutation: one way to break the code.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mutation {
-    /// What is wrong then.
+    /// The effect of the mutation.
     pub name: String,
-    /// The promise that is broken.
+    /// The broken promise.
     pub promise: String,
-    /// Where.
+    /// The part of the code that is broken.
     pub side: Side,
-    /// The source, from the root of the repository.
+    /// The source file, relative to the root of the repository.
     pub file: String,
-    /// What stands in it exactly once.
+    /// The text to replace, which is in the file exactly once.
     pub old: String,
-    /// What takes its place.
+    /// The replacement.
     pub new: String,
     /// The test that must fail.
     pub test: Test,
 }
 
-/// What runs the broken code.
+/// The part of the code that is broken.
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
-    /// The program in the kernel alone.
+    /// Only the program in the kernel.
     Kernel,
-    /// What runs in user space alone.
+    /// Only the code in user space.
     Host,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for Test {
     }
 }
 
-/// All of them.
+/// Reads all mutations.
 pub fn read() -> Result<Vec<Mutation>> {
     let path = paths::root().join("tests/mutations.toml");
     let text = fs::read_to_string(&path);
@@ -62,7 +62,7 @@ pub fn read() -> Result<Vec<Mutation>> {
     Ok(file.mutation)
 }
 
-/// Whether each still applies, changes something, and names a test that there is.
+/// Checks that each mutation still applies, changes something, and names an existing test.
 pub fn check(mutations: &[Mutation]) -> Result<()> {
     let mut names = BTreeSet::new();
     let mut wrong = Vec::new();
@@ -81,7 +81,7 @@ pub fn check(mutations: &[Mutation]) -> Result<()> {
 }
 
 impl Mutation {
-    /// The file with the mistake in it.
+    /// The content of the file with the mutation.
     pub fn applied(&self) -> Result<String> {
         let text = fs::read_to_string(paths::root().join(&self.file))
             .with_context(|| format!("cannot read {}", self.file))?;
@@ -111,7 +111,7 @@ impl Test {
         let target = paths::root().join(folder).join(&self.1);
         let name = self.2.rsplit("::").next().unwrap_or_default();
         let wanted = format!("fn {name}(");
-        // A file, or a folder of files and folders.
+        // A test is a file, or a folder of files and folders.
         let file = target.with_extension("rs");
         let is_there = match fs::read_to_string(file) {
             Ok(text) => text.contains(&wanted),

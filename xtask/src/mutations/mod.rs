@@ -1,5 +1,5 @@
-//! `cargo xtask mutations`: breaks the code on purpose, in each of the ways of `tests/mutations.toml`, and
-//! demands that the test that is meant for it fails.
+//! `cargo xtask mutations`: breaks the code on purpose, in each way of `tests/mutations.toml`. The test for each
+//! mutation must fail.
 
 mod list;
 mod tree;
@@ -22,7 +22,7 @@ use crate::{
     process::{progress, today},
 };
 
-/// Tries the mutations with one of `names` in their names, or all of them; writes the table to `out`.
+/// Tries the mutations whose names contain one of `names`, or all. Writes the table to `out`.
 pub fn run(names: &[String], out: Option<&Path>) -> Result<()> {
     let mutations = list::read()?;
     list::check(&mutations)?;
@@ -36,8 +36,8 @@ pub fn run(names: &[String], out: Option<&Path>) -> Result<()> {
         bail!("no mutation has such a name: see tests/mutations.toml");
     }
     let tree = Tree::set_up()?;
-    // That a test fails with broken code says nothing where it fails without it. All before the first is broken:
-    // what is sound is compiled once.
+    // A test that fails without the mutation proves nothing. All tests run on the sound code first, so that it is
+    // compiled once.
     let mut sound = BTreeMap::new();
     for mutation in &chosen {
         if let Entry::Vacant(place) = sound.entry(mutation.test.to_string()) {
@@ -79,11 +79,11 @@ pub fn run(names: &[String], out: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// The outcome that is wanted.
+/// The desired outcome.
 const CAUGHT: &str = "caught";
 const TABLE: &str = "| promise | what is broken | where | test | outcome | seconds |\n| --- | --- | --- | --- | --- | --- |\n";
 
-/// What becomes of a mutation whose test has `passed` on the sound code.
+/// The outcome of a mutation. `passed`: whether its test passes on the sound code.
 fn attempt(tree: &Tree, mutation: &Mutation, passed: bool) -> &'static str {
     if !passed {
         return "THE TEST FAILS WITHOUT IT";
@@ -94,7 +94,7 @@ fn attempt(tree: &Tree, mutation: &Mutation, passed: bool) -> &'static str {
     match escaped {
         Ok(false) => CAUGHT,
         Ok(true) => "NOT CAUGHT",
-        // It is told, and the others are tried all the same: they take an hour.
+        // The error is reported, and the other mutations are still tried: they take an hour.
         Err(error) => {
             progress(&format!("{}: {error:#}", mutation.name));
             "DOES NOT BUILD"
@@ -102,8 +102,8 @@ fn attempt(tree: &Tree, mutation: &Mutation, passed: bool) -> &'static str {
     }
 }
 
-/// Whether the test passes; an error where it cannot be built or does not run. One that leaves itself out fails.
-/// What a failed one said is kept in `said` beside the copies: it should have failed for what is broken.
+/// Whether the test passes. Fails if the test cannot be built or does not run. A skipped test counts as failed. The
+/// output of a failed test is kept in `said` beside the copies, to check that it failed because of the mutation.
 fn passes(tree: &Tree, test: &Test, code: &str) -> Result<bool> {
     let built = tree.cargo_test(test).arg("--no-run").output();
     let built = built.context("cannot start cargo: is it installed?")?;

@@ -1,4 +1,4 @@
-//! A copy of the sources, in which they are broken: nobody works there.
+//! A copy of the sources, in which the mutations are made.
 
 use std::{
     fs,
@@ -17,15 +17,15 @@ use crate::{
     tools::Tools,
 };
 
-/// A copy for each side, and what compiles the program.
+/// The copies: one for each side. Also the tools that compile the program.
 pub struct Tree {
     kernel: PathBuf,
     host: PathBuf,
     tools: Tools,
 }
 
-/// In the copy the object is read when it is needed, where else it is a part of the binary: for another one
-/// nothing in user space is compiled anew.
+/// In the copy, the object is read at run time, while the original includes it in the binary. A new object needs no
+/// compilation in user space.
 const LOADER: &str = "limiter-user/src/kernel/program/object.rs";
 const IN_BINARY: &str = r#"include_bytes_aligned!(concat!(
             "../../../limiter-ebpf/prebuilt/",
@@ -42,7 +42,7 @@ const FROM_FILE: &str = r#"std::fs::read(concat!(
         .leak()"#;
 
 impl Tree {
-    /// Copies what has changed since the last time, so that no more is compiled.
+    /// Copies files that have changed since the last run, so that no other file is compiled.
     pub fn set_up() -> Result<Self> {
         if cfg!(target_endian = "big") {
             bail!("the mutations are tried on machines of the other byte order only");
@@ -63,13 +63,13 @@ impl Tree {
         )?;
         for file in listed.split('\0').filter(|file| !file.is_empty()) {
             let from = paths::root().join(file);
-            // A file that is deleted and not yet committed.
+            // The file is deleted, but the deletion is not committed yet.
             if !from.is_file() {
                 continue;
             }
             let bytes = fs::read(&from).with_context(|| format!("cannot read {file}"))?;
             write(&tree.kernel.join(file), &bytes)?;
-            // Not the objects, which are made here.
+            // The objects are not copied, because they are made here.
             if !file.ends_with(".bpfel.o") || !tree.host.join(file).exists() {
                 write(&tree.host.join(file), &with_loader(file, bytes)?)?;
             }
@@ -78,7 +78,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Does `what` with the broken code, and puts it right again.
+    /// Runs `what` with the mutation, and restores the code.
     pub fn broken<T>(
         &self,
         mutation: &Mutation,
@@ -97,7 +97,7 @@ impl Tree {
         done
     }
 
-    /// Cargo makes what runs in user space.
+    /// Compiles the side. Cargo compiles the code in user space when the test runs.
     fn made(&self, side: Side) -> Result<()> {
         match side {
             Side::Kernel => self.compile(),
@@ -105,7 +105,7 @@ impl Tree {
         }
     }
 
-    /// The program, to where the other side reads it.
+    /// Compiles the program to the folder where the other side reads it.
     fn compile(&self) -> Result<()> {
         let target = paths::mutations().join("ebpf");
         let compiler = Compiler::new(&self.tools, target)?.of(&self.kernel);
@@ -114,15 +114,15 @@ impl Tree {
         compiler.compile(program, endian, &object.join(program.file(endian)))
     }
 
-    /// `cargo test` of the target that the test is in.
+    /// The `cargo test` command of the test's target.
     pub fn cargo_test(&self, test: &Test) -> Command {
         let mut command = cargo();
         command.current_dir(&self.host);
         command.args(["test", "--locked", "--package", &test.0, "--test", &test.1]);
         let target = paths::mutations().join("target");
         if test.0 == "limiter-tests" {
-            // They run the command, which is built along with the tests of its own package: built apart, by the tests
-            // themselves, it would be compiled a second time, with other features.
+            // The tests run the command, which is built along with the tests of its own package. If the tests built it
+            // themselves, it would be compiled twice, with different features.
             command.args(["--package", "limiter-user", "--test", "compile"]);
             command.env("LIMITER_BINARY", target.join("debug/limiter"));
         }
@@ -132,7 +132,7 @@ impl Tree {
     }
 }
 
-/// Leaves alone what is so already: Cargo goes by the time.
+/// Writes a file only if it differs, because Cargo compares times.
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     if fs::read(path).is_ok_and(|present| present == bytes) {
         return Ok(());
