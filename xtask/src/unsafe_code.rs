@@ -1,5 +1,4 @@
-//! Checks that unsafe code is only in the files that `docs/unsafe.md` explains, and that all of these files have
-//! unsafe code.
+//! Compares the files with unsafe code to `docs/unsafe.md`, which gives the reasons. Both must name the same files.
 //!
 //! clippy checks that each block has its own reason (`undocumented_unsafe_blocks`).
 

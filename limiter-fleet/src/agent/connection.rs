@@ -137,8 +137,8 @@ impl Connection {
         }
     }
 
-    /// Notes an answer. Some requests may still be refused: then trouble comes again at once. Returns whether nothing
-    /// was answered before.
+    /// Notes an answer. Some requests may still be refused: then trouble comes again at once. Returns whether this is
+    /// the first answer after a failure.
     pub fn works(&mut self) -> bool {
         let now = Instant::now();
         let Some(trouble) = &mut self.trouble else {

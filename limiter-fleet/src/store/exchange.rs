@@ -18,8 +18,8 @@ static SCRIPT: LuaScript = LuaScript::new(include_str!("exchange.lua"));
 
 /// The largest integer that a double can tell from its neighbours.
 pub const MOST: u64 = (1 << 53) - 1;
-/// Minimum lifetime of a record when it is written, in milliseconds. Long buckets need more. Half of this time is
-/// guaranteed.
+/// Base lifetime of a record, in milliseconds. Twice the time that the bucket takes to fill is added. A record is kept
+/// for at least half of the sum.
 const LIFE: u64 = 120_000;
 /// Maximum lifetime of a record: 30 days, in milliseconds.
 const LIFE_MOST: u64 = 30 * 86_400_000;

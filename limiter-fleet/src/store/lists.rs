@@ -119,10 +119,10 @@ impl Store {
             revision: MOST,
             lists: Vec::with_capacity(lists.len()),
         };
-        // A single list may be as long as a reply.
+        // One call per list, because a single list can fill a reply.
         for list in lists {
             let (revision, list) = self.list(fleet, list).await?;
-            // A revision between the two readings leads to another reading.
+            // The lowest revision counts: changes between the calls are read again.
             read.revision = read.revision.min(revision);
             read.lists.push(list);
         }

@@ -27,8 +27,8 @@ pub(super) fn max_sources(returning: u64) -> u32 {
 /// predict a crowd. If most sources look made up, sources with only one packet are not counted. Also returns whether
 /// they look made up, and the new sources in the busiest second.
 pub(super) fn new_sources(watched: &Watched, once: u64, returning: u64) -> (NewSources, bool, u64) {
-    /// Sources look made up if they send once each, outnumber the returning ones 10 to 1, and 1,000 new ones come per
-    /// second.
+    /// Conditions for made-up sources. They send once each, outnumber the returning ones 10 to 1, and 1,000 new ones
+    /// come per second.
     const MADE_UP: (u64, f64) = (10, 1_000.0);
     let halvings = watched.sampler.halvings();
     #[expect(clippy::cast_precision_loss, reason = "compared, not computed with")]

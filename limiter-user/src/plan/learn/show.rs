@@ -246,8 +246,8 @@ fn why(finding: &Finding, proposal: &Proposal) -> Vec<String> {
     lines
 }
 
-/// The share of all sources that lose nothing, with 95 % confidence, if `hit` of a sample of `sources` do lose
-/// something. Wilson's lower bound.
+/// The share of all sources that lose nothing, with 95 % confidence. `hit` of a sample of `sources` lose something.
+/// Wilson's lower bound.
 #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
 fn surely(sources: usize, hit: usize) -> f64 {
     /// The one-sided 95 % quantile of the normal distribution.

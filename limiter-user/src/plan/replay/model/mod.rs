@@ -1,5 +1,5 @@
-//! The program's decisions in user space, for hosts that cannot load it, or to be faster than a system call per
-//! packet. Runs the program's policy ([`limiter_common::policy`]) on memory of this process, as a single CPU.
+//! The program's decisions in user space. Used on hosts that cannot load the program, or to be faster than a system
+//! call per packet. Runs the program's policy ([`limiter_common::policy`]) on memory of this process, as a single CPU.
 
 mod constants;
 mod lists;
