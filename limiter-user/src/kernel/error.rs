@@ -1,6 +1,6 @@
-//! What can go wrong between here and the kernel. Each message is one line: what failed, why, and what to do.
+//! Errors of operations on the kernel. Each message is one line: what failed, why, and what to do.
 //!
-//! An error has a variant of its own where somebody acts on it. All others are [`Error::Refused`].
+//! An error has its own variant if a caller acts on it. All others are [`Error::Refused`].
 
 use std::{io, path::PathBuf};
 
@@ -9,35 +9,35 @@ use crate::config::Invalid;
 /// An operation on an interface failed; nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Refused, with the whole message.
+    /// The operation was refused. The string is the whole message.
     #[error("{0}")]
     Refused(String),
-    /// This process lacks capabilities: their names, and what each is for.
+    /// This process lacks capabilities. The string has their names and the purpose of each.
     #[error(
         "not permitted: this process lacks {0}: run it with sudo, or give it the missing capabilities (docs/security.md)"
     )]
     Lacks(String),
-    /// The kernel refused all the same.
+    /// The kernel refused although the process has the capabilities.
     #[error(
         "not permitted: the kernel refused what CAP_BPF and CAP_NET_ADMIN allow elsewhere: run it with sudo, and see whether a security module or a container forbids it"
     )]
     NotPermitted,
-    /// Something belongs to another user.
+    /// A file or folder belongs to another user.
     #[error(
         "not permitted: {what} {path} failed, which user {user} has no right to: run it with sudo, or give that user /sys/fs/bpf/limiter (docs/security.md)"
     )]
     Denied {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// Where.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// Who tried.
+        /// Effective user id of this process.
         user: u32,
     },
     /// There is no such interface.
     #[error("no interface '{0}' in this network namespace: {advice}", advice = names_of_interfaces(.0))]
     NoInterface(String),
-    /// Nothing is there.
+    /// Limiter is not attached to the interface.
     #[error(
         "limiter is not attached to '{0}': `limiter attach {0} --rate RATE` does that, `limiter status` shows where it is"
     )]
@@ -57,7 +57,7 @@ pub enum Error {
         "the interface that limiter was attached to as '{0}' is gone, and limits nothing any more: `limiter detach {0}` clears what is left"
     )]
     InterfaceGone(String),
-    /// The link is on no interface any more, and there is one of that name.
+    /// The link is on no interface any more, but an interface of that name exists.
     #[error(
         "'{0}' is there, but not limited: the program of limiter was taken off it (as `bpftool link detach` does), or that interface is gone and another one has its name: `limiter detach {0}` clears what is left, then attach again"
     )]
@@ -70,12 +70,12 @@ pub enum Error {
         /// Name now.
         new: String,
     },
-    /// The link follows the interface, which is elsewhere now.
+    /// The interface was moved to another network namespace, and the link with it.
     #[error(
         "the interface that limiter was attached to as '{0}' is in another network namespace now, and limited there: `limiter detach {0}` here takes it off"
     )]
     Moved(String),
-    /// What is pinned cannot be made sense of.
+    /// The pins of an interface cannot be read.
     #[error(
         "what is pinned for '{interface}' cannot be read ({why}): `limiter detach {interface}`, then attach again"
     )]
@@ -88,7 +88,7 @@ pub enum Error {
     /// bpffs is missing, or would vanish.
     #[error("{0}")]
     Bpffs(String),
-    /// Something that limiter did not make has a name of its folders: where it is, and what is wrong with it.
+    /// A file or folder that limiter did not make has one of its names: the path, and what is wrong with it.
     #[error(
         "{0} {1}, so limiter neither uses nor removes it: remove it if nobody needs it, and close bpffs to others (`chmod 700 /sys/fs/bpf`, docs/security.md)"
     )]
@@ -102,10 +102,10 @@ pub enum Error {
         interface: String,
         /// The folder.
         folder: PathBuf,
-        /// What is left.
+        /// Names of the other files.
         names: String,
     },
-    /// Another command is at work.
+    /// Another command holds the lock. The number: seconds waited.
     #[error(
         "another limiter command has been changing things for {0} s: wait for it, or end it, and try again"
     )]
@@ -116,47 +116,47 @@ pub enum Error {
     /// A file operation under bpffs failed.
     #[error("{what} {path} failed ({source}): {advice}", advice = advice_on_files(.source))]
     Path {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// Where.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         source: io::Error,
     },
     /// The program or a map could not be loaded.
     #[error("the kernel refused the {what} ({why}): {advice}")]
     Load {
-        /// Program or map.
+        /// The object that was loaded: program or map.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's message.
         why: String,
-        /// What to do.
+        /// Advice to the user.
         advice: &'static str,
     },
-    /// Nothing is limited after a trial that was not kept.
+    /// The trial ended without `keep`, so nothing is limited.
     #[error(
         "the trial on '{interface}' ended at {ended}, and nothing is limited: `limiter attach {interface} --rate RATE` attaches again, `limiter detach {interface}` clears what is left"
     )]
     TrialOver {
         /// The interface.
         interface: String,
-        /// When, RFC 3339.
+        /// The end of the trial, RFC 3339.
         ended: String,
     },
     /// Netlink does not answer.
     #[error("asking the kernel about interfaces failed ({0}): is NETLINK_ROUTE available here?")]
     Netlink(#[from] rtnetlink::Error),
-    /// Anything else of the system.
+    /// Any other system error.
     #[error("{what} failed ({source})")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// Why it failed.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// What helps where a file of bpffs could not be made, opened or removed.
+/// Advice for a failure to make, open or remove a file on bpffs.
 fn advice_on_files(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::ENOMEM | libc::ENOSPC) => "free memory, and try again",
@@ -165,7 +165,7 @@ fn advice_on_files(error: &io::Error) -> &'static str {
     }
 }
 
-/// What the kernel said, of an error that has it among its causes; else the error with its causes.
+/// The kernel's error among the causes of `error`. Without one: `error` with its causes as text.
 pub(in crate::kernel) fn cause(error: impl std::error::Error) -> io::Error {
     let mut cause = error.source();
     while let Some(inner) = cause {
@@ -191,12 +191,12 @@ pub(in crate::kernel) fn flat(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// A map of limiter's could not be read or written.
+/// Error for a map of limiter that could not be read or written.
 pub(in crate::kernel) fn read_failed(error: impl std::error::Error) -> Error {
     Error::system("reading the limiter's maps", io::Error::other(flat(&error)))
 }
 
-/// `ip link` shows the other end behind the name.
+/// Advice for a name that no interface has. `ip link` appends `@` and the peer's name, so users may paste both.
 fn names_of_interfaces(name: &str) -> String {
     match name.split_once('@') {
         Some((name, _)) if !name.is_empty() => {
@@ -207,7 +207,7 @@ fn names_of_interfaces(name: &str) -> String {
 }
 
 impl Error {
-    /// What is pinned for `interface` cannot be read.
+    /// Error for pins of `interface` that cannot be read.
     pub(in crate::kernel) fn unreadable(interface: &str, why: impl ToString) -> Self {
         Self::Unreadable {
             interface: interface.to_owned(),
@@ -239,5 +239,5 @@ impl Error {
     }
 }
 
-/// Result of everything in this module.
+/// Result of all functions in this module.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

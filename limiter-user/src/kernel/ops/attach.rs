@@ -1,5 +1,5 @@
-//! Attaching: load, put on the interface, pin. Nothing is pinned before the interface has taken the
-//! program, and the link last: whoever is killed on the way leaves no half of it behind.
+//! Attaching: load, attach to the interface, pin. Nothing is pinned before the interface has taken the program, and
+//! the link is pinned last. So a command that is killed on the way leaves nothing half attached.
 
 use std::{io, time::Duration};
 
@@ -35,22 +35,24 @@ use crate::{
     },
 };
 
-/// A program on an interface, held by nothing but this process.
+/// A program on an interface that only this process holds.
 #[derive(Debug)]
 pub struct Linked {
     /// The interface.
     pub interface: Interface,
-    /// Where the program runs.
+    /// The XDP mode that the program runs in.
     pub mode: XdpMode,
-    /// What it was made from.
+    /// The record that the program was made from.
     pub record: Record,
     /// The program.
     pub program: Program,
     link: Link,
 }
 
-/// Attaches to `name`, and pins: from here on no process is needed. `chain`: in front of the program that
-/// is there, instead of where none is. After `trial`, if that is given, nothing is limited, unless it is kept before.
+/// Attaches to `name` and pins: afterwards no process is needed.
+///
+/// `chain`: attach in front of the program that is on the interface. Without it, the interface must have none.
+/// `trial`: after this time nothing is limited, unless the trial is kept before.
 pub async fn attach(
     name: &str,
     wanted: &Wanted,
@@ -70,27 +72,27 @@ pub async fn attach(
         .and_then(|interface| check_free(interface, &interfaces))
         .and_then(|()| clear_leftover(&folder));
     if let Err(error) = free {
-        // It is empty if it was made just now.
+        // The folder is empty if it was made just now.
         let _ = folder.remove();
         unpin::clear_above(&folder);
         return Err(error);
     }
     let attached = put_in(&folder, name, wanted, chain, trial).await;
-    // A program that could not be put back stays, with all that tells of it.
+    // If the other program could not be put back, its pins stay.
     if attached.is_err() && !foreign::is_pinned(&folder) {
-        // The next command clears what stays.
+        // The next command clears leftovers.
         let _ = unpin::remove(&folder);
     }
     attached
 }
 
-/// The folder of an interface, made where it is not there, and its lock.
+/// Opens the folder of an interface, makes it if it is missing, and locks it.
 pub(in crate::kernel) fn lock_folder(interface: &str) -> Result<(Dir, Lock)> {
     const TRIES: usize = 10;
     for _ in 0..TRIES {
         let folder = pins::create(interface)?;
         let lock = lock::lock(&folder)?;
-        // Another command may have removed it, and a third one made it anew.
+        // Another command may have removed the folder, and a third one made it again.
         if folder.is_current()? {
             return Ok((folder, lock));
         }
@@ -98,7 +100,7 @@ pub(in crate::kernel) fn lock_folder(interface: &str) -> Result<(Dir, Lock)> {
     Err(Error::Busy(lock::PATIENCE.as_secs()))
 }
 
-/// Attaches, with the lock of an attachment that is empty.
+/// Attaches, pinning in the empty `folder` whose lock the caller holds.
 async fn put_in(
     folder: &Dir,
     name: &str,
@@ -106,7 +108,7 @@ async fn put_in(
     chain: bool,
     trial: Option<Duration>,
 ) -> Result<()> {
-    // What a killed command had not put back is there again.
+    // A foreign program that a killed command had not put back runs again now: read the interface's state anew.
     let interface = interface::by_name(name).await?;
     if chain {
         return chain::put(&interface, wanted, folder, trial);
@@ -123,7 +125,7 @@ pub async fn attach_unpinned(name: &str, wanted: &Wanted) -> Result<Linked> {
     link(interface::by_name(name).await?, wanted, None)
 }
 
-/// An error where something is attached, or has the name.
+/// Fails if something is attached to the interface, or has its name.
 fn check_free(interface: &Interface, interfaces: &[Interface]) -> Result<()> {
     let name = &interface.name;
     if let Some(other) = other_version_on(interfaces, name)? {
@@ -132,7 +134,7 @@ fn check_free(interface: &Interface, interfaces: &[Interface]) -> Result<()> {
     for (folder, pinned) in look_here(interfaces)? {
         match pinned {
             Ok(Pinned::On(_, on)) if on.name == *name => return Err(already_attached(name)),
-            // What a killed command has left is cleared.
+            // `clear_leftover` removes the leftovers of a killed command.
             Ok(Pinned::Leftover) => {}
             pinned if folder.interface == *name => match trouble(&folder, pinned, interfaces) {
                 Some(Error::Renamed { old, new }) => return Err(occupant::name_taken(&old, &new)),
@@ -145,17 +147,17 @@ fn check_free(interface: &Interface, interfaces: &[Interface]) -> Result<()> {
     Ok(())
 }
 
-/// Removes what a killed command may have left.
+/// Removes the leftovers of a killed command.
 fn clear_leftover(folder: &Dir) -> Result<()> {
     foreign::restore(folder, Foreign::open(folder)?)?;
     match unpin::empty(folder) {
-        // It is in nobody's way.
+        // The remaining files are in nobody's way.
         Err(Error::LeftAlone { .. }) => Ok(()),
         emptied => emptied,
     }
 }
 
-/// Loads and attaches, in the mode that was asked for or, if that may be, in the next best one.
+/// Loads and attaches, in the wanted mode. With mode `auto`, falls back to the next best mode.
 fn link(interface: Interface, wanted: &Wanted, trial: Option<Duration>) -> Result<Linked> {
     if !interface.ethernet {
         return Err(no_ethernet(&interface));
@@ -168,8 +170,7 @@ fn link(interface: Interface, wanted: &Wanted, trial: Option<Duration>) -> Resul
     })
 }
 
-/// Attaches by `link` in the mode that was asked for or, if that may be, in the next best one; then `link` is
-/// told why.
+/// Calls `link` for the wanted mode. With mode `auto`, falls back to the next best mode and passes `link` the reason.
 pub(in crate::kernel) fn in_best_mode<T>(
     interface: &Interface,
     mode: Mode,
@@ -191,11 +192,11 @@ pub(in crate::kernel) fn in_best_mode<T>(
     }
 }
 
-/// Who refused.
+/// The step at which attaching was refused.
 pub(in crate::kernel) enum Refused {
-    /// The interface would not take the program in this mode.
+    /// The interface refused the program in this mode.
     ByDriver(io::Error),
-    /// It did not come so far.
+    /// A step before that failed.
     Before(Error),
 }
 
@@ -253,7 +254,7 @@ fn advice(why: &io::Error) -> &'static str {
     }
 }
 
-/// The kernel would not attach the program.
+/// Error for a program that the kernel would not attach.
 pub(in crate::kernel) fn refused(interface: &Interface, why: &io::Error, advice: &str) -> Error {
     let name = &interface.name;
     Error::Refused(format!(
@@ -261,7 +262,7 @@ pub(in crate::kernel) fn refused(interface: &Interface, why: &io::Error, advice:
     ))
 }
 
-/// The program would take the first bytes of IP for an Ethernet header.
+/// Error for an interface without Ethernet headers: the program would read the first bytes of IP as one.
 pub(in crate::kernel) fn no_ethernet(interface: &Interface) -> Error {
     Error::Refused(format!(
         "packets come in on '{}' without an Ethernet header, and limiter would read them wrongly: attach to the interface that they arrive on before",
@@ -295,7 +296,7 @@ fn link_in(
     })
 }
 
-/// What is written down of a new attachment, which is on trial for so long.
+/// The record of a new attachment. `trial`: the length of its trial.
 pub(in crate::kernel) fn record(
     interface: &Interface,
     mode: XdpMode,
@@ -321,7 +322,8 @@ pub(in crate::kernel) fn record(
     Ok(record)
 }
 
-/// Loads the program for packets in several buffers where the kernel has them and `accept` takes it, else the plain one.
+/// Loads the program for packets in several buffers if the kernel has them and `accept` takes it, otherwise the plain
+/// one.
 pub(in crate::kernel) fn load(
     record: &mut Record,
     accept: impl Fn(&mut Program) -> Result<()>,
@@ -348,7 +350,7 @@ pub(in crate::kernel) fn load(
     }
 }
 
-/// Names the program that is in the way, and says what can be done about it.
+/// Error that names the program in the way, and says what to do about it.
 fn in_the_way(interface: &Interface, xdp: XdpState) -> Error {
     if let Some(error) = occupant::running(interface, xdp) {
         return error;

@@ -1,9 +1,8 @@
-//! `attach --chain`: in front of a program that somebody else has attached by netlink.
+//! `attach --chain`: in front of a program that was attached through netlink.
 //!
-//! A link cannot take the place of such a program in one step: for a moment neither of the two runs.
-//! Everything that can be done before that moment is done before: what then remains is to take that
-//! program off, to create the link, and to pin it. The other program is pinned first of all, so that no
-//! end of this process can lose it.
+//! A link cannot replace such a program in one step: for a moment neither program runs. Everything possible is done
+//! before that moment. Within it, limiter takes the other program off, creates the link, and pins it. The other
+//! program is pinned first of all, so that it survives whatever ends this process.
 
 use std::{io, time::Duration};
 
@@ -25,8 +24,8 @@ use crate::{
     },
 };
 
-/// Attaches in front of the program that is on `interface`, for the time of the trial if there is one, and pins in
-/// `folder`. On failure everything is as before.
+/// Attaches in front of the program on `interface` and pins in `folder`. On failure, everything is as before.
+/// `trial`: the length of the trial, if there is one.
 pub(in crate::kernel) fn put(
     interface: &Interface,
     wanted: &Wanted,
@@ -55,14 +54,14 @@ pub(in crate::kernel) fn put(
         .and_then(|()| generation::pin_first(&program, &record, folder))
         .and_then(|()| take_off(interface, state, &foreign));
     if let Err(error) = ready {
-        // It is where it was, unless the kernel's answer was lost.
+        // The program never left its place, unless the kernel's answer was lost.
         let _ = foreign.put_back(folder);
         unpin::empty(folder)?;
         return Err(error);
     }
     let held = create(interface, state.mode, &program, record.frags).and_then(|link| {
         link.pin(folder).inspect_err(|_| {
-            // A process may have it still.
+            // Another process may still hold the link.
             let _ = link.detach();
         })
     });
@@ -87,13 +86,14 @@ fn create(interface: &Interface, mode: XdpMode, program: &Program, frags: bool) 
     })
 }
 
-/// How messages about the other program begin.
+/// The beginning of messages about the other program.
 fn subject(interface: &Interface, state: XdpState) -> String {
     let program = occupant::describe(state);
     format!("the XDP program on '{}' ({program})", interface.name)
 }
 
-/// The other program stays in its mode: in another one it might be refused, slower, or see other packets.
+/// Checks that the other program stays in its mode. In another mode it might be refused, be slower, or see other
+/// packets.
 fn same_mode(interface: &Interface, state: XdpState, wanted: Mode) -> Result<()> {
     let how = match (state.mode, wanted) {
         (XdpMode::Native, Mode::Auto | Mode::Native)
@@ -110,7 +110,8 @@ fn same_mode(interface: &Interface, state: XdpState, wanted: Mode) -> Result<()>
     )))
 }
 
-/// Both programs must take packets in several buffers, or neither: only the attempt tells.
+/// Error for a program that the kernel does not let limiter call. Both programs must take packets in several buffers,
+/// or neither; only an attempt can tell.
 fn not_called(interface: &Interface, state: XdpState, why: &io::Error) -> Error {
     Error::Refused(format!(
         "the kernel does not let limiter hand packets on to the XDP program on '{}' ({}; {why}): {}",
@@ -120,7 +121,7 @@ fn not_called(interface: &Interface, state: XdpState, why: &io::Error) -> Error 
     ))
 }
 
-/// What programs cannot be called by another one (kernel/bpf/core.c, `bpf_prog_map_compatible`, and
+/// Advice for programs that cannot be called by another one (kernel/bpf/core.c, `bpf_prog_map_compatible`, and
 /// kernel/bpf/arraymap.c, `prog_fd_array_get_ptr`).
 fn advice(why: &io::Error) -> &'static str {
     match why.raw_os_error() {

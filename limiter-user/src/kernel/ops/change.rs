@@ -1,4 +1,4 @@
-//! A change from one generation to the next one: prepared without the lock of the attachment, put in force with it.
+//! A change from one generation to the next: prepared without the attachment's lock, put in force with it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,50 +34,50 @@ use crate::{
     },
 };
 
-/// A change that is in force, or would be.
+/// A change that is in force. With [`Lasts::DryRun`]: one that would be.
 #[derive(Debug)]
 pub struct Swapped {
     /// This host's own settings before.
     pub old: Settings,
     /// This host's own settings now.
     pub new: Settings,
-    /// What the fleet has put on the lists beside them.
+    /// The prefixes that the fleet adds to the lists.
     pub overlay: Overlay,
-    /// The configuration file that they came from, but for later changes.
+    /// The configuration file that the settings came from, apart from later changes.
     pub file: Option<PathBuf>,
-    /// The longest frame, in bytes: the burst of a bit rate depends on it.
+    /// The longest frame, in bytes. The burst of a bit rate depends on it.
     pub frame_max: u64,
     /// The program that runs now.
     pub program: Program,
-    /// When the trial ends, RFC 3339; none without one.
+    /// The end of the trial, RFC 3339; `None` without a trial.
     pub try_until: Option<String>,
 }
 
-/// For how long a change is made.
+/// The duration of a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lasts {
     /// Until the next change.
     #[default]
     ForGood,
-    /// For so long, unless it is kept before.
+    /// For this long, unless it is kept before.
     Trial(Duration),
-    /// Not at all: it is only prepared.
+    /// Not at all: the change is only prepared.
     DryRun,
 }
 
-/// What an attachment is to be like.
+/// The wanted state of an attachment.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// All settings.
     pub settings: Settings,
-    /// The file that they come from.
+    /// The file that the settings come from.
     pub file: Option<PathBuf>,
-    /// Who puts the prefixes on its lists.
+    /// The author of the prefixes on its lists.
     pub by: By,
 }
 
 impl Wanted {
-    /// Settings of a command.
+    /// Settings from a command.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
@@ -88,7 +88,7 @@ impl Wanted {
     }
 }
 
-/// A pinned generation that packets may go to, with the lists in its record's settings.
+/// A pinned generation that packets may go to. Its record's settings include the lists.
 struct View {
     record: Record,
     folder: Dir,
@@ -100,7 +100,7 @@ impl View {
         Ok(Self { record, folder })
     }
 
-    /// The generation in force, and the one that the trial that runs falls back to.
+    /// The generation in force, and the fallback of a running trial.
     fn both(attachment: &Attachment) -> Result<(Self, Option<Self>)> {
         let open = |number| generation::open(&attachment.dir, number);
         let (folder, record) = (open(attachment.generation)?, attachment.record.clone());
@@ -115,7 +115,7 @@ impl View {
     }
 }
 
-/// The host's own settings, of a record with lists.
+/// The host's own settings in a record with lists: without the fleet's overlay.
 fn own(record: &Record) -> Settings {
     Settings {
         lists: record.overlay.without(record.settings.lists.clone()),
@@ -127,20 +127,20 @@ fn own(record: &Record) -> Settings {
 struct Loaded {
     record: Record,
     program: Program,
-    /// What its own list maps hold; none where it shares those of another generation.
+    /// The prefixes in its own list maps; `None` if it shares another generation's.
     prefixes: Option<BTreeMap<IpNet, Listed>>,
 }
 
-/// A change that is loaded, and not in force yet: so far nothing has changed.
+/// A change that is loaded, and not in force yet. Nothing has changed so far.
 pub(in crate::kernel) struct Change {
     attachment: Attachment,
     old: Settings,
     new: Settings,
     next: Loaded,
-    /// What its trial falls back to.
+    /// The generation that its trial falls back to.
     fallback: Option<Loaded>,
     moves: Moves,
-    /// Whether limits begin to share the table: the program that runs does not count its entries.
+    /// The limits begin to share the table: the program that runs does not count its entries.
     begins_to_share: bool,
 }
 
@@ -163,8 +163,8 @@ impl From<Change> for Swapped {
 }
 
 impl Change {
-    /// Loads the next generation, and the one that its trial falls back to. `wanted` says what becomes of a generation
-    /// with these settings of the host's own: the record to begin with, and what is wanted.
+    /// Loads the next generation, and the fallback of its trial. `wanted` changes one generation, given its record
+    /// and its settings without the fleet's overlay. It returns the record to begin with, and what is wanted.
     pub fn prepare(
         attachment: Attachment,
         variant: Variant,
@@ -189,7 +189,8 @@ impl Change {
                 record.trial = Some(Trial::lasting(duration, true)?);
                 Some(now.record.clone())
             }
-            // The change is for good: it holds after the trial too. Where both are the same, the trial is over.
+            // The change is for good: it holds after the trial too. If both generations become equal, the trial is
+            // over.
             (_, Some(after)) => {
                 let old = own(&after.record);
                 let (before, change) = wanted(&after.record, &old)?;
@@ -215,7 +216,7 @@ impl Change {
         plan.load(attachment, now, after)
     }
 
-    /// Loads what ends the trial of `attachment`: what is on trial for good, or what it falls back to if `revert`.
+    /// Loads the generation that ends the trial of `attachment`: the tried one for good, or its fallback if `revert`.
     pub fn end_trial(attachment: Attachment, revert: bool) -> Result<Self> {
         let (now, after) = View::both(&attachment)?;
         let others = after.as_ref().map(|after| &after.record);
@@ -243,22 +244,22 @@ impl Change {
         plan.load(attachment, now, after)
     }
 
-    /// The lock of the attachment.
+    /// Takes the lock of the attachment, and waits for it.
     pub fn lock(&self) -> Result<Lock> {
         lock::lock(&self.attachment.dir)
     }
 
-    /// The same, if nobody else has it.
+    /// Takes the lock of the attachment, if nobody else has it.
     pub fn try_lock(&self) -> Result<Option<Lock>> {
         lock::try_lock(&self.attachment.dir)
     }
 
-    /// Whether the generation that it was prepared from is still in force.
+    /// Whether the generation that this change was prepared from is still in force.
     pub fn is_up_to_date(&self) -> Result<bool> {
         self.attachment.is_current()
     }
 
-    /// The swap itself, with the lock of the attachment.
+    /// Puts the change in force. The caller holds the lock of the attachment.
     pub fn put_in_force(mut self) -> Result<Swapped> {
         let attachment = &mut self.attachment;
         let fallback = attachment.fallback()?;
@@ -293,7 +294,7 @@ impl Change {
             clear_others(attachment, &stay, attachment.is_on_trial());
             return Err(error);
         }
-        // What stays is cleared the next time, and in nobody's way till then.
+        // Leftovers are in nobody's way. The next change clears them.
         clear_others(attachment, &[first, first + 1], self.fallback.is_some());
         attachment
             .tables
@@ -302,12 +303,12 @@ impl Change {
     }
 }
 
-/// A change, worked out.
+/// A planned change.
 struct Plan {
     old: Settings,
     new: Settings,
     record: Record,
-    /// What its trial falls back to.
+    /// The fallback of its trial.
     fallback: Option<Record>,
     moves: Moves,
     variant: Variant,
@@ -326,7 +327,7 @@ impl Plan {
         let counted = now.record.config()?.room != 0;
         if let (Some(trial), Some(fallback)) = (record.trial, &mut fallback) {
             *fallback = fallback.after(&record, trial.deadline)?;
-            // At the end of the trial nobody is there to count what the table holds.
+            // At the end of the trial no process is there to count the table's entries.
             let counts = counted || record.config()?.room != 0 || fallback.config()?.room != 0;
             (record.counts_shares, fallback.counts_shares) = (counts, counts);
             fallback.logging = false;
@@ -357,7 +358,8 @@ impl Plan {
     }
 }
 
-/// The same attachment as wanted, from the moment `at` on. Limits that only `fallback` has keep their buckets.
+/// The record changed as wanted, from the moment `at` (nanoseconds) on. Limits that only `fallback` has keep their
+/// buckets.
 fn next(
     record: &Record,
     fallback: Option<&Record>,
@@ -380,8 +382,8 @@ fn slots<'a>(records: impl IntoIterator<Item = &'a Record>) -> BTreeSet<u32> {
     slots.map(|slot| slot.number).collect()
 }
 
-/// Loads the program of `record` over the maps of an attachment, and the lists of one of its generations if they are
-/// the same.
+/// Loads the program of `record` over the maps of an attachment. If one of its generations has equal lists, their
+/// maps are shared.
 fn load(
     dir: &Dir,
     views: &[View],
@@ -407,7 +409,7 @@ fn load(
     })
 }
 
-/// Pins the next generations, the fallback as the second one, and swaps the first into the link.
+/// Pins the next generations, the fallback second, and swaps the first one into the link.
 fn swap(
     attachment: &Attachment,
     next: &Loaded,
@@ -429,7 +431,7 @@ fn swap(
         .replace(Some(running.as_fd()), next.program.fd()?)
 }
 
-/// Removes all generations but those in `stay`. What cannot be removed is removed the next time.
+/// Removes all generations but those in `stay`. The next change tries again where that fails.
 pub(in crate::kernel) fn clear_others(attachment: &Attachment, stay: &[u64], falls_back: bool) {
     let others = pins::generations(&attachment.dir).unwrap_or_default();
     let others = others.into_iter().filter(|number| !stay.contains(number));

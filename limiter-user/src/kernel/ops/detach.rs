@@ -1,4 +1,4 @@
-//! Detaching: link, then pins, then nothing is left but what was there before.
+//! Detaching: first the link, then the pins. Only the program that was there before remains.
 
 use crate::kernel::{
     error::{Error, Result},
@@ -17,7 +17,7 @@ use crate::kernel::{
     },
 };
 
-/// Detaches from the interface called `name`, or clears what is left of an attachment of that name.
+/// Detaches from the interface called `name`, or clears the leftovers of an attachment of that name.
 /// Returns the program that limiter ran in front of, which runs again.
 pub async fn detach(name: &str) -> Result<Option<Foreign>> {
     const TRIES: usize = 10;
@@ -39,7 +39,7 @@ pub async fn detach(name: &str) -> Result<Option<Foreign>> {
     Err(Error::Busy(lock::PATIENCE.as_secs()))
 }
 
-/// Opens a folder and locks it; none where another command has removed it meanwhile.
+/// Opens a folder and locks it; `None` if another command has removed it meanwhile.
 fn lock_folder(folder: &Folder) -> Result<Option<(Dir, Lock)>> {
     let Some(dir) = folder.open()? else {
         return Ok(None);
@@ -48,7 +48,7 @@ fn lock_folder(folder: &Folder) -> Result<Option<(Dir, Lock)>> {
     Ok(dir.is_current()?.then_some((dir, lock)))
 }
 
-/// The folder of what is attached to the interface called `name`, or was when that had this name.
+/// The folder of the attachment to the interface called `name`, or of one made when an interface had this name.
 fn folder_of(interfaces: &[Interface], name: &str) -> Result<Folder> {
     let (mut left, mut renamed) = (None, None);
     for (folder, pinned) in look_here(interfaces)? {
@@ -57,7 +57,7 @@ fn folder_of(interfaces: &[Interface], name: &str) -> Result<Folder> {
             pinned @ Ok(Pinned::On(..)) if folder.interface == name => {
                 renamed = trouble(&folder, pinned, interfaces);
             }
-            // Gone, or moved to another network namespace.
+            // The interface is gone, or moved to another network namespace.
             _ if folder.interface == name => left = Some(folder),
             _ => {}
         }
@@ -65,7 +65,7 @@ fn folder_of(interfaces: &[Interface], name: &str) -> Result<Folder> {
     if let Some(other) = other_version_on(interfaces, name)? {
         return Ok(other.folder);
     }
-    // What the name once meant comes after what it means now.
+    // The present bearer of a name comes before an earlier one.
     if let Some(folder) = left {
         return Ok(folder);
     }
@@ -79,9 +79,9 @@ fn nothing_there(interfaces: &[Interface], name: &str) -> Error {
     }
 }
 
-/// Detaches from all interfaces of this network namespace, and clears what is left of interfaces and
-/// namespaces that are gone, of versions with another layout too. `everywhere`: also from those of other network
-/// namespaces. Returns the result for each.
+/// Detaches from all interfaces of this network namespace, and clears leftovers of interfaces and namespaces that are
+/// gone. This includes versions with another layout. `everywhere`: also detaches in other network namespaces. Returns
+/// one result for each attachment.
 pub async fn detach_all(everywhere: bool) -> Result<Vec<(String, Result<Option<Foreign>>)>> {
     requirements::privileges()?;
     if !bpffs::look()? {
@@ -100,12 +100,12 @@ pub async fn detach_all(everywhere: bool) -> Result<Vec<(String, Result<Option<F
     Ok(done)
 }
 
-/// Whether nothing is limited by it any more.
+/// Whether the pins limit nothing any more.
 fn is_gone(pinned: &Result<Pinned>) -> bool {
     matches!(pinned, Ok(Pinned::Gone(_) | Pinned::Leftover))
 }
 
-/// Detaches what is pinned in a folder; none where there is nothing to do.
+/// Detaches one folder's attachment; `None` if there is nothing to do.
 async fn detach_one(
     folder: &Folder,
     elsewhere: bool,
@@ -117,11 +117,11 @@ async fn detach_one(
     let interfaces = interface::all().await?;
     let pinned = look(folder, &interfaces);
     if elsewhere && !everywhere && !is_gone(&pinned) {
-        // It was attached meanwhile.
+        // Limiter was attached again meanwhile.
         return Ok(None);
     }
     if elsewhere && matches!(pinned, Ok(Pinned::Leftover)) && foreign::is_pinned(&dir) {
-        // It is to be put back there, and whether there still is, cannot be told.
+        // The other program belongs there, and this process cannot tell whether that namespace still exists.
         return match everywhere {
             true => Err(not_here(
                 &dir,
@@ -134,16 +134,15 @@ async fn detach_one(
     remove(folder, &dir, pinned, &interfaces).map(Some)
 }
 
-/// The link's pin goes first: from then on the link lives only as long as this process holds it, and
-/// whoever is killed here leaves an interface without a program, and pins that the next command
-/// clears.
+/// Removes an attachment. The link's pin goes first: then the link lives only as long as this process holds it. If
+/// the process is killed here, the interface has no program, and the next command clears the other pins.
 fn remove(
     folder: &Folder,
     dir: &Dir,
     pinned: Result<Pinned>,
     interfaces: &[Interface],
 ) -> Result<Option<Foreign>> {
-    // Before limiter is off: until the other program is back, neither of the two runs.
+    // Opened before limiter is off: until the other program is back, neither of the two runs.
     let foreign = Foreign::open(dir)?;
     let moved = matches!(pinned, Ok(Pinned::Elsewhere(..)));
     let on = match &pinned {
@@ -160,9 +159,9 @@ fn remove(
                 return Err(error);
             }
         }
-        // The program may run.
+        // The program may be running.
         Err(error @ Error::Stranger(..)) => return Err(error),
-        // What is no link of an XDP program holds none on an interface.
+        // A pin that is no link of an XDP program holds no program on an interface.
         Ok(Pinned::Leftover) | Err(_) => {}
     }
     if moved && foreign.is_some() {

@@ -1,4 +1,4 @@
-//! The program that only watches, on an interface for as long as a process holds it.
+//! The program of `learn`, which only observes. It is on an interface for as long as a process holds it.
 
 use std::{
     collections::HashMap,
@@ -29,27 +29,27 @@ use crate::{
     plan::learn::{Bounds, Sampler, Seen, Watched},
 };
 
-/// How often the ring buffer is read. It has room for some 80,000 sightings.
+/// Interval between reads of the ring buffer, which has room for some 80,000 sightings.
 pub const INTERVAL: Duration = Duration::from_millis(10);
-/// How often flows that send too much are looked for, and counted.
+/// Interval between searches for flows that send too much.
 const ROUND: Duration = Duration::from_millis(100);
-/// A flow that has sent more in one round is only counted from then on.
+/// Sightings of one flow in one round above which the flow is only counted.
 const LOUD: u32 = 2_000;
-/// Flows that are only counted, at most: the size of the map.
+/// The most flows that are only counted: the size of the map.
 const MUTED_MAX: usize = 256;
-/// Sightings that are taken in before the time is looked at again.
+/// The most sightings that are taken in between two looks at the clock.
 const AT_ONCE: usize = 50_000;
 
-/// The program on an interface. It comes off with this value, or with the process.
+/// The program on an interface. It comes off when this value is dropped, or the process ends.
 pub struct Watch {
     /// The interface.
     pub interface: Interface,
-    /// Where the program runs.
+    /// The XDP mode that the program runs in.
     pub mode: XdpMode,
-    /// Why it does not run in the driver, where it was to run wherever it can.
+    /// The reason why the program does not run in the driver, if mode was `auto`.
     pub fallback: Option<String>,
     link: Link,
-    // The program lives as long as the link; the maps as long as these.
+    // The program must live as long as the link; the maps as long as these fields.
     _program: Program,
     sightings: RingBuf<MapData>,
     totals: PerCpuArray<MapData, Raw<Totals>>,
@@ -61,7 +61,7 @@ pub struct Watch {
     lost: u64,
 }
 
-/// What has come since flows were looked at last.
+/// Packets since the last search for loud flows.
 struct Round {
     began: Instant,
     began_at: u64,
@@ -78,7 +78,7 @@ impl std::fmt::Debug for Watch {
 }
 
 impl Watch {
-    /// Puts the program on the interface called `name`, in `mode`.
+    /// Attaches the program to the interface called `name`, in `mode`.
     pub async fn start(name: &str, mode: Mode, bounds: Bounds) -> Result<Self> {
         let kernel = requirements::kernel()?;
         requirements::privileges()?;
@@ -138,7 +138,7 @@ impl Watch {
         })
     }
 
-    /// Takes in what has come since; to be called every [`INTERVAL`].
+    /// Takes in new sightings. Call it every [`INTERVAL`].
     pub fn pump(&mut self) -> Result<()> {
         self.take_in();
         if self.round.began.elapsed() >= ROUND {
@@ -147,7 +147,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Takes in [`AT_ONCE`] sightings at most. Returns whether there may be more.
+    /// Takes in at most [`AT_ONCE`] sightings. Returns whether there may be more.
     fn take_in(&mut self) -> bool {
         for _ in 0..AT_ONCE {
             let Some(sighting) = self.sightings.next() else {
@@ -167,7 +167,7 @@ impl Watch {
         true
     }
 
-    /// Takes in what was only counted, and keeps what is to come from being too much.
+    /// Takes in the flows that were only counted, and reduces the load of the next round.
     fn end_round(&mut self) -> Result<()> {
         self.count_muted()?;
         let before = self.round.muted.len();
@@ -235,17 +235,17 @@ impl Watch {
         })
     }
 
-    /// IP packets so far, and sources that are watched.
+    /// IP packets so far, and the number of sources in the sample.
     pub fn progress(&self) -> Result<(u64, usize)> {
         Ok((self.totals()?.seen.packets, self.sampler.sources().len()))
     }
 
-    /// Whether the interface is gone, or somebody has taken the program off it.
+    /// Whether the interface is gone, or the program was taken off it.
     pub fn is_off(&self) -> Result<bool> {
         Ok(self.link.info()?.interface == 0)
     }
 
-    /// Takes the program off, and gives what was seen.
+    /// Takes the program off, and returns everything seen.
     pub fn finish(mut self) -> Result<Watched> {
         self.link.detach()?;
         let duration = clock::now()?.saturating_sub(self.begun);

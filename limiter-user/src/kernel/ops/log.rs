@@ -1,4 +1,4 @@
-//! Debugging: swaps in the build of the program that logs each packet, and the plain one back.
+//! Debugging: swaps in the build of the program that logs each packet, and later the plain one again.
 
 use std::{
     future::Future,
@@ -13,18 +13,18 @@ use crate::kernel::{
     program::object::{Program, Variant},
 };
 
-/// How often the log is read. Its buffer has 128 KiB; what does not fit is lost.
+/// Interval between reads of the log. Its buffer has 128 KiB; messages that do not fit are lost.
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// An attachment that logs. It goes on limiting over the same maps.
+/// An attachment that logs. It continues to limit over the same maps.
 ///
-/// The program that logs is a generation like any other, so that the other commands go on working.
-/// If this process is killed it stays, and the next `set` puts a plain one in its place.
+/// The program that logs is a generation like any other, so other commands continue to work. If this process is
+/// killed, that program stays, and the next `set` replaces it with a plain one.
 #[derive(Debug)]
 pub struct Logging {
     name: String,
     program: Program,
-    /// Whether the interface drops nothing.
+    /// Shadow mode: the interface drops nothing.
     pub shadow: bool,
 }
 
@@ -39,8 +39,8 @@ impl Logging {
         })
     }
 
-    /// Prints to standard output, each line in the words of `show`, until `stop` is ready or the output is
-    /// closed, then swaps the plain program back.
+    /// Prints to standard output, each line formatted by `show`, until `stop` is ready or the output is closed. Then
+    /// swaps the plain program in again.
     pub async fn print<T>(
         mut self,
         show: impl Fn(&str) -> String + Send + Sync,
@@ -73,7 +73,7 @@ impl Logging {
     }
 }
 
-/// Standard output, which may be a pipe that is closed at some time.
+/// Standard output, which may be a pipe that its reader closes.
 struct Sink<S> {
     show: S,
     closed: AtomicBool,

@@ -1,4 +1,4 @@
-//! What commands do: attach, change, watch, detach.
+//! The operations of commands: attach, change, watch, detach.
 
 pub mod attach;
 pub mod chain;

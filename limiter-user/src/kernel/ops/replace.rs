@@ -1,5 +1,5 @@
-//! Replacing the attachment of a version with another layout: a new program over new maps is swapped into the same link
-//! in one step. No packet passes unlimited, and all buckets start full.
+//! Replaces the attachment of a version with another layout. A new program over new maps is swapped into the existing
+//! link in one step. No packet passes unlimited, and all buckets start full.
 
 use std::os::fd::AsFd;
 
@@ -27,12 +27,12 @@ use crate::{
     },
 };
 
-/// Replaces what another version of limiter has attached to the interface called `name`. Returns the layout that was
-/// there; none where no other version is attached.
+/// Replaces another version's attachment to the interface called `name`. Returns the layout of that version; `None`
+/// if no other version is attached.
 ///
 /// # Errors
-/// Before the swap, the attachment of the other version stays in force. After it the new limits are in force, and the same
-/// command moves the rest.
+/// Before the swap, the attachment of the other version stays in force. After it the new limits are in force, and
+/// repeating the command moves the remaining pins.
 pub async fn replace(name: &str, wanted: &Wanted) -> Result<Option<u32>> {
     requirements::kernel()?;
     requirements::privileges()?;
@@ -47,16 +47,16 @@ pub async fn replace(name: &str, wanted: &Wanted) -> Result<Option<u32>> {
     old.check_own()?;
     let _other_commands = lock::lock(&old)?;
     let (new, _lock) = lock_folder(name)?;
-    // Nobody changes either of the two from here on.
+    // No other command changes either folder from here on.
     let swapped = swap(&found.folder, &old, &new, wanted).await;
     if swapped.is_err() {
-        // Whatever stays is cleared by the next command.
+        // The next command clears leftovers.
         let _ = unpin::remove(&new);
     }
     swapped?;
     let moved = old.move_pin(link::NAME, &new);
     moved.map_err(|error| Error::path("moving", old.path().join(link::NAME), error))?;
-    // Whatever stays is cleared by `detach`.
+    // `detach` clears leftovers.
     let _ = unpin::remove(&old);
     Ok(Some(found.folder.layout))
 }
@@ -65,7 +65,7 @@ pub async fn replace(name: &str, wanted: &Wanted) -> Result<Option<u32>> {
 pub(in crate::kernel) fn clear_leftovers(name: &str, interfaces: &[Interface]) -> Result<()> {
     let here = pins::namespace()?;
     for folder in pins::folders_of(|_| true)? {
-        // An `attach` that is at work has the lock, and no link yet.
+        // A running `attach` holds the lock, and has no link yet.
         if folder.interface == name
             && folder.namespace == here
             && let Some(dir) = folder.open()?
@@ -104,7 +104,7 @@ async fn swap(folder: &Folder, old: &Dir, new: &Dir, wanted: &Wanted) -> Result<
     link.replace(None, program.fd()?.as_fd())
 }
 
-/// A link stays in its mode.
+/// Refuses another mode than the link's: a link stays in its mode.
 fn same_mode(name: &str, mode: XdpMode, wanted: Mode) -> Result<()> {
     if wanted == Mode::Auto || wanted.name() == mode.name() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The program, run on packets that come from elsewhere, each at a moment of its own: attached to nothing.
+//! The program without an interface, run on recorded packets, each with its own time.
 
 use std::{
     collections::BTreeMap,
@@ -30,17 +30,17 @@ use crate::kernel::{
 /// Bytes in front of a packet.
 const STAMP: usize = size_of::<Stamp>();
 
-/// What the program says to a packet.
+/// The program's decision about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Said {
     /// `enum xdp_action`.
     pub action: u32,
-    /// Why.
+    /// The reason for the action.
     pub reason: Reason,
 }
 
-/// Runs a program that was loaded with [`CLOCK_PACKET`] once, on a frame with this stamp. `room` then has
-/// what the program left: the stamp, and behind it the frame. The kernel takes frames of 14 bytes at least.
+/// Runs a program that was loaded with [`CLOCK_PACKET`] once, on a frame with this stamp. Afterwards `room` has the
+/// program's output: the stamp, followed by the frame. The kernel takes frames of at least 14 bytes.
 pub fn run(
     program: BorrowedFd<'_>,
     stamp: Stamp,
@@ -65,7 +65,7 @@ pub fn run(
 #[expect(clippy::cast_possible_truncation, reason = "some bytes")]
 const STAMP_LENGTH: u32 = STAMP as u32;
 
-/// What stands in [`Stamp::reason`] until the program has written it: no reason.
+/// [`Stamp::reason`] before the program has written it: no reason.
 pub const UNSAID: u32 = u32::MAX;
 
 /// The program, for a replay.
@@ -74,13 +74,13 @@ pub struct Replay {
     program: OwnedFd,
     tables: Tables,
     room: Vec<u8>,
-    /// Keeps the program.
+    /// Keeps the program loaded.
     _loaded: object::Program,
     _cpu: OneCpu,
 }
 
 impl Replay {
-    /// Loads it with new maps, from the moment `begin` (nanoseconds) on.
+    /// Loads the program with new maps, for packets from the moment `begin` (nanoseconds) on.
     pub fn load(config: &Config, prefixes: &BTreeMap<IpNet, Listed>, begin: u64) -> Result<Self> {
         let version = requirements::kernel()?;
         requirements::privileges()?;
@@ -104,7 +104,7 @@ impl Replay {
         })
     }
 
-    /// What becomes of a frame that had `length` bytes, at the moment `now` (nanoseconds, not 0).
+    /// The program's decision about a frame of `length` bytes, at the moment `now` (nanoseconds, not 0).
     pub fn offer(&mut self, frame: &[u8], length: u64, now: u64) -> Result<Reason> {
         let stamp = Stamp {
             nanoseconds: now,
@@ -117,14 +117,14 @@ impl Replay {
         Ok(said.reason)
     }
 
-    /// What was counted for the limit in `slot`, on the way past several limits.
+    /// Counters of the limit in `slot`, from the full path.
     pub fn limit(&self, slot: u32) -> Result<LimitCounters> {
         self.tables.limit(slot)
     }
 }
 
-/// This thread stays on its CPU: each has a lease of new sources of its own, and where the packets are many
-/// CPUs would be, a capture does not say.
+/// Keeps this thread on its CPU. Each CPU has its own lease of new sources, and a capture does not say how many CPUs
+/// its packets came in on.
 #[derive(Debug)]
 struct OneCpu(CpuSet);
 
@@ -146,7 +146,7 @@ impl OneCpu {
 
 impl Drop for OneCpu {
     fn drop(&mut self) {
-        // It was allowed there before.
+        // The thread was allowed on these CPUs before, so this cannot fail.
         let _ = sched_setaffinity(Pid::from_raw(0), &self.0);
     }
 }

@@ -1,5 +1,5 @@
-//! Changing what is in force: a new program with new constants over the same maps, swapped into the
-//! link in one step. Each packet sees the old configuration or the new one, and no bucket is lost.
+//! Changes the settings in force: a new program with new constants over the same maps is swapped into the link in one
+//! step. Each packet sees the old configuration or the new one, and no bucket is lost.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// Seconds for which an agent tries to put lists in force before it says that another command is in the way.
+/// Seconds for which an agent tries to put lists in force before it reports that another command is in the way.
 const BUSY: u64 = 8;
 
 /// Changes the settings of the attachment of `name`.
@@ -33,9 +33,9 @@ pub async fn set(
     .await
 }
 
-/// Puts another build or configuration of the program in the place of the one that runs. `change` is asked again where
-/// another command has changed something meanwhile, and for what a trial that runs falls back to: only with
-/// [`Lasts::Trial`] a change is undone.
+/// Replaces the running program by another build or configuration. `change` is called again if another command has
+/// changed something meanwhile. It is also called for the fallback of a running trial, because only a change with
+/// [`Lasts::Trial`] is undone.
 pub async fn swap(
     name: &str,
     variant: Variant,
@@ -56,28 +56,28 @@ pub async fn swap(
     if lasts == Lasts::DryRun {
         return prepare(Attachment::open(name).await?).map(Swapped::from);
     }
-    // Long lists take seconds to load: nobody else has to wait for that.
+    // Long lists take seconds to load: other commands must not wait for that.
     let attachment = trial::open_settled(name).await?;
     attachment.dir.check_own()?;
-    // An error may come of what another command removes at that moment. With the lock it is certain.
+    // An error here may be due to another command that removes pins at that moment. With the lock it is certain.
     if let Ok(change) = prepare(attachment) {
         let _lock = change.lock()?;
         if change.is_up_to_date()? {
             return change.put_in_force();
         }
     }
-    // Another command was faster: now none can be.
+    // Another command was faster. With the lock, no command can be.
     let (attachment, _lock) = Attachment::open_locked(name).await?;
     prepare(trial::settled(attachment)?)?.put_in_force()
 }
 
-/// Makes `of_fleet` what the fleet has put on the lists that are named in it, as far as the configuration of the
-/// attachment of `name` has the fleet share them; other lists stay as they are. What the configuration says itself
-/// stays on them, and stays when the fleet takes the same prefix off. Nothing is swapped, and nothing returned,
-/// where nothing changes. Other commands are not waited for: whoever asks has other things to do meanwhile.
+/// Replaces the fleet's prefixes on the lists named in `of_fleet`, if the configuration of `name` shares those lists
+/// with the fleet. Other lists stay as they are. Prefixes of the host's own configuration stay, even if the fleet
+/// removes the same prefix. If nothing changes, nothing is swapped and `None` is returned. This does not wait for
+/// other commands, because the agent has other work meanwhile.
 ///
 /// # Errors
-/// [`Error::Busy`] where another command is at work, or has changed something meanwhile.
+/// [`Error::Busy`] if another command is at work, or has changed something meanwhile.
 pub async fn overlay(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result<Option<Swapped>> {
     requirements::privileges()?;
     let attachment = trial::open_settled(name).await?;
@@ -108,7 +108,7 @@ pub async fn overlay(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result
     }
 }
 
-/// What a change cannot reach.
+/// Refuses changes of settings that are fixed at attach.
 fn fixed_at_attach(name: &str, old: &Settings, new: &Settings) -> Result<(), Invalid> {
     let sources = [old, new].map(|settings| settings.max_sources.to_string());
     let mode = [old, new].map(|settings| settings.mode.name().to_owned());

@@ -1,8 +1,8 @@
-//! Trials: a generation whose program knows when its time is up. From then on it hands packets to the generation that
-//! was in force before it, or lets them pass where nothing was. No process is needed for that.
+//! Trials: a generation whose program knows its deadline. After it, the program hands packets to the generation that
+//! was in force before, or passes them if nothing was. No process is needed for that.
 //!
-//! The generation that a trial falls back to is loaded when the trial begins. It knows when its limits change to those
-//! of the trial, and when they change back.
+//! The fallback of a trial is loaded when the trial begins. It knows when its limits change to those of the trial,
+//! and when they change back.
 
 use std::{os::fd::AsFd, time::Duration};
 
@@ -17,20 +17,20 @@ use crate::kernel::{
 pub const BOUNDS: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(24 * 60 * 60);
 
-/// What [`end`] has done.
+/// The result of [`end`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// What was on trial stays.
+    /// The trial's settings stay.
     Kept,
-    /// What was in force before is in force again.
+    /// The settings before the trial are in force again.
     Reverted,
     /// There was no trial.
     NoTrial,
-    /// Nothing: to go back to what was before the trial is to detach.
+    /// Nothing changed. Nothing was attached before the trial, so only `detach` goes back.
     NothingBefore,
 }
 
-/// Keeps what is on trial on the interface called `name`, or goes back to what was before it if `revert`.
+/// Keeps the trial on the interface called `name`, or goes back to the settings before it if `revert`.
 pub async fn end(name: &str, revert: bool) -> Result<Ended> {
     requirements::privileges()?;
     let (attachment, _lock) = match Attachment::open_locked(name).await {
@@ -54,7 +54,7 @@ pub async fn end(name: &str, revert: bool) -> Result<Ended> {
     }
     let change = Change::end_trial(attachment, revert)?;
     if !change.is_up_to_date()? {
-        // Where nothing was before, that says so.
+        // Fails by itself if nothing was attached before the trial.
         Attachment::open(name).await?;
         return Err(too_late(name, trial));
     }
@@ -69,7 +69,7 @@ fn too_late(name: &str, trial: OnTrial) -> Error {
     ))
 }
 
-/// The attachment of `name`, after what a trial that is over has left is cleared.
+/// Opens the attachment of `name`, and clears the leftovers of a trial that is over.
 pub(in crate::kernel) async fn open_settled(name: &str) -> Result<Attachment> {
     let attachment = Attachment::open(name).await?;
     if attachment.trial.is_none_or(|trial| !trial.is_over) {
@@ -79,7 +79,8 @@ pub(in crate::kernel) async fn open_settled(name: &str) -> Result<Attachment> {
     settled(attachment)
 }
 
-/// The attachment, of which the caller has the lock, without a trial that is over: what is in force is the link's program.
+/// Clears the leftovers of a trial that is over, with the caller's lock. The generation in force is then the link's
+/// program.
 pub(in crate::kernel) fn settled(mut attachment: Attachment) -> Result<Attachment> {
     if attachment.trial.is_none_or(|trial| !trial.is_over) {
         return Ok(attachment);
@@ -102,8 +103,7 @@ pub(in crate::kernel) fn settled(mut attachment: Attachment) -> Result<Attachmen
     Ok(attachment)
 }
 
-/// Slots of limits that only the trial had, and of those that it made drop what they had not dropped, or the other way
-/// round.
+/// Slots of limits that only the trial had, and of limits whose shadow mode the trial changed.
 fn left_by(tried: &Record, now: &Record) -> (Vec<u32>, Vec<u32>) {
     let others = now.with_slots();
     let (mut left, mut turned) = (Vec::new(), Vec::new());

@@ -1,5 +1,5 @@
-//! Watching drops: the switch is set, and put off as long as this process lives; the program tells of drops
-//! by a ring buffer, which has one reader.
+//! Watching drops. The switch is on for a short lease, which this process renews. The program reports drops by a ring
+//! buffer, which has one reader.
 
 use std::{
     collections::BTreeMap,
@@ -37,19 +37,19 @@ use crate::{
     },
 };
 
-/// How long the switch stays on when nobody puts it off any more.
+/// The switch goes off this long after the last renewal.
 const LEASE: Duration = Duration::from_secs(3);
-/// How often it is put off.
+/// Interval between renewals.
 const RENEWAL: Duration = Duration::from_secs(1);
 
-/// Which drops are wanted.
+/// Drops to report.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// Of these sources; none for all.
+    /// Only drops of these sources; `None` for all.
     pub source: Option<IpNet>,
-    /// Over the limit of this name; none for all.
+    /// Only drops by the limit of this name; `None` for all.
     pub limit: Option<String>,
-    /// For these reasons; empty for all.
+    /// Only drops for these reasons; empty for all.
     pub reasons: Vec<Reason>,
 }
 
@@ -59,9 +59,9 @@ pub struct Watching {
     interface: String,
     dir: Dir,
     filter: Filter,
-    /// Names of limits, by slot. Those that have gone may still have events.
+    /// Names of limits, by slot. Limits that were removed may still have events.
     names: BTreeMap<u32, String>,
-    /// For how long `names` are those in force.
+    /// `names` are in force for as long as this holds.
     standing: Standing,
     switch_id: u32,
     switch: Arc<Switch>,
@@ -69,12 +69,12 @@ pub struct Watching {
     lost_before: u64,
     events: Events,
     session: u64,
-    // In this order: the switch is off before another process may watch.
+    // The order of the fields matters: the switch is off before another process may watch.
     lease: Option<Lease>,
     _alone: File,
 }
 
-/// The ring buffer. aya's has no `Debug`.
+/// The ring buffer. aya's type has no `Debug`.
 struct Events(RingBuf<MapData>);
 
 impl std::fmt::Debug for Events {
@@ -84,7 +84,7 @@ impl std::fmt::Debug for Events {
 }
 
 impl Watching {
-    /// Begins to watch the attachment of `name`: what it drops from here on is told, or counted as lost.
+    /// Begins to watch the attachment of `name`. Its drops from here on are reported, or counted as lost.
     pub async fn start(name: &str, filter: Filter) -> Result<Self> {
         // The link is closed here.
         let Attachment {
@@ -124,7 +124,7 @@ impl Watching {
         if let Some(name) = &self.filter.limit {
             limit_named(record, name)?;
         }
-        // What one who was killed has left.
+        // Discards what a killed `watch` has left.
         self.switch.off();
         while self.events.0.next().is_some() {}
         self.switch.want(&self.filter, self.session);
@@ -133,7 +133,7 @@ impl Watching {
         Ok(())
     }
 
-    /// Takes over the names of limits. One that is wanted and has gone is none: it drops nothing.
+    /// Takes over the names of limits. If the wanted limit was removed, none is wanted: it drops nothing.
     fn know(&mut self, record: &Record) {
         for slot in &record.limits {
             self.names.insert(slot.number, slot.name.clone());
@@ -145,10 +145,10 @@ impl Watching {
         }
     }
 
-    /// The next event that there is. Its slot is that of [`Self::limit`].
+    /// The next available event. [`Self::limit`] names its slot.
     pub fn told(&mut self) -> Option<Event> {
         while let Some(item) = self.events.0.next() {
-            // Others are of one who was killed.
+            // Other sessions are those of killed commands.
             if let Some(event) = read(&item).filter(|event| event.session == self.session) {
                 return Some(event);
             }
@@ -168,13 +168,13 @@ impl Watching {
         self.names.get(&slot).map(String::as_str)
     }
 
-    /// Wanted drops that were not told, because there were too many.
+    /// Wanted drops that were not reported, because there were too many.
     pub fn lost(&self) -> Result<u64> {
         Ok(self.tables.events_lost()?.wrapping_sub(self.lost_before))
     }
 
-    /// Looks whether everything is as it was, and follows changes of the configuration. An error where there is
-    /// nothing to watch any more.
+    /// Checks that the attachment is still there, and follows changes of the configuration. Fails if there is nothing
+    /// to watch any more.
     pub async fn check(&mut self) -> Result<()> {
         let interface = self.interface.clone();
         let detached = || {
@@ -186,7 +186,7 @@ impl Watching {
         let info = link.info()?;
         drop(link);
         if info.interface == 0 {
-            // Detaching takes the pins away a moment after the program.
+            // `detach` removes the pins a moment after the program.
             let gone = Link::open(&self.dir)?.is_some();
             return Err(match gone {
                 true => {
@@ -198,7 +198,7 @@ impl Watching {
         if self.standing.holds(&info)? {
             return Ok(());
         }
-        // Detached and attached again, it has other maps.
+        // After `detach` and `attach`, the maps are other ones.
         if switch_id(&self.dir) != Some(self.switch_id) {
             return Err(detached());
         }
@@ -208,19 +208,19 @@ impl Watching {
         Ok(())
     }
 
-    /// Whether this process was stopped for so long that for some time nobody watched. Once for each time.
+    /// Whether the switch was off for some time because this process was stopped. Returns `true` once for each time.
     #[must_use]
     pub fn has_lapsed(&self) -> bool {
         self.lease.as_ref().is_some_and(Lease::has_lapsed)
     }
 
-    /// Nothing more is told. What was told before is still there for [`Self::told`].
+    /// Stops reporting. [`Self::told`] still returns earlier events.
     pub fn stop(&mut self) {
         self.lease = None;
     }
 }
 
-/// Reads an event. What a program of an earlier version does not tell is unknown.
+/// Reads an event. Fields that a program of an earlier version does not write are unknown.
 #[must_use]
 pub fn read(bytes: &[u8]) -> Option<Event> {
     const UNKNOWN: u8 = 0xff;
@@ -247,17 +247,17 @@ fn limit_named(record: &Record, name: &str) -> Result<()> {
     })))
 }
 
-/// The id of the map `WATCH`: another one has come with another attachment.
+/// The id of the map `WATCH`. Another attachment has another id.
 fn switch_id(folder: &Dir) -> Option<u32> {
     let pin = folder.pin("WATCH").ok()?;
     MapInfo::from_pin(pin.path()).ok().map(|info| info.id())
 }
 
-/// Nobody else may watch as long as the file is open. A folder of its own among the pins, because only folders
-/// can be locked there.
+/// Locks the folder `watch`, so that nobody else may watch as long as the file is open. It has a folder of its own
+/// among the pins, because only folders can be locked there.
 fn be_alone(folder: &Dir, interface: &str, switch: &Switch) -> Result<File> {
     let watch = {
-        // Not while somebody else removes what is there.
+        // Prevents that another command removes the folder meanwhile.
         let _lock = lock::lock(folder)?;
         let there = folder.open(pins::WATCH)?;
         there.map_or_else(|| folder.make(pins::WATCH), |there| Ok(Some(there)))?
@@ -283,7 +283,7 @@ fn be_alone(folder: &Dir, interface: &str, switch: &Switch) -> Result<File> {
 #[derive(Debug)]
 struct Switch(Words);
 
-/// Index of a field's word.
+/// Index of a field's 64-bit word.
 macro_rules! word {
     ($field:ident) => {
         offset_of!(Watch, $field) / size_of::<u64>()
@@ -330,7 +330,7 @@ impl Switch {
         }
     }
 
-    /// Puts it off. Returns whether it was off.
+    /// Renews the lease of the switch. Returns whether the switch was off.
     fn renew(&self) -> Result<bool> {
         let until = clock::now()? + u64::try_from(LEASE.as_nanos()).unwrap_or(0);
         Ok(self.0[word!(until)].swap(until, Ordering::AcqRel) == 0)
@@ -341,7 +341,7 @@ impl Switch {
     }
 }
 
-/// Family, mask and address of a prefix, as the words of an address stand in a packet.
+/// Family, mask and address of a prefix. The words have the byte order of packets.
 fn in_packets(prefix: IpNet) -> (u64, AddressWords, AddressWords) {
     let family = match prefix {
         IpNet::V4(_) => IPV4,
@@ -362,8 +362,8 @@ fn in_packets(prefix: IpNet) -> (u64, AddressWords, AddressWords) {
     )
 }
 
-/// Keeps the switch on, by a thread of its own: whoever reads the output may be slow, and what is lost then is
-/// to be counted.
+/// Keeps the switch on from its own thread. A reader of the output may be slow, and drops that are lost meanwhile
+/// must be counted.
 #[derive(Debug)]
 struct Lease {
     switch: Arc<Switch>,
@@ -380,7 +380,7 @@ impl Lease {
         let (own, counted) = (Arc::clone(&switch), Arc::clone(&lapses));
         let thread = thread::Builder::new().spawn(move || {
             while ended.recv_timeout(RENEWAL) == Err(RecvTimeoutError::Timeout) {
-                // Without a clock it lapses, as it should.
+                // Without a clock the lease lapses, as it should.
                 if own.renew().unwrap_or(false) {
                     counted.fetch_add(1, Ordering::Relaxed);
                 }
@@ -405,7 +405,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
-            // It does nothing that could fail.
+            // The thread does nothing that could fail.
             let _ = thread.join();
         }
         self.switch.off();

@@ -1,5 +1,5 @@
-//! Questions to drivers by the ethtool ioctl: anyone may ask them. Numbers and layouts are those of
-//! include/uapi/linux/ethtool.h. A driver that has no answer gives none.
+//! Questions to drivers by the ethtool ioctl, which needs no privilege. Numbers and layouts are from
+//! include/uapi/linux/ethtool.h. A driver without an answer gives `None`.
 
 #![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
@@ -25,16 +25,16 @@ const DRIVER_INFO: usize = 49;
 /// other, combined.
 const CHANNELS: usize = 9;
 
-/// Receive queues: those of their own, and those combined with a send queue.
+/// Receive queues: separate ones, and those combined with a send queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Channels {
-    /// Receive queues in use, of their own.
+    /// Separate receive queues in use.
     pub rx: u32,
-    /// How many there may be.
+    /// The most separate receive queues.
     pub max_rx: u32,
-    /// Combined ones in use.
+    /// Combined queues in use.
     pub combined: u32,
-    /// How many there may be.
+    /// The most combined queues.
     pub max_combined: u32,
 }
 
@@ -45,7 +45,7 @@ pub struct Ethtool {
 }
 
 impl Ethtool {
-    /// For the interface called `name` in this network namespace.
+    /// Prepares questions about the interface called `name` in this network namespace.
     pub fn new(name: &str) -> Result<Self> {
         let (family, kind) = (AddressFamily::Inet, SockType::Datagram);
         let socket = socket(family, kind, SockFlag::SOCK_CLOEXEC, None)
@@ -60,7 +60,7 @@ impl Ethtool {
         })
     }
 
-    /// Name of the driver.
+    /// The driver's name.
     pub fn driver(&self) -> Option<String> {
         let words: [u32; DRIVER_INFO] = self.ask(ETHTOOL_GDRVINFO)?;
         let name: Vec<u8> = words[1..9]
@@ -103,9 +103,9 @@ impl Ethtool {
         Some(value)
     }
 
-    /// One request. `N` must be the number of words of the command's structure.
+    /// Sends one request. `N` must be the number of words of the command's structure.
     fn ask<const N: usize>(&self, command: u32) -> Option<[u32; N]> {
-        /// `struct ifreq`, with the pointer of its union, and room for the largest of that.
+        /// `struct ifreq`, with the pointer of its union, and room for the largest member.
         #[repr(C)]
         struct Request {
             name: [u8; libc::IFNAMSIZ],

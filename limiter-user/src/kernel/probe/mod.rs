@@ -1,5 +1,5 @@
-//! Everything that decides whether and how an interface can be attached to, found out without changing
-//! anything: nothing is mounted, loaded or attached.
+//! Facts that decide whether and how limiter can attach to an interface. Finding them out changes nothing: nothing is
+//! mounted, loaded or attached.
 
 mod ethtool;
 mod netdev;
@@ -24,44 +24,44 @@ use crate::kernel::{
     },
 };
 
-/// What is known of the machine, and of one interface.
+/// Facts about the machine, and about one interface.
 #[derive(Debug)]
 pub struct Survey {
     /// The interface's name.
     pub interface: String,
     /// The machine and this process.
     pub machine: Machine,
-    /// The interface; an error where there is none.
+    /// The interface; an error if it does not exist.
     pub device: Result<Device>,
 }
 
-/// What is the same for all interfaces.
+/// Facts that hold for all interfaces.
 #[derive(Debug)]
 pub struct Machine {
-    /// What the kernel calls itself.
+    /// The kernel's release name (`uname -r`).
     pub release: String,
-    /// Its version; an error where it is too old.
+    /// The kernel's version; an error if it is too old.
     pub kernel: Result<KernelVersion>,
-    /// `net.core.bpf_jit_enable`; none where it cannot be read.
+    /// `net.core.bpf_jit_enable`; `None` if it cannot be read.
     pub jit: Option<u32>,
     /// Needed capabilities that this process lacks.
     pub missing: Vec<Needed>,
     /// Whether this process may mount a bpffs.
     pub may_mount: bool,
-    /// Whether a bpffs is mounted; an error where pins would not stay.
+    /// Whether a bpffs is mounted; an error if pins would not stay.
     pub bpffs: Result<bool>,
     /// Processors that this process may run on.
     pub cpus: u32,
 }
 
-/// What is known of an interface. An answer that the kernel does not give is none.
+/// Facts about an interface. `None`: the kernel gives no answer.
 #[derive(Debug)]
 pub struct Device {
-    /// What route netlink says of it.
+    /// The interface, as route netlink describes it.
     pub interface: Interface,
-    /// Name of the driver.
+    /// The driver's name.
     pub driver: Option<String>,
-    /// What its driver can do with XDP (Linux 6.3).
+    /// XDP features of the driver (Linux 6.3).
     pub xdp: Option<Features>,
     /// Its queues.
     pub channels: Option<Channels>,
@@ -71,13 +71,13 @@ pub struct Device {
     pub gro: Option<bool>,
     /// Whether the card takes the outer VLAN tag off.
     pub vlan: Option<bool>,
-    /// What a virtio card was promised, where it is one.
+    /// The agreed offloads of a virtio card; `None` for other cards.
     pub virtio: Option<Offloads>,
-    /// Whose program it runs.
+    /// The XDP program on the interface.
     pub occupant: Occupant,
 }
 
-/// Looks at the machine and at `name`.
+/// Examines the machine and the interface called `name`.
 pub async fn survey(name: &str) -> Result<Survey> {
     Ok(Survey {
         interface: name.to_owned(),
@@ -115,12 +115,12 @@ async fn device(name: &str) -> Result<Device> {
     })
 }
 
-/// Only the initial network namespace shows this setting, though it holds for all of them.
+/// Reads `net.core.bpf_jit_enable`. It holds for all network namespaces, but only the initial one shows it.
 fn jit() -> Option<u32> {
     let here = || fs::read_to_string("/proc/sys/net/core/bpf_jit_enable");
     let there = || -> io::Result<String> {
         let initial = File::open("/proc/1/ns/net")?;
-        // A thread of its own: this one stays where it is.
+        // In its own thread, so that this one stays in its namespace.
         thread::scope(|scope| {
             let read = scope.spawn(|| {
                 setns(&initial, CloneFlags::CLONE_NEWNET)?;

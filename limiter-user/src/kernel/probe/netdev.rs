@@ -1,12 +1,12 @@
-//! What a driver can do with XDP, as the kernel's generic netlink family `netdev` says (Linux 6.3,
-//! commit d3d854fd6a1d). Numbers are those of include/uapi/linux/netdev.h and genetlink.h.
+//! XDP features of a driver, from the kernel's generic netlink family `netdev` (Linux 6.3, commit d3d854fd6a1d).
+//! Numbers are from include/uapi/linux/netdev.h and genetlink.h.
 
 use rtnetlink::{
     packet_core::{DefaultNla, Emitable, NLM_F_REQUEST, NlasIterator},
     sys::{Socket, SocketAddr, protocols::NETLINK_GENERIC},
 };
 
-/// `GENL_ID_CTRL`: the family that knows the others.
+/// `GENL_ID_CTRL`: the family that resolves names of families.
 const CONTROL: u16 = 0x10;
 const CTRL_CMD_GETFAMILY: u8 = 3;
 const CTRL_ATTR_FAMILY_ID: u16 = 1;
@@ -21,7 +21,7 @@ const NETDEV_XDP_ACT_RX_SG: u64 = 1 << 5;
 /// Bytes of `struct nlmsghdr` and `struct genlmsghdr`.
 const HEADERS: usize = 16 + 4;
 
-/// What a driver can do.
+/// XDP features of a driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     /// Native mode: pass and drop.
@@ -39,7 +39,7 @@ impl From<u64> for Features {
     }
 }
 
-/// The features of the interface with this index; none where the kernel does not say.
+/// The features of the interface with this index; `None` if the kernel does not say.
 pub fn features(index: u32) -> Option<Features> {
     let mut socket = Socket::new(NETLINK_GENERIC).ok()?;
     socket.bind_auto().ok()?;
@@ -53,7 +53,7 @@ pub fn features(index: u32) -> Option<Features> {
     Some(bits.into())
 }
 
-/// One question with one attribute. The kernel answers while it takes the question; an error is an answer of another type.
+/// Sends one question with one attribute. The kernel answers during the send; an error is an answer of another type.
 fn ask(socket: &Socket, family: u16, command: u8, attribute: &DefaultNla) -> Option<Vec<u8>> {
     const VERSION: u8 = 1;
     let length = HEADERS + attribute.buffer_len();
@@ -71,7 +71,7 @@ fn ask(socket: &Socket, family: u16, command: u8, attribute: &DefaultNla) -> Opt
     (answer.get(4..6)? == family.to_ne_bytes()).then_some(answer)
 }
 
-/// The attribute of this kind in an answer, where it is as long as wanted.
+/// The attribute of this kind in an answer; `None` if it is missing or has another length.
 fn attribute<const N: usize>(answer: &[u8], kind: u16) -> Option<[u8; N]> {
     let mut attributes = NlasIterator::new(answer.get(HEADERS..)?).flatten();
     let attribute = attributes.find(|attribute| attribute.kind() == kind)?;

@@ -1,6 +1,5 @@
-//! What a virtio network card has agreed with its host. The driver refuses native XDP where the host
-//! may send merged or unchecked packets and there is no way to switch that off (`virtnet_xdp_set` in
-//! drivers/net/virtio_net.c).
+//! The offloads that a virtio network card has agreed on with its host. The driver refuses native XDP if the host may
+//! send merged or unchecked packets and that cannot be switched off (`virtnet_xdp_set` in drivers/net/virtio_net.c).
 
 use std::fs;
 
@@ -9,21 +8,21 @@ const SWITCHABLE: usize = 2;
 /// `VIRTIO_NET_F_GUEST_` CSUM, TSO4, TSO6, ECN, UFO, USO4, USO6.
 const GUEST: [usize; 7] = [1, 7, 8, 9, 10, 54, 55];
 
-/// What the host may do to received packets.
+/// The host's rights over received packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offloads {
-    /// It may leave them merged or unchecked, and cannot be told not to.
+    /// The host may leave packets merged or unchecked, and cannot be told not to.
     pub fixed: bool,
 }
 
-/// The offloads of the virtio device called `name`; none where it is not one.
+/// The offloads of the virtio device called `name`; `None` if there is no such device.
 pub fn offloads(name: &str) -> Option<Offloads> {
-    // The bus's part of /sys is the same in every network namespace, unlike /sys/class/net.
+    // This part of /sys is the same in every network namespace, unlike /sys/class/net.
     let bits = fs::read_to_string(format!("/sys/bus/virtio/devices/{name}/features")).ok()?;
     Some(parse(&bits))
 }
 
-/// `bits` has one digit for each feature, from the lowest.
+/// Reads `bits`, which has one digit for each feature, from the lowest.
 fn parse(bits: &str) -> Offloads {
     let has = |bit: usize| bits.as_bytes().get(bit) == Some(&b'1');
     Offloads {

@@ -1,4 +1,4 @@
-//! The list maps: prefixes to lists, the longest first, one map for each family.
+//! The list maps: prefixes with their lists, one longest-prefix-match map for each family.
 
 use std::{
     cell::LazyCell,
@@ -65,7 +65,7 @@ fn insert<K: Pod>(map: &mut Map, prefixes: impl Iterator<Item = (u8, K, Listed)>
     Ok(())
 }
 
-/// Puts the drops of denied prefixes into the maps of a program that does not run yet, as far as it denies them too.
+/// Puts the drops of denied prefixes into the maps of a program that does not run yet, for those that it denies too.
 pub(super) fn carry_over(
     ebpf: &mut Ebpf,
     prefixes: &BTreeMap<IpNet, Listed>,
@@ -79,8 +79,8 @@ pub(super) fn carry_over(
     fill(ebpf, &carried.collect())
 }
 
-/// Packets that the deny list has dropped of each of its prefixes, where there are any. A prefix of another list within a
-/// denied one has an entry of its own: what that counts is part of the denied prefix.
+/// Packets that the deny list has dropped, for each of its prefixes with any. A prefix of another list within a
+/// denied one has its own entry: its drops are added to the denied prefix.
 #[must_use]
 pub fn drops(entries: &[(IpNet, Listed)]) -> BTreeMap<IpNet, u64> {
     let denies = |listed: &Listed| listed.own & ON_DENY != 0;
@@ -112,7 +112,7 @@ pub struct ListTables {
 }
 
 impl ListTables {
-    /// Those that are pinned in the folder of a generation.
+    /// Opens the maps that are pinned in the folder of a generation.
     pub fn open(folder: &Dir) -> Result<Self> {
         let open = |name: &str| open_map(folder, name);
         let (ipv4, ipv6) = (open("LISTED_IPV4")?, open("LISTED_IPV6")?);
@@ -124,7 +124,7 @@ impl ListTables {
         })
     }
 
-    /// Which lists decide about a source.
+    /// The lists that decide about a source.
     pub fn of(&self, source: IpAddr) -> Result<Listed> {
         let found = match source {
             IpAddr::V4(v4) => self.ipv4.get(&Key::new(32, ipv4_bytes(v4)), 0),

@@ -21,7 +21,7 @@ use crate::kernel::{
     sys::{folder::Dir, memory},
 };
 
-/// The maps that outlive a program, and what they look like.
+/// The maps that outlive a program, and their shapes.
 const SHAPES: [(&str, Shape); 15] = [
     ("SETS", array(size_of::<Set>(), None).mapped()),
     ("DISPLACED", array(8, None)),
@@ -40,7 +40,7 @@ const SHAPES: [(&str, Shape); 15] = [
     ("EVENTS", RING_BUFFER),
 ];
 
-/// Their names.
+/// Names of the maps that outlive a program.
 pub const MAPS: [&str; SHAPES.len()] = {
     let mut names = [""; SHAPES.len()];
     let mut index = 0;
@@ -68,13 +68,13 @@ pub struct Tables {
     pub memory: u64,
 }
 
-/// What a map looks like.
+/// The shape of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
     kind: u32,
     key: usize,
     value: usize,
-    /// Number of entries; none: by the size of the table.
+    /// Number of entries; `None`: it depends on the size of the table.
     entries: Option<u32>,
     flags: u32,
 }
@@ -107,7 +107,7 @@ const fn per_cpu(value: usize, entries: u32) -> Shape {
 }
 
 impl Shape {
-    /// The same with `BPF_F_MMAPABLE`.
+    /// A shape with `BPF_F_MMAPABLE`.
     const fn mapped(self) -> Self {
         Self {
             flags: 1 << 10,
@@ -128,8 +128,8 @@ impl std::fmt::Display for Shape {
     }
 }
 
-/// Refuses maps that another build has pinned: they are never reused, because a program over maps of
-/// another shape reads what it did not write.
+/// Refuses maps that another build has pinned. They are never reused, because a program would misread maps of another
+/// shape.
 fn check_shapes(folder: &Dir, interface: &str) -> Result<()> {
     let unreadable = |error: &dyn std::error::Error| Error::unreadable(interface, flat(error));
     let mut entries = Vec::new();
@@ -167,7 +167,7 @@ impl std::fmt::Debug for Tables {
 }
 
 impl Tables {
-    /// Those that are pinned in `folder`.
+    /// Opens the maps that are pinned in `folder`.
     pub fn open(folder: &Dir, interface: &str) -> Result<Self> {
         check_shapes(folder, interface)?;
         let open = |name: &str| {
@@ -187,7 +187,7 @@ impl Tables {
         )
     }
 
-    /// The tables whose maps `map` opens by name. They take `memory` bytes.
+    /// Opens the maps by name with `map`. They take `memory` bytes.
     pub(in crate::kernel) fn new(
         mut map: impl FnMut(&'static str) -> Result<Map>,
         memory: u64,
@@ -207,12 +207,12 @@ impl Tables {
         })
     }
 
-    /// What all CPUs have counted on the way past one limit.
+    /// Counters of the fast path, of all CPUs.
     pub fn plain(&self) -> Result<Counters> {
         self.row(FAST)
     }
 
-    /// What all CPUs have counted, on either way.
+    /// Counters of both paths, of all CPUs.
     pub fn counters(&self) -> Result<Counters> {
         Ok(sum(&[self.row(FAST)?, self.row(FULL)?]))
     }
@@ -221,7 +221,7 @@ impl Tables {
         Ok(sum(&of_cpus(&self.counted, row)?))
     }
 
-    /// What all CPUs have counted for the limit in `slot`, beside [`Self::plain`].
+    /// Counters of the limit in `slot` on the full path, of all CPUs. [`Self::plain`] has those of the fast path.
     pub fn limit(&self, slot: u32) -> Result<LimitCounters> {
         let of_cpus = of_cpus(&self.limits, slot)?;
         let total = |of: fn(&LimitCounters) -> Count| of_cpus.iter().map(of).sum();
@@ -237,10 +237,10 @@ impl Tables {
         Ok(of_cpus(&self.hits, bit)?.into_iter().sum())
     }
 
-    /// Drops that somebody who watched wanted to be told of, and was not.
+    /// Wanted drops that were not reported to a watcher.
     pub fn events_lost(&self) -> Result<u64> {
         let lost = of_cpus(&self.watched, 0)?.into_iter().map(|one| one.lost);
-        // As all counters: past the last number they go on at 0.
+        // Wraps, as all counters do.
         Ok(lost.fold(0, u64::wrapping_add))
     }
 
@@ -286,7 +286,7 @@ impl Tables {
     }
 }
 
-/// What each CPU has written at `index` of a map.
+/// The values of each CPU at `index` of a map.
 pub(in crate::kernel) fn of_cpus<T: Copy>(
     map: &PerCpuArray<MapData, Raw<T>>,
     index: u32,
@@ -318,8 +318,8 @@ fn sum(counters: &[Counters]) -> Counters {
         })
 }
 
-/// Writes the first content of a new table: its seed, and the buckets of the new-source limit, which are full at
-/// `full_at` (nanoseconds). A word of 0 would be no such bucket: it may be a time in the future.
+/// Writes the first content of a new table: its seed, and the bucket of the new-source limit, which is full at
+/// `full_at` (nanoseconds, possibly in the future). A TAT of 0 would mean that there is no such bucket.
 pub(in crate::kernel) fn fill_table(ebpf: &mut aya::Ebpf, seed: Seed, full_at: u64) -> Result<()> {
     let new_sources = bucket::time(bucket::ticks(full_at));
     let mut table: Array<_, Raw<Table>> = named(ebpf, "TABLE")?.try_into().map_err(read_failed)?;
@@ -332,7 +332,7 @@ pub(in crate::kernel) fn fill_table(ebpf: &mut aya::Ebpf, seed: Seed, full_at: u
     change_shares(ebpf, |_, share| share.new_sources = new_sources)
 }
 
-/// Writes the entries that the limit in each slot holds.
+/// Writes the number of entries that the limit in each slot holds.
 pub(in crate::kernel) fn write_held(
     ebpf: &mut aya::Ebpf,
     held: &[u64; SLOTS as usize],
@@ -356,7 +356,7 @@ pub(super) fn named<'a>(ebpf: &'a mut aya::Ebpf, name: &str) -> Result<&'a mut M
     ebpf.map_mut(name).ok_or_else(|| missing(name))
 }
 
-/// The built-in object is not as it was built.
+/// Error for a built-in object without `name`: the build is broken.
 pub(super) fn missing(name: &str) -> Error {
     Error::Load {
         what: "program",
@@ -377,14 +377,14 @@ pub(in crate::kernel) fn open_map(folder: &Dir, name: &str) -> Result<MapData> {
     MapData::from_pin(pin.path()).map_err(read_failed)
 }
 
-/// The array of the programs that packets go on to.
+/// Name of the array of programs that packets go on to.
 pub(in crate::kernel) const fn next_of(frags: bool) -> &'static str {
     if frags { "NEXT_FRAGS" } else { "NEXT" }
 }
 
 /// Id of the program at `index` of the pinned program array `name`.
 pub(in crate::kernel) fn next_id(folder: &Dir, name: &str, index: u32) -> Result<Option<u32>> {
-    // Read as numbers: to read it, the kernel gives the id of the program.
+    // Opened as numbers: on reads, the kernel returns the id of the program.
     let array: Array<_, u32> = Map::Array(open_map(folder, name)?)
         .try_into()
         .map_err(read_failed)?;
@@ -400,7 +400,7 @@ pub(in crate::kernel) fn clear_next(folder: &Dir, name: &str, index: u32) -> Res
     let mut array: ProgramArray<_> = Map::ProgramArray(open_map(folder, name)?)
         .try_into()
         .map_err(read_failed)?;
-    // Where it is empty the kernel says so.
+    // The kernel refuses if there is no program.
     let _ = array.clear_index(&index);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The BPF program and its maps: loaded, filled, read.
+//! The BPF program and its maps: loading, filling, reading.
 
 pub mod lists;
 pub mod maps;

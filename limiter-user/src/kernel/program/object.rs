@@ -30,17 +30,18 @@ use crate::kernel::{
     },
 };
 
-/// The entries of the program, for packets in several buffers and for others; the kernel calls the program so.
+/// Names of the program's entries, with and without multi-buffer packets. The kernel shows the program under these
+/// names.
 pub const LEARN_ENTRIES: [&str; 2] = ["learn_frags", "learn"];
 /// The name of a program's pin in the folder of its generation.
 pub const PIN: &str = "program";
 
-/// Which build of the program.
+/// Build of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// What limits.
+    /// The normal build.
     Plain,
-    /// The same, with debug lines through aya-log.
+    /// The build with debug lines through aya-log.
     Log,
 }
 
@@ -79,14 +80,14 @@ impl Variant {
 pub enum Maps<'a> {
     /// New ones.
     New,
-    /// New ones that begin at a moment of the packets' own: the same packets then come to the same.
+    /// New maps for packets with their own times. Equal packets then give equal results.
     Replayed {
-        /// Which set is whose.
+        /// The secret that assigns keys to sets.
         seed: Seed,
-        /// When the new-source limit's bucket is full, in nanoseconds.
+        /// Time at which the new-source limit's bucket is full, in nanoseconds.
         full_at: u64,
     },
-    /// Those that are pinned in this folder, whose shapes have been checked.
+    /// The maps that are pinned in this folder, with checked shapes.
     Pinned(&'a Dir),
 }
 
@@ -95,11 +96,11 @@ pub enum Maps<'a> {
 pub enum ListMaps<'a> {
     /// New maps with these prefixes.
     New(&'a BTreeMap<IpNet, Listed>),
-    /// Those that are pinned in this folder of a generation.
+    /// The maps that are pinned in this folder of a generation.
     Pinned(&'a Dir),
 }
 
-/// The name of the program's entry: `frags` for the one that takes packets in several buffers (Linux 5.18).
+/// The name of the program's entry. `frags`: the one that takes packets in several buffers (Linux 5.18).
 const fn entry_name(plain: bool, frags: bool) -> &'static str {
     match (plain, frags) {
         (true, false) => "limiter",
@@ -116,7 +117,7 @@ pub struct Program {
     entry: &'static str,
 }
 
-/// Loads the program with the constants of `config`; `frags`: the entry that takes packets in several buffers.
+/// Loads the program with the constants of `config`. `frags`: the entry that takes packets in several buffers.
 pub fn load(
     variant: Variant,
     config: &Config,
@@ -131,7 +132,7 @@ pub fn load(
     };
     let constants = Raw(Config {
         seed,
-        // A packet's own time needs no bounds.
+        // Times of packets need no bounds.
         tick: if config.clock == CLOCK_KERNEL {
             clock::tick()?
         } else {
@@ -139,10 +140,10 @@ pub fn load(
         },
         ..*config
     });
-    // The loader opens them by their descriptors.
+    // Keeps the pins open: the loader opens the maps by their descriptors.
     let mut held = Vec::new();
     let mut loader = EbpfLoader::new();
-    // Nothing is relocated against the kernel's types: no need to read them (some 50 ms).
+    // Nothing is relocated against the kernel's types, so reading them (some 50 ms) is not needed.
     loader.btf(None).override_global("CONFIG", &constants, true);
     match maps {
         Maps::New | Maps::Replayed { .. } => {
@@ -179,7 +180,7 @@ pub fn load(
     Ok(Program { ebpf, entry })
 }
 
-/// Loads the program that only watches, for packets in several buffers where the kernel has them.
+/// Loads the program of `learn`, for packets in several buffers if the kernel has them.
 pub(in crate::kernel) fn load_learn(frags: bool) -> Result<Program> {
     let mut loader = EbpfLoader::new();
     let loaded = loader.btf(None).load(prebuilt!("learn"));
@@ -193,7 +194,7 @@ pub(in crate::kernel) fn load_learn(frags: bool) -> Result<Program> {
     Ok(Program { ebpf, entry })
 }
 
-/// A new secret: which set is whose, or which source is in a sample.
+/// A new secret: assigns keys to sets, or decides which sources are in a sample.
 pub fn new_seed() -> Result<Seed> {
     let random = || {
         getrandom::u64()
@@ -202,7 +203,7 @@ pub fn new_seed() -> Result<Seed> {
     Ok(Seed::new([random()?, random()?, random()?, random()?]))
 }
 
-/// Has the loader use the maps that are pinned in `folder`, which are open until what is returned is dropped.
+/// Makes the loader use the maps that are pinned in `folder`. They stay open until the returned pins are dropped.
 fn pin_paths(loader: &mut EbpfLoader<'_>, maps: &[&'static str], folder: &Dir) -> Result<Vec<Pin>> {
     let mut held = Vec::new();
     for name in maps {
@@ -218,7 +219,7 @@ fn pin_paths(loader: &mut EbpfLoader<'_>, maps: &[&'static str], folder: &Dir) -
 }
 
 impl Program {
-    /// Its descriptor.
+    /// The program's descriptor.
     pub fn fd(&self) -> Result<BorrowedFd<'_>> {
         Ok(self.handle()?.as_fd())
     }
@@ -235,19 +236,19 @@ impl Program {
         Tables::new(|name| self.take_map(name), 0)
     }
 
-    /// The name of its entry in the object.
+    /// The name of the program's entry in the object.
     #[must_use]
     pub fn entry(&self) -> &'static str {
         self.entry
     }
 
-    /// Hands the packets that pass on to `next`, where this program is chained. `EINVAL` where that is of another
-    /// kind: one takes packets in several buffers, and the other does not.
+    /// Hands packets that pass on to `next`, in a chained program. Fails with `EINVAL` if one of the two programs
+    /// takes packets in several buffers and the other does not.
     pub(in crate::kernel) fn lead_to(&mut self, next: &ProgramFd) -> io::Result<()> {
         self.put_next(NEXT_FOREIGN, next)
     }
 
-    /// Makes it the program that a trial over the same maps falls back to.
+    /// Makes this the program that a trial over the same maps falls back to.
     pub(in crate::kernel) fn stand_by(&mut self) -> Result<()> {
         let own = self.handle()?.try_clone();
         own.and_then(|own| self.put_next(NEXT_FALLBACK, &own))
@@ -264,18 +265,18 @@ impl Program {
         })
     }
 
-    /// Pins it in the `folder` of a generation.
+    /// Pins the program in the `folder` of a generation.
     pub fn pin(&self, folder: &Dir) -> Result<()> {
         bpf::pin(self.fd()?, &folder.at(PIN))
             .map_err(|error| Error::path("pinning", folder.path().join(PIN), error))
     }
 
-    /// Pins its maps in `folder`.
+    /// Pins the program's maps in `folder`.
     pub fn pin_maps(&self, folder: &Dir) -> Result<()> {
         self.pin_all(&maps::MAPS, folder)
     }
 
-    /// Pins its lists in the `folder` of a generation.
+    /// Pins the program's lists in the `folder` of a generation.
     pub fn pin_lists(&self, folder: &Dir) -> Result<()> {
         self.pin_all(&maps::LIST_MAPS, folder)
     }
@@ -289,12 +290,12 @@ impl Program {
         Ok(())
     }
 
-    /// Writes what the limit in each slot holds of a table whose entries no program has counted.
+    /// Writes the number of entries that the limit in each slot holds, for a table that no program has counted.
     pub fn share_out(&mut self, held: &[u64; SLOTS as usize]) -> Result<()> {
         maps::write_held(&mut self.ebpf, held)
     }
 
-    /// Writes what the deny list has dropped before of each of `prefixes`, which its list maps hold.
+    /// Writes the deny list's earlier drops of each of `prefixes`, which the program's list maps hold.
     pub fn carry_drops(
         &mut self,
         prefixes: &BTreeMap<IpNet, Listed>,
@@ -303,18 +304,18 @@ impl Program {
         lists::carry_over(&mut self.ebpf, prefixes, drops)
     }
 
-    /// The logger of a program that logs; it writes to `sink`.
+    /// The logger of a program that logs. It writes to `sink`.
     pub fn logger<S: log::Log>(&mut self, sink: S) -> Result<aya_log::EbpfLogger<S>> {
         aya_log::EbpfLogger::init_with_logger(&mut self.ebpf, sink)
             .map_err(|error| Error::system("opening the log", io::Error::other(error)))
     }
 
-    /// One of its maps.
+    /// One of the program's maps.
     pub fn map_mut(&mut self, name: &'static str) -> Result<&mut Map> {
         maps::named(&mut self.ebpf, name)
     }
 
-    /// Gives away one of its maps.
+    /// Takes one of the program's maps out.
     pub fn take_map(&mut self, name: &'static str) -> Result<Map> {
         self.ebpf.take_map(name).ok_or_else(|| missing(name))
     }
@@ -349,7 +350,7 @@ fn program_error(error: ProgramError) -> Error {
     Error::Load { what, why, advice }
 }
 
-/// The line of a verifier's log that says why: the last one before its statistics.
+/// The line of a verifier's log with the reason: the last one before its statistics.
 fn reason_in(log: &str) -> &str {
     const STATISTICS: [&str; 5] = [
         "processed ",

@@ -18,11 +18,11 @@ impl<T> Raw<T>
 where
     Self: aya::Pod,
 {
-    /// The value that these bytes are; none where there are fewer.
+    /// The value that these bytes represent; `None` if there are too few.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<T> {
         let bytes = bytes.get(..size_of::<Self>())?;
-        // SAFETY: so many bytes are there, and for such a type every one is valid.
+        // SAFETY: so many bytes are there, and every bit pattern of them is valid.
         let Self(value) = unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() };
         Some(value)
     }
@@ -31,8 +31,8 @@ where
 macro_rules! plain_words {
     ($($type:ty),+ $(,)?) => {
         $(
-            // SAFETY: `repr(C)` of integers, without padding (asserted at compile time in
-            // `limiter_common::abi` and `limiter_common::abi::learn`): every byte is initialised, and every bit pattern is valid.
+            // SAFETY: `repr(C)` of integers, without padding (asserted at compile time in `limiter_common::abi` and
+            // `limiter_common::abi::learn`): every byte is initialised, and every bit pattern is valid.
             unsafe impl aya::Pod for Raw<$type> {}
         )+
     };
@@ -60,7 +60,7 @@ plain_words!(
 mod tests {
     use super::*;
 
-    /// Every byte one of its own, so that none can be taken for another.
+    /// Distinct bytes, so that none can be taken for another.
     fn bytes(count: usize) -> Vec<u8> {
         (1..=u8::MAX).cycle().take(count).collect()
     }

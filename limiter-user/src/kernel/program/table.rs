@@ -1,8 +1,7 @@
-//! The table of sources, mapped into this process: read and changed without a system call for each
-//! source, while the program works on it.
+//! The table of sources, mapped into this process. It is read and changed without a system call for each source,
+//! while the program works on it.
 //!
-//! What is changed here is one word by one compare-and-swap each: a command that is killed leaves no
-//! entry half changed.
+//! Each change is one compare-and-swap of one word: a command that is killed leaves no entry half changed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,26 +24,26 @@ use crate::kernel::{
     sys::words::Words,
 };
 
-/// A source and what the table keeps of it.
+/// A source, and its state and counters in the table.
 pub type Entry = (SourceKey, Source);
 
 /// Words of an entry.
 const WORDS: usize = size_of::<entry::Entry>() / size_of::<u64>();
 
-/// How often an entry is read that changes meanwhile.
+/// Attempts to read an entry that changes meanwhile.
 const TRIES: u32 = 64;
 
-/// Changes of terms after which entries that have missed them are marked.
+/// Changes of a limit's quota between two markings of entries that have missed them.
 const AGE: u32 = BEHIND_MAX / 4;
 
-/// What becomes of a bucket.
+/// The change of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Charge {
-    /// It stays.
+    /// The bucket stays as it is.
     Nothing,
-    /// It stands on past terms, and this is its word on the present ones.
+    /// The bucket has an earlier quota, and this is its TAT under the present one.
     Convert(u64),
-    /// This takes its place.
+    /// The bucket's new TAT.
     To(u64),
 }
 
@@ -54,7 +53,7 @@ pub struct Sets {
     words: Words,
     sets: u32,
     seed: Seed,
-    /// Id of the map, which tells the table from all others of this machine.
+    /// Id of the map. No other table on this machine has it.
     pub id: u32,
 }
 
@@ -74,7 +73,7 @@ impl Sets {
         })
     }
 
-    /// Sources that there is room for.
+    /// The number of sources that the table has room for.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         u64::from(self.sets) * u64::from(WAYS)
@@ -96,12 +95,12 @@ impl Sets {
             .map(move |first| Mapped { words, first })
     }
 
-    /// All sources. Of a table that changes meanwhile, each entry is as it was at some moment.
+    /// All sources. If the table changes meanwhile, each entry is as it was at some moment.
     pub fn sources(&self) -> impl Iterator<Item = Entry> {
         self.entries().filter_map(Mapped::read)
     }
 
-    /// Entries that the limit in each slot holds.
+    /// The number of entries that the limit in each slot holds.
     #[must_use]
     pub fn held(&self) -> [u64; SLOTS as usize] {
         let mut held = [0; SLOTS as usize];
@@ -113,8 +112,8 @@ impl Sets {
         held
     }
 
-    /// The keys that the program counts for their limits: a source that was forgotten counts until another one takes
-    /// its entry.
+    /// The keys that the program counts for their limits. A forgotten source counts until another one takes its
+    /// entry.
     fn counted(&self) -> impl Iterator<Item = Tag> {
         self.entries().filter_map(|entry| match entry.load(TAT) {
             FORGOTTEN => Some(entry.tag()),
@@ -122,8 +121,8 @@ impl Sets {
         })
     }
 
-    /// Calls `read` for each source, with the number of its entry, which is below [`Self::capacity`]. A plain loop: for a
-    /// million of them, each second, it matters.
+    /// Calls `read` for each source, with the number of its entry, which is below [`Self::capacity`]. A plain loop,
+    /// because it runs each second, for up to a million sources.
     pub fn scan(&self, mut read: impl FnMut(usize, &SourceKey, &Source)) {
         let words = self.words();
         for (number, first) in (0..words.len()).step_by(WORDS).enumerate() {
@@ -142,21 +141,21 @@ impl Sets {
             .find(|entry| entry.read().is_some_and(|(found, _)| found == *key))
     }
 
-    /// One source, where it is in the table.
+    /// One source, if it is in the table.
     #[must_use]
     pub fn source(&self, key: &SourceKey) -> Option<Source> {
         Some(self.find(key)?.read()?.1)
     }
 
-    /// The source in the entry with this number, if it is this one.
+    /// The source `key`, if the entry with this number is its own.
     #[must_use]
     pub fn source_in(&self, number: usize, key: &SourceKey) -> Option<Source> {
         let (found, source) = self.entry(number)?.read()?;
         (found == *key).then_some(source)
     }
 
-    /// Changes the bucket in the entry with this number, if it is this source's: `change` says, from what stands there
-    /// and its epoch, the word to put in the place of it. Returns whether it did.
+    /// Changes the bucket in the entry with this number, if the entry is this source's. `change` returns the change,
+    /// given the source's present state. Returns whether the bucket has changed.
     pub fn charge(
         &self,
         number: usize,
@@ -173,7 +172,7 @@ impl Sets {
             };
             let done = match change(&source) {
                 Charge::Nothing => return false,
-                // What comes next is charged to the bucket on the present terms.
+                // Later packets are charged to the bucket under the present quota.
                 Charge::Convert(word) => {
                     entry.convert(&tag, source.over, source.tat, word, epoch);
                     false
@@ -193,27 +192,27 @@ impl Sets {
         (first < words.len()).then_some(Mapped { words, first })
     }
 
-    /// Forgets a source. Returns whether it was there.
+    /// Forgets a source. Returns whether it was in the table.
     #[must_use]
     pub fn forget(&self, key: &SourceKey) -> bool {
         self.find(key)
             .is_some_and(|entry| entry.forget(|found| found == key))
     }
 
-    /// Forgets all sources. Returns how many there were.
+    /// Forgets all sources. Returns their number.
     #[must_use]
     pub fn forget_all(&self) -> u64 {
         self.forget_where(|_| true)
     }
 
-    /// Forgets the sources that `which` is true of. Returns how many there were.
+    /// Forgets the sources that `which` accepts. Returns their number.
     pub fn forget_where(&self, which: impl Fn(&SourceKey) -> bool) -> u64 {
         self.entries()
             .map(|entry| u64::from(entry.forget(&which)))
             .sum()
     }
 
-    /// Sets the figure of what was over the limits in these slots to 0.
+    /// Sets the counter of refused packets to 0 for the limits in these slots.
     pub fn forget_refused(&self, slots: &[u32]) {
         for entry in self.entries() {
             entry.change_over(|over| {
@@ -224,10 +223,10 @@ impl Sets {
         }
     }
 
-    /// Entries of the limit in `slot` that have missed so many changes that their terms are no longer
-    /// remembered are marked as of no earlier than that: what is kept of an epoch goes round.
+    /// Marks entries of the limit in `slot` that have missed more than `AGE` changes as `AGE` changes behind. Their
+    /// quota is no longer remembered, and without the mark their epoch number would wrap.
     pub fn age(&self, slot: u32, epoch: u32) {
-        // Before the first change there is nothing that could have been missed.
+        // Before the first change, no entry can have missed one.
         if epoch == 0 || !epoch.is_multiple_of(AGE) {
             return;
         }
@@ -245,7 +244,7 @@ impl Sets {
 #[derive(Clone, Copy)]
 struct Mapped<'a> {
     words: &'a [AtomicU64],
-    /// Index of its first word.
+    /// Index of the entry's first word.
     first: usize,
 }
 
@@ -268,8 +267,8 @@ impl Shared for Mapped<'_> {
         self.words[self.first + word].fetch_add(amount, Ordering::SeqCst);
     }
 
-    /// The other one of the pair: in a table that is torn, the first half of a key may stand in an entry that
-    /// none comes after.
+    /// The other entry of the pair, even of the second one: in a torn table, the first half of a key may be in the
+    /// last entry.
     fn next(self) -> Self {
         Self {
             first: self.first ^ WORDS,
@@ -279,8 +278,8 @@ impl Shared for Mapped<'_> {
 }
 
 impl Mapped<'_> {
-    /// Whose it is, and what is in it: all of one moment, but for figures that grow meanwhile. Nothing where
-    /// it is nobody's.
+    /// The entry's key and state, all of one moment, apart from counters that grow meanwhile. `None` if no source has
+    /// the entry.
     fn read(self) -> Option<Entry> {
         for _ in 0..TRIES {
             let word = self.load(TAT);
@@ -297,13 +296,13 @@ impl Mapped<'_> {
             if bucket::is_time(word) && self.load(TAT) == word {
                 return Some((tag.key(), source));
             }
-            // Whoever is at work on it may have been stopped.
+            // The thread that changes the entry may have been stopped.
             std::thread::yield_now();
         }
         None
     }
 
-    /// Forgets the source, if there is one and `which` is true of it. Returns whether it did.
+    /// Forgets the source, if there is one and `which` accepts it. Returns whether it did.
     fn forget(self, which: impl Fn(&SourceKey) -> bool) -> bool {
         for _ in 0..TRIES {
             match self.read() {
@@ -318,7 +317,7 @@ impl Mapped<'_> {
         false
     }
 
-    /// Changes [`OVER`], if `change` wants to.
+    /// Changes [`OVER`], if `change` returns a new value.
     fn change_over(self, change: impl Fn(u64) -> Option<u64>) {
         for _ in 0..TRIES {
             let over = self.load(OVER);

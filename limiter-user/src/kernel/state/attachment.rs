@@ -1,4 +1,4 @@
-//! An attachment that is there: its pins, opened.
+//! An existing attachment: its pins, opened.
 
 use limiter_common::abi;
 
@@ -30,32 +30,32 @@ use crate::{
     },
 };
 
-/// What is attached to one interface.
+/// The attachment of one interface.
 #[derive(Debug)]
 pub struct Attachment {
     /// The interface as it is now.
     pub interface: Interface,
-    /// Where the program runs.
+    /// The XDP mode that the program runs in.
     pub mode: XdpMode,
     /// Id of the program.
     pub program_id: u32,
-    /// What is in force.
+    /// The record of the generation in force.
     pub record: Record,
     /// The maps.
     pub tables: Tables,
     /// The lists.
     pub lists: ListTables,
-    /// The trial that runs, or one that is over and that no command has cleared since.
+    /// The running trial, or one that is over and not cleared yet.
     pub trial: Option<OnTrial>,
     pub(in crate::kernel) dir: Dir,
     pub(in crate::kernel) generation: u64,
-    /// The generation whose program the link runs: another one than that in force after a trial.
+    /// The generation whose program the link runs. After a trial it differs from the one in force.
     pub(in crate::kernel) linked: u64,
     pub(in crate::kernel) link: Link,
     pub(in crate::kernel) standing: Standing,
 }
 
-/// What a folder of pins holds.
+/// The content of a folder of pins.
 pub(in crate::kernel) enum Pinned {
     /// A link to this interface.
     On(Link, Interface),
@@ -63,14 +63,14 @@ pub(in crate::kernel) enum Pinned {
     Elsewhere(Link, LinkInfo),
     /// A link whose interface is gone.
     Gone(Link),
-    /// No link: what a command left that was killed before it was done.
+    /// No link: leftovers of a killed command.
     Leftover,
 }
 
-/// Folders of pins, and what they hold.
+/// Folders of pins with their content.
 pub(in crate::kernel) type Looked = Vec<(Folder, Result<Pinned>)>;
 
-/// What a folder holds, where there are these interfaces.
+/// The content of a folder, given these interfaces.
 pub(in crate::kernel) fn look(folder: &Folder, interfaces: &[Interface]) -> Result<Pinned> {
     let mut seen = None;
     loop {
@@ -90,7 +90,8 @@ pub(in crate::kernel) fn look(folder: &Folder, interfaces: &[Interface]) -> Resu
                 None => Pinned::Elsewhere(link, info),
             });
         }
-        // So looks a link, too, that was detached since it was opened: then it is not there any more, or is another one.
+        // A link that was detached after it was opened looks the same. Then it is not there any more, or is another
+        // one.
         if seen == Some(info) {
             return Ok(Pinned::Gone(link));
         }
@@ -98,7 +99,7 @@ pub(in crate::kernel) fn look(folder: &Folder, interfaces: &[Interface]) -> Resu
     }
 }
 
-/// What the folders of this network namespace hold.
+/// The contents of this network namespace's folders.
 pub(in crate::kernel) fn look_here(interfaces: &[Interface]) -> Result<Looked> {
     let here = pins::namespace()?;
     let folders = pins::folders()?.into_iter();
@@ -111,9 +112,9 @@ pub(in crate::kernel) fn look_here(interfaces: &[Interface]) -> Result<Looked> {
     Ok(looked.collect())
 }
 
-/// The interfaces, and what the folders of this network namespace hold, both of the same moment.
+/// The interfaces, and the contents of this network namespace's folders, of the same moment.
 async fn look_at_all() -> Result<(Vec<Interface>, Looked)> {
-    // Readers take no lock; that a program is swapped each time takes longer than a reading.
+    // Readers take no lock. A swap takes longer than a read, so a few attempts are enough.
     const TRIES: usize = 3;
     let mut found = (Vec::new(), Vec::new());
     for _ in 0..TRIES {
@@ -128,7 +129,7 @@ async fn look_at_all() -> Result<(Vec<Interface>, Looked)> {
     Ok(found)
 }
 
-/// What is wrong where a folder holds this, for who asks for the interface that the folder is named after.
+/// The error for a folder with this content, for a user who names the folder's interface; `None` if all is well.
 pub(in crate::kernel) fn trouble(
     folder: &Folder,
     pinned: Result<Pinned>,
@@ -183,7 +184,7 @@ pub(in crate::kernel) fn of_other_versions(interfaces: &[Interface]) -> Result<V
     Ok(attached.collect())
 }
 
-/// The attachment of another version to the interface called `name`.
+/// Another version's attachment to the interface called `name`.
 pub(in crate::kernel) fn other_version_on(
     interfaces: &[Interface],
     name: &str,
@@ -200,7 +201,7 @@ fn not_attached(interface: Option<&Interface>, name: &str) -> Error {
 }
 
 impl Attachment {
-    /// The attachment of the interface called `name`.
+    /// Opens the attachment of the interface called `name`.
     pub async fn open(name: &str) -> Result<Self> {
         requirements::privileges()?;
         if !bpffs::look()? {
@@ -217,7 +218,7 @@ impl Attachment {
                 }
                 Err(error) if folder.interface == name => return Err(error),
                 pinned if folder.interface == name => wrong = trouble(&folder, pinned, &interfaces),
-                // Another interface's trouble.
+                // Trouble of another interface.
                 _ => {}
             }
         }
@@ -228,8 +229,7 @@ impl Attachment {
         Err(wrong.unwrap_or_else(|| not_attached(interface, name)))
     }
 
-    /// All attachments of this network namespace, and what is the matter with those that cannot be
-    /// read.
+    /// All attachments of this network namespace, and the errors of those that cannot be read.
     pub async fn all() -> Result<(Vec<Self>, Vec<Error>)> {
         requirements::privileges()?;
         if !bpffs::look()? {
@@ -251,7 +251,7 @@ impl Attachment {
         Ok((attachments, errors))
     }
 
-    /// What is in force, with the lists, which are read back from their maps.
+    /// The settings in force, with the lists, which are read back from their maps.
     pub fn settings(&self) -> Result<Settings> {
         Ok(Settings {
             lists: Lists::from_compiled(&self.record.tiers, &self.lists.entries()?),
@@ -259,7 +259,7 @@ impl Attachment {
         })
     }
 
-    /// The same without what the fleet alone has put on the lists: what this host's configuration says.
+    /// The settings of this host's configuration: without prefixes that only the fleet has added.
     pub fn own_settings(&self) -> Result<Settings> {
         let settings = self.settings()?;
         Ok(Settings {
@@ -274,7 +274,7 @@ impl Attachment {
         self.tables.memory + self.lists.memory
     }
 
-    /// Its lock; an error where it was detached meanwhile.
+    /// Takes the attachment's lock; an error if it was detached meanwhile.
     pub fn lock(&self) -> Result<Lock> {
         let lock = lock::lock(&self.dir)?;
         match self.dir.is_current()? {
@@ -283,7 +283,8 @@ impl Attachment {
         }
     }
 
-    /// The attachment of the interface called `name`, and its lock: nobody else changes it as long as that lives.
+    /// Opens the attachment of the interface called `name` and locks it. Nobody else changes it until the lock is
+    /// dropped.
     pub async fn open_locked(name: &str) -> Result<(Self, Lock)> {
         const TRIES: usize = 10;
         for _ in 0..TRIES {
@@ -297,24 +298,24 @@ impl Attachment {
         Err(Error::Busy(lock::PATIENCE.as_secs()))
     }
 
-    /// Whether the generation that was in force when this was opened is in force now.
+    /// Whether the generation in force at opening is still in force.
     pub(in crate::kernel) fn is_current(&self) -> Result<bool> {
         self.standing.holds(&self.link.info()?)
     }
 
-    /// The same after the link was given the program in force, so that nothing of a trial is left.
+    /// Notes that the link runs the program in force, so that no trial is left.
     pub(in crate::kernel) fn settle(&mut self) {
         self.linked = self.generation;
         self.trial = None;
         self.standing = Standing::of(self.program_id);
     }
 
-    /// Whether a trial ran when this was opened.
+    /// Whether a trial ran at opening.
     pub(in crate::kernel) fn is_on_trial(&self) -> bool {
         self.trial.is_some_and(|trial| !trial.is_over)
     }
 
-    /// The generation that the trial that runs falls back to. None where no trial runs, or nothing will be limited then.
+    /// The fallback of the running trial. `None` if no trial runs, or nothing will be limited after it.
     pub(in crate::kernel) fn fallback(&self) -> Result<Option<u64>> {
         if !self.is_on_trial() {
             return Ok(None);
@@ -328,20 +329,21 @@ impl Attachment {
         Foreign::open(&self.dir)
     }
 
-    /// When it is undone by itself unless it is kept before, RFC 3339; none if it is not on trial.
+    /// The end of the running trial, RFC 3339; `None` if no trial runs. At this time it is undone, unless it is kept
+    /// before.
     #[must_use]
     pub fn try_until(&self) -> Option<String> {
         self.trial.filter(|trial| !trial.is_over).map(OnTrial::end)
     }
 
-    /// When a trial has ended that was not kept, RFC 3339, until a command changes something.
+    /// The end of a trial that was not kept, RFC 3339. `None` after a later command has changed something.
     #[must_use]
     pub fn trial_ended(&self) -> Option<String> {
         self.trial.filter(|trial| trial.is_over).map(OnTrial::end)
     }
 
-    /// Readers take no lock: where a `set` has swapped the program meanwhile they read again. None where it was detached
-    /// meanwhile, whatever the reading has stumbled over.
+    /// Reads an attachment. Readers take no lock, so they read again if a `set` has swapped the program meanwhile.
+    /// `None` if it was detached meanwhile, even if an error occurred on the way.
     fn read(folder: &Folder, interface: &Interface) -> Result<Option<Self>> {
         const TRIES: usize = 10;
         let mut result = Ok(None);
@@ -366,7 +368,7 @@ impl Attachment {
         result
     }
 
-    /// Which generation is in force is what the link says: only that changes in one step.
+    /// Reads the generation in force. The link decides which one that is, because only the link changes in one step.
     fn read_generation(
         folder: &Folder,
         dir: Dir,
@@ -383,7 +385,7 @@ impl Attachment {
             trial,
             standing,
         } = current::find(&dir, info.program_id, name)?;
-        // A container with a process 1 of its own may share the host's bpffs.
+        // A container with its own process 1 may share the host's bpffs.
         if record.namespace != pins::cookie()? {
             return Err(Error::unreadable(
                 name,

@@ -1,5 +1,5 @@
-//! Which generation is in force: the one whose program the link runs or, after a trial, the one that the trial falls back
-//! to. The kernel goes from the one to the other by itself, at the deadline.
+//! The generation in force: the one whose program the link runs or, after a trial, the trial's fallback. The kernel
+//! changes from one to the other by itself, at the deadline.
 
 use std::time::SystemTime;
 
@@ -12,17 +12,17 @@ use crate::kernel::{
     sys::{bpf::LinkInfo, clock, folder::Dir},
 };
 
-/// A trial, seen from outside.
+/// A trial, as shown to users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OnTrial {
-    /// When it ends or has ended, on people's clock.
+    /// The trial's end in wall-clock time.
     pub until: SystemTime,
-    /// Whether it has ended.
+    /// Whether the trial has ended.
     pub is_over: bool,
 }
 
 impl OnTrial {
-    /// Its end, RFC 3339.
+    /// The trial's end, RFC 3339.
     #[must_use]
     pub fn end(self) -> String {
         shown(self.until)
@@ -34,7 +34,7 @@ pub(in crate::kernel) fn shown(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
-/// As long as this holds, the same generation is in force.
+/// A condition: while it holds, the same generation stays in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::kernel) struct Standing {
     /// Id of the program that the link runs.
@@ -44,7 +44,7 @@ pub(in crate::kernel) struct Standing {
 }
 
 impl Standing {
-    /// A generation with this program, which is not on trial.
+    /// The condition for a generation with this program that is not on trial.
     pub const fn of(program_id: u32) -> Self {
         Self {
             program_id,
@@ -52,7 +52,7 @@ impl Standing {
         }
     }
 
-    /// Whether it holds now, where this is known of the link.
+    /// Whether the condition holds now, given this state of the link.
     pub fn holds(self, link: &LinkInfo) -> Result<bool> {
         let in_time = match self.until {
             Some(until) => clock::now()? < until,
@@ -65,24 +65,24 @@ impl Standing {
 /// The generation in force.
 #[derive(Debug)]
 pub(in crate::kernel) struct Current {
-    /// Its number.
+    /// Number of the generation.
     pub generation: u64,
     /// Number of the generation whose program the link runs.
     pub linked: u64,
-    /// Id of its program.
+    /// Id of the generation's program.
     pub program_id: u32,
-    /// Its record.
+    /// The generation's record.
     pub record: Record,
-    /// The trial that runs, or has ended.
+    /// The trial that runs or has ended.
     pub trial: Option<OnTrial>,
-    /// For how long it is in force.
+    /// The condition under which the generation stays in force.
     pub standing: Standing,
 }
 
-/// The generation in force where the link runs the program with this id; `interface` is for messages.
+/// Finds the generation in force if the link runs the program with this id. `interface` is for messages.
 ///
 /// # Errors
-/// [`Error::TrialOver`] where nothing is limited after a trial.
+/// [`Error::TrialOver`] if nothing is limited after a trial.
 pub(in crate::kernel) fn find(folder: &Dir, program_id: u32, interface: &str) -> Result<Current> {
     let missing = |why: &str| Error::unreadable(interface, why);
     let linked = generation::of_program(folder, program_id)?
@@ -120,7 +120,7 @@ pub(in crate::kernel) fn find(folder: &Dir, program_id: u32, interface: &str) ->
     Ok(found)
 }
 
-/// The generation that a trial falls back to, and the id of its program: the one that the kernel would go to.
+/// The fallback of a trial, as set in the kernel, and the id of its program.
 pub(in crate::kernel) fn fallback(folder: &Dir, frags: bool) -> Result<Option<(u64, u32)>> {
     let Some(id) = maps::next_id(folder, maps::next_of(frags), NEXT_FALLBACK)? else {
         return Ok(None);

@@ -1,8 +1,8 @@
-//! The XDP program of somebody else that limiter runs in front of (`attach --chain`).
+//! A foreign XDP program that limiter runs in front of (`attach --chain`).
 //!
-//! It is pinned among limiter's pins before it is taken off its interface, under a name that says where it
-//! was: `foreign_<mode>_<index of the interface>`. So whoever is killed at whatever moment leaves enough
-//! to put it back, even for a command that cannot read the rest.
+//! Limiter pins it among its own pins before taking it off its interface. The pin's name says where the program was:
+//! `foreign_<mode>_<index of the interface>`. So a command can put it back after a kill at any moment, even if it
+//! cannot read the other pins.
 
 use std::{
     io::{self, ErrorKind},
@@ -27,18 +27,18 @@ use crate::kernel::{
     },
 };
 
-/// Such a program, and where it belongs.
+/// A foreign program, and its place.
 #[derive(Debug)]
 pub struct Foreign {
-    /// Its id.
+    /// The program's id.
     pub id: u32,
-    /// Its name, where it has one.
+    /// The program's name, if it has one.
     pub name: Option<String>,
-    /// Where it ran before.
+    /// The XDP mode it ran in before.
     pub mode: XdpMode,
     pub(in crate::kernel) interface: u32,
     fd: OwnedFd,
-    /// The user who has pinned it.
+    /// The user who pinned it.
     owner: u32,
 }
 
@@ -51,7 +51,7 @@ impl std::fmt::Display for Foreign {
     }
 }
 
-/// How long a command is given to be done.
+/// The time that another command gets to finish.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 const PREFIX: &str = "foreign_";
@@ -68,12 +68,12 @@ fn parse_pin_name(name: &str) -> Option<(XdpMode, u32)> {
     Some((mode, interface.parse().ok()?))
 }
 
-/// Whether pins of such programs are called so.
+/// Whether this is a name of a foreign program's pin.
 pub(in crate::kernel) fn is_pin_name(name: &str) -> bool {
     parse_pin_name(name).is_some()
 }
 
-/// The name of the pin, and what it says.
+/// The foreign program's pin: its name, mode and interface index.
 fn find_pin(folder: &Dir) -> Option<(String, XdpMode, u32)> {
     let mut pins = folder.names().ok()?.into_iter().filter_map(|name| {
         let (mode, interface) = parse_pin_name(&name)?;
@@ -83,8 +83,8 @@ fn find_pin(folder: &Dir) -> Option<(String, XdpMode, u32)> {
 }
 
 impl Foreign {
-    /// The program on `interface`, and what a program array takes. Opening the program of another wants
-    /// `CAP_SYS_ADMIN`.
+    /// Opens the program on `interface`, also in the type that a program array takes. Opening another user's program
+    /// needs `CAP_SYS_ADMIN`.
     pub(in crate::kernel) fn on(
         interface: &Interface,
         state: XdpState,
@@ -105,7 +105,7 @@ impl Foreign {
         };
         for program in loaded_programs() {
             let program = match program {
-                // It was unloaded between being listed and being opened.
+                // The program was unloaded between being listed and being opened.
                 Err(ProgramError::SyscallError(call))
                     if call.io_error.kind() == ErrorKind::NotFound =>
                 {
@@ -131,7 +131,7 @@ impl Foreign {
         Err(nothing_there(interface))
     }
 
-    /// The one that is pinned in `folder`; none where limiter runs in front of none.
+    /// Opens the foreign program that is pinned in `folder`; `None` if limiter runs in front of none.
     pub fn open(folder: &Dir) -> Result<Option<Self>> {
         let Some((name, mode, interface)) = find_pin(folder) else {
             return Ok(None);
@@ -139,7 +139,7 @@ impl Foreign {
         let failed = |error| Error::path("opening", folder.path().join(&name), error);
         let pin = match folder.pin(&name) {
             Ok(pin) => pin,
-            // Somebody has put it back this moment.
+            // Another command has just put it back.
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),
         };
@@ -169,10 +169,10 @@ impl Foreign {
         netlink::take_off(self.interface, self.mode, self.fd.as_fd())
     }
 
-    /// Puts it back where it was, if no other program is there; `folder` has its pin. False where there is no interface of
-    /// that index in this network namespace.
+    /// Puts the program back where it was, if no other program is there. `folder` has its pin. Returns `false` if
+    /// this network namespace has no interface of that index.
     pub(in crate::kernel) fn put_back(&self, folder: &Dir) -> Result<bool> {
-        // Whoever owns the folder may have given the pin its name, and has no say about other interfaces.
+        // The folder's owner may have chosen the pin's name, and has no rights over other interfaces.
         if ![0, geteuid().as_raw()].contains(&self.owner) {
             return Err(self.not_put_back(
                 folder,
@@ -187,7 +187,7 @@ impl Foreign {
         };
         match refused.raw_os_error() {
             Some(libc::ENODEV) => Ok(false),
-            // A command that was killed had put it back, or had not taken it off.
+            // A killed command had put the program back, or had not taken it off.
             Some(libc::EBUSY | libc::EEXIST) if netlink::is_on(self.interface, self.mode, fd) => {
                 Ok(true)
             }
@@ -200,7 +200,7 @@ impl Foreign {
         }
     }
 
-    /// Nothing is lost: it stays pinned.
+    /// The error for a program that could not be put back. It stays pinned, so nothing is lost.
     pub(in crate::kernel) fn not_put_back(
         &self,
         folder: &Dir,
@@ -215,7 +215,7 @@ impl Foreign {
     }
 }
 
-/// There is nothing to run in front of.
+/// The error for `--chain` without a program to run in front of.
 pub(in crate::kernel) fn nothing_there(interface: &Interface) -> Error {
     Error::Refused(format!(
         "no XDP program is attached to '{}' that limiter could run in front of: attach that one first, or leave --chain out",
@@ -228,8 +228,8 @@ fn name_of(program: &ProgramInfo) -> Option<String> {
     name.map(str::to_owned)
 }
 
-/// Puts back the program that limiter ran in front of, which was opened before limiter was taken off. Returns it if it runs
-/// again. Where that fails, the pins must stay, and the next command tries again.
+/// Puts back the program that limiter ran in front of. It must be opened before limiter is taken off. Returns the
+/// program if it runs again. If that fails, the pins must stay, and the next command tries again.
 pub(in crate::kernel) fn restore(
     folder: &Dir,
     foreign: Option<Foreign>,
@@ -240,14 +240,14 @@ pub(in crate::kernel) fn restore(
     Ok(foreign.put_back(folder)?.then_some(foreign))
 }
 
-/// What is wrong where a folder of pins has no link: limiter is off, and a program that it ran in front of
-/// was not put back. None where that runs, or its interface is gone: then nothing is missing.
+/// The error for a folder of pins without a link: limiter is off, and the program that it ran in front of was not put
+/// back. `None` if that program runs, or its interface is gone.
 pub(in crate::kernel) fn waiting(folder: &Folder, interfaces: &[Interface]) -> Option<Error> {
     let start = Instant::now();
     loop {
         let dir = folder.open().ok().flatten()?;
-        // A command that is at work right now has the lock, and may be about to pin the link. This very
-        // command may have it as well: then nothing changes any more.
+        // Another command that is running has the lock, and may be about to pin the link. If this command itself has
+        // the lock, nothing changes any more.
         let lock = lock::try_lock(&dir).ok().flatten();
         let foreign = Foreign::open(&dir).ok().flatten()?;
         if Link::open(&dir).is_ok_and(|link| link.is_some()) {
@@ -268,7 +268,7 @@ pub(in crate::kernel) fn waiting(folder: &Folder, interfaces: &[Interface]) -> O
     }
 }
 
-/// Whether a folder of pins has a program that is to be put back.
+/// Whether a folder of pins has a foreign program that must be put back.
 pub(in crate::kernel) fn is_pinned(folder: &Dir) -> bool {
     find_pin(folder).is_some()
 }

@@ -11,7 +11,7 @@ use crate::kernel::{
     sys::folder::Dir,
 };
 
-/// Pins the first generation, and the maps that all generations share. The link is not pinned here.
+/// Pins the first generation, and the maps that all generations share, but not the link.
 pub(in crate::kernel) fn pin_first(program: &Program, record: &Record, folder: &Dir) -> Result<()> {
     program.pin_maps(folder)?;
     pin(program, record, folder, 0)
@@ -45,7 +45,7 @@ pub(in crate::kernel) fn open(folder: &Dir, number: u64) -> Result<Dir> {
     folder.open(&pins::generation(number))?.ok_or_else(gone)
 }
 
-/// The program of generation `number`. Not by its id, which would want `CAP_SYS_ADMIN`.
+/// Opens the program of generation `number` by its pin. Opening it by its id would need `CAP_SYS_ADMIN`.
 pub(in crate::kernel) fn program(folder: &Dir, number: u64) -> Result<OwnedFd> {
     let program = open(folder, number)?.object(object::PIN);
     program.map_err(|error| failed("opening the program of", folder, number, error))

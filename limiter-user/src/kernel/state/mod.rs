@@ -1,4 +1,4 @@
-//! What is pinned for an interface: its folder, the record of its configuration, the program that limiter runs in front of.
+//! Pins of an interface: the folder, the record of the configuration, the program that limiter runs in front of.
 
 pub mod attachment;
 pub mod current;

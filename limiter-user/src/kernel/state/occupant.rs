@@ -1,4 +1,4 @@
-//! Whose XDP program an interface runs.
+//! The XDP program that an interface runs, and its owner.
 
 use crate::kernel::program::object;
 use aya::programs::{links::LinkType, loaded_links, loaded_programs};
@@ -13,46 +13,46 @@ use crate::kernel::{
 /// The program on an interface, or what limiter's pins say instead.
 #[derive(Debug)]
 pub enum Occupant {
-    /// None.
+    /// No program.
     Nobody,
-    /// Limiter's own.
+    /// Limiter's own program.
     Limiter(XdpState),
-    /// Another one.
+    /// Another program.
     Foreign {
-        /// Where it runs, and its id.
+        /// The program's mode and id.
         state: XdpState,
-        /// Its name; asking for it wants `CAP_SYS_ADMIN`.
+        /// The program's name; reading it needs `CAP_SYS_ADMIN`.
         name: Option<String>,
-        /// What keeps it there.
+        /// The holder that keeps the program on the interface.
         holder: Holder,
     },
-    /// Some program: whose it is cannot be told without privileges.
+    /// A program whose owner is unknown without privileges.
     Somebody(XdpState),
-    /// Something of limiter's is in the way.
+    /// Pins of limiter are in the way.
     InTheWay(Error),
 }
 
-/// What keeps a program on an interface.
+/// The holder that keeps a program on an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// It was attached by netlink, as `ip link` does.
+    /// The program was attached through netlink, as `ip link` does.
     Netlink,
     /// A link with this id.
     Link(u32),
-    /// Cannot be told: asking wants `CAP_SYS_ADMIN`.
+    /// Unknown: reading it needs `CAP_SYS_ADMIN`.
     Unknown,
 }
 
-/// Whose program `interface` runs.
+/// Finds the owner of the program on `interface`.
 pub async fn of(interface: &Interface) -> Occupant {
     let no_rights = match Attachment::open(&interface.name).await {
         Ok(Attachment {
             mode, program_id, ..
         }) => return Occupant::Limiter(XdpState { mode, program_id }),
         Err(Error::NotAttached(_) | Error::NoInterface(_)) => false,
-        // Told by other findings.
+        // `doctor` reports these errors as other findings.
         Err(Error::NotPermitted | Error::Lacks(_) | Error::Denied { .. } | Error::Bpffs(_)) => true,
-        // The pins of the interface that had this name before.
+        // Pins of the interface that had this name before.
         Err(Error::Renamed { old, new }) => {
             return Occupant::InTheWay(name_taken(&old, &new));
         }
@@ -69,14 +69,14 @@ pub async fn of(interface: &Interface) -> Occupant {
     }
 }
 
-/// The pins of a renamed interface are in the way.
+/// The error for pins of a renamed interface that are in the way.
 pub(in crate::kernel) fn name_taken(old: &str, new: &str) -> Error {
     Error::Refused(format!(
         "'{old}' was the name of '{new}' when limiter was attached to it, and its pins have that name: `limiter detach {new}` and attach to it again, then to '{old}'"
     ))
 }
 
-/// The name of a program; asking for it wants `CAP_SYS_ADMIN`.
+/// The name of a program. Reading it needs `CAP_SYS_ADMIN`.
 pub(in crate::kernel) fn name(id: u32) -> Option<String> {
     loaded_programs()
         .filter_map(Result::ok)
@@ -84,7 +84,7 @@ pub(in crate::kernel) fn name(id: u32) -> Option<String> {
         .and_then(|program| program.name_as_str().map(str::to_owned))
 }
 
-/// What keeps the program on its interface.
+/// Finds the holder that keeps the program on its interface.
 pub(in crate::kernel) fn holder(state: XdpState) -> Holder {
     if matches!(state.mode, XdpMode::Multiple) {
         return Holder::Unknown;
@@ -114,12 +114,12 @@ fn is_gone(error: &aya::programs::links::LinkError) -> bool {
 /// Name and id, for messages.
 pub(in crate::kernel) fn describe(state: XdpState) -> String {
     let id = state.program_id;
-    // Asking for a program by its id wants CAP_SYS_ADMIN: without it the id must do.
+    // Opening a program by its id needs CAP_SYS_ADMIN. Without it, the message has only the id.
     let name = name(id).filter(|name| !name.is_empty());
     name.map_or_else(|| format!("id {id}"), |name| format!("'{name}', id {id}"))
 }
 
-/// How messages about a program in the way begin.
+/// The beginning of messages about a program in the way.
 pub(in crate::kernel) fn in_the_way(interface: &Interface, state: XdpState) -> String {
     let (program, mode) = (describe(state), state.mode.name());
     format!(
@@ -128,14 +128,14 @@ pub(in crate::kernel) fn in_the_way(interface: &Interface, state: XdpState) -> S
     )
 }
 
-/// How a program that a link holds is removed.
+/// Advice to remove a program that a link holds.
 pub(in crate::kernel) fn end_link(id: u32) -> String {
     format!(
         "a link holds it, which limiter cannot run in front of: end the program that has the link, or `bpftool link detach id {id}`"
     )
 }
 
-/// The processes that have a descriptor of the link, with their names, as far as they can be seen.
+/// The processes with a descriptor of the link, with their names, as far as this process can see them.
 pub(in crate::kernel) fn processes_with_link(id: u32) -> Vec<(u32, String)> {
     let line = format!("link_id:\t{id}");
     let has = |process: &fs::DirEntry| {
@@ -158,7 +158,7 @@ pub(in crate::kernel) fn processes_with_link(id: u32) -> Vec<(u32, String)> {
     processes.filter_map(describe).collect()
 }
 
-/// That `learn` runs on the interface, if it is its program: its link is held by a process.
+/// The error for an interface whose program is that of a running `learn`, which a process holds by a link.
 pub(in crate::kernel) fn running(interface: &Interface, xdp: XdpState) -> Option<Error> {
     name(xdp.program_id).filter(|name| object::LEARN_ENTRIES.contains(&name.as_str()))?;
     let Holder::Link(link) = holder(xdp) else {

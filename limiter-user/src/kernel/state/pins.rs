@@ -1,16 +1,17 @@
-//! Where things are pinned: `/sys/fs/bpf/limiter/v<layout>/<interface>/`, and below that
+//! Paths of pins: `/sys/fs/bpf/limiter/v<layout>/<interface>/`, and in that folder:
 //!
 //! ```text
-//! link                      what keeps the program attached
+//! link                      keeps the program attached
 //! SETS DISPLACED TABLE ...  the maps that all programs work on
 //! g<N>/program g<N>/record  one generation of the program, and what it was made from
 //! g<N>/LISTED_IPV4 ...      its lists
 //! ```
 //!
-//! A command that is killed while it makes a generation leaves a folder that nothing points to, and the next command
+//! A command that is killed while it makes a generation leaves a folder that nothing refers to. The next command
 //! clears it.
 //!
-//! bpffs allows no dots in names, and interface names are per network namespace: both are in the name of the folder.
+//! bpffs allows no dots in names, and interface names are per network namespace. So the folder's name encodes the
+//! interface's name, and includes the namespace.
 
 #![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
@@ -43,23 +44,24 @@ fn layout_name(layout: u32) -> String {
     format!("v{layout}")
 }
 
-/// A network namespace: none for the one of process 1, which people do not call a namespace, else the
-/// kernel's cookie, which unlike an inode number is never used twice.
+/// A network namespace. `None` for that of process 1, which users do not regard as a namespace; the kernel's cookie
+/// for others. Unlike an inode number, a cookie is never used twice.
 pub type Namespace = Option<u64>;
 
 /// Inode of the first network namespace (`NET_NS_INIT_INO`, include/uapi/linux/nsfs.h, Linux 6.18).
 const INITIAL_INODE: u64 = 0xefff_fff9;
-/// Cookie of the first one before that: kernels count from 1 (`setup_net` in net/core/net_namespace.c).
+/// Cookie of the first network namespace on older kernels: they count from 1 (`setup_net` in
+/// net/core/net_namespace.c).
 const INITIAL_COOKIE: u64 = 1;
 
 /// This thread's network namespace.
 pub fn namespace() -> Result<Namespace> {
     let inode = |process: &str| fs::metadata(format!("/proc/{process}/ns/net")).map(|m| m.ino());
-    // Of this thread: the demonstration's threads are in namespaces of their own.
+    // Read for this thread: threads of the demonstration are in their own namespaces.
     let own = inode("thread-self")
         .map_err(|error| Error::system("asking for the network namespace", error))?;
     let cookie = cookie()?;
-    // Process 1 may be out of sight (`CAP_SYS_PTRACE`).
+    // Process 1 may be invisible without `CAP_SYS_PTRACE`.
     let initial = own == INITIAL_INODE || cookie == INITIAL_COOKIE;
     if inode("1").map_or(initial, |of_init| of_init == own) {
         return Ok(None);
@@ -67,7 +69,7 @@ pub fn namespace() -> Result<Namespace> {
     Ok(Some(cookie))
 }
 
-/// Cookie of this network namespace (Linux 5.14).
+/// Cookie of this thread's network namespace (Linux 5.14).
 pub fn cookie() -> Result<u64> {
     const SO_NETNS_COOKIE: libc::c_int = 71;
     let failed = |error: io::Error| Error::system("asking for the network namespace", error);
@@ -130,7 +132,7 @@ fn parse_folder_name(name: &str) -> Option<(String, Namespace)> {
     Some((interface, namespace))
 }
 
-/// The interface, by its name at attach, whose pins are in the folder `path`.
+/// The interface's name at attach, from the path of its folder.
 pub(in crate::kernel) fn interface_of(path: &Path) -> Option<String> {
     parse_folder_name(path.file_name()?.to_str()?).map(|(interface, _)| interface)
 }
@@ -138,13 +140,13 @@ pub(in crate::kernel) fn interface_of(path: &Path) -> Option<String> {
 /// A folder of pins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {
-    /// Where it is.
+    /// Path of the folder.
     pub path: PathBuf,
     /// The interface's name at attach.
     pub interface: String,
-    /// The network namespace it was attached in.
+    /// The network namespace in which limiter was attached.
     pub namespace: Namespace,
-    /// The layout of what is in it.
+    /// The layout of the pins in the folder.
     pub layout: u32,
 }
 
@@ -153,7 +155,7 @@ pub fn folders() -> Result<Vec<Folder>> {
     folders_of(|layout| layout == abi::VERSION)
 }
 
-/// All folders of layouts that `which` is true of. Of one name the oldest layout comes first.
+/// All folders of layouts that `which` accepts. For one name, the oldest layout comes first.
 pub(in crate::kernel) fn folders_of(which: impl Fn(u32) -> bool) -> Result<Vec<Folder>> {
     let mut folders = Vec::new();
     let Some(of_all) = Dir::walk(&bpffs::own())? else {
@@ -185,7 +187,7 @@ impl Folder {
         })
     }
 
-    /// Opens it; none where it is gone.
+    /// Opens the folder; `None` if it is gone.
     pub(in crate::kernel) fn open(&self) -> Result<Option<Dir>> {
         Dir::walk(&self.path)
     }
@@ -213,11 +215,11 @@ pub fn generations(folder: &Dir) -> Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// Makes the folder of an interface of this network namespace and those above it.
+/// Makes the folder of an interface of this network namespace, and its parents.
 pub(in crate::kernel) fn create(interface: &str) -> Result<Dir> {
     const TRIES: usize = 10;
     let path = directory(interface)?;
-    // Whoever detaches meanwhile removes those above it, if nothing is in them.
+    // A `detach` meanwhile removes parents that are empty.
     for _ in 0..TRIES {
         if let Some(made) = create_once(&path)? {
             return Ok(made);

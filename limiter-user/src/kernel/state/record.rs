@@ -1,5 +1,5 @@
-//! What a generation of the program was made from, pinned beside it for the commands that come later.
-//! JSON in the entries of an array map, because bpffs holds nothing but BPF objects.
+//! The input that a generation of the program was made from, pinned beside it for later commands. It is JSON in the
+//! entries of an array map, because bpffs holds only BPF objects.
 
 use std::{collections::BTreeSet, io, path::PathBuf, time::Duration};
 
@@ -28,67 +28,67 @@ use crate::{
     },
 };
 
-/// The name of its pin.
+/// The name of the record's pin.
 pub(in crate::kernel) const NAME: &str = "record";
 
 /// Bytes of one entry of the array map that holds the JSON.
 const CHUNK: usize = 4_096;
 
-/// Everything that a later command needs to know of an attachment.
+/// All facts about an attachment that later commands need.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Version of the limiter that wrote it.
     pub version: String,
-    /// When it was attached, RFC 3339.
+    /// Time of the attach, RFC 3339.
     pub attached_at: String,
     /// Cookie of the network namespace.
     pub namespace: u64,
-    /// What is in force, but for the lists: those are in the maps.
+    /// The settings in force, without the lists, which are in maps.
     pub settings: Settings,
-    /// The configuration file that they came from.
+    /// The configuration file that the settings came from.
     pub file: Option<PathBuf>,
     /// The longest frame that can arrive, in bytes.
     pub frame_max: u64,
     /// Whether frames in several buffers are taken.
     pub frags: bool,
-    /// Why it is not native, where it was to be if possible.
+    /// The reason why the mode is not native, if mode was `auto`.
     pub fallback: Option<String>,
     /// Whether the program that runs logs each packet.
     pub logging: bool,
     /// Whether packets that pass go on to another program.
     pub chained: bool,
-    /// Where each limit of [`Settings::all_limits`] is, in their order.
+    /// The slot of each limit of [`Settings::all_limits`], in their order.
     pub limits: Vec<Slot>,
     /// Bits of the tiers.
     pub tiers: TierBits,
     /// Prefixes on each list, by its name.
     pub list_sizes: Vec<(String, u64)>,
-    /// What the fleet has put on the lists.
+    /// The prefixes that the fleet adds to the lists.
     #[serde(default, alias = "spread")]
     pub overlay: Overlay,
-    /// Where the prefixes on the host's own lists come from.
+    /// The origin of the prefixes on the host's own lists.
     #[serde(default)]
     pub origins: Origins,
-    /// The trial that this generation is, if it is one.
+    /// The end of the trial, if this generation is one.
     #[serde(default)]
     pub trial: Option<Trial>,
-    /// Whether the program counts what each limit holds of the table even if it has one limit alone: the other one of
-    /// a trial and its fallback has several.
+    /// Whether the program counts each limit's entries in the table although it has only one limit. This is needed if
+    /// the other generation of a trial has several limits.
     #[serde(default)]
     pub counts_shares: bool,
 }
 
-/// What a generation on trial knows of its end.
+/// The end of a generation on trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trial {
-    /// When it ends, in nanoseconds of the kernel's clock.
+    /// The trial's end, in nanoseconds of the kernel's clock.
     pub deadline: u64,
-    /// Whether another generation is in force after it. Otherwise nothing is limited then.
+    /// Whether another generation is in force after the trial. Otherwise nothing is limited then.
     pub falls_back: bool,
 }
 
 impl Trial {
-    /// One that begins now.
+    /// A trial that begins now.
     pub fn lasting(duration: Duration, falls_back: bool) -> Result<Self> {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         Ok(Self {
@@ -98,27 +98,27 @@ impl Trial {
     }
 }
 
-/// What is to be put in order in the maps before and after a change.
+/// Slots and bits whose maps must be updated before and after a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moves {
-    /// Slots of limits that come.
+    /// Slots of new limits.
     pub slots_taken: Vec<u32>,
-    /// Slots of limits that go.
+    /// Slots of removed limits.
     pub slots_left: Vec<u32>,
-    /// Slots of limits that begin to drop what is over them, or no longer do.
+    /// Slots of limits that enter or leave shadow mode.
     pub slots_turned: Vec<u32>,
-    /// Bits of lists that come.
+    /// Bits of new lists.
     pub bits_taken: Vec<u32>,
 }
 
-/// A limit is the same as long as it has its name and its key: other keys are other buckets.
+/// The earlier limit of the same name and key. A limit with another key is a new one: it has other buckets.
 fn same<'a>(old: &'a [(Limit, Slot)], name: &str, key: Key) -> Option<&'a (Limit, Slot)> {
     old.iter()
         .find(|(limit, _)| limit.name == name && limit.key == key)
 }
 
 impl Record {
-    /// Takes slots for the limits of `settings` and bits for its tiers, where nothing was before.
+    /// Assigns slots to the limits of `settings` and bits to its tiers, for a new attachment.
     pub fn take_slots(&mut self) {
         let limits = self.settings.all_limits();
         self.limits = (FIRST_SLOT..)
@@ -188,8 +188,8 @@ impl Record {
             .collect()
     }
 
-    /// The settings with the fleet's part, where the host's own are `own`: what the fleet has put on the lists stays there, as
-    /// long as they are shared by the same fleet. And where that is.
+    /// The settings `own` with the fleet's prefixes added, and the overlay. The fleet's prefixes stay on the lists as
+    /// long as the same fleet shares them.
     #[must_use]
     pub fn with_fleet(&self, own: Settings) -> (Settings, Overlay) {
         if own.fleet != self.settings.fleet {
@@ -200,8 +200,8 @@ impl Record {
         (Settings { lists, ..own }, overlay)
     }
 
-    /// The same attachment with other settings of the host's own, from the moment `now` (in nanoseconds) on. Limits that
-    /// only `fallback` has keep their buckets.
+    /// The record with other own settings of the host, from the moment `now` (in nanoseconds) on. Limits that only
+    /// `fallback` has keep their buckets.
     pub fn changed(
         &self,
         own: Settings,
@@ -255,7 +255,8 @@ impl Record {
         Ok((record, moves))
     }
 
-    /// What holds after `trial`, which ends at `deadline`: these settings again, and buckets that know the trial.
+    /// The record in force after `trial`, which ends at `deadline`: these settings again, with slots that know the
+    /// trial's quotas.
     pub fn after(&self, trial: &Self, deadline: u64) -> Result<Self, Invalid> {
         let tried = trial.with_slots();
         let slot = |(limit, slot): (Limit, Slot)| match same(&tried, &limit.name, limit.key) {
@@ -269,8 +270,8 @@ impl Record {
         })
     }
 
-    /// This trial as a generation that stays. A command may be stopped until the deadline is over and packets have gone to
-    /// `fallback`: its buckets are carried over, and those of the trial go on as they are.
+    /// The record of this trial when it is kept. If the command is delayed past the deadline, packets have gone to
+    /// `fallback`: its buckets are carried over, and those of the trial continue as they are.
     pub fn kept(&self, fallback: Option<&Self>) -> Result<Self, Invalid> {
         let mut kept = Self {
             trial: None,
@@ -292,7 +293,7 @@ impl Record {
         Ok(kept)
     }
 
-    /// The slot of a limit that was there before.
+    /// The slot of a limit that existed before.
     fn stay(&self, old: &Limit, new: &Limit, slot: &Slot, now: u64) -> Result<Slot, Invalid> {
         let terms = |limit: &Limit| -> Result<_, Invalid> {
             Ok(limit.terms(self.frame_max)?.at_phase(slot.phase))
@@ -304,11 +305,11 @@ impl Record {
         Ok(slot.changed(quota::rescale(&old, &new, now)))
     }
 
-    /// Pins it in the folder of a generation.
+    /// Pins the record in the folder of a generation.
     pub fn pin(&self, folder: &Dir) -> Result<()> {
         let json = serde_json::to_vec(self)
             .map_err(|error| Error::system("writing the record", io::Error::other(error)))?;
-        // What cannot be read back would be an attachment that no command understands.
+        // A record that cannot be read back would make an attachment that no command understands.
         let read = Self::read(&json).ok();
         let written = self.without_lists();
         let same = read.is_some_and(|read| {
@@ -338,7 +339,7 @@ impl Record {
         record
     }
 
-    /// Reads the one that is pinned in the folder of a generation.
+    /// Reads the record that is pinned in the folder of a generation.
     pub fn open(folder: &Dir, interface: &str) -> Result<Self> {
         let unreadable = |why: String| Error::unreadable(interface, why);
         let pin = folder.pin(NAME);
@@ -354,7 +355,7 @@ impl Record {
         Self::read(&json).map_err(unreadable)
     }
 
-    /// Reads what [`Self::pin`] has written, zeros behind it; or says why it cannot be read.
+    /// Reads the JSON that [`Self::pin`] has written, followed by zeros. On failure, returns the reason.
     pub fn read(bytes: &[u8]) -> std::result::Result<Self, String> {
         let json = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
         let record: Self =
@@ -364,8 +365,8 @@ impl Record {
     }
 }
 
-/// A slot that no limit has or had a moment ago. [`FIRST_SLOT`] is for the limit of the fast path, whose counters are not
-/// its own.
+/// A slot that no limit has, or had before this change. [`FIRST_SLOT`] belongs to the limit of the fast path, which
+/// has no counters of its own.
 fn free_slot(old: &[(Limit, Slot)], new: &[Slot]) -> Result<u32, Invalid> {
     let slots = old.iter().map(|(_, slot)| slot).chain(new);
     let taken: BTreeSet<u32> = slots.map(|slot| slot.number).collect();

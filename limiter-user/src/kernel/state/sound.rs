@@ -1,5 +1,5 @@
-//! Whether a record says what a limiter could have written: others compute with it, and a record that is torn, or of
-//! somebody else, must give an error, and no panic.
+//! Checks that a limiter could have written a record. Other code computes with it, so a torn or foreign record must
+//! give an error, not a panic.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::{
     kernel::state::record::Record,
 };
 
-/// What is wrong with the record, if anything.
+/// Returns the record's fault as an error.
 pub(in crate::kernel) fn fault(record: &Record) -> Result<(), String> {
     settings(record)?;
     tiers(record)?;
@@ -38,7 +38,7 @@ pub(in crate::kernel) fn fault(record: &Record) -> Result<(), String> {
     Err("it tells of changes that cannot have been".to_owned())
 }
 
-/// The lists are in maps; what of them the record knows is their names.
+/// Checks the settings. The lists are in maps; the record has only their names.
 fn settings(record: &Record) -> Result<(), String> {
     let mut settings = record.settings.clone();
     let names = record.tiers.0.keys().cloned();
@@ -65,12 +65,13 @@ fn tiers(record: &Record) -> Result<(), String> {
     Err("two lists have the same bit, or one has one that cannot be".to_owned())
 }
 
-/// Any phase may be: it is that of the limit's first terms, and time wraps.
+/// Whether a limiter could have written the slot. Any phase is valid: it is that of the limit's first quota, and time
+/// wraps.
 fn is_sound(slot: &Slot) -> bool {
     slot.past.len() <= PAST_QUOTAS as usize && slot.past.iter().all(could_be)
 }
 
-/// As [`Rescale`] says of its fields.
+/// Whether the fields have the ranges that [`Rescale`] documents.
 fn could_be(change: &Rescale) -> bool {
     let Rescale {
         from,

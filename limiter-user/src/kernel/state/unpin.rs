@@ -1,4 +1,4 @@
-//! Removing pins: those of limiter's names and types. Anything else is left alone, and named.
+//! Removing pins: only those with limiter's names and types. Other files are left alone, and reported.
 
 use crate::kernel::{
     error::{Error, Result},
@@ -10,10 +10,10 @@ use crate::kernel::{
     },
 };
 
-/// A folder among the pins of layouts before 8.
+/// The name of a folder that layouts before 8 had among their pins.
 const TRIAL: &str = "trial";
 
-/// Removes what limiter has pinned in the folder of an attachment.
+/// Removes limiter's pins in the folder of an attachment.
 pub fn empty(folder: &Dir) -> Result<()> {
     let mut strangers = Vec::new();
     for name in folder.names()? {
@@ -34,8 +34,8 @@ pub fn empty(folder: &Dir) -> Result<()> {
     })
 }
 
-/// Removes what limiter has pinned in the folder of an attachment, that folder, and those above it that are empty then
-/// and this user's own.
+/// Removes limiter's pins in the folder of an attachment and the folder itself. Then removes its parents that are
+/// empty and belong to this user.
 pub fn remove(folder: &Dir) -> Result<()> {
     empty(folder)?;
     folder.remove()?;
@@ -43,11 +43,11 @@ pub fn remove(folder: &Dir) -> Result<()> {
     Ok(())
 }
 
-/// Removes the folders above one that is gone, as far as they are empty, and this user's own.
+/// Removes the parents of a removed folder, as far as they are empty and belong to this user.
 pub fn clear_above(folder: &Dir) {
     let mut above = folder.parent();
     while let Some(empty) = above.filter(|above| above.is_own() && above.parent().is_some()) {
-        // Something else may be in it, or be just about to be.
+        // The folder may not be empty, or not for long.
         if !empty.remove().unwrap_or(false) {
             return;
         }
@@ -55,7 +55,7 @@ pub fn clear_above(folder: &Dir) {
     }
 }
 
-/// Removes a generation. Returns what is in its folder and not limiter's.
+/// Removes a generation. Returns the names in its folder that are not limiter's.
 pub fn generation(attachment: &Dir, number: u64) -> Result<Vec<String>> {
     let name = pins::generation(number);
     let folder = match attachment.open(&name) {
@@ -95,7 +95,7 @@ fn unpin(folder: &Dir, name: &str, kind: Option<Kind>) -> Result<bool> {
     kind.map_or(Ok(false), |kind| folder.unpin(name, kind))
 }
 
-/// Removes what `name` stands for among the pins of an attachment. Returns whether it was limiter's, and is gone.
+/// Removes `name` from the pins of an attachment. Returns whether it was limiter's, and is gone.
 fn remove_one(folder: &Dir, name: &str) -> Result<bool> {
     let kind = match name {
         link::NAME => Some(Kind::Link),

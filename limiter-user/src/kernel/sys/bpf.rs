@@ -1,9 +1,8 @@
-//! The few `bpf(2)` commands that aya does not offer, or only with a behaviour that must not happen
-//! here: its `attach` falls back to netlink without a word, and such a program can neither be pinned
-//! nor replaced.
+//! The few `bpf(2)` commands that aya does not offer, or only with unwanted behaviour. Its `attach` silently falls
+//! back to netlink, and a program attached so can neither be pinned nor replaced.
 //!
-//! The attributes of a command are its part of `union bpf_attr` (include/uapi/linux/bpf.h); the kernel takes what is
-//! missing at the end as zero.
+//! The attributes of a command are its part of `union bpf_attr` (include/uapi/linux/bpf.h). The kernel reads missing
+//! attributes at the end as zero.
 
 #![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
@@ -68,7 +67,7 @@ pub fn link_create(program: BorrowedFd<'_>, interface: u32, flags: u32) -> io::R
     bpf(BPF_LINK_CREATE, &mut attributes).map(owned)
 }
 
-/// Swaps the program of a link, atomically. With `old`, only if the link still runs that one.
+/// Swaps the program of a link, atomically. With `old`, only if the link still runs `old`.
 pub fn link_update(
     link: BorrowedFd<'_>,
     new: BorrowedFd<'_>,
@@ -79,17 +78,17 @@ pub fn link_update(
     bpf(BPF_LINK_UPDATE, &mut attributes).map(drop)
 }
 
-/// Takes the program off the interface, whoever else holds the link.
+/// Takes the program off the interface, even if another process holds the link.
 pub fn link_detach(link: BorrowedFd<'_>) -> io::Result<()> {
     bpf(BPF_LINK_DETACH, &mut [raw(link)]).map(drop)
 }
 
-/// What the kernel says of an XDP link.
+/// The kernel's information about an XDP link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkInfo {
-    /// Id of the program that it runs.
+    /// Id of the program that the link runs.
     pub program_id: u32,
-    /// The interface; 0 when that is gone.
+    /// Index of the interface; 0 if the interface is gone.
     pub interface: u32,
 }
 
@@ -103,7 +102,7 @@ pub fn link_info(link: BorrowedFd<'_>) -> io::Result<LinkInfo> {
     }
     const BPF_LINK_TYPE_XDP: u32 = 6;
 
-    // `struct bpf_link_info`, with room for the largest of its union.
+    // `struct bpf_link_info`, with room for the largest member of its union.
     let mut info = [0_u32; 16];
     let mut attributes = Attributes {
         fd: raw(link),
@@ -151,7 +150,7 @@ pub fn open_pin(path: &Path) -> io::Result<OwnedFd> {
     at_path(BPF_OBJ_GET, path, 0).map(owned)
 }
 
-/// What a test run of an XDP program gave.
+/// The result of a test run of an XDP program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TestRun {
     /// The program's return value (`enum xdp_action`), of the last repetition.
@@ -160,8 +159,8 @@ pub struct TestRun {
     pub nanoseconds: u32,
 }
 
-/// Runs an XDP program on `packet`, the first `metadata` bytes of which are put in front of the
-/// packet as metadata; what the program left of both comes back in `packet`.
+/// Runs an XDP program on `packet`. The first `metadata` bytes of it are put in front of the packet as metadata. The
+/// program's output, metadata included, replaces `packet`.
 pub fn test_run(
     program: BorrowedFd<'_>,
     packet: &mut [u8],
@@ -169,7 +168,7 @@ pub fn test_run(
     repeat: u32,
 ) -> io::Result<TestRun> {
     let length = length(packet)?;
-    // `struct xdp_md`: data, data_end, data_meta, and where the packet comes from.
+    // `struct xdp_md`: data, data_end, data_meta, and the packet's origin.
     let context = [metadata, length, 0, 0, 0, 0];
     let mut attributes = TestRunAttributes {
         program: raw(program),
@@ -191,8 +190,8 @@ pub fn test_run(
     })
 }
 
-/// Runs an XDP program on `count` frames that begin as `packet`, and does with them what it says: what
-/// it redirects is transmitted. As many as `batch` (256 at most) go out at a time. Linux 5.18.
+/// Runs an XDP program on `count` copies of `packet`, and applies its actions: redirected frames are transmitted. Up
+/// to `batch` (at most 256) go out at a time. Linux 5.18.
 pub fn test_run_live(
     program: BorrowedFd<'_>,
     packet: &[u8],
@@ -239,7 +238,7 @@ fn length(packet: &[u8]) -> io::Result<u32> {
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "packet too long"))
 }
 
-/// Lets no process that is started from now on inherit a descriptor, but those given to it on purpose.
+/// Marks all descriptors from 3 on as closed on exec, so that new processes do not inherit them.
 pub(crate) fn close_others_on_exec() -> io::Result<()> {
     const FIRST: libc::c_uint = 3;
     // SAFETY: nothing is closed in this process, and no memory is passed.

@@ -1,5 +1,5 @@
-//! The file system that pins live in: found, mounted where it is missing, and refused where it would
-//! vanish together with this process.
+//! The file system that pins live in. It is found, mounted if missing, and refused if it would vanish together with
+//! this process.
 
 use std::{
     fs,
@@ -21,18 +21,18 @@ use crate::kernel::{
 
 pub use crate::kernel::sys::folder::BPFFS;
 
-/// The folder of everything that limiter pins.
+/// The folder of all limiter's pins.
 pub(in crate::kernel) fn own() -> PathBuf {
     Path::new(BPFFS).join("limiter")
 }
 
-/// Whether a bpffs is mounted at its place.
+/// Whether a bpffs is mounted at its usual path.
 fn is_mounted() -> bool {
     Dir::root().is_ok_and(|root| root.is_some())
 }
 
-/// Whether there is a bpffs to look for pins in. Under `ip netns exec` there is another `/sys`, and no
-/// command could say anything true.
+/// Whether there is a bpffs to look for pins in. Fails under `ip netns exec`, which mounts another `/sys`: no answer
+/// there could be true.
 pub fn look() -> Result<bool> {
     if let (false, Some(namespace)) = (same_as_init(), namespace_of_sys()) {
         return Err(Error::Bpffs(format!(
@@ -42,7 +42,7 @@ pub fn look() -> Result<bool> {
     Ok(is_mounted())
 }
 
-/// Whether there is a bpffs already; an error where one mounted now might not outlive this process.
+/// Whether there is a bpffs already. Fails if one mounted now might not outlive this process.
 pub fn foresee() -> Result<bool> {
     let mounted = look()?;
     if !mounted && !shares_mounts_with_init() {
@@ -56,8 +56,7 @@ pub fn foresee() -> Result<bool> {
     Ok(mounted)
 }
 
-/// An error where this process may not change what is pinned: in a bpffs that is somebody else's, `limiter` may still be
-/// this user's.
+/// Fails if this process may not change pins. In another user's bpffs, `limiter` may still belong to this user.
 fn may_write() -> Result<()> {
     let own = own();
     let may = |path: &Path| {
@@ -71,7 +70,7 @@ fn may_write() -> Result<()> {
     result.map_err(|error| Error::path("writing to", path, error.into()))
 }
 
-/// Makes sure of a bpffs that outlives this process: mounts one where there is none.
+/// Makes sure that a bpffs exists that outlives this process: mounts one if there is none.
 pub fn ensure() -> Result<()> {
     if foresee()? {
         return Ok(());
@@ -87,8 +86,8 @@ pub fn ensure() -> Result<()> {
 /// Inode of the first mount namespace (`MNT_NS_INIT_INO`, include/uapi/linux/nsfs.h, Linux 6.18).
 const INITIAL_INODE: u64 = 0xefff_fff8;
 
-/// Whether this process and process 1 have the same mounts. Where process 1 may not be looked at
-/// (`CAP_SYS_PTRACE`), only the first namespace is known to stay.
+/// Whether this process and process 1 have the same mounts. If process 1 is invisible (`CAP_SYS_PTRACE`), only the
+/// first namespace counts as permanent.
 fn shares_mounts_with_init() -> bool {
     let inode = |process: &str| {
         fs::metadata(format!("/proc/{process}/ns/mnt"))
@@ -108,8 +107,8 @@ fn same_as_init() -> bool {
     is_mounted() && device(BPFFS) == device(&format!("/proc/1/root{BPFFS}"))
 }
 
-/// The network namespace that `ip netns exec` has mounted a `/sys` for: it names the namespace as
-/// the source of the mount, where others write `sysfs`.
+/// The network namespace that `ip netns exec` has mounted a `/sys` for. It names the namespace as the source of the
+/// mount, while other programs write `sysfs`.
 fn namespace_of_sys() -> Option<String> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let source = source_of_sys(&mounts)?;

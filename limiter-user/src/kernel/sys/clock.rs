@@ -1,4 +1,4 @@
-//! The kernel's clock, as the program reads it.
+//! The kernel's clock that the program reads.
 
 use std::{
     fs,
@@ -19,8 +19,8 @@ pub fn now() -> Result<u64> {
     Ok(u64::try_from(of_kernel).unwrap_or(0))
 }
 
-/// By how many nanoseconds the clock is ahead in this process's time namespace: a container may have one, and the
-/// program reads the clock of the kernel.
+/// Nanoseconds by which the clock is ahead in this process's time namespace. A container may have one, while the
+/// program reads the kernel's clock.
 fn shift() -> Result<i128> {
     match fs::read_to_string("/proc/self/timens_offsets") {
         Ok(offsets) => Ok(monotonic_in(&offsets).unwrap_or(0)),
@@ -30,7 +30,7 @@ fn shift() -> Result<i128> {
     }
 }
 
-/// The line `monotonic SECONDS NANOSECONDS`: see time_namespaces(7).
+/// Reads the line `monotonic SECONDS NANOSECONDS`: see time_namespaces(7).
 fn monotonic_in(offsets: &str) -> Option<i128> {
     let line = offsets
         .lines()
@@ -40,7 +40,7 @@ fn monotonic_in(offsets: &str) -> Option<i128> {
     Some(number(seconds)? * 1_000_000_000 + number(nanoseconds)?)
 }
 
-/// What people's clock shows at the moment `then` of the clock that the program reads, if it is not set in between.
+/// The wall-clock time at the moment `then` of the program's clock, if the wall clock is not set in between.
 pub fn wall(then: u64) -> Result<SystemTime> {
     let (now, wall) = (now()?, SystemTime::now());
     let (ago, ahead) = (now.saturating_sub(then), then.saturating_sub(now));
@@ -51,13 +51,13 @@ pub fn wall(then: u64) -> Result<SystemTime> {
     Ok(then.unwrap_or(SystemTime::UNIX_EPOCH))
 }
 
-/// What people's clock shows now, RFC 3339.
+/// The wall-clock time now, RFC 3339.
 #[must_use]
 pub fn today() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 
-/// Length of the kernel's tick in nanoseconds: the coarse clock goes by ticks, and says so.
+/// Length of the kernel's tick in nanoseconds: the resolution of the coarse clock.
 pub fn tick() -> Result<u64> {
     let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE)
         .map_err(|error| Error::system("asking for the clock's resolution", error.into()))?;

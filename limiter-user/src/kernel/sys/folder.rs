@@ -1,9 +1,9 @@
-//! Folders of bpffs, and the pins in them: the one way to reach what is pinned.
+//! Folders of bpffs, and the pins in them: the only way to reach pins.
 //!
-//! Other users may write to a bpffs that was mounted with its default mode, and an operator owns a folder in it. So each
-//! folder is opened below the one before it, never through a link and never onto another mount. Its owner must be root or
-//! this user, or its parent one that nobody else may write to: then it is there by the will of the parent's owner. Pins
-//! are opened the same way. `bpf(2)` takes a path, and gets one below `/proc/self/fd`, which leads to what is open.
+//! Other users may write to a bpffs that was mounted with its default mode, and an operator owns a folder in it. So
+//! each folder is opened relative to its parent, never through a link and never onto another mount. Its owner must be
+//! root or this user, or nobody else may write to its parent: then the parent's owner has allowed it. Pins are opened
+//! the same way. `bpf(2)` takes a path, so it gets one below `/proc/self/fd`, which leads to the open file.
 
 use std::{
     fs::{self, File},
@@ -31,7 +31,7 @@ use crate::kernel::{
     sys::bpf,
 };
 
-/// Where bpffs is mounted on every system.
+/// The mount point of bpffs on every system.
 pub const BPFFS: &str = "/sys/fs/bpf";
 
 /// `BPF_FS_MAGIC`, include/uapi/linux/magic.h.
@@ -39,10 +39,10 @@ const MAGIC: FsType = FsType(0xcafe_4a11);
 
 /// Write permission for the group and for others.
 const WRITABLE: u32 = 0o022;
-/// Only the owner of a file removes or renames it.
+/// The sticky bit: only a file's owner removes or renames it.
 const STICKY: u32 = 0o1000;
 
-/// A folder by file system and inode: a name may come back, this does not.
+/// A folder's file system and inode. Unlike a name, the pair identifies one folder.
 pub type Identity = (u64, u64);
 
 /// An open folder.
@@ -71,7 +71,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kernel says it in the name of each descriptor (`anon_inode:bpf-map`).
+    /// Whether an object has this type. The kernel shows the type in the name of each descriptor
+    /// (`anon_inode:bpf-map`).
     fn is_of(self, object: BorrowedFd<'_>) -> bool {
         let word = match self {
             Self::Map => "map",
@@ -92,7 +93,7 @@ pub struct Pin {
 }
 
 impl Pin {
-    /// The path that leads to this pin, whatever becomes of its name.
+    /// The path that leads to this pin, even if its name is removed.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         of_descriptor(self.fd.as_fd())
@@ -103,8 +104,8 @@ fn of_descriptor(fd: BorrowedFd<'_>) -> PathBuf {
     format!("/proc/self/fd/{}", fd.as_raw_fd()).into()
 }
 
-/// Opens a name, and not what a link of that name leads to. With one name at a time that is what `openat2(2)` does with
-/// `RESOLVE_NO_SYMLINKS`; systemd refuses that call to services with `RestrictSUIDSGID=`.
+/// Opens a name, but not the target of a symbolic link. For a single name, this equals `openat2(2)` with
+/// `RESOLVE_NO_SYMLINKS`; systemd forbids that call to services with `RestrictSUIDSGID=`.
 fn open_at(folder: BorrowedFd<'_>, name: &str, flags: OFlag) -> Result<File, Errno> {
     let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     openat(folder, name, flags, Mode::empty()).map(File::from)
@@ -114,13 +115,13 @@ fn stranger(path: &Path, why: &str) -> Error {
     Error::Stranger(path.to_owned(), why.to_owned())
 }
 
-/// Whether a user may do what root or this process may.
+/// Whether a user is root or this process's user.
 fn is_ours(user: u32) -> bool {
     [0, geteuid().as_raw()].contains(&user)
 }
 
 impl Dir {
-    /// The root of bpffs; none where none is mounted.
+    /// The root of bpffs; `None` if none is mounted.
     pub fn root() -> Result<Option<Self>> {
         let failed = |error: Errno| Error::path("opening", BPFFS, error.into());
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
@@ -148,7 +149,7 @@ impl Dir {
         })))
     }
 
-    /// The folder at `path`, which is below the root of bpffs; none where it is not there.
+    /// The folder at `path`, which is below the root of bpffs; `None` if it does not exist.
     pub fn walk(path: &Path) -> Result<Option<Self>> {
         let below = path.strip_prefix(BPFFS).unwrap_or(path);
         let mut found = Self::root()?;
@@ -161,7 +162,7 @@ impl Dir {
         Ok(found)
     }
 
-    /// The folder `name` in this one; none where it is not there.
+    /// The folder `name` in this one; `None` if it does not exist.
     pub fn open(&self, name: &str) -> Result<Option<Self>> {
         let path = self.0.path.join(name);
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY;
@@ -185,8 +186,8 @@ impl Dir {
         Ok(Some(opened))
     }
 
-    /// The folder `name` in this one, made where it is not there; none where this one is gone. Nothing is made in a folder
-    /// of another user, who could take it away.
+    /// The folder `name` in this one, made if it does not exist. `None` if this folder is gone. Fails in a folder of
+    /// another user, who could remove the new one.
     pub fn make(&self, name: &str) -> Result<Option<Self>> {
         self.check_own()?;
         match mkdirat(&self.0.fd, name, Mode::S_IRWXU) {
@@ -202,7 +203,7 @@ impl Dir {
         Ok(made)
     }
 
-    /// An error where a user other than root and this one may change what is in this folder, or in one above it.
+    /// Fails if a user other than root and this one may change the content of this folder, or of a parent.
     pub fn check_own(&self) -> Result<()> {
         let Opened {
             path,
@@ -211,7 +212,7 @@ impl Dir {
             mode,
             ..
         } = &*self.0;
-        // In the root others may have files, as long as they cannot touch those of limiter.
+        // In the root, others may have files, as long as they cannot touch those of limiter.
         let is_open = mode & WRITABLE != 0 && (parent.is_some() || mode & STICKY == 0);
         if is_open || !is_ours(*owner) {
             return Err(Error::Refused(format!(
@@ -223,43 +224,43 @@ impl Dir {
         parent.as_ref().map_or(Ok(()), Self::check_own)
     }
 
-    /// Whether this user owns it.
+    /// Whether this user owns the folder.
     #[must_use]
     pub fn is_own(&self) -> bool {
         self.0.owner == geteuid().as_raw()
     }
 
-    /// The path by which it was opened.
+    /// The path by which the folder was opened.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// The folder that it is in; none for the root.
+    /// The folder's parent; `None` for the root.
     #[must_use]
     pub fn parent(&self) -> Option<&Self> {
         self.0.parent.as_ref()
     }
 
-    /// Which folder it is.
+    /// The folder's identity.
     #[must_use]
     pub fn identity(&self) -> Identity {
         self.0.identity
     }
 
-    /// Whether its path still leads to it.
+    /// Whether the folder's path still leads to it.
     pub fn is_current(&self) -> Result<bool> {
         let now = Self::walk(&self.0.path)?;
         Ok(now.is_some_and(|now| now.0.identity == self.0.identity))
     }
 
-    /// Another descriptor of it, which may be locked by itself.
+    /// Opens another descriptor of the folder, which can be locked separately.
     pub fn reopen(&self) -> Result<File> {
         let opened = open_at(self.0.fd.as_fd(), ".", OFlag::O_RDONLY | OFlag::O_DIRECTORY);
         opened.map_err(|error| Error::path("opening", &self.0.path, error.into()))
     }
 
-    /// The names in it.
+    /// The names in the folder.
     pub fn names(&self) -> Result<Vec<String>> {
         let failed = |error| Error::path("reading", &self.0.path, error);
         let entries = fs::read_dir(of_descriptor(self.0.fd.as_fd())).map_err(failed)?;
@@ -269,13 +270,13 @@ impl Dir {
         entries.map(name).collect::<io::Result<_>>().map_err(failed)
     }
 
-    /// The path for a new pin in it.
+    /// The path for a new pin in the folder.
     #[must_use]
     pub fn at(&self, name: &str) -> PathBuf {
         of_descriptor(self.0.fd.as_fd()).join(name)
     }
 
-    /// The pin `name` in it.
+    /// The pin `name` in the folder.
     pub fn pin(&self, name: &str) -> io::Result<Pin> {
         let file = open_at(self.0.fd.as_fd(), name, OFlag::O_PATH)?;
         let metadata = file.metadata()?;
@@ -300,7 +301,7 @@ impl Dir {
             Ok(object) if kind.is_of(object.as_fd()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
             Ok(_) => return Ok(false),
-            // The kernel refuses so what is no pin of an object.
+            // The kernel's errors for files that are no pins of objects.
             Err(error) => match error.raw_os_error() {
                 Some(libc::EACCES | libc::EINVAL | libc::ELOOP) => return Ok(false),
                 _ => return Err(failed(error)),
@@ -317,7 +318,7 @@ impl Dir {
         Ok(renameat(&self.0.fd, name, &into.0.fd, name)?)
     }
 
-    /// Removes this folder. Returns whether it is gone: one with something in it stays.
+    /// Removes this folder. Returns whether it is gone. A folder that is not empty stays.
     pub fn remove(&self) -> Result<bool> {
         let (Some(parent), Some(name)) = (&self.0.parent, self.0.path.file_name()) else {
             return Ok(false);

@@ -10,7 +10,7 @@ use crate::kernel::{
     sys::bpf::LinkInfo,
 };
 
-/// Where an XDP program runs.
+/// The place where an XDP program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum XdpMode {
@@ -20,12 +20,12 @@ pub enum XdpMode {
     Generic,
     /// In the device.
     Offloaded,
-    /// Several at once, in different places.
+    /// In several modes at once.
     Multiple,
 }
 
 impl XdpMode {
-    /// As `status` and the metrics call it.
+    /// The mode's name in `status` and the metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -40,37 +40,37 @@ impl XdpMode {
 /// The XDP program of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XdpState {
-    /// Where it runs.
+    /// The program's mode.
     pub mode: XdpMode,
-    /// Its id.
+    /// The program's id.
     pub program_id: u32,
 }
 
-/// What is known of an interface.
+/// Facts about an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name.
+    /// The interface's name.
     pub name: String,
-    /// Its index in this network namespace.
+    /// The interface's index in this network namespace.
     pub index: u32,
     /// Whether it is switched on.
     pub up: bool,
     /// Whether its frames begin with an Ethernet header.
     pub ethernet: bool,
-    /// Whether it leads back to this machine.
+    /// Whether this is a loopback interface.
     pub loopback: bool,
     /// The largest payload of a frame, in bytes.
     pub mtu: u32,
-    /// Name of the device on a bus, as `virtio2` (Linux 5.14); none for an interface made by software.
+    /// The device's name on its bus, such as `virtio2` (Linux 5.14); `None` for an interface made by software.
     pub parent: Option<String>,
-    /// The XDP program that it runs.
+    /// The XDP program on the interface.
     pub xdp: Option<XdpState>,
 }
 
-/// Ethernet header and two tags: what a frame has beyond the MTU.
+/// Bytes of a frame beyond the MTU: an Ethernet header and two VLAN tags.
 const FRAMING: u64 = 14 + 2 * 4;
-/// What generic mode may see at once: receive offload has merged packets by then, up to this unless
-/// the interface's `gro_max_size` was raised.
+/// The most bytes of a packet in generic mode. Receive offload may have merged packets by then, up to this size
+/// unless the interface's `gro_max_size` was raised.
 const MERGED: u64 = 65_536;
 
 impl Interface {
@@ -93,15 +93,15 @@ pub async fn all() -> Result<Vec<Interface>> {
     let connection = tokio::spawn(connection);
     let links: Vec<LinkMessage> = handle.link().get().execute().try_collect().await?;
     connection.abort();
-    // The loopback is everywhere: where the question was not sent, the answer ends without a word.
+    // Every namespace has a loopback interface. An empty answer means that the request was not sent.
     if links.is_empty() {
         return Err(rtnetlink::Error::RequestFailed.into());
     }
     Ok(links.iter().filter_map(describe).collect())
 }
 
-/// The interface that a link is on. One that runs another program, or none, is another one, which has got the
-/// same index: the link's own was moved to another network namespace.
+/// The interface that a link is on. An interface that runs another program, or none, only has the same index: the
+/// link's interface was moved to another network namespace.
 #[must_use]
 pub fn of_link<'a>(interfaces: &'a [Interface], link: &LinkInfo) -> Option<&'a Interface> {
     let runs = |xdp: XdpState| xdp.program_id == link.program_id;
@@ -110,8 +110,8 @@ pub fn of_link<'a>(interfaces: &'a [Interface], link: &LinkInfo) -> Option<&'a I
         .find(|interface| interface.index == link.interface && interface.xdp.is_some_and(runs))
 }
 
-/// Whether an interface has the link's index and runs another program: it is another one, or the program was
-/// swapped between the two readings.
+/// Whether an interface has the link's index but runs another program. Then it is another interface, or the program
+/// was swapped between the two reads.
 #[must_use]
 pub(in crate::kernel) fn may_be_outdated(interfaces: &[Interface], link: &LinkInfo) -> bool {
     let mut others = interfaces
@@ -120,13 +120,13 @@ pub(in crate::kernel) fn may_be_outdated(interfaces: &[Interface], link: &LinkIn
     others.any(|other| other.xdp.is_some()) && of_link(interfaces, link).is_none()
 }
 
-/// The one of that name.
+/// The interface of this name among `interfaces`.
 pub fn named<'a>(interfaces: &'a [Interface], name: &str) -> Result<&'a Interface> {
     let found = interfaces.iter().find(|interface| interface.name == name);
     found.ok_or_else(|| Error::NoInterface(name.to_owned()))
 }
 
-/// The interface of that name.
+/// The interface of this name in this network namespace.
 pub async fn by_name(name: &str) -> Result<Interface> {
     named(&all().await?, name).cloned()
 }
@@ -154,7 +154,7 @@ fn describe(link: &LinkMessage) -> Option<Interface> {
     (!interface.name.is_empty()).then_some(interface)
 }
 
-/// Whether frames begin with an Ethernet header. The loopback's do too (eth_type_trans in
+/// Whether frames begin with an Ethernet header. Those of the loopback do too (eth_type_trans in
 /// drivers/net/loopback.c).
 fn has_ethernet(link: &LinkMessage) -> bool {
     matches!(

@@ -1,4 +1,4 @@
-//! The link: what holds the program on the interface. Pinned, it outlives every process.
+//! The link, which holds the program on the interface. Once pinned, it outlives every process.
 
 use std::{
     io,
@@ -15,7 +15,7 @@ use crate::kernel::{
     },
 };
 
-/// The name of its pin.
+/// The name of the link's pin.
 pub const NAME: &str = "link";
 
 /// An XDP link of this program.
@@ -32,7 +32,7 @@ impl Link {
         bpf::link_create(program, interface, flags).map(Self)
     }
 
-    /// Opens the link that is pinned in `folder`; none where there is none.
+    /// Opens the link that is pinned in `folder`; `None` if there is none.
     pub fn open(folder: &Dir) -> Result<Option<Self>> {
         match folder.object(NAME) {
             Ok(fd) => Ok(Some(Self(fd))),
@@ -41,31 +41,31 @@ impl Link {
         }
     }
 
-    /// Pins it in `folder`.
+    /// Pins the link in `folder`.
     pub fn pin(&self, folder: &Dir) -> Result<()> {
         bpf::pin(self.0.as_fd(), &folder.at(NAME))
             .map_err(|error| Error::path("pinning", folder.path().join(NAME), error))
     }
 
-    /// Removes the pin in `folder`.
+    /// Removes the link's pin in `folder`.
     pub fn unpin(folder: &Dir) -> Result<()> {
         folder.unpin(NAME, Kind::Link).map(drop)
     }
 
-    /// Program and interface.
+    /// The link's program and interface.
     pub fn info(&self) -> Result<LinkInfo> {
         bpf::link_info(self.0.as_fd())
             .map_err(|error| Error::system("asking about the link", error))
     }
 
-    /// Swaps the program: each packet sees the old one or the new one. With `old`, only if that one runs.
+    /// Swaps the program: each packet sees the old one or the new one. With `old`, only if `old` runs.
     pub fn replace(&self, old: Option<BorrowedFd<'_>>, new: BorrowedFd<'_>) -> Result<()> {
         bpf::link_update(self.0.as_fd(), new, old)
             .map_err(|error| Error::system("swapping the program", error))
     }
 
-    /// Takes the program off the interface at once, even if another process holds the link. An
-    /// interface that is gone has no program any more, and is no error.
+    /// Takes the program off the interface at once, even if another process holds the link. It is no error if the
+    /// interface is gone: it has no program any more.
     pub fn detach(&self) -> Result<()> {
         match bpf::link_detach(self.0.as_fd()) {
             Err(error) if self.info()?.interface != 0 => {

@@ -1,7 +1,7 @@
 //! The lock of an attachment: one change at a time.
 //!
-//! It is on the attachment's folder, which only root and its owner can open. It leaves no file behind, and goes with the
-//! process however that ends. Readers take no lock.
+//! The lock is on the attachment's folder, which only root and the folder's owner can open. It leaves no file behind,
+//! and ends with the process, however that ends. Readers take no lock.
 
 use std::{
     fs::{File, TryLockError},
@@ -19,13 +19,13 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// The time between two attempts.
 pub const RETRY: Duration = Duration::from_millis(20);
 
-/// Nobody else changes the attachment as long as this lives.
+/// A lock on an attachment. Until it is dropped, nobody else changes the attachment.
 #[derive(Debug)]
 pub struct Lock {
     _folder: File,
 }
 
-/// Waits for other commands to be done. The folder may have been removed by then ([`Dir::is_current`]).
+/// Waits for other commands to finish, and takes the lock. The folder may be removed by then ([`Dir::is_current`]).
 pub fn lock(folder: &Dir) -> Result<Lock> {
     let start = Instant::now();
     loop {
@@ -37,7 +37,7 @@ pub fn lock(folder: &Dir) -> Result<Lock> {
     }
 }
 
-/// The lock, if nobody else has it.
+/// Takes the lock, if nobody else has it.
 pub fn try_lock(folder: &Dir) -> Result<Option<Lock>> {
     let file = folder.reopen()?;
     match file.try_lock() {

@@ -1,4 +1,4 @@
-//! How much kernel memory a map takes.
+//! Kernel memory of maps.
 
 use std::{
     fs,

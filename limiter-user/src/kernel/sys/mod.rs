@@ -1,4 +1,4 @@
-//! The kernel's interfaces as they are: bpf(2), netlink, bpffs, clocks, capabilities.
+//! Thin wrappers of the kernel's interfaces: bpf(2), netlink, bpffs, clocks, capabilities.
 
 pub mod bpf;
 pub mod bpffs;

@@ -1,5 +1,4 @@
-//! Attaching XDP programs by netlink, as `ip link` does. Only for programs of others: limiter itself is
-//! held by a link.
+//! Attaches XDP programs through netlink, as `ip link` does. Only for foreign programs: limiter itself uses a link.
 
 use std::{
     io,
@@ -20,13 +19,13 @@ use crate::kernel::sys::{
     interface::XdpMode,
 };
 
-/// Only where no program is attached.
+/// Only if no program is attached.
 const XDP_FLAGS_UPDATE_IF_NOEXIST: u32 = 1;
-/// Only where the expected program is attached (Linux 5.7).
+/// Only if the expected program is attached (Linux 5.7).
 const XDP_FLAGS_REPLACE: u32 = 1 << 4;
 
-/// Takes `program` off the interface with this index, and no other: `EEXIST` where another one is there,
-/// `EBUSY` where a link holds it.
+/// Takes `program`, and no other, off the interface with this index. `EEXIST` if another program is there, `EBUSY` if
+/// a link holds it.
 pub(in crate::kernel) fn take_off(
     interface: u32,
     mode: XdpMode,
@@ -42,8 +41,7 @@ pub(in crate::kernel) fn take_off(
     )
 }
 
-/// Puts `program` on the interface with this index, if there is none in any mode: else `EBUSY` or
-/// `EEXIST`.
+/// Puts `program` on the interface with this index. `EBUSY` or `EEXIST` if any mode has a program already.
 pub(in crate::kernel) fn put_on(
     interface: u32,
     mode: XdpMode,
@@ -53,14 +51,14 @@ pub(in crate::kernel) fn put_on(
     request(interface, mode, XDP_FLAGS_UPDATE_IF_NOEXIST, [fd])
 }
 
-/// Whether `program` is attached there: it can be exchanged for itself, which changes nothing.
+/// Whether `program` is attached there: tries to exchange it for itself, which changes nothing.
 pub(in crate::kernel) fn is_on(interface: u32, mode: XdpMode, program: BorrowedFd<'_>) -> bool {
     let fd = program.as_raw_fd();
     let both = [LinkXdp::Fd(fd), LinkXdp::ExpectedFd(fd.cast_unsigned())];
     request(interface, mode, XDP_FLAGS_REPLACE, both).is_ok()
 }
 
-/// `RTM_SETLINK` with `IFLA_XDP`. The kernel answers while it takes the message.
+/// Sends `RTM_SETLINK` with `IFLA_XDP`. The kernel answers during the send.
 fn request(
     interface: u32,
     mode: XdpMode,

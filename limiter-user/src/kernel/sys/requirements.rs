@@ -1,4 +1,4 @@
-//! What the kernel must offer.
+//! Requirements for the kernel and for this process's capabilities.
 
 use std::io;
 
@@ -10,14 +10,14 @@ use crate::kernel::error::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KernelVersion(pub u32, pub u32);
 
-/// The oldest supported: see the table of KNOWN_ISSUES.md. The arm64 JIT has atomic instructions that
-/// return a value since 5.18 (commit 1902472b4fa9).
+/// The oldest supported version: see the table of KNOWN_ISSUES.md. The arm64 JIT has atomic instructions that return
+/// a value since 5.18 (commit 1902472b4fa9).
 const OLDEST: KernelVersion = if cfg!(target_arch = "aarch64") {
     KernelVersion(5, 18)
 } else {
     KernelVersion(5, 15)
 };
-/// Multi-buffer XDP (commit c2f2cdbeffda).
+/// The first version with multi-buffer XDP (commit c2f2cdbeffda).
 const FRAGS: KernelVersion = KernelVersion(5, 18);
 
 /// The running kernel, if it is new enough.
@@ -32,7 +32,7 @@ pub fn kernel() -> Result<KernelVersion> {
     }
 }
 
-/// What the running kernel calls itself.
+/// The running kernel's release name (`uname -r`).
 pub fn release() -> Result<String> {
     let name = nix::sys::utsname::uname()
         .map_err(|error| Error::system("asking for the kernel's version", error.into()))?;
@@ -40,7 +40,7 @@ pub fn release() -> Result<String> {
 }
 
 impl KernelVersion {
-    /// Whether it knows packets in several buffers: jumbo frames.
+    /// Whether this kernel has packets in several buffers, so jumbo frames.
     #[must_use]
     pub fn has_frags(self) -> bool {
         self >= FRAGS
@@ -55,37 +55,37 @@ fn parse(release: &str) -> Option<KernelVersion> {
     ))
 }
 
-/// What limiter needs a capability for.
+/// A needed capability, and its purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needed {
     capability: Capability,
-    /// Its name.
+    /// The capability's name.
     pub name: &'static str,
-    /// What it is for, after "to".
+    /// The purpose, after "to".
     pub why: &'static str,
 }
 
-/// To load programs and maps, and open those that are pinned.
+/// Loads programs and maps, and opens pinned ones.
 pub const BPF: Needed = Needed {
     capability: Capability::CAP_BPF,
     name: "CAP_BPF",
     why: "load what limits, and open what is pinned",
 };
-/// To attach.
+/// Attaches programs.
 pub const NET_ADMIN: Needed = Needed {
     capability: Capability::CAP_NET_ADMIN,
     name: "CAP_NET_ADMIN",
     why: "attach it to interfaces",
 };
-/// Without it the verifier also follows speculative execution, and refuses the program.
+/// Lets the verifier ignore speculative execution. Without it, the verifier refuses the program.
 pub const PERFMON: Needed = Needed {
     capability: Capability::CAP_PERFMON,
     name: "CAP_PERFMON",
     why: "pass the kernel's verifier",
 };
 
-/// Refuses early, and in words, what the kernel would refuse later with EPERM or a line of the
-/// verifier's.
+/// Refuses early, with a clear message, operations that the kernel would refuse later with EPERM or a line of the
+/// verifier's log.
 pub fn privileges() -> Result<()> {
     let missing = missing_capabilities()?;
     if missing.is_empty() {
@@ -97,7 +97,7 @@ pub fn privileges() -> Result<()> {
     Err(Error::Lacks(with_reasons.collect::<Vec<_>>().join(" and ")))
 }
 
-/// The needed capabilities that this thread lacks. `CAP_SYS_ADMIN` does for all of them.
+/// The needed capabilities that this thread lacks. `CAP_SYS_ADMIN` replaces all of them.
 pub fn missing_capabilities() -> Result<Vec<Needed>> {
     let own = own_capabilities()?;
     let mut needed = vec![BPF, NET_ADMIN, PERFMON];

@@ -14,23 +14,23 @@ pub struct Words {
     bytes: NonZeroUsize,
 }
 
-// SAFETY: the memory is the kernel's, and reached by atomic operations alone.
+// SAFETY: the memory is the kernel's, and accessed only by atomic operations.
 unsafe impl Send for Words {}
-// SAFETY: as above.
+// SAFETY: the memory is the kernel's, and accessed only by atomic operations.
 unsafe impl Sync for Words {}
 
 impl Drop for Words {
     fn drop(&mut self) {
-        // SAFETY: it was mapped by `map`, and nothing that is borrowed from it is left.
+        // SAFETY: `map` has mapped this memory, and no borrow of it is left.
         let _ = unsafe { munmap(self.start.cast(), self.bytes.get()) };
     }
 }
 
 impl Words {
-    /// Maps the first `bytes` of a map: a multiple of eight, and no more than it has.
+    /// Maps the first `bytes` of a map. `bytes` must be a multiple of eight, and no more than the map has.
     pub fn map(map: &MapData, bytes: usize) -> nix::Result<Self> {
         let bytes = NonZeroUsize::new(bytes).ok_or(nix::Error::EINVAL)?;
-        // SAFETY: a new mapping, wherever the kernel wants it.
+        // SAFETY: a new mapping, at an address that the kernel chooses.
         let start = unsafe {
             mmap(
                 None,
