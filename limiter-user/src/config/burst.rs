@@ -1,4 +1,4 @@
-//! `--burst`: how many tokens a full bucket holds.
+//! `--burst`: the number of tokens in a full bucket.
 
 use std::{fmt, str::FromStr};
 
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{Factor, Invalid, Rate, Unit, as_text, number};
 
-/// Packets, or bytes for a bit rate.
+/// A number of packets, or of bytes for a bit rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Burst {
     /// Tokens; at least 1.
     pub tokens: u64,
-    /// The unit that was written; none where a bare number was, which goes with either.
+    /// The unit that was written; `None` for a bare number, which fits either.
     pub unit: Option<Unit>,
 }
 
@@ -41,8 +41,8 @@ impl FromStr for Burst {
 }
 
 impl Burst {
-    /// What a rate gets where no burst is written: what it gives in one second, at least one packet,
-    /// or one frame of `frame_max` bytes.
+    /// The burst of a rate without one: the tokens of one second, but at least one packet, or one frame of
+    /// `frame_max` bytes.
     #[must_use]
     pub fn default_for(rate: &Rate, frame_max: u64) -> Self {
         let least = if rate.unit == Unit::Bytes {
@@ -56,7 +56,7 @@ impl Burst {
         }
     }
 
-    /// The burst times `factor`, rounded to a whole token in the direction of the factor.
+    /// The burst times `factor`, rounded to a whole token in the factor's direction.
     pub fn scaled(self, factor: Factor) -> Result<Self, Invalid> {
         Ok(Self {
             tokens: factor.of(self.tokens, &format_args!("burst {self}"))?,
@@ -64,7 +64,7 @@ impl Burst {
         })
     }
 
-    /// The same burst, if it goes with the rate's unit.
+    /// The burst itself, if it fits the rate's unit.
     pub fn for_rate(self, rate: &Rate) -> Result<Self, Invalid> {
         match (self.unit, rate.unit) {
             (Some(Unit::Packets), Unit::Bytes) => Err(Invalid::new(format!(

@@ -1,4 +1,4 @@
-//! What is meant → what the kernel gets: the program's constants, and the contents of the list maps.
+//! Compiles settings for the kernel: the program's constants, and the contents of the list maps.
 
 use std::collections::BTreeMap;
 
@@ -25,11 +25,11 @@ use super::{
     slot::Slot,
 };
 
-/// The slot of the limit that may take the short way.
+/// The slot of the limit that may take the fast path.
 pub const FIRST_SLOT: u32 = 0;
 
 impl Settings {
-    /// All limits: those that are written, and those on control traffic where that is exempt from them.
+    /// All limits: the configured ones, and those on control traffic if that is exempt from them.
     #[must_use]
     pub fn all_limits(&self) -> Vec<Limit> {
         let mut limits = self.limits.clone();
@@ -39,7 +39,7 @@ impl Settings {
         limits
     }
 
-    /// The program's constants, where `slots` are those of [`Self::all_limits`], in their order.
+    /// The program's constants. `slots` are those of [`Self::all_limits`], in their order.
     pub fn compile(
         &self,
         slots: &[Slot],
@@ -74,7 +74,7 @@ impl Settings {
         }
         config.limits_length = u32::try_from(limits.len()).unwrap_or(0);
         config.candidates = Candidates::of(&config.limits[..limits.len()]);
-        // Neighbour discovery and DHCP are told by what stands there.
+        // Neighbour discovery and DHCP are recognised by fields of the transport header.
         let transport = self.exempt.control || limits.iter().any(needs_transport);
         config.transport = transport.into();
         config.plain = self.is_plain(slots).into();
@@ -89,7 +89,7 @@ impl Settings {
         })
     }
 
-    /// Whether one look at one bucket is all that a packet needs.
+    /// Whether each packet needs only one bucket, so that the fast path is enough.
     fn is_plain(&self, slots: &[Slot]) -> bool {
         let alone = matches!(slots, [slot] if slot.number == FIRST_SLOT);
         let only = matches!(&self.limits[..], [limit] if limit.matches.is_everything() && !limit.shadow && !limit.key.by_port);
@@ -128,12 +128,12 @@ fn needs_transport(limit: &Limit) -> bool {
     by_port || limit.matches.needs_transport()
 }
 
-/// One of so many parts of the burst of new sources is divided among the limits' own buckets.
+/// The limits' own buckets of new sources share one part in 8 of the burst.
 const OWN_PART: u64 = 8;
 
-/// The buckets of new sources where so many limits divide them. Of one limit the common bucket has all. Otherwise each
-/// limit's own bucket has its share of the rate and of an eighth of the burst, and the common one the rest of the
-/// burst; but each of them at least one token. A CPU leases so few at once that they do not show, and at most 64.
+/// The buckets of new sources, divided among `limits`. A single limit has the whole common bucket. With several, each
+/// limit's own bucket has its share of the rate and of an eighth of the burst. The common bucket has the rest of the
+/// burst. Each bucket has at least one token. A CPU's lease is at most 64, and small enough not to show.
 fn new_source_quota(
     new_sources: Option<NewSources>,
     limits: usize,
@@ -167,12 +167,12 @@ fn new_source_quota(
     })
 }
 
-/// Which bit stands for which tier: it stays while other tiers come and go.
+/// The bit of each tier. It stays while other tiers are added and removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TierBits(pub BTreeMap<String, u32>);
 
 impl TierBits {
-    /// Bits for the tiers of `lists`: those that have one keep it. Also those that are given out anew.
+    /// Bits for the tiers of `lists`, and the newly assigned ones. Tiers that have a bit keep it.
     #[must_use]
     pub fn for_lists(&self, lists: &Lists) -> (Self, Vec<u32>) {
         let stays = |tier: &String| lists.tiers.contains_key(tier);
@@ -186,7 +186,7 @@ impl TierBits {
             let in_use = |bit: &u32| bits.values().any(|other| other == bit);
             let left = |bit: &u32| self.0.values().any(|other| other == bit);
             let mut free = (FIRST_TIER..LISTS_MAX).filter(|bit| !in_use(bit));
-            // One that no tier had a moment ago, while there are such. There are as many bits as tiers.
+            // Prefers a bit that no tier had before this change. There are as many bits as tiers.
             let bit = free.clone().find(|bit| !left(bit)).or_else(|| free.next());
             let bit = bit.unwrap_or(LISTS_MAX - 1);
             new.push(bit);
@@ -216,9 +216,9 @@ impl TierBits {
 }
 
 impl Lists {
-    /// What the list maps hold: for each prefix that is on any list, which lists decide about its
-    /// sources. Of `allow` and `deny` the longer prefix decides, and `deny` where they are the same;
-    /// of the tiers those with the longest prefix.
+    /// The content of the list maps: each prefix on any list, with the lists that decide about its sources. Of
+    /// `allow` and `deny` the longer prefix decides, or `deny` if both are equal. Of the tiers, those with the
+    /// longest prefix decide.
     #[must_use]
     pub fn compile(&self, bits: &TierBits) -> BTreeMap<IpNet, Listed> {
         const ACTIONS: u32 = ON_ALLOW | ON_DENY;
@@ -229,7 +229,7 @@ impl Lists {
                 compiled.entry(*prefix).or_default().own |= bit;
             }
         }
-        // In their order a prefix comes right before those within it.
+        // In their order, a prefix comes right before the prefixes within it.
         let mut around: Vec<(IpNet, u32)> = Vec::new();
         for (prefix, listed) in &mut compiled {
             while around
@@ -253,7 +253,7 @@ impl Lists {
         compiled
     }
 
-    /// The lists again, from what the maps hold.
+    /// Recovers the lists from the content of the maps.
     #[must_use]
     pub fn from_compiled(bits: &TierBits, entries: &[(IpNet, Listed)]) -> Self {
         let on = |bit: u32| -> Prefixes {
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(bits.for_lists(&lists).0.of("gold"), Some(3));
     }
 
-    /// Bits that tiers have left go to those that come, before two would have to share one.
+    /// New tiers get bits of removed ones before two tiers would have to share a bit.
     #[test]
     fn tiers_that_come_where_all_bits_are_taken_have_bits_of_their_own() {
         let named = |names: &[String]| Lists {
@@ -340,7 +340,7 @@ mod tests {
         }
     }
 
-    /// What the longest matching prefix says, as the kernel's trie looks it up.
+    /// The value of the longest matching prefix, as the kernel's trie looks it up.
     fn lists_of(address: &str) -> u32 {
         let address: std::net::IpAddr = address.parse().unwrap();
         let compiled = lists().compile(&bits());

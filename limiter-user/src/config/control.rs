@@ -6,26 +6,26 @@ use serde::{Deserialize, Serialize};
 
 use super::{Burst, Invalid, Key, Limit, Rate, Unit, key::Source};
 
-/// Name of the limit that holds each source of control traffic.
+/// Name of the limit on each source of control traffic.
 pub const CONTROL_LIMIT: &str = "control";
-/// Name of the limit that holds all control traffic of an interface together.
+/// Name of the limit on all control traffic of an interface together.
 pub const CONTROL_TOTAL: &str = "control-total";
 
-/// Limits on control traffic, where that is exempt from all other limits.
+/// Limits on control traffic that is exempt from all other limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Control {
-    /// Packets of one source.
+    /// Packets of one source per period.
     pub rate: Rate,
-    /// Packets of one source at once; left out, what the rate gives in two seconds.
+    /// The most packets of one source at once; `None`: those of two seconds at the rate.
     pub burst: Option<Burst>,
-    /// Packets of all sources, and as many at once as that gives in a second; none: no total.
+    /// Packets of all sources per period, and at once those of one second at this rate; `None`: no total.
     pub total: Option<Rate>,
 }
 
 impl Default for Control {
-    /// 100 packets a second and 200 at once are enough for a router. Linux keeps 1,024 neighbours unless told
-    /// otherwise (`gc_thresh3`): with 10,000 packets a second in all, each may ask almost ten times a second, where a
-    /// healthy neighbour asks once in several seconds. Made-up neighbours get no more than that.
+    /// 100 packets per second and 200 at once are enough for a router. Linux keeps 1,024 neighbours by default
+    /// (`gc_thresh3`). With 10,000 packets per second in total, each may ask almost ten times per second, while a
+    /// healthy neighbour asks once in several seconds. Made-up neighbours cannot exceed the total.
     fn default() -> Self {
         Self {
             total: Some(Rate::packets_per_second(10_000)),
@@ -35,7 +35,7 @@ impl Default for Control {
 }
 
 impl Control {
-    /// The limits of a record that was written before there was a total.
+    /// The limits in a record that was written by a version without a total.
     pub(super) fn without_total() -> Self {
         Self {
             rate: Rate::packets_per_second(100),
@@ -44,7 +44,7 @@ impl Control {
         }
     }
 
-    /// The limits on control traffic. A neighbour that is over its own limit is told so, and not that of all.
+    /// The limits on control traffic, each source's first: a neighbour above both is reported as above its own.
     #[must_use]
     pub fn limits(&self) -> Vec<Limit> {
         let each = Limit {
@@ -73,7 +73,7 @@ impl Control {
         })
     }
 
-    /// Everything that is wrong, each with its key.
+    /// All problems, each with its key.
     pub(super) fn problems(&self) -> Vec<(&'static str, Invalid)> {
         let rates = [("rate", Some(self.rate)), ("total", self.total)];
         let in_bits = rates.into_iter().filter_map(|(key, rate)| {

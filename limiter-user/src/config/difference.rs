@@ -1,4 +1,4 @@
-//! What a change has changed, in words.
+//! The differences between two settings, in words.
 
 mod depth;
 
@@ -10,8 +10,7 @@ use std::{
 use super::{Limit, Lists, NewSources, Scope, Settings, lists::Prefixes, settings::NO_FLEET};
 use depth::Depth;
 
-/// One line for each thing that differs on an interface whose longest frame has `frame_max` bytes; none where nothing
-/// does.
+/// One line for each difference, on an interface whose longest frame has `frame_max` bytes. Empty if there is none.
 #[must_use]
 pub fn difference(old: &Settings, new: &Settings, frame_max: u64) -> Vec<String> {
     let mut changes = Vec::new();
@@ -73,7 +72,7 @@ fn new_sources(changes: &mut Vec<String>, old: Option<NewSources>, new: Option<N
 }
 
 fn limits(changes: &mut Vec<String>, old: &[Limit], new: &[Limit], frame_max: u64) {
-    // The name goes without saying where there is no other.
+    // A single limit needs no name.
     limits_of(changes, old, new, frame_max, new.len() != 1);
     let names = |limits: &[Limit]| -> Vec<_> {
         let names = limits.iter().map(|limit| limit.name.clone());
@@ -84,7 +83,7 @@ fn limits(changes: &mut Vec<String>, old: &[Limit], new: &[Limit], frame_max: u6
     }
 }
 
-/// What has changed of each limit, behind its name if `with_names`.
+/// The differences of each limit, with its name in front if `with_names`.
 fn limits_of(
     changes: &mut Vec<String>,
     old: &[Limit],

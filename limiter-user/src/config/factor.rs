@@ -4,11 +4,11 @@ use std::{cmp::Ordering, fmt, str::FromStr};
 
 use super::{Invalid, number};
 
-/// `x0.001` to `x1000`, in thousandths: exact.
+/// A factor from `x0.001` to `x1000`, in thousandths: exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Factor(u64);
 
-/// Parts of one.
+/// Thousandths in one.
 pub(super) const ONE: u64 = 1_000;
 const MOST: u64 = 1_000 * ONE;
 
@@ -34,8 +34,8 @@ impl Factor {
         u128::from(number) * u128::from(self.0)
     }
 
-    /// The product with `number` as a whole number: rounded down by factors below 1, up by those above 1, so that
-    /// every factor moves the number in its own direction. `what` names the number in errors.
+    /// The product with `number` as a whole number. Factors below 1 round down and factors above 1 up, so that every
+    /// factor moves the number in its own direction. `what` names the number in errors.
     pub fn of(self, number: u64, what: &dyn fmt::Display) -> Result<u64, Invalid> {
         let exact = self.thousandths_of(number);
         let rounded = match self.0.cmp(&ONE) {

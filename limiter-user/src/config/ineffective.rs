@@ -1,4 +1,4 @@
-//! What is written in vain: limits that hold no packet or never refuse one, lists that no limit names.
+//! Settings without effect: limits that match no packet or never refuse one, lists that no limit names.
 
 use super::{
     Invalid, Limit, Match, Settings,
@@ -10,7 +10,7 @@ use super::{
 pub const USUAL_FRAME: u64 = 1_522;
 
 impl Settings {
-    /// Everything that can never have an effect where frames have at most `frame_max` bytes.
+    /// All settings that can never have an effect on frames of at most `frame_max` bytes.
     #[must_use]
     pub fn ineffective(&self, frame_max: u64) -> Vec<Problem> {
         let mut problems = Vec::new();
@@ -48,7 +48,7 @@ impl Settings {
         problems
     }
 
-    /// A version of IP that no prefix of the lists has.
+    /// Finds a version of IP that no prefix of the lists has.
     fn wrong_sources(&self, matches: &Match) -> Option<(&'static str, String)> {
         let version = matches.ip_version?;
         let lists = matches.source.iter();
@@ -67,7 +67,7 @@ impl Settings {
         })
     }
 
-    /// Another limit on the same packets and buckets that always refuses first.
+    /// Finds another limit on the same packets and buckets that always refuses first.
     fn never_refuses(
         &self,
         index: usize,
@@ -88,7 +88,7 @@ impl Settings {
     }
 }
 
-/// Whether `limit` never refuses what `stricter` has admitted.
+/// Whether `limit` never refuses packets that `stricter` has admitted.
 fn is_covered(limit: &Limit, stricter: &Limit, frame_max: u64) -> bool {
     let both = |is: fn(&Limit) -> bool| is(limit) && is(stricter);
     let per_second =
@@ -109,7 +109,7 @@ fn is_covered(limit: &Limit, stricter: &Limit, frame_max: u64) -> bool {
         && strict_burst.tokens <= burst.tokens
 }
 
-/// A protocol of the other version of IP.
+/// Finds a protocol that belongs to the other version of IP.
 fn wrong_version(matches: &Match) -> Option<(&'static str, String)> {
     let (protocol, version) = (matches.protocol?, matches.ip_version?);
     let (other, instead) = match (protocol.0, version) {
@@ -123,7 +123,7 @@ fn wrong_version(matches: &Match) -> Option<(&'static str, String)> {
     Some(("protocol", why))
 }
 
-/// Lists whose sources match and do not.
+/// Finds lists whose sources must both match and not match.
 fn in_both(matches: &Match) -> Option<(&'static str, String)> {
     let source = matches.source.iter();
     let both: Vec<_> = source
@@ -142,7 +142,7 @@ fn in_both(matches: &Match) -> Option<(&'static str, String)> {
     Some(("unless", why))
 }
 
-/// A burst that never admits a whole frame.
+/// Finds a burst that never admits a whole frame.
 fn too_small(limit: &Limit, frame_max: u64) -> Option<(&'static str, String)> {
     let why = limit.terms(frame_max).err()?;
     limit.terms(1).is_ok().then(|| ("burst", why.to_string()))

@@ -1,4 +1,4 @@
-//! `--key`: what of a source makes its bucket.
+//! `--key`: the parts of a packet that select its bucket.
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 
 use super::{Invalid, as_text};
 
-/// What packets must have in common to share a bucket.
+/// The parts that packets must have in common to share a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Key {
-    /// What of the source's address.
+    /// The part of the source's address.
     pub source: Source,
-    /// Whether each destination port has a bucket of its own.
+    /// Whether each destination port has its own bucket.
     pub by_port: bool,
 }
 
-/// What of a source's address makes its bucket.
+/// The part of a source's address that selects its bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Nothing: one bucket for everything that comes in.
+    /// No part: one bucket for all packets.
     Interface,
     /// One bucket for each prefix.
     Prefix {
@@ -33,7 +33,7 @@ pub enum Source {
 }
 
 impl Default for Key {
-    /// An IPv4 address; an IPv6 /64, because that is what one host is given.
+    /// A whole IPv4 address; an IPv6 /64, the usual assignment to one host.
     fn default() -> Self {
         Self {
             source: Source::Prefix { ipv4: 32, ipv6: 64 },
@@ -42,7 +42,7 @@ impl Default for Key {
     }
 }
 
-/// What is written behind the source where each destination port has a bucket of its own.
+/// The suffix of a key with a bucket for each destination port.
 const BY_PORT: &str = ",destination_port";
 
 impl FromStr for Key {
@@ -98,14 +98,14 @@ impl Key {
         }
     }
 
-    /// The key under which a limit in `slot` keeps packets from `address` to `port`.
+    /// The key of packets from `address` to `port` under the limit in `slot`.
     #[must_use]
     pub fn of(&self, slot: u32, address: IpAddr, port: u16) -> SourceKey {
         self.mask().key(slot, &self::address(address), port)
     }
 
-    /// How the source behind a key is written: `192.0.2.7`, `2001:db8::/64`, `interface`; with the
-    /// port, where that is part of it, as in `192.0.2.7 port 53`.
+    /// The source of a key as text: `192.0.2.7`, `2001:db8::/64`, `interface`. If the port is part of the key, it
+    /// follows, as in `192.0.2.7 port 53`.
     #[must_use]
     pub fn show(&self, key: &SourceKey) -> String {
         let mut text = String::new();
@@ -114,7 +114,7 @@ impl Key {
         text
     }
 
-    /// The same, to where there is room already.
+    /// Writes the text of [`Self::show`] to an existing buffer.
     pub fn write(&self, key: &SourceKey, to: &mut impl fmt::Write) -> fmt::Result {
         self.write_source(key, to)?;
         if self.by_port {
@@ -123,7 +123,7 @@ impl Key {
         Ok(())
     }
 
-    /// How it is written without the port.
+    /// The source of a key as text, without the port.
     #[must_use]
     pub fn show_source(&self, key: &SourceKey) -> String {
         let mut text = String::new();
@@ -143,7 +143,7 @@ impl Key {
         }
     }
 
-    /// The addresses that share the bucket; none where it is everybody's.
+    /// The addresses that share the bucket; `None` if all do.
     #[must_use]
     pub fn network(&self, key: &SourceKey) -> Option<IpNet> {
         let (address, bits) = self.prefix(key)?;
@@ -184,7 +184,7 @@ fn words(octets: [u8; 16]) -> Words {
     ]
 }
 
-/// An address's bytes, as they follow each other in a packet.
+/// An address's bytes, in the order of a packet.
 #[must_use]
 pub fn octets(words: Words) -> [u8; 16] {
     std::array::from_fn(|i| words[i / 8].to_ne_bytes()[i % 8])
@@ -218,7 +218,7 @@ mod tests {
             "interface,destination_port",
         ] {
             assert_eq!(text.parse::<Key>().unwrap().to_string(), text);
-            // As in the record of an attachment.
+            // The record of an attachment stores keys in this way.
             let kept = Key::try_from(text.to_owned()).unwrap();
             assert_eq!(String::from(kept), text);
         }

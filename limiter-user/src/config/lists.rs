@@ -1,4 +1,4 @@
-//! Lists of sources: `allow`, `deny`, and tiers with names of their own.
+//! Lists of sources: `allow`, `deny`, and tiers with user-defined names.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +13,7 @@ use super::Invalid;
 pub const ALLOW: &str = "allow";
 /// Name of the list whose sources are dropped before any limit.
 pub const DENY: &str = "deny";
-/// Tiers that there may be: as many as a word has bits, less [`ALLOW`] and [`DENY`].
+/// The most tiers: the bits of a word, without those of [`ALLOW`] and [`DENY`].
 pub const TIERS_MAX: usize = 30;
 
 /// Prefixes in order, each once.
@@ -22,16 +22,16 @@ pub type Prefixes = BTreeSet<IpNet>;
 /// All lists of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lists {
-    /// Pass.
+    /// Sources that pass.
     pub allow: Prefixes,
-    /// Dropped.
+    /// Sources that are dropped.
     pub deny: Prefixes,
-    /// What limits match on, by name.
+    /// Lists that limits match on, by name.
     pub tiers: BTreeMap<String, Prefixes>,
 }
 
 impl Lists {
-    /// Whether there is no prefix on any.
+    /// Whether no list has a prefix.
     #[must_use]
     pub fn are_empty(&self) -> bool {
         self.all().all(|(_, prefixes)| prefixes.is_empty())
@@ -58,8 +58,8 @@ impl Lists {
     }
 }
 
-/// Reads a prefix; a bare address stands for itself alone. Bits behind the prefix are refused, because
-/// nobody can tell whether the address or the network was meant.
+/// Reads a prefix. A bare address is a prefix of that address alone. Bits behind the prefix are refused, because
+/// either the address or the network may be meant.
 pub fn prefix(text: &str) -> Result<IpNet, Invalid> {
     let net = match text.parse::<IpAddr>() {
         Ok(address) => return Ok(address.into()),
@@ -80,8 +80,8 @@ pub fn prefix(text: &str) -> Result<IpNet, Invalid> {
     Ok(net)
 }
 
-/// An address with a length. The address is read as a bare one is: 010.0.0.0/8 is refused, because to some programs
-/// that is 8.0.0.0/8.
+/// Reads an address with a length. The address has the same syntax as a bare one: 010.0.0.0/8 is refused, because
+/// some programs read it as 8.0.0.0/8.
 fn network(text: &str) -> Option<IpNet> {
     let (address, length) = text.split_once('/')?;
     if !length.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -90,8 +90,8 @@ fn network(text: &str) -> Option<IpNet> {
     IpNet::new(address.parse().ok()?, length.parse().ok()?).ok()
 }
 
-/// Reads a file of prefixes: one a line, `#` begins a comment, empty lines do not count. All that is
-/// wrong is told, with its line.
+/// Reads a file of prefixes, one per line. `#` begins a comment, and empty lines are ignored. All mistakes are
+/// returned, with their lines.
 pub fn read(text: &str) -> Result<Prefixes, Vec<(usize, Invalid)>> {
     let (mut prefixes, mut errors) = (Prefixes::new(), Vec::new());
     // Some editors begin a file with a byte order mark.
@@ -115,7 +115,7 @@ pub fn read(text: &str) -> Result<Prefixes, Vec<(usize, Invalid)>> {
     }
 }
 
-/// How a prefix is written: a whole address without its length.
+/// Prints a prefix; a single address without its length.
 #[must_use]
 pub fn show(prefix: &IpNet) -> String {
     if prefix.prefix_len() == prefix.max_prefix_len() {

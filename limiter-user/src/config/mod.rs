@@ -1,6 +1,6 @@
-//! Configuration: what is written → what is meant → what the kernel gets.
+//! Configuration: from text to settings, and from settings to the kernel's values.
 //!
-//! Knows nothing of aya, maps or interfaces.
+//! This module knows nothing of aya, maps or interfaces.
 
 use std::{io, path::Path};
 
@@ -35,7 +35,7 @@ pub use matches::Match;
 pub use rate::{Rate, Unit};
 pub use settings::{Algorithm, Exempt, Limit, Malformed, Mode, NewSources, Scope, Settings};
 
-/// Reads and writes types as the text that people write, in JSON too.
+/// Reads and writes types as the text that users write, in JSON too.
 macro_rules! as_text {
     ($($type:ty),+) => {$(
         impl TryFrom<String> for $type {
@@ -55,7 +55,7 @@ macro_rules! as_text {
 }
 use as_text;
 
-/// A value that cannot be used, and why. Ends with what to write instead.
+/// A value that cannot be used. The message has the reason, and ends with what to write instead.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{}", on_one_line(.0))]
 pub struct Invalid(pub String);
@@ -66,7 +66,7 @@ impl Invalid {
     }
 }
 
-/// A file of text longer than this is none that anybody has written: four million prefixes fit.
+/// The longest text file in bytes. Four million prefixes fit.
 const TEXT_MOST: u64 = 64 << 20;
 
 /// Reads a file of text.
@@ -74,8 +74,8 @@ pub(crate) fn read_text(path: &Path) -> io::Result<String> {
     files::read_text(path, TEXT_MOST)
 }
 
-/// Escapes every character that `keep` does not name and that does not print: control characters, and those of Unicode
-/// that only say how others are shown, by which a name could turn a message around or hide a part of it.
+/// Escapes every character that does not print, unless `keep` accepts it. These are control characters, and Unicode's
+/// formatting characters, by which a name could reverse a message or hide a part of it.
 pub(crate) fn escape(text: &str, keep: impl Fn(char) -> bool) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -88,7 +88,7 @@ pub(crate) fn escape(text: &str, keep: impl Fn(char) -> bool) -> String {
     escaped
 }
 
-/// Whether a character is seen as itself. An accent that goes onto the character before it is.
+/// Whether a character is visible on its own. A combining accent counts as visible.
 fn prints(c: char) -> bool {
     let mut pair = [b'a', 0, 0, 0, 0];
     let length = c.encode_utf8(&mut pair[1..]).len();
@@ -96,8 +96,8 @@ fn prints(c: char) -> bool {
     matches!(c, '\'' | '"') || pair.escape_debug().nth(1) == Some(c)
 }
 
-/// Makes one line of a message. Text that somebody has written may hold anything, and much of it. Its middle tells
-/// least: what is wrong stands in front, and what to write behind.
+/// Makes one line of a message, of some 600 characters at most. Quoted text may be long and have any content. The
+/// middle is cut, because the mistake is at the beginning and the advice at the end.
 pub(crate) fn on_one_line(message: &str) -> String {
     const LONGEST: usize = 600;
     let line = escape(message, |_| false);

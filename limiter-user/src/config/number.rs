@@ -1,8 +1,8 @@
-//! Numbers as they are written in rates and bursts: digits, a decimal point, a suffix.
+//! Numbers in rates and bursts: digits, a decimal point, a suffix.
 
 use super::Invalid;
 
-/// Suffixes of what is counted.
+/// Suffixes of counts.
 pub const COUNTS: &[(&str, u64)] = &[
     ("", 1),
     ("k", 1_000),
@@ -10,7 +10,7 @@ pub const COUNTS: &[(&str, u64)] = &[
     ("G", 1_000_000_000),
 ];
 
-/// Splits `text` into its number and what follows it.
+/// Splits `text` into its number and the rest.
 fn split(text: &str) -> (&str, &str) {
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -18,8 +18,8 @@ fn split(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// Reads `text` as a number with one of `suffixes`, each worth a factor; the number times the factor
-/// must be whole: `1.5k` is 1500, `0.5` is nothing.
+/// Reads `text` as a number with one of `suffixes`, each worth a factor. The number times the factor must be whole:
+/// `1.5k` is 1500, `0.5` is an error.
 pub fn parse(text: &str, suffixes: &[(&str, u64)]) -> Result<u64, Invalid> {
     let (number, suffix) = split(text);
     if number.is_empty() {
@@ -44,7 +44,7 @@ pub fn parse(text: &str, suffixes: &[(&str, u64)]) -> Result<u64, Invalid> {
     })
 }
 
-/// `whole.fraction` × `factor`, where that is whole and fits.
+/// The product `whole.fraction` × `factor`, if it is whole and fits.
 fn scale(whole: &str, fraction: &str, factor: u64) -> Option<u64> {
     if whole.is_empty() || fraction.contains('.') || fraction.len() > 9 {
         return None;

@@ -1,4 +1,4 @@
-//! Since when a prefix is on a list of this host, and who put it there.
+//! The origin of prefixes on this host's lists: who added them, and when.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Lists, lists::Prefixes};
 
-/// Who puts a prefix on a list.
+/// The author of a prefix on a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum By {
     /// The configuration file.
@@ -19,7 +19,7 @@ pub enum By {
 }
 
 impl By {
-    /// Its name in JSON.
+    /// The author's name in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -30,12 +30,12 @@ impl By {
     }
 }
 
-/// Where a prefix comes from.
+/// The origin of a prefix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
-    /// Who put it on the list.
+    /// The author of the prefix.
     pub by: By,
-    /// When, RFC 3339.
+    /// Time of the addition, RFC 3339.
     pub since: String,
 }
 
@@ -46,21 +46,21 @@ pub struct Origins(BTreeMap<String, OfList>);
 /// The origins of one list. A file of a million prefixes has one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct OfList {
-    /// The origin of every prefix that is not in `added`; none if an earlier version put them there.
+    /// The origin of every prefix that is not in `added`; `None` if an earlier version added them.
     most: Option<Origin>,
-    /// Prefixes that commands added later, by time.
+    /// Prefixes that commands added later, by time (RFC 3339).
     added: BTreeMap<String, Prefixes>,
 }
 
 impl Origins {
-    /// All prefixes have the same origin.
+    /// The same origin for all prefixes.
     #[must_use]
     pub fn new(lists: &Lists, by: By, since: &str) -> Self {
         let names = lists.all().map(|(name, _)| name.to_owned());
         Self(names.map(|name| (name, OfList::new(by, since))).collect())
     }
 
-    /// A command has changed the lists.
+    /// The origins after a command has changed the lists.
     #[must_use]
     pub fn edited(mut self, old: &Lists, new: &Lists, now: &str) -> Self {
         let mut before: BTreeMap<_, _> = old.all().collect();
@@ -75,7 +75,7 @@ impl Origins {
         Self(edited.collect())
     }
 
-    /// The origin of a prefix that is on a list; none if it is not known.
+    /// The origin of a prefix that is on a list; `None` if it is unknown.
     #[must_use]
     pub fn of(&self, list: &str, prefix: &IpNet) -> Option<Origin> {
         let OfList { most, added } = self.0.get(list)?;
@@ -148,7 +148,7 @@ mod tests {
         let same = origins.clone().edited(&more, &more, "3");
         assert_eq!(same, origins);
 
-        // Taken off and put there again, it is there since then.
+        // A prefix that was removed and added again has the time of the second addition.
         let again = origins.edited(&more, &file, "3").edited(&file, &more, "4");
         assert_eq!(origin(&again, "192.0.2.7"), of_command("4"));
         assert_eq!(origin(&again, "10.0.0.0/8"), of_file);

@@ -1,7 +1,7 @@
-//! What a fleet has put on a host's lists, beside what the host's own configuration says.
+//! Prefixes that a fleet adds to a host's lists, beside the host's own configuration.
 //!
-//! The list maps hold both together. Which prefixes are there for the fleet alone, and which for both, is kept
-//! beside them: so each of the two can take back what it has put there, and nothing else.
+//! The list maps hold both together. The overlay notes which prefixes only the fleet has added, and which both have.
+//! So each of the two can remove its own prefixes, and no others.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ use super::{Lists, Settings, lists::Prefixes};
 /// Prefixes on lists, by the list's name.
 pub type OnLists = BTreeMap<String, Prefixes>;
 
-/// Where the prefixes of a fleet are.
+/// The fleet's prefixes, by whether the host's own configuration has them too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overlay {
-    /// Those that the host's own configuration does not have.
+    /// Prefixes that only the fleet has added.
     pub alone: OnLists,
-    /// Those that it has too.
+    /// Prefixes that the host's own configuration has too.
     pub both: OnLists,
 }
 
 impl Overlay {
-    /// Where the prefixes `of_fleet` are, on a host whose own lists are those of `own`. Only what is on lists that the
-    /// fleet shares there counts.
+    /// Divides the prefixes `of_fleet` on a host with the settings `own`. Only lists that these settings share with
+    /// the fleet count.
     #[must_use]
     pub fn new(own: &Settings, of_fleet: &OnLists) -> Self {
         let mut overlay = Self::default();
@@ -31,7 +31,7 @@ impl Overlay {
             let Some(of_fleet) = of_fleet.get(name).filter(|_| own.shares(name)) else {
                 continue;
             };
-            // No bits behind the prefix: the maps would keep them, and it would not be found again.
+            // Clears bits behind the prefix: the maps would keep them, and the prefix would not be found again.
             let of_fleet = of_fleet.iter().map(ipnet::IpNet::trunc);
             let (both, alone) = of_fleet.partition(|prefix| prefixes.contains(prefix));
             overlay.alone.insert(name.to_owned(), alone);
@@ -52,7 +52,7 @@ impl Overlay {
         all
     }
 
-    /// The host's own lists, where these are in force.
+    /// The host's own lists, given the lists in force.
     #[must_use]
     pub fn without(&self, mut in_force: Lists) -> Lists {
         for (name, prefixes) in &self.alone {
@@ -63,7 +63,7 @@ impl Overlay {
         in_force
     }
 
-    /// The lists that are in force, where these are the host's own.
+    /// The lists in force, given the host's own.
     #[must_use]
     pub fn with(&self, mut own: Lists) -> Lists {
         for (name, prefixes) in &self.alone {
@@ -74,7 +74,7 @@ impl Overlay {
         own
     }
 
-    /// What is wrong with it, if anything.
+    /// The overlay's fault, if it has one.
     pub(crate) fn fault(&self, settings: &Settings) -> Option<&'static str> {
         let mut all = self.alone.iter().chain(&self.both);
         all.find_map(|(name, prefixes)| {
@@ -91,7 +91,7 @@ impl Overlay {
 }
 
 impl Settings {
-    /// Whether the fleet puts prefixes on the list with this name too.
+    /// Whether the fleet may add prefixes to the list with this name.
     #[must_use]
     pub fn shares(&self, list: &str) -> bool {
         self.fleet.is_some() && self.fleet_lists.contains(list)

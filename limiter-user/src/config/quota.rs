@@ -1,4 +1,4 @@
-//! From rate and burst to what the kernel computes with: ticks, or tokens of a fixed window.
+//! Compiles rate and burst to the kernel's units: ticks, or tokens of a fixed window.
 
 use limiter_common::arithmetic::{
     bucket::{TAU_MAX, TICK_SHIFT},
@@ -9,29 +9,28 @@ use limiter_common::arithmetic::{
 
 use super::{Algorithm, Burst, Invalid, Limit, Rate, Scope, Unit};
 
-/// The largest factor for a byte's cost: times the longest packet it stays below 2^63.
+/// The exclusive bound of a byte's cost: its product with the longest packet stays below 2^63.
 const BYTE_COST_MAX: u128 = 1 << (63 - LENGTH_MAX.trailing_zeros());
-/// More fractional bits than these make no difference to any rate.
+/// The most fractional bits. More make no difference to any rate.
 const SHIFT_MAX: u32 = 40;
-/// A change of terms measures what is spent in this many parts of the burst.
+/// A change of quota measures spent tokens in this many parts of the burst.
 const CHUNKS: u64 = 1 << 20;
 
-/// The terms of a limit, in the kernel and for those who read its buckets.
+/// The quota of a limit, for the kernel and for readers of its buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// What the kernel computes with.
+    /// The quota in the kernel's units.
     pub in_kernel: quota::Quota,
-    /// What one token (a packet or a byte) is worth, in `1 << in_kernel.cost_shift`-th of a unit of
-    /// `in_kernel.tau`.
+    /// The cost of one token (a packet or a byte), in `1 << in_kernel.cost_shift`-th of a unit of `in_kernel.tau`.
     pub token: u64,
-    /// What a token is.
+    /// The unit of a token.
     pub unit: Unit,
     /// Tokens of a full bucket.
     pub burst: u64,
 }
 
 impl Terms {
-    /// The same with windows that begin `phase` nanoseconds earlier.
+    /// This quota with windows that begin `phase` nanoseconds earlier.
     #[must_use]
     pub fn at_phase(mut self, phase: u64) -> Self {
         if self.in_kernel.window.period != 0 {
@@ -41,8 +40,8 @@ impl Terms {
     }
 }
 
-/// The terms of `limit`. `frame_max` is the longest frame, in bytes, that can arrive: a bucket that
-/// could never admit one is refused.
+/// The quota of `limit`. `frame_max` is the longest frame, in bytes, that can arrive. A bucket that could never admit
+/// such a frame is refused.
 pub fn terms(limit: &Limit, frame_max: u64) -> Result<Terms, Invalid> {
     let burst = limit.burst(frame_max)?;
     let terms = match limit.algorithm {
@@ -60,7 +59,7 @@ pub fn terms(limit: &Limit, frame_max: u64) -> Result<Terms, Invalid> {
     }
 }
 
-/// The same where other hosts charge the buckets too.
+/// The quota with the flag for buckets that other hosts charge too.
 fn shared(mut terms: Terms, scope: Scope) -> Terms {
     if scope == Scope::Fleet {
         terms.in_kernel.flags |= SHARED;
@@ -68,7 +67,7 @@ fn shared(mut terms: Terms, scope: Scope) -> Terms {
     terms
 }
 
-/// The same where each packet costs so many tokens.
+/// The quota with a fixed cost of `cost` tokens per packet.
 fn at_cost(terms: Terms, cost: u64) -> Result<Terms, Invalid> {
     if cost > terms.burst {
         return Err(Invalid::new(format!(
@@ -102,7 +101,7 @@ fn token_bucket(rate: &Rate, burst: &Burst) -> Result<Terms, Invalid> {
     })
 }
 
-/// The phase is the limit's own, and not known here.
+/// The quota of a fixed window. It has no phase, because that belongs to the limit's slot.
 fn fixed_window(rate: &Rate, burst: &Burst) -> Result<Terms, Invalid> {
     let grant = rate.tokens_per_period();
     if grant == 0 {
@@ -138,7 +137,7 @@ fn fixed_window(rate: &Rate, burst: &Burst) -> Result<Terms, Invalid> {
     })
 }
 
-/// Rounded up: rounding never admits more than was asked for.
+/// The quota of a packet rate. Its cost is rounded up, so that rounding never admits more than wanted.
 fn by_packets(period: u128, packets: u64) -> quota::Quota {
     let cost = period.div_ceil(u128::from(packets));
     quota::Quota {
@@ -147,7 +146,7 @@ fn by_packets(period: u128, packets: u64) -> quota::Quota {
     }
 }
 
-/// As many fractional bits as keep the product with a length within a word.
+/// The quota of a bit rate. Its cost has as many fractional bits as keep the product with a length within 64 bits.
 fn by_bytes(period: u128, bits: u64) -> quota::Quota {
     let cost = |shift: u32| (period << shift).div_ceil(u128::from(bits));
     let shift = (0..=SHIFT_MAX)
@@ -162,9 +161,9 @@ fn by_bytes(period: u128, bits: u64) -> quota::Quota {
     }
 }
 
-/// How buckets are carried over from `old` to `new` terms at the moment `since` (in nanoseconds): what
-/// was spent stays spent, in tokens, and a bucket is never deeper than the new burst. Between packets
-/// and bytes, which do not compare, it is the share of the burst that stays spent.
+/// The conversion of buckets from `old` to `new` at the moment `since` (nanoseconds). Spent tokens stay spent, and a
+/// bucket is never deeper than the new burst. Packets and bytes do not compare: between them, the spent share of the
+/// burst stays spent.
 #[must_use]
 pub fn rescale(old: &Terms, new: &Terms, since: u64) -> Rescale {
     let (from, to) = (&old.in_kernel, &new.in_kernel);
@@ -192,13 +191,13 @@ pub fn rescale(old: &Terms, new: &Terms, since: u64) -> Rescale {
     }
 }
 
-/// `value × numerator / denominator`, rounded up, with as many fractional bits as leave room for
-/// multiplying it by the number of chunks. A result without room for any is more than any bucket
-/// holds, whatever it is multiplied by.
+/// Returns `value × numerator / denominator`, rounded up, and its number of fractional bits. There are as many as
+/// leave room to multiply by the number of chunks. A result without room for any exceeds every bucket, so its exact
+/// size does not matter.
 fn scaled(value: u64, numerator: u128, denominator: u128) -> (u64, u32) {
     const MOST: u128 = 1 << 42;
-    // Neither side of the ratio may exceed 64 bits in what follows; what is shifted out is far below
-    // one part in a million of the larger, and the smaller errs towards refusing.
+    // Neither side of the ratio may exceed 64 bits below. The bits shifted out are far below one part in a million of
+    // the larger side. The error of the smaller side tends to refuse.
     let excess = numerator.max(denominator).ilog2().saturating_sub(63);
     let (numerator, denominator) = (
         (numerator >> excess) + u128::from(excess > 0),
@@ -274,7 +273,8 @@ mod tests {
             let converted = rescale(&old, &new, since).apply(start + tokens_spent * old.token);
             (converted - start) as f64 / new.token as f64
         };
-        // Slower, faster: the same tokens are gone; never fewer, at most a millionth of the burst more.
+        // Slower and faster rates: the spent tokens stay spent. Never fewer, and at most a millionth of the burst
+        // more.
         for (old, new) in [
             ("5/s", "1/s"),
             ("1/s", "5/s"),
@@ -336,7 +336,7 @@ mod tests {
         }
     }
 
-    /// Between a token bucket and a window, what is spent stays spent too.
+    /// Spent tokens stay spent between a token bucket and a window too.
     #[test]
     fn what_is_spent_stays_spent_from_one_algorithm_to_the_other() {
         let since = 1_000_000_000_123;
@@ -348,7 +348,7 @@ mod tests {
         let window = terms(&window, 1_522).unwrap();
         let start = limiter_common::arithmetic::bucket::ticks(since);
         let word = rescale(&bucket, &window, since).apply(start + 7 * bucket.token);
-        // Rounded up to a chunk, and that to a token.
+        // Spent tokens are rounded up to a chunk, and then to a token.
         assert_eq!(window.in_kernel.left(word, since), 142, "7 are spent");
         let back = rescale(&window, &bucket, since).apply(word);
         let left = bucket.in_kernel.left(back, since) as f64 / bucket.token as f64;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Factor, Invalid, as_text, factor, number};
 
-/// What a limit counts.
+/// The unit that a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
@@ -16,15 +16,15 @@ pub enum Unit {
     Bytes,
 }
 
-/// How fast a bucket refills: `amount` packets, or bits, in `period_ns` nanoseconds.
+/// Refill rate of a bucket: `amount` packets, or bits, in `period_ns` nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Rate {
-    /// Packets, or bits where `unit` is bytes; at least 1.
+    /// Packets, or bits if `unit` is bytes; at least 1.
     pub amount: u64,
     /// The period in nanoseconds; at least a second.
     pub period_ns: u64,
-    /// What is counted.
+    /// The counted unit.
     pub unit: Unit,
 }
 
@@ -43,10 +43,10 @@ const PERIODS: &[(&str, u64)] = &[
     ("d", 86_400 * SECOND),
 ];
 
-/// Beyond these a token is worth so few ticks that rounding would show.
+/// The highest rates. Above them a token is worth so few ticks that rounding would show.
 const PACKETS_PER_SECOND_MAX: u64 = 1_000_000_000;
 const BITS_PER_SECOND_MAX: u64 = 1_000_000_000_000;
-/// 208 days, the deepest bucket that there can be: see `limiter_common::arithmetic::bucket::TAU_MAX`.
+/// The longest period, 208 days: the depth of the deepest bucket (`limiter_common::arithmetic::bucket::TAU_MAX`).
 const PERIOD_MAX: u64 = 1 << 54;
 
 impl FromStr for Rate {
@@ -72,7 +72,7 @@ impl FromStr for Rate {
     }
 }
 
-/// Whoever writes 10mb or 10mbps means bits.
+/// Adds a hint for users who write 10mb or 10mbps and mean bits.
 fn or_in_bits(count: &str, Invalid(why): Invalid) -> Invalid {
     if count.contains(['b', 'B']) {
         return Invalid(format!(
@@ -82,7 +82,7 @@ fn or_in_bits(count: &str, Invalid(why): Invalid) -> Invalid {
     Invalid(why)
 }
 
-/// `s`, `1m`, `6s`.
+/// Reads a period: `s`, `1m`, `6s`.
 fn parse_period(text: &str) -> Result<u64, Invalid> {
     let wrong = || {
         Invalid::new(format!(
@@ -90,7 +90,7 @@ fn parse_period(text: &str) -> Result<u64, Invalid> {
         ))
     };
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    // A part of a second is not needed: 10/0.5s is 20/s.
+    // Fractions of a second are not needed: 10/0.5s is 20/s.
     if digits.contains('.') {
         return Err(wrong());
     }
@@ -129,8 +129,8 @@ impl Rate {
         Ok(self)
     }
 
-    /// The rate times `factor`. Packets become exactly that, in a longer period if they must: half of 5/s is 5/2s. Bits,
-    /// and the packets of windows, whose period is `fixed`, are rounded in the direction of the factor.
+    /// The rate times `factor`. Packet rates are exact, with a longer period if needed: half of 5/s is 5/2s. Bit
+    /// rates, and packet rates of windows, whose period is `fixed`, are rounded in the factor's direction.
     pub fn scaled(self, factor: Factor, fixed: bool) -> Result<Self, Invalid> {
         if fixed || self.unit == Unit::Bytes {
             let amount = factor.of(self.amount, &format_args!("rate self"))?;
@@ -155,7 +155,7 @@ impl Rate {
         scaled.in_one_period().check()
     }
 
-    /// 10/2s as 5/s: in one second, minute, hour or day, if the amount is whole there.
+    /// Simplifies 10/2s to 5/s: the period becomes one second, minute, hour or day, if the amount is whole there.
     fn in_one_period(self) -> Self {
         let whole = |(_, unit): &&(&str, u64)| {
             let units = self.period_ns / unit;
@@ -172,7 +172,7 @@ impl Rate {
         }
     }
 
-    /// The slower one of the two is less; none if they count different things.
+    /// Compares two rates: the slower one is less. `None` if they count different units.
     #[must_use]
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
         let in_other = |rate: &Self, period: u64| u128::from(rate.amount) * u128::from(period);
@@ -180,7 +180,7 @@ impl Rate {
             .then(|| in_other(self, other.period_ns).cmp(&in_other(other, self.period_ns)))
     }
 
-    /// So many packets a second.
+    /// A rate of `amount` packets per second.
     #[must_use]
     pub const fn packets_per_second(amount: u64) -> Self {
         Self {
@@ -190,7 +190,7 @@ impl Rate {
         }
     }
 
-    /// Tokens (packets or bytes) that one period brings, rounded down.
+    /// Tokens (packets or bytes) per period, rounded down.
     #[must_use]
     pub fn tokens_per_period(&self) -> u64 {
         if self.unit == Unit::Bytes {
@@ -200,7 +200,7 @@ impl Rate {
         }
     }
 
-    /// Tokens (packets or bytes) that one second brings, rounded down.
+    /// Tokens (packets or bytes) per second, rounded down.
     pub(super) fn tokens_per_second(&self) -> u64 {
         let tokens = u128::from(self.amount) * u128::from(SECOND) / u128::from(self.period_ns);
         let tokens = u64::try_from(tokens).unwrap_or(u64::MAX);
@@ -211,7 +211,7 @@ impl Rate {
         }
     }
 
-    /// Tokens (packets or bytes) per second, exactly enough for people.
+    /// Tokens (packets or bytes) per second, exact enough to be shown.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
     pub fn per_second(&self) -> f64 {

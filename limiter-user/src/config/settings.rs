@@ -1,4 +1,4 @@
-//! What is meant: one value for everything that can be configured, whether by flags or by a file.
+//! Settings: one value for everything that can be configured, by flags or by a file.
 
 use std::collections::BTreeSet;
 
@@ -13,50 +13,50 @@ use super::{
     quota::{self, Terms},
 };
 
-/// Name of the limit that the command line makes.
+/// Name of the limit that the command line creates.
 pub const DEFAULT_LIMIT: &str = "default";
-/// Limits that there may be.
+/// The most limits.
 pub const LIMITS_MAX: usize = 32;
-/// Ranges of ports that one limit may match on, for either end.
+/// The most ranges of ports that one limit may match on, for either end.
 pub const PORTS_MAX: usize = limiter_common::abi::rules::PORTS_MAX;
-/// Characters of a name.
+/// The most characters of a name.
 const NAME_LONGEST: usize = 32;
-/// Sources that a table may hold.
+/// The most sources of a table.
 pub const SOURCES_MAX: u32 = 1 << 24;
 
-/// How an interface is to be limited.
+/// Settings of an interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Where the program is to run.
+    /// The wanted XDP mode.
     pub mode: Mode,
-    /// Sources that the table holds.
+    /// The number of sources that the table has room for.
     pub max_sources: u32,
-    /// How fast new sources are taken in; none: as fast as they come.
+    /// The limit on new sources; `None`: no limit.
     pub new_sources: Option<NewSources>,
-    /// What is not held by the limits.
+    /// Packets that are exempt from the limits.
     pub exempt: Exempt,
-    /// The limits on control traffic, where that is exempt.
+    /// The limits on control traffic, if that is exempt.
     #[serde(default = "Control::without_total")]
     pub control: Control,
-    /// What happens to malformed IP.
+    /// Treatment of malformed IP.
     pub malformed: Malformed,
     /// Charge and count, but drop nothing.
     pub shadow: bool,
-    /// The fleet whose hosts share the limits and lists of its scope; none: this host is by itself.
+    /// The fleet whose hosts share limits and lists of its scope; `None`: this host belongs to no fleet.
     #[serde(default)]
     pub fleet: Option<String>,
-    /// Names of the lists that the fleet puts prefixes on too.
+    /// Names of the lists that the fleet adds prefixes to.
     #[serde(default)]
     pub fleet_lists: BTreeSet<String>,
-    /// Lists of sources. Not in the record: they are read back from the maps, where they may be long.
+    /// Lists of sources, which may be long. The record does not have them: they are read back from the maps.
     #[serde(skip)]
     pub lists: Lists,
-    /// The limits, in the order in which they are looked at.
+    /// The limits, in the order in which they are checked.
     pub limits: Vec<Limit>,
 }
 
 impl Default for Settings {
-    /// No limits yet, and for all else what holds where nothing is written.
+    /// No limits yet, and the defaults of everything else.
     fn default() -> Self {
         Self {
             mode: Mode::Auto,
@@ -77,7 +77,7 @@ impl Default for Settings {
 /// A part of the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// All of them.
+    /// The settings as a whole.
     Whole,
     /// The limits on control traffic.
     Control,
@@ -87,14 +87,14 @@ pub enum Part {
     Limit(usize),
 }
 
-/// What is wrong with settings whose parts are each well-formed.
+/// A contradiction between settings that are each well-formed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// What it is about.
+    /// The part that the problem concerns.
     pub of: Part,
-    /// The key that it is about, as the configuration file names it.
+    /// The key that the problem concerns, as the configuration file names it.
     pub key: &'static str,
-    /// What is wrong.
+    /// The problem, and what to write.
     pub why: Invalid,
 }
 
@@ -105,7 +105,7 @@ impl Problem {
 }
 
 impl Settings {
-    /// Everything that is wrong whatever the interface.
+    /// All problems that do not depend on the interface.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         let mut problems = self.problems_of_the_fleet();
@@ -123,7 +123,7 @@ impl Settings {
         problems
     }
 
-    /// The first thing that is wrong, if any.
+    /// Fails with the first problem, if there is one.
     pub fn check(&self) -> Result<(), Invalid> {
         match self.problems().into_iter().next() {
             Some(problem) => Err(problem.why),
@@ -182,7 +182,7 @@ impl Settings {
         name.into_iter().chain(lists).collect()
     }
 
-    /// What is wrong with a limit beside the others, the lists and the fleet.
+    /// Problems of a limit with the other limits, the lists and the fleet.
     fn problems_among_limits(&self, limit: &Limit, is_new: bool) -> Vec<(&'static str, Invalid)> {
         let mut problems = Vec::new();
         if let Err(why) = name(&limit.name) {
@@ -217,7 +217,7 @@ impl Settings {
     }
 }
 
-/// Names are words: they stand in tables, metrics and on command lines.
+/// Checks a name. Names are words, because they appear in tables, metrics and on command lines.
 pub fn name(text: &str) -> Result<(), Invalid> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if text.is_empty() || text.len() > NAME_LONGEST || !text.chars().all(allowed) {
@@ -233,10 +233,10 @@ pub fn name(text: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// What stands for no fleet on the command line.
+/// The word for no fleet on the command line.
 pub const NO_FLEET: &str = "none";
 
-/// The name of a fleet: the hosts that write the same one share.
+/// Checks the name of a fleet. Hosts with the same name share.
 pub fn fleet_name(text: &str) -> Result<String, Invalid> {
     if text == NO_FLEET {
         return Err(Invalid::new(format!(
@@ -257,7 +257,7 @@ fn fleetless(what: &str) -> Invalid {
     ))
 }
 
-/// What the kernel takes as the name of an interface.
+/// Checks that the kernel accepts the name of an interface.
 pub fn interface(text: &str) -> Result<String, Invalid> {
     /// `IFNAMSIZ` less the final zero.
     const LONGEST: usize = 15;
@@ -281,32 +281,32 @@ pub fn interface(text: &str) -> Result<String, Invalid> {
     Ok(text.to_owned())
 }
 
-/// What matches is charged to one bucket for each key.
+/// A limit: matching packets are charged to one bucket for each key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
-    /// What `status` and the metrics call it.
+    /// The limit's name in `status` and the metrics.
     pub name: String,
-    /// Which packets it holds.
+    /// The packets that the limit applies to.
     pub matches: Match,
-    /// What of a source makes its bucket.
+    /// The parts of a packet that select its bucket.
     pub key: Key,
-    /// How fast a bucket refills.
+    /// Refill rate of a bucket.
     pub rate: Rate,
-    /// How much it holds; left out, it follows the rate.
+    /// The most tokens of a bucket; `None`: it follows the rate.
     pub burst: Option<Burst>,
-    /// Tokens that a packet costs; none: one by packets, its length by bytes.
+    /// Tokens that a packet costs; `None`: one for a packet rate, its length in bytes for a bit rate.
     pub cost: Option<u64>,
-    /// How a bucket refills.
+    /// The way a bucket refills.
     pub algorithm: Algorithm,
     /// Charge and count, but drop nothing.
     pub shadow: bool,
-    /// Whose packets its buckets are charged with.
+    /// The hosts whose packets are charged to the buckets.
     #[serde(default)]
     pub scope: Scope,
 }
 
 impl Limit {
-    /// A limit on everything, by address.
+    /// A limit on all packets, by source address.
     #[must_use]
     pub fn new(name: &str, rate: Rate) -> Self {
         Self {
@@ -329,12 +329,12 @@ impl Limit {
             .for_rate(&self.rate)
     }
 
-    /// The kernel's terms there.
+    /// The quota on an interface whose longest frame has `frame_max` bytes.
     pub fn terms(&self, frame_max: u64) -> Result<Terms, Invalid> {
         quota::terms(self, frame_max)
     }
 
-    /// What is wrong with it whatever the interface.
+    /// The limit's problems that do not depend on the interface.
     fn problems(&self) -> Vec<(&'static str, Invalid)> {
         let mut problems = Vec::new();
         let mut check = |key, result: Result<(), Invalid>| {
@@ -353,7 +353,7 @@ impl Limit {
             .map_or(Ok(()), |burst| burst.for_rate(&self.rate).map(drop));
         let burst_fits = burst.is_ok();
         check("burst", burst);
-        // The shortest frame: what longer ones need is for the interface to say.
+        // Checked with the shortest frame, because the longest one depends on the interface.
         if burst_fits && self.cost_fits_the_rate().is_ok() {
             let key = if self.cost.is_some() { "cost" } else { "burst" };
             check(key, self.terms(1).map(drop));
@@ -426,7 +426,7 @@ fn few(ports: &Ports) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Whose packets count.
+/// The hosts whose packets count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
@@ -438,7 +438,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// As it is written.
+    /// The name in files and on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -448,7 +448,7 @@ impl Scope {
     }
 }
 
-/// How a bucket refills.
+/// The way a bucket refills.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Algorithm {
@@ -460,7 +460,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// As it is written.
+    /// The name in files and on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -469,7 +469,7 @@ impl Algorithm {
         }
     }
 
-    /// What a rate gets where no burst is written: one second's worth, or one window's.
+    /// The burst of a rate without one: the tokens of one second, or of one window.
     fn default_burst(self, rate: &Rate, frame_max: u64) -> Burst {
         match self {
             Self::TokenBucket => Burst::default_for(rate, frame_max),
@@ -481,7 +481,7 @@ impl Algorithm {
     }
 }
 
-/// Something that may be exempt from the limits.
+/// A kind of packets that may be exempt from the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Exemption {
     /// Packets of connections of the host's own sockets.
@@ -490,17 +490,17 @@ pub enum Exemption {
     Control,
 }
 
-/// What is not held by the limits.
+/// The packets that are exempt from the limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exempt {
-    /// What would be dropped passes if it belongs to a connection of the host's own sockets.
+    /// Whether packets of connections of the host's own sockets pass instead of being dropped.
     pub established: bool,
-    /// ARP, neighbour discovery and DHCP are held by limits of their own.
+    /// Whether ARP, neighbour discovery and DHCP have their own limits.
     pub control: bool,
 }
 
 impl Exempt {
-    /// All that is named.
+    /// Exempts all kinds in `named`.
     #[must_use]
     pub fn new(named: &[Exemption]) -> Self {
         Self {
@@ -509,7 +509,7 @@ impl Exempt {
         }
     }
 
-    /// The names of what is exempt, as they are written.
+    /// The names of the exempt kinds, as in files.
     #[must_use]
     pub fn names(self) -> Vec<&'static str> {
         [("established", self.established), ("control", self.control)]
@@ -519,17 +519,17 @@ impl Exempt {
     }
 }
 
-/// How fast new sources are taken into the table.
+/// The limit on new sources in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewSources {
-    /// New sources in a period.
+    /// New sources per period.
     pub rate: Rate,
-    /// New sources at once; left out, as many as 6.5536 seconds bring.
+    /// The most new sources at once; `None`: those of 6.5536 seconds at the rate.
     pub burst: Option<u64>,
 }
 
 impl Default for NewSources {
-    /// 10,000 a second, 65,536 at once.
+    /// 10,000 per second, 65,536 at once.
     fn default() -> Self {
         Self {
             rate: Rate::packets_per_second(10_000),
@@ -550,7 +550,7 @@ impl NewSources {
         })
     }
 
-    /// The kernel's terms of it.
+    /// The quota of the limit on new sources.
     pub fn terms(&self) -> Result<Terms, Invalid> {
         if self.rate.unit == Unit::Bytes {
             return Err(Invalid::new(format!(
@@ -574,7 +574,7 @@ impl NewSources {
     }
 }
 
-/// What happens to malformed IP.
+/// Treatment of malformed IP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Malformed {
@@ -586,7 +586,7 @@ pub enum Malformed {
 }
 
 impl Malformed {
-    /// As it is written.
+    /// The name in files and on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -596,7 +596,7 @@ impl Malformed {
     }
 }
 
-/// Where the program runs.
+/// The wanted XDP mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -610,7 +610,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// As it is written.
+    /// The name in files and on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Shares of the table: how much room each limit has for itself.
+//! Shares of the table: the room of each limit.
 
 use limiter_common::{
     arithmetic::{bucket::TICK_SHIFT, quota::Quota},
@@ -7,52 +7,52 @@ use limiter_common::{
 
 use super::{Invalid, Limit, Settings};
 
-/// Where several limits share a table, one of so many entries is nobody's: among the last ones a new source may find
-/// no room.
+/// One part in 8 of a table with several limits belongs to no limit: a new source may not find the last free entries.
 const SPARE: u32 = 8;
 
-/// A limit is quick if an empty bucket of it is full again within so many nanoseconds.
+/// A limit is quick if its empty bucket is full again within this many nanoseconds.
 const QUICK: u64 = 10_000_000_000;
 
-/// What matters of a limit.
+/// The properties of a limit that decide its share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Whether it has one bucket for all sources.
+    /// Whether the limit has one bucket for all sources.
     pub single: bool,
-    /// Whether its buckets are full again within seconds.
+    /// Whether the limit's buckets are full again within seconds.
     pub quick: bool,
 }
 
-/// What a limit has of the table.
+/// A limit's share of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Entries that are kept for it.
+    /// Entries that are reserved for the limit.
     pub entries: u32,
-    /// Entries that it may hold, if no other limit holds more than its share.
+    /// Entries that the limit may hold, if no other limit holds more than its share.
     pub most: u32,
-    /// Whether it takes room that is nobody's.
+    /// Whether the limit may borrow unreserved entries.
     pub borrows: bool,
 }
 
-/// How limits share a table.
+/// The division of a table among limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// Entries that all of them may hold; 0 where each may hold all there are.
+    /// Entries that all limits together may hold; 0 if each may hold the whole table.
     pub room: u32,
-    /// Of each limit.
+    /// The share of each limit.
     pub of: Vec<Share>,
 }
 
-/// Entries of a table for `max_sources`.
+/// Entries of a table for `max_sources` sources.
 #[must_use]
 pub fn entries(max_sources: u32) -> u32 {
     max_sources.div_ceil(ENTRIES_OF_PAIR) * ENTRIES_OF_PAIR
 }
 
-/// Divides a table of so many entries. A limit with one bucket has one entry. If there is a quick limit among several
-/// others, half of the rest is nobody's, and quick limits may borrow it. Limits have equal shares of what remains.
+/// Divides a table with this number of entries. A limit with one bucket has one entry. If there are several other
+/// limits, and a quick one among them, half of the rest is unreserved, and quick limits may borrow it. Limits have
+/// equal shares of the remaining entries.
 ///
-/// A single limit has the whole table, and so has each limit of a table that is too small to be shared.
+/// A single limit has the whole table. So has each limit of a table that is too small to be shared.
 #[must_use]
 pub fn divide(entries: u32, claims: &[Claim]) -> Shares {
     let many = count(claims, |claim| !claim.single);
@@ -60,7 +60,7 @@ pub fn divide(entries: u32, claims: &[Claim]) -> Shares {
     let borrowed = many > 1 && claims.iter().any(|claim| claim.quick && !claim.single);
     let common = if borrowed { rest / 2 } else { 0 };
     let share = (rest - common).checked_div(many).unwrap_or(0);
-    // A key of IPv6 takes two entries.
+    // An IPv6 key takes two entries.
     if claims.len() < 2 || share < 2 {
         let all = Share {
             entries,
@@ -91,7 +91,7 @@ fn count(claims: &[Claim], which: impl Fn(&Claim) -> bool) -> u32 {
     u32::try_from(claims.iter().filter(|claim| which(claim)).count()).unwrap_or(u32::MAX)
 }
 
-/// Nanoseconds until a bucket is full again of which so much is spent.
+/// Nanoseconds until a bucket with `spent` is full again.
 pub(super) fn until_full(terms: &Quota, spent: u64) -> u64 {
     match terms.window.period {
         0 => spent.div_ceil(1 << TICK_SHIFT),
@@ -100,15 +100,16 @@ pub(super) fn until_full(terms: &Quota, spent: u64) -> u64 {
 }
 
 impl Settings {
-    /// How the limits, of which this is one each of [`Self::all_limits`], share the table.
+    /// The division of the table among [`Self::all_limits`].
     pub fn table_shares(&self, frame_max: u64) -> Result<Shares, Invalid> {
         let claims = claims(&self.all_limits(), frame_max)?;
         Ok(divide(entries(self.max_sources), &claims))
     }
 }
 
-/// Limits among which new sources are divided. A limit with one bucket hardly ever makes one, and takes no part. Where there
-/// are several limits, there are at least two parts: a flood against one limit must leave the others a token.
+/// The number of parts that new sources are divided into. A limit with one bucket takes no part, because it hardly
+/// ever makes one. With several limits there are at least two parts: a flood against one limit must leave the others
+/// a token.
 #[must_use]
 pub fn parts_of_new_sources(limits: &[Limit]) -> usize {
     let many = limits.iter().filter(|limit| !limit.key.is_single());

@@ -1,4 +1,4 @@
-//! The slot of a limit: what a limit has beside its settings, and keeps while those change.
+//! The slot of a limit: its state beside the settings, which stays when the settings change.
 
 use limiter_common::arithmetic::{
     rescale::{PAST_QUOTAS, Rescale, Shape},
@@ -8,17 +8,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Limit;
 
-/// A limit's position in the maps, and what its buckets went through.
+/// A limit's position in the maps, and the history of its quota.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slot {
     /// The limit's name.
     pub name: String,
-    /// Which buckets and counters are its own.
+    /// The number that selects the limit's buckets and counters.
     #[serde(rename = "slot")]
     pub number: u32,
-    /// Nanoseconds by which its windows are shifted.
+    /// Nanoseconds by which the limit's windows are shifted.
     pub phase: u64,
-    /// How often its quota was changed.
+    /// Number of changes of the quota.
     pub epoch: u32,
     /// The last changes, newest first.
     #[serde(serialize_with = "write_past", deserialize_with = "read_past")]
@@ -26,7 +26,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// A slot that no limit had. Windows of different limits and hosts do not all begin at once.
+    /// A new slot. Its phase is random, so that windows of different limits and hosts do not all begin at once.
     #[must_use]
     pub fn new(limit: &Limit, number: u32) -> Self {
         Self {

@@ -1,5 +1,5 @@
-//! Limits whose room in the table a flood of new sources fills: sources come as fast as the limit on new sources lets
-//! them, and each is held until its bucket is full again.
+//! Limits whose room in the table a flood of new sources fills. Sources come as fast as the limit on new sources
+//! admits them, and each is held until its bucket is full again.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use super::{
     shares::{Claim, claims, divide, entries, until_full},
 };
 
-/// Nanoseconds of a second.
+/// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
 
-/// Nanoseconds until a bucket is full again that a packet of `length` bytes was charged to.
+/// Nanoseconds until a full bucket is full again after a packet of `length` bytes.
 #[must_use]
 pub fn held_for(terms: &Quota, length: u64) -> u64 {
     until_full(terms, terms.cost_of(length).min(terms.tau))
 }
 
-/// How fast new sources may come for `entries` that are held for `held` nanoseconds each to be enough: sources, and
-/// nanoseconds in which they come. None where not even one in a day may.
+/// The highest rate of new sources for which `entries` are enough if each source is held for `held` nanoseconds.
+/// Returns sources, and the period in nanoseconds. `None` if one source per day is too fast.
 #[must_use]
 pub fn fastest(entries: u32, held: u64) -> Option<(u64, u64)> {
     [SECOND, 60 * SECOND, 3_600 * SECOND, 86_400 * SECOND]
@@ -35,15 +35,14 @@ fn period_share(entries: u32, held: u64, period: u64) -> u64 {
     u64::try_from(sources).unwrap_or(u64::MAX)
 }
 
-/// Entries that sources take which come at a rate of `sources` in `period` nanoseconds, and are held for `held`
-/// nanoseconds each.
+/// Entries that are needed if `sources` come per `period` nanoseconds, and each is held for `held` nanoseconds.
 #[must_use]
 pub fn needed(sources: u64, period: u64, held: u64) -> u64 {
     let needed = u128::from(sources) * u128::from(held);
     u64::try_from(needed.div_ceil(u128::from(period.max(1)))).unwrap_or(u64::MAX)
 }
 
-/// The smallest `max_sources` with which the limit at `index` may hold `needed` entries, if there is one.
+/// The smallest `max_sources` that gives the limit at `index` room for `needed` entries, if there is one.
 #[must_use]
 pub fn enough(needed: u64, claims: &[Claim], index: usize) -> Option<u32> {
     let is_enough = |max_sources: u32| {
@@ -71,25 +70,25 @@ pub fn enough(needed: u64, claims: &[Claim], index: usize) -> Option<u32> {
 /// A limit whose room a flood of new sources fills.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableWarning {
-    /// Its name.
+    /// The limit's name.
     pub limit: String,
-    /// Entries that it may hold.
+    /// Entries that the limit may hold.
     pub room: u32,
-    /// Nanoseconds for which a source is held that sends one packet.
+    /// Nanoseconds for which a source that sends one packet is held.
     pub held_for: u64,
-    /// Entries that it would need; none without a limit on new sources.
+    /// Entries that the limit would need; `None` without a limit on new sources.
     pub needed: Option<u64>,
-    /// The smallest `--max-sources` that would be enough, if any is.
+    /// The smallest sufficient `--max-sources`, if there is one.
     pub max_sources: Option<u32>,
-    /// The highest `--new-sources` that would be: so many in so many nanoseconds.
+    /// The highest sufficient `--new-sources`: sources, and the period in nanoseconds.
     pub new_sources: Option<(u64, u64)>,
 }
 
 impl TableWarning {
-    /// What is so.
+    /// The finding, as text.
     #[must_use]
     pub fn found(&self) -> String {
-        // Nobody needs to know long times more closely than to a second.
+        // Long times are rounded down to a second.
         let nanoseconds = match self.held_for {
             long if long > SECOND => long - long % SECOND,
             short => short,
@@ -107,7 +106,7 @@ impl TableWarning {
         )
     }
 
-    /// What to do.
+    /// The advice, as text.
     #[must_use]
     pub fn advice(&self) -> String {
         let more = (self.max_sources).map(|sources| format!("--max-sources {sources} at least"));
@@ -129,8 +128,8 @@ impl TableWarning {
 }
 
 impl Settings {
-    /// Limits that a flood of new sources leaves no room in the table for others of their own: sources come as fast as
-    /// the limit on new sources lets them, and each is held until its bucket is full again.
+    /// Limits whose room in the table a flood of new sources fills, so that their own other sources find none.
+    /// Sources come as fast as the limit on new sources admits them, and each is held until its bucket is full again.
     pub fn table_warnings(&self, frame_max: u64) -> Result<Vec<TableWarning>, Invalid> {
         let limits = self.all_limits();
         let claims = claims(&limits, frame_max)?;

@@ -1,10 +1,10 @@
-//! What has changed of a rate and its burst, and in which direction.
+//! Differences of a rate and its burst, with their direction.
 
 use std::{cmp::Ordering, time::Duration};
 
 use crate::config::{Algorithm, Limit, NewSources, Rate, Unit};
 
-/// A rate and the burst in force beside it.
+/// A rate and the burst in force with it.
 pub struct Depth {
     rate: Rate,
     tokens: u64,
@@ -39,7 +39,7 @@ impl Depth {
         }
     }
 
-    /// One line for each of the two that `new` has changed, and one for a burst that stays beside another rate.
+    /// One line for each difference of rate and burst, and one for an unchanged burst with a new rate.
     pub fn change(&self, new: &Self) -> Vec<String> {
         let mut changes = Vec::new();
         if self.rate != new.rate {
@@ -60,7 +60,7 @@ impl Depth {
         changes
     }
 
-    /// Until an empty bucket is full, rounded up to a millisecond.
+    /// Time until an empty bucket is full, rounded up to a millisecond.
     fn refills_in(&self) -> Duration {
         const MILLISECOND: u128 = 1_000_000;
         let Rate {

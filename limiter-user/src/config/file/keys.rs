@@ -1,22 +1,22 @@
-//! Which keys there are, and which one was meant.
+//! The keys of the file's tables, and the nearest one to a misspelled key.
 
 use super::{packets, value::nearest};
 
 /// The keys of a table.
 #[derive(Debug)]
 pub struct Keys {
-    /// What the table is called in messages.
+    /// The table's name in messages.
     pub table: &'static str,
-    /// Where to write its keys.
+    /// The place in the file for the table's keys.
     pub place: &'static str,
-    /// All of them, with what they mean: limiter.toml(5) prints that. Between backquotes stands what is written in files.
+    /// All keys with their meaning, which limiter.toml(5) prints. Text between backquotes is as in files.
     pub known: &'static [(&'static str, &'static str)],
 }
 
-/// All tables, in the order in which they are explained.
+/// All tables, in the order of the manual page.
 pub static ALL: [&Keys; 5] = [&TOP, &CONTROL, &LIST, &LIMIT, &packets::MATCH];
 
-/// Above all headers.
+/// The keys above all headers.
 pub static TOP: Keys = Keys {
     table: "the file",
     place: "at the top of the file, above [lists] and [[limit]]",
@@ -72,7 +72,7 @@ pub static TOP: Keys = Keys {
     ],
 };
 
-/// `[control]`.
+/// The keys of `[control]`.
 pub static CONTROL: Keys = Keys {
     table: "[control]",
     place: "under [control]",
@@ -92,7 +92,7 @@ pub static CONTROL: Keys = Keys {
     ],
 };
 
-/// `[[limit]]`.
+/// The keys of `[[limit]]`.
 pub static LIMIT: Keys = Keys {
     table: "a limit",
     place: "under [[limit]]",
@@ -133,7 +133,7 @@ pub static LIMIT: Keys = Keys {
     ],
 };
 
-/// `{ file = "path" }`, `{ scope = "fleet", prefixes = [] }`.
+/// The keys of `{ file = "path" }` and `{ scope = "fleet", prefixes = [] }`.
 pub static LIST: Keys = Keys {
     table: "a list",
     place: "in a list under [lists], as in { file = \"path\" }",
@@ -151,7 +151,7 @@ pub static LIST: Keys = Keys {
 };
 
 impl Keys {
-    /// What to say about a key that this table does not have.
+    /// The message for a key that this table does not have.
     pub fn unknown(&self, key: &str) -> String {
         let what = format!("'{}' is not a key of {}", key.escape_debug(), self.table);
         if let Some(place) = place_of(key) {
@@ -166,18 +166,18 @@ impl Keys {
         }
     }
 
-    /// The key that was meant.
+    /// The known key nearest to a misspelled one.
     pub fn nearest(&self, key: &str) -> Option<&'static str> {
         nearest(key, self.names())
     }
 
-    /// The keys alone.
+    /// The names of the keys.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.known.iter().map(|(name, _)| *name)
     }
 }
 
-/// Where a key belongs.
+/// The place where a key belongs.
 pub fn place_of(key: &str) -> Option<&'static str> {
     match key {
         "control" => return Some("as [control], a header of its own"),

@@ -16,7 +16,7 @@ const BURST: &str = "packets as in 10 or \"2k\", or bytes as in \"64kb\"";
 const COST: &str = "\"packets\", \"bytes\" or a number of tokens";
 const KEY: &str = "a key as in \"/32,/64\" or \"interface\"";
 
-/// Reads limit number `index`. What is wrong is told, and stands for itself in what is returned.
+/// Reads limit number `index` and reports mistakes. Default values replace wrong ones.
 pub fn read(
     table: &DeTable,
     (index, line): (usize, usize),
@@ -53,7 +53,7 @@ fn name(value: &Value) -> Read<String> {
     value::text_with(value, "a text as in \"ssh\"", |text| Ok(text.to_owned()))
 }
 
-/// What a packet costs, as it is written.
+/// The cost of a packet, as written.
 #[derive(Clone, Copy)]
 enum Cost {
     Each(Unit),
@@ -76,7 +76,7 @@ fn cost(value: &Value) -> Read<Cost> {
     }
 }
 
-/// The fixed cost; none where it follows the rate, which is all that a unit can say.
+/// The fixed cost. `None`: it follows the rate, the only meaning of a unit.
 fn cost_for(rate: Option<Rate>, section: &mut Section) -> Option<u64> {
     let unit = match section.read("cost", cost)? {
         Cost::Fixed(tokens) => return Some(tokens),

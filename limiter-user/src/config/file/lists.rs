@@ -1,4 +1,4 @@
-//! `[lists]`: prefixes that are written out, or files of them; for this host, or for its fleet.
+//! `[lists]`: prefixes, or files with prefixes, for this host or for its fleet.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -18,21 +18,21 @@ use super::{
 const PREFIX: &str = "a prefix as in \"192.0.2.0/24\"";
 const ARRAY: &str = "an array of prefixes as in [\"192.0.2.0/24\"]";
 const LIST: &str = "an array of prefixes as in [\"192.0.2.0/24\"], or { file = \"path\" }";
-/// Of a file that is full of mistakes, so many are told.
+/// The most lines of one file that are reported as wrong.
 const BAD_LINES: usize = 5;
 
-/// All lists, as they are written.
+/// All lists, as written.
 #[derive(Debug, Default)]
 pub struct Read {
-    /// What is on them.
+    /// The prefixes on the lists.
     pub lists: Lists,
-    /// Names of those that the fleet shares.
+    /// Names of the lists that the fleet shares.
     pub of_fleet: BTreeSet<String>,
-    /// Where they are.
+    /// The lines of the lists.
     pub places: Places,
 }
 
-/// Reads all lists. One that is wrong is there without what is wrong, so that limits may name it.
+/// Reads all lists. A list with mistakes is kept without them, so that limits may name it.
 pub fn read(table: &DeTable, mut section: Section, folder: &Path) -> Read {
     let mut read = Lists::default();
     let mut of_fleet = BTreeSet::new();
@@ -60,7 +60,7 @@ pub fn read(table: &DeTable, mut section: Section, folder: &Path) -> Read {
     }
 }
 
-/// What is on a list, but for what is wrong; and whose it is.
+/// The prefixes on a list, without wrong ones, and its scope.
 fn list(name: &str, section: &mut Section, folder: &Path) -> (Prefixes, Scope) {
     let Some(value) = section.value(name) else {
         return Default::default();
@@ -105,7 +105,7 @@ fn written_out(name: &str, value: &Value) -> value::Read<Prefixes> {
     if let DeValue::Array(_) = value.get_ref() {
         return array(value);
     }
-    // Keys that were meant for the file as a whole end up here where they are below the header.
+    // Keys for the top of the file end up here if they are below the header.
     match keys::place_of(name) {
         Some(place) => value::fault(
             value,

@@ -1,15 +1,15 @@
-//! What is wrong with a file, by line.
+//! Mistakes in a file, by line.
 
 use std::{collections::BTreeSet, fmt};
 
 use super::super::on_one_line;
 
-/// One thing that is wrong.
+/// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// The line that it is on; the first is 1.
+    /// The mistake's line; the first is 1.
     pub line: usize,
-    /// What is wrong, why, and what to write.
+    /// The mistake, its reason, and what to write.
     pub message: String,
 }
 
@@ -19,18 +19,18 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// Mistakes as they are found.
+/// The mistakes and warnings found so far.
 pub struct Mistakes {
-    /// Where each line begins, in bytes.
+    /// Offset of each line's first byte.
     starts: Vec<usize>,
-    /// Lines that are no TOML: what is read from them says nothing.
+    /// Lines that are not TOML, so that their values mean nothing.
     broken: BTreeSet<usize>,
     found: Vec<Mistake>,
     warnings: Vec<Mistake>,
 }
 
 impl Mistakes {
-    /// None yet.
+    /// No mistakes yet, in `text`.
     pub fn new(text: &str) -> Self {
         let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
         Self {
@@ -48,42 +48,42 @@ impl Mistakes {
         self.starts.partition_point(|start| *start <= offset)
     }
 
-    /// `line` is no TOML. Only the first such mistake of a line is told: others follow from it.
+    /// Reports that `line` is not TOML. Only a line's first such mistake counts: others follow from it.
     pub fn syntax(&mut self, line: usize, message: String) {
         if self.broken.insert(line) {
             self.found.push(Mistake { line, message });
         }
     }
 
-    /// Something is wrong with what is written on `line`.
+    /// Reports a mistake on `line`.
     pub fn add(&mut self, line: usize, message: String) {
         if !self.is_broken(line) {
             self.found.push(Mistake { line, message });
         }
     }
 
-    /// What is written on `line` is no mistake, and has no effect.
+    /// Warns that the text on `line` has no effect, without being a mistake.
     pub fn warn(&mut self, line: usize, message: &str) {
         let message = on_one_line(&format!("warning: {message}"));
         self.warnings.push(Mistake { line, message });
     }
 
-    /// Whether `line` is no TOML.
+    /// Whether `line` is not TOML.
     pub fn is_broken(&self, line: usize) -> bool {
         self.broken.contains(&line)
     }
 
-    /// Whether any line is.
+    /// Whether any line is not TOML.
     pub fn any_is_broken(&self) -> bool {
         !self.broken.is_empty()
     }
 
-    /// Whether nothing is wrong so far.
+    /// Whether there is no mistake so far.
     pub fn are_none(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// What was read and what is in vain in it, if nothing is wrong.
+    /// The value and the warnings, if there is no mistake.
     pub fn none_or<T>(self, read: Option<T>) -> Result<(T, Vec<Mistake>), Vec<Mistake>> {
         let mut found = self.found;
         if let Some(read) = read.filter(|_| found.is_empty()) {

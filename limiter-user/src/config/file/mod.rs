@@ -1,9 +1,9 @@
 //! The configuration file: TOML ↔ [`Settings`].
 //!
-//! Strict, and complete: what is not known is a mistake, and all mistakes are told at once, but for those behind a place
-//! where the text is no TOML. A text goes through `syntax` (TOML), `whole` and `limit` (what the keys mean), and
-//! `problems` (what does not go together). Each step leaves out what a mistake of an earlier one has made doubtful, so
-//! that one mistake is told once.
+//! The parser is strict: an unknown key is a mistake. It reports all mistakes at once, apart from those behind text
+//! that is not TOML. A text goes through `syntax` (TOML), `whole` and `limit` (the meaning of keys), and `problems`
+//! (contradictions). Each step ignores values that an earlier mistake has made doubtful, so one mistake is reported
+//! once.
 
 mod keys;
 mod limit;
@@ -30,22 +30,23 @@ pub use show::show;
 use super::{Settings, ineffective::USUAL_FRAME};
 use mistakes::Mistakes;
 
-/// What a configuration file says.
+/// The content of a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
-    /// The interfaces that it is for; empty where it names none.
+    /// The interfaces that the file names; may be empty.
     pub interfaces: Vec<String>,
-    /// How they are to be limited.
+    /// The settings for these interfaces.
     pub settings: Settings,
 }
 
-/// Reads a configuration file; `folder` is where it lies, for the files of lists that it names.
-/// Mistakes are in the order of their lines.
+/// Reads a configuration file. `folder` is the file's folder: the files of its lists are relative to it. Mistakes are
+/// in the order of their lines.
 pub fn parse(text: &str, folder: &Path) -> Result<File, Vec<Mistake>> {
     read(text, folder, |_| USUAL_FRAME).map(|(file, _)| file)
 }
 
-/// The same, with warnings about what has no effect where frames have at most `frame_max` bytes.
+/// Reads a configuration file like [`parse`], with warnings about settings that have no effect on frames of at most
+/// `frame_max` bytes.
 pub fn read(
     text: &str,
     folder: &Path,

@@ -1,4 +1,4 @@
-//! `match` in the file: its keys, and how they are read and shown.
+//! `match` in the file: its keys, reading and printing.
 
 use std::fmt::Display;
 
@@ -21,7 +21,7 @@ const LENGTH: &str = "bytes as in 60, or a range as in \"0-100\" or \"1200-\"";
 const FLAGS: &str = "flags as in \"syn\" or \"syn/syn,ack\"";
 const LIST: &str = "the name of a list, or an array of names";
 
-/// `match`.
+/// The keys of `match`.
 pub static MATCH: Keys = Keys {
     table: "match",
     place: "in match = { ... } under [[limit]]",
@@ -59,7 +59,7 @@ pub static MATCH: Keys = Keys {
     ],
 };
 
-/// Reads what the section says.
+/// Reads a `match` section.
 pub fn read(mut section: Section) -> (Match, Places) {
     let matches = Match {
         protocol: section.read("protocol", |value| value::number(value, PROTOCOL)),
@@ -75,7 +75,7 @@ pub fn read(mut section: Section) -> (Match, Places) {
     (matches, section.close())
 }
 
-/// As `match` is written in the file.
+/// Prints `match` as in the file.
 #[must_use]
 pub fn show(matches: &Match) -> String {
     let ports = |ports: &Ports| {
@@ -106,7 +106,7 @@ pub fn show(matches: &Match) -> String {
     format!("{{ {} }}", written.collect::<Vec<_>>().join(", "))
 }
 
-/// A number without quotes, or a range with them.
+/// Prints a number without quotes, or a range with them.
 fn number_or_text(value: impl Display) -> String {
     let shown = value.to_string();
     match shown.parse::<u32>() {
@@ -134,7 +134,7 @@ fn ip_version(value: &Value) -> Read<IpVersion> {
     version.or_else(|why| value::fault(value, why.0))
 }
 
-/// An array names the flags that must be set, one by one: it means the same as with commas.
+/// Reads flags. An array names the flags that must be set; it means the same as a text with commas.
 fn tcp_flags(value: &Value) -> Read<TcpFlags> {
     if !matches!(value.get_ref(), DeValue::Array(_)) {
         return value::text(value, FLAGS);

@@ -1,4 +1,4 @@
-//! What does not go together, told at the keys that it is about.
+//! Contradictions between settings, reported at the keys that they concern.
 
 use super::{
     super::{
@@ -9,12 +9,12 @@ use super::{
     section::Places,
 };
 
-/// What makes the quota of a limit: where one of these is wrong, nothing can be said about the others.
+/// The keys of a limit's quota. If one is wrong, nothing can be said about the others.
 const QUOTA: [&str; 4] = ["rate", "burst", "cost", "algorithm"];
 const CONTROL: [&str; 3] = ["rate", "burst", "total"];
 const NEW_SOURCES: [&str; 2] = ["new_sources", "new_sources_burst"];
 
-/// Where everything is that was read.
+/// The places of everything read.
 pub struct Read {
     /// The file's keys.
     pub top: Places,
@@ -26,14 +26,14 @@ pub struct Read {
     pub limits: Vec<Places>,
 }
 
-/// Tells every problem that does not follow from a mistake that was told already. Frames have at most `frame_max` bytes.
+/// Reports every problem that does not follow from an earlier mistake. Frames have at most `frame_max` bytes.
 pub fn tell(settings: &Settings, frame_max: u64, read: &Read, mistakes: &mut Mistakes) {
     for problem in settings.problems() {
         if let Some(line) = read.place(&problem, mistakes) {
             mistakes.add(line, format!("{}: {}", problem.key, problem.why));
         }
     }
-    // Of what is wrong, nobody knows whether it is in vain too.
+    // Wrong settings may or may not have an effect, so there are no warnings with mistakes.
     if !mistakes.are_none() {
         return;
     }
@@ -45,7 +45,7 @@ pub fn tell(settings: &Settings, frame_max: u64, read: &Read, mistakes: &mut Mis
 }
 
 impl Read {
-    /// The line to tell a problem on; none for what may not be one.
+    /// The line to report a problem on; `None` if it may be no problem.
     fn place(&self, problem: &Problem, mistakes: &Mistakes) -> Option<usize> {
         let key = problem.key;
         match &problem.of {
@@ -63,11 +63,11 @@ impl Read {
         }
     }
 
-    /// The line to tell a problem on; none for what may not be one.
+    /// The line to report a limit's problem on; `None` if it may be no problem.
     fn in_limit(&self, limit: &Places, key: &str, mistakes: &Mistakes) -> Option<usize> {
         let doubtful = match key {
             _ if QUOTA.contains(&key) => limit.any_wrong(&QUOTA),
-            // A list that is not known may stand where nothing could be read.
+            // The definition of an unknown list may be in an unreadable part.
             "source" | "unless" => {
                 limit.any_wrong(&[key])
                     || self.top.any_wrong(&["lists"])
@@ -79,7 +79,7 @@ impl Read {
         (!doubtful).then(|| limit.line_of(&[key, "rate", "match"]))
     }
 
-    /// Whether the fleet may be named where nothing could be read, or in a place where it does not belong.
+    /// Whether the fleet may be named in an unreadable part, or in a wrong place.
     fn fleet_is_doubtful(&self, mistakes: &Mistakes) -> bool {
         let mut sections = [&self.top, &self.lists].into_iter().chain(&self.limits);
         mistakes.any_is_broken() || sections.any(|section| section.any_wrong(&["fleet"]))

@@ -1,4 +1,4 @@
-//! A table of the file: its keys are read one by one, and what is wrong is told with key and line.
+//! A table of the file. Its keys are read one by one, and mistakes are reported with key and line.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,16 +10,16 @@ use super::{
     value::{self, Read, Value},
 };
 
-/// A table, while it is read.
+/// A table that is being read.
 pub struct Section<'s, 't> {
     table: &'s DeTable<'t>,
     mistakes: &'s mut Mistakes,
-    /// Known keys that were written as others.
+    /// Known keys that were misspelled.
     meant: BTreeSet<&'static str>,
     places: Places,
 }
 
-/// Where the keys of a table are, and which were wrong.
+/// The lines of a table's keys, and the wrong keys.
 #[derive(Debug, Default)]
 pub struct Places {
     /// The line of the table itself.
@@ -34,26 +34,26 @@ impl Places {
         keys.iter().any(|key| self.wrong.contains(*key))
     }
 
-    /// The line of the first of `keys` that is there, or of the table.
+    /// The line of the first of `keys` that exists, or of the table.
     pub fn line_of(&self, keys: &[&str]) -> usize {
         let line = keys.iter().find_map(|key| self.lines.get(*key));
         line.copied().unwrap_or(self.line)
     }
 
-    /// Those of a table within this one.
+    /// Adds the places of a table within this one.
     pub fn take_in(&mut self, inner: Self) {
         self.lines.extend(inner.lines);
         self.wrong.extend(inner.wrong);
     }
 
-    /// The value of `key` was wrong.
+    /// Marks the value of `key` as wrong.
     pub fn is_wrong(&mut self, key: &str) {
         self.wrong.insert(key.to_owned());
     }
 }
 
 impl<'s, 't> Section<'s, 't> {
-    /// A table that begins on `line`; keys that it does not have are told.
+    /// Opens a table that begins on `line`, and reports unknown keys.
     pub fn open(
         table: &'s DeTable<'t>,
         line: usize,
@@ -75,7 +75,7 @@ impl<'s, 't> Section<'s, 't> {
         section
     }
 
-    /// A table whose keys are names.
+    /// Opens a table whose keys are names.
     pub fn with_any_key(table: &'s DeTable<'t>, line: usize, mistakes: &'s mut Mistakes) -> Self {
         let line_of = |offset: usize| mistakes.line(offset);
         let lines = table.keys().map(|key| {
@@ -97,12 +97,12 @@ impl<'s, 't> Section<'s, 't> {
         }
     }
 
-    /// Whether `key` is there, be it written as another one.
+    /// Whether `key` exists, possibly misspelled.
     pub fn has(&self, key: &str) -> bool {
         self.table.contains_key(key) || self.meant.contains(key)
     }
 
-    /// The value of `key`, if it is there and readable.
+    /// The value of `key`, if it exists and is readable.
     pub fn value(&mut self, key: &str) -> Option<&'s Value<'t>> {
         let (written, value) = self.table.get_key_value(key)?;
         let line = self.mistakes.line(written.span().start);
@@ -113,7 +113,7 @@ impl<'s, 't> Section<'s, 't> {
         Some(value)
     }
 
-    /// The table at `key`; another value is told with what to write.
+    /// The table at `key`. Another value is reported, with `write` as what to write.
     pub fn table(&mut self, key: &str, write: &str) -> Option<&'s DeTable<'t>> {
         if let DeValue::Table(table) = self.value(key)?.get_ref() {
             return Some(table);
@@ -121,7 +121,7 @@ impl<'s, 't> Section<'s, 't> {
         self.read(key, |value| value::wrong(value, write))
     }
 
-    /// Reads the value of `key`; tells what is wrong with it.
+    /// Reads the value of `key`, and reports mistakes in it.
     pub fn read<T>(&mut self, key: &str, read: impl FnOnce(&Value<'t>) -> Read<T>) -> Option<T> {
         let value = self.value(key)?;
         match read(value) {
@@ -137,7 +137,7 @@ impl<'s, 't> Section<'s, 't> {
         }
     }
 
-    /// The same for a key that must be there; `write` is an example of it.
+    /// Reads the value of a required key. `write` is an example of it.
     pub fn require<T>(
         &mut self,
         keys: &Keys,
@@ -157,7 +157,7 @@ impl<'s, 't> Section<'s, 't> {
         self.read(key, read)
     }
 
-    /// Something is wrong with `key`.
+    /// Reports that `key` is wrong.
     pub fn refuse(&mut self, key: &str, why: &str) {
         let line = self.places.line_of(&[key]);
         self.mistakes.add(line, format!("{key}: {why}"));
@@ -169,17 +169,17 @@ impl<'s, 't> Section<'s, 't> {
         self.places.line_of(&[key])
     }
 
-    /// For what is read from within.
+    /// The mistakes, for nested readers.
     pub fn mistakes(&mut self) -> &mut Mistakes {
         self.mistakes
     }
 
-    /// For what is read from within.
+    /// The places, for nested readers.
     pub fn places(&mut self) -> &mut Places {
         &mut self.places
     }
 
-    /// It has been read.
+    /// Ends the reading of this table, and returns its places.
     pub fn close(self) -> Places {
         self.places
     }

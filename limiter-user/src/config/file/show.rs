@@ -11,11 +11,11 @@ use super::{
     written::{array, text},
 };
 
-/// Prefixes that stand on one line.
+/// The most prefixes on one line.
 const ON_ONE_LINE: usize = 4;
 
-/// What `parse` reads as the same settings. What holds anyway is left out, but for what is asked for
-/// most: the mode, the number of sources, and how fast they are taken in.
+/// Prints a file that `parse` reads as the same settings. Defaults are left out, apart from those that users ask for
+/// most: the mode, the number of sources, and the limit on new sources.
 #[must_use]
 pub fn show(interfaces: &[String], settings: &Settings) -> String {
     let mut out = Lines::default();
@@ -94,7 +94,7 @@ impl Lines {
             self.0.push_str("\n[lists]\n");
         }
         for (name, prefixes) in written {
-            // A dot would begin a table within.
+            // A dot would begin a nested table.
             let key = if name.contains('.') {
                 text(name)
             } else {
@@ -145,7 +145,7 @@ fn prefix_array(prefixes: &Prefixes) -> String {
     format!("[\n    {},\n]", written.join(",\n    "))
 }
 
-/// A number without a unit goes with either, and so is not the same as one of packets.
+/// Prints a burst. A number without a unit fits either unit, so packets need theirs.
 fn burst(burst: Burst) -> String {
     const THOUSAND: u64 = 1_000;
     match burst.unit {

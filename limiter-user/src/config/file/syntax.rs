@@ -1,4 +1,4 @@
-//! TOML, and what is wrong with it as such.
+//! The file as TOML, and syntax errors.
 
 use toml::{
     Spanned,
@@ -10,8 +10,8 @@ use super::mistakes::Mistakes;
 const DUPLICATE: &str = "duplicate key";
 const NO_QUOTES: &str = "string values must be quoted";
 
-/// All that can be read; what is no TOML is told. None where the parser cannot know what was meant by what follows: a
-/// bracket that is never closed, a header that is none.
+/// Parses as much as possible, and reports text that is not TOML. `None` if the parser cannot interpret the rest: a
+/// bracket that is never closed, or a broken header.
 pub fn tree<'t>(text: &'t str, mistakes: &mut Mistakes) -> Option<Spanned<DeTable<'t>>> {
     let (tree, mut errors) = DeTable::parse_recoverable(text);
     errors.sort_by_key(start);
@@ -31,7 +31,7 @@ fn start(error: &Error) -> usize {
     error.span().map_or(0, |span| span.start)
 }
 
-/// What to say of a mistake that leaves all else readable.
+/// The message for a mistake that leaves everything else readable.
 fn known(text: &str, error: &Error) -> Option<String> {
     let written = text.get(error.span()?)?;
     let message = error.message();
@@ -61,7 +61,7 @@ fn is_on_header(text: &str, error: &Error) -> bool {
     line.is_some_and(|line| line.trim_start().starts_with('['))
 }
 
-/// What to say of a mistake behind which nothing can be read.
+/// The message for a mistake that makes the rest unreadable.
 fn other(error: &Error) -> String {
     let message = error.message();
     if message.starts_with(DUPLICATE) {

@@ -1,4 +1,4 @@
-//! What files say; what they are told is in [`messages`].
+//! Tests of reading files. The messages about mistakes are in [`messages`].
 
 mod messages;
 
@@ -52,7 +52,7 @@ rate = "100mbit"
 burst = "1mb"
 "#;
 
-/// A limit that is as short as can be.
+/// The shortest possible limit.
 const LIMIT: &str = "[[limit]]\nname = \"a\"\nrate = \"5/s\"\n";
 
 fn limit(name: &str, rate: &str, (tokens, unit): (u64, Option<Unit>)) -> Limit {
@@ -209,7 +209,7 @@ fn a_fleet_shares_limits_and_lists() {
     assert_eq!(scopes, [Scope::Fleet, Scope::Host]);
     let shown = show(&file.interfaces, &file.settings);
     assert_eq!(parse(&shown, Path::new(".")), Ok(file), "{shown}");
-    // A fleet's deny alone is something to do.
+    // A fleet with only a deny list has an effect.
     let alone = "fleet = \"edge\"\n[lists]\ndeny = { scope = \"fleet\" }\n";
     assert!(parse(alone, Path::new(".")).is_ok());
 }

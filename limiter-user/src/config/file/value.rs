@@ -1,4 +1,4 @@
-//! Single values: which type they have, and what was written instead.
+//! Single values: their types, and messages about wrong ones.
 
 use std::str::FromStr;
 
@@ -10,19 +10,19 @@ use toml::{
 
 use super::super::Invalid;
 
-/// A value, and where it is.
+/// A value with its position in the file.
 pub type Value<'t> = Spanned<DeValue<'t>>;
 
-/// What is wrong, and at which byte.
+/// A mistake in a value, with its position.
 #[derive(Debug)]
 pub struct Fault {
     /// Offset into the file.
     pub at: usize,
-    /// What is wrong, and what to write.
+    /// The mistake, and what to write.
     pub why: String,
 }
 
-/// A value, or all that is wrong with it.
+/// A value, or all its faults.
 pub type Read<T> = Result<T, Vec<Fault>>;
 
 /// One fault with `value`.
@@ -34,7 +34,7 @@ pub fn fault<T>(value: &Value, why: impl Into<String>) -> Read<T> {
     }])
 }
 
-/// A value of a type that the key does not have.
+/// Reports a value of a wrong type.
 pub fn wrong<T>(value: &Value, write: &str) -> Read<T> {
     let found = match value.get_ref() {
         DeValue::String(text) => format!("the text '{}'", text.escape_debug()),
@@ -52,12 +52,12 @@ pub fn wrong<T>(value: &Value, write: &str) -> Read<T> {
     fault(value, format!("{found} cannot stand here: write {write}"))
 }
 
-/// None where it is beyond all use.
+/// The number; `None` if it does not fit.
 pub fn integer(number: &DeInteger) -> Option<i128> {
     i128::from_str_radix(number.as_str(), number.radix()).ok()
 }
 
-/// `true` or `false`.
+/// Reads `true` or `false`.
 pub fn boolean(value: &Value) -> Read<bool> {
     match value.get_ref() {
         DeValue::Boolean(on) => Ok(*on),
@@ -65,7 +65,7 @@ pub fn boolean(value: &Value) -> Read<bool> {
     }
 }
 
-/// A string that `read` can read.
+/// Reads a string by `read`.
 pub fn text_with<T>(
     value: &Value,
     write: &str,
@@ -77,7 +77,7 @@ pub fn text_with<T>(
     }
 }
 
-/// The same, or a number: it is read as its digits are.
+/// Reads a string or a number by `read`, which gets a number's digits.
 pub fn number_with<T>(
     value: &Value,
     write: &str,
@@ -96,17 +96,17 @@ pub fn number_with<T>(
     }
 }
 
-/// A string that reads as `T`.
+/// Reads a string as `T`.
 pub fn text<T: FromStr<Err = Invalid>>(value: &Value, write: &str) -> Read<T> {
     text_with(value, write, str::parse)
 }
 
-/// A string or a number that reads as `T`.
+/// Reads a string or a number as `T`.
 pub fn number<T: FromStr<Err = Invalid>>(value: &Value, write: &str) -> Read<T> {
     number_with(value, write, str::parse)
 }
 
-/// One of the variants of a type, by its name on the command line.
+/// Reads one of the variants of a type, by its name on the command line.
 pub fn variant<T: ValueEnum>(value: &Value) -> Read<T> {
     let named = |one: &T| {
         let name = one.to_possible_value()?;
@@ -116,7 +116,7 @@ pub fn variant<T: ValueEnum>(value: &Value) -> Read<T> {
     word(value, &words)
 }
 
-/// One of a few words.
+/// Reads one of a few words.
 pub fn word<T: Clone>(value: &Value, words: &[(impl AsRef<str>, T)]) -> Read<T> {
     let names: Vec<_> = words.iter().map(|(name, _)| name.as_ref()).collect();
     let write = format!("\"{}\"", names.join("\" or \""));
@@ -132,7 +132,7 @@ pub fn word<T: Clone>(value: &Value, words: &[(impl AsRef<str>, T)]) -> Read<T> 
     })
 }
 
-/// Each value of an array, or a value that stands alone.
+/// Reads each value of an array, or a single value.
 pub fn each<T>(value: &Value, one: impl Fn(&Value) -> Read<T>) -> Read<Vec<T>> {
     let DeValue::Array(items) = value.get_ref() else {
         return one(value).map(|item| vec![item]);
@@ -151,7 +151,7 @@ pub fn each<T>(value: &Value, one: impl Fn(&Value) -> Read<T>) -> Read<Vec<T>> {
     }
 }
 
-/// The same, with at least one: an empty array would mean the opposite of what it looks like.
+/// Reads each value of an array or a single value, at least one. An empty array would mean the opposite of its looks.
 pub fn some<T>(value: &Value, write: &str, one: impl Fn(&Value) -> Read<T>) -> Read<Vec<T>> {
     match value.get_ref() {
         DeValue::Array(items) if items.is_empty() => fault(
@@ -161,11 +161,11 @@ pub fn some<T>(value: &Value, write: &str, one: impl Fn(&Value) -> Read<T>) -> R
         _ => each(value, one),
     }
 }
-/// Which of `known` was meant; none where none is near.
+/// The nearest of `known`; `None` if none is near.
 pub fn nearest<'k>(written: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     const NEAR: f64 = 0.85;
     let written = written.to_lowercase();
-    // Long texts are no slips, and the comparison takes the product of the lengths.
+    // Long texts are no typing mistakes, and the comparison's time is the product of the lengths.
     if written.len() > 64 {
         return None;
     }

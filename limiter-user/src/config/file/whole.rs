@@ -26,7 +26,8 @@ const TOTAL: &str = "a rate as in \"10k/s\", or \"none\"";
 const FLEET: &str = "a name as in \"edge\"";
 const LIMIT: &str = "[[limit]] above each limit, and its keys below";
 
-/// Reads everything, and tells what is wrong with it, and what has no effect where frames have at most `frame_max` bytes.
+/// Reads everything, and reports mistakes. Also warns about settings that have no effect on frames of at most
+/// `frame_max` bytes.
 pub fn read(
     root: &DeTable,
     folder: &Path,
@@ -100,7 +101,7 @@ fn fleet(value: &Value) -> Read<String> {
     value::text_with(value, FLEET, settings::fleet_name)
 }
 
-/// A number that is beyond the type is beyond the table too, which is told with the other problems.
+/// Reads `max_sources`. A number beyond `u32` is beyond the table too, which is reported with the other problems.
 fn max_sources(value: &Value) -> Read<u32> {
     value::number_with(value, SOURCES, |text| {
         let number = number::parse(text, number::COUNTS)?;
@@ -181,7 +182,7 @@ fn all_lists(top: &mut Section, folder: &Path) -> lists::Read {
         .keys()
         .any(|name| settings::name(name.get_ref()).is_err())
     {
-        // A limit may name one that is not there for its name.
+        // A limit may name a list that is missing because of its wrong name.
         top.places().is_wrong("lists");
     }
     let line = top.line_of("lists");
@@ -201,7 +202,7 @@ fn all_limits(top: &mut Section) -> (Vec<Limit>, Vec<Places>) {
                 line,
                 "[limit] makes one limit only: write [[limit]] above each".to_owned(),
             );
-            // A header that is missing altogether, as where [limit.match] stands alone, is told by that.
+            // The message above also covers a lone [limit.match], without any header of its limit.
             let is_limit = table.contains_key("name") || table.contains_key("rate");
             if is_limit {
                 std::slice::from_ref(value)

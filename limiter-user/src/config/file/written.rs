@@ -1,8 +1,8 @@
-//! How values are written in the file.
+//! Printing values as in the file.
 
 use std::fmt::Display;
 
-/// With quotes, and escapes where needed.
+/// Prints text with quotes, and escapes if needed.
 pub(super) fn text(value: impl Display) -> String {
     toml::Value::String(value.to_string()).to_string()
 }
@@ -11,7 +11,7 @@ pub(super) fn array(values: impl Iterator<Item = String>) -> String {
     format!("[{}]", values.collect::<Vec<_>>().join(", "))
 }
 
-/// The one value, or an array of all.
+/// Prints a single value, or an array of several.
 pub(super) fn one_or_array(mut values: Vec<String>) -> String {
     match values.pop() {
         Some(value) if values.is_empty() => value,

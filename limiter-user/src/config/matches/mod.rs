@@ -1,4 +1,4 @@
-//! `match`: which packets a limit holds.
+//! `match`: the packets that a limit applies to.
 
 mod values;
 
@@ -13,20 +13,20 @@ use serde::{Deserialize, Serialize};
 use super::{Invalid, compile::TierBits};
 pub use values::{IpVersion, Lengths, PortRange, Ports, Protocol, TcpFlags, flag_names};
 
-/// Every field that is written narrows it down; empty, it matches every IP packet.
+/// Conditions on packets: each given field narrows the match. An empty match accepts every IP packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Match {
     /// The transport protocol.
     pub protocol: Option<Protocol>,
-    /// Ports that it goes to; empty for all. Later fragments may go to any.
+    /// Destination ports; empty for all. Later fragments may go to any.
     pub destination_port: Ports,
-    /// Ports that it comes from; empty for all.
+    /// Source ports; empty for all.
     pub source_port: Ports,
     /// Flags of a TCP segment.
     pub tcp_flags: Option<TcpFlags>,
-    /// Lists, of which its source must be on one; empty for all.
+    /// Lists: the source must be on one of them; empty for all.
     pub source: Vec<String>,
-    /// Lists, of which its source must be on none.
+    /// Lists: the source must be on none of them.
     pub unless: Vec<String>,
     /// The version of IP.
     pub ip_version: Option<IpVersion>,
@@ -38,13 +38,13 @@ pub struct Match {
 }
 
 impl Match {
-    /// Whether it matches every IP packet.
+    /// Whether this matches every IP packet.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether a packet from `source` has the version of IP that it asks for.
+    /// Whether packets from `source` have the wanted version of IP.
     #[must_use]
     pub fn holds_version_of(&self, source: IpAddr) -> bool {
         let is_v4 = |version| version == IpVersion::V4;
@@ -52,7 +52,7 @@ impl Match {
             .is_none_or(|version| is_v4(version) == source.is_ipv4())
     }
 
-    /// Whether what it looks at stands behind the IP header's fixed part.
+    /// Whether this needs fields behind the fixed part of the IP header.
     #[must_use]
     pub fn needs_transport(&self) -> bool {
         self.protocol.is_some()
@@ -63,10 +63,10 @@ impl Match {
             || self.length.is_some()
     }
 
-    /// What the kernel gets. `bits` are those of the lists.
+    /// Compiles the match for the kernel. `bits` are those of the lists.
     ///
     /// # Errors
-    /// If there are too many ports, or a list that is not there.
+    /// Too many ports, or an unknown list.
     pub fn compile(&self, bits: &TierBits) -> Result<rules::Match, Invalid> {
         let fragments = match self.fragments {
             None => WHOLE | FIRST_FRAGMENT | LATER_FRAGMENT,

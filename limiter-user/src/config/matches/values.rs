@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Invalid, as_text};
 
-/// Number of a transport protocol, as IANA has assigned it.
+/// Number of a transport protocol, as assigned by IANA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Protocol(pub u8);
@@ -29,7 +29,7 @@ impl Protocol {
     /// TCP.
     pub const TCP: Self = Self(6);
 
-    /// Whether its header begins with two ports.
+    /// Whether the protocol's header begins with two ports.
     #[must_use]
     pub fn has_ports(self) -> bool {
         matches!(self.0, 6 | 17 | 33 | 132 | 136)
@@ -62,11 +62,11 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// Ports and ranges of ports, as they were written.
+/// Ports and ranges of ports, as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ports(pub Vec<PortRange>);
 
-/// A range of ports, both ends in it.
+/// A range of ports, including both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PortRange {
@@ -95,14 +95,14 @@ impl FromStr for PortRange {
     }
 }
 
-/// Digits alone, and at most `most`.
+/// Reads digits only, up to the number `most`.
 fn number(digits: &str, most: u32) -> Option<u32> {
     let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
     let number = digits.parse().ok().filter(|number| *number <= most);
     number.filter(|_| is_number)
 }
 
-/// The two ends of a range, unless they are the wrong way round.
+/// Checks that the two ends of a range are in order.
 fn in_order(text: &str, (first, last): (u32, u32)) -> Result<(u32, u32), Invalid> {
     if first > last {
         return Err(Invalid::new(format!(
@@ -122,25 +122,25 @@ impl fmt::Display for PortRange {
     }
 }
 
-/// Lengths of IP packets in bytes, both ends in the range.
+/// Lengths of IP packets in bytes, including both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Lengths {
-    /// The least.
+    /// The smallest length.
     pub first: u32,
-    /// The greatest.
+    /// The largest length.
     pub last: u32,
 }
 
 impl Lengths {
-    /// The longest IP packet: an IPv6 header and 65,535 bytes behind it.
+    /// The longest IP packet: an IPv6 header and 65,535 bytes after it.
     const MAX: u32 = 40 + u16::MAX as u32;
 }
 
 impl FromStr for Lengths {
     type Err = Invalid;
 
-    /// `60`, `0-100`, or `1200-` for 1200 and more.
+    /// Reads `60`, `0-100`, or `1200-` for 1200 and more.
     fn from_str(text: &str) -> Result<Self, Invalid> {
         let bytes = |digits: &str| number(digits, Self::MAX);
         let ends = match text.split_once('-') {
@@ -169,13 +169,13 @@ impl fmt::Display for Lengths {
     }
 }
 
-/// Flags of a TCP segment: which are looked at, and which of those must be set.
+/// Flags of a TCP segment: those that are examined, and those of them that must be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TcpFlags {
-    /// Those that must be set, in the order of the header's bits.
+    /// The flags that must be set, in the order of the header's bits.
     pub set: u8,
-    /// Those that are looked at; the others may be either.
+    /// The flags that are examined; the others may have any value.
     pub looked_at: u8,
 }
 
@@ -190,8 +190,8 @@ const FLAGS: [(&str, u8); 8] = [
     ("cwr", 128),
 ];
 
-/// What tells the segments that open, carry on and end a connection apart: `syn` alone therefore means
-/// a segment that opens one.
+/// The flags that distinguish segments that open, continue and end a connection. So `syn` alone means a segment that
+/// opens one.
 const BY_DEFAULT: u8 = 1 | 2 | 4 | 16;
 
 fn flags(text: &str) -> Result<u8, Invalid> {
@@ -209,7 +209,7 @@ fn flags(text: &str) -> Result<u8, Invalid> {
         .try_fold(0, |bits, name| Ok(bits | flag(name)?))
 }
 
-/// Names of the flags that are set.
+/// Names of the flags in `bits`.
 pub fn flag_names(bits: u8) -> Vec<&'static str> {
     let set = FLAGS.iter().filter(|(_, bit)| bits & bit != 0);
     set.map(|(name, _)| *name).collect()
@@ -218,7 +218,7 @@ pub fn flag_names(bits: u8) -> Vec<&'static str> {
 impl FromStr for TcpFlags {
     type Err = Invalid;
 
-    /// `syn`: set, and the others of syn, ack, fin and rst not. `syn/syn`: set, whatever the others.
+    /// Reads `syn`: syn is set, and ack, fin and rst are not. With `syn/syn`: syn is set, and the others may be.
     fn from_str(text: &str) -> Result<Self, Invalid> {
         let (set, looked_at) = match text.split_once('/') {
             None => {
@@ -258,7 +258,7 @@ pub enum IpVersion {
 }
 
 impl IpVersion {
-    /// 4 or 6.
+    /// The number: 4 or 6.
     #[must_use]
     pub fn number(self) -> u8 {
         match self {

@@ -1,4 +1,4 @@
-//! What files are told that are wrong, and where.
+//! Tests of the messages about mistakes, and their lines.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ fn mistakes(text: &str) -> Vec<String> {
     mistakes.iter().map(ToString::to_string).collect()
 }
 
-/// Each mistake begins as expected, and there are no others.
+/// Checks that there are as many mistakes as expected, each beginning as expected.
 fn assert_told(text: &str, expected: &[&str]) {
     let told = mistakes(text);
     let as_expected = told.len() == expected.len()
@@ -84,7 +84,7 @@ fn a_key_that_is_not_known_names_the_nearest() {
     );
 }
 
-/// Up to 64 letters, that is: no slip is longer.
+/// The limit is 64 letters: no typing mistake is longer.
 #[test]
 fn a_long_key_is_not_compared() {
     for (letters, said) in [
@@ -303,7 +303,7 @@ fn what_cannot_be_of_control_traffic_is_told() {
         &format!("{exempt}control = 5\n{LIMIT}"),
         &["line 2: control: the number 5 cannot stand here: write [control], and its keys below"],
     );
-    // Whether control traffic is exempt cannot be told.
+    // Whether control traffic is exempt is unknown.
     assert_told(
         &format!("exempt = [\"contrl\"]\n[control]\nrate = 5\n{LIMIT}"),
         &["line 1: exempt: 'contrl' is not known here: did you mean \"control\"?"],
@@ -331,7 +331,7 @@ fn what_a_fleet_cannot_share_is_told_at_once() {
             "line 14: rate: a fleet shares a rate in packets",
         ],
     );
-    // What a mistake about the fleet explains is not told again.
+    // Problems that follow from a mistake about the fleet are not reported.
     for (top, expected) in [
         (
             "fleet = 5",
