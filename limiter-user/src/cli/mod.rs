@@ -1,6 +1,7 @@
-//! The command line: a file for each verb, with its arguments, its help and what it does. `shared` has what several use.
+//! The command line. Each verb has a file with its arguments, its help and its work. `shared` has code of several
+//! verbs.
 //!
-//! Exit status: 0 done or so already, 1 it failed, 2 the command line is wrong.
+//! Exit status: 0 done or unchanged, 1 failed, 2 the command line is wrong.
 
 mod fleet {
     pub mod agent;
@@ -123,7 +124,7 @@ enum Verb {
     Man(man::Man),
 }
 
-/// Reads the command line, does what it says, and tells how it went.
+/// Reads the command line, executes it, and reports the result.
 #[must_use]
 pub fn main() -> ExitCode {
     if helper::is_one(std::env::args_os()) {

@@ -91,7 +91,7 @@ fn count(claims: &[Claim], which: impl Fn(&Claim) -> bool) -> u32 {
     u32::try_from(claims.iter().filter(|claim| which(claim)).count()).unwrap_or(u32::MAX)
 }
 
-/// Nanoseconds until a bucket with `spent` is full again.
+/// Nanoseconds until a bucket that lacks `spent` is full again.
 pub(super) fn until_full(terms: &Quota, spent: u64) -> u64 {
     match terms.window.period {
         0 => spent.div_ceil(1 << TICK_SHIFT),

@@ -93,7 +93,7 @@ pub enum Error {
         "{0} {1}, so limiter neither uses nor removes it: remove it if nobody needs it, and close bpffs to others (`chmod 700 /sys/fs/bpf`, docs/security.md)"
     )]
     Stranger(PathBuf, String),
-    /// Limiter's own pins are gone, and something else is left.
+    /// Limiter's own pins are gone, and other files are left.
     #[error(
         "limiter is off '{interface}', but {folder} holds what limiter did not pin ({names}): it was left alone, remove it if nobody needs it"
     )]

@@ -16,7 +16,7 @@ use crate::{
     kernel::sys::requirements,
 };
 
-/// Longer than any password or certificate.
+/// The longest file in bytes: longer than any password or certificate.
 const LONGEST: u64 = 1 << 20;
 
 /// Share limits and lists with the other hosts of a fleet, through a store, until interrupted
@@ -52,7 +52,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 pub async fn run(arguments: Agent) -> anyhow::Result<()> {
-    // Without them it would go on, and share nothing for ever.
+    // Without privileges the agent would run on, and share nothing for ever.
     requirements::privileges()?;
     let stop = interruption()?;
     let Agent {
@@ -79,7 +79,7 @@ pub async fn run(arguments: Agent) -> anyhow::Result<()> {
     agent::run(options, stop).await
 }
 
-/// Reads a file that an option names.
+/// Reads a file given by an option.
 fn read(what: &str, path: Option<&Path>) -> anyhow::Result<Option<Vec<u8>>> {
     let Some(path) = path else {
         return Ok(None);
@@ -93,7 +93,7 @@ fn read(what: &str, path: Option<&Path>) -> anyhow::Result<Option<Vec<u8>>> {
     Ok(Some(text))
 }
 
-/// What this host calls itself.
+/// This host's own name.
 fn own_name() -> String {
     let name = nix::unistd::gethostname().ok();
     name.and_then(|name| name.into_string().ok())

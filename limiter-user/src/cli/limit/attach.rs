@@ -31,7 +31,7 @@ use crate::{
     show,
 };
 
-/// How long the agent of a fleet may take to say that it is there: it limits without it.
+/// The time for which `attach` waits for the fleet's agent. It limits without an agent too.
 const AGENT: Duration = Duration::from_millis(200);
 
 /// Limit what comes in on an interface; stays in the kernel until `detach`
@@ -72,7 +72,7 @@ pub async fn run(arguments: Attach) -> anyhow::Result<()> {
             outcome(true, &text);
             continue;
         }
-        // A program that lets everything pass is on the interface then.
+        // A trial that is over leaves a program that passes all packets.
         if let Err(Error::TrialOver { .. }) = Attachment::open(interface).await {
             detach(interface)
                 .await
@@ -90,7 +90,7 @@ pub async fn run(arguments: Attach) -> anyhow::Result<()> {
     for interface in done {
         match shown(interface).await {
             Ok(shown) => report(&shown),
-            // It has been done, and this says no less.
+            // The attach has succeeded, so this is no error.
             Err(error) => note(&format!(
                 "{interface}: attached, but what is in force there cannot be read just now: {error}"
             )),
@@ -99,7 +99,7 @@ pub async fn run(arguments: Attach) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What `attach` says of it.
+/// The report of `attach`.
 async fn shown(interface: &str) -> Result<String, Error> {
     let attachment = Attachment::open(interface).await?;
     warn_of_full_tables(
@@ -112,7 +112,7 @@ async fn shown(interface: &str) -> Result<String, Error> {
     Ok(show::status::attached(&shown))
 }
 
-/// Whether limiter is attached there with these settings, and for good.
+/// Whether limiter is attached with these settings, and for good.
 async fn is_so(interface: &str, wanted: &Wanted, arguments: &Attach) -> bool {
     let Ok(attachment) = Attachment::open(interface).await else {
         return false;
@@ -125,8 +125,9 @@ async fn is_so(interface: &str, wanted: &Wanted, arguments: &Attach) -> bool {
             .is_ok_and(|settings| settings == wanted.settings)
 }
 
-/// Puts the configuration in force where limiter is attached already, for good if it was on trial. False where nothing
-/// is attached; what is left of an interface that is gone, or that limiter was taken off by force, is cleared then.
+/// Puts the configuration in force if limiter is attached already, for good if it was on trial. Returns `false` if
+/// nothing is attached. Then it has cleared the leftovers of an interface that is gone, or that limiter was taken off
+/// by force.
 async fn take_over(interface: &str, wanted: &Wanted, arguments: &Attach) -> anyhow::Result<bool> {
     match Attachment::open(interface).await {
         Ok(_) => {}
@@ -137,7 +138,7 @@ async fn take_over(interface: &str, wanted: &Wanted, arguments: &Attach) -> anyh
                 .map_err(|error| about(interface, error))?;
             return Ok(false);
         }
-        // Whatever else is in the way, attaching tells.
+        // `attach` reports any other trouble.
         Err(_) => return Ok(false),
     }
     let advice = |client| how_to_stay(arguments, client);
@@ -148,7 +149,7 @@ async fn take_over(interface: &str, wanted: &Wanted, arguments: &Attach) -> anyh
     Ok(true)
 }
 
-/// Replaces what another version has attached.
+/// Replaces another version's attachment.
 async fn replaced(interface: &str, wanted: &Wanted) -> anyhow::Result<bool> {
     let layout = replace(interface, wanted)
         .await
@@ -162,7 +163,7 @@ async fn replaced(interface: &str, wanted: &Wanted) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// How whoever works from `client` keeps the session.
+/// Advice for a user who works from `client` to keep the session.
 fn how_to_stay(arguments: &Attach, client: IpAddr) -> String {
     let allow = match &arguments.limiting.config {
         None => format!("--allow {client} lets it pass"),
@@ -175,7 +176,7 @@ fn how_to_stay(arguments: &Attach, client: IpAddr) -> String {
     }
 }
 
-/// From the file, or from the flags.
+/// The interfaces and settings, from the file or from the flags.
 async fn wanted(arguments: &Attach) -> anyhow::Result<(Vec<String>, Wanted)> {
     let Some(path) = &arguments.limiting.config else {
         let settings = settings(
@@ -202,7 +203,7 @@ async fn wanted(arguments: &Attach) -> anyhow::Result<(Vec<String>, Wanted)> {
     Ok((interfaces, wanted))
 }
 
-/// All interfaces or none.
+/// Detaches again from the interfaces in `done`: all interfaces or none.
 async fn undo(done: &[&str]) {
     for interface in done {
         match detach(interface).await {

@@ -41,7 +41,8 @@ pub async fn run(arguments: Detach) -> anyhow::Result<()> {
             results.push((interface.to_owned(), result));
         }
     }
-    // One that fails does not keep the others attached. Each failure is told; the last one ends it.
+    // A failure on one interface does not keep the others attached. Each failure is reported; the command ends with
+    // the last one.
     let mut failed = None;
     for (interface, result) in results {
         match result {

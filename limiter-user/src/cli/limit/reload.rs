@@ -54,7 +54,8 @@ pub async fn run(arguments: Reload) -> anyhow::Result<()> {
     .await
 }
 
-/// Swaps `wanted` into the attachment of `interface`; `advice` is how whoever works from a client keeps the session.
+/// Swaps `wanted` into the attachment of `interface`. `advice` tells a user who works from a client how to keep the
+/// session.
 pub async fn put_in_force(
     interface: &str,
     wanted: Wanted,
@@ -73,7 +74,7 @@ pub async fn put_in_force(
     Ok(())
 }
 
-/// How whoever works from `client` keeps the session, by the file.
+/// Advice for a user who works from `client` to keep the session, by a change of the file.
 pub fn allow_in(file: &Path, client: IpAddr) -> String {
     format!(
         "allow = [\"{client}\"] under [lists] of {} lets it pass",

@@ -78,7 +78,7 @@ pub async fn reset(interface: &str, address: IpAddr) -> anyhow::Result<Outcome> 
     forget(&mut attachment, address)
 }
 
-/// Its buckets under all limits that may hold it.
+/// Forgets the address's buckets under all limits that may apply to it.
 fn forget(attachment: &mut Attachment, address: IpAddr) -> anyhow::Result<Outcome> {
     let mut names: Vec<String> = Vec::new();
     let mut found = false;

@@ -120,7 +120,7 @@ async fn one(interface: &str, arguments: &Set) -> anyhow::Result<()> {
         .map_err(|error| about(interface, error))?;
     outcome(is_unchanged(&changed), &told(interface, &changed, lasts));
     let stays = lasts == Lasts::ForGood && changed.old != changed.new;
-    // The next reload, and the next boot of a service, would undo it without a word.
+    // The next reload, or the next boot of a service, would silently undo the change.
     if let Some(file) = changed.file.filter(|_| stays) {
         note(&format!(
             "{} does not know of it: `limiter reload {interface}` would put what it says in force again; `limiter config show {interface}` prints what is in force now",
@@ -163,7 +163,7 @@ fn merged(settings: &Settings, arguments: &Set, frame_max: u64) -> Result<Settin
     Ok(new)
 }
 
-/// Changes rate and burst of one limit. Factors scale what is in force.
+/// Changes rate and burst of one limit. Factors scale the present values.
 fn change_limit(limit: &mut Limit, arguments: &Set, frame_max: u64) -> Result<(), Invalid> {
     let burst = limit.burst(frame_max)?;
     let window = limit.algorithm == Algorithm::FixedWindow;
@@ -208,7 +208,7 @@ fn new_sources(new: &mut Settings, arguments: &Set) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Shares the limit with a fleet; or, with none, nothing at all any more.
+/// Shares the limit with a fleet. Without `fleet`, ends all sharing.
 fn share(
     new: &mut Settings,
     fleet: Option<&str>,
@@ -217,7 +217,7 @@ fn share(
 ) -> Result<(), Invalid> {
     let limits = &mut new.limits;
     if fleet.is_some() {
-        // What is shared already stays so, and may be all that is meant.
+        // Shared limits stay shared, and the user may want no others.
         let shared = |limit: &Limit| limit.scope == Scope::Fleet;
         let shares = limits.iter().any(shared) || !new.fleet_lists.is_empty();
         if limit.is_some() || !shares {
@@ -240,7 +240,7 @@ fn share(
     Ok(())
 }
 
-/// The limit of that name. Where none is named: the only one, or all of them if `all`.
+/// The limit of that name. Without a name: the only limit, or all limits if `all`.
 fn chosen<'a>(
     limits: &'a mut [Limit],
     name: Option<&str>,
@@ -277,7 +277,7 @@ fn chosen<'a>(
     Ok(&mut limits[index..=index])
 }
 
-/// The limits, each with its rate and burst.
+/// The limits, each with its rate and burst, as text.
 fn listed(limits: &[Limit], frame_max: u64) -> Result<String, Invalid> {
     let one = |limit: &Limit| {
         let Limit { name, rate, .. } = limit;

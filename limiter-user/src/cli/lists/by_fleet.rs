@@ -1,4 +1,4 @@
-//! Edits of a list that a fleet shares: its agent tells the store, and with it all hosts.
+//! Edits of a list that a fleet shares: the agent passes them to the store, and so to all hosts.
 
 use super::edit::{Edit, denied_too, first_of, missing};
 use limiter_fleet::agent;
@@ -13,7 +13,7 @@ use crate::{
     kernel::Attachment,
 };
 
-/// What would be in force here where now `in_force` is, and `own` is this host's own.
+/// The settings in force on this host after the edit. `in_force` are the present ones, and `own` this host's own.
 pub fn after(
     edit: Edit,
     own: &Settings,
@@ -32,7 +32,7 @@ pub fn after(
     Some(in_force)
 }
 
-/// Edits it on all hosts. It is in force on this one when this is done.
+/// Edits the list on all hosts. On return, the edit is in force on this host.
 pub async fn put_in_force(
     edit: Edit,
     attachment: Attachment,
@@ -44,7 +44,7 @@ pub async fn put_in_force(
     let fleet = fleet.unwrap_or_default();
     let mut own = attachment.own_settings()?;
     let own = own.lists.named_mut(name).cloned().unwrap_or_default();
-    // Whoever changes it meanwhile must not wait for this one.
+    // Other commands that change the attachment must not wait for this one.
     drop(attachment);
     let given = prefixes.iter().copied().collect();
     let mut not_there = None;
@@ -102,7 +102,7 @@ pub async fn put_in_force(
     })
 }
 
-/// Nothing is removed where one of the prefixes is this host's alone.
+/// Fails if one of the prefixes is only this host's own. Then nothing is removed.
 fn may_remove(
     name: &str,
     prefixes: &Prefixes,
@@ -121,7 +121,7 @@ fn may_remove(
     )))
 }
 
-/// Why a list of the fleet cannot be changed.
+/// The error for a list of the fleet that cannot be changed.
 fn unchanged(error: ask::Error) -> anyhow::Error {
     match error {
         ask::Error::NoAgent => anyhow::anyhow!(

@@ -82,29 +82,29 @@ pub struct Given<On: Args> {
 }
 
 fn lasts(text: &str) -> Result<Duration, String> {
-    // A year of humantime.
+    // A year in humantime, in seconds.
     const YEAR: u64 = 31_557_600;
     let bounds = Duration::from_secs(1)..=Duration::from_secs(10 * YEAR);
     duration(text, bounds, "10m")
 }
 
-/// What to do with the prefixes that are given.
+/// The edit for the given prefixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edit {
-    /// Put them on the list too; for so long, where that is said.
+    /// Adds them to the list; with a duration, for that time only.
     Add(Option<Duration>),
-    /// Take them off it.
+    /// Removes them from the list.
     Remove,
-    /// Put them in the place of what is on it.
+    /// Replaces the list's content by them.
     Replace,
 }
 
-/// One of the two lists that every configuration has.
+/// Runs a verb on one of the two lists that every configuration has.
 pub async fn run(name: &str, verb: Verb<OnOne>) -> anyhow::Result<()> {
     execute(verb, |on| Ok((on, name.to_owned()))).await
 }
 
-/// A list with a name of its own.
+/// Runs a verb on a tier, a list with a user-defined name.
 pub async fn run_tier(verb: Verb<Tier>) -> anyhow::Result<()> {
     execute(verb, |Tier { on, name }| match name.as_str() {
         lists::ALLOW | lists::DENY => Err(Usage(format!(
@@ -181,7 +181,7 @@ async fn list(interface: &str, name: &str, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the edit would do to the SSH session that this runs in, if that is worse off by it.
+/// The warning if the edit makes things worse for the SSH session of this command.
 pub async fn warning(
     edit: Edit,
     interface: &str,
@@ -199,7 +199,7 @@ pub async fn warning(
     warning_of_change(interface, after, |client| allow_first(interface, client)).await
 }
 
-/// Edits a list while traffic flows: the host's, or the fleet's where that shares it.
+/// Edits a list while traffic flows: the fleet's list if the fleet shares it, otherwise the host's.
 pub async fn put_in_force(
     edit: Edit,
     lasts: Lasts,
@@ -235,7 +235,7 @@ pub async fn put_in_force(
         after.difference(before).count(),
         before.difference(after).count(),
     );
-    // A part of what was to be removed is not there.
+    // Some of the prefixes to be removed are not on the list.
     let missing = match edit {
         Edit::Remove => missing(name, prefixes, before),
         _ => None,
@@ -294,7 +294,7 @@ fn edited(
     Ok(new)
 }
 
-/// The first of several, as words: it, and how many more.
+/// The first of several prefixes as text, with the number of others.
 pub fn first_of<'p>(mut prefixes: impl Iterator<Item = &'p IpNet>) -> Option<String> {
     let first = show(prefixes.next()?);
     Some(match prefixes.count() {
@@ -303,13 +303,13 @@ pub fn first_of<'p>(mut prefixes: impl Iterator<Item = &'p IpNet>) -> Option<Str
     })
 }
 
-/// What was to be removed, and is not on the list.
+/// The message about prefixes that should be removed, but are not on the list.
 pub fn missing(name: &str, given: &Prefixes, list: &Prefixes) -> Option<String> {
     let first = first_of(given.difference(list))?;
     Some(format!("{first} is not on {name}"))
 }
 
-/// What was put on `allow` in vain.
+/// The message about prefixes on `allow` that `deny` has too, so that they have no effect.
 pub fn denied_too(name: &str, given: &Prefixes, new: &Settings) -> Option<String> {
     if name != lists::ALLOW {
         return None;

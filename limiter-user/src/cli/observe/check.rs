@@ -53,7 +53,7 @@ async fn one(interface: &str, arguments: &Check) -> anyhow::Result<()> {
     Ok(print(&show::source::check(&check))?)
 }
 
-/// Adds which host of the fleet has put a prefix on a list, and when. Only the agent knows; without it neither is known.
+/// Adds the host of the fleet that has put a prefix on a list, and the time. Without the agent both are unknown.
 async fn add_hosts(check: &mut source::Check) {
     let of_fleet = |on_list: &&mut OnList| on_list.by == Some("fleet");
     for on_list in check.lists.iter_mut().filter(of_fleet) {

@@ -31,12 +31,12 @@ fn listen(text: &str) -> Result<SocketAddr, String> {
 pub async fn run(arguments: Export) -> anyhow::Result<()> {
     let stop = interruption()?;
     let collection = Collection::new(helper::start()?);
-    // What cannot be read at all is said now, not at the first scrape.
+    // Unreadable attachments are reported now, not at the first scrape.
     for error in &collection.latest().await?.snapshot.unreadable {
         note(error);
     }
     let server = Server::bind(arguments.listen).await?;
-    // Whatever comes in, this process can do no more than ask the helper.
+    // From here on, requests can make this process do nothing more than ask the helper.
     sandbox::enter()?;
     let address = server.address();
     if !server.is_local() {

@@ -48,7 +48,7 @@ pub async fn run(arguments: Status) -> anyhow::Result<()> {
     for error in &errors {
         note(&error.to_string());
     }
-    // After a trial there is nothing to show where nothing was before it.
+    // After a trial with nothing before it, an interface has nothing to show.
     let all = names.is_empty() || is_all(names);
     let is_failure = |error: &&Error| !(all && matches!(error, Error::TrialOver { .. }));
     match errors.iter().filter(is_failure).count() {
@@ -59,7 +59,7 @@ pub async fn run(arguments: Status) -> anyhow::Result<()> {
     }
 }
 
-/// The attachments of several interfaces, and why some cannot be shown.
+/// The attachments of several interfaces, and the errors of those that cannot be shown.
 async fn named(names: &[&str]) -> (Vec<Attachment>, Vec<Error>) {
     let (mut attachments, mut errors) = (Vec::new(), Vec::new());
     for name in names {

@@ -36,11 +36,11 @@ use crate::{
 };
 use signals::{Said, Signals};
 
-/// Sources that are printed, unless told.
+/// Number of printed sources, by default.
 const PRINTED: usize = 20;
-/// Sources that the view holds, unless told.
+/// Number of sources in the view, by default.
 const HELD: usize = 200;
-/// Sources that the view holds at most: more than anybody scrolls through.
+/// The most sources in the view: more than anybody scrolls through.
 const HELD_MAX: usize = 1000;
 
 /// Show who is sending and who is dropped
@@ -79,7 +79,7 @@ pub async fn run(arguments: Top) -> anyhow::Result<()> {
     Ok(print(&show::source::top(&top))?)
 }
 
-/// What two looks show, so that there are rates.
+/// The second of two samples, so that there are rates.
 async fn twice(arguments: &Top) -> anyhow::Result<source::Top> {
     let wanted = Wanted {
         order: Order::default(),
@@ -105,15 +105,15 @@ async fn live(arguments: Top) -> anyhow::Result<()> {
     let most = arguments.most.map_or(HELD, NonZeroUsize::get).min(HELD_MAX);
     let mut state = State::new(most, arguments.interval);
     let mut gauge = Gauge::default();
-    // What is wrong is said before the screen is taken.
+    // Errors are reported before the view takes the screen.
     let first = look(&interface, &state.wanted(), &mut gauge).await?;
     (state, _) = state.after(Event::Sample(Box::new(first)));
     let signals = Signals::new()?;
-    // From here on this process can do no more than its keys need.
+    // From here on this process has only the rights that its keys need.
     sandbox::confine()?;
     let mut ticks = time::interval(arguments.interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The first tick is at once.
+    // The first tick comes at once.
     ticks.tick().await;
     let mut screen = Screen::enter()?;
     let mut happenings = Happenings {
@@ -144,7 +144,7 @@ async fn live(arguments: Top) -> anyhow::Result<()> {
         };
         let mut effect;
         (state, effect) = state.after(event);
-        // What an effect brings may have an effect itself.
+        // The result of an effect may have an effect itself.
         while effect != Effect::None {
             screen.draw(|frame| draw(frame, &state, theme))?;
             let event = match effect {
@@ -162,21 +162,21 @@ async fn live(arguments: Top) -> anyhow::Result<()> {
     }
 }
 
-/// What is to be shown now. Opens the attachment anew each time: a change has brought another program meanwhile, or there is
-/// none any more.
+/// Takes a sample. Opens the attachment anew each time, because a change may have brought another program, or
+/// `detach` may have removed it.
 async fn look(interface: &str, wanted: &Wanted, gauge: &mut Gauge) -> Result<Sample, Error> {
     let attachment = Attachment::open(interface).await?;
     collect::sample(&attachment, wanted, gauge)
 }
 
-/// Gives the terminal to the shell, which lets this go on later.
+/// Gives the terminal to the shell, which may continue this process later.
 fn suspend(screen: &mut Screen) -> io::Result<()> {
     screen.leave();
     raise(Signal::SIGSTOP)?;
     screen.come_back()
 }
 
-/// All that may happen.
+/// The sources of all events.
 struct Happenings {
     signals: Signals,
     ticks: time::Interval,
@@ -190,10 +190,10 @@ enum Happening {
 }
 
 impl Happenings {
-    /// Waits for the next one.
+    /// Waits for the next event.
     async fn next(&mut self) -> anyhow::Result<Happening> {
         tokio::select! {
-            // Who is told to leave leaves, however much else there is to do.
+            // The signal to leave comes first, even if there is much else to do.
             biased;
             said = self.signals.next() => Ok(Happening::Said(said)),
             input = self.input.recv() => match input {

@@ -29,9 +29,10 @@ use crate::{
     show::{self, units::grouped},
 };
 
-/// How often the ring buffer is read. The program wakes nobody up: that would cost it more than all else.
+/// Interval between reads of the ring buffer. The program wakes no reader: that would cost it more than everything
+/// else.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// How often it looks whether there is still something to watch.
+/// Interval between checks that there is still something to watch.
 const CHECK: Duration = Duration::from_millis(500);
 
 /// Show drops as they happen, and what would be dropped but for shadow, until interrupted
@@ -100,7 +101,7 @@ struct Showing {
 }
 
 impl Showing {
-    /// Shows what is dropped until `stop` is ready, enough was shown, or there is nothing to watch any more.
+    /// Shows drops until `stop` is ready, enough were shown, or there is nothing to watch any more.
     async fn until(&mut self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let mut interval = tokio::time::interval(INTERVAL);
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -122,7 +123,7 @@ impl Showing {
         Ok(())
     }
 
-    /// Shows what there is, as far as whoever reads takes it.
+    /// Shows the available events, as long as the reader takes them.
     fn show_all(&mut self) -> anyhow::Result<()> {
         while self.shown < self.most && takes_more()? {
             let Some(told) = self.watching.told() else {
@@ -160,7 +161,7 @@ impl Showing {
     fn sum_up(&mut self) -> anyhow::Result<()> {
         let mut lost = self.watching.lost()?;
         if self.shown < self.most {
-            // Nobody has taken them.
+            // These events were never shown.
             while self.watching.told().is_some() {
                 lost += 1;
             }
@@ -175,7 +176,7 @@ impl Showing {
     }
 }
 
-/// Whether standard output takes a line without waiting. An error where nobody reads any more.
+/// Whether standard output takes a line without waiting. Fails if its reader is gone.
 fn takes_more() -> io::Result<bool> {
     let stdout = io::stdout();
     let mut polled = [PollFd::new(stdout.as_fd(), PollFlags::POLLOUT)];

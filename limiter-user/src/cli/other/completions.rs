@@ -15,10 +15,10 @@ use crate::{
     kernel::{Attachment, sys::interface},
 };
 
-/// The shell that asks.
+/// The environment variable that names the asking shell.
 const VARIABLE: &str = "LIMITER_COMPLETE";
 
-/// Verbs for interfaces that limiter is not attached to.
+/// Verbs that complete all interfaces, not only those that limiter is attached to.
 const OF_ANY_INTERFACE: [&str; 3] = ["attach", "learn", "doctor"];
 
 /// Print shell completions
@@ -28,8 +28,8 @@ pub struct Completions {
     shell: Shell,
 }
 
-/// Answers a shell that asks for values; none if no shell does. Errors are not told: the answer stands on the line that is
-/// being typed.
+/// Answers a shell that asks for values; `None` if no shell does. Errors are not printed, because the answer appears
+/// on the line that the user types.
 pub fn answer(command: fn() -> Command) -> Option<ExitCode> {
     let complete = CompleteEnv::with_factory(|| with_values(command())).var(VARIABLE);
     match complete.try_complete(env::args_os(), env::current_dir().ok().as_deref()) {
@@ -39,7 +39,7 @@ pub fn answer(command: fn() -> Command) -> Option<ExitCode> {
     }
 }
 
-/// Prints what has a shell ask.
+/// Prints the script that makes a shell ask.
 pub fn run(arguments: &Completions) -> anyhow::Result<()> {
     let shell = arguments.shell;
     let mut text = Vec::new();
@@ -49,13 +49,13 @@ pub fn run(arguments: &Completions) -> anyhow::Result<()> {
         .write_registration(VARIABLE, "limiter", "limiter", "limiter", &mut text)?;
     let mut text = String::from_utf8(text)?;
     if shell == Shell::Zsh {
-        // Installed as a function, the script is run for the first completion.
+        // If the script is installed as a function, its first run must complete too.
         text += "if [ \"$funcstack[1]\" = _limiter ]; then _clap_dynamic_completer_limiter \"$@\"; fi\n";
     }
     Ok(write(&text)?)
 }
 
-/// The command with what is known of the values of its arguments.
+/// The command, with completions for the values of its arguments.
 fn with_values(command: Command) -> Command {
     let of_any = OF_ANY_INTERFACE.contains(&command.get_name());
     let command = command.mut_args(|argument| {
@@ -87,7 +87,7 @@ fn limits() -> Vec<CompletionCandidate> {
     limits.map(|limit| limit.name.into()).collect()
 }
 
-/// Those that have names: `allow` and `deny` are verbs.
+/// Names of tiers only: `allow` and `deny` are verbs.
 fn lists() -> Vec<CompletionCandidate> {
     let mut lists = Vec::new();
     for settings in settings() {
@@ -98,7 +98,7 @@ fn lists() -> Vec<CompletionCandidate> {
     lists
 }
 
-/// What is in force on the interfaces that the command line names; on all, if it names none.
+/// The settings on the interfaces that the command line names; on all, if it names none.
 fn settings() -> impl Iterator<Item = Settings> {
     let mut attachments = attachments();
     let named = |attachment: &Attachment| env::args().any(|word| word == attachment.interface.name);
@@ -110,7 +110,7 @@ fn settings() -> impl Iterator<Item = Settings> {
         .filter_map(|attachment| attachment.settings().ok())
 }
 
-/// What is attached; nothing for a user who may not see it.
+/// All attachments; none for a user who may not see them.
 fn attachments() -> Vec<Attachment> {
     wait(Attachment::all()).map_or_else(Vec::new, |(attachments, _)| attachments)
 }

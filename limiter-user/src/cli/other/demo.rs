@@ -37,7 +37,7 @@ pub async fn run(arguments: Demo) -> anyhow::Result<()> {
     screen.finish(&last)
 }
 
-/// On a terminal the table is redrawn in place; elsewhere it is printed every few seconds.
+/// The table's output. On a terminal it is redrawn in place; elsewhere it is printed every few seconds.
 struct Screen {
     terminal: bool,
     lines: usize,
@@ -69,7 +69,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Up to the first line of what is there, and clear from there on (ECMA-48 CPL and ED).
+    /// Moves up to the first line of the table, and clears the screen from there on (ECMA-48 CPL and ED).
     fn redraw(&mut self, text: &str) -> anyhow::Result<()> {
         let up = if self.lines > 0 {
             format!("\x1b[{}F\x1b[J", self.lines)

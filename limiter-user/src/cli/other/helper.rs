@@ -1,5 +1,4 @@
-//! The process that keeps the privileges for `limiter export`. It is no verb for people, and so not among those that clap
-//! knows.
+//! The process that keeps the privileges for `limiter export`. Users do not call this verb, so clap does not know it.
 
 use std::ffi::OsString;
 
@@ -8,12 +7,12 @@ use crate::{
     observe::snapshot::{Snapshot, TakeSnapshot},
 };
 
-/// Whether this process was started as one: `limiter helper`.
+/// Whether this process was started as a helper: `limiter helper`.
 pub fn is_one(line: impl Iterator<Item = OsString>) -> bool {
     line.skip(1).eq([VERB])
 }
 
-/// Reads all attachments as often as it is asked.
+/// Reads all attachments each time it is asked.
 pub async fn run() -> anyhow::Result<()> {
     let mut channel = attend()?;
     while let Some(TakeSnapshot) = channel.question().await? {

@@ -1,4 +1,4 @@
-//! `limiter man`: made from the definition of the command line, and of the configuration file.
+//! `limiter man`: pages made from the definitions of the command line and of the configuration file.
 
 mod file;
 mod page;
@@ -10,7 +10,7 @@ use clap::{Args, Command};
 
 use crate::cli::shared::output::{Usage, write};
 
-/// The EXAMPLES of each page: under the name of the verb, what is to be done, and how.
+/// The EXAMPLES section of each page: under the verb's name, each task and its command lines.
 const EXAMPLES: &str = include_str!("man/examples.txt");
 
 /// Print a manual page (roff), or write all of them
@@ -57,7 +57,7 @@ pub fn run(arguments: &Man, command: Command) -> anyhow::Result<()> {
     Ok(write(&page.roff)?)
 }
 
-/// The examples of a verb, or of `limiter` as a whole: what to do, and the lines that do it.
+/// The examples of a verb, or of `limiter` as a whole: each task with its command lines.
 pub fn examples(verb: &str) -> Vec<(&'static str, Vec<&'static str>)> {
     let mut examples: Vec<(_, Vec<_>)> = Vec::new();
     let lines = EXAMPLES.lines();
@@ -73,7 +73,7 @@ pub fn examples(verb: &str) -> Vec<(&'static str, Vec<&'static str>)> {
 
 /// All pages: of the command, of each verb, and of the configuration file.
 fn pages(command: Command) -> anyhow::Result<Vec<Page>> {
-    // Without it each group of verbs would refer to a page of its `help`.
+    // Otherwise each group of verbs would refer to a page of its `help`.
     let mut whole = command.disable_help_subcommand(true);
     whole.build();
     let verbs = whole.get_subcommands();

@@ -40,7 +40,7 @@ pub async fn run(arguments: Doctor) -> anyhow::Result<()> {
     }
 }
 
-/// One problem is told as it is, several by their names.
+/// The error about problems: a single one with its text, several by their names.
 fn summary(diagnosis: &Diagnosis) -> Option<String> {
     let interface = &diagnosis.interface;
     match diagnosis.problems().as_slice() {

@@ -63,7 +63,7 @@ fn learn_for(text: &str) -> Result<Duration, String> {
     duration(text, bounds, "10m")
 }
 
-/// A share, above 0 and at most 1.
+/// Reads a percentage from 50 to 100, and returns it as a share of 1.
 fn percent(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(percent) if (50.0..=100.0).contains(&percent) => Ok(percent / 100.0),
@@ -78,7 +78,7 @@ pub async fn run(arguments: Learn) -> anyhow::Result<()> {
         asked.terms().map_err(usage)?;
     }
     if let Some(path) = output {
-        // Not only after ten minutes.
+        // A file that cannot be written is an error now, not after ten minutes.
         may_be_written(path, arguments.force)?;
     }
     let interface = arguments.interface.as_deref();
@@ -87,7 +87,7 @@ pub async fn run(arguments: Learn) -> anyhow::Result<()> {
         (None, Some(interface), Some(duration)) => {
             watch(interface, arguments.mode, duration).await?
         }
-        // The parser sees to it.
+        // clap's parser prevents this.
         _ => anyhow::bail!("nothing to learn from: write an interface and --for, or --capture"),
     };
     let mut proposal = propose(&watched, arguments.keep)?;
@@ -125,7 +125,7 @@ fn write(path: &Path, force: bool, text: &str) -> anyhow::Result<()> {
         } else {
             format!("cannot be written ({error})")
         };
-        // What was learnt must not be lost.
+        // The result of learning must not be lost.
         let _ = print(text);
         anyhow::anyhow!(
             "{} {what}; it went to standard output instead",
@@ -134,11 +134,11 @@ fn write(path: &Path, force: bool, text: &str) -> anyhow::Result<()> {
     })
 }
 
-/// All of it or nothing: where the disk is full, what was there before stays.
+/// Writes the whole file or nothing: if the disk is full, the old content stays.
 fn write_whole(path: &Path, force: bool, text: &str) -> io::Result<()> {
     let there = path.metadata().ok();
     if there.as_ref().is_some_and(|there| !there.is_file()) {
-        // A pipe or a device has nothing that could be lost.
+        // A pipe or a device has no content that could be lost.
         return fs::write(path, text);
     }
     // A symbolic link stays one.
@@ -158,9 +158,9 @@ fn write_whole(path: &Path, force: bool, text: &str) -> io::Result<()> {
     Ok(persisted.map(drop)?)
 }
 
-/// Looks at a whole capture, but for what the host has sent itself, as far as the capture tells.
+/// Reads a whole capture, without the host's own packets as far as the capture marks them.
 fn from_capture(path: &Path) -> anyhow::Result<Watched> {
-    /// Ethernet, tags, and the headers of IP and transport with all that may stand in between.
+    /// Ethernet, tags, and the headers of IP and transport, including options and extensions, in bytes.
     const HEADERS: usize = 4_096;
     let seed = new_seed()?;
     let mut learnt = FromFrames::new(seed, Bounds::default());
@@ -200,7 +200,7 @@ fn from_capture(path: &Path) -> anyhow::Result<Watched> {
     Ok(learnt.finish())
 }
 
-/// Watches an interface until the time is up, or somebody has had enough.
+/// Watches an interface until the time is up, or the user interrupts.
 async fn watch(name: &str, mode: Mode, duration: Duration) -> anyhow::Result<Watched> {
     let stop = interruption()?;
     let mut watch = Watch::start(name, mode, Bounds::default())
@@ -247,7 +247,7 @@ async fn watch(name: &str, mode: Mode, duration: Duration) -> anyhow::Result<Wat
     Ok(watch.finish()?)
 }
 
-/// What was seen, and what to do next.
+/// Prints a summary, and the next step.
 fn conclude(watched: &Watched, proposal: &Proposal, arguments: &Learn) {
     for line in show::summary(watched, proposal) {
         note(&line);

@@ -27,10 +27,10 @@ use crate::{
     show,
 };
 
-/// Standard input or output, in the place of a file.
+/// The name for standard input or output instead of a file.
 const STANDARD: &str = "-";
 
-/// Who decides in a replay.
+/// The engine that decides in a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Engine {
     /// The program, in the kernel.
@@ -106,12 +106,12 @@ pub fn run(arguments: &Replay) -> anyhow::Result<()> {
     match (arguments.json, to_stdout) {
         (true, _) => print_json(&replay),
         (false, false) => Ok(print(&show::replay::text(&replay))?),
-        // The verdicts are there.
+        // Standard output has the verdicts.
         (false, true) => Ok(io::stderr().write_all(show::replay::text(&replay).as_bytes())?),
     }
 }
 
-/// A pipe that was closed is told as such.
+/// Keeps the error of a closed pipe as an I/O error, which is no failure.
 fn as_written(error: Error) -> anyhow::Error {
     match error {
         Error::Written(error) => error.into(),
@@ -119,7 +119,7 @@ fn as_written(error: Error) -> anyhow::Error {
     }
 }
 
-/// What is not as one would think.
+/// Prints notes about surprising results.
 fn tell_of(capture: &Capture, arguments: &Replay, replay: &observe::replay::Replay) {
     let name = arguments.capture.display();
     let packets = capture.packets();
@@ -143,7 +143,7 @@ fn tell_of(capture: &Capture, arguments: &Replay, replay: &observe::replay::Repl
     }
 }
 
-/// The verdicts must not take the place of the packets.
+/// Refuses to overwrite the capture with the verdicts.
 fn refuse_the_capture_itself(capture: &Path, out: &Path) -> anyhow::Result<()> {
     use std::os::unix::fs::MetadataExt;
     let of = |path: &Path| -> Option<(u64, u64)> {
@@ -167,9 +167,9 @@ fn refuse_the_capture_itself(capture: &Path, out: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Where the verdicts go.
+/// The output of verdicts.
 struct Verdicts {
-    /// What to call it.
+    /// The output's name in messages.
     name: String,
     out: Box<dyn Write>,
 }
@@ -224,16 +224,16 @@ impl Watcher for Shown {
     }
 }
 
-/// How far it is, on a terminal, if it takes longer than a second.
+/// Progress on a terminal, shown if the replay takes longer than a second.
 struct Progress {
-    /// Bytes of the capture, where it is a file.
+    /// Bytes of the capture, if it is a file.
     length: Option<u64>,
     begun: Instant,
     bar: Option<ProgressBar>,
 }
 
 impl Progress {
-    /// Packets between two looks at the time.
+    /// Packets between two looks at the clock.
     const EVERY: u64 = 8_192;
 
     fn new(capture: &Path) -> Self {

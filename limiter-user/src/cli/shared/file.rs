@@ -1,4 +1,4 @@
-//! Configuration files: read for the interfaces that they are put in force on, and warnings about what is in them.
+//! Configuration files: reading them for their interfaces, and warnings about their content.
 
 use std::path::Path;
 
@@ -17,8 +17,7 @@ use crate::{
     show::units::counted,
 };
 
-/// What is in a file. Everything that is wrong with it is told, a line each; the last one ends the
-/// command.
+/// Reads a file. Each mistake is reported on its own line; the returned error sums them up.
 pub fn read(path: &Path, frames: &Frames) -> anyhow::Result<(Vec<String>, Wanted)> {
     let shown = path.display();
     let text = crate::config::read_text(path)
@@ -58,7 +57,7 @@ pub fn read(path: &Path, frames: &Frames) -> anyhow::Result<(Vec<String>, Wanted
     ))
 }
 
-/// With `--strict`, a warning is a failure.
+/// Fails because of warnings, with `--strict`.
 pub fn refuse_warnings(path: &Path, count: usize) -> anyhow::Result<()> {
     let path = path.display();
     if count > 0 && is_strict() {
@@ -70,10 +69,10 @@ pub fn refuse_warnings(path: &Path, count: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Warns about each limit whose room in the table a flood of new sources fills; `subject` is what they are of. Returns how
-/// many there are.
+/// Warns about each limit whose room in the table a flood of new sources fills. `subject` names the limits' file or
+/// interface. Returns the number of warnings.
 pub fn warn_of_full_tables(subject: &str, settings: &Settings, frame_max: u64) -> usize {
-    // What is wrong with them is said elsewhere.
+    // Invalid settings are reported elsewhere.
     let warnings = settings.table_warnings(frame_max).unwrap_or_default();
     for warning in &warnings {
         note(&format!(
@@ -85,7 +84,7 @@ pub fn warn_of_full_tables(subject: &str, settings: &Settings, frame_max: u64) -
     warnings.len()
 }
 
-/// Interfaces and their frames.
+/// Interfaces with the lengths of their frames.
 #[derive(Debug, Default)]
 pub struct Frames {
     known: Vec<Interface>,
@@ -93,7 +92,7 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Those of the interfaces `on`, or of those that the file names if there are none.
+    /// The frames of the interfaces `on`. If `on` is empty: of those that the file names.
     pub async fn of(on: &[String]) -> Self {
         Self {
             // A user who may not ask the kernel gets warnings for the usual frame.
@@ -102,8 +101,8 @@ impl Frames {
         }
     }
 
-    /// The longest frame, in bytes, that the file's limits meet on interfaces that exist, as `attach` takes it; the usual
-    /// one if there are none.
+    /// The longest frame, in bytes, on those of the interfaces that exist, in the mode that `attach` would use. The
+    /// usual frame if none exists.
     pub fn longest(&self, file: &File) -> u64 {
         let names = match &self.on[..] {
             [] => &file.interfaces,

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{config::Invalid, kernel::Attachment};
 
-// Interfaces, of verbs without other operands.
+// Interfaces as the only operands of a verb.
 #[derive(Debug, Args)]
 pub struct On {
     /// The interface, or several; all (or --all) stands for every one that limiter is attached to
@@ -18,45 +18,46 @@ pub struct On {
     pub interfaces: Vec<String>,
 }
 
-// Interfaces in one word, of verbs with other operands behind it.
+// Interfaces in one word, for verbs with further operands.
 #[derive(Debug, Args)]
 pub struct OnOne {
     /// The interface, or several as in eth0,eth1
     #[arg(value_name = "IFACE", value_parser = names)]
     pub interfaces: Names,
     /// Every interface that limiter is attached to, in the place of IFACE; the word all is the same
-    // For help and completion: `all_as_operand` makes the operand `all` of it before the line is parsed.
+    // For help and completion only: `all_as_operand` replaces it by the operand `all` before the line is parsed.
     #[arg(long)]
     pub all: bool,
 }
 
-/// Names with commas between.
+/// Names separated by commas.
 #[derive(Clone, Debug)]
 pub struct Names(pub Vec<String>);
 
-/// Reads names with commas between.
+/// Reads names separated by commas.
 pub fn names(text: &str) -> Result<Names, Invalid> {
     let names: Result<_, _> = text.split(',').map(interface).collect();
     names.map(Names)
 }
 
-/// Stands for every interface that limiter is attached to. The kernel gives no interface of that name an IPv4 address.
+/// The word for every interface that limiter is attached to. The kernel gives no interface of that name an IPv4
+/// address.
 pub const ALL: &str = "all";
 
-/// Whether these are all interfaces that limiter is attached to.
+/// Whether the names mean all interfaces that limiter is attached to.
 pub fn is_all(names: &[String]) -> bool {
     matches!(names, [name] if name == ALL)
 }
 
-/// The names, each once.
+/// The names without repetitions.
 pub fn unique(names: &[String]) -> Vec<&str> {
     let mut before = HashSet::new();
     let names = names.iter().map(String::as_str);
     names.filter(|name| before.insert(*name)).collect()
 }
 
-/// Does `work` on each interface. A failure on one does not keep it from the others: each is told, the last one ends the
-/// command.
+/// Does `work` on each interface. A failure on one does not stop the others. Each failure is reported; the command
+/// ends with the last one.
 pub async fn each(
     names: &[String],
     work: impl AsyncFn(&str) -> anyhow::Result<()>,
@@ -97,13 +98,13 @@ pub async fn each(
     failed.map_or(Ok(()), Err)
 }
 
-/// Whether the error says which interface it is about, or is about none.
+/// Whether the error names its interface, or concerns none.
 fn names_it(error: &anyhow::Error, name: &str) -> bool {
     error.is::<io::Error>() || error.is::<Usage>() || error.to_string().contains(name)
 }
 
-/// Puts `all` in the place of the operand IFACE where `--all` is written, anywhere on the line. Not for `detach` and `reset`,
-/// which have an option of that name.
+/// Replaces `--all`, anywhere on the line, by the operand IFACE `all`. Not for `detach` and `reset`, which have their
+/// own option of that name.
 pub fn all_as_operand(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<OsString> = words.collect();
     let given = words.iter().position(|word| word == "--all");
@@ -122,7 +123,7 @@ pub fn all_as_operand(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     words
 }
 
-/// Where the verb is: before it come options without values.
+/// The position of the verb. Only options without values precede it.
 fn verb(words: &[OsString]) -> Option<usize> {
     let is_verb = |word: &OsString| !word.as_encoded_bytes().starts_with(b"-");
     words.iter().skip(1).position(is_verb).map(|at| at + 1)

@@ -1,6 +1,6 @@
 //! The end of verbs that run until they are interrupted.
 
-/// Ctrl-C, `kill`, or a terminal that goes away.
+/// A future that is ready after Ctrl-C, `kill`, or the loss of the terminal.
 pub fn interruption() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
 

@@ -1,4 +1,4 @@
-//! For how long a change is made: `--try` and `--dry-run`, and what is said of it.
+//! The duration of a change: `--try` and `--dry-run`, and the report about them.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-// The options of verbs that change what is in force. No doc comment: clap would make it the help of the verb.
+// The options of verbs that change settings in force. No doc comment: clap would make it the help of the verb.
 #[derive(Debug, Args)]
 pub struct Lasting {
     /// Undo it by itself after this time, unless `limiter keep` is said before: 90s, 10m, at most 1day
@@ -25,7 +25,7 @@ pub struct Lasting {
 }
 
 impl Lasting {
-    /// For how long.
+    /// The duration of the change.
     pub fn lasts(&self) -> Lasts {
         match self.try_for {
             _ if self.dry_run => Lasts::DryRun,
@@ -35,17 +35,17 @@ impl Lasting {
     }
 }
 
-/// How long a trial is to last.
+/// Reads the duration of a trial.
 pub fn try_for(text: &str) -> Result<Duration, String> {
     duration(text, trial::BOUNDS, "90s")
 }
 
-/// Whether everything was so already.
+/// Whether the change had no effect.
 pub fn is_unchanged(changed: &Swapped) -> bool {
     changed.old == changed.new
 }
 
-/// The changes, a line each, and for how long they are made.
+/// The changes, one per line, and their duration.
 pub fn told(interface: &str, changed: &Swapped, lasts: Lasts) -> String {
     let mut changes = difference(&changed.old, &changed.new, changed.frame_max);
     if changes.is_empty() {
@@ -56,7 +56,7 @@ pub fn told(interface: &str, changed: &Swapped, lasts: Lasts) -> String {
     lines.map(|line| format!("{interface}: {line}\n")).collect()
 }
 
-/// For how long a change is made, if not for good.
+/// The duration of a change as text, if it is not for good.
 pub fn told_lasting(interface: &str, changed: &Swapped, lasts: Lasts) -> Option<String> {
     match (lasts, &changed.try_until) {
         (Lasts::DryRun, _) => Some("dry run: nothing was changed".to_owned()),

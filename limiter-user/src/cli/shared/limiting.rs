@@ -1,4 +1,4 @@
-//! The flags of `attach` and `replay` that describe a limit, and what they mean.
+//! The flags of `attach` and `replay` that describe a limit, and their meaning.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::config::{
     settings::{DEFAULT_LIMIT, Exemption, SOURCES_MAX},
 };
 
-// The limit, and what else a configuration file may say. No doc comment: clap would make it the help of the verb.
+// The limit, and other settings of a configuration file. No doc comment: clap would make it the help of the verb.
 #[derive(Debug, Args)]
 pub struct Limiting {
     /// How fast a source may send: 5, 5/s, 300/m, 10/6s, 1k/s in packets; 64kbit, 10mbit, 1gbit in bits
@@ -83,7 +83,7 @@ fn max_sources(text: &str) -> Result<u32, String> {
     })
 }
 
-/// The settings that are written as flags; `fleet` shares the limit.
+/// The settings from flags. `fleet` shares the limit.
 pub fn settings(flags: &Limiting, mode: Mode, fleet: Option<&str>) -> anyhow::Result<Settings> {
     let Some(rate) = flags.rate else {
         return Err(

@@ -1,4 +1,4 @@
-//! Printing: to a pipe that may be closed, and errors in one line.
+//! Printing to pipes that may be closed, and errors in one line.
 
 use std::{
     io::{self, ErrorKind, Write},
@@ -10,37 +10,37 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{config::escape, kernel};
 
-/// The command line was understood, but makes no sense.
+/// A command line that is well-formed, but contradicts itself.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Usage(pub String);
 
-/// Whether the exit status is 1 although the command came to its end: a change could not be printed, or `--strict` and there
-/// was nothing to change.
+/// Whether the exit status is 1 although the command completed: a change could not be printed, or `--strict` was
+/// given and there was nothing to change.
 static FAILED: AtomicBool = AtomicBool::new(false);
 /// `--strict`.
 static STRICT: AtomicBool = AtomicBool::new(false);
 
-/// What a change has done, in words.
+/// The result of a change, as text.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Whether there was nothing to change, for all or a part of what was asked.
+    /// Whether the request, or a part of it, changed nothing.
     pub unchanged: bool,
     /// The result.
     pub text: String,
-    /// What is good to know beside it.
+    /// Further information for the user.
     pub notes: Vec<String>,
 }
 
 impl Outcome {
-    /// Prints it.
+    /// Prints the result.
     pub fn tell(&self, interface: &str) {
         outcome(self.unchanged, &format!("{interface}: {}\n", self.text));
         self.notes.iter().for_each(|text| note(text));
     }
 }
 
-/// Makes a failure of what has nothing to change, and of warnings.
+/// Sets `--strict`: unchanged settings and warnings become failures.
 pub fn be_strict(strict: bool) {
     STRICT.store(strict, Ordering::Relaxed);
 }
@@ -50,7 +50,7 @@ pub fn is_strict() -> bool {
     STRICT.load(Ordering::Relaxed)
 }
 
-/// Prints what a change has done, or that there was nothing to change: with `--strict` a failure, on standard error.
+/// Prints the result of a change. If it changed nothing, `--strict` makes this a failure, on standard error.
 pub fn outcome(unchanged: bool, text: &str) {
     if unchanged && is_strict() {
         FAILED.store(true, Ordering::Relaxed);
@@ -60,16 +60,16 @@ pub fn outcome(unchanged: bool, text: &str) {
     }
 }
 
-/// Prints for people: what does not print in a name is escaped.
+/// Prints for people: non-printing characters in names are escaped.
 pub fn print(text: &str) -> io::Result<()> {
     write(&escape(text, |c| c == '\n'))
 }
 
-/// Prints what a change has done. The change is in force already, and the command goes on: where standard output cannot
-/// be written, standard error says so, and the exit status is 1 in the end.
+/// Prints the result of a change. The change is in force already, so the command continues if standard output cannot
+/// be written. Then standard error says so, and the exit status becomes 1.
 pub fn report(text: &str) {
     let Err(error) = print(text) else { return };
-    // The reader of a pipe that was closed had enough.
+    // The reader of a closed pipe had read enough.
     if error.kind() == ErrorKind::BrokenPipe {
         return;
     }
@@ -80,12 +80,12 @@ pub fn report(text: &str) {
     ));
 }
 
-/// The exit status of a command that has not failed.
+/// The exit status of a command that completed.
 pub fn status() -> ExitCode {
     ExitCode::from(u8::from(FAILED.load(Ordering::Relaxed)))
 }
 
-/// Writes text to standard output as it is, for programs or for a terminal.
+/// Writes text to standard output unchanged, for programs or for a terminal.
 pub fn write(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())
@@ -93,7 +93,7 @@ pub fn write(text: &str) -> io::Result<()> {
         .map_err(|error| unwritten("standard output", error))
 }
 
-/// The error with what could not be written. A pipe that was closed stays what it is: see [`failure`].
+/// Adds the name of the output to a write error. The error of a closed pipe stays unchanged: see [`failure`].
 pub fn unwritten(what: &str, error: io::Error) -> io::Error {
     match error.kind() {
         ErrorKind::BrokenPipe => error,
@@ -111,7 +111,7 @@ pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     Ok(write(&json)?)
 }
 
-/// A line that is written over on a terminal, for as long as the work goes on; nothing elsewhere.
+/// A line that a terminal overwrites while the work continues. Other outputs show nothing.
 pub fn progress(length: Option<u64>, template: &str) -> ProgressBar {
     let bar = length.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
     match ProgressStyle::with_template(template) {
@@ -120,15 +120,15 @@ pub fn progress(length: Option<u64>, template: &str) -> ProgressBar {
     }
 }
 
-/// Tells people something beside the result, on one line.
+/// Prints a note for the user on standard error, on one line.
 pub fn note(text: &str) {
     let text = escape(text, |_| false);
-    // Where standard error is closed there is nobody to tell.
+    // If standard error is closed, nobody can be told.
     let _ = writeln!(io::stderr(), "limiter: {text}");
 }
 
-/// Tells what went wrong, in one line, and gives the exit status. A pipe that was closed is no
-/// failure: whoever reads had enough.
+/// Prints the error, in one line, and returns the exit status. A closed pipe is no failure: its reader had read
+/// enough.
 pub fn failure(error: &anyhow::Error) -> ExitCode {
     let pipe = error.downcast_ref::<io::Error>();
     if pipe.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
@@ -139,7 +139,7 @@ pub fn failure(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
 }
 
-/// Help, version and errors are printed in clap's layout. What does not print in a wrong word is escaped.
+/// Prints help, version and errors in clap's layout. Non-printing characters in a wrong word are escaped.
 pub fn wrong_command_line(mut error: clap::Error) -> ExitCode {
     use clap::error::{ContextKind, ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand};
 
@@ -147,7 +147,7 @@ pub fn wrong_command_line(mut error: clap::Error) -> ExitCode {
     if !error.use_stderr() || error.kind() == DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = error.print();
     } else {
-        // The advice to write an unknown option as a value is never what was meant.
+        // The advice to write an unknown option as a value is never useful.
         error.remove(ContextKind::Suggested);
         let text = error.render().to_string();
         let _ = io::stderr().write_all(escape(&text, |c| c == '\n').as_bytes());
@@ -155,7 +155,7 @@ pub fn wrong_command_line(mut error: clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// A value that is invalid whatever the interface is a wrong command line.
+/// Makes a value that is invalid on every interface a wrong command line.
 pub fn usage(error: crate::config::Invalid) -> anyhow::Error {
     Usage(error.to_string()).into()
 }

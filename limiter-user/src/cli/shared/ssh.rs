@@ -1,4 +1,4 @@
-//! The warning before limits hold the SSH session that the command is run in.
+//! The warning before limits apply to the SSH session that runs the command.
 
 use std::{env, fs, net::IpAddr, os::unix::process::parent_id};
 
@@ -9,7 +9,7 @@ use crate::{
     plan::session::{Fate, Session},
 };
 
-/// The variable in which sshd names the session: see ssh(1).
+/// The environment variable with the session's addresses, set by sshd: see ssh(1).
 const VARIABLE: &str = "SSH_CONNECTION";
 
 /// The SSH session that this process belongs to.
@@ -18,7 +18,7 @@ fn session() -> Option<Session> {
     Session::parse(&value)
 }
 
-/// The variable of the parent process. `sudo` was started with it, and removes it for the command that it runs.
+/// The parent process's value of the variable. `sudo` has it, and removes it for the command that it runs.
 fn of_parent() -> Option<String> {
     let variables = fs::read(format!("/proc/{}/environ", parent_id())).ok()?;
     let variables = String::from_utf8_lossy(&variables);
@@ -27,8 +27,7 @@ fn of_parent() -> Option<String> {
     Some(value.to_owned())
 }
 
-/// Prints what limits that are about to be attached do to this SSH session, and how to prevent it; `advice` is given the
-/// address to allow.
+/// Prints the effect of new limits on this SSH session, and how to prevent it. `advice` gets the address to allow.
 pub fn warn(interface: &str, settings: &Settings, advice: impl Fn(IpAddr) -> String) {
     let warning = session().and_then(|session| {
         let fate = session.fate(settings);
@@ -37,8 +36,8 @@ pub fn warn(interface: &str, settings: &Settings, advice: impl Fn(IpAddr) -> Str
     warning.iter().for_each(|text| note(text));
 }
 
-/// The same before `change` is made to what is attached. None where the session fares as before, or where there is no such
-/// change: whoever makes it tells that.
+/// The warning before `change` is made to an attachment. `None` if the session fares as before, or the change is not
+/// possible: the command itself reports that.
 pub async fn warning_of_change(
     interface: &str,
     change: impl FnOnce(&Attachment, &Settings) -> Option<Settings>,
@@ -80,7 +79,7 @@ fn warning(
     ))
 }
 
-/// How whoever works from `client` keeps the session, where limiter is attached already.
+/// Advice for a user who works from `client` to keep the session, if limiter is attached already.
 pub fn allow_first(interface: &str, client: IpAddr) -> String {
     format!(
         "`limiter allow add {interface} {client}` lets it pass, and --try 2m is undone by itself"

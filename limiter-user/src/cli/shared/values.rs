@@ -1,4 +1,4 @@
-//! Values on the command line, and what is said of wrong ones.
+//! Values on the command line, and messages about wrong ones.
 
 use std::{net::IpAddr, ops::RangeInclusive, str::FromStr, time::Duration};
 
@@ -6,18 +6,18 @@ pub use crate::config::{lists::prefix, settings::interface};
 
 use crate::config::{Factor, Invalid, NewSources, Rate, number};
 
-/// The address of a source.
+/// Reads the address of a source.
 pub fn address(text: &str) -> Result<IpAddr, String> {
     text.parse()
         .map_err(|_| "not an address: write one as in 192.0.2.7 or 2001:db8::7".to_owned())
 }
 
-/// A number, as in 200 or 2k.
+/// Reads a number, as in 200 or 2k.
 pub fn count(text: &str) -> Result<u64, Invalid> {
     number::parse(text, number::COUNTS)
 }
 
-/// A duration between two others; `example` is one.
+/// Reads a duration within `bounds`. `example` is one for messages.
 pub fn duration(
     text: &str,
     bounds: RangeInclusive<Duration>,
@@ -49,7 +49,7 @@ impl<T: FromStr<Err = Invalid>> FromStr for Change<T> {
     }
 }
 
-/// Reads a factor, or what `read` reads.
+/// Reads a factor, or a value by `read`.
 pub fn change<T>(
     text: &str,
     read: impl Fn(&str) -> Result<T, Invalid>,

@@ -76,7 +76,7 @@ fn cost(value: &Value) -> Read<Cost> {
     }
 }
 
-/// The fixed cost. `None`: it follows the rate, the only meaning of a unit.
+/// The fixed cost; `None` if it follows the rate. A unit can only repeat that of the rate.
 fn cost_for(rate: Option<Rate>, section: &mut Section) -> Option<u64> {
     let unit = match section.read("cost", cost)? {
         Cost::Fixed(tokens) => return Some(tokens),

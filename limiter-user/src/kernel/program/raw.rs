@@ -22,7 +22,7 @@ where
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<T> {
         let bytes = bytes.get(..size_of::<Self>())?;
-        // SAFETY: so many bytes are there, and every bit pattern of them is valid.
+        // SAFETY: enough bytes are there, and every bit pattern of them is valid.
         let Self(value) = unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() };
         Some(value)
     }

@@ -3,7 +3,7 @@
 //! ```text
 //! link                      keeps the program attached
 //! SETS DISPLACED TABLE ...  the maps that all programs work on
-//! g<N>/program g<N>/record  one generation of the program, and what it was made from
+//! g<N>/program g<N>/record  one generation: the program, and its record
 //! g<N>/LISTED_IPV4 ...      its lists
 //! ```
 //!

@@ -52,7 +52,7 @@ impl Deref for Words {
     type Target = [AtomicU64];
 
     fn deref(&self) -> &[AtomicU64] {
-        // SAFETY: so many words are mapped for as long as `self` lives, and aligned to a page.
+        // SAFETY: `bytes` are mapped for as long as `self` lives, and aligned to a page.
         unsafe {
             std::slice::from_raw_parts(self.start.as_ptr(), self.bytes.get() / size_of::<u64>())
         }

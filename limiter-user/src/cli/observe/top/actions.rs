@@ -1,4 +1,4 @@
-//! What the view lets its user do, by what the commands of the same names do.
+//! Actions of the view's user, executed like the commands of the same names.
 
 use crate::{
     cli::{
@@ -10,7 +10,7 @@ use crate::{
     show::top::Action,
 };
 
-/// What must be known before it is confirmed.
+/// The warning to show before the user confirms the action.
 pub async fn warning(interface: &str, action: Action) -> Option<String> {
     let Action::List { list, network, .. } = action else {
         return None;
@@ -18,7 +18,7 @@ pub async fn warning(interface: &str, action: Action) -> Option<String> {
     edit::warning(edit_of(action), interface, list, &[network].into()).await
 }
 
-/// Does it. Returns what was done or what went wrong, in words.
+/// Executes the action. Returns the result or the error as text.
 pub async fn run(interface: &str, action: Action) -> Result<String, String> {
     let result = match action {
         Action::List { list, network, .. } => {

@@ -1,21 +1,21 @@
-//! Signals, which must not leave the terminal as the view has it.
+//! Signals. The process must restore the terminal before it obeys them.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What a signal says.
+/// The meaning of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// To end.
+    /// End the process.
     Leave,
-    /// To stop for a while.
+    /// Stop the process for a while.
     Stop,
-    /// That the while is over, or that somebody else had stopped this.
+    /// Continue after a stop, even one that another process caused.
     GoOn,
 }
 
-/// Those that say something.
+/// The signals that are handled.
 #[derive(Debug)]
 pub struct Signals {
     interrupt: Signal,
@@ -27,7 +27,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// From now on they do nothing by themselves.
+    /// Registers the handlers. From now on the signals have no default action.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -39,7 +39,7 @@ impl Signals {
         })
     }
 
-    /// Waits for one.
+    /// Waits for a signal.
     pub async fn next(&mut self) -> Said {
         tokio::select! {
             _ = self.interrupt.recv() => Said::Leave,

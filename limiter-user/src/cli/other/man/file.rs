@@ -1,11 +1,11 @@
-//! The page of the configuration file, with every key that it may have.
+//! The page of the configuration file, with all its keys.
 
 use clap_mangen::roff::{Roff, roman};
 
 use super::page::{SECTION as COMMANDS, SOURCE, items, literal, with_code};
 use crate::config::file::TABLES;
 
-/// The page.
+/// The page's name.
 pub const NAME: &str = "limiter.toml";
 /// The section of the manual for files.
 pub const SECTION: u8 = 5;

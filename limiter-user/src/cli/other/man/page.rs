@@ -13,7 +13,7 @@ use super::{examples, file};
 /// The section of the manual for commands of the administrator.
 pub const SECTION: u8 = 8;
 
-/// What the pages are of.
+/// The program and its version, as the pages show them.
 pub const SOURCE: &str = concat!("limiter ", env!("CARGO_PKG_VERSION"));
 
 const FILES: [(&str, &str); 5] = [
@@ -45,7 +45,7 @@ const EXIT_STATUS: [(&str, &str); 3] = [
     ("2", "The command line is wrong."),
 ];
 
-/// The page of a command that is built.
+/// The page of a command, which must be built.
 pub fn of(command: &Command) -> io::Result<String> {
     let man = Man::new(command.clone()).section(SECTION.to_string());
     let man = man.manual("limiter").source(SOURCE);
@@ -82,7 +82,7 @@ pub fn of(command: &Command) -> io::Result<String> {
     Ok(without_preamble(out)? + &page.to_roff())
 }
 
-/// A verb within a verb, which has no page of its own.
+/// The text about a verb within a verb, which has no page of its own.
 fn nested(command: &Command) -> io::Result<String> {
     let man = Man::new(command.clone());
     let mut out = Vec::new();
@@ -98,7 +98,7 @@ fn nested(command: &Command) -> io::Result<String> {
     Ok(format!(".SS {name}\n") + &lines.collect::<String>())
 }
 
-/// Each part of clap's begins with a definition for apostrophes, which a page needs once.
+/// Removes the definitions of apostrophes that begin each of clap's parts. A page needs them once.
 fn without_preamble(parts: Vec<u8>) -> io::Result<String> {
     let parts = String::from_utf8(parts).map_err(io::Error::other)?;
     let is_definition = |line: &&str| line.starts_with(".ie ") || line.starts_with(".el ");
@@ -107,7 +107,7 @@ fn without_preamble(parts: Vec<u8>) -> io::Result<String> {
     Ok(first.join("\n") + "\n")
 }
 
-/// Text in which what stands between backquotes is bold.
+/// Makes the text between backquotes bold.
 pub fn with_code(text: &str) -> Vec<Inline> {
     let parts = text.split('`').enumerate();
     let parts = parts.map(|(index, part)| match index % 2 {
@@ -117,7 +117,7 @@ pub fn with_code(text: &str) -> Vec<Inline> {
     parts.collect()
 }
 
-/// Terms, and what each is.
+/// Adds terms with their explanations.
 pub fn items<'a>(page: &mut Roff, of: impl IntoIterator<Item = (&'a str, &'a str)>) {
     for (term, is) in of {
         page.control("TP", [])
@@ -126,7 +126,7 @@ pub fn items<'a>(page: &mut Roff, of: impl IntoIterator<Item = (&'a str, &'a str
     }
 }
 
-/// Lines that are left as they are.
+/// Adds lines without any formatting.
 pub fn literal<'a>(page: &mut Roff, lines: impl Iterator<Item = &'a str>) {
     page.control("PP", [])
         .control("RS", ["4"])
