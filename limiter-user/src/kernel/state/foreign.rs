@@ -1,8 +1,8 @@
 //! A foreign XDP program that limiter runs in front of (`attach --chain`).
 //!
 //! Limiter pins it among its own pins before taking it off its interface. The pin's name says where the program was:
-//! `foreign_<mode>_<index of the interface>`. So a command can put it back after a kill at any moment, even if it
-//! cannot read the other pins.
+//! `foreign_<mode>_<index of the interface>`. After a kill at any moment, the next command
+//! can put the program back, even if that command cannot read the other pins.
 
 use std::{
     io::{self, ErrorKind},

@@ -42,7 +42,8 @@ pub fn look() -> Result<bool> {
     Ok(is_mounted())
 }
 
-/// Whether there is a bpffs already. Fails if one mounted now might not outlive this process.
+/// Whether there is a bpffs already. Fails if one mounted now might not outlive this process, or pins may not be
+/// changed.
 pub fn foresee() -> Result<bool> {
     let mounted = look()?;
     if !mounted && !shares_mounts_with_init() {
