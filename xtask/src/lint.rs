@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 
 use crate::{
     deny::{self, Deny},
-    flags,
+    documents, flags,
     objects::{ENDIANS, target},
     parts, paths,
     process::{self, joined, progress},
@@ -43,6 +43,7 @@ pub fn run(strict: bool) -> Result<()> {
     let own = [
         ("where unsafe code is", unsafe_code::check()),
         ("which part knows of which", parts::check()),
+        ("documents and comments", documents::check()),
     ];
     for (name, checked) in own {
         progress(name);

@@ -4,11 +4,13 @@
 
 mod apt;
 mod artifacts;
+mod book;
 mod compile;
 mod debian;
 mod deny;
 mod digest;
 mod dist;
+mod documents;
 mod flags;
 mod fuzz;
 mod host;
@@ -120,6 +122,8 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// Build the documents as a book, with mdBook
+    Book,
     /// Run the benchmarks
     Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -163,6 +167,7 @@ fn dispatch(verb: Verb) -> Result<ExitCode> {
         Verb::Mutations { names, out } => {
             mutations::run(&names, out.as_deref()).map(|()| ExitCode::SUCCESS)
         }
+        Verb::Book => book::build().map(|()| ExitCode::SUCCESS),
         Verb::Demo { args } => run::demo(&args),
         Verb::Bench { args } => run::bench(&args),
         Verb::Soak { args } => run::soak(&args),

@@ -1,0 +1,68 @@
+//! What the lint says of texts: mechanical rules only.
+
+use std::{fs, path::Path};
+
+use anyhow::{Result, bail};
+
+use crate::paths;
+
+/// Lines that README.md may have.
+const README_MAX: usize = 180;
+/// Words with which a comment does not begin: it would point at something instead of naming it.
+const OPENINGS: [&str; 9] = [
+    "What ",
+    "Who ",
+    "Whoever ",
+    "Where ",
+    "How ",
+    "Which ",
+    "Whose ",
+    "Whether it",
+    "That of",
+];
+/// Folders whose comments keep the rules. Not yet: limiter-common, limiter-ebpf.
+const PARTS: [&str; 5] = [
+    "limiter-fleet",
+    "limiter-user",
+    "tests/src",
+    "tests/tests",
+    "xtask/src",
+];
+/// Comments that say nothing by themselves.
+const EMPTY: [&str; 4] = ["As above.", "The same.", "See above.", "Likewise."];
+
+/// Fails with a line for each place that breaks a rule.
+pub fn check() -> Result<()> {
+    let root = paths::root();
+    let mut wrong = Vec::new();
+    let lines = fs::read_to_string(root.join("README.md"))?.lines().count();
+    if lines > README_MAX {
+        wrong.push(format!("README.md has {lines} lines; at most {README_MAX}"));
+    }
+    for part in PARTS {
+        for (file, text) in paths::sources_in(&root.join(part))? {
+            wrong.extend(comments(&file, &text));
+        }
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    bail!("{}", wrong.join("\n"))
+}
+
+/// First lines of comments that break a rule.
+fn comments(file: &Path, text: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut is_in_comment = false;
+    for (number, line) in text.lines().enumerate() {
+        let comment = line.trim_start().strip_prefix("//");
+        let said = comment.map(|comment| comment.trim_start_matches(['/', '!']).trim());
+        if let Some(said) = said.filter(|_| !is_in_comment)
+            && (OPENINGS.iter().any(|opening| said.starts_with(opening)) || EMPTY.contains(&said))
+        {
+            wrong.push(format!("{}:{}: {said}", file.display(), number + 1));
+        }
+        is_in_comment = said.is_some_and(|said| !said.is_empty());
+    }
+    wrong
+}
