@@ -227,7 +227,7 @@ fn share(
         }
     } else if limit.is_some() {
         return Err(Invalid(
-            "whoever is of no fleet shares nothing at all: write --fleet none without --limit"
+            "--fleet none takes the whole interface out of its fleet: write it without --limit"
                 .to_owned(),
         ));
     } else {

@@ -10,7 +10,7 @@ use crate::kernel::error::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KernelVersion(pub u32, pub u32);
 
-/// The oldest supported version: see the table of KNOWN_ISSUES.md. The arm64 JIT has atomic instructions that return
+/// The oldest supported version. The arm64 JIT has atomic instructions that return
 /// a value since 5.18 (commit 1902472b4fa9).
 const OLDEST: KernelVersion = if cfg!(target_arch = "aarch64") {
     KernelVersion(5, 18)
