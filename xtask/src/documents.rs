@@ -1,4 +1,4 @@
-//! What the lint says of texts: mechanical rules only.
+//! Mechanical rules for texts, which the lint checks.
 
 use std::{fs, path::Path};
 

@@ -75,7 +75,7 @@ enum Verb {
         /// Boot no kernel: tell of the last time
         #[arg(long, requires = "kernels")]
         last: bool,
-        /// Where to write the table of the kernels, as Markdown
+        /// File for the table of the kernels, as Markdown
         #[arg(long, value_name = "FILE", requires = "kernels")]
         out: Option<PathBuf>,
         /// Arguments to cargo test
@@ -106,7 +106,7 @@ enum Verb {
     Mutations {
         /// Only those with one of these texts in their names
         names: Vec<String>,
-        /// Where to write the table, as Markdown
+        /// File for the table, as Markdown
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },

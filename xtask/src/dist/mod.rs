@@ -28,7 +28,7 @@ const TOOLS: [(&str, &str); 2] = [("dpkg-deb", "dpkg"), ("rpmbuild", "rpm")];
 /// Arguments of `dist`.
 #[derive(Args)]
 pub struct Options {
-    /// Where to put it; left out, dist in the target folder
+    /// Output folder; without it, dist in the target folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// Pack this binary instead of building one

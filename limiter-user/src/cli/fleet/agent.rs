@@ -22,14 +22,14 @@ const LONGEST: u64 = 1 << 20;
 /// Share limits and lists with the other hosts of a fleet, through a store, until interrupted
 #[derive(Debug, Args)]
 pub struct Agent {
-    /// Where the store is: redis://[USER[:PASSWORD]@]HOST[:PORT][/DB], rediss:// with TLS, or unix:///PATH; Redis 7.0,
+    /// Address of the store: redis://[USER[:PASSWORD]@]HOST[:PORT][/DB], rediss:// with TLS, or unix:///PATH; Redis 7.0,
     /// Valkey or later, also a cluster
     #[arg(long, value_name = "URL")]
     store: String,
     /// The store's password; not in the address then, which everybody on this host can see
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
-    /// Who has signed the store's certificate (PEM); else whom this host trusts
+    /// Certificate authority of the store (PEM); without it, those that this host trusts
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
     /// This host's certificate for the store (PEM)
@@ -38,10 +38,10 @@ pub struct Agent {
     /// Its key (PEM)
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// How often to exchange: 10ms to 10s
+    /// Time between exchanges: 10ms to 10s
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = interval)]
     interval: Duration,
-    /// What this host is called in the store; else its host name
+    /// Name of this host in the store; without it, its host name
     #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     host: Option<String>,
 }

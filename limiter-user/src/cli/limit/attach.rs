@@ -42,7 +42,7 @@ pub struct Attach {
     interfaces: Vec<String>,
     #[command(flatten)]
     limiting: Limiting,
-    /// Where the program runs
+    /// Mode in which the program runs
     #[arg(long, value_enum, default_value_t, conflicts_with = "config")]
     mode: Mode,
     /// Share the limit with the other hosts of this fleet
@@ -54,7 +54,7 @@ pub struct Attach {
     /// In front of the XDP program that is there: it gets what passes, and is put back on detach
     #[arg(long)]
     chain: bool,
-    /// Where limiter is attached already, put this configuration in force there, as `reload` does
+    /// If limiter is attached already, apply this configuration there, as `reload` does
     #[arg(long, conflicts_with_all = ["try_for", "chain"])]
     or_reload: bool,
 }

@@ -47,13 +47,13 @@ pub struct Set {
         allow_hyphen_values = true
     )]
     burst: Option<Change<Burst>>,
-    /// Which limit; left out, the only one, or all of them for a factor
+    /// Limit to change; without it, the only one, or all of them for a factor
     #[arg(long, value_name = "NAME")]
     limit: Option<String>,
     /// Whether to drop nothing: on the interface, or by the limit that is named
     #[arg(long, value_enum, group = "change")]
     shadow: Option<Switch>,
-    /// How fast new sources are taken in, or a factor
+    /// Rate at which new sources enter the table, or a factor
     #[arg(
         long,
         value_name = "RATE|xFACTOR|none",
@@ -61,10 +61,10 @@ pub struct Set {
         allow_hyphen_values = true
     )]
     new_sources: Option<Change<OrNone<Rate>>>,
-    /// How many new sources at once, or a factor
+    /// New sources at once, or a factor
     #[arg(long, value_name = "N|xFACTOR", group = "change", value_parser = |text: &str| change(text, count), allow_hyphen_values = true)]
     new_sources_burst: Option<Change<u64>>,
-    /// What happens to IP packets with an impossible header
+    /// Verdict for IP packets with an impossible header
     #[arg(long, value_enum, group = "change")]
     malformed: Option<Malformed>,
     /// The fleet to share the limit with, the named one where there are several; none for no fleet at all

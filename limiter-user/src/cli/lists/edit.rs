@@ -31,7 +31,7 @@ use crate::{
     show,
 };
 
-/// What to do with a list. `On` is what says which one, and where.
+/// Actions on a list. `On` selects the list and the interface.
 #[derive(Debug, Subcommand)]
 pub enum Verb<On: Args> {
     /// Put prefixes on it; all of them, or none if one is wrong

@@ -16,8 +16,8 @@ use crate::{
 /// Serve metrics for Prometheus, and a page for people, until interrupted; changes nothing
 #[derive(Debug, Args)]
 pub struct Export {
-    /// Where to listen: others than this machine reach it only if an address of it is given, and then without
-    /// having to say who they are
+    /// Address to listen on; other machines reach it only at an address of this machine, and without a
+    /// password
     #[arg(long, value_name = "ADDR:PORT", default_value_t = export::LISTEN, value_parser = listen)]
     listen: SocketAddr,
 }

@@ -52,13 +52,13 @@ pub struct Top {
     /// Print once and end
     #[arg(long)]
     once: bool,
-    /// How many sources: 20 with --once, 200 in the live view (at most 1,000 there), unless told
+    /// Sources to show; without it, 20 with --once and 200 in the live view (at most 1,000 there)
     #[arg(short = 'n', value_name = "N")]
     most: Option<NonZeroUsize>,
     /// For programs
     #[arg(long, requires = "once")]
     json: bool,
-    /// How often the live view looks, and over how long --once measures rates: 100ms to 10s
+    /// Time between readings of the live view, and the time over which --once measures rates: 100ms to 10s
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
     interval: Duration,
 }

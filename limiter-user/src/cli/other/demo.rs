@@ -18,7 +18,7 @@ use crate::{
 /// Two hosts in network namespaces, a flood, and what gets through
 #[derive(Debug, Args)]
 pub struct Demo {
-    /// How long the traffic lasts, 1s to 60s
+    /// Duration of the traffic, 1s to 60s
     #[arg(long = "for", value_name = "DURATION", default_value = "10s", value_parser = lasts)]
     duration: Duration,
 }

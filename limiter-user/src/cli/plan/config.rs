@@ -15,7 +15,7 @@ use crate::{
     show::units::counted,
 };
 
-/// What to do with a configuration.
+/// Actions on a configuration.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Say everything that is wrong with a file

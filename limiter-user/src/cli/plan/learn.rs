@@ -34,7 +34,7 @@ pub struct Learn {
     /// The interface
     #[arg(value_name = "IFACE", value_parser = interface, required_unless_present = "capture", requires = "duration")]
     interface: Option<String>,
-    /// How long to watch: 90s, 10m, 1h; Ctrl-C ends it early
+    /// Time to watch: 90s, 10m, 1h; Ctrl-C ends it early
     #[arg(long = "for", id = "duration", value_name = "DURATION", value_parser = learn_for)]
     duration: Option<Duration>,
     /// From a capture (pcap or pcapng) instead
@@ -46,14 +46,14 @@ pub struct Learn {
     /// Even if that file is there
     #[arg(long, requires = "output")]
     force: bool,
-    /// How many of the usual sources are to lose nothing, in percent
+    /// Percentage of the usual sources that lose nothing
     #[arg(long, value_name = "PERCENT", default_value = "99.9", value_parser = percent)]
     keep: f64,
-    /// How fast new sources are taken in, less than the default of 10k/s too; left out, four times as fast as they came,
-    /// and at least 10k/s
+    /// Rate at which new sources enter the table, also below the default of 10k/s; without it, four times the
+    /// rate at which they came, and at least 10k/s
     #[arg(long, value_name = "RATE|none", allow_hyphen_values = true)]
     new_sources: Option<OrNone<Rate>>,
-    /// Where the program runs that watches
+    /// Mode of the watching program
     #[arg(long, value_enum, default_value_t)]
     mode: Mode,
 }

@@ -47,7 +47,7 @@ pub struct Replay {
     capture: PathBuf,
     #[command(flatten)]
     limiting: Limiting,
-    /// Who decides; left out, the kernel if that is possible
+    /// Engine that decides; without it, the kernel if possible
     #[arg(long, value_enum)]
     engine: Option<Engine>,
     /// For programs

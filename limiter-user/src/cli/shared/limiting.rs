@@ -17,7 +17,7 @@ use crate::config::{
 // The limit, and other settings of a configuration file. No doc comment: clap would make it the help of the verb.
 #[derive(Debug, Args)]
 pub struct Limiting {
-    /// How fast a source may send: 5, 5/s, 300/m, 10/6s, 1k/s in packets; 64kbit, 10mbit, 1gbit in bits
+    /// Rate of each source: 5, 5/s, 300/m, 10/6s, 1k/s in packets; 64kbit, 10mbit, 1gbit in bits
     #[arg(
         long,
         value_name = "RATE",
@@ -25,11 +25,11 @@ pub struct Limiting {
         allow_hyphen_values = true
     )]
     pub rate: Option<Rate>,
-    /// How much at once: packets (10, 2k), or bytes for a bit rate (64kb, 1mb); left out, what the rate
-    /// gives in one second
+    /// Burst: packets (10, 2k), or bytes for a rate in bits (64kb, 1mb); without it, one second of the
+    /// rate
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub burst: Option<Burst>,
-    /// What makes a source: prefix lengths for IPv4 and IPv6, or interface for one bucket for all
+    /// Key that makes a source: prefix lengths for IPv4 and IPv6, or interface for one bucket for all
     #[arg(
         long,
         value_name = "PREFIX",
@@ -40,7 +40,7 @@ pub struct Limiting {
     /// Count what would be dropped, and drop nothing
     #[arg(long)]
     pub shadow: bool,
-    /// What happens to IP packets with an impossible header, which the host discards
+    /// Verdict for IP packets with an impossible header, which the host discards
     #[arg(long, value_enum, default_value_t)]
     pub malformed: Malformed,
     /// Sources that pass before the limit
@@ -49,10 +49,10 @@ pub struct Limiting {
     /// Sources that are dropped before the limit
     #[arg(long, value_name = "CIDR", value_parser = prefix)]
     pub deny: Vec<IpNet>,
-    /// How many sources the table holds; its memory is shown
+    /// Sources that the table holds; attach shows its memory
     #[arg(long, value_name = "N", default_value = "65536", value_parser = max_sources, allow_hyphen_values = true)]
     pub max_sources: u32,
-    /// How fast new sources are taken into the table, against spoofed ones; none for no limit
+    /// Rate at which new sources enter the table, against spoofed floods; none for no limit
     #[arg(
         long,
         value_name = "RATE|none",
@@ -60,10 +60,10 @@ pub struct Limiting {
         allow_hyphen_values = true
     )]
     pub new_sources: OrNone<Rate>,
-    /// How many new sources at once; left out, what 6.5536 seconds bring
+    /// New sources at once; without it, 6.5536 seconds of --new-sources
     #[arg(long, value_name = "N", value_parser = count, allow_hyphen_values = true)]
     pub new_sources_burst: Option<u64>,
-    /// What the limit does not hold
+    /// Packets that limits do not hold
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT,...")]
     pub exempt: Vec<Exemption>,
     /// Everything from a file instead
