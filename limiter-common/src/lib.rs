@@ -1,5 +1,5 @@
-//! What the kernel side and the user side of `limiter` share: the policy, the table of buckets, their arithmetic, and the
-//! types that cross the boundary between them.
+//! Code that the kernel side and the user side of `limiter` share: the policy, the table of buckets, their arithmetic,
+//! and the types that cross the boundary between the two sides.
 //!
 //! Depends on nothing, so that the same source compiles for BPF and for the host.
 

@@ -19,8 +19,8 @@ fn windows(burst: u64) -> Quota {
     }
 }
 
-/// To the nanosecond: a window may be left to wait for, or several, or a part of one. The word may be of a window that has
-/// not begun by this clock: it was another CPU's.
+/// The wait is exact to the nanosecond: for several windows, one, or a part of one. The word may be of a window that
+/// has not begun by this clock: another CPU wrote it.
 #[test]
 fn the_wait_for_a_window_is_exact() {
     let terms = windows(10);
@@ -67,7 +67,7 @@ fn windows_go_on_over_the_end_of_their_numbers() {
     assert_eq!(terms.corrected(two_ahead, begins - 1), Some(corrected));
 }
 
-/// Since the first moment at which nothing was missing. By a clock that is behind it is not full yet, or has just become so.
+/// Full since the first moment at which nothing was missing. A clock that is behind reads not full, or just full.
 #[test]
 fn a_window_is_full_since_the_moment_that_filled_it() {
     let window = Window {

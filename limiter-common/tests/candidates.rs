@@ -13,7 +13,7 @@ use proptest::{
     test_runner::{Config, RngSeed},
 };
 
-/// What limits look at.
+/// The fields that limits look at.
 #[derive(Clone, Copy, Debug)]
 struct Packet {
     control: u32,

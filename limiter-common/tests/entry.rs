@@ -125,7 +125,7 @@ fn an_entry_says_on_whose_terms_it_stands() {
     for present in [0, 1, 127, 128, 200, 255, 256, 1_000, u32::MAX - 1, u32::MAX] {
         for behind in 0..=BEHIND_MAX {
             let epoch = present.wrapping_sub(behind);
-            // What stands beside it stays, and the epoch before it goes.
+            // The bits beside the epoch stay, and the former epoch goes.
             let others = 0xffff_ffff_ffff_00ff;
             let over = with_epoch(with_epoch(others, !epoch), epoch);
             assert_eq!(over & others, others);

@@ -71,7 +71,7 @@ fn hosts_of_networks_in_a_row_are_spread_as_if_by_lot() {
     }
 }
 
-/// Whoever has a bucket for each port fills no set with the ports of one source: no two of them are mixed alike.
+/// With a bucket for each port, the ports of one source fill no set: no two of them are mixed alike.
 #[test]
 fn ports_of_a_source_are_mixed_apart() {
     let mask = KeyMask {

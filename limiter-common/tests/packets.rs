@@ -103,7 +103,7 @@ fn info_v6(packet: &[u8]) -> PacketInfo {
     info(Parsed::Ipv6(source_v6()), packet)
 }
 
-/// What is known of a packet of `protocol` that carries [`TRANSPORT`].
+/// The info of a packet of `protocol` that carries [`TRANSPORT`].
 fn carrying(source: Address, protocol: u8) -> PacketInfo {
     let has_ports = WITH_PORTS.contains(&protocol);
     PacketInfo {
@@ -123,7 +123,7 @@ fn carrying(source: Address, protocol: u8) -> PacketInfo {
     }
 }
 
-/// The same of which ports and flags cannot be seen, if the protocol has any.
+/// The info of [`carrying`], but ports and flags cannot be seen, if the protocol has any.
 fn without_ports(source: Address, protocol: u8) -> PacketInfo {
     let unseen = |value| if value == NONE { NONE } else { ANY };
     let seen = carrying(source, protocol);
@@ -346,7 +346,7 @@ fn where_a_packet_of_ipv6_stands_in_its_datagram() {
         };
         assert_eq!(behind(1 << bit, UDP, &TRANSPORT), wanted, "bit {bit}");
     }
-    // Whatever it says of its protocol: the receiver goes by the first fragment.
+    // The later fragment's protocol does not matter: the receiver goes by the first fragment.
     for next in [EXTENSIONS.as_slice(), &[TCP, UDP, ICMPV6, 59]].concat() {
         for field in [8, 9] {
             let seen = behind(field, next, &TRANSPORT);
@@ -358,7 +358,7 @@ fn where_a_packet_of_ipv6_stands_in_its_datagram() {
     assert_eq!(behind(1, FRAGMENT, &again(0)), first);
     assert_eq!(behind(1, FRAGMENT, &again(8)), unseen(LATER_FRAGMENT));
     assert_eq!(behind(0, FRAGMENT, &again(1)), first);
-    // What goes on in another fragment cannot be seen in a first one.
+    // Data in another fragment cannot be seen in a first one.
     let cut = behind(1, DESTINATION, &[UDP; 7]);
     assert_eq!(cut, unseen(FIRST_FRAGMENT));
 }
@@ -383,7 +383,7 @@ fn extension_headers_are_as_long_as_they_say() {
         let cut = info_v6(&ipv6(kind, 64, &[TCP; 7]));
         assert_eq!(cut, unseen(ANYWHERE), "{kind}");
     }
-    // What is said to be beyond the end has no port to show, and need not have one.
+    // A header beyond the end has no port to show, and need not have one.
     let beyond = |next| ipv6(DESTINATION, 255, &extension(DESTINATION, 9, next)[..8]);
     assert_eq!(info_v6(&beyond(UDP)), without_ports(source_v6(), UDP));
     let nothing = carrying(source_v6(), ICMPV6);

@@ -22,7 +22,7 @@ const NOW: u64 = 1_000_000;
 struct Row {
     limits: [Limit; 2],
     entries: Vec<[Cell<u64>; 4]>,
-    /// How often an entry was searched for.
+    /// Number of searches for an entry.
     searches: Cell<u32>,
 }
 

@@ -25,7 +25,7 @@ use proptest::{
     test_runner::{Config, RngSeed},
 };
 
-/// The same cases each time, unless the environment asks for more.
+/// The same number of cases each time, unless the environment asks for more.
 fn cases(cases: u32) -> Config {
     let default = Config {
         failure_persistence: None,
@@ -193,7 +193,7 @@ proptest! {
         }
     }
 
-    /// It is looked for where it may be, and no further than the furthest of its set is.
+    /// A source is searched where it may be, and no further than the furthest source of its set.
     #[test]
     fn a_source_is_looked_for_where_it_may_be(key in keys(), seed: [u64; 4], pairs in 1..100_u32, places in places()) {
         let (seed, sets) = (Seed::new(seed), pairs * SETS_OF_PAIR);
@@ -226,7 +226,7 @@ proptest! {
         }
     }
 
-    /// Whoever comes and goes: those that are there are within reach.
+    /// After any sequence of arrivals and departures, the sources that are there are within reach.
     #[test]
     fn who_is_elsewhere_is_within_reach(steps in prop::collection::vec((any::<bool>(), 1..SETS_OF_SOURCE, any::<prop::sample::Index>()), 0..60)) {
         let mut there: Vec<u32> = Vec::new();
@@ -251,7 +251,7 @@ proptest! {
     }
 }
 
-/// How many sources a set can count that are in other ones.
+/// The most sources in other sets that a set can count.
 const COUNT_MAX: usize = 15;
 
 /// Places of the sources of one set that are in other ones.
@@ -292,7 +292,7 @@ impl Looked {
     }
 }
 
-/// What is not there.
+/// A set or entry that does not exist.
 #[derive(Clone, Copy)]
 enum Nothing {}
 

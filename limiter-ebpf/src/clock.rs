@@ -1,9 +1,8 @@
-//! What time it is, in nanoseconds of the kernel's monotonic clock: bounds that cost next to nothing, and
-//! the clock itself, which costs more than all else that is done to a packet.
+//! The time, in nanoseconds of the kernel's monotonic clock: bounds that cost next to nothing, and the clock itself,
+//! which costs more than all other work on a packet.
 //!
-//! A reading of the clock bounds the time from below for good, and from above for as long as `jiffies` has
-//! not gone up since. Most packets of a flood are refused at either bound, and then it does not matter
-//! what time it is.
+//! A reading of the clock is a lower bound of the time for good, and an upper bound as long as `jiffies` has not gone
+//! up since. Most packets of a flood are refused at either bound. Then the exact time does not matter.
 
 use aya_ebpf::{
     helpers::generated::{bpf_jiffies64, bpf_ktime_get_ns},

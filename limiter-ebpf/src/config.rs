@@ -66,9 +66,9 @@ numbers! {
     room: u32,
     /// Sets of the table.
     sets: u32,
-    /// Where the time comes from.
+    /// The source of the time.
     clock: u32,
-    /// When the trial ends, in nanoseconds; 0 where there is none.
+    /// End of the trial, in nanoseconds; 0 if there is none.
     deadline: u64,
     /// Index of the program that packets go to after the deadline.
     after_deadline: u32,
@@ -105,7 +105,7 @@ pub fn new_sources() -> NewSourceQuota {
     }
 }
 
-/// Which set is whose.
+/// The seed that assigns sources to sets.
 #[inline(always)]
 pub fn seed() -> Seed {
     Seed([
@@ -216,7 +216,7 @@ pub fn limit(index: u32) -> Option<Limit> {
     }))
 }
 
-/// What the policy runs on.
+/// The policy's environment in the kernel.
 pub struct Kernel;
 
 /// The functions of this file.
@@ -250,7 +250,7 @@ impl policy::Constants for Kernel {
 pub struct Limit(*const rules::Limit);
 
 impl Limit {
-    /// How many of the changes are remembered.
+    /// Number of changes that are remembered.
     #[inline(always)]
     pub fn past_length(self) -> u32 {
         read!(self.0, past_length)
@@ -335,7 +335,7 @@ impl policy::Limit for Limit {
     }
 }
 
-/// What a limit matches.
+/// The packets that a limit matches.
 #[derive(Clone, Copy)]
 pub struct Match(*const rules::Match);
 

@@ -1,8 +1,7 @@
-//! What the policy runs on in the kernel: constants, maps, the clock.
+//! The policy's environment in the kernel: constants, maps, the clock.
 //!
-//! The exported functions are checked once by the verifier, whatever the number of limits: that is what
-//! an exported symbol means to it (global functions, Linux 5.6; pointers to memory, 5.12). They are also where the stack
-//! of one step ends.
+//! The verifier checks each exported function once, whatever the number of limits, because its symbol is exported
+//! (global functions, Linux 5.6; pointers to memory, 5.12). The stack of one step ends at these functions, too.
 
 use limiter_common::{
     policy::{Between, Engine, Evaluation, bucket, fast, step, verdict::Reason},

@@ -1,5 +1,5 @@
-//! One entry of the table: a source's bucket and figures, in a map value that other CPUs work on too.
-//! What may be done to it is in [`limiter_common::table::entry`].
+//! One entry of the table: a source's bucket and counters, in a map value that other CPUs work on too. For the
+//! operations see [`limiter_common::table::entry`].
 
 use core::arch::asm;
 
@@ -96,7 +96,7 @@ impl Entry {
     }
 }
 
-/// Where an entry was found.
+/// The place of an entry that was found.
 #[derive(Clone, Copy)]
 pub struct Found {
     /// Null: nowhere.

@@ -8,10 +8,10 @@ use limiter_common::{
 
 use crate::{clock, config::Kernel, connection, packet::Cursor, watch};
 
-/// Which counters are of this path.
+/// The row of this path's counters.
 pub const ROW: u32 = FAST;
 
-/// What becomes of the packet.
+/// Decides about the packet.
 #[inline(always)]
 pub fn decide(context: &XdpContext, length: u64) -> Reason {
     let parsed = parse(&mut Cursor::new(context));

@@ -8,10 +8,10 @@ use limiter_common::{
 
 use crate::{clock, config::Kernel, connection, maps::PACKET, packet::Cursor, watch};
 
-/// Which counters are of this path.
+/// The row of this path's counters.
 pub const ROW: u32 = FULL;
 
-/// What becomes of the packet.
+/// Decides about the packet.
 #[inline(always)]
 pub fn decide(context: &XdpContext, length: u64) -> Reason {
     let Some(evaluation) = PACKET.get_ptr_mut(0) else {
@@ -31,7 +31,7 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
     let (limit, limits) = evaluation.over();
     let why = why(reason, evaluation);
     watch::emit(context, evaluation.length, reason, why, limit, limits);
-    // What has no source is counted only.
+    // A packet without a source is only counted.
     #[cfg(feature = "log")]
     if evaluation.info.source.family != 0 {
         crate::log::packet(context, &evaluation.info.source, reason, evaluation.length);

@@ -1,4 +1,4 @@
-//! Which lists decide about a source: one lookup of the longest prefix.
+//! Finds the lists that decide about a source: one lookup of the longest prefix.
 
 use aya_ebpf::btf_maps::lpm_trie::Key;
 use limiter_common::{

@@ -48,13 +48,13 @@ entries! {
     /// in one buffer only.
     #[xdp]
     limiter: fast, false, NEXT;
-    /// The same for kernels that know multi-buffer packets: jumbo frames.
+    /// `limiter` for kernels that know multi-buffer packets: jumbo frames.
     #[xdp(frags)]
     limiter_frags: fast, true, NEXT_FRAGS;
     /// Several limits, or lists.
     #[xdp]
     limits: full, false, NEXT;
-    /// As above.
+    /// `limits` for kernels that know multi-buffer packets: jumbo frames.
     #[xdp(frags)]
     limits_frags: full, true, NEXT_FRAGS;
 }

@@ -21,11 +21,11 @@ use limiter_common::{
 #[btf_map]
 pub static SETS: Array<Set, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
 
-/// How many sources of each set are in other ones. The loader sets the number of words.
+/// Number of sources of each set that are in other sets. The loader sets the number of words.
 #[btf_map]
 pub static DISPLACED: Array<u64, 1> = Array::new();
 
-/// Who is bringing sources in.
+/// Locks for new sources, taken while a CPU brings a source in.
 #[btf_map]
 pub static LOCKED: Array<u64, { LOCKS as usize }> = Array::new();
 
@@ -33,27 +33,27 @@ pub static LOCKED: Array<u64, { LOCKS as usize }> = Array::new();
 #[btf_map]
 pub static TABLE: Array<Table, 1> = Array::new();
 
-/// What each limit has of the table and of the new-source limit, by slot.
+/// Each limit's part of the table and of the new-source limit, by slot.
 #[btf_map]
 pub static SHARES: Array<Share, { SLOTS as usize }> = Array::new();
 
-/// What each CPU has leased of new sources for each limit, by slot.
+/// Leases of new sources of each CPU for each limit, by slot.
 #[btf_map]
 pub static LEASES: PerCpuArray<Lease, { SLOTS as usize }> = PerCpuArray::new();
 
-/// What each CPU has counted: on the fast path and on the full path.
+/// Counters of each CPU: on the fast path and on the full path.
 #[btf_map]
 pub static COUNTED: PerCpuArray<Counters, 2> = PerCpuArray::new();
 
-/// What each CPU has counted for each limit, by slot; on the full path only.
+/// Counters of each CPU for each limit, by slot; on the full path only.
 #[btf_map]
 pub static LIMITS: PerCpuArray<LimitCounters, { SLOTS as usize }> = PerCpuArray::new();
 
-/// What each CPU keeps to itself: its last reading of the clock.
+/// Each CPU's own state: its last reading of the clock.
 #[btf_map]
 pub static CPUS: PerCpuArray<Cpu, 1> = PerCpuArray::new();
 
-/// What the full path knows of the packet that this CPU is at work on: the stack has no room for it. Not pinned. A
+/// State of the full path for the packet that this CPU is at work on: the stack has no room for it. Not pinned. A
 /// program is never interrupted by another packet of the same CPU: softirqs are disabled while it runs.
 #[btf_map]
 pub static PACKET: PerCpuArray<Evaluation, 1> = PerCpuArray::new();
@@ -66,11 +66,11 @@ pub static LIST_HITS: PerCpuArray<Count, { LISTS_MAX as usize }> = PerCpuArray::
 #[btf_map]
 pub static WATCH: Array<Watch, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
 
-/// What each CPU may still tell of what it drops, and what it could not.
+/// Each CPU's budget of events, and its count of lost ones.
 #[btf_map]
 pub static WATCHED: PerCpuArray<Watched, 1> = PerCpuArray::new();
 
-/// What was dropped, for whoever watches.
+/// Events of drops, for the process that watches.
 #[btf_map]
 pub static EVENTS: RingBuf<(), { EVENTS_BYTES as usize }> = RingBuf::new();
 
@@ -79,7 +79,7 @@ pub static EVENTS: RingBuf<(), { EVENTS_BYTES as usize }> = RingBuf::new();
 #[btf_map]
 pub static LISTED_IPV4: LpmTrie<[u32; 2], Listed, 1> = LpmTrie::new();
 
-/// The same of IPv6.
+/// Prefixes of IPv6 that are on lists.
 #[btf_map]
 pub static LISTED_IPV6: LpmTrie<[u32; 4], Listed, 1> = LpmTrie::new();
 
@@ -87,6 +87,6 @@ pub static LISTED_IPV6: LpmTrie<[u32; 4], Listed, 1> = LpmTrie::new();
 #[btf_map]
 pub static NEXT: ProgramArray<2> = ProgramArray::new();
 
-/// The same for programs that take multi-buffer packets: the kernel keeps the kinds apart.
+/// [`NEXT`] for programs that take multi-buffer packets: the kernel keeps the kinds apart.
 #[btf_map]
 pub static NEXT_FRAGS: ProgramArray<2> = ProgramArray::new();

@@ -16,7 +16,7 @@ use crate::{
 /// neither the clock nor what other CPUs write to. Until the next tick at most.
 const DRY: u64 = 16;
 
-/// What this CPU has leased for the limit in `slot`.
+/// This CPU's lease for the limit in `slot`.
 #[inline(always)]
 fn lease(slot: u32) -> Option<*mut Lease> {
     LEASES.get_ptr_mut(slot)

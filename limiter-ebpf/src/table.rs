@@ -19,10 +19,10 @@ use crate::{
     new_sources, quota, room,
 };
 
-/// How often a lock is tried: longer than it takes to bring a source in, but for one that finds no room.
+/// Attempts to take a lock: longer than it takes to bring a source in, unless that source finds no room.
 const TRIES: u32 = 64;
 
-/// How often a set tries to count: other CPUs do so at the same moment in sets that share its word.
+/// Attempts of a set to count: other CPUs count at the same moment in sets that share its word.
 const COUNT_TRIES: u32 = 4;
 
 /// The entry of a source: the short way, with the first look in line.
@@ -78,7 +78,7 @@ extern "C" fn table_settle(tag: *const Tag, number: u32, place: u32, word: u64, 
     settle(tag, number, place, word, now, false)
 }
 
-/// The same for a key that takes two entries. A function of its own, for the other one's stack.
+/// [`table_settle`] for a key that takes two entries. A separate function, for the other one's stack.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn table_settle_wide(

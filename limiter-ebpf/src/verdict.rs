@@ -3,7 +3,7 @@
 use aya_ebpf::bindings::xdp_action;
 use limiter_common::policy::verdict::Reason;
 
-/// What the driver is told.
+/// The XDP action for the driver.
 #[inline(always)]
 pub fn action(reason: Reason) -> u32 {
     if reason.passes() {

@@ -1,8 +1,8 @@
-//! Drops, told to whoever watches (`limiter watch`): as many as each CPU has a budget for, of those that are
-//! wanted. Where nobody watches that is one load and one branch for a packet that is dropped.
+//! Emits drops for the process that watches (`limiter watch`): wanted drops, up to the budget of each CPU. If nobody
+//! watches, the cost is one load and one branch for a packet that is dropped.
 //!
-//! The exported functions are checked once by the verifier, and their stack is not there while the limits
-//! are asked, which need all of it.
+//! The verifier checks the exported functions once. Their stack is not in use while the limits are asked, which need
+//! all of it.
 
 use core::mem::MaybeUninit;
 

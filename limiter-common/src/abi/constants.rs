@@ -6,11 +6,10 @@ use crate::{
     table::{Seed, key::SLOTS},
 };
 
-/// Version of the constants and of the pinned maps. What to do when it goes up: ARCHITECTURE.md,
-/// "Layouts".
+/// Version of the constants and of the pinned maps. For the steps of an increase see ARCHITECTURE.md, "Layouts".
 pub const VERSION: u32 = 8;
 
-/// Where the program's clock comes from.
+/// Value of [`Config::clock`]: the program reads the kernel's clock.
 pub const CLOCK_KERNEL: u32 = 0;
 /// The packet brings its own time as [`Stamp`] metadata: for tests and for replay.
 pub const CLOCK_PACKET: u32 = 1;
@@ -20,7 +19,7 @@ pub const NEXT_FOREIGN: u32 = 0;
 /// Index in the program arrays of the program that a trial falls back to.
 pub const NEXT_FALLBACK: u32 = 1;
 
-/// What stands in [`Config::indices`] for a slot that no limit has.
+/// Value in [`Config::indices`] of a slot that no limit has.
 pub const NO_LIMIT: u32 = u32::MAX;
 
 /// The program's constants: set once before it is loaded, so that the verifier removes the code of
@@ -30,15 +29,15 @@ pub const NO_LIMIT: u32 = u32::MAX;
 pub struct Config {
     /// The limits, in the order in which they are looked at.
     pub limits: [Limit; LIMITS_MAX as usize],
-    /// Which of them may match a packet.
+    /// Tells the limits that may match a packet.
     pub candidates: Candidates,
     /// The limit on new sources.
     pub new_sources: NewSourceQuota,
-    /// Which set is whose.
+    /// The seed that assigns sources to sets.
     pub seed: Seed,
     /// The kernel's tick in nanoseconds, after which `jiffies` goes up; 0: always read the clock.
     pub tick: u64,
-    /// When the trial of this program ends, in nanoseconds of the kernel's clock; 0: it is not on trial.
+    /// End of the trial of this program, in nanoseconds of the kernel's clock; 0: it is not on trial.
     pub deadline: u64,
     /// Index of the limit that has a slot; [`NO_LIMIT`] where there is none.
     pub indices: [u32; SLOTS as usize],
@@ -63,7 +62,7 @@ pub struct Config {
     pub transport: u32,
     /// 1: control traffic is told apart.
     pub control: u32,
-    /// 1: what would be dropped is looked up among the host's sockets.
+    /// 1: packets that would be dropped are looked up among the host's sockets.
     pub established: u32,
     /// Entries of the table that limits share; 0: there is one limit, which has them all.
     pub room: u32,

@@ -1,4 +1,4 @@
-//! What is counted, and for whom.
+//! Counters of interfaces and limits.
 
 use crate::policy::verdict::Reason;
 
@@ -29,7 +29,7 @@ impl core::iter::Sum for Count {
     }
 }
 
-/// What one CPU has counted for one limit. Only that CPU writes it.
+/// Counters of one CPU for one limit. Only that CPU writes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct LimitCounters {
@@ -37,8 +37,8 @@ pub struct LimitCounters {
     pub admitted: Count,
     /// Packets that this limit dropped.
     pub dropped: Count,
-    /// Packets that only passed because of shadow. Not among those admitted: figures that are differences would go
-    /// back where they are read between two additions.
+    /// Packets that only passed because of shadow. Not among those admitted: counters that are differences would go
+    /// back when they are read between two additions.
     pub would_drop: Count,
 }
 
@@ -53,7 +53,7 @@ pub const REASONS_MAX: usize = 24;
 
 const _: () = assert!(Reason::ALL.len() <= REASONS_MAX);
 
-/// What one CPU has counted on one interface. Only that CPU writes it.
+/// Counters of one CPU on one interface. Only that CPU writes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Counters {
@@ -61,6 +61,6 @@ pub struct Counters {
     pub by_reason: [Count; REASONS_MAX],
     /// Sources taken into the table.
     pub sources_added: u64,
-    /// Sources whose bucket was full again and whose entry another one took.
+    /// Sources whose bucket was full again and whose entry another source took.
     pub sources_removed: u64,
 }

@@ -1,19 +1,18 @@
-//! What drops are told to whom: the switch that somebody who watches sets, the budget of each CPU, and the
-//! record of one drop.
+//! Events of `watch`: the switch that the watching process sets, the budget of each CPU, and the record of one drop.
 
 use core::mem::offset_of;
 
 use crate::table::key::Words;
 
-/// Who watches, until when, and what. User space maps it, and writes each word at once; the program reads it
-/// where it drops a packet. All but [`Self::until`] is written while that is 0, but for the slot.
+/// The watching process, its deadline and its filter. User space maps it, and writes each word at once; the program
+/// reads it when it drops a packet. All but [`Self::until`] and [`Self::slot`] is written only while `until` is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Watch {
-    /// Until when somebody watches, in nanoseconds of the monotonic clock; 0: nobody does. It is put off as
-    /// long as somebody watches, and lapses by itself where that one was killed.
+    /// End of the watch, in nanoseconds of the monotonic clock; 0: nobody watches. The watching process puts it off
+    /// while it runs. If that process is killed, the watch lapses by itself.
     pub until: u64,
-    /// Who watches, by a number that [`Event::session`] repeats.
+    /// Number of the watch session, repeated by [`Event::session`].
     pub session: u64,
     /// The reasons that are wanted: a bit for each, at the reason's number.
     pub reasons: u64,
@@ -23,7 +22,7 @@ pub struct Watch {
     pub family: u64,
     /// The bits of an address that are compared.
     pub mask: Words,
-    /// What they are to be.
+    /// The values of these bits.
     pub address: Words,
     /// Id of the process that watches.
     pub process: u64,
@@ -32,27 +31,27 @@ pub struct Watch {
 /// Value of [`Watch::slot`] for all limits, and for what no limit has dropped.
 pub const ANY_SLOT: u64 = u64::MAX;
 
-/// What each CPU keeps to itself of what is watched. Only that CPU writes it.
+/// One CPU's state of the watch. Only that CPU writes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Watched {
-    /// What may be told now.
+    /// Events that the CPU may emit now.
     pub budget: Budget,
     /// `jiffies` when the clock was read last.
     pub jiffy: u64,
     /// The [`Watch::until`] that the clock was compared with then.
     pub until: u64,
-    /// Drops that were wanted, and not told.
+    /// Drops that were wanted, but not emitted.
     pub lost: u64,
 }
 
-/// How many events one CPU may still tell: a token bucket by itself.
+/// Events that one CPU may still emit: a token bucket by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Budget {
     /// Events.
     pub left: u64,
-    /// Up to when it was refilled, in nanoseconds.
+    /// Time up to which it was refilled, in nanoseconds.
     pub since: u64,
 }
 
@@ -63,7 +62,7 @@ pub const EVENT_COST: u64 = 1_000_000;
 pub const EVENT_BURST: u64 = 256;
 
 impl Budget {
-    /// The same with what has come in until `now`, in nanoseconds.
+    /// The budget refilled up to `now`, in nanoseconds.
     #[must_use]
     #[inline(always)]
     pub const fn refilled(self, now: u64) -> Self {
@@ -89,9 +88,9 @@ pub const EVENTS_BYTES: u32 = 128 * 1024;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Event {
-    /// When, in nanoseconds of the monotonic clock.
+    /// Time of the drop, in nanoseconds of the monotonic clock.
     pub nanoseconds: u64,
-    /// For whom; see [`Watch::session`].
+    /// The session that wanted it; see [`Watch::session`].
     pub session: u64,
     /// Its source as it stands in the packet.
     pub source: Words,

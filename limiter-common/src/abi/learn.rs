@@ -1,4 +1,4 @@
-//! What the program that only watches tells user space.
+//! Data from the program that only watches to user space.
 //!
 //! Every type is `repr(C)`, of 32- and 64-bit words, without padding. None of them is pinned: they may change
 //! from one build to the next.
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// What makes a source: an IPv4 address, or the /64 of an IPv6 address, as in a limit's default key.
+/// Key of a source: an IPv4 address, or the /64 of an IPv6 address, as in a limit's default key.
 pub const MASK: KeyMask = KeyMask::prefixes(32, 64);
 
 /// A protocol that is out of sight: behind too many extension headers, or cut short. No transport
@@ -33,7 +33,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// From its parts.
+    /// Builds a flow from its parts.
     #[must_use]
     #[inline(always)]
     pub const fn new(address: Words, family: u32, protocol: u32, port: u16, opens: bool) -> Self {
@@ -97,9 +97,9 @@ impl Flow {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Sighting {
-    /// When it came, in nanoseconds of the kernel's monotonic clock.
+    /// Time at which the packet came, in nanoseconds of the kernel's monotonic clock.
     pub nanoseconds: u64,
-    /// Whose it is, and where it goes.
+    /// The flow that the packet belongs to.
     pub flow: Flow,
     /// Bytes of the frame.
     pub length: u32,
@@ -107,7 +107,7 @@ pub struct Sighting {
     pub reserved: u32,
 }
 
-/// What one CPU has seen. Only that CPU writes it.
+/// Counters of one CPU. Only that CPU writes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Totals {
@@ -117,15 +117,15 @@ pub struct Totals {
     pub lost: Count,
     /// IP packets with an impossible header; not among `seen`.
     pub malformed: Count,
-    /// What is not IP; not among `seen`.
+    /// Packets that are not IP; not among `seen`.
     pub not_ip: Count,
 }
 
-/// Which sources are in the sample. User space changes it while packets come.
+/// The sample of sources. User space changes it while packets come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Sample {
-    /// Says, for each source, which number it has drawn; a secret.
+    /// Seed of the number that each source draws; a secret.
     pub seed: Seed,
     /// Sources that have drawn no more than this are in the sample.
     pub threshold: u64,
@@ -134,7 +134,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// One of `1 << halvings` sources, chosen by `seed`. Who is in the sample is in each larger one too.
+    /// Samples one of `1 << halvings` sources, chosen by `seed`. A larger sample contains each smaller one.
     #[must_use]
     pub const fn one_in(halvings: u32, seed: Seed) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! What the maps hold.
+//! The values of the maps.
 
 use crate::table::{DISPLACED_WIDTH, Seed, WAYS, entry::Entry};
 
@@ -25,7 +25,7 @@ pub const LOCKS: u32 = 1024;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Table {
-    /// Which set is whose. Programs have it among their constants.
+    /// The seed that assigns sources to sets. Programs have it among their constants.
     pub seed: Seed,
     /// The set that is looked at next for entries that nobody needs; wraps.
     pub hand: u64,
@@ -35,7 +35,7 @@ pub struct Table {
     pub new_sources: u64,
 }
 
-/// What a limit has of the table and of the new-source limit.
+/// A limit's part of the table and of the new-source limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Share {
@@ -45,7 +45,7 @@ pub struct Share {
     pub new_sources: u64,
 }
 
-/// What a CPU has leased of new sources for one limit.
+/// A CPU's lease of new sources for one limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Lease {
@@ -53,16 +53,15 @@ pub struct Lease {
     pub tokens: u64,
     /// New sources that are refused without asking it.
     pub dry: u64,
-    /// `jiffies` when that was said, and only as long as they are the same.
+    /// `jiffies` at that refusal. `dry` is valid only while they are the same.
     pub jiffy: u64,
 }
 
-/// What a list map keeps of one prefix.
+/// The value of one prefix in a list map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Listed {
-    /// The lists that decide about sources of this prefix: what it is on itself, or else the prefix
-    /// around it.
+    /// The lists that decide about sources of this prefix: its own lists, or otherwise those of the prefix around it.
     pub lists: u32,
     /// The lists that the prefix itself is on.
     pub own: u32,
@@ -78,14 +77,14 @@ pub struct Stamp {
     pub nanoseconds: u64,
     /// Out: the number of the [`crate::policy::verdict::Reason`].
     pub reason: u32,
-    /// In: how far from `nanoseconds` the bounds lie that the program is given to begin with. What it
-    /// decides must not depend on it.
+    /// In: distance in nanoseconds from `nanoseconds` to the bounds that the program is given first. The decision must
+    /// not depend on it.
     pub spread: u32,
-    /// In: bytes that the frame had, of which the packet may be only the beginning; 0: those of the packet.
+    /// In: bytes of the frame, of which the packet may be only the beginning; 0: the packet's length.
     pub length: u64,
 }
 
-/// What a CPU knows of the time by itself.
+/// A CPU's own reading of the clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Cpu {
@@ -99,7 +98,7 @@ pub struct Cpu {
     pub uses: u64,
 }
 
-/// What the table keeps of one source, unpacked from its [`crate::table::entry`].
+/// The table's data about one source, unpacked from its [`crate::table::entry`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     /// The bucket; see [`crate::arithmetic::bucket`] and [`crate::arithmetic::window`].

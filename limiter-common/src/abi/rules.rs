@@ -1,4 +1,4 @@
-//! What the program is told: limits with what they match, lists, the new-source limit.
+//! Settings of the program: limits with their matches, lists, the new-source limit.
 
 use crate::{
     arithmetic::{
@@ -31,7 +31,7 @@ pub const FIRST_TIER: u32 = 2;
 /// Bits that there are for lists.
 pub const LISTS_MAX: u32 = 32;
 
-/// Where a packet stands in a datagram: a packet that is one whole, or the first or a later fragment.
+/// Place of a packet in a datagram: the packet is a whole datagram.
 pub const WHOLE: u32 = 1 << 0;
 /// The first fragment: the transport header is in it.
 pub const FIRST_FRAGMENT: u32 = 1 << 1;
@@ -40,7 +40,7 @@ pub const LATER_FRAGMENT: u32 = 1 << 2;
 /// A packet whose fragment header, if it has one, cannot be seen.
 pub const ANYWHERE: u32 = WHOLE | FIRST_FRAGMENT | LATER_FRAGMENT;
 
-/// Whether a field that a limit wants to be `wanted` and that is `found` in a packet may match.
+/// Whether a packet's field with the value `found` may match a limit that wants `wanted`.
 #[must_use]
 #[inline(always)]
 pub const fn may_be(wanted: u32, found: u32) -> bool {
@@ -98,7 +98,7 @@ pub struct Ports {
     pub ranges: [PortRange; PORTS_MAX],
 }
 
-/// Which packets a limit holds. All of it must hold.
+/// The packets that a limit holds. All fields must match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Match {
@@ -158,17 +158,17 @@ impl Match {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Limit {
-    /// Which packets it holds.
+    /// The packets that the limit holds.
     pub matches: Match,
     /// Its rate and burst.
     pub quota: Quota,
-    /// What of a packet makes its bucket.
+    /// The parts of a packet that make its bucket.
     pub mask: KeyMask,
-    /// Which buckets and figures are its own; below [`crate::table::key::SLOTS`].
+    /// The slot of the limit's own buckets and counters; below [`crate::table::key::SLOTS`].
     pub slot: u32,
     /// 1: charge and count, but drop nothing.
     pub shadow: u32,
-    /// How often its quota was changed since the limit came.
+    /// Number of changes of its quota since the limit came.
     pub epoch: u32,
     /// Valid entries of `past`.
     pub past_length: u32,
@@ -181,7 +181,7 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// Matches everything and admits nothing: what fills the places that no limit takes.
+    /// Matches everything and admits nothing: fills the places that no limit takes.
     pub const NONE: Self = Self {
         matches: Match::EVERYTHING,
         quota: Quota {
@@ -206,9 +206,9 @@ impl Limit {
     };
 }
 
-/// The limit on new sources: a token bucket for all limits and, where there are several, one for each of them;
-/// see [`crate::table::share`]. Each CPU takes a few tokens at a time, so that the CPUs do not all fight over one word.
-/// What passes is at most what the buckets bring and one lease for each CPU and limit.
+/// The limit on new sources: a token bucket for all limits and, if there are several, one for each of them; see
+/// [`crate::table::share`]. Each CPU takes a few tokens at a time, so that the CPUs do not all fight over one word. At
+/// most the tokens of the buckets and one lease for each CPU and limit pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct NewSourceQuota {

@@ -43,9 +43,9 @@ pub const fn is_time(word: u64) -> bool {
     word > REST
 }
 
-/// How far apart the clocks of two CPUs may read, at most, in ticks: 1 ms, a thousand times what is
-/// seen. A TAT that is further ahead than an empty bucket's by more than this is the work of a clock
-/// that was set back, not of another CPU.
+/// The greatest difference between the clocks of two CPUs, in ticks: 1 ms, a thousand times the observed one. A TAT
+/// that is further ahead than an empty bucket's by more than this comes from a clock that was set back, not from
+/// another CPU.
 pub const SKEW_MAX: u64 = 1 << (20 + TICK_SHIFT);
 
 /// Ticks from `now` to `tat`; 0 where that has passed.
@@ -55,11 +55,11 @@ pub(crate) const fn ahead(tat: u64, now: u64) -> u64 {
     if ahead.cast_signed() <= 0 { 0 } else { ahead }
 }
 
-/// How much deeper than empty a bucket may be, in ticks, where other hosts charge it too (73 minutes): what they have
-/// let through before they heard of one another is to be waited for.
+/// The deepest debt of a bucket that other hosts charge too, in ticks (73 minutes). Packets that these hosts admitted
+/// before they heard of one another must be waited for.
 pub const DEBT_MAX: u64 = 1 << 50;
 
-/// How much of a bucket is spent at `now`, in ticks, between 0 (full) and `tau` (empty).
+/// The spent part of a bucket at `now`, in ticks, between 0 (full) and `tau` (empty).
 #[must_use]
 #[inline(always)]
 pub const fn spent(tat: u64, now: u64, tau: u64) -> u64 {
@@ -71,9 +71,9 @@ pub const fn spent(tat: u64, now: u64, tau: u64) -> u64 {
 /// after a clock that was set back, or after more than a year of silence. The bucket counts as empty
 /// from `now` on, so that nobody is locked out for longer than a burst takes to refill.
 ///
-/// What is no more than `beyond` an empty bucket's is left alone: what another CPU's clock explains
-/// ([`SKEW_MAX`]), because correcting it would hand out the difference between the two clocks again and
-/// again; or what other hosts have charged ([`DEBT_MAX`]), because they have let those packets through.
+/// A word that is at most `beyond` ahead of an empty bucket's stays. `beyond` is [`SKEW_MAX`] for another CPU's clock,
+/// because a correction would hand out the difference between the two clocks again and again. It is [`DEBT_MAX`] for
+/// charges of other hosts, because they have admitted those packets.
 #[must_use]
 #[inline(always)]
 pub const fn corrected(tat: u64, now: u64, tau: u64, beyond: u64) -> Option<u64> {
@@ -84,8 +84,7 @@ pub const fn corrected(tat: u64, now: u64, tau: u64, beyond: u64) -> Option<u64>
     }
 }
 
-/// For how many ticks the bucket has been full at `now`, where it is: forgetting it then loses
-/// nothing.
+/// Ticks since the bucket became full, at `now`; none if it is not full. To forget a full bucket loses nothing.
 #[must_use]
 #[inline(always)]
 pub const fn full_for(tat: u64, now: u64) -> Option<u64> {
@@ -97,7 +96,7 @@ pub const fn full_for(tat: u64, now: u64) -> Option<u64> {
     }
 }
 
-/// What a bucket says to a packet.
+/// The answer of a bucket to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// There are tokens enough; the bucket's word becomes `tat` if the packet is charged.
@@ -105,15 +104,15 @@ pub enum Decision {
         /// The new word.
         tat: u64,
     },
-    /// There are not; the bucket stays as it is.
+    /// There are not tokens enough; the bucket stays unchanged.
     Refuse {
         /// Ticks until the same packet would be admitted, if nothing else is charged meanwhile.
         wait: u64,
     },
 }
 
-/// Decides about a packet that costs `cost` ticks at `now`, in a bucket that is `tau` ticks deep.
-/// Whoever refuses looks whether the word is to be [`corrected`].
+/// Decides about a packet that costs `cost` ticks at `now`, in a bucket that is `tau` ticks deep. The caller checks
+/// after a refusal whether the word must be [`corrected`].
 ///
 /// `cost` and `tau` are at most [`TAU_MAX`], which keeps the sum below 2^64.
 #[must_use]

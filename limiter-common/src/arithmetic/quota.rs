@@ -1,4 +1,4 @@
-//! A limit in the kernel's quota: what a packet costs, how deep a bucket is and how it refills.
+//! A limit's compiled numbers: the cost of a packet, the depth of a bucket and how it refills.
 
 use crate::arithmetic::{
     bucket::{self, Decision},
@@ -25,14 +25,14 @@ pub struct Quota {
     pub cost_shift: u32,
     /// [`BY_BYTES`] and [`SHARED`], or neither.
     pub flags: u32,
-    /// How time is cut, for a fixed window; a token bucket has a period of 0.
+    /// Length and tokens of the windows, for a fixed window; a token bucket has a period of 0.
     pub window: Window,
 }
 
-/// What can be asked of a bucket. `now` is in nanoseconds of the kernel's monotonic clock, and a cost
-/// comes from [`Quota::cost_of`].
+/// Operations on a bucket. `now` is in nanoseconds of the kernel's monotonic clock, and a cost comes from
+/// [`Quota::cost_of`].
 impl Quota {
-    /// What a packet of `length` bytes costs, rounded up: rounding never admits more than configured.
+    /// The cost of a packet of `length` bytes, rounded up: rounding never admits more than configured.
     ///
     /// User space chooses `cost` so that the product does not overflow for any length up to
     /// [`LENGTH_MAX`].
@@ -72,8 +72,8 @@ impl Quota {
         }
     }
 
-    /// What [`Self::decide`] says, where it says the same at every moment from `earliest` to `latest`
-    /// and [`Self::corrected`] has nothing to put right: then nobody needs to know what time it is.
+    /// The result of [`Self::decide`], if it is the same at every moment from `earliest` to `latest` and
+    /// [`Self::corrected`] has nothing to correct: then the exact time is not needed.
     ///
     /// It is enough to ask at both ends. A later moment never refuses what an earlier one admits, and
     /// never makes the new word smaller.
@@ -103,7 +103,7 @@ impl Quota {
         }
     }
 
-    /// How much emptier than empty a token bucket may be, in ticks, before its word is no longer believed.
+    /// The most that a token bucket may be in debt, in ticks, before its word counts as wrong.
     #[inline(always)]
     const fn beyond(&self) -> u64 {
         if self.flags & SHARED == 0 {
@@ -113,7 +113,7 @@ impl Quota {
         }
     }
 
-    /// The word to put in the place of one that a clock which was set back has left far ahead.
+    /// The corrected word for one that a clock which was set back has left far ahead.
     #[must_use]
     #[inline(always)]
     pub const fn corrected(&self, word: u64, now: u64) -> Option<u64> {
@@ -136,7 +136,7 @@ impl Quota {
         }
     }
 
-    /// What is left of `tau` at `now`.
+    /// Tokens (or ticks) of `tau` that are left at `now`.
     #[must_use]
     #[inline(always)]
     pub const fn left(&self, word: u64, now: u64) -> u64 {
@@ -147,8 +147,8 @@ impl Quota {
         }
     }
 
-    /// For how many nanoseconds the bucket has been full at `now`, where it is: forgetting it then
-    /// loses nothing.
+    /// Nanoseconds since the bucket became full, at `now`; none if it is not full. To forget a full bucket loses
+    /// nothing.
     #[must_use]
     #[inline(always)]
     pub const fn full_for(&self, word: u64, now: u64) -> Option<u64> {

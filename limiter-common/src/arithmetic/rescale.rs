@@ -1,6 +1,5 @@
-//! How buckets are carried over when the quota of their limit changes: what was spent stays spent, in
-//! tokens, and a bucket is never deeper than the new burst. Up to the change it refilled on the old
-//! quota, from then on on the new ones.
+//! Carries buckets over when the quota of their limit changes. Spent tokens stay spent, and a bucket is never deeper
+//! than the new burst. The bucket refills on the old quota up to the change, and on the new quota from then on.
 
 use crate::arithmetic::{bucket, quota::Quota, window::Window};
 
@@ -28,13 +27,12 @@ impl From<&Quota> for Shape {
 
 /// One change of quota.
 ///
-/// What is spent is measured in chunks, rounded up, because neither 128-bit products nor a
-/// division by what is not a constant of the program are to be had in the kernel. User space chooses
-/// chunks of about a millionth of the burst.
+/// Spent tokens are measured in chunks, rounded up, because the kernel has neither 128-bit products nor a division by a
+/// number that is not a constant of the program. User space chooses chunks of about a millionth of the burst.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Rescale {
-    /// When the new quota took effect, in nanoseconds.
+    /// Time at which the new quota took effect, in nanoseconds.
     pub since: u64,
     /// The old bucket.
     pub from: Shape,
@@ -52,7 +50,7 @@ pub struct Rescale {
 }
 
 impl Rescale {
-    /// Nothing changes; what fills the places of changes that have not been.
+    /// No change: fills the unused places of changes.
     pub const NONE: Self = Self {
         since: 0,
         from: Shape {
@@ -89,8 +87,8 @@ impl Rescale {
         }
     }
 
-    /// The word stays, and the change after this one is not applied to it. It stands between the terms of a trial and
-    /// those that the trial would have fallen back to, where the trial is kept: buckets of the trial go on as they are.
+    /// The word stays, and the change after this one is not applied to it. Used when a trial is kept, between the
+    /// trial's quota and the quota it would have fallen back to: the trial's buckets go on unchanged.
     #[must_use]
     pub fn skip(quota: &Quota, since: u64) -> Self {
         Self {
@@ -124,7 +122,7 @@ impl Rescale {
         }
     }
 
-    /// Ticks from `since` to the moment for which the word tells what is spent, and that.
+    /// Ticks from `since` to the moment that the word describes, and the amount spent at that moment.
     #[inline(always)]
     const fn standing(&self, word: u64) -> (u64, u64) {
         let Shape { tau, window } = &self.from;
@@ -142,7 +140,7 @@ impl Rescale {
         }
     }
 
-    /// So much of the old bucket, on the new quota.
+    /// Converts an amount of the old bucket to the new quota.
     #[inline(always)]
     const fn carried(&self, spent: u64) -> u64 {
         // Checked, because a division that could panic is refused by the verifier.
@@ -175,7 +173,7 @@ impl Rescale {
     }
 }
 
-/// The word of a bucket that has missed the last `behind` changes of quota, on the present ones.
+/// Converts the word of a bucket that has missed the last `behind` changes of quota to the present quota.
 ///
 /// `past(0)` is the newest change and there are `known` of them. A bucket that has missed more is
 /// taken to have been empty when the oldest known change came: it may be refused for as long as a

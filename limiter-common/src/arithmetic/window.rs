@@ -15,7 +15,7 @@ const WRITTEN: u64 = 1 << 63;
 const INDEX_BITS: u32 = 31;
 const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
 
-/// How time is cut, and what each window brings.
+/// The length of the windows, and the tokens of each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Window {
@@ -37,7 +37,7 @@ const fn quotient(numerator: u64, denominator: u64) -> u64 {
     }
 }
 
-/// How many windows `later` comes after `earlier`; negative where it comes before.
+/// The number of windows from `earlier` to `later`; negative if `later` comes first.
 #[inline(always)]
 const fn after(later: u64, earlier: u64) -> i64 {
     const UNUSED: u32 = u64::BITS - INDEX_BITS;
@@ -75,7 +75,7 @@ impl Window {
         written(self.index(now), left)
     }
 
-    /// What is left at `now`, of `burst` at most. A clock that reads earlier refills nothing.
+    /// Tokens left at `now`, at most `burst`. A clock that reads earlier refills nothing.
     #[must_use]
     #[inline(always)]
     pub const fn left(&self, word: u64, now: u64, burst: u64) -> u64 {
@@ -89,7 +89,7 @@ impl Window {
         if left > burst { burst } else { left }
     }
 
-    /// For how many nanoseconds a bucket has held `burst` tokens at `now`, where it does.
+    /// Nanoseconds for which a bucket has held `burst` tokens at `now`; none if it does not.
     #[must_use]
     #[inline(always)]
     pub(crate) const fn full_for(&self, word: u64, now: u64, burst: u64) -> Option<u64> {
@@ -157,8 +157,8 @@ impl Window {
         }
     }
 
-    /// When the tokens of a word stood as they are written, at `since` or later: nanoseconds after
-    /// `since`, and what was left then.
+    /// The moment at which the word's tokens were as written, at `since` or later: nanoseconds after `since`, and the
+    /// tokens left then.
     #[must_use]
     #[inline(always)]
     pub(crate) const fn standing(&self, word: u64, since: u64, burst: u64) -> (u64, u64) {

@@ -21,12 +21,12 @@ pub const ATTEMPTS: u32 = 8;
 /// Instead of the time: the clock has not been read for this packet.
 pub const NOT_READ: u64 = Evaluation::NONE.now;
 
-/// What a limit has decided, and the entry with the bucket.
+/// The decision of a limit, and the entry with the bucket.
 #[derive(Clone, Copy)]
 pub struct Charged<F> {
     /// [`Reason::Admitted`], [`Reason::Limit`], [`Reason::NewSource`] or [`Reason::Contended`].
     pub reason: Reason,
-    /// For the source's counters; nowhere if it has none, or they count the packet already.
+    /// The entry whose counters count the packet; nowhere if there is none, or if the packet is counted already.
     pub entry: F,
 }
 
@@ -44,7 +44,7 @@ impl<F> Charged<F> {
     }
 }
 
-/// What a limit may have decided, by its number.
+/// The decision of a limit that has this number.
 #[must_use]
 #[inline(always)]
 pub const fn reason(number: u32) -> Reason {
@@ -94,14 +94,14 @@ impl Tried {
     }
 }
 
-/// A packet that wants to pass one limit.
+/// A packet that asks one limit to admit it.
 ///
 /// `IN_LINE`: the bucket is found by [`Engine::find`] if its place is not known, else by [`Engine::place_of`].
 pub struct Demand<'a, E: Engine, const IN_LINE: bool> {
     engine: &'a E,
     limit: E::Limit,
     tag: &'a Tag,
-    /// When the packet came, in nanoseconds, or [`NOT_READ`] until the time must be known.
+    /// Time at which the packet came, in nanoseconds, or [`NOT_READ`] until the time must be known.
     pub(super) now: u64,
     cost: u64,
     /// Number of the entry in which the bucket was last seen, or 0: looked at first.
@@ -224,7 +224,7 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
         let Stored::Present(tat) = self.tat(entry) else {
             return true;
         };
-        // Read after the TAT: what was charged until then is in it.
+        // Read after the TAT: charges up to this moment are in the TAT.
         let present = self.engine.now();
         let refunded = self.quota().refunded(tat, self.cost, self.now, present);
         entry.charge(self.tag, tat, refunded)
@@ -251,7 +251,7 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
         self.quota().decide(tat, now, self.cost)
     }
 
-    /// When the packet came.
+    /// The time at which the packet came, in nanoseconds.
     #[inline(always)]
     fn now(&mut self) -> u64 {
         if self.now == NOT_READ {
@@ -285,7 +285,7 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
     }
 }
 
-/// What a bucket holds.
+/// The content of a bucket.
 enum Stored {
     /// Its TAT, on the present quota.
     Present(u64),

@@ -1,6 +1,6 @@
-//! Which limits may match a packet, told for all of them at once: for each value that a field can have there
-//! is a word with a bit for each limit, and what is in all of a packet's words is a candidate. So a limit that
-//! a packet has nothing to do with costs it nothing.
+//! Finds the limits that may match a packet, all at once. Each value of a field has a word with one bit per limit. A
+//! limit whose bit is set in all words of the packet is a candidate. A limit that has nothing to do with the packet
+//! costs nothing.
 
 use crate::{
     abi::rules::{ANY, ANYWHERE, Limit, Match, PortRange, Ports},
@@ -11,9 +11,9 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct ByByte {
-    /// Those that match packets which do not have it.
+    /// Limits that match packets without this byte.
     pub without: u64,
-    /// Those that match where it has this value.
+    /// Limits that match packets in which the byte has this value.
     pub with: [u64; 256],
 }
 
@@ -24,13 +24,13 @@ impl ByByte {
     };
 }
 
-/// Bits of the limits, by what a packet is.
+/// Bits of the limits, by fields of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Candidates {
     /// By [`crate::abi::rules::Match::control`].
     pub control: [u64; 2],
-    /// Of IPv4 and of IPv6.
+    /// By family: IPv4, then IPv6.
     pub family: [u64; 2],
     /// By the number of the bit in [`crate::abi::rules::Match::fragments`]; the last is of packets that may be any.
     pub fragments: [u64; 4],
@@ -40,7 +40,7 @@ pub struct Candidates {
     pub destination: ByByte,
     /// By the upper byte of the source port.
     pub source: ByByte,
-    /// Those that look at more than this: what is a candidate of them need not match.
+    /// Limits that also look at other fields: as candidates, they need not match.
     pub uncertain: u64,
 }
 
@@ -59,7 +59,7 @@ impl Candidates {
         uncertain: 0,
     };
 
-    /// Of these limits; the first has bit 0. At most [`crate::abi::rules::LIMITS_MAX`].
+    /// The candidates for these limits; the first has bit 0. At most [`crate::abi::rules::LIMITS_MAX`].
     #[must_use]
     pub fn of(limits: &[Limit]) -> Self {
         let mut all = Self::NONE;
@@ -121,15 +121,15 @@ fn add_ports(bytes: &mut ByByte, bit: u64, ports: &Ports) {
     });
 }
 
-/// Number of the lowest bit that is set; 0 of nothing. BPF has no instruction for it: the multiplication puts
-/// a number of its own for each bit into the upper six (a de Bruijn sequence).
+/// Number of the lowest bit that is set; 0 if none is. BPF has no instruction for it: the multiplication puts a
+/// different number for each bit into the upper six (a de Bruijn sequence).
 #[must_use]
 #[inline(always)]
 pub const fn lowest(bits: u64) -> u32 {
     LOWEST[((bits & bits.wrapping_neg()).wrapping_mul(SEQUENCE) >> 58) as usize] as u32
 }
 
-/// Each six bits in a row of it occur once.
+/// De Bruijn sequence: each six consecutive bits occur once.
 const SEQUENCE: u64 = 0x0218_a392_cd3d_5dbf;
 
 static LOWEST: [u8; 64] = {

@@ -11,8 +11,8 @@ pub const EXACT: u64 = 1_024;
 /// Packets that a CPU counts at once after that. A prime, so that prefixes that take turns get the same number of steps.
 pub const STEP: u64 = 61;
 
-/// What a packet adds to the count of its prefix, which stands at `count`. `denied`: packets that this CPU has denied, this
-/// one included.
+/// Number that a packet adds to the count of its prefix, which stands at `count`. `denied`: packets that this CPU has
+/// denied, this one included.
 #[must_use]
 #[inline(always)]
 pub const fn increment(count: u64, denied: u64) -> u64 {

@@ -1,4 +1,4 @@
-//! What the policy runs on: the constants of a generation, the table of buckets, a clock and counters.
+//! The policy's environment: the constants of a generation, the table of buckets, a clock and counters.
 
 use super::{Evaluation, Match, bucket, fast, step};
 use crate::{
@@ -14,9 +14,9 @@ use crate::{
 
 /// A limit, in the constants.
 pub trait Limit: Copy {
-    /// What it matches.
+    /// The type of its match.
     type Match: Match;
-    /// What it matches.
+    /// The packets that the limit matches.
     fn matches(self) -> Self::Match;
     /// Its rate and burst. Read where they are needed, because the stack of the program in the kernel cannot keep them.
     fn quota(self) -> Quota;
@@ -26,7 +26,7 @@ pub trait Limit: Copy {
     fn slot(self) -> u32;
     /// Whether it drops nothing.
     fn shadow(self) -> bool;
-    /// How often its quota has changed.
+    /// Number of changes of its quota.
     fn epoch(self) -> u32;
     /// Entries of the table that are kept for it.
     fn share(self) -> u64;
@@ -36,7 +36,7 @@ pub trait Limit: Copy {
 
 /// The constants of a generation.
 pub trait Constants {
-    /// What its limits are.
+    /// The type of its limits.
     type Limit: Limit;
 
     /// A limit, 0 the first.
@@ -62,8 +62,8 @@ pub trait Constants {
     }
 }
 
-/// Where an entry was found. Not an [`Option`] in the kernel: LLVM would copy a register that was never written if there
-/// is none, which the verifier refuses.
+/// An entry, if there is one. Not an [`Option`] in the kernel: without an entry, LLVM would copy a register that was
+/// never written, which the verifier refuses.
 pub trait Found<E>: Copy + From<E> {
     /// There was none.
     const NOWHERE: Self;
@@ -99,14 +99,14 @@ macro_rules! steps {
     )+};
 }
 
-/// What the policy runs on. One packet at a time on each CPU.
+/// The policy's environment. It handles one packet at a time on each CPU.
 ///
 /// The functions with a body are the steps of the full path for one limit. The program in the kernel has them as functions
 /// that the verifier checks by themselves, whatever the number of limits.
 pub trait Engine: Constants + Sized {
-    /// What the entries of its table are.
+    /// The type of the entries of its table.
     type Entry: Shared;
-    /// Where one was found.
+    /// The result of a search for an entry.
     type Found: Found<Self::Entry>;
 
     /// Limits that may match a packet, of those in use, by index.
@@ -122,7 +122,7 @@ pub trait Engine: Constants + Sized {
         None
     }
 
-    /// Lists that decide about the packet's source. It is counted for each.
+    /// Lists that decide about the packet's source. Counts the packet for each of these lists.
     fn lists(&self, evaluation: &Evaluation) -> u32;
 
     /// Number of a source's entry, counted from 1; 0: it has none.

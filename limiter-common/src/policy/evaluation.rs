@@ -1,4 +1,4 @@
-//! What the full path knows of a packet, and what it has decided so far.
+//! State of the full path for one packet: the packet's data, and the decisions so far.
 
 use core::hint::black_box;
 
@@ -9,7 +9,7 @@ use crate::{abi::rules::LIMITS_MAX, table::key::Address};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Evaluation {
-    /// When it came, in nanoseconds; [`super::bucket::NOT_READ`] until the time must be known.
+    /// Time at which the packet came, in nanoseconds; [`super::bucket::NOT_READ`] until the time must be known.
     pub now: u64,
     /// Bytes of the frame.
     pub length: u64,
@@ -66,8 +66,8 @@ impl Evaluation {
         places: [0; LIMITS_MAX as usize],
     };
 
-    /// Begins with a packet of which no more is known than its length. Places stay as they are: they are looked at only
-    /// after they are written.
+    /// Begins with a packet of which only the length is known. Places stay unchanged: they are read only after they are
+    /// written.
     #[inline(always)]
     pub fn begin(&mut self, length: u64) {
         // The compiler does not see the value. It would call memset, which goes byte by byte on BPF, and costs as much as
@@ -97,7 +97,7 @@ impl Evaluation {
         }
     }
 
-    /// Where the bucket of the limit with this index was found; 0: not known.
+    /// The place of the bucket of the limit with this index; 0: not known.
     #[inline(always)]
     pub(super) fn place(&self, index: u32) -> u32 {
         match self.places.get(index as usize) {
@@ -106,7 +106,7 @@ impl Evaluation {
         }
     }
 
-    /// Notes what a limit that the packet is over has decided.
+    /// Notes the decision of a limit that refuses the packet.
     #[inline(always)]
     pub(super) fn note(&mut self, index: u32, reason: Reason) {
         self.refused_by = index;

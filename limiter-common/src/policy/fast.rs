@@ -25,8 +25,8 @@ pub fn source<E: Engine>(engine: &E, parsed: Parsed) -> Result<Address, Reason> 
     }
 }
 
-/// Decides about a packet of `length` bytes, and counts it for its source. Returns the reason, and what the limit has
-/// decided. `has_connection` looks it up among the host's sockets.
+/// Decides about a packet of `length` bytes, and counts it for its source. Returns the reason, and the limit's
+/// decision. `has_connection` looks the packet up among the host's sockets.
 #[inline(always)]
 pub fn evaluate<E: Engine>(
     engine: &E,
@@ -40,7 +40,7 @@ pub fn evaluate<E: Engine>(
     let tag = limit.mask().key(0, source, 0).tag();
     let charged = charge_unless_exempt(engine, limit, &tag, length, &has_connection);
     let reason = full::unless_established(engine, charged.reason, has_connection);
-    // What passes in spite of the limit is not counted for its source, as on the full path.
+    // Packets that pass in spite of the limit are not counted for their source, as on the full path.
     let is_exempt = engine.established() && matches!(reason, Reason::Established);
     if let Some(entry) = charged.entry.entry()
         && !is_exempt

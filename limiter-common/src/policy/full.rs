@@ -124,7 +124,7 @@ fn confirm_if_uncertain<E: Engine>(engine: &E, evaluation: &mut Evaluation, inde
     0
 }
 
-/// What the limits that match decide. A packet of an exempt connection is charged to none.
+/// Decision of the limits that match. A packet of an exempt connection is charged to none.
 #[inline(always)]
 fn decide<E: Engine>(
     engine: &E,
@@ -152,7 +152,7 @@ fn decide<E: Engine>(
         if evaluation.would_drop == 0 {
             return Reason::Admitted;
         }
-        // Now that no other limit refuses it: for none of those in shadow it has passed otherwise.
+        // No other limit refuses the packet now: the limits in shadow count that it has passed.
         evaluation.passed = 1;
         any!(engine, evaluation, would_drop, E::count_over);
         return Reason::WouldDrop;
@@ -160,14 +160,14 @@ fn decide<E: Engine>(
     if evaluation.charged != 0 {
         any!(engine, evaluation, charged, refund);
     }
-    // It is that one's doing alone.
+    // The limit that refuses the packet is the only reason.
     evaluation.would_drop = 0;
     bucket::reason(evaluation.refused)
 }
 
-/// Whether there is no leave for all the buckets that are to be made for the packet: then none is. Otherwise the
-/// first one would take what there is for new sources, and few packets would ever get their last. After it
-/// the clock has been read, unless there is no leave.
+/// Whether one of the buckets to be made for the packet has no leave: then none is made. Otherwise the first bucket
+/// would take the tokens for new sources, and few packets would ever get their last bucket. After this call the clock
+/// has been read, unless there is no leave.
 #[inline(always)]
 fn lacks_buckets<E: Engine>(engine: &E, evaluation: &mut Evaluation) -> bool {
     if evaluation.refused == Reason::NewSource as u32 && any!(engine, evaluation, new, E::reserve) {

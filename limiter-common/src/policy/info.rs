@@ -1,11 +1,11 @@
-//! What has been parsed of a packet.
+//! The fields that have been parsed of a packet.
 
 use crate::{
     abi::rules::{ANY, LATER_FRAGMENT, NONE, WHOLE},
     table::key::Address,
 };
 
-/// What limits look at in a packet.
+/// The fields of a packet that limits use.
 ///
 /// The ports share an aligned word of eight bytes, because LLVM writes both at once, and the verifier wants such a
 /// write aligned on the stack.
@@ -31,7 +31,7 @@ pub struct PacketInfo {
 }
 
 impl PacketInfo {
-    /// A packet of which no more is known than its source.
+    /// A packet of which only the source is known.
     #[must_use]
     #[inline(always)]
     pub const fn of(source: Address) -> Self {

@@ -1,4 +1,4 @@
-//! Which limits match a packet.
+//! Decides whether a limit matches a packet.
 
 use super::PacketInfo;
 use crate::abi::rules::{self, PORTS_MAX, PortRange, flags_may_be, may_be};
@@ -16,9 +16,9 @@ pub trait Ports: Copy {
 
 macro_rules! fields {
     ($($name:ident),+) => {
-        /// Which packets a limit matches: the fields of [`rules::Match`].
+        /// The packets that a limit matches: the fields of [`rules::Match`].
         pub trait Match: Copy {
-            /// What its ports are.
+            /// The type of its ports.
             type Ports: Ports;
             $(#[doc = concat!("[`rules::Match::", stringify!($name), "`].")]
             fn $name(self) -> u32;)+

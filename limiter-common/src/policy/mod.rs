@@ -1,6 +1,6 @@
-//! The policy: what is read of a packet, and what the limits make of it. One piece of code for the program in the
-//! kernel and for `limiter replay`, generic over the bytes of a packet ([`Bytes`]) and over what holds the constants, the
-//! buckets, the clock and the counters ([`Engine`]).
+//! The policy: the parser and the limits. One piece of code for the program in the kernel and for `limiter replay`,
+//! generic over the bytes of a packet ([`Bytes`]) and over the owner of the constants, the buckets, the clock and the
+//! counters ([`Engine`]).
 //!
 //! [`parse`] → [`transport`], with what they find in a [`PacketInfo`] → [`fast`], or [`full`] with an [`Evaluation`] →
 //! [`matches`], [`bucket`].

@@ -47,8 +47,8 @@ pub fn lease_once<W: Word>(
     LOST
 }
 
-/// Charges the common bucket with tokens that a limit's own bucket has given. Returns how many, or 0 if that
-/// failed: that errs towards refusing.
+/// Charges the common bucket with tokens that a limit's own bucket has given. Returns their number, or 0 on failure,
+/// which errs towards refusing.
 #[inline(always)]
 fn owe<W: Word>(limit: &NewSourceQuota, common: W, now: u64, tokens: u64) -> u64 {
     for _ in 0..ATTEMPTS {

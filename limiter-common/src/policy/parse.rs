@@ -9,7 +9,7 @@ use super::{
 };
 use crate::table::key::{Address, Words, ipv4_words};
 
-/// What a packet is to a limit. The position is at the header of IP or ARP then.
+/// Result of parsing up to the IP header. The position is then at the header of IP or ARP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// IPv4, whose header has been checked.
@@ -149,7 +149,7 @@ impl Parsed {
         }
     }
 
-    /// The same, in which ARP is [`Self::NotIp`] unless `control` traffic is told apart.
+    /// The packet, but ARP is [`Self::NotIp`] unless `control` traffic is told apart.
     #[must_use]
     pub const fn with_arp(self, control: bool) -> Self {
         match self {
@@ -158,8 +158,8 @@ impl Parsed {
         }
     }
 
-    /// What can be read of the packet, which is at its IP header: its source and, if `transport` is true, its transport
-    /// header. None if it has no source.
+    /// Reads the source of the packet, which is at its IP header, and its transport header if `transport` is true. None
+    /// if it has no source.
     #[must_use]
     pub fn info<B: Bytes>(&self, packet: &mut B, transport: bool) -> Option<PacketInfo> {
         let mut info = PacketInfo::of(self.source()?);

@@ -1,4 +1,4 @@
-//! How many entries of the table a limit may hold.
+//! Number of entries of the table that a limit may hold.
 
 use super::{Constants, Limit};
 use crate::{abi::rules::LIMITS_MAX, table::share};

@@ -53,7 +53,7 @@ impl<'a, E: Engine> Step<'a, E> {
             .tag()
     }
 
-    /// What the packet wants of the limit's bucket, which is first looked for in the entry with the number `place`.
+    /// The packet's demand on the limit's bucket, which is first searched in the entry with the number `place`.
     #[inline(always)]
     fn demand<'t, const IN_LINE: bool>(&self, tag: &'t Tag, place: u32) -> Demand<'t, E, IN_LINE>
     where
@@ -63,13 +63,13 @@ impl<'a, E: Engine> Step<'a, E> {
         Demand::new(self.engine, self.limit, tag, now, length, place)
     }
 
-    /// Where the check has found the bucket.
+    /// Notes the place where the check has found the bucket.
     #[inline(always)]
     fn place(&self) -> u32 {
         self.evaluation.place(self.index)
     }
 
-    /// Notes what the limit has decided, and counts a packet that it admits.
+    /// Notes the limit's decision, and counts a packet that it admits.
     #[inline(always)]
     fn take(self, charged: Charged<E::Found>) -> u32 {
         let bit = 1 << self.index;
@@ -249,7 +249,7 @@ pub fn contended<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32)
     }
 }
 
-/// Tries once to refund what [`charge`] or [`add`] has charged. [`LOST`] if another CPU was faster.
+/// Tries once to refund the charge of [`charge`] or [`add`]. [`LOST`] if another CPU was faster.
 #[inline(always)]
 pub fn refund<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     let charged = evaluation.charged;

@@ -66,8 +66,8 @@ fn place(later: bool, more: bool) -> u32 {
     }
 }
 
-/// The same of an IPv6 packet. The next header of a later fragment says nothing: the receiver takes that of the first
-/// one (RFC 8200, section 4.5).
+/// Protocol, ports, flags and place in the datagram of an IPv6 packet. The next header of a later fragment says
+/// nothing: the receiver uses the first fragment's (RFC 8200, section 4.5).
 #[inline(always)]
 pub fn read_ipv6<B: Bytes>(packet: &mut B, info: &mut PacketInfo) {
     let Some(header) = packet.peek::<IPV6_HEADER>() else {

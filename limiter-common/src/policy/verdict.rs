@@ -1,6 +1,6 @@
-//! What becomes of a packet, and why.
+//! Verdicts on packets, and their reasons.
 
-/// What a reason means for the packet.
+/// The verdict that a reason leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Passes, and is charged to every limit that matches it.
@@ -19,7 +19,7 @@ pub enum Verdict {
 /// (in messages), and verdict. Numbers stand in pinned counters: they never change.
 macro_rules! reasons {
     ($($(#[$doc:meta])+ $reason:ident = $number:literal, $name:literal, $text:literal, $verdict:ident;)+) => {
-        /// Why a packet passes or is dropped. Each packet is counted under exactly one reason.
+        /// The reason why a packet passes or is dropped. Each packet is counted under exactly one reason.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         #[repr(u32)]
         pub enum Reason {
@@ -46,7 +46,7 @@ macro_rules! reasons {
                 }
             }
 
-            /// What it means for the packet.
+            /// The verdict on a packet with this reason.
             #[must_use]
             #[inline(always)]
             pub const fn verdict(self) -> Verdict {

@@ -1,14 +1,14 @@
-//! What a set knows of its sources that are in other sets.
+//! The data of a set about its sources that are in other sets.
 
 use super::SETS_OF_PAIR;
 
-/// How many sources of a set are in other ones, and how far from it, in a byte: so many bits for either.
+/// Bits of the count of a set's sources in other sets, and bits of the greatest distance: one byte for both.
 const DISPLACED_BITS: u32 = 4;
 const DISPLACED_MASK: u64 = (1 << DISPLACED_BITS) - 1;
 /// Bits of both.
 pub const DISPLACED_WIDTH: u32 = 2 * DISPLACED_BITS;
 
-/// What a set knows of its sources that are in other ones.
+/// The count of a set's sources in other sets, and the greatest distance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Displaced(pub u64);
 
@@ -28,7 +28,7 @@ impl Displaced {
         (word & !mask) | (self.0 << shift)
     }
 
-    /// How many there are; never less.
+    /// The count of a set's sources in other sets: exact or too high, never too low.
     #[must_use]
     #[inline(always)]
     pub const fn count(self) -> u64 {

@@ -1,13 +1,11 @@
-//! One entry of the table: whose it is, its bucket, and two figures, in four words that all CPUs work
-//! on at once.
+//! One entry of the table: its key, its bucket, and two counters, in four words that all CPUs work on at once.
 //!
-//! The word of the bucket says who may do what. Only the CPU that has put [`BUSY`] in the place of it
-//! writes the key; everybody else takes the word, judges by it, and puts another one in its place by
-//! compare-and-swap. What the key was is looked at again after that: an entry may have changed hands
-//! meanwhile. It never does so with a word that was there before: the new owner's bucket is full
-//! later than the old one's was. Where the old one was not full, because the operator has forgotten its
-//! source or its limit has gone, only chance would make the two words the same tick; that would cost
-//! the charge of a packet that is under way at that moment.
+//! The word of the bucket decides who may write. Only the CPU that has replaced it by [`BUSY`] writes the key. Every
+//! other CPU reads the word, decides by it, and replaces it by compare-and-swap. Then it reads the key again: the entry
+//! may have changed hands meanwhile. An entry never changes hands with a word that was there before: the new owner's
+//! bucket is full later than the old one's was. If the old bucket was not full, because the operator has forgotten its
+//! source or its limit has gone, the two words could be the same tick only by chance. That would cost the charge of a
+//! packet that is under way at that moment.
 
 use crate::{
     arithmetic::bucket::{self, BUSY, REST},
@@ -34,9 +32,9 @@ pub struct Entry {
     pub words: [u64; 4],
 }
 
-/// Bits below a counter, which a sum that overflows does not reach.
+/// Bits below a counter. A sum that overflows does not reach them.
 pub const COUNTER_SHIFT: u32 = 16;
-/// One packet, in a word with a figure.
+/// One packet, in a word with a counter.
 pub const ONE_PACKET: u64 = 1 << COUNTER_SHIFT;
 const BELOW_COUNTER: u64 = ONE_PACKET - 1;
 
@@ -45,11 +43,11 @@ const SCOPE_MASK: u64 = (1 << EPOCH_SHIFT) - 1;
 /// Bits of an epoch that an entry keeps.
 const EPOCH_MASK: u64 = BELOW_COUNTER >> EPOCH_SHIFT;
 
-/// How far behind an epoch may be at most, for the bits that are kept of it to tell: whoever changes
-/// terms sees to it. Half of their range, less one.
+/// The most changes that an epoch may be behind so that its stored bits still tell it: half of their range, less one.
+/// User space must not exceed it when it changes a quota.
 pub const BEHIND_MAX: u32 = (1 << (COUNTER_SHIFT - EPOCH_SHIFT - 1)) - 1;
 
-/// The figure in a word.
+/// The counter in a word.
 #[must_use]
 #[inline(always)]
 pub const fn counter(word: u64) -> u64 {
@@ -73,7 +71,7 @@ pub const fn slot_in(over: u64) -> u32 {
     crate::table::key::slot_in(over & SCOPE_MASK)
 }
 
-/// Whether the key that a part of is in [`OVER`] takes two entries.
+/// Whether a key takes two entries, by the part of it in [`OVER`].
 #[must_use]
 #[inline(always)]
 pub const fn is_wide(over: u64) -> bool {
@@ -98,8 +96,8 @@ pub const fn without_counter(over: u64) -> u64 {
 pub trait Shared: Copy {
     /// Reads a word.
     fn load(self, word: usize) -> u64;
-    /// Puts `new` in the place of `expected`, where the word still is that. Returns whether it was. Ordered
-    /// before and after everything else.
+    /// Replaces `expected` by `new`, if the word still is `expected`. Returns whether it did. Ordered before and after
+    /// everything else.
     fn swap(self, word: usize, expected: u64, new: u64) -> bool;
     /// Writes a word that nobody else writes.
     fn store(self, word: usize, value: u64);
@@ -110,15 +108,15 @@ pub trait Shared: Copy {
     fn next(self) -> Self;
 }
 
-/// What is done to an entry.
+/// Operations on an entry.
 pub trait Protocol: Shared {
-    /// Whether it is the key's; a word that is no time says that it is not, or not for long.
+    /// Whether the entry belongs to the key; if its word is not a time, it does not, or not for long.
     #[inline(always)]
     fn is_of(self, tag: &Tag) -> bool {
         self.begins_with(tag) && (tag.rest == 0 || self.next().load(ADDRESS) == tag.rest)
     }
 
-    /// The same, but for the second half of an address.
+    /// Whether the entry is the key's, except for the second half of an address.
     #[inline(always)]
     fn begins_with(self, tag: &Tag) -> bool {
         if self.load(ADDRESS) != tag.address {
@@ -146,7 +144,7 @@ pub trait Protocol: Shared {
         self.add(PASSED, ONE_PACKET.wrapping_neg());
     }
 
-    /// Whose it is.
+    /// The key that the entry belongs to.
     #[inline(always)]
     fn tag(self) -> Tag {
         let mut tag = Tag {
@@ -161,8 +159,7 @@ pub trait Protocol: Shared {
         tag
     }
 
-    /// Puts the charged word in the place of the one that was judged. Returns whether the key has been
-    /// charged.
+    /// Replaces the word that was judged by the charged one. Returns whether the key has been charged.
     #[inline(always)]
     fn charge(self, tag: &Tag, judged: u64, charged: u64) -> bool {
         // Before as well: after it alone, the entry could have come back from the source that was charged.
@@ -178,16 +175,14 @@ pub trait Protocol: Shared {
         false
     }
 
-    /// Brings the bucket, whose word on past terms was `judged`, to `converted` on those of `epoch`.
-    /// Returns whether it did.
+    /// Replaces the word `judged`, on a past quota, by `converted`, on the quota of `epoch`. Returns whether it did.
     #[inline(always)]
     fn convert(self, tag: &Tag, over: u64, judged: u64, converted: u64, epoch: u32) -> bool {
         if !self.swap(TAT, judged, BUSY) {
             return false;
         }
-        // Another CPU may have converted it between the two reads that brought epoch and word, or the
-        // entry may have changed hands. Figures change at any time: two looks, then the next packet
-        // does it.
+        // Another CPU may have converted the bucket between the two reads of epoch and word, or the entry may have
+        // changed hands. Counters change at any time: after two attempts, the next packet tries again.
         let mut done = false;
         for _ in 0..2 {
             let present = self.load(OVER);
@@ -206,7 +201,7 @@ pub trait Protocol: Shared {
 
 impl<T: Shared> Protocol for T {}
 
-/// Whether an entry with this word is somebody's.
+/// Whether an entry with this word belongs to a source.
 #[must_use]
 #[inline(always)]
 pub const fn is_taken(word: u64) -> bool {

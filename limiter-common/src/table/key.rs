@@ -1,5 +1,4 @@
-//! What a bucket is kept for: a limit, and a source's prefix or the interface as a whole, and perhaps
-//! a port.
+//! The key of a bucket: a limit, a source's prefix or the interface as a whole, and perhaps a port.
 
 /// An address as it stands in a packet, in network byte order; IPv4 in the first four bytes, the others
 /// 0. Words of eight bytes, because LLVM copies so many at a time, and the verifier wants them aligned on
@@ -70,7 +69,7 @@ impl SourceKey {
 /// A key, as it stands in an entry of the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tag {
-    /// The address. That of IPv4 has the key's scope beside it, which keeps limits apart at one look.
+    /// The address. An IPv4 address has the key's scope beside it, so that one comparison tells limits apart.
     pub address: u64,
     /// The second half of an address of IPv6; 0 for all others, and where the limit leaves it out.
     pub rest: u64,
@@ -122,7 +121,7 @@ impl Tag {
     }
 }
 
-/// By how much a scope is shifted that stands beside an address of IPv4.
+/// Shift of a scope that stands beside an address of IPv4.
 const BESIDE: u32 = if cfg!(target_endian = "big") { 0 } else { 32 };
 
 impl Tag {
@@ -166,7 +165,7 @@ impl Tag {
 }
 
 impl SourceKey {
-    /// As it stands in the table.
+    /// The key in the form of the table.
     #[must_use]
     #[inline(always)]
     pub const fn tag(&self) -> Tag {
@@ -223,7 +222,7 @@ impl Address {
     }
 }
 
-/// What is kept of a source address.
+/// The bits of a source address that are part of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct KeyMask {

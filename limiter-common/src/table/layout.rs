@@ -1,4 +1,4 @@
-//! Which sets a source may be in: a keyed hash spreads the sources over the table.
+//! The sets that a source may be in: a keyed hash spreads the sources over the table.
 
 use super::key::Tag;
 
@@ -19,8 +19,7 @@ const PAIRS_OF_SOURCE: u32 = 16;
 /// sources finds no room; between 90 and 95 % it is one of 25.
 pub const SETS_OF_SOURCE: u32 = PAIRS_OF_SOURCE * SETS_OF_PAIR;
 
-/// The secret that says which set is whose: nobody who does not know it can fill one of them on
-/// purpose.
+/// The secret that assigns sources to sets. Without it, nobody can fill a set on purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Seed(pub [u64; 4]);
@@ -75,7 +74,7 @@ const fn scaled(bits: u64, sets: u32) -> u32 {
     ((bits * sets as u64) >> 32) as u32
 }
 
-/// Where a source belongs.
+/// The home set of a source, and the start of its probe sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Home {
     /// Its own set.

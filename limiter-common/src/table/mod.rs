@@ -1,8 +1,8 @@
 //! The table of buckets: sets of a few entries, which a keyed hash spreads the sources over.
 //!
-//! [`key`]: which bucket a packet belongs to. [`entry`]: one bucket in memory. The layout says which sets a key may be in,
-//! the displacement where a set's keys live instead, and the search finds, adds and clears entries. [`share`]: how much of
-//! the table and of the new-source limit each limit has.
+//! [`key`]: the bucket that a packet belongs to. [`entry`]: one bucket in memory. The layout assigns keys to sets, the
+//! displacement tells the sets of keys that are not at home, and the search finds, adds and clears entries. [`share`]:
+//! the part of the table and of the new-source limit that each limit has.
 
 pub mod entry;
 pub mod key;

@@ -23,7 +23,7 @@ use crate::{
 
 /// A set that others work on at the same time.
 pub trait SharedSet: Copy {
-    /// What its entries are.
+    /// The type of its entries.
     type Entry: Shared;
     /// One of them, below [`WAYS`].
     fn entry(self, way: u32) -> Self::Entry;
@@ -31,17 +31,17 @@ pub trait SharedSet: Copy {
 
 /// A table that others work on at the same time.
 pub trait SharedTable {
-    /// What its sets are.
+    /// The type of its sets.
     type Set: SharedSet;
     /// One of them; nothing where there is no such.
     fn set(&self, number: u32) -> Option<Self::Set>;
     /// The sets of a source.
     fn home(&self, tag: &Tag) -> Home;
-    /// What a set knows of its sources that are in other ones.
+    /// The data of a set about its sources that are in other sets.
     fn displaced(&self, set: u32) -> Displaced;
-    /// Counts one more, in the set at `place`. Returns whether that could be.
+    /// Counts one more such source, in the set at `place`. Returns whether it could be counted.
     fn displace(&self, set: u32, place: u32) -> bool;
-    /// Counts one less.
+    /// Counts one such source less.
     fn replace(&self, set: u32);
     /// Counts the second of two sources that a wide one takes the place of: [`Added::Replaced`] stands for one.
     fn second_replaced(&self) {}
@@ -49,8 +49,8 @@ pub trait SharedTable {
     fn lock(&self, set: u32) -> bool;
     /// Unlocks it.
     fn unlock(&self, set: u32);
-    /// For how many nanoseconds the bucket of an entry with these words has been full at `now`; nothing
-    /// where it is not, and for ever where its limit has gone.
+    /// Nanoseconds for which the bucket of an entry with these words has been full at `now`; none if it is not full,
+    /// and the greatest number if its limit has gone.
     fn full_for(&self, over: u64, word: u64, now: u64) -> Option<u64>;
     /// Sets that there are.
     fn sets(&self) -> u32;
@@ -101,12 +101,12 @@ pub struct New<'a> {
     pub now: u64,
 }
 
-/// What became of a new source.
+/// The result of adding a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
     /// It is in, and charged, and its packet counted.
     Done,
-    /// The same, in the entry of another one, or those of two.
+    /// The source is in, and charged, and its packet counted, in the entry of another source, or of two.
     Replaced,
     /// Another CPU has brought the same source in, or is at work in its set.
     Raced,
@@ -134,7 +134,7 @@ pub fn find_in<S: SharedSet>(set: S, tag: &Tag, wide: bool) -> Option<S::Entry> 
     None
 }
 
-/// The entry of a source, in whichever of its sets, with the number of that.
+/// The entry of a source in any of its sets, with the number of that set.
 #[inline(always)]
 pub fn find_far<T: SharedTable + ?Sized>(
     table: &T,
@@ -182,8 +182,8 @@ fn add_held<T: SharedTable + ?Sized>(table: &T, new: &New<'_>) -> Added {
     added
 }
 
-/// Whether the limit of a new source has room for it. Where it has not, entries that may be taken are cleared first:
-/// they count until then.
+/// Whether the limit of a new source has room for it. If not, entries that may be taken are cleared first: they count
+/// until then.
 #[inline(always)]
 pub fn make_room<T: SharedTable + ?Sized>(table: &T, tag: &Tag, now: u64) -> bool {
     if table.has_room(tag) {
@@ -331,8 +331,8 @@ pub fn settle<T: SharedTable + ?Sized>(
     })
 }
 
-/// Counts the former source of an entry that was taken no longer for its limit. Returns the set that it belongs to;
-/// that which the entry is in, of `number`, where there was none.
+/// Counts the former source of an entry that was taken no longer for its limit. Returns the set that the source belongs
+/// to; if there was none, the set of the entry, from `number`.
 #[inline(always)]
 fn home_of_former<T: SharedTable + ?Sized>(
     table: &T,

@@ -24,7 +24,7 @@ pub const fn held(word: u64) -> u64 {
     if word.cast_signed() < 0 { 0 } else { word }
 }
 
-/// The entries that a limit keeps from the others: its share, or what it holds where that is more.
+/// The entries that a limit keeps from the others: its share, or the entries it holds if these are more.
 #[must_use]
 #[inline(always)]
 pub const fn kept(held: u64, share: u64) -> u64 {
@@ -87,7 +87,7 @@ impl NewSourceQuota {
         }
     }
 
-    /// The common bucket's word with `tokens` more charged, even where it has not so many.
+    /// The common bucket's word with `tokens` more charged, even if the bucket has fewer.
     #[must_use]
     #[inline(always)]
     pub const fn owed(&self, common: u64, now: u64, tokens: u64) -> u64 {
@@ -95,14 +95,14 @@ impl NewSourceQuota {
         bucket::time(now.wrapping_add(ahead + self.cost * tokens))
     }
 
-    /// The word to put in the place of the common one, where a clock that was set back has left that far ahead.
+    /// The corrected word of the common bucket, if a clock that was set back has left it far ahead.
     #[must_use]
     #[inline(always)]
     pub const fn corrected(&self, common: u64, now: u64) -> Option<u64> {
         bucket::corrected(common, now, self.tau + self.own_tau, SKEW_MAX)
     }
 
-    /// The same for the limit's own bucket.
+    /// The corrected word of the limit's own bucket, if a clock that was set back has left it far ahead.
     #[must_use]
     #[inline(always)]
     pub const fn own_corrected(&self, own: u64, now: u64) -> Option<u64> {

@@ -1,5 +1,4 @@
-//! What changes a bucket besides packets: another program's terms, the operator, a charge that is taken
-//! back.
+//! Changes of a bucket besides packets: another program's quota, the operator, a refund.
 
 use limiter_common::arithmetic::bucket::{FORGOTTEN, ticks};
 
@@ -49,7 +48,7 @@ fn a_change_of_terms_loses_no_charge() {
     }
 }
 
-/// The same from a full bucket, which another source may take at the same time.
+/// Conversion of a full bucket, which another source may take at the same time.
 #[test]
 fn a_bucket_that_is_converted_is_not_taken() {
     let [a, b] = [ONE_SET.narrow(0, 0), ONE_SET.narrow(0, 1)];

@@ -65,7 +65,7 @@ fn three_cpus_make_one_bucket_of_a_source() {
     ));
 }
 
-/// Where its own set is full, it is in the other one, once, and its set counts it.
+/// If the source's own set is full, the source is in the other one, once, and its own set counts it.
 #[test]
 fn a_source_that_finds_no_room_at_home_is_elsewhere_once() {
     let tag = TWO_SETS.narrow(0, 0);

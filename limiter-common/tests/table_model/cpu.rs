@@ -1,4 +1,4 @@
-//! What a CPU does with one packet, as the program does it, and what the operator does.
+//! Work of a CPU on one packet, as in the program, and work of the operator.
 
 use limiter_common::{
     arithmetic::bucket::{self, Decision, FORGOTTEN},
@@ -14,7 +14,7 @@ use limiter_common::{
 
 use crate::world::{Entry, TERMS, Table, World};
 
-/// What has become of a packet, or of what the operator wanted.
+/// The result of a packet, or of a request of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said {
     /// Charged to a bucket that was there.
@@ -23,9 +23,9 @@ pub enum Said {
     ChargedToAnother,
     /// Charged to a new bucket.
     New,
-    /// The same, in the entry of another source.
+    /// Charged to a new bucket, in the entry of another source.
     Replaced,
-    /// The same, in those of two.
+    /// Charged to a new bucket, in the entries of two other sources.
     ReplacedTwo,
     /// The bucket has not enough.
     Refused,
@@ -50,7 +50,7 @@ impl Said {
         )
     }
 
-    /// How many more sources there are, as the program counts them.
+    /// Number of sources that this adds, as the program counts them.
     pub fn came(self) -> i64 {
         match self {
             Self::New => 1,
@@ -68,7 +68,7 @@ pub struct Packet<'a> {
     pub now: u64,
 }
 
-/// How often a packet loses at most.
+/// Attempts that a packet has.
 const ATTEMPTS: u32 = 2;
 
 impl Packet<'_> {
@@ -109,7 +109,7 @@ impl Packet<'_> {
         )
     }
 
-    /// The same, and what the packet is told.
+    /// Brings the source in, and returns the packet's result.
     pub fn charge_new_said(self, table: &Table<'_>) -> Said {
         let before = table.seconds.get();
         match self.charge_new(table) {
@@ -196,7 +196,7 @@ fn find<'a>(table: &Table<'a>, tag: &Tag) -> Option<Entry<'a>> {
     let home = table.home(tag);
     if !tag.is_wide() {
         let set = table.set(home.set)?;
-        // Which of the two has the address is found out without branches.
+        // The entry with the address is found without branches.
         let differs = [0, 1].map(|way| set.entry(way).load(ADDRESS) != tag.address);
         if differs == [true; 2] {
             if table.displaced(home.set).count() == 0 {

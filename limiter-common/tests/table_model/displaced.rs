@@ -1,4 +1,4 @@
-//! What sets know of their sources that are in other ones.
+//! The counts that sets keep of their sources in other sets.
 
 use limiter_common::arithmetic::bucket::{FORGOTTEN, ticks};
 
@@ -93,7 +93,7 @@ fn the_last_that_can_be_counted_is_one_of_two() {
     assert!(!ends.iter().any(both));
 }
 
-/// Where the second half cannot be had, the count is taken back: the next source is counted in its place.
+/// If the second half cannot be had, the count is taken back: the next source is counted in its place.
 #[test]
 fn a_wide_source_that_gets_one_entry_takes_its_count_back() {
     let [a, b] = [TWO_SETS.narrow(1, 0), TWO_SETS.narrow(0, 1)];
@@ -212,7 +212,7 @@ fn how_far_they_are_is_never_less_than_it_is() {
     ));
 }
 
-/// The same, and the one that has left has a packet at once.
+/// Others come and go, and the source that has left has a packet at once.
 #[test]
 fn who_was_far_comes_back_while_others_come_and_go() {
     let [gone, near] = [0, 1].map(|number| FOUR_SETS.narrow(0, number));

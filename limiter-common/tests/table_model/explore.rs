@@ -1,19 +1,18 @@
 //! Goes through every order in which CPUs may do what they do to memory that they share.
 //!
-//! What a CPU does next depends on what it has found so far, and on nothing else. So two orders that
-//! leave the same memory, and in which each CPU has found the same, go on alike: each such state is
-//! looked at once, and no order is left out.
+//! The next step of a CPU depends only on the values it has read so far. So two orders that leave the same memory, and
+//! in which each CPU has read the same values, go on alike: each such state is explored once, and no order is left out.
 
 use std::{cell::RefCell, collections::HashSet, fmt::Debug, rc::Rc};
 
 use crate::memory::{Access, Machine, Memory};
 
-/// What a CPU does, and what it says in the end.
+/// The work of a CPU, and its result.
 pub type Body<'a, O> = Box<dyn Fn(&dyn Bus) -> O + 'a>;
 
 type AtRest<'a, O> = &'a dyn Fn(&[u64], &[O]) -> Result<(), String>;
 
-/// What is to hold.
+/// The rules that must hold.
 pub struct Rules<'a, O> {
     /// At every moment.
     pub always: &'a dyn Fn(&[u64]) -> Result<(), String>,
@@ -23,7 +22,7 @@ pub struct Rules<'a, O> {
     pub owner: &'a dyn Fn(&[u64], usize) -> u64,
 }
 
-/// What has been gone through.
+/// The result of an exploration.
 #[derive(Debug)]
 pub struct Explored<O> {
     pub states: usize,
@@ -33,11 +32,11 @@ pub struct Explored<O> {
 
 /// Goes through all that the CPUs may do.
 ///
-/// Words that nobody writes need no look at when they are read. Which ones these are shows: it is begun
-/// anew, whenever a word is written that was thought to be one of them.
+/// Reads of words that no CPU writes are not branched on. The exploration finds these words: it starts again whenever a
+/// CPU writes a word that was thought to be one of them.
 ///
 /// # Panics
-/// Where a rule does not hold; the message has the order that led there.
+/// If a rule does not hold; the message has the order that led there.
 pub fn explore<O: Clone + Debug + PartialEq>(
     machine: Machine,
     words: &[u64],
@@ -188,12 +187,12 @@ impl<'a, O: Clone + Debug + PartialEq> Search<'a, O> {
     }
 }
 
-/// Where all CPUs stand.
+/// The state of memory and of all CPUs.
 #[derive(Clone)]
 struct State<O> {
     memory: Memory,
     said: Vec<Option<O>>,
-    /// What tells apart what each of them has found.
+    /// A hash of the values that each CPU has read.
     found: Vec<[u64; 2]>,
     last: Option<Rc<Step>>,
 }
@@ -301,7 +300,7 @@ struct Cpu<'s, 'a, O> {
 struct Run<'s, 'a, O> {
     search: &'s RefCell<Search<'a, O>>,
     state: State<O>,
-    /// What it has found before.
+    /// The values that it has read before.
     found: Vec<u64>,
     next: usize,
     /// Number of the word that the first access from now on finds.
@@ -334,7 +333,7 @@ impl<O: Clone + Debug + PartialEq> Run<'_, '_, O> {
             search.is_void = true;
         }
         if search.is_void {
-            // What follows is not looked at, but shows what else is written.
+            // The rest is not checked, but shows which other words are written.
             self.is_new = false;
         }
         if let Some(&found) = self.found.get(self.next) {

@@ -56,7 +56,7 @@ fn whoever_loses_the_entry_comes_in_again_or_stays_out() {
     }
 }
 
-/// The same, where there is another place for it: its set counts it for as long as it is elsewhere.
+/// If there is another place for the source, its set counts it while it is in the other set.
 #[test]
 fn whoever_is_elsewhere_and_loses_the_entry_comes_in_at_home() {
     let [a, b] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(1, 1)];
@@ -173,7 +173,7 @@ fn the_entry_goes_and_comes_back() {
     );
 }
 
-/// Who has sent more than once keeps the entry for a while after its bucket is full.
+/// A source that has sent more than once keeps its entry for a while after its bucket is full.
 #[test]
 fn who_has_sent_more_than_once_keeps_the_entry() {
     let [a, b] = [ONE_SET.narrow(0, 0), ONE_SET.narrow(0, 1)];

@@ -5,14 +5,14 @@
 //! that return nothing are seen in any order, and a word that is read may be any that stood there
 //! since the reader's last compare-and-swap, as long as it is no older than what the reader knows of it.
 
-/// Whose rules hold.
+/// The machine whose memory rules hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Machine {
     X86,
     Arm,
 }
 
-/// What a CPU does to a word.
+/// The access of a CPU to a word.
 #[derive(Clone, Copy, Debug)]
 pub enum Access {
     Load,
@@ -83,7 +83,7 @@ impl Memory {
         word(sum);
     }
 
-    /// How many words the access may find.
+    /// Number of words that the access may find.
     pub fn choices(&self, cpu: usize, place: usize, access: Access) -> usize {
         match access {
             Access::Load if self.forwarded(cpu, place).is_none() => {
@@ -106,7 +106,7 @@ impl Memory {
                 if self.machine == Machine::X86 {
                     self.publish_all(cpu);
                 }
-                // What is pending here comes first in any case.
+                // Writes of this CPU to this place that are pending come first in any case.
                 self.publish_here(cpu, place);
                 if self.words[place] != expected {
                     self.old.retain(|old| old.cpu != cpu || old.place != place);
@@ -163,7 +163,7 @@ impl Memory {
         found.unwrap_or(self.words[place])
     }
 
-    /// What the CPU itself has written there last, but others have not seen.
+    /// The last word that the CPU itself has written there, but that others have not seen.
     fn forwarded(&self, cpu: usize, place: usize) -> Option<u64> {
         let its = |pending: &&Pending| pending.cpu == cpu && pending.place == place;
         let mut word = self.words[place];

@@ -14,13 +14,13 @@ use crate::{
     world::{BURST, COST, START, Table, World},
 };
 
-/// What a CPU does.
+/// The work of a CPU.
 type Work<'a> = Box<dyn Fn(&Table<'_>) -> Vec<Said> + 'a>;
 
-/// What is to hold in the end.
+/// A rule that must hold in the end.
 type Rule<'a> = Box<dyn Fn(&[u64], &Ends) -> Result<(), String> + 'a>;
 
-/// What became of it, for each CPU.
+/// The results of each CPU.
 pub type Ends = [Vec<Said>];
 
 pub struct Scene<'a> {
@@ -61,7 +61,7 @@ impl<'a> Scene<'a> {
         self.cpu_in(0, work);
     }
 
-    /// The same, with a program that has come with a change of terms.
+    /// One more CPU, whose program has come with a change of quota.
     pub fn cpu_in(&mut self, epoch: u32, work: impl Fn(&Table<'_>) -> Vec<Said> + 'a) {
         self.works.push((epoch, Box::new(work)));
     }
@@ -85,7 +85,7 @@ impl<'a> Scene<'a> {
             let due = ticks(START + COST * packets);
             let buckets = world.buckets(words, tag);
             let is_right = match buckets[..] {
-                // It may have been taken once it was full again.
+                // The bucket may have been taken once it was full again.
                 [] => {
                     packets == 0 || said(|said| matches!(said, Said::Refunded | Said::Nothing)) > 0
                 }
@@ -113,7 +113,7 @@ impl<'a> Scene<'a> {
         ends
     }
 
-    /// The same on one of them, where both would take too long.
+    /// Explores one machine, if both would take too long.
     pub fn on(&self, machine: Machine) -> Vec<Vec<Vec<Said>>> {
         let began = std::time::Instant::now();
         let world = self.world;

@@ -51,7 +51,7 @@ fn two_entries_become_one() {
     }
 }
 
-/// Where they were not at home, their sets no longer count them.
+/// If the two sources were not at home, their sets no longer count them.
 #[test]
 fn two_that_were_elsewhere_make_room() {
     let [a, b] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(0, 1)];
@@ -71,7 +71,7 @@ fn two_that_were_elsewhere_make_room() {
     assert_eq!(scene.explore(), [[[Said::ReplacedTwo]]]);
 }
 
-/// The same by two CPUs that have a packet each.
+/// Two CPUs with a packet each make one bucket.
 #[test]
 fn two_cpus_make_one_bucket_of_a_wide_source() {
     let [a, b, wide] = [
@@ -143,8 +143,7 @@ fn one_entry_becomes_two() {
     }
 }
 
-/// The same, where it was not at home: its set no longer counts it, though its second entry has a new key by
-/// then.
+/// If the wide source was not at home, its set no longer counts it, though its second entry has a new key by then.
 #[test]
 fn a_wide_source_that_was_elsewhere_makes_room_for_two() {
     let [a, b] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(1, 1)];
@@ -193,7 +192,7 @@ fn a_wide_source_takes_the_place_of_another() {
     assert!(is_among(&ends, &[&[Said::NoRoom], &[Said::Replaced]]));
 }
 
-/// Where the second entry cannot be had, the first one stays whose it is, and its set counts it.
+/// If the second entry cannot be had, the first one stays with its source, whose set counts it.
 #[test]
 fn a_wide_source_that_gets_one_entry_gives_it_back() {
     let [a, wide] = [TWO_SETS.narrow(0, 0), TWO_SETS.wide(0, 0)];

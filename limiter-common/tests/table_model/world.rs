@@ -22,16 +22,16 @@ use crate::{explore::Bus, memory::Access};
 
 const WORDS: usize = 4;
 const SET: usize = WAYS as usize * WORDS;
-/// What the packets of IPv4 come to.
+/// Destination port of the IPv4 packets.
 const PORT: u32 = 53;
 
 /// Time at which all begins, in nanoseconds.
 pub const START: u64 = 100_000_000_000;
-/// What a packet costs, in nanoseconds.
+/// Cost of a packet, in nanoseconds.
 pub const COST: u64 = 1_000;
 /// Packets in a full bucket.
 pub const BURST: u64 = 2;
-/// How much later a bucket is full for each change of the limit's terms, in ticks.
+/// Ticks by which each change of the limit's quota delays the moment a bucket is full.
 pub const CHANGE: u64 = 3;
 
 /// The limit of all slots but the last, which has gone.
@@ -57,17 +57,17 @@ pub const ONE_SET: World = World::of(1);
 pub const TWO_SETS: World = World::of(2);
 pub const FOUR_SETS: World = World::of(4);
 
-/// How many sources a set can count that are in other ones.
+/// The most sources in other sets that a set can count.
 pub const COUNT_MAX: u64 = 15;
 
-/// How often a count is tried. The program does so more often, and gives up in the same way.
+/// Attempts to count. The program makes more attempts, and gives up in the same way.
 const TRIES: u32 = 2;
 
 /// A table of a few sets.
 #[derive(Clone, Copy)]
 pub struct World {
     pub sets: u32,
-    /// How many sources of each set are in others that are missing.
+    /// Sources of each set that are in other sets, which are missing.
     hidden: [u64; 4],
     /// Whether the entries that are held are counted too. Scenes are smaller without.
     is_counted: bool,
@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// The same with a count of the entries that are held.
+    /// This world with a count of the entries that are held.
     pub const fn counted(self) -> Self {
         Self {
             is_counted: true,
@@ -108,7 +108,7 @@ impl World {
             && (self.sets <= SETS_OF_PAIR || !is_first_pair || next == Some(home + SETS_OF_PAIR))
     }
 
-    /// Where a set stands among those of the source.
+    /// The place of a set in the probe sequence of the source.
     fn place_of(self, tag: &Tag, set: u32) -> u32 {
         (0..SETS_OF_SOURCE)
             .zip(SEED.home(tag, WHOLE).sets())
@@ -139,7 +139,7 @@ impl World {
         self.narrow_of(0, home, number)
     }
 
-    /// The same for IPv6, with the same first half.
+    /// The `number`-th source of IPv6 whose own set is `home`. All have the same first half of the address.
     pub fn wide(self, home: u32, number: usize) -> Tag {
         let tag = |rest: u64| {
             SourceKey {
@@ -166,7 +166,7 @@ impl World {
         self.counts() + 1 + set as usize
     }
 
-    /// What a set knows of its sources that are in other ones.
+    /// The data of a set about its sources that are in other sets.
     pub fn displaced(self, words: &[u64], set: u32) -> Displaced {
         Displaced::in_word(words[self.counts()], set * DISPLACED_WIDTH)
     }
@@ -261,7 +261,7 @@ impl World {
             .map(|(_, _, entry)| epoch_in(entry.load(OVER), 0))
     }
 
-    /// How many sources there are.
+    /// Number of sources.
     pub fn sources(self, words: &[u64]) -> usize {
         self.entries(words)
             .filter(|(_, _, entry)| limiter_common::arithmetic::bucket::is_time(entry.load(TAT)))
@@ -272,7 +272,7 @@ impl World {
         words[self.lock(set)] != 0
     }
 
-    /// What holds at every moment.
+    /// Checks the rules that hold at every moment.
     pub fn always(self, words: &[u64]) -> Result<(), String> {
         use limiter_common::arithmetic::bucket::is_time;
         let mut there = self.hidden;
@@ -312,7 +312,7 @@ impl World {
         Ok(())
     }
 
-    /// What holds when nobody is at work: nothing is left half done, and the counts are exact.
+    /// Checks the rules that hold when no CPU is at work: nothing is left half done, and the counts are exact.
     pub fn at_rest(self, words: &[u64]) -> Result<(), String> {
         use limiter_common::arithmetic::bucket::{BUSY, FREE, REST};
         for (set, way, entry) in self.entries(words) {
@@ -423,11 +423,11 @@ pub struct Table<'a> {
     pub bus: &'a dyn Bus,
     pub world: World,
     pub epoch: u32,
-    /// Whose the bucket was when this CPU changed one last; see [`World::number_of`].
+    /// Number of the bucket's owner when this CPU changed one last; see [`World::number_of`].
     pub changed: &'a Cell<u64>,
-    /// How many times a wide source has taken the place of two.
+    /// Number of times that a wide source has taken the place of two.
     pub seconds: &'a Cell<u64>,
-    /// How many sources have been cleared.
+    /// Number of sources that have been cleared.
     pub cleared: &'a Cell<u64>,
 }
 

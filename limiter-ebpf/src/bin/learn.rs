@@ -22,8 +22,8 @@ use limiter_common::{
 };
 use limiter_ebpf::packet::{self, Cursor};
 
-/// Of [`Sighting`]s. User space reads it some hundred times a second, and is not woken. The type of its values is
-/// none: libbpf wants it to have no size.
+/// Ring buffer of [`Sighting`]s. User space reads it some hundred times a second, and is not woken. Its values have no
+/// type: libbpf wants one without a size.
 #[btf_map]
 static SIGHTINGS: RingBuf<(), { 4 << 20 }> = RingBuf::new();
 
@@ -105,8 +105,8 @@ fn watch(context: &XdpContext, length: u64) {
 
 #[inline(always)]
 fn sample() -> Option<Sample> {
-    // SAFETY: an aligned map value, to which there is no reference: user space writes its fields. Whoever reads
-    // half of a change is right for one packet by the old sample or by the new one.
+    // SAFETY: an aligned map value, to which there is no reference: user space writes its fields. A reader of half a
+    // change is right for one packet by the old sample or by the new one.
     SAMPLE
         .get_ptr(0)
         .map(|sample| unsafe { sample.read_volatile() })

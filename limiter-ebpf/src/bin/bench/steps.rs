@@ -29,9 +29,9 @@ use limiter_ebpf::{
 };
 use network_types::{eth::EthHdr, ip::Ipv4Hdr};
 
-/// Where the driver stands on its way through the sources: a linear congruential generator, whose upper
-/// bits choose the source. User space makes it count (to fill a table) or jump about (to measure,
-/// in another order than that in which the entries came to lie in memory).
+/// Position of the driver on its way through the sources: a linear congruential generator, whose upper bits choose the
+/// source. User space makes it count (to fill a table) or jump about (to measure, in another order than that of the
+/// entries in memory).
 #[repr(C)]
 pub struct Walk {
     state: u64,
@@ -54,7 +54,7 @@ static WALK: Array<Walk, 1> = Array::new();
 #[btf_map]
 static TARGET: ProgramArray<1> = ProgramArray::new();
 
-/// The same for programs that take packets in several buffers: the kernel keeps the kinds apart.
+/// [`TARGET`] for programs that take packets in several buffers: the kernel keeps the kinds apart.
 #[btf_map]
 static TARGET_FRAGS: ProgramArray<1> = ProgramArray::new();
 
@@ -178,7 +178,7 @@ fn with_key(context: &XdpContext, rest: impl FnOnce(Limit, &Tag) -> u32) -> u32 
     }
 }
 
-/// What a decision wants to know of the time.
+/// The latest time that a decision may need.
 #[inline(always)]
 fn latest() -> u64 {
     clock::between().map_or_else(clock::now, |between| between.latest)

@@ -21,7 +21,7 @@ use network_types::{
     ip::{Ipv4Hdr, Ipv6Hdr},
 };
 
-/// What is sent, and where to.
+/// The packets to send, and their destination.
 #[repr(C)]
 pub struct Flow {
     /// Number of the next packet.
@@ -112,9 +112,9 @@ unsafe fn write<F, T>(field: *const F, value: T) {
 /// The reference's rate and burst, in nanoseconds.
 #[repr(C)]
 pub struct Terms {
-    /// What a packet costs.
+    /// Cost of a packet.
     cost: u64,
-    /// What a full bucket is worth.
+    /// Depth of a bucket.
     tau: u64,
 }
 
@@ -122,11 +122,11 @@ pub struct Terms {
 #[unsafe(no_mangle)]
 static TERMS: Terms = Terms { cost: 1, tau: 1 };
 
-/// When each source's bucket is full again. The loader sets the number of entries.
+/// The moment at which each source's bucket is full again.
 #[btf_map]
 static LRU_IPV4: LruHashMap<u32, u64, 1024> = LruHashMap::new();
 
-/// The same for each /64 of IPv6.
+/// The moment at which the bucket of each /64 of IPv6 is full again.
 #[btf_map]
 static LRU_IPV6: LruHashMap<[u32; 2], u64, 1024> = LruHashMap::new();
 
@@ -209,9 +209,9 @@ pub fn one_line_pass(context: XdpContext) -> u32 {
     one_line(&context, XDP_PASS, XDP_DROP)
 }
 
-/// What any limiter by source does at least, with the limiter's own parser, key, hash and map: it reads one
-/// word of the source's set. The verdict depends on the word, or nobody would read it; but nothing is ever
-/// written there, and so it is always the same.
+/// The least work of any limiter by source, with limiter's own parser, key, hash and map: reads one word of the
+/// source's set. The verdict depends on the word, so that the read is not optimized away. Nothing is ever written
+/// there, so that the word is always the same.
 #[inline(always)]
 fn one_line(context: &XdpContext, verdict: u32, otherwise: u32) -> u32 {
     const NEVER_THERE: u64 = u64::MAX;
