@@ -25,7 +25,7 @@ use proptest::{
     test_runner::{Config, RngSeed},
 };
 
-/// The same number of cases each time, unless the environment asks for more.
+/// Settings for a fixed seed and number of cases, unless the environment sets the number.
 fn cases(cases: u32) -> Config {
     let default = Config {
         failure_persistence: None,

@@ -96,7 +96,7 @@ impl Entry {
     }
 }
 
-/// The place of an entry that was found.
+/// The result of a search for an entry.
 #[derive(Clone, Copy)]
 pub struct Found {
     /// Null: nowhere.

@@ -1,5 +1,5 @@
-//! Measures the speed of `limiter replay` and the memory it needs, by engine and by the length of the capture: `cargo
-//! run --release -p limiter-tests --example replay_speed [PACKETS]`.
+//! Measures the speed of `limiter replay` and the memory it needs, by engine and by the length of the capture:
+//! `cargo run --release -p limiter-tests --example replay_speed [PACKETS]`.
 
 use std::{
     fs::{self, File},

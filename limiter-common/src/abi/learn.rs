@@ -48,7 +48,7 @@ impl Flow {
     #[must_use]
     #[inline(always)]
     pub const fn of(packet: &PacketInfo) -> Self {
-        /// Flags that tell a segment that opens a connection from others (FIN, SYN, RST, ACK), and what they are in one.
+        /// Flags that are looked at to find a segment that opens a connection: FIN, SYN, RST, ACK.
         const LOOKED_AT: u32 = 1 | SYN | 4 | 16;
         const SYN: u32 = 2;
         const TCP: u32 = 6;

@@ -112,7 +112,7 @@ pub struct Match {
     pub fragments: u32,
     /// TCP flags that are looked at; 0: no segment needed.
     pub flags_mask: u32,
-    /// Those of them that are set.
+    /// Flags of `flags_mask` that must be set.
     pub flags: u32,
     /// Lists, of which the source is on one; 0: whatever the source.
     pub lists: u32,

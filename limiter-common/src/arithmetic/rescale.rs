@@ -40,7 +40,7 @@ pub struct Rescale {
     pub to: Shape,
     /// Units of `from.tau` in one chunk; 0: see [`Rescale::skip`].
     pub chunk_from: u64,
-    /// The same chunk on the new quota, in `1 << chunk_shift`-th of a unit of `to.tau`, rounded up.
+    /// One chunk on the new quota, in `1 << chunk_shift`-th of a unit of `to.tau`, rounded up.
     pub chunk_to: u64,
     /// Fractional bits of `chunk_to`.
     pub chunk_shift: u64,

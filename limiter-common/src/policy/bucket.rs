@@ -1,5 +1,5 @@
-//! One packet and one bucket: find, decide, one compare-and-swap. The arithmetic is in [`crate::arithmetic::bucket`]; here is what a
-//! race needs.
+//! One packet and one bucket: find, decide, one compare-and-swap. This module handles races; the arithmetic is in
+//! [`crate::arithmetic::bucket`].
 
 use super::{Between, Engine, Evaluation, Found, Limit};
 use crate::{
@@ -153,8 +153,8 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
         self.limit.quota()
     }
 
-    /// What the bucket decides at this moment, charging nothing. [`Tried::Lost`] if another CPU is at work on it: charging
-    /// decides then.
+    /// The bucket's decision at this moment, without a charge. [`Tried::Lost`] if another CPU is at work on the bucket:
+    /// the charge decides then.
     #[inline(always)]
     pub fn check(&mut self) -> Tried {
         self.attempt(false)
@@ -191,8 +191,8 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
         }
     }
 
-    /// Makes a bucket, which is full, charges it, and counts the packet for its source; takes a token of the new-source limit
-    /// if `pay`. None if there is a bucket after all.
+    /// Makes a bucket, which is full, charges it, and counts the packet for its source. Takes a token of the new-source
+    /// limit if `pay`. None if there is a bucket after all.
     #[inline(always)]
     pub fn charge_new(&mut self, pay: bool) -> Option<Reason> {
         if self.engine.is_out(self.tag.slot()) {
@@ -213,9 +213,9 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
         }
     }
 
-    /// Tries once to take a charge back, because another limit has refused the packet after all. False if another CPU was
-    /// faster. A bucket that is not there or not on the present quota stays charged: that errs towards refusing. The clock
-    /// was read before the charge.
+    /// Tries once to take a charge back, because another limit has refused the packet after all. False if another CPU
+    /// was faster. A bucket that is missing or not on the present quota stays charged, which errs towards refusing. The
+    /// clock was read before the charge.
     #[inline(always)]
     pub fn refund(&mut self) -> bool {
         let Some(entry) = self.find() else {
@@ -295,9 +295,9 @@ enum Stored {
     Stale,
 }
 
-/// Brings the bucket of `tag`, of the limit with this index, from an earlier quota to the present one, and corrects a TAT that
-/// a clock which was set back has left too far ahead, so that no source is locked out. The first CPU that needs it does
-/// it. Always 0.
+/// Converts the bucket of `tag`, of the limit with this index, from an earlier quota to the present one. Also corrects
+/// a TAT that a clock which was set back has left too far ahead, so that no source is locked out. The first CPU that
+/// needs it does it. Always 0.
 #[inline(always)]
 pub fn refresh<E: Engine>(engine: &E, tag: &Tag, index: u32) -> u32 {
     if let Some(limit) = engine.limit(index)

@@ -21,7 +21,7 @@ pub struct Evaluation {
     pub would_drop: u64,
     /// Limits that it needs a new bucket of.
     pub new: u64,
-    /// What has been parsed of it.
+    /// The fields that have been parsed of the packet.
     pub info: PacketInfo,
     /// Lists that decide about its source.
     pub lists: u32,

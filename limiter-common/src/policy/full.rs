@@ -160,7 +160,7 @@ fn decide<E: Engine>(
     if evaluation.charged != 0 {
         any!(engine, evaluation, charged, refund);
     }
-    // The limit that refuses the packet is the only reason.
+    // Only the limit that refuses the packet is reported.
     evaluation.would_drop = 0;
     bucket::reason(evaluation.refused)
 }

@@ -63,7 +63,7 @@ impl<'a, E: Engine> Step<'a, E> {
         Demand::new(self.engine, self.limit, tag, now, length, place)
     }
 
-    /// Notes the place where the check has found the bucket.
+    /// The place where the check has found the bucket.
     #[inline(always)]
     fn place(&self) -> u32 {
         self.evaluation.place(self.index)

@@ -96,8 +96,8 @@ pub const fn without_counter(over: u64) -> u64 {
 pub trait Shared: Copy {
     /// Reads a word.
     fn load(self, word: usize) -> u64;
-    /// Replaces `expected` by `new`, if the word still is `expected`. Returns whether it did. Ordered before and after
-    /// everything else.
+    /// Replaces `expected` with `new`, if the word still is `expected`. Returns whether it did. Ordered before and
+    /// after everything else.
     fn swap(self, word: usize, expected: u64, new: u64) -> bool;
     /// Writes a word that nobody else writes.
     fn store(self, word: usize, value: u64);
@@ -159,7 +159,7 @@ pub trait Protocol: Shared {
         tag
     }
 
-    /// Replaces the word that was judged by the charged one. Returns whether the key has been charged.
+    /// Replaces the judged word with the charged one. Returns whether the key has been charged.
     #[inline(always)]
     fn charge(self, tag: &Tag, judged: u64, charged: u64) -> bool {
         // Before as well: after it alone, the entry could have come back from the source that was charged.
@@ -175,7 +175,7 @@ pub trait Protocol: Shared {
         false
     }
 
-    /// Replaces the word `judged`, on a past quota, by `converted`, on the quota of `epoch`. Returns whether it did.
+    /// Replaces the word `judged`, on a past quota, with `converted`, on the quota of `epoch`. Returns whether it did.
     #[inline(always)]
     fn convert(self, tag: &Tag, over: u64, judged: u64, converted: u64, epoch: u32) -> bool {
         if !self.swap(TAT, judged, BUSY) {

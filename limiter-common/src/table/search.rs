@@ -49,8 +49,8 @@ pub trait SharedTable {
     fn lock(&self, set: u32) -> bool;
     /// Unlocks it.
     fn unlock(&self, set: u32);
-    /// Nanoseconds for which the bucket of an entry with these words has been full at `now`; none if it is not full,
-    /// and the greatest number if its limit has gone.
+    /// Nanoseconds since the bucket of an entry with these words became full, at `now`; none if it is not full, and the
+    /// greatest possible number if its limit has gone.
     fn full_for(&self, over: u64, word: u64, now: u64) -> Option<u64>;
     /// Sets that there are.
     fn sets(&self) -> u32;
@@ -331,8 +331,8 @@ pub fn settle<T: SharedTable + ?Sized>(
     })
 }
 
-/// Counts the former source of an entry that was taken no longer for its limit. Returns the set that the source belongs
-/// to; if there was none, the set of the entry, from `number`.
+/// Counts the former source of an entry that was taken no longer for its limit. Returns the source's set, or `number`,
+/// the entry's set, if there was no source.
 #[inline(always)]
 fn home_of_former<T: SharedTable + ?Sized>(
     table: &T,

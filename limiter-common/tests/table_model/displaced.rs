@@ -212,7 +212,7 @@ fn how_far_they_are_is_never_less_than_it_is() {
     ));
 }
 
-/// Others come and go, and the source that has left has a packet at once.
+/// The only source that is far away leaves and has a packet at once, while others come and go.
 #[test]
 fn who_was_far_comes_back_while_others_come_and_go() {
     let [gone, near] = [0, 1].map(|number| FOUR_SETS.narrow(0, number));
