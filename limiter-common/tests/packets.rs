@@ -143,7 +143,7 @@ fn later(protocol: u8) -> PacketInfo {
     }
 }
 
-/// An IPv6 packet of which no more can be seen than where it stands in its datagram.
+/// An IPv6 packet of which only its place in the datagram can be seen.
 fn unseen(fragment: u32) -> PacketInfo {
     PacketInfo {
         fragment,
@@ -443,7 +443,7 @@ fn neighbours_discover_each_other_with_the_whole_hop_limit() {
             }
         }
     }
-    // Nothing is there to say what it is.
+    // The packet has nothing that tells its type.
     assert_eq!(info_v6(&ipv6(ICMPV6, 255, &[])).control, 0);
     // Behind an extension header too, but not in a later fragment.
     let behind = |kind, header: &[u8]| ipv6(kind, 255, &[header, &[135]].concat());

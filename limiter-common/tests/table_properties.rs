@@ -95,7 +95,7 @@ proptest! {
         }
     }
 
-    /// An entry keeps an epoch, whatever its figure and limit are, and nothing else changes.
+    /// An entry keeps an epoch, whatever its counter and limit are, and nothing else changes.
     #[test]
     fn an_entry_keeps_an_epoch((present, epoch) in epochs(), over: u64) {
         let with = with_epoch(over, epoch);

@@ -75,7 +75,7 @@ pub fn jiffy() -> u64 {
     of_this_cpu().map_or(0, |cpu| unsafe { (*cpu).jiffy })
 }
 
-/// The bounds, where there are any.
+/// The bounds, if there are any.
 #[inline(always)]
 pub fn between() -> Option<Between> {
     if config::clock() != CLOCK_PACKET && config::tick() == 0 {

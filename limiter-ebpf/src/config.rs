@@ -60,7 +60,7 @@ macro_rules! flags {
 numbers! {
     /// Limits in use.
     limits_length: u32,
-    /// The kernel's tick, in nanoseconds; 0 where it is not known.
+    /// The kernel's tick, in nanoseconds; 0 if it is not known.
     tick: u64,
     /// Entries of the table that limits share; 0: there is one limit, which has them all.
     room: u32,
@@ -116,7 +116,7 @@ pub fn seed() -> Seed {
     ])
 }
 
-/// Index of the limit that has this slot; nothing where that has gone.
+/// Index of the limit that has this slot; none if the limit has gone.
 #[inline(always)]
 pub fn index_of(slot: u32) -> Option<u32> {
     if slot >= SLOTS {

@@ -1,4 +1,4 @@
-//! Packets of the host's established connections, which are neither dropped nor charged where they are exempt.
+//! Packets of the host's established connections, which are neither dropped nor charged if they are exempt.
 
 use core::mem::MaybeUninit;
 

@@ -76,8 +76,8 @@ pub fn count_hit(list: u32, length: u64) -> u64 {
 pub fn count(row: u32, reason: Reason, length: u64) {
     if let Some(counters) = COUNTED.get_ptr_mut(row) {
         let mut index = reason as u64;
-        // SAFETY: does nothing. LLVM knows that the number is a reason's and would leave out the check, of which Linux 6.1
-        // knows nothing.
+        // SAFETY: does nothing. LLVM knows that the number is a reason's and would leave out the check, of which Linux
+        // 6.1 knows nothing.
         unsafe { core::arch::asm!("{0} = {0}", inout(reg) index, options(nostack)) };
         if index >= Reason::ALL.len() as u64 {
             return;

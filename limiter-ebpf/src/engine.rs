@@ -94,8 +94,8 @@ extern "C" fn bucket_refresh(tag: *const Tag, index: u32) -> u32 {
     }
 }
 
-/// [`fast::add`]. For its stack: Linux 6.1 rounds what a frame takes up to 32 bytes, and there is no room for more beside
-/// that of `is_established`.
+/// [`fast::add`]. For its stack: Linux 6.1 rounds what a frame takes up to 32 bytes, and there is no room for more
+/// beside that of `is_established`.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn source_add(tag: *const Tag, length: u64) -> u32 {

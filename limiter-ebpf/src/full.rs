@@ -39,7 +39,7 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
     reason
 }
 
-/// Number of the reason for which the packet is dropped, or would be but for shadow.
+/// Number of the reason for which the packet is dropped, or would be without shadow.
 #[inline(always)]
 fn why(reason: Reason, evaluation: &Evaluation) -> u32 {
     match reason {

@@ -1,4 +1,4 @@
-//! The XDP program: what a driver runs on every packet that it has received.
+//! The XDP program, which a driver runs on every packet that it has received.
 #![no_std]
 #![no_main]
 

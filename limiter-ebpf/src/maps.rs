@@ -74,8 +74,8 @@ pub static WATCHED: PerCpuArray<Watched, 1> = PerCpuArray::new();
 #[btf_map]
 pub static EVENTS: RingBuf<(), { EVENTS_BYTES as usize }> = RingBuf::new();
 
-/// Prefixes that are on lists. These and the next are made anew with each change of the lists. The second word of the key
-/// is 0: values lie behind the key, and their counts must be aligned to eight bytes.
+/// Prefixes that are on lists. These and the next are made anew with each change of the lists. The second word of the
+/// key is 0: values lie behind the key, and their counts must be aligned to eight bytes.
 #[btf_map]
 pub static LISTED_IPV4: LpmTrie<[u32; 2], Listed, 1> = LpmTrie::new();
 

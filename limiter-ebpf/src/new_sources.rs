@@ -96,8 +96,8 @@ pub fn waste(slot: u32) {
     }
 }
 
-/// Takes a lease from the buckets. Returns its tokens: a single one where there are not so many, or none. A function of its
-/// own, so that the verifier checks it once (a global function, Linux 5.6).
+/// Takes a lease from the buckets. Returns its tokens: a single one where there are not so many, or none. A function of
+/// its own, so that the verifier checks it once (a global function, Linux 5.6).
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn take_lease(slot: u32, now: u64) -> u64 {
@@ -110,8 +110,8 @@ extern "C" fn take_lease(slot: u32, now: u64) -> u64 {
     0
 }
 
-/// [`policy::new_sources::lease_once`]. Apart from the loop: LLVM would have the loop's last instruction run into its first
-/// one, which Linux 6.1 refuses ("back-edge").
+/// [`policy::new_sources::lease_once`]. Apart from the loop: LLVM would have the loop's last instruction run into its
+/// first one, which Linux 6.1 refuses ("back-edge").
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn lease_once(slot: u32, now: u64) -> u64 {

@@ -118,7 +118,7 @@ pub fn length<const FRAGS: bool>(context: &XdpContext) -> u64 {
     (context.data_end() - context.data()) as u64
 }
 
-/// The stamp in front of the packet, where the packet brings its own time.
+/// The stamp in front of the packet, if the packet brings its own time.
 #[inline(always)]
 pub fn stamp(context: &XdpContext) -> Option<*mut Stamp> {
     let at = context.metadata();

@@ -10,8 +10,8 @@ use limiter_common::{
 
 use crate::config;
 
-/// A TAT that was written in `epoch`, on the present quota of the limit with this index. None if the epoch is later than this
-/// program's: another program has taken its place, and it decides about its last packets on this CPU.
+/// A TAT that was written in `epoch`, on the present quota of the limit with this index. None if the epoch is later
+/// than this program's: another program has taken its place, and it decides about its last packets on this CPU.
 #[inline(always)]
 pub fn on_present(index: u32, epoch: u32, tat: u64) -> Option<u64> {
     if epoch == config::limit(index)?.epoch() {

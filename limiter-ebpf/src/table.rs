@@ -43,7 +43,7 @@ pub fn find_in_line(tag: &Tag) -> Option<Entry> {
     entry(place_of(tag))
 }
 
-/// Number of the entry of a source, counted from 1, wherever it is; 0 where there is none.
+/// Number of the entry of a source, counted from 1, in any set; 0 if there is none.
 #[inline(always)]
 pub fn place_of(tag: &Tag) -> u32 {
     table_find(tag)
@@ -56,8 +56,8 @@ pub fn entry(place: u32) -> Option<Entry> {
     Some(Maps.set(number / WAYS)?.entry(number % WAYS))
 }
 
-/// [`place_of`]. A function of its own, so that the verifier checks the loop once (global functions, Linux 5.6; pointers to memory,
-/// 5.12).
+/// [`place_of`]. A function of its own, so that the verifier checks the loop once (global functions, Linux 5.6;
+/// pointers to memory, 5.12).
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn table_find(tag: *const Tag) -> u32 {
@@ -71,7 +71,7 @@ extern "C" fn table_find(tag: *const Tag) -> u32 {
     }
 }
 
-/// [`table::settle`] for the entry with this number. [`DONE`], [`REPLACED`], or 0 where that may not be taken.
+/// [`table::settle`] for the entry with this number. [`DONE`], [`REPLACED`], or 0 if the entry may not be taken.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn table_settle(tag: *const Tag, number: u32, place: u32, word: u64, now: u64) -> u32 {
@@ -139,7 +139,7 @@ pub fn add(tag: &Tag, word: u64, epoch: u32, now: u64) -> Added {
 }
 
 /// Whether the limit of a new source has leave for one more bucket at `now` (nanoseconds), and room for it, if need be
-/// after a sweep. The token that it has leave for stays in the lease where it is not taken.
+/// after a sweep. The token that it has leave for stays in the lease if it is not taken.
 #[inline(always)]
 pub fn admits(tag: &Tag, now: u64, take: bool) -> bool {
     let is_free = config::new_sources().cost == 0 && !room::is_shared();

@@ -34,10 +34,10 @@ macro_rules! read {
     };
 }
 
-/// Added to the number of the reason where the packet only passes because of shadow.
+/// Added to the number of the reason if the packet only passes because of shadow.
 const WOULD_DROP: u32 = 1 << 8;
 
-/// Tells of a packet that is dropped, or would be but for shadow, if somebody watches. `why`: the number of
+/// Emits a packet that is dropped, or would be without shadow, if somebody watches. `why`: the number of
 /// the reason for which it is. `limit`: index of the limit that it is over; `limits`: bits of all that it is
 /// over.
 #[inline(always)]
@@ -143,7 +143,7 @@ unsafe fn is_on(watch: *mut Watch, cpu: *mut Watched) -> bool {
     }
 }
 
-/// 1 where the packet's source is one that is wanted.
+/// 1 if the packet's source is wanted.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn watch_source(context: *mut xdp_md) -> u32 {
@@ -160,7 +160,7 @@ extern "C" fn watch_source(context: *mut xdp_md) -> u32 {
     is_wanted.into()
 }
 
-/// Writes the event, or counts it as lost where the ring is full. Reads the packet once more, because only
+/// Writes the event, or counts it as lost if the ring is full. Reads the packet once more, because only
 /// those come here that are told. Always 0.
 #[unsafe(no_mangle)]
 #[inline(never)]

@@ -39,11 +39,11 @@ pub struct Config {
     pub tick: u64,
     /// End of the trial of this program, in nanoseconds of the kernel's clock; 0: it is not on trial.
     pub deadline: u64,
-    /// Index of the limit that has a slot; [`NO_LIMIT`] where there is none.
+    /// Index of the limit that has a slot; [`NO_LIMIT`] if there is none.
     pub indices: [u32; SLOTS as usize],
     /// Limits in use.
     pub limits_length: u32,
-    /// 1: the first limit is the only one, holds every IP packet, drops what is over it, and has slot 0;
+    /// 1: the first limit is the only one, holds every IP packet, drops packets over it, and has slot 0;
     /// and there are neither lists nor control traffic. Tells the loader which entry to take.
     pub plain: u32,
     /// Sets of the table: an even number; at least 2.

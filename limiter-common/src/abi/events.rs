@@ -18,7 +18,7 @@ pub struct Watch {
     pub reasons: u64,
     /// Slot of the limit that is wanted, or [`ANY_SLOT`].
     pub slot: u64,
-    /// Family of the sources that are wanted; 0 for all, those that cannot be told included.
+    /// Family of the sources that are wanted; 0 for all, also for unknown families.
     pub family: u64,
     /// The bits of an address that are compared.
     pub mask: Words,
@@ -94,9 +94,9 @@ pub struct Event {
     pub session: u64,
     /// Its source as it stands in the packet.
     pub source: Words,
-    /// [`crate::table::key::IPV4`] or [`crate::table::key::IPV6`]; 0 where there is no telling.
+    /// [`crate::table::key::IPV4`] or [`crate::table::key::IPV6`]; 0 if it is unknown.
     pub family: u32,
-    /// Transport protocol; [`ARP`], or [`crate::abi::rules::ANY`] where there is no telling.
+    /// Transport protocol; [`ARP`], or [`crate::abi::rules::ANY`] if it is unknown.
     pub protocol: u32,
     /// Destination port, [`crate::abi::rules::ANY`] or [`crate::abi::rules::NONE`].
     pub destination_port: u32,
@@ -104,7 +104,7 @@ pub struct Event {
     pub slot: u32,
     /// Bytes of the frame.
     pub length: u32,
-    /// Number of the [`crate::policy::verdict::Reason`], of those that drop.
+    /// Number of the [`crate::policy::verdict::Reason`], one that drops.
     pub reason: u32,
     /// 1: it only passed because of shadow.
     pub would_drop: u32,

@@ -79,14 +79,14 @@ impl Flow {
         self.scope & 0xff
     }
 
-    /// Number of the transport protocol; [`HIDDEN`] where it is out of sight.
+    /// Number of the transport protocol; [`HIDDEN`] if it cannot be seen.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "of eight bits")]
     pub const fn protocol(&self) -> u8 {
         (self.scope >> 8) as u8
     }
 
-    /// The destination port; 0 where there is none.
+    /// The destination port; 0 if there is none.
     #[must_use]
     pub const fn port(&self) -> u16 {
         (self.scope >> 16) as u16
@@ -127,7 +127,7 @@ pub struct Totals {
 pub struct Sample {
     /// Seed of the number that each source draws; a secret.
     pub seed: Seed,
-    /// Sources that have drawn no more than this are in the sample.
+    /// Greatest number that a source in the sample may have drawn.
     pub threshold: u64,
     /// 1: some flows are only counted, no longer sent one by one.
     pub muted: u64,

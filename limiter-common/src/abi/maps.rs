@@ -69,7 +69,7 @@ pub struct Listed {
     pub dropped: u64,
 }
 
-/// Metadata in front of a packet where the clock is [`CLOCK_PACKET`].
+/// Metadata in front of a packet if the clock is [`CLOCK_PACKET`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Stamp {
@@ -105,7 +105,7 @@ pub struct Source {
     pub tat: u64,
     /// The word with the epoch under whose quota `tat` was written; see [`crate::table::entry::epoch_in`].
     pub over: u64,
-    /// Packets of this source that passed, those that only did because of shadow among them.
+    /// Packets of this source that passed, also those that passed only because of shadow.
     pub passed: u64,
     /// Packets of this source that were over the limit: dropped, or passed because of shadow.
     pub refused: u64,

@@ -1,7 +1,7 @@
 //! The shapes of the program's constants and maps, which both sides agree on.
 //!
-//! Every type is `repr(C)`, of 32- and 64-bit words, without padding. If one changes, [`VERSION`] goes up: it is part of the
-//! path under which maps are pinned, so that a program never meets maps of another shape.
+//! Every type is `repr(C)`, of 32- and 64-bit words, without padding. If one changes, [`VERSION`] goes up: it is part
+//! of the path under which maps are pinned, so that a program never meets maps of another shape.
 
 pub mod counters;
 pub mod events;

@@ -15,7 +15,7 @@ pub const LIMITS_MAX: u32 = 34;
 /// Ranges of ports that a limit matches on, for either end.
 pub const PORTS_MAX: usize = 16;
 
-/// Value of [`Match::protocol`] where it does not matter. Value of a packet's protocol, port or flags that cannot be
+/// Value of [`Match::protocol`] if it does not matter. Value of a packet's protocol, port or flags that cannot be
 /// seen: it may be any, and every limit that could match is charged.
 pub const ANY: u32 = u32::MAX;
 
@@ -174,7 +174,7 @@ pub struct Limit {
     pub past_length: u32,
     /// Entries of the table that are kept for it; see [`crate::table::share`].
     pub share: u32,
-    /// 1: it takes more than its share where there is room that is nobody's.
+    /// 1: it takes more than its share if there is room that no other limit keeps.
     pub borrows: u32,
     /// The last changes of quota, newest first: `past[0]` leads from `epoch - 1` to `epoch`.
     pub past: [Rescale; PAST_QUOTAS as usize],

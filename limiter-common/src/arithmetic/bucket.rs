@@ -48,7 +48,7 @@ pub const fn is_time(word: u64) -> bool {
 /// another CPU.
 pub const SKEW_MAX: u64 = 1 << (20 + TICK_SHIFT);
 
-/// Ticks from `now` to `tat`; 0 where that has passed.
+/// Ticks from `now` to `tat`; 0 if `tat` has passed.
 #[inline(always)]
 pub(crate) const fn ahead(tat: u64, now: u64) -> u64 {
     let ahead = tat.wrapping_sub(now);
@@ -135,7 +135,7 @@ pub const fn time(tick: u64) -> u64 {
     if is_time(tick) { tick } else { REST + 1 }
 }
 
-/// The word without a charge of `cost` ticks that was made at `charged`. What has been refilled since, up to
+/// The word without a charge of `cost` ticks that was made at `charged`. The refill since then, up to
 /// `now`, stays charged: without the charge the bucket may have been full for as long, and refilled
 /// nothing. So a bucket never gains by it.
 #[must_use]

@@ -19,7 +19,7 @@ const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Window {
-    /// Length in nanoseconds; 0 where a limit has no windows.
+    /// Length in nanoseconds; 0 if a limit has no windows.
     pub period: u64,
     /// Added to the clock before it is cut, in nanoseconds: limits do not all refill at once.
     pub phase: u64,

@@ -309,7 +309,7 @@ pub fn refresh<E: Engine>(engine: &E, tag: &Tag, index: u32) -> u32 {
             return 0;
         }
         if epoch != limit.epoch() {
-            // None where it is later than this program, which is at its last packets.
+            // None if the epoch is later than this program's, which is at its last packets.
             if let Some(converted) = engine.on_present(index, epoch, tat) {
                 entry.convert(tag, over, tat, converted, limit.epoch());
             }

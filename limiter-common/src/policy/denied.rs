@@ -1,14 +1,16 @@
 //! Packets that the deny list drops, counted for each of its prefixes.
 //!
-//! All CPUs share the count of a prefix. An atomic addition for each packet costs a flood against one prefix on two CPUs
-//! ten times what it costs on one, because the cache line moves at each packet. So the count is exact up to [`EXACT`]
-//! packets. From then on each CPU adds [`STEP`] at one of [`STEP`] packets that it denies. A flood against one prefix is
-//! counted within one step for each CPU; where several prefixes are flooded at once, each has its part of the steps.
+//! All CPUs share the count of a prefix. An atomic addition for each packet costs a flood against one prefix on two
+//! CPUs ten times what it costs on one, because the cache line moves at each packet. So the count is exact up to
+//! [`EXACT`] packets. From then on each CPU adds [`STEP`] at one of [`STEP`] packets that it denies. A flood against
+//! one prefix is counted within one step for each CPU; where several prefixes are flooded at once, each has its part of
+//! the steps.
 
 /// Packets of a prefix that are counted one by one.
 pub const EXACT: u64 = 1_024;
 
-/// Packets that a CPU counts at once after that. A prime, so that prefixes that take turns get the same number of steps.
+/// Packets that a CPU counts at once after that. A prime, so that prefixes that take turns get the same number of
+/// steps.
 pub const STEP: u64 = 61;
 
 /// Number that a packet adds to the count of its prefix, which stands at `count`. `denied`: packets that this CPU has

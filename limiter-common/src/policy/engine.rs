@@ -18,7 +18,7 @@ pub trait Limit: Copy {
     type Match: Match;
     /// The packets that the limit matches.
     fn matches(self) -> Self::Match;
-    /// Its rate and burst. Read where they are needed, because the stack of the program in the kernel cannot keep them.
+    /// Its rate and burst. Read when they are needed, because the stack of the program in the kernel cannot keep them.
     fn quota(self) -> Quota;
     /// The part of a packet that makes its bucket.
     fn mask(self) -> KeyMask;
@@ -30,7 +30,7 @@ pub trait Limit: Copy {
     fn epoch(self) -> u32;
     /// Entries of the table that are kept for it.
     fn share(self) -> u64;
-    /// Whether it takes more than its share where there is room that is nobody's.
+    /// Whether it takes more than its share if there is room that no other limit keeps.
     fn borrows(self) -> bool;
 }
 
@@ -101,8 +101,8 @@ macro_rules! steps {
 
 /// The policy's environment. It handles one packet at a time on each CPU.
 ///
-/// The functions with a body are the steps of the full path for one limit. The program in the kernel has them as functions
-/// that the verifier checks by themselves, whatever the number of limits.
+/// The functions with a body are the steps of the full path for one limit. The program in the kernel has them as
+/// functions that the verifier checks by themselves, whatever the number of limits.
 pub trait Engine: Constants + Sized {
     /// The type of the entries of its table.
     type Entry: Shared;
@@ -139,8 +139,8 @@ pub trait Engine: Constants + Sized {
     fn is_out(&self, _slot: u32) -> bool {
         false
     }
-    /// Whether the limit of a new source has a token of the new-source limit at `now`, which it keeps unless `take`, and room
-    /// in the table.
+    /// Whether the limit of a new source has a token of the new-source limit at `now`, which it keeps unless `take`,
+    /// and room in the table.
     fn admits(&self, tag: &Tag, now: u64, take: bool) -> bool;
     /// Adds a source with this TAT, and counts its packet.
     fn insert(&self, tag: &Tag, tat: u64, epoch: u32, now: u64) -> Added;

@@ -37,8 +37,8 @@ pub struct Evaluation {
     pub checked: u32,
     /// 1: a packet that a limit refuses passes, and is counted so.
     pub passed: u32,
-    /// Number of the entry of each limit's bucket, as [`super::Engine::place_of`] returns it, of limits that were checked. An
-    /// entry may have changed hands since.
+    /// Number of the entry of each limit's bucket, as [`super::Engine::place_of`] returns it, of limits that were
+    /// checked. An entry may have changed hands since.
     pub places: [u32; LIMITS_MAX as usize],
 }
 
@@ -70,8 +70,8 @@ impl Evaluation {
     /// written.
     #[inline(always)]
     pub fn begin(&mut self, length: u64) {
-        // The compiler does not see the value. It would call memset, which goes byte by byte on BPF, and costs as much as
-        // the lookup of a list.
+        // The compiler does not see the value. It would call memset, which goes byte by byte on BPF, and costs as much
+        // as the lookup of a list.
         let zero = black_box(0_u32);
         self.length = length;
         self.info = Self::NONE.info;
@@ -113,8 +113,8 @@ impl Evaluation {
         self.refused = reason as u32;
     }
 
-    /// The limit that the packet is over, or the first of several in shadow; and bits of all of them. Only if it is over
-    /// one.
+    /// The limit that the packet is over, or the first of several in shadow; and bits of all of them. Only if it is
+    /// over one.
     #[must_use]
     #[inline(always)]
     pub const fn over(&self) -> (u32, u64) {

@@ -76,8 +76,8 @@ fn charge_unless_exempt<E: Engine>(
     charge(engine, limit, tag, length)
 }
 
-/// Charges the bucket of `tag` for a packet of `length` bytes, if it has enough; makes it if there is none. Only the first
-/// attempt is in line: the verifier would follow each.
+/// Charges the bucket of `tag` for a packet of `length` bytes, if it has enough; makes it if there is none. Only the
+/// first attempt is in line: the verifier would follow each.
 #[inline(always)]
 pub fn charge<E: Engine>(engine: &E, limit: E::Limit, tag: &Tag, length: u64) -> Charged<E::Found> {
     let mut demand = Demand::<_, true>::new(engine, limit, tag, NOT_READ, length, 0);

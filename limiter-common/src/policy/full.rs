@@ -1,5 +1,5 @@
-//! The full path: lists, then all limits that match. A packet is charged to all of them or to none: each limit is checked
-//! first and charged then, and charges are refunded where a later limit refuses after all.
+//! The full path: lists, then all limits that match. A packet is charged to all of them or to none: each limit is
+//! checked first and charged then, and charges are refunded if a later limit refuses after all.
 
 use super::{
     Bytes, Engine, Evaluation, Parsed, apply_shadow,
@@ -17,7 +17,7 @@ pub const ANY_SEGMENT: u32 = 0;
 /// Argument of a lookup among the host's sockets: no SYN without ACK.
 pub const NOT_OPENING: u32 = 1;
 
-/// Calls a step for each limit whose bit is set, until one returns something else than 0. A macro, because the compiler
+/// Calls a step for each limit whose bit is set, until one does not return 0. A macro, because the compiler
 /// would make a function with a stack of its own.
 macro_rules! any {
     ($engine:expr, $evaluation:expr, $bits:ident, $step:expr) => {{
@@ -35,8 +35,8 @@ macro_rules! any {
     }};
 }
 
-/// Reads a packet from its Ethernet header on, or says why no limit matches it. `begin` is called for packets that limits
-/// may match.
+/// Reads a packet from its Ethernet header on, or says why no limit matches it. `begin` is called for packets that
+/// limits may match.
 #[inline(always)]
 pub fn read<E: Engine, B: Bytes + Copy>(
     engine: &E,

@@ -1,4 +1,5 @@
-//! The new-source limit: how fast new buckets are made. A flood of spoofed sources meets this before it meets the table.
+//! The new-source limit: how fast new buckets are made. A flood of spoofed sources meets this before it meets the
+//! table.
 
 use crate::{abi::rules::NewSourceQuota, arithmetic::bucket, table::share::Step};
 
@@ -16,8 +17,8 @@ pub trait Word: Copy {
     fn swap(self, expected: u64, new: u64) -> bool;
 }
 
-/// Tries once to take a lease at `now` (nanoseconds) from the bucket `common` to all limits, or from a limit's `own`, which
-/// is the same if there is one limit. `clock` reads the time. Returns the tokens of the lease, or [`LOST`].
+/// Tries once to take a lease at `now` (nanoseconds) from the bucket `common` to all limits, or from a limit's `own`,
+/// which is the same if there is one limit. `clock` reads the time. Returns the tokens of the lease, or [`LOST`].
 #[inline(always)]
 pub fn lease_once<W: Word>(
     limit: &NewSourceQuota,

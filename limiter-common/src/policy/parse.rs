@@ -167,8 +167,8 @@ impl Parsed {
         Some(info)
     }
 
-    /// Writes source and, if `transport` is true, the transport header to `info`, which knows nothing yet. Returns false
-    /// if there is no source. The packet is at its IP header.
+    /// Writes source and, if `transport` is true, the transport header to `info`, which knows nothing yet. Returns
+    /// false if there is no source. The packet is at its IP header.
     #[inline(always)]
     pub fn read<B: Bytes>(&self, packet: &mut B, transport: bool, info: &mut PacketInfo) -> bool {
         let Some(source) = self.source() else {
@@ -186,8 +186,8 @@ impl Parsed {
 }
 
 /// Reads all of a packet from the Ethernet header on, and writes it to `info`, which knows nothing yet, and to
-/// `destination`. Returns whether it is IP, which alone has a destination. Not an [`Option`]: LLVM would read a destination
-/// that was never written, before it looks whether there is one, and Linux 6.1 refuses that.
+/// `destination`. Returns whether it is IP, which alone has a destination. Not an [`Option`]: LLVM would read a
+/// destination that was never written, before it looks whether there is one, and Linux 6.1 refuses that.
 #[inline(always)]
 pub fn read<B: Bytes + Copy>(
     packet: &mut B,

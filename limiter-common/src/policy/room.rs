@@ -3,7 +3,8 @@
 use super::{Constants, Limit};
 use crate::{abi::rules::LIMITS_MAX, table::share};
 
-/// Whether the limit in `slot` may hold this many entries. `kept` returns what another limit keeps from it; see [`kept`].
+/// Whether the limit in `slot` may hold this many entries. `kept` returns the entries that another limit keeps from it;
+/// see [`kept`].
 #[inline(always)]
 pub fn has_room<C: Constants>(
     constants: &C,
@@ -36,8 +37,8 @@ pub fn has_room<C: Constants>(
     sum <= constants.room().into()
 }
 
-/// Entries that the limit with this index keeps from the one in `slot`: none if it is that limit. `held` says how many a
-/// slot has.
+/// Entries that the limit with this index keeps from the one in `slot`: none if it is that limit. `held` says how many
+/// a slot has.
 #[inline(always)]
 pub fn kept<C: Constants>(constants: &C, held: impl Fn(u32) -> u64, index: u32, slot: u32) -> u64 {
     match constants.limit(index) {

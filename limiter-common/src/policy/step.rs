@@ -1,5 +1,5 @@
-//! The steps of the full path for one limit. The program in the kernel exports them, so that the verifier checks each once,
-//! whatever the number of limits. Each has its own stack.
+//! The steps of the full path for one limit. The program in the kernel exports them, so that the verifier checks each
+//! once, whatever the number of limits. Each has its own stack.
 
 use super::{
     Engine, Evaluation, Found, Limit, apply_shadow,
@@ -115,7 +115,7 @@ impl<'a, E: Engine> Step<'a, E> {
     }
 }
 
-/// Removes the limit from those that match the packet, if it does not. Always [`DONE`].
+/// Removes the limit from the matching ones if it does not match the packet. Always [`DONE`].
 #[inline(always)]
 pub fn confirm<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     let matching = evaluation.matching;
@@ -131,8 +131,8 @@ pub fn confirm<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
     DONE
 }
 
-/// [`REFUSED`] if the limit refuses the packet as things are, or [`STALE`]. Charges nothing, and remembers where the bucket
-/// is.
+/// [`REFUSED`] if the limit refuses the packet as things are, or [`STALE`]. Charges nothing, and remembers where the
+/// bucket is.
 #[inline(always)]
 pub fn check<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     let matching = evaluation.matching;
@@ -164,8 +164,8 @@ pub fn check<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> 
     }
 }
 
-/// [`REFUSED`] if the limit has no leave to make a bucket for the packet, or no room for it. A token that it has leave for
-/// stays in the lease until the packet is charged.
+/// [`REFUSED`] if the limit has no leave to make a bucket for the packet, or no room for it. A token that it has leave
+/// for stays in the lease until the packet is charged.
 #[inline(always)]
 pub fn reserve<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     let new = evaluation.new;
@@ -220,8 +220,8 @@ pub fn refresh<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
     DONE
 }
 
-/// Makes the bucket, and charges it. [`LOST`] if there is one after all. The first bucket that is made for the packet takes
-/// the token of the new-source limit.
+/// Makes the bucket, and charges it. [`LOST`] if there is one after all. The first bucket that is made for the packet
+/// takes the token of the new-source limit.
 #[inline(always)]
 pub fn add<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     let matching = evaluation.matching;

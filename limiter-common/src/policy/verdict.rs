@@ -15,8 +15,8 @@ pub enum Verdict {
     Drop,
 }
 
-/// The table of reasons. A line has documentation, variant, number, name (in JSON, metrics and on the command line), text
-/// (in messages), and verdict. Numbers stand in pinned counters: they never change.
+/// The table of reasons. A line has documentation, variant, number, name (in JSON, metrics and on the command line),
+/// text (in messages), and verdict. Numbers stand in pinned counters: they never change.
 macro_rules! reasons {
     ($($(#[$doc:meta])+ $reason:ident = $number:literal, $name:literal, $text:literal, $verdict:ident;)+) => {
         /// The reason why a packet passes or is dropped. Each packet is counted under exactly one reason.

@@ -48,7 +48,7 @@ impl Displaced {
         place == 0 || (self.count() > 0 && place / SETS_OF_PAIR <= self.furthest())
     }
 
-    /// With one more, in the set at this place. Nothing where there is no room to count it.
+    /// With one more source, in the set at this place. None if there is no room to count it.
     #[must_use]
     #[inline(always)]
     pub const fn and_one(self, place: u32) -> Option<Self> {

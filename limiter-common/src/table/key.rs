@@ -58,7 +58,7 @@ impl SourceKey {
         (self.scope >> 8) & 0xff
     }
 
-    /// The destination port; 0 where that is not part of the key, or the packet has none.
+    /// The destination port; 0 if the port is not part of the key, or the packet has none.
     #[must_use]
     #[inline(always)]
     pub const fn port(&self) -> u32 {
@@ -71,7 +71,7 @@ impl SourceKey {
 pub struct Tag {
     /// The address. An IPv4 address has the key's scope beside it, so that one comparison tells limits apart.
     pub address: u64,
-    /// The second half of an address of IPv6; 0 for all others, and where the limit leaves it out.
+    /// The second half of an address of IPv6; 0 for all others, and if the limit leaves it out.
     pub rest: u64,
     /// Destination port in bits 0-15, family in bits 16-17, the limit's slot in bits 18-23.
     pub scope: u64,
@@ -230,11 +230,11 @@ pub struct KeyMask {
     pub ipv4: Words,
     /// Mask of an IPv6 source.
     pub ipv6: Words,
-    /// 1 where the limit does not tell sources apart; the masks are not looked at then.
+    /// 1 if the limit does not tell sources apart; the masks are not looked at then.
     pub interface: u32,
-    /// 1 where each destination port has a bucket of its own.
+    /// 1 if each destination port has a bucket of its own.
     pub port: u32,
-    /// 1 where a link-local source has a bucket of its own, whatever the mask of IPv6.
+    /// 1 if a link-local source has a bucket of its own, whatever the mask of IPv6.
     pub link_local: u32,
     /// Makes the size a multiple of eight without padding.
     pub reserved: u32,
@@ -243,9 +243,9 @@ pub struct KeyMask {
 /// Bits of the prefix of link-local addresses, fe80::/10 (RFC 4291, section 2.4).
 pub const LINK_LOCAL_BITS: u32 = 10;
 
-/// Whether an IPv6 address is link-local. All neighbours have the same /64 there, the router too: a shorter key than the
-/// whole address lets one of them shut out the others. A neighbour can make up addresses, and as well MAC addresses, so
-/// that a key of these would bound it no better; the new-source limit bounds both.
+/// Whether an IPv6 address is link-local. All neighbours have the same /64 there, the router too: a shorter key than
+/// the whole address lets one of them shut out the others. A neighbour can make up addresses, and as well MAC
+/// addresses, so that a key of these would bound it no better; the new-source limit bounds both.
 #[must_use]
 #[inline(always)]
 pub const fn is_link_local(words: &Words) -> bool {

@@ -3,7 +3,7 @@
 use super::key::Tag;
 
 /// Entries of a set: a cache line. With two entries of 32 bytes it has all that a packet of a known source
-/// needs, figures included.
+/// needs, counters included.
 pub const WAYS: u32 = 2;
 
 /// Sets that stand side by side: processors fetch two lines at a time.
@@ -25,7 +25,7 @@ pub const SETS_OF_SOURCE: u32 = PAIRS_OF_SOURCE * SETS_OF_PAIR;
 pub struct Seed(pub [u64; 4]);
 
 impl Seed {
-    /// One that is no secret: for tests, and where nobody sends on purpose. Digits of pi.
+    /// A seed that is no secret: for tests, and if nobody attacks the table. Digits of pi.
     pub const KNOWN: Self = Self::new([
         0x243f_6a88_85a3_08d3,
         0x1319_8a2e_0370_7344,
@@ -52,7 +52,7 @@ impl Seed {
         }
     }
 
-    /// 64 bits that nobody can guess who does not know the seed; the higher ones are the better ones.
+    /// 64 bits that nobody can guess without the seed; the higher bits are better.
     #[must_use]
     #[inline(always)]
     pub const fn mixed(&self, tag: &Tag) -> u64 {

@@ -25,7 +25,7 @@ use crate::{
 pub trait SharedSet: Copy {
     /// The type of its entries.
     type Entry: Shared;
-    /// One of them, below [`WAYS`].
+    /// The entry with this number, below [`WAYS`].
     fn entry(self, way: u32) -> Self::Entry;
 }
 
@@ -33,7 +33,7 @@ pub trait SharedSet: Copy {
 pub trait SharedTable {
     /// The type of its sets.
     type Set: SharedSet;
-    /// One of them; nothing where there is no such.
+    /// The set with this number; none if there is no such set.
     fn set(&self, number: u32) -> Option<Self::Set>;
     /// The sets of a source.
     fn home(&self, tag: &Tag) -> Home;
@@ -58,7 +58,7 @@ pub trait SharedTable {
     fn hold(&self, tag: &Tag) -> bool;
     /// Counts so many entries less for the limit in `slot`.
     fn release(&self, slot: u32, entries: u32);
-    /// Counts those of a source that has not come in less for its limit. A function of its own where that is better.
+    /// Counts the entries of a source that was not added less for its limit. A separate function if that is better.
     #[inline(always)]
     fn let_go(&self, tag: &Tag) {
         self.release(tag.slot(), tag.entries());
@@ -69,7 +69,7 @@ pub trait SharedTable {
     fn hand(&self) -> u32;
     /// Counts a source whose entry a sweep has cleared.
     fn cleared(&self) {}
-    /// [`clear`], as a function of its own where that is better.
+    /// [`clear`], as a separate function if that is better.
     #[inline(always)]
     fn clear(&self, number: u32, now: u64) {
         clear(self, number, now);
@@ -79,7 +79,7 @@ pub trait SharedTable {
     fn has(&self, tag: &Tag, home: &Home) -> bool {
         find_far(self, tag, home).is_some()
     }
-    /// [`settle`], as a function of its own where that is better.
+    /// [`settle`], as a separate function if that is better.
     #[inline(always)]
     fn settle(&self, set: u32, way: u32, new: &New<'_>, place: u32) -> Option<Added> {
         settle(self, set, way, new, place, new.tag.is_wide())
@@ -206,8 +206,8 @@ pub fn sweep<T: SharedTable + ?Sized>(table: &T, now: u64) {
     }
 }
 
-/// Clears the entries of a set that may be taken. The set is counted from `number`, past the last one from the first again:
-/// here, because the verifier would follow a sweep that turns round at each of its sets.
+/// Clears the entries of a set that may be taken. The set is counted from `number`, past the last one from the first
+/// again: here, because the verifier would follow a sweep that turns round at each of its sets.
 #[inline(always)]
 pub fn clear<T: SharedTable + ?Sized>(table: &T, number: u32, now: u64) {
     let number = number.checked_rem(table.sets()).unwrap_or(0);
@@ -357,7 +357,7 @@ fn leave<T: SharedTable + ?Sized>(table: &T, home: u32, number: u32) {
     }
 }
 
-/// Takes an entry that may be taken, and puts `mark` in the place of its word. Returns that.
+/// Takes an entry that may be taken, and replaces its word with `mark`. Returns the former word.
 #[inline(always)]
 fn take<T: SharedTable + ?Sized>(table: &T, entry: EntryOf<T>, mark: u64, now: u64) -> Option<u64> {
     let word = entry.load(TAT);

@@ -31,8 +31,8 @@ pub const fn kept(held: u64, share: u64) -> u64 {
     if held > share { held } else { share }
 }
 
-/// Whether so many entries are within a limit's share. A share of one is of a limit with one bucket: what it holds beside
-/// that is left of a limit that had its slot before, and must not keep that bucket out.
+/// Whether so many entries are within a limit's share. A share of one is of a limit with one bucket: what it holds
+/// beside that is left of a limit that had its slot before, and must not keep that bucket out.
 #[must_use]
 #[inline(always)]
 pub const fn is_within(share: u64, wanted: u64) -> bool {
@@ -63,7 +63,7 @@ pub enum Step {
 
 /// Buckets of new sources. `now` is in ticks.
 impl NewSourceQuota {
-    /// The next step from these words: a lease, or a single token where there are not so many.
+    /// The next step from these words: a lease, or a single token if there are fewer.
     #[must_use]
     #[inline(always)]
     pub const fn take(&self, common: u64, own: u64, now: u64) -> Step {

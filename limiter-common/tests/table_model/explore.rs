@@ -1,4 +1,4 @@
-//! Goes through every order in which CPUs may do what they do to memory that they share.
+//! Goes through every order of the accesses of CPUs to memory that they share.
 //!
 //! The next step of a CPU depends only on the values it has read so far. So two orders that leave the same memory, and
 //! in which each CPU has read the same values, go on alike: each such state is explored once, and no order is left out.
@@ -58,7 +58,7 @@ pub fn explore<O: Clone + Debug + PartialEq>(
     }
 }
 
-/// Lets a CPU go on to its end, and leaves what other CPUs may do in between for later.
+/// Lets a CPU go on to its end, and leaves the steps of other CPUs in between for later.
 fn run<O: Clone + Debug + PartialEq>(
     search: &RefCell<Search<'_, O>>,
     state: State<O>,

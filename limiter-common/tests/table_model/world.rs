@@ -215,7 +215,7 @@ impl World {
         }
     }
 
-    /// Fills what is free with sources whose buckets are not full.
+    /// Fills the free entries with sources whose buckets are not full.
     pub fn fill(self, words: &mut [u64]) {
         let mut number = 0;
         for set in 0..self.sets {
@@ -254,7 +254,7 @@ impl World {
             .collect()
     }
 
-    /// The epoch on whose terms its bucket stands.
+    /// The epoch of the quota that its bucket is on.
     pub fn epoch(self, words: &[u64], tag: &Tag) -> Option<u32> {
         self.entries(words)
             .find(|(_, _, entry)| is_taken(entry.load(TAT)) && entry.is_of(tag))
@@ -417,7 +417,7 @@ impl Shared for Seen<'_> {
     }
 }
 
-/// The table, as a program sees it that has come with a change of the limit's terms.
+/// The table, as a program sees it that came with a change of the limit's quota.
 #[derive(Clone, Copy)]
 pub struct Table<'a> {
     pub bus: &'a dyn Bus,
@@ -499,7 +499,7 @@ impl Table<'_> {
         }
     }
 
-    /// A word that was written in `epoch`, on the terms of this program; nothing where they are later.
+    /// A word that was written in `epoch`, on the quota of this program; none if `epoch` is later.
     pub fn on_present(&self, epoch: u32, word: u64) -> Option<u64> {
         let behind = self.epoch.wrapping_sub(epoch);
         (behind.cast_signed() >= 0).then(|| word + CHANGE * u64::from(behind))

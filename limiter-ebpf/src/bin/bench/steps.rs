@@ -119,7 +119,7 @@ pub fn step_lookup(context: XdpContext) -> u32 {
     })
 }
 
-/// And the decision; where it admits, the compare-and-swap.
+/// And the decision; if it admits, the compare-and-swap.
 #[xdp]
 pub fn step_bucket(context: XdpContext) -> u32 {
     up_to(&context, |charged, _, _| {

@@ -32,7 +32,7 @@ pub struct Flow {
     first: u64,
     /// Index of the interface that packets leave by.
     interface: u64,
-    /// Sum of the IPv4 header's 16-bit words but for its source and its checksum.
+    /// Sum of the IPv4 header's 16-bit words without its source and its checksum.
     header_sum: u64,
 }
 
@@ -197,7 +197,7 @@ fn decide(bucket: Option<*mut u64>, insert: impl FnOnce(u64)) -> u32 {
     XDP_DROP
 }
 
-/// Drops what is IP, after a look at the line of its source.
+/// Drops IP packets, after a look at the line of its source.
 #[xdp]
 pub fn one_line_drop(context: XdpContext) -> u32 {
     one_line(&context, XDP_DROP, XDP_PASS)
