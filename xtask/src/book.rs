@@ -1,10 +1,6 @@
 //! `cargo xtask book`: the documents as a book, by mdBook.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, path::PathBuf, process::Command};
 
 use anyhow::{Context, Result};
 
@@ -76,6 +72,8 @@ fn mdbook() -> Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
