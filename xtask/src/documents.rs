@@ -12,12 +12,13 @@ const README_MAX: usize = 180;
 const OPENINGS: [&str; 8] = [
     "What ", "Who ", "Whoever ", "Where ", "How ", "Which ", "Whose ", "That of",
 ];
-/// Folders whose comments keep the rules. Not yet: limiter-common, limiter-ebpf.
-const PARTS: [&str; 5] = [
+/// Folders whose comments are checked.
+const PARTS: [&str; 6] = [
+    "limiter-common",
+    "limiter-ebpf/src",
     "limiter-fleet",
     "limiter-user",
-    "tests/src",
-    "tests/tests",
+    "tests",
     "xtask/src",
 ];
 /// Comments that say nothing by themselves.
