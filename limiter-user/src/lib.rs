@@ -7,6 +7,8 @@ pub mod agent;
 pub mod cli;
 pub mod config;
 pub mod demo;
+#[cfg(test)]
+mod documents;
 pub mod export;
 mod files;
 pub mod helper;

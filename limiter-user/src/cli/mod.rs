@@ -3,6 +3,9 @@
 //!
 //! Exit status: 0 done or unchanged, 1 failed, 2 the command line is wrong.
 
+#[cfg(test)]
+mod reference;
+
 mod fleet {
     pub mod agent;
 }
@@ -49,9 +52,9 @@ mod shared {
     pub mod values;
 }
 
-use std::process::ExitCode;
+use std::{fmt::Write, process::ExitCode};
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::config::lists::{ALLOW, DENY};
 use fleet::agent;
@@ -81,47 +84,82 @@ struct Cli {
     strict: bool,
 }
 
+/// The groups of `limiter help`, with their verbs.
+pub const GROUPS: [(&str, &[&str]); 6] = [
+    (
+        "Limit",
+        &["attach", "set", "reload", "keep", "reset", "detach"],
+    ),
+    (
+        "Observe",
+        &["status", "top", "watch", "check", "log", "export"],
+    ),
+    ("Lists", &["allow", "deny", "tier"]),
+    ("Plan", &["doctor", "learn", "replay", "config"]),
+    ("Fleet", &["agent"]),
+    ("Other", &["demo", "completions", "man"]),
+];
+
 #[derive(Debug, Subcommand)]
 enum Verb {
     Attach(attach::Attach),
-    Keep(keep::Keep),
-    Detach(detach::Detach),
-    Status(status::Status),
     Set(set::Set),
     Reload(reload::Reload),
-    /// Sources that pass before any limit
+    Keep(keep::Keep),
+    Reset(reset::Reset),
+    Detach(detach::Detach),
+    Status(status::Status),
+    Top(top::Top),
+    Watch(watch::Watch),
+    Check(check::Check),
+    Log(log::Log),
+    Export(export::Export),
+    /// Edit the list of sources that pass before any limit
     Allow {
         #[command(subcommand)]
         verb: edit::Verb<OnOne>,
     },
-    /// Sources that are dropped before any limit
+    /// Edit the list of sources that are dropped before any limit
     Deny {
         #[command(subcommand)]
         verb: edit::Verb<OnOne>,
     },
-    /// Lists of other names, which limits match on
+    /// Edit a named list that limits match on
     Tier {
         #[command(subcommand)]
         verb: edit::Verb<edit::Tier>,
     },
-    /// Check a configuration file, or show what is in force as one
+    Doctor(doctor::Doctor),
+    Learn(learn::Learn),
+    Replay(replay::Replay),
+    /// Check a configuration file, or print the one in force
     Config {
         #[command(subcommand)]
         verb: config::Verb,
     },
-    Check(check::Check),
-    Reset(reset::Reset),
-    Top(top::Top),
-    Watch(watch::Watch),
-    Log(log::Log),
-    Export(export::Export),
-    Replay(replay::Replay),
-    Learn(learn::Learn),
-    Doctor(doctor::Doctor),
     Agent(agent::Agent),
     Demo(demo::Demo),
     Completions(completions::Completions),
     Man(man::Man),
+}
+
+/// The command line. Its help lists the verbs in groups, which clap has no option for.
+pub fn command() -> Command {
+    let command = Cli::command();
+    let heading = *command.get_styles().get_header();
+    let name = *command.get_styles().get_literal();
+    let mut verbs = String::new();
+    for (group, names) in GROUPS {
+        let _ = writeln!(verbs, "\n{heading}{group}:{heading:#}");
+        for verb in names {
+            let about = command.find_subcommand(verb).and_then(Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let _ = writeln!(verbs, "  {name}{verb:<11}{name:#}  {about}");
+        }
+    }
+    command.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{verbs}\n{heading}Options:{heading:#}\n{{options}}{{after-help}}"
+    ))
 }
 
 /// Reads the command line, executes it, and reports the result.
@@ -133,7 +171,9 @@ pub fn main() -> ExitCode {
     if let Some(status) = completions::answer(Cli::command) {
         return status;
     }
-    match Cli::try_parse_from(interfaces::all_as_operand(std::env::args_os())) {
+    let words = interfaces::all_as_operand(std::env::args_os());
+    let matches = command().try_get_matches_from(words);
+    match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => {
             output::be_strict(cli.strict);
             finish(run(cli.verb))
@@ -159,24 +199,24 @@ fn finish(work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
 async fn run(verb: Verb) -> anyhow::Result<()> {
     match verb {
         Verb::Attach(arguments) => attach::run(arguments).await,
-        Verb::Keep(arguments) => keep::run(arguments).await,
-        Verb::Detach(arguments) => detach::run(arguments).await,
-        Verb::Status(arguments) => status::run(arguments).await,
         Verb::Set(arguments) => set::run(arguments).await,
         Verb::Reload(arguments) => reload::run(arguments).await,
+        Verb::Keep(arguments) => keep::run(arguments).await,
+        Verb::Reset(arguments) => reset::run(arguments).await,
+        Verb::Detach(arguments) => detach::run(arguments).await,
+        Verb::Status(arguments) => status::run(arguments).await,
+        Verb::Top(arguments) => top::run(arguments).await,
+        Verb::Watch(arguments) => watch::run(arguments).await,
+        Verb::Check(arguments) => check::run(arguments).await,
+        Verb::Log(arguments) => log::run(arguments).await,
+        Verb::Export(arguments) => export::run(arguments).await,
         Verb::Allow { verb } => edit::run(ALLOW, verb).await,
         Verb::Deny { verb } => edit::run(DENY, verb).await,
         Verb::Tier { verb } => edit::run_tier(verb).await,
-        Verb::Config { verb } => config::run(verb).await,
-        Verb::Check(arguments) => check::run(arguments).await,
-        Verb::Reset(arguments) => reset::run(arguments).await,
-        Verb::Top(arguments) => top::run(arguments).await,
-        Verb::Watch(arguments) => watch::run(arguments).await,
-        Verb::Log(arguments) => log::run(arguments).await,
-        Verb::Export(arguments) => export::run(arguments).await,
-        Verb::Replay(arguments) => replay::run(&arguments),
-        Verb::Learn(arguments) => learn::run(arguments).await,
         Verb::Doctor(arguments) => doctor::run(arguments).await,
+        Verb::Learn(arguments) => learn::run(arguments).await,
+        Verb::Replay(arguments) => replay::run(&arguments),
+        Verb::Config { verb } => config::run(verb).await,
         Verb::Agent(arguments) => agent::run(arguments).await,
         Verb::Demo(arguments) => demo::run(arguments).await,
         Verb::Completions(arguments) => completions::run(&arguments),
@@ -188,7 +228,22 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
 mod tests {
     use clap::{CommandFactory, Parser};
 
-    use super::{Cli, man::examples};
+    use super::{Cli, GROUPS, man::examples};
+
+    #[test]
+    fn every_verb_is_in_one_group_and_fits_a_line() {
+        let grouped = GROUPS.iter().flat_map(|(_, verbs)| verbs.iter().copied());
+        let command = Cli::command();
+        let verbs = command.get_subcommands().map(clap::Command::get_name);
+        assert!(
+            grouped.eq(verbs),
+            "the order of `Verb` and of `GROUPS` differ"
+        );
+        for verb in command.get_subcommands() {
+            let about = verb.get_about().unwrap().to_string();
+            assert!(about.len() <= 80 - 15, "{}: {about}", verb.get_name());
+        }
+    }
 
     #[test]
     fn every_verb_has_help_and_examples() {

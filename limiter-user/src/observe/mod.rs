@@ -12,8 +12,6 @@ pub mod live;
 pub mod reader;
 pub mod reasons;
 pub mod replay;
-#[cfg(test)]
-mod schema;
 pub mod snapshot;
 pub mod source;
 

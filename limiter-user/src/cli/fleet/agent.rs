@@ -19,7 +19,9 @@ use crate::{
 /// The longest file in bytes: longer than any password or certificate.
 const LONGEST: u64 = 1 << 20;
 
-/// Share limits and lists with the other hosts of a fleet, through a store, until interrupted
+/// Share limits and lists with other hosts through a store
+///
+/// It runs until it is interrupted.
 #[derive(Debug, Args)]
 pub struct Agent {
     /// Address of the store: redis://[USER[:PASSWORD]@]HOST[:PORT][/DB], rediss:// with TLS, or unix:///PATH; Redis 7.0,

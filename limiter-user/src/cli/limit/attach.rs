@@ -34,7 +34,9 @@ use crate::{
 /// The time for which `attach` waits for the fleet's agent. It limits without an agent too.
 const AGENT: Duration = Duration::from_millis(200);
 
-/// Limit what comes in on an interface; stays in the kernel until `detach`
+/// Limit what comes in on an interface, until `detach`
+///
+/// The program stays in the kernel. No process has to run.
 #[derive(Debug, Args)]
 pub struct Attach {
     /// The interfaces; all of them, or none if one fails

@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// Keep what is on trial (`--try`): it is no longer undone by itself
+/// Keep a change that is on trial (`--try`), or revert it
 #[derive(Debug, Args)]
 pub struct Keep {
     #[command(flatten)]

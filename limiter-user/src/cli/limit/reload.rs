@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-/// Put a configuration file in force again, after it was changed
+/// Put a changed configuration file in force
 #[derive(Debug, Args)]
 pub struct Reload {
     #[command(flatten)]

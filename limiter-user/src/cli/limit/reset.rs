@@ -14,7 +14,7 @@ use crate::{
     show::units::grouped,
 };
 
-/// Forget a source, or all: its bucket is full again
+/// Refill the buckets of one source, or of all
 #[derive(Debug, Args)]
 pub struct Reset {
     /// The interface, or several as in eth0,eth1; all stands for every one that limiter is attached to

@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// Change rate, burst, shadow and other things while traffic flows
+/// Change rate, burst and other settings while traffic flows
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("change").required(true).multiple(true)))]
 #[command(override_usage = "limiter set <IFACE>... [--limit <NAME>] [OPTIONS]")]

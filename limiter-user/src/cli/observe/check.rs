@@ -22,7 +22,7 @@ use crate::{
     show,
 };
 
-/// Show one source: tokens, retry-after, passed, dropped
+/// Explain one source: tokens, retry-after, counters
 #[derive(Debug, Args)]
 pub struct Check {
     #[command(flatten)]

@@ -13,7 +13,9 @@ use crate::{
     helper, sandbox,
 };
 
-/// Serve metrics for Prometheus, and a page for people, until interrupted; changes nothing
+/// Serve metrics for Prometheus, and a web page
+///
+/// It runs until it is interrupted, and changes nothing.
 #[derive(Debug, Args)]
 pub struct Export {
     /// Address to listen on; other machines reach it only at an address of this machine, and without a

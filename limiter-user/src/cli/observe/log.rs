@@ -8,7 +8,9 @@ use crate::{
     show,
 };
 
-/// Print what the program decides about each packet, until interrupted (slow: for debugging)
+/// Print the verdict on each packet: slow, for debugging
+///
+/// It runs until it is interrupted.
 #[derive(Debug, Args)]
 pub struct Log {
     /// The interface

@@ -14,7 +14,7 @@ use crate::{
     show,
 };
 
-/// Show what is attached, how, and what it has done
+/// Show each attachment, its limits and its counters
 #[derive(Debug, Args)]
 pub struct Status {
     /// The interface, or several; left out, or all, every one that limiter is attached to

@@ -43,7 +43,7 @@ const HELD: usize = 200;
 /// The most sources in the view: more than anybody scrolls through.
 const HELD_MAX: usize = 1000;
 
-/// Show who is sending and who is dropped
+/// Show live which sources send most and are dropped most
 #[derive(Debug, Args)]
 pub struct Top {
     /// The interface

@@ -35,7 +35,9 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// Interval between checks that there is still something to watch.
 const CHECK: Duration = Duration::from_millis(500);
 
-/// Show drops as they happen, and what would be dropped but for shadow, until interrupted
+/// Print drops as they happen
+///
+/// It runs until it is interrupted, and also shows packets that pass only because of shadow.
 #[derive(Debug, Args)]
 pub struct Watch {
     /// The interface

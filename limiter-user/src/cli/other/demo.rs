@@ -15,7 +15,7 @@ use crate::{
     demo::{self, Outcome},
 };
 
-/// Two hosts in network namespaces, a flood, and what gets through
+/// Show a flood and a limit between two network namespaces
 #[derive(Debug, Args)]
 pub struct Demo {
     /// Duration of the traffic, 1s to 60s

@@ -12,7 +12,7 @@ use crate::{
     show,
 };
 
-/// Show what would go wrong with `attach`, before it does; changes nothing
+/// Predict what `attach` would do, and find obstacles
 #[derive(Debug, Args)]
 pub struct Doctor {
     /// The interface

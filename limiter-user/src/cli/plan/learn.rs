@@ -28,7 +28,7 @@ use crate::{
     show::units::counted,
 };
 
-/// Watch without limiting, then propose limits as a configuration file
+/// Watch traffic, and propose limits as a configuration file
 #[derive(Debug, Args)]
 pub struct Learn {
     /// The interface

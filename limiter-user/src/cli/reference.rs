@@ -1,0 +1,197 @@
+//! Checks the documents against the command line: `docs/reference` is made of its definitions, and every command in a
+//! console block is a command line.
+
+use std::{fmt::Write, fs, path::Path};
+
+use clap::{Arg, Command, CommandFactory, Parser};
+use limiter_common::policy::verdict::{Reason, Verdict};
+
+use super::{Cli, GROUPS, man::examples};
+use crate::{config::file::TABLES, documents::compare};
+
+const COMMANDS: &str = "\
+# Commands
+
+Made from the definitions of the command line. `limiter help VERB` prints the same, `man limiter-VERB` too. Every verb
+also takes `--strict`: exit status 1 if there is nothing to change, or if a configuration file has warnings.
+";
+
+const FILE: &str = "\
+# Configuration file
+
+Made from the definitions that read the file; `man limiter.toml` prints the same. A key that is not named here is a
+mistake, and a file with a mistake changes nothing. The [cookbook](../cookbook.md) has whole files.
+";
+
+const REASONS: &str = "\
+# Reasons
+
+Each packet is counted under one reason, which JSON, metrics and `limiter watch` name. Made from the program's table.
+
+| reason | text | verdict |
+|---|---|---|
+";
+
+/// A cell of a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+/// An argument as it is typed, and its help with default and possible values.
+fn row(argument: &Arg) -> String {
+    let names = argument.get_value_names().unwrap_or_default().iter();
+    let names: Vec<_> = names.map(ToString::to_string).collect();
+    let mut typed = match argument.get_long() {
+        Some(long) => format!("--{long} "),
+        None => String::new(),
+    };
+    if let Some(short) = argument.get_short() {
+        typed = format!("-{short}, {typed}");
+    }
+    if argument.get_action().takes_values() {
+        typed += &names.join(" ");
+    }
+    let help = argument.get_long_help().or(argument.get_help());
+    let mut meaning = help.map(ToString::to_string).unwrap_or_default();
+    let values = argument.get_possible_values();
+    let values: Vec<_> = values.iter().map(|value| value.get_name()).collect();
+    if argument.get_action().takes_values() && !values.is_empty() {
+        let _ = write!(meaning, ": `{}`", values.join("`, `"));
+    }
+    let defaults = argument.get_default_values().iter();
+    let defaults: Vec<_> = defaults.map(|value| value.to_string_lossy()).collect();
+    if argument.get_action().takes_values() && !defaults.is_empty() {
+        let _ = write!(meaning, " (default: `{}`)", defaults.join(","));
+    }
+    format!("| `{}` | {} |\n", cell(typed.trim_end()), cell(&meaning))
+}
+
+/// The section of a verb, or of a verb within a verb.
+fn section(verb: &Command, depth: usize) -> String {
+    let name = verb.get_bin_name().unwrap_or_default().to_owned();
+    let about = verb.get_long_about().or(verb.get_about());
+    let about = about.map(ToString::to_string).unwrap_or_default();
+    let about = about.trim_end_matches('.').replace("\n\n", ".\n\n");
+    let mut text = format!("\n{} {name}\n\n{about}.\n", "#".repeat(depth));
+    if !verb.has_subcommands() {
+        let usage = verb.clone().render_usage().to_string();
+        let _ = write!(text, "\n```text\n{usage}\n```\n");
+    }
+    let is_own = |argument: &&Arg| {
+        !argument.is_hide_set()
+            && !["help", "strict", "version"].contains(&argument.get_id().as_str())
+    };
+    let rows: String = verb.get_arguments().filter(is_own).map(row).collect();
+    if !rows.is_empty() {
+        text += &format!("\n| argument | meaning |\n|---|---|\n{rows}");
+    }
+    for inner in verb.get_subcommands() {
+        if inner.get_name() != "help" {
+            text += &section(inner, depth + 1);
+        }
+    }
+    for (task, lines) in examples(verb.get_name()) {
+        if depth == 3 {
+            let _ = write!(text, "\n{task}\n\n```sh\n{}\n```\n", lines.join("\n"));
+        }
+    }
+    text
+}
+
+#[test]
+fn commands_are_those_of_the_program() {
+    let mut command = Cli::command();
+    command.build();
+    let mut page = COMMANDS.to_owned();
+    for (group, verbs) in GROUPS {
+        let _ = write!(page, "\n## {group}\n");
+        for verb in verbs {
+            page += &section(command.find_subcommand(verb).unwrap(), 3);
+        }
+    }
+    compare("reference/commands.md", &page);
+}
+
+#[test]
+fn keys_are_those_of_the_file() {
+    let mut page = FILE.to_owned();
+    for table in TABLES {
+        let title = table.table.trim_start_matches('[').trim_end_matches(']');
+        let _ = write!(
+            page,
+            "\n## Keys of {title}\n\nWritten {}.\n\n| key | meaning |\n|---|---|\n",
+            table.place
+        );
+        for (key, meaning) in table.known {
+            let _ = writeln!(page, "| `{key}` | {} |", cell(meaning));
+        }
+    }
+    compare("reference/file.md", &page);
+}
+
+#[test]
+fn reasons_are_those_of_the_program() {
+    let mut page = REASONS.to_owned();
+    for reason in Reason::ALL {
+        let verdict = match reason.verdict() {
+            Verdict::Admit => "passed, charged to every limit that matches",
+            Verdict::Pass => "passed, not charged",
+            Verdict::Shadow => "passed because of shadow",
+            Verdict::Refuse => "dropped by a limit",
+            Verdict::Drop => "dropped before any limit",
+        };
+        let _ = writeln!(
+            page,
+            "| `{}` | {} | {verdict} |",
+            reason.name(),
+            reason.text()
+        );
+    }
+    compare("reference/reasons.md", &page);
+}
+
+#[test]
+fn every_command_of_the_documents_is_a_command_line() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folders = ["", "docs", "docs/bench"].map(|folder| fs::read_dir(root.join(folder)).unwrap());
+    let files = folders
+        .into_iter()
+        .flatten()
+        .map(|file| file.unwrap().path());
+    let mut commands = 0;
+    for file in files.filter(|file| file.extension().is_some_and(|end| end == "md")) {
+        let text = fs::read_to_string(&file).unwrap();
+        for line in commands_of(&text) {
+            let read = Cli::try_parse_from(line.split_whitespace());
+            let fails = read.err().filter(clap::Error::use_stderr);
+            assert!(
+                fails.is_none(),
+                "{}: {line}: {}",
+                file.display(),
+                fails.unwrap()
+            );
+            commands += 1;
+        }
+    }
+    assert!(commands > 50, "only {commands} commands were found");
+}
+
+/// Lines of code blocks for a shell that call limiter: without `sudo`, pipes, redirections and comments.
+fn commands_of(text: &str) -> impl Iterator<Item = String> {
+    let mut is_shell = false;
+    let lines = text
+        .lines()
+        .filter(move |line| match line.strip_prefix("```") {
+            Some(language) => {
+                is_shell = ["sh", "console"].contains(&language);
+                false
+            }
+            None => is_shell,
+        });
+    lines.filter_map(|line| {
+        let line = line.trim_start_matches("$ ").trim_start_matches("sudo ");
+        let line = line.split([';', '|', '>', '&', '#']).next()?;
+        line.starts_with("limiter ")
+            .then(|| line.replace(['\'', '"'], ""))
+    })
+}

@@ -1,0 +1,49 @@
+//! Compares documents that are made from the code with the code: `docs/schema` and `docs/reference`.
+
+use std::{env, fs, path::Path};
+
+use schemars::{JsonSchema, generate::SchemaSettings};
+
+use crate::{
+    observe::{Listing, Status, event, replay, source},
+    plan::doctor,
+};
+
+/// Environment variable: if set, the files are written, not compared.
+const WRITE: &str = "LIMITER_WRITE_DOCS";
+
+/// Fails if a file of `docs` is not `made`.
+pub fn compare(name: &str, made: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../docs")
+        .join(name);
+    if env::var_os(WRITE).is_some() {
+        fs::write(&file, made).unwrap();
+    }
+    let written = fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        written == made,
+        "docs/{name} is not made from this code: {WRITE}=1 cargo test -p limiter-user --lib"
+    );
+}
+
+fn schema<T: JsonSchema>() -> String {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let schema = settings.into_generator().into_root_schema_for::<T>();
+    serde_json::to_string_pretty(&schema).unwrap() + "\n"
+}
+
+#[test]
+fn schemas_are_those_of_the_types() {
+    for (name, made) in [
+        ("check", schema::<source::Check>()),
+        ("doctor", schema::<doctor::Diagnosis>()),
+        ("list", schema::<Listing>()),
+        ("replay", schema::<replay::Replay>()),
+        ("status", schema::<Status>()),
+        ("top", schema::<source::Top>()),
+        ("watch", schema::<event::Event>()),
+    ] {
+        compare(&format!("schema/{name}.json"), &made);
+    }
+}
