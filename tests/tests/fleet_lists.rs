@@ -242,7 +242,7 @@ fn the_plain_case_by_flags() {
     assert!(
         refused
             .stderr
-            .contains("write --fleet none without --limit"),
+            .contains("--fleet none takes the whole interface out of its fleet"),
         "{refused:?}"
     );
     let refused = hosts.limiter(&["set", "eth0", "--rate", "1mbit", "--burst", "64kb"]);

@@ -1,6 +1,10 @@
 //! `cargo xtask book`: the documents as a book, by mdBook.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context, Result};
 
@@ -45,6 +49,13 @@ fn tracked_documents() -> Result<Vec<String>> {
     Ok(files.lines().map(str::to_owned).collect())
 }
 
+/// The pages among the documents.
+pub fn pages() -> Result<Vec<String>> {
+    let mut pages = tracked_documents()?;
+    pages.retain(|page| Path::new(page).extension().is_some_and(|end| end == "md"));
+    Ok(pages)
+}
+
 /// The summary, whose links begin in `docs`, with links that begin in the root folder.
 fn from_root(summary: &str) -> String {
     summary.replace("](", "](docs/").replace("](docs/../", "](")
@@ -72,17 +83,14 @@ fn mdbook() -> Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     #[test]
     fn every_page_is_in_the_summary() {
         let root = paths::root();
         let summary = from_root(&fs::read_to_string(root.join("docs/SUMMARY.md")).unwrap());
-        for page in tracked_documents().unwrap() {
-            let is_page = Path::new(&page).extension().is_some_and(|end| end == "md");
-            if is_page && page != "docs/SUMMARY.md" {
+        for page in pages().unwrap() {
+            if page != "docs/SUMMARY.md" {
                 assert!(
                     summary.contains(&format!("]({page})")),
                     "{page} is not in docs/SUMMARY.md"

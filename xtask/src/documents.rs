@@ -1,10 +1,13 @@
 //! Mechanical rules for texts, which the lint checks.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Result, bail};
 
-use crate::paths;
+use crate::{book, paths};
 
 /// Lines that README.md may have.
 const README_MAX: usize = 180;
@@ -37,6 +40,11 @@ pub fn check() -> Result<()> {
             wrong.extend(comments(&file, &text));
         }
     }
+    for page in book::pages()? {
+        let text = fs::read_to_string(root.join(&page))?;
+        wrong.extend(headings(&page, &text));
+        wrong.extend(links(&root, &page, &text)?);
+    }
     if wrong.is_empty() {
         return Ok(());
     }
@@ -60,6 +68,70 @@ fn comments(file: &Path, text: &str) -> Vec<String> {
     wrong
 }
 
+/// The lines of a page outside of code blocks, with their numbers.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut is_code = false;
+    let lines = text.lines().enumerate();
+    lines.filter_map(move |(number, line)| {
+        is_code ^= line.trim_start().starts_with("```");
+        let shown = !is_code && !line.trim_start().starts_with("```");
+        shown.then_some((number + 1, line))
+    })
+}
+
+/// Headings that no text follows before the next heading of their level or above.
+fn headings(page: &str, text: &str) -> Vec<String> {
+    let level = |line: &str| line.len() - line.trim_start_matches('#').len();
+    let mut wrong = Vec::new();
+    for (number, line) in prose(text).filter(|(_, line)| line.starts_with('#')) {
+        let next = text.lines().skip(number).find(|line| !line.is_empty());
+        let is_empty = next.is_none_or(|next| next.starts_with('#') && level(next) <= level(line));
+        if is_empty {
+            wrong.push(format!("{page}:{number}: a heading without text: {line}"));
+        }
+    }
+    wrong
+}
+
+/// Links into the repository that lead nowhere.
+fn links(root: &Path, page: &str, text: &str) -> Result<Vec<String>> {
+    let folder = Path::new(page).parent().unwrap_or(Path::new(""));
+    let mut wrong = Vec::new();
+    for (number, line) in prose(text) {
+        for link in line.split("](").skip(1) {
+            let link = link.split(')').next().unwrap_or_default();
+            if link.contains(':') {
+                continue;
+            }
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let to = match file {
+                "" => root.join(page),
+                file => root.join(folder).join(file),
+            };
+            if !to.exists() || !anchor.is_empty() && !anchors(&to)?.contains(&anchor.to_owned()) {
+                wrong.push(format!(
+                    "{page}:{number}: a link that leads nowhere: {link}"
+                ));
+            }
+        }
+    }
+    Ok(wrong)
+}
+
+/// The anchors of a page's headings, as GitHub and mdBook make them.
+fn anchors(page: &PathBuf) -> Result<Vec<String>> {
+    let text = fs::read_to_string(page)?;
+    let headings = prose(&text).filter(|(_, line)| line.starts_with('#'));
+    let anchor = |line: &str| {
+        let line = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = line
+            .chars()
+            .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    Ok(headings.map(|(_, line)| anchor(line)).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,6 +141,23 @@ mod tests {
         let text = "/// Where it is.\n/// How it got there.\nfn a() {}\n// The same.\nfn b() {}\n/// The place of it.\nfn c() {}\n";
         let wrong = comments(Path::new("a.rs"), text);
         assert_eq!(wrong, ["a.rs:1: Where it is.", "a.rs:4: The same."]);
+    }
+
+    #[test]
+    fn links_and_headings_that_lead_nowhere_are_refused() {
+        let text =
+            "# A\n\n[a](#a) [b](#b)\n\n## C\n\n## D\n\n[d](no.md), [e](https://example.org)\n";
+        let root = std::env::temp_dir().join(format!("limiter-documents-{}", std::process::id()));
+        fs::create_dir_all(&root).unwrap();
+        fs::write(root.join("page.md"), text).unwrap();
+        let wrong = links(&root, "page.md", text).unwrap();
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(wrong.len(), 2, "{wrong:?}");
+        assert!(wrong[0].ends_with("#b") && wrong[1].ends_with("no.md"));
+        assert_eq!(
+            headings("page.md", text),
+            ["page.md:5: a heading without text: ## C"]
+        );
     }
 
     #[test]
