@@ -3,13 +3,14 @@
 use limiter_common::{arithmetic::bucket::ticks, table::WAYS};
 
 use crate::{
-    cpu::{Packet, Said, clear},
-    scene::{Scene, is_among},
-    world::{COST, GONE, ONE_SET, START, TWO_SETS},
+    cpu::{
+        Outcome::{Charged, Cleared, New, NoRoom, Replaced},
+        Packet, clear,
+    },
+    scene::Scene,
+    world::{COST, FULL, GONE, ONE_SET, START, TWO_SETS},
 };
 
-/// A bucket that is full, and has been for as long as a packet takes.
-const FULL: u64 = ticks(START - COST);
 /// One that is not.
 const SPENT: u64 = ticks(START + COST);
 
@@ -19,21 +20,13 @@ fn cleared_source_comes_in_again() {
     for (world, set) in [(ONE_SET, 0), (TWO_SETS, 0), (TWO_SETS, 1)] {
         let world = world.counted();
         let a = world.narrow(0, 0);
-        let mut scene = Scene::of(world);
-        scene.put(set, 1, &a, FULL, 1);
-        scene.fill();
-        scene.cpu(|table| {
-            let packet = Packet {
-                tag: &a,
-                now: START,
-            };
-            vec![packet.pass(table)]
-        });
+        let mut scene = Scene::with(world, [(set, 1, a, FULL)]);
+        scene.sends([a]);
         scene.cpu(move |table| vec![clear(table, set, START)]);
-        scene.all_are_charged(&a, &[0], 0, 0);
+        scene.all_are_charged(a, &[0], 0, 0);
         let ends = scene.explore();
-        assert!(is_among(&ends, &[&[Said::Charged], &[Said::Cleared(0)]]));
-        assert!(is_among(&ends, &[&[Said::New], &[Said::Cleared(1)]]));
+        ends.contain(&[&[Charged], &[Cleared(0)]]);
+        ends.contain(&[&[New], &[Cleared(1)]]);
     }
 }
 
@@ -44,21 +37,15 @@ fn cleared_entry_goes_to_one_source() {
         let world = ONE_SET.counted();
         let [a, b] = [world.narrow(0, 0), world.narrow(0, 1)];
         let c = world.wide(0, 0);
-        let former = if is_wide { &c } else { &a };
+        let former = if is_wide { c } else { a };
         let mut scene = Scene::of(world);
         scene.put(0, 0, former, FULL, 1);
-        scene.cpu(|table| {
-            let packet = Packet {
-                tag: &b,
-                now: START,
-            };
-            vec![packet.pass(table)]
-        });
+        scene.sends([b]);
         scene.cpu(|table| vec![clear(table, 0, START)]);
-        scene.all_are_charged(&b, &[0], 0, 0);
+        scene.all_are_charged(b, &[0], 0, 0);
         let ends = scene.explore();
-        assert!(is_among(&ends, &[&[Said::New], &[Said::Cleared(1)]]));
-        assert!(is_among(&ends, &[&[Said::Replaced], &[Said::Cleared(0)]]));
+        ends.contain(&[&[New], &[Cleared(1)]]);
+        ends.contain(&[&[Replaced], &[Cleared(0)]]);
     }
 }
 
@@ -69,17 +56,17 @@ fn wide_source_takes_what_was_cleared() {
     let [a, b] = [world.wide(0, 0), world.wide(0, 1)];
     let c = world.narrow(0, 0);
     let mut scene = Scene::of(world);
-    scene.put(0, 0, &a, FULL, 1);
-    scene.cpu(|table| {
+    scene.put(0, 0, a, FULL, 1);
+    scene.cpu(move |table| {
         let said = clear(table, 0, START);
         let pass = |tag| Packet { tag, now: START }.pass(table);
-        vec![said, pass(&c), pass(&b)]
+        vec![said, pass(c), pass(b)]
     });
-    let said = [Said::Cleared(1), Said::New, Said::New];
+    let said = [Cleared(1), New, New];
     // The narrow source has one of the entries: the wide one finds no room beside it.
     let ends = scene.explore();
     assert!(ends.iter().all(|end| end[0][..2] == said[..2]), "{ends:?}");
-    assert!(ends.iter().all(|end| end[0][2] == Said::NoRoom), "{ends:?}");
+    assert!(ends.iter().all(|end| end[0][2] == NoRoom), "{ends:?}");
 }
 
 /// A sweep leaves buckets that are not full, and takes those of limits that have gone.
@@ -89,9 +76,9 @@ fn sweep_clears_what_may_be_taken() {
     let a = world.narrow(0, 0);
     let gone = world.narrow_of(GONE, 0, 1);
     let mut scene = Scene::of(world);
-    scene.put(0, 0, &a, SPENT, 1);
-    scene.put(0, 1, &gone, SPENT, 1);
+    scene.put(0, 0, a, SPENT, 1);
+    scene.put(0, 1, gone, SPENT, 1);
     assert_eq!(WAYS, 2);
     scene.cpu(|table| vec![clear(table, 0, START)]);
-    assert_eq!(scene.explore(), [[[Said::Cleared(1)]]]);
+    scene.explore().are(&[&[Cleared(1)]]);
 }

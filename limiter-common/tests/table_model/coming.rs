@@ -6,40 +6,27 @@ use limiter_common::{
 };
 
 use crate::{
-    cpu::{Packet, Said},
-    scene::{Scene, is_among},
-    world::{COST, GONE, ONE_SET, START, TWO_SETS},
+    cpu::{
+        Outcome::{Charged, Contended, New, NoRoom, Refused, Replaced},
+        Packet,
+    },
+    scene::Scene,
+    world::{FULL, GONE, ONE_SET, START, TWO_SETS},
 };
-
-/// A bucket that is full, and has been for as long as a packet takes.
-const FULL: u64 = ticks(START - COST);
 
 /// Two CPUs have packets of the same new source: one bucket, and no more than its burst passes.
 #[test]
 fn two_cpus_make_one_bucket_of_a_source() {
     let tag = ONE_SET.narrow(0, 0);
-    let packet = Packet {
-        tag: &tag,
-        now: START,
-    };
     let mut scene = Scene::of(ONE_SET);
-    scene.cpu(|table| vec![packet.pass(table)]);
-    scene.cpu(|table| vec![packet.pass(table), packet.pass(table)]);
-    scene.all_are_charged(&tag, &[0, 1], 0, 0);
+    scene.sends([tag]);
+    scene.sends([tag, tag]);
+    scene.all_are_charged(tag, &[0, 1], 0, 0);
     let ends = scene.explore();
-    assert!(is_among(
-        &ends,
-        &[&[Said::New], &[Said::Charged, Said::Refused]]
-    ));
-    assert!(is_among(
-        &ends,
-        &[&[Said::Refused], &[Said::New, Said::Charged]]
-    ));
-    let contended = [Said::Contended, Said::Charged];
-    assert!(
-        is_among(&ends, &[&[Said::New], &contended]),
-        "while it is brought in"
-    );
+    ends.contain(&[&[New], &[Charged, Refused]]);
+    ends.contain(&[&[Refused], &[New, Charged]]);
+    let contended = [Contended, Charged];
+    ends.contain(&[&[New], &contended]);
 }
 
 /// So do three.
@@ -48,42 +35,28 @@ fn three_cpus_make_one_bucket_of_a_source() {
     let tag = ONE_SET.narrow(0, 0);
     let mut scene = Scene::of(ONE_SET);
     for _ in 0..3 {
-        scene.cpu(|table| {
-            vec![
-                Packet {
-                    tag: &tag,
-                    now: START,
-                }
-                .charge_new_said(table),
-            ]
-        });
+        scene.brings_in([tag]);
     }
-    scene.all_are_charged(&tag, &[0, 1, 2], 0, 0);
-    assert!(is_among(
-        &scene.explore(),
-        &[&[Said::Contended], &[Said::New], &[Said::Contended]]
-    ));
+    scene.all_are_charged(tag, &[0, 1, 2], 0, 0);
+    scene
+        .explore()
+        .contain(&[&[Contended], &[New], &[Contended]]);
 }
 
 /// If the source's own set is full, the source is in the other one, once, and its own set counts it.
 #[test]
 fn a_source_that_finds_no_room_at_home_is_elsewhere_once() {
     let tag = TWO_SETS.narrow(0, 0);
-    let packet = Packet {
-        tag: &tag,
-        now: START,
-    };
     let mut scene = Scene::of(TWO_SETS);
     let gone = TWO_SETS.narrow_of(GONE, 1, 0);
-    scene.put(1, 1, &gone, ticks(2 * START), 9);
+    scene.put(1, 1, gone, ticks(2 * START), 9);
     scene.fill();
-    for _ in 0..2 {
-        scene.cpu(|table| vec![packet.pass(table)]);
-    }
-    scene.all_are_charged(&tag, &[0, 1], 0, 0);
+    scene.sends([tag]);
+    scene.sends([tag]);
+    scene.all_are_charged(tag, &[0, 1], 0, 0);
     let ends = scene.explore();
-    assert!(is_among(&ends, &[&[Said::Replaced], &[Said::Charged]]));
-    assert!(is_among(&ends, &[&[Said::Contended], &[Said::Replaced]]));
+    ends.contain(&[&[Replaced], &[Charged]]);
+    ends.contain(&[&[Contended], &[Replaced]]);
 }
 
 /// Two new sources want the last entry that may be taken: one gets it, and keeps it. That its limit has gone
@@ -94,18 +67,13 @@ fn the_last_entry_goes_to_one_of_two() {
         let [a, b] = [TWO_SETS.narrow(homes[0], 0), TWO_SETS.narrow(homes[1], 1)];
         let mut scene = Scene::of(TWO_SETS);
         let gone = TWO_SETS.narrow_of(GONE, 0, 0);
-        scene.put(1, 1, &gone, ticks(2 * START), 9);
+        scene.put(1, 1, gone, ticks(2 * START), 9);
         scene.fill();
-        for tag in [&a, &b] {
-            scene.cpu(move |table| vec![Packet { tag, now: START }.pass(table)]);
-        }
-        scene.all_are_charged(&a, &[0], 0, 0);
-        scene.all_are_charged(&b, &[1], 0, 0);
+        scene.race([a, b]);
         let ends = scene.explore();
-        assert!(is_among(&ends, &[&[Said::Replaced], &[Said::NoRoom]]));
-        assert!(is_among(&ends, &[&[Said::NoRoom], &[Said::Replaced]]));
-        let both = |end: &Vec<Vec<Said>>| end.iter().flatten().all(|said| said.is_admitted());
-        assert!(!ends.iter().any(both));
+        ends.contain(&[&[Replaced], &[NoRoom]]);
+        ends.contain(&[&[NoRoom], &[Replaced]]);
+        ends.never_admit_all();
     }
 }
 
@@ -115,16 +83,11 @@ fn two_entries_are_enough_for_two() {
     let [a, b] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(1, 1)];
     let mut scene = Scene::of(TWO_SETS);
     let [c, d] = [TWO_SETS.narrow(0, 2), TWO_SETS.narrow(1, 3)];
-    scene.put(0, 0, &c, FULL, 1);
-    scene.put(0, 1, &d, FULL, 1);
+    scene.put(0, 0, c, FULL, 1);
+    scene.put(0, 1, d, FULL, 1);
     scene.fill();
-    for tag in [&a, &b] {
-        scene.cpu(move |table| vec![Packet { tag, now: START }.pass(table)]);
-    }
-    scene.all_are_charged(&a, &[0], 0, 0);
-    scene.all_are_charged(&b, &[1], 0, 0);
-    let ends = scene.explore();
-    assert!(is_among(&ends, &[&[Said::Replaced], &[Said::Replaced]]));
+    scene.race([a, b]);
+    scene.explore().contain(&[&[Replaced], &[Replaced]]);
 }
 
 /// Nothing happens under a lock that cannot be had.
@@ -132,24 +95,13 @@ fn two_entries_are_enough_for_two() {
 fn without_the_lock_nothing_changes() {
     let tag = ONE_SET.narrow(0, 0);
     let mut scene = Scene::of(ONE_SET);
-    scene.cpu(|table| {
+    scene.cpu(move |table| {
         assert!(table.lock(0));
-        let added = Packet {
-            tag: &tag,
-            now: START,
-        }
-        .charge_new(table);
+        let added = Packet { tag, now: START }.charge_new(table);
         table.unlock(0);
         assert_eq!(added, Added::Raced);
-        vec![Said::Contended]
+        vec![Contended]
     });
-    let before = scene.words.clone();
-    scene.rule(move |words, _| {
-        if words == before {
-            Ok(())
-        } else {
-            Err("changed".into())
-        }
-    });
+    scene.changes_nothing();
     assert_eq!(scene.explore().len(), 1);
 }

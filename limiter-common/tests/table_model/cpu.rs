@@ -16,7 +16,7 @@ use crate::world::{Entry, TERMS, Table, World};
 
 /// The result of a packet, or of a request of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum Outcome {
     /// Charged to a bucket that was there.
     Charged,
     /// Charged to a bucket that was not its own.
@@ -42,7 +42,7 @@ pub enum Said {
     Cleared(u64),
 }
 
-impl Said {
+impl Outcome {
     pub fn is_admitted(self) -> bool {
         matches!(
             self,
@@ -63,32 +63,32 @@ impl Said {
 
 /// A packet of a source, which came at `now` nanoseconds.
 #[derive(Clone, Copy)]
-pub struct Packet<'a> {
-    pub tag: &'a Tag,
+pub struct Packet {
+    pub tag: Tag,
     pub now: u64,
 }
 
 /// Attempts that a packet has.
 const ATTEMPTS: u32 = 2;
 
-impl Packet<'_> {
+impl Packet {
     /// As `charge` in the program.
-    pub fn pass(self, table: &Table<'_>) -> Said {
+    pub fn pass(self, table: &Table<'_>) -> Outcome {
         for _ in 0..ATTEMPTS {
             match self.charge_known(table) {
-                Tried::Said(said, entry) => {
-                    entry.count(if said.is_admitted() { PASSED } else { OVER });
-                    return said;
+                Tried::Done(outcome, entry) => {
+                    entry.count(if outcome.is_admitted() { PASSED } else { OVER });
+                    return outcome;
                 }
-                Tried::New => match self.charge_new_said(table) {
-                    Said::Contended => {}
-                    said => return said,
+                Tried::New => match self.charge_new_outcome(table) {
+                    Outcome::Contended => {}
+                    outcome => return outcome,
                 },
                 Tried::Lost => {}
                 Tried::Stale => self.refresh(table),
             }
         }
-        Said::Contended
+        Outcome::Contended
     }
 
     /// Only brings the source in.
@@ -101,7 +101,7 @@ impl Packet<'_> {
         table::add(
             table,
             &New {
-                tag,
+                tag: &tag,
                 word: tat,
                 epoch,
                 now,
@@ -110,20 +110,20 @@ impl Packet<'_> {
     }
 
     /// Brings the source in, and returns the packet's result.
-    pub fn charge_new_said(self, table: &Table<'_>) -> Said {
+    pub fn charge_new_outcome(self, table: &Table<'_>) -> Outcome {
         let before = table.seconds.get();
         match self.charge_new(table) {
-            Added::Done => Said::New,
-            Added::Replaced if table.seconds.get() > before => Said::ReplacedTwo,
-            Added::Replaced => Said::Replaced,
-            Added::NoRoom => Said::NoRoom,
-            Added::Raced => Said::Contended,
+            Added::Done => Outcome::New,
+            Added::Replaced if table.seconds.get() > before => Outcome::ReplacedTwo,
+            Added::Replaced => Outcome::Replaced,
+            Added::NoRoom => Outcome::NoRoom,
+            Added::Raced => Outcome::Contended,
         }
     }
 
     fn charge_known<'a>(self, table: &Table<'a>) -> Tried<'a> {
         let Self { tag, now } = self;
-        let Some(entry) = find(table, tag) else {
+        let Some(entry) = find(table, &tag) else {
             return Tried::New;
         };
         let (over, word) = (entry.load(OVER), entry.load(TAT));
@@ -134,43 +134,43 @@ impl Packet<'_> {
             return Tried::Stale;
         }
         match TERMS.decide(word, now, TERMS.cost) {
-            Decision::Refuse { .. } if !entry.is_of(tag) => Tried::Lost,
-            Decision::Refuse { .. } => Tried::Said(Said::Refused, entry),
-            Decision::Admit { tat } if entry.charge(tag, word, tat) => {
-                let is_own = table.changed.get() == World::number_of(tag);
-                let said = if is_own {
-                    Said::Charged
+            Decision::Refuse { .. } if !entry.is_of(&tag) => Tried::Lost,
+            Decision::Refuse { .. } => Tried::Done(Outcome::Refused, entry),
+            Decision::Admit { tat } if entry.charge(&tag, word, tat) => {
+                let is_own = table.changed.get() == World::number_of(&tag);
+                let outcome = if is_own {
+                    Outcome::Charged
                 } else {
-                    Said::ChargedToAnother
+                    Outcome::ChargedToAnother
                 };
-                Tried::Said(said, entry)
+                Tried::Done(outcome, entry)
             }
             Decision::Admit { .. } => Tried::Lost,
         }
     }
 
     /// Takes the charge back.
-    pub fn refund(self, table: &Table<'_>) -> Said {
+    pub fn refund(self, table: &Table<'_>) -> Outcome {
         let Self { tag, now } = self;
         for _ in 0..ATTEMPTS {
-            let Some(entry) = find(table, tag) else {
-                return Said::Nothing;
+            let Some(entry) = find(table, &tag) else {
+                return Outcome::Nothing;
             };
             let (over, word) = (entry.load(OVER), entry.load(TAT));
             if !bucket::is_time(word) || epoch_in(over, table.epoch) != table.epoch {
-                return Said::Nothing;
+                return Outcome::Nothing;
             }
             let refunded = TERMS.refunded(word, TERMS.cost, now, now);
-            if entry.charge(tag, word, refunded) {
+            if entry.charge(&tag, word, refunded) {
                 entry.add(PASSED, ONE_PACKET.wrapping_neg());
-                return Said::Refunded;
+                return Outcome::Refunded;
             }
         }
-        Said::Nothing
+        Outcome::Nothing
     }
 
     fn refresh(self, table: &Table<'_>) {
-        let Some(entry) = find(table, self.tag) else {
+        let Some(entry) = find(table, &self.tag) else {
             return;
         };
         let (over, word) = (entry.load(OVER), entry.load(TAT));
@@ -179,13 +179,13 @@ impl Packet<'_> {
             && epoch != table.epoch
             && let Some(converted) = table.on_present(epoch, word)
         {
-            entry.convert(self.tag, over, word, converted, table.epoch);
+            entry.convert(&self.tag, over, word, converted, table.epoch);
         }
     }
 }
 
 enum Tried<'a> {
-    Said(Said, Entry<'a>),
+    Done(Outcome, Entry<'a>),
     New,
     Lost,
     Stale,
@@ -213,25 +213,25 @@ fn find<'a>(table: &Table<'a>, tag: &Tag) -> Option<Entry<'a>> {
 }
 
 /// The operator forgets what the source has spent.
-pub fn forget(table: &Table<'_>, tag: &Tag) -> Said {
+pub fn forget(table: &Table<'_>, tag: &Tag) -> Outcome {
     for _ in 0..ATTEMPTS {
         let home = table.home(tag);
         let Some((_, entry)) = table::find_far(table, tag, &home) else {
-            return Said::Nothing;
+            return Outcome::Nothing;
         };
         let word = entry.load(TAT);
         if bucket::is_time(word) && entry.is_of(tag) && entry.swap(TAT, word, FORGOTTEN) {
-            return Said::Forgotten;
+            return Outcome::Forgotten;
         }
     }
-    Said::Contended
+    Outcome::Contended
 }
 
 /// Entries of a set that may be taken are cleared.
-pub fn clear(table: &Table<'_>, set: u32, now: u64) -> Said {
+pub fn clear(table: &Table<'_>, set: u32, now: u64) -> Outcome {
     let before = table.cleared.get();
     table::clear(table, set, now);
-    Said::Cleared(table.cleared.get() - before)
+    Outcome::Cleared(table.cleared.get() - before)
 }
 
 /// Entries of a set that are of epoch `old` are marked as of `new`.

@@ -1,6 +1,6 @@
 //! A table, and what some CPUs do to it at the same time.
 
-use std::cell::Cell;
+use std::{cell::Cell, ops::Deref};
 
 use limiter_common::{
     arithmetic::bucket::{is_time, ticks},
@@ -8,29 +8,62 @@ use limiter_common::{
 };
 
 use crate::{
-    cpu::Said,
+    cpu::{
+        Outcome::{self, ChargedToAnother, Nothing, Refunded},
+        Packet, forget,
+    },
     explore::{Body, Bus, Explored, Rules, explore},
     memory::Machine,
     world::{BURST, COST, START, Table, World},
 };
 
 /// The work of a CPU.
-type Work<'a> = Box<dyn Fn(&Table<'_>) -> Vec<Said> + 'a>;
+type Work = Box<dyn Fn(&Table<'_>) -> Vec<Outcome>>;
 
 /// A rule that must hold in the end.
-type Rule<'a> = Box<dyn Fn(&[u64], &Ends) -> Result<(), String> + 'a>;
+type Rule = Box<dyn Fn(&[u64], &[Vec<Outcome>]) -> bool>;
 
-/// The results of each CPU.
-pub type Ends = [Vec<Said>];
+/// The ways in which the CPUs may have ended: the outcomes of each CPU.
+#[derive(Debug, PartialEq)]
+pub struct Ends(Vec<Vec<Vec<Outcome>>>);
 
-pub struct Scene<'a> {
-    pub world: World,
-    pub words: Vec<u64>,
-    works: Vec<(u32, Work<'a>)>,
-    rules: Vec<Rule<'a>>,
+impl Ends {
+    /// Panics unless one of the ends is this.
+    pub fn contain(&self, end: &[&[Outcome]]) {
+        let is_it =
+            |other: &Vec<Vec<Outcome>>| other.iter().map(Vec::as_slice).eq(end.iter().copied());
+        assert!(self.iter().any(is_it), "{end:?} is not among {self:?}");
+    }
+
+    /// Panics unless the only end is this.
+    pub fn are(&self, end: &[&[Outcome]]) {
+        self.contain(end);
+        assert_eq!(self.len(), 1, "{self:?}");
+    }
+
+    /// Panics if all packets are admitted in one of the ends.
+    pub fn never_admit_all(&self) {
+        let all = |end: &Vec<Vec<Outcome>>| end.iter().flatten().all(|one| one.is_admitted());
+        assert!(!self.iter().any(all), "{self:?}");
+    }
 }
 
-impl<'a> Scene<'a> {
+impl Deref for Ends {
+    type Target = [Vec<Vec<Outcome>>];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+pub struct Scene {
+    pub world: World,
+    pub words: Vec<u64>,
+    works: Vec<(u32, Work)>,
+    rules: Vec<(&'static str, Rule)>,
+}
+
+impl Scene {
     pub fn of(world: World) -> Self {
         Self {
             world,
@@ -40,10 +73,20 @@ impl<'a> Scene<'a> {
         }
     }
 
+    /// A full table with these sources, each with one packet: set, entry, key, TAT.
+    pub fn with<const N: usize>(world: World, sources: [(u32, u32, Tag, u64); N]) -> Self {
+        let mut scene = Self::of(world);
+        for (set, way, tag, word) in sources {
+            scene.put(set, way, tag, word, 1);
+        }
+        scene.fill();
+        scene
+    }
+
     /// As [`World::put`].
-    pub fn put(&mut self, set: u32, way: u32, tag: &Tag, word: u64, packets: u64) {
+    pub fn put(&mut self, set: u32, way: u32, tag: Tag, word: u64, packets: u64) {
         self.world
-            .put(&mut self.words, set, way, tag, word, packets);
+            .put(&mut self.words, set, way, &tag, word, packets);
     }
 
     /// As [`World::fill`].
@@ -57,90 +100,138 @@ impl<'a> Scene<'a> {
     }
 
     /// One more CPU.
-    pub fn cpu(&mut self, work: impl Fn(&Table<'_>) -> Vec<Said> + 'a) {
+    pub fn cpu(&mut self, work: impl Fn(&Table<'_>) -> Vec<Outcome> + 'static) {
         self.cpu_in(0, work);
     }
 
     /// One more CPU, whose program has come with a change of quota.
-    pub fn cpu_in(&mut self, epoch: u32, work: impl Fn(&Table<'_>) -> Vec<Said> + 'a) {
+    pub fn cpu_in(&mut self, epoch: u32, work: impl Fn(&Table<'_>) -> Vec<Outcome> + 'static) {
         self.works.push((epoch, Box::new(work)));
     }
 
+    /// One more CPU, with a packet of each source in turn.
+    pub fn sends<const N: usize>(&mut self, tags: [Tag; N]) {
+        self.sends_in(0, tags);
+    }
+
+    /// As [`Self::sends`], after a change of quota.
+    pub fn sends_in<const N: usize>(&mut self, epoch: u32, tags: [Tag; N]) {
+        self.cpu_in(epoch, move |table| {
+            tags.map(|tag| Packet { tag, now: START }.pass(table))
+                .into()
+        });
+    }
+
+    /// As [`Self::sends`], at these moments.
+    pub fn sends_at<const N: usize>(&mut self, packets: [(Tag, u64); N]) {
+        self.cpu(move |table| {
+            packets
+                .map(|(tag, now)| Packet { tag, now }.pass(table))
+                .into()
+        });
+    }
+
+    /// One more CPU, which only brings in each source in turn.
+    pub fn brings_in<const N: usize>(&mut self, tags: [Tag; N]) {
+        self.cpu(move |table| {
+            tags.map(|tag| Packet { tag, now: START }.charge_new_outcome(table))
+                .into()
+        });
+    }
+
+    /// One more CPU, on which the operator forgets a source.
+    pub fn forgets(&mut self, tag: Tag) {
+        self.cpu(move |table| vec![forget(table, &tag)]);
+    }
+
+    /// One more CPU for each source, with a packet of it. Each bucket, full at first, is charged with its packet.
+    pub fn race<const N: usize>(&mut self, tags: [Tag; N]) {
+        for tag in tags {
+            self.sends([tag]);
+            self.all_are_charged(tag, &[self.works.len() - 1], 0, 0);
+        }
+    }
+
     /// One more rule for the end.
-    pub fn rule(&mut self, rule: impl Fn(&[u64], &Ends) -> Result<(), String> + 'a) {
-        self.rules.push(Box::new(rule));
+    pub fn rule(
+        &mut self,
+        name: &'static str,
+        rule: impl Fn(&[u64], &[Vec<Outcome>]) -> bool + 'static,
+    ) {
+        self.rules.push((name, Box::new(rule)));
+    }
+
+    /// In the end, memory is as it was.
+    pub fn changes_nothing(&mut self) {
+        let before = self.words.clone();
+        self.rule("nothing changes", move |words, _| words == before);
     }
 
     /// The packets of a source that these CPUs admitted, all at the start, are in its bucket, which had been
     /// charged with `before` packets then: no fewer, and at most `beyond` ticks more.
-    pub fn all_are_charged(&mut self, tag: &'a Tag, cpus: &'a [usize], before: u64, beyond: u64) {
-        let world = self.world;
-        self.rule(move |words, ends| {
-            let said = |wanted: fn(Said) -> bool| {
-                let of_cpu = |&cpu: &usize| ends[cpu].iter().filter(|&&said| wanted(said)).count();
-                cpus.iter().map(of_cpu).sum::<usize>() as u64
-            };
-            let refunded = said(|said| said == Said::Refunded);
-            let packets = before + said(Said::is_admitted) - refunded;
-            let due = ticks(START + COST * packets);
-            let buckets = world.buckets(words, tag);
-            let is_right = match buckets[..] {
-                // The bucket may have been taken once it was full again.
-                [] => {
-                    packets == 0 || said(|said| matches!(said, Said::Refunded | Said::Nothing)) > 0
-                }
-                [word] if packets == 0 => is_time(word) && word <= due + beyond,
-                [word] => is_time(word) && (due..=due + beyond).contains(&word),
-                _ => false,
-            };
-            if is_right && packets <= BURST {
-                return Ok(());
-            }
-            Err(format!(
-                "{packets} packets of {tag:x?}: buckets {buckets:x?}, and due is {due:x}"
-            ))
-        });
+    pub fn all_are_charged(&mut self, tag: Tag, cpus: &[usize], before: u64, beyond: u64) {
+        let (world, cpus) = (self.world, cpus.to_vec());
+        self.rule(
+            "all admitted packets of a source are charged",
+            move |words, ends| {
+                let outcomes = |wanted: fn(Outcome) -> bool| {
+                    let of_cpu =
+                        |&cpu: &usize| ends[cpu].iter().filter(|&&one| wanted(one)).count();
+                    cpus.iter().map(of_cpu).sum::<usize>() as u64
+                };
+                let refunded = outcomes(|one| one == Refunded);
+                let packets = before + outcomes(Outcome::is_admitted) - refunded;
+                let due = ticks(START + COST * packets);
+                let is_right = match world.buckets(words, &tag)[..] {
+                    // The bucket may have been taken once it was full again.
+                    [] => packets == 0 || outcomes(|one| matches!(one, Refunded | Nothing)) > 0,
+                    [word] if packets == 0 => is_time(word) && word <= due + beyond,
+                    [word] => is_time(word) && (due..=due + beyond).contains(&word),
+                    _ => false,
+                };
+                is_right && packets <= BURST
+            },
+        );
     }
 
     /// Goes through everything that may happen, on both machines. Returns how it may have ended.
-    pub fn explore(&self) -> Vec<Vec<Vec<Said>>> {
-        let mut ends = self.on(Machine::X86);
-        for end in self.on(Machine::Arm) {
+    pub fn explore(&self) -> Ends {
+        let mut ends = self.on(Machine::X86).0;
+        for end in self.on(Machine::Arm).0 {
             if !ends.contains(&end) {
                 ends.push(end);
             }
         }
-        ends
+        Ends(ends)
     }
 
     /// Explores one machine, if both would take too long.
-    pub fn on(&self, machine: Machine) -> Vec<Vec<Vec<Said>>> {
+    pub fn on(&self, machine: Machine) -> Ends {
         let began = std::time::Instant::now();
         let world = self.world;
         let sources = world.sources(&self.words) as i64;
-        let at_rest = |words: &[u64], ends: &[Vec<Said>]| {
+        let at_rest = |words: &[u64], ends: &[Vec<Outcome>]| {
             world.at_rest(words)?;
-            if ends
-                .iter()
-                .flatten()
-                .any(|&said| said == Said::ChargedToAnother)
-            {
+            if ends.iter().flatten().any(|&one| one == ChargedToAnother) {
                 return Err("admitted without a charge to its own bucket".into());
             }
-            let came: i64 = ends.iter().flatten().map(|said| said.came()).sum();
+            let came: i64 = ends.iter().flatten().map(|one| one.came()).sum();
             if world.sources(words) as i64 != sources + came {
                 return Err(format!(
                     "{sources} sources and {came} more are not what is there"
                 ));
             }
-            self.rules.iter().try_for_each(|rule| rule(words, ends))
+            match self.rules.iter().find(|(_, rule)| !rule(words, ends)) {
+                Some((name, _)) => Err(format!("not so: {name}")),
+                None => Ok(()),
+            }
         };
         let rules = Rules {
             always: &|words| world.always(words),
             at_rest: &at_rest,
             owner: &|words, place| world.owner(words, place),
         };
-        let bodies: Vec<Body<'_, Vec<Said>>> = self
+        let bodies: Vec<Body<'_, Vec<Outcome>>> = self
             .works
             .iter()
             .map(|(epoch, work)| {
@@ -164,12 +255,6 @@ impl<'a> Scene<'a> {
             ends.len(),
             began.elapsed()
         );
-        ends
+        Ends(ends)
     }
-}
-
-/// Whether one of them is this.
-pub fn is_among(ends: &[Vec<Vec<Said>>], said: &[&[Said]]) -> bool {
-    ends.iter()
-        .any(|end| end.iter().map(Vec::as_slice).eq(said.iter().copied()))
 }

@@ -1,16 +1,13 @@
 //! Keys that take two entries, and those that take one.
 
-use limiter_common::arithmetic::bucket::{FORGOTTEN, ticks};
+use limiter_common::arithmetic::bucket::FORGOTTEN;
 
 use crate::{
-    cpu::{Packet, Said, forget},
+    cpu::Outcome::{self, Charged, Forgotten, New, NoRoom, Nothing, Replaced, ReplacedTwo},
     memory::Machine,
-    scene::{Scene, is_among},
-    world::{COST, ONE_SET, START, TWO_SETS},
+    scene::Scene,
+    world::{COST, FULL, ONE_SET, START, TWO_SETS},
 };
-
-/// A bucket that is full, and has been for as long as a packet takes.
-const FULL: u64 = ticks(START - COST);
 
 /// Two CPUs make one bucket of a source whose key is wide, in place of two others, one of which has a packet.
 #[test]
@@ -20,34 +17,12 @@ fn two_entries_become_one() {
         ONE_SET.narrow(0, 1),
         ONE_SET.wide(0, 0),
     ];
-    for former in [&a, &b] {
-        let mut scene = Scene::of(ONE_SET);
-        scene.put(0, 0, &a, FULL, 1);
-        scene.put(0, 1, &b, FULL, 1);
-        scene.fill();
-        scene.cpu(|table| {
-            vec![
-                Packet {
-                    tag: &wide,
-                    now: START,
-                }
-                .pass(table),
-            ]
-        });
-        scene.cpu(move |table| {
-            vec![
-                Packet {
-                    tag: former,
-                    now: START,
-                }
-                .pass(table),
-            ]
-        });
-        scene.all_are_charged(&wide, &[0], 0, 0);
-        scene.all_are_charged(former, &[1], 0, 0);
+    for former in [a, b] {
+        let mut scene = Scene::with(ONE_SET, [(0, 0, a, FULL), (0, 1, b, FULL)]);
+        scene.race([wide, former]);
         let ends = scene.explore();
-        assert!(is_among(&ends, &[&[Said::ReplacedTwo], &[Said::NoRoom]]));
-        assert!(is_among(&ends, &[&[Said::NoRoom], &[Said::Charged]]));
+        ends.contain(&[&[ReplacedTwo], &[NoRoom]]);
+        ends.contain(&[&[NoRoom], &[Charged]]);
     }
 }
 
@@ -56,19 +31,10 @@ fn two_entries_become_one() {
 fn two_that_were_elsewhere_make_room() {
     let [a, b] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(0, 1)];
     let wide = TWO_SETS.wide(1, 0);
-    let mut scene = Scene::of(TWO_SETS);
-    scene.put(1, 0, &a, FULL, 1);
-    scene.put(1, 1, &b, FULL, 1);
-    scene.fill();
-    scene.cpu(|table| {
-        let packet = Packet {
-            tag: &wide,
-            now: START,
-        };
-        vec![packet.pass(table)]
-    });
-    scene.all_are_charged(&wide, &[0], 0, 0);
-    assert_eq!(scene.explore(), [[[Said::ReplacedTwo]]]);
+    let mut scene = Scene::with(TWO_SETS, [(1, 0, a, FULL), (1, 1, b, FULL)]);
+    scene.sends([wide]);
+    scene.all_are_charged(wide, &[0], 0, 0);
+    scene.explore().are(&[&[ReplacedTwo]]);
 }
 
 /// Two CPUs with a packet each make one bucket.
@@ -79,26 +45,11 @@ fn two_cpus_make_one_bucket_of_a_wide_source() {
         TWO_SETS.narrow(1, 1),
         TWO_SETS.wide(0, 0),
     ];
-    let mut scene = Scene::of(TWO_SETS);
-    scene.put(1, 0, &a, FULL, 1);
-    scene.put(1, 1, &b, FULL, 1);
-    scene.fill();
-    for _ in 0..2 {
-        scene.cpu(|table| {
-            vec![
-                Packet {
-                    tag: &wide,
-                    now: START,
-                }
-                .pass(table),
-            ]
-        });
-    }
-    scene.all_are_charged(&wide, &[0, 1], 0, 0);
-    assert!(is_among(
-        &scene.explore(),
-        &[&[Said::ReplacedTwo], &[Said::Charged]]
-    ));
+    let mut scene = Scene::with(TWO_SETS, [(1, 0, a, FULL), (1, 1, b, FULL)]);
+    scene.sends([wide]);
+    scene.sends([wide]);
+    scene.all_are_charged(wide, &[0, 1], 0, 0);
+    scene.explore().contain(&[&[ReplacedTwo], &[Charged]]);
 }
 
 /// A narrow one takes the first entry of a wide one, and another one the second that becomes free.
@@ -109,36 +60,15 @@ fn one_entry_becomes_two() {
         ONE_SET.narrow(0, 1),
         ONE_SET.wide(0, 0),
     ];
-    for other in [&b, &wide] {
+    for other in [b, wide] {
         for word in [FULL, FORGOTTEN] {
-            let mut scene = Scene::of(ONE_SET);
-            scene.put(0, 0, &wide, word, 1);
-            scene.fill();
-            scene.cpu(|table| {
-                vec![
-                    Packet {
-                        tag: &a,
-                        now: START,
-                    }
-                    .pass(table),
-                ]
-            });
-            scene.cpu(move |table| {
-                vec![
-                    Packet {
-                        tag: other,
-                        now: START,
-                    }
-                    .pass(table),
-                ]
-            });
-            scene.all_are_charged(&a, &[0], 0, 0);
-            scene.all_are_charged(other, &[1], 0, 0);
+            let mut scene = Scene::with(ONE_SET, [(0, 0, wide, word)]);
+            scene.race([a, other]);
             let ends = scene.explore();
             assert!(ends.iter().any(|end| end[0][0].is_admitted()));
             assert!(ends.iter().any(|end| end[1][0].is_admitted()));
-            let both = |end: &Vec<Vec<Said>>| end.iter().all(|said| said[0].is_admitted());
-            assert_eq!(ends.iter().any(both), other == &b);
+            let both = |end: &Vec<Vec<Outcome>>| end.iter().all(|said| said[0].is_admitted());
+            assert_eq!(ends.iter().any(both), other == b);
         }
     }
 }
@@ -147,16 +77,13 @@ fn one_entry_becomes_two() {
 #[test]
 fn a_wide_source_that_was_elsewhere_makes_room_for_two() {
     let [a, b] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(1, 1)];
-    let mut scene = Scene::of(TWO_SETS);
-    scene.put(0, 0, &TWO_SETS.wide(1, 0), FULL, 1);
-    scene.fill();
-    for tag in [&a, &b] {
-        scene.cpu(move |table| vec![Packet { tag, now: START }.charge_new_said(table)]);
+    let mut scene = Scene::with(TWO_SETS, [(0, 0, TWO_SETS.wide(1, 0), FULL)]);
+    for tag in [a, b] {
+        scene.brings_in([tag]);
     }
-    scene.all_are_charged(&a, &[0], 0, 0);
-    scene.all_are_charged(&b, &[1], 0, 0);
-    let ends = scene.explore();
-    assert!(is_among(&ends, &[&[Said::Replaced], &[Said::New]]));
+    scene.all_are_charged(a, &[0], 0, 0);
+    scene.all_are_charged(b, &[1], 0, 0);
+    scene.explore().contain(&[&[Replaced], &[New]]);
 }
 
 /// A wide one takes the entries of another wide one, which has a packet, or of which there is another packet
@@ -164,63 +91,24 @@ fn a_wide_source_that_was_elsewhere_makes_room_for_two() {
 #[test]
 fn a_wide_source_takes_the_place_of_another() {
     let [a, b] = [ONE_SET.wide(0, 0), ONE_SET.wide(0, 1)];
-    let mut scene = Scene::of(ONE_SET);
-    scene.put(0, 0, &a, FULL, 1);
-    scene.fill();
-    scene.cpu(|table| {
-        vec![
-            Packet {
-                tag: &a,
-                now: START,
-            }
-            .pass(table),
-        ]
-    });
-    scene.cpu(|table| {
-        vec![
-            Packet {
-                tag: &b,
-                now: START,
-            }
-            .pass(table),
-        ]
-    });
-    scene.all_are_charged(&a, &[0], 0, 0);
-    scene.all_are_charged(&b, &[1], 0, 0);
+    let mut scene = Scene::with(ONE_SET, [(0, 0, a, FULL)]);
+    scene.race([a, b]);
     let ends = scene.explore();
-    assert!(is_among(&ends, &[&[Said::Charged], &[Said::NoRoom]]));
-    assert!(is_among(&ends, &[&[Said::NoRoom], &[Said::Replaced]]));
+    ends.contain(&[&[Charged], &[NoRoom]]);
+    ends.contain(&[&[NoRoom], &[Replaced]]);
 }
 
 /// If the second entry cannot be had, the first one stays with its source, whose set counts it.
 #[test]
 fn a_wide_source_that_gets_one_entry_gives_it_back() {
     let [a, wide] = [TWO_SETS.narrow(0, 0), TWO_SETS.wide(0, 0)];
-    let mut scene = Scene::of(TWO_SETS);
-    scene.put(1, 0, &a, FULL, 1);
-    scene.fill();
-    scene.cpu(|table| {
-        vec![
-            Packet {
-                tag: &wide,
-                now: START,
-            }
-            .pass(table),
-        ]
-    });
-    scene.cpu(|table| {
-        vec![
-            Packet {
-                tag: &a,
-                now: START,
-            }
-            .pass(table),
-        ]
-    });
-    scene.all_are_charged(&a, &[1], 0, 0);
+    let mut scene = Scene::with(TWO_SETS, [(1, 0, a, FULL)]);
+    scene.sends([wide]);
+    scene.sends([a]);
+    scene.all_are_charged(a, &[1], 0, 0);
     let ends = scene.explore();
-    assert!(is_among(&ends, &[&[Said::NoRoom], &[Said::Charged]]));
-    assert!(ends.iter().all(|end| end[0] == [Said::NoRoom]));
+    ends.contain(&[&[NoRoom], &[Charged]]);
+    assert!(ends.iter().all(|end| end[0] == [NoRoom]));
 }
 
 /// A narrow source that wants both entries of a pair, one after the other, and a wide one that wants them
@@ -232,33 +120,11 @@ fn narrow_and_wide_want_the_same_pair() {
         ONE_SET.narrow(0, 1),
         ONE_SET.wide(0, 0),
     ];
-    let mut scene = Scene::of(ONE_SET);
-    scene.put(0, 0, &b, FORGOTTEN, 1);
-    scene.put(0, 1, &b, FORGOTTEN, 1);
-    scene.fill();
-    scene.cpu(|table| {
-        vec![
-            Packet {
-                tag: &wide,
-                now: START,
-            }
-            .pass(table),
-        ]
-    });
-    scene.cpu(|table| {
-        vec![
-            Packet {
-                tag: &a,
-                now: START,
-            }
-            .pass(table),
-        ]
-    });
-    scene.all_are_charged(&wide, &[0], 0, 0);
-    scene.all_are_charged(&a, &[1], 0, 0);
+    let mut scene = Scene::with(ONE_SET, [(0, 0, b, FORGOTTEN), (0, 1, b, FORGOTTEN)]);
+    scene.race([wide, a]);
     let ends = scene.explore();
-    assert!(is_among(&ends, &[&[Said::New], &[Said::NoRoom]]));
-    assert!(is_among(&ends, &[&[Said::NoRoom], &[Said::New]]));
+    ends.contain(&[&[New], &[NoRoom]]);
+    ends.contain(&[&[NoRoom], &[New]]);
 }
 
 /// The entry of a wide one that the operator has forgotten goes to a narrow one, and back to a wide one,
@@ -270,41 +136,13 @@ fn a_forgotten_wide_entry_goes_to_a_narrow_one_and_back() {
     let a = TWO_SETS.narrow(0, 0);
     let [forgotten, wide] = [TWO_SETS.wide(1, 0), TWO_SETS.wide(0, 1)];
     let mut scene = Scene::of(TWO_SETS);
-    scene.put(0, 0, &forgotten, FORGOTTEN, 3);
+    scene.put(0, 0, forgotten, FORGOTTEN, 3);
     scene.fill();
-    scene.cpu(|table| {
-        let later = START + 2 * COST;
-        vec![
-            Packet {
-                tag: &a,
-                now: START,
-            }
-            .pass(table),
-            Packet {
-                tag: &wide,
-                now: later,
-            }
-            .pass(table),
-        ]
-    });
-    scene.cpu(|table| {
-        vec![
-            Packet {
-                tag: &forgotten,
-                now: START,
-            }
-            .pass(table),
-        ]
-    });
+    scene.sends_at([(a, START), (wide, START + 2 * COST)]);
+    scene.sends([forgotten]);
     let ends = scene.on(Machine::X86);
-    assert!(is_among(
-        &ends,
-        &[&[Said::New, Said::Replaced], &[Said::NoRoom]]
-    ));
-    assert!(is_among(
-        &ends,
-        &[&[Said::NoRoom, Said::Replaced], &[Said::New]]
-    ));
+    ends.contain(&[&[New, Replaced], &[NoRoom]]);
+    ends.contain(&[&[NoRoom, Replaced], &[New]]);
 }
 
 /// The operator forgets a wide one while a narrow one takes its entry, and it has a packet.
@@ -315,19 +153,12 @@ fn a_forgotten_wide_entry_goes_to_a_narrow_one_and_back() {
 fn a_wide_source_is_forgotten_while_its_entry_is_taken() {
     let [a, wide] = [ONE_SET.narrow(0, 0), ONE_SET.wide(0, 0)];
     let mut scene = Scene::of(ONE_SET);
-    scene.put(0, 0, &wide, FULL, 1);
-    scene.cpu(|table| vec![forget(table, &wide)]);
-    for (tag, now) in [(&a, START), (&wide, START - 1)] {
-        scene.cpu(move |table| vec![Packet { tag, now }.pass(table)]);
-    }
-    scene.all_are_charged(&a, &[1], 0, 0);
+    scene.put(0, 0, wide, FULL, 1);
+    scene.forgets(wide);
+    scene.sends([a]);
+    scene.sends_at([(wide, START - 1)]);
+    scene.all_are_charged(a, &[1], 0, 0);
     let ends = scene.on(Machine::X86);
-    assert!(is_among(
-        &ends,
-        &[&[Said::Forgotten], &[Said::New], &[Said::NoRoom]]
-    ));
-    assert!(is_among(
-        &ends,
-        &[&[Said::Nothing], &[Said::Replaced], &[Said::NoRoom]]
-    ));
+    ends.contain(&[&[Forgotten], &[New], &[NoRoom]]);
+    ends.contain(&[&[Nothing], &[Replaced], &[NoRoom]]);
 }

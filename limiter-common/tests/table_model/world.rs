@@ -34,6 +34,9 @@ pub const BURST: u64 = 2;
 /// Ticks by which each change of the limit's quota delays the moment a bucket is full.
 pub const CHANGE: u64 = 3;
 
+/// A bucket that is full, and has been for as long as a packet takes.
+pub const FULL: u64 = ticks(START - COST);
+
 /// The limit of all slots but the last, which has gone.
 pub const TERMS: Quota = Quota {
     tau: (BURST * COST) << TICK_SHIFT,
