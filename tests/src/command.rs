@@ -90,12 +90,14 @@ impl Outcome {
     }
 
     /// Panics unless the exit status is `status`.
+    #[track_caller]
     pub fn expect(&self, status: i32) {
         assert_eq!(self.status, status, "{self:#?}");
     }
 
     /// Panics unless the command failed with `status`, with a message on standard error that contains all of `words`,
     /// and with no standard output. The message is one line, or has clap's layout for a wrong command line.
+    #[track_caller]
     pub fn expect_error(&self, status: i32, words: &[&str]) {
         self.expect(status);
         assert_eq!(self.stdout, "", "{self:#?}");
@@ -112,19 +114,55 @@ impl Outcome {
     }
 }
 
+/// Arguments of a command: words, or a line of words with spaces between them.
+pub trait Arguments {
+    /// The words.
+    fn words(&self) -> Vec<&str>;
+}
+
+impl Arguments for str {
+    fn words(&self) -> Vec<&str> {
+        self.split(' ').collect()
+    }
+}
+
+impl Arguments for String {
+    fn words(&self) -> Vec<&str> {
+        self.as_str().words()
+    }
+}
+
+impl Arguments for [&str] {
+    fn words(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl<const N: usize> Arguments for [&str; N] {
+    fn words(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl Arguments for Vec<&str> {
+    fn words(&self) -> Vec<&str> {
+        self.clone()
+    }
+}
+
 /// Returns `limiter` with these arguments, ready to run.
 #[must_use]
-pub fn prepared(arguments: &[&str]) -> Command {
+pub fn prepared(arguments: &(impl Arguments + ?Sized)) -> Command {
     let mut command = Command::new(binary());
-    command.args(arguments);
+    command.args(arguments.words());
     command
 }
 
 /// Runs `limiter` with these arguments.
 #[must_use]
-pub fn limiter(arguments: &[&str]) -> Outcome {
+pub fn limiter(arguments: &(impl Arguments + ?Sized)) -> Outcome {
     Outcome::of(
-        format!("limiter {}", arguments.join(" ")),
+        format!("limiter {}", arguments.words().join(" ")),
         prepared(arguments).output().unwrap(),
     )
 }

@@ -12,7 +12,7 @@ use limiter_user::{
 };
 
 use crate::{
-    command::{Outcome, limiter},
+    command::{Arguments, Outcome, limiter},
     packet::Frame,
 };
 
@@ -86,13 +86,15 @@ impl Hosts {
 
     /// Runs `limiter` on the server.
     #[must_use]
-    pub fn limiter(&self, arguments: &[&str]) -> Outcome {
-        self.server.namespace.run(|| limiter(arguments)).unwrap()
+    pub fn limiter(&self, arguments: &(impl Arguments + ?Sized)) -> Outcome {
+        let words = arguments.words();
+        self.server.namespace.run(|| limiter(&words)).unwrap()
     }
 
-    /// Runs `limiter` on the server with these arguments, separated by spaces. It must succeed; returns its output.
-    pub fn run(&self, arguments: &str) -> String {
-        let outcome = self.limiter(&arguments.split(' ').collect::<Vec<_>>());
+    /// Runs `limiter` on the server. It must succeed; returns its output.
+    #[track_caller]
+    pub fn run(&self, arguments: &(impl Arguments + ?Sized)) -> String {
+        let outcome = self.limiter(arguments);
         outcome.expect(0);
         outcome.stdout
     }
@@ -107,7 +109,8 @@ impl Hosts {
 
     /// Runs `limiter` on the server. It must succeed; returns its JSON output.
     #[must_use]
-    pub fn json(&self, arguments: &[&str]) -> serde_json::Value {
+    #[track_caller]
+    pub fn json(&self, arguments: &(impl Arguments + ?Sized)) -> serde_json::Value {
         let outcome = self.limiter(arguments);
         outcome.expect(0);
         serde_json::from_str(&outcome.stdout).unwrap()
@@ -116,7 +119,7 @@ impl Hosts {
     /// The attachment, from `status --json`.
     #[must_use]
     pub fn status(&self) -> serde_json::Value {
-        self.json(&["status", "eth0", "--json"])["interfaces"][0].clone()
+        self.json("status eth0 --json")["interfaces"][0].clone()
     }
 }
 

@@ -96,9 +96,9 @@ fn what_passes_is_decided_by_the_program_behind() {
         let next = serde_json::json!(
             {"program_id": foreign.id, "name": "somebody", "mode": mode});
         assert_eq!(status["next_program"], next);
-        assert!(hosts.limiter(&["status", "eth0"]).stdout.contains(&said));
+        assert!(hosts.limiter("status eth0").stdout.contains(&said));
 
-        let detach = hosts.limiter(&["detach", "eth0"]);
+        let detach = hosts.limiter("detach eth0");
         detach.expect(0);
         assert!(detach.stdout.contains("runs there again"), "{detach:#?}");
         expect_back(&hosts, &foreign, mode);
@@ -115,7 +115,7 @@ fn changes_go_on_leading_there() {
         let mut seen = 0;
         let mut expect = |change: &[&str], reach: u64, pass: usize| {
             hosts.limiter(change).expect(0);
-            hosts.limiter(&["reset", "eth0", "--all"]).expect(0);
+            hosts.run("reset eth0 --all");
             assert_eq!(arrive(&hosts, &[9, DROPPED_PORT], 20), pass, "{change:?}");
             assert_eq!(foreign.seen() - seen, reach, "{change:?}");
             seen = foreign.seen();
@@ -131,7 +131,7 @@ fn changes_go_on_leading_there() {
         expect(&["allow", "remove", "eth0", "192.0.2.2"], 8, 4);
         expect(&["set", "eth0", "--shadow", "on"], 20, 10);
         assert_eq!(hosts.status()["chained"], true);
-        hosts.limiter(&["detach", "eth0"]).expect(0);
+        hosts.run("detach eth0");
         expect_back(&hosts, &foreign, "native");
     }
 }
@@ -155,8 +155,8 @@ fn a_file_is_put_in_force_in_front_of_it() {
         .expect(0);
     assert_eq!(arrive(&hosts, &[9], 20), 4);
     write(7);
-    hosts.limiter(&["reload", "eth0"]).expect(0);
-    hosts.limiter(&["reset", "eth0", "--all"]).expect(0);
+    hosts.run("reload eth0");
+    hosts.run("reset eth0 --all");
     assert_eq!(arrive(&hosts, &[9], 20), 7);
     assert_eq!(foreign.seen(), 11);
     fs::remove_file(&path).unwrap();
@@ -177,7 +177,7 @@ fn after_a_trial_all_packets_go_to_the_program_behind() {
         wait_for_the_end(&hosts);
         assert_eq!(arrive(&hosts, &[9, DROPPED_PORT], 20), 10);
         assert_eq!(foreign.seen(), 26);
-        hosts.limiter(&["detach", "eth0"]).expect(0);
+        hosts.run("detach eth0");
         expect_back(&hosts, &foreign, "native");
 
         hosts.limiter(&on_trial).expect(0);
@@ -185,23 +185,21 @@ fn after_a_trial_all_packets_go_to_the_program_behind() {
         hosts.limiter(&CHAIN).expect(0);
         assert_eq!(arrive(&hosts, &[9], 20), 6);
         // Trial of a change whose fallback program is chained too.
-        hosts
-            .limiter(&["set", "eth0", "--burst", "9", "--try", "8s"])
-            .expect(0);
+        hosts.run("set eth0 --burst 9 --try 8s");
         assert_eq!(arrive(&hosts, &[9], 20), 3);
         wait_for_the_end(&hosts);
         let seen = foreign.seen();
-        hosts.limiter(&["reset", "eth0", "--all"]).expect(0);
+        hosts.run("reset eth0 --all");
         assert_eq!(arrive(&hosts, &[9, DROPPED_PORT], 20), 3);
         assert_eq!(foreign.seen(), seen + 6);
-        hosts.limiter(&["set", "eth0", "--burst", "7"]).expect(0);
-        hosts.limiter(&["detach", "eth0"]).expect(0);
+        hosts.run("set eth0 --burst 7");
+        hosts.run("detach eth0");
         expect_back(&hosts, &foreign, "native");
 
         hosts.limiter(&on_trial).expect(0);
-        hosts.limiter(&["keep", "eth0"]).expect(0);
+        hosts.run("keep eth0");
         assert_eq!(try_until(&hosts), None);
-        hosts.limiter(&["detach", "eth0"]).expect(0);
+        hosts.run("detach eth0");
         expect_back(&hosts, &foreign, "native");
     }
 }
@@ -209,13 +207,13 @@ fn after_a_trial_all_packets_go_to_the_program_behind() {
 /// Commands say that a program is to be put back, and how.
 fn expect_waiting(hosts: &Hosts) {
     let words = ["somebody", "`limiter detach eth0` puts it back"];
-    let all = hosts.limiter(&["status"]);
+    let all = hosts.limiter("status");
     all.expect(1);
     for word in words {
         assert!(all.stderr.contains(word), "{all:#?}");
     }
-    hosts.limiter(&["status", "eth0"]).expect_error(1, &words);
-    let doctor = hosts.limiter(&["doctor", "eth0"]);
+    hosts.limiter("status eth0").expect_error(1, &words);
+    let doctor = hosts.limiter("doctor eth0");
     doctor.expect(1);
     assert!(doctor.stderr.contains(words[1]), "{doctor:#?}");
 }
@@ -230,7 +228,7 @@ fn what_a_killed_command_left_is_put_back() {
         hosts.limiter(&CHAIN).expect(0);
         lose_link(&hosts);
         // From another namespace, the program cannot be put back, so its pin is not removed.
-        Hosts::new().limiter(&["detach", "--all"]).expect(0);
+        Hosts::new().limiter("detach --all").expect(0);
         expect_waiting(&hosts);
         // Without --chain, the program is in the way again.
         hosts
@@ -246,14 +244,14 @@ fn what_a_killed_command_left_is_put_back() {
         // The operator has put the program back by hand.
         lose_link(&hosts);
         foreign.attach(&hosts, how);
-        hosts.limiter(&["detach", "eth0"]).expect(0);
+        hosts.run("detach eth0");
         expect_back(&hosts, &foreign, mode);
 
         // The link was forced off.
         hosts.limiter(&CHAIN).expect(0);
         let pin = hosts.pins().join("link").display().to_string();
         assert!(bpftool(&hosts, &["link", "detach", "pinned", &pin]));
-        hosts.limiter(&["detach", "eth0"]).expect(0);
+        hosts.run("detach eth0");
         expect_back(&hosts, &foreign, mode);
     }
 }
@@ -280,7 +278,7 @@ fn somebody_else_has_taken_the_place() {
             assert!(pin.exists());
         }
         assert!(bpftool(&hosts, &["net", "detach", how, "dev", "eth0"]));
-        hosts.limiter(&["detach", "eth0"]).expect(0);
+        hosts.run("detach eth0");
         expect_back(&hosts, &foreign, "native");
 
         hosts.limiter(&CHAIN).expect(0);
@@ -288,7 +286,7 @@ fn somebody_else_has_taken_the_place() {
         other.attach(&hosts, how);
         // The operator gives the program up, as the message says.
         fs::remove_file(foreign_pin(&hosts).unwrap()).unwrap();
-        hosts.limiter(&["detach", "eth0"]).expect(0);
+        hosts.run("detach eth0");
         assert_eq!(on_server(&hosts), Some((mode, other.id)));
         assert!(!hosts.pins().exists());
     }
@@ -320,7 +318,7 @@ fn what_it_cannot_run_in_front_of() {
         "ip link set eth0 xdp off",
     ];
     refused(&hosts, &CHAIN[..6], &words);
-    let doctor = hosts.limiter(&["doctor", "eth0"]);
+    let doctor = hosts.limiter("doctor eth0");
     doctor.expect(1);
     assert!(doctor.stderr.contains("--chain"), "{doctor:#?}");
     let generic = [&CHAIN[..], &["--mode", "generic"]].concat();
@@ -332,7 +330,7 @@ fn what_it_cannot_run_in_front_of() {
     expect_back(&hosts, &foreign, "native");
     hosts.limiter(&CHAIN).expect(0);
     refused_by_limiter_itself(&hosts);
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
     assert!(bpftool(&hosts, &["net", "detach", "xdpdrv", "dev", "eth0"]));
 
     // Loaded as old loaders do.
@@ -351,7 +349,7 @@ fn refused_by_limiter_itself(hosts: &Hosts) {
     again.expect(0);
     assert!(again.stdout.contains("unchanged"), "{again:#?}");
     hosts
-        .limiter(&["attach", "eth0", "--rate", "2/h", "--chain"])
+        .limiter("attach eth0 --rate 2/h --chain")
         .expect_error(1, &["limiter is attached", "already"]);
     assert_eq!(on_server(hosts), before);
 }
@@ -387,7 +385,7 @@ fn an_interface_that_is_gone_has_nothing_to_put_back() {
         }
         ip(&hosts.server.namespace, "link delete eth0");
         eventually("detach clears what is left", || {
-            hosts.limiter(&["detach", "eth0"]).status == 0 || !hosts.pins().exists()
+            hosts.limiter("detach eth0").status == 0 || !hosts.pins().exists()
         });
         assert!(!hosts.pins().exists());
     }
@@ -409,7 +407,7 @@ fn an_interface_that_is_in_another_namespace() {
     ip(server, &format!("link set away netns {target}"));
     let pin = foreign_pin(&hosts).unwrap();
     let words = ["another network namespace", pin.to_str().unwrap()];
-    hosts.limiter(&["detach", "eth0"]).expect_error(1, &words);
+    hosts.limiter("detach eth0").expect_error(1, &words);
     let away = || {
         let client = &hosts.client.namespace;
         let away = client.block_on(|| interface::by_name("away"));
@@ -424,7 +422,7 @@ fn an_interface_that_is_in_another_namespace() {
     });
     assert!(put_back.unwrap());
     assert_eq!(away(), Some(foreign.id));
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
     assert_eq!(away(), Some(foreign.id), "left alone");
     assert!(!hosts.pins().exists());
 }

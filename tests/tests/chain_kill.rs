@@ -28,14 +28,14 @@ fn expect_truth(hosts: &Hosts, foreign: &Foreign, at: &str) {
     let own = Some(("native", foreign.id));
     if is_attached(hosts) {
         assert_ne!(on_server(hosts), own, "{at}");
-        hosts.limiter(&["status", "eth0"]).expect(0);
+        hosts.run("status eth0");
         return;
     }
     let settled = || [None, own].contains(&on_server(hosts));
     eventually("nobody, or the other program", settled);
     if on_server(hosts) == own {
         hosts
-            .limiter(&["status", "eth0"])
+            .limiter("status eth0")
             .expect_error(1, &["not attached"]);
     } else {
         for command in ["status", "doctor"] {
@@ -75,7 +75,7 @@ fn attach_loses_nothing() {
             hosts.limiter(&CHAIN).expect(0);
         }
         let pins = hosts.pins().exists();
-        let detach = hosts.limiter(&["detach", "eth0"]);
+        let detach = hosts.limiter("detach eth0");
         detach.expect(0);
         let unchanged = detach.stdout.contains("unchanged");
         assert_eq!(unchanged, !pins, "{at}: {detach:#?}");
@@ -116,7 +116,7 @@ fn detach_loses_nothing() {
             return;
         }
         if hosts.pins().exists() && !is_attached(&hosts) {
-            hosts.limiter(&["detach", "eth0"]).expect(0);
+            hosts.run("detach eth0");
             expect_back(&hosts, &foreign, &at);
         }
     }

@@ -167,7 +167,7 @@ fn top_names_limits_and_ports() {
     let traffic = Traffic::new(&hosts);
     assert_eq!(traffic.passed_to(53, "192.0.2.7", 5), 3);
     assert_eq!(traffic.passed_to(80, "192.0.2.7", 1), 1);
-    let top = hosts.json(&["top", "eth0", "--once", "--json"]);
+    let top = hosts.json("top eth0 --once --json");
     let fields = ["source", "limit", "passed_packets", "dropped_packets"];
     let row = |row: &Value| json!(fields.map(|field| &row[field]));
     let rows: Vec<_> = top["sources"].as_array().unwrap().iter().map(row).collect();
@@ -249,7 +249,7 @@ fn who_is_denied_in_shadow_is_not_said_to_be_dropped() {
         said.contains("deny list: passes only because of shadow"),
         "{said}"
     );
-    let json = hosts.json(&["check", "eth0", "192.0.2.7", "--json"]);
+    let json = hosts.json("check eth0 192.0.2.7 --json");
     assert_eq!(json["shadow"], true);
     hosts.run("set eth0 --shadow off");
     let said = hosts.run("check eth0 192.0.2.7");
@@ -320,7 +320,7 @@ fn check_of_a_denied_source_has_no_retry_after() {
     hosts.run("attach eth0 --rate 1/h --burst 1");
     assert_eq!(Traffic::new(&hosts).passed("192.0.2.7", 2), 1);
     let retry = || {
-        let check = hosts.json(&["check", "eth0", "192.0.2.7", "--json"]);
+        let check = hosts.json("check eth0 192.0.2.7 --json");
         check["limits"][0]["retry_after_seconds"].clone()
     };
     assert!(retry().as_f64().unwrap() > 3_000.0);

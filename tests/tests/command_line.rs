@@ -164,7 +164,7 @@ fn wrong_command_lines_are_refused_and_change_nothing() {
     assert!(WRONG.len() >= 40);
     let hosts = Hosts::new();
     for (arguments, word) in WRONG {
-        let outcome = hosts.limiter(arguments);
+        let outcome = hosts.limiter(*arguments);
         if arguments.is_empty() {
             // No arguments: only the status and the word are checked.
             outcome.expect(2);

@@ -24,7 +24,7 @@ fn programs() -> Vec<u32> {
 #[test]
 fn what_gets_through_is_what_the_mathematics_allows() {
     need_kernel!();
-    let demo = limiter(&["demo", "--for", "3s"]);
+    let demo = limiter("demo --for 3s");
     demo.expect(0);
     assert!(demo.stdout.contains("native mode"), "{demo:#?}");
     assert!(
@@ -66,7 +66,7 @@ fn interrupted_or_killed_it_leaves_nothing() {
     };
 
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL] {
-        let mut child = prepared(&["demo", "--for", "30s"])
+        let mut child = prepared("demo --for 30s")
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()

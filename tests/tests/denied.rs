@@ -113,7 +113,7 @@ fn few_drops_are_counted_exactly_for_each_prefix() {
     ] {
         assert_eq!(dropped(&hosts, source), wanted, "{source}");
     }
-    let text = hosts.limiter(&["check", "eth0", "203.0.113.66"]).stdout;
+    let text = hosts.limiter("check eth0 203.0.113.66").stdout;
     assert!(text.contains("37 dropped by it"), "{text}");
 
     let top = top(&hosts, "100ms");
@@ -229,7 +229,7 @@ fn top_shows_the_rate_of_each_prefix_and_adds_up() {
             dropped(&hosts, "203.0.113.66") > 2 * EXACT
         });
         let top = top(&hosts, "1s");
-        let text = hosts.limiter(&["top", "eth0", "--once"]).stdout;
+        let text = hosts.limiter("top eth0 --once").stdout;
         end.store(true, Ordering::Relaxed);
         (top, text)
     });

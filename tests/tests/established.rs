@@ -348,7 +348,7 @@ fn without_the_exemption_a_download_starves() {
         );
         assert!(number(&status["drops"]["limit"]["packets"]) > 0, "{status}");
         assert_eq!(status["passes"]["established"]["packets"], 0, "{status}");
-        hosts.limiter(&["detach", "eth0"]).expect(0);
+        hosts.run("detach eth0");
         drop(to);
         assert!(sender.join().unwrap().is_err(), "it was not all sent");
     }
@@ -395,7 +395,7 @@ fn listening_and_unconnected_sockets_are_limited() {
             tcp.tcp(Segment::Data),
             to_udp.udp(b"flood"),
         ] {
-            hosts.limiter(&["reset", "eth0", "--all"]).expect(0);
+            hosts.run("reset eth0 --all");
             assert_eq!(offer(&hosts, &frame, 20), (0, 17), "{:?}", sender(&frame));
         }
         udp.set_read_timeout(Some(SILENCE)).unwrap();
@@ -426,7 +426,7 @@ fn a_handshake_is_limited() {
         assert!(listener.accept().is_err(), "not complete");
 
         // The server answers again, and so does the client.
-        hosts.limiter(&["reset", "eth0", "--all"]).expect(0);
+        hosts.run("reset eth0 --all");
         eventually("the connection is complete", || listener.accept().is_ok());
     }
 }
@@ -512,7 +512,7 @@ fn packets_of_a_connection_leave_the_bucket_full() {
             (7, 0),
             "while the bucket is empty"
         );
-        let status = hosts.limiter(&["status", "eth0"]).stdout;
+        let status = hosts.limiter("status eth0").stdout;
         assert!(status.contains("  passes   37 established"), "{status}");
         for _ in 0..37 {
             to.recv(&mut [0; 16]).expect("all have arrived");

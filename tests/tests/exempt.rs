@@ -127,7 +127,7 @@ fn expect_web_at_full_speed(test: &str, attach: impl Fn(&Hosts)) {
         let (established, dropped) = established_and_dropped(&hosts);
         assert_eq!(dropped, 0, "{established} packets of connections passed");
         assert!(established > 0);
-        hosts.limiter(&["detach", "eth0"]).expect(0);
+        hosts.run("detach eth0");
     }
     println!("{test}: {with:.0} requests/s of {without:.0} without limiter");
     assert!(with > without / 3.0, "{with} of {without} requests/s");

@@ -74,9 +74,7 @@ fn status_agrees(what: &str, hosts: &Hosts, sent: u64, received: u64) {
 fn udp_from_sockets_to_a_socket() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "50/s", "--burst", "20"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 50/s --burst 20");
     let server = hosts
         .server
         .namespace
@@ -109,9 +107,7 @@ fn frames_of_both_families_with_and_without_tags() {
     for source in ["192.0.2.2", "2001:db8::2"] {
         for tags in [Tags::None, Tags::One, Tags::Two] {
             let hosts = Hosts::new();
-            hosts
-                .limiter(&["attach", "eth0", "--rate", "40/s", "--burst", "10"])
-                .expect(0);
+            hosts.run("attach eth0 --rate 40/s --burst 10");
             let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
             let source: IpAddr = source.parse().unwrap();
             let frame = Frame {
@@ -134,9 +130,7 @@ fn frames_of_both_families_with_and_without_tags() {
 fn pings_and_their_replies() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "5", "--burst", "10"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 5 --burst 10");
     let wire = Raw::open(&hosts.client);
     let (IpAddr::V4(source), IpAddr::V4(to)) = (CLIENT, SERVER) else {
         panic!("IPv4")
@@ -162,9 +156,7 @@ fn a_bit_rate() {
     need_kernel!();
     let hosts = Hosts::new();
     // 100,000 bytes a second.
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "800kbit", "--burst", "20000b"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 800kbit --burst 20000b");
     let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
     let frames = [0, 400, 1_400].map(|payload| {
         Frame {
@@ -200,9 +192,7 @@ fn a_bit_rate() {
 fn the_sums_agree_under_flood() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "1k/s", "--burst", "10"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 1k/s --burst 10");
     let wire = Raw::open(&hosts.client);
     let frame = hosts.frame(CLIENT).bytes();
     let stop = AtomicBool::new(false);
@@ -252,9 +242,7 @@ fn two_cpus_flood_one_source_over_the_wire() {
     need_kernel!();
     const FLOOD: Duration = Duration::from_secs(3);
     let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "5k/s", "--burst", "5k"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 5k/s --burst 5k");
     let frame = hosts.frame(CLIENT).bytes();
     let wires = [Raw::open(&hosts.client), Raw::open(&hosts.client)];
     let start = Instant::now();

@@ -8,7 +8,7 @@ use limiter_tests::{command::ip, files::Folder, hosts::Hosts, need_kernel};
 fn an_interface_that_vanishes() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    hosts.run("attach eth0 --rate 5");
     let pins = hosts.pins();
     ip(&hosts.client.namespace, "link delete eth0");
 
@@ -22,7 +22,7 @@ fn an_interface_that_vanishes() {
             .limiter(arguments)
             .expect_error(1, &["eth0", "gone", "limiter detach eth0"]);
     }
-    let status = hosts.limiter(&["status"]);
+    let status = hosts.limiter("status");
     status.expect(1);
     assert!(status.stderr.contains("limiter detach eth0"), "{status:#?}");
 
@@ -30,36 +30,36 @@ fn an_interface_that_vanishes() {
     let server = &hosts.server.namespace;
     ip(server, "link add eth0 type veth peer name far");
     hosts
-        .limiter(&["attach", "eth0", "--rate", "5"])
+        .limiter("attach eth0 --rate 5")
         .expect_error(1, &["another one has its name", "limiter detach eth0"]);
     assert!(pins.exists());
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
     assert!(!pins.exists());
-    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    hosts.run("attach eth0 --rate 5");
 }
 
 #[test]
 fn a_renamed_interface_is_found_by_its_new_name() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    hosts.run("attach eth0 --rate 5");
     ip(&hosts.server.namespace, "link set eth0 name lan.7");
     hosts
-        .limiter(&["status", "eth0"])
+        .limiter("status eth0")
         .expect_error(1, &["'lan.7' now"]);
     assert_eq!(
-        hosts.json(&["status", "lan.7", "--json"])["interfaces"][0]["name"],
+        hosts.json("status lan.7 --json")["interfaces"][0]["name"],
         "lan.7"
     );
-    hosts.limiter(&["set", "lan.7", "--rate", "6"]).expect(0);
-    hosts.limiter(&["detach", "lan.7"]).expect(0);
+    hosts.run("set lan.7 --rate 6");
+    hosts.run("detach lan.7");
 }
 
 #[test]
 fn an_interface_that_is_moved_to_another_namespace() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    hosts.run("attach eth0 --rate 5");
     // The descriptor of the client's namespace, as iproute2 takes it.
     let target = hosts.client.namespace.file().as_raw_fd();
     let target = format!("/proc/{}/fd/{target}", std::process::id());
@@ -73,11 +73,11 @@ fn an_interface_that_is_moved_to_another_namespace() {
     }
     assert!(
         hosts
-            .limiter(&["status"])
+            .limiter("status")
             .stderr
             .contains("another network namespace")
     );
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
     assert!(!hosts.pins().exists());
     let away = hosts
         .client
@@ -92,12 +92,12 @@ fn an_interface_with_a_dot_in_its_name() {
     let hosts = Hosts::new();
     let server = &hosts.server.namespace;
     ip(server, "link add v.1 type veth peer name v.2");
-    hosts.limiter(&["attach", "v.1", "--rate", "5"]).expect(0);
+    hosts.run("attach v.1 --rate 5");
     assert_eq!(
-        hosts.json(&["status", "v.1", "--json"])["interfaces"][0]["name"],
+        hosts.json("status v.1 --json")["interfaces"][0]["name"],
         "v.1"
     );
-    hosts.limiter(&["detach", "v.1"]).expect(0);
+    hosts.run("detach v.1");
 }
 
 /// The old name of a renamed interface is given to another interface.
@@ -105,17 +105,17 @@ fn an_interface_with_a_dot_in_its_name() {
 fn a_name_that_is_taken() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    hosts.run("attach eth0 --rate 5");
     let server = &hosts.server.namespace;
     ip(server, "link set eth0 name wan9");
     ip(server, "link add eth0 type veth peer name far");
     hosts
-        .limiter(&["attach", "eth0", "--rate", "5"])
+        .limiter("attach eth0 --rate 5")
         .expect_error(1, &["'wan9'", "limiter detach wan9"]);
-    hosts.limiter(&["detach", "wan9"]).expect(0);
-    hosts.limiter(&["attach", "wan9", "--rate", "5"]).expect(0);
-    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
-    hosts.limiter(&["detach", "eth0", "wan9"]).expect(0);
+    hosts.run("detach wan9");
+    hosts.run("attach wan9 --rate 5");
+    hosts.run("attach eth0 --rate 5");
+    hosts.run("detach eth0 wan9");
 }
 
 /// Every verb treats several names, `all` and `--all` alike. An interface that fails is named and does not stop the
@@ -196,9 +196,7 @@ fn every_verb_takes_several_interfaces() {
         assert!(outcome.stderr.contains("eth9"), "{outcome:#?}");
     }
     hosts
-        .limiter(&["set", "--all", "--rate", "5"])
+        .limiter("set --all --rate 5")
         .expect_error(1, &["not attached to any interface"]);
-    hosts
-        .limiter(&["keep", "all,eth0"])
-        .expect_error(2, &["'all'"]);
+    hosts.limiter("keep all,eth0").expect_error(2, &["'all'"]);
 }

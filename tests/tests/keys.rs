@@ -19,9 +19,7 @@ const SILENCE: Duration = Duration::from_millis(200);
 fn sources_do_not_pay_for_each_other() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "3"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 1/h --burst 3");
     let wire = Raw::open(&hosts.client);
     let send = |source: String| {
         wire.send(&hosts.frame(source.parse().unwrap()).bytes());
@@ -39,7 +37,7 @@ fn sources_do_not_pay_for_each_other() {
         "{status}"
     );
     assert_eq!(number(&status["sources"]["tracked"]), 52, "{status}");
-    let check = hosts.json(&["check", "eth0", "2001:db8:0:1:ffff::", "--json"]);
+    let check = hosts.json("check eth0 2001:db8:0:1:ffff:: --json");
     assert_eq!(check["source"], "2001:db8:0:1::/64");
     assert_eq!(number(&check["limits"][0]["dropped_packets"]), 247);
 }
@@ -49,9 +47,7 @@ fn sources_do_not_pay_for_each_other() {
 fn each_link_local_source_has_its_own_bucket() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "3"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 1/h --burst 3");
     let wire = Raw::open(&hosts.client);
     let (chatty, router) = ("fe80::bad", "fe80::1");
     for source in [chatty; 50].into_iter().chain([router; 3]) {
@@ -75,11 +71,7 @@ fn each_link_local_source_has_its_own_bucket() {
 fn shadow_drops_nothing() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts
-        .limiter(&[
-            "attach", "eth0", "--rate", "1/h", "--burst", "3", "--shadow",
-        ])
-        .expect(0);
+    hosts.run("attach eth0 --rate 1/h --burst 3 --shadow");
     let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
     let frame = hosts.frame(CLIENT).bytes();
     (0..10).for_each(|_| from.send(&frame));
@@ -90,7 +82,7 @@ fn shadow_drops_nothing() {
     assert_eq!(number(&status["limits"][0]["would_drop"]["packets"]), 7);
     assert_eq!(number(&status["dropped"]["packets"]), 0);
 
-    hosts.limiter(&["set", "eth0", "--shadow", "off"]).expect(0);
+    hosts.run("set eth0 --shadow off");
     (0..10).for_each(|_| from.send(&frame));
     assert_eq!(
         to.receive(SILENCE).len(),
@@ -105,18 +97,7 @@ fn shadow_drops_nothing() {
 fn one_bucket_for_the_interface() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts
-        .limiter(&[
-            "attach",
-            "eth0",
-            "--rate",
-            "1/h",
-            "--burst",
-            "7",
-            "--key",
-            "interface",
-        ])
-        .expect(0);
+    hosts.run("attach eth0 --rate 1/h --burst 7 --key interface");
     let wire = Raw::open(&hosts.client);
     for i in 0..20 {
         let source = if i % 2 == 0 {
@@ -147,11 +128,7 @@ fn jumbo_frames() {
     for host in [&hosts.server, &hosts.client] {
         ip(&host.namespace, "link set eth0 mtu 9000");
     }
-    hosts
-        .limiter(&[
-            "attach", "eth0", "--rate", "8kbit", "--burst", "20000b", "--mode", "native",
-        ])
-        .expect(0);
+    hosts.run("attach eth0 --rate 8kbit --burst 20000b --mode native");
     assert_eq!(hosts.status()["frags"], true);
     let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
     let frame = Frame {

@@ -63,7 +63,7 @@ impl Moments {
 /// The kernel lets go of a dead process's link in its own time.
 fn settled(hosts: &Hosts) -> bool {
     let is_attached = || {
-        let status = hosts.json(&["status", "--json"]);
+        let status = hosts.json("status --json");
         !status["interfaces"].as_array().unwrap().is_empty()
     };
     eventually("attached or not, and not half", || {
@@ -78,7 +78,7 @@ fn attach_is_whole_or_not_at_all() {
     let hosts = Hosts::new();
     let attach = ["attach", "eth0", "--rate", "1/h", "--burst", "3"];
     let life = duration_of(&hosts, &attach);
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
 
     let mut attached = 0;
     let (mut moments, mut rounds) = (Moments::of(life), 0);
@@ -92,13 +92,13 @@ fn attach_is_whole_or_not_at_all() {
                 3,
                 "killed after {delay:?}: attached, so it limits"
             );
-            hosts.limiter(&["detach", "eth0"]).expect(0);
+            hosts.run("detach eth0");
         } else {
             assert_eq!(passed(&hosts), 10, "killed after {delay:?}: not attached");
         }
         // Whatever was left, the next attach works.
         hosts.limiter(&attach).expect(0);
-        hosts.limiter(&["detach", "eth0"]).expect(0);
+        hosts.run("detach eth0");
         assert!(!has_program(&hosts));
     }
     assert!(
@@ -113,9 +113,7 @@ fn attach_is_whole_or_not_at_all() {
 fn set_is_whole_or_not_at_all() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "3"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 1/h --burst 3");
     assert_eq!(passed(&hosts), 3);
     let life = duration_of(&hosts, &["set", "eth0", "--rate", "2/h"]);
 
@@ -152,14 +150,14 @@ fn set_is_whole_or_not_at_all() {
     );
 
     // The next command clears up what was left.
-    hosts.limiter(&["set", "eth0", "--rate", "3/h"]).expect(0);
+    hosts.run("set eth0 --rate 3/h");
     let folder = hosts.pins();
     assert_eq!(
         fs::read_dir(&folder).unwrap().count(),
         17,
         "link, fifteen maps, one generation"
     );
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
     assert!(!folder.exists() && !has_program(&hosts));
 }
 
@@ -182,7 +180,7 @@ fn detach_is_whole_or_is_finished_by_the_next() {
         );
         let folder = hosts.pins();
         if folder.exists() {
-            hosts.limiter(&["detach", "eth0"]).expect(0);
+            hosts.run("detach eth0");
         }
         assert!(!folder.exists() && !has_program(&hosts));
     }
@@ -194,7 +192,7 @@ fn a_list_is_replaced_whole_or_not_at_all() {
     need_kernel!();
     const PREFIXES: u32 = 1_000;
     let (hosts, folder) = (Hosts::new(), Folder::new());
-    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    hosts.run("attach eth0 --rate 5");
     // Sorted as the command prints them.
     let lists = [1, 2].map(|network| {
         let others = (0..PREFIXES).map(|i| format!("10.{network}.{}.{}\n", i / 256, i % 256));
@@ -212,7 +210,7 @@ fn a_list_is_replaced_whole_or_not_at_all() {
         rounds += 1;
         let next = 1 - now;
         kill(&hosts, &replace(next), delay);
-        let listed = hosts.limiter(&["deny", "list", "eth0"]);
+        let listed = hosts.limiter("deny list eth0");
         listed.expect(0);
         let is = |i: usize| listed.stdout == lists[i];
         assert!(is(now) || is(next), "killed after {delay:?}: half a list");
@@ -234,8 +232,6 @@ fn a_list_is_replaced_whole_or_not_at_all() {
     assert_eq!(seen, u64::from(10 * rounds), "{status}");
 
     // The next command clears up what was left.
-    hosts
-        .limiter(&["deny", "add", "eth0", "10.9.9.9"])
-        .expect(0);
+    hosts.run("deny add eth0 10.9.9.9");
     assert_eq!(fs::read_dir(hosts.pins()).unwrap().count(), 17);
 }

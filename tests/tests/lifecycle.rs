@@ -16,9 +16,7 @@ use limiter_tests::{
 fn detach_leaves_no_program_map_link_or_pin() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "5", "--burst", "10"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 5 --burst 10");
     let status = hosts.status();
     assert_eq!(status["mode"], "native");
     assert_eq!(status["limits"][0]["rate"], "5/s");
@@ -38,13 +36,13 @@ fn detach_leaves_no_program_map_link_or_pin() {
     assert!(count("map") >= 4, "{pinned:?}");
     assert!(pinned.iter().all(|object| object.exists()));
 
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
     assert!(!pins.exists());
     expect_gone(&pinned);
     hosts
-        .limiter(&["detach", "eth0", "--strict"])
+        .limiter("detach eth0 --strict")
         .expect_error(1, &["not attached"]);
-    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    hosts.run("attach eth0 --rate 5");
 }
 
 #[test]
@@ -53,7 +51,7 @@ fn pins_are_for_root_alone() {
     use std::os::unix::fs::PermissionsExt;
 
     let hosts = Hosts::new();
-    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    hosts.run("attach eth0 --rate 5");
     let mut folders = vec![hosts.pins()];
     let mut files = 0;
     while let Some(folder) = folders.pop() {
@@ -132,12 +130,12 @@ fn what_is_so_already_is_unchanged() {
     let after = hosts.status();
     assert_eq!(after["limits"], before["limits"]);
 
-    hosts.limiter(&["detach", "--all"]).expect(0);
-    let nothing = hosts.limiter(&["detach", "--all"]);
+    hosts.run("detach --all");
+    let nothing = hosts.limiter("detach --all");
     nothing.expect(0);
     assert!(nothing.stdout.starts_with("unchanged: "), "{nothing:#?}");
     hosts
-        .limiter(&["--strict", "detach", "--all"])
+        .limiter("--strict detach --all")
         .expect_error(1, &["unchanged"]);
 }
 
@@ -150,7 +148,7 @@ fn a_trial_is_not_so_already() {
     let on_trial = [&attach[..], &["--try", "1h"]].concat();
     hosts.limiter(&attach).expect(0);
     hosts.limiter(&on_trial).expect_error(1, &["already"]);
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
     hosts.limiter(&on_trial).expect(0);
     for again in [&attach[..], &on_trial] {
         hosts.limiter(again).expect_error(1, &["already"]);
@@ -161,9 +159,9 @@ fn a_trial_is_not_so_already() {
 fn a_second_attach_is_refused() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    hosts.run("attach eth0 --rate 5");
     let before = hosts.status();
-    let again = hosts.limiter(&["attach", "eth0", "--rate", "6"]);
+    let again = hosts.limiter("attach eth0 --rate 6");
     again.expect_error(1, &["already", "limiter set eth0", "limiter detach eth0"]);
     assert_eq!(hosts.status(), before);
 }
@@ -172,21 +170,19 @@ fn a_second_attach_is_refused() {
 fn several_interfaces_at_once_or_none() {
     need_kernel!();
     let hosts = Hosts::new();
-    let attach = hosts.limiter(&["attach", "eth0", "eth9", "--rate", "5"]);
+    let attach = hosts.limiter("attach eth0 eth9 --rate 5");
     attach.expect(1);
     assert!(attach.stderr.contains("eth9"), "{attach:#?}");
     assert_eq!(
-        hosts.json(&["status", "--json"])["interfaces"]
+        hosts.json("status --json")["interfaces"]
             .as_array()
             .unwrap()
             .len(),
         0
     );
 
-    hosts
-        .limiter(&["attach", "eth0", "lo", "--rate", "5", "--mode", "generic"])
-        .expect(0);
-    let status = hosts.json(&["status", "--json"]);
+    hosts.run("attach eth0 lo --rate 5 --mode generic");
+    let status = hosts.json("status --json");
     let names: Vec<_> = status["interfaces"]
         .as_array()
         .unwrap()
@@ -194,9 +190,9 @@ fn several_interfaces_at_once_or_none() {
         .map(|i| &i["name"])
         .collect();
     assert_eq!(names, ["eth0", "lo"]);
-    hosts.limiter(&["detach", "--all"]).expect(0);
+    hosts.run("detach --all");
     assert_eq!(
-        hosts.json(&["status", "--json"])["interfaces"]
+        hosts.json("status --json")["interfaces"]
             .as_array()
             .unwrap()
             .len(),
@@ -208,15 +204,15 @@ fn several_interfaces_at_once_or_none() {
 fn what_a_killed_attach_left_is_cleared_by_the_next() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    hosts.run("attach eth0 --rate 5");
     // Pins without a link, as a process leaves them that is killed before its last step.
     fs::remove_file(hosts.pins().join("link")).unwrap();
     eventually("the kernel has taken the program off", || {
-        hosts.json(&["status", "--json"])["interfaces"]
+        hosts.json("status --json")["interfaces"]
             .as_array()
             .unwrap()
             .is_empty()
-            && hosts.limiter(&["attach", "eth0", "--rate", "6"]).status == 0
+            && hosts.limiter("attach eth0 --rate 6").status == 0
     });
     assert_eq!(hosts.status()["limits"][0]["rate"], "6/s");
 }
@@ -227,29 +223,24 @@ fn modes_are_what_they_are_said_to_be() {
     let hosts = Hosts::new();
     // lo has no native XDP.
     hosts
-        .limiter(&["attach", "lo", "--rate", "5", "--mode", "native"])
+        .limiter("attach lo --rate 5 --mode native")
         .expect_error(1, &["native", "--mode generic"]);
-    let attach = hosts.limiter(&["attach", "lo", "--rate", "5"]);
+    let attach = hosts.limiter("attach lo --rate 5");
     attach.expect(0);
     assert!(
         attach.stdout.contains("NOT native") && attach.stdout.contains("Loopback"),
         "{attach:#?}"
     );
     assert!(!attach.stdout.contains("gro"), "it has none: {attach:#?}");
-    let status = &hosts.json(&["status", "lo", "--json"])["interfaces"][0];
+    let status = &hosts.json("status lo --json")["interfaces"][0];
     assert_eq!(status["loopback"], true);
     assert_eq!(status["mode"], "generic");
     assert!(
         status["fallback"].as_str().unwrap().contains("no XDP"),
         "{status}"
     );
-    assert!(
-        hosts
-            .limiter(&["status", "lo"])
-            .stdout
-            .contains("NOT native")
-    );
-    let attach = hosts.limiter(&["attach", "eth0", "--rate", "5", "--mode", "generic"]);
+    assert!(hosts.limiter("status lo").stdout.contains("NOT native"));
+    let attach = hosts.limiter("attach eth0 --rate 5 --mode generic");
     attach.expect(0);
     assert!(
         attach.stdout.contains("ethtool -K eth0 gro off"),
@@ -276,8 +267,8 @@ fn what_attach_takes_status_understands() {
             .limiter(&["attach", "eth0", "--rate", rate, "--burst", burst])
             .expect(0);
         assert_eq!(hosts.status()["mode"], "native", "{rate} {burst}");
-        hosts.limiter(&["set", "eth0", "--shadow", "on"]).expect(0);
-        hosts.limiter(&["detach", "eth0"]).expect(0);
+        hosts.run("set eth0 --shadow on");
+        hosts.run("detach eth0");
     }
 }
 

@@ -38,9 +38,7 @@ burst = 1
 
 fn attached() -> Hosts {
     let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "1"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 1/h --burst 1");
     hosts
 }
 
@@ -241,14 +239,14 @@ fn lists_that_are_not_there() {
             .expect_error(1, &["no list 'own'", "[lists]"]);
     }
     hosts
-        .limiter(&["tier", "list", "eth0", "own"])
+        .limiter("tier list eth0 own")
         .expect_error(1, &["no list 'own'", "[lists]"]);
     hosts
-        .limiter(&["tier", "add", "eth0", "deny", "192.0.2.1"])
+        .limiter("tier add eth0 deny 192.0.2.1")
         .expect_error(2, &["limiter deny"]);
     let hosts = attached_with_tiers();
     hosts
-        .limiter(&["tier", "add", "eth0", "owm", "192.0.2.1"])
+        .limiter("tier add eth0 owm 192.0.2.1")
         .expect_error(1, &["no list 'owm'", "others, own"]);
     for arguments in [
         &["deny", "add", "lo", "192.0.2.1"][..],
@@ -344,7 +342,7 @@ fn tiers_decide_which_limit_holds_a_source() {
     assert_eq!(traffic.passed("192.0.2.201", 9), 5, "on both");
     edit(&hosts, "deny", "add", &["192.0.2.201"]);
     assert_eq!(traffic.passed("192.0.2.201", 9), 0);
-    let check = hosts.json(&["check", "eth0", "192.0.2.201", "--json"]);
+    let check = hosts.json("check eth0 192.0.2.201 --json");
     assert_eq!(check["listed"], "deny");
     assert_eq!(check["tiers"], json!(["others", "own"]));
 }
@@ -354,9 +352,7 @@ fn tiers_decide_which_limit_holds_a_source() {
 fn edits_forget_nothing() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "3"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 1/h --burst 3");
     let traffic = Traffic::new(&hosts);
     assert_eq!(traffic.passed("192.0.2.2", 2), 2);
     edit(&hosts, "deny", "add", &["203.0.113.66"]);

@@ -37,9 +37,7 @@ fn flood(hosts: &Hosts, during: impl FnOnce(&AtomicU64)) -> u64 {
 fn a_hundred_changes_under_flood_let_nothing_through() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "3"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 1/h --burst 3");
     let sent = flood(&hosts, |sent| {
         while sent.load(Ordering::Relaxed) < 1_000 {
             thread::yield_now();
@@ -109,9 +107,7 @@ fn changes_under_flood_hand_out_no_tokens() {
     need_kernel!();
     let hosts = Hosts::new();
     let start = Instant::now();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "10k/s", "--burst", "10000"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 10k/s --burst 10000");
     flood(&hosts, |_| {
         for i in 0..20 {
             let burst = ["10001", "10000"][i % 2];
@@ -130,15 +126,13 @@ fn changes_under_flood_hand_out_no_tokens() {
 fn a_bucket_keeps_its_tokens_when_the_rate_changes() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "10"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 1/h --burst 10");
     let wire = Raw::open(&hosts.client);
     let frame = hosts.frame(CLIENT).bytes();
     (0..7).for_each(|_| wire.send(&frame));
     thread::sleep(Duration::from_millis(100));
     let tokens = || {
-        let check = hosts.json(&["check", "eth0", "192.0.2.2", "--json"]);
+        let check = hosts.json("check eth0 192.0.2.2 --json");
         check["limits"][0]["tokens"].as_f64().unwrap()
     };
     assert!((3.0..3.1).contains(&tokens()));
@@ -171,9 +165,7 @@ fn a_bucket_keeps_its_tokens_when_the_rate_changes() {
 fn a_full_bucket_stays_full() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "1k/s", "--burst", "5"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 1k/s --burst 5");
     let wire = Raw::open(&hosts.client);
     let frame = hosts.frame(CLIENT).bytes();
     (0..5).for_each(|_| wire.send(&frame));

@@ -43,7 +43,7 @@ fn logged(text: &str, sources: &[&str]) -> (String, u64) {
     let file = folder.write("limiter.toml", text);
     hosts.run(&format!("attach eth0 --config {file}"));
     let spawned = hosts.server.namespace.run(|| {
-        prepared(&["log", "eth0"])
+        prepared("log eth0")
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

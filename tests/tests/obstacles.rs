@@ -25,7 +25,7 @@ fn a_foreign_program_is_named_and_left_alone() {
         )
     });
     let link = link.unwrap().unwrap();
-    let attach = hosts.limiter(&["attach", "eth0", "--rate", "5"]);
+    let attach = hosts.limiter("attach eth0 --rate 5");
     attach.expect_error(
         1,
         &[
@@ -37,12 +37,12 @@ fn a_foreign_program_is_named_and_left_alone() {
     );
     assert_ne!(link.info().unwrap().interface, 0, "it is still there");
     hosts
-        .limiter(&["detach", "eth0", "--strict"])
+        .limiter("detach eth0 --strict")
         .expect_error(1, &["not attached"]);
     assert_ne!(link.info().unwrap().interface, 0, "and stays there");
     drop(link);
     eventually("without it, attach works", || {
-        hosts.limiter(&["attach", "eth0", "--rate", "5"]).status == 0
+        hosts.limiter("attach eth0 --rate 5").status == 0
     });
 }
 
@@ -125,7 +125,7 @@ fn on_an_old_kernel() {
     // personality.
     let outcome = hosts.server.namespace.run(|| {
         set(Persona::UNAME26).unwrap();
-        limiter(&["attach", "eth0", "--rate", "5"])
+        limiter("attach eth0 --rate 5")
     });
     let outcome = outcome.unwrap();
     outcome.expect_error(1, &["this kernel is 2.6", "5.15 or later"]);
@@ -136,7 +136,7 @@ fn on_an_old_kernel() {
 fn maps_of_another_shape_are_refused() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    hosts.run("attach eth0 --rate 5");
     let pin = hosts.pins().join("TABLE");
     fs::remove_file(&pin).unwrap();
     Array::<MapData, [u8; 48]>::create(1, 0)
@@ -154,10 +154,10 @@ fn maps_of_another_shape_are_refused() {
             .expect_error(1, &["TABLE", "another shape", "limiter detach eth0"]);
     }
     hosts
-        .limiter(&["attach", "eth0", "--rate", "6"])
+        .limiter("attach eth0 --rate 6")
         .expect_error(1, &["already"]);
-    hosts.limiter(&["detach", "eth0"]).expect(0);
-    hosts.limiter(&["attach", "eth0", "--rate", "6"]).expect(0);
+    hosts.run("detach eth0");
+    hosts.run("attach eth0 --rate 6");
 }
 
 #[test]

@@ -58,7 +58,7 @@ impl Attached {
     /// Writes another text into the file and reloads it.
     fn reload(&self, text: &str) -> Outcome {
         fs::write(&self.file, text).unwrap();
-        self.hosts.limiter(&["reload", "eth0"])
+        self.hosts.limiter("reload eth0")
     }
 
     /// Output of a successful reload.
@@ -69,7 +69,7 @@ impl Attached {
     }
 
     fn shown(&self) -> String {
-        let show = self.hosts.limiter(&["config", "show", "eth0"]);
+        let show = self.hosts.limiter("config show eth0");
         show.expect(0);
         show.stdout
     }
@@ -184,10 +184,7 @@ fn an_unchanged_file_changes_nothing() {
     assert_eq!(traffic.passed_to(2, SOURCE, 7), 5);
     assert_eq!(attached.counted("a"), (5, 5));
     // The reload undoes changes by other commands.
-    attached
-        .hosts
-        .limiter(&["deny", "add", "eth0", "203.0.113.67"])
-        .expect(0);
+    attached.hosts.run("deny add eth0 203.0.113.67");
     let set = ["set", "eth0", "--limit", "b", "--burst", "9"];
     for (already, warnings) in [(false, 1), (true, 0)] {
         let outcome = attached.hosts.limiter(&set);
@@ -235,7 +232,7 @@ fn a_file_that_is_wrong_or_gone_changes_nothing() {
     fs::remove_file(&attached.file).unwrap();
     attached
         .hosts
-        .limiter(&["reload", "eth0"])
+        .limiter("reload eth0")
         .expect_error(1, &["limiter.toml cannot be read", "No such file"]);
     assert_eq!(attached.shown(), shown);
     assert_eq!(attached.hosts.status(), before, "the same program runs");
@@ -334,8 +331,8 @@ fn limits_come_and_go() {
 fn which_file_is_remembered() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
-    hosts.limiter(&["reload", "eth0"]).expect_error(
+    hosts.run("attach eth0 --rate 5");
+    hosts.limiter("reload eth0").expect_error(
         1,
         &[
             "not attached from a file",
@@ -343,7 +340,7 @@ fn which_file_is_remembered() {
         ],
     );
     hosts
-        .limiter(&["reload", "lo"])
+        .limiter("reload lo")
         .expect_error(1, &["not attached to 'lo'"]);
 
     let folder = Folder::new();
@@ -359,7 +356,7 @@ fn which_file_is_remembered() {
     assert_eq!(hosts.status()["file"], file.as_str());
     assert_eq!(hosts.status()["limits"][0]["name"], "a");
     fs::write(&file, hourly("a", 1, 6)).unwrap();
-    hosts.limiter(&["reload", "eth0"]).expect(0);
+    hosts.run("reload eth0");
     assert_eq!(hosts.status()["limits"][0]["burst"], "6");
 }
 
@@ -427,10 +424,10 @@ fn what_is_attached_is_taken_over() {
     hosts.limiter(&flags).expect(0);
     assert_eq!(hosts.status()["limits"][0]["rate"], "7/s");
     hosts
-        .limiter(&["reload", "eth0"])
+        .limiter("reload eth0")
         .expect_error(1, &["not attached from a file"]);
 
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
     fs::write(&file, hourly("a", 1, 5)).unwrap();
     let on_trial = [&attach[..], &["--try", "1h"]].concat();
     hosts.limiter(&on_trial).expect(0);

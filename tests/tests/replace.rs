@@ -108,8 +108,8 @@ fn another_layout_is_replaced_in_one_step_with_full_buckets() {
         assert_eq!(Traffic::new(&hosts).passed("192.0.2.2", 12), 10);
         assert_eq!(number(&hosts.status()["seen"]["packets"]), 12);
         assert!(!other.exists());
-        hosts.limiter(&["set", "eth0", "--rate", "2/d"]).expect(0);
-        hosts.limiter(&["detach", "eth0"]).expect(0);
+        hosts.run("set eth0 --rate 2/d");
+        hosts.run("detach eth0");
         expect_nothing_left(&hosts, "detached");
     }
 }
@@ -136,7 +136,7 @@ fn another_layout_is_left_alone_where_it_cannot_be_replaced() {
         assert!(other.join("link").exists() && !hosts.pins().exists());
     }
     assert_eq!(passed(&hosts), 0);
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
     expect_nothing_left(&hosts, "detached");
 }
 
@@ -158,7 +158,7 @@ fn another_layout_before_a_foreign_program_is_named_and_that_program_put_back() 
     hosts
         .limiter(&["attach", "eth0", "--or-reload", "--config", &file])
         .expect_error(1, &["--chain", "limiter detach eth0"]);
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
     assert_eq!(on_server(&hosts), Some(("native", foreign.id)));
 }
 
@@ -173,7 +173,7 @@ fn detach_leaves_the_folder_that_another_command_is_at_work_in() {
     fs::create_dir(&pins).unwrap();
     let lock = fs::File::open(&pins).unwrap();
     lock.lock().unwrap();
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
     assert!(!other.exists() && pins.exists());
     drop(lock);
     fs::remove_dir(&pins).unwrap();
@@ -234,7 +234,7 @@ fn no_packet_passes_unlimited_while_a_layout_is_replaced() {
     arrived += of_flood(&server);
     println!("{sent} packets, {arrived} arrived");
     assert_eq!(arrived, before + 10, "one burst for each program");
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
 }
 
 #[test]
@@ -246,9 +246,7 @@ fn a_killed_replacement_leaves_limits_and_the_next_command_finishes() {
     let change = ["attach", "eth0", "--or-reload", "--config", &file];
     let (mut before, mut after) = (0, 0);
     for step in 0..MOST {
-        hosts
-            .limiter(&["attach", "eth0", "--rate", "1/d", "--burst", "3"])
-            .expect(0);
+        hosts.run("attach eth0 --rate 1/d --burst 3");
         assert_eq!(passed(&hosts), 3);
         age(&hosts, 6);
         let run = || run_until(&mut prepared(&change), step);
@@ -266,7 +264,7 @@ fn a_killed_replacement_leaves_limits_and_the_next_command_finishes() {
             hosts.limiter(&change).expect(0);
             assert_eq!(hosts.status()["limits"][0]["burst"], "3", "{at}");
         }
-        hosts.limiter(&["detach", "eth0"]).expect(0);
+        hosts.run("detach eth0");
         expect_nothing_left(&hosts, &at);
         if let End::Done(status) = end {
             assert_eq!(status, 0);

@@ -121,7 +121,7 @@ impl Attacked {
 
     /// Attaches the limits that `limiter learn` proposes for polite clients of the web server.
     fn learn(&self) {
-        let mut learn = prepared(&["learn", "eth0", "--for", "4s", "--output", "learned.toml"]);
+        let mut learn = prepared("learn eth0 --for 4s --output learned.toml");
         learn.current_dir(self.folder.path()).stderr(Stdio::piped());
         let mut learn = on(&self.hosts.server, || learn.spawn()).unwrap();
         while learn.try_wait().unwrap().is_none() {
@@ -244,7 +244,7 @@ impl Attacked {
                 let pins = self.hosts.pins();
                 self.run(line);
                 assert!(!pins.exists(), "{pins:?}");
-                let status = self.hosts.json(&["status", "--json"]);
+                let status = self.hosts.json("status --json");
                 assert_eq!(status["interfaces"], serde_json::json!([]));
             }
             other => panic!("the runbook prints '{other}': say here what it is to do"),

@@ -62,7 +62,7 @@ fn json_of_every_verb_is_as_its_schema_says() {
         return;
     }
     let (hosts, folder) = (Hosts::new(), Folder::new());
-    let empty = hosts.json(&["status", "--json"]);
+    let empty = hosts.json("status --json");
     let file = folder.write("limiter.toml", FILE);
     let attach = ["attach", "eth0", "--config", &file, "--try", "1h"];
     hosts.limiter(&attach).expect(0);
@@ -75,26 +75,14 @@ fn json_of_every_verb_is_as_its_schema_says() {
     let events = [watcher.event(), watcher.event()];
     let values = [
         ("status", empty),
-        ("status", hosts.json(&["status", "eth0", "--json"])),
-        ("top", hosts.json(&["top", "eth0", "--once", "--json"])),
-        (
-            "check",
-            hosts.json(&["check", "eth0", "198.51.100.7", "--json"]),
-        ),
-        (
-            "check",
-            hosts.json(&["check", "eth0", "203.0.113.9", "--json"]),
-        ),
-        (
-            "check",
-            hosts.json(&["check", "eth0", "2001:db8::1", "--json"]),
-        ),
-        ("list", hosts.json(&["deny", "list", "eth0", "--json"])),
-        (
-            "list",
-            hosts.json(&["tier", "list", "eth0", "partners", "--json"]),
-        ),
-        ("doctor", hosts.json(&["doctor", "eth0", "--json"])),
+        ("status", hosts.json("status eth0 --json")),
+        ("top", hosts.json("top eth0 --once --json")),
+        ("check", hosts.json("check eth0 198.51.100.7 --json")),
+        ("check", hosts.json("check eth0 203.0.113.9 --json")),
+        ("check", hosts.json("check eth0 2001:db8::1 --json")),
+        ("list", hosts.json("deny list eth0 --json")),
+        ("list", hosts.json("tier list eth0 partners --json")),
+        ("doctor", hosts.json("doctor eth0 --json")),
         (
             "replay",
             hosts.json(&["replay", &capture(), "--config", &file, "--json"]),

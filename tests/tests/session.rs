@@ -43,7 +43,7 @@ fn warning(hosts: &Hosts, client: Option<IpAddr>, more: &[&str]) -> String {
     let arguments = [&["attach", "eth0"], more].concat();
     let outcome = in_session(hosts, client, &arguments);
     outcome.expect(0);
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
     outcome.stderr
 }
 
@@ -118,9 +118,7 @@ fn a_change_that_limits_the_session_is_warned_of() {
         outcome.stderr
     };
     let session = |arguments: &[&str]| changed(Some(CLIENT), arguments);
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "5", "--shadow"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 5 --shadow");
 
     assert_eq!(session(&["set", "eth0", "--rate", "6"]), "");
     let said = session(&["set", "eth0", "--shadow", "off"]);

@@ -32,9 +32,7 @@ fn attached() -> Hosts {
 fn from_slow_to_quick_and_back() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "3"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 1/h --burst 3");
     for rate in ["1M/s", "1/d", "1/s", "1/h"] {
         let done = hosts.limiter(&["set", "eth0", "--rate", rate]);
         done.expect(0);
@@ -94,7 +92,7 @@ fn factors_scale_what_is_in_force() {
     need_kernel!();
     let hosts = attached();
     let traffic = Traffic::new(&hosts);
-    let shown = || hosts.limiter(&["config", "show", "eth0"]).stdout;
+    let shown = || hosts.limiter("config show eth0").stdout;
     let before = shown();
     let set = |arguments: &[&str]| {
         let done = hosts.limiter(&[&["set", "eth0"], arguments].concat());
@@ -133,7 +131,7 @@ fn factors_scale_what_is_in_force() {
     );
     set(&["--new-sources", "none"]);
     hosts
-        .limiter(&["set", "eth0", "--new-sources", "x0.5"])
+        .limiter("set eth0 --new-sources x0.5")
         .expect_error(1, &["no limit to scale", "--new-sources RATE"]);
 }
 
@@ -141,7 +139,7 @@ fn factors_scale_what_is_in_force() {
 fn bad_factors_change_nothing() {
     need_kernel!();
     let hosts = attached();
-    let shown = || hosts.limiter(&["config", "show", "eth0"]).stdout;
+    let shown = || hosts.limiter("config show eth0").stdout;
     let before = shown();
     let set = |option: &str, factor: &str| hosts.limiter(&["set", "eth0", option, factor]);
     for factor in ["x0", "x-1", "xNaN", "x1e9", "x", "x0.0001", "x1001"] {
@@ -172,7 +170,7 @@ fn new_sources() {
         let passed = sources.map(|host| traffic.passed(&format!("10.0.{network}.{host}"), 1));
         passed.sum::<u64>()
     };
-    let shown = || hosts.limiter(&["config", "show", "eth0"]).stdout;
+    let shown = || hosts.limiter("config show eth0").stdout;
     let set = |arguments: &[&str]| {
         let done = hosts.limiter(&[&["set", "eth0"], arguments].concat());
         done.expect(0);
@@ -191,7 +189,7 @@ fn new_sources() {
         number(&hosts.status()["drops"]["new_source"]["packets"]),
         83
     );
-    let status = hosts.limiter(&["status", "eth0"]).stdout;
+    let status = hosts.limiter("status eth0").stdout;
     for word in [
         "came faster than 1/h",
         "limiter set eth0 --new-sources",
@@ -207,17 +205,17 @@ fn new_sources() {
     );
     assert_eq!(of(3), 60);
     hosts
-        .limiter(&["set", "eth0", "--new-sources-burst", "5"])
+        .limiter("set eth0 --new-sources-burst 5")
         .expect_error(1, &["--new-sources RATE"]);
     set(&["--new-sources", "2/h", "--new-sources-burst", "50"]);
     assert!(shown().contains("new_sources = \"2/h\"\nnew_sources_burst = 50\n"));
     set(&["--new-sources-burst", "60"]);
     assert!(shown().contains("new_sources = \"2/h\"\nnew_sources_burst = 60\n"));
     hosts
-        .limiter(&["set", "eth0", "--new-sources", "10mbit"])
+        .limiter("set eth0 --new-sources 10mbit")
         .expect_error(1, &["in bits"]);
     hosts
-        .limiter(&["set", "eth0", "--new-sources", "5/x"])
+        .limiter("set eth0 --new-sources 5/x")
         .expect_error(2, &["period"]);
 }
 
@@ -225,7 +223,7 @@ fn new_sources() {
 fn what_is_so_already() {
     need_kernel!();
     let hosts = attached();
-    let same = hosts.limiter(&["set", "eth0", "--limit", "web", "--rate", "1/h"]);
+    let same = hosts.limiter("set eth0 --limit web --rate 1/h");
     same.expect(0);
     assert_eq!(same.stdout, "eth0: unchanged: it was so already\n");
 }
@@ -237,10 +235,8 @@ fn status_tells_limits_apart() {
     let hosts = attached();
     let traffic = Traffic::new(&hosts);
     assert_eq!(traffic.passed_to(80, "192.0.2.2", 8), 5);
-    hosts
-        .limiter(&["set", "eth0", "--limit", "all", "--shadow", "on"])
-        .expect(0);
-    let status = hosts.limiter(&["status", "eth0"]).stdout;
+    hosts.run("set eth0 --limit all --shadow on");
+    let status = hosts.limiter("status eth0").stdout;
     let limits = "  limit    web: 1/h, burst 5, per /32,/64
            match { protocol = \"udp\", destination_port = 80 }
            5 passed, 3 dropped
@@ -269,7 +265,7 @@ fn status_shows_packets_that_passed_uncharged() {
     assert_eq!(traffic.passed_to(80, "192.0.2.2", 2), 2);
     assert_eq!(traffic.passed_to(81, "192.0.2.2", 3), 3);
     assert_eq!(traffic.passed_to(80, "192.0.2.9", 4), 4);
-    let status = hosts.limiter(&["status", "eth0"]).stdout;
+    let status = hosts.limiter("status eth0").stdout;
     assert!(
         status.contains("  passes   4 allowed, 3 matched no limit"),
         "{status}"

@@ -193,7 +193,7 @@ fn entries_are_counted_when_a_second_limit_begins_to_share_the_table() {
     let wire = Raw::open(&hosts.client);
     frames.for_each(|frame| wire.send(&frame));
     eventually("7 sources", || hosts.status()["sources"]["added"] == 7);
-    hosts.limiter(&["reset", "eth0", "192.0.2.101"]).expect(0);
+    hosts.run("reset eth0 192.0.2.101");
     assert_eq!(held(), 0);
     change("reload", "[[limit]]\nname = \"two\"\nrate = \"1/s\"\n");
     assert_eq!(held(), 7);
@@ -223,10 +223,10 @@ fn config_check_attach_and_doctor_warn_of_a_limit_that_a_flood_fills() {
     let attach = hosts.limiter(&["attach", "eth0", "--config", path]);
     attach.expect(0);
     expect(&attach.stderr);
-    expect(&hosts.limiter(&["doctor", "eth0"]).stdout);
+    expect(&hosts.limiter("doctor eth0").stdout);
 
     let advice = ["set", "eth0", "--new-sources", "19/s"];
     hosts.limiter(&advice).expect(0);
-    let doctor = hosts.limiter(&["doctor", "eth0"]).stdout;
+    let doctor = hosts.limiter("doctor eth0").stdout;
     assert!(!doctor.contains("limit 'ssh'"), "{doctor}");
 }

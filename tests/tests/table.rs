@@ -12,16 +12,7 @@ use limiter_tests::{
 fn the_memory_of_the_table_is_fixed_and_shown() {
     need_kernel!();
     let hosts = Hosts::new();
-    let attach = hosts.limiter(&[
-        "attach",
-        "eth0",
-        "--rate",
-        "1/h",
-        "--burst",
-        "1",
-        "--max-sources",
-        "100",
-    ]);
+    let attach = hosts.limiter("attach eth0 --rate 1/h --burst 1 --max-sources 100");
     attach.expect(0);
     assert!(attach.stdout.contains("100 sources at most"), "{attach:#?}");
     let wire = Raw::open(&hosts.client);
@@ -46,7 +37,7 @@ fn the_memory_of_the_table_is_fixed_and_shown() {
     );
     assert!(
         hosts
-            .limiter(&["status", "eth0"])
+            .limiter("status eth0")
             .stdout
             .contains("--new-sources")
     );
@@ -72,7 +63,7 @@ fn a_source_takes_32_bytes() {
         attach.expect(0);
         assert!(attach.stdout.contains("32 bytes each"), "{attach:#?}");
         let sources = hosts.status()["sources"].clone();
-        hosts.limiter(&["detach", "eth0"]).expect(0);
+        hosts.run("detach eth0");
         assert_eq!(sources["capacity"], most);
         sources["memory_bytes"].as_u64().unwrap()
     };
@@ -87,18 +78,7 @@ fn a_source_takes_32_bytes() {
 fn reset_loses_no_places() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts
-        .limiter(&[
-            "attach",
-            "eth0",
-            "--rate",
-            "1/h",
-            "--burst",
-            "9",
-            "--max-sources",
-            "4",
-        ])
-        .expect(0);
+    hosts.run("attach eth0 --rate 1/h --burst 9 --max-sources 4");
     let wire = Raw::open(&hosts.client);
     let send = |last: u8| {
         let source = std::net::IpAddr::from([192, 0, 2, last]);
@@ -107,7 +87,7 @@ fn reset_loses_no_places() {
     for _ in 0..5 {
         send(7);
         thread::sleep(Duration::from_millis(50));
-        hosts.limiter(&["reset", "eth0", "192.0.2.7"]).expect(0);
+        hosts.run("reset eth0 192.0.2.7");
     }
     (7..=10).for_each(send);
     thread::sleep(Duration::from_millis(100));
@@ -121,10 +101,8 @@ fn reset_loses_no_places() {
 fn a_source_is_shown_and_forgotten() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "3"])
-        .expect(0);
-    let check = || hosts.json(&["check", "eth0", "192.0.2.2", "--json"])["limits"][0].clone();
+    hosts.run("attach eth0 --rate 1/h --burst 3");
+    let check = || hosts.json("check eth0 192.0.2.2 --json")["limits"][0].clone();
     assert_eq!(check()["tracked"], false);
     assert_eq!(check()["tokens"], 3.0);
     let wire = Raw::open(&hosts.client);
@@ -141,16 +119,16 @@ fn a_source_is_shown_and_forgotten() {
     let wait = checked["retry_after_seconds"].as_f64().unwrap();
     assert!((3_500.0..=3_600.0).contains(&wait), "{checked}");
 
-    let top = hosts.json(&["top", "eth0", "--once", "--json"]);
+    let top = hosts.json("top eth0 --once --json");
     assert_eq!(top["sources"][0]["source"], "192.0.2.2");
     assert_eq!(top["sources"][0]["dropped_packets"], 2);
 
-    hosts.limiter(&["reset", "eth0", "192.0.2.2"]).expect(0);
+    hosts.run("reset eth0 192.0.2.2");
     assert_eq!(check()["tracked"], false);
     (0..5).for_each(|_| wire.send(&frame));
     thread::sleep(Duration::from_millis(100));
     assert_eq!(check()["passed_packets"], 3);
-    let reset = hosts.limiter(&["reset", "eth0", "--all"]);
+    let reset = hosts.limiter("reset eth0 --all");
     reset.expect(0);
     assert!(reset.stdout.contains("1 forgotten"), "{reset:#?}");
     assert_eq!(check()["tracked"], false);

@@ -54,7 +54,7 @@ fn attach_limits_until_the_deadline_without_any_process() {
     // The deadline is given in whole seconds.
     assert!(until + Duration::from_secs(1) > before + TIME);
     assert!(until <= SystemTime::now() + TIME);
-    let text = hosts.limiter(&["status", "eth0"]).stdout;
+    let text = hosts.limiter("status eth0").stdout;
     assert!(text.contains("ON TRIAL") && text.contains("`limiter keep eth0`"));
     assert_eq!(passed(&hosts), 3, "on trial it limits");
 
@@ -69,7 +69,7 @@ fn attach_limits_until_the_deadline_without_any_process() {
             .limiter(command)
             .expect_error(1, &["the trial on 'eth0' ended at", "nothing is limited"]);
     }
-    let status = hosts.limiter(&["status", "--json"]);
+    let status = hosts.limiter("status --json");
     status.expect(0);
     assert!(status.stderr.contains("nothing is limited"), "{status:?}");
     let json: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
@@ -77,7 +77,7 @@ fn attach_limits_until_the_deadline_without_any_process() {
 
     hosts.limiter(&LIMIT).expect(0);
     assert_eq!(passed(&hosts), 3, "the next attach works");
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
     expect_nothing_left(&hosts);
 }
 
@@ -86,27 +86,27 @@ fn attach_is_kept_or_reverted_in_time() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts
-        .limiter(&["keep", "eth0"])
+        .limiter("keep eth0")
         .expect_error(1, &["nothing to keep", "eth0"]);
     hosts
-        .limiter(&["keep", "eth9"])
+        .limiter("keep eth9")
         .expect_error(1, &["no interface 'eth9'"]);
     attach(&hosts, "10s");
     let until = SystemTime::now() + Duration::from_secs(10);
-    let keep = hosts.limiter(&["keep", "eth0"]);
+    let keep = hosts.limiter("keep eth0");
     keep.expect(0);
     assert!(keep.stdout.contains("kept"), "{keep:#?}");
     assert_eq!(try_until(&hosts), None);
     assert_eq!(passed(&hosts), 3);
     thread::sleep(until.duration_since(SystemTime::now()).unwrap_or_default());
     assert_eq!(passed(&hosts), 0, "nothing was undone, nothing forgotten");
-    let again = hosts.limiter(&["keep", "eth0"]);
+    let again = hosts.limiter("keep eth0");
     again.expect(0);
     assert!(again.stdout.contains("not on trial"), "{again:#?}");
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
 
     attach(&hosts, "1h");
-    hosts.limiter(&["keep", "eth0", "--revert"]).expect(0);
+    hosts.run("keep eth0 --revert");
     assert_eq!(passed(&hosts), SENT);
     expect_nothing_left(&hosts);
 }
@@ -117,7 +117,7 @@ fn detaching_works_on_trial_and_after_it() {
     let hosts = Hosts::new();
     attach(&hosts, "5s");
     wait_for_the_end(&hosts);
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
     expect_nothing_left(&hosts);
     hosts.limiter(&LIMIT).expect(0);
     for time in ["1h", "5s"] {
@@ -125,7 +125,7 @@ fn detaching_works_on_trial_and_after_it() {
         if time == "5s" {
             wait_for_the_end(&hosts);
         }
-        hosts.limiter(&["detach", "eth0"]).expect(0);
+        hosts.run("detach eth0");
         expect_nothing_left(&hosts);
         hosts.limiter(&LIMIT).expect(0);
     }
@@ -138,9 +138,7 @@ fn no_bucket_gains_or_loses_by_a_trial() {
     need_kernel!();
     let hosts = Hosts::new();
     let probe = Probe::new(&hosts);
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "60/h", "--burst", "8"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 60/h --burst 8");
     let sources: Vec<_> = (0..4).map(|_| probe.stranger()).collect();
     let send = |source: usize, count| probe.passed_of(sources[source], count);
     assert_eq!(send(0, 3), 3);
@@ -168,9 +166,7 @@ fn a_flood_gets_what_the_rates_of_each_moment_give() {
     need_kernel!();
     let hosts = Hosts::new();
     let probe = Probe::new(&hosts);
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "20/s", "--burst", "5"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 20/s --burst 5");
     let source = probe.stranger();
     let passed_in = |time: Duration| {
         let begin = Instant::now();
@@ -211,14 +207,12 @@ fn what_is_kept_keeps_its_buckets() {
     let hosts = Hosts::new();
     let probe = Probe::new(&hosts);
     let source = probe.stranger();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "60/h", "--burst", "8"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 60/h --burst 8");
     assert_eq!(probe.passed_of(source, 6), 6);
     set(&hosts, &["--burst", "12", "--try", "8s"]);
     let end = Instant::now() + Duration::from_secs(9);
     assert_eq!(probe.passed_of(source, 3), 3);
-    hosts.limiter(&["keep", "eth0"]).expect(0);
+    hosts.run("keep eth0");
     assert_eq!(try_until(&hosts), None);
     thread::sleep(end.saturating_duration_since(Instant::now()));
     assert_eq!(probe.passed_of(source, 9), 3, "6 and 3 are spent, of 12");
@@ -226,7 +220,7 @@ fn what_is_kept_keeps_its_buckets() {
     // The next trial is reverted.
     set(&hosts, &["--burst", "15", "--rate", "90/h", "--try", "1h"]);
     assert_eq!(probe.passed_of(source, 9), 3);
-    hosts.limiter(&["keep", "eth0", "--revert"]).expect(0);
+    hosts.run("keep eth0 --revert");
     assert_eq!(probe.passed_of(source, 9), 0);
     assert_eq!(probe.passed_of(probe.stranger(), 20), 12);
     assert_eq!(hosts.status()["limits"][0]["rate"], "60/h");
@@ -255,10 +249,10 @@ fn keeping_too_late_leaves_what_was_before() {
     assert_eq!(status["try_until"], serde_json::Value::Null);
     assert!(status["trial_ended"].is_string(), "{status}");
     assert_eq!(status["limits"][0]["burst"], "3");
-    let text = hosts.limiter(&["status", "eth0"]).stdout;
+    let text = hosts.limiter("status eth0").stdout;
     assert!(text.contains("A trial ended at"), "{text}");
     hosts
-        .limiter(&["keep", "eth0"])
+        .limiter("keep eth0")
         .expect_error(1, &["ended at", "what was in force before holds again"]);
     assert_eq!(hosts.status()["trial_ended"], serde_json::Value::Null);
     assert_eq!(generations(&hosts), 1, "and is cleared up");
@@ -273,15 +267,13 @@ fn keep_may_be_stopped_until_the_trial_is_over() {
     let hosts = Hosts::new();
     let probe = Probe::new(&hosts);
     let (both, tried) = (probe.stranger(), probe.stranger());
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "60/h", "--burst", "9"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 60/h --burst 9");
     set(&hosts, &["--rate", "90/h", "--burst", "20", "--try", "16s"]);
     assert_eq!(probe.passed_of(both, 2), 2);
     assert_eq!(probe.passed_of(tried, 15), 15);
     let mut late = false;
     let stopped = hosts.server.namespace.run(|| {
-        run_with(&mut prepared(&["keep", "eth0"]), |call| {
+        run_with(&mut prepared("keep eth0"), |call| {
             if call.name == "swap" {
                 wait_for_the_end(&hosts);
                 // By the fallback.
@@ -321,7 +313,7 @@ fn one_trial_at_a_time() {
             .expect_error(1, &["limiter keep eth0`", "`limiter keep eth0 --revert`"]);
     }
     hosts
-        .limiter(&["attach", "eth0", "--rate", "9"])
+        .limiter("attach eth0 --rate 9")
         .expect_error(1, &["already"]);
     assert_eq!(try_until(&hosts), until);
     assert_eq!(Probe::new(&hosts).burst(), 5);
@@ -365,33 +357,22 @@ fn lists_are_tried() {
     need_kernel!();
     let hosts = Hosts::new();
     let probe = Probe::new(&hosts);
-    hosts
-        .limiter(&[
-            "attach",
-            "eth0",
-            "--rate",
-            "60/h",
-            "--burst",
-            "8",
-            "--deny",
-            "10.99.0.0/24",
-        ])
-        .expect(0);
+    hosts.run("attach eth0 --rate 60/h --burst 8 --deny 10.99.0.0/24");
     let listed = "10.99.0.7".parse().unwrap();
-    let add = hosts.limiter(&["allow", "add", "eth0", "10.99.0.7", "--try", "5s"]);
+    let add = hosts.limiter("allow add eth0 10.99.0.7 --try 5s");
     add.expect(0);
     assert!(add.stdout.contains("ON TRIAL"), "{add:?}");
     let allowed = probe.passed(listed);
     wait_for_the_end(&hosts);
     assert_eq!((allowed, probe.passed(listed)), (SENT, 0));
-    let remove = hosts.limiter(&["deny", "remove", "eth0", "10.99.0.0/24", "--try", "5s"]);
+    let remove = hosts.limiter("deny remove eth0 10.99.0.0/24 --try 5s");
     remove.expect(0);
     let limited = probe.passed(listed);
-    let shown = hosts.limiter(&["deny", "list", "eth0"]).stdout;
+    let shown = hosts.limiter("deny list eth0").stdout;
     wait_for_the_end(&hosts);
     assert_eq!((limited, probe.passed(listed)), (8, 0));
     assert_eq!(shown, "");
-    let shown = hosts.limiter(&["deny", "list", "eth0"]).stdout;
+    let shown = hosts.limiter("deny list eth0").stdout;
     assert_eq!(shown, "10.99.0.0/24\n");
 }
 
@@ -426,7 +407,7 @@ fn a_limit_that_a_trial_leaves_out_keeps_its_buckets() {
     hosts
         .limiter(&["reload", "eth0", "--config", &one, "--try", "1h"])
         .expect(0);
-    hosts.limiter(&["keep", "eth0"]).expect(0);
+    hosts.run("keep eth0");
     hosts
         .limiter(&["reload", "eth0", "--config", &both])
         .expect(0);
@@ -470,7 +451,7 @@ fn shares_are_counted_across_a_trial() {
         assert_eq!(status["try_until"], serde_json::Value::Null);
         let refused = probe.burst();
         assert!(refused == 0 || refused == 6, "{refused}");
-        hosts.limiter(&["detach", "eth0"]).expect(0);
+        hosts.run("detach eth0");
     }
 }
 
@@ -493,7 +474,7 @@ fn a_dry_run_changes_nothing() {
         (names, hosts.status()["program_id"].clone())
     };
     let before = pins();
-    let shown = hosts.limiter(&["config", "show", "eth0"]).stdout;
+    let shown = hosts.limiter("config show eth0").stdout;
     for (command, says) in [
         (&["set", "eth0", "--rate", "2/h", "--dry-run"][..], "2/h"),
         (&["reload", "eth0", "--config", &file, "--dry-run"], "7/s"),
@@ -514,14 +495,12 @@ fn a_dry_run_changes_nothing() {
             "{said:?}"
         );
     }
+    hosts.limiter("set eth0 --burst 0 --dry-run").expect(2);
     hosts
-        .limiter(&["set", "eth0", "--burst", "0", "--dry-run"])
-        .expect(2);
-    hosts
-        .limiter(&["set", "eth0", "--burst", "9", "--dry-run", "--try", "2m"])
+        .limiter("set eth0 --burst 9 --dry-run --try 2m")
         .expect(2);
     assert_eq!(pins(), before);
-    assert_eq!(hosts.limiter(&["config", "show", "eth0"]).stdout, shown);
+    assert_eq!(hosts.limiter("config show eth0").stdout, shown);
     assert_eq!(passed(&hosts), 3);
 }
 
@@ -539,7 +518,7 @@ fn all_readers_see_what_holds_after_the_deadline() {
         check["limits"][0]["burst_tokens"].clone()
     };
     let row = || {
-        let top = hosts.limiter(&["top", "eth0", "--once", "--interval", "100ms"]);
+        let top = hosts.limiter("top eth0 --once --interval 100ms");
         top.expect(0);
         let row = top.stdout.lines().find(|line| line.contains("192.0.2.2"));
         row.unwrap().split_whitespace().last().unwrap().to_owned()
@@ -554,7 +533,7 @@ fn all_readers_see_what_holds_after_the_deadline() {
     wait_for_the_end(&hosts);
     assert_eq!(burst(), 3);
     assert_eq!(row(), "2.0");
-    let show = hosts.limiter(&["config", "show", "eth0"]).stdout;
+    let show = hosts.limiter("config show eth0").stdout;
     assert!(show.contains("burst = 3"), "{show}");
     hosts
         .limiter(&["reset", "eth0", &CLIENT.to_string()])
@@ -576,21 +555,21 @@ fn several_interfaces_or_none() {
         .limiter(&[&["attach", "eth0", "lo"][..], &generic].concat())
         .expect(0);
     let on_trial = || {
-        let status = hosts.json(&["status", "--json"]);
+        let status = hosts.json("status --json");
         let interfaces = status["interfaces"].as_array().unwrap().iter();
         interfaces
             .map(|interface| interface["try_until"].is_string())
             .collect::<Vec<_>>()
     };
     assert_eq!(on_trial(), [true, true]);
-    hosts.limiter(&["keep", "lo"]).expect(0);
+    hosts.run("keep lo");
     assert_eq!(on_trial(), [true, false]);
-    let keep = hosts.limiter(&["keep", "eth9", "eth0"]);
+    let keep = hosts.limiter("keep eth9 eth0");
     keep.expect(1);
     assert!(keep.stderr.contains("eth9"), "{keep:#?}");
     assert_eq!(keep.stdout.lines().count(), 1, "{keep:#?}");
     assert_eq!(on_trial(), [false, false]);
-    hosts.limiter(&["detach", "--all"]).expect(0);
+    hosts.run("detach --all");
     expect_nothing_left(&hosts);
 }
 
@@ -604,7 +583,7 @@ fn at_the_last_moment_it_is_kept_or_too_late() {
         let hosts = Hosts::new();
         attach(&hosts, "6s");
         thread::sleep(Duration::from_millis(moment));
-        let keep = hosts.limiter(&["keep", "eth0"]);
+        let keep = hosts.limiter("keep eth0");
         thread::sleep(Duration::from_millis(TIME.saturating_sub(moment)));
         if keep.status == 0 {
             assert_eq!(passed(&hosts), 3, "{keep:#?}");

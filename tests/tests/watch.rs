@@ -544,20 +544,20 @@ fn one_at_a_time() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts
-        .limiter(&["watch", "eth0"])
+        .limiter("watch eth0")
         .expect_error(1, &["not attached to 'eth0'"]);
     hosts
-        .limiter(&["watch", "eth9"])
+        .limiter("watch eth9")
         .expect_error(1, &["no interface 'eth9'"]);
     hosts.limiter(&ONE).expect(0);
     hosts
-        .limiter(&["watch", "eth0", "--limit", "dns"])
+        .limiter("watch eth0 --limit dns")
         .expect_error(1, &["eth0: there is no limit 'dns'", "default"]);
     hosts
-        .limiter(&["watch", "eth0", "--reason", "luck"])
+        .limiter("watch eth0 --reason luck")
         .expect_error(2, &["luck", "new_source"]);
     hosts
-        .limiter(&["watch", "eth0", "--source", "192.0.2.7/24"])
+        .limiter("watch eth0 --source 192.0.2.7/24")
         .expect_error(2, &["192.0.2.7/24"]);
     let watcher = Watcher::start(&hosts, &[]);
     let refused = Watcher::spawn(&hosts, &[]).wait();

@@ -216,7 +216,7 @@ impl Lab {
         }
         let seconds = start.elapsed().as_secs_f64();
         let arrived = self.listeners.arrived(rule.protocol);
-        self.hosts.limiter(&["detach", "eth0"]).expect(0);
+        self.hosts.run("detach eth0");
         for (index, (ends, form)) in forms.iter().enumerate() {
             report.cases += 1;
             report.accepted += u64::from(accepted.contains_key(&ends.from.ip()));

@@ -217,7 +217,7 @@ pub fn run(plan: Plan) -> Report {
     soak.memory.lock().unwrap().expect_flat();
     kernel::expect_no_more(&complaints);
     drop(exporter);
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
     assert!(!hosts.pins().exists(), "detach leaves nothing behind");
     report
 }

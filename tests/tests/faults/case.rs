@@ -97,7 +97,7 @@ impl Place {
     }
 
     /// Runs `limiter` on the server, and retries while other commands hold the lock for too long on a busy machine.
-    pub fn limiter(&self, arguments: &[&str]) -> Outcome {
+    pub fn limiter(&self, arguments: &(impl Arguments + ?Sized)) -> Outcome {
         const TRIES: usize = 10;
         let runs = (0..TRIES).map(|_| self.hosts.limiter(arguments));
         let mut done = runs.filter(|outcome| !outcome.stderr.contains(BUSY));
@@ -189,7 +189,7 @@ impl<'p> Case<'p> {
         });
         let look = self.look();
         assert_eq!(look == ABSENT, !link.exists(), "{at}: {look:?}");
-        let status = self.place.hosts.limiter(&["status", "eth0"]);
+        let status = self.place.hosts.limiter("status eth0");
         if look == ABSENT {
             status.expect_error(1, &["not attached"]);
         } else {

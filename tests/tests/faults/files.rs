@@ -57,7 +57,7 @@ fn bpffs_is_read_only() {
     // Commands that make and remove no pins work.
     read_only(&["status", "eth0"]).expect(0);
     read_only(&["reset", "eth0", "--all"]).expect(0);
-    place.hosts.limiter(&["detach", "eth0"]).expect(0);
+    place.hosts.run("detach eth0");
     assert_eq!(case.settled("detach"), ABSENT);
 }
 

@@ -37,7 +37,7 @@ fn attach() {
     let place = Place::new();
     let command = ["attach", "eth0", "--config", &place.old];
     let case = Case::new(&place, &command, ABSENT, BY_OLD);
-    let detach = || place.limiter(&["detach", "eth0"]);
+    let detach = || place.limiter("detach eth0");
     let counts = case.at_each_step(kill, was_killed, |step| {
         let attached = place.hosts.pins().join("link").exists();
         // Either command continues from this state.
@@ -66,7 +66,7 @@ fn detach() {
     let counts = case.at_each_step(kill, was_killed, |step| {
         let link = place.hosts.pins().join("link");
         if step % 2 == 0 && place.hosts.pins().exists() {
-            place.limiter(&["detach", "eth0"]).expect(0);
+            place.limiter("detach eth0").expect(0);
             case.expect_tidy("after detach");
         }
         if !link.exists() {
@@ -172,7 +172,7 @@ fn attach_on_trial() {
     let command = ["attach", "eth0", "--config", &place.old, "--try", "1h"];
     let case = Case::new(&place, &command, ABSENT, BY_OLD);
     let counts = case.at_each_step(kill, was_killed, |_| {
-        let again = place.limiter(&["detach", "eth0"]);
+        let again = place.limiter("detach eth0");
         again.expect(0);
     });
     expect_both("attach --try", counts, 40);

@@ -24,8 +24,8 @@ fn a_change_is_prepared_without_the_lock() {
                 loads += 1;
             }
             if call.name == "program" && loads == 1 {
-                limiter(&["set", "eth0", "--limit", "strangers", "--burst", "5"]).expect(0);
-                limiter(&["set", "lo", "--rate", "6/s"]).expect(0);
+                limiter("set eth0 --limit strangers --burst 5").expect(0);
+                limiter("set lo --rate 6/s").expect(0);
             }
             Fault::None
         })
@@ -34,7 +34,7 @@ fn a_change_is_prepared_without_the_lock() {
     assert_eq!(stopped.end, End::Done(0), "{stopped:?}");
     assert_eq!(case.settled("both"), [5, 0, BY_OLD[2]]);
     case.expect_tidy("both");
-    place.hosts.limiter(&["detach", "lo"]).expect(0);
+    place.hosts.run("detach lo");
 }
 
 /// Before the swap, a command that holds the lock does not hold up a change of another attachment either.
@@ -47,9 +47,9 @@ fn the_lock_is_of_one_attachment() {
         run_with(&mut prepared(&["deny", "add", "eth0", EDITED]), |call| {
             if call.name == "swap" {
                 limiter(&lo).expect(0);
-                limiter(&["set", "lo", "--rate", "6/s"]).expect(0);
-                limiter(&["detach", "lo"]).expect(0);
-                let other = limiter(&["set", "eth0", "--limit", "strangers", "--burst", "5"]);
+                limiter("set lo --rate 6/s").expect(0);
+                limiter("detach lo").expect(0);
+                let other = limiter("set eth0 --limit strangers --burst 5");
                 other.expect_error(1, &["another limiter command"]);
             }
             Fault::None
@@ -72,7 +72,7 @@ fn detached_while_a_change_is_prepared() {
             run_with(&mut prepared(&set), |call| {
                 loads += usize::from(call.name == "program");
                 if call.name == "program" && loads == 1 {
-                    limiter(&["detach", "eth0"]).expect(0);
+                    limiter("detach eth0").expect(0);
                     if attached_anew {
                         limiter(&["attach", "eth0", "--config", &place.old]).expect(0);
                     }

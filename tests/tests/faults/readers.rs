@@ -41,7 +41,7 @@ fn at_each_look(
 #[test]
 fn detached_meanwhile() {
     need_kernel!();
-    let detach = |place: &Place| place.limiter(&["detach", "eth0"]).expect(0);
+    let detach = |place: &Place| place.limiter("detach eth0").expect(0);
     let looks = at_each_look(&["reset", "eth0", "--all"], detach, |stopped| {
         let said = &stopped.stderr;
         let is_off = said.contains("not attached to 'eth0'") && said.lines().count() == 1;
@@ -61,7 +61,7 @@ fn detached_meanwhile() {
 fn detached_and_attached_meanwhile() {
     need_kernel!();
     let anew = |place: &Place| {
-        place.limiter(&["detach", "eth0"]).expect(0);
+        place.limiter("detach eth0").expect(0);
         place.attach().expect(0);
     };
     let looks = at_each_look(&["check", "eth0", "192.0.2.2"], anew, |stopped| {

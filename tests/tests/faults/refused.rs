@@ -81,7 +81,7 @@ fn attach() {
     let judge = |stopped: &Stopped, call: &Call, look| done_or_said(&case, stopped, call, look);
     let counts = case.at_each_step(refuse, judge, |_| {
         if place.hosts.pins().exists() {
-            place.limiter(&["detach", "eth0"]).expect(0);
+            place.limiter("detach eth0").expect(0);
         }
     });
     expect_both("attach", counts, 30);

@@ -72,6 +72,6 @@ fn an_exporter_that_is_killed() {
         drop((hanging, deaf));
     }
     assert_eq!(cut_short.load(Ordering::Relaxed), 2 * ROUNDS);
-    place.hosts.limiter(&["detach", "eth0"]).expect(0);
+    place.hosts.run("detach eth0");
     assert_eq!(case.settled("detached"), ABSENT);
 }

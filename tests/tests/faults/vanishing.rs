@@ -95,12 +95,12 @@ fn vanishes(mode: &str, delay: Duration) -> (u32, u32) {
         "link add eth0 type veth peer name far",
     );
     hosts
-        .limiter(&["attach", "eth0", "--rate", "5"])
+        .limiter("attach eth0 --rate 5")
         .expect_error(1, &["another one has its name", "limiter detach eth0"]);
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
     assert!(!hosts.pins().exists() && !has_program(&hosts));
     expect_gone(&held);
-    hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
+    hosts.run("attach eth0 --rate 5");
     assert!(has_program(&hosts));
     (ran.into_inner(), failed.into_inner())
 }
@@ -141,11 +141,11 @@ fn taken_off_by_force() {
     ] {
         hosts.limiter(command).expect_error(1, &told);
     }
-    let status = hosts.limiter(&["status"]);
+    let status = hosts.limiter("status");
     status.expect(1);
     assert!(status.stderr.contains(told[0]), "{status:#?}");
     // As the message says.
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
     hosts.limiter(&attach).expect(0);
     // A service's command attaches limiter again.
     let link = bpf::open_pin(&hosts.pins().join("link")).unwrap();
@@ -160,5 +160,5 @@ fn taken_off_by_force() {
         .limiter(&["attach", "eth0", "--or-reload", "--config", &file])
         .expect(0);
     assert_eq!(hosts.status()["limits"][0]["rate"], "7/s");
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
 }

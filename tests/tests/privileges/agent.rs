@@ -106,9 +106,7 @@ fn as_root_it_keeps_what_it_needs() {
     assert!(of_interface("staleness_seconds").is_some_and(|seconds| seconds > 0.0));
     let overshoot = "limiter_fleet_overshoot_packets{interface=\"eth0\",limit=\"all\"}";
     assert_eq!(sample(overshoot), Some(0.0), "alone");
-    hosts
-        .limiter(&["deny", "add", "eth0", "203.0.113.7"])
-        .expect(0);
+    hosts.run("deny add eth0 203.0.113.7");
     store.stop();
     eventually("the store is gone", || {
         of_interface("store_up") == Some(0.0)
@@ -124,13 +122,11 @@ fn as_root_it_keeps_what_it_needs() {
     // The agent continues: it reads the certificates and the lists again.
     store.go_on();
     eventually("it shares again", shared);
-    let list = || hosts.limiter(&["deny", "list", "eth0"]).stdout;
+    let list = || hosts.limiter("deny list eth0").stdout;
     eventually("it puts back what the store has lost", || {
         store.cli(&["KEYS", "*deny"]).contains("deny")
     });
-    hosts
-        .limiter(&["deny", "add", "eth0", "203.0.113.8"])
-        .expect(0);
+    hosts.run("deny add eth0 203.0.113.8");
     let shown = list();
     let mut lines = shown.lines();
     for prefix in ["203.0.113.7  # by ", "203.0.113.8  # by "] {
@@ -162,7 +158,7 @@ fn agent_runs_for_a_user_with_three_capabilities() {
         limiter.done(&["attach", "eth0", "--config", file.to_str().unwrap()]);
         let agent = Agent::start(limiter.command(CAPABILITIES, &["agent", "--store", &url]));
         let fleet = || {
-            let status: Value = limiter.json(&["status", "eth0", "--json"]);
+            let status: Value = limiter.json("status eth0 --json");
             status["interfaces"][0]["fleet"].clone()
         };
         eventually("it shares", || {

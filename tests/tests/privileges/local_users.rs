@@ -63,10 +63,10 @@ fn expect_left_alone(victims: &[PathBuf], planted: &Path, words: &[&str]) {
         Outcome::of("the package's removal".to_owned(), output)
     };
     let commands = [
-        limiter(&["detach", "--all"]),
-        limiter(&["detach", "docker"]),
+        limiter("detach --all"),
+        limiter("detach docker"),
         limiter(&ATTACH),
-        limiter(&["status"]),
+        limiter("status"),
         removal(),
     ];
     for outcome in &commands {
@@ -127,7 +127,7 @@ fn links_in_an_open_bpffs_are_not_followed() {
             done_by(NOBODY, &format!("rm {PINS}/limiter"));
         }
         limiter(&ATTACH).expect(0);
-        limiter(&["detach", "eth0"]).expect(0);
+        limiter("detach eth0").expect(0);
     });
 }
 
@@ -160,7 +160,7 @@ fn links_and_strangers_in_an_operators_folder_are_left_alone() {
             USER,
             &format!("{link} && rm WATCH && ln -s {PINS}/victim/docker WATCH"),
         );
-        let detached = limiter(&["detach", "eth0"]);
+        let detached = limiter("detach eth0");
         detached.expect_error(1, &["limiter is off 'eth0'", "docker", "g7", "WATCH"]);
         assert!(!has_program(&hosts));
         assert!(pins.join("docker/inner").exists() && pins.join("g7").is_symlink());
@@ -221,12 +221,12 @@ fn another_users_locks_hold_nothing_up() {
         limiter(&ATTACH).expect(0);
         let _locked = Running::lock_all(NOBODY);
         let start = Instant::now();
-        limiter(&["set", "eth0", "--rate", "6/s"]).expect(0);
-        limiter(&["deny", "add", "eth0", "192.0.2.9"]).expect(0);
-        limiter(&["reset", "eth0", "--all"]).expect(0);
-        limiter(&["detach", "eth0"]).expect(0);
-        limiter(&["attach", "eth0", "--rate", "5/s", "--try", "60s"]).expect(0);
-        limiter(&["keep", "eth0"]).expect(0);
+        limiter("set eth0 --rate 6/s").expect(0);
+        limiter("deny add eth0 192.0.2.9").expect(0);
+        limiter("reset eth0 --all").expect(0);
+        limiter("detach eth0").expect(0);
+        limiter("attach eth0 --rate 5/s --try 60s").expect(0);
+        limiter("keep eth0").expect(0);
         let spent = start.elapsed();
         assert!(spent < Duration::from_secs(8), "{spent:?}");
     });
@@ -295,14 +295,14 @@ fn root_leaves_nothing_in_an_operators_folder() {
         // The owner's commands still work.
         operator.done(&["set", "eth0", "--rate", "7/s"]);
         expect_owned("after set");
-        limiter(&["detach", "eth0"]).expect(0);
+        limiter("detach eth0").expect(0);
         expect_owned("after detach");
         assert!(!hosts.pins().exists());
         // On trial, which root may not keep: the pin would belong to root.
         operator.done(&["attach", "eth0", "--rate", "5/s", "--try", "1h"]);
-        limiter(&["keep", "eth0"]).expect_error(1, &told);
+        limiter("keep eth0").expect_error(1, &told);
         expect_owned("after keep");
-        limiter(&["detach", "eth0"]).expect(0);
+        limiter("detach eth0").expect(0);
         assert!(folder.exists());
         operator.done(&ATTACH);
         operator.done(&["detach", "eth0"]);
@@ -330,7 +330,7 @@ fn root_puts_back_no_program_of_an_operator() {
             USER,
             &format!("cd {folder} && mv g0/program foreign_generic_{index}"),
         );
-        let detached = limiter(&["detach", "eth0"]);
+        let detached = limiter("detach eth0");
         let shown = Command::new("ip").args(["link", "show", "other0"]).output();
         let shown = String::from_utf8(shown.unwrap().stdout).unwrap();
         assert!(!shown.contains("prog/xdp"), "{detached:#?}\n{shown}");

@@ -34,8 +34,8 @@ fn whatever_the_umask() {
     let hosts = Hosts::new();
     // The most permissive umask, for the processes started here.
     let before = umask(Mode::empty());
-    let attached = hosts.limiter(&["attach", "eth0", "--rate", "5/s", "--deny", "192.0.2.9"]);
-    let reloaded = hosts.limiter(&["set", "eth0", "--rate", "7/s"]);
+    let attached = hosts.limiter("attach eth0 --rate 5/s --deny 192.0.2.9");
+    let reloaded = hosts.limiter("set eth0 --rate 7/s");
     let watcher = Watcher::start(&hosts, &[]);
     umask(before);
     attached.expect(0);

@@ -72,17 +72,13 @@ fn the_exporter_has_no_privilege_and_follows_what_happens() {
     };
     let expect = |rate: serde_json::Value| eventually("it shows that", || shown() == rate);
     expect(serde_json::Value::Null);
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "5/s"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 5/s");
     expect("5/s".into());
-    hosts.limiter(&["set", "eth0", "--rate", "7/s"]).expect(0);
+    hosts.run("set eth0 --rate 7/s");
     expect("7/s".into());
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
     expect(serde_json::Value::Null);
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "9/s"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 9/s");
     expect("9/s".into());
     // Reading has given the process no privileges.
     expect_confined(process);
@@ -129,16 +125,14 @@ fn the_view_keeps_only_the_capabilities_of_its_keys() {
         return;
     }
     let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "5/s"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 5/s");
     let screen = Screen::open(&hosts.server, (80, 24), &[]);
     screen.limiter("top eth0 --interval 100ms");
     screen.wait_for("by dropped/s");
     let view = screen.process();
     expect_kept(view);
     assert_eq!(children_of(view), [], "it is alone");
-    hosts.limiter(&["set", "eth0", "--rate", "7/s"]).expect(0);
+    hosts.run("set eth0 --rate 7/s");
     screen.wait_for("7/s");
     expect_kept(view);
     screen.press("q");

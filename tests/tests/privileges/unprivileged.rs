@@ -130,7 +130,7 @@ fn every_command_works_for_a_user_with_three_capabilities() {
         .namespace
         .run(|| {
             delegate();
-            let doctor = limiter.json(&["doctor", "eth0", "--json"]);
+            let doctor = limiter.json("doctor eth0 --json");
             assert_eq!(doctor["mode"], "native", "{doctor}");
             limiter.done(&["attach", "eth0", "--rate", "10/h", "--burst", "3"]);
             limiter.done(&["set", "eth0", "--rate", "30/h"]);
@@ -140,15 +140,15 @@ fn every_command_works_for_a_user_with_three_capabilities() {
             send([192, 0, 2, 66], 2);
             send([192, 0, 2, 77], 9);
             limiter_tests::eventually("all packets are seen", || {
-                let status = limiter.json(&["status", "eth0", "--json"]);
+                let status = limiter.json("status eth0 --json");
                 number(&status["interfaces"][0]["seen"]["packets"]) == 16
             });
-            let status = limiter.json(&["status", "eth0", "--json"])["interfaces"][0].clone();
+            let status = limiter.json("status eth0 --json")["interfaces"][0].clone();
             assert_eq!(number(&status["dropped"]["packets"]), 2 + 2, "{status}");
             assert!(number(&status["sources"]["memory_bytes"]) > 0, "{status}");
-            let check = limiter.json(&["check", "eth0", "192.0.2.7", "--json"]);
+            let check = limiter.json("check eth0 192.0.2.7 --json");
             assert_eq!(number(&check["limits"][0]["dropped_packets"]), 2, "{check}");
-            let top = limiter.json(&["top", "eth0", "--once", "--json"]);
+            let top = limiter.json("top eth0 --once --json");
             assert_eq!(top["sources"][0]["source"], "192.0.2.7", "{top}");
 
             let mut watch = limiter
@@ -174,7 +174,7 @@ fn every_command_works_for_a_user_with_three_capabilities() {
             let left: Vec<_> = fs::read_dir(format!("{PINS}/limiter")).unwrap().collect();
             assert!(left.is_empty(), "{left:?}");
             limiter.done(&["attach", "eth0", "--rate", "1/s", "--try", "60s"]);
-            let status = limiter.json(&["status", "eth0", "--json"]);
+            let status = limiter.json("status eth0 --json");
             assert!(status["interfaces"][0]["try_until"].is_string(), "{status}");
             limiter.done(&["keep", "eth0"]);
             limiter.done(&["detach", "eth0"]);

@@ -123,7 +123,7 @@ fn deny_allow_and_reset() {
 
     drop(flood);
     let check = |name: &str| {
-        let check = hosts.json(&["check", "eth0", "192.0.2.7", "--json"]);
+        let check = hosts.json("check eth0 192.0.2.7 --json");
         check["limits"][0][name].clone()
     };
     assert_eq!(check("tracked"), true);

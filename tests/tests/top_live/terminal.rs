@@ -161,7 +161,7 @@ fn without_a_terminal_it_names_the_way_out() {
     need_terminal!();
     let hosts = limited();
     let piped = on(&hosts.server, || {
-        let mut top = prepared(&["top", "eth0"]);
+        let mut top = prepared("top eth0");
         top.stdin(Stdio::null())
             .env("TERM", "xterm")
             .output()
