@@ -338,20 +338,6 @@ impl Model {
         }
     }
 
-    /// Forgets the buckets that `gone` selects. Panics unless they are full at time `nanoseconds`. Returns their
-    /// number.
-    pub fn forget(&mut self, gone: impl Fn(&SourceKey) -> bool, nanoseconds: u64) -> u64 {
-        let terms = &self.config.limits[0].quota;
-        let before = self.buckets.len();
-        self.buckets.retain(|key, source| {
-            let gone = gone(key);
-            let full = terms.full_for(source.tat, nanoseconds).is_some();
-            assert!(!gone || full, "{key:?} is gone: {source:?}");
-            !gone
-        });
-        (before - self.buckets.len()) as u64
-    }
-
     fn over(&self) -> Reason {
         if self.config.shadow == 0 {
             Reason::Limit

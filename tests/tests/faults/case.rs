@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs, net::IpAddr};
 
 use limiter_tests::{
     calls::Call,
-    command::{Outcome, prepared},
+    command::{Arguments, Outcome, prepared},
     eventually,
     files::Folder,
     hosts::Hosts,

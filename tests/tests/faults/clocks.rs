@@ -40,7 +40,7 @@ fn a_time_namespace() {
         // other clock.
         let source: IpAddr = "10.96.0.1".parse().unwrap();
         assert_eq!(case.probe.passed(source), 3);
-        limiter("set eth0 --limit strangers --rate 1/m").expect(0);
+        limiter(&["set", "eth0", "--limit", "strangers", "--rate", "1/m"]).expect(0);
         let begin = std::time::Instant::now();
         let passed = case.probe.passed(source);
         let minutes = begin.elapsed().as_secs() / 60 + 1;
@@ -56,7 +56,7 @@ fn a_time_namespace() {
         let there = tokens(limiter(&check));
         let since = begin.elapsed().as_secs_f64() / 60.0;
         assert!((here - there).abs() <= since, "{ahead}: {here} and {there}");
-        limiter("detach eth0").expect(0);
+        limiter(&["detach", "eth0"]).expect(0);
         assert_eq!(case.settled(ahead), ABSENT);
     }
 }

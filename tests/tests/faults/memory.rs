@@ -79,7 +79,7 @@ fn the_limit_of_a_group_is_reached() {
     }
     limiter(&["attach", "eth0", "--config", &place.old]).expect(0);
     assert_eq!(case.settled("less"), BY_OLD);
-    limiter("detach eth0").expect(0);
+    limiter(&["detach", "eth0"]).expect(0);
     assert_eq!(case.settled("detached"), ABSENT);
     case.expect_tidy("detached");
 }

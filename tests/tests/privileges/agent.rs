@@ -165,8 +165,8 @@ fn agent_runs_for_a_user_with_three_capabilities() {
             fleet()["error"].is_null() && fleet()["staleness_seconds"].is_f64()
         });
         agent.expect_confined();
-        limiter.done(&["deny", "add", "eth0", "203.0.113.7", "--for", "1h"]);
-        let list = limiter.done(&["deny", "list", "eth0"]).stdout;
+        limiter.done("deny add eth0 203.0.113.7 --for 1h");
+        let list = limiter.done("deny list eth0").stdout;
         assert!(list.starts_with("203.0.113.7  # by "), "{list}");
         assert!(list.contains(" ago, for "), "{list}");
         // Another user with equal capabilities and paths gets no answer.
@@ -188,16 +188,9 @@ fn agent_runs_for_a_user_with_three_capabilities() {
             .output()
             .unwrap();
         assert!(!done.status.success(), "{done:?}");
-        assert_eq!(
-            limiter
-                .done(&["deny", "list", "eth0"])
-                .stdout
-                .lines()
-                .count(),
-            1
-        );
+        assert_eq!(limiter.done("deny list eth0").stdout.lines().count(), 1);
         drop(agent);
-        limiter.done(&["detach", "eth0"]);
+        limiter.done("detach eth0");
     };
     hosts.server.namespace.run(run).unwrap();
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use limiter_tests::{
-    command::{Outcome, binary},
+    command::{Arguments, Outcome, binary},
     hosts::Hosts,
     need, need_kernel, number,
     raw::Raw,
@@ -44,7 +44,7 @@ impl Copy {
     }
 
     /// The command as that user, with these capabilities and no way to gain more.
-    pub fn command(&self, capabilities: &str, arguments: &[&str]) -> Command {
+    pub fn command(&self, capabilities: &str, arguments: &(impl Arguments + ?Sized)) -> Command {
         let mut command = Command::new("setpriv");
         command.args([
             &format!("--reuid={USER}"),
@@ -55,23 +55,25 @@ impl Copy {
         for set in ["inh-caps", "ambient-caps", "bounding-set"] {
             command.arg(format!("--{set}={capabilities}"));
         }
-        command.arg(self.0.path().join("limiter")).args(arguments);
+        command
+            .arg(self.0.path().join("limiter"))
+            .args(arguments.words());
         command
     }
 
-    fn with(&self, capabilities: &str, arguments: &[&str]) -> Outcome {
+    fn with(&self, capabilities: &str, arguments: &(impl Arguments + ?Sized)) -> Outcome {
         let output = self.command(capabilities, arguments).output().unwrap();
-        Outcome::of(arguments.join(" "), output)
+        Outcome::of(arguments.words().join(" "), output)
     }
 
     /// Runs the command with the needed capabilities; it must succeed.
-    pub fn done(&self, arguments: &[&str]) -> Outcome {
+    pub fn done(&self, arguments: &(impl Arguments + ?Sized)) -> Outcome {
         let outcome = self.with(CAPABILITIES, arguments);
         outcome.expect(0);
         outcome
     }
 
-    pub fn json(&self, arguments: &[&str]) -> serde_json::Value {
+    pub fn json(&self, arguments: &(impl Arguments + ?Sized)) -> serde_json::Value {
         serde_json::from_str(&self.done(arguments).stdout).unwrap()
     }
 }
@@ -132,10 +134,10 @@ fn every_command_works_for_a_user_with_three_capabilities() {
             delegate();
             let doctor = limiter.json("doctor eth0 --json");
             assert_eq!(doctor["mode"], "native", "{doctor}");
-            limiter.done(&["attach", "eth0", "--rate", "10/h", "--burst", "3"]);
-            limiter.done(&["set", "eth0", "--rate", "30/h"]);
-            limiter.done(&["allow", "add", "eth0", "192.0.2.77"]);
-            limiter.done(&["deny", "add", "eth0", "192.0.2.66"]);
+            limiter.done("attach eth0 --rate 10/h --burst 3");
+            limiter.done("set eth0 --rate 30/h");
+            limiter.done("allow add eth0 192.0.2.77");
+            limiter.done("deny add eth0 192.0.2.66");
             send([192, 0, 2, 7], 5);
             send([192, 0, 2, 66], 2);
             send([192, 0, 2, 77], 9);
@@ -165,19 +167,19 @@ fn every_command_works_for_a_user_with_three_capabilities() {
             let event: serde_json::Value = serde_json::from_slice(&watched.stdout).unwrap();
             assert_eq!(event["source"], "192.0.2.66", "{event}");
 
-            let said = limiter.done(&["reset", "eth0", "192.0.2.7"]);
+            let said = limiter.done("reset eth0 192.0.2.7");
             assert!(said.stdout.contains("full again"), "{said:?}");
             limiter.done(&["reload", "eth0", "--config", file]);
-            let shown = limiter.done(&["config", "show", "eth0"]);
+            let shown = limiter.done("config show eth0");
             assert!(shown.stdout.contains("20/h"), "{shown:?}");
-            limiter.done(&["detach", "eth0"]);
+            limiter.done("detach eth0");
             let left: Vec<_> = fs::read_dir(format!("{PINS}/limiter")).unwrap().collect();
             assert!(left.is_empty(), "{left:?}");
-            limiter.done(&["attach", "eth0", "--rate", "1/s", "--try", "60s"]);
+            limiter.done("attach eth0 --rate 1/s --try 60s");
             let status = limiter.json("status eth0 --json");
             assert!(status["interfaces"][0]["try_until"].is_string(), "{status}");
-            limiter.done(&["keep", "eth0"]);
-            limiter.done(&["detach", "eth0"]);
+            limiter.done("keep eth0");
+            limiter.done("detach eth0");
         })
         .unwrap();
 }
@@ -197,8 +199,8 @@ fn with_a_bpffs_of_the_users_own() {
             // Older kernels ignore the owner; for them, use the other way.
             return;
         }
-        limiter.done(&["attach", "eth0", "--rate", "1/s"]);
-        limiter.done(&["detach", "eth0"]);
+        limiter.done("attach eth0 --rate 1/s");
+        limiter.done("detach eth0");
         assert!(
             !fs::exists(format!("{PINS}/limiter")).unwrap(),
             "nothing is left"
@@ -272,7 +274,7 @@ fn root_and_the_user_do_not_change_things_at_once() {
         .namespace
         .run(|| {
             delegate();
-            limiter.done(&["attach", "eth0", "--rate", "1/s"]);
+            limiter.done("attach eth0 --rate 1/s");
             let pins = Dir::walk(&hosts.pins()).unwrap().unwrap();
             let lock = lock::lock(&pins).unwrap();
             let mut waiting = limiter
@@ -283,7 +285,7 @@ fn root_and_the_user_do_not_change_things_at_once() {
             assert!(waiting.try_wait().unwrap().is_none(), "it did not wait");
             drop(lock);
             assert!(waiting.wait().unwrap().success());
-            limiter.done(&["detach", "eth0"]);
+            limiter.done("detach eth0");
         })
         .unwrap();
 }
