@@ -25,38 +25,17 @@ const LIST: &str = "the name of a list, or an array of names";
 pub static MATCH: Keys = Keys {
     table: "match",
     place: "in match = { ... } under [[limit]]",
-    known: &[
-        (
-            "protocol",
-            "`\"tcp\"`, `\"udp\"`, `\"icmp\"`, `\"icmpv6\"` and others, or the number.",
-        ),
-        (
-            "destination_port",
-            "A port as in `53`, a range as in `\"5300-5353\"`, or an array of them.",
-        ),
-        (
-            "source_port",
-            "The port of the sender, written in the same ways.",
-        ),
-        (
-            "tcp_flags",
-            "Flags that are set, as in `\"syn\"` or `\"syn,ack\"`; behind a slash the flags that are looked at, as in `\"syn/syn,ack\"`.",
-        ),
-        (
-            "source",
-            "Only sources on this list, or on one of an array of lists.",
-        ),
-        ("unless", "Only sources that are on none of these lists."),
-        ("ip_version", "`4` or `6`."),
-        (
-            "length",
-            "Lengths of the IP packet in bytes: a number as in `60`, or a range as in `\"0-100\"` or `\"1200-\"`.",
-        ),
-        (
-            "fragments",
-            "`true`: only fragments. `false`: only whole packets.",
-        ),
-    ],
+    known: r#"
+protocol: `"tcp"`, `"udp"`, `"icmp"`, `"icmpv6"` and others, or the number.
+destination_port: A port as in `53`, a range as in `"5300-5353"`, or an array of them.
+source_port: The port of the sender, written in the same ways.
+tcp_flags: Flags that are set, as in `"syn"` or `"syn,ack"`; behind a slash the flags that are looked at, as in `"syn/syn,ack"`.
+source: Only sources on this list, or on one of an array of lists.
+unless: Only sources that are on none of these lists.
+ip_version: `4` or `6`.
+length: Lengths of the IP packet in bytes: a number as in `60`, or a range as in `"0-100"` or `"1200-"`.
+fragments: `true`: only fragments. `false`: only whole packets.
+"#,
 };
 
 /// Reads a `match` section.

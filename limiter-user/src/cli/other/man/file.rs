@@ -63,7 +63,7 @@ pub fn page() -> String {
     for table in TABLES {
         let heading = format!("Keys of {} ({})", table.table, table.place);
         page.control("SS", [heading.as_str()]);
-        items(&mut page, table.known.iter().copied());
+        items(&mut page, table.meanings());
     }
     page.control("SH", ["EXAMPLES"]);
     literal(&mut page, EXAMPLE.lines());
@@ -109,7 +109,7 @@ mod tests {
         );
         let page = page();
         for table in TABLES {
-            for (key, is) in table.known {
+            for (key, is) in table.meanings() {
                 assert!(page.contains(&format!(".TP\n\\fB{key}\\fR\n")), "{key}");
                 assert!(
                     is.ends_with('.') && is.matches('`').count() % 2 == 0,
