@@ -4,7 +4,7 @@ use std::path::Path;
 
 use limiter_user::config::{
     Algorithm, Limit, file,
-    settings::{interface, name},
+    names::{interface, name},
 };
 
 const ONE: &str = "[[limit]]\nname = \"one\"\nrate = \"5/s\"\nburst = 10\n";

@@ -51,7 +51,7 @@ impl Burst {
             1
         };
         Self {
-            tokens: rate.tokens_per_second().max(least),
+            tokens: rate.tokens_in(1_000_000_000).max(least),
             unit: Some(rate.unit),
         }
     }

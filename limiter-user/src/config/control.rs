@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Burst, Invalid, Key, Limit, Rate, Unit, key::Source};
+use super::{Burst, Invalid, Key, Limit, Rate, Unit, key::Source, problems::Found};
 
 /// Name of the limit on each source of control traffic.
 pub const CONTROL_LIMIT: &str = "control";
@@ -62,19 +62,15 @@ impl Control {
     }
 
     fn burst(&self) -> Burst {
-        const TWO_SECONDS: u128 = 2_000_000_000;
-        self.burst.unwrap_or_else(|| {
-            let tokens = u128::from(self.rate.amount) * TWO_SECONDS;
-            let tokens = u64::try_from(tokens / u128::from(self.rate.period_ns));
-            Burst {
-                tokens: tokens.unwrap_or(u64::MAX).max(1),
-                unit: None,
-            }
+        const TWO_SECONDS: u64 = 2_000_000_000;
+        self.burst.unwrap_or_else(|| Burst {
+            tokens: self.rate.tokens_in(TWO_SECONDS).max(1),
+            unit: None,
         })
     }
 
     /// All problems, each with its key.
-    pub(super) fn problems(&self) -> Vec<(&'static str, Invalid)> {
+    pub(super) fn problems(&self) -> Vec<Found> {
         let rates = [("rate", Some(self.rate)), ("total", self.total)];
         let in_bits = rates.into_iter().filter_map(|(key, rate)| {
             let rate = rate.filter(|rate| rate.unit == Unit::Bytes)?;

@@ -7,7 +7,7 @@ use std::{
     fmt::Display,
 };
 
-use super::{Limit, Lists, NewSources, Scope, Settings, lists::Prefixes, settings::NO_FLEET};
+use super::{Limit, Lists, NewSources, Scope, Settings, lists::Prefixes, names::NO_FLEET};
 use depth::Depth;
 
 /// One line for each difference, on an interface whose longest frame has `frame_max` bytes. Empty if there is none.

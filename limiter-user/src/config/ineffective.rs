@@ -1,9 +1,12 @@
 //! Settings without effect: limits that match no packet or never refuse one, lists that no limit names.
 
+use std::cmp::Ordering;
+
 use super::{
     Invalid, Limit, Match, Settings,
     matches::IpVersion,
-    settings::{Algorithm, Part, Problem, Scope},
+    problems::{Part, Problem},
+    settings::{Algorithm, Scope},
 };
 
 /// The longest frame of an interface with the usual MTU, in bytes.
@@ -91,21 +94,17 @@ impl Settings {
 /// Whether `limit` never refuses packets that `stricter` has admitted.
 fn is_covered(limit: &Limit, stricter: &Limit, frame_max: u64) -> bool {
     let both = |is: fn(&Limit) -> bool| is(limit) && is(stricter);
-    let per_second =
-        |of: &Limit, other: &Limit| u128::from(of.rate.amount) * u128::from(other.rate.period_ns);
     let (Ok(burst), Ok(strict_burst)) = (limit.burst(frame_max), stricter.burst(frame_max)) else {
         return false;
     };
     both(|limit| limit.algorithm == Algorithm::TokenBucket && limit.scope == Scope::Host)
         && !stricter.shadow
-        && (&limit.matches, limit.key, limit.cost, limit.rate.unit)
-            == (
-                &stricter.matches,
-                stricter.key,
-                stricter.cost,
-                stricter.rate.unit,
-            )
-        && per_second(stricter, limit) <= per_second(limit, stricter)
+        && (&limit.matches, limit.key, limit.cost)
+            == (&stricter.matches, stricter.key, stricter.cost)
+        && stricter
+            .rate
+            .compare(&limit.rate)
+            .is_some_and(Ordering::is_le)
         && strict_burst.tokens <= burst.tokens
 }
 

@@ -133,12 +133,12 @@ impl Rate {
     /// rates, and packet rates of windows, whose period is `fixed`, are rounded in the factor's direction.
     pub fn scaled(self, factor: Factor, fixed: bool) -> Result<Self, Invalid> {
         if fixed || self.unit == Unit::Bytes {
-            let amount = factor.of(self.amount, &format_args!("rate self"))?;
+            let amount = factor.of(self.amount, &format_args!("rate {self}"))?;
             return Self { amount, ..self }.check();
         }
         let out_of_range = || {
             Invalid::new(format!(
-                "rate self {factor} is out of range: write a rate, or another factor"
+                "rate {self} {factor} is out of range: write a rate, or another factor"
             ))
         };
         let thousandths = factor.thousandths_of(self.amount);
@@ -193,22 +193,15 @@ impl Rate {
     /// Tokens (packets or bytes) per period, rounded down.
     #[must_use]
     pub fn tokens_per_period(&self) -> u64 {
-        if self.unit == Unit::Bytes {
-            self.amount / 8
-        } else {
-            self.amount
-        }
+        self.tokens_in(self.period_ns)
     }
 
-    /// Tokens (packets or bytes) per second, rounded down.
-    pub(super) fn tokens_per_second(&self) -> u64 {
-        let tokens = u128::from(self.amount) * u128::from(SECOND) / u128::from(self.period_ns);
-        let tokens = u64::try_from(tokens).unwrap_or(u64::MAX);
-        if self.unit == Unit::Bytes {
-            tokens / 8
-        } else {
-            tokens
-        }
+    /// Tokens (packets or bytes) in this many nanoseconds, rounded down.
+    pub(super) fn tokens_in(&self, nanoseconds: u64) -> u64 {
+        let amount = u128::from(self.amount) * u128::from(nanoseconds);
+        let amount = amount / u128::from(self.period_ns);
+        let per_token = if self.unit == Unit::Bytes { 8 } else { 1 };
+        u64::try_from(amount / per_token).unwrap_or(u64::MAX)
     }
 
     /// Tokens (packets or bytes) per second, exact enough to be shown.

@@ -2,12 +2,13 @@
 
 use std::{cmp::Ordering, collections::BTreeSet};
 
+use limiter_common::abi::rules::PORTS_MAX;
 use limiter_user::config::{
     Algorithm, Burst, Control, Exempt, Key, Limit, Lists, Malformed, Match, Mode, NewSources, Rate,
     Scope, Settings, Unit, key,
     lists::Prefixes,
     matches::{IpVersion, PortRange, Ports, Protocol, TcpFlags},
-    settings,
+    names, settings,
 };
 use proptest::{
     collection::{btree_map, btree_set, vec},
@@ -18,7 +19,7 @@ use proptest::{
 
 fn names() -> impl Strategy<Value = String> {
     "[A-Za-z0-9_.-]{1,32}".prop_filter("a name", |name| {
-        settings::name(name).is_ok() && name != "allow" && name != "deny"
+        names::name(name).is_ok() && name != "allow" && name != "deny"
     })
 }
 
@@ -69,7 +70,7 @@ fn ports() -> impl Strategy<Value = Ports> {
     });
     prop_oneof![
         Just(Ports::default()),
-        vec(range, 1..=settings::PORTS_MAX).prop_map(Ports)
+        vec(range, 1..=PORTS_MAX).prop_map(Ports)
     ]
 }
 
@@ -266,7 +267,7 @@ pub fn settings() -> impl Strategy<Value = Settings> {
             ..Settings::default()
         }
     });
-    let fleet = names().prop_filter("no fleet", |name| name != settings::NO_FLEET);
+    let fleet = names().prop_filter("no fleet", |name| name != names::NO_FLEET);
     let drawn = (drawn, option::of(fleet), any::<u32>())
         .prop_map(|(settings, fleet, shared)| in_fleet(settings, fleet, shared));
     drawn.prop_filter("something to limit", |settings| {
@@ -278,6 +279,6 @@ pub fn settings() -> impl Strategy<Value = Settings> {
 
 pub fn interfaces() -> impl Strategy<Value = Vec<String>> {
     let name = prop_oneof!["[a-z]{1,5}[0-9]{0,3}", "[a-z0-9.@\"'\\\\#=é-]{1,7}"];
-    let name = name.prop_filter("a name", |name| settings::interface(name).is_ok());
+    let name = name.prop_filter("a name", |name| names::interface(name).is_ok());
     btree_set(name, 0..4).prop_map(|names| names.into_iter().collect())
 }

@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use limiter_user::config::{
     Burst, Invalid, Key, Rate, Unit, lists,
     matches::{PortRange, Protocol, TcpFlags},
-    settings,
+    names,
 };
 
 use super::expect_one_line;
@@ -32,7 +32,7 @@ pub(super) fn run(bytes: &[u8]) {
         Ok(prefix) => assert_eq!(lists::prefix(&lists::show(&prefix)), Ok(prefix)),
         Err(why) => expect_one_line(&why.to_string()),
     }
-    for checked in [settings::name(text), settings::interface(text).map(drop)] {
+    for checked in [names::name(text), names::interface(text).map(drop)] {
         if let Err(why) = checked {
             expect_one_line(&why.to_string());
         }

@@ -16,7 +16,7 @@ use crate::{
         ssh,
         values::interface,
     },
-    config::{Mode, settings::fleet_name},
+    config::{Mode, names},
     kernel::{
         Attachment, Error,
         ops::{
@@ -48,7 +48,7 @@ pub struct Attach {
     #[arg(long, value_enum, default_value_t, conflicts_with = "config")]
     mode: Mode,
     /// Share the limit with the other hosts of this fleet
-    #[arg(long, value_name = "NAME", value_parser = fleet_name, conflicts_with = "config")]
+    #[arg(long, value_name = "NAME", value_parser = names::fleet, conflicts_with = "config")]
     fleet: Option<String>,
     /// Let everything pass again after this time, unless `limiter keep` is said before: 90s, 10m, at most 1day
     #[arg(long = "try", value_name = "DURATION", value_parser = try_for, allow_hyphen_values = true)]

@@ -16,7 +16,7 @@ use crate::{
     config::{
         Algorithm, Burst, Invalid, Limit, Malformed, Rate, Scope, Settings,
         control::is_control,
-        settings::{NO_FLEET, fleet_name},
+        names::{self, NO_FLEET},
     },
     kernel::{
         Attachment,
@@ -87,7 +87,7 @@ fn fleet_or_none(text: &str) -> Result<OrNone<String>, Invalid> {
     if text == NO_FLEET {
         return Ok(OrNone(None));
     }
-    fleet_name(text).map(|name| OrNone(Some(name)))
+    names::fleet(text).map(|name| OrNone(Some(name)))
 }
 
 pub async fn run(arguments: Set) -> anyhow::Result<()> {

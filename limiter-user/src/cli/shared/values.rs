@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, ops::RangeInclusive, str::FromStr, time::Duration};
 
-pub use crate::config::{lists::prefix, settings::interface};
+pub use crate::config::{lists::prefix, names::interface};
 
 use crate::config::{Factor, Invalid, NewSources, Rate, number};
 

@@ -8,7 +8,7 @@ use super::{
     super::{
         Lists, Scope,
         lists::{self, Prefixes},
-        read_text, settings,
+        names, read_text,
     },
     keys,
     section::{Places, Section},
@@ -38,7 +38,7 @@ pub fn read(table: &DeTable, mut section: Section, folder: &Path) -> Read {
     let mut of_fleet = BTreeSet::new();
     for key in table.keys() {
         let name = key.get_ref().as_ref();
-        let is_name = settings::name(name);
+        let is_name = names::name(name);
         if let Err(why) = &is_name {
             section.refuse(name, &why.0);
         }

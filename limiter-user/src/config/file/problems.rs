@@ -3,7 +3,8 @@
 use super::{
     super::{
         Settings,
-        settings::{LIMITS_MAX, Part, Problem},
+        problems::{Part, Problem},
+        settings::LIMITS_MAX,
     },
     mistakes::Mistakes,
     section::Places,

@@ -6,7 +6,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::{
     super::{
-        Burst, Control, Exempt, Invalid, Limit, NewSources, Rate, Settings, Unit, number, settings,
+        Burst, Control, Exempt, Invalid, Limit, NewSources, Rate, Settings, Unit, names, number,
     },
     File,
     keys::{CONTROL, TOP},
@@ -81,7 +81,7 @@ pub fn read(
 
 fn interfaces(value: &Value) -> Read<Vec<String>> {
     value::each(value, |value| {
-        value::text_with(value, INTERFACES, settings::interface)
+        value::text_with(value, INTERFACES, names::interface)
     })
 }
 
@@ -98,7 +98,7 @@ fn no_interface_twice(interfaces: &[String], top: &mut Section) {
 }
 
 fn fleet(value: &Value) -> Read<String> {
-    value::text_with(value, FLEET, settings::fleet_name)
+    value::text_with(value, FLEET, names::fleet)
 }
 
 /// Reads `max_sources`. A number beyond `u32` is beyond the table too, which is reported with the other problems.
@@ -180,7 +180,7 @@ fn all_lists(top: &mut Section, folder: &Path) -> lists::Read {
     };
     if table
         .keys()
-        .any(|name| settings::name(name.get_ref()).is_err())
+        .any(|name| names::name(name.get_ref()).is_err())
     {
         // A limit may name a list that is missing because of its wrong name.
         top.places().is_wrong("lists");
