@@ -122,7 +122,7 @@ fn keys_are_those_of_the_file() {
             "\n## Keys of {title}\n\nWritten {}.\n\n| key | meaning |\n|---|---|\n",
             table.place
         );
-        for (key, meaning) in table.known {
+        for (key, meaning) in table.meanings() {
             let _ = writeln!(page, "| `{key}` | {} |", cell(meaning));
         }
     }
