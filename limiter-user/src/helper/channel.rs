@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_answers() {
+    async fn question_fails_if_the_other_end_is_closed() {
         let (mut here, there) = pair();
         drop(there);
         assert!(here.ask::<u64>(&1).await.is_err());

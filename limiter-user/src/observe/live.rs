@@ -154,7 +154,7 @@ pub struct Gauge {
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     /// Fingerprint of the source in the entry, 32 bits.
-    whose: u32,
+    source: u32,
     /// The low 32 bits of the counter of passed packets.
     passed: u32,
     over: u32,
@@ -203,12 +203,12 @@ impl Gauge {
             return Since::default();
         };
         let now = Known {
-            whose: fingerprint(key),
+            source: fingerprint(key),
             passed: low(source.passed),
             over: low(source.refused),
         };
         let last = std::mem::replace(known, now);
-        if last.whose != now.whose {
+        if last.source != now.source {
             return Since {
                 passed: source.passed,
                 over: source.refused,

@@ -6,7 +6,7 @@ use nix::unistd::{Gid, Uid, geteuid, setgroups, setresgid, setresuid};
 use super::{Error, Result};
 
 /// User and group id of `nobody` and `nogroup` on every distribution: the kernel's overflow ids.
-const NOBODY: u32 = 65_534;
+const UNPRIVILEGED: u32 = 65_534;
 
 /// The capabilities to open and change attachments. `CAP_SYS_PTRACE`: to compare namespaces with those of process 1.
 /// `CAP_DAC_OVERRIDE`: root needs it to open the pins of a user without privileges.
@@ -39,7 +39,7 @@ pub fn leave_root() -> Result<()> {
         return Ok(());
     }
     let failed = |error: nix::Error| Error::new("leaving root", error);
-    let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+    let (user, group) = (Uid::from_raw(UNPRIVILEGED), Gid::from_raw(UNPRIVILEGED));
     setgroups(&[]).map_err(failed)?;
     setresgid(group, group, group).map_err(failed)?;
     setresuid(user, user, user).map_err(failed)

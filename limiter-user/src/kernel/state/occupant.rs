@@ -14,7 +14,7 @@ use crate::kernel::{
 #[derive(Debug)]
 pub enum Occupant {
     /// No program.
-    Nobody,
+    Free,
     /// Limiter's own program.
     Limiter(XdpState),
     /// Another program.
@@ -26,8 +26,8 @@ pub enum Occupant {
         /// The holder that keeps the program on the interface.
         holder: Holder,
     },
-    /// A program whose owner is unknown without privileges.
-    Somebody(XdpState),
+    /// A program. This process has no privileges to find out its owner.
+    Unknown(XdpState),
     /// Pins of limiter are in the way.
     InTheWay(Error),
 }
@@ -59,8 +59,8 @@ pub async fn of(interface: &Interface) -> Occupant {
         Err(error) => return Occupant::InTheWay(error),
     };
     match interface.xdp {
-        None => Occupant::Nobody,
-        Some(state) if no_rights => Occupant::Somebody(state),
+        None => Occupant::Free,
+        Some(state) if no_rights => Occupant::Unknown(state),
         Some(state) => Occupant::Foreign {
             state,
             name: name(state.program_id),
@@ -158,7 +158,7 @@ pub(in crate::kernel) fn processes_with_link(id: u32) -> Vec<(u32, String)> {
     processes.filter_map(describe).collect()
 }
 
-/// The error for an interface whose program is that of a running `learn`, which a process holds by a link.
+/// The error for an interface with the program of a running `learn`, which a process holds by a link.
 pub(in crate::kernel) fn running(interface: &Interface, xdp: XdpState) -> Option<Error> {
     name(xdp.program_id).filter(|name| object::LEARN_ENTRIES.contains(&name.as_str()))?;
     let Holder::Link(link) = holder(xdp) else {

@@ -8,9 +8,9 @@ use crate::kernel::{
 
 pub(super) fn program(case: &Case<'_>) -> Finding {
     match &case.device.occupant {
-        Occupant::Nobody => ok("no XDP program is attached"),
+        Occupant::Free => ok("no XDP program is attached"),
         Occupant::Limiter(state) => ok(format!("limiter is attached already ({})", place(*state))),
-        Occupant::Somebody(state) => problem(
+        Occupant::Unknown(state) => problem(
             format!(
                 "an XDP program is attached ({}); whose it is cannot be told without privileges",
                 place(*state)

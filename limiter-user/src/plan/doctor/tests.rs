@@ -50,7 +50,7 @@ fn card() -> Device {
         gro: Some(true),
         vlan: Some(false),
         virtio: None,
-        occupant: Occupant::Nobody,
+        occupant: Occupant::Free,
     }
 }
 
@@ -236,7 +236,7 @@ fn who_is_there_already() {
             foreign(native, Holder::Unknown),
             "bpftool net show dev eth0",
         ),
-        (Occupant::Somebody(state(native)), "whose|sudo"),
+        (Occupant::Unknown(state(native)), "whose|sudo"),
         (
             Occupant::InTheWay(Error::InterfaceGone("eth0".to_owned())),
             "limiter detach eth0",
