@@ -36,7 +36,7 @@ pub fn start() -> io::Result<Channel> {
         .stdin(OwnedFd::from(theirs))
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    // The helper ends with the channel. Nobody waits for it.
+    // The helper ends with the channel. This process does not wait for it.
     command.spawn()?;
     Channel::new(ours)
 }

@@ -62,7 +62,7 @@ pub enum Error {
         "'{0}' is there, but not limited: the program of limiter was taken off it (as `bpftool link detach` does), or that interface is gone and another one has its name: `limiter detach {0}` clears what is left, then attach again"
     )]
     TakenOff(String),
-    /// The link follows the interface, whose name has changed.
+    /// The link follows the interface, which has a new name.
     #[error("limiter was attached to '{old}', which is called '{new}' now: use that name")]
     Renamed {
         /// Name at attach.

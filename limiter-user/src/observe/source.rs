@@ -140,7 +140,7 @@ pub struct TopSource {
     pub listed: Option<String>,
     /// Packets per second that passed.
     pub passed_packets_per_second: Option<f64>,
-    /// Packets per second that were dropped; null for a denied source, whose drops are counted for its prefix.
+    /// Packets per second that were dropped; null for a denied source: its drops are counted for its prefix.
     pub dropped_packets_per_second: Option<f64>,
     /// Packets per second that passed only because of shadow.
     pub would_drop_packets_per_second: Option<f64>,

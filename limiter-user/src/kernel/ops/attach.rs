@@ -100,7 +100,7 @@ pub(in crate::kernel) fn lock_folder(interface: &str) -> Result<(Dir, Lock)> {
     Err(Error::Busy(lock::PATIENCE.as_secs()))
 }
 
-/// Attaches, pinning in the empty `folder` whose lock the caller holds.
+/// Attaches, pinning in the empty `folder`. The caller holds the lock of the folder.
 async fn put_in(
     folder: &Dir,
     name: &str,
@@ -151,7 +151,7 @@ fn check_free(interface: &Interface, interfaces: &[Interface]) -> Result<()> {
 fn clear_leftover(folder: &Dir) -> Result<()> {
     foreign::restore(folder, Foreign::open(folder)?)?;
     match unpin::empty(folder) {
-        // The remaining files are in nobody's way.
+        // The remaining files do no harm.
         Err(Error::LeftAlone { .. }) => Ok(()),
         emptied => emptied,
     }

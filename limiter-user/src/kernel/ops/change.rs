@@ -249,7 +249,7 @@ impl Change {
         lock::lock(&self.attachment.dir)
     }
 
-    /// Takes the lock of the attachment, if nobody else has it.
+    /// Takes the lock of the attachment, if it is free.
     pub fn try_lock(&self) -> Result<Option<Lock>> {
         lock::try_lock(&self.attachment.dir)
     }
@@ -294,7 +294,7 @@ impl Change {
             clear_others(attachment, &stay, attachment.is_on_trial());
             return Err(error);
         }
-        // Leftovers are in nobody's way. The next change clears them.
+        // Leftovers do no harm. The next change clears them.
         clear_others(attachment, &[first, first + 1], self.fallback.is_some());
         attachment
             .tables

@@ -1,4 +1,4 @@
-//! Trials: a generation whose program knows its deadline. After it, the program hands packets to the generation that
+//! Trials: a program with a deadline. After the deadline, the program hands packets to the generation that
 //! was in force before, or passes them if nothing was. No process is needed for that.
 //!
 //! The fallback of a trial is loaded when the trial begins. It knows when its limits change to those of the trial,
@@ -103,7 +103,7 @@ pub(in crate::kernel) fn settled(mut attachment: Attachment) -> Result<Attachmen
     Ok(attachment)
 }
 
-/// Slots of limits that only the trial had, and of limits whose shadow mode the trial changed.
+/// Slots of limits that only the trial had, and of limits for which the trial changed the shadow mode.
 fn left_by(tried: &Record, now: &Record) -> (Vec<u32>, Vec<u32>) {
     let others = now.with_slots();
     let (mut left, mut turned) = (Vec::new(), Vec::new());

@@ -253,7 +253,7 @@ fn switch_id(folder: &Dir) -> Option<u32> {
     MapInfo::from_pin(pin.path()).ok().map(|info| info.id())
 }
 
-/// Locks the folder `watch`, so that nobody else may watch as long as the file is open. It has a folder of its own
+/// Locks the folder `watch`, so that no other process can watch while the file is open. It has a folder of its own
 /// among the pins, because only folders can be locked there.
 fn be_alone(folder: &Dir, interface: &str, switch: &Switch) -> Result<File> {
     let watch = {

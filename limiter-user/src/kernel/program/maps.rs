@@ -232,7 +232,7 @@ impl Tables {
         })
     }
 
-    /// Packets whose source is on the list with this bit.
+    /// Packets from sources on the list with this bit.
     pub fn hits(&self, bit: u32) -> Result<Count> {
         Ok(of_cpus(&self.hits, bit)?.into_iter().sum())
     }

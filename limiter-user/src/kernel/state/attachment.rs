@@ -49,7 +49,7 @@ pub struct Attachment {
     pub trial: Option<OnTrial>,
     pub(in crate::kernel) dir: Dir,
     pub(in crate::kernel) generation: u64,
-    /// The generation whose program the link runs. After a trial it differs from the one in force.
+    /// The generation of the program that the link runs. After a trial it differs from the one in force.
     pub(in crate::kernel) linked: u64,
     pub(in crate::kernel) link: Link,
     pub(in crate::kernel) standing: Standing,
@@ -61,7 +61,7 @@ pub(in crate::kernel) enum Pinned {
     On(Link, Interface),
     /// A link to an interface of another network namespace.
     Elsewhere(Link, LinkInfo),
-    /// A link whose interface is gone.
+    /// A link to an interface that is gone.
     Gone(Link),
     /// No link: leftovers of a killed command.
     Leftover,
@@ -148,7 +148,7 @@ pub(in crate::kernel) fn trouble(
     }
 }
 
-/// An attachment of another version of limiter, whose pins have another layout.
+/// An attachment of another version of limiter, with another layout of its pins.
 pub(in crate::kernel) struct OtherVersion {
     /// The interface that the link is on.
     pub interface: Interface,
@@ -283,8 +283,8 @@ impl Attachment {
         }
     }
 
-    /// Opens the attachment of the interface called `name` and locks it. Nobody else changes it until the lock is
-    /// dropped.
+    /// Opens the attachment of the interface called `name` and locks it. Only the caller changes it until the lock
+    /// is dropped.
     pub async fn open_locked(name: &str) -> Result<(Self, Lock)> {
         const TRIES: usize = 10;
         for _ in 0..TRIES {

@@ -1,4 +1,4 @@
-//! The generation in force: the one whose program the link runs or, after a trial, the trial's fallback. The kernel
+//! The generation in force: the link runs its program or, after a trial, it is the trial's fallback. The kernel
 //! changes from one to the other by itself, at the deadline.
 
 use std::time::SystemTime;
@@ -67,7 +67,7 @@ impl Standing {
 pub(in crate::kernel) struct Current {
     /// Number of the generation.
     pub generation: u64,
-    /// Number of the generation whose program the link runs.
+    /// Number of the generation of the program that the link runs.
     pub linked: u64,
     /// Id of the generation's program.
     pub program_id: u32,

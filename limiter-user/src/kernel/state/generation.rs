@@ -51,7 +51,7 @@ pub(in crate::kernel) fn program(folder: &Dir, number: u64) -> Result<OwnedFd> {
     program.map_err(|error| failed("opening the program of", folder, number, error))
 }
 
-/// The generation whose program has this id.
+/// The generation of the program with this id.
 pub(in crate::kernel) fn of_program(folder: &Dir, id: u32) -> Result<Option<u64>> {
     let is_of = |number: &u64| {
         let generation = folder.open(&pins::generation(*number)).ok().flatten();

@@ -199,7 +199,7 @@ pub fn generation(number: u64) -> String {
     format!("g{number}")
 }
 
-/// The number of the generation whose folder has this name.
+/// The number of the generation in this name of a folder.
 pub(in crate::kernel) fn generation_number(name: &str) -> Option<u64> {
     name.strip_prefix('g')?.parse().ok()
 }

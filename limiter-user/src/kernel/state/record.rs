@@ -98,7 +98,7 @@ impl Trial {
     }
 }
 
-/// Slots and bits whose maps must be updated before and after a change.
+/// Slots and bits to update in the maps before and after a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moves {
     /// Slots of new limits.

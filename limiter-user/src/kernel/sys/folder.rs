@@ -2,7 +2,7 @@
 //!
 //! Other users may write to a bpffs that was mounted with its default mode, and an operator owns a folder in it. So
 //! each folder is opened relative to its parent, never through a link and never onto another mount. Its owner must be
-//! root or this user, or nobody else may write to its parent: then the parent's owner has allowed it. Pins are opened
+//! root or this user, or no other user may write to its parent: then the parent's owner has allowed it. Pins are opened
 //! the same way. `bpf(2)` takes a path, so it gets one below `/proc/self/fd`, which leads to the open file.
 
 use std::{

@@ -19,7 +19,7 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// The time between two attempts.
 pub const RETRY: Duration = Duration::from_millis(20);
 
-/// A lock on an attachment. Until it is dropped, nobody else changes the attachment.
+/// A lock on an attachment. Until it is dropped, only its holder changes the attachment.
 #[derive(Debug)]
 pub struct Lock {
     _folder: File,
@@ -37,7 +37,7 @@ pub fn lock(folder: &Dir) -> Result<Lock> {
     }
 }
 
-/// Takes the lock, if nobody else has it.
+/// Takes the lock, if it is free.
 pub fn try_lock(folder: &Dir) -> Result<Option<Lock>> {
     let file = folder.reopen()?;
     match file.try_lock() {
