@@ -1,14 +1,19 @@
-//! Packages of other Debian releases, through apt with separate lists and sources. Nothing is installed, and the
+//! Packages of chosen Debian releases, through apt with separate lists and sources. Nothing is installed, and the
 //! machine's own lists do not change.
 
 use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context, Result};
 
-use crate::process::{output, run};
+use crate::{
+    paths,
+    process::{output, run},
+};
 
 /// The keys that sign Debian's lists.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+/// Of several versions of a kernel, apt takes the newest, even from backports.
+const PREFERENCES: &str = "Package: linux-*\nPin: release o=Debian*\nPin-Priority: 500\n";
 
 /// Options for apt with separate lists.
 pub struct Apt(Vec<String>);
@@ -24,41 +29,39 @@ impl Apt {
         let line = |suite: &str| format!("deb [signed-by={KEYRING}] {mirror} {suite} main\n");
         let sources: String = suites.iter().map(|suite| line(suite.as_ref())).collect();
         fs::write(folder.join("sources.list"), sources)?;
+        fs::write(folder.join("preferences"), PREFERENCES)?;
         let of = |part: &str| folder.join(part).display().to_string();
         let apt = Self(vec![
             format!("Dir::State::Lists={}", of("lists")),
             format!("Dir::Cache={}", of("cache")),
             format!("Dir::Etc::SourceList={}", of("sources.list")),
+            format!("Dir::Etc::Preferences={}", of("preferences")),
             "Dir::Etc::SourceParts=-".to_owned(),
             "APT::Architecture=amd64".to_owned(),
             "APT::Sandbox::User=root".to_owned(),
             "Acquire::Languages=none".to_owned(),
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_owned(),
         ]);
-        run(apt.get().arg("update"))?;
+        run(apt.command("apt-get").args(["--quiet=2", "update"]))?;
         Ok(apt)
     }
 
-    /// Downloads packages into `folder`. Each is named as `NAME` or `NAME=VERSION`.
-    pub fn download(&self, packages: &[impl AsRef<std::ffi::OsStr>], folder: &Path) -> Result<()> {
-        let mut get = self.get();
-        run(get.arg("download").args(packages).current_dir(folder))
+    /// Downloads packages, and unpacks them into `folder`.
+    pub fn unpack(&self, packages: &[impl AsRef<std::ffi::OsStr>], folder: &Path) -> Result<()> {
+        let downloaded = paths::scratch()?;
+        let mut get = self.command("apt-get");
+        get.args(["--quiet=2", "download"]).args(packages);
+        run(get.current_dir(downloaded.path()))?;
+        for file in paths::files_in(downloaded.path())? {
+            let mut extract = Command::new("dpkg-deb");
+            run(extract.arg("--extract").args([&file, folder]))?;
+        }
+        Ok(())
     }
 
-    /// The output of apt about a package: a stanza for each version.
-    pub fn shown(&self, package: &str) -> Result<String> {
-        output(self.command("apt-cache").args(["show", package]))
-    }
-
-    /// Whether the package exists.
-    pub fn knows(&self, package: &str) -> bool {
-        self.shown(package).is_ok_and(|shown| !shown.is_empty())
-    }
-
-    fn get(&self) -> Command {
-        let mut command = self.command("apt-get");
-        command.arg("--quiet=2");
-        command
+    /// The command `apt-cache`.
+    pub fn cache(&self) -> Command {
+        self.command("apt-cache")
     }
 
     fn command(&self, program: &str) -> Command {

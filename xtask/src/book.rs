@@ -1,20 +1,16 @@
 //! `cargo xtask book`: the documents as a book, by mdBook.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context, Result};
 
 use crate::{
+    install::Program,
     paths,
     process::{cargo, output, progress, run},
 };
 
-/// The pinned release of mdBook.
-const VERSION: &str = "0.5.4";
+const MDBOOK: Program = Program("mdbook", "0.5.4");
 
 const SETTINGS: &str = "[book]\ntitle = \"limiter\"\nlanguage = \"en\"\n";
 
@@ -33,10 +29,8 @@ pub fn build() -> Result<()> {
     let summary = fs::read_to_string(paths::root().join("docs/SUMMARY.md"))?;
     fs::write(pages.join("SUMMARY.md"), from_root(&summary))?;
     fs::write(book.join("book.toml"), SETTINGS)?;
-    let mdbook = mdbook()?;
-    run(Command::new(mdbook)
-        .args(["build", "--dest-dir", "html"])
-        .arg(&book))?;
+    let mut mdbook = Command::new(MDBOOK.set_up(cargo(), &[])?);
+    run(mdbook.args(["build", "--dest-dir", "html"]).arg(&book))?;
     progress(&format!("built {}", book.join("html/index.html").display()));
     Ok(())
 }
@@ -59,26 +53,6 @@ pub fn pages() -> Result<Vec<String>> {
 /// The summary, whose links begin in `docs`, with links that begin in the root folder.
 fn from_root(summary: &str) -> String {
     summary.replace("](", "](docs/").replace("](docs/../", "](")
-}
-
-/// mdBook of this checkout; installed if it is missing.
-fn mdbook() -> Result<PathBuf> {
-    let program = paths::tools().join("bin/mdbook");
-    let found = output(Command::new(&program).arg("--version")).unwrap_or_default();
-    if found.trim_end() != format!("mdbook v{VERSION}") {
-        progress(&format!("building mdbook {VERSION} (some minutes)"));
-        let mut install = cargo();
-        install.args([
-            "install",
-            "--quiet",
-            "--locked",
-            "mdbook",
-            "--version",
-            VERSION,
-        ]);
-        run(install.arg("--root").arg(paths::tools())).context("cannot install mdbook")?;
-    }
-    Ok(program)
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
     thread,
 };
 
@@ -72,7 +71,7 @@ impl<'a> Compiler<'a> {
     pub fn compile(&self, program: &Program, endian: &str, to: &Path) -> Result<()> {
         let target = target(endian);
         let target_dir = self.target_dir.join(endian);
-        let mut cargo = self.tools.rust.cargo();
+        let mut cargo = self.tools.rust.tool("cargo");
         cargo.args(["build", "--quiet", "--bin", program.bin]);
         cargo.args(["--features", program.features, "--target", &target]);
         cargo.arg("--manifest-path");
@@ -84,12 +83,12 @@ impl<'a> Compiler<'a> {
         rustc_wrapper::put_into(&mut cargo)?;
         run(&mut cargo)?;
         let linked = target_dir.join(target).join("release");
-        self.strip(&linked.join(program.bin), to)?;
+        self.tools.rust.strip(&linked.join(program.bin), to)?;
         flags::refuse_local_paths(to, &self.folders)
     }
 
     fn flags(&self) -> Vec<String> {
-        let linker = format!("-Clinker={}", self.tools.linker.path.display());
+        let linker = format!("-Clinker={}", self.tools.linker.display());
         let folders = self.folders.iter();
         let remaps = folders.map(|(from, to)| flags::remap(&from.to_string_lossy(), to));
         let fixed = FLAGS
@@ -97,11 +96,5 @@ impl<'a> Compiler<'a> {
             .chain(&flags::CODE)
             .map(|&flag| flag.to_owned());
         fixed.chain([linker]).chain(remaps).collect()
-    }
-
-    /// Removes DWARF, which is most of the bytes and which the kernel does not use. BTF and symbols stay.
-    fn strip(&self, from: &Path, to: &Path) -> Result<()> {
-        let mut objcopy: Command = self.tools.rust.objcopy();
-        run(objcopy.arg("--strip-debug").arg(from).arg(to))
     }
 }

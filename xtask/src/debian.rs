@@ -4,7 +4,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::Once,
 };
 
 use anyhow::{Context, Result, bail};
@@ -43,34 +42,12 @@ pub fn ensure(packages: &[&str], purpose: &str) -> Result<()> {
     install(&missing).with_context(|| format!("{purpose} needs Debian packages {names}"))
 }
 
-/// Unpacks a package into a folder of this checkout. Installing it would start a service, now and at each boot.
-/// `programs`: the folder of the programs in the package. Returns the path of that folder.
+/// Unpacks a package, which this release of Debian may have only in its backports, into a folder of this checkout.
+/// Installing it would start a service, now and at each boot. `programs`: the folder of the programs in the package.
+/// Returns the path of that folder.
 pub fn unpack((package, programs): (&str, &str)) -> Result<PathBuf> {
-    unpack_as(package, programs, |folder| {
-        update_lists_once();
-        run(apt_get()
-            .args(["--option=APT::Sandbox::User=root", "download", package])
-            .current_dir(folder))
-    })
-}
-
-/// Unpacks a package that this release of Debian may have only in its backports. See [`unpack`].
-pub fn unpack_backport((package, programs): (&str, &str)) -> Result<PathBuf> {
-    unpack_as(package, programs, |folder| {
-        let release = release()?;
-        let lists = paths::tools().join("backports");
-        let apt = Apt::new(&lists, &[format!("{release}-backports"), release])?;
-        apt.download(&[package], folder)
-    })
-}
-
-fn unpack_as(
-    package: &str,
-    programs: &str,
-    download: impl FnOnce(&Path) -> Result<()>,
-) -> Result<PathBuf> {
-    let folder = paths::tools().join(package);
-    let programs = folder.join(programs);
+    let tools = paths::target().join("tools");
+    let programs = tools.join(package).join(programs);
     if programs.exists() {
         return Ok(programs);
     }
@@ -78,18 +55,13 @@ fn unpack_as(
         bail!("testing needs what Debian calls {package}: install it");
     }
     progress(&format!("unpacking the Debian package {package}"));
-    let packages = paths::scratch()?;
-    download(packages.path())?;
-    let mut files = fs::read_dir(&packages)?;
-    let file = files.next().context("nothing was downloaded")??.path();
+    let release = release()?;
+    let lists = tools.join("lists");
+    let apt = Apt::new(&lists, &[format!("{release}-backports"), release])?;
     // Unpacks to a temporary folder first: half a package must not look complete.
-    let unpacked = paths::tools().join(format!("{package}.new"));
-    let _ = fs::remove_dir_all(&unpacked);
-    fs::create_dir_all(&unpacked)?;
-    run(Command::new("dpkg-deb")
-        .arg("--extract")
-        .args([&file, &unpacked]))?;
-    fs::rename(unpacked, folder)?;
+    let unpacked = tools.join(format!("{package}.new"));
+    apt.unpack(&[package], &unpacked)?;
+    fs::rename(unpacked, tools.join(package))?;
     Ok(programs)
 }
 
@@ -114,7 +86,14 @@ fn is_installed(package: &str) -> bool {
 }
 
 fn install(packages: &[&str]) -> Result<()> {
-    update_lists_once();
+    progress("updating Debian's package lists");
+    // An error is not fatal: an unreachable third-party source must not stop an installation that does not need it. If
+    // it is needed, the installation fails.
+    if let Err(error) = run(apt_get().arg("update")) {
+        progress(&format!(
+            "going on with the package lists as they are: {error:#}"
+        ));
+    }
     progress(&format!(
         "installing Debian packages: {}",
         packages.join(" ")
@@ -122,20 +101,6 @@ fn install(packages: &[&str]) -> Result<()> {
     run(apt_get()
         .args(["install", "--yes", "--no-install-recommends"])
         .args(packages))
-}
-
-fn update_lists_once() {
-    static UPDATE: Once = Once::new();
-    UPDATE.call_once(|| {
-        progress("updating Debian's package lists");
-        // An error is not fatal: an unreachable third-party source must not stop an installation that does not need
-        // it. If it is needed, the installation fails.
-        if let Err(error) = run(apt_get().arg("update")) {
-            progress(&format!(
-                "going on with the package lists as they are: {error:#}"
-            ));
-        }
-    });
 }
 
 fn apt_get() -> Command {

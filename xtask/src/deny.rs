@@ -1,58 +1,42 @@
 //! Runs cargo-deny, which checks the licences and sources of all dependencies.
 
-use std::{ffi::OsString, process::Command};
+use std::{path::PathBuf, process::Command};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use crate::{
-    paths,
-    process::{output, progress, run},
-    toolchain::Rust,
-};
+use crate::{install::Program, process::progress, toolchain::Rust};
 
-/// The pinned release.
-const VERSION: &str = "0.20.2";
+const CARGO_DENY: Program = Program("cargo-deny", "0.20.2");
 
 /// A cargo-deny on this machine, and the toolchain whose cargo lists the dependencies.
 pub struct Deny<'a> {
-    program: OsString,
+    program: PathBuf,
     rust: &'a Rust,
 }
 
 impl<'a> Deny<'a> {
     /// Finds this checkout's cargo-deny or the developer's. If there is none, `strict` installs one.
     pub fn find(rust: &'a Rust, strict: bool) -> Result<Option<Self>> {
-        let ours = paths::tools().join("bin/cargo-deny").into_os_string();
-        for program in [ours.clone(), "cargo-deny".into()] {
-            let version = output(Command::new(&program).arg("--version")).unwrap_or_default();
-            if version.trim_end() == format!("cargo-deny {VERSION}") {
-                return Ok(Some(Self { program, rust }));
-            }
-        }
-        if !strict {
+        let on_path = PathBuf::from(CARGO_DENY.0);
+        let program = if CARGO_DENY.is_at(&on_path) {
+            on_path
+        } else if let Some(program) = CARGO_DENY.find() {
+            program
+        } else if strict {
+            CARGO_DENY.set_up(rust.tool("cargo"), &["--debug"])?
+        } else {
             progress("LEFT OUT: licences and sources of dependencies");
+            let version = CARGO_DENY.1;
             progress(&format!(
-                "needs: cargo install --locked cargo-deny@{VERSION}"
+                "needs: cargo install --locked cargo-deny@{version}"
             ));
             return Ok(None);
-        }
-        let mut install = rust.install("cargo-deny", VERSION, &["--debug"]);
-        run(&mut install).context("cannot install cargo-deny, put one on the PATH")?;
-        let program = ours;
+        };
         Ok(Some(Self { program, rust }))
     }
 
-    /// The command that checks licences and sources of the dependencies of `manifest`.
-    pub fn check(&self, manifest: &str) -> Command {
-        self.checks(manifest, &["bans", "licenses", "sources"])
-    }
-
-    /// The command that checks the dependencies of `manifest` against RustSec's advisories, like cargo-audit.
-    pub fn advisories(&self, manifest: &str) -> Command {
-        self.checks(manifest, &["advisories"])
-    }
-
-    fn checks(&self, manifest: &str, checks: &[&str]) -> Command {
+    /// The command that runs these checks on the dependencies of `manifest`.
+    pub fn check(&self, manifest: &str, checks: &[&str]) -> Command {
         let mut deny = self.rust.command(&self.program);
         deny.args(["--manifest-path", manifest, "--config", "deny.toml"]);
         deny.args(["--locked", "check", "--hide-inclusion-graph"]);

@@ -74,9 +74,9 @@ pub fn folders(rust: &Rust, target_dir: &Path) -> Result<Vec<(PathBuf, &'static 
 /// The folders of the downloaded crates, whose names contain a host's name. Downloads missing crates.
 fn crate_folders(rust: &Rust) -> Result<BTreeSet<PathBuf>> {
     progress("looking up the dependencies of limiter-ebpf");
-    let mut command = rust.cargo();
+    let mut command = rust.tool("cargo");
     command.args(["metadata", "--format-version=1", "--locked"]);
-    command.arg("--manifest-path").arg(paths::ebpf_manifest());
+    command.args(["--manifest-path", "limiter-ebpf/Cargo.toml"]);
     let metadata: serde_json::Value = serde_json::from_str(&output(&mut command)?)
         .context("cargo metadata printed no JSON: install the pinned Rust anew")?;
     let packages = metadata["packages"].as_array().into_iter().flatten();

@@ -13,8 +13,7 @@ use crate::{
     objects::{ENDIANS, target},
     parts, paths,
     process::{self, joined, progress},
-    rustup::{CLIPPY, RUST_SRC, RUSTFMT},
-    toolchain::Rust,
+    toolchain::{CLIPPY, RUST_SRC, RUSTFMT, Rust},
     unsafe_code,
 };
 
@@ -61,24 +60,34 @@ pub fn run(strict: bool) -> Result<()> {
 
 /// The checks of the dependencies.
 fn dependencies(deny: &Deny<'_>) -> Vec<(&'static str, Command)> {
-    let ebpf = deny.check("limiter-ebpf/Cargo.toml");
-    let mut checks = vec![
-        ("dependencies of the workspace", deny.check("Cargo.toml")),
-        ("dependencies of limiter-ebpf", ebpf),
+    let checks = ["bans", "licenses", "sources"];
+    let advisories = ["advisories"];
+    let (workspace, ebpf) = ("Cargo.toml", "limiter-ebpf/Cargo.toml");
+    let mut commands = vec![
+        (
+            "dependencies of the workspace",
+            deny.check(workspace, &checks),
+        ),
+        ("dependencies of limiter-ebpf", deny.check(ebpf, &checks)),
+        (
+            "dependencies of fuzz",
+            deny.check("fuzz/Cargo.toml", &checks),
+        ),
     ];
     match deny::database_is_out_of_reach() {
-        None => {
-            let ebpf = deny.advisories("limiter-ebpf/Cargo.toml");
-            checks.push(("advisories of the workspace", deny.advisories("Cargo.toml")));
-            checks.push(("advisories of limiter-ebpf", ebpf));
-        }
+        None => commands.extend([
+            (
+                "advisories of the workspace",
+                deny.check(workspace, &advisories),
+            ),
+            ("advisories of limiter-ebpf", deny.check(ebpf, &advisories)),
+        ]),
         // Printed, but not a failure even with `strict`: it says nothing about the code.
         Some(why) => progress(&format!(
             "NOT CHECKED: advisories: RustSec's database cannot be fetched from here ({why})"
         )),
     }
-    checks.push(("dependencies of fuzz", deny.check("fuzz/Cargo.toml")));
-    checks
+    commands
 }
 
 fn complaint((name, mut command): (&'static str, Command)) -> Option<&'static str> {
@@ -105,11 +114,11 @@ fn clippy(rust: &Rust) -> Command {
 /// Together with the host's packages, its dependencies would get other features.
 fn clippy_ebpf(rust: &Rust, features: &str) -> Command {
     let mut clippy = rust.tool("cargo-clippy");
-    clippy.args(["clippy", "--quiet", "--manifest-path"]);
-    clippy.arg(paths::ebpf_manifest()).args(flags::CARGO);
+    clippy.args(["clippy", "--quiet"]).args(flags::CARGO);
+    clippy.args(["--manifest-path", "limiter-ebpf/Cargo.toml"]);
     clippy.args(["--features", features, "--target", &target(ENDIANS[0])]);
-    let target_dir = paths::ebpf_target().join("clippy");
-    clippy.arg("--target-dir").arg(target_dir);
+    clippy.arg("--target-dir");
+    clippy.arg(paths::target().join("ebpf/clippy"));
     clippy.args(["--", "-D", "warnings"]);
     clippy.env("CARGO_ENCODED_RUSTFLAGS", flags::FLAGS.join("\x1f"));
     clippy.env("RUSTC_BOOTSTRAP", "1");

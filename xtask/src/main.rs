@@ -15,9 +15,9 @@ mod flags;
 mod fuzz;
 mod host;
 mod imports;
+mod install;
 mod kernels;
 mod lanes;
-mod linker;
 mod lint;
 mod miri;
 mod mutations;
@@ -29,7 +29,6 @@ mod process;
 mod record;
 mod run;
 mod rustc_wrapper;
-mod rustup;
 mod summary;
 mod test;
 mod toolchain;
@@ -51,74 +50,74 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Compile the BPF programs into limiter-ebpf/prebuilt, with a record of what they are made of
+    /// Compile the BPF programs into limiter-ebpf/prebuilt, and record their sources and tools
     BuildEbpf {
-        /// Change nothing: fail if sources and objects disagree
+        /// Change nothing; fail if the sources do not make the committed objects
         #[arg(long)]
         check: bool,
-        /// Set up the pinned compiler and linker, and insist on comparing byte for byte
+        /// Install the pinned compiler and linker if they are missing, and compare every byte; without it, only hashes
+        /// are compared if the tools are missing
         #[arg(long, requires = "check")]
         strict: bool,
     },
-    /// Check the objects, run every test, and name each test that could not run
+    /// Run all tests, after a check of the BPF objects; list the tests that could not run
     Test {
-        /// A test that cannot run here is a failure
+        /// Fail if a test cannot run on this machine (default on build servers, where CI=true)
         #[arg(long)]
         strict: bool,
-        /// Only the tests that together need less than three minutes
+        /// Leave out slow tests and tests that need the machine for themselves; takes less than three minutes
         #[arg(long, conflicts_with_all = ["kernels", "args"])]
         quick: bool,
-        /// Instead: the tests of the kernel on Debian's kernels, in virtual machines; all of 5.10, 6.1, 6.12, newest,
-        /// or these
-        #[arg(long, num_args = 0.., value_name = "RELEASE", conflicts_with = "args")]
+        /// Run the kernel tests on these Debian kernels instead, in emulated machines; without names, on all
+        #[arg(long, num_args = 0.., value_name = "RELEASE", value_parser = kernels::NAMES, conflicts_with = "args")]
         kernels: Option<Vec<String>>,
-        /// Boot no kernel: tell of the last time
-        #[arg(long, requires = "kernels")]
-        last: bool,
-        /// File for the table of the kernels, as Markdown
+        /// Write the results of --kernels to this file, as Markdown
         #[arg(long, value_name = "FILE", requires = "kernels")]
         out: Option<PathBuf>,
-        /// Arguments to cargo test
+        /// Arguments of `cargo test`, which then runs instead of all tests
         #[arg(last = true)]
         args: Vec<OsString>,
     },
-    /// Formatting, clippy for the host and for BPF, licences and sources of dependencies
+    /// Check formatting, clippy, import rules, unsafe code, documents and dependencies
     Lint {
-        /// Install what is missing, and let nothing be left out
+        /// Install cargo-deny if it is missing; without it, dependencies are then not checked
         #[arg(long)]
         strict: bool,
     },
-    /// Run what miri can run of the tests: it finds undefined behaviour
+    /// Run tests in miri, which finds undefined behaviour
     Miri {
-        /// Install the nightly toolchain with miri
+        /// Install the nightly toolchain with miri first
         #[arg(long)]
         install: bool,
     },
-    /// Fuzz what is read from elsewhere, guided by coverage: needs a nightly compiler, and root for the kernel's targets
+    /// Fuzz the parsers, guided by coverage; needs a nightly compiler, and root for `packets` and `pins`
     Fuzz {
-        /// All, unless some are named: capture, configuration, list, packets, pins, record, request, values
+        /// The targets; without names, all
+        #[arg(value_parser = fuzz::TARGETS)]
         targets: Vec<String>,
-        /// For each target
+        /// Duration of each target, in seconds
         #[arg(long, default_value_t = 60, value_name = "N")]
         seconds: u32,
     },
-    /// Break the code in each of the ways of tests/mutations.toml, and see that the test meant for it fails
+    /// Break the code in each way of tests/mutations.toml, and check that the test for it fails
     Mutations {
-        /// Only those with one of these texts in their names
+        /// Try only mutations whose names contain one of these texts; without texts, all
         names: Vec<String>,
-        /// File for the table, as Markdown
+        /// Write the outcome of each mutation to this file, as Markdown
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// Run the demonstration: limiter demo ARGS
+    /// Run the demonstration (`limiter demo`)
     Demo {
+        /// Arguments of `limiter demo`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
-    /// Build the static binary, and what is installed of it: tarball, .deb and .rpm
+    /// Build the static binary, and pack it as a tarball, .deb and .rpm
     Dist(dist::Options),
-    /// Everything at once for half an hour: what must hold is looked at all the time
+    /// Run floods, changes and readers at once for half an hour, and check the promises all the time
     Soak {
+        /// Arguments of the soak: see --help
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
@@ -126,6 +125,7 @@ enum Verb {
     Book,
     /// Run the benchmarks
     Bench {
+        /// Arguments of the benchmarks: see --help
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
@@ -140,38 +140,31 @@ fn main() -> ExitCode {
 
 fn dispatch(verb: Verb) -> Result<ExitCode> {
     match verb {
-        Verb::BuildEbpf { check: false, .. } => prebuilt::build().map(|()| ExitCode::SUCCESS),
-        Verb::BuildEbpf { strict, .. } => prebuilt::check(strict).map(|()| ExitCode::SUCCESS),
+        Verb::BuildEbpf { check: false, .. } => prebuilt::build()?,
+        Verb::BuildEbpf { strict, .. } => prebuilt::check(strict)?,
         Verb::Test {
             strict,
             kernels: Some(names),
-            last,
             out,
             ..
-        } => kernels::run(&kernels::Options {
-            strict,
-            names: &names,
-            last,
-            out: out.as_deref(),
-        }),
+        } => kernels::run(strict, &names, out.as_deref())?,
         Verb::Test {
             strict,
             quick,
             args,
             ..
-        } => test::run(strict, quick, &args),
-        Verb::Lint { strict } => lint::run(strict).map(|()| ExitCode::SUCCESS),
-        Verb::Miri { install } => miri::run_all(install).map(|()| ExitCode::SUCCESS),
-        Verb::Fuzz { targets, seconds } => fuzz::run(&targets, seconds),
-        Verb::Dist(options) => dist::run(&options).map(|()| ExitCode::SUCCESS),
-        Verb::Mutations { names, out } => {
-            mutations::run(&names, out.as_deref()).map(|()| ExitCode::SUCCESS)
-        }
-        Verb::Book => book::build().map(|()| ExitCode::SUCCESS),
-        Verb::Demo { args } => run::demo(&args),
-        Verb::Bench { args } => run::bench(&args),
-        Verb::Soak { args } => run::soak(&args),
+        } => return test::run(strict, quick, &args),
+        Verb::Lint { strict } => lint::run(strict)?,
+        Verb::Miri { install } => miri::run_all(install)?,
+        Verb::Fuzz { targets, seconds } => fuzz::run(&targets, seconds)?,
+        Verb::Dist(options) => dist::run(&options)?,
+        Verb::Mutations { names, out } => mutations::run(&names, out.as_deref())?,
+        Verb::Book => book::build()?,
+        Verb::Demo { args } => return run::demo(&args),
+        Verb::Bench { args } => return run::bench(&args),
+        Verb::Soak { args } => return run::soak(&args),
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn report(result: Result<ExitCode>) -> ExitCode {

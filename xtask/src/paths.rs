@@ -52,11 +52,6 @@ pub fn scratch() -> Result<TempDir> {
     tempfile::tempdir().context("cannot create a temporary folder: set TMPDIR")
 }
 
-/// The manifest of the BPF workspace.
-pub fn ebpf_manifest() -> PathBuf {
-    root().join("limiter-ebpf/Cargo.toml")
-}
-
 /// The folder of the committed objects and their record.
 pub fn prebuilt() -> PathBuf {
     root().join("limiter-ebpf/prebuilt")
@@ -80,61 +75,14 @@ fn target_of(program: &Path) -> Option<PathBuf> {
     profile.parent().map(Path::to_path_buf)
 }
 
-/// The folder of intermediate files of the BPF builds.
-pub fn ebpf_target() -> PathBuf {
-    target().join("ebpf")
-}
-
-/// The folder of tools for this checkout. The developer's own tools do not change.
-pub fn tools() -> PathBuf {
-    target().join("tools")
-}
-
-/// The folder of cargo's builds for tests.
-pub fn debug() -> PathBuf {
-    target().join("debug")
-}
-
-/// The folder of test kernels, their boot images, and their logs.
-pub fn kernels() -> PathBuf {
-    target().join("kernels")
-}
-
-/// The folder of the copies of the code for mutations.
-pub fn mutations() -> PathBuf {
-    target().join("mutations")
-}
-
-/// The folder of the fuzzer's output.
-pub fn fuzz() -> PathBuf {
-    target().join("fuzz")
-}
-
-/// The folder of the packages and their parts.
-pub fn dist() -> PathBuf {
-    target().join("dist")
-}
-
 #[cfg(test)]
 mod tests {
-    use std::{env, path::Path};
+    use std::path::Path;
 
-    use super::{debug, dist, ebpf_target, fuzz, kernels, mutations, target_of, tools};
+    use super::target_of;
 
     #[test]
-    fn everything_is_built_in_the_target_folder_of_cargo() {
-        let test = env::current_exe().unwrap();
-        for folder in [
-            debug(),
-            dist(),
-            ebpf_target(),
-            fuzz(),
-            kernels(),
-            mutations(),
-            tools(),
-        ] {
-            assert!(test.starts_with(folder.parent().unwrap()), "{folder:?}");
-        }
+    fn the_target_folder_is_that_of_the_program() {
         for program in ["/elsewhere/debug/xtask", "/elsewhere/debug/deps/xtask-0a"] {
             let target = target_of(Path::new(program));
             assert_eq!(target.as_deref(), Some(Path::new("/elsewhere")));

@@ -1,10 +1,7 @@
 //! `cargo xtask build-ebpf`: rebuilds the committed objects. With `--check`, checks that the sources still produce
 //! them.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::fs;
 
 use anyhow::{Context, Result, bail};
 
@@ -13,29 +10,22 @@ use crate::{compile::Compiler, objects, paths, process::progress, record::Record
 /// Builds the objects into the tree, and writes their record.
 pub fn build() -> Result<()> {
     let tools = Tools::set_up()?;
-    let compiler = Compiler::new(&tools, tools.target_dir())?;
     // Builds to a temporary folder first: the old objects are useful until the sources compile.
     let scratch = paths::scratch()?;
-    compiler.compile_all(scratch.path())?;
-    replace_with(scratch.path()).context("cannot write limiter-ebpf/prebuilt, delete it")?;
-    Record::of_tree(&tools)?.write()?;
-    progress("limiter-ebpf/prebuilt is up to date");
-    Ok(())
-}
-
-/// Replaces all objects. Objects that are no longer built are removed.
-fn replace_with(new: &Path) -> Result<()> {
+    Compiler::new(&tools, tools.target_dir())?.compile_all(scratch.path())?;
     let folder = paths::prebuilt();
     fs::create_dir_all(&folder)?;
-    for entry in fs::read_dir(&folder)? {
-        let path = entry?.path();
+    // Removes objects that are no longer built, too.
+    for path in paths::files_in(&folder)? {
         if path.extension().is_some_and(|extension| extension == "o") {
             fs::remove_file(path)?;
         }
     }
     for file in objects::files() {
-        fs::copy(new.join(&file), folder.join(&file))?;
+        fs::copy(scratch.path().join(&file), folder.join(&file))?;
     }
+    Record::write(&tools)?;
+    progress("limiter-ebpf/prebuilt is up to date");
     Ok(())
 }
 
@@ -72,49 +62,30 @@ fn compare_bytes(record: &Record, tools: &Tools, strict: bool) -> Result<()> {
     let scratch = paths::scratch()?;
     // Strict means without earlier results. Otherwise earlier compilations are reused, which is much faster.
     let target_dir = match strict {
-        true => scratch.path().join("target"),
+        true => scratch.path().to_path_buf(),
         false => tools.target_dir(),
     };
-    let rebuilt = scratch.path().join("objects");
+    let rebuilt = paths::target().join("ebpf/rebuilt");
     Compiler::new(tools, target_dir)?.compile_all(&rebuilt)?;
-    let Some(file) = first_difference(&rebuilt)? else {
+    let mut different = Vec::new();
+    for file in objects::files() {
+        let read = |path| fs::read(&path).with_context(|| format!("cannot read {path:?}"));
+        if read(paths::prebuilt().join(&file))? != read(rebuilt.join(&file))? {
+            different.push(file);
+        }
+    }
+    if different.is_empty() {
         progress("the objects were rebuilt, and are the same byte for byte");
         return Ok(());
-    };
-    let kept = keep(&rebuilt);
-    let (then, now) = (&record.bpf_linker.llvm, &tools.linker.llvm);
-    let made = format!("see what was made instead in {}", kept.display());
-    if then == now {
-        bail!("{file} is not what its sources make: {made}; run: cargo xtask build-ebpf");
     }
-    let why = format!("{file} was made with LLVM {then}, and LLVM {now} makes other bytes: {made}");
-    if strict {
+    let (files, then, now) = (different.join(", "), &record.bpf_linker.llvm, &tools.llvm);
+    let why = format!(
+        "the sources do not make {files} with LLVM {now} ({then} made them): see {}",
+        rebuilt.display()
+    );
+    if strict || then == now {
         bail!("{why}; run: cargo xtask build-ebpf");
     }
     warn(&why);
     Ok(())
-}
-
-fn first_difference(rebuilt: &Path) -> Result<Option<String>> {
-    for file in objects::files() {
-        let read = |folder: &Path| {
-            let path = folder.join(&file);
-            fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
-        };
-        if read(&paths::prebuilt())? != read(rebuilt)? {
-            return Ok(Some(file));
-        }
-    }
-    Ok(None)
-}
-
-/// Keeps the rebuilt objects for inspection, and returns their folder. A failure to keep them is ignored, because a
-/// more important error is about to be reported.
-fn keep(rebuilt: &Path) -> PathBuf {
-    let folder = paths::ebpf_target().join("rebuilt");
-    let _ = fs::create_dir_all(&folder);
-    for file in objects::files() {
-        let _ = fs::copy(rebuilt.join(&file), folder.join(&file));
-    }
-    folder
 }

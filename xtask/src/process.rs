@@ -106,6 +106,20 @@ fn is_about_places(name: &str) -> bool {
     KEPT.iter().any(|kept| name.starts_with(kept))
 }
 
+/// rustup, without outside settings.
+pub fn rustup() -> Command {
+    let mut rustup = Command::new("rustup");
+    forget_rust_settings(&mut rustup);
+    rustup
+}
+
+/// The command that runs `program` with the nightly toolchain.
+pub fn nightly(program: impl AsRef<OsStr>) -> Command {
+    let mut nightly = rustup();
+    nightly.args(["run", "nightly"]).arg(program);
+    nightly
+}
+
 /// Runs `work` on each of `items`, with this many threads, which take the items in order. Returns the results in the
 /// same order.
 pub fn in_parallel<T: Send, R: Send>(
@@ -120,22 +134,17 @@ pub fn in_parallel<T: Send, R: Send>(
             .unwrap_or_else(PoisonError::into_inner)
             .next()
     };
-    let thread = || {
+    let thread = || -> Vec<_> {
         iter::from_fn(take)
-            .map(|(at, item)| Ok((at, work(item)?)))
+            .map(|(at, item)| (at, work(item)))
             .collect()
     };
-    let mut done = thread::scope(|scope| -> Result<Vec<(usize, R)>> {
+    let mut done: Vec<(usize, Result<R>)> = thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(thread)).collect();
-        let mut all = Vec::new();
-        for thread in threads {
-            let done: Result<Vec<_>> = joined(thread);
-            all.extend(done?);
-        }
-        Ok(all)
-    })?;
+        threads.into_iter().flat_map(joined).collect()
+    });
     done.sort_by_key(|(at, _)| *at);
-    Ok(done.into_iter().map(|(_, done)| done).collect())
+    done.into_iter().map(|(_, done)| done).collect()
 }
 
 /// The result of a thread. Panics if the thread panicked.

@@ -5,7 +5,12 @@ use std::{collections::BTreeMap, fs, path::PathBuf};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::{digest::digests, flags, linker, objects, paths, toolchain, tools::Tools};
+use crate::{
+    digest::digests,
+    flags, objects, paths,
+    toolchain::{COMMIT, VERSION},
+    tools::{LINKER, Tools},
+};
 
 const HEADER: &str = "# Written by `cargo xtask build-ebpf`. Not to be edited.\n\n";
 
@@ -13,46 +18,52 @@ const HEADER: &str = "# Written by `cargo xtask build-ebpf`. Not to be edited.\n
 #[derive(Serialize, Deserialize)]
 pub struct Record {
     /// Arguments of cargo.
-    pub cargo: Vec<String>,
+    cargo: Vec<String>,
     /// Flags of rustc.
-    pub flags: Vec<String>,
+    flags: Vec<String>,
     /// The compiler.
-    pub rustc: Tool,
+    rustc: Tool,
     /// The linker.
     pub bpf_linker: Tool,
     /// SHA-256 of each source, by path relative to the root of the repository.
-    pub sources: BTreeMap<String, String>,
+    sources: BTreeMap<String, String>,
     /// SHA-256 of each object, by file name.
-    pub objects: BTreeMap<String, String>,
+    objects: BTreeMap<String, String>,
 }
 
 /// The properties of a tool that determine the bytes of the objects.
 #[derive(Serialize, Deserialize)]
 pub struct Tool {
     /// The tool's release.
-    pub version: String,
+    version: String,
     /// The release's commit, for rustc.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub commit: Option<String>,
+    commit: Option<String>,
     /// The LLVM that the tool uses.
     pub llvm: String,
 }
 
 impl Record {
-    /// The record for the sources and objects in the tree, built with `tools`.
-    pub fn of_tree(tools: &Tools) -> Result<Self> {
+    /// Writes the record for the sources and objects in the tree, built with `tools`.
+    pub fn write(tools: &Tools) -> Result<()> {
+        let record = Self::of_tree(&tools.rust.llvm, &tools.llvm)?;
+        let text = format!("{HEADER}{}", toml::to_string_pretty(&record)?);
+        fs::write(path(), text).with_context(|| format!("cannot write {}", path().display()))
+    }
+
+    fn of_tree(rustc_llvm: &str, linker_llvm: &str) -> Result<Self> {
         Ok(Self {
             cargo: flags::CARGO.map(String::from).into(),
             flags: flags::recorded(),
             rustc: Tool {
-                version: toolchain::VERSION.into(),
-                commit: Some(toolchain::COMMIT.into()),
-                llvm: tools.rust.llvm.clone(),
+                version: VERSION.into(),
+                commit: Some(COMMIT.into()),
+                llvm: rustc_llvm.into(),
             },
             bpf_linker: Tool {
-                version: linker::VERSION.into(),
+                version: LINKER.1.into(),
                 commit: None,
-                llvm: tools.linker.llvm.clone(),
+                llvm: linker_llvm.into(),
             },
             sources: digests(&objects::SOURCES.map(String::from), &paths::root())?,
             objects: digests(&objects::files(), &paths::prebuilt())?,
@@ -61,12 +72,10 @@ impl Record {
 
     /// Reads the committed record.
     pub fn read() -> Result<Self> {
-        let path = Self::path();
-        let text = fs::read_to_string(&path);
-        let record = text
-            .map_err(anyhow::Error::from)
-            .and_then(|text| Ok(toml::from_str(&text)?));
+        let text = fs::read_to_string(path()).map_err(anyhow::Error::from);
+        let record = text.and_then(|text| Ok(toml::from_str(&text)?));
         record.with_context(|| {
+            let path = path();
             format!(
                 "cannot read {}: run: cargo xtask build-ebpf",
                 path.display()
@@ -74,53 +83,37 @@ impl Record {
         })
     }
 
-    /// Writes the record beside the objects.
-    pub fn write(&self) -> Result<()> {
-        let path = Self::path();
-        let text = format!("{HEADER}{}", toml::to_string_pretty(self)?);
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-    }
-
-    /// The differences between the tree and this record, by name.
+    /// The differences between the tree and this record, by name. The tools may not be here, so their LLVM is not
+    /// compared.
     pub fn differences(&self) -> Result<Vec<String>> {
-        let sources = digests(&objects::SOURCES.map(String::from), &paths::root())?;
-        let objects = digests(&objects::files(), &paths::prebuilt())?;
-        let mut names = unequal(&self.sources, &sources);
-        names.extend(unequal(&self.objects, &objects));
-        let settings = [
-            (
-                "the pinned rustc",
-                self.rustc.commit.as_deref() == Some(toolchain::COMMIT),
-            ),
-            (
-                "the pinned bpf-linker",
-                self.bpf_linker.version == linker::VERSION,
-            ),
-            ("the flags", self.flags == flags::recorded()),
-            ("the cargo arguments", self.cargo == flags::CARGO),
-        ];
-        names.extend(
-            settings
-                .iter()
-                .filter(|(_, same)| !same)
-                .map(|(name, _)| (*name).into()),
-        );
+        let present = Self::of_tree(&self.rustc.llvm, &self.bpf_linker.llvm)?;
+        let (recorded, mut present) = (values(self)?, values(&present)?);
+        let mut names = Vec::new();
+        for (name, value) in recorded {
+            if present.remove(&name) != Some(value) {
+                names.push(name);
+            }
+        }
+        names.extend(present.into_keys());
         Ok(names)
-    }
-
-    fn path() -> PathBuf {
-        paths::prebuilt().join("RECORD.toml")
     }
 }
 
-/// The names with different values.
-fn unequal(one: &BTreeMap<String, String>, other: &BTreeMap<String, String>) -> Vec<String> {
-    let mut names: Vec<&String> = one.keys().chain(other.keys()).collect();
-    names.sort();
-    names.dedup();
-    names
-        .into_iter()
-        .filter(|name| one.get(*name) != other.get(*name))
-        .cloned()
-        .collect()
+/// The values of a record by name, such as `flags` and `sources limiter-ebpf/src`.
+fn values(record: &Record) -> Result<BTreeMap<String, toml::Value>> {
+    let mut values = BTreeMap::new();
+    for (name, value) in toml::Table::try_from(record)? {
+        match value {
+            toml::Value::Table(table) => {
+                let named = table.into_iter();
+                values.extend(named.map(|(part, value)| (format!("{name} {part}"), value)));
+            }
+            value => drop(values.insert(name, value)),
+        }
+    }
+    Ok(values)
+}
+
+fn path() -> PathBuf {
+    paths::prebuilt().join("RECORD.toml")
 }

@@ -43,10 +43,11 @@ const PACKAGES: [&str; 17] = [
 ];
 
 /// Debian packages that start a service when they are installed, and the folders of their programs.
-const UNPACKED: [(&str, &str); 2] = [("prometheus", "usr/bin"), ("nginx", "usr/sbin")];
-
-/// A package that Debian 12 has only in its backports. It starts a service when it is installed.
-const BACKPORT: (&str, &str) = ("valkey-tools", "usr/bin");
+const UNPACKED: [(&str, &str); 3] = [
+    ("prometheus", "usr/bin"),
+    ("nginx", "usr/sbin"),
+    ("valkey-tools", "usr/bin"),
+];
 
 /// Runs all tests, the quick ones, or `cargo test` with `args`. With `strict`, or on a build server, a skipped test is
 /// a failure.
@@ -80,7 +81,7 @@ pub fn run(strict: bool, quick: bool, args: &[OsString]) -> Result<ExitCode> {
     };
     // Otherwise the tests would build the command themselves, with fewer features of its dependencies, and compile
     // most of it again.
-    let binary = paths::debug().join("limiter");
+    let binary = paths::target().join("debug/limiter");
     let summary = tests.run(&lanes::Options {
         quick,
         prepare: &|command: &mut Command| {
@@ -140,9 +141,9 @@ fn install_packages(needed: bool) -> Result<OsString> {
     }
     let packages = [&PACKAGES[..], &programs::BENCH_PACKAGES].concat();
     let installed = debian::ensure(&packages, "testing").and_then(|()| {
-        let unpacked = UNPACKED.into_iter().map(debian::unpack);
-        unpacked
-            .chain([debian::unpack_backport(BACKPORT)])
+        UNPACKED
+            .into_iter()
+            .map(debian::unpack)
             .collect::<Result<Vec<_>>>()
     });
     match installed {

@@ -2,20 +2,48 @@
 //!
 //! The compiler is pinned by commit: another compiler makes other bytes, and the check compares bytes.
 
-use std::{env, ffi::OsStr, iter, path::PathBuf, process::Command};
+use std::{
+    env,
+    ffi::OsStr,
+    iter,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context, Result, bail};
 
 use crate::{
     paths,
-    process::{forget_rust_settings, output, progress},
-    rustup::{self, Component},
+    process::{forget_rust_settings, output, progress, run, rustup},
 };
 
 /// The pinned release. Raise it together with [`COMMIT`], then rebuild the objects.
 pub const VERSION: &str = "1.95.0";
 /// The commit of that release, as `rustc -vV` prints it.
 pub const COMMIT: &str = "59807616e1fa2540724bfbac14d7976d7e4a3860";
+
+/// A component of a toolchain: rustup's name, and a file that shows its presence.
+#[derive(Clone, Copy)]
+pub struct Component(&'static str, &'static str);
+
+/// The source of `core`: rustup has no compiled one for BPF.
+pub const RUST_SRC: Component = Component("rust-src", "lib/rustlib/src/rust/library/Cargo.lock");
+/// The lints.
+pub const CLIPPY: Component = Component("clippy", "bin/cargo-clippy");
+/// The formatter.
+pub const RUSTFMT: Component = Component("rustfmt", "bin/cargo-fmt");
+/// The standard library for static binaries.
+pub const MUSL: Component = if cfg!(target_arch = "aarch64") {
+    Component(
+        "rust-std-aarch64-unknown-linux-musl",
+        "lib/rustlib/aarch64-unknown-linux-musl/lib",
+    )
+} else {
+    Component(
+        "rust-std-x86_64-unknown-linux-musl",
+        "lib/rustlib/x86_64-unknown-linux-musl/lib",
+    )
+};
 
 /// The pinned toolchain on this machine.
 pub struct Rust {
@@ -30,25 +58,38 @@ impl Rust {
     pub fn find(components: &[Component]) -> Result<Self> {
         let rust = Self::probe_all()
             .with_context(|| format!("rustc {VERSION} is not here: install it with rustup"))?;
-        let missing = components
-            .iter()
-            .find(|wanted| !wanted.is_in(&rust.sysroot));
-        if let Some(Component { name, .. }) = missing {
-            bail!("rustc {VERSION} is here without {name}: add it with rustup");
+        let missing = rust.missing(components).join(" ");
+        if !missing.is_empty() {
+            bail!("rustc {VERSION} is here without {missing}: add it with rustup");
         }
         Ok(rust)
     }
 
     /// Finds the pinned toolchain with `components`. rustup installs missing parts.
     pub fn set_up(components: &[Component]) -> Result<Self> {
-        let rust = match Self::probe_all() {
-            Some(rust) => rust,
-            None => Self::install_pinned()?,
-        };
-        for component in components {
-            component.ensure_in(&rust.sysroot)?;
+        if Self::probe_all().is_none() {
+            progress(&format!("installing Rust {VERSION}"));
+            run(rustup().args(["toolchain", "install", VERSION, "--profile", "minimal"]))?;
+        }
+        let rust = Self::probe_all().with_context(|| {
+            format!("rustup's {VERSION} is not commit {COMMIT}: use the official distribution")
+        })?;
+        let missing = rust.missing(components);
+        if !missing.is_empty() {
+            progress(&format!("adding to Rust {VERSION}: {}", missing.join(" ")));
+            // rustup names a toolchain by its folder.
+            let toolchain = rust.sysroot.file_name().unwrap_or_default();
+            let mut add = rustup();
+            add.args(["component", "add", "--toolchain"]).arg(toolchain);
+            run(add.args(missing))?;
         }
         Ok(rust)
+    }
+
+    fn missing(&self, components: &[Component]) -> Vec<&'static str> {
+        let is_missing = |Component(_, file): &&Component| !self.sysroot.join(file).exists();
+        let missing = components.iter().filter(is_missing);
+        missing.map(|Component(name, _)| *name).collect()
     }
 
     fn probe_all() -> Option<Self> {
@@ -75,31 +116,6 @@ impl Rust {
         })
     }
 
-    fn install_pinned() -> Result<Self> {
-        rustup::install()?;
-        Self::probe_all().with_context(|| {
-            format!("rustup's {VERSION} is not commit {COMMIT}: use the official distribution")
-        })
-    }
-
-    /// The toolchain's cargo.
-    pub fn cargo(&self) -> Command {
-        self.tool("cargo")
-    }
-
-    /// Builds a program of crates.io into this checkout's tools.
-    pub fn install(&self, name: &str, version: &str, options: &[&str]) -> Command {
-        progress(&format!("building {name} {version} (some minutes)"));
-        let mut install = self.cargo();
-        install.args(["install", "--quiet", "--locked", "--force", name]);
-        install.args(["--version", &format!("={version}"), "--root"]);
-        install.arg(paths::tools()).args(options);
-        // Debug information is not needed.
-        install.env("CARGO_PROFILE_RELEASE_DEBUG", "false");
-        install.env("CARGO_PROFILE_DEV_DEBUG", "false");
-        install
-    }
-
     /// A program of the toolchain.
     pub fn tool(&self, name: &str) -> Command {
         self.command(self.sysroot.join("bin").join(name))
@@ -121,13 +137,14 @@ impl Rust {
         command
     }
 
-    /// The toolchain's own objcopy of LLVM. It is pinned too, unlike a distribution's.
-    pub fn objcopy(&self) -> Command {
+    /// Removes DWARF, which is most of the bytes of an object and which the kernel does not use. BTF and symbols stay.
+    /// The toolchain's own objcopy is pinned too, unlike a distribution's.
+    pub fn strip(&self, from: &Path, to: &Path) -> Result<()> {
         let rustlib = self.sysroot.join("lib/rustlib").join(&self.host);
         let mut objcopy = Command::new(rustlib.join("bin/rust-objcopy"));
         // rustc normally starts this program, and tells it the path of its LLVM.
         objcopy.env("LD_LIBRARY_PATH", self.sysroot.join("lib"));
-        objcopy
+        run(objcopy.arg("--strip-debug").arg(from).arg(to))
     }
 
     /// Path of the source of `core`.

@@ -8,8 +8,7 @@ use super::ARCHITECTURE;
 use crate::{
     debian, flags, paths,
     process::{output, progress, run},
-    rustup::MUSL,
-    toolchain::Rust,
+    toolchain::{MUSL, Rust},
 };
 
 /// Builds the binary with the pinned compiler. It contains no folder of this machine.
@@ -17,13 +16,13 @@ pub fn build() -> Result<PathBuf> {
     let rust = Rust::set_up(&[MUSL])?;
     c_compiler()?;
     let target = format!("{ARCHITECTURE}-unknown-linux-musl");
-    let target_dir = paths::dist().join("build");
+    let target_dir = paths::target().join("dist/build");
     let folders = flags::folders(&rust, &target_dir)?;
     let remaps = folders
         .iter()
         .map(|(from, to)| flags::remap(&from.to_string_lossy(), to));
     progress("building the static binary (some minutes)");
-    let mut cargo = rust.cargo();
+    let mut cargo = rust.tool("cargo");
     cargo.args(["build", "--release", "--locked", "-p", "limiter-user"]);
     cargo.args(["--target", &target, "--target-dir"]);
     cargo.arg(&target_dir);

@@ -46,7 +46,10 @@ pub fn run(options: &Options) -> Result<()> {
             debian::ensure(&[package], "packing")?;
         }
     }
-    let out = options.out.clone().unwrap_or_else(paths::dist);
+    let out = options
+        .out
+        .clone()
+        .unwrap_or_else(|| paths::target().join("dist"));
     make(&out, options.binary.as_deref())?;
     if options.check {
         same_elsewhere(&out)?;

@@ -2,158 +2,130 @@
 //! libraries.
 
 use std::{
-    collections::BTreeMap,
+    ffi::OsStr,
     fs,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
 };
 
 use anyhow::{Context, Result, bail};
 
-use super::{
-    fetch::Kernel,
-    plan::{self, TARGETS},
-};
+use super::{Release, folder};
 use crate::{
-    artifacts, paths,
+    artifacts::{self, Program},
+    paths,
     process::{cargo, output, progress, run},
 };
 
-/// Maximum time of a target under emulation, in seconds.
-const TARGET_SECONDS: u32 = 240;
 /// The tested command.
 const COMMAND: &str = "limiter";
-/// Other programs that the tests call.
-const PROGRAMS: [&str; 2] = ["bpftool", "ip"];
+/// Other programs that the tests and `init.sh` call.
+const PROGRAMS: [&str; 3] = ["busybox", "bpftool", "ip"];
+/// The first process, with the tests to run.
+const INIT: &str = include_str!("init.sh");
 
 /// Makes the boot image for these kernels.
-pub fn make(kernels: &[Kernel]) -> Result<PathBuf> {
-    let tests = build_tests()?;
-    let tree = paths::kernels().join("tree");
+pub fn make(releases: &[Release]) -> Result<PathBuf> {
+    let programs = build()?;
+    let tree = folder().join("tree");
     let _ = fs::remove_dir_all(&tree);
-    for folder in ["bin", "targets", "plans", "modules"] {
+    for folder in ["bin", "targets"] {
         fs::create_dir_all(tree.join(folder))
             .with_context(|| format!("cannot create {}", tree.display()))?;
     }
-    for (name, program) in &tests {
-        let place = match name.as_str() {
-            COMMAND => tree.join("bin").join(COMMAND),
-            _ => tree.join("targets").join(name),
+    for program in &programs {
+        let folder = if program.name == COMMAND {
+            "bin"
+        } else {
+            "targets"
         };
+        let place = tree.join(folder).join(&program.name);
         // Removes debug information: the archive is copied into the machine's memory, and is ten times smaller without
         // it.
-        run(Command::new("strip").arg("-o").args([&place, program]))?;
-        copy_libraries(program, &tree)?;
+        run(Command::new("strip")
+            .arg("-o")
+            .args([&place, &program.file]))?;
+        copy_libraries(&program.file, &tree)?;
     }
-    for program in ["busybox"].iter().chain(&PROGRAMS) {
-        let found = which(program)?;
-        fs::copy(&found, tree.join("bin").join(program))?;
-        copy_libraries(&found, &tree)?;
+    for program in PROGRAMS {
+        let mut which = Command::new("sh");
+        which.args([
+            "-c",
+            "PATH=$PATH:/usr/sbin:/sbin; command -v \"$0\"",
+            program,
+        ]);
+        let found = output(&mut which).with_context(|| format!("install {program}"))?;
+        let found = Path::new(found.trim());
+        fs::copy(found, tree.join("bin").join(program))?;
+        copy_libraries(found, &tree)?;
     }
     symlink("busybox", tree.join("bin/sh"))?;
-    for kernel in kernels {
-        let folder = tree.join("modules").join(kernel.release.name);
-        fs::create_dir_all(&folder)?;
-        for module in &kernel.modules {
-            fs::copy(module, folder.join(module.file_name().unwrap_or_default()))?;
-        }
+    for release in releases {
+        let modules = tree.join("modules").join(release.name);
+        fs::create_dir_all(&modules)?;
+        fs::copy(
+            folder().join(release.name).join("veth.ko"),
+            modules.join("veth.ko"),
+        )?;
     }
-    for part in ["tests/fixtures", "limiter-ebpf/prebuilt"] {
-        copy_folder(&paths::root().join(part), &tree)?;
-    }
-    let folder = paths::root().join("tests");
-    let script = plan::script(&folder.to_string_lossy(), TARGET_SECONDS);
-    fs::write(tree.join("plans/tests"), script)?;
-    fs::write(
-        tree.join("plans").join(plan::REFUSAL),
-        plan::refusal_script(),
-    )?;
+    // To the same path, because the tests were compiled with that path.
+    let data = ["tests/fixtures", "limiter-ebpf/prebuilt"].map(|part| paths::root().join(part));
+    copy(&data, &tree)?;
+    symlink(paths::root().join("tests"), tree.join("tests"))?;
     let init = tree.join("init");
-    fs::write(&init, include_str!("init.sh"))?;
+    fs::write(&init, INIT)?;
     fs::set_permissions(&init, fs::Permissions::from_mode(0o755))?;
-    archive(&tree)
+    let image = folder().join("initramfs.cpio");
+    let archive = "find . | busybox cpio -o -H newc 2>/dev/null >\"$0\"";
+    let mut shell = Command::new("sh");
+    run(shell.args(["-c", archive]).arg(&image).current_dir(&tree))?;
+    Ok(image)
 }
 
-/// Builds the test programs and the command. Returns them by name.
-fn build_tests() -> Result<BTreeMap<String, PathBuf>> {
+/// Builds the test programs and the command.
+fn build() -> Result<Vec<Program>> {
     progress("building the tests");
     // Builds the whole workspace, like `cargo xtask test`. Other features would lead to other builds.
     let mut tests = cargo();
-    tests.args(["test", "--workspace", "--locked", "--no-run"]);
-    for target in &TARGETS {
-        tests.args(["--test", target.name]);
+    tests.args(["test", "--quiet", "--workspace", "--locked", "--no-run"]);
+    let mut wanted = vec![COMMAND];
+    for target in targets() {
+        wanted.push(target);
+        tests.args(["--test", target]);
     }
     // With a test of its own package, cargo also builds the command.
     tests.args(["--test", "text_properties"]);
-    let built = artifacts::build(tests.arg("--quiet"))?;
-    let mut built: BTreeMap<_, _> = built
-        .into_iter()
-        .map(|program| (program.name, program.file))
-        .collect();
-    built.retain(|name, _| name == COMMAND || TARGETS.iter().any(|target| target.name == name));
-    if built.len() != TARGETS.len() + 1 {
-        let names: Vec<_> = built.keys().map(String::as_str).collect();
+    let mut built = artifacts::build(&mut tests)?;
+    built.retain(|program| wanted.contains(&&*program.name));
+    if built.len() != wanted.len() {
+        let names: Vec<_> = built.iter().map(|program| &*program.name).collect();
         bail!("cargo built only {}", names.join(", "));
     }
     Ok(built)
 }
 
-fn which(program: &str) -> Result<PathBuf> {
-    let folders = ["/usr/bin", "/bin", "/usr/sbin", "/sbin"];
-    let mut places = folders.iter().map(|folder| Path::new(folder).join(program));
-    let found = places.find(|place| place.exists());
-    found.with_context(|| format!("{program} is needed: install it"))
+/// The names of the test files that `init.sh` runs.
+fn targets() -> impl Iterator<Item = &'static str> {
+    let lines = INIT.lines().map(str::trim_start);
+    lines.filter_map(|line| line.strip_prefix("target ")?.split(' ').next())
 }
 
 /// Copies the libraries of `program` to the paths where the program looks for them.
 fn copy_libraries(program: &Path, tree: &Path) -> Result<()> {
     // A static program has no libraries, and ldd fails.
     let listed = output(Command::new("ldd").arg(program)).unwrap_or_default();
-    for library in listed
-        .split_whitespace()
-        .filter(|word| word.starts_with('/'))
-    {
-        let place = inside(tree, Path::new(library));
-        if !place.exists() {
-            create_parent(&place)?;
-            fs::copy(library, &place)?;
-        }
+    let words = listed.split_whitespace();
+    let libraries: Vec<_> = words.filter(|word| word.starts_with('/')).collect();
+    copy(&libraries, tree)
+}
+
+/// Copies files and folders to the same paths in `tree`.
+fn copy(paths: &[impl AsRef<OsStr>], tree: &Path) -> Result<()> {
+    if paths.is_empty() {
+        return Ok(());
     }
-    Ok(())
-}
-
-/// Copies `folder` to the same path in `tree`, because the tests were compiled with that path.
-fn copy_folder(folder: &Path, tree: &Path) -> Result<()> {
-    let place = inside(tree, folder);
-    create_parent(&place)?;
-    run(Command::new("cp").arg("-r").args([folder, &place]))
-}
-
-fn inside(tree: &Path, path: &Path) -> PathBuf {
-    tree.join(path.strip_prefix("/").unwrap_or(path))
-}
-
-fn create_parent(path: &Path) -> Result<()> {
-    let parent = path.parent().unwrap_or(path);
-    fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))
-}
-
-fn archive(tree: &Path) -> Result<PathBuf> {
-    let image = paths::kernels().join("initramfs.cpio");
-    let mut find = Command::new("find");
-    let mut find = find
-        .arg(".")
-        .current_dir(tree)
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let names = find.stdout.take().context("find has no output")?;
-    let mut cpio = Command::new("busybox");
-    cpio.args(["cpio", "-o", "-H", "newc"]).current_dir(tree);
-    cpio.stdin(names)
-        .stdout(fs::File::create(&image)?)
-        .stderr(Stdio::null());
-    run(&mut cpio)?;
-    find.wait()?;
-    Ok(image)
+    let mut copy = Command::new("cp");
+    copy.args(["--recursive", "--dereference", "--parents"]);
+    run(copy.args(paths).arg(tree))
 }

@@ -1,23 +1,55 @@
 //! `cargo xtask test --kernels`: runs the kernel tests on Debian's kernels, each booted in a virtual machine.
 
-mod boot;
-mod fetch;
 mod image;
-mod plan;
-mod releases;
-mod report;
-mod table;
+mod machine;
+mod page;
+mod results;
 
-use std::{env, fs, path::Path, process::ExitCode, thread};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+};
 
 use anyhow::{Context, Result, bail};
 
-use self::{releases::Release, report::Run};
+use self::results::Run;
 use crate::{
+    apt::Apt,
     debian, paths,
-    process::{in_parallel, today},
+    process::{in_parallel, output, progress, run as succeed},
     test,
 };
+
+/// A kernel to boot.
+#[derive(Clone, Copy)]
+struct Release {
+    /// Name on the command line.
+    name: &'static str,
+    /// Debian suites that have the kernel. The newest version in them is used.
+    suites: &'static [&'static str],
+    /// The function of `init.sh` to run.
+    plan: &'static str,
+}
+
+/// The names of all kernels, oldest first.
+pub const NAMES: [&str; 4] = ["5.10", "6.1", "6.12", "newest"];
+
+const RELEASES: [Release; 4] = [
+    release(NAMES[0], &["bullseye"], "refusal"),
+    release(NAMES[1], &["bookworm"], "tests"),
+    release(NAMES[2], &["trixie"], "tests"),
+    release(NAMES[3], &["trixie-backports", "sid"], "tests"),
+];
+
+const fn release(
+    name: &'static str,
+    suites: &'static [&'static str],
+    plan: &'static str,
+) -> Release {
+    Release { name, suites, plan }
+}
 
 /// Debian packages to boot a kernel, and to fill its boot image.
 const PACKAGES: [&str; 9] = [
@@ -32,79 +64,62 @@ const PACKAGES: [&str; 9] = [
     "zstd",
 ];
 
-/// The options of a run.
-pub struct Options<'a> {
-    /// Whether an unavailable kernel is a failure.
-    pub strict: bool,
-    /// Names of the kernels; all if empty.
-    pub names: &'a [String],
-    /// Whether to boot nothing, and report the last run.
-    pub last: bool,
-    /// The file for the table.
-    pub out: Option<&'a Path>,
-}
+/// The package that depends on a suite's current kernel for virtual machines, which is the smallest kernel.
+const META: &str = "linux-image-cloud-amd64";
+/// The packages of a kernel. Before Linux 7, everything is in the first one.
+const PARTS: [&str; 3] = ["linux-image-", "linux-binary-", "linux-modules-"];
 
-/// Boots the kernels, runs the tests there, and reports the results.
-pub fn run(options: &Options<'_>) -> Result<ExitCode> {
-    let releases = releases::chosen(options.names)?;
-    let runs = if options.last {
-        releases
-            .into_iter()
-            .map(boot::last)
-            .collect::<Result<_>>()?
-    } else {
-        run_tests(test::nothing_skipped(options.strict), releases)?
-    };
+/// Runs the tests on the kernels with these names, or on all. Writes a page of the results to `out`. With `strict`, an
+/// unavailable kernel is an error.
+pub fn run(strict: bool, names: &[String], out: Option<&Path>) -> Result<()> {
+    let runs = run_tests(test::nothing_skipped(strict), names)?;
     if runs.is_empty() {
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
-    println!("{}\n{}", table::summary(&runs), table::verified(&runs));
-    if let Some(out) = options.out {
-        fs::write(out, table::page(&runs, &today()?))
-            .with_context(|| format!("cannot write {}", out.display()))?;
+    let page = page::page(&runs)?;
+    println!("{page}");
+    if let Some(out) = out {
+        fs::write(out, page).with_context(|| format!("cannot write {}", out.display()))?;
     }
-    tell_failures(&runs);
-    let failed: Vec<_> = runs.iter().filter(|run| !run.passed()).collect();
-    if !failed.is_empty() {
-        let names: Vec<_> = failed.iter().map(|run| run.name).collect();
-        bail!(
-            "not all is well on Linux {}: see above, and {}/*.log",
-            names.join(", "),
-            paths::kernels().display()
-        );
+    let failures: String = runs.iter().map(Run::failures).collect();
+    if !failures.is_empty() {
+        bail!("{failures}=== see also {}/*.log", folder().display());
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-/// Runs the tests on the available kernels. With `strict`, an unavailable kernel is an error.
-fn run_tests(strict: bool, releases: Vec<&'static Release>) -> Result<Vec<Run>> {
+/// The folder of the kernels, their boot image, and their logs.
+fn folder() -> PathBuf {
+    paths::target().join("kernels")
+}
+
+fn run_tests(strict: bool, names: &[String]) -> Result<Vec<Run>> {
     if let Err(error) = prepare() {
         missing(strict, "every kernel", &error)?;
         return Ok(Vec::new());
     }
-    let mut kernels = Vec::new();
-    for release in releases {
-        match fetch::kernel(release) {
-            Ok(kernel) => kernels.push(kernel),
+    let is_chosen =
+        |release: &Release| names.is_empty() || names.iter().any(|name| name == release.name);
+    let mut releases = Vec::new();
+    for release in RELEASES.into_iter().filter(is_chosen) {
+        match fetch(release) {
+            Ok(()) => releases.push(release),
             Err(error) => missing(strict, &format!("Linux {}", release.name), &error)?,
         }
     }
-    if kernels.is_empty() {
+    if releases.is_empty() {
         return Ok(Vec::new());
     }
-    let image = image::make(&kernels)?;
+    let image = image::make(&releases)?;
     // Runs as many machines as there are CPUs. Each machine has two CPUs, but mostly one of them is busy.
     let at_once = thread::available_parallelism().map_or(1, usize::from);
-    in_parallel(at_once, kernels, |kernel| boot::boot(&kernel, &image))
+    in_parallel(at_once, releases, |release| machine::boot(release, &image))
 }
 
 /// Installs the virtual machine and the tools to make its image.
 fn prepare() -> Result<()> {
     if env::consts::ARCH != "x86_64" {
-        bail!(
-            "the kernels are for x86-64, and this machine is {}",
-            env::consts::ARCH
-        );
+        bail!("the kernels are for x86-64, not for {}", env::consts::ARCH);
     }
     debian::ensure(&PACKAGES, "testing on other kernels")
 }
@@ -112,26 +127,59 @@ fn prepare() -> Result<()> {
 /// Warns that something is not tested. With `strict`, that is an error.
 fn missing(strict: bool, what: &str, error: &anyhow::Error) -> Result<()> {
     if strict {
-        bail!("{what} was to be tested: {error:#}");
+        bail!("cannot test {what}: {error:#}");
     }
     println!("\n=== skipped: {what}: {error:#}");
     Ok(())
 }
 
-fn tell_failures(runs: &[Run]) {
-    for run in runs {
-        for complaint in &run.complaints {
-            println!("=== Linux {}: {complaint}", run.name);
-        }
-        for target in run.targets.iter().filter(|target| !target.passed()) {
-            println!(
-                "=== Linux {}, {}, exit {:?}:",
-                run.name, target.name, target.exit
-            );
-            target
-                .printed
-                .iter()
-                .for_each(|line| println!("    {line}"));
+/// Downloads the image and the driver of a kernel into a folder of its name. An existing folder is used as it is:
+/// delete it to get a newer kernel.
+fn fetch(release: Release) -> Result<()> {
+    let kept = folder().join(release.name);
+    if kept.exists() {
+        return Ok(());
+    }
+    progress(&format!("downloading Debian's kernel {}", release.name));
+    let apt = Apt::new(&folder().join("apt").join(release.name), release.suites)?;
+    let depends = output(apt.cache().args(["depends", META]))?;
+    let kernel = depends
+        .split_whitespace()
+        .find_map(|word| {
+            word.strip_prefix(PARTS[0])
+                .filter(|&kernel| is_version(kernel))
+        })
+        .with_context(|| format!("Debian's mirror has no {META}"))?;
+    let mut parts = PARTS.map(|part| format!("{part}{kernel}")).to_vec();
+    parts.retain(|part| output(apt.cache().args(["show", part])).is_ok());
+    let tree = paths::scratch()?;
+    apt.unpack(&parts, tree.path())?;
+    // Unpacks to a temporary folder first: half a kernel must not look complete.
+    let new = kept.with_extension("new");
+    fs::create_dir_all(&new)?;
+    fs::copy(find(tree.path(), "vmlinuz")?, new.join("vmlinuz"))?;
+    let mut driver = find(tree.path(), "veth.ko")?;
+    for (ending, program) in [("xz", "xz"), ("zst", "zstd")] {
+        if driver.extension().is_some_and(|found| found == ending) {
+            succeed(Command::new(program).arg("-d").arg(&driver))?;
+            driver.set_extension("");
         }
     }
+    fs::copy(driver, new.join("veth.ko"))?;
+    fs::rename(new, kept).context("cannot keep the kernel")
+}
+
+/// Whether a name after `linux-image-` is a version, not the name of another package like [`META`].
+fn is_version(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_digit())
+}
+
+/// Finds the file below `folder` whose name begins with `start`.
+fn find(folder: &Path, start: &str) -> Result<PathBuf> {
+    let starts = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default();
+        name.to_string_lossy().starts_with(start)
+    };
+    let found = paths::files_in(folder)?.into_iter().find(starts);
+    found.with_context(|| format!("Debian's kernel has no {start}"))
 }

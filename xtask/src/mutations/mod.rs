@@ -120,7 +120,7 @@ fn passes(tree: &Tree, test: &Test, code: &str) -> Result<bool> {
         bail!("{test} did not run with {code}:\n{said}{complaint}");
     }
     if !run.status.success() {
-        let kept = paths::mutations().join("said");
+        let kept = paths::target().join("mutations").join("said");
         fs::create_dir_all(&kept)?;
         fs::write(kept.join(format!("{test} with {code}.txt")), &run.stdout)?;
     }

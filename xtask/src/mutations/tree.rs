@@ -48,14 +48,11 @@ impl Tree {
             bail!("the mutations are tried on machines of the other byte order only");
         }
         let tree = Self {
-            kernel: paths::mutations().join("kernel"),
-            host: paths::mutations().join("host"),
+            kernel: folder().join("kernel"),
+            host: folder().join("host"),
             tools: Tools::set_up()?,
         };
-        progress(&format!(
-            "copying the sources to {}",
-            paths::mutations().display()
-        ));
+        progress(&format!("copying the sources to {}", folder().display()));
         let listed = output(
             Command::new("git")
                 .args(["ls-files", "-z"])
@@ -107,7 +104,7 @@ impl Tree {
 
     /// Compiles the program to the folder where the other side reads it.
     fn compile(&self) -> Result<()> {
-        let target = paths::mutations().join("ebpf");
+        let target = folder().join("ebpf");
         let compiler = Compiler::new(&self.tools, target)?.of(&self.kernel);
         let (program, endian) = (&PROGRAMS[0], ENDIANS[0]);
         let object = self.host.join("limiter-ebpf/prebuilt");
@@ -119,7 +116,7 @@ impl Tree {
         let mut command = cargo();
         command.current_dir(&self.host);
         command.args(["test", "--locked", "--package", &test.0, "--test", &test.1]);
-        let target = paths::mutations().join("target");
+        let target = folder().join("target");
         if test.0 == "limiter-tests" {
             // The tests run the command, which is built along with the tests of its own package. If the tests built it
             // themselves, it would be compiled twice, with different features.
@@ -130,6 +127,11 @@ impl Tree {
         command.env("LIMITER_STRICT", "1");
         command
     }
+}
+
+/// The folder of the copies.
+fn folder() -> PathBuf {
+    paths::target().join("mutations")
 }
 
 /// Writes a file only if it differs, because Cargo compares times.

@@ -1,0 +1,63 @@
+//! Boots a kernel in an emulated virtual machine, which needs no processor features.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+    time::Instant,
+};
+
+use anyhow::{Context, Result};
+
+use super::{Release, folder, results::Run};
+use crate::process::progress;
+
+/// Maximum time of a machine in seconds.
+const LONGEST: &str = "1500";
+/// The kernel's command line. A kernel bug ends the machine. Warnings about emulated CPUs that stand still for long
+/// are switched off.
+const COMMAND_LINE: &str = "console=ttyS0 panic=-1 oops=panic nowatchdog \
+    rcupdate.rcu_cpu_stall_suppress=1 tsc=nowatchdog mitigations=off";
+/// The options of the machine. It has no 16-byte compare-and-swap: with it, Linux 6.12 was seen to die in its
+/// allocator, with flags that no processor has (QEMU 7.2).
+const MACHINE: &str = "-accel tcg,thread=multi -cpu max,-cx16 -smp 2 -m 2048 \
+    -nodefaults -no-user-config -no-reboot -display none";
+
+/// Boots a kernel with `image`. Returns the results of the tests.
+pub fn boot(release: Release, image: &Path) -> Result<Run> {
+    let Release { name, plan, .. } = release;
+    let [console, results] =
+        ["console", "results"].map(|what| folder().join(format!("{name}.{what}.log")));
+    progress(&format!(
+        "booting Linux {name}: follow {}",
+        results.display()
+    ));
+    let began = Instant::now();
+    let mut machine = Command::new("timeout");
+    machine.args([LONGEST, "qemu-system-x86_64"]);
+    machine.args(MACHINE.split_whitespace());
+    machine
+        .arg("-kernel")
+        .arg(folder().join(name).join("vmlinuz"));
+    machine.arg("-initrd").arg(image);
+    let command_line = format!("{COMMAND_LINE} release={name} plan={plan}");
+    machine.args(["-append", &command_line]);
+    for file in [&console, &results] {
+        machine.args(["-serial", &format!("file:{}", file.display())]);
+    }
+    let ended = machine.stdin(Stdio::null()).status();
+    let ended = ended.context("cannot start the virtual machine: install coreutils")?;
+    let mut run = Run::read(name, &read(&results)?, &read(&console)?);
+    run.seconds = began.elapsed().as_secs();
+    if !ended.success() {
+        let complaint = format!("the virtual machine: {ended} (124: after {LONGEST} s)");
+        run.complaints.push(complaint);
+    }
+    Ok(run)
+}
+
+/// The text from a serial line.
+fn read(path: &Path) -> Result<String> {
+    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(String::from_utf8_lossy(&bytes).replace('\r', ""))
+}
