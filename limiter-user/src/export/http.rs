@@ -15,7 +15,8 @@ use tokio::time::timeout;
 
 use super::{
     collection::{Collection, Reading},
-    metrics, text,
+    format::Format,
+    metrics,
 };
 use crate::observe::Status;
 
@@ -90,7 +91,7 @@ async fn only_by_address(local: bool, request: Request, next: Next) -> Response 
         return (StatusCode::BAD_REQUEST, why).into_response();
     };
     if local && host.is_some_and(|host| !is_local(host)) {
-        let why = "ask by address, as in http://127.0.0.1: by a name others would read along\n";
+        let why = "this exporter answers only requests for localhost or an IP address, so that a page of another site cannot read it: ask for http://127.0.0.1\n";
         return (StatusCode::MISDIRECTED_REQUEST, why).into_response();
     }
     next.run(request).await
@@ -151,17 +152,15 @@ async fn metrics(
     State(collection): State<Collection>,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, Response> {
-    let metrics = metrics::openmetrics(latest(&collection).await?);
+    let reading = latest(&collection).await?;
     let accepted = headers.get_all(header::ACCEPT).iter();
-    let accepted = accepted.filter_map(|value| value.to_str().ok());
-    let (kind, body) = if text::wants_openmetrics(accepted) {
-        (text::OPENMETRICS, metrics)
-    } else {
-        (text::PROMETHEUS, text::prometheus(&metrics))
-    };
+    let format = Format::accepted(accepted.filter_map(|value| value.to_str().ok()));
     Ok((
-        [(header::CONTENT_TYPE, kind), (header::VARY, "accept")],
-        body,
+        [
+            (header::CONTENT_TYPE, format.content_type()),
+            (header::VARY, "accept"),
+        ],
+        metrics::text(&reading, format),
     ))
 }
 

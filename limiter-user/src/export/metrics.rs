@@ -1,43 +1,43 @@
 //! The metrics. No label depends on received packets: sources are counted and ranked, but never named.
 
-use std::{fmt, sync::Arc, time::UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use limiter_fleet::status::{Fleet, SharedLimit};
-use prometheus_client::{
-    collector::Collector,
-    encoding::{DescriptorEncoder, text},
-    registry::Registry,
-};
 
 use super::{
     collection::Reading,
-    families::{
+    format::{
+        Format,
+        Kind::{Counter, Gauge, Info},
         Labels, Metric, Samples,
-        Value::{self, Real, Whole},
     },
 };
-use crate::observe::{Count, Interface, Limit, reasons::ByReason};
+use crate::observe::{Count, Interface, Limit, List, reasons::ByReason};
 
 /// Number of ranks of `limiter_top_dropped_packets`.
 const RANKS: usize = 10;
 
 const OF_HOST: &[Metric<Reading>] = &[
-    Metric::info(
+    Metric::new(
+        Info,
         "limiter_build",
         "The version of limiter that exports.",
         |_| vec![told([("version", env!("CARGO_PKG_VERSION"))])],
     ),
-    Metric::gauge(
+    Metric::new(
+        Gauge,
         "limiter_unreadable_attachments",
         "Attachments that cannot be read: limiter status says why.",
         |it| one(it.snapshot.unreadable.len() as u64),
     ),
-    Metric::gauge(
+    Metric::new(
+        Gauge,
         "limiter_collection_duration_seconds",
         "Time that reading these figures took. They are at most a second old.",
-        |it| vec![(Labels::new(), Real(it.took.as_secs_f64()))],
+        |it| real(it.took.as_secs_f64()),
     ),
-    Metric::gauge(
+    Metric::new(
+        Gauge,
         "limiter_top_dropped_packets",
         "Packets dropped of the source that most were dropped of (rank 1), and of the next ones, since each came \
          into the table. The page and limiter top have the addresses.",
@@ -47,7 +47,8 @@ const OF_HOST: &[Metric<Reading>] = &[
 
 /// The metrics of each interface, whose name is added to the labels.
 const OF_INTERFACE: &[Metric<Interface>] = &[
-    Metric::info(
+    Metric::new(
+        Info,
         "limiter_attached",
         "What is attached to an interface, and where it runs (native, generic).",
         |it| {
@@ -55,7 +56,8 @@ const OF_INTERFACE: &[Metric<Interface>] = &[
             vec![told([("mode", &*it.mode), ("program_id", &program)])]
         },
     ),
-    Metric::gauge(
+    Metric::new(
+        Gauge,
         "limiter_attached_timestamp_seconds",
         "When it was attached, in seconds since 1970. Counters have grown since then.",
         |it| {
@@ -64,51 +66,63 @@ const OF_INTERFACE: &[Metric<Interface>] = &[
             since.map_or_else(Samples::new, |since| one(since.as_secs()))
         },
     ),
-    Metric::gauge(
+    Metric::new(
+        Gauge,
         "limiter_fallback",
         "1 where the program runs in generic mode because native mode was not to be had, else 0.",
         |it| one(it.fallback.is_some()),
     ),
-    Metric::gauge(
+    Metric::new(
+        Gauge,
         "limiter_shadow",
         "1 where nothing is dropped on the whole interface, else 0.",
         |it| one(it.shadow),
     ),
-    Metric::gauge(
+    Metric::new(
+        Gauge,
         "limiter_memory_bytes",
         "Kernel memory of all maps of an attachment, in bytes.",
         |it| one(it.sources.memory_bytes),
     ),
-    Metric::counter(
+    Metric::new(
+        Counter,
         "limiter_events_lost",
         "Drops that limiter watch was to be told of and was not, because there were too many at once.",
         |it| one(it.events_lost),
     ),
-    Metric::info("limiter_limit", "A limit as it is configured.", |it| {
-        let limits = it.limits.iter().map(|limit| {
-            told([
-                ("limit", &*limit.name),
-                ("rate", &*limit.rate),
-                ("burst", &*limit.burst),
-                ("key", &*limit.key),
-                ("algorithm", &*limit.algorithm),
-                ("shadow", if limit.shadow { "true" } else { "false" }),
-            ])
-        });
-        limits.collect()
-    }),
-    Metric::counter(
+    Metric::new(
+        Info,
+        "limiter_limit",
+        "A limit as it is configured.",
+        |it| {
+            let limits = it.limits.iter().map(|limit| {
+                told([
+                    ("limit", &*limit.name),
+                    ("rate", &*limit.rate),
+                    ("burst", &*limit.burst),
+                    ("key", &*limit.key),
+                    ("algorithm", &*limit.algorithm),
+                    ("shadow", if limit.shadow { "true" } else { "false" }),
+                ])
+            });
+            limits.collect()
+        },
+    ),
+    Metric::new(
+        Counter,
         "limiter_packets",
         "Packets that a limit decided about: pass, drop, or would_drop, which passed because of shadow. \
              A packet that several limits match counts for each of them.",
         |it| of_limits(it, |count| count.packets),
     ),
-    Metric::counter(
+    Metric::new(
+        Counter,
         "limiter_bytes",
         "Bytes of the same packets, whole frames.",
         |it| of_limits(it, |count| count.bytes),
     ),
-    Metric::counter(
+    Metric::new(
+        Counter,
         "limiter_interface_packets",
         "All packets that came in, each once: pass, drop, or would_drop, which passed because of shadow.",
         |it| {
@@ -116,7 +130,8 @@ const OF_INTERFACE: &[Metric<Interface>] = &[
             verdicts(|count| count.packets, it.passed, it.dropped, it.would_drop).into()
         },
     ),
-    Metric::counter(
+    Metric::new(
+        Counter,
         "limiter_interface_bytes",
         "Bytes of the same packets, whole frames.",
         |it| {
@@ -124,72 +139,68 @@ const OF_INTERFACE: &[Metric<Interface>] = &[
             verdicts(|count| count.bytes, it.passed, it.dropped, it.would_drop).into()
         },
     ),
-    Metric::counter(
+    Metric::new(
+        Counter,
         "limiter_drops",
         "Dropped packets: over a limit, on the deny list, new_source (one new source too many, or no room for it), \
              malformed, contended (lost the race for its bucket too often).",
         |it| by_reason(&it.drops),
     ),
-    Metric::counter(
+    Metric::new(
+        Counter,
         "limiter_passes",
         "Packets that passed without being charged: not IP, on the allow list, matched by no limit, or of an \
              established connection.",
         |it| by_reason(&it.passes),
     ),
-    Metric::gauge("limiter_list_prefixes", "Prefixes on a list.", |it| {
-        let lists = it.lists.iter();
-        lists
-            .map(|list| by("list", &list.name, list.prefixes))
-            .collect()
-    }),
-    Metric::counter(
+    Metric::new(
+        Gauge,
+        "limiter_list_prefixes",
+        "Prefixes on a list.",
+        |it| of_lists(it, |list| list.prefixes),
+    ),
+    Metric::new(
+        Counter,
         "limiter_list_packets",
         "Packets whose source a list decided about.",
-        |it| {
-            let lists = it.lists.iter();
-            lists
-                .map(|list| by("list", &list.name, list.hits.packets))
-                .collect()
-        },
+        |it| of_lists(it, |list| list.hits.packets),
     ),
-    Metric::counter(
+    Metric::new(
+        Counter,
         "limiter_list_bytes",
         "Bytes of the same packets, whole frames.",
-        |it| {
-            let lists = it.lists.iter();
-            lists
-                .map(|list| by("list", &list.name, list.hits.bytes))
-                .collect()
-        },
+        |it| of_lists(it, |list| list.hits.bytes),
     ),
-    Metric::gauge(
+    Metric::new(
+        Gauge,
         "limiter_fleet_hosts",
         "Hosts that share the limits, this one among them, when the store was last heard of.",
         |it| fleet(it, |fleet| one(fleet.hosts)),
     ),
-    Metric::gauge(
+    Metric::new(
+        Gauge,
         "limiter_fleet_store_up",
         "1 where an agent runs and the store answers it, else 0: then the limits hold on each host by itself.",
         |it| fleet(it, |fleet| one(fleet.is_shared())),
     ),
-    Metric::gauge(
+    Metric::new(
+        Gauge,
         "limiter_fleet_staleness_seconds",
         "How old what is known of the other hosts is, at most. Nothing where nothing is known.",
         |it| {
             fleet(it, |fleet| {
-                let staleness = fleet.staleness_seconds.into_iter();
-                staleness
-                    .map(|seconds| (Labels::new(), Real(seconds)))
-                    .collect()
+                fleet.staleness_seconds.map_or_else(Samples::new, real)
             })
         },
     ),
-    Metric::gauge(
+    Metric::new(
+        Gauge,
         "limiter_fleet_conflicts",
         "Limits whose settings differ between this host and other hosts of the fleet: limiter status names them.",
         |it| fleet(it, |fleet| one(fleet.conflicts())),
     ),
-    Metric::gauge(
+    Metric::new(
+        Gauge,
         "limiter_fleet_overshoot_packets",
         "Packets of one source that all hosts together let through beyond the limit, at most, at that staleness.",
         |it| {
@@ -201,61 +212,54 @@ const OF_INTERFACE: &[Metric<Interface>] = &[
             })
         },
     ),
-    Metric::gauge("limiter_sources", "Sources in the table.", |it| {
+    Metric::new(Gauge, "limiter_sources", "Sources in the table.", |it| {
         one(it.sources.tracked)
     }),
-    Metric::gauge(
+    Metric::new(
+        Gauge,
         "limiter_sources_entries",
         "Entries of the table that are in use: two for a source that more than 64 bits of an IPv6 address tell.",
         |it| one(it.sources.entries),
     ),
-    Metric::gauge(
+    Metric::new(
+        Gauge,
         "limiter_sources_capacity",
         "Entries that the table has.",
         |it| one(it.sources.capacity),
     ),
-    Metric::counter(
+    Metric::new(
+        Counter,
         "limiter_new_sources",
         "Sources taken into the table.",
         |it| one(it.sources.added),
     ),
-    Metric::counter(
+    Metric::new(
+        Counter,
         "limiter_forgotten_sources",
         "Sources whose entry another one has taken, because their bucket was full again.",
         |it| one(it.sources.removed),
     ),
 ];
 
-/// All metrics, as OpenMetrics text.
-pub fn openmetrics(reading: Arc<Reading>) -> String {
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(Metrics(reading)));
+/// Writes all metrics.
+pub fn text(reading: &Reading, format: Format) -> String {
     let mut text = String::new();
-    // Writing to memory does not fail.
-    let _ = text::encode(&mut text, &registry);
+    for metric in OF_HOST {
+        metric.write(&mut text, format, (metric.samples)(reading));
+    }
+    for metric in OF_INTERFACE {
+        let interfaces = reading.snapshot.status.interfaces.iter();
+        let all = interfaces.flat_map(|it| named(it, (metric.samples)(it)));
+        metric.write(&mut text, format, all.collect());
+    }
+    if format == Format::OpenMetrics {
+        text.push_str("# EOF\n");
+    }
     text
 }
 
-#[derive(Debug)]
-struct Metrics(Arc<Reading>);
-
-impl Collector for Metrics {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let reading = &*self.0;
-        for metric in OF_HOST {
-            metric.write(&mut encoder, &(metric.samples)(reading))?;
-        }
-        for metric in OF_INTERFACE {
-            let interfaces = reading.snapshot.status.interfaces.iter();
-            let all = interfaces.flat_map(|it| named(it, (metric.samples)(it)));
-            metric.write(&mut encoder, &all.collect())?;
-        }
-        Ok(())
-    }
-}
-
 /// The samples of an interface, with its name.
-fn named(interface: &Interface, samples: Samples) -> impl Iterator<Item = (Labels, Value)> {
+fn named(interface: &Interface, samples: Samples) -> impl Iterator<Item = (Labels, String)> {
     samples.into_iter().map(|(mut labels, value)| {
         labels.insert(0, ("interface", interface.name.clone()));
         (labels, value)
@@ -264,18 +268,24 @@ fn named(interface: &Interface, samples: Samples) -> impl Iterator<Item = (Label
 
 /// A single sample without labels.
 fn one(value: impl Into<u64>) -> Samples {
-    vec![(Labels::new(), Whole(value.into()))]
+    let value: u64 = value.into();
+    vec![(Labels::new(), value.to_string())]
+}
+
+/// A single measurement without labels.
+fn real(value: f64) -> Samples {
+    vec![(Labels::new(), value.to_string())]
 }
 
 /// A sample with one label.
-fn by(label: &'static str, name: &str, value: u64) -> (Labels, Value) {
-    (vec![(label, name.to_owned())], Whole(value))
+fn by(label: &'static str, name: &str, value: u64) -> (Labels, String) {
+    (vec![(label, name.to_owned())], value.to_string())
 }
 
 /// A sample with the value 1, whose content is in its labels.
-fn told<const N: usize>(labels: [(&'static str, &str); N]) -> (Labels, Value) {
+fn told<const N: usize>(labels: [(&'static str, &str); N]) -> (Labels, String) {
     let labels = labels.map(|(label, value)| (label, value.to_owned()));
-    (labels.into(), Whole(1))
+    (labels.into(), "1".to_owned())
 }
 
 /// Packets or bytes by verdict. Each packet has exactly one verdict.
@@ -284,7 +294,7 @@ fn verdicts(
     passed: Count,
     dropped: Count,
     would_drop: Count,
-) -> [(Labels, Value); 3] {
+) -> [(Labels, String); 3] {
     let would_drop = unit(would_drop);
     [
         ("pass", unit(passed).wrapping_sub(would_drop)),
@@ -304,6 +314,13 @@ fn of_limits(interface: &Interface, unit: fn(Count) -> u64) -> Samples {
         })
     };
     interface.limits.iter().flat_map(of).collect()
+}
+
+fn of_lists(interface: &Interface, value: fn(&List) -> u64) -> Samples {
+    let lists = interface.lists.iter();
+    lists
+        .map(|list| by("list", &list.name, value(list)))
+        .collect()
 }
 
 fn by_reason<const DROPS: bool>(reasons: &ByReason<DROPS>) -> Samples {

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use limiter_user::export::{is_local, wants_openmetrics};
+use limiter_user::export::{Format, is_local};
 
 /// The first line is a `Host` header, the others are `Accept` headers.
 pub(super) fn run(bytes: &[u8]) {
@@ -24,7 +24,7 @@ pub(super) fn run(bytes: &[u8]) {
         );
     }
     let accepted: Vec<_> = lines.collect();
-    if wants_openmetrics(accepted.iter().copied()) {
+    if Format::accepted(accepted.iter().copied()) == Format::OpenMetrics {
         let asked = accepted.join(",").to_ascii_lowercase();
         assert!(asked.contains("application/openmetrics-text"), "{asked:?}");
     }
