@@ -15,7 +15,7 @@ pub struct Held {
     /// Name of the limit.
     pub name: String,
     /// Key, cost of a packet and depth of the bucket in ticks: `/32,/64 7 8`. `60/m` and `1/s` are the same.
-    pub terms: String,
+    pub quota: String,
     /// The settings in words, as in `status`.
     pub words: String,
 }
@@ -32,45 +32,41 @@ pub struct Conflicts {
 impl Conflicts {
     /// Updates the conflicts from this host's limits and from `all` hosts' limits. Returns lines about new conflicts.
     pub fn update(&mut self, own: &[Held], all: &[Held], fleet: &str, now: Instant) -> Vec<String> {
-        let is_own = |held: &Held| {
-            let is = |own: &Held| own.name == held.name && own.terms == held.terms;
-            own.iter().any(is)
+        let is_own = |held: &&Held| {
+            let mut own = own.iter();
+            own.any(|own| own.name == held.name && own.quota == held.quota)
         };
-        let others = all.iter().filter(|held| !is_own(held));
         let since = |held: &Held| self.since.get(held).copied().unwrap_or(now);
+        let others = all.iter().filter(|held| !is_own(held));
         self.since = others.map(|held| (held.clone(), since(held))).collect();
+        let is_here = |held: &Held| own.iter().any(|own| own.name == held.name);
         let settled = self
             .since
             .iter()
             .filter(|(_, since)| **since + SETTLED <= now);
-        let is_here = |held: &Held| own.iter().any(|own| own.name == held.name);
-        let settled = settled
-            .map(|(held, _)| (held.clone(), is_here(held)))
-            .collect();
-        let before = std::mem::replace(&mut self.settled, settled);
-        let mut lines: Vec<_> = self
-            .settled
-            .iter()
-            .filter(|(held, _)| before.keys().all(|before| before.name != held.name))
-            .map(|(Held { name, .. }, is_here)| match is_here {
-                true => format!(
+        let settled = settled.map(|(held, _)| (held.clone(), is_here(held)));
+        let before = std::mem::replace(&mut self.settled, settled.collect());
+        let is_new = |name: &str| before.keys().all(|before| before.name != name);
+        let mut lines = Vec::new();
+        for (Held { name, .. }, is_here) in &self.settled {
+            let line = if *is_here {
+                format!(
                     "other hosts of fleet '{fleet}' have other settings for the limit '{name}': `limiter status` shows them; make them the same on all hosts"
-                ),
-                false => {
-                    format!("other hosts of fleet '{fleet}' share a limit '{name}', which is not here")
-                }
-            })
-            .collect();
-        lines.dedup();
+                )
+            } else {
+                format!("other hosts of fleet '{fleet}' share a limit '{name}', which is not here")
+            };
+            if is_new(name) && !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
         lines
     }
 
     /// Settings of other hosts, in words, that differ for the limit of this name.
     pub fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = String> + 'a {
-        let settled = self.settled.keys();
-        settled
-            .filter(move |held| held.name == name)
-            .map(|held| held.words.clone())
+        let conflicts = self.settled.keys().filter(move |held| held.name == name);
+        conflicts.map(|held| held.words.clone())
     }
 
     /// Names of limits that other hosts share and this host does not have.
@@ -87,13 +83,13 @@ impl Conflicts {
 mod tests {
     use super::*;
 
-    fn held(name: &str, terms: &str, words: &str) -> Held {
-        let [name, terms, words] = [name, terms, words].map(str::to_owned);
-        Held { name, terms, words }
+    fn held(name: &str, quota: &str, words: &str) -> Held {
+        let [name, quota, words] = [name, quota, words].map(str::to_owned);
+        Held { name, quota, words }
     }
 
     /// The lines reported when hosts have these settings for 1, 10 and 11 seconds.
-    fn said(conflicts: &mut Conflicts, own: &[Held], all: &[Held]) -> [Vec<String>; 3] {
+    fn reported(conflicts: &mut Conflicts, own: &[Held], all: &[Held]) -> [Vec<String>; 3] {
         let start = Instant::now();
         [1, 10, 11].map(|second| {
             let now = start + Duration::from_secs(second);
@@ -102,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conflict_is_named_and_said_once() {
+    fn a_conflict_is_named_and_reported_once() {
         let own = [held("all", "/32 60", "1/s"), held("dns", "/32 1", "60/s")];
         let all = [
             held("all", "/32 60", "60/m"),
@@ -113,7 +109,7 @@ mod tests {
             held("dns", "/32 1 9", "60/s burst 9"),
         ];
         let mut conflicts = Conflicts::default();
-        let [soon, later, again] = said(&mut conflicts, &own, &all);
+        let [soon, later, again] = reported(&mut conflicts, &own, &all);
         assert!(soon.is_empty() && again.is_empty(), "{soon:?} {again:?}");
         assert_eq!(later.len(), 3, "{later:?}");
         assert!(later[0].contains("share a limit 'al'"), "{later:?}");
@@ -128,6 +124,6 @@ mod tests {
         // The conflict ends at once, and is reported again when it returns.
         conflicts.update(&own, &own, "edge", Instant::now());
         assert_eq!(conflicts.of("all").count() + conflicts.missing().len(), 0);
-        assert_eq!(said(&mut conflicts, &own, &all)[1].len(), 3);
+        assert_eq!(reported(&mut conflicts, &own, &all)[1].len(), 3);
     }
 }

@@ -17,10 +17,13 @@ pub type OnLists = BTreeMap<String, BTreeSet<IpNet>>;
 #[derive(Clone, Debug)]
 pub struct Limit {
     /// The limit's quota.
-    pub terms: Quota,
+    pub quota: Quota,
     /// The limit's settings, for comparison with other hosts.
     pub held: Held,
 }
+
+/// The shared limits of an attachment, by slot.
+pub type Limits = [Option<Limit>; SLOTS as usize];
 
 /// The configuration of an attachment in a fleet.
 #[derive(Clone, Debug)]
@@ -40,7 +43,7 @@ pub struct About {
     /// Number of entries in the table.
     pub entries: usize,
     /// The shared limits, by slot.
-    pub limits: [Option<Limit>; SLOTS as usize],
+    pub limits: Limits,
 }
 
 /// The table of an attachment in a fleet. Times are in ticks of the host's clock.
@@ -48,12 +51,12 @@ pub trait Table {
     /// The configuration.
     fn about(&self) -> &About;
 
-    /// Scans the sources of shared limits at the time `now`: the entry's number, the source, and its sighting. There
-    /// is no sighting if the limit's quota has changed since [`Self::about`].
-    fn scan(&self, now: u64, each: impl FnMut(usize, &SourceKey, Option<Sighting>));
+    /// Scans the sources of shared limits at the time `now`. There is no sighting if the limit's quota has changed
+    /// since [`Self::about`].
+    fn scan(&self, now: u64, each: impl FnMut(&SourceKey, Option<Sighting>));
 
     /// Reads one source, if it is still in the entry with this number.
-    fn look(&self, number: usize, key: &SourceKey, now: u64) -> Option<Sighting>;
+    fn read(&self, number: usize, key: &SourceKey, now: u64) -> Option<Sighting>;
 
     /// Charges a source with `ticks`, up to a total of `most` ticks spent at the time `now`. Returns the ticks that
     /// were charged.

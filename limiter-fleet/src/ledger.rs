@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     quota::{Fleet, Quota, ticks},
-    refill::{Look, RefillTracker},
+    refill::{Reading, RefillTracker},
 };
 
 /// Readings for which a silent source with a full bucket is kept.
@@ -41,18 +41,11 @@ pub struct Ledger {
     /// Packets charged between the last two readings, and between the two before.
     latest: [u64; 2],
     /// Time of the last answer, in ticks.
-    told: u64,
+    heard: u64,
     /// Ticks by which the source is over the share that this host may keep to itself.
     over_share: u64,
-    standing: Standing,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Standing {
-    /// Below the share: other hosts need not know.
-    Apart,
-    /// Known to the store.
-    Shared(Shared),
+    /// The exchange with the store; none below the share, where other hosts need not know of the source.
+    shared: Option<Shared>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,59 +69,65 @@ struct Shared {
     has_charged: bool,
 }
 
+impl Shared {
+    fn new() -> Self {
+        Self {
+            has_charged: true,
+            ..Self::default()
+        }
+    }
+}
+
 impl Ledger {
     /// Creates the ledger of a source whose bucket was full at the last reading, and was charged `packets` since. The
     /// refill that overflowed in between is not known, and counts as 0.
     #[must_use]
-    pub fn new(look: Look, packets: u64, terms: &Quota, fleet: Fleet) -> Self {
-        let mut ledger = Self::with(look, Standing::Apart);
+    pub fn new(reading: Reading, packets: u64, quota: &Quota, fleet: Fleet) -> Self {
+        let mut ledger = Self::with(reading, None);
         ledger.unpublished = packets;
         ledger.latest[0] = packets;
-        ledger.weigh(0, packets.saturating_mul(terms.cost), terms, fleet);
+        ledger.count_share(0, packets.saturating_mul(quota.cost), quota, fleet);
         ledger
     }
 
-    fn with(look: Look, standing: Standing) -> Self {
+    fn with(reading: Reading, shared: Option<Shared>) -> Self {
         Self {
-            refill: RefillTracker::new(look),
+            refill: RefillTracker::new(reading),
             unpublished: 0,
             under_way: 0,
             latest: [0; 2],
-            told: look.now,
+            heard: reading.now,
             over_share: 0,
-            standing,
+            shared,
         }
     }
 
     /// Adds the next reading, after this host charged `packets` by its counters. Limits `packets` to the bucket's
     /// possible charges: the counters also jump when the limit's shadow mode is switched.
-    pub fn look(&mut self, look: Look, packets: u64, terms: &Quota, fleet: Fleet) {
-        let possible = self.refill.possible(&look);
-        let packets = possible.map_or(packets, |most| packets.min(most / terms.cost + LAG));
-        let elapsed = look.now.wrapping_sub(self.refill.last().now);
-        let charged = packets.saturating_mul(terms.cost);
-        self.refill.advance(look, charged);
+    pub fn read(&mut self, reading: Reading, packets: u64, quota: &Quota, fleet: Fleet) {
+        let possible = self.refill.possible(&reading);
+        let packets = possible.map_or(packets, |most| packets.min(most / quota.cost + LAG));
+        let elapsed = reading.now.wrapping_sub(self.refill.last().now);
+        let charged = packets.saturating_mul(quota.cost);
+        self.refill.advance(reading, charged);
         self.unpublished = self.unpublished.saturating_add(packets);
         self.latest = [packets, self.latest[0]];
-        if look.now.wrapping_sub(self.told) > ticks(LATE) {
+        if reading.now.wrapping_sub(self.heard) > ticks(LATE) {
             let [last, before] = self.latest;
-            let left = look.spent() / terms.cost;
+            let left = reading.spent() / quota.cost;
             self.unpublished = self.unpublished.min(left.saturating_add(last + before));
         }
-        match &mut self.standing {
-            Standing::Apart => {
-                self.refill.settle(terms.cost, fleet, 0);
-                self.weigh(elapsed, charged, terms, fleet);
+        match &mut self.shared {
+            None => {
+                self.refill.settle(quota.cost, fleet, 0);
+                self.count_share(elapsed, charged, quota, fleet);
             }
-            Standing::Shared(shared) => {
-                let elapsed = if elapsed.cast_signed() < 0 {
-                    0
-                } else {
-                    elapsed
-                };
+            Some(shared) => {
+                // A clock that went back counts as no time passed.
+                let elapsed = elapsed.cast_signed().max(0).cast_unsigned();
                 shared.unasked = shared.unasked.saturating_add(elapsed);
-                self.refill.settle(terms.cost, fleet, shared.unasked);
-                let is_silent = packets == 0 && look.spent() == 0;
+                self.refill.settle(quota.cost, fleet, shared.unasked);
+                let is_silent = packets == 0 && reading.spent() == 0;
                 shared.silent = if is_silent { shared.silent + 1 } else { 0 };
                 shared.has_charged |= packets > 0;
             }
@@ -136,7 +135,7 @@ impl Ledger {
     }
 
     /// Updates the ticks over the share that this host may keep to itself. Shares the source if they are too many.
-    fn weigh(&mut self, elapsed: u64, charged: u64, terms: &Quota, fleet: Fleet) {
+    fn count_share(&mut self, elapsed: u64, charged: u64, quota: &Quota, fleet: Fleet) {
         let share = fleet.share();
         self.over_share = self.over_share.saturating_sub(elapsed / share);
         self.over_share = self.over_share.saturating_add(charged);
@@ -144,41 +143,30 @@ impl Ledger {
             self.unpublished = 0;
         }
         // Other hosts need not know of a single packet.
-        if self.over_share > terms.cost.max(terms.tau / share) {
-            self.standing = Standing::Shared(Shared {
-                has_charged: true,
-                ..Shared::default()
-            });
+        if self.over_share > quota.cost.max(quota.tau / share) {
+            self.shared = Some(Shared::new());
         }
     }
 
     /// Creates the ledger of a bucket that was in use before. Its earlier charges are not known, and the store is
     /// asked for its level.
     #[must_use]
-    pub fn of_old(look: Look) -> Self {
-        let shared = Shared {
-            has_charged: true,
-            ..Shared::default()
-        };
-        Self::with(look, Standing::Shared(shared))
+    pub fn of_old(reading: Reading) -> Self {
+        Self::with(reading, Some(Shared::new()))
     }
 
     /// Whether the ledger can be dropped without loss.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        match &self.standing {
-            Standing::Apart => self.over_share == 0,
-            Standing::Shared(shared) => {
-                shared.silent >= SILENT && self.unpublished == 0 && self.under_way == 0
-            }
+        match &self.shared {
+            None => self.over_share == 0,
+            Some(shared) => shared.silent >= SILENT && self.unpublished == 0 && self.under_way == 0,
         }
     }
 
     /// The packets for the next round: those charged since the last one. None if the source is not due.
     pub fn publish(&mut self) -> Option<u64> {
-        let Standing::Shared(shared) = &mut self.standing else {
-            return None;
-        };
+        let shared = self.shared.as_mut()?;
         shared.asked += 1;
         let is_due = shared.has_charged || self.unpublished > 0 || shared.asked >= SELDOM;
         if !is_due {
@@ -194,7 +182,7 @@ impl Ledger {
     /// answer. The packets in the round count as this host's own.
     pub fn answer_unseen(&mut self, record: &Record) {
         let own = count(std::mem::take(&mut self.under_way));
-        if let Standing::Shared(shared) = &mut self.standing
+        if let Some(shared) = &mut self.shared
             && shared.born == record.born
         {
             shared.own += own;
@@ -202,10 +190,10 @@ impl Ledger {
     }
 
     /// Takes the store's answer to a round. Returns the ticks to charge the bucket with.
-    pub fn answer(&mut self, record: &Record, look: &Look, terms: &Quota) -> u64 {
+    pub fn answer(&mut self, record: &Record, reading: &Reading, quota: &Quota) -> u64 {
         let own = count(std::mem::take(&mut self.under_way));
-        self.told = look.now;
-        let Standing::Shared(shared) = &mut self.standing else {
+        self.heard = reading.now;
+        let Some(shared) = &mut self.shared else {
             return 0;
         };
         shared.unasked = 0;
@@ -225,14 +213,14 @@ impl Ledger {
                 return 0;
             }
             // Packets that the store does not know of are spent on top of its level.
-            let unheard = self.unpublished.saturating_mul(terms.cost);
-            let own = look.spent().saturating_sub(unheard);
+            let unheard = self.unpublished.saturating_mul(quota.cost);
+            let own = reading.spent().saturating_sub(unheard);
             let mut level = record.spent.saturating_sub(own);
             if was_heard {
                 // The record is younger than the last answer. Its level has late packets as if they were new. Limited
                 // to the packets that other members published since, less the refill that overflowed here meanwhile.
-                let told = others.saturating_mul(terms.cost);
-                level = level.min(self.refill.less_idle(told));
+                let charged = others.saturating_mul(quota.cost);
+                level = level.min(self.refill.less_idle(charged));
             }
             return level;
         }
@@ -244,7 +232,7 @@ impl Ledger {
             return 0;
         }
         shared.silent = 0;
-        self.refill.less_idle(new.saturating_mul(terms.cost))
+        self.refill.less_idle(new.saturating_mul(quota.cost))
     }
 
     /// Notes that `ticks` were charged to the bucket for other hosts.

@@ -1,13 +1,13 @@
 //! A member of a fleet: an attachment, its sources, and the rounds that it exchanges with the store.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map::Entry};
 
 use limiter_common::table::key::{SLOTS, SourceKey};
 
 use super::{
     ledger::{LAG, Ledger, Record},
     quota::{Fleet, Quota},
-    refill::Look,
+    refill::Reading,
 };
 
 /// Possible numbers of groups of sources, each with its own rounds. More groups make rounds shorter, fewer groups make
@@ -28,7 +28,7 @@ pub struct Sighting {
     /// The source in the entry.
     pub key: SourceKey,
     /// A reading of its bucket.
-    pub look: Look,
+    pub reading: Reading,
     /// Packets charged since the source has had the entry.
     pub admitted: u64,
 }
@@ -93,15 +93,15 @@ struct Kept {
 /// A member.
 #[derive(Debug)]
 pub struct Member {
-    terms: [Option<Quota>; SLOTS as usize],
+    quotas: [Option<Quota>; SLOTS as usize],
     /// The first scan in which each slot's limit was shared.
     since: [u64; SLOTS as usize],
     fleet: Fleet,
     seen: Vec<Seen>,
     ledgers: HashMap<SourceKey, Kept>,
     scan: u64,
-    /// Times of the last three scans, in ticks.
-    looked: [Option<u64>; 3],
+    /// Times of this scan and of the two before, in ticks.
+    scans: [Option<u64>; 3],
     groups: u32,
     number: u64,
     under_way: HashMap<Group, Round>,
@@ -112,7 +112,7 @@ impl Member {
     #[must_use]
     pub fn new(entries: usize, in_shards: bool) -> Self {
         Self {
-            terms: [None; SLOTS as usize],
+            quotas: [None; SLOTS as usize],
             since: [0; SLOTS as usize],
             fleet: Fleet {
                 hosts: 1,
@@ -121,29 +121,29 @@ impl Member {
             seen: vec![Seen::default(); entries],
             ledgers: HashMap::new(),
             scan: 0,
-            looked: [None; 3],
+            scans: [None; 3],
             groups: if in_shards { SHARDS } else { GROUPS[0] },
             number: 0,
             under_way: HashMap::new(),
         }
     }
 
-    /// Begins a scan of the whole table. `terms`: the quotas of the shared limits, by slot.
-    pub fn begin(&mut self, terms: [Option<Quota>; SLOTS as usize], fleet: Fleet) {
+    /// Begins a scan of the whole table. `quotas`: those of the shared limits, by slot.
+    pub fn begin(&mut self, quotas: [Option<Quota>; SLOTS as usize], fleet: Fleet) {
         self.scan += 1;
-        let [last, before, _] = self.looked;
-        self.looked = [None, last, before];
-        for (since, (old, new)) in self.since.iter_mut().zip(self.terms.iter().zip(&terms)) {
+        let [last, before, _] = self.scans;
+        self.scans = [None, last, before];
+        for (since, (old, new)) in self.since.iter_mut().zip(self.quotas.iter().zip(&quotas)) {
             if old.is_none() && new.is_some() {
                 *since = self.scan;
             }
         }
-        self.terms = terms;
+        self.quotas = quotas;
         self.fleet = fleet;
     }
 
-    fn terms(&self, key: &SourceKey) -> Option<Quota> {
-        *self.terms.get(key.slot() as usize)?
+    fn quota(&self, key: &SourceKey) -> Option<Quota> {
+        *self.quotas.get(key.slot() as usize)?
     }
 
     /// Takes an entry of the table. Entries of limits that are not shared are skipped.
@@ -151,55 +151,34 @@ impl Member {
         let Sighting {
             number,
             key,
-            look,
+            reading,
             admitted,
         } = *sighting;
-        let (Some(terms), Some(seen)) = (self.terms(&key), self.seen.get_mut(number)) else {
+        let (Some(quota), Some(seen)) = (self.quota(&key), self.seen.get_mut(number)) else {
             return;
         };
-        self.looked[0] = Some(look.now);
+        self.scans[0] = Some(reading.now);
         let is_first = self.since[key.slot() as usize] == self.scan;
         let charged = seen.update(print(&key), admitted);
         let charged = if is_first { 0 } else { charged };
         let fleet = self.fleet;
-        if charged == 0 && look.spent() == 0 && self.ledgers.is_empty() {
+        if charged == 0 && reading.spent() == 0 && self.ledgers.is_empty() {
             return;
         }
-        match self.ledgers.get_mut(&key) {
+        let ledger = match self.ledgers.get_mut(&key) {
             Some(kept) => {
-                kept.ledger.look(look, charged, &terms, fleet);
+                kept.ledger.read(reading, charged, &quota, fleet);
                 kept.scan = self.scan;
                 kept.number = number;
+                return;
             }
-            None if is_first && look.spent() > 0 => self.keep(number, key, Ledger::of_old(look)),
+            None if is_first && reading.spent() > 0 => Ledger::of_old(reading),
             None if charged > 0 => {
-                let charged = charged.min(self.possible(&look, &terms));
-                let ledger = Ledger::new(look, charged, &terms, fleet);
-                self.keep(number, key, ledger);
+                let charged = charged.min(self.possible(&reading, &quota));
+                Ledger::new(reading, charged, &quota, fleet)
             }
-            None => {}
-        }
-    }
-
-    /// The maximum packets charged to a bucket that was full when it was last read. That was one scan ago, or two if
-    /// it could not be read in between.
-    fn possible(&self, look: &Look, terms: &Quota) -> u64 {
-        let [_, last, before] = self.looked;
-        let Some(then) = before.or(last) else {
-            return u64::MAX;
+            None => return,
         };
-        let elapsed = look.now.wrapping_sub(then);
-        look.spent().saturating_add(elapsed) / terms.cost + LAG
-    }
-
-    /// Skips an entry that cannot be read under the known quotas. Its ledger waits for the new quotas.
-    pub fn pass_over(&mut self, key: &SourceKey) {
-        if let Some(kept) = self.ledgers.get_mut(key) {
-            kept.scan = self.scan;
-        }
-    }
-
-    fn keep(&mut self, number: usize, key: SourceKey, ledger: Ledger) {
         let scan = self.scan;
         let kept = Kept {
             ledger,
@@ -207,6 +186,24 @@ impl Member {
             number,
         };
         self.ledgers.insert(key, kept);
+    }
+
+    /// The maximum packets charged to a bucket that was full when it was last read. That was one scan ago, or two if
+    /// it could not be read in between.
+    fn possible(&self, reading: &Reading, quota: &Quota) -> u64 {
+        let [_, last, before] = self.scans;
+        let Some(then) = before.or(last) else {
+            return u64::MAX;
+        };
+        let elapsed = reading.now.wrapping_sub(then);
+        reading.spent().saturating_add(elapsed) / quota.cost + LAG
+    }
+
+    /// Skips an entry that cannot be read under the known quotas. Its ledger waits for the new quotas.
+    pub fn skip(&mut self, key: &SourceKey) {
+        if let Some(kept) = self.ledgers.get_mut(key) {
+            kept.scan = self.scan;
+        }
     }
 
     /// Ends the scan. Returns the rounds to send to the store. `shard`: returns the part of a source, out of
@@ -249,33 +246,25 @@ impl Member {
     }
 
     /// Takes the store's answer to a round: a record for each of its items, in the same order. Returns the charges.
-    /// `look` reads an entry again. Repeated and late answers are ignored.
+    /// `reading` reads an entry again. Repeated and late answers are ignored.
     pub fn answer(
         &mut self,
         round: u64,
         group: Group,
         records: &[Record],
-        mut look: impl FnMut(usize, &SourceKey) -> Option<Sighting>,
+        mut read: impl FnMut(usize, &SourceKey) -> Option<Sighting>,
     ) -> Vec<Charge> {
-        if self
-            .under_way
-            .get(&group)
-            .is_none_or(|sent| sent.number != round)
-        {
-            return Vec::new();
-        }
-        let Some(sent) = self.under_way.remove(&group) else {
-            return Vec::new();
+        let sent = match self.under_way.entry(group) {
+            Entry::Occupied(sent) if sent.get().number == round => sent.remove(),
+            _ => return Vec::new(),
         };
         let mut charges = Vec::new();
         for (item, record) in sent.items.iter().zip(records) {
-            let Some(terms) = self.terms(&item.key) else {
+            let quota = self.quota(&item.key);
+            let (Some(quota), Some(kept)) = (quota, self.ledgers.get_mut(&item.key)) else {
                 continue;
             };
-            let Some(kept) = self.ledgers.get_mut(&item.key) else {
-                continue;
-            };
-            let sighting = look(kept.number, &item.key);
+            let sighting = read(kept.number, &item.key);
             let seen = sighting.and_then(|sighting| {
                 let seen = self.seen.get_mut(sighting.number)?;
                 Some((sighting, seen))
@@ -285,13 +274,14 @@ impl Member {
                 continue;
             };
             let charged = seen.update(print(&item.key), sighting.admitted);
-            kept.ledger.look(sighting.look, charged, &terms, self.fleet);
-            let ticks = kept.ledger.answer(record, &sighting.look, &terms);
+            kept.ledger
+                .read(sighting.reading, charged, &quota, self.fleet);
+            let ticks = kept.ledger.answer(record, &sighting.reading, &quota);
             if ticks > 0 {
                 charges.push(Charge {
                     key: item.key,
                     ticks,
-                    most: terms.tau.saturating_add(self.fleet.debt(&terms)),
+                    most: quota.tau.saturating_add(self.fleet.debt(&quota)),
                 });
             }
         }
@@ -367,7 +357,7 @@ mod tests {
 
     const MS: u64 = 1_000_000 << 8;
     /// 100 packets per second, burst 20.
-    const TERMS: Quota = Quota {
+    const QUOTA: Quota = Quota {
         tau: 200 * MS,
         cost: 10 * MS,
         epoch: 0,
@@ -401,8 +391,8 @@ mod tests {
             Sighting {
                 number: 0,
                 key: KeyMask::prefixes(32, 64).key(0, &Address::ipv4(7), 0),
-                look: Look {
-                    word: self.now + self.spent,
+                reading: Reading {
+                    tat: self.now + self.spent,
                     epoch: 0,
                     now: self.now,
                 },
@@ -413,14 +403,14 @@ mod tests {
         /// Passes packets, and lets 100 ms pass.
         fn pass(&mut self, packets: u64) {
             self.admitted += packets;
-            self.spent = (self.spent + packets * TERMS.cost).saturating_sub(100 * MS);
+            self.spent = (self.spent + packets * QUOTA.cost).saturating_sub(100 * MS);
             self.now += 100 * MS;
         }
 
         /// Scans the table. Returns the packets published to the store.
         fn scan(&mut self) -> u64 {
             let mut all = [None; SLOTS as usize];
-            all[0] = Some(TERMS);
+            all[0] = Some(QUOTA);
             let fleet = Fleet {
                 hosts: 3,
                 staleness: Duration::from_millis(400),

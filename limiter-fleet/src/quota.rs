@@ -48,9 +48,9 @@ impl Fleet {
     /// The maximum debt of a bucket, in ticks: the packets that all other hosts can admit before they hear of one
     /// another.
     #[must_use]
-    pub fn debt(self, terms: &Quota) -> u64 {
+    pub fn debt(self, quota: &Quota) -> u64 {
         let staleness = self.staleness.clamp(STALENESS.0, STALENESS.1);
-        let each = terms.tau.saturating_add(ticks(staleness));
+        let each = quota.tau.saturating_add(ticks(staleness));
         let others = u64::from(self.hosts.saturating_sub(1));
         // Half of the maximum that the program accepts as a TAT. The other half is for the source's packets in the
         // meantime.

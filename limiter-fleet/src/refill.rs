@@ -10,9 +10,9 @@ use super::quota::{Fleet, ticks};
 
 /// A reading of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct Reading {
     /// The bucket's TAT, under the present quota.
-    pub word: u64,
+    pub tat: u64,
     /// Epoch of the quota.
     pub epoch: u32,
     /// Time of the reading, in ticks. The TAT may have been read a little later. Charges in between are both in the
@@ -20,11 +20,11 @@ pub struct Look {
     pub now: u64,
 }
 
-impl Look {
+impl Reading {
     /// Ticks spent; more than the bucket's depth if the bucket is in debt.
     #[must_use]
     pub fn spent(&self) -> u64 {
-        let ahead = self.word.wrapping_sub(self.now);
+        let ahead = self.tat.wrapping_sub(self.now);
         if ahead.cast_signed() <= 0 { 0 } else { ahead }
     }
 }
@@ -32,7 +32,7 @@ impl Look {
 /// Tracks the overflowed refill of one bucket.
 #[derive(Clone, Copy, Debug)]
 pub struct RefillTracker {
-    last: Look,
+    last: Reading,
     /// Ticks charged for other hosts since the last reading.
     added: u64,
     /// Overflowed refill that has not been used. It may be negative for a moment: a packet is in the TAT before it is
@@ -43,9 +43,9 @@ pub struct RefillTracker {
 impl RefillTracker {
     /// Starts with a reading.
     #[must_use]
-    pub fn new(look: Look) -> Self {
+    pub fn new(reading: Reading) -> Self {
         Self {
-            last: look,
+            last: reading,
             added: 0,
             idle: 0,
         }
@@ -53,35 +53,36 @@ impl RefillTracker {
 
     /// The last reading.
     #[must_use]
-    pub fn last(&self) -> &Look {
+    pub fn last(&self) -> &Reading {
         &self.last
     }
 
-    /// The maximum ticks that this host can have charged until `look`. None if the quota has changed.
+    /// The maximum ticks that this host can have charged until `reading`. None if the quota has changed.
     #[must_use]
-    pub fn possible(&self, look: &Look) -> Option<u64> {
-        if look.epoch != self.last.epoch {
+    pub fn possible(&self, reading: &Reading) -> Option<u64> {
+        if reading.epoch != self.last.epoch {
             return None;
         }
-        let elapsed = i128::from(look.now.wrapping_sub(self.last.now).cast_signed());
-        let spent = i128::from(look.spent()) - i128::from(self.last.spent());
-        let possible = (spent + elapsed - i128::from(self.added)).max(0);
+        let possible = self.unexplained(reading).max(0);
         Some(u64::try_from(possible).unwrap_or(u64::MAX))
     }
 
+    /// The ticks that the bucket is spent by more than the elapsed time and other hosts' charges explain: this host's
+    /// charges, and overflowed refill.
+    fn unexplained(&self, reading: &Reading) -> i128 {
+        let elapsed = i128::from(reading.now.wrapping_sub(self.last.now).cast_signed());
+        let spent = i128::from(reading.spent()) - i128::from(self.last.spent());
+        spent + elapsed - i128::from(self.added)
+    }
+
     /// Adds a reading, after this host has charged `charged` ticks.
-    pub fn advance(&mut self, look: Look, charged: u64) {
-        let (last, added) = (self.last, self.added);
-        (self.last, self.added) = (look, 0);
-        if look.epoch != last.epoch {
-            self.idle = 0;
-            return;
-        }
-        let elapsed = i128::from(look.now.wrapping_sub(last.now).cast_signed());
-        let spent = i128::from(look.spent()) - i128::from(last.spent());
-        let idle = spent + elapsed - i128::from(charged) - i128::from(added);
-        let idle = i64::try_from(idle).unwrap_or(0);
-        self.idle = self.idle.saturating_add(idle);
+    pub fn advance(&mut self, reading: Reading, charged: u64) {
+        let idle = self.unexplained(&reading) - i128::from(charged);
+        self.idle = match reading.epoch == self.last.epoch {
+            true => self.idle.saturating_add(i64::try_from(idle).unwrap_or(0)),
+            false => 0,
+        };
+        (self.last, self.added) = (reading, 0);
     }
 
     /// Notes that `ticks` were charged for other hosts.
@@ -114,13 +115,9 @@ impl RefillTracker {
 /// The TAT with `ticks` more spent, up to a debt of `most` ticks spent at `now`, and the ticks added. None if that
 /// debt is already reached.
 #[must_use]
-pub fn charged(word: u64, now: u64, ticks: u64, most: u64) -> Option<(u64, u64)> {
-    let look = Look {
-        word,
-        epoch: 0,
-        now,
-    };
-    let spent = look.spent();
+pub fn charged(tat: u64, now: u64, ticks: u64, most: u64) -> Option<(u64, u64)> {
+    let reading = Reading { tat, epoch: 0, now };
+    let spent = reading.spent();
     let added = most.saturating_sub(spent).min(ticks);
     (added > 0).then(|| (bucket::time(now.wrapping_add(spent + added)), added))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use limiter_fleet::{
     ledger::{Ledger, Record, UNBORN},
     quota::{Fleet, Quota, ticks},
-    refill::Look,
+    refill::Reading,
 };
 
 /// One millisecond, in ticks.
@@ -15,7 +15,7 @@ const SECOND: u64 = 1_000 * MS;
 const BEGIN: u64 = 1 << 60;
 
 /// 100 packets per second, burst 10.
-const TERMS: Quota = Quota {
+const QUOTA: Quota = Quota {
     tau: 100 * MS,
     cost: 10 * MS,
     epoch: 0,
@@ -27,10 +27,10 @@ const ALONE: Fleet = Fleet {
 };
 
 /// A reading `after` ticks from the beginning, with `spent` ticks spent.
-fn look(after: u64, spent: u64) -> Look {
+fn reading(after: u64, spent: u64) -> Reading {
     let now = BEGIN + after;
-    Look {
-        word: now + spent,
+    Reading {
+        tat: now + spent,
         epoch: 0,
         now,
     }
@@ -38,12 +38,12 @@ fn look(after: u64, spent: u64) -> Look {
 
 /// A ledger that is shared from the first reading on, with a full bucket.
 fn shared() -> Ledger {
-    Ledger::of_old(look(0, 0))
+    Ledger::of_old(reading(0, 0))
 }
 
-/// Adds a reading to the ledger, under [`TERMS`].
+/// Adds a reading to the ledger, under [`QUOTA`].
 fn see(ledger: &mut Ledger, after: u64, spent: u64, packets: u64) {
-    ledger.look(look(after, spent), packets, &TERMS, ALONE);
+    ledger.read(reading(after, spent), packets, &QUOTA, ALONE);
 }
 
 fn record(total: u64, spent: u64) -> Record {
@@ -56,7 +56,7 @@ fn record(total: u64, spent: u64) -> Record {
 
 #[test]
 fn one_packet_is_nothing_that_others_have_to_know_of() {
-    let mut one = Ledger::new(look(0, 10 * MS), 1, &TERMS, ALONE);
+    let mut one = Ledger::new(reading(0, 10 * MS), 1, &QUOTA, ALONE);
     assert_eq!(one.publish(), None);
     // The second packet is shared, unless the share has paid for the first: 1/20 of 100/s, in 200 ms.
     let mut two = one.clone();
@@ -76,12 +76,12 @@ fn one_packet_is_nothing_that_others_have_to_know_of() {
 fn a_deep_bucket_has_a_larger_share() {
     let deep = Quota {
         tau: SECOND,
-        ..TERMS
+        ..QUOTA
     };
     let of = |packets, hosts| {
         let fleet = Fleet { hosts, ..ALONE };
-        let look = look(0, packets * deep.cost);
-        Ledger::new(look, packets, &deep, fleet).publish()
+        let reading = reading(0, packets * deep.cost);
+        Ledger::new(reading, packets, &deep, fleet).publish()
     };
     assert_eq!((of(5, 1), of(6, 1)), (None, Some(6)));
     assert_eq!((of(2, 2), of(3, 2)), (None, Some(3)));
@@ -92,18 +92,18 @@ fn a_deep_bucket_has_a_larger_share() {
 fn who_is_over_a_smaller_share_is_asked_for_at_once() {
     let deep = Quota {
         tau: 10 * SECOND,
-        ..TERMS
+        ..QUOTA
     };
-    let mut ledger = Ledger::new(look(0, 400 * MS), 40, &deep, ALONE);
+    let mut ledger = Ledger::new(reading(0, 400 * MS), 40, &deep, ALONE);
     for after in [SECOND, 2 * SECOND, 2_500 * MS] {
-        ledger.look(look(after, 0), 0, &deep, ALONE);
+        ledger.read(reading(after, 0), 0, &deep, ALONE);
         assert_eq!(ledger.publish(), None);
     }
     let many = Fleet {
         hosts: 100,
         ..ALONE
     };
-    ledger.look(look(2_501 * MS, 0), 0, &deep, many);
+    ledger.read(reading(2_501 * MS, 0), 0, &deep, many);
     // Everything is refilled, and too late to be published.
     assert_eq!(ledger.publish(), Some(0));
 }
@@ -113,7 +113,7 @@ fn who_is_silent_is_asked_for_seldom() {
     let mut ledger = shared();
     see(&mut ledger, MS, 0, 0);
     assert_eq!(ledger.publish(), Some(0), "it is new");
-    ledger.answer(&record(0, 0), &look(2 * MS, 0), &TERMS);
+    ledger.answer(&record(0, 0), &reading(2 * MS, 0), &QUOTA);
     for round in 1..=30 {
         see(&mut ledger, 2 * MS + round, 0, 0);
         let due = (round % 10 == 0).then_some(0);
@@ -141,7 +141,7 @@ fn who_was_silent_for_twenty_looks_is_forgotten() {
         for after in 1..40 {
             see(&mut ledger, after * MS, spent, packets);
             ledger.publish();
-            ledger.answer(&record(0, 0), &look(after * MS, spent), &TERMS);
+            ledger.answer(&record(0, 0), &reading(after * MS, spent), &QUOTA);
             assert!(!ledger.is_over(), "{spent}, {packets}");
         }
         silent(&mut ledger, 20);
@@ -153,7 +153,7 @@ fn who_was_silent_for_twenty_looks_is_forgotten() {
     silent(&mut ledger, 25);
     assert_eq!(ledger.publish(), Some(1));
     assert!(!ledger.is_over());
-    ledger.answer(&record(1, 0), &look(200 * MS, 0), &TERMS);
+    ledger.answer(&record(1, 0), &reading(200 * MS, 0), &QUOTA);
     assert!(ledger.is_over());
 }
 
@@ -177,7 +177,7 @@ fn what_is_told_late_is_what_is_still_there() {
     // An answer restarts the time.
     let mut ledger = shared();
     see(&mut ledger, MS, 50 * MS, 5);
-    ledger.answer(&record(0, 0), &look(SECOND, 0), &TERMS);
+    ledger.answer(&record(0, 0), &reading(SECOND, 0), &QUOTA);
     for after in [2_500 * MS, 2_600 * MS, 3 * SECOND] {
         see(&mut ledger, after, 0, 0);
     }
@@ -189,7 +189,7 @@ fn the_first_answer_tells_the_level() {
     let first = |record, unpublished: u64, spent| {
         let mut ledger = shared();
         see(&mut ledger, MS, spent, unpublished);
-        ledger.answer(&record, &look(MS, spent), &TERMS)
+        ledger.answer(&record, &reading(MS, spent), &QUOTA)
     };
     assert_eq!(first(record(4, 40 * MS), 0, 0), 40 * MS);
     // Charges that are already in the bucket are not added again, except packets that the store does not know of.
@@ -210,13 +210,13 @@ fn the_first_answer_tells_the_level() {
 fn answer(ledger: &mut Ledger, after: u64, own: u64, total: u64) -> u64 {
     see(ledger, after, 80 * MS, own);
     assert_eq!(ledger.publish().unwrap_or(0), own);
-    ledger.answer(&record(total, 80 * MS), &look(after, 80 * MS), &TERMS)
+    ledger.answer(&record(total, 80 * MS), &reading(after, 80 * MS), &QUOTA)
 }
 
 #[test]
 fn later_answers_tell_what_the_others_have_charged_since() {
     // The spent ticks stay equal, and no time passes: no refill overflows.
-    let mut ledger = Ledger::of_old(look(0, 80 * MS));
+    let mut ledger = Ledger::of_old(reading(0, 80 * MS));
     assert_eq!(answer(&mut ledger, 0, 0, 5), 0, "its level is there");
     assert_eq!(answer(&mut ledger, 0, 0, 5), 0);
     assert_eq!(answer(&mut ledger, 0, 0, 8), 30 * MS);
@@ -227,13 +227,13 @@ fn later_answers_tell_what_the_others_have_charged_since() {
 
 #[test]
 fn its_own_packets_are_not_the_others() {
-    let mut ledger = Ledger::of_old(look(0, 0));
+    let mut ledger = Ledger::of_old(reading(0, 0));
     let step = |ledger: &mut Ledger, own: u64, total: u64| {
         // The packets are in the bucket when they are counted: no refill overflows.
-        let spent = own * TERMS.cost;
+        let spent = own * QUOTA.cost;
         see(ledger, 0, spent, own);
         assert_eq!(ledger.publish().unwrap_or(0), own);
-        ledger.answer(&record(total, 0), &look(0, spent), &TERMS)
+        ledger.answer(&record(total, 0), &reading(0, spent), &QUOTA)
     };
     assert_eq!(step(&mut ledger, 0, 6), 0);
     assert_eq!(step(&mut ledger, 2, 8), 0);
@@ -247,12 +247,12 @@ fn its_own_packets_are_not_the_others() {
 fn what_ran_over_meanwhile_is_taken_off() {
     let charge = |looks: &[(u64, u64)]| {
         let mut ledger = shared();
-        assert_eq!(ledger.answer(&record(0, 0), &look(0, 0), &TERMS), 0);
+        assert_eq!(ledger.answer(&record(0, 0), &reading(0, 0), &QUOTA), 0);
         for &(after, spent) in looks {
-            ledger.look(look(after, spent), 0, &TERMS, ALONE);
+            ledger.read(reading(after, spent), 0, &QUOTA, ALONE);
         }
         let last = looks.last().expect("one");
-        ledger.answer(&record(2_000, 0), &look(last.0, last.1), &TERMS)
+        ledger.answer(&record(2_000, 0), &reading(last.0, last.1), &QUOTA)
     };
     assert_eq!(charge(&[(0, 0)]), 20 * SECOND);
     assert_eq!(charge(&[(10 * SECOND, 0)]), 10 * SECOND);
@@ -262,14 +262,14 @@ fn what_ran_over_meanwhile_is_taken_off() {
     // A clock that went back counts as no time passed.
     let back = 0_u64.wrapping_sub(5 * SECOND);
     let mut ledger = shared();
-    assert_eq!(ledger.answer(&record(0, 0), &look(0, 0), &TERMS), 0);
-    let earlier = Look {
+    assert_eq!(ledger.answer(&record(0, 0), &reading(0, 0), &QUOTA), 0);
+    let earlier = Reading {
         now: BEGIN.wrapping_add(back),
-        word: BEGIN + 3 * SECOND,
+        tat: BEGIN + 3 * SECOND,
         epoch: 0,
     };
-    ledger.look(earlier, 0, &TERMS, ALONE);
-    let charged = ledger.answer(&record(2_000, 0), &earlier, &TERMS);
+    ledger.read(earlier, 0, &QUOTA, ALONE);
+    let charged = ledger.answer(&record(2_000, 0), &earlier, &QUOTA);
     assert_eq!(charged, 19 * SECOND);
     assert_eq!(ticks(ALONE.staleness), SECOND);
 }

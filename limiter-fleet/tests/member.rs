@@ -12,7 +12,7 @@ use limiter_fleet::{
     ledger::Record,
     member::{Charge, Group, Item, Member, Round, Sighting},
     quota::{Fleet, Quota, STALENESS, ticks},
-    refill::{Look, charged},
+    refill::{Reading, charged},
 };
 
 /// One millisecond, in ticks.
@@ -21,7 +21,7 @@ const SECOND: u64 = 1_000 * MS;
 const NOW: u64 = 1 << 60;
 
 /// 100 packets per second, burst 10.
-const TERMS: Quota = Quota {
+const QUOTA: Quota = Quota {
     tau: 100 * MS,
     cost: 10 * MS,
     epoch: 0,
@@ -42,8 +42,8 @@ fn sighting(&(number, source, spent, admitted): &Entry) -> Sighting {
     Sighting {
         number,
         key: key(source),
-        look: Look {
-            word: NOW + spent * TERMS.cost,
+        reading: Reading {
+            tat: NOW + spent * QUOTA.cost,
             epoch: 0,
             now: NOW,
         },
@@ -52,9 +52,9 @@ fn sighting(&(number, source, spent, admitted): &Entry) -> Sighting {
 }
 
 fn begin(member: &mut Member) {
-    let mut terms = [None; SLOTS as usize];
-    terms[0] = Some(TERMS);
-    member.begin(terms, FLEET);
+    let mut quota = [None; SLOTS as usize];
+    quota[0] = Some(QUOTA);
+    member.begin(quota, FLEET);
 }
 
 /// Scans a table with these entries. A source's number is its shard.
@@ -158,7 +158,7 @@ fn who_is_gone_is_forgotten_and_who_cannot_be_read_is_not() {
     let both = [(0, 1, 3, 3), (1, 2, 3, 3)];
     assert_eq!(told(&mut member, &both).len(), 2);
     begin(&mut member);
-    member.pass_over(&key(1));
+    member.skip(&key(1));
     assert_eq!(member.end(|_| 0), []);
     assert_eq!(member.sources(), 1);
     assert_eq!(member.number(&key(1)), Some(0));
@@ -244,33 +244,33 @@ fn an_answer_charges_what_is_new_and_else_nothing() {
             total,
             spent: 0,
         };
-        let look = |_, _: &SourceKey| Some(sighting(&entry));
-        member.answer(round.number, round.group, &[record], look)
+        let reading = |_, _: &SourceKey| Some(sighting(&entry));
+        member.answer(round.number, round.group, &[record], reading)
     };
     assert_eq!(tell(3, 3), []);
     assert_eq!(tell(4, 4), []);
     let charge = Charge {
         key: key(1),
-        ticks: 2 * TERMS.cost,
-        most: TERMS.tau + FLEET.debt(&TERMS),
+        ticks: 2 * QUOTA.cost,
+        most: QUOTA.tau + FLEET.debt(&QUOTA),
     };
     assert_eq!(tell(5, 7), [charge]);
 }
 
 #[test]
 fn a_bucket_is_charged_up_to_its_debt() {
-    let word = NOW + 3 * SECOND;
+    let tat = NOW + 3 * SECOND;
     assert_eq!(
-        charged(word, NOW, SECOND, 10 * SECOND),
-        Some((word + SECOND, SECOND))
+        charged(tat, NOW, SECOND, 10 * SECOND),
+        Some((tat + SECOND, SECOND))
     );
     assert_eq!(
-        charged(word, NOW, SECOND, 3 * SECOND + MS),
-        Some((word + MS, MS))
+        charged(tat, NOW, SECOND, 3 * SECOND + MS),
+        Some((tat + MS, MS))
     );
-    assert_eq!(charged(word, NOW, SECOND, 3 * SECOND), None);
-    assert_eq!(charged(word, NOW, SECOND, 2 * SECOND), None);
-    assert_eq!(charged(word, NOW, 0, 10 * SECOND), None);
+    assert_eq!(charged(tat, NOW, SECOND, 3 * SECOND), None);
+    assert_eq!(charged(tat, NOW, SECOND, 2 * SECOND), None);
+    assert_eq!(charged(tat, NOW, 0, 10 * SECOND), None);
     // The bucket has been full for long: the charge counts from now on.
     assert_eq!(charged(NOW - SECOND, NOW, MS, SECOND), Some((NOW + MS, MS)));
 }
@@ -278,8 +278,8 @@ fn a_bucket_is_charged_up_to_its_debt() {
 #[test]
 fn debt_is_what_the_others_may_have_admitted_unheard() {
     let debt = |hosts, staleness, tau| {
-        let terms = Quota { tau, ..TERMS };
-        Fleet { hosts, staleness }.debt(&terms)
+        let quota = Quota { tau, ..QUOTA };
+        Fleet { hosts, staleness }.debt(&quota)
     };
     let second = Duration::from_secs(1);
     assert_eq!(debt(0, second, MS), 0);

@@ -13,7 +13,7 @@ use limiter_fleet::{
     ledger::Record,
     member::{Charge, Group, Member, Round, Sighting},
     quota::{Fleet, Quota},
-    refill::{Look, charged},
+    refill::{Reading, charged},
 };
 use proptest::{collection::vec, prelude::*};
 
@@ -41,7 +41,7 @@ fn unite(all: &mut Packets, with: &Packets) {
 struct Host {
     /// Difference between the host's clock and the true time.
     offset: u64,
-    word: Option<u64>,
+    tat: Option<u64>,
     /// True times of the admitted packets.
     admitted: Vec<u64>,
     member: Member,
@@ -90,7 +90,7 @@ enum Message {
 }
 
 struct World {
-    terms: Quota,
+    quota: Quota,
     now: u64,
     hosts: Vec<Host>,
     store: Kept,
@@ -104,11 +104,11 @@ struct World {
 }
 
 impl World {
-    fn new(hosts: usize, terms: Quota, offsets: &[u64]) -> Self {
+    fn new(hosts: usize, quota: Quota, offsets: &[u64]) -> Self {
         let now = 1 << 60;
         let host = |offset: &u64| Host {
             offset: *offset,
-            word: None,
+            tat: None,
             admitted: Vec::new(),
             member: Member::new(1, false),
             lives: 0,
@@ -125,7 +125,7 @@ impl World {
             unpublished: 0,
         };
         Self {
-            terms,
+            quota,
             now,
             hosts: offsets.iter().take(hosts).map(host).collect(),
             store: Kept {
@@ -143,7 +143,7 @@ impl World {
     fn pass(&mut self, time: u64) {
         for host in &mut self.hosts {
             // The refill of an unused bucket has overflowed too, without being tracked.
-            let spent = host.look(self.now).map_or(0, |look| look.spent());
+            let spent = host.read(self.now).map_or(0, |reading| reading.spent());
             host.ran_over += time.saturating_sub(spent);
         }
         self.now += time;
@@ -155,12 +155,12 @@ impl World {
     }
 
     fn packet(&mut self, at: usize) {
-        let Quota { cost, tau, .. } = self.terms;
+        let Quota { cost, tau, .. } = self.quota;
         let host = &mut self.hosts[at];
         let now = self.now.wrapping_add(host.offset);
-        match decide(host.word.unwrap_or(now), now, cost, tau) {
+        match decide(host.tat.unwrap_or(now), now, cost, tau) {
             Decision::Admit { tat } => {
-                host.word = Some(tat);
+                host.tat = Some(tat);
                 host.admitted.push(self.now);
                 self.truth += cost;
             }
@@ -177,17 +177,17 @@ impl World {
 
     /// Scans a host's table, and sends the rounds that are due.
     fn scan(&mut self, at: usize) {
-        let (fleet, terms, now) = (self.fleet(), self.terms, self.now);
+        let (fleet, quota, now) = (self.fleet(), self.quota, self.now);
         let host = &mut self.hosts[at];
         let mut all = [None; SLOTS as usize];
-        all[0] = Some(terms);
+        all[0] = Some(quota);
         host.member.begin(all, fleet);
         let count = host.admitted.len();
-        if let Some(look) = host.look(now) {
+        if let Some(reading) = host.read(now) {
             host.member.sight(&Sighting {
                 number: 0,
                 key: key(),
-                look,
+                reading,
                 admitted: count as u64,
             });
         }
@@ -241,7 +241,7 @@ impl World {
 
     /// Does the work of the store's script.
     fn serve(&mut self, (from, life): (usize, u32), round: &Round) {
-        let (now, cost) = (self.now, self.terms.cost);
+        let (now, cost) = (self.now, self.quota.cost);
         let last = self
             .store
             .rounds
@@ -286,7 +286,7 @@ impl World {
         records: &[Record],
         of: &Packets,
     ) {
-        let (now, cost) = (self.now, self.terms.cost);
+        let (now, cost) = (self.now, self.quota.cost);
         let times: Vec<Vec<u64>> = self
             .hosts
             .iter()
@@ -296,18 +296,18 @@ impl World {
         if life != host.lives {
             return;
         }
-        let spent = host.look(now).map_or(0, |look| look.spent());
-        let mut look = host.look(now).map(|look| Sighting {
+        let spent = host.read(now).map_or(0, |reading| reading.spent());
+        let mut reading = host.read(now).map(|reading| Sighting {
             number: 0,
             key: key(),
-            look,
+            reading,
             admitted: host.admitted.len() as u64,
         });
         let waits = host.member.unanswered().any(|round| round.number == number);
         let charges = host
             .member
-            .answer(number, group, records, |_, _| look.take());
-        if !waits || look.is_some() {
+            .answer(number, group, records, |_, _| reading.take());
+        if !waits || reading.is_some() {
             assert_eq!(charges, [], "it was not waited for");
             return;
         }
@@ -361,9 +361,9 @@ impl World {
         host.answered = now;
         for Charge { ticks, most, .. } in charges {
             let now = now.wrapping_add(host.offset);
-            let word = host.word.unwrap_or(now);
-            if let Some((word, added)) = charged(word, now, ticks, most) {
-                host.word = Some(word);
+            let tat = host.tat.unwrap_or(now);
+            if let Some((tat, added)) = charged(tat, now, ticks, most) {
+                host.tat = Some(tat);
                 host.member.added(&key(), added);
             }
         }
@@ -372,9 +372,9 @@ impl World {
     /// Checks that no host is above the truth by more than its late packets.
     fn check_above(&self) {
         for (at, host) in self.hosts.iter().enumerate() {
-            let spent = host.look(self.now).map_or(0, |look| look.spent());
+            let spent = host.read(self.now).map_or(0, |reading| reading.spent());
             assert!(
-                spent <= self.truth + host.delay + host.again * self.terms.cost,
+                spent <= self.truth + host.delay + host.again * self.quota.cost,
                 "host {at} has {} ms and {} ticks more than the truth, {} ms, and the latest charge was {} ms late",
                 (spent - self.truth) / MS,
                 (spent - self.truth) % MS,
@@ -388,7 +388,7 @@ impl World {
     fn check_below(&self) {
         for (at, host) in self.hosts.iter().enumerate() {
             assert!(host.taken_off <= host.ran_over, "credit for what never was");
-            let spent = host.look(self.now).map_or(0, |look| look.spent());
+            let spent = host.read(self.now).map_or(0, |reading| reading.spent());
             let mut unheard = 0;
             for (from, other) in self
                 .hosts
@@ -407,7 +407,7 @@ impl World {
                     })
                     .count() as u64;
             }
-            let unknown = (unheard + host.unpublished) * self.terms.cost;
+            let unknown = (unheard + host.unpublished) * self.quota.cost;
             let credit = host.credit;
             assert!(
                 self.truth <= spent + unknown + credit,
@@ -422,9 +422,9 @@ impl World {
 }
 
 impl Host {
-    fn look(&self, now: u64) -> Option<Look> {
-        self.word.map(|word| Look {
-            word,
+    fn read(&self, now: u64) -> Option<Reading> {
+        self.tat.map(|tat| Reading {
+            tat,
             epoch: 0,
             now: now.wrapping_add(self.offset),
         })
@@ -511,12 +511,12 @@ fn run(world: &mut World, event: &Event) {
 #[test]
 fn an_absence_of_the_store_is_not_paid_for_by_who_was_below_the_rate() {
     // 100 packets per second, burst 20. Each of three hosts gets 30 packets per second.
-    let terms = Quota {
+    let quota = Quota {
         tau: 200 * MS,
         cost: 10 * MS,
         epoch: 0,
     };
-    let mut world = World::new(3, terms, &[0, 1 << 40, 1 << 63]);
+    let mut world = World::new(3, quota, &[0, 1 << 40, 1 << 63]);
     for round in 0..200 {
         for host in 0..3 {
             world.scan(host);
@@ -553,8 +553,8 @@ proptest! {
         events in events(),
     ) {
         let cost = cost * MS;
-        let terms = Quota { tau: cost * burst, cost, epoch: 0 };
-        let mut world = World::new(hosts, terms, &offsets);
+        let quota = Quota { tau: cost * burst, cost, epoch: 0 };
+        let mut world = World::new(hosts, quota, &offsets);
         // The agents do not know of packets from before they started.
         (0..hosts).for_each(|host| world.scan(host));
         for event in &events {
@@ -574,8 +574,8 @@ proptest! {
         events in events_and_losses(),
     ) {
         let cost = cost * MS;
-        let terms = Quota { tau: cost * burst, cost, epoch: 0 };
-        let mut world = World::new(hosts, terms, &offsets);
+        let quota = Quota { tau: cost * burst, cost, epoch: 0 };
+        let mut world = World::new(hosts, quota, &offsets);
         (0..hosts).for_each(|host| world.scan(host));
         for event in &events {
             run(&mut world, event);

@@ -6,7 +6,6 @@ use std::{
 };
 
 use super::{
-    attached::Attached,
     lists::cuts_off,
     place::{Place, Waiting, printable},
     question::{Answer, Edit, Question, reply},
@@ -21,16 +20,16 @@ use crate::{
 
 /// Whether this change of the fleet's list is allowed.
 fn may_edit(
-    attached: &Attached<impl Table>,
+    place: &Place<impl Table>,
     list: &str,
     edit: &Edit,
     store_at: &[IpAddr],
 ) -> Result<(), String> {
-    if !attached.about().lists.contains(list) {
+    if !place.about().lists.contains(list) {
         return Err(format!(
             "fleet '{}' does not share the list '{list}' on {}",
-            attached.about().fleet,
-            attached.about().interface
+            place.about().fleet,
+            place.about().interface
         ));
     }
     let Edit::Add { prefixes, .. } = edit else {
@@ -53,7 +52,7 @@ impl<H: Host + 'static> Agent<H> {
         let (Question::Fleet(interface)
         | Question::Listed { interface, .. }
         | Question::Edit { interface, .. }) = &question;
-        let is_of = |place: &Place<_>| place.attached.about().interface == *interface;
+        let is_of = |place: &Place<_>| place.about().interface == *interface;
         let Some(at) = self.places.iter().position(is_of) else {
             let unknown = || {
                 format!("the agent has not found {interface} in a fleet yet: ask again in a second")
@@ -82,17 +81,17 @@ impl<H: Host + 'static> Agent<H> {
     fn fleet(&mut self, at: usize) -> Fleet {
         let place = &mut self.places[at];
         let (interval, now) = (self.options.interval, Instant::now());
-        let staleness = place.staleness(interval, now);
-        let late = place.lateness(interval, now);
+        let staleness = place.freshness.staleness(interval, now);
+        let late = place.freshness.lateness(interval, now);
         Fleet {
             name: place.fleet(),
             agent: true,
             store: Some(self.connection.at()),
             error: self.connection.why(),
-            hosts: place.attached.hosts,
+            hosts: place.hosts,
             staleness_seconds: staleness.map(|staleness| staleness.as_secs_f64()),
-            sources: place.attached.sources() as u64,
-            limits: place.attached.shared(staleness, late, &place.conflicts),
+            sources: place.sources() as u64,
+            limits: place.shared(staleness, late),
             missing_limits: place.conflicts.missing(),
         }
     }
@@ -100,7 +99,7 @@ impl<H: Host + 'static> Agent<H> {
     /// Sends a change of a list to the store.
     fn edit(&mut self, at: usize, list: String, edit: Edit, is_part: bool, answer: Answer) {
         let place = &self.places[at];
-        if let Err(why) = may_edit(&place.attached, &list, &edit, &self.store_at) {
+        if let Err(why) = may_edit(place, &list, &edit, &self.store_at) {
             return reply::<()>(answer, Err(why));
         }
         let Some(mut store) = self.connection.store() else {
@@ -108,7 +107,7 @@ impl<H: Host + 'static> Agent<H> {
             let why = self.connection.why().unwrap_or_else(unconnected);
             return reply::<()>(answer, Err(format!("{why}; nothing was changed")));
         };
-        let (member, fleet) = (place.attached.id, place.fleet());
+        let (member, fleet) = (place.id, place.fleet());
         let by = printable(&self.options.host);
         let edit = match edit {
             Edit::Add { prefixes, lasts } => {

@@ -38,7 +38,7 @@ struct Trouble {
     /// Time of the first answer after the last failure.
     over: Option<Instant>,
     /// The kinds of errors that were reported.
-    said: Vec<Kind>,
+    reported: Vec<Kind>,
 }
 
 type Kind = (Discriminant<Error>, Option<Discriminant<Fault>>);
@@ -123,13 +123,13 @@ impl Connection {
             why: String::new(),
             since: now,
             over: None,
-            said: Vec::new(),
+            reported: Vec::new(),
         });
         trouble.over = None;
         trouble.why = error.to_string();
         // One line per kind: after one problem is solved, the next one is reported.
-        if !trouble.said.contains(&kind(error)) {
-            trouble.said.push(kind(error));
+        if !trouble.reported.contains(&kind(error)) {
+            trouble.reported.push(kind(error));
             (self.say)(&format!(
                 "{}; until then the limits hold on each host by itself",
                 trouble.why

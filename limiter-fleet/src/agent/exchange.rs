@@ -5,8 +5,8 @@ use std::time::Instant;
 use limiter_common::table::key::SourceKey;
 
 use super::{
-    attached::limit,
-    place::BEAT,
+    freshness::BEAT,
+    place::limit,
     run::{ALIVE, Agent},
 };
 use crate::{
@@ -22,17 +22,16 @@ impl<H: Host + 'static> Agent<H> {
     /// Scans the table of a member, unless a long scan would delay answers under way.
     pub(super) fn scan(&mut self, at: usize, now: Instant) -> Result<(), String> {
         let place = &mut self.places[at];
-        let late = place.lateness(self.options.interval, now);
-        let is_awaiting =
-            self.connection.store().is_some() && self.under_way.of(place.attached.id) > 0;
-        if is_awaiting && !place.looks.may_begin(now) {
+        let late = place.freshness.lateness(self.options.interval, now);
+        let is_awaiting = self.connection.store().is_some() && self.under_way.of(place.id) > 0;
+        if is_awaiting && !place.freshness.may_scan(now) {
             return Ok(());
         }
         let begin = Instant::now();
-        for round in place.attached.scan(late, self.host.now()?) {
-            place.sent.insert(round.group, now);
+        for group in place.scan(late, self.host.now()?) {
+            place.freshness.sent.insert(group, now);
         }
-        place.looks.done(now, begin.elapsed());
+        place.freshness.scanned(now, begin.elapsed());
         Ok(())
     }
 
@@ -42,11 +41,11 @@ impl<H: Host + 'static> Agent<H> {
         let Some(store) = self.connection.store().filter(|_| place.is_counted) else {
             return;
         };
-        let late = place.lateness(self.options.interval, now);
-        let fleet = place.attached.state(late);
-        for round in self.under_way.take(&place.attached) {
-            let limits = place.attached.limits_of(round.group);
-            let (mut store, name, id) = (store.clone(), place.fleet(), place.attached.id);
+        let late = place.freshness.lateness(self.options.interval, now);
+        let fleet = place.state(late);
+        for round in self.under_way.take(place) {
+            let limits = place.limits_of(round.group);
+            let (mut store, name, id) = (store.clone(), place.fleet(), place.id);
             let sent = Instant::now();
             let exchanged = async move {
                 const GONE: Of<'_> = Of {
@@ -82,11 +81,9 @@ impl<H: Host + 'static> Agent<H> {
         // If the clock cannot be read, the next scan ends the agent.
         if let (Some(at), Ok(ticks)) = (self.at(member), self.host.now()) {
             let place = &mut self.places[at];
-            place
-                .attached
-                .answer(round.number, round.group, &records, ticks);
-            place.sent.remove(&round.group);
-            place.answered(sent);
+            place.answer(round.number, round.group, &records, ticks);
+            place.freshness.sent.remove(&round.group);
+            place.freshness.answered(sent);
             // Send rounds that waited for this answer.
             self.send(at, Instant::now());
         }
@@ -103,8 +100,8 @@ impl<H: Host + 'static> Agent<H> {
             return;
         }
         (place.next_beat, place.is_beating) = (now + BEAT, true);
-        let (id, fleet, label) = (place.attached.id, place.fleet(), place.label.clone());
-        let held = place.attached.held();
+        let (id, fleet, label) = (place.id, place.fleet(), place.label.clone());
+        let held = place.held();
         let beat = async move {
             let beat = store.heartbeat(&fleet, id, &label, &held, ALIVE).await;
             (held, beat)
@@ -130,22 +127,22 @@ impl<H: Host + 'static> Agent<H> {
         };
         let place = &mut self.places[at];
         let fleet = place.fleet();
-        place.answered(sent);
+        place.freshness.answered(sent);
         place.is_counted = true;
-        place.heard_of(beat.oldest);
+        place.freshness.oldest_is(beat.oldest);
         for text in place.conflicts.update(held, &beat.held, &fleet, now) {
             say(&place.line(&text));
         }
         // A store that has just come back knows of no members. The first member to come back is not alone.
         let may_miss = now < place.returning;
-        let hosts = place.attached.hosts;
+        let hosts = place.hosts;
         if hosts < beat.hosts || (hosts > beat.hosts && !may_miss) {
             let hosts = counted(beat.hosts.into(), "host");
             say(&place.line(&format!("fleet '{fleet}' has {hosts} now")));
-            place.attached.hosts = beat.hosts;
+            place.hosts = beat.hosts;
         }
         let is_new = place.known.revision != Some(beat.revision);
-        if is_new && place.attached.about().lists.is_empty() {
+        if is_new && place.about().lists.is_empty() {
             let none = Lists {
                 revision: beat.revision,
                 lists: Vec::new(),

@@ -59,14 +59,14 @@ impl Force {
         left_out: Vec<IpNet>,
         took: Duration,
     ) -> Vec<String> {
-        let mut said = Vec::new();
+        let mut lines = Vec::new();
         // Long lists that change all the time take at most half of the time.
         let mut rest = (2 * took).saturating_sub(Self::SHORT);
         let error = result.as_ref().err();
         if let Some(error) = error {
             rest = rest.max(Self::AGAIN);
             if self.error.as_ref() != Some(error) {
-                said.push(format!("the fleet's lists are not in force: {error}"));
+                lines.push(format!("the fleet's lists are not in force: {error}"));
             }
         }
         self.error = error.cloned();
@@ -77,13 +77,13 @@ impl Force {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
-            said.push(format!(
+            lines.push(format!(
                 "{}{more} on the fleet's {DENY} is not in force here: the store's own address is in it, and this host would not hear that it is taken off again",
                 show(first)
             ));
         }
         self.left_out = left_out;
-        said
+        lines
     }
 }
 
@@ -115,8 +115,8 @@ mod tests {
         );
         assert!(force.is_rested(Instant::now()));
         let store = vec!["0.0.0.0/0".parse().unwrap()];
-        let said = force.done(&Ok(()), store.clone(), Duration::from_secs(60));
-        assert!(said[0].contains("0.0.0.0/0"), "{said:?}");
+        let lines = force.done(&Ok(()), store.clone(), Duration::from_secs(60));
+        assert!(lines[0].contains("0.0.0.0/0"), "{lines:?}");
         assert!(!force.is_rested(Instant::now() + Duration::from_secs(60)));
         let failed = Err("no".to_owned());
         assert_eq!(force.done(&failed, store.clone(), Duration::ZERO).len(), 1);

@@ -2,7 +2,7 @@
 //! when they expire.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     net::IpAddr,
     time::{Duration, Instant},
 };
@@ -123,18 +123,13 @@ impl Known {
         self.revision = None;
     }
 
-    /// Removes the entries that have expired. Returns the lists that have changed.
-    pub fn expire(&mut self, now: Instant) -> Vec<String> {
-        let mut changed = Vec::new();
-        for (name, kept) in &mut self.lists {
+    /// Removes the entries that have expired, whether or not the store answers.
+    pub fn expire(&mut self, now: Instant) {
+        for kept in self.lists.values_mut() {
             let before = kept.len();
             kept.retain(|_, kept| kept.until.is_none_or(|until| until > now));
-            if kept.len() < before {
-                changed.push(name.clone());
-                self.is_pending = true;
-            }
+            self.is_pending |= kept.len() < before;
         }
-        changed
     }
 
     /// The fleet's entries to put in force, and the entries left out because they contain the store's addresses.
@@ -169,33 +164,9 @@ impl Known {
     }
 }
 
-/// Whether a prefix on this list would cut the host off from the store. Then the host would never hear that the prefix
-/// is removed.
+/// Whether a prefix on this list would cut the host off from the store, and so from the news of its removal.
 pub fn cuts_off(list: &str, prefix: &IpNet, store_at: &[IpAddr]) -> bool {
     list == DENY && store_at.iter().any(|address| prefix.contains(address))
-}
-
-/// Removes expired entries from the store. Nobody waits for that. All hosts know the time, and each waits at random,
-/// so that on average one host clears every [`Clearing::EACH`].
-#[derive(Debug, Default)]
-pub struct Clearing(HashMap<String, Instant>);
-
-impl Clearing {
-    const EACH: Duration = Duration::from_secs(2);
-
-    /// Notes that entries on these lists have expired, on all `hosts` hosts.
-    pub fn is_over(&mut self, lists: Vec<String>, hosts: u32, now: Instant) {
-        for list in lists {
-            let wait = || now + (Self::EACH * hosts).mul_f64(fastrand::f64());
-            self.0.entry(list).or_insert_with(wait);
-        }
-    }
-
-    /// The lists that this host must clear now.
-    pub fn due(&mut self, now: Instant) -> Vec<String> {
-        let due = self.0.extract_if(|_, at| *at <= now);
-        due.map(|(list, _)| list).collect()
-    }
 }
 
 #[cfg(test)]
@@ -222,7 +193,7 @@ mod tests {
         assert_eq!(known.take(&["deny".to_owned()], read, now), [""; 0]);
         assert!(std::mem::take(&mut known.is_pending));
         let later = |seconds| now + Duration::from_secs(seconds);
-        assert_eq!(known.expire(later(8)), [""; 0]);
+        known.expire(later(8));
         assert!(!known.is_pending);
         let listed = known.listed("deny", later(8)).unwrap();
         assert_eq!(
@@ -230,7 +201,7 @@ mod tests {
             (13.0, Some(1.0))
         );
         assert_eq!(known.wanted(&[]).0["deny"].len(), 2);
-        assert_eq!(known.expire(later(9)), ["deny"]);
+        known.expire(later(9));
         assert!(known.is_pending);
         let left: Vec<_> = known.wanted(&[]).0["deny"]
             .iter()
@@ -264,8 +235,8 @@ mod tests {
         let later = |seconds| now + Duration::from_secs(seconds);
         assert!(known.lost(later(99)).is_empty());
         // Nobody has removed the entries.
-        let said = known.take(&names, read(0, &[]), now);
-        assert!(said[0].contains("has lost 2 prefixes"), "{said:?}");
+        let lines = known.take(&names, read(0, &[]), now);
+        assert!(lines[0].contains("has lost 2 prefixes"), "{lines:?}");
         assert_eq!(wanted(&known), "192.0.2.1/32 192.0.2.2/32");
         assert!(known.lost(now).is_empty(), "not at once");
         // Another host has restored one entry.
@@ -308,25 +279,5 @@ mod tests {
             all[2..]
         );
         assert_eq!(wanted["gold"].len(), 4);
-    }
-
-    #[test]
-    fn a_store_is_not_cleared_by_all_hosts_at_once() {
-        let begin = Instant::now();
-        let mut hosts: Vec<Clearing> = (0..1_000).map(|_| Clearing::default()).collect();
-        let mut clears = 0;
-        for second in 0..200 {
-            let now = begin + Duration::from_secs(second);
-            for host in &mut hosts {
-                host.is_over(vec!["deny".to_owned()], 1_000, now);
-                clears += host.due(now).len();
-            }
-        }
-        // About 100 clears.
-        assert!((20..400).contains(&clears), "{clears}");
-        let mut alone = Clearing::default();
-        alone.is_over(vec!["deny".to_owned()], 1, begin);
-        assert_eq!(alone.due(begin + Clearing::EACH), ["deny"]);
-        assert_eq!(alone.due(begin + Clearing::EACH), [""; 0]);
     }
 }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{attached::Attached, place::Place, run::Agent};
+use super::{place::Place, run::Agent};
 use crate::host::{Found, Host, Table};
 
 /// Interval between two searches.
@@ -25,7 +25,7 @@ impl<H: Host + 'static> Agent<H> {
     /// Updates the members if it is time, even while the store is away. Attachments that are made meanwhile are
     /// tracked from then on.
     pub(super) async fn find_members(&mut self, now: Instant) {
-        let is_outdated = self.places.iter().any(|place| place.attached.is_outdated);
+        let is_outdated = self.places.iter().any(|place| place.is_outdated);
         let is_due = self.seen.next.is_none_or(|next| now >= next);
         let Some(in_shards) = self.connection.in_shards.filter(|_| is_due || is_outdated) else {
             return;
@@ -43,19 +43,19 @@ impl<H: Host + 'static> Agent<H> {
         let mut gone = Vec::new();
         for table in tables {
             let index = table.about().index;
-            let same = |place: &Place<_>| place.attached.about().index == index;
+            let same = |place: &Place<_>| place.about().index == index;
             if let Some(at) = before.iter().position(same) {
                 let mut place = before.swap_remove(at);
-                if place.attached.is_of(&table) {
-                    place.follow(table);
+                let (own, new) = (place.about(), table.about());
+                if own.fleet == new.fleet && own.table == new.table {
+                    place.refresh(table);
                     self.places.push(place);
                     continue;
                 }
                 // Another table or another fleet needs another member.
                 gone.push(place);
             }
-            let attached = Attached::new(table, in_shards);
-            let place = Place::new(attached, &self.options.host, now);
+            let place = Place::new(table, in_shards, &self.options.host, now);
             let shares = format!("shares the limits of fleet '{}'", place.fleet());
             (self.options.say)(&place.line(&shares));
             self.places.push(place);
@@ -72,9 +72,9 @@ impl<H: Host + 'static> Agent<H> {
 
     /// Reports that a member has gone, so that the others need not wait until they notice.
     fn take_leave_of(&self, gone: Place<H::Table>) {
-        let (fleet, id) = (gone.fleet(), gone.attached.id);
+        let (fleet, id) = (gone.fleet(), gone.id);
         let is_same = |place: &Place<_>| {
-            let (about, gone) = (place.attached.about(), gone.attached.about());
+            let (about, gone) = (place.about(), gone.about());
             about.index == gone.index && about.fleet == gone.fleet
         };
         if !self.places.iter().any(is_same) {
@@ -96,7 +96,7 @@ impl<H: Host + 'static> Agent<H> {
         };
         for place in &self.places {
             let fleet = place.fleet();
-            let left = store.leave(&fleet, place.attached.id, &place.label);
+            let left = store.leave(&fleet, place.id, &place.label);
             // The other hosts notice in any case.
             let _ = tokio::time::timeout(Duration::from_millis(500), left).await;
         }

@@ -4,10 +4,10 @@
 //! One thread does all work. The agent never waits for the store: it processes answers when they arrive.
 
 mod answer;
-mod attached;
 mod connection;
 mod exchange;
 mod force;
+mod freshness;
 mod lists;
 mod members;
 mod overlay;

@@ -20,8 +20,8 @@ impl<H: Host + 'static> Agent<H> {
             return;
         }
         place.reading = Some(Instant::now());
-        let (member, fleet) = (place.attached.id, place.fleet());
-        let names: Vec<String> = place.attached.about().lists.iter().cloned().collect();
+        let (member, fleet) = (place.id, place.fleet());
+        let names: Vec<String> = place.about().lists.iter().cloned().collect();
         let read = async move {
             let lists = store.lists(&fleet, &names).await;
             (names, lists)
@@ -62,7 +62,7 @@ impl<H: Host + 'static> Agent<H> {
             }
             place.known.is_pending = false;
             let (wanted, left_out) = place.known.wanted(&self.store_at);
-            let interface = &place.attached.about().interface;
+            let interface = &place.about().interface;
             let result = self.host.edit_lists(interface, wanted).await;
             if matches!(result, Err(Refused::Busy)) && place.force.waits(start) {
                 place.known.is_pending = true;
@@ -70,7 +70,7 @@ impl<H: Host + 'static> Agent<H> {
             }
             let took = start.elapsed() + place.read_took;
             // The interface has another program now.
-            place.attached.is_outdated |= matches!(result, Ok(true));
+            place.is_outdated |= matches!(result, Ok(true));
             let result = result.map(drop).map_err(|refused| match refused {
                 Refused::Busy => "another limiter command is at work".to_owned(),
                 Refused::Failed(why) => why,
@@ -91,7 +91,7 @@ impl<H: Host + 'static> Agent<H> {
         let Some(mut store) = self.connection.store().filter(|_| !lost.is_empty()) else {
             return;
         };
-        let (member, fleet) = (place.attached.id, place.fleet());
+        let (member, fleet) = (place.id, place.fleet());
         let restored = async move {
             let mut prefixes = 0;
             for (list, entries) in lost {
@@ -118,20 +118,6 @@ impl<H: Host + 'static> Agent<H> {
             let (prefixes, fleet) = (counted(prefixes, "prefix"), place.fleet());
             let back = format!("put {prefixes} back on the lists of fleet '{fleet}'");
             (self.options.say)(&place.line(&back));
-        }
-    }
-
-    /// Removes expired entries from the store, if it is this host's turn.
-    pub(super) fn clear_lists(&mut self, at: usize, now: Instant) {
-        let place = &mut self.places[at];
-        for list in place.clearing.due(now) {
-            if let Some(mut store) = self.connection.store() {
-                let fleet = place.fleet();
-                tokio::spawn(async move {
-                    // If this host fails, another one does it.
-                    let _ = store.edit(&fleet, &list, &Edit::ClearExpired).await;
-                });
-            }
         }
     }
 }

@@ -1,101 +1,67 @@
-//! A member of a fleet in the agent: an attachment, and the state of its exchange with the store.
+//! A member of a fleet in the agent: an attachment, its sources, and its exchange with the store.
 
 use std::{
     collections::HashMap,
+    hash::{BuildHasher, Hasher, RandomState},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use limiter_common::table::key::SourceKey;
+
 use super::{
-    attached::Attached,
     force::Force,
-    lists::{Clearing, Known},
+    freshness::Freshness,
+    lists::Known,
     question::{Answer, reply},
 };
-use crate::{conflicts::Conflicts, host::Table, member::Group, quota, store::Changed};
-
-/// Interval of a member's heartbeats, which also ask whether lists have changed.
-pub const BEAT: Duration = Duration::from_millis(250);
-/// The times of the table's scans.
-#[derive(Debug)]
-pub struct Looks {
-    last: Instant,
-    took: Duration,
-    /// Time between the last two scans.
-    gap: Duration,
-}
-
-impl Looks {
-    /// Scans up to this duration run even while answers are awaited.
-    const SHORT: Duration = Duration::from_millis(100);
-    /// Longer scans wait for at most this time until no answers are awaited.
-    const PATIENCE: Duration = Duration::from_secs(1);
-
-    fn new(now: Instant) -> Self {
-        Self {
-            last: now,
-            took: Duration::ZERO,
-            gap: Duration::ZERO,
-        }
-    }
-
-    /// Whether a scan may begin while answers are awaited.
-    pub fn may_begin(&self, now: Instant) -> bool {
-        self.took <= Self::SHORT || now.saturating_duration_since(self.last) >= Self::PATIENCE
-    }
-
-    /// Notes a scan and its duration.
-    pub fn done(&mut self, now: Instant, took: Duration) {
-        self.gap = now.saturating_duration_since(self.last);
-        (self.last, self.took) = (now, took);
-    }
-
-    /// Time between scans: between the last two, or since the last one if that is longer.
-    fn apart(&self, now: Instant) -> Duration {
-        self.gap.max(now.saturating_duration_since(self.last))
-    }
-}
+use crate::{
+    conflicts::{Conflicts, Held},
+    host::{About, Limit, Limits, Table},
+    ledger::Record,
+    member::{Group, Member, Round},
+    quota::{self, Fleet, Quota},
+    status::SharedLimit,
+    store::{Changed, Of, shard},
+};
 
 /// A member, and the state of its exchange.
 pub struct Place<T> {
-    /// The attachment.
-    pub attached: Attached<T>,
-    /// The times of the table's scans.
-    pub looks: Looks,
+    /// Identifies the member among all others, as long as it lives.
+    pub id: u64,
     /// Name of the member in the store.
     pub label: String,
-    /// The fleet's entries on the lists.
-    pub known: Known,
-    /// When each unanswered round was sent for the first time.
-    pub sent: HashMap<Group, Instant>,
-    /// When the latest answered message was sent.
-    heard: Option<Instant>,
-    /// The longest recent time from a message to its answer.
-    trip: Duration,
-    /// Whether the store has reported the number of members. Without that number, the maximum debt of a bucket is not
-    /// known.
+    table: T,
+    limits: Arc<Limits>,
+    /// The limits at the time of each group's last round. A round is repeated unchanged.
+    sent_as: HashMap<Group, Arc<Limits>>,
+    member: Member,
+    /// Number of members in the fleet.
+    pub hosts: u32,
+    /// Whether the store has reported that number. Without it, the maximum debt of a bucket is not known.
     pub is_counted: bool,
-    /// Age of the members' oldest heartbeat, now and one heartbeat ago.
-    oldest: [Duration; 2],
-    /// The lateness, and when it was computed. See [`Self::lateness`].
-    late: (Duration, Instant),
     /// Until this time, missing members may not have come back to the store yet.
     pub returning: Instant,
+    /// Whether the configuration has changed since it was read.
+    pub is_outdated: bool,
+    /// The age of this host's knowledge of the others.
+    pub freshness: Freshness,
     /// Time of the next heartbeat.
     pub next_beat: Instant,
     /// Whether a heartbeat is under way.
     pub is_beating: bool,
+    /// Limits whose settings differ on other hosts.
+    pub conflicts: Conflicts,
+    /// The fleet's entries on the lists.
+    pub known: Known,
     /// When the present reading of the fleet's lists began, if there is one.
     pub reading: Option<Instant>,
     /// Duration of the last reading of lists.
     pub read_took: Duration,
     /// Controls when the lists are put in force.
     pub force: Force,
-    /// Expired entries to remove from the store.
-    pub clearing: Clearing,
     /// Commands that wait until a change of lists is in force.
     pub waiting: Vec<Waiting>,
-    /// Limits whose settings differ on other hosts.
-    pub conflicts: Conflicts,
 }
 
 /// A command that waits for a change of a list.
@@ -106,41 +72,51 @@ pub struct Waiting {
     pub answer: Answer,
 }
 
+/// The limit that a source belongs to.
+pub fn limit<'a>(limits: &'a Limits, key: &SourceKey) -> Option<&'a Limit> {
+    limits.get(key.slot() as usize)?.as_ref()
+}
+
 impl<T: Table> Place<T> {
-    /// Creates the state of an attachment that was just found.
-    pub fn new(attached: Attached<T>, host: &str, now: Instant) -> Self {
-        let label = printable(&format!("{host}/{}", attached.about().interface));
+    /// Creates a member for an attachment. In a cluster (`in_shards`) each round is about one shard.
+    pub fn new(table: T, in_shards: bool, host: &str, now: Instant) -> Self {
+        let about = table.about();
         Self {
-            attached,
-            looks: Looks::new(now),
-            label,
-            known: Known::default(),
-            sent: HashMap::new(),
-            heard: None,
+            id: id(),
+            label: printable(&format!("{host}/{}", about.interface)),
+            limits: Arc::new(about.limits.clone()),
+            sent_as: HashMap::new(),
+            member: Member::new(about.entries, in_shards),
+            table,
+            hosts: 1,
             is_counted: false,
-            trip: Duration::ZERO,
-            oldest: [Duration::ZERO; 2],
-            late: (Duration::ZERO, now),
             returning: now,
+            is_outdated: false,
+            freshness: Freshness::new(now),
             next_beat: now,
             is_beating: false,
+            conflicts: Conflicts::default(),
+            known: Known::default(),
             reading: None,
             read_took: Duration::ZERO,
             force: Force::new(now),
-            clearing: Clearing::default(),
             waiting: Vec::new(),
-            conflicts: Conflicts::default(),
         }
+    }
+
+    /// The configuration.
+    pub fn about(&self) -> &About {
+        self.table.about()
     }
 
     /// Name of the member's fleet.
     pub fn fleet(&self) -> String {
-        self.attached.about().fleet.clone()
+        self.about().fleet.clone()
     }
 
     /// Formats a line about the member's interface.
     pub fn line(&self, text: &str) -> String {
-        format!("{}: {text}", self.attached.about().interface)
+        format!("{}: {text}", self.about().interface)
     }
 
     /// Begins anew with a new connection. Until `returning`, missing members may not have come back yet.
@@ -152,52 +128,104 @@ impl<T: Table> Place<T> {
         self.returning = returning;
     }
 
-    /// Notes the age of the oldest heartbeat.
-    pub fn heard_of(&mut self, oldest: Duration) {
-        self.oldest = [oldest, self.oldest[0]];
-    }
-
     /// Takes a changed configuration of the attachment.
-    pub fn follow(&mut self, table: T) {
-        let (before, now) = (self.attached.about(), table.about());
-        if before.program != now.program {
-            // The change of settings may have removed the fleet's entries.
-            self.known.is_pending = true;
-        }
+    pub fn refresh(&mut self, table: T) {
+        let (before, now) = (self.about(), table.about());
+        let has_changed = before.program != now.program;
         if before.lists != now.lists {
             self.known.revision = None;
         }
-        self.attached.refresh(table);
+        if has_changed {
+            // The change of settings may have removed the fleet's entries.
+            self.known.is_pending = true;
+            self.limits = Arc::new(table.about().limits.clone());
+        }
+        self.table = table;
+        self.is_outdated = false;
     }
 
-    /// The maximum age of this host's knowledge of the others. Other hosts scan their tables every `interval` and send
-    /// the results, and so does this host.
-    pub fn staleness(&self, interval: Duration, now: Instant) -> Option<Duration> {
-        let oldest = self.sent.values().min().copied();
-        let fresh = self.heard?.min(oldest.unwrap_or(now));
-        let ways = interval + interval.max(self.looks.apart(now)) + 2 * self.trip;
-        let [oldest, before] = self.oldest;
-        let silent = oldest.max(before).saturating_sub(2 * BEAT);
-        Some(now.saturating_duration_since(fresh) + ways + silent)
+    /// The number of hosts, and the age of their knowledge of each other.
+    pub fn state(&self, staleness: Duration) -> Fleet {
+        Fleet {
+            hosts: self.hosts,
+            staleness,
+        }
     }
 
-    /// The maximum delay with which packets of other hosts may arrive. For a while after a fault, it is more than the
-    /// staleness, because returning hosts report all packets of that time.
-    pub fn lateness(&mut self, interval: Duration, now: Instant) -> Duration {
-        let most = quota::STALENESS.1;
-        let Some(staleness) = self.staleness(interval, now) else {
-            return most;
-        };
-        let (late, then) = self.late;
-        let left = late.saturating_sub(now.saturating_duration_since(then));
-        self.late = (staleness.min(most).max(left), now);
-        self.late.0
+    /// Scans the table at the time `now`, in ticks. Returns the groups whose rounds are new.
+    pub fn scan(&mut self, staleness: Duration, now: u64) -> Vec<Group> {
+        let state = self.state(staleness);
+        let Self {
+            table,
+            limits,
+            member,
+            is_outdated,
+            ..
+        } = self;
+        let quota = |limit: &Option<Limit>| limit.as_ref().map(|limit| limit.quota);
+        member.begin(limits.each_ref().map(quota), state);
+        table.scan(now, |key, sighting| match sighting {
+            Some(sighting) => member.sight(&sighting),
+            None => {
+                member.skip(key);
+                *is_outdated = true;
+            }
+        });
+        let shard = |key: &SourceKey| limit(limits, key).map_or(0, |it| shard(&it.held.name, key));
+        let groups: Vec<_> = member.end(shard).iter().map(|round| round.group).collect();
+        let sent_as = groups.iter().map(|group| (*group, Arc::clone(limits)));
+        self.sent_as.extend(sent_as);
+        groups
     }
 
-    /// Removes expired entries from the lists, whether or not the store answers.
-    pub fn expire(&mut self, now: Instant) {
-        let over = self.known.expire(now);
-        self.clearing.is_over(over, self.attached.hosts, now);
+    /// The limits at the time of the group's last round. Since then, a limit may have been removed or replaced.
+    pub fn limits_of(&self, group: Group) -> Arc<Limits> {
+        Arc::clone(self.sent_as.get(&group).unwrap_or(&self.limits))
+    }
+
+    /// The rounds without an answer.
+    pub fn unanswered(&self) -> impl Iterator<Item = &Round> {
+        self.member.unanswered()
+    }
+
+    /// Takes the store's answer to a round at the time `now`, in ticks, and charges the packets of other hosts.
+    pub fn answer(&mut self, number: u64, group: Group, records: &[Record], now: u64) {
+        let Self { table, member, .. } = self;
+        let read = |number, key: &SourceKey| table.read(number, key, now);
+        for charge in member.answer(number, group, records, read) {
+            if let Some(number) = member.number(&charge.key) {
+                let added = table.charge(number, &charge.key, now, charge.ticks, charge.most);
+                if added > 0 {
+                    member.added(&charge.key, added);
+                }
+            }
+        }
+    }
+
+    /// The shared limits, in the form that other hosts receive.
+    pub fn held(&self) -> Vec<Held> {
+        let limits = self.limits.iter().flatten();
+        limits.map(|limit| limit.held.clone()).collect()
+    }
+
+    /// Number of sources with a ledger.
+    pub fn sources(&self) -> usize {
+        self.member.sources()
+    }
+
+    /// The shared limits, for the status.
+    pub fn shared(&self, staleness: Option<Duration>, credit: Duration) -> Vec<SharedLimit> {
+        let limits = self.limits.iter().flatten();
+        limits
+            .map(|Limit { quota, held }| {
+                let beyond = |staleness| overshoot(quota, self.hosts, staleness, credit);
+                SharedLimit {
+                    name: held.name.clone(),
+                    overshoot_packets: staleness.map(beyond),
+                    conflicts: self.conflicts.of(&held.name).collect(),
+                }
+            })
+            .collect()
     }
 
     /// Whether a command waits for a revision that has been read.
@@ -222,12 +250,16 @@ impl<T: Table> Place<T> {
             reply(answer, result.clone().map(|()| changed.prefixes));
         }
     }
+}
 
-    /// Notes an answer to a message sent at `sent`.
-    pub fn answered(&mut self, sent: Instant) {
-        self.heard = self.heard.max(Some(sent));
-        // Older times have less and less weight.
-        self.trip = sent.elapsed().max(self.trip - self.trip / 16);
+impl Limit {
+    /// The numbers of this limit that the store needs.
+    pub(super) fn of(&self, fleet: Fleet) -> Of<'_> {
+        Of {
+            limit: &self.held.name,
+            cost: self.quota.cost,
+            cap: self.quota.tau.saturating_add(fleet.debt(&self.quota)),
+        }
     }
 }
 
@@ -237,24 +269,50 @@ pub fn printable(label: &str) -> String {
     label.chars().take(128).map(printable).collect()
 }
 
+/// A random id from the system. A clock would not do: hosts that boot from one image at the same time would get the
+/// same id, and the store would mix up their rounds.
+fn id() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// The maximum packets of one source that the fleet passes beyond its limit, without the share that stays unpublished.
+/// Each other host adds a burst, its refill before it hears of this host, and a packet that it keeps to itself. The
+/// credit of a bucket that was full is added once.
+fn overshoot(quota: &Quota, hosts: u32, staleness: Duration, credit: Duration) -> u64 {
+    let others = u64::from(hosts.saturating_sub(1));
+    let each = quota.tau.saturating_add(quota::ticks(staleness)) / quota.cost + 1;
+    let once = quota::ticks(credit) / quota.cost;
+    each.saturating_mul(others)
+        .saturating_add(once.saturating_mul(others.min(1)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_long_look_waits_for_what_is_under_way_but_not_for_ever() {
-        let now = Instant::now();
-        let later = |millis| now + Duration::from_millis(millis);
-        let mut looks = Looks::new(now);
-        looks.done(later(100), Duration::from_millis(30));
-        assert!(looks.may_begin(later(200)));
-        looks.done(later(200), Duration::from_millis(600));
-        assert!(!looks.may_begin(later(1_100)));
-        assert!(looks.may_begin(later(1_200)));
-        // The time between two scans counts until the next scan.
-        assert_eq!(looks.apart(later(200)), Duration::from_millis(100));
-        assert_eq!(looks.apart(later(1_200)), Duration::from_secs(1));
-        looks.done(later(1_300), Duration::from_millis(600));
-        assert_eq!(looks.apart(later(1_400)), Duration::from_millis(1_100));
+    fn an_id_is_not_made_of_what_another_host_may_have_too() {
+        let id_of_seed = || {
+            fastrand::seed(7);
+            id()
+        };
+        assert_ne!(id_of_seed(), id_of_seed());
+    }
+
+    #[test]
+    fn beyond_the_limit_is_a_burst_and_the_staleness_of_each_other_host() {
+        let second = quota::ticks(Duration::from_secs(1));
+        // 100 packets per second, burst 10.
+        let quota = Quota {
+            tau: second / 2,
+            cost: second / 20,
+            epoch: 0,
+        };
+        let millis = Duration::from_millis;
+        let beyond = |hosts, stale| overshoot(&quota, hosts, millis(stale), millis(stale));
+        assert_eq!(beyond(1, 10_000), 0, "alone");
+        assert_eq!(beyond(3, 0), 22);
+        assert_eq!(beyond(3, 500), 2 * (10 + 10 + 1) + 10);
+        assert_eq!(beyond(0, 500), 0);
     }
 }

@@ -131,12 +131,11 @@ impl<H: Host + 'static> Agent<H> {
         }
         for at in 0..self.places.len() {
             self.scan(at, now)?;
-            self.places[at].expire(now);
+            self.places[at].known.expire(now);
             if self.connection.store().is_some() {
                 self.send(at, now);
                 self.beat(at, now);
                 self.restore_lists(at, now);
-                self.clear_lists(at, now);
             }
         }
         Ok(())
@@ -180,6 +179,6 @@ impl<H: Host + 'static> Agent<H> {
     /// The index of the place with this member, if it still exists.
     pub(super) fn at(&self, member: u64) -> Option<usize> {
         let mut places = self.places.iter();
-        places.position(|place| place.attached.id == member)
+        places.position(|place| place.id == member)
     }
 }

@@ -1,45 +1,111 @@
-//! The connection to a server or a cluster, and the meaning of its errors.
+//! The connection to a server or a cluster.
 
 use std::{
-    error::Error as _,
+    fmt,
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use redis::{
-    Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind, ToRedisArgs,
-    cluster::ClusterClient, cluster_async::ClusterConnection,
+    Cmd, FromRedisValue, ToRedisArgs, cluster::ClusterClient, cluster_async::ClusterConnection,
 };
 
-use super::{error::Fault, link::Link, options::Target, reply::Refused};
+use super::{
+    error::{Error, Fault},
+    link::Link,
+    options::Target,
+};
 
 /// The oldest major version with the needed script functions.
 const OLDEST: u32 = 7;
-/// Texts of errors about missing rights: from scripts of Redis and Valkey, and from the client about a forbidden
-/// database.
-const FORBIDDEN: [&str; 3] = [
-    "The user executing the script",
-    "ACL failure in script",
-    "no permissions to run",
-];
-/// Maximum length of a server's text in a message.
-const SAID: usize = 200;
+
+/// A connection to the store. Clones share the connection and can be used at the same time.
+#[derive(Clone)]
+pub struct Store {
+    pub(super) target: Arc<Target>,
+    connection: Connection,
+}
 
 #[derive(Clone)]
-pub(super) enum Connection {
+enum Connection {
     One(Link),
     Cluster(ClusterConnection<Link>),
 }
 
-impl Connection {
-    /// Connects, and identifies the server.
-    pub(super) async fn new(target: &Arc<Target>) -> Result<Self, Fault> {
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.target.fmt(f)
+    }
+}
+
+impl Store {
+    /// Connects once. Checks that the server is a store, and whether it is a cluster.
+    ///
+    /// # Errors
+    /// Fails if the server cannot be reached, refuses this host, or is not a store.
+    pub async fn connect(target: &Arc<Target>) -> Result<Self, Error> {
         let both = target.options.connect_timeout + target.options.response_timeout;
-        within(target, both, Self::try_new(target)).await
+        let connection = within(both, Connection::new(target)).await;
+        Ok(Self {
+            connection: connection.map_err(|fault| target.error(fault))?,
+            target: Arc::clone(target),
+        })
     }
 
-    async fn try_new(target: &Arc<Target>) -> Result<Self, Fault> {
-        let failed = |error| said(target, &error);
+    /// Whether the store is a cluster. Then each round must be about one shard.
+    #[must_use]
+    pub fn is_cluster(&self) -> bool {
+        matches!(self.connection, Connection::Cluster(_))
+    }
+
+    /// Sends one request.
+    pub(super) async fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, Error> {
+        let Self { target, connection } = self;
+        let asked = async {
+            match connection {
+                Connection::One(one) => command.query_async(one).await,
+                Connection::Cluster(cluster) => command.query_async(cluster).await,
+            }
+            .map_err(|error| Fault::of(target, &error))
+        };
+        // The client's own timeout is per attempt.
+        let answer = within(2 * target.options.response_timeout, asked).await;
+        answer.map_err(|fault| target.error(fault))
+    }
+
+    /// Calls a script. Sends it first if the server does not have it yet.
+    pub(super) async fn call<T: FromRedisValue>(
+        &mut self,
+        script: &LuaScript,
+        keys: &[String],
+        arguments: impl ToRedisArgs,
+    ) -> Result<T, Error> {
+        let command = |name: &str, script: &str| {
+            let mut command = redis::cmd(name);
+            command.arg(script).arg(keys.len()).arg(keys);
+            command.arg(&arguments);
+            command
+        };
+        let hash = || redis::Script::new(script.source).get_hash().to_owned();
+        let known = command("EVALSHA", script.hash.get_or_init(hash));
+        match self.ask(&known).await {
+            Err(Error::At(_, Fault::Refused(why))) if why.starts_with("NOSCRIPT") => {
+                self.ask(&command("EVAL", script.source)).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// The error of an answer that is not valid.
+    pub(super) fn invalid(&self, what: &str) -> Error {
+        self.target.error(Fault::Invalid(what.to_owned()))
+    }
+}
+
+impl Connection {
+    /// Connects, and identifies the server.
+    async fn new(target: &Arc<Target>) -> Result<Self, Fault> {
+        let failed = |error| Fault::of(target, &error);
         let mut one = Link::new(target).await.map_err(failed)?;
         let mut info = redis::cmd("INFO");
         let info = info.arg("server").query_async::<String>(&mut one).await;
@@ -57,46 +123,6 @@ impl Connection {
         let cluster = cluster.get_async_generic_connection().await;
         Ok(Self::Cluster(cluster.map_err(failed)?))
     }
-
-    /// Sends one request.
-    pub(super) async fn ask<T: FromRedisValue>(
-        &mut self,
-        target: &Target,
-        command: &Cmd,
-    ) -> Result<T, Fault> {
-        let asked = async {
-            match self {
-                Self::One(one) => command.query_async(one).await,
-                Self::Cluster(cluster) => command.query_async(cluster).await,
-            }
-            .map_err(|error| said(target, &error))
-        };
-        // The client's own timeout is per attempt.
-        within(target, 2 * target.options.response_timeout, asked).await
-    }
-
-    /// Calls a script. Sends it first if the server does not have it yet.
-    pub(super) async fn call<T: FromRedisValue>(
-        &mut self,
-        target: &Target,
-        script: &LuaScript,
-        keys: &[String],
-        arguments: &[impl ToRedisArgs],
-    ) -> Result<T, Fault> {
-        let command = |name: &str, script: &str| {
-            let mut command = redis::cmd(name);
-            command.arg(script).arg(keys.len()).arg(keys).arg(arguments);
-            command
-        };
-        let hash = || redis::Script::new(script.source).get_hash().to_owned();
-        let known = command("EVALSHA", script.hash.get_or_init(hash));
-        match self.ask(target, &known).await {
-            Err(Fault::Refused(why)) if why.starts_with("NOSCRIPT") => {
-                self.ask(target, &command("EVAL", script.source)).await
-            }
-            answer => answer,
-        }
-    }
 }
 
 /// A script, and the name under which a server has it after it was sent.
@@ -113,35 +139,11 @@ impl LuaScript {
 }
 
 async fn within<T>(
-    target: &Target,
     time: Duration,
     work: impl Future<Output = Result<T, Fault>>,
 ) -> Result<T, Fault> {
     let done = tokio::time::timeout(time, work).await;
-    done.unwrap_or_else(|_| Err(timeout(target, time)))
-}
-
-fn timeout(target: &Target, after: Duration) -> Fault {
-    let advice = if target.is_tls() {
-        "that the address is right, that it runs and has time, that a firewall lets this host through, and that the port speaks TLS"
-    } else {
-        "that the address is right, that it runs and has time, and that a firewall lets this host through"
-    };
-    Fault::Timeout(after, advice)
-}
-
-/// The error for an unreachable server. The advice depends on the system's message.
-fn unreachable(target: &Target, why: String) -> Fault {
-    let advice = if why.contains("lookup address") {
-        "that its name is right, and that this host can look it up"
-    } else if target.is_socket() {
-        "that it runs, and that this user may open its socket"
-    } else if why.contains("reset by peer") && !target.is_tls() {
-        "that it runs, that a firewall lets this host through, and whether it speaks TLS (rediss://)"
-    } else {
-        "that it runs, and that a firewall lets this host through"
-    };
-    Fault::Unreachable(why, advice)
+    done.unwrap_or(Err(Fault::Timeout(time)))
 }
 
 /// Reads `INFO server`: whether the server is part of a cluster.
@@ -152,78 +154,14 @@ fn is_cluster(target: &Target, info: &str) -> Result<bool, Fault> {
             .map(str::trim)
     };
     let not = |what: &str| Fault::NotAStore(what.to_owned());
-    let version = field("redis_version").ok_or_else(|| not("no Redis"))?;
+    let version = field("redis_version").ok_or_else(|| not("not a Redis"))?;
     let major = version.split('.').next().and_then(|it| it.parse().ok());
     if major.is_none_or(|major: u32| major < OLDEST) {
-        return Err(not(&format!("Redis {}", quoted(target, version))));
+        return Err(not(&format!("Redis {}", target.quoted(version))));
     }
     // Valkey uses another name.
     match field("redis_mode").or(field("server_mode")) {
         Some("sentinel") => Err(not("a Sentinel")),
         mode => Ok(mode == Some("cluster")),
     }
-}
-
-/// Makes a text of the server or the system fit for a message.
-fn quoted(target: &Target, text: &str) -> String {
-    let text = target.without_password(text);
-    let mut fit = String::new();
-    for c in text.chars().take(SAID) {
-        match c {
-            '\'' | '"' => fit.push(c),
-            _ => fit.extend(c.escape_debug()),
-        }
-    }
-    fit
-}
-
-/// Converts an error of the client.
-fn said(target: &Target, error: &RedisError) -> Fault {
-    use ServerErrorKind::{
-        Ask, BusyLoading, ClusterDown, MasterDown, Moved, NoPerm, ReadOnly, TryAgain,
-    };
-    if error.is_timeout() {
-        return timeout(target, target.options.response_timeout);
-    }
-    let why = match error.code() {
-        Some(code) => format!("{code} {}", error.detail().unwrap_or_default()),
-        None => error.to_string(),
-    };
-    let why = quoted(target, &why);
-    match error.kind() {
-        ErrorKind::AuthenticationFailed => Fault::Denied,
-        ErrorKind::Parse | ErrorKind::UnexpectedReturnType => Fault::Garbled(why),
-        ErrorKind::Server(NoPerm) => Fault::Forbidden(why),
-        ErrorKind::Server(ReadOnly) => Fault::Replica,
-        ErrorKind::Server(BusyLoading | ClusterDown | MasterDown | TryAgain | Moved | Ask) => {
-            Fault::NotReady(why)
-        }
-        ErrorKind::Io if is_of::<Refused>(error) => Fault::Garbled(why),
-        ErrorKind::Io if is_of::<rustls::Error>(error) => Fault::Tls(why),
-        ErrorKind::Io | ErrorKind::ClusterConnectionNotFound => unreachable(target, why),
-        _ => match error.code() {
-            // DENIED: the server is in protected mode.
-            Some("NOAUTH" | "WRONGPASS" | "DENIED") => Fault::Denied,
-            Some("OOM") => Fault::Full,
-            Some("BUSY" | "NOREPLICAS" | "MISCONF") => Fault::NotReady(why),
-            // A script's missing rights are reported as a script error.
-            _ if FORBIDDEN.iter().any(|words| why.contains(words)) => Fault::Forbidden(why),
-            _ if why.contains("ERR unknown command") => {
-                Fault::NotAStore("no Redis, or has commands forbidden".to_owned())
-            }
-            _ => Fault::Refused(why),
-        },
-    }
-}
-
-/// Whether the cause is a system error of this type.
-fn is_of<E: std::error::Error + 'static>(error: &RedisError) -> bool {
-    // The client wraps its errors in this type, which hides the cause.
-    type Kept = Arc<dyn std::error::Error + Send + Sync>;
-    let kept = error
-        .source()
-        .and_then(|source| source.downcast_ref::<Kept>());
-    let io = kept.and_then(|kept| kept.downcast_ref::<std::io::Error>());
-    let inner = io.and_then(std::io::Error::get_ref);
-    inner.is_some_and(|inner| inner.is::<E>())
 }

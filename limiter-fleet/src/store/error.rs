@@ -1,19 +1,29 @@
 //! The errors of the store. No message contains the password.
 
-use std::time::Duration;
+use std::{error::Error as _, sync::Arc, time::Duration};
+
+use redis::{ErrorKind, RedisError, ServerErrorKind};
+
+use super::{options::Target, reply::Refused};
+
+/// Texts of errors about missing rights: from scripts of Redis and Valkey, and from the client about a forbidden
+/// database.
+const FORBIDDEN: [&str; 3] = [
+    "The user executing the script",
+    "ACL failure in script",
+    "no permissions to run",
+];
 
 /// An error of a request to the store.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address is not valid.
+    /// The address is not valid. It is not repeated, because it may contain a password.
     #[error(
-        "the store's address is of no use: {0}: write redis://HOST[:PORT] or rediss://[USER[:PASSWORD]@]HOST[:PORT][/DB], or unix:///PATH"
+        "the store's address is invalid ({0}): write redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE], rediss:// with TLS, or unix:///PATH; write [2001:db8::1] for an IPv6 address, and %XX for a special character of a password"
     )]
-    Address(String),
+    Address(&'static str),
     /// A certificate or key is not valid.
-    #[error(
-        "the certificates for the store are of no use: {0}: see --ca, --cert and --key, which name files in PEM format"
-    )]
+    #[error("{0}: check --ca, --cert and --key, which name files in PEM format")]
     Certificates(String),
     /// A name has characters that keys in the store cannot have.
     #[error("'{0}' is not a name: write 1 to 64 letters, digits, '-', '_' or '.'")]
@@ -27,7 +37,7 @@ pub enum Error {
     )]
     ListFull(String, usize),
     /// The key of a list holds something else. Fields: the list's name, and the key.
-    #[error("what the store keeps as the fleet's list '{0}' is no list: delete {1} there")]
+    #[error("the fleet's list '{0}' is not a list in the store: delete the key {1} there")]
     NotAList(String, String),
     /// The store at this address cannot be reached, or refuses.
     #[error("the store at {0} {1}")]
@@ -37,47 +47,49 @@ pub enum Error {
 /// A fault of a store.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// There is no connection. Fields: the system's message, and advice.
-    #[error("cannot be reached: {0}: see {1}")]
-    Unreachable(String, &'static str),
+    /// There is no connection.
+    #[error(
+        "cannot be reached: {0}: check its address, that it runs, that a firewall lets this host through, and whether it speaks TLS (rediss://)"
+    )]
+    Unreachable(String),
     /// The TLS handshake failed.
     #[error(
-        "and this host do not come to TLS: {0}: see --ca, --cert and --key, and that the port speaks TLS"
+        "and this host cannot agree on TLS: {0}: check --ca, --cert and --key, and that the port speaks TLS"
     )]
     Tls(String),
-    /// There was no answer within this time. Second field: advice.
-    #[error("has not answered within {0:?}: see {1}")]
-    Timeout(Duration, &'static str),
+    /// There was no answer within this time.
+    #[error(
+        "has not answered within {0:?}: check its address, that it runs and is not overloaded, that a firewall lets this host through, and whether it speaks TLS (rediss://)"
+    )]
+    Timeout(Duration),
     /// User or password is wrong, or the store is in protected mode. The client cannot tell these apart.
     #[error(
-        "does not take the user and password: see --password-file, ACL LIST there, and that it has a password of its own (requirepass), without which it takes nobody from other hosts"
+        "rejects the user or the password: check --password-file, and `ACL LIST` on the store; without a password of its own (requirepass), a store rejects all other hosts"
     )]
     Denied,
     /// The user lacks a right.
-    #[error(
-        "does not let this user do what a fleet needs: {0}: give it the rights of docs/fleet.md"
-    )]
+    #[error("denies this user a right that a fleet needs: {0}: grant the rights of docs/fleet.md")]
     Forbidden(String),
     /// The server is another program, or too old.
-    #[error("is {0}, and a fleet needs Redis 7.0 or Valkey, or later: name another store")]
+    #[error("is {0}, but a fleet needs Redis 7.0, Valkey, or later: name another store")]
     NotAStore(String),
     /// The store is out of memory.
     #[error("is full: raise its maxmemory, or set maxmemory-policy to volatile-ttl")]
     Full,
     /// The server is a replica.
-    #[error("is a replica, which takes no changes: name the one that it copies")]
+    #[error("is a replica, which accepts no writes: name its primary")]
     Replica,
     /// The store is not ready, and will work again by itself.
-    #[error("is not ready: {0}: wait, and see its log if that goes on")]
+    #[error("is not ready: {0}: wait, and read its log if this goes on")]
     NotReady(String),
     /// The answer is not valid for the request.
-    #[error("has answered what no store answers ({0}): see what runs there, and what is between")]
-    Garbled(String),
+    #[error("sent an invalid answer ({0}): check what runs at this address")]
+    Invalid(String),
     /// The round spans several shards, which a cluster cannot process.
-    #[error("is a cluster now, and this round is about several shards: start the agent again")]
+    #[error("has become a cluster: restart the agent")]
     NotOneShard,
     /// Any other error.
-    #[error("refuses: {0}: see its log")]
+    #[error("refuses: {0}: read its log")]
     Refused(String),
 }
 
@@ -85,19 +97,66 @@ impl Error {
     /// Whether the connection cannot be used any more.
     #[must_use]
     pub fn is_of_the_connection(&self) -> bool {
-        use Fault::{Denied, Garbled, NotAStore, Replica, Timeout, Tls, Unreachable};
+        use Fault::{Denied, Invalid, NotAStore, Replica, Timeout, Tls, Unreachable};
         matches!(
             self,
             Self::At(
                 _,
-                Unreachable(..)
-                    | Tls(_)
-                    | Timeout(..)
-                    | Denied
-                    | NotAStore(_)
-                    | Replica
-                    | Garbled(_)
+                Unreachable(_) | Tls(_) | Timeout(_) | Denied | NotAStore(_) | Replica | Invalid(_)
             )
         )
     }
+}
+
+impl Fault {
+    /// Converts an error of the client.
+    pub(super) fn of(target: &Target, error: &RedisError) -> Self {
+        use ServerErrorKind::{
+            Ask, BusyLoading, ClusterDown, MasterDown, Moved, NoPerm, ReadOnly, TryAgain,
+        };
+        if error.is_timeout() {
+            return Self::Timeout(target.options.response_timeout);
+        }
+        let why = match error.code() {
+            Some(code) => format!("{code} {}", error.detail().unwrap_or_default()),
+            None => error.to_string(),
+        };
+        let why = target.quoted(&why);
+        match error.kind() {
+            ErrorKind::AuthenticationFailed => Self::Denied,
+            ErrorKind::Parse | ErrorKind::UnexpectedReturnType => Self::Invalid(why),
+            ErrorKind::Server(NoPerm) => Self::Forbidden(why),
+            ErrorKind::Server(ReadOnly) => Self::Replica,
+            ErrorKind::Server(BusyLoading | ClusterDown | MasterDown | TryAgain | Moved | Ask) => {
+                Self::NotReady(why)
+            }
+            ErrorKind::Io if is_caused_by::<Refused>(error) => Self::Invalid(why),
+            ErrorKind::Io if is_caused_by::<rustls::Error>(error) => Self::Tls(why),
+            ErrorKind::Io | ErrorKind::ClusterConnectionNotFound => Self::Unreachable(why),
+            _ => match error.code() {
+                // DENIED: the server is in protected mode.
+                Some("NOAUTH" | "WRONGPASS" | "DENIED") => Self::Denied,
+                Some("OOM") => Self::Full,
+                Some("BUSY" | "NOREPLICAS" | "MISCONF") => Self::NotReady(why),
+                // A script's missing rights are reported as a script error.
+                _ if FORBIDDEN.iter().any(|words| why.contains(words)) => Self::Forbidden(why),
+                _ if why.contains("ERR unknown command") => {
+                    Self::NotAStore("not a Redis, or forbids commands".to_owned())
+                }
+                _ => Self::Refused(why),
+            },
+        }
+    }
+}
+
+/// Whether an error of this type is the cause.
+fn is_caused_by<E: std::error::Error + 'static>(error: &RedisError) -> bool {
+    // The client wraps its errors in this type, which hides the cause.
+    type Kept = Arc<dyn std::error::Error + Send + Sync>;
+    let kept = error
+        .source()
+        .and_then(|source| source.downcast_ref::<Kept>());
+    let io = kept.and_then(|kept| kept.downcast_ref::<std::io::Error>());
+    let inner = io.and_then(std::io::Error::get_ref);
+    inner.is_some_and(|inner| inner.is::<E>())
 }

@@ -1,7 +1,6 @@
 //! Sends a round to the store, and reads the answer.
 
 use limiter_common::{arithmetic::bucket::TICK_SHIFT, table::key::SourceKey};
-use redis::{RedisWrite, ToRedisArgs};
 
 use super::{
     Store,
@@ -23,21 +22,6 @@ pub const MOST: u64 = (1 << 53) - 1;
 const LIFE: u64 = 120_000;
 /// Maximum lifetime of a record: 30 days, in milliseconds.
 const LIFE_MOST: u64 = 30 * 86_400_000;
-
-/// An argument of the script. There are two for each source, so they are not converted to separate strings.
-enum Argument {
-    Number(u64),
-    Text(String),
-}
-
-impl ToRedisArgs for Argument {
-    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
-        match self {
-            Self::Number(number) => number.write_redis_args(out),
-            Self::Text(text) => text.write_redis_args(out),
-        }
-    }
-}
 
 /// The numbers of a source's limit that the store needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,7 +47,7 @@ impl Store {
         fleet: &str,
         member: u64,
         round: &Round,
-        terms_of: impl Fn(&SourceKey) -> Of<'a>,
+        of: impl Fn(&SourceKey) -> Of<'a>,
     ) -> Result<Vec<Record>, Error> {
         let fleet = names::name(fleet)?;
         if self.is_cluster() && round.group.of != SHARDS {
@@ -72,31 +56,28 @@ impl Store {
         if round.items.is_empty() {
             return Ok(Vec::new());
         }
-        let mut terms: Vec<(u64, u64)> = Vec::new();
+        let mut quotas: Vec<(u64, u64)> = Vec::new();
         let mut keys = Vec::with_capacity(1 + round.items.len());
         keys.push(names::last_round(fleet, member, round.group));
         let mut items = Vec::with_capacity(2 * round.items.len());
         let mut caps = Vec::with_capacity(round.items.len());
         for item in &round.items {
-            let of = terms_of(&item.key);
+            let of = of(&item.key);
             keys.push(names::record(fleet, names::name(of.limit)?, &item.key));
-            let same = |terms: &(u64, u64)| *terms == (of.cost, of.cap);
-            let index = terms.iter().position(same).unwrap_or_else(|| {
-                terms.push((of.cost, of.cap));
-                terms.len() - 1
+            let quota = (of.cost, of.cap);
+            let known = quotas.iter().position(|known| *known == quota);
+            let index = known.unwrap_or_else(|| {
+                quotas.push(quota);
+                quotas.len() - 1
             });
-            items.push(Argument::Number(item.packets.min(MOST)));
-            items.push(Argument::Number(index as u64 + 1));
+            items.extend([item.packets.min(MOST), index as u64 + 1]);
             caps.push(nanoseconds(of.cap));
         }
-        let mut arguments = vec![
-            Argument::Number(round.number),
-            Argument::Number(terms.len() as u64),
-        ];
-        arguments.extend(terms.into_iter().flat_map(written).map(Argument::Text));
-        arguments.extend(items);
-        let answer: Vec<i64> = self.call(&SCRIPT, &keys, &arguments).await?;
-        records(&answer, &caps).map_err(|what| self.garbled(what))
+        let count = quotas.len();
+        let quotas: Vec<_> = quotas.into_iter().flat_map(written).collect();
+        let arguments = (round.number, count, quotas, items);
+        let answer: Vec<(u64, u64, u64)> = self.call(&SCRIPT, &keys, arguments).await?;
+        records(&answer, &caps).map_err(|what| self.invalid(what))
     }
 }
 
@@ -118,21 +99,15 @@ fn nanoseconds(ticks: u64) -> u64 {
     ticks >> TICK_SHIFT
 }
 
-/// Checks the script's answer, and converts it to records.
-fn records(answer: &[i64], caps: &[u64]) -> Result<Vec<Record>, &'static str> {
-    if answer.len() != 3 * caps.len() {
+/// Checks the script's answer (born, total, level), and converts it to records.
+fn records(answer: &[(u64, u64, u64)], caps: &[u64]) -> Result<Vec<Record>, &'static str> {
+    if answer.len() != caps.len() {
         return Err("not as many records as sources");
     }
-    let numbers = |of: &[i64]| -> Option<[u64; 3]> {
-        let mut numbers = [0; 3];
-        for (number, of) in numbers.iter_mut().zip(of) {
-            *number = u64::try_from(*of).ok().filter(|number| *number <= MOST)?;
+    let record = |(&(born, total, level), cap): (&(u64, u64, u64), &u64)| {
+        if born.max(total).max(level) > MOST {
+            return Err("a number that is too large");
         }
-        Some(numbers)
-    };
-    let mut records = Vec::with_capacity(caps.len());
-    for (of, cap) in answer.chunks_exact(3).zip(caps) {
-        let [born, total, level] = numbers(of).ok_or("a number that is too large or below 0")?;
         if level > *cap {
             return Err("a bucket that is emptier than it can be");
         }
@@ -140,9 +115,9 @@ fn records(answer: &[i64], caps: &[u64]) -> Result<Vec<Record>, &'static str> {
             return Err("packets of no record");
         }
         let spent = level << TICK_SHIFT;
-        records.push(Record { born, total, spent });
-    }
-    Ok(records)
+        Ok(Record { born, total, spent })
+    };
+    answer.iter().zip(caps).map(record).collect()
 }
 
 #[cfg(test)]
@@ -159,24 +134,20 @@ mod tests {
 
     #[test]
     fn what_no_script_answers_is_refused() {
-        let good = records(&[5, 7, 9, 0, 0, 0], &[9, 9]).unwrap();
+        let good = records(&[(5, 7, 9), (0, 0, 0)], &[9, 9]).unwrap();
         let first = Record {
             born: 5,
             total: 7,
             spent: 9 << 8,
         };
         assert_eq!(good, [first, Record::default()]);
-        let most = i64::try_from(MOST).unwrap();
         for bad in [
-            &[5, 7][..],
-            &[5, 7, 9, 1],
-            &[5, 7, 10],
-            &[5, -1, 0],
-            &[-5, 1, 0],
-            &[5, most + 1, 0],
-            &[5, i64::MAX, 0],
-            &[0, 1, 0],
-            &[0, 0, 1],
+            &[][..],
+            &[(5, 7, 9), (5, 7, 9)],
+            &[(5, 7, 10)],
+            &[(5, MOST + 1, 0)],
+            &[(0, 1, 0)],
+            &[(0, 0, 1)],
         ] {
             assert!(records(bad, &[9]).is_err(), "{bad:?}");
         }

@@ -63,14 +63,15 @@ impl Store {
         for held in held {
             arguments.push(written(held)?);
         }
-        type Answer = (i64, i64, i64, i64, Vec<Vec<u8>>);
+        type Answer = (u64, u64, u64, u64, Vec<Vec<u8>>);
         let (now, hosts, oldest, revision, all): Answer =
-            self.call(&SCRIPT, &keys, &arguments).await?;
-        let number = |number: i64| u64::try_from(number).ok().filter(|it| *it <= MOST);
-        let numbers = [now, hosts, oldest, revision].map(number);
-        let [Some(now), Some(hosts), Some(oldest), Some(revision)] = numbers else {
-            return Err(self.garbled("a number that is too large or below 0"));
-        };
+            self.call(&SCRIPT, &keys, arguments).await?;
+        if [now, hosts, oldest, revision]
+            .iter()
+            .any(|number| *number > MOST)
+        {
+            return Err(self.invalid("a number that is too large"));
+        }
         let held = all.iter().filter_map(|entry| parsed(entry));
         Ok(Beat {
             now: Duration::from_micros(now),
@@ -89,9 +90,7 @@ impl Store {
         let mut command = redis::cmd("ZREM");
         command.arg(names::members(names::name(fleet)?));
         command.arg(entry(member, label)?);
-        let Self { target, connection } = self;
-        let gone: Result<i64, _> = connection.ask(target, &command).await;
-        gone.map(|_| ()).map_err(|fault| target.error(fault))
+        self.ask::<i64>(&command).await.map(drop)
     }
 }
 
@@ -101,17 +100,17 @@ fn entry(member: u64, text: &str) -> Result<String, Error> {
 
 /// Writes a limit's settings: `NAME KEY COST TAU WORDS`.
 fn written(held: &Held) -> Result<String, Error> {
-    let (name, terms) = (names::name(&held.name)?, label(&held.terms)?);
-    Ok(format!("{name} {terms} {}", label(&held.words)?))
+    let (name, quota) = (names::name(&held.name)?, label(&held.quota)?);
+    Ok(format!("{name} {quota} {}", label(&held.words)?))
 }
 
 fn parsed(entry: &[u8]) -> Option<Held> {
     let (name, rest) = std::str::from_utf8(entry).ok()?.split_once(' ')?;
     let (end, _) = rest.match_indices(' ').nth(2)?;
-    let (terms, words) = (&rest[..end], &rest[end + 1..]);
+    let (quota, words) = (&rest[..end], &rest[end + 1..]);
     Some(Held {
         name: names::name(name).ok()?.to_owned(),
-        terms: label(terms).ok()?.to_owned(),
+        quota: label(quota).ok()?.to_owned(),
         words: label(words).ok()?.to_owned(),
     })
 }
@@ -124,7 +123,7 @@ mod tests {
     fn what_is_no_limit_is_none() {
         let held = Held {
             name: "all".to_owned(),
-            terms: "/32,/64 7 18446744073709551615".to_owned(),
+            quota: "/32,/64 7 18446744073709551615".to_owned(),
             words: "100/s, burst 200, per /32,/64".to_owned(),
         };
         let text = written(&held).expect("an entry");

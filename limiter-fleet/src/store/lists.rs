@@ -31,8 +31,6 @@ pub enum Edit {
     Restore(Vec<Entry>),
     /// Removes prefixes.
     Remove(Vec<IpNet>),
-    /// Removes expired prefixes.
-    ClearExpired,
 }
 
 /// The result of a change.
@@ -76,7 +74,8 @@ struct Kept {
 }
 
 impl Store {
-    /// Changes a list. Up to 1,000 prefixes change at the same moment.
+    /// Changes a list. Up to 1,000 prefixes change at the same moment. Whoever adds prefixes also removes the expired
+    /// ones from the store, where nobody waits for that: all hosts know when an entry expires.
     ///
     /// # Errors
     /// Returns the errors of [`Self::exchange`]. Fails if the list would be too long, or the key holds something else.
@@ -92,22 +91,33 @@ impl Store {
                 let written = |prefix: &IpNet| Ok([prefix.trunc().to_string()]);
                 ("remove", in_parts(prefixes, written)?)
             }
-            Edit::ClearExpired => ("clear", vec![Vec::new()]),
         };
+        if verb != "remove" {
+            self.edit_part(list, &keys, "clear", Vec::new()).await?;
+        }
         let mut all = Changed::default();
         for part in parts {
-            let arguments = [vec![verb.to_owned(), PREFIXES.to_string()], part].concat();
-            let (status, prefixes, revision): (i64, u64, u64) =
-                self.call(&EDIT, &keys, &arguments).await?;
-            match status {
-                0 => all.prefixes += prefixes,
-                1 => return Err(full(list)),
-                2 => return Err(no_list(list, &keys[0])),
-                _ => return Err(self.garbled("no status of an edit")),
-            }
-            all.revision = revision;
+            let changed = self.edit_part(list, &keys, verb, part).await?;
+            all.prefixes += changed.prefixes;
+            all.revision = changed.revision;
         }
         Ok(all)
+    }
+
+    async fn edit_part(
+        &mut self,
+        list: &str,
+        keys: &[String; 2],
+        verb: &str,
+        part: Vec<String>,
+    ) -> Result<Changed, Error> {
+        let (status, prefixes, revision) = self.call(&EDIT, keys, (verb, PREFIXES, part)).await?;
+        match status {
+            0 => Ok(Changed { prefixes, revision }),
+            1 => Err(full(list)),
+            2 => Err(no_list(list, &keys[0])),
+            _ => Err(self.invalid("an edit without a status")),
+        }
     }
 
     /// Reads lists.
@@ -139,9 +149,9 @@ impl Store {
             names::list(fleet, names::name(list)?),
         ];
         type Answer = (u64, u64, i64, Vec<Value>);
-        let (now, revision, length, fields): Answer = self.call(&READ, &keys, &[PREFIXES]).await?;
+        let (now, revision, length, fields): Answer = self.call(&READ, &keys, PREFIXES).await?;
         if now > MOST || revision > MOST {
-            return Err(self.garbled("a number that is too large"));
+            return Err(self.invalid("a number that is too large"));
         }
         let read = match usize::try_from(length) {
             Err(_) => Err(no_list(list, &keys[1])),

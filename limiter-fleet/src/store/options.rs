@@ -72,12 +72,11 @@ impl Target {
     /// # Errors
     /// If the address or a certificate is not valid.
     pub fn read(options: &Options) -> Result<Arc<Self>, Error> {
-        let address = |why: &str| Error::Address(why.to_owned());
         if options.url.contains('#') {
-            return Err(address("there is a '#' in it (write %23 in a password)"));
+            return Err(Error::Address("it contains '#'"));
         }
         let info = options.url.as_str().into_connection_info();
-        let info = info.map_err(|_| address(mistake(&options.url)))?;
+        let info = info.map_err(|_| Error::Address("it is not a URL of a store"))?;
         let mut settings = info
             .redis_settings()
             .clone()
@@ -85,22 +84,20 @@ impl Target {
             .set_skip_set_lib_name();
         if let Some(password) = &options.password {
             let password = std::str::from_utf8(password)
-                .map_err(|_| address("the password in the file is not UTF-8"))?;
+                .map_err(|_| Error::Address("the password in the file is not UTF-8"))?;
             settings = settings.set_password(password.trim_end_matches(['\r', '\n']));
         }
         let target = Self {
-            at: place(info.addr()),
+            at: shown(info.addr()),
             info: info.set_redis_settings(settings),
             options: options.clone(),
         };
         let Options { ca, cert, key, .. } = options;
         if !target.is_tls() && (ca.is_some() || cert.is_some() || key.is_some()) {
-            return Err(address(
-                "it is without TLS, and there are certificates for it",
-            ));
+            return Err(Error::Address("certificates are given, but it has no TLS"));
         }
         if cert.is_some() != key.is_some() {
-            let why = "a certificate goes with its key".to_owned();
+            let why = "a certificate needs its key".to_owned();
             return Err(Error::Certificates(why));
         }
         target.tls().map_err(Error::Certificates)?;
@@ -108,7 +105,7 @@ impl Target {
     }
 
     /// Whether the address asks for TLS.
-    pub(super) fn is_tls(&self) -> bool {
+    fn is_tls(&self) -> bool {
         matches!(self.info.addr(), ConnectionAddr::TcpTls { .. })
     }
 
@@ -131,13 +128,13 @@ impl Target {
         let (Some(certificate), Some(key)) = (cert, key) else {
             return Ok(config.with_no_client_auth());
         };
-        let chain = all_of("the certificate's file", certificate)?;
+        let chain = all_of("the certificate file", certificate)?;
         let key = PrivateKeyDer::from_pem_slice(key)
-            .map_err(|_| "there is no private key in the key's file".to_owned())?;
+            .map_err(|_| "the key file has no private key".to_owned())?;
         let config = config.with_client_auth_cert(chain, key);
         config.map_err(|error| match error {
             rustls::Error::InconsistentKeys(_) => {
-                "the key is not that of the certificate".to_owned()
+                "the key does not belong to the certificate".to_owned()
             }
             error => error.to_string(),
         })
@@ -152,10 +149,6 @@ impl Target {
     #[must_use]
     pub fn at(&self) -> &str {
         &self.at
-    }
-
-    pub(super) fn is_socket(&self) -> bool {
-        matches!(self.info.addr(), ConnectionAddr::Unix(_))
     }
 
     /// The IP addresses of the store's host; none for a socket, or if the name cannot be resolved at present.
@@ -175,40 +168,21 @@ impl Target {
         addresses
     }
 
-    /// Replaces the password in a text.
-    pub(super) fn without_password(&self, text: &str) -> String {
-        match self.info.redis_settings().password() {
+    /// Prepares a text of the server or the system for a message: without the password, printable, and short.
+    pub(super) fn quoted(&self, text: &str) -> String {
+        const LONGEST: usize = 200;
+        let text = match self.info.redis_settings().password() {
             Some(password) if !password.is_empty() => text.replace(password, "***"),
             _ => text.to_owned(),
+        };
+        let mut quoted = String::new();
+        for c in text.chars().take(LONGEST) {
+            match c {
+                '\'' | '"' => quoted.push(c),
+                _ => quoted.extend(c.escape_debug()),
+            }
         }
-    }
-}
-
-/// Describes the error in an address that the client does not accept, because the client does not. Never repeats the
-/// address, which may contain a password.
-fn mistake(url: &str) -> &'static str {
-    const SCHEMES: [&str; 4] = ["redis", "rediss", "valkey", "valkeys"];
-    let (scheme, rest) = url.split_once("://").unwrap_or_default();
-    let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
-    let (host, database) = place.split_once('/').unwrap_or((place, ""));
-    let port = host.rsplit_once(':').map(|(_, port)| port);
-    let colons = host.matches(':').count();
-    if url.is_empty() {
-        "it is empty"
-    } else if scheme == "unix" {
-        "a socket's path begins with /, which makes three in all"
-    } else if !SCHEMES.contains(&scheme) {
-        "it does not begin with redis://, rediss:// or unix://"
-    } else if host.is_empty() || host.starts_with(':') && colons == 1 {
-        "there is no host in it"
-    } else if !host.starts_with('[') && colons > 1 {
-        "an IPv6 address stands in brackets, as in redis://[2001:db8::1]"
-    } else if !host.ends_with(']') && port.is_some_and(|port| port.parse::<u16>().is_err()) {
-        "its port is no number from 1 to 65535"
-    } else if !database.is_empty() && database.parse::<u32>().is_err() {
-        "what stands behind the host is not the number of a database"
-    } else {
-        "it is none (in a password, write % and two hexadecimal digits for what is neither letter nor digit)"
+        quoted
     }
 }
 
@@ -217,12 +191,12 @@ fn all_of(what: &str, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, Strin
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
     let found = found.map_err(|error| format!("{what}: {error}"))?;
     if found.is_empty() {
-        return Err(format!("there is no certificate in {what}"));
+        return Err(format!("{what} has no certificate"));
     }
     Ok(found)
 }
 
-fn place(address: &ConnectionAddr) -> String {
+fn shown(address: &ConnectionAddr) -> String {
     match address {
         ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
             if host.contains(':') {
@@ -232,7 +206,7 @@ fn place(address: &ConnectionAddr) -> String {
             }
         }
         ConnectionAddr::Unix(path) => path.display().to_string(),
-        _ => "an unknown place".to_owned(),
+        _ => "an unknown address".to_owned(),
     }
 }
 
@@ -246,46 +220,25 @@ mod tests {
         let options = Options::new(good);
         let target = Target::read(&options).unwrap();
         assert_eq!(target.at(), "host:7000");
-        let mut said = format!("{options:?} {target:?}");
+        let mut messages = format!("{options:?} {target:?}");
         for bad in [
             "redis://me:geheim@host:x/2",
             "redis://me:geheim@host/y",
             "http://me:geheim@host",
             "redis://me:geheim@host#insecure",
             "geheim",
+            "",
+            "unix://run/redis.sock",
+            "redis://me:geheim@:7000",
+            "redis://me:geheim@2001:db8::1",
+            "redis://me:ge/heim@store",
         ] {
             let error = Target::read(&Options::new(bad)).unwrap_err();
             assert!(matches!(error, Error::Address(_)), "{bad}: {error}");
-            said += &format!("{error} {error:?}");
+            messages += &format!("{error} {error:?}");
         }
-        assert!(!said.contains("geheim"), "{said}");
-        assert_eq!(target.without_password("is geheim!"), "is ***!");
-    }
-
-    /// Each message names the mistake.
-    #[test]
-    fn mistakes_are_named() {
-        for (bad, word) in [
-            ("", "empty"),
-            ("store.example", "does not begin"),
-            ("redis:/store", "does not begin"),
-            ("http://store", "does not begin"),
-            ("unix://run/redis.sock", "three"),
-            ("redis://", "no host"),
-            ("redis://me:geheim@:7000", "no host"),
-            ("redis://2001:db8::1", "brackets"),
-            ("redis://me@2001:db8::1", "brackets"),
-            ("redis://store:99999", "port"),
-            ("redis://store:x", "port"),
-            ("redis://store/edge", "database"),
-            ("redis://me:ge/heim@store", "% and two"),
-        ] {
-            let error = Target::read(&Options::new(bad)).unwrap_err();
-            let said = error.to_string();
-            assert!(matches!(error, Error::Address(_)), "{bad}: {said}");
-            let reason = said.split(": write").next().unwrap();
-            assert!(reason.contains(word), "{bad}: {said}");
-        }
+        assert!(!messages.contains("geheim"), "{messages}");
+        assert_eq!(target.quoted("is geheim!\u{1b}"), "is ***!\\u{1b}");
     }
 
     #[test]

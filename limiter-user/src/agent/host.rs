@@ -13,7 +13,7 @@ use limiter_fleet::{
     host::{About, Found, Host, Limit, OnLists, Refused, Table},
     member::Sighting,
     quota::Quota,
-    refill::{self, Look},
+    refill::{self, Reading},
 };
 
 use crate::{
@@ -102,7 +102,7 @@ impl Attached {
                 continue;
             }
             let kernel = &reader.terms.in_kernel;
-            let terms = Quota {
+            let quota = Quota {
                 tau: kernel.tau,
                 cost: kernel.cost.max(1),
                 epoch: reader.epoch,
@@ -110,12 +110,12 @@ impl Attached {
             let burst = limit.burst(attachment.record.frame_max)?;
             let held = Held {
                 name: limit.name.clone(),
-                terms: format!("{} {} {}", limit.key, terms.cost, terms.tau),
+                quota: format!("{} {} {}", limit.key, quota.cost, quota.tau),
                 words: format!("{}, burst {burst}, per {}", limit.rate, limit.key),
             };
             let slot = reader.slot as usize;
             if let (Some(of), Some(place)) = (about.limits.get_mut(slot), readers.get_mut(slot)) {
-                *of = Some(Limit { terms, held });
+                *of = Some(Limit { quota, held });
                 *place = Some(reader);
             }
         }
@@ -145,15 +145,15 @@ impl Table for Attached {
         &self.about
     }
 
-    fn scan(&self, now: u64, mut each: impl FnMut(usize, &SourceKey, Option<Sighting>)) {
+    fn scan(&self, now: u64, mut each: impl FnMut(&SourceKey, Option<Sighting>)) {
         self.tables.sets.scan(|number, key, source| {
             if let Some(reader) = self.reader(key) {
-                each(number, key, sighting(reader, number, key, source, now));
+                each(key, sighting(reader, number, key, source, now));
             }
         });
     }
 
-    fn look(&self, number: usize, key: &SourceKey, now: u64) -> Option<Sighting> {
+    fn read(&self, number: usize, key: &SourceKey, now: u64) -> Option<Sighting> {
         let source = self.tables.sets.source_in(number, key)?;
         sighting(self.reader(key)?, number, key, &source, now)
     }
@@ -167,9 +167,9 @@ impl Table for Attached {
             Standing::Past => Charge::Convert(reader.tat(source)),
             Standing::Coming => Charge::Nothing,
             Standing::Present => match refill::charged(source.tat, now, ticks, most) {
-                Some((word, ticks)) => {
+                Some((tat, ticks)) => {
                     added = ticks;
-                    Charge::To(word)
+                    Charge::To(tat)
                 }
                 None => Charge::Nothing,
             },
@@ -209,7 +209,7 @@ fn sighting(
     source: &Source,
     now: u64,
 ) -> Option<Sighting> {
-    let word = match standing(reader, source) {
+    let tat = match standing(reader, source) {
         Standing::Present => source.tat,
         Standing::Past => reader.tat(source),
         Standing::Coming => return None,
@@ -218,8 +218,8 @@ fn sighting(
     Some(Sighting {
         number,
         key: *key,
-        look: Look {
-            word,
+        reading: Reading {
+            tat,
             epoch: reader.epoch,
             now,
         },

@@ -4,13 +4,12 @@ use std::{net::Ipv4Addr, time::Duration};
 
 use limiter_tests::{
     fleet::{Agent, Bucket, Fleet, Load, STORE, Sent, source, store_url},
-    need, need_kernel, need_redis,
     redis::{Redis, Setup},
     schema,
 };
 
 /// The limit of the whole fleet on a source.
-const LIMIT: Bucket = Bucket {
+pub const LIMIT: Bucket = Bucket {
     rate: 20,
     burst: 10,
 };
@@ -18,8 +17,13 @@ const LIMIT: Bucket = Bucket {
 /// Without a password, Redis refuses other hosts.
 pub const PASSWORD: &str = "for-tests";
 
-fn limits() -> String {
-    let Bucket { rate, burst } = LIMIT;
+/// The settings of each host.
+pub fn limits() -> String {
+    limits_of(LIMIT)
+}
+
+/// The settings of each host, with another limit.
+pub fn limits_of(Bucket { rate, burst }: Bucket) -> String {
     format!(
         "interfaces = [\"eth0\"]\nfleet = \"edge\"\n[[limit]]\nname = \"all\"\nscope = \"fleet\"\n\
          rate = \"{rate}/s\"\nburst = {burst}\n"
@@ -36,9 +40,14 @@ pub fn store(fleet: &Fleet) -> Redis<'_> {
     })
 }
 
+/// URL of the store for agents, at a port of the store's address.
+pub fn url(port: u16) -> String {
+    store_url(port).replace("//", &format!("//:{PASSWORD}@"))
+}
+
 /// An agent on each host; the agents know of one another.
-pub fn agents(fleet: &Fleet, store: &Redis<'_>) -> Vec<Agent> {
-    let url = store_url(store.port).replace("//", &format!("//:{PASSWORD}@"));
+fn agents(fleet: &Fleet, store: &Redis<'_>) -> Vec<Agent> {
+    let url = url(store.port);
     let agents: Vec<Agent> = (0..fleet.size())
         .map(|host| fleet.agent(host, &url, &[]))
         .collect();
@@ -46,15 +55,20 @@ pub fn agents(fleet: &Fleet, store: &Redis<'_>) -> Vec<Agent> {
     agents
 }
 
-/// A fleet that shares its limit; none if this machine lacks something.
-fn fleet(test: &str) -> Option<Fleet> {
-    if !need::program(test, "nft") {
-        return None;
-    }
-    let fleet = Fleet::of(3);
-    fleet.attach_all(&limits());
-    Some(fleet)
+/// Three hosts with these settings. Returns from the test if this machine lacks something.
+macro_rules! fleet {
+    ($settings:expr) => {{
+        limiter_tests::need_kernel!();
+        limiter_tests::need_redis!();
+        if !limiter_tests::need::program(module_path!(), "nft") {
+            return;
+        }
+        let fleet = limiter_tests::fleet::Fleet::of(3);
+        fleet.attach_all($settings);
+        fleet
+    }};
 }
+pub(crate) use fleet;
 
 /// Panics unless all hosts together have passed as much as one host would have, to within a twentieth.
 fn as_one_host(fleet: &Fleet, sent: &Sent, source: Ipv4Addr) {
@@ -74,11 +88,7 @@ fn as_one_host(fleet: &Fleet, sent: &Sent, source: Ipv4Addr) {
 /// The proof of the fleet: a source that reaches all hosts gets the rate of one host.
 #[test]
 fn three_hosts_admit_what_one_does() {
-    need_kernel!();
-    need_redis!();
-    let Some(fleet) = fleet("three_hosts_admit_what_one_does") else {
-        return;
-    };
+    let fleet = fleet!(&limits());
     let store = store(&fleet);
     let agents = agents(&fleet, &store);
     let sent = fleet.send(&Load::of(source(7), 300, Duration::from_secs(30)));

@@ -91,7 +91,7 @@ fn a_reply_without_an_end_is_refused() {
         let mut store = try_connect(&options(&url)).unwrap();
         let error = store.try_exchange(1, &round(1, &[(1, 1)])).unwrap_err();
         assert!(
-            matches!(error, Error::At(_, Fault::Garbled { .. })),
+            matches!(error, Error::At(_, Fault::Invalid { .. })),
             "{hostile:?}: {error}"
         );
         assert!(error.is_of_the_connection());
@@ -148,7 +148,7 @@ fn the_agent_of_a_hostile_store_stays_small_and_tries_again() {
             // reports in its own words that it has no connection.
             let said = agent.said();
             let is_said = [
-                "has answered what no store answers",
+                "sent an invalid answer",
                 "has not answered within",
                 "Failed to create initial connections - Io: a",
             ];

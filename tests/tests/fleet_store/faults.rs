@@ -264,7 +264,7 @@ fn what_is_no_store() {
         println!("{what}: {error}");
         assert!(!error.to_string().contains('\u{1b}'), "{what}");
         let is_right = match what {
-            "not Redis" | "another type" => matches!(error, Error::At(_, Fault::Garbled { .. })),
+            "not Redis" | "another type" => matches!(error, Error::At(_, Fault::Invalid { .. })),
             "no field" | "old" | "Sentinel" | "unknown" => {
                 matches!(error, Error::At(_, Fault::NotAStore { .. }))
             }
@@ -315,7 +315,7 @@ fn a_hostile_store() {
         let mut store = try_connect(&options(&url)).unwrap();
         let error = store.try_exchange(1, &round(1, &[(1, 1)])).unwrap_err();
         assert!(
-            matches!(error, Error::At(_, Fault::Garbled { .. })),
+            matches!(error, Error::At(_, Fault::Invalid { .. })),
             "{answer:?}: {error}"
         );
     }

@@ -15,7 +15,7 @@ const LIMITS_KEY: &str = "limiter:{edge}:limits";
 pub fn held(name: &str, cost: u64) -> Held {
     Held {
         name: name.to_owned(),
-        terms: format!("/32,/64 {cost} {}", 10 * cost),
+        quota: format!("/32,/64 {cost} {}", 10 * cost),
         words: format!("cost {cost}, burst 10"),
     }
 }

@@ -158,7 +158,7 @@ async fn beat(members: &mut [Simulated]) -> Result<()> {
 fn held() -> Held {
     Held {
         name: LIMIT.to_owned(),
-        terms: format!(
+        quota: format!(
             "/32,/64 {} {}",
             TICKS_PER_SECOND / 100,
             2 * TICKS_PER_SECOND

@@ -12,7 +12,7 @@ use limiter_fleet::{
     ledger::Record,
     member::{Group, Member, Sighting},
     quota::{Fleet, Quota},
-    refill::Look,
+    refill::Reading,
     store::{Error, Of, Store, shard},
 };
 
@@ -21,7 +21,7 @@ use super::case::Case;
 pub const FLEET: &str = "bench";
 pub const LIMIT: &str = "http";
 /// 100 packets a second, burst 10.
-const TERMS: Quota = Quota {
+const QUOTA: Quota = Quota {
     tau: TICKS_PER_SECOND / 10,
     cost: TICKS_PER_SECOND / 100,
     epoch: 0,
@@ -64,12 +64,12 @@ impl Simulated {
     /// Returns the duration.
     pub async fn round(&mut self) -> Result<Duration> {
         let began = Instant::now();
-        self.look();
+        self.scan();
         let (id, fleet) = (self.id, self.fleet());
-        let cap = TERMS.tau + fleet.debt(&TERMS);
+        let cap = QUOTA.tau + fleet.debt(&QUOTA);
         let of = move |_: &SourceKey| Of {
             limit: LIMIT,
-            cost: TERMS.cost,
+            cost: QUOTA.cost,
             cap,
         };
         type Answer = (u64, Group, Result<Vec<Record>, Error>);
@@ -101,20 +101,20 @@ impl Simulated {
         Sighting {
             number,
             key: *key,
-            look: Look {
-                word: now + TERMS.tau,
-                epoch: TERMS.epoch,
+            reading: Reading {
+                tat: now + QUOTA.tau,
+                epoch: QUOTA.epoch,
                 now,
             },
             admitted: self.turn * PACKETS,
         }
     }
 
-    fn look(&mut self) {
+    fn scan(&mut self) {
         self.turn += 1;
-        let mut terms = [None; SLOTS as usize];
-        terms[0] = Some(TERMS);
-        self.member.begin(terms, self.fleet());
+        let mut quotas = [None; SLOTS as usize];
+        quotas[0] = Some(QUOTA);
+        self.member.begin(quotas, self.fleet());
         for index in 0..self.case.sources {
             let key = key(self.case.source(self.number, index));
             let sighting = self.sighting(index as usize, &key);
@@ -130,9 +130,9 @@ impl Simulated {
             Some(Sighting {
                 number,
                 key: *key,
-                look: Look {
-                    word: now + TERMS.tau,
-                    epoch: TERMS.epoch,
+                reading: Reading {
+                    tat: now + QUOTA.tau,
+                    epoch: QUOTA.epoch,
                     now,
                 },
                 admitted,

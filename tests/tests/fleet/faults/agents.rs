@@ -11,9 +11,10 @@ use limiter_tests::{
 use nix::sys::signal::Signal;
 
 use super::{
-    case::{Case, HOT, LIMIT, limits_of, url},
+    case::{Case, HOT, LIMIT},
     fleet,
 };
+use crate::shared::{limits_of, url};
 
 /// A killed agent leaves its host with its limit; the two others keep sharing. Then the agent comes back.
 #[test]

@@ -4,14 +4,14 @@ use std::{cell::Cell, net::Ipv4Addr, thread, time::Duration};
 
 use limiter_tests::{
     eventually,
-    fleet::{Agent, Bucket, Fleet, Load, Sent, Stream, source, store_url},
+    fleet::{Agent, Bucket, Fleet, Load, Sent, Stream, source},
     number,
     redis::Redis,
 };
 use limiter_user::kernel::sys::clock;
 use serde_json::Value;
 
-use crate::shared::{PASSWORD, store};
+use crate::shared::{limits_of, store, url};
 
 /// The limit of the whole fleet on a source.
 pub const LIMIT: Bucket = Bucket {
@@ -32,19 +32,6 @@ pub const CALM: u8 = 8;
 /// The settings of each host.
 pub fn limits() -> String {
     limits_of(LIMIT)
-}
-
-/// The settings of each host, with another limit.
-pub fn limits_of(Bucket { rate, burst }: Bucket) -> String {
-    format!(
-        "interfaces = [\"eth0\"]\nfleet = \"edge\"\n[[limit]]\nname = \"all\"\nscope = \"fleet\"\n\
-         rate = \"{rate}/s\"\nburst = {burst}\n"
-    )
-}
-
-/// URL of the store for agents, at a port of the store's address.
-pub fn url(port: u16) -> String {
-    store_url(port).replace("//", &format!("//:{PASSWORD}@"))
 }
 
 /// A fleet with its store and an agent on each host.

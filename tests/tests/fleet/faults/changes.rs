@@ -10,9 +10,10 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 
 use super::{
-    case::{Case, HOT, LIMIT, limits, limits_of, url},
+    case::{Case, HOT, LIMIT, limits},
     fleet,
 };
+use crate::shared::{limits_of, url};
 
 /// The rate of one host is changed and changed back by `set`, then by its file: the host stays the same member.
 #[test]

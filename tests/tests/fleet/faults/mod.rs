@@ -11,21 +11,13 @@ mod refusing;
 mod slow;
 mod store;
 
-/// Returns from the test if this machine lacks something; otherwise gives a fleet of three with these limits, or a
-/// shared one.
+/// A fleet of three with the settings of [`case::limits`], or with others.
 macro_rules! fleet {
     () => {
-        crate::faults::fleet!(&crate::faults::case::limits())
+        crate::shared::fleet!(&crate::faults::case::limits())
     };
-    ($limits:expr) => {{
-        limiter_tests::need_kernel!();
-        limiter_tests::need_redis!();
-        if !limiter_tests::need::program(module_path!(), "nft") {
-            return;
-        }
-        let fleet = limiter_tests::fleet::Fleet::of(3);
-        fleet.attach_all($limits);
-        fleet
-    }};
+    ($settings:expr) => {
+        crate::shared::fleet!($settings)
+    };
 }
 use fleet;

@@ -14,14 +14,14 @@ fn a_wrong_password() {
     let store = store(&fleet);
     let wrong = store_url(store.port).replace("//", "//:another@");
     let mut agent = fleet.agent(0, &wrong, &[]);
-    agent.wait_until_it_says("does not take the user and password");
+    agent.wait_until_it_says("rejects the user or the password");
     let case = Case {
         agents: Vec::new(),
         store,
         fleet: &fleet,
     };
     let error = case.says(0)["error"].as_str().unwrap().to_owned();
-    assert!(error.contains("does not take the user"), "{error}");
+    assert!(error.contains("rejects the user"), "{error}");
     assert!(!error.contains("another"), "{error}");
     let stream = case.load();
     // The agent has tried several times.

@@ -7,10 +7,8 @@ use limiter_tests::{
     fleet::{Bucket, Load},
 };
 
-use super::{
-    case::{Case, limits_of},
-    fleet,
-};
+use super::{case::Case, fleet};
+use crate::shared::limits_of;
 
 /// Enough sources that an agent reports them in sixteen rounds.
 const SOURCES: u16 = 2_400;
@@ -67,6 +65,7 @@ fn all_sources_are_heard_of_on_a_narrow_link() {
     assert!(says["sources"].as_u64() >= Some(SOURCES.into()), "{says}");
     let stale = says["staleness_seconds"].as_f64();
     println!("{lapses} lapses, stale by {stale:?} s", lapses = lapses());
-    assert!(stale < Some(10.0), "{says}");
+    // The link is narrow, and no round waits for long.
+    assert!(stale > Some(1.0) && stale < Some(10.0), "{says}");
     assert_eq!(lapses(), before, "{}", case.agents[0].said());
 }

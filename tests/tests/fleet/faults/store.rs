@@ -7,11 +7,8 @@ use limiter_tests::{
     redis::{Redis, Setup},
 };
 
-use super::{
-    case::{Case, url},
-    fleet,
-};
-use crate::shared::{PASSWORD, store};
+use super::{case::Case, fleet};
+use crate::shared::{PASSWORD, store, url};
 
 /// A fault, or its repair.
 type Step = fn(&Network);
