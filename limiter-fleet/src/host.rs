@@ -87,9 +87,7 @@ pub trait Host {
     type Table: Table;
 
     /// The time, in ticks.
-    ///
-    /// # Errors
-    /// If the clock cannot be read; the agent ends then.
+    /// Fails if the clock cannot be read; the agent ends then.
     fn now(&self) -> Result<u64, String>;
 
     /// Finds the attachments in a fleet.

@@ -40,7 +40,7 @@ fn may_edit(
         .find(|prefix| cuts_off(list, prefix, store_at));
     in_the_way.map_or(Ok(()), |prefix| {
         Err(format!(
-            "the store's own address is in {}, and no host would hear that it is taken off again; nothing was changed: deny smaller prefixes, without that address",
+            "the store's own address is in {}, so that no host would hear of its removal; nothing was changed: deny smaller prefixes, without that address",
             show(prefix)
         ))
     })
@@ -54,19 +54,17 @@ impl<H: Host + 'static> Agent<H> {
         | Question::Edit { interface, .. }) = &question;
         let is_of = |place: &Place<_>| place.about().interface == *interface;
         let Some(at) = self.places.iter().position(is_of) else {
-            let unknown = || {
-                format!("the agent has not found {interface} in a fleet yet: ask again in a second")
-            };
-            let why = self.connection.why().unwrap_or_else(unknown);
-            return reply::<()>(answer, Err(why));
+            let unknown = format!(
+                "the agent has not found {interface} in a fleet yet: ask again in a second"
+            );
+            return reply::<()>(answer, Err(self.connection.why_or(&unknown)));
         };
         match question {
             Question::Fleet(_) => reply(answer, Ok(self.fleet(at))),
             Question::Listed { list, .. } => {
                 let listed = self.places[at].known.listed(&list, Instant::now());
-                let unread = || "the agent has not read the fleet's lists yet".to_owned();
-                let why = || self.connection.why().unwrap_or_else(unread);
-                reply(answer, listed.ok_or_else(why));
+                let unread = "the agent has not read the fleet's lists yet";
+                reply(answer, listed.ok_or_else(|| self.connection.why_or(unread)));
             }
             Question::Edit {
                 list,
@@ -77,7 +75,6 @@ impl<H: Host + 'static> Agent<H> {
         }
     }
 
-    /// The state of a member's fleet.
     fn fleet(&mut self, at: usize) -> Fleet {
         let place = &mut self.places[at];
         let (interval, now) = (self.options.interval, Instant::now());
@@ -96,15 +93,13 @@ impl<H: Host + 'static> Agent<H> {
         }
     }
 
-    /// Sends a change of a list to the store.
     fn edit(&mut self, at: usize, list: String, edit: Edit, is_part: bool, answer: Answer) {
         let place = &self.places[at];
         if let Err(why) = may_edit(place, &list, &edit, &self.store_at) {
             return reply::<()>(answer, Err(why));
         }
         let Some(mut store) = self.connection.store() else {
-            let unconnected = || "the store is not connected yet".to_owned();
-            let why = self.connection.why().unwrap_or_else(unconnected);
+            let why = self.connection.why_or("the store is not connected yet");
             return reply::<()>(answer, Err(format!("{why}; nothing was changed")));
         };
         let (member, fleet) = (place.id, place.fleet());
@@ -142,7 +137,7 @@ impl<H: Host + 'static> Agent<H> {
                 }
             }
             _ => {
-                let why = "the store has it; it is in force here as soon as the store answers this host again";
+                let why = "the store has the change; it is in force here as soon as the store answers this host again";
                 reply::<()>(waiting.answer, Err(why.to_owned()));
             }
         }

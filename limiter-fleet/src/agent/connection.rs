@@ -31,7 +31,6 @@ pub struct Connection {
     say: fn(&str),
 }
 
-/// The reason why the store does not answer.
 struct Trouble {
     why: String,
     since: Instant,
@@ -41,18 +40,17 @@ struct Trouble {
     reported: Vec<Kind>,
 }
 
-type Kind = (Discriminant<Error>, Option<Discriminant<Fault>>);
+/// The kind of an error, with all kinds of faults apart.
+type Kind = Option<Discriminant<Fault>>;
 
 fn kind(error: &Error) -> Kind {
-    let fault = match error {
+    match error {
         Error::At(_, fault) => Some(discriminant(fault)),
         _ => None,
-    };
-    (discriminant(error), fault)
+    }
 }
 
 impl Connection {
-    /// Creates the state without a connection.
     pub fn new(target: Arc<Target>, say: fn(&str)) -> Self {
         Self {
             target,
@@ -66,12 +64,10 @@ impl Connection {
         }
     }
 
-    /// The store, if it is connected.
     pub fn store(&self) -> Option<Store> {
         self.store.clone()
     }
 
-    /// The store's address.
     pub fn at(&self) -> String {
         self.target.at().to_owned()
     }
@@ -81,6 +77,11 @@ impl Connection {
         let trouble = self.trouble.as_ref();
         let trouble = trouble.filter(|trouble| trouble.over.is_none());
         trouble.map(|trouble| trouble.why.clone())
+    }
+
+    /// The reason why the store does not answer, or another one if it does.
+    pub fn why_or(&self, other: &str) -> String {
+        self.why().unwrap_or_else(|| other.to_owned())
     }
 
     /// Begins another attempt, if it is time.
@@ -105,7 +106,6 @@ impl Connection {
         self.in_shards.replace(in_shards) != Some(in_shards)
     }
 
-    /// Notes a failed attempt.
     pub fn refused(&mut self, error: &Error) {
         self.is_connecting = false;
         self.next_try = Instant::now() + self.pause;
@@ -113,7 +113,6 @@ impl Connection {
         self.failed(error);
     }
 
-    /// Notes a failed request.
     pub fn failed(&mut self, error: &Error) {
         let now = Instant::now();
         if error.is_of_the_connection() && self.store.take().is_some() {

@@ -35,7 +35,6 @@ impl<H: Host + 'static> Agent<H> {
         Ok(())
     }
 
-    /// Sends a member's rounds.
     pub(super) fn send(&mut self, at: usize, now: Instant) {
         let place = &mut self.places[at];
         let Some(store) = self.connection.store().filter(|_| place.is_counted) else {
@@ -90,7 +89,6 @@ impl<H: Host + 'static> Agent<H> {
         self.works();
     }
 
-    /// Sends a member's heartbeat if it is due.
     pub(super) fn beat(&mut self, at: usize, now: Instant) {
         let place = &mut self.places[at];
         let Some(mut store) = self.connection.store() else {

@@ -12,7 +12,6 @@ pub struct Force {
     rested: Instant,
     /// Since when another command has held the lock.
     busy: Option<Instant>,
-    /// The error reported last.
     error: Option<String>,
     left_out: Vec<IpNet>,
 }
@@ -25,7 +24,6 @@ impl Force {
     /// Durations up to this need no pause between changes.
     const SHORT: Duration = Duration::from_millis(250);
 
-    /// Creates the state before the first change.
     pub fn new(now: Instant) -> Self {
         Self {
             rested: now,
@@ -78,7 +76,7 @@ impl Force {
                 more => format!(" and {more} more"),
             };
             lines.push(format!(
-                "{}{more} on the fleet's {DENY} is not in force here: the store's own address is in it, and this host would not hear that it is taken off again",
+                "{}{more} on the fleet's {DENY} is not in force here: it contains the store's own address, so that this host would not hear of its removal",
                 show(first)
             ));
         }

@@ -34,7 +34,6 @@ pub struct Freshness {
 }
 
 impl Freshness {
-    /// Creates the state before the first scan.
     pub fn new(now: Instant) -> Self {
         Self {
             last_scan: now,
@@ -53,7 +52,6 @@ impl Freshness {
         self.scan_took <= SHORT || now.saturating_duration_since(self.last_scan) >= PATIENCE
     }
 
-    /// Notes a scan and its duration.
     pub fn scanned(&mut self, now: Instant, took: Duration) {
         self.gap = now.saturating_duration_since(self.last_scan);
         (self.last_scan, self.scan_took) = (now, took);
@@ -64,14 +62,12 @@ impl Freshness {
         self.gap.max(now.saturating_duration_since(self.last_scan))
     }
 
-    /// Notes an answer to a message sent at `sent`.
     pub fn answered(&mut self, sent: Instant) {
         self.heard = self.heard.max(Some(sent));
         // Older times have less and less weight.
         self.trip = sent.elapsed().max(self.trip - self.trip / 16);
     }
 
-    /// Notes the age of the members' oldest heartbeat.
     pub fn oldest_is(&mut self, age: Duration) {
         self.oldest = [age, self.oldest[0]];
     }

@@ -34,31 +34,28 @@ pub struct Known {
     pub is_pending: bool,
 }
 
+/// An entry, and when it was read.
 #[derive(Debug)]
 struct Kept {
-    by: String,
-    since: Instant,
-    until: Option<Instant>,
+    entry: Entry,
+    at: Instant,
 }
 
 impl Kept {
-    fn new(entry: Entry, now: Instant) -> (IpNet, Self) {
-        let kept = Self {
-            by: entry.by,
-            since: now.checked_sub(entry.age).unwrap_or(now),
-            until: entry.left.and_then(|left| now.checked_add(left)),
-        };
-        (entry.prefix, kept)
+    /// The entry with its age and the time left at `now`.
+    fn aged(&self, now: Instant) -> Entry {
+        let since = now.saturating_duration_since(self.at);
+        let left = |left: Duration| left.saturating_sub(since);
+        Entry {
+            age: self.entry.age + since,
+            left: self.entry.left.map(left),
+            ..self.entry.clone()
+        }
     }
 
-    fn entry(&self, prefix: IpNet, now: Instant) -> Entry {
-        let left = |until: Instant| until.saturating_duration_since(now);
-        Entry {
-            prefix,
-            by: self.by.clone(),
-            age: now.saturating_duration_since(self.since),
-            left: self.until.map(left),
-        }
+    fn is_over(&self, now: Instant) -> bool {
+        let since = now.saturating_duration_since(self.at);
+        self.entry.left.is_some_and(|left| left <= since)
     }
 }
 
@@ -76,7 +73,9 @@ impl Known {
         let mut lost = 0;
         for (name, entries) in names.iter().zip(read.lists) {
             let entries = match entries {
-                Ok(entries) => entries.into_iter().map(|entry| Kept::new(entry, now)),
+                Ok(entries) => entries
+                    .into_iter()
+                    .map(|entry| (entry.prefix, Kept { entry, at: now })),
                 Err(error) => {
                     wrong.push(error.to_string());
                     continue;
@@ -111,7 +110,7 @@ impl Known {
         self.restoring = now.checked_add(2 * RESTORE);
         let lists = self.lists.iter();
         let all = lists.map(|(name, list)| {
-            let entries = list.iter().map(|(prefix, kept)| kept.entry(*prefix, now));
+            let entries = list.values().map(|kept| kept.aged(now));
             (name.clone(), entries.collect())
         });
         all.collect()
@@ -127,7 +126,7 @@ impl Known {
     pub fn expire(&mut self, now: Instant) {
         for kept in self.lists.values_mut() {
             let before = kept.len();
-            kept.retain(|_, kept| kept.until.is_none_or(|until| until > now));
+            kept.retain(|_, kept| !kept.is_over(now));
             self.is_pending |= kept.len() < before;
         }
     }
@@ -151,10 +150,10 @@ impl Known {
 
     /// The entries as `list` shows them; none if nothing has been read.
     pub fn listed(&self, name: &str, now: Instant) -> Option<Vec<Listed>> {
-        let listed = self.lists.get(name)?.iter().map(|(prefix, kept)| {
-            let entry = kept.entry(*prefix, now);
+        let listed = self.lists.get(name)?.values().map(|kept| {
+            let entry = kept.aged(now);
             Listed {
-                prefix: show(prefix),
+                prefix: show(&entry.prefix),
                 by: entry.by,
                 age_seconds: entry.age.as_secs_f64(),
                 left_seconds: entry.left.map(|left| left.as_secs_f64()),

@@ -8,13 +8,10 @@ use std::{
 use super::{place::Place, run::Agent};
 use crate::host::{Found, Host, Table};
 
-/// Interval between two searches.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// The results of the last search.
 #[derive(Default)]
 pub struct Seen {
-    /// Time of the next search.
     pub next: Option<Instant>,
     /// Errors already reported about attachments that cannot be read.
     unreadable: Vec<String>,

@@ -10,7 +10,6 @@ use crate::{
 };
 
 impl<H: Host + 'static> Agent<H> {
-    /// Reads the lists of a member's fleet.
     pub(super) fn read_lists(&mut self, at: usize) {
         let place = &mut self.places[at];
         let Some(mut store) = self.connection.store() else {
@@ -45,7 +44,7 @@ impl<H: Host + 'static> Agent<H> {
             Err(error) => {
                 self.connection.failed(&error);
                 let why = format!(
-                    "the store has it, and this host could not read it back yet ({error}): it will be in force when the store answers"
+                    "the store has the change, but this host could not read it back ({error}): it will be in force when the store answers"
                 );
                 place.answer_waiting(&Err(why), true);
             }
@@ -72,7 +71,7 @@ impl<H: Host + 'static> Agent<H> {
             // The interface has another program now.
             place.is_outdated |= matches!(result, Ok(true));
             let result = result.map(drop).map_err(|refused| match refused {
-                Refused::Busy => "another limiter command is at work".to_owned(),
+                Refused::Busy => "another limiter command is changing the interface".to_owned(),
                 Refused::Failed(why) => why,
             });
             // The cause may be temporary.

@@ -14,7 +14,6 @@ use crate::{
 /// Slower answers are close to the agent's timeout of one second.
 const LONG: Duration = Duration::from_millis(400);
 
-/// The limit on rounds under way.
 #[derive(Debug)]
 struct Pace {
     most: usize,
@@ -36,7 +35,6 @@ impl Pace {
         }
     }
 
-    /// Rounds that may be under way at once.
     pub fn window(&self) -> usize {
         self.window
     }
@@ -65,7 +63,6 @@ impl Pace {
         }
     }
 
-    /// Begins anew with a new connection.
     pub fn begin_anew(&mut self) {
         self.has_lapsed = false;
     }
@@ -75,7 +72,6 @@ impl Pace {
 /// and this process nearly as long to write them.
 const AT_ONCE: usize = 50_000;
 
-/// The rounds under way.
 pub struct UnderWay {
     /// Number of sources of each round, by member and group.
     rounds: HashMap<(u64, Group), usize>,

@@ -29,7 +29,6 @@ use crate::{
 pub struct Place<T> {
     /// Identifies the member among all others, as long as it lives.
     pub id: u64,
-    /// Name of the member in the store.
     pub label: String,
     table: T,
     limits: Arc<Limits>,
@@ -44,13 +43,9 @@ pub struct Place<T> {
     pub returning: Instant,
     /// Whether the configuration has changed since it was read.
     pub is_outdated: bool,
-    /// The age of this host's knowledge of the others.
     pub freshness: Freshness,
-    /// Time of the next heartbeat.
     pub next_beat: Instant,
-    /// Whether a heartbeat is under way.
     pub is_beating: bool,
-    /// Limits whose settings differ on other hosts.
     pub conflicts: Conflicts,
     /// The fleet's entries on the lists.
     pub known: Known,
@@ -66,13 +61,10 @@ pub struct Place<T> {
 
 /// A command that waits for a change of a list.
 pub struct Waiting {
-    /// The result of the change.
     pub changed: Changed,
-    /// The channel for the answer.
     pub answer: Answer,
 }
 
-/// The limit that a source belongs to.
 pub fn limit<'a>(limits: &'a Limits, key: &SourceKey) -> Option<&'a Limit> {
     limits.get(key.slot() as usize)?.as_ref()
 }
@@ -104,12 +96,10 @@ impl<T: Table> Place<T> {
         }
     }
 
-    /// The configuration.
     pub fn about(&self) -> &About {
         self.table.about()
     }
 
-    /// Name of the member's fleet.
     pub fn fleet(&self) -> String {
         self.about().fleet.clone()
     }
@@ -183,7 +173,6 @@ impl<T: Table> Place<T> {
         Arc::clone(self.sent_as.get(&group).unwrap_or(&self.limits))
     }
 
-    /// The rounds without an answer.
     pub fn unanswered(&self) -> impl Iterator<Item = &Round> {
         self.member.unanswered()
     }
@@ -208,7 +197,6 @@ impl<T: Table> Place<T> {
         limits.map(|limit| limit.held.clone()).collect()
     }
 
-    /// Number of sources with a ledger.
     pub fn sources(&self) -> usize {
         self.member.sources()
     }

@@ -39,17 +39,12 @@ pub struct Options {
 /// The agent.
 pub struct Agent<H: Host> {
     pub(super) host: H,
-    /// The settings.
     pub(super) options: Options,
-    /// The connection to the store.
     pub(super) connection: Connection,
-    /// The results of the last search for attachments.
     pub(super) seen: Seen,
-    /// The members on this host.
     pub(super) places: Vec<Place<H::Table>>,
     /// The addresses of the store. The fleet's deny list must not block them.
     pub(super) store_at: Vec<IpAddr>,
-    /// The rounds under way.
     pub(super) under_way: UnderWay,
     /// Requests on the present connection.
     pub(super) asked: Asked<H>,
@@ -79,9 +74,7 @@ impl<H: Host + 'static> Asked<H> {
 
 impl<H: Host + 'static> Agent<H> {
     /// Creates an agent of `host`.
-    ///
-    /// # Errors
-    /// If the store's address or certificates are not valid.
+    /// Fails if the store's address or certificates are not valid.
     pub fn new(options: Options, host: H) -> Result<Self, Error> {
         let target = Target::read(&options.store)?;
         Ok(Self {
@@ -98,9 +91,7 @@ impl<H: Host + 'static> Agent<H> {
     }
 
     /// Runs until `stop`, and answers questions.
-    ///
-    /// # Errors
-    /// If the clock of the host cannot be read.
+    /// Fails if the clock of the host cannot be read.
     pub async fn run(
         mut self,
         mut questions: mpsc::Receiver<(Question, Answer)>,

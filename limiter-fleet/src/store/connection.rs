@@ -40,8 +40,6 @@ impl fmt::Debug for Store {
 
 impl Store {
     /// Connects once. Checks that the server is a store, and whether it is a cluster.
-    ///
-    /// # Errors
     /// Fails if the server cannot be reached, refuses this host, or is not a store.
     pub async fn connect(target: &Arc<Target>) -> Result<Self, Error> {
         let both = target.options.connect_timeout + target.options.response_timeout;
@@ -58,7 +56,6 @@ impl Store {
         matches!(self.connection, Connection::Cluster(_))
     }
 
-    /// Sends one request.
     pub(super) async fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, Error> {
         let Self { target, connection } = self;
         let asked = async {

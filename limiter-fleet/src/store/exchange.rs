@@ -38,8 +38,6 @@ impl Store {
     /// Sends a round to the store. Returns a record for each of its items, in the same order. A round that is sent
     /// several times counts once. Rounds of different groups may be under way at the same time: clone the store. The
     /// clones share one connection.
-    ///
-    /// # Errors
     /// Fails if the store is not reached, refuses, or returns an invalid answer. Then the round may have been counted
     /// or not: repeat it unchanged.
     pub async fn exchange<'a>(

@@ -37,9 +37,6 @@ pub struct Beat {
 impl Store {
     /// Sends a member's heartbeat with its limits. Returns the answer about all members with a heartbeat within
     /// `alive`.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Self::exchange`].
     pub async fn heartbeat(
         &mut self,
         fleet: &str,
@@ -83,9 +80,6 @@ impl Store {
     }
 
     /// Reports that a member has gone, so that other members do not wait for it.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Self::exchange`].
     pub async fn leave(&mut self, fleet: &str, member: u64, label: &str) -> Result<(), Error> {
         let mut command = redis::cmd("ZREM");
         command.arg(names::members(names::name(fleet)?));

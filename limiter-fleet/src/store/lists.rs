@@ -76,9 +76,7 @@ struct Kept {
 impl Store {
     /// Changes a list. Up to 1,000 prefixes change at the same moment. Whoever adds prefixes also removes the expired
     /// ones from the store, where nobody waits for that: all hosts know when an entry expires.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Self::exchange`]. Fails if the list would be too long, or the key holds something else.
+    /// Fails if the list would be too long, or the key holds something else.
     pub async fn edit(&mut self, fleet: &str, list: &str, edit: &Edit) -> Result<Changed, Error> {
         let keys = [
             names::list(names::name(fleet)?, names::name(list)?),
@@ -120,10 +118,7 @@ impl Store {
         }
     }
 
-    /// Reads lists.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Self::exchange`]. The error of a single list is returned in its place.
+    /// Reads lists. The error of a single list is returned in its place.
     pub async fn lists(&mut self, fleet: &str, lists: &[String]) -> Result<Lists, Error> {
         let mut read = Lists {
             revision: MOST,

@@ -31,8 +31,6 @@ pub(super) fn label(text: &str) -> Result<&str, Error> {
 }
 
 /// Checks the name of a fleet, a limit or a list for use in a key.
-///
-/// # Errors
 /// Fails if the name is empty, too long, or has characters other than letters, digits, `-`, `_` and `.`.
 pub fn name(text: &str) -> Result<&str, Error> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');

@@ -68,9 +68,7 @@ impl fmt::Debug for Target {
 
 impl Target {
     /// Reads the options.
-    ///
-    /// # Errors
-    /// If the address or a certificate is not valid.
+    /// Fails if the address or a certificate is not valid.
     pub fn read(options: &Options) -> Result<Arc<Self>, Error> {
         if options.url.contains('#') {
             return Err(Error::Address("it contains '#'"));
@@ -104,7 +102,6 @@ impl Target {
         Ok(Arc::new(target))
     }
 
-    /// Whether the address asks for TLS.
     fn is_tls(&self) -> bool {
         matches!(self.info.addr(), ConnectionAddr::TcpTls { .. })
     }
@@ -140,7 +137,6 @@ impl Target {
         })
     }
 
-    /// Creates an error of this store.
     pub(super) fn error(&self, fault: Fault) -> Error {
         Error::At(self.at.clone(), fault)
     }

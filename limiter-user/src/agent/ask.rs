@@ -4,6 +4,7 @@
 use std::{
     io,
     os::{
+        fd::AsFd,
         linux::net::SocketAddrExt,
         unix::net::{SocketAddr, UnixListener, UnixStream},
     },
@@ -35,7 +36,7 @@ pub enum Error {
     NoAgent,
     /// Another user's process has the agent's socket.
     #[error(
-        "what answers in the place of the agent belongs to user {0}: end that process (`ss -xlp | grep {NAME}` shows it)"
+        "user {0} has taken the agent's socket: end that process (`ss -xlp | grep {NAME}` shows it)"
     )]
     NotOurs(u32),
     /// The agent does not answer.
@@ -51,8 +52,6 @@ fn address() -> io::Result<SocketAddr> {
 }
 
 /// Takes the agent's socket in this network namespace.
-///
-/// # Errors
 /// Fails if there is an agent already.
 pub fn listen() -> io::Result<tokio::net::UnixListener> {
     let listener = UnixListener::bind_addr(&address()?)?;
@@ -66,7 +65,8 @@ const ATTENTION: Duration = Duration::from_secs(2);
 /// Reads one question from a socket, and writes the answer.
 pub fn listen_to(socket: tokio::net::UnixStream, questions: mpsc::Sender<(Question, Answer)>) {
     tokio::spawn(async move {
-        if !may_ask(&socket) {
+        // Everybody can connect.
+        if !peer(&socket).is_ok_and(is_trusted) {
             return;
         }
         let Ok(mut channel) = socket.into_std().and_then(Channel::new) else {
@@ -88,13 +88,12 @@ pub fn listen_to(socket: tokio::net::UnixStream, questions: mpsc::Sender<(Questi
 }
 
 /// The user at the other end of the socket.
-fn peer(socket: &impl std::os::fd::AsFd) -> io::Result<u32> {
+fn peer(socket: &impl AsFd) -> io::Result<u32> {
     Ok(getsockopt(socket, PeerCredentials)?.uid())
 }
 
-/// Whether the other end may ask: only root, and the user who started the agent. Everybody can connect.
-pub fn may_ask(socket: &impl std::os::fd::AsFd) -> bool {
-    peer(socket).is_ok_and(|user| user == 0 || user == geteuid().as_raw())
+fn is_trusted(user: u32) -> bool {
+    user == 0 || user == geteuid().as_raw()
 }
 
 async fn ask<T: serde::de::DeserializeOwned>(question: &Question) -> Result<T, Error> {
@@ -105,9 +104,9 @@ async fn ask<T: serde::de::DeserializeOwned>(question: &Question) -> Result<T, E
         }
         socket => socket.map_err(silent)?,
     };
-    match peer(&socket).map_err(silent)? {
-        user if user == 0 || user == geteuid().as_raw() => {}
-        user => return Err(Error::NotOurs(user)),
+    let user = peer(&socket).map_err(silent)?;
+    if !is_trusted(user) {
+        return Err(Error::NotOurs(user));
     }
     let mut channel = Channel::new(socket).map_err(silent)?;
     let answer = tokio::time::timeout(PATIENCE, channel.ask::<Result<T, String>>(question)).await;
@@ -119,16 +118,12 @@ async fn ask<T: serde::de::DeserializeOwned>(question: &Question) -> Result<T, E
 }
 
 /// The state of the fleet of an interface.
-///
-/// # Errors
 /// Fails if no agent answers.
 pub async fn fleet(interface: &str) -> Result<Fleet, Error> {
     ask(&Question::Fleet(interface.to_owned())).await
 }
 
 /// The fleet's entries on a list.
-///
-/// # Errors
 /// Fails if no agent answers.
 pub async fn listed(interface: &str, list: &str) -> Result<Vec<Listed>, Error> {
     let (interface, list) = (interface.to_owned(), list.to_owned());
@@ -137,8 +132,6 @@ pub async fn listed(interface: &str, list: &str) -> Result<Vec<Listed>, Error> {
 
 /// Changes a list of the whole fleet. It is in force on this host when the function returns, and on the others within
 /// a second. Returns the number of prefixes changed.
-///
-/// # Errors
 /// Fails if no agent answers, or the store does not take the change.
 pub async fn edit(interface: &str, list: &str, edit: &Edit) -> Result<u64, Error> {
     let mut parts = edit.parts().into_iter().peekable();
@@ -153,7 +146,7 @@ pub async fn edit(interface: &str, list: &str, edit: &Edit) -> Result<u64, Error
         done += match ask::<u64>(&question).await {
             Err(Error::Refused(why)) if done > 0 => {
                 return Err(Error::Refused(format!(
-                    "{why}; {done} prefixes were changed before: say it again for the rest"
+                    "{why}; {done} prefixes were changed before: repeat the command for the rest"
                 )));
             }
             changed => changed?,

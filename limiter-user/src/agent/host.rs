@@ -41,23 +41,26 @@ impl Host for Here {
     }
 
     async fn attachments(&mut self) -> Found<Attached> {
-        let (attachments, errors) = match Attachment::all().await {
-            Ok((attachments, errors)) => (Some(attachments), errors),
-            Err(error) => (None, vec![error]),
+        let (attachments, mut errors) = match Attachment::all().await {
+            Ok(found) => found,
+            Err(error) => {
+                return Found {
+                    tables: None,
+                    errors: vec![error.to_string()],
+                };
+            }
         };
-        let mut errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
-        let tables = attachments.map(|attachments| {
-            let tables = attachments.into_iter().map(Attached::new);
-            let ok = |table: Result<Option<Attached>>| match table {
-                Ok(table) => table,
-                Err(error) => {
-                    errors.push(error.to_string());
-                    None
-                }
-            };
-            tables.filter_map(ok).collect()
-        });
-        Found { tables, errors }
+        let mut tables = Vec::new();
+        for attachment in attachments {
+            match Attached::new(attachment) {
+                Ok(table) => tables.extend(table),
+                Err(error) => errors.push(error),
+            }
+        }
+        Found {
+            tables: Some(tables),
+            errors: errors.iter().map(ToString::to_string).collect(),
+        }
     }
 
     async fn edit_lists(&mut self, interface: &str, lists: OnLists) -> Result<bool, Refused> {
@@ -163,10 +166,10 @@ impl Table for Attached {
             return 0;
         };
         let mut added = 0;
-        let change = |source: &Source| match standing(reader, source) {
-            Standing::Past => Charge::Convert(reader.tat(source)),
-            Standing::Coming => Charge::Nothing,
-            Standing::Present => match refill::charged(source.tat, now, ticks, most) {
+        let change = |source: &Source| match epochs_behind(reader, source) {
+            1.. => Charge::Convert(reader.tat(source)),
+            ..0 => Charge::Nothing,
+            0 => match refill::charged(source.tat, now, ticks, most) {
                 Some((tat, ticks)) => {
                     added = ticks;
                     Charge::To(tat)
@@ -182,23 +185,11 @@ impl Table for Attached {
     }
 }
 
-/// The quota that a bucket was last written under, relative to the present one.
-enum Standing {
-    Present,
-    Past,
-    /// A later quota: the configuration has changed since it was read.
-    Coming,
-}
-
-fn standing(reader: &Reader, source: &Source) -> Standing {
-    let behind = reader
-        .epoch
-        .wrapping_sub(epoch_in(source.over, reader.epoch));
-    match behind.cast_signed() {
-        0 => Standing::Present,
-        1.. => Standing::Past,
-        _ => Standing::Coming,
-    }
+/// By how many epochs the quota of a bucket's TAT is behind the reader's. Negative: the configuration has changed
+/// since it was read.
+fn epochs_behind(reader: &Reader, source: &Source) -> i32 {
+    let epoch = epoch_in(source.over, reader.epoch);
+    reader.epoch.wrapping_sub(epoch).cast_signed()
 }
 
 /// The sighting of a source at the time `now`, in ticks. None if its quota is later than the reader's.
@@ -209,10 +200,10 @@ fn sighting(
     source: &Source,
     now: u64,
 ) -> Option<Sighting> {
-    let tat = match standing(reader, source) {
-        Standing::Present => source.tat,
-        Standing::Past => reader.tat(source),
-        Standing::Coming => return None,
+    let tat = match epochs_behind(reader, source) {
+        0 => source.tat,
+        1.. => reader.tat(source),
+        ..0 => return None,
     };
     let over = if reader.shadow { source.refused } else { 0 };
     Some(Sighting {

@@ -13,8 +13,6 @@ use crate::sandbox;
 const ASKING: usize = 16;
 
 /// Runs until `stop`.
-///
-/// # Errors
 /// Fails if the agent cannot start: the store's address is not valid, or another agent runs already.
 pub async fn run(options: Options, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
     let agent = Agent::new(options, host::Here)?;
