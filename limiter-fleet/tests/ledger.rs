@@ -206,41 +206,6 @@ fn the_first_answer_tells_the_level() {
     assert_eq!(first(record(u64::MAX, 40 * MS), 0, 0), 40 * MS);
 }
 
-/// Answers a round of this host with `own` packets.
-fn answer(ledger: &mut Ledger, after: u64, own: u64, total: u64) -> u64 {
-    see(ledger, after, 80 * MS, own);
-    assert_eq!(ledger.publish().unwrap_or(0), own);
-    ledger.answer(&record(total, 80 * MS), &reading(after, 80 * MS), &QUOTA)
-}
-
-#[test]
-fn later_answers_tell_what_the_others_have_charged_since() {
-    // The spent ticks stay equal, and no time passes: no refill overflows.
-    let mut ledger = Ledger::of_old(reading(0, 80 * MS));
-    assert_eq!(answer(&mut ledger, 0, 0, 5), 0, "its level is there");
-    assert_eq!(answer(&mut ledger, 0, 0, 5), 0);
-    assert_eq!(answer(&mut ledger, 0, 0, 8), 30 * MS);
-    ledger.added(0);
-    assert_eq!(answer(&mut ledger, 0, 0, 8), 0);
-    assert_eq!(answer(&mut ledger, 0, 0, 9), 10 * MS);
-}
-
-#[test]
-fn its_own_packets_are_not_the_others() {
-    let mut ledger = Ledger::of_old(reading(0, 0));
-    let step = |ledger: &mut Ledger, own: u64, total: u64| {
-        // The packets are in the bucket when they are counted: no refill overflows.
-        let spent = own * QUOTA.cost;
-        see(ledger, 0, spent, own);
-        assert_eq!(ledger.publish().unwrap_or(0), own);
-        ledger.answer(&record(total, 0), &reading(0, spent), &QUOTA)
-    };
-    assert_eq!(step(&mut ledger, 0, 6), 0);
-    assert_eq!(step(&mut ledger, 2, 8), 0);
-    assert_eq!(step(&mut ledger, 0, 9), 10 * MS);
-    assert_eq!(step(&mut ledger, 3, 14), 20 * MS);
-}
-
 /// Refill that overflowed while other hosts sent packets is not charged: the overflow since the last answer, plus one
 /// second, the maximum delay of their packets.
 #[test]

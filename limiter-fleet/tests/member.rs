@@ -9,8 +9,7 @@ use limiter_common::{
     table::key::{Address, KeyMask, SLOTS, SourceKey},
 };
 use limiter_fleet::{
-    ledger::Record,
-    member::{Charge, Group, Item, Member, Round, Sighting},
+    member::{Group, Item, Member, Round, Sighting},
     quota::{Fleet, Quota, STALENESS, ticks},
     refill::{Reading, charged},
 };
@@ -228,33 +227,6 @@ fn a_group_has_a_part_of_the_shards() {
     let rounds = scan(&mut member, &entries);
     let groups: Vec<_> = rounds.iter().map(|round| round.group).collect();
     assert_eq!(groups, [Group { of: 16, index: 0 }]);
-}
-
-#[test]
-fn an_answer_charges_what_is_new_and_else_nothing() {
-    let mut member = begun(1);
-    let mut tell = |admitted, total| {
-        let entry = (0, 1, 9, admitted);
-        let rounds = scan(&mut member, &[entry]);
-        let [round] = &rounds[..] else {
-            panic!("{rounds:?}");
-        };
-        let record = Record {
-            born: 7,
-            total,
-            spent: 0,
-        };
-        let reading = |_, _: &SourceKey| Some(sighting(&entry));
-        member.answer(round.number, round.group, &[record], reading)
-    };
-    assert_eq!(tell(3, 3), []);
-    assert_eq!(tell(4, 4), []);
-    let charge = Charge {
-        key: key(1),
-        ticks: 2 * QUOTA.cost,
-        most: QUOTA.tau + FLEET.debt(&QUOTA),
-    };
-    assert_eq!(tell(5, 7), [charge]);
 }
 
 #[test]

@@ -79,24 +79,6 @@ mod tests {
         admitted
     }
 
-    #[test]
-    fn what_is_known_exactly_has_one_answer() {
-        let bucket = Bucket { rate: 20, burst: 3 };
-        let at = |times: &[u64]| {
-            let start = 1_000_000_000;
-            let times: Vec<_> = times.iter().map(|ms| start + ms * 1_000_000).collect();
-            let twice: Vec<_> = times.iter().map(|time| (*time, *time)).collect();
-            (bucket.admits(&twice), admitted(bucket, &times))
-        };
-        assert_eq!(at(&[0, 0, 0, 0]), (3..=3, 3));
-        assert_eq!(at(&[0, 0, 0, 49, 50]), (4..=4, 4));
-        assert_eq!(
-            at(&[0, 0, 0, 900, 900, 900, 900]),
-            (6..=6, 6),
-            "never more than full"
-        );
-    }
-
     /// Whatever the times within the intervals, the admitted packets are within the bounds, and the bounds are
     /// reached.
     #[test]

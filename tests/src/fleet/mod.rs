@@ -161,12 +161,7 @@ impl Fleet {
     /// Leads a source's packets to this host only from now on.
     pub fn pin(&self, source: Ipv4Addr, host: usize) {
         assert!(host < self.size());
-        self.router.pin(source, Some(host));
-    }
-
-    /// Spreads a source's packets again from now on.
-    pub fn unpin(&self, source: Ipv4Addr) {
-        self.router.pin(source, None);
+        self.router.pin(source, host);
     }
 
     /// Starts `limiter agent` on a host, with this store.

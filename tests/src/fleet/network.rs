@@ -100,23 +100,12 @@ impl Network {
         }
     }
 
-    /// Repairs a host's link to the store, with full rate.
+    /// Repairs a host's link to the store after [`Self::cut`] or [`Self::lose`].
     pub fn heal(&self, host: usize) {
         ip(
             &self.store,
             &format!("link set link{host} up master store0\n"),
         );
-        let ends = [
-            (&self.store, format!("link{host}")),
-            (&self.hosts[host].namespace, "mgmt0".to_owned()),
-        ];
-        for (namespace, name) in ends {
-            batch(
-                namespace,
-                "tc",
-                &format!("qdisc replace dev {name} root pfifo\n"),
-            );
-        }
     }
 }
 

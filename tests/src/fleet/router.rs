@@ -55,23 +55,19 @@ impl Router {
         ));
     }
 
-    /// Sends all packets of a source to one host, or spreads them again, effective between two packets.
-    pub fn pin(&self, source: Ipv4Addr, host: Option<usize>) {
+    /// Sends all packets of a source to one host, effective between two packets.
+    pub fn pin(&self, source: Ipv4Addr, host: usize) {
         let mut pinned = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
-        match host {
-            Some(host) => pinned.insert(source, host),
-            None => pinned.remove(&source),
-        };
+        pinned.insert(source, host);
         let all: Vec<_> = pinned
             .iter()
             .map(|(source, host)| format!("{source} : \"host{host}\""))
             .collect();
         // One transaction: no packet meets the map between the two commands.
-        let mut rules = "flush map netdev router pinned\n".to_owned();
-        if !all.is_empty() {
-            rules += &format!("add element netdev router pinned {{ {} }}", all.join(", "));
-        }
-        self.nft(&rules);
+        self.nft(&format!(
+            "flush map netdev router pinned\nadd element netdev router pinned {{ {} }}",
+            all.join(", ")
+        ));
     }
 
     fn nft(&self, rules: &str) {

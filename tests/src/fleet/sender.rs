@@ -106,12 +106,6 @@ impl Sent {
         let chosen = chosen.filter(|(place, _)| which(*place));
         chosen.map(|(_, packet)| packet.between).collect()
     }
-
-    /// The times of a source's packets.
-    #[must_use]
-    pub fn times_of(&self, source: usize) -> Vec<(u64, u64)> {
-        self.times(|place| self.packets[place].source == source)
-    }
 }
 
 /// Packets that are being sent.

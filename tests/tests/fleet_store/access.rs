@@ -1,6 +1,6 @@
 use std::process::Command;
 
-use limiter_fleet::store::{Edit, Error, Fault, Options, Target};
+use limiter_fleet::store::{Edit, Error, Fault, Target};
 use limiter_tests::{
     exporter::loopback_up,
     hosts::{Hosts, SERVER},
@@ -9,10 +9,10 @@ use limiter_tests::{
 };
 
 use super::{
-    Asked,
+    Asked, expect_fault,
     lists::{add, prefixes},
     members::held,
-    options, round, totals, try_connect,
+    options, refused, round, totals, try_connect,
 };
 
 const PAGE: &str = include_str!("../../../docs/fleet.md");
@@ -24,18 +24,15 @@ fn secret() -> Redis<'static> {
     })
 }
 
-/// The rights of the user of the fleet `edge` in docs/fleet.md.
-fn rights() -> String {
+/// A store with the user of the fleet `edge`, who has the rights in docs/fleet.md.
+fn with_user() -> Redis<'static> {
+    let redis = secret();
     let page = PAGE.replace(['\'', '\\'], "");
     let (_, rights) = page.split_once("ACL SETUSER edge on >PASSWORD ").unwrap();
-    rights.lines().next().unwrap().to_owned()
-}
-
-fn refused(options: &Options) -> Error {
-    match try_connect(options) {
-        Ok(_) => panic!("it lets us in"),
-        Err(error) => error,
-    }
+    let mut command = vec!["ACL", "SETUSER", "edge", "on", ">edgepass"];
+    command.extend(rights.lines().next().unwrap().split(' '));
+    assert_eq!(redis.cli(&command), "OK");
+    redis
 }
 
 /// The password comes from the URL or a file; a wrong one is reported, but not printed.
@@ -77,11 +74,7 @@ fn a_socket() {
 #[test]
 fn a_user_of_one_fleet() {
     need_redis!();
-    let redis = secret();
-    let rights = rights();
-    let mut command = vec!["ACL", "SETUSER", "edge", "on", ">edgepass"];
-    command.extend(rights.split(' '));
-    assert_eq!(redis.cli(&command), "OK");
+    let redis = with_user();
     let mut store = try_connect(&options(&redis.url_as("edge", "edgepass"))).unwrap();
     assert_eq!(totals(&store.exchange(1, &round(1, &[(1, 1)]))), [1]);
     assert_eq!(totals(&store.exchange(1, &round(2, &[(1, 1)]))), [2]);
@@ -124,10 +117,9 @@ fn a_user_of_one_fleet() {
     // Without these rights, the script fails.
     redis.cli(&["ACL", "SETUSER", "edge", "-setrange", "-set"]);
     let mut store = try_connect(&options(&redis.url_as("edge", "edgepass"))).unwrap();
-    let error = store.try_exchange(1, &round(9, &[(1, 1)])).unwrap_err();
-    assert!(
-        matches!(error, Error::At(_, Fault::Forbidden { .. })),
-        "{error}"
+    expect_fault!(
+        Fault::Forbidden(..),
+        store.try_exchange(1, &round(9, &[(1, 1)])).unwrap_err()
     );
 }
 
@@ -135,17 +127,9 @@ fn a_user_of_one_fleet() {
 #[test]
 fn another_database() {
     need_redis!();
-    let redis = secret();
-    let rights = rights();
-    let mut command = vec!["ACL", "SETUSER", "edge", "on", ">edgepass"];
-    command.extend(rights.split(' '));
-    redis.cli(&command);
+    let redis = with_user();
     let url = format!("{}/1", redis.url_as("edge", "edgepass"));
-    let error = refused(&options(&url));
-    assert!(
-        matches!(error, Error::At(_, Fault::Forbidden { .. })),
-        "{error}"
-    );
+    let error = expect_fault!(Fault::Forbidden(..), refused(&options(&url)));
     assert!(error.to_string().contains("'select'"), "{error}");
     redis.cli(&["ACL", "SETUSER", "edge", "+select"]);
     let mut store = try_connect(&options(&url)).unwrap();
@@ -198,8 +182,7 @@ fn the_page_sets_a_store_up() {
     redis.stop();
     redis.go_on();
     assert_eq!(connect_as("edge:PASSWORD").unwrap(), [1]);
-    let error = connect_as("edge:other").unwrap_err();
-    assert!(matches!(error, Error::At(_, Fault::Denied)), "{error}");
+    expect_fault!(Fault::Denied, connect_as("edge:other").unwrap_err());
 }
 
 /// TLS works with the right authority, and fails with another authority, another name, or no host certificate.

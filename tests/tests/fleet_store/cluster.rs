@@ -2,12 +2,13 @@ use std::time::Duration;
 
 use limiter_fleet::{
     member::{Group, Round, SHARDS},
-    store::{Error, Fault, Options, shard},
+    store::{Fault, Options, shard},
 };
 use limiter_tests::{need_redis, redis::Cluster};
 
 use super::{
-    Asked, FLEET, SLOW, lists::add, members::held, options, round, source, totals, try_connect,
+    Asked, FLEET, SLOW, expect_fault, lists::add, members::held, options, round, source, totals,
+    try_connect,
 };
 
 /// Each shard's round goes to its node; records are spread over all nodes, and a round of several shards is refused.
@@ -17,8 +18,10 @@ fn three_nodes_are_one_store() {
     let cluster = Cluster::start();
     let mut store = try_connect(&options(&cluster.nodes[1].url())).unwrap();
     assert!(store.store.is_cluster());
-    let error = store.try_exchange(1, &round(1, &[(1, 1)])).unwrap_err();
-    assert!(matches!(error, Error::At(_, Fault::NotOneShard)), "{error}");
+    expect_fault!(
+        Fault::NotOneShard,
+        store.try_exchange(1, &round(1, &[(1, 1)])).unwrap_err()
+    );
     for number in [1, 2, 2] {
         for index in 0..SHARDS {
             let of_shard = |i: &u32| shard(SLOW.limit, &source(*i)) == index;

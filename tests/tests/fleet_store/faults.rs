@@ -11,14 +11,7 @@ use limiter_tests::{
     redis::{Redis, Setup, free_port},
 };
 
-use super::{Asked, options, round, source, totals, try_connect};
-
-fn refused(options: &Options) -> Error {
-    match try_connect(options) {
-        Ok(_) => panic!("it lets us in"),
-        Err(error) => error,
-    }
-}
+use super::{Asked, expect_fault, options, refused, round, source, store, totals, try_connect};
 
 fn record(number: u32) -> String {
     format!(
@@ -30,9 +23,7 @@ fn record(number: u32) -> String {
 /// A garbled record counts as none: the source's next packets make a new one.
 #[test]
 fn garbled_records() {
-    need_redis!();
-    let redis = Redis::start();
-    let mut store = Asked::of(&redis);
+    let (redis, mut store) = store!();
     let key = record(1);
     let pack = |numbers: &str| {
         let script = format!("redis.call('SET',KEYS[1],struct.pack('<dddd',{numbers}))");
@@ -93,9 +84,7 @@ fn garbled_records() {
 /// The number of the last round is garbled: rounds go on.
 #[test]
 fn a_garbled_number() {
-    need_redis!();
-    let redis = Redis::start();
-    let mut store = Asked::of(&redis);
+    let (redis, mut store) = store!();
     let key = "limiter:{edge}:m:0000000000000001:1:0";
     let mut total = 0;
     for (i, value) in [
@@ -131,9 +120,7 @@ fn a_garbled_number() {
 /// A store that forgets scripts gets them again; a store that forgets everything begins anew.
 #[test]
 fn what_the_store_forgets() {
-    need_redis!();
-    let mut redis = Redis::start();
-    let mut store = Asked::of(&redis);
+    let (mut redis, mut store) = store!();
     let first = store.exchange(1, &round(1, &[(1, 1)]))[0];
     redis.cli(&["SCRIPT", "FLUSH"]);
     assert_eq!(store.exchange(1, &round(2, &[(1, 1)]))[0].total, 2);
@@ -142,10 +129,9 @@ fn what_the_store_forgets() {
     assert!(second.born > first.born && second.total == 1, "{second:?}");
     // After a restart with the saved data.
     redis.restart();
-    let error = store.try_exchange(1, &round(4, &[(1, 1)])).unwrap_err();
-    assert!(
-        matches!(error, Error::At(_, Fault::Unreachable { .. })),
-        "{error}"
+    let error = expect_fault!(
+        Fault::Unreachable(..),
+        store.try_exchange(1, &round(4, &[(1, 1)])).unwrap_err()
     );
     assert!(error.is_of_the_connection());
     let mut store = Asked::of(&redis);
@@ -183,11 +169,7 @@ fn a_stopped_store() {
         response_timeout: Duration::from_millis(100),
         ..options(&redis.url())
     };
-    let error = refused(&quick);
-    assert!(
-        matches!(error, Error::At(_, Fault::Timeout { .. })),
-        "{error}"
-    );
+    expect_fault!(Fault::Timeout(..), refused(&quick));
     redis.resume();
     let mut store = Asked::of(&redis);
     assert_eq!(totals(&store.exchange(1, &round(1, &[(1, 5)]))), [5]);
@@ -197,16 +179,16 @@ fn a_stopped_store() {
 /// A full store reports it, and applies no round by half.
 #[test]
 fn a_full_store() {
-    need_redis!();
-    let redis = Redis::start();
-    let mut store = Asked::of(&redis);
+    let (redis, mut store) = store!();
     assert_eq!(totals(&store.exchange(1, &round(1, &[(1, 1)]))), [1]);
     redis.cli(&["CONFIG", "SET", "maxmemory", "1"]);
     for number in [2, 3] {
-        let error = store
-            .try_exchange(1, &round(number, &[(1, 1), (2, 1)]))
-            .unwrap_err();
-        assert!(matches!(error, Error::At(_, Fault::Full)), "{error}");
+        let error = expect_fault!(
+            Fault::Full,
+            store
+                .try_exchange(1, &round(number, &[(1, 1), (2, 1)]))
+                .unwrap_err()
+        );
         assert!(!error.is_of_the_connection());
     }
     redis.cli(&["CONFIG", "SET", "maxmemory", "0"]);
@@ -214,39 +196,15 @@ fn a_full_store() {
     assert_eq!(totals(&answer), [2, 1]);
 }
 
-/// A replica is refused until it is promoted: then it has all data that it was sent.
-#[test]
-fn a_failover() {
-    need_redis!();
-    let mut first = Redis::start();
-    let second = Redis::start();
-    let mut store = Asked::of(&first);
-    store.exchange(1, &round(1, &[(1, 5)]));
-    second.replicate(&first);
-    let mut other = Asked::of(&second);
-    let error = other.try_exchange(1, &round(2, &[(1, 1)])).unwrap_err();
-    assert!(matches!(error, Error::At(_, Fault::Replica)), "{error}");
-    first.stop();
-    second.promote();
-    let mut other = Asked::of(&second);
-    assert_eq!(totals(&other.exchange(1, &round(1, &[(1, 5)]))), [5]);
-    assert_eq!(totals(&other.exchange(1, &round(2, &[(1, 1)]))), [6]);
-}
-
 /// Addresses with no server, or with another kind of server.
 #[test]
 fn what_is_no_store() {
     need_redis!();
     let nobody = format!("redis://127.0.0.1:{}", free_port());
-    let error = refused(&options(&nobody));
-    assert!(
-        matches!(error, Error::At(_, Fault::Unreachable { .. })),
-        "{error}"
-    );
-    let error = refused(&options("unix:///nonexistent/socket"));
-    assert!(
-        matches!(error, Error::At(_, Fault::Unreachable { .. })),
-        "{error}"
+    expect_fault!(Fault::Unreachable(..), refused(&options(&nobody)));
+    expect_fault!(
+        Fault::Unreachable(..),
+        refused(&options("unix:///nonexistent/socket"))
     );
     let old = b"$38\r\n# Server\r\nredis_version:6.2.1\r\nx:yyyyy\r\n".as_slice();
     let sentinel = b"$46\r\nredis_version:7.0.0\r\nredis_mode:sentinel\r\nxxxx\r\n";

@@ -4,7 +4,7 @@ use ipnet::IpNet;
 use limiter_fleet::store::{Changed, Edit, Entry, Error, Lists, PREFIXES};
 use limiter_tests::{eventually, need_redis, redis::Redis};
 
-use super::{Asked, FLEET};
+use super::{Asked, FLEET, store};
 
 const KEY: &str = "limiter:{edge}:list:deny";
 
@@ -114,9 +114,7 @@ fn a_list_spreads() {
 /// Prefixes expire by the store's clock, for every reader.
 #[test]
 fn entries_end() {
-    need_redis!();
-    let redis = Redis::start();
-    let mut store = Asked::of(&redis);
+    let (redis, mut store) = store!();
     let (short, long) = (["192.0.2.0/24"], ["192.0.3.0/24"]);
     store
         .try_edit(&add(&short, Some(Duration::from_millis(30))))
@@ -138,9 +136,7 @@ fn entries_end() {
 /// A list has a maximum length, and entries in another format are skipped.
 #[test]
 fn what_others_put_there() {
-    need_redis!();
-    let redis = Redis::start();
-    let mut store = Asked::of(&redis);
+    let (redis, mut store) = store!();
     let one = ["192.0.2.0/24"];
     store.try_edit(&add(&one, None)).unwrap();
     redis.cli(&[
@@ -187,9 +183,7 @@ fn what_others_put_there() {
 /// A list of the maximum length.
 #[test]
 fn a_long_list() {
-    need_redis!();
-    let redis = Redis::start();
-    let mut store = Asked::of(&redis);
+    let (_redis, mut store) = store!();
     let all: Vec<_> = (0..20_000_u32)
         .map(|i| format!("10.{}.{}.0/24", i >> 8, i & 0xff))
         .collect();

@@ -58,6 +58,35 @@ fn try_connect(options: &Options) -> Result<Asked, Error> {
     Ok(Asked { runtime, store })
 }
 
+fn refused(options: &Options) -> Error {
+    match try_connect(options) {
+        Ok(_) => panic!("it lets us in"),
+        Err(error) => error,
+    }
+}
+
+/// Panics unless the error is this fault of the store; returns the error.
+macro_rules! expect_fault {
+    ($fault:pat, $error:expr) => {{
+        let error = $error;
+        let is_it = matches!(error, limiter_fleet::store::Error::At(_, $fault));
+        assert!(is_it, "{error}");
+        error
+    }};
+}
+use expect_fault;
+
+/// A store that was just started, and a connection to it. Returns from the test if there is none.
+macro_rules! store {
+    () => {{
+        limiter_tests::need_redis!();
+        let redis = limiter_tests::redis::Redis::start();
+        let store = super::Asked::of(&redis);
+        (redis, store)
+    }};
+}
+use store;
+
 impl Asked {
     fn of(redis: &Redis<'_>) -> Self {
         try_connect(&options(&redis.url())).unwrap()

@@ -4,9 +4,8 @@ use limiter_fleet::{
     conflicts::Held,
     store::{Beat, Error, LIMITS, MEMBERS},
 };
-use limiter_tests::{need_redis, redis::Redis};
 
-use super::{Asked, FLEET};
+use super::{Asked, FLEET, store};
 
 const ALIVE: Duration = Duration::from_secs(60);
 const KEY: &str = "limiter:{edge}:members";
@@ -41,9 +40,7 @@ impl Asked {
 /// Members are counted, the longest silent one is the oldest, and a member that leaves is gone.
 #[test]
 fn who_is_there() {
-    need_redis!();
-    let redis = Redis::start();
-    let mut store = Asked::of(&redis);
+    let (redis, mut store) = store!();
     let first = store.beat(1, "one/eth0", ALIVE);
     assert_eq!(
         (first.hosts, first.oldest, first.revision),
@@ -75,9 +72,7 @@ fn who_is_there() {
 /// Garbage under the members' key costs only its room, and is not shown.
 #[test]
 fn what_others_put_there() {
-    need_redis!();
-    let redis = Redis::start();
-    let mut store = Asked::of(&redis);
+    let (redis, mut store) = store!();
     // Another type under the key: members register again by themselves.
     redis.cli(&["SET", KEY, "junk"]);
     redis.cli(&["SET", "limiter:{edge}:revision", "junk"]);
@@ -103,9 +98,7 @@ fn what_others_put_there() {
 /// Each member learns the limits of all living members, and no limit that is out of date.
 #[test]
 fn who_holds_what() {
-    need_redis!();
-    let redis = Redis::start();
-    let mut store = Asked::of(&redis);
+    let (redis, mut store) = store!();
     let both = [held("all", 1), held("all", 2), held("dns", 7)];
     let own = [both[0].clone(), both[2].clone()];
     // Repeating it changes nothing.
@@ -126,9 +119,7 @@ fn who_holds_what() {
 /// Garbage under the limits' key costs only its room, and is not shown.
 #[test]
 fn what_others_hold_in_jest() {
-    need_redis!();
-    let redis = Redis::start();
-    let mut store = Asked::of(&redis);
+    let (redis, mut store) = store!();
     redis.cli(&["SET", LIMITS_KEY, "junk"]);
     let own = [held("all", 1)];
     assert_eq!(store.compare(&own, ALIVE), own);

@@ -1,5 +1,3 @@
-use std::{thread, time::Duration};
-
 use limiter_fleet::{
     ledger::Record,
     member::Group,
@@ -7,14 +5,12 @@ use limiter_fleet::{
 };
 use limiter_tests::{need_redis, redis::Redis};
 
-use super::{Asked, FLEET, SECOND, SLOW, round, source, totals};
+use super::{Asked, FLEET, SECOND, SLOW, round, source, store, totals};
 
 /// A round counts once, however often it arrives; a round older than the last one does not count.
 #[test]
 fn a_round_counts_once() {
-    need_redis!();
-    let redis = Redis::start();
-    let mut store = Asked::of(&redis);
+    let (redis, mut store) = store!();
     let first = round(1, &[(1, 5), (2, 7), (3, 0)]);
     let before = store.now();
     let answer = store.exchange(1, &first);
@@ -42,9 +38,7 @@ fn a_round_counts_once() {
 /// Members have their own round numbers, and so have groups of one member: they are in flight at the same time.
 #[test]
 fn members_add_up_and_groups_do_not_wait() {
-    need_redis!();
-    let redis = Redis::start();
-    let mut store = Asked::of(&redis);
+    let (_redis, mut store) = store!();
     assert_eq!(totals(&store.exchange(1, &round(5, &[(1, 5)]))), [5]);
     assert_eq!(totals(&store.exchange(2, &round(1, &[(1, 3)]))), [8]);
     let in_group = |index, number, source| {
@@ -70,58 +64,10 @@ fn members_add_up_and_groups_do_not_wait() {
     assert_eq!(totals(&ask(FLEET, other)), [1]);
 }
 
-/// The level falls with the store's time, is never reported too high, and stays within the cap.
-#[test]
-fn the_level_is_that_of_a_bucket() {
-    need_redis!();
-    let redis = Redis::start();
-    let mut store = Asked::of(&redis);
-    let before = store.now();
-    let [charged] = store.exchange(1, &round(1, &[(1, 100)]))[..] else {
-        panic!("one record");
-    };
-    assert_eq!(charged.spent, 100 * SECOND, "at that moment");
-    thread::sleep(Duration::from_millis(50));
-    let [least, most] = {
-        let start = store.now();
-        let [later] = store.records(&[1])[..] else {
-            panic!("one record");
-        };
-        let end = store.now();
-        let spent = (100 * SECOND - later.spent) >> 8;
-        assert!(spent >= 1_000 * (start - charged.born), "{spent} ns");
-        assert!(spent <= 1_000 * (end - before), "{spent} ns");
-        [start, end]
-    };
-    assert!(least - charged.born >= 50_000 && most >= least);
-    let full = store.exchange(1, &round(2, &[(1, u64::MAX / 1_024)]));
-    assert_eq!(full[0].spent, SLOW.cap);
-}
-
-/// Costs below a nanosecond are neither lost nor rounded up.
-#[test]
-fn small_costs_add_up() {
-    need_redis!();
-    let redis = Redis::start();
-    let mut store = Asked::of(&redis);
-    let thin = Of {
-        limit: "thin",
-        cost: 1,
-        cap: 1_000 * SECOND,
-    };
-    let packets = 256 * 5_000_000_000 + 255;
-    let round = round(1, &[(1, packets)]);
-    let exchange = store.store.exchange(FLEET, 1, &round, |_| thin);
-    let records = store.runtime.block_on(exchange).unwrap();
-    assert_eq!(records[0].spent, 5_000_000_000 << 8);
-}
-
 /// A record that nobody charges expires, no earlier than its bucket is full; the next record is new.
 #[test]
 fn records_expire() {
-    need_redis!();
-    let redis = Redis::start();
-    let mut store = Asked::of(&redis);
+    let (redis, mut store) = store!();
     let short = Of {
         cap: 10 * SECOND,
         ..SLOW
@@ -157,9 +103,7 @@ fn records_expire() {
 /// More sources than fit into one piece. Prints the time of the store per source.
 #[test]
 fn large_rounds() {
-    need_redis!();
-    let redis = Redis::start();
-    let mut store = Asked::of(&redis);
+    let (redis, mut store) = store!();
     let items: Vec<_> = (0..4_321).map(|i| (i, u64::from(i) + 1)).collect();
     for number in 1..=5 {
         let records = store.exchange(1, &round(number, &items));
@@ -194,20 +138,8 @@ fn rounds_share_a_connection() {
             store.exchange(FLEET, 1, &round, |_| SLOW).await.unwrap()
         }
     };
-    let all = runtime.block_on(async {
-        let local = tokio::task::LocalSet::new();
-        local
-            .run_until(async {
-                let tasks: Vec<_> = (0..16).map(|i| tokio::task::spawn_local(one(i))).collect();
-                let mut shared = Vec::new();
-                for task in tasks {
-                    shared.push(task.await.unwrap()[1].total);
-                }
-                shared
-            })
-            .await
-    });
-    let mut sorted = all.clone();
+    let all = runtime.block_on(futures_util::future::join_all((0..16).map(one)));
+    let mut sorted: Vec<_> = all.iter().map(|records| records[1].total).collect();
     sorted.sort_unstable();
     assert_eq!(sorted, (1..=16).collect::<Vec<_>>());
     assert_eq!(connections(), 1);
