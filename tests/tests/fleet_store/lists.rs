@@ -127,7 +127,7 @@ fn entries_end() {
     eventually("it is over", || Asked::of(redis).deny().len() == 1);
     assert_eq!(redis.cli(&["HLEN", KEY]), "2");
     assert_eq!(store.revision(), revision, "nobody has to read it again");
-    // Whoever adds prefixes removes the expired ones from the store.
+    // An edit that adds prefixes removes the expired ones from the store.
     assert_eq!(store.try_edit(&add(&long, None)).unwrap(), 1);
     assert_eq!(redis.cli(&["HLEN", KEY]), "1");
     assert_eq!(store.deny()[0].prefix.to_string(), long[0]);
