@@ -365,7 +365,7 @@ fn what_a_link_holds() {
     let process = format!("process {}", std::process::id());
     let words = [
         "'somebody'",
-        "attached by netlink",
+        "attached through netlink",
         &process,
         "bpftool link detach id",
     ];

@@ -243,7 +243,7 @@ fn what_only_the_interface_makes_wrong_is_a_failure() {
         (&["check", "eth9", "192.0.2.7"], &["eth9", "ip link"]),
         (
             &["attach", "eth0@if7", "--rate", "5"],
-            &["leave out the @", "'eth0'"],
+            &["appends @", "'eth0'"],
         ),
         (&["detach", "eth9"], &["eth9", "ip link"]),
         (&["keep", "eth0"], &["nothing to keep"]),

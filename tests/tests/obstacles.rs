@@ -151,7 +151,7 @@ fn maps_of_another_shape_are_refused() {
     ] {
         hosts
             .limiter(arguments)
-            .expect_error(1, &["TABLE", "another shape", "limiter detach eth0"]);
+            .expect_error(1, &["TABLE", "another build", "limiter detach eth0"]);
     }
     hosts
         .limiter("attach eth0 --rate 6")

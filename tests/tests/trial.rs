@@ -251,9 +251,10 @@ fn keeping_too_late_leaves_what_was_before() {
     assert_eq!(status["limits"][0]["burst"], "3");
     let text = hosts.limiter("status eth0").stdout;
     assert!(text.contains("A trial ended at"), "{text}");
-    hosts
-        .limiter("keep eth0")
-        .expect_error(1, &["ended at", "what was in force before holds again"]);
+    hosts.limiter("keep eth0").expect_error(
+        1,
+        &["ended at", "the settings before it are in force again"],
+    );
     assert_eq!(hosts.status()["trial_ended"], serde_json::Value::Null);
     assert_eq!(generations(&hosts), 1, "and is cleared up");
     assert_eq!(probe.burst(), 3);

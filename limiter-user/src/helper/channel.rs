@@ -15,9 +15,7 @@ const ANSWER_MAX: u32 = 64 << 20;
 
 /// The other process is gone, or violates the protocol. The channel cannot be used any more.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "the process that reads the kernel for this one has ended ({0}): start it again; `dmesg` may say what ended it"
-)]
+#[error("the helper process has ended ({0}): start limiter again; `dmesg` may say why")]
 pub struct Broken(#[from] io::Error);
 
 impl Broken {

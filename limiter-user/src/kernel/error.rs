@@ -19,12 +19,12 @@ pub enum Error {
     Lacks(String),
     /// The kernel refused although the process has the capabilities.
     #[error(
-        "not permitted: the kernel refused what CAP_BPF and CAP_NET_ADMIN allow elsewhere: run it with sudo, and see whether a security module or a container forbids it"
+        "not permitted: the kernel refused an operation that CAP_BPF and CAP_NET_ADMIN normally allow: run it with sudo, and check whether a security module or a container forbids it"
     )]
     NotPermitted,
     /// A file or folder belongs to another user.
     #[error(
-        "not permitted: {what} {path} failed, which user {user} has no right to: run it with sudo, or give that user /sys/fs/bpf/limiter (docs/security.md)"
+        "not permitted: {what} {path} failed, because user {user} has no right to it: run it with sudo, or give that user /sys/fs/bpf/limiter (docs/security.md)"
     )]
     Denied {
         /// The operation that failed.
@@ -39,12 +39,12 @@ pub enum Error {
     NoInterface(String),
     /// Limiter is not attached to the interface.
     #[error(
-        "limiter is not attached to '{0}': `limiter attach {0} --rate RATE` does that, `limiter status` shows where it is"
+        "limiter is not attached to '{0}': `limiter attach {0} --rate RATE` attaches it, `limiter status` lists the interfaces that it is attached to"
     )]
     NotAttached(String),
     /// A version with another layout of its pins is attached.
     #[error(
-        "another version of limiter is attached to '{interface}' (layout {layout}), which this version can neither read nor change, and its limits stay in force: `limiter attach {interface} --or-reload --config FILE` replaces it without a gap, with full buckets; `limiter detach {interface}` takes it off"
+        "another version of limiter is attached to '{interface}' (layout {layout}). This version can neither read nor change it, and its limits stay in force: `limiter attach {interface} --or-reload --config FILE` replaces it without a gap, with full buckets; `limiter detach {interface}` detaches it"
     )]
     OtherVersion {
         /// The interface.
@@ -54,12 +54,12 @@ pub enum Error {
     },
     /// The link outlived its interface.
     #[error(
-        "the interface that limiter was attached to as '{0}' is gone, and limits nothing any more: `limiter detach {0}` clears what is left"
+        "the interface that limiter was attached to as '{0}' is gone, so nothing is limited: `limiter detach {0}` removes the leftover pins"
     )]
     InterfaceGone(String),
     /// The link is on no interface any more, but an interface of that name exists.
     #[error(
-        "'{0}' is there, but not limited: the program of limiter was taken off it (as `bpftool link detach` does), or that interface is gone and another one has its name: `limiter detach {0}` clears what is left, then attach again"
+        "limiter does not run on '{0}' any more: another tool detached its program (as `bpftool link detach` does), or the interface is gone and another one has its name: `limiter detach {0}` removes the leftover pins, then attach again"
     )]
     TakenOff(String),
     /// The link follows the interface, which has a new name.
@@ -72,12 +72,12 @@ pub enum Error {
     },
     /// The interface was moved to another network namespace, and the link with it.
     #[error(
-        "the interface that limiter was attached to as '{0}' is in another network namespace now, and limited there: `limiter detach {0}` here takes it off"
+        "the interface that limiter was attached to as '{0}' is in another network namespace now, and still limited there: `limiter detach {0}`, run here, detaches it"
     )]
     Moved(String),
     /// The pins of an interface cannot be read.
     #[error(
-        "what is pinned for '{interface}' cannot be read ({why}): `limiter detach {interface}`, then attach again"
+        "the pins of '{interface}' cannot be read ({why}): `limiter detach {interface}`, then attach again"
     )]
     Unreadable {
         /// The interface.
@@ -90,12 +90,12 @@ pub enum Error {
     Bpffs(String),
     /// A file or folder that limiter did not make has one of its names: the path, and what is wrong with it.
     #[error(
-        "{0} {1}, so limiter neither uses nor removes it: remove it if nobody needs it, and close bpffs to others (`chmod 700 /sys/fs/bpf`, docs/security.md)"
+        "{0} {1}, so limiter neither uses nor removes it: remove it if it is not needed, and close bpffs to other users (`chmod 700 /sys/fs/bpf`, docs/security.md)"
     )]
     Stranger(PathBuf, String),
     /// Limiter's own pins are gone, and other files are left.
     #[error(
-        "limiter is off '{interface}', but {folder} holds what limiter did not pin ({names}): it was left alone, remove it if nobody needs it"
+        "limiter is detached from '{interface}', but {folder} has files that limiter did not pin ({names}): remove them if they are not needed"
     )]
     LeftAlone {
         /// The interface.
@@ -107,7 +107,7 @@ pub enum Error {
     },
     /// Another command holds the lock. The number: seconds waited.
     #[error(
-        "another limiter command has been changing things for {0} s: wait for it, or end it, and try again"
+        "another limiter command has held the lock for {0} s: wait until it ends, or end it, and try again"
     )]
     Busy(u64),
     /// The configuration does not fit the interface.
@@ -135,7 +135,7 @@ pub enum Error {
     },
     /// The trial ended without `keep`, so nothing is limited.
     #[error(
-        "the trial on '{interface}' ended at {ended}, and nothing is limited: `limiter attach {interface} --rate RATE` attaches again, `limiter detach {interface}` clears what is left"
+        "the trial on '{interface}' ended at {ended}, and nothing is limited: `limiter attach {interface} --rate RATE` attaches again, `limiter detach {interface}` removes the leftover pins"
     )]
     TrialOver {
         /// The interface.
@@ -144,7 +144,9 @@ pub enum Error {
         ended: String,
     },
     /// Netlink does not answer.
-    #[error("asking the kernel about interfaces failed ({0}): is NETLINK_ROUTE available here?")]
+    #[error(
+        "reading the interfaces failed ({0}): check whether a container or a seccomp filter forbids NETLINK_ROUTE sockets"
+    )]
     Netlink(#[from] rtnetlink::Error),
     /// Any other system error.
     #[error("{what} failed ({source})")]
@@ -193,16 +195,16 @@ pub(in crate::kernel) fn flat(error: &dyn std::error::Error) -> String {
 
 /// Error for a map of limiter that could not be read or written.
 pub(in crate::kernel) fn read_failed(error: impl std::error::Error) -> Error {
-    Error::system("reading the limiter's maps", io::Error::other(flat(&error)))
+    Error::system("reading limiter's maps", io::Error::other(flat(&error)))
 }
 
 /// Advice for a name that no interface has. `ip link` appends `@` and the peer's name, so users may paste both.
 fn names_of_interfaces(name: &str) -> String {
     match name.split_once('@') {
         Some((name, _)) if !name.is_empty() => {
-            format!("leave out the @ and what follows it, which is another one: '{name}'")
+            format!("`ip link` appends @ and another interface's name: write '{name}'")
         }
-        _ => "`ip link` lists those that there are".to_owned(),
+        _ => "`ip link` lists the interfaces".to_owned(),
     }
 }
 

@@ -20,7 +20,7 @@ const NEEDED: [Capability; 5] = [
 
 fn has(capability: Capability) -> Result<bool> {
     caps::has_cap(None, CapSet::Effective, capability)
-        .map_err(|error| Error::new("asking for capabilities", error))
+        .map_err(|error| Error::new("reading capabilities", error))
 }
 
 /// Empties the bounding set, if this process may (`CAP_SETPCAP`). Otherwise nothing is lost: a program that would gain
@@ -38,7 +38,7 @@ pub fn leave_root() -> Result<()> {
     if !geteuid().is_root() || !may {
         return Ok(());
     }
-    let failed = |error: nix::Error| Error::new("leaving root", error);
+    let failed = |error: nix::Error| Error::new("changing the user", error);
     let (user, group) = (Uid::from_raw(UNPRIVILEGED), Gid::from_raw(UNPRIVILEGED));
     setgroups(&[]).map_err(failed)?;
     setresgid(group, group, group).map_err(failed)?;
@@ -53,7 +53,7 @@ pub fn clear() -> Result<()> {
 /// Drops all capabilities except the needed ones. Gains none.
 pub fn keep_needed() -> Result<()> {
     let own = caps::read(None, CapSet::Permitted)
-        .map_err(|error| Error::new("asking for capabilities", error))?;
+        .map_err(|error| Error::new("reading capabilities", error))?;
     let needed = NEEDED.into_iter().filter(|needed| own.contains(needed));
     // Without CAP_BPF, CAP_SYS_ADMIN is needed, which includes CAP_BPF.
     let mut kept: CapsHashSet = needed.collect();

@@ -13,7 +13,7 @@ use std::{fs, io};
 /// A privilege cannot be dropped.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "giving up privileges failed at {what} ({why}): nothing goes on with more than it needs; this kernel and what started limiter must allow it"
+    "dropping privileges failed at {what} ({why}), so limiter stops: check whether the kernel, a container or the service manager forbids it"
 )]
 pub struct Error {
     what: &'static str,

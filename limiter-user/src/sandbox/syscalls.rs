@@ -218,9 +218,9 @@ fn install(rules: Rules, others: SeccompAction, these: SeccompAction) -> Result<
     let architecture = TargetArch::try_from(std::env::consts::ARCH).map_err(failed)?;
     let filter = SeccompFilter::new(rules, others, these, architecture).map_err(failed)?;
     let program = BpfProgram::try_from(filter).map_err(failed)?;
-    apply_filter(&program).map_err(|error| Error::new("the filter of system calls", error))
+    apply_filter(&program).map_err(|error| Error::new("the system call filter", error))
 }
 
 fn failed(error: seccompiler::BackendError) -> Error {
-    Error::new("the filter of system calls", error)
+    Error::new("the system call filter", error)
 }

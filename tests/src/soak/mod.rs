@@ -48,7 +48,7 @@ pub const RATE: u32 = 50;
 pub const BURST: u32 = 100;
 
 /// Message of a command that could not get the lock.
-const LOCKED: &str = "another limiter command has been changing things";
+const LOCKED: &str = "another limiter command has held the lock";
 
 /// Duration and load.
 #[derive(Clone, Copy, Debug)]

@@ -104,7 +104,7 @@ fn an_unknown_interface() {
     assert_eq!(diagnosis["mode"], "unknown");
     expect(&diagnosis, "interface", &["problem", "'eth9'", "ip link"]);
     let text = hosts.limiter(&["doctor", "eth9"]);
-    let error = "limiter: eth9: a problem for attach: no interface 'eth9' in this network namespace: `ip link` lists those that there are\n";
+    let error = "limiter: eth9: a problem for attach: no interface 'eth9' in this network namespace: `ip link` lists the interfaces\n";
     assert_eq!(text.stderr, error);
     hosts.limiter(&["doctor"]).expect_error(2, &["IFACE"]);
 }

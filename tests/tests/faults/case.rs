@@ -106,7 +106,7 @@ impl Place {
 }
 
 /// The message of a command that did not get the lock.
-const BUSY: &str = "another limiter command has been changing things";
+const BUSY: &str = "another limiter command has held the lock";
 
 /// A command and what it changes.
 pub struct Case<'p> {

@@ -71,7 +71,7 @@ fn the_limit_of_a_group_is_reached() {
                 "the tables",
                 "SETS",
                 "Cannot allocate memory",
-                "ask for fewer",
+                "lower --max-sources",
             ],
         );
         assert_eq!(case.settled("no memory"), ABSENT);

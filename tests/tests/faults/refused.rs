@@ -31,7 +31,7 @@ fn done_or_said(case: &Case<'_>, stopped: &Stopped, call: &Call, look: Look) {
         End::Done(0) => assert_eq!(look, case.after, "{at}"),
         End::Done(1) => {
             // Two failures come after the change: of the last steps, and of the output.
-            let done = call.name == "output" || said.contains("limiter is off 'eth0', but");
+            let done = call.name == "output" || said.contains("limiter is detached from");
             assert_eq!(look, if done { case.after } else { case.before }, "{at}");
             // Standard error then has the output too.
             let is_output = call.name == "output";
@@ -51,8 +51,8 @@ fn says_why(said: &str, call: &Call) -> bool {
     ERRORS.iter().any(in_its_words)
         || said.contains("not permitted: ")
         || match call.name.as_str() {
-            "link" => said.contains("another XDP program (attached this moment"),
-            "message" => said.contains("asking the kernel about interfaces failed"),
+            "link" => said.contains("another XDP program has just been attached"),
+            "message" => said.contains("reading the interfaces failed"),
             // The loader probes the features of the kernel and adapts.
             "types" | "program" | "map" => said.contains("the kernel refused the "),
             _ => false,

@@ -22,11 +22,11 @@ use limiter_user::kernel::sys::bpf;
 /// Messages that commands may print when their interface disappears, in one line.
 const WORDS: [&str; 9] = [
     "is gone",
-    "is there, but not limited",
+    "limiter does not run on 'eth0' any more",
     "no interface 'eth0'",
     "not attached",
     "another network namespace",
-    "swapping the program failed",
+    "replacing the program failed",
     "No such device",
     "attached to 'eth0' already",
     "the kernel refused to attach",
@@ -129,7 +129,7 @@ fn taken_off_by_force() {
     let link = bpf::open_pin(&hosts.pins().join("link")).unwrap();
     bpf::link_detach(link.as_fd()).unwrap();
     drop(link);
-    let told = ["'eth0' is there, but not limited", "`limiter detach eth0`"];
+    let told = ["does not run on 'eth0' any more", "`limiter detach eth0`"];
     for command in [
         &["status", "eth0"][..],
         &["check", "eth0", "192.0.2.2"],

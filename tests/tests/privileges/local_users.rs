@@ -161,7 +161,10 @@ fn links_and_strangers_in_an_operators_folder_are_left_alone() {
             &format!("{link} && rm WATCH && ln -s {PINS}/victim/docker WATCH"),
         );
         let detached = limiter("detach eth0");
-        detached.expect_error(1, &["limiter is off 'eth0'", "docker", "g7", "WATCH"]);
+        detached.expect_error(
+            1,
+            &["limiter is detached from 'eth0'", "docker", "g7", "WATCH"],
+        );
         assert!(!has_program(&hosts));
         assert!(pins.join("docker/inner").exists() && pins.join("g7").is_symlink());
         assert!(!pins.join("SETS").exists() && !pins.join("g0").exists());
@@ -334,7 +337,7 @@ fn root_puts_back_no_program_of_an_operator() {
         let shown = Command::new("ip").args(["link", "show", "other0"]).output();
         let shown = String::from_utf8(shown.unwrap().stdout).unwrap();
         assert!(!shown.contains("prog/xdp"), "{detached:#?}\n{shown}");
-        detached.expect_error(1, &["limiter is off 'eth0'", "foreign_generic_"]);
+        detached.expect_error(1, &["limiter is detached from 'eth0'", "foreign_generic_"]);
         assert!(!has_program(&hosts));
     });
 }

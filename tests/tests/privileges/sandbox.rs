@@ -96,7 +96,7 @@ fn the_exporter_ends_with_its_helper_though_nobody_asks() {
     });
     let (status, said) = exporter.wait();
     assert_eq!(status.code(), Some(1), "{status}");
-    assert!(said.contains("start it again"), "{said}");
+    assert!(said.contains("start limiter again"), "{said}");
 }
 
 #[test]

@@ -88,10 +88,7 @@ fn the_interface_vanishes() {
     assert!(gone.success());
     screen.wait_for("status 1");
     let said = screen.text();
-    assert!(
-        said.contains("is gone, and limits nothing any more"),
-        "{said}"
-    );
+    assert!(said.contains("is gone, so nothing is limited"), "{said}");
     screen.expect_given_back(&state);
 }
 

@@ -212,7 +212,7 @@ impl Refused {
             Self::Before(error) => error,
             Self::ByDriver(why) if why.raw_os_error() == Some(libc::EPERM) => Error::NotPermitted,
             Self::ByDriver(why) if is_taken(&why) => Error::Refused(format!(
-                "another XDP program (attached this moment) is attached to '{0}', and an interface runs one: `ip link show {0}` names it, remove it first",
+                "another XDP program has just been attached to '{0}', and an interface runs only one: `ip link show {0}` shows its id; remove it first",
                 interface.name
             )),
             Self::ByDriver(why) if why.raw_os_error() == Some(libc::ENODEV) => {
@@ -221,10 +221,10 @@ impl Refused {
             Self::ByDriver(why) if mode == XdpMode::Generic => refused(
                 interface,
                 &why,
-                "generic mode works on every interface that has packets: please report this",
+                "generic mode should work on every interface: please report this",
             ),
             Self::ByDriver(why) => Error::Refused(format!(
-                "the driver of '{}' does not take the program in native mode ({}): {}",
+                "the driver of '{}' does not accept the program in native mode ({}): {}",
                 interface.name,
                 no_native_reason(&why, interface),
                 advice(&why)
@@ -239,7 +239,7 @@ fn is_taken(why: &io::Error) -> bool {
 
 fn no_native_reason(why: &io::Error, interface: &Interface) -> String {
     match why.raw_os_error() {
-        Some(libc::EOPNOTSUPP) => "it has no XDP".to_owned(),
+        Some(libc::EOPNOTSUPP) => "it does not support XDP".to_owned(),
         Some(libc::ERANGE) => format!("its MTU of {} is too large for XDP", interface.mtu),
         _ => why.to_string(),
     }
@@ -265,14 +265,14 @@ pub(in crate::kernel) fn refused(interface: &Interface, why: &io::Error, advice:
 /// Error for an interface without Ethernet headers: the program would read the first bytes of IP as one.
 pub(in crate::kernel) fn no_ethernet(interface: &Interface) -> Error {
     Error::Refused(format!(
-        "packets come in on '{}' without an Ethernet header, and limiter would read them wrongly: attach to the interface that they arrive on before",
+        "packets on '{}' have no Ethernet header, and limiter would misread them: attach to the interface that they arrive on first",
         interface.name
     ))
 }
 
 fn already_attached(name: &str) -> Error {
     Error::Refused(format!(
-        "limiter is attached to '{name}' already: change it with `limiter set {name}`, put this in force with --or-reload, or `limiter detach {name}` first"
+        "limiter is attached to '{name}' already: change its settings with `limiter set {name}`, replace them with --or-reload, or `limiter detach {name}` first"
     ))
 }
 
@@ -368,7 +368,7 @@ fn in_the_way(interface: &Interface, xdp: XdpState) -> Error {
         }
         Holder::Link(id) => occupant::end_link(id),
         Holder::Unknown => format!(
-            "{front} if it was attached as `ip link` does; `ip link set {name} {off} off` removes it then, else the tool that put it there"
+            "{front} if it was attached through netlink (as `ip link` does), and `ip link set {name} {off} off` removes it; otherwise remove it with the tool that attached it"
         ),
     };
     Error::Refused(format!("{}: {how}", occupant::in_the_way(interface, xdp)))

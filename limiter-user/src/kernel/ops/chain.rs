@@ -79,7 +79,7 @@ fn create(interface: &Interface, mode: XdpMode, program: &Program, frags: bool) 
             return attach::refused(
                 interface,
                 &why,
-                "its MTU needs packets in several buffers, and the program behind limiter takes none: lower the MTU, or load that program with frags (libbpf: SEC(\"xdp.frags\"))",
+                "its MTU needs packets in several buffers, and the program behind limiter does not support them: lower the MTU, or load that program with frags (libbpf: SEC(\"xdp.frags\"))",
             );
         }
         Refused::ByDriver(why).into_error(interface, mode)
@@ -104,7 +104,7 @@ fn same_mode(interface: &Interface, state: XdpState, wanted: Mode) -> Result<()>
         }
     };
     Err(Error::Refused(format!(
-        "{} runs in {} mode, and with --chain limiter runs where that one does: {how}",
+        "{} runs in {} mode, and --chain runs limiter in the mode of that program: {how}",
         subject(interface, state),
         state.mode.name()
     )))
@@ -126,7 +126,7 @@ fn not_called(interface: &Interface, state: XdpState, why: &io::Error) -> Error 
 fn advice(why: &io::Error) -> &'static str {
     match why.raw_os_error() {
         Some(libc::EBUSY) => {
-            "parts of it are replaced by programs of their own (as libxdp's dispatcher does), and such a program cannot be called: attach without --chain what is to run behind limiter"
+            "parts of it are replaced by other programs (as libxdp's dispatcher does), and such a program cannot be called: attach the program that is to run behind limiter with `ip link`, not with libxdp"
         }
         _ => {
             "it was loaded for one device, or without the attach type of XDP (`expected_attach_type`, BPF_XDP), as old loaders do: load it with a newer one (`bpftool prog load`)"
@@ -143,9 +143,9 @@ fn take_off(interface: &Interface, state: XdpState, foreign: &Foreign) -> Result
             Some(libc::EEXIST) => attach::refused(
                 interface,
                 &error,
-                "its XDP program was changed this moment: try again",
+                "its XDP program has just been changed: try again",
             ),
-            _ => Error::system("taking the other program off the interface", error),
+            _ => Error::system("detaching the other program", error),
         })
 }
 
@@ -154,11 +154,11 @@ fn held_by_link(interface: &Interface, state: XdpState, link: Option<u32>) -> Er
         Some(id) => (link_and_processes(id), occupant::end_link(id)),
         None => (
             "a link".to_owned(),
-            "end the program that holds it".to_owned(),
+            "end the process that holds it".to_owned(),
         ),
     };
     Error::Refused(format!(
-        "{} is held by {holder}, and limiter can run in front of those only that were attached by netlink: {how}",
+        "{} is held by {holder}, and --chain supports only programs attached through netlink: {how}",
         subject(interface, state)
     ))
 }
@@ -166,7 +166,7 @@ fn held_by_link(interface: &Interface, state: XdpState, link: Option<u32>) -> Er
 fn link_and_processes(id: u32) -> String {
     let processes = occupant::processes_with_link(id);
     if processes.is_empty() {
-        return format!("link {id}, which is pinned, or of a process out of sight");
+        return format!("link {id} (pinned, or of a process that is not visible here)");
     }
     let describe = |(number, name): &(u32, String)| format!("process {number} ({name})");
     let processes: Vec<_> = processes.iter().map(describe).collect();

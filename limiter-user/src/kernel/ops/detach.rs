@@ -126,7 +126,7 @@ async fn detach_one(
             true => Err(not_here(
                 &dir,
                 "it belongs to another network namespace",
-                "go there",
+                "enter that namespace",
             )),
             false => Ok(None),
         };
@@ -176,7 +176,7 @@ fn remove(
         .filter(|foreign| on.is_some_and(|on| on != foreign.interface))
     {
         let why = "its pin names another interface than limiter was attached to".to_owned();
-        return Err(other.not_put_back(dir, why, "attach it where it belongs"));
+        return Err(other.not_put_back(dir, why, "attach it to its interface"));
     }
     let cleared = foreign::restore(dir, foreign).and_then(|foreign| {
         unpin::remove(dir)?;
@@ -187,7 +187,7 @@ fn remove(
         Error::Path { .. } | Error::Denied { .. } | Error::NotPermitted => {
             let name = &folder.interface;
             Error::Refused(format!(
-                "limiter is off '{name}', but its pins are left ({error}): `limiter detach {name}` again clears them"
+                "limiter is detached from '{name}', but its pins are left ({error}): `limiter detach {name}` again removes them"
             ))
         }
         error => error,

@@ -91,7 +91,7 @@ async fn swap(folder: &Folder, old: &Dir, new: &Dir, wanted: &Wanted) -> Result<
         .ok_or_else(|| Error::NotAttached(name.clone()))?;
     if foreign::is_pinned(old) {
         return Err(Error::Refused(format!(
-            "another version of limiter runs in front of another program on '{0}' (--chain), which this version cannot replace: `limiter detach {0}` puts that program back, then attach again",
+            "another version of limiter runs in front of another program on '{0}' (--chain), and this version cannot replace it: `limiter detach {0}` puts that program back, then attach again",
             interface.name
         )));
     }
@@ -110,7 +110,7 @@ fn same_mode(name: &str, mode: XdpMode, wanted: Mode) -> Result<()> {
         return Ok(());
     }
     Err(Invalid(format!(
-        "mode is fixed at attach ({}, {} wanted): `limiter detach {name}` and attach again for that",
+        "mode is fixed at attach ({}, {} wanted): to change it, `limiter detach {name}` and attach again",
         mode.name(),
         wanted.name()
     ))

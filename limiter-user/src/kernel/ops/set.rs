@@ -115,7 +115,7 @@ fn fixed_at_attach(name: &str, old: &Settings, new: &Settings) -> Result<(), Inv
     for (what, [old, new]) in [("max_sources", sources), ("mode", mode)] {
         if old != new {
             return Err(Invalid(format!(
-                "{what} is fixed at attach ({old}, {new} wanted): `limiter detach {name}` and attach again for that, with all buckets full"
+                "{what} is fixed at attach ({old}, {new} wanted): to change it, `limiter detach {name}` and attach again, with all buckets full"
             )));
         }
     }

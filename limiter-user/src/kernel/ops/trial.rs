@@ -64,7 +64,7 @@ pub async fn end(name: &str, revert: bool) -> Result<Ended> {
 
 fn too_late(name: &str, trial: OnTrial) -> Error {
     Error::Refused(format!(
-        "the trial on '{name}' ended at {}, and what was in force before holds again: make the change once more to keep it",
+        "the trial on '{name}' ended at {}, and the settings before it are in force again: make the change again to keep it",
         trial.end()
     ))
 }

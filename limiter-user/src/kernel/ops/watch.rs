@@ -239,9 +239,9 @@ fn limit_named(record: &Record, name: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::Invalid(Invalid(match names.len() {
-        0 => format!("there is no limit '{name}', nor any other: leave --limit out"),
+        0 => format!("there is no limit '{name}', and no other limit: leave --limit out"),
         _ => format!(
-            "there is no limit '{name}': write one of {}",
+            "there is no limit '{name}': use one of {}",
             names.join(", ")
         ),
     })))
@@ -272,7 +272,7 @@ fn be_alone(folder: &Dir, interface: &str, switch: &Switch) -> Result<File> {
                 format!("process {number}")
             });
             Err(Error::Refused(format!(
-                "{who} watches '{interface}' already, and drops are told to one at a time: end that first, or have it write to a file"
+                "{who} watches '{interface}' already, and one process can watch at a time: end that process first, or have it write to a file"
             )))
         }
         Err(TryLockError::Error(error)) => Err(Error::path("locking", watch.path(), error)),
@@ -295,7 +295,7 @@ impl Switch {
         let words = Words::map(map, size_of::<Watch>());
         words
             .map(Self)
-            .map_err(|error| Error::system("mapping the map WATCH", error.into()))
+            .map_err(|error| Error::system("memory-mapping the map WATCH", error.into()))
     }
 
     fn put(&self, word: usize, value: u64) {

@@ -161,7 +161,7 @@ fn prefix(address: IpAddr, length: u32) -> Result<IpNet> {
 }
 
 fn failed(why: String) -> Error {
-    Error::system("working on the lists", io::Error::other(why))
+    Error::system("reading or writing the lists", io::Error::other(why))
 }
 
 fn broken(error: aya::maps::MapError) -> Error {

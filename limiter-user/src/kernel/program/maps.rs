@@ -145,7 +145,7 @@ fn check_shapes(folder: &Dir, interface: &str) -> Result<()> {
         };
         if found != wanted {
             return Err(Error::Refused(format!(
-                "the pinned map {name} has another shape than this limiter's ({found}; wanted {wanted}): it was made by another build; `limiter detach {interface}`, then attach again"
+                "the pinned map {name} was made by another build of limiter ({found}; expected {wanted}): `limiter detach {interface}`, then attach again"
             )));
         }
         entries.push(info.max_entries());
@@ -361,7 +361,7 @@ pub(super) fn missing(name: &str) -> Error {
     Error::Load {
         what: "program",
         why: format!("the built-in object lacks {name}"),
-        advice: "this build of limiter is broken: install it anew",
+        advice: "this build of limiter is broken: reinstall it",
     }
 }
 

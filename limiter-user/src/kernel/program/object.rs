@@ -198,7 +198,7 @@ pub(in crate::kernel) fn load_learn(frags: bool) -> Result<Program> {
 pub fn new_seed() -> Result<Seed> {
     let random = || {
         getrandom::u64()
-            .map_err(|error| Error::system("asking for random bits", io::Error::other(error)))
+            .map_err(|error| Error::system("reading random bits", io::Error::other(error)))
     };
     Ok(Seed::new([random()?, random()?, random()?, random()?]))
 }
@@ -388,7 +388,7 @@ fn load_error(error: EbpfError) -> Error {
     Error::Load {
         what: "tables",
         why: format!("{map}: {why}"),
-        advice: "they are as large as --max-sources and the lists say: ask for fewer, or free memory",
+        advice: "their size depends on --max-sources and the lists: lower --max-sources, shorten the lists, or free memory",
     }
 }
 

@@ -389,7 +389,7 @@ impl Attachment {
         if record.namespace != pins::cookie()? {
             return Err(Error::unreadable(
                 name,
-                "it belongs to another network namespace with a process 1 of its own",
+                "they belong to another network namespace, which has its own process 1",
             ));
         }
         if info.interface != interface.index {

@@ -86,7 +86,7 @@ pub(in crate::kernel) struct Current {
 pub(in crate::kernel) fn find(folder: &Dir, program_id: u32, interface: &str) -> Result<Current> {
     let missing = |why: &str| Error::unreadable(interface, why);
     let linked = generation::of_program(folder, program_id)?
-        .ok_or_else(|| missing("the program that runs is not pinned"))?;
+        .ok_or_else(|| missing("the running program is not pinned"))?;
     let record = Record::open(&generation::open(folder, linked)?, interface)?;
     let trial = record.trial;
     let mut found = Current {
@@ -109,7 +109,7 @@ pub(in crate::kernel) fn find(folder: &Dir, program_id: u32, interface: &str) ->
         found.standing.until = Some(of_record.deadline);
     } else if of_record.falls_back {
         (found.generation, found.program_id) = fallback(folder, found.record.frags)?
-            .ok_or_else(|| missing("what holds after its trial is not pinned"))?;
+            .ok_or_else(|| missing("the fallback of its trial is not pinned"))?;
         found.record = Record::open(&generation::open(folder, found.generation)?, interface)?;
     } else {
         return Err(Error::TrialOver {

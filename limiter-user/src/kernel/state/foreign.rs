@@ -196,7 +196,7 @@ impl Foreign {
                 "another XDP program has taken its place".to_owned(),
                 "remove that one",
             )),
-            _ => Err(self.not_put_back(folder, refused.to_string(), "put that right")),
+            _ => Err(self.not_put_back(folder, refused.to_string(), "fix that")),
         }
     }
 
@@ -209,7 +209,7 @@ impl Foreign {
     ) -> Error {
         let interface = pins::interface_of(folder.path()).unwrap_or_default();
         Error::Refused(format!(
-            "limiter is off '{interface}', but the XDP program that it ran in front of, {self}, could not be put back ({why}): {first} and `limiter detach {interface}` again; until then it stays pinned as {} (remove that to give it up)",
+            "limiter is detached from '{interface}', but the XDP program that it ran in front of, {self}, could not be put back ({why}): {first} and `limiter detach {interface}` again; until then it stays pinned as {} (remove the pin to unload it)",
             self.path(folder).display()
         ))
     }
@@ -218,7 +218,7 @@ impl Foreign {
 /// The error for `--chain` without a program to run in front of.
 pub(in crate::kernel) fn nothing_there(interface: &Interface) -> Error {
     Error::Refused(format!(
-        "no XDP program is attached to '{}' that limiter could run in front of: attach that one first, or leave --chain out",
+        "no XDP program is attached to '{}' that limiter could run in front of: attach it first, or leave --chain out",
         interface.name
     ))
 }
@@ -261,7 +261,7 @@ pub(in crate::kernel) fn waiting(folder: &Folder, interfaces: &[Interface]) -> O
         if lock.is_some() || start.elapsed() > PATIENCE {
             let interface = &folder.interface;
             return Some(Error::Refused(format!(
-                "limiter was ended on '{interface}' before it could put back {foreign}, which it ran in front of: `limiter detach {interface}` puts it back"
+                "limiter was killed on '{interface}' before it could put back {foreign}, the program that it ran in front of: `limiter detach {interface}` puts it back"
             )));
         }
         thread::sleep(lock::RETRY);

@@ -72,7 +72,7 @@ pub async fn of(interface: &Interface) -> Occupant {
 /// The error for pins of a renamed interface that are in the way.
 pub(in crate::kernel) fn name_taken(old: &str, new: &str) -> Error {
     Error::Refused(format!(
-        "'{old}' was the name of '{new}' when limiter was attached to it, and its pins have that name: `limiter detach {new}` and attach to it again, then to '{old}'"
+        "limiter was attached to '{new}' when its name was '{old}', and its pins still have the old name: `limiter detach {new}` and attach to it again, then to '{old}'"
     ))
 }
 
@@ -123,7 +123,7 @@ pub(in crate::kernel) fn describe(state: XdpState) -> String {
 pub(in crate::kernel) fn in_the_way(interface: &Interface, state: XdpState) -> String {
     let (program, mode) = (describe(state), state.mode.name());
     format!(
-        "another XDP program ({program}, {mode} mode) is attached to '{}', and an interface runs one",
+        "another XDP program ({program}, {mode} mode) is attached to '{}', and an interface runs only one",
         interface.name
     )
 }
@@ -131,7 +131,7 @@ pub(in crate::kernel) fn in_the_way(interface: &Interface, state: XdpState) -> S
 /// Advice to remove a program that a link holds.
 pub(in crate::kernel) fn end_link(id: u32) -> String {
     format!(
-        "a link holds it, which limiter cannot run in front of: end the program that has the link, or `bpftool link detach id {id}`"
+        "a link holds it, and --chain does not support links: end the process that has the link, or `bpftool link detach id {id}`"
     )
 }
 
@@ -166,7 +166,7 @@ pub(in crate::kernel) fn running(interface: &Interface, xdp: XdpState) -> Option
     };
     let (process, _) = processes_with_link(link).into_iter().next()?;
     Some(Error::Refused(format!(
-        "`limiter learn` is running on '{}' (process {process}), and an interface runs one XDP program: wait until it is done, or end it with `kill -INT {process}`, upon which it proposes limits by what it has seen",
+        "`limiter learn` is running on '{}' (process {process}), and an interface runs one XDP program: wait until it is done, or end it with `kill -INT {process}` (it then proposes limits from what it has seen)",
         interface.name
     )))
 }

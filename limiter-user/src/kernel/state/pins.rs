@@ -59,7 +59,7 @@ pub fn namespace() -> Result<Namespace> {
     let inode = |process: &str| fs::metadata(format!("/proc/{process}/ns/net")).map(|m| m.ino());
     // Read for this thread: threads of the demonstration are in their own namespaces.
     let own = inode("thread-self")
-        .map_err(|error| Error::system("asking for the network namespace", error))?;
+        .map_err(|error| Error::system("reading the network namespace", error))?;
     let cookie = cookie()?;
     // Process 1 may be invisible without `CAP_SYS_PTRACE`.
     let initial = own == INITIAL_INODE || cookie == INITIAL_COOKIE;
@@ -72,7 +72,7 @@ pub fn namespace() -> Result<Namespace> {
 /// Cookie of this thread's network namespace (Linux 5.14).
 pub fn cookie() -> Result<u64> {
     const SO_NETNS_COOKIE: libc::c_int = 71;
-    let failed = |error: io::Error| Error::system("asking for the network namespace", error);
+    let failed = |error: io::Error| Error::system("reading the network namespace", error);
     let (family, kind) = (AddressFamily::Unix, SockType::Datagram);
     let socket =
         socket(family, kind, SockFlag::SOCK_CLOEXEC, None).map_err(|error| failed(error.into()))?;

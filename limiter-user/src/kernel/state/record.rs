@@ -169,7 +169,7 @@ impl Record {
         for (index, limit) in (config.limits_length..).zip(others) {
             let place = config.limits.get_mut(index as usize).ok_or_else(|| {
                 Invalid::new(
-                    "the limits before and on trial are too many together: change fewer, or leave --try out",
+                    "too many limits: those before the trial and those on trial count together: change fewer, or leave --try out",
                 )
             })?;
             *place = *limit;
@@ -316,7 +316,7 @@ impl Record {
             read.limits == written.limits && read.config().ok() == written.config().ok()
         });
         if !same {
-            let broken = io::Error::other("it does not read back");
+            let broken = io::Error::other("it reads back differently");
             return Err(Error::system("writing the record", broken));
         }
         let path = folder.path().join(NAME);

@@ -25,17 +25,17 @@ pub(in crate::kernel) fn fault(record: &Record) -> Result<(), String> {
     let limits = record.settings.all_limits();
     let names = limits.iter().map(|limit| &limit.name);
     if !names.eq(record.limits.iter().map(|slot| &slot.name)) {
-        return Err("its limits are not those that have buckets".to_owned());
+        return Err("its limits and its slots have different names".to_owned());
     }
     let slots: BTreeSet<_> = record.limits.iter().map(|slot| slot.number).collect();
     let beyond = slots.last().is_some_and(|number| *number >= SLOTS);
     if beyond || slots.len() < record.limits.len() {
-        return Err("two limits have the same buckets, or one has some that cannot be".to_owned());
+        return Err("two limits have the same slot, or a slot is out of range".to_owned());
     }
     if record.limits.iter().all(is_sound) {
         return Ok(());
     }
-    Err("it tells of changes that cannot have been".to_owned())
+    Err("a past change of a quota is out of range".to_owned())
 }
 
 /// Checks the settings. The lists are in maps; the record has only their names.
@@ -62,7 +62,7 @@ fn tiers(record: &Record) -> Result<(), String> {
     {
         return Ok(());
     }
-    Err("two lists have the same bit, or one has one that cannot be".to_owned())
+    Err("two lists have the same bit, or a bit is out of range".to_owned())
 }
 
 /// Whether a limiter could have written the slot. Any phase is valid: it is that of the limit's first quota, and time

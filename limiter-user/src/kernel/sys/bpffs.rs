@@ -36,7 +36,7 @@ fn is_mounted() -> bool {
 pub fn look() -> Result<bool> {
     if let (false, Some(namespace)) = (same_as_init(), namespace_of_sys()) {
         return Err(Error::Bpffs(format!(
-            "`ip netns exec` gives its command a /sys of its own, where no pins are, and where what is pinned vanishes with the command: use `nsenter --net=/run/netns/{namespace} limiter …` instead"
+            "`ip netns exec` gives its command a separate /sys, which has no pins and loses new pins when the command ends: use `nsenter --net=/run/netns/{namespace} limiter …` instead"
         )));
     }
     Ok(is_mounted())
@@ -48,7 +48,7 @@ pub fn foresee() -> Result<bool> {
     let mounted = look()?;
     if !mounted && !shares_mounts_with_init() {
         return Err(Error::Bpffs(format!(
-            "no bpffs is mounted at {BPFFS}, and this is not the mount namespace of process 1, so that one mounted now might vanish: mount one where it stays (`mount -t bpf -o mode=0700 bpf {BPFFS}`)"
+            "no bpffs is mounted at {BPFFS}, and this is not the mount namespace of process 1, so a bpffs mounted now might vanish: mount one that stays (`mount -t bpf -o mode=0700 bpf {BPFFS}`)"
         )));
     }
     if mounted {

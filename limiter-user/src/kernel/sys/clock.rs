@@ -26,7 +26,7 @@ fn shift() -> Result<i128> {
         Ok(offsets) => Ok(monotonic_in(&offsets).unwrap_or(0)),
         // A kernel without time namespaces.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
-        Err(error) => Err(Error::system("asking for the time namespace", error)),
+        Err(error) => Err(Error::system("reading the time namespace", error)),
     }
 }
 
@@ -60,7 +60,7 @@ pub fn today() -> String {
 /// Length of the kernel's tick in nanoseconds: the resolution of the coarse clock.
 pub fn tick() -> Result<u64> {
     let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE)
-        .map_err(|error| Error::system("asking for the clock's resolution", error.into()))?;
+        .map_err(|error| Error::system("reading the clock's resolution", error.into()))?;
     Ok(Duration::from(tick).as_nanos().try_into().unwrap_or(0))
 }
 

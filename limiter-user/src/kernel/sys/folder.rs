@@ -138,7 +138,7 @@ impl Dir {
 
     fn new(file: File, path: PathBuf, parent: Option<Self>) -> Result<Self> {
         let metadata = file.metadata();
-        let metadata = metadata.map_err(|error| Error::path("looking at", &path, error))?;
+        let metadata = metadata.map_err(|error| Error::path("reading", &path, error))?;
         Ok(Self(Arc::new(Opened {
             identity: (metadata.dev(), metadata.ino()),
             owner: metadata.uid(),
@@ -170,17 +170,17 @@ impl Dir {
             Ok(file) => file,
             Err(Errno::ENOENT) => return Ok(None),
             Err(Errno::ELOOP | Errno::ENOTDIR) => {
-                return Err(stranger(&path, "is no folder (a link, or a file)"));
+                return Err(stranger(&path, "is not a folder, but a link or a file"));
             }
             Err(error) => return Err(Error::path("opening", path, error.into())),
         };
         let opened = Self::new(file, path, Some(self.clone()))?;
         if opened.0.identity.0 != self.0.identity.0 {
-            return Err(stranger(&opened.0.path, "is another mount"));
+            return Err(stranger(&opened.0.path, "is on another mount"));
         }
         let owner = opened.0.owner;
         if !is_ours(owner) && self.0.mode & WRITABLE != 0 {
-            let why = format!("belongs to user {owner}, and anybody could have made it");
+            let why = format!("belongs to user {owner}, and any user could have created it");
             return Err(stranger(&opened.0.path, &why));
         }
         Ok(Some(opened))
@@ -216,7 +216,7 @@ impl Dir {
         let is_open = mode & WRITABLE != 0 && (parent.is_some() || mode & STICKY == 0);
         if is_open || !is_ours(*owner) {
             return Err(Error::Refused(format!(
-                "others may change what is pinned in {} (owner: user {owner}, mode {:o}), so nothing was pinned there: run this as its owner, or `chown root` and `chmod 700` it",
+                "other users may change the pins in {} (owner: user {owner}, mode {:o}), so nothing was pinned there: run limiter as its owner, or `chown root` and `chmod 700` it",
                 path.display(),
                 mode & 0o7777
             )));

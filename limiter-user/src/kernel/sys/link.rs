@@ -55,13 +55,13 @@ impl Link {
     /// The link's program and interface.
     pub fn info(&self) -> Result<LinkInfo> {
         bpf::link_info(self.0.as_fd())
-            .map_err(|error| Error::system("asking about the link", error))
+            .map_err(|error| Error::system("reading the link's state", error))
     }
 
     /// Swaps the program: each packet sees the old one or the new one. With `old`, only if `old` runs.
     pub fn replace(&self, old: Option<BorrowedFd<'_>>, new: BorrowedFd<'_>) -> Result<()> {
         bpf::link_update(self.0.as_fd(), new, old)
-            .map_err(|error| Error::system("swapping the program", error))
+            .map_err(|error| Error::system("replacing the program", error))
     }
 
     /// Takes the program off the interface at once, even if another process holds the link. It is no error if the

@@ -35,7 +35,7 @@ pub fn kernel() -> Result<KernelVersion> {
 /// The running kernel's release name (`uname -r`).
 pub fn release() -> Result<String> {
     let name = nix::sys::utsname::uname()
-        .map_err(|error| Error::system("asking for the kernel's version", error.into()))?;
+        .map_err(|error| Error::system("reading the kernel's version", error.into()))?;
     Ok(name.release().to_string_lossy().into_owned())
 }
 
@@ -69,13 +69,13 @@ pub struct Needed {
 pub const BPF: Needed = Needed {
     capability: Capability::CAP_BPF,
     name: "CAP_BPF",
-    why: "load what limits, and open what is pinned",
+    why: "load programs and maps, and open pinned ones",
 };
 /// Attaches programs.
 pub const NET_ADMIN: Needed = Needed {
     capability: Capability::CAP_NET_ADMIN,
     name: "CAP_NET_ADMIN",
-    why: "attach it to interfaces",
+    why: "attach programs to interfaces",
 };
 /// Lets the verifier ignore speculative execution. Without it, the verifier refuses the program.
 pub const PERFMON: Needed = Needed {
