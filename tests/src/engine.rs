@@ -1,15 +1,13 @@
 //! Two engines that decide about a packet at a given time: the real program, in the kernel by test-run with the
 //! packet's own clock, and the same arithmetic in this process.
 //!
-//! The model finds a packet's source with another parser (etherparse), so that the engines agree only if our parser is
-//! right.
+//! The model finds a packet's source with another parser (etherparse), so that the engines agree only if ours is right.
 
 use std::{
     collections::{BTreeMap, HashMap},
     net::IpAddr,
 };
 
-use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket};
 use ipnet::IpNet;
 use limiter_common::{
     abi::{CLOCK_PACKET, Config, Listed, Source, Stamp},
@@ -35,7 +33,10 @@ use limiter_user::{
     observe::reader::Reader,
 };
 
-use crate::store::Store;
+use crate::{
+    model::packet::{self, Seen},
+    store::Store,
+};
 
 /// A limit as configured, and other settings of the program.
 #[derive(Clone, Debug)]
@@ -349,11 +350,13 @@ impl Model {
 
 impl Engine for Model {
     fn offer(&mut self, packet: &[u8], nanoseconds: u64) -> Reason {
-        let source = match source_of(packet) {
-            Found::Source(source) => source,
-            Found::NotIp => return Reason::NotIp,
-            Found::Malformed if self.config.shadow == 1 => return Reason::MalformedWouldDrop,
-            Found::Malformed => return Reason::Malformed,
+        let source = match packet::read(packet) {
+            Seen::Ip(ip) => ip.source,
+            Seen::NotIp | Seen::Arp(_) => return Reason::NotIp,
+            Seen::Malformed | Seen::TooManyTags if self.config.shadow == 1 => {
+                return Reason::MalformedWouldDrop;
+            }
+            Seen::Malformed | Seen::TooManyTags => return Reason::Malformed,
         };
         let terms = &self.config.limits[0].quota;
         let cost = terms.cost_of(packet.len() as u64);
@@ -388,40 +391,4 @@ impl Engine for Model {
     fn name(&self) -> &'static str {
         "model"
     }
-}
-
-enum Found {
-    Source(IpAddr),
-    NotIp,
-    Malformed,
-}
-
-/// The source of a packet, as etherparse sees it, with the program's rules: a packet with a ninth tag is malformed,
-/// and so is one that claims to be IP, or to have another tag, and is not.
-fn source_of(packet: &[u8]) -> Found {
-    let Some((ether_type, behind)) = behind_tags(packet) else {
-        return Found::Malformed;
-    };
-    let net = LaxSlicedPacket::from_ether_type(ether_type, behind).net;
-    match (ether_type, net) {
-        (EtherType::IPV4, Some(LaxNetSlice::Ipv4(ip))) => {
-            Found::Source(ip.header().source_addr().into())
-        }
-        (EtherType::IPV6, Some(LaxNetSlice::Ipv6(ip))) => {
-            Found::Source(ip.header().source_addr().into())
-        }
-        (EtherType::IPV4 | EtherType::IPV6, _) => Found::Malformed,
-        _ => Found::NotIp,
-    }
-}
-
-/// The type behind up to eight tags, and the bytes after it; none if the frame ends within the tags, or has more.
-fn behind_tags(packet: &[u8]) -> Option<(EtherType, &[u8])> {
-    let tagged = [EtherType::VLAN_TAGGED_FRAME, EtherType::PROVIDER_BRIDGING];
-    (0..=8).find_map(|tags| {
-        let at = 12 + 4 * tags;
-        let bytes = packet.get(at..at + 2)?;
-        let ether_type = EtherType(u16::from_be_bytes([bytes[0], bytes[1]]));
-        (!tagged.contains(&ether_type)).then(|| (ether_type, &packet[at + 2..]))
-    })
 }

@@ -1,6 +1,7 @@
 //! Measures the cost of limiting per packet: on a wire, compared with other limiters, and step by step.
 
 mod fleet;
+mod grid;
 mod machine;
 mod object;
 mod sample;

@@ -51,7 +51,7 @@ fn measured_apart(case: &Case) -> Result<Figures> {
         String::from_utf8_lossy(&output.stderr)
     );
     let figures: Figures = serde_json::from_slice(&output.stdout).context("the figures")?;
-    eprintln!("{}", table::line(&figures));
+    eprintln!("{}", table::row(&figures).join(" "));
     Ok(figures)
 }
 

@@ -1,41 +1,59 @@
 //! The results as text.
 
-use std::io;
+use std::{io, iter};
 
 use super::figures::Figures;
+use crate::grid;
 
 pub const WHAT: &str = "Simulated members of a fleet in one process, each with its own connection to a real \
 server on the same machine, and each source charged at each of its members in each round. A round begins as soon \
 as the one before is over: the fleet asks for all that the store and the members' one processor can do. Bytes are \
 what the server has received and sent. Compare the ratios of one run, not two machines.";
 
-const HEAD: &str = "agents sources  at hosts store                       round, s     to    from  B/source  store us  \
-agent us  store B  agent B  store busy    uneven";
+const HEAD: [&str; 13] = [
+    "agents",
+    "sources",
+    "at hosts",
+    "store",
+    "round, s",
+    "to",
+    "from",
+    "B/source",
+    "store us",
+    "agent us",
+    "store B",
+    "agent B",
+    "store busy, uneven",
+];
 
-pub fn line(of: &Figures) -> String {
+/// The figures of one case.
+pub fn row(of: &Figures) -> Vec<String> {
     let case = of.case;
-    let store = if case.cluster { "3 nodes" } else { "1 server" };
-    let round = format!(
-        "{:.2} ({:.2}..{:.2})",
-        of.round.median, of.round.min, of.round.max
-    );
-    let memory = of.store_memory;
-    let memory = memory.map_or_else(|| "-".to_owned(), |bytes| format!("{bytes:.0}"));
+    let memory = of.store_memory.map(|bytes| format!("{bytes:.0}"));
     let bytes = (of.to_store + of.from_store) / f64::from(case.sources);
-    format!(
-        "{:6} {:7} {:9} {store:8} {round:>26} {:5.0}k {:6.0}k {bytes:9.1} {:9.2} {:9.2} {memory:>8} {:8.0} {:10.0}% {:.2}/{:.2}",
-        case.agents,
-        case.sources,
-        case.at,
-        of.to_store / 1e3,
-        of.from_store / 1e3,
-        of.store_us,
-        of.agent_us,
-        of.agent_memory,
-        of.store_busy * 100.0,
-        of.unevenness[0],
-        of.unevenness[1],
-    )
+    vec![
+        case.agents.to_string(),
+        case.sources.to_string(),
+        case.at.to_string(),
+        (if case.cluster { "3 nodes" } else { "1 server" }).to_owned(),
+        format!(
+            "{:.2} ({:.2}..{:.2})",
+            of.round.median, of.round.min, of.round.max
+        ),
+        format!("{:.0}k", of.to_store / 1e3),
+        format!("{:.0}k", of.from_store / 1e3),
+        format!("{bytes:.1}"),
+        format!("{:.2}", of.store_us),
+        format!("{:.2}", of.agent_us),
+        memory.unwrap_or_else(|| "-".to_owned()),
+        format!("{:.0}", of.agent_memory),
+        format!(
+            "{:.0}% {:.2}/{:.2}",
+            of.store_busy * 100.0,
+            of.unevenness[0],
+            of.unevenness[1]
+        ),
+    ]
 }
 
 pub fn print(out: &mut impl io::Write, results: &[Figures]) -> io::Result<()> {
@@ -46,10 +64,9 @@ pub fn print(out: &mut impl io::Write, results: &[Figures]) -> io::Result<()> {
          round;\nus: microseconds of processor time for one source of one member in one round; B: bytes of memory \
          for a source;\nuneven: bytes and records of the busiest node over an equal share\n"
     )?;
-    writeln!(out, "{HEAD}")?;
-    for one in results {
-        writeln!(out, "{}", line(one))?;
-    }
+    let head = HEAD.map(str::to_owned).to_vec();
+    let rows: Vec<_> = iter::once(head).chain(results.iter().map(row)).collect();
+    grid::print(out, &rows)?;
     writeln!(out)?;
     growth(out, results)?;
     let most = results.iter().max_by_key(|of| of.case.agents);

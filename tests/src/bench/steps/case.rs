@@ -28,6 +28,14 @@ impl Verdict {
     /// Both verdicts.
     pub const ALL: [Self; 2] = [Self::Pass, Self::Drop];
 
+    /// The verdict in tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Drop => "drop",
+        }
+    }
+
     /// The return value of the program.
     pub fn action(self) -> u32 {
         match self {

@@ -1,12 +1,16 @@
 //! Prints the results as tables.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    iter,
+};
 
 use super::{
-    case::{Case, Verdict},
+    case::Case,
     programs::STEPS,
     series::{Effort, Measured},
 };
+use crate::grid;
 
 /// Meaning of the figures, and its bounds.
 pub const WHAT: &str = "\
@@ -50,70 +54,58 @@ pub fn print(
 }
 
 fn print_programs(out: &mut impl Write, measured: &[Measured]) -> io::Result<()> {
-    writeln!(
-        out,
-        "{:>9}  {:4}  {:18} {:>7} {:>17} {:>11} {:>7}",
-        "sources", "all", "program", "ns", "best..worst", "over floor", "x floor"
-    )?;
-    for one in measured
-        .iter()
-        .filter(|one| STEPS.iter().all(|step| step.program != one.name))
-    {
-        writeln!(
-            out,
-            "{:>9}  {:4}  {:18} {:>7.1} {:>17} {:>11.1} {:>7.2}",
-            one.sources,
-            word(one.verdict),
-            one.name,
-            one.sample.median,
-            format!("{:.1}..{:.1}", one.sample.min, one.sample.max),
-            one.over_floor,
-            one.times_floor
-        )?;
+    let head = [
+        "program",
+        "sources",
+        "all",
+        "ns",
+        "best..worst",
+        "over floor",
+        "x floor",
+    ];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let is_step = |one: &&Measured| STEPS.iter().any(|step| step.program == one.name);
+    for one in measured.iter().filter(|one| !is_step(one)) {
+        let Measured { sample, .. } = one;
+        rows.push(vec![
+            one.name.to_owned(),
+            one.sources.to_string(),
+            one.verdict.word().to_owned(),
+            format!("{:.1}", sample.median),
+            format!("{:.1}..{:.1}", sample.min, sample.max),
+            format!("{:.1}", one.over_floor),
+            format!("{:.2}", one.times_floor),
+        ]);
     }
-    Ok(())
-}
-
-fn word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Pass => "pass",
-        Verdict::Drop => "drop",
-    }
+    grid::print(out, &rows)
 }
 
 /// One line per step, one column per case: the time that the step adds.
 fn print_steps(out: &mut impl Write, cases: &[Case], measured: &[Measured]) -> io::Result<()> {
-    write!(out, "{:22}", "what each step adds")?;
-    for case in cases {
-        write!(
-            out,
-            " {:>13}",
-            format!("{} {}", case.sources, word(case.verdict))
-        )?;
-    }
-    writeln!(out)?;
     let over_floor = |case: &Case, name: &str| {
         let found = measured.iter().find(|one| {
             one.sources == case.sources && one.verdict == case.verdict && one.name == name
         });
         found.map_or(0.0, |one| one.over_floor)
     };
+    let row = |label: &str, cell: &dyn Fn(&Case) -> String| {
+        let cells = cases.iter().map(cell);
+        iter::once(label.to_owned())
+            .chain(cells)
+            .collect::<Vec<_>>()
+    };
+    let title = |case: &Case| format!("{} {}", case.sources, case.verdict.word());
+    let mut rows = vec![row("what each step adds", &title)];
     let mut before = "floor";
     for step in STEPS {
-        write!(out, "{:22}", step.adds)?;
-        for case in cases {
+        rows.push(row(step.adds, &|case| {
             let added = over_floor(case, step.program) - over_floor(case, before);
-            write!(out, " {added:>13.1}")?;
-        }
-        writeln!(out)?;
+            format!("{added:.1}")
+        }));
         before = step.program;
     }
     for (title, name) in [("all steps", before), ("the program itself", "limiter")] {
-        write!(out, "{title:22}")?;
-        for case in cases {
-            write!(out, " {:>13.1}", over_floor(case, name))?;
-        }
-        writeln!(out)?;
+        rows.push(row(title, &|case| format!("{:.1}", over_floor(case, name))));
     }
-    Ok(())
+    grid::print(out, &rows)
 }

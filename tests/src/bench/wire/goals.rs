@@ -74,23 +74,22 @@ pub fn all(measured: &[Measured]) -> Vec<Goal> {
 /// Prints the targets as a table.
 pub fn print(out: &mut impl Write, goals: &[Goal]) -> io::Result<()> {
     writeln!(out, "\nTargets: ratios of prices, IPv4, one CPU\n")?;
-    for goal in goals {
+    let row = |goal: &Goal| {
         let measured = goal.measured.map(|ratio| format!("{ratio:.2}"));
-        writeln!(
-            out,
-            "{:48} {:>8}  at most {:.2} {:>8}  {}",
-            goal.what,
+        let met = match goal.met {
+            Some(true) => "met",
+            Some(false) => "NOT MET",
+            None => "not measured",
+        };
+        vec![
+            goal.what.clone(),
             goal.sources.to_string(),
-            goal.at_most,
-            measured.as_deref().unwrap_or("-"),
-            match goal.met {
-                Some(true) => "met",
-                Some(false) => "NOT MET",
-                None => "not measured",
-            }
-        )?;
-    }
-    Ok(())
+            format!("at most {:.2}", goal.at_most),
+            measured.unwrap_or_else(|| "-".to_owned()),
+            met.to_owned(),
+        ]
+    };
+    crate::grid::print(out, &goals.iter().map(row).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

@@ -69,8 +69,8 @@ impl Wire {
 
     /// Writes the tables.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        table::print(out, &self.plan, &self.results, &self.prices)?;
-        scaling::print(out, &self.results, &self.scaling)?;
+        table::print(out, &self.plan, &self.results)?;
+        scaling::print(out, &self.results)?;
         goals::print(out, &self.goals)?;
         table::print_left_out(out, &self.left_out)
     }

@@ -7,13 +7,7 @@ use std::{
 
 use serde::Serialize;
 
-use super::{
-    case::{Case, Sources},
-    results::Results,
-    series::Measured,
-    subject::Subject,
-    table::{columns, rows},
-};
+use super::{case::Case, results::Results, series::Measured, subject::Subject, table::grid};
 
 /// A subject's price in a case.
 #[derive(Clone, Debug, Serialize)]
@@ -73,55 +67,41 @@ impl Price {
     }
 }
 
-const NAME: usize = 20;
-const CELL: usize = 8;
-
 /// Prints the prices of a table below it.
-pub fn print(out: &mut impl Write, table: &[&Measured], prices: &[Price]) -> io::Result<()> {
-    let case = table[0].case;
-    let floor = Subject::floor(case.verdict).name();
-    let columns = columns(table);
+pub fn print(out: &mut impl Write, table: &[&Measured], results: Results<'_>) -> io::Result<()> {
+    let floor = Subject::floor(table[0].case.verdict).name();
     writeln!(out, "\nprice: nanoseconds over {floor}")?;
-    write!(out, "{:NAME$}", "sources")?;
-    for sources in &columns {
-        write!(out, " {sources:>CELL$}")?;
-    }
-    writeln!(out)?;
-    for subject in rows(table).into_iter().filter(|one| one.has_price()) {
-        let find = |sources: Sources| {
-            prices
-                .iter()
-                .find(|one| one.subject == subject && one.case == Case { sources, ..case })
-        };
-        let mut line = |name: &str, cell: &dyn Fn(&Price) -> Option<String>| {
-            write!(out, "{name:NAME$}")?;
-            for &sources in &columns {
-                let cell = find(sources).and_then(cell).unwrap_or_else(|| "-".into());
-                write!(out, " {cell:>CELL$}")?;
-            }
-            writeln!(out)
-        };
-        line(&subject.name(), &|one| Some(format!("{:.0}", one.price)))?;
-        if !subject.is_limiter() {
-            continue;
+    let labels = |subject: Subject| {
+        let mut labels = Vec::new();
+        if subject.has_price() {
+            labels.push(subject.name());
         }
-        line("  over one-line", &|one| {
-            one.over_one_line.map(|over| format!("{over:+.0}"))
-        })?;
-        for other in OTHERS.map(Subject::name) {
-            line(&format!("  % of {other}"), &|one| {
-                let share = one.share_of.get(&other)?;
+        if subject.is_limiter() {
+            labels.push("  over one-line".to_owned());
+            labels.extend(OTHERS.map(|other| format!("  % of {}", other.name())));
+        }
+        labels
+    };
+    grid(out, table, labels, |one, line| {
+        let price = Price::of(one, results);
+        match line {
+            0 => Some(format!("{:.0}", price.price)),
+            1 => price.over_one_line.map(|over| format!("{over:+.0}")),
+            _ => {
+                let share = price.share_of.get(&OTHERS[line - 2].name())?;
                 Some(format!("{:.0}%", share * 100.0))
-            })?;
+            }
         }
-    }
-    Ok(())
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{case::Family, results::tests::made_up},
+        super::{
+            case::{Family, Sources},
+            results::tests::made_up,
+        },
         *,
     };
 
@@ -147,7 +127,7 @@ mod tests {
         assert_eq!(shares, [(&"hashlimit".to_owned(), &0.15)]);
         let mut text = Vec::new();
         let table: Vec<&Measured> = measured.iter().collect();
-        print(&mut text, &table, &prices).expect("writing to memory");
+        print(&mut text, &table, Results(&measured)).expect("writing to memory");
         let text = String::from_utf8_lossy(&text);
         for line in ["limiter 30", "over one-line +10", "% of hashlimit 15%"] {
             let found = |row: &str| row.split_whitespace().eq(line.split(' '));

@@ -8,15 +8,18 @@ use super::{
     case::{Case, Cpus},
     results::Results,
     series::Measured,
-    table::{columns, rows, tables},
+    subject::Subject,
+    table::{grid, tables},
 };
 
 /// Throughput of two processors, compared with one.
 #[derive(Clone, Debug, Serialize)]
 pub struct Scaling {
-    /// The traffic of the two processors, and the subject.
+    /// The traffic of the two processors.
     #[serde(flatten)]
-    of: Of,
+    pub case: Case,
+    /// The subject.
+    pub subject: Subject,
     /// Million packets per second of one processor.
     pub mpps_one: f64,
     /// Million packets per second of both together.
@@ -27,22 +30,13 @@ pub struct Scaling {
     pub slower: f64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-struct Of {
-    #[serde(flatten)]
-    case: Case,
-    subject: super::subject::Subject,
-}
-
 impl Scaling {
     /// The scaling of a result with two processors; none without a result of one.
     pub fn of(two: &Measured, results: Results<'_>) -> Option<Self> {
         let one = results.find(two.case.on(Cpus::One), two.subject)?;
         Some(Self {
-            of: Of {
-                case: two.case,
-                subject: two.subject,
-            },
+            case: two.case,
+            subject: two.subject,
             mpps_one: one.mpps,
             mpps_two: two.mpps,
             times: two.mpps / one.mpps,
@@ -68,39 +62,15 @@ the slower one of them, the share of what one receives alone.
 ";
 
 /// Prints the tables.
-pub fn print(out: &mut impl Write, measured: &[Measured], all: &[Scaling]) -> io::Result<()> {
-    const NAME: usize = 15;
-    const CELL: usize = 28;
-    if all.is_empty() {
-        return Ok(());
-    }
-    writeln!(out, "\nScaling\n\n{WHAT}")?;
-    for table in tables(measured) {
-        if table[0].case.cpus == Cpus::One {
-            continue;
+pub fn print(out: &mut impl Write, measured: &[Measured]) -> io::Result<()> {
+    let of_two = |table: &Vec<&Measured>| table[0].case.cpus != Cpus::One;
+    for (number, table) in tables(measured).into_iter().filter(of_two).enumerate() {
+        if number == 0 {
+            writeln!(out, "\nScaling\n\n{WHAT}")?;
         }
         writeln!(out, "{}: million packets a second", table[0].case.title())?;
-        write!(out, "{:NAME$}", "sources")?;
-        for sources in columns(&table) {
-            write!(out, " {sources:>CELL$}")?;
-        }
-        writeln!(out)?;
-        for subject in rows(&table) {
-            write!(out, "{:NAME$}", subject.name())?;
-            for sources in columns(&table) {
-                let case = Case {
-                    sources,
-                    ..table[0].case
-                };
-                let found = all.iter().find(|one| one.of == Of { case, subject });
-                write!(
-                    out,
-                    " {:>CELL$}",
-                    found.map_or_else(|| "-".into(), Scaling::cell)
-                )?;
-            }
-            writeln!(out)?;
-        }
+        let cell = |one: &Measured, _| Some(Scaling::of(one, Results(measured))?.cell());
+        grid(out, &table, |subject| vec![subject.name()], cell)?;
         writeln!(out)?;
     }
     Ok(())

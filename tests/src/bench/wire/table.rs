@@ -3,12 +3,14 @@
 use std::{
     collections::BTreeMap,
     io::{self, Write},
+    iter,
 };
 
 use super::{
     case::{Case, Sources},
     plan::Plan,
-    price::{self, Price},
+    price,
+    results::Results,
     series::{LeftOut, Measured},
     subject::Subject,
 };
@@ -32,12 +34,7 @@ stands behind it. A price is the difference of two medians: what a subject adds 
 const FEWEST: u32 = 100_000;
 
 /// Writes the tables.
-pub fn print(
-    out: &mut impl Write,
-    plan: &Plan,
-    measured: &[Measured],
-    prices: &[Price],
-) -> io::Result<()> {
+pub fn print(out: &mut impl Write, plan: &Plan, measured: &[Measured]) -> io::Result<()> {
     writeln!(out, "{WHAT}\n{HOW}")?;
     writeln!(
         out,
@@ -51,8 +48,14 @@ pub fn print(
         )?;
     }
     for table in tables(measured) {
-        print_table(out, &table)?;
-        price::print(out, &table, prices)?;
+        writeln!(out, "\n{}", table[0].case.title())?;
+        grid(
+            out,
+            &table,
+            |subject| vec![subject.name()],
+            |one, _| Some(cell(one)),
+        )?;
+        price::print(out, &table, Results(measured))?;
     }
     Ok(())
 }
@@ -72,16 +75,6 @@ pub fn tables(measured: &[Measured]) -> Vec<Vec<&Measured>> {
     tables
 }
 
-/// The numbers of sources of a table, in the order of measurement.
-pub fn columns(table: &[&Measured]) -> Vec<Sources> {
-    in_order(table.iter().map(|one| one.case.sources))
-}
-
-/// The subjects of a table, in the order of measurement.
-pub fn rows(table: &[&Measured]) -> Vec<Subject> {
-    in_order(table.iter().map(|one| one.subject))
-}
-
 fn in_order<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
     let mut seen = Vec::new();
     for item in items {
@@ -92,30 +85,30 @@ fn in_order<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
     seen
 }
 
-fn print_table(out: &mut impl Write, table: &[&Measured]) -> io::Result<()> {
-    const NAME: usize = 15;
-    const CELL: usize = 28;
-    writeln!(out, "\n{}", table[0].case.title())?;
-    write!(out, "{:NAME$}", "sources")?;
-    for sources in columns(table) {
-        write!(out, " {sources:>CELL$}")?;
-    }
-    writeln!(out)?;
-    for subject in rows(table) {
-        write!(out, "{:NAME$}", subject.name())?;
-        for sources in columns(table) {
-            let found = table
-                .iter()
-                .find(|one| one.subject == subject && one.case.sources == sources);
-            write!(
-                out,
-                " {:>CELL$}",
-                found.map_or_else(|| "-".into(), |one| cell(one))
-            )?;
+/// Prints a table with a column for each number of sources. `labels` names the lines of a subject, `cell` fills them.
+pub fn grid(
+    out: &mut impl Write,
+    table: &[&Measured],
+    labels: impl Fn(Subject) -> Vec<String>,
+    cell: impl Fn(&Measured, usize) -> Option<String>,
+) -> io::Result<()> {
+    let columns = in_order(table.iter().map(|one| one.case.sources));
+    let row = |label: String, cell: &dyn Fn(Sources) -> String| {
+        let cells = columns.iter().map(|&sources| cell(sources));
+        iter::once(label).chain(cells).collect::<Vec<_>>()
+    };
+    let mut rows = vec![row("sources".to_owned(), &|sources| sources.to_string())];
+    for subject in in_order(table.iter().map(|one| one.subject)) {
+        for (line, label) in labels(subject).into_iter().enumerate() {
+            rows.push(row(label, &|sources| {
+                let mut of = table.iter().filter(|one| one.subject == subject);
+                let found = of.find(|one| one.case.sources == sources);
+                let cell = found.and_then(|one| cell(one, line));
+                cell.unwrap_or_else(|| "-".to_owned())
+            }));
         }
-        writeln!(out)?;
     }
-    Ok(())
+    crate::grid::print(out, &rows)
 }
 
 fn cell(one: &Measured) -> String {
