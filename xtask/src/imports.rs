@@ -12,108 +12,102 @@ use syn::{UseTree, visit::Visit};
 
 use crate::paths;
 
-/// Files by module path (`kernel/ops/attach`), with the module paths that each imports.
+/// Files by module path (`kernel/ops/attach`), with the module paths and the other crates that each names.
 pub type Imports = BTreeMap<String, BTreeSet<String>>;
 
-/// Reads the crate with its sources in `folder`.
-pub fn of_crate(folder: &Path) -> Result<Imports> {
+/// Reads the crate with its sources in `folder`. `externals`: the names of other crates to look for.
+pub fn of_crate(folder: &Path, externals: &[&str]) -> Result<Imports> {
     let mut texts = BTreeMap::new();
     for (path, text) in paths::sources_in(folder)? {
         texts.insert(module(path.strip_prefix(folder)?), text);
     }
-    of_texts(&texts)
-}
-
-fn of_texts(texts: &BTreeMap<Vec<String>, String>) -> Result<Imports> {
     let mut imports = Imports::new();
-    for (own, text) in texts {
-        let file = syn::parse_file(text).with_context(|| format!("parsing {}", own.join("/")))?;
+    for (own, text) in &texts {
+        let file = syn::parse_file(text).with_context(|| format!("parsing {own}"))?;
         let mut names = Names::default();
         names.visit_file(&file);
-        let named = names.paths.iter().filter_map(|path| resolve(own, path));
-        let files = named.filter_map(|path| {
-            (1..=path.len())
-                .rev()
-                .map(|length| path[..length].to_vec())
-                .find(|module| texts.contains_key(module))
-        });
-        let others = files.filter(|file| file != own);
-        imports.insert(own.join("/"), others.map(|file| file.join("/")).collect());
+        let mut others = BTreeSet::new();
+        for path in &names.0 {
+            let first = path.split('/').next().unwrap_or_default();
+            if externals.contains(&first) {
+                others.insert(first.to_owned());
+            }
+            others.extend(resolve(own, path).and_then(|path| file_of(&path, &texts)));
+        }
+        others.remove(own);
+        imports.insert(own.clone(), others);
     }
     Ok(imports)
 }
 
 /// The circles of files that import each other, each with all of its files.
-pub fn circles(imports: &Imports) -> Vec<BTreeSet<&str>> {
-    let reached: BTreeMap<&str, BTreeSet<&str>> = imports
-        .keys()
-        .map(|file| (file.as_str(), reach(imports, file)))
-        .collect();
-    let circles: BTreeSet<BTreeSet<&str>> = imports
-        .keys()
-        .map(|file| {
-            let both = reached[file.as_str()].iter().copied();
-            both.filter(|other| reached[other].contains(file.as_str()))
-                .collect()
-        })
-        .collect();
+pub fn circles(imports: &Imports) -> BTreeSet<BTreeSet<&str>> {
+    let files = imports.keys().map(String::as_str);
+    let reached: BTreeMap<_, _> = files.map(|file| (file, reach(imports, file))).collect();
+    let mut circles = BTreeSet::new();
+    for (file, reaches) in &reached {
+        let is_back = |other: &&str| reached.get(other).is_some_and(|back| back.contains(file));
+        let circle: BTreeSet<_> = reaches.iter().copied().filter(is_back).collect();
+        if !circle.is_empty() {
+            circles.insert(circle);
+        }
+    }
     circles
-        .into_iter()
-        .filter(|circle| !circle.is_empty())
-        .collect()
 }
 
 fn reach<'a>(imports: &'a Imports, file: &str) -> BTreeSet<&'a str> {
     let mut reached = BTreeSet::new();
-    let mut waiting: Vec<&str> = imports[file].iter().map(String::as_str).collect();
+    let mut waiting = vec![file];
     while let Some(next) = waiting.pop() {
-        if reached.insert(next) {
-            waiting.extend(imports[next].iter().map(String::as_str));
+        for other in imports.get(next).into_iter().flatten() {
+            if reached.insert(other.as_str()) {
+                waiting.push(other);
+            }
         }
     }
     reached
 }
 
 /// The module path of a file. `mod.rs` stands for its folder.
-fn module(file: &Path) -> Vec<String> {
-    let path = file.with_extension("");
-    let names = path.iter().map(|name| name.to_string_lossy().into_owned());
-    let mut names: Vec<_> = names.collect();
-    if names.last().is_some_and(|name| name == "mod") {
-        names.pop();
-    }
-    names
+fn module(file: &Path) -> String {
+    let path = file.with_extension("").display().to_string();
+    path.strip_suffix("/mod").unwrap_or(&path).to_owned()
 }
 
 /// Resolves a path after `crate` or `super`, relative to the root of the crate.
-fn resolve(own: &[String], path: &[String]) -> Option<Vec<String>> {
-    let (first, rest) = path.split_first()?;
-    if first == "crate" {
-        return Some(rest.to_vec());
+fn resolve(own: &str, path: &str) -> Option<String> {
+    if let Some(path) = path.strip_prefix("crate/") {
+        return Some(path.to_owned());
     }
-    let above = path.iter().take_while(|name| *name == "super").count();
-    let base = own.get(..own.len().checked_sub(above)?)?;
-    (above > 0).then(|| [base, &path[above..]].concat())
+    let (mut base, mut path) = (own, path.strip_prefix("super/")?);
+    base = base.rsplit_once('/').map_or("", |(parent, _)| parent);
+    while let Some(rest) = path.strip_prefix("super/") {
+        base = base.rsplit_once('/').map_or("", |(parent, _)| parent);
+        path = rest;
+    }
+    Some(format!("{base}/{path}").trim_start_matches('/').to_owned())
 }
 
-#[derive(Default)]
-struct Names {
-    paths: Vec<Vec<String>>,
+/// The file of a path: the longest part that is a module.
+fn file_of(path: &str, texts: &BTreeMap<String, String>) -> Option<String> {
+    if texts.contains_key(path) {
+        return Some(path.to_owned());
+    }
+    file_of(path.rsplit_once('/')?.0, texts)
 }
+
+/// The paths in a file, with slashes.
+#[derive(Default)]
+struct Names(Vec<String>);
 
 impl Names {
-    fn tree(&mut self, before: &[String], tree: &UseTree) {
-        let with = |name: &syn::Ident| [before, &[name.to_string()]].concat();
+    fn tree(&mut self, before: &str, tree: &UseTree) {
         match tree {
-            UseTree::Path(path) => self.tree(&with(&path.ident), &path.tree),
-            UseTree::Group(group) => {
-                for tree in &group.items {
-                    self.tree(before, tree);
-                }
-            }
-            UseTree::Name(name) => self.paths.push(with(&name.ident)),
-            UseTree::Rename(name) => self.paths.push(with(&name.ident)),
-            UseTree::Glob(_) => self.paths.push(before.to_vec()),
+            UseTree::Path(path) => self.tree(&format!("{before}{}/", path.ident), &path.tree),
+            UseTree::Group(group) => group.items.iter().for_each(|tree| self.tree(before, tree)),
+            UseTree::Name(name) => self.0.push(format!("{before}{}", name.ident)),
+            UseTree::Rename(name) => self.0.push(format!("{before}{}", name.ident)),
+            UseTree::Glob(_) => self.0.push(before.to_owned()),
         }
     }
 }
@@ -126,52 +120,57 @@ impl Visit<'_> for Names {
     }
 
     fn visit_item_use(&mut self, item: &syn::ItemUse) {
-        self.tree(&[], &item.tree);
+        self.tree("", &item.tree);
     }
 
     fn visit_path(&mut self, path: &syn::Path) {
         let names = path.segments.iter().map(|part| part.ident.to_string());
-        self.paths.push(names.collect());
+        self.0.push(names.collect::<Vec<_>>().join("/"));
         syn::visit::visit_path(self, path);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
-    fn imports(files: &[(&str, &str)]) -> Result<Imports> {
-        let files = files.iter();
-        let modules = files.map(|(file, text)| (module(Path::new(file)), (*text).to_owned()));
-        of_texts(&modules.collect())
+    fn imports(files: &[(&str, &str)]) -> Imports {
+        let folder = tempfile::tempdir().unwrap();
+        for (file, text) in files {
+            let path = folder.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        of_crate(folder.path(), &["aya"]).unwrap()
     }
 
     #[test]
-    fn paths_and_trees_name_files() -> Result<()> {
+    fn paths_and_trees_name_files() {
         let found = imports(&[
             ("a/mod.rs", "use crate::{b::C, d::{self, E}}; // crate::f"),
             ("a/x.rs", "fn g() -> super::Y { super::super::d::h() }"),
             ("b.rs", "mod tests { use crate::d; }"),
             ("d.rs", "pub use crate::b::C as D;"),
-            ("f.rs", ""),
-        ])?;
+            ("f.rs", "fn i() { aya::j() }"),
+        ]);
         let named = |file: &str| found[file].iter().map(String::as_str).collect::<Vec<_>>();
         assert_eq!(named("a"), ["b", "d"]);
         assert_eq!(named("a/x"), ["a", "d"]);
-        assert!(named("b").is_empty() && named("f").is_empty());
+        assert!(named("b").is_empty());
         assert_eq!(named("d"), ["b"]);
-        Ok(())
+        assert_eq!(named("f"), ["aya"]);
     }
 
     #[test]
-    fn circles_have_all_their_files() -> Result<()> {
+    fn circles_have_all_their_files() {
         let found = imports(&[
             ("a.rs", "use crate::b;"),
             ("b.rs", "use crate::c;"),
             ("c.rs", "use crate::a;"),
             ("d.rs", "use crate::a;"),
-        ])?;
-        assert_eq!(circles(&found), [BTreeSet::from(["a", "b", "c"])]);
-        Ok(())
+        ]);
+        assert_eq!(circles(&found), [BTreeSet::from(["a", "b", "c"])].into());
     }
 }
