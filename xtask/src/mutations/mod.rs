@@ -17,41 +17,32 @@ use self::{
     list::{Mutation, Test},
     tree::Tree,
 };
-use crate::{
-    paths,
-    process::{progress, today},
-};
+use crate::{paths, process::progress};
 
 /// Tries the mutations whose names contain one of `names`, or all. Writes the table to `out`.
 pub fn run(names: &[String], out: Option<&Path>) -> Result<()> {
-    let mutations = list::read()?;
-    list::check(&mutations)?;
-    let chosen: Vec<_> = mutations
-        .iter()
-        .filter(|mutation| {
-            names.is_empty() || names.iter().any(|name| mutation.name.contains(name))
-        })
-        .collect();
-    if chosen.is_empty() {
+    let mut mutations = list::read()?;
+    mutations.retain(|mutation| {
+        names.is_empty() || names.iter().any(|name| mutation.name.contains(name))
+    });
+    if mutations.is_empty() {
         bail!("no mutation has such a name: see tests/mutations.toml");
     }
     let tree = Tree::set_up()?;
     // A test that fails without the mutation proves nothing. All tests run on the sound code first, so that it is
     // compiled once.
     let mut sound = BTreeMap::new();
-    for mutation in &chosen {
-        if let Entry::Vacant(place) = sound.entry(mutation.test.to_string()) {
-            progress(&format!("{} on the sound code", mutation.test));
-            place.insert(passes(&tree, &mutation.test, "the sound code")?);
+    for Mutation { test, .. } in &mutations {
+        if let Entry::Vacant(place) = sound.entry(test.to_string()) {
+            progress(&format!("{test} on the sound code"));
+            place.insert(passes(&tree, test, "the sound code")?);
         }
     }
-    let mut rows = TABLE.to_owned();
+    let mut table = HEADING.to_owned();
     let mut escaped = 0;
-    for mutation in &chosen {
+    for mutation in &mutations {
         let began = Instant::now();
-        let passed = sound[&mutation.test.to_string()];
-        let outcome = attempt(&tree, mutation, passed);
-        progress(&format!("{}: {outcome}", mutation.name));
+        let outcome = attempt(&tree, mutation, sound[&mutation.test.to_string()]);
         escaped += usize::from(outcome != CAUGHT);
         let Mutation {
             promise,
@@ -60,28 +51,26 @@ pub fn run(names: &[String], out: Option<&Path>) -> Result<()> {
             test,
             ..
         } = mutation;
+        progress(&format!("{name}: {outcome}"));
         let seconds = began.elapsed().as_secs();
-        rows += &format!("| {promise} | {name} | `{file}` | `{test}` | {outcome} | {seconds} |\n");
+        table += &format!("| {promise} | {name} | `{file}` | `{test}` | {outcome} | {seconds} |\n");
     }
-    println!("{rows}");
+    println!("{table}");
     if let Some(out) = out {
-        let page = format!(
-            "# Mutations\n\n\
-             What `cargo xtask mutations --out docs/mutations.md` found on {}: the code is broken in each of the ways of\n\
-             `tests/mutations.toml`, and the test that is meant for it must fail. Before that it must have passed.\n\n{rows}",
-            today()?
-        );
-        fs::write(out, page).with_context(|| format!("cannot write {}", out.display()))?;
+        fs::write(out, table).with_context(|| format!("cannot write {}", out.display()))?;
     }
     if escaped > 0 {
-        bail!("{escaped} of {} were not caught: see above", chosen.len());
+        bail!(
+            "{escaped} of {} were not caught: see above",
+            mutations.len()
+        );
     }
     Ok(())
 }
 
 /// The desired outcome.
 const CAUGHT: &str = "caught";
-const TABLE: &str = "| promise | what is broken | where | test | outcome | seconds |\n| --- | --- | --- | --- | --- | --- |\n";
+const HEADING: &str = "| promise | what is broken | where | test | outcome | seconds |\n| --- | --- | --- | --- | --- | --- |\n";
 
 /// The outcome of a mutation. `passed`: whether its test passes on the sound code.
 fn attempt(tree: &Tree, mutation: &Mutation, passed: bool) -> &'static str {
@@ -103,24 +92,22 @@ fn attempt(tree: &Tree, mutation: &Mutation, passed: bool) -> &'static str {
 }
 
 /// Whether the test passes. Fails if the test cannot be built or does not run. A skipped test counts as failed. The
-/// output of a failed test is kept in `said` beside the copies, to check that it failed because of the mutation.
+/// output of a failed test is kept beside the copies, to check that it failed because of the mutation.
 fn passes(tree: &Tree, test: &Test, code: &str) -> Result<bool> {
-    let built = tree.cargo_test(test).arg("--no-run").output();
-    let built = built.context("cannot start cargo: is it installed?")?;
+    let built = tree.cargo_test(test).arg("--no-run").output()?;
     if !built.status.success() {
-        let said = String::from_utf8_lossy(&built.stderr).into_owned();
-        bail!("{test} does not build with {code}:\n{said}");
+        let printed = String::from_utf8_lossy(&built.stderr);
+        bail!("{test} does not build with {code}:\n{printed}");
     }
     let mut run = tree.cargo_test(test);
-    run.args(["--", "--exact", &test.2]);
-    let run = run.output().context("cannot start cargo")?;
-    let said = String::from_utf8_lossy(&run.stdout);
-    if !said.contains(&format!("test {} ...", test.2)) {
-        let complaint = String::from_utf8_lossy(&run.stderr);
-        bail!("{test} did not run with {code}:\n{said}{complaint}");
+    let run = run.args(["--", "--exact", &test.2]).output()?;
+    let printed = String::from_utf8_lossy(&run.stdout);
+    if !printed.contains(&format!("test {} ...", test.2)) {
+        let errors = String::from_utf8_lossy(&run.stderr);
+        bail!("{test} did not run with {code}:\n{printed}{errors}");
     }
     if !run.status.success() {
-        let kept = paths::target().join("mutations").join("said");
+        let kept = paths::target().join("mutations/output");
         fs::create_dir_all(&kept)?;
         fs::write(kept.join(format!("{test} with {code}.txt")), &run.stdout)?;
     }

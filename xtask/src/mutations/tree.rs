@@ -81,25 +81,18 @@ impl Tree {
         mutation: &Mutation,
         what: impl FnOnce(&Self) -> Result<T>,
     ) -> Result<T> {
-        let root = match mutation.side {
-            Side::Kernel => &self.kernel,
-            Side::Host => &self.host,
+        // Cargo compiles the code in user space when the test runs.
+        let (root, compile): (_, fn(&Self) -> Result<()>) = match mutation.side {
+            Side::Kernel => (&self.kernel, Self::compile),
+            Side::Host => (&self.host, |_| Ok(())),
         };
         let path = root.join(&mutation.file);
         let sound = fs::read(&path)?;
         fs::write(&path, mutation.applied()?)?;
-        let done = self.made(mutation.side).and_then(|()| what(self));
+        let done = compile(self).and_then(|()| what(self));
         fs::write(&path, sound)?;
-        self.made(mutation.side)?;
+        compile(self)?;
         done
-    }
-
-    /// Compiles the side. Cargo compiles the code in user space when the test runs.
-    fn made(&self, side: Side) -> Result<()> {
-        match side {
-            Side::Kernel => self.compile(),
-            Side::Host => Ok(()),
-        }
     }
 
     /// Compiles the program to the folder where the other side reads it.
