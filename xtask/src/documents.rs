@@ -15,15 +15,6 @@ const README_MAX: usize = 180;
 const OPENINGS: [&str; 8] = [
     "What ", "Who ", "Whoever ", "Where ", "How ", "Which ", "Whose ", "That of",
 ];
-/// Folders whose comments are checked.
-const PARTS: [&str; 6] = [
-    "limiter-common",
-    "limiter-ebpf/src",
-    "limiter-fleet",
-    "limiter-user",
-    "tests",
-    "xtask/src",
-];
 /// Comments that say nothing by themselves.
 const EMPTY: [&str; 4] = ["As above.", "The same.", "See above.", "Likewise."];
 
@@ -35,7 +26,7 @@ pub fn check() -> Result<()> {
     if lines > README_MAX {
         wrong.push(format!("README.md has {lines} lines; at most {README_MAX}"));
     }
-    for part in PARTS {
+    for part in paths::CRATES {
         for (file, text) in paths::sources_in(&root.join(part))? {
             wrong.extend(comments(&file, &text));
         }
@@ -147,11 +138,9 @@ mod tests {
     fn links_and_headings_that_lead_nowhere_are_refused() {
         let text =
             "# A\n\n[a](#a) [b](#b)\n\n## C\n\n## D\n\n[d](no.md), [e](https://example.org)\n";
-        let root = std::env::temp_dir().join(format!("limiter-documents-{}", std::process::id()));
-        fs::create_dir_all(&root).unwrap();
-        fs::write(root.join("page.md"), text).unwrap();
-        let wrong = links(&root, "page.md", text).unwrap();
-        fs::remove_dir_all(&root).unwrap();
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("page.md"), text).unwrap();
+        let wrong = links(root.path(), "page.md", text).unwrap();
         assert_eq!(wrong.len(), 2, "{wrong:?}");
         assert!(wrong[0].ends_with("#b") && wrong[1].ends_with("no.md"));
         assert_eq!(

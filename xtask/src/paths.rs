@@ -52,6 +52,16 @@ pub fn scratch() -> Result<TempDir> {
     tempfile::tempdir().context("cannot create a temporary folder: set TMPDIR")
 }
 
+/// The folders of the host's packages and of the BPF program.
+pub const CRATES: [&str; 6] = [
+    "limiter-common",
+    "limiter-ebpf",
+    "limiter-fleet",
+    "limiter-user",
+    "tests",
+    "xtask",
+];
+
 /// The folder of the committed objects and their record.
 pub fn prebuilt() -> PathBuf {
     root().join("limiter-ebpf/prebuilt")
@@ -60,32 +70,13 @@ pub fn prebuilt() -> PathBuf {
 /// The folder of build results: `target`, or the folder set by CARGO_TARGET_DIR or cargo's configuration. Found from
 /// the path of this program, which cargo built there.
 pub fn target() -> PathBuf {
-    let built = env::current_exe().ok();
-    let target = built.as_deref().and_then(target_of);
-    target.unwrap_or_else(|| root().join("target"))
-}
-
-/// The target folder of a program in `TARGET/PROFILE`, or of a test in `TARGET/PROFILE/deps`.
-fn target_of(program: &Path) -> Option<PathBuf> {
-    let folder = program.parent()?;
-    let profile = match folder.ends_with("deps") {
-        true => folder.parent()?,
-        false => folder,
-    };
-    profile.parent().map(Path::to_path_buf)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::target_of;
-
-    #[test]
-    fn the_target_folder_is_that_of_the_program() {
-        for program in ["/elsewhere/debug/xtask", "/elsewhere/debug/deps/xtask-0a"] {
-            let target = target_of(Path::new(program));
-            assert_eq!(target.as_deref(), Some(Path::new("/elsewhere")));
-        }
-    }
+    let program = env::current_exe().unwrap_or_default();
+    // The program is in `TARGET/PROFILE`, or in `TARGET/PROFILE/deps` if it is a test.
+    let folders = program.ancestors().skip(1);
+    let mut above = folders
+        .skip_while(|folder| folder.ends_with("deps"))
+        .skip(1);
+    above
+        .next()
+        .map_or_else(|| root().join("target"), Path::to_path_buf)
 }
