@@ -91,10 +91,7 @@ impl<'a> Compiler<'a> {
         let linker = format!("-Clinker={}", self.tools.linker.display());
         let folders = self.folders.iter();
         let remaps = folders.map(|(from, to)| flags::remap(&from.to_string_lossy(), to));
-        let fixed = FLAGS
-            .iter()
-            .chain(&flags::CODE)
-            .map(|&flag| flag.to_owned());
+        let fixed = FLAGS.map(String::from).into_iter();
         fixed.chain([linker]).chain(remaps).collect()
     }
 }

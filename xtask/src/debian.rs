@@ -19,19 +19,13 @@ pub fn can_install() -> bool {
     is_debian() && host::is_root()
 }
 
-/// Makes sure that `packages` are installed. `purpose`: their use, for messages.
-pub fn ensure(packages: &[&str], purpose: &str) -> Result<()> {
+/// Makes sure that `packages`, separated by spaces, are installed. `purpose`: their use, for messages.
+pub fn ensure(packages: &str, purpose: &str) -> Result<()> {
     if !is_debian() {
-        bail!(
-            "{purpose} needs what Debian calls {}: install it",
-            packages.join(", ")
-        );
+        bail!("{purpose} needs programs that Debian has in {packages}: install them");
     }
-    let missing: Vec<&str> = packages
-        .iter()
-        .copied()
-        .filter(|name| !is_installed(name))
-        .collect();
+    let packages = packages.split(' ');
+    let missing: Vec<&str> = packages.filter(|name| !is_installed(name)).collect();
     if missing.is_empty() {
         return Ok(());
     }

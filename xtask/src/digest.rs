@@ -9,41 +9,31 @@ use crate::paths;
 
 /// The digest of each of `names` in `folder`. The digest of a missing file is "missing".
 pub fn digests(names: &[String], folder: &Path) -> Result<BTreeMap<String, String>> {
-    let digest = |name: &String| {
-        let path = folder.join(name);
-        let digest = if path.exists() {
-            digest(&path)?
-        } else {
-            "missing".into()
-        };
-        Ok((name.clone(), digest))
-    };
+    let digest = |name: &String| Ok((name.clone(), digest(&folder.join(name))?));
     names.iter().map(digest).collect()
 }
 
 /// The SHA-256 of a file. For a folder: over the sorted paths, lengths and contents of its files.
 fn digest(path: &Path) -> Result<String> {
+    let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {path:?}"));
     let mut hasher = Sha256::new();
+    if !path.exists() {
+        return Ok("missing".to_owned());
+    }
     if path.is_file() {
         hasher.update(read(path)?);
         return Ok(format!("{:x}", hasher.finalize()));
     }
-    let mut files = Vec::new();
+    let mut files = BTreeMap::new();
     for file in paths::files_in(path)? {
-        files.push(file.strip_prefix(path)?.display().to_string());
+        files.insert(file.strip_prefix(path)?.display().to_string(), file);
     }
-    files.sort();
-    for name in files {
-        let content = read(&path.join(&name))?;
+    for (name, file) in files {
+        let content = read(&file)?;
         hasher.update(format!("{name}\0{}\0", content.len()));
         hasher.update(content);
     }
     Ok(format!("{:x}", hasher.finalize()))
-}
-
-fn read(path: &Path) -> Result<Vec<u8>> {
-    fs::read(path)
-        .with_context(|| format!("cannot read {}: is the checkout whole?", path.display()))
 }
 
 #[cfg(test)]

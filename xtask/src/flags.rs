@@ -18,15 +18,11 @@ use crate::{
 pub const CARGO: [&str; 3] = ["--release", "--locked", "-Zbuild-std=core"];
 
 /// The flags of rustc, except those that contain a folder of this machine.
-pub const FLAGS: [&str; 3] = [
+pub const FLAGS: [&str; 5] = [
     "-Clink-arg=--btf",
     "-Cdebuginfo=2",
     // Otherwise aya-ebpf takes the host's architecture. An XDP program reads no registers of the CPU.
     "--cfg=bpf_target_arch=\"x86_64\"",
-];
-
-/// The flags of code generation.
-pub const CODE: [&str; 2] = [
     // Enables 32-bit jumps and arithmetic, and atomic instructions that return a value.
     "-Ctarget-cpu=v3",
     // Addresses in a packet are not aligned. They are loaded as words, not byte by byte, like in the kernel's own code
@@ -34,24 +30,19 @@ pub const CODE: [&str; 2] = [
     "-Clink-arg=--cpu-features=+alu32,+allows-misaligned-mem-access",
 ];
 
-// The replacements of this machine's folders.
-const WORKSPACE: &str = "";
 /// The replacement of the build folder.
 pub const TARGET: &str = "target";
-const CRATES: &str = "crates";
-const RUST_SRC: &str = "rust";
 
 /// The flags as recorded, equal on every machine.
 pub fn recorded() -> Vec<String> {
     let local = [
         String::from("-Clinker=bpf-linker"),
-        remap("<workspace>", WORKSPACE),
+        remap("<workspace>", ""),
         remap("<target>", TARGET),
-        remap("<crates>", CRATES),
-        remap("<rust-src>", RUST_SRC),
+        remap("<crates>", "crates"),
+        remap("<rust-src>", "rust"),
     ];
-    let fixed = FLAGS.into_iter().chain(CODE).map(String::from);
-    fixed.chain(local).collect()
+    FLAGS.map(String::from).into_iter().chain(local).collect()
 }
 
 /// The flag that makes rustc write `to` for `from`.
@@ -62,12 +53,13 @@ pub fn remap(from: &str, to: &str) -> String {
 /// The folders from which code is compiled, each with its replacement. If two match, rustc takes the later one: the
 /// other folders may lie within the workspace.
 pub fn folders(rust: &Rust, target_dir: &Path) -> Result<Vec<(PathBuf, &'static str)>> {
-    let mut folders = vec![
-        (paths::root(), WORKSPACE),
-        (target_dir.to_path_buf(), TARGET),
-    ];
-    folders.extend(crate_folders(rust)?.into_iter().map(|path| (path, CRATES)));
-    folders.push((rust.source(), RUST_SRC));
+    let mut folders = vec![(paths::root(), ""), (target_dir.to_path_buf(), TARGET)];
+    folders.extend(
+        crate_folders(rust)?
+            .into_iter()
+            .map(|path| (path, "crates")),
+    );
+    folders.push((rust.source(), "rust"));
     Ok(folders)
 }
 

@@ -1,13 +1,9 @@
 //! Runs the test programs, several at once. Mostly they wait: for clocks, for a rate limit, for the kernel.
 
-use std::{
-    io::{Read, Seek},
-    path::Path,
-    process::Command,
-    time::Instant,
-};
+use std::{fs, path::Path, process::Command, time::Instant};
 
 use anyhow::{Context, Result, bail};
+use tempfile::NamedTempFile;
 
 use crate::{
     artifacts::{self, Program},
@@ -21,44 +17,14 @@ use crate::{
 const LANES: usize = 3;
 
 /// The slow programs. They start first, so that nothing waits for them at the end. `--quick` skips them.
-const LONG: [&str; 21] = [
-    "faults",
-    "model",
-    "changes",
-    "trial",
-    "bench",
-    "export",
-    "package",
-    "chain",
-    "runbook",
-    "configurations",
-    "fleet_store",
-    "fleet_valkey",
-    "demo",
-    "kill",
-    "config_file",
-    "top_live",
-    "set",
-    "watch",
-    "soak",
-    "replay",
-    "fuzz_corpus",
-];
+const LONG: &str = "changes faults model export package bench kill demo soak configurations replay top_live set lists \
+    watch fuzz_corpus";
 
 /// The programs that need the machine for themselves. They run one after the other, after all others.
 ///
 /// `fleet` tests promises about seconds, with agents that answer in time. In the other programs, two threads on two
 /// processors meet at a barrier thousands of times. Beside other programs, each would wait for its processor there.
-const ALONE: [&str; 4] = ["fleet", "nested", "store_races", "two_cpus"];
-
-/// A part of the tests: a program, or the examples in the documentation.
-struct Part<'a> {
-    name: String,
-    program: Option<&'a Program>,
-}
-
-/// The test programs.
-pub struct Tests(Vec<Program>);
+const ALONE: &str = "fleet nested store_races two_cpus";
 
 /// The options of a run.
 pub struct Options<'a> {
@@ -68,60 +34,44 @@ pub struct Options<'a> {
     pub prepare: &'a (dyn Fn(&mut Command) + Sync),
 }
 
-impl Tests {
-    /// Builds the test programs and the command.
-    pub fn build() -> Result<Self> {
-        let mut build = cargo();
-        build.args(["test", "--workspace", "--locked", "--no-run"]);
-        let mut programs = artifacts::build(&mut build)?;
-        programs.retain(|program| program.is_test);
-        for name in ALONE.iter().chain(&LONG) {
-            if !programs.iter().any(|program| is_of(program, name)) {
-                bail!("there is no tests/tests/{name}: correct its name in xtask/src/lanes.rs");
-            }
+/// Builds the test programs and the command. The slow programs are the first ones.
+pub fn build() -> Result<Vec<Program>> {
+    let mut build = cargo();
+    build.args(["test", "--workspace", "--locked", "--no-run"]);
+    let mut programs = artifacts::build(&mut build)?;
+    programs.retain(Program::is_test);
+    for name in ALONE.split(' ').chain(LONG.split(' ')) {
+        if !programs.iter().any(|program| is_of(program, name)) {
+            bail!("there is no tests/tests/{name}: correct its name in xtask/src/lanes.rs");
         }
-        // Programs that are not named keep cargo's order.
-        programs.sort_by_key(|program| {
-            LONG.iter()
-                .position(|name| is_of(program, name))
-                .unwrap_or(LONG.len())
-        });
-        Ok(Self(programs))
     }
-
-    /// Runs the tests. Runs failed ones again, alone.
-    pub fn run(&self, options: &Options) -> Result<Summary> {
-        let runner = Runner {
-            own_pins: output(&mut with_own_pins(Path::new("true"))).is_ok(),
-            options,
-        };
-        let is_one_of =
-            |program: &Program, names: &[&str]| names.iter().any(|name| is_of(program, name));
-        let (alone, beside): (Vec<_>, Vec<_>) = self
-            .0
-            .iter()
-            .filter(|program| !(options.quick && is_one_of(program, &LONG)))
-            .partition(|program| is_one_of(program, &ALONE));
-        let documentation = Part {
-            name: "documentation".to_owned(),
-            program: None,
-        };
-        let beside = beside.into_iter().map(Part::of).chain([documentation]);
-        let mut results = runner.run_all(beside.collect(), LANES)?;
-        if !options.quick {
-            results.extend(runner.run_all(alone.into_iter().map(Part::of).collect(), 1)?);
-        }
-        runner.summarize(&results)
-    }
+    // Programs that are not named keep cargo's order.
+    programs.sort_by_key(|program| {
+        let at = LONG.split(' ').position(|name| is_of(program, name));
+        at.unwrap_or(usize::MAX)
+    });
+    Ok(programs)
 }
 
-impl<'a> Part<'a> {
-    fn of(program: &'a Program) -> Self {
-        Self {
-            name: name(program),
-            program: Some(program),
-        }
+/// Runs the tests. Runs failed ones again, alone.
+pub fn run(programs: &[Program], options: &Options) -> Result<Summary> {
+    let runner = Runner {
+        own_pins: output(&mut with_own_pins(Path::new("true"))).is_ok(),
+        options,
+    };
+    let is_one_of =
+        |program: &Program, names: &str| names.split(' ').any(|name| is_of(program, name));
+    let (alone, mut beside): (Vec<_>, Vec<_>) = programs
+        .iter()
+        .filter(|program| !(options.quick && is_one_of(program, LONG)))
+        .map(Some)
+        .partition(|program| program.is_some_and(|program| is_one_of(program, ALONE)));
+    beside.push(DOCUMENTATION);
+    let mut results = runner.run_all(beside, LANES)?;
+    if !options.quick {
+        results.extend(runner.run_all(alone, 1)?);
     }
+    runner.summarize(&results)
 }
 
 /// The command that runs a program with its own bpffs.
@@ -137,16 +87,22 @@ const OWN_PINS: &str = "mount -t bpf -o mode=0700 bpf /sys/fs/bpf && exec \"$0\"
 
 /// Whether the program is `tests/tests/NAME.rs` or the folder of that name.
 fn is_of(program: &Program, name: &str) -> bool {
-    program.name == name
-        && program
-            .source
-            .starts_with(paths::root().join("tests/tests"))
+    let folder = paths::root().join("tests/tests");
+    program.name() == name && program.source().starts_with(folder)
 }
 
-/// The path of the program's source in the repository.
-fn name(program: &Program) -> String {
-    let path = program.source.strip_prefix(paths::root());
-    path.unwrap_or(&program.source).display().to_string()
+/// A part of the tests: a program, or the examples in the documentation.
+type Part<'a> = Option<&'a Program>;
+
+const DOCUMENTATION: Part = None;
+
+/// The path of the part's source in the repository.
+fn name(part: Part) -> String {
+    let Some(program) = part else {
+        return "documentation".to_owned();
+    };
+    let path = program.source().strip_prefix(paths::root());
+    path.unwrap_or(program.source()).display().to_string()
 }
 
 /// A runner of parts.
@@ -155,33 +111,24 @@ struct Runner<'a> {
     options: &'a Options<'a>,
 }
 
-/// A part that has run, and its results.
-type Outcome<'a> = (Part<'a>, Report);
-
 impl Runner<'_> {
-    /// Runs all parts, `lanes` at once.
-    fn run_all<'p>(&self, parts: Vec<Part<'p>>, lanes: usize) -> Result<Vec<Outcome<'p>>> {
-        in_parallel(lanes, parts, |part| {
-            let report = self.run(&part, None)?;
-            Ok((part, report))
-        })
+    fn run_all<'p>(&self, parts: Vec<Part<'p>>, lanes: usize) -> Result<Vec<(Part<'p>, Report)>> {
+        in_parallel(lanes, parts, |part| Ok((part, self.run(part, None)?)))
     }
 
     /// Runs a part, or one of its tests. Prints the output after it has ended.
-    fn run(&self, part: &Part, test: Option<&str>) -> Result<Report> {
-        let name = &part.name;
+    fn run(&self, part: Part, test: Option<&str>) -> Result<Report> {
+        let name = name(part);
         progress(&format!("testing {name} {}", test.unwrap_or_default()));
         let began = Instant::now();
         // A file instead of a pipe: a leftover process of a test would hold a pipe open.
-        let mut printed = tempfile::tempfile().context("no temporary file: set TMPDIR")?;
+        let file = NamedTempFile::new().context("no temporary file: set TMPDIR")?;
         let mut command = self.command(part, test);
-        command.stdout(printed.try_clone()?);
-        command.stderr(printed.try_clone()?);
+        let printed = file.reopen()?;
+        command.stdout(printed.try_clone()?).stderr(printed);
         let status = command.status();
         let status = status.with_context(|| format!("cannot start the tests of {name}"))?;
-        let mut bytes = Vec::new();
-        printed.rewind()?;
-        printed.read_to_end(&mut bytes)?;
+        let bytes = fs::read(file.path())?;
         let printed = String::from_utf8_lossy(&bytes);
         let seconds = began.elapsed().as_secs_f32();
         // One call, so that no other lane prints in between.
@@ -191,8 +138,8 @@ impl Runner<'_> {
 
     /// The command of a part. If the machine allows it, each program has its own bpffs: some tests clear the pins of
     /// removed interfaces, and others look for such pins.
-    fn command(&self, part: &Part, test: Option<&str>) -> Command {
-        let mut command = match part.program {
+    fn command(&self, part: Part, test: Option<&str>) -> Command {
+        let mut command = match part {
             Some(program) if self.own_pins => with_own_pins(&program.file),
             Some(program) => Command::new(&program.file),
             None => {
@@ -201,8 +148,8 @@ impl Runner<'_> {
                 cargo
             }
         };
-        if let Some(program) = part.program {
-            program.lend_package(&mut command);
+        if let Some(program) = part {
+            program.lend_folder(&mut command);
             command.args(test.into_iter().flat_map(|test| ["--exact", test]));
         }
         (self.options.prepare)(&mut command);
@@ -210,14 +157,14 @@ impl Runner<'_> {
     }
 
     /// Adds up the results, and runs failed tests again. A test that passes then is flaky.
-    fn summarize(&self, results: &[Outcome]) -> Result<Summary> {
+    fn summarize(&self, results: &[(Part, Report)]) -> Result<Summary> {
         let mut summary = Summary::default();
         for (part, report) in results {
             summary.passed += report.passed;
-            for failure in &report.failures {
-                let test = failure.test();
-                let name = format!("{}: {failure}", part.name);
-                if self.run(part, test)?.is_success() {
+            for test in &report.failures {
+                let test = test.as_deref();
+                let name = format!("{}: {}", name(*part), test.unwrap_or("the whole program"));
+                if self.run(*part, test)?.is_success() {
                     summary.flaky.push(name);
                 } else {
                     summary.failed.push(name);

@@ -38,7 +38,7 @@ mod unsafe_code;
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 /// Developer commands of limiter.
 #[derive(Parser)]
@@ -108,27 +108,22 @@ enum Verb {
         out: Option<PathBuf>,
     },
     /// Run the demonstration (`limiter demo`)
-    Demo {
-        /// Arguments of `limiter demo`
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        args: Vec<OsString>,
-    },
+    Demo(Rest),
     /// Build the static binary, and pack it as a tarball, .deb and .rpm
     Dist(dist::Options),
     /// Run floods, changes and readers at once for half an hour, and check the promises all the time
-    Soak {
-        /// Arguments of the soak: see --help
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        args: Vec<OsString>,
-    },
+    Soak(Rest),
     /// Build the documents as a book, with mdBook
     Book,
     /// Run the benchmarks
-    Bench {
-        /// Arguments of the benchmarks: see --help
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        args: Vec<OsString>,
-    },
+    Bench(Rest),
+}
+
+#[derive(Args)]
+struct Rest {
+    /// Arguments of the program: see --help
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<OsString>,
 }
 
 fn main() -> ExitCode {
@@ -144,25 +139,23 @@ fn dispatch(verb: Verb) -> Result<ExitCode> {
         Verb::BuildEbpf { strict, .. } => prebuilt::check(strict)?,
         Verb::Test {
             strict,
-            kernels: Some(names),
-            out,
-            ..
-        } => kernels::run(strict, &names, out.as_deref())?,
-        Verb::Test {
-            strict,
             quick,
+            kernels,
+            out,
             args,
-            ..
-        } => return test::run(strict, quick, &args),
+        } => match kernels {
+            Some(names) => kernels::run(strict, &names, out.as_deref())?,
+            None => return test::run(strict, quick, &args),
+        },
         Verb::Lint { strict } => lint::run(strict)?,
         Verb::Miri { install } => miri::run_all(install)?,
         Verb::Fuzz { targets, seconds } => fuzz::run(&targets, seconds)?,
         Verb::Dist(options) => dist::run(&options)?,
         Verb::Mutations { names, out } => mutations::run(&names, out.as_deref())?,
         Verb::Book => book::build()?,
-        Verb::Demo { args } => return run::demo(&args),
-        Verb::Bench { args } => return run::bench(&args),
-        Verb::Soak { args } => return run::soak(&args),
+        Verb::Demo(Rest { args }) => return run::demo(&args),
+        Verb::Bench(Rest { args }) => return run::bench(&args),
+        Verb::Soak(Rest { args }) => return run::soak(&args),
     }
     Ok(ExitCode::SUCCESS)
 }

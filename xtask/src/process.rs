@@ -68,32 +68,15 @@ pub fn cargo() -> Command {
     cargo.current_dir(crate::paths::root());
     // `cargo run` has set variables about the package of this process. A build script that reads them (of `ring`)
     // would run again at each change, and everything that depends on it would be compiled again.
-    for (name, _) in env::vars_os() {
-        if name.to_str().is_some_and(is_of_package) {
-            cargo.env_remove(name);
-        }
-    }
+    forget(&mut cargo, |name| {
+        name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+    });
     cargo
-}
-
-fn is_of_package(name: &str) -> bool {
-    name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
 }
 
 /// Removes from `command` every variable that controls cargo, rustc and rustup from outside: the developer's flags and
 /// profiles, and the settings of the outer `cargo run`. Variables with the folders of files are kept.
 pub fn forget_rust_settings(command: &mut Command) {
-    for (name, _) in env::vars_os() {
-        let steers = name.to_str().is_some_and(|name| {
-            (name.starts_with("CARGO") || name.starts_with("RUST")) && !is_about_places(name)
-        });
-        if steers {
-            command.env_remove(name);
-        }
-    }
-}
-
-fn is_about_places(name: &str) -> bool {
     const KEPT: [&str; 7] = [
         "CARGO_HOME",
         "CARGO_HTTP_",
@@ -103,7 +86,18 @@ fn is_about_places(name: &str) -> bool {
         "RUSTUP_DIST_",
         "RUSTUP_HOME",
     ];
-    KEPT.iter().any(|kept| name.starts_with(kept))
+    forget(command, |name| {
+        (name.starts_with("CARGO") || name.starts_with("RUST"))
+            && !KEPT.iter().any(|kept| name.starts_with(kept))
+    });
+}
+
+fn forget(command: &mut Command, is_refused: impl Fn(&str) -> bool) {
+    for (name, _) in env::vars_os() {
+        if name.to_str().is_some_and(&is_refused) {
+            command.env_remove(name);
+        }
+    }
 }
 
 /// rustup, without outside settings.

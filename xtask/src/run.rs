@@ -10,14 +10,8 @@ use crate::{
 };
 
 /// Debian packages that the benchmark uses: programs to compare limiter with, and tools to set up the hosts.
-pub const BENCH_PACKAGES: [&str; 5] = [
-    "ethtool",
-    "iproute2",
-    "iptables",
-    "nftables",
-    // The package contains the server under another name. The server's own package starts a service.
-    "redis-tools",
-];
+/// `redis-tools` contains the server under another name. The server's own package starts a service.
+pub const BENCH_PACKAGES: &str = "ethtool iproute2 iptables nftables redis-tools";
 
 /// Runs the command's demonstration.
 pub fn demo(args: &[OsString]) -> Result<ExitCode> {
@@ -28,7 +22,7 @@ pub fn demo(args: &[OsString]) -> Result<ExitCode> {
 /// Runs the benchmark of the cost per packet.
 pub fn bench(args: &[OsString]) -> Result<ExitCode> {
     // Missing subjects are left out, and the benchmark says so.
-    if let Err(error) = debian::ensure(&BENCH_PACKAGES, "the whole benchmark") {
+    if let Err(error) = debian::ensure(BENCH_PACKAGES, "the whole benchmark") {
         progress(&format!("going on without: {error:#}"));
     }
     beside_the_command("bench", args)

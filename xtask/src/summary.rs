@@ -1,6 +1,6 @@
 //! Reads the output of test programs, and prints a closing line.
 
-use std::{fmt, process::ExitStatus, time::Duration};
+use std::{process::ExitStatus, time::Duration};
 
 /// Maximum number of flaky tests in a green run.
 const FLAKY_MAX: usize = 2;
@@ -9,36 +9,8 @@ const FLAKY_MAX: usize = 2;
 pub struct Report {
     /// Number of tests that passed.
     pub passed: usize,
-    /// The failures.
-    pub failures: Vec<Failure>,
-}
-
-/// A failure.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// A failed test, by name.
-    Test(String),
-    /// A program that ended in another way than by failed tests.
-    Program(ExitStatus),
-}
-
-impl Failure {
-    /// The test to run again; none if all must run again.
-    pub fn test(&self) -> Option<&str> {
-        match self {
-            Self::Test(name) => Some(name),
-            Self::Program(_) => None,
-        }
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Test(name) => out.write_str(name),
-            Self::Program(status) => status.fmt(out),
-        }
-    }
+    /// The names of failed tests; none for a program that ended in another way than by failed tests.
+    pub failures: Vec<Option<String>>,
 }
 
 impl Report {
@@ -48,9 +20,9 @@ impl Report {
         const SOME_FAILED: Option<i32> = Some(101);
         let mut failures = Vec::new();
         if !status.success() {
-            failures.extend(printed.lines().filter_map(failed_test));
+            failures.extend(printed.lines().filter_map(failed_test).map(Some));
             if failures.is_empty() || status.code() != SOME_FAILED {
-                failures.push(Failure::Program(status));
+                failures.push(None);
             }
         }
         Self {
@@ -65,11 +37,10 @@ impl Report {
     }
 }
 
-fn failed_test(line: &str) -> Option<Failure> {
+fn failed_test(line: &str) -> Option<String> {
     let name = line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?;
     // libtest adds this suffix to the names of tests that should panic, but does not accept it as part of a name.
-    let name = name.trim_end_matches(" - should panic");
-    Some(Failure::Test(name.to_owned()))
+    Some(name.trim_end_matches(" - should panic").to_owned())
 }
 
 /// Reads N of `test result: ok. N passed; ...`.
@@ -136,13 +107,13 @@ mod tests {
         assert_eq!(report.passed, 1);
         assert_eq!(
             report.failures,
-            ["b::c", "d"].map(|test| Failure::Test(test.to_owned()))
+            ["b::c", "d"].map(|test| Some(test.to_owned()))
         );
         let report = Report::of(exit(0), "test result: ok. 7 passed; 0 failed\n");
         assert_eq!((report.passed, report.is_success()), (7, true));
         for status in [exit(1), ExitStatus::from_raw(9)] {
             let report = Report::of(status, "test a ... ok\n");
-            assert_eq!(report.failures, [Failure::Program(status)]);
+            assert_eq!(report.failures, [None]);
         }
     }
 

@@ -13,34 +13,16 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    debian, host,
-    lanes::{self, Tests},
-    paths, prebuilt,
+    artifacts::Program,
+    debian, host, lanes, paths, prebuilt,
     process::{cargo, exit_code, joined, progress},
     run as programs,
 };
 
 /// Debian packages that the tests use, including those of the benchmark. None of them starts a service when it is
 /// installed.
-const PACKAGES: [&str; 17] = [
-    "binutils",
-    "bpftool",
-    "busybox",
-    "chromium-headless-shell",
-    "dnsmasq-base",
-    "dnsperf",
-    "dropbear-bin",
-    "fish",
-    "groff-base",
-    "openssl",
-    "python3-jsonschema",
-    "rpm",
-    "systemd",
-    "tmux",
-    "util-linux",
-    "wrk",
-    "zsh",
-];
+const PACKAGES: &str = "binutils bpftool busybox chromium-headless-shell dnsmasq-base dnsperf dropbear-bin fish \
+    groff-base openssl python3-jsonschema rpm systemd tmux util-linux wrk zsh";
 
 /// Debian packages that start a service when they are installed, and the folders of their programs.
 const UNPACKED: [(&str, &str); 3] = [
@@ -54,13 +36,13 @@ const UNPACKED: [(&str, &str); 3] = [
 pub fn run(strict: bool, quick: bool, args: &[OsString]) -> Result<ExitCode> {
     let began = Instant::now();
     let nothing_skipped = nothing_skipped(strict);
-    say_what_cannot_be_tested();
+    if let Some(reason) = host::why_no_bpf() {
+        progress(&format!(
+            "{reason}: tests that load BPF programs or make interfaces cannot run"
+        ));
+    }
     let path = install_packages(nothing_skipped)?;
-    let tests = if quick {
-        Some(Tests::build()?)
-    } else {
-        build(strict, args.is_empty())?
-    };
+    let programs = build(strict, quick, args.is_empty())?;
     let skips = tempfile::NamedTempFile::new().context("no temporary file: set TMPDIR")?;
     let prepare = |command: &mut Command| {
         command
@@ -70,66 +52,60 @@ pub fn run(strict: bool, quick: bool, args: &[OsString]) -> Result<ExitCode> {
             command.env("LIMITER_STRICT", "1");
         }
     };
-    let skips = || fs::read_to_string(skips.path()).context("a test deleted the list of skips");
-    let Some(tests) = tests else {
+    let (summary, code) = if args.is_empty() {
+        // Otherwise the tests would build the command themselves, with fewer features of its dependencies, and compile
+        // most of it again.
+        let binary = paths::target().join("debug/limiter");
+        let prepare = |command: &mut Command| {
+            prepare(command);
+            command.env("LIMITER_BINARY", &binary);
+        };
+        let options = lanes::Options {
+            quick,
+            prepare: &prepare,
+        };
+        let summary = lanes::run(&programs, &options)?;
+        let code = if summary.is_green() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        };
+        (Some(summary), code)
+    } else {
         let mut command = cargo();
         command.args(["test", "--workspace", "--locked"]).args(args);
         prepare(&mut command);
-        let code = exit_code(&mut command)?;
-        refuse_skips(report(&skips()?), nothing_skipped)?;
-        return Ok(code);
+        (None, exit_code(&mut command)?)
     };
-    // Otherwise the tests would build the command themselves, with fewer features of its dependencies, and compile
-    // most of it again.
-    let binary = paths::target().join("debug/limiter");
-    let summary = tests.run(&lanes::Options {
-        quick,
-        prepare: &|command: &mut Command| {
-            prepare(command);
-            command.env("LIMITER_BINARY", &binary);
-        },
-    })?;
-    let skipped = report(&skips()?);
-    summary.close(skipped, began.elapsed());
-    refuse_skips(skipped, nothing_skipped)?;
-    Ok(if summary.is_green() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
-}
-
-/// Fails if required tests were skipped.
-fn refuse_skips(skipped: usize, nothing_skipped: bool) -> Result<()> {
+    let skips = fs::read_to_string(skips.path()).context("a test deleted the list of skips")?;
+    let skipped = report(&skips);
+    if let Some(summary) = summary {
+        summary.close(skipped, began.elapsed());
+    }
     if nothing_skipped && skipped > 0 {
         bail!("{skipped} tests did not run: see above what each of them needs");
     }
-    Ok(())
+    Ok(code)
 }
 
-/// Checks the objects. Builds the tests at the same time if `all` of them run, because linking an object is slow and
-/// uses one processor.
-fn build(strict: bool, all: bool) -> Result<Option<Tests>> {
+/// Checks the objects, except before quick tests. Builds the tests at the same time if `all` of them run, because
+/// linking an object is slow and uses one processor.
+fn build(strict: bool, quick: bool, all: bool) -> Result<Vec<Program>> {
+    if quick {
+        return lanes::build();
+    }
     prebuilt::compare_hashes()?;
     thread::scope(|scope| {
         let objects = scope.spawn(|| prebuilt::check(strict));
-        let tests = all.then(Tests::build).transpose();
+        let programs = if all { lanes::build() } else { Ok(Vec::new()) };
         joined(objects)?;
-        tests
+        programs
     })
 }
 
 /// Whether a skipped test is a failure: with `strict`, and on a build server.
 pub fn nothing_skipped(strict: bool) -> bool {
     strict || env::var("CI").is_ok_and(|ci| ci == "true")
-}
-
-fn say_what_cannot_be_tested() {
-    if let Some(reason) = host::why_no_bpf() {
-        progress(&format!(
-            "{reason}: tests that load BPF programs or make interfaces cannot run"
-        ));
-    }
 }
 
 /// Installs the packages that some tests need. Without them, these tests are skipped and say so. That is an error only
@@ -139,7 +115,7 @@ fn install_packages(needed: bool) -> Result<OsString> {
     if !needed && !debian::can_install() {
         return Ok(own);
     }
-    let packages = [&PACKAGES[..], &programs::BENCH_PACKAGES].concat();
+    let packages = format!("{PACKAGES} {}", programs::BENCH_PACKAGES);
     let installed = debian::ensure(&packages, "testing").and_then(|()| {
         UNPACKED
             .into_iter()
@@ -147,13 +123,12 @@ fn install_packages(needed: bool) -> Result<OsString> {
             .collect::<Result<Vec<_>>>()
     });
     match installed {
-        Err(error) if !needed => {
+        Ok(folders) => env::join_paths(folders.into_iter().chain(env::split_paths(&own)))
+            .context("a folder of PATH has a colon in its name"),
+        Err(error) if needed => Err(error),
+        Err(error) => {
             progress(&format!("going on without: {error:#}"));
             Ok(own)
-        }
-        unpacked => {
-            let folders = unpacked?.into_iter().chain(env::split_paths(&own));
-            env::join_paths(folders).context("a folder of PATH has a colon in its name")
         }
     }
 }
@@ -171,15 +146,4 @@ fn report(skips: &str) -> usize {
         names.iter().for_each(|name| println!("    {name}"));
     }
     by_reason.values().map(Vec::len).sum()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::report;
-
-    #[test]
-    fn counts_every_line_that_names_a_test() {
-        assert_eq!(report("a: not root\n\nb: no veth\nc: not root\nd\n"), 4);
-        assert_eq!(report(""), 0);
-    }
 }

@@ -24,7 +24,7 @@ const LLVM: &str = "llvm-22";
 /// Folder of that LLVM in Debian's packages.
 const DEBIAN_LLVM: &str = "/usr/lib/llvm-22";
 /// Debian packages that are needed to build bpf-linker.
-const PACKAGES: [&str; 4] = ["llvm-22-dev", "libpolly-22-dev", "libzstd-dev", "g++"];
+const PACKAGES: &str = "llvm-22-dev libpolly-22-dev libzstd-dev g++";
 
 /// The pinned compiler and linker.
 pub struct Tools {
@@ -74,7 +74,7 @@ impl Tools {
 fn build(rust: &Rust) -> Result<PathBuf> {
     let prefix = match env::var_os("LLVM_PREFIX") {
         Some(prefix) => prefix,
-        None => debian::ensure(&PACKAGES, "bpf-linker").map(|()| DEBIAN_LLVM.into())?,
+        None => debian::ensure(PACKAGES, "bpf-linker").map(|()| DEBIAN_LLVM.into())?,
     };
     let mut cargo = rust.tool("cargo");
     cargo.env("LLVM_PREFIX", prefix);

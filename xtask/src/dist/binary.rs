@@ -45,5 +45,5 @@ fn c_compiler() -> Result<()> {
     {
         return Ok(());
     }
-    debian::ensure(&["musl-tools"], "the static binary")
+    debian::ensure("musl-tools", "the static binary")
 }

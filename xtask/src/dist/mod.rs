@@ -43,7 +43,7 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<()> {
     for (tool, package) in TOOLS {
         if output(Command::new(tool).arg("--version")).is_err() {
-            debian::ensure(&[package], "packing")?;
+            debian::ensure(package, "packing")?;
         }
     }
     let out = options
@@ -83,18 +83,13 @@ fn make(out: &Path, binary: Option<&Path>) -> Result<()> {
 
 /// The time of the last commit, in seconds since 1970. All times in the packages have this value.
 fn epoch() -> Result<u64> {
-    let time = match env::var("SOURCE_DATE_EPOCH") {
-        Ok(time) => time,
-        Err(_) => output(
-            Command::new("git")
-                .args(["log", "-1", "--format=%ct"])
-                .current_dir(paths::root()),
-        )
-        .context("no time for the packages: set SOURCE_DATE_EPOCH")?,
-    };
-    time.trim()
-        .parse()
-        .context("SOURCE_DATE_EPOCH is no number of seconds")
+    let mut git = Command::new("git");
+    git.args(["log", "-1", "--format=%ct"])
+        .current_dir(paths::root());
+    let time = env::var("SOURCE_DATE_EPOCH").or_else(|_| output(&mut git));
+    let time = time.context("no time for the packages: set SOURCE_DATE_EPOCH")?;
+    let seconds = time.trim().parse();
+    seconds.context("SOURCE_DATE_EPOCH is no number of seconds")
 }
 
 /// Makes all files from the last commit once more, in another folder, and compares them.

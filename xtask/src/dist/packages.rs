@@ -8,15 +8,14 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use super::{
-    ARCHITECTURE, VERSION,
-    tree::{Tree, Zsh},
-};
+use super::{ARCHITECTURE, VERSION, tree::Tree};
 use crate::{
     paths,
     process::{output, progress, run},
 };
 
+/// The folder in which all distributions but Debian look for zsh's completions.
+const ZSH: &str = "site-functions";
 /// Files that an upgrade must not replace if they were edited.
 const CONFIGURATION: [&str; 2] = ["etc/default/limiter", "etc/limiter/limiter.toml"];
 
@@ -24,7 +23,7 @@ const CONFIGURATION: [&str; 2] = ["etc/default/limiter", "etc/limiter/limiter.to
 pub fn tarball(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<String> {
     let name = format!("limiter-{VERSION}-{ARCHITECTURE}-linux");
     progress(&format!("packing {name}.tar.gz"));
-    let tree = Tree::make(scratch.join(&name), binary, Zsh::Site)?;
+    let tree = Tree::make(scratch.join(&name), binary, ZSH)?;
     let tar = scratch.join("tar");
     let mut pack = Command::new("tar");
     pack.args(["--create", "--sort=name", "--format=gnu", "--numeric-owner"]);
@@ -47,7 +46,7 @@ pub fn deb(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<Stri
     };
     let file = format!("limiter_{VERSION}_{architecture}.deb");
     progress(&format!("packing {file}"));
-    let tree = Tree::make(scratch.join("deb"), binary, Zsh::Vendor)?;
+    let tree = Tree::make(scratch.join("deb"), binary, "vendor-completions")?;
     let copyright = fs::read(paths::root().join("packaging/deb/copyright"))?;
     tree.write("usr/share/doc/limiter/copyright", &copyright, 0o644)?;
     let sums = output(
@@ -79,7 +78,7 @@ pub fn deb(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<Stri
 pub fn rpm(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<String> {
     let file = format!("limiter-{VERSION}-1.{ARCHITECTURE}.rpm");
     progress(&format!("packing {file}"));
-    let tree = Tree::make(scratch.join("rpm"), binary, Zsh::Site)?;
+    let tree = Tree::make(scratch.join("rpm"), binary, ZSH)?;
     let spec = template("rpm/limiter.spec")?
         .replace("@VERSION@", VERSION)
         .replace("@TREE@", &tree.root.to_string_lossy())

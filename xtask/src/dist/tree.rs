@@ -40,15 +40,6 @@ const FOLDERS: [(&str, &str); 3] = [
 const UNITS: &str = "usr/lib/systemd/system";
 const DOCUMENTS: &str = "usr/share/doc/limiter";
 
-/// The folder in which a distribution looks for zsh's completions.
-#[derive(Clone, Copy)]
-pub enum Zsh {
-    /// Debian and its derivatives.
-    Vendor,
-    /// All other distributions.
-    Site,
-}
-
 /// A tree of files under `root`.
 pub struct Tree {
     /// The root folder.
@@ -56,8 +47,9 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Makes the tree in `root`, which must not exist.
-    pub fn make(root: PathBuf, binary: &Path, zsh: Zsh) -> Result<Self> {
+    /// Makes the tree in `root`, which must not exist. `zsh`: the folder in which the distribution looks for zsh's
+    /// completions.
+    pub fn make(root: PathBuf, binary: &Path, zsh: &str) -> Result<Self> {
         let tree = Self { root };
         let read =
             |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
@@ -83,14 +75,10 @@ impl Tree {
         Ok(tree)
     }
 
-    fn completions(&self, binary: &Path, zsh: Zsh) -> Result<()> {
-        let zsh = match zsh {
-            Zsh::Vendor => "usr/share/zsh/vendor-completions/_limiter",
-            Zsh::Site => "usr/share/zsh/site-functions/_limiter",
-        };
+    fn completions(&self, binary: &Path, zsh: &str) -> Result<()> {
         for (shell, to) in [
             ("bash", "usr/share/bash-completion/completions/limiter"),
-            ("zsh", zsh),
+            ("zsh", &format!("usr/share/zsh/{zsh}/_limiter")),
             ("fish", "usr/share/fish/vendor_completions.d/limiter.fish"),
         ] {
             let text = output(Command::new(binary).args(["completions", shell]))?;
@@ -102,11 +90,8 @@ impl Tree {
     /// Writes all manual pages, each into the folder of its section.
     fn manual(&self, binary: &Path) -> Result<()> {
         let pages = paths::scratch()?;
-        output(
-            Command::new(binary)
-                .args(["man", "--folder"])
-                .arg(pages.path()),
-        )?;
+        let mut man = Command::new(binary);
+        output(man.args(["man", "--folder"]).arg(pages.path()))?;
         for page in paths::files_in(pages.path())? {
             let section = page.extension().unwrap_or_default().to_string_lossy();
             let folder = Path::new("usr/share/man").join(format!("man{section}"));
@@ -121,17 +106,13 @@ impl Tree {
     pub fn write(&self, path: impl AsRef<Path>, bytes: &[u8], mode: u32) -> Result<()> {
         let path = self.root.join(path);
         let written = || -> std::io::Result<()> {
-            for folder in path.parent().into_iter().flat_map(Path::ancestors) {
-                if folder.starts_with(&self.root) && !folder.exists() {
-                    fs::create_dir_all(folder)?;
-                }
-            }
+            let folder = path.parent().unwrap_or(&self.root);
+            fs::create_dir_all(folder)?;
             fs::write(&path, bytes)?;
             fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
-            for folder in path.ancestors().skip(1) {
-                if folder.starts_with(&self.root) {
-                    fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
-                }
+            let folders = folder.ancestors();
+            for folder in folders.take_while(|folder| folder.starts_with(&self.root)) {
+                fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
             }
             Ok(())
         };
@@ -140,12 +121,10 @@ impl Tree {
 
     /// The installed paths of all files, without the first slash, sorted.
     pub fn files(&self) -> Result<Vec<String>> {
-        let files = paths::files_in(&self.root)?;
-        let name = |path: &PathBuf| {
-            path.strip_prefix(&self.root)
-                .map(|p| p.display().to_string())
-        };
-        Ok(files.iter().map(name).collect::<Result<_, _>>()?)
+        let files = paths::files_in(&self.root)?.into_iter();
+        files
+            .map(|path| Ok(path.strip_prefix(&self.root)?.display().to_string()))
+            .collect()
     }
 
     /// The size of all files together, in bytes.

@@ -35,12 +35,12 @@ pub fn make(releases: &[Release]) -> Result<PathBuf> {
             .with_context(|| format!("cannot create {}", tree.display()))?;
     }
     for program in &programs {
-        let folder = if program.name == COMMAND {
+        let folder = if program.name() == COMMAND {
             "bin"
         } else {
             "targets"
         };
-        let place = tree.join(folder).join(&program.name);
+        let place = tree.join(folder).join(program.name());
         // Removes debug information: the archive is copied into the machine's memory, and is ten times smaller without
         // it.
         run(Command::new("strip")
@@ -97,9 +97,9 @@ fn build() -> Result<Vec<Program>> {
     // With a test of its own package, cargo also builds the command.
     tests.args(["--test", "text_properties"]);
     let mut built = artifacts::build(&mut tests)?;
-    built.retain(|program| wanted.contains(&&*program.name));
+    built.retain(|program| wanted.contains(&program.name()));
     if built.len() != wanted.len() {
-        let names: Vec<_> = built.iter().map(|program| &*program.name).collect();
+        let names: Vec<_> = built.iter().map(Program::name).collect();
         bail!("cargo built only {}", names.join(", "));
     }
     Ok(built)

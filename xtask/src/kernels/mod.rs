@@ -52,17 +52,7 @@ const fn release(
 }
 
 /// Debian packages to boot a kernel, and to fill its boot image.
-const PACKAGES: [&str; 9] = [
-    "binutils",
-    "bpftool",
-    "busybox",
-    "debian-archive-keyring",
-    "iproute2",
-    "qemu-system-x86",
-    "seabios",
-    "xz-utils",
-    "zstd",
-];
+const PACKAGES: &str = "binutils bpftool busybox debian-archive-keyring iproute2 qemu-system-x86 seabios xz-utils zstd";
 
 /// The package that depends on a suite's current kernel for virtual machines, which is the smallest kernel.
 const META: &str = "linux-image-cloud-amd64";
@@ -121,7 +111,7 @@ fn prepare() -> Result<()> {
     if env::consts::ARCH != "x86_64" {
         bail!("the kernels are for x86-64, not for {}", env::consts::ARCH);
     }
-    debian::ensure(&PACKAGES, "testing on other kernels")
+    debian::ensure(PACKAGES, "testing on other kernels")
 }
 
 /// Warns that something is not tested. With `strict`, that is an error.

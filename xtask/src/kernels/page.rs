@@ -110,14 +110,3 @@ fn grouped(count: u32) -> String {
     let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().collect();
     String::from_utf8_lossy(&groups.join(&b',')).into_owned()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::grouped;
-
-    #[test]
-    fn digits_are_in_groups_of_three() {
-        let texts = [7, 999, 1_000, 1_234_567].map(grouped);
-        assert_eq!(texts, ["7", "999", "1,000", "1,234,567"]);
-    }
-}
