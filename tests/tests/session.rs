@@ -129,8 +129,14 @@ fn a_change_that_limits_the_session_is_warned_of() {
     assert_eq!(
         session(&["set", "eth0", "--rate", "7"]),
         "",
-        "no news: it was limited already"
+        "a limit that applied already, and is looser now"
     );
+    let said = session(&["set", "eth0", "--rate", "x0.5"]);
+    assert!(said.contains("WARNING") && said.contains(advice), "{said}");
+    let said = session(&["set", "eth0", "--burst", "4"]);
+    assert_eq!(said, "", "a larger burst than the rate gives");
+    let said = session(&["set", "eth0", "--burst", "2"]);
+    assert!(said.contains("WARNING"), "{said}");
     assert_eq!(session(&["deny", "add", "eth0", "203.0.113.0/24"]), "");
     let said = session(&["deny", "add", "eth0", "192.0.2.0/24"]);
     for part in ["WARNING", "deny list", advice] {

@@ -1,10 +1,10 @@
 //! The warning before limits apply to the SSH session that runs the command.
 
-use std::{env, fs, net::IpAddr, os::unix::process::parent_id};
+use std::{cmp::Ordering, env, fs, net::IpAddr, os::unix::process::parent_id};
 
 use crate::{
     cli::shared::output::note,
-    config::Settings,
+    config::{Limit, Settings},
     kernel::Attachment,
     plan::session::{Fate, Session},
 };
@@ -36,8 +36,8 @@ pub fn warn(interface: &str, settings: &Settings, advice: impl Fn(IpAddr) -> Str
     warning.iter().for_each(|text| note(text));
 }
 
-/// The warning before `change` is made to an attachment. `None` if the session fares as before, or the change is not
-/// possible: the command itself reports that.
+/// The warning before `change` is made to an attachment. `None` if no tighter limit applies to the session, or the
+/// change is not possible: the command itself reports that.
 pub async fn warning_of_change(
     interface: &str,
     change: impl FnOnce(&Attachment, &Settings) -> Option<Settings>,
@@ -48,10 +48,24 @@ pub async fn warning_of_change(
     let old = attachment.settings().ok()?;
     let new = change(&attachment, &old)?;
     let fate = session.fate(&new);
-    if session.fate(&old) == fate {
+    let is_tighter = matches!(&fate, Fate::Limited(limit) if is_tighter(limit, &old, &new, attachment.record.frame_max));
+    if session.fate(&old) == fate && !is_tighter {
         return None;
     }
     warning(interface, &session, fate, &new, advice)
+}
+
+/// Whether the limit of this name has a lower rate or a smaller burst in the new settings.
+fn is_tighter(limit: &str, old: &Settings, new: &Settings, frame_max: u64) -> bool {
+    let of = |settings: &Settings| {
+        let mut limits = settings.limits.iter().filter(|one| one.name == limit);
+        limits.next().cloned()
+    };
+    let (Some(old), Some(new)) = (of(old), of(new)) else {
+        return true;
+    };
+    let burst = |limit: &Limit| limit.burst(frame_max).map_or(0, |burst| burst.tokens);
+    new.rate.compare(&old.rate).is_none_or(Ordering::is_lt) || burst(&new) < burst(&old)
 }
 
 fn warning(
