@@ -12,14 +12,12 @@
 
 mod agent;
 mod bounds;
-mod detour;
 mod network;
 mod router;
 mod sender;
 
 pub use agent::Agent;
 pub use bounds::{Bucket, between};
-pub use detour::Detour;
 pub use network::{Network, STORE};
 pub use sender::{Load, Packet, Sent, Stream};
 

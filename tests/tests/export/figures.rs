@@ -47,69 +47,49 @@ fn figures_are_those_of_the_commands() {
     send(&hosts, source(66), 5);
     send(&hosts, source(77), 2);
 
-    let limit = |name: &str, verdict: &str| {
-        format!(
-            "limiter_packets_total{{interface=\"eth0\",limit=\"{name}\",verdict=\"{verdict}\"}}"
-        )
-    };
-    let drops =
-        |reason: &str| format!("limiter_drops_total{{interface=\"eth0\",reason=\"{reason}\"}}");
-    expect(&exporter, &drops("deny"), 5.0);
+    let of_eth0 =
+        |name: &str, labels: &str| format!("limiter_{name}{{interface=\"eth0\"{labels}}}");
+    expect(&exporter, &of_eth0("drops_total", ",reason=\"deny\""), 5.0);
     let samples = exporter.samples();
-    let sample = |name: &str| {
-        *samples
-            .get(name)
-            .unwrap_or_else(|| panic!("no {name}: {samples:#?}"))
+    let expect_all = |name: &str, samples_of: &[(&str, f64)]| {
+        for (labels, value) in samples_of {
+            let name = of_eth0(name, labels);
+            assert_eq!(samples.get(&name), Some(value), "{name}: {samples:#?}");
+        }
     };
-    assert_eq!(sample(&drops("limit")), 6.0 + 3.0);
-    assert_eq!(sample(&limit("all", "drop")), 6.0 + 3.0);
-    assert_eq!(sample(&limit("all", "pass")), 8.0);
-    assert_eq!(sample(&limit("all", "would_drop")), 0.0);
-    // The fourth packet of each source is over this limit and passes: one verdict for each packet.
-    assert_eq!(sample(&limit("watched", "pass")), 6.0);
-    assert_eq!(sample(&limit("watched", "would_drop")), 2.0);
-    assert_eq!(sample(&limit("watched", "drop")), 0.0);
-    let all = |verdict: &str| {
-        sample(&format!(
-            "limiter_interface_packets_total{{interface=\"eth0\",verdict=\"{verdict}\"}}"
-        ))
-    };
-    assert_eq!(
-        [all("pass"), all("would_drop"), all("drop")],
-        [8.0, 2.0, 14.0]
+    expect_all("drops_total", &[(",reason=\"limit\"", 6.0 + 3.0)]);
+    // The fourth packet of each source is over the watched limit and passes: one verdict for each packet.
+    expect_all(
+        "packets_total",
+        &[
+            (",limit=\"all\",verdict=\"drop\"", 6.0 + 3.0),
+            (",limit=\"all\",verdict=\"pass\"", 8.0),
+            (",limit=\"all\",verdict=\"would_drop\"", 0.0),
+            (",limit=\"watched\",verdict=\"pass\"", 6.0),
+            (",limit=\"watched\",verdict=\"would_drop\"", 2.0),
+            (",limit=\"watched\",verdict=\"drop\"", 0.0),
+        ],
     );
-    assert_eq!(
-        sample("limiter_passes_total{interface=\"eth0\",reason=\"allowed\"}"),
-        2.0
+    expect_all(
+        "interface_packets_total",
+        &[
+            (",verdict=\"pass\"", 8.0),
+            (",verdict=\"would_drop\"", 2.0),
+            (",verdict=\"drop\"", 14.0),
+        ],
     );
-    assert_eq!(
-        sample("limiter_list_packets_total{interface=\"eth0\",list=\"deny\"}"),
-        5.0
-    );
-    assert_eq!(sample("limiter_sources{interface=\"eth0\"}"), 4.0);
-    assert_eq!(sample("limiter_new_sources_total{interface=\"eth0\"}"), 4.0);
-    assert_eq!(
-        sample("limiter_sources_capacity{interface=\"eth0\"}"),
-        65_536.0
-    );
-    assert_eq!(
-        sample("limiter_top_dropped_packets{interface=\"eth0\",rank=\"1\"}"),
-        6.0
-    );
-    assert_eq!(
-        sample("limiter_top_dropped_packets{interface=\"eth0\",rank=\"2\"}"),
-        3.0
-    );
-    assert_eq!(sample("limiter_events_lost_total{interface=\"eth0\"}"), 0.0);
-    assert_eq!(sample("limiter_unreadable_attachments"), 0.0);
+    expect_all("passes_total", &[(",reason=\"allowed\"", 2.0)]);
+    expect_all("list_packets_total", &[(",list=\"deny\"", 5.0)]);
+    expect_all("sources", &[("", 4.0)]);
+    expect_all("new_sources_total", &[("", 4.0)]);
+    expect_all("sources_capacity", &[("", 65_536.0)]);
+    let ranks = [(",rank=\"1\"", 6.0), (",rank=\"2\"", 3.0)];
+    expect_all("top_dropped_packets", &ranks);
+    expect_all("events_lost_total", &[("", 0.0)]);
+    assert_eq!(samples["limiter_unreadable_attachments"], 0.0);
     let status = hosts.status();
-    let id = &status["program_id"];
-    assert_eq!(
-        sample(&format!(
-            "limiter_attached_info{{interface=\"eth0\",mode=\"native\",program_id=\"{id}\"}}"
-        )),
-        1.0
-    );
+    let info = format!(",mode=\"native\",program_id=\"{}\"", status["program_id"]);
+    expect_all("attached_info", &[(&info, 1.0)]);
 
     let mut exported = exporter.json("/api/status");
     assert_eq!(exported["errors"].take(), json!([]));

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use limiter_fleet::store::{Error, Fault, Options};
+use limiter_fleet::store::Options;
 use limiter_tests::{
     eventually,
     exporter::loopback_up,
@@ -21,7 +21,7 @@ use limiter_tests::{
     processes::status_of,
 };
 
-use super::{options, round, try_connect};
+use super::{options, try_connect};
 
 const INFO: &str = "$42\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\n";
 const CLUSTER: &str = "$39\r\nredis_version:7.0.0\r\nredis_mode:cluster\r\n";
@@ -80,22 +80,6 @@ fn serve(
 
 fn megabytes(status: &str) -> u64 {
     status.trim_end_matches(" kB").parse::<u64>().unwrap() / 1_024
-}
-
-#[test]
-fn a_reply_without_an_end_is_refused() {
-    for hostile in HOSTILE {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("redis://{}", listener.local_addr().unwrap());
-        serve(listener, Some(INFO), hostile);
-        let mut store = try_connect(&options(&url)).unwrap();
-        let error = store.try_exchange(1, &round(1, &[(1, 1)])).unwrap_err();
-        assert!(
-            matches!(error, Error::At(_, Fault::Invalid { .. })),
-            "{hostile:?}: {error}"
-        );
-        assert!(error.is_of_the_connection());
-    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub const LIMIT: Bucket = Bucket {
 /// Packets per second of both sources together; one packet in so many is the calm source's.
 const LOAD: (u32, usize) = (600, 15);
 /// Longer than any test: the load is stopped earlier.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(180);
 /// Time over which the bound is checked.
 const WINDOW: Duration = Duration::from_millis(1_500);
 /// The source that sends far more than its rate.
@@ -50,14 +50,13 @@ pub struct Mark {
 impl<'f> Case<'f> {
     /// Starts agents that know of one another.
     pub fn new(fleet: &'f Fleet) -> Self {
-        let store = store(fleet);
-        let url = url(store.port);
-        Self::with(fleet, store, &url)
+        Self::with(fleet, store(fleet))
     }
 
-    /// Starts agents that reach the store at `url`.
-    pub fn with(fleet: &'f Fleet, store: Redis<'f>, url: &str) -> Self {
-        let agents = (0..fleet.size()).map(|host| fleet.agent(host, url, &[]));
+    /// Starts agents of this store.
+    pub fn with(fleet: &'f Fleet, store: Redis<'f>) -> Self {
+        let url = url(store.port);
+        let agents = (0..fleet.size()).map(|host| fleet.agent(host, &url, &[]));
         let case = Self {
             agents: agents.collect(),
             fleet,
@@ -100,38 +99,40 @@ impl<'f> Case<'f> {
 
     /// Panics unless the fleet's bound holds for a while: a burst and its refill, and as much again on each other host
     /// within the staleness that the agents report. (The overshoot that they report also covers sources that were
-    /// silent before.)
+    /// silent before.) On a busy machine agents are stale, and hosts on their own would stay within the bound too: that
+    /// proves nothing, and is measured again.
     pub fn bound_holds(&self) {
-        let stated = (0..self.fleet.size()).map(|host| {
-            let beyond = Cell::new(0.0);
-            // An agent looks for changed settings once a second.
-            eventually("what is stated is that of these limits", || {
-                let says = self.says(host);
-                let stale = says["staleness_seconds"].as_f64().unwrap();
-                let others = says["hosts"].as_f64().unwrap() - 1.0;
-                beyond.set(others * LIMIT.tokens((stale * 1e9) as u64));
-                number(&says["limits"][0]["overshoot_packets"]) as f64 >= beyond.get().floor()
-            });
-            beyond.get()
+        eventually("the bound is one", || {
+            let stated = (0..self.fleet.size()).map(|host| self.overshoot(host));
+            let stated = stated.fold(0.0, f64::max);
+            let begin = self.mark();
+            thread::sleep(WINDOW);
+            let end = self.mark();
+            let admitted = end.since(&begin);
+            let time = end.between.1 - begin.between.0;
+            let most = LIMIT.tokens(time) + stated;
+            let apart = (self.fleet.size() as u64 * LIMIT.rate) as f64 * time as f64 / 1e9;
+            println!(
+                "then {admitted} of at most {most:.0} in {} ms, {stated:.0} of them overshoot; {apart:.0} apart",
+                time / 1_000_000
+            );
+            assert!(admitted as f64 <= most, "{admitted} of at most {most}");
+            most < apart
         });
-        let stated = stated.fold(0.0, f64::max);
-        let begin = self.mark();
-        thread::sleep(WINDOW);
-        let end = self.mark();
-        let admitted = end.since(&begin);
-        let time = end.between.1 - begin.between.0;
-        let most = LIMIT.tokens(time) + stated;
-        println!(
-            "then {admitted} of at most {most:.0} in {} ms, {stated:.0} of them overshoot",
-            time / 1_000_000
-        );
-        // The check proves nothing if three hosts on their own also stay within the bound.
-        let apart = (self.fleet.size() as u64 * LIMIT.rate) as f64 * WINDOW.as_secs_f64();
-        assert!(
-            most < apart,
-            "{most} is no bound: {stated} packets of overshoot"
-        );
-        assert!(admitted as f64 <= most, "{admitted} of at most {most}");
+    }
+
+    /// The packets that the others can pass within the staleness that a host's agent reports.
+    fn overshoot(&self, host: usize) -> f64 {
+        let beyond = Cell::new(0.0);
+        // An agent looks for changed settings once a second.
+        eventually("what is stated is that of these limits", || {
+            let says = self.says(host);
+            let stale = says["staleness_seconds"].as_f64().unwrap();
+            let others = says["hosts"].as_f64().unwrap() - 1.0;
+            beyond.set(others * LIMIT.tokens((stale * 1e9) as u64));
+            number(&says["limits"][0]["overshoot_packets"]) as f64 >= beyond.get().floor()
+        });
+        beyond.get()
     }
 
     /// Waits until the agents of these hosts hear of the store and of one another again.
