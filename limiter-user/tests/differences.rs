@@ -23,35 +23,30 @@ fn expect(old: &str, new: &str, there: &[&str], back: &[&str]) {
     assert_eq!(difference(&new, &new), [""; 0]);
 }
 
+/// Cases of a table: a change, the reported difference, and the difference back.
+fn cases(table: &str) -> impl Iterator<Item = [&str; 3]> {
+    let cases = table.lines().filter(|line| !line.is_empty());
+    cases.map(|line| {
+        let parts: Vec<_> = line.split("=> ").map(str::trim).collect();
+        parts.try_into().expect("three parts")
+    })
+}
+
 fn two() -> String {
     format!("{ONE}{}", ONE.replace("one", "two"))
 }
 
 #[test]
 fn what_is_for_all_limits() {
-    for (line, there, back) in [
-        (
-            "new_sources = \"none\"",
-            "new sources 10k/s burst 65536 -> none (looser)",
-            "new sources none -> 10k/s burst 65536 (tighter)",
-        ),
-        (
-            "new_sources_burst = 7",
-            "new sources: burst 65536 -> 7 (tighter)",
-            "new sources: burst 7 -> 65536 (looser)",
-        ),
-        (
-            "exempt = [\"established\", \"control\"]",
-            "exempt nothing -> established,control",
-            "exempt established,control -> nothing",
-        ),
-        ("shadow = true", "shadow off -> on", "shadow on -> off"),
-        (
-            "malformed = \"pass\"",
-            "malformed drop -> pass",
-            "malformed pass -> drop",
-        ),
-    ] {
+    for [line, there, back] in cases(
+        r#"
+new_sources = "none" => new sources 10k/s burst 65536 -> none (looser) => new sources none -> 10k/s burst 65536 (tighter)
+new_sources_burst = 7 => new sources: burst 65536 -> 7 (tighter) => new sources: burst 7 -> 65536 (looser)
+exempt = ["established", "control"] => exempt nothing -> established,control => exempt established,control -> nothing
+shadow = true => shadow off -> on => shadow on -> off
+malformed = "pass" => malformed drop -> pass => malformed pass -> drop
+"#,
+    ) {
         expect(ONE, &format!("{line}\n{ONE}"), &[there], &[back]);
     }
 }
@@ -99,51 +94,18 @@ fn what_is_of_control_traffic() {
 
 #[test]
 fn what_is_of_one_limit() {
-    for (old, new, there, back) in [
-        (
-            "burst = 10\n",
-            "burst = 11\n",
-            "burst 10 -> 11 (looser)",
-            "burst 11 -> 10 (tighter)",
-        ),
-        (
-            "burst = 10\n",
-            "",
-            "burst 10 -> 5 by the rate (tighter)",
-            "burst 5 by the rate -> 10 (looser)",
-        ),
-        (
-            "burst = 10\n",
-            "burst = 10\ncost = 2\n",
-            "cost by unit -> 2",
-            "cost 2 -> by unit",
-        ),
-        (
-            "burst = 10\n",
-            "burst = 10\nshadow = true\n",
-            "shadow off -> on",
-            "shadow on -> off",
-        ),
-        (
-            "burst = 10\n",
-            "burst = 10\nalgorithm = \"fixed-window\"\n",
-            "algorithm token-bucket -> fixed-window",
-            "algorithm fixed-window -> token-bucket",
-        ),
-        (
-            "burst = 10\n",
-            "burst = 10\nkey = \"/24,/48\"\n",
-            "key /32,/64 -> /24,/48, with new buckets",
-            "key /24,/48 -> /32,/64, with new buckets",
-        ),
-        (
-            "burst = 10\n",
-            "burst = 10\nmatch = { protocol = \"udp\" }\n",
-            "match",
-            "match",
-        ),
-    ] {
-        let changed = ONE.replace(old, new);
+    for [new, there, back] in cases(
+        r#"
+burst = 11\n => burst 10 -> 11 (looser) => burst 11 -> 10 (tighter)
+ => burst 10 -> 5 by the rate (tighter) => burst 5 by the rate -> 10 (looser)
+burst = 10\ncost = 2\n => cost by unit -> 2 => cost 2 -> by unit
+burst = 10\nshadow = true\n => shadow off -> on => shadow on -> off
+burst = 10\nalgorithm = "fixed-window"\n => algorithm token-bucket -> fixed-window => algorithm fixed-window -> token-bucket
+burst = 10\nkey = "/24,/48"\n => key /32,/64 -> /24,/48, with new buckets => key /24,/48 -> /32,/64, with new buckets
+burst = 10\nmatch = { protocol = "udp" }\n => match => match
+"#,
+    ) {
+        let changed = ONE.replace("burst = 10\n", &new.replace("\\n", "\n"));
         expect(ONE, &changed, &[there], &[back]);
         // With several limits, the name comes first.
         let (there, back) = (format!("one: {there}"), format!("one: {back}"));

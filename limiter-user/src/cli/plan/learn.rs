@@ -10,6 +10,7 @@ use std::{
 
 use clap::Args;
 
+use super::replay::note_damage;
 use crate::{
     cli::shared::{
         interruption::interruption,
@@ -22,7 +23,7 @@ use crate::{
         program::object::new_seed,
     },
     plan::{
-        capture::{Capture, Cut, link},
+        capture::{Capture, link},
         learn::{Bounds, Proposal, Watched, frames::FromFrames, propose, show},
     },
     show::units::counted,
@@ -174,29 +175,14 @@ fn from_capture(path: &Path) -> anyhow::Result<Watched> {
         let frame = link::frame(&packet, HEADERS, &mut room);
         learnt.see(packet.time, frame.bytes, frame.length);
     }
-    let shown = path.display();
     if outgoing > 0 {
         note(&format!(
-            "{shown}: left out {} that the host has sent itself",
+            "{}: left out {} that the host has sent itself",
+            path.display(),
             counted(outgoing, "packet")
         ));
     }
-    if let Some(cut) = capture.cut() {
-        let how = match cut {
-            Cut::Short => "ends within a packet",
-            Cut::Damaged => "is damaged",
-        };
-        note(&format!(
-            "{shown} {how} after {}: learnt from those",
-            counted(capture.packets(), "packet")
-        ));
-    }
-    if capture.set_back() > 0 {
-        note(&format!(
-            "{shown}: the clock was set back {} times: time goes on from there",
-            capture.set_back()
-        ));
-    }
+    note_damage(&capture, path);
     Ok(learnt.finish())
 }
 

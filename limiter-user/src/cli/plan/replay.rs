@@ -5,10 +5,9 @@ use std::{
     io::{self, BufWriter, Write},
     os::fd::AsFd,
     path::{Path, PathBuf},
-    time::{Duration, Instant},
 };
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use indicatif::ProgressBar;
 use limiter_common::policy::verdict::Reason;
 
@@ -30,15 +29,6 @@ use crate::{
 /// The name for standard input or output instead of a file.
 const STANDARD: &str = "-";
 
-/// The engine that decides in a replay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Engine {
-    /// The program, in the kernel.
-    Kernel,
-    /// The same arithmetic in this process: needs no privileges.
-    Model,
-}
-
 /// Show what limits would have done with a capture
 #[derive(Debug, Args)]
 pub struct Replay {
@@ -49,7 +39,7 @@ pub struct Replay {
     limiting: Limiting,
     /// Engine that decides; without it, the kernel if possible
     #[arg(long, value_enum)]
-    engine: Option<Engine>,
+    engine: Option<Choice>,
     /// For programs
     #[arg(long)]
     json: bool,
@@ -89,20 +79,16 @@ pub fn run(arguments: &Replay) -> anyhow::Result<()> {
             .as_deref()
             .map(Verdicts::create)
             .transpose()?,
-        progress: Progress::new(&arguments.capture),
+        bar: bar(&arguments.capture),
     };
-    let choice = match arguments.engine {
-        None => Choice::Any,
-        Some(Engine::Kernel) => Choice::Kernel,
-        Some(Engine::Model) => Choice::Model,
-    };
+    let choice = arguments.engine.unwrap_or(Choice::Any);
     let outcome = replay::run(&mut capture, &compiled, choice, &mut watcher);
-    watcher.progress.end();
+    watcher.bar.finish_and_clear();
     let replay = outcome.map_err(as_written)?;
     if let Some(verdicts) = &mut watcher.verdicts {
         verdicts.write(|out| out.flush())?;
     }
-    tell_of(&capture, arguments, &replay);
+    note_surprises(&capture, arguments, &replay);
     match (arguments.json, to_stdout) {
         (true, _) => print_json(&replay),
         (false, false) => Ok(print(&show::replay::text(&replay))?),
@@ -119,27 +105,35 @@ fn as_written(error: Error) -> anyhow::Error {
     }
 }
 
-/// Prints notes about surprising results.
-fn tell_of(capture: &Capture, arguments: &Replay, replay: &observe::replay::Replay) {
-    let name = arguments.capture.display();
-    let packets = capture.packets();
-    match capture.cut() {
-        None => {}
-        Some(Cut::Short) => note(&format!(
-            "{name} is cut off after packet {packets}: this is of those that are there"
-        )),
-        Some(Cut::Damaged) => note(&format!(
-            "{name} is damaged after packet {packets}: this is of those before that"
-        )),
+/// Prints a note if a capture ends too early, and one if its clock was set back.
+pub(super) fn note_damage(capture: &Capture, path: &Path) {
+    let name = path.display();
+    if let Some(cut) = capture.cut() {
+        let how = match cut {
+            Cut::Short => "cut off",
+            Cut::Damaged => "damaged",
+        };
+        let packets = capture.packets();
+        note(&format!(
+            "{name} is {how} after packet {packets}: the results are of the packets before"
+        ));
     }
+    if capture.set_back() > 0 {
+        note(&format!(
+            "{name}: the clock was set back {} times: time goes on from there",
+            capture.set_back()
+        ));
+    }
+}
+
+/// Prints notes about surprising results.
+fn note_surprises(capture: &Capture, arguments: &Replay, replay: &observe::replay::Replay) {
+    note_damage(capture, &arguments.capture);
     if replay.cut_short_packets > 0 {
         note(&format!(
             "{} were captured too short for the limits, which charge what is missing as if it matched: capture more of each (tcpdump -s)",
             show::units::counted(replay.cut_short_packets, "packet")
         ));
-    }
-    if replay.clock_set_back > 0 {
-        note("the clock was set back in this capture: time went on from there");
     }
 }
 
@@ -198,7 +192,7 @@ impl Verdicts {
 
 struct Shown {
     verdicts: Option<Verdicts>,
-    progress: Progress,
+    bar: ProgressBar,
 }
 
 impl Watcher for Shown {
@@ -216,7 +210,14 @@ impl Watcher for Shown {
     }
 
     fn progress(&mut self, capture: &Capture) {
-        self.progress.show(capture);
+        /// Packets between two updates.
+        const EVERY: u64 = 8_192;
+        let packets = capture.packets();
+        if packets.is_multiple_of(EVERY) {
+            self.bar.set_position(capture.bytes());
+            self.bar
+                .set_message(show::units::counted(packets, "packet"));
+        }
     }
 
     fn tell(&mut self, text: &str) {
@@ -224,46 +225,11 @@ impl Watcher for Shown {
     }
 }
 
-/// Progress on a terminal, shown if the replay takes longer than a second.
-struct Progress {
-    /// Bytes of the capture, if it is a file.
-    length: Option<u64>,
-    begun: Instant,
-    bar: Option<ProgressBar>,
-}
-
-impl Progress {
-    /// Packets between two looks at the clock.
-    const EVERY: u64 = 8_192;
-
-    fn new(capture: &Path) -> Self {
-        let metadata = fs::metadata(capture).ok().filter(fs::Metadata::is_file);
-        Self {
-            length: metadata.map(|metadata| metadata.len()),
-            begun: Instant::now(),
-            bar: None,
-        }
-    }
-
-    fn show(&mut self, capture: &Capture) {
-        let packets = capture.packets();
-        let is_time =
-            packets.is_multiple_of(Self::EVERY) && self.begun.elapsed() > Duration::from_secs(1);
-        if !is_time {
-            return;
-        }
-        let length = self.length;
-        let bar = self.bar.get_or_insert_with(|| match length {
-            Some(_) => progress(length, "{percent} % {wide_bar} {msg}, {eta} left"),
-            None => progress(None, "{spinner} {msg}"),
-        });
-        bar.set_position(capture.bytes());
-        bar.set_message(show::units::counted(packets, "packet"));
-    }
-
-    fn end(&mut self) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
-        }
+/// Progress on a terminal: the share of a file, or a number of packets.
+fn bar(capture: &Path) -> ProgressBar {
+    let metadata = fs::metadata(capture).ok().filter(fs::Metadata::is_file);
+    match metadata.map(|metadata| metadata.len()) {
+        None => progress(None, "{spinner} {msg}"),
+        length => progress(length, "{percent} % {wide_bar} {msg}, {eta} left"),
     }
 }

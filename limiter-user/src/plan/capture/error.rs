@@ -31,12 +31,12 @@ pub enum Error {
 /// A reason why a packet cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Why {
-    /// The link type is not supported. The name is given if it is known.
+    /// The link type is not supported.
     #[error(
         "has link type {0}, which limiter does not read: capture on an interface with Ethernet (1), Linux cooked \
          (113, 276), raw IP (101, 228, 229) or BSD loopback (0, 108) framing"
     )]
-    OtherLink(String),
+    OtherLink(u32),
     /// The capture contradicts itself.
     #[error("{0}")]
     Inconsistent(&'static str),

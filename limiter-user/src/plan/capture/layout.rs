@@ -23,28 +23,6 @@ pub(super) struct Found {
     pub outgoing: bool,
 }
 
-/// A link type's number, with the name of the common ones.
-fn named(link: u32) -> String {
-    let name = match link {
-        9 => "PPP",
-        50 => "PPP over serial",
-        51 => "PPPoE",
-        105 => "IEEE 802.11",
-        127 => "IEEE 802.11 with radiotap",
-        119 => "IEEE 802.11 with Prism",
-        147..=162 => "user defined",
-        187 | 201 => "Bluetooth",
-        189 | 220 => "USB",
-        195 | 230 => "IEEE 802.15.4",
-        239 => "NFLOG",
-        249 => "USBPcap",
-        252 => "exported PDU",
-        253 => "netlink",
-        _ => return link.to_string(),
-    };
-    format!("{link} ({name})")
-}
-
 type Packet = Result<Found, Why>;
 
 /// An interface of the capture.
@@ -76,7 +54,7 @@ impl Interface {
 
     /// Creates a packet. `before`: bytes in the block before `captured`, the packet's captured bytes.
     fn packet(&self, before: usize, captured: &[u8], length: u32, time: Option<u64>) -> Packet {
-        let link = Link::of_number(self.link).ok_or_else(|| Why::OtherLink(named(self.link)))?;
+        let link = Link::of_number(self.link).ok_or_else(|| Why::OtherLink(self.link))?;
         Ok(Found {
             bytes: before..before + captured.len(),
             time,

@@ -29,24 +29,26 @@ const PART_OF_ALL: u64 = 20;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TooLittle {
     /// The time is too short.
-    #[error("{0} ms of traffic tell nothing, and nothing is proposed: watch for longer")]
+    #[error("{0} ms of traffic are too short, and nothing is proposed: watch for at least 1 s")]
     Time(u64),
     /// The time is too long: the clock was set.
     #[error(
-        "from the first packet to the last it is {0} days, and nothing is proposed: the clock was set meanwhile; take a part of the capture without that"
+        "the first and the last packet are {0} days apart, more than 60, and nothing is proposed: if the clock was set in between, take the part of the capture before or after that"
     )]
     Clock(u64),
     /// There were no IP packets.
-    #[error("no IP packet came, and nothing is proposed: is this where the traffic comes in?")]
+    #[error(
+        "no IP packet came, and nothing is proposed: watch the interface that the traffic arrives on"
+    )]
     Nothing,
     /// Too few sources came back. A source that sends once may be made up.
     #[error(
-        "{0} IP packets came, but only {1} of the sources sent more than one, and nothing is proposed: at least {SOURCES_MIN} are needed to tell what is usual; watch for longer, or write limits by hand"
+        "{0} IP packets came, but only {1} of the sources sent more than one, and nothing is proposed: at least {SOURCES_MIN} such sources are needed; watch for longer, or write limits by hand"
     )]
     Sources(u64, usize),
     /// No limit that can be written would pass the traffic.
     #[error(
-        "what the usual sources send is more than any limit that is proposed, 1M/s of packets, lets through: write limits by hand"
+        "the usual sources send more than 1M/s, the highest rate that learn proposes, and nothing is proposed: write limits by hand"
     )]
     Much,
 }

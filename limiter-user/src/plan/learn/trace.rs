@@ -11,7 +11,7 @@ pub struct Group {
 
 /// The packets of one source, or of one source to one service, in order of time.
 ///
-/// If it has [`Trace::room`] groups, packets close together are joined into one group. The group has the time of its
+/// If all of its groups are taken, packets close together are joined into one group. The group has the time of its
 /// first packet. Its other packets arrived at most [`Trace::spread`] later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
@@ -89,12 +89,6 @@ impl Trace {
     #[must_use]
     pub fn groups(&self) -> &[Group] {
         &self.groups
-    }
-
-    /// Maximum number of groups.
-    #[must_use]
-    pub fn room(&self) -> usize {
-        self.room
     }
 
     /// Maximum nanoseconds between a group's time and a packet's arrival; 0: all times are exact.

@@ -9,6 +9,7 @@ mod sources;
 
 use std::{collections::BTreeMap, io};
 
+use clap::ValueEnum;
 use ipnet::IpNet;
 use limiter_common::{
     abi::{Config, Listed, counters::LimitCounters},
@@ -57,13 +58,14 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// The choice of engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Choice {
     /// The kernel if possible, otherwise the model.
+    #[value(skip)]
     Any,
-    /// The program in the kernel.
+    /// The program, in the kernel.
     Kernel,
-    /// The model.
+    /// The same arithmetic in this process: needs no privileges.
     Model,
 }
 

@@ -260,7 +260,7 @@ impl State {
                 }
                 (Some(_), None) => format!("'{name}' are many sources: choose one"),
                 (None, _) => format!(
-                    "the bucket of '{name}' is everybody's, no source's: `limiter reset IFACE --all` fills it"
+                    "all sources share the bucket of '{name}': `limiter reset IFACE --all` fills it"
                 ),
             };
             self.notice = Some((text, true));

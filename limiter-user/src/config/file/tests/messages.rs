@@ -24,54 +24,34 @@ fn assert_told(text: &str, expected: &[&str]) {
     );
 }
 
+/// The cases of a table: a text, with `\n` between its lines, and the beginning of the message about it.
+fn cases(table: &str) -> impl Iterator<Item = (String, &str)> {
+    let cases = table.lines().filter_map(|line| line.split_once("=> "));
+    cases.map(|(text, message)| (text.trim().replace("\\n", "\n"), message))
+}
+
 #[test]
 fn a_key_that_is_not_known_names_the_nearest() {
-    for (above, expected) in [
-        (
-            "max-sources = 5",
-            "line 1: 'max-sources' is not a key of the file: did you mean 'max_sources'?",
-        ),
-        (
-            "Mode = \"auto\"",
-            "line 1: 'Mode' is not a key of the file: did you mean 'mode'?",
-        ),
-        (
-            "rate = \"5/s\"",
-            "line 1: 'rate' is not a key of the file: write it under [[limit]]",
-        ),
-        (
-            "zzz = 1",
-            "line 1: 'zzz' is not a key of the file: write one of interfaces, mode,",
-        ),
-    ] {
+    for (above, expected) in cases(
+        r#"
+max-sources = 5 => line 1: 'max-sources' is not a key of the file: did you mean 'max_sources'?
+Mode = "auto" => line 1: 'Mode' is not a key of the file: did you mean 'mode'?
+rate = "5/s" => line 1: 'rate' is not a key of the file: write it under [[limit]]
+zzz = 1 => line 1: 'zzz' is not a key of the file: write one of interfaces, mode,
+"#,
+    ) {
         assert_told(&format!("{above}\n{LIMIT}"), &[expected]);
     }
-    for (below, expected) in [
-        (
-            "brust = 5",
-            "line 4: 'brust' is not a key of a limit: did you mean 'burst'?",
-        ),
-        (
-            "exempt = []",
-            "line 4: 'exempt' is not a key of a limit: write it at the top of the file",
-        ),
-        (
-            "limit = 5",
-            "line 4: 'limit' is not a key of a limit: write it as [[limit]], a header of its own",
-        ),
-        (
-            "lists = 5",
-            "line 4: 'lists' is not a key of a limit: write it as [lists], a header of its own",
-        ),
-        (
-            "protocol = \"tcp\"",
-            "line 4: 'protocol' is not a key of a limit: write it in match",
-        ),
-        (
-            "match = { protcol = 6 }",
-            "line 4: 'protcol' is not a key of match: did you mean 'protocol'?",
-        ),
-    ] {
+    for (below, expected) in cases(
+        r#"
+brust = 5 => line 4: 'brust' is not a key of a limit: did you mean 'burst'?
+exempt = [] => line 4: 'exempt' is not a key of a limit: write it at the top of the file
+limit = 5 => line 4: 'limit' is not a key of a limit: write it as [[limit]], a header of its own
+lists = 5 => line 4: 'lists' is not a key of a limit: write it as [lists], a header of its own
+protocol = "tcp" => line 4: 'protocol' is not a key of a limit: write it in match
+match = { protcol = 6 } => line 4: 'protcol' is not a key of match: did you mean 'protocol'?
+"#,
+    ) {
         assert_told(&format!("{LIMIT}{below}"), &[expected]);
     }
     assert_told(
@@ -150,79 +130,30 @@ fn a_limit_never_sees_who_is_allowed_or_denied() {
 
 #[test]
 fn a_value_of_another_type_says_what_to_write() {
-    for (below, expected) in [
-        (
-            "burst = -5",
-            "line 4: burst: the negative number -5 cannot stand here: write packets as in 10",
-        ),
-        ("key = 0", "line 4: key: the number 0 cannot stand here"),
-        ("key = []", "line 4: key: an empty array cannot stand here"),
-        ("key = [0]", "line 4: key: an array cannot stand here"),
-        (
-            "burst = 1.5",
-            "line 4: burst: the float 1.5 cannot stand here: write packets as in 10",
-        ),
-        (
-            "burst = 0",
-            "line 4: burst: a burst of 0 would let nothing through",
-        ),
-        (
-            "burst = 99999999999999999999",
-            "line 4: burst: '99999999999999999999' is not a whole number below 2^63",
-        ),
-        (
-            "burst = \"64kb\"",
-            "line 4: burst: burst 64kb is in bytes, rate 5/s in packets",
-        ),
-        (
-            "cost = \"bytes\"",
-            "line 4: cost: a cost in bytes does not go with 5/s, which is in packets: write \"packets\"",
-        ),
-        (
-            "cost = 6",
-            "line 4: cost: a cost of 6 could never be paid from a burst of 5",
-        ),
-        (
-            "algorithm = \"leaky\"",
-            "line 4: algorithm: 'leaky' is not known here: write \"token-bucket\" or",
-        ),
-        (
-            "shadow = \"yes\"",
-            "line 4: shadow: the text 'yes' cannot stand here: write true or false",
-        ),
-        (
-            "key = [32, 64]",
-            "line 4: key: an array cannot stand here: write a key as in \"/32,/64\"",
-        ),
-        (
-            "match = \"tcp\"",
-            "line 4: match: the text 'tcp' cannot stand here: write a table as in {",
-        ),
-        (
-            "match = { source = \"gold\" }",
-            "line 4: source: there is no list 'gold': write it under [lists]",
-        ),
-        (
-            "match = { unless = [] }",
-            "line 4: unless: an empty array says nothing",
-        ),
-        (
-            "match = { ip_version = 5 }",
-            "line 4: ip_version: 5 is not a version of IP: write 4 or 6",
-        ),
-        (
-            "match = { tcp_flags = [\"syn/ack\"] }",
-            "line 4: tcp_flags: 'syn/ack' is more than one flag",
-        ),
-        (
-            "match = { destination_port = [\n  53,\n  70000,\n] }",
-            "line 6: destination_port: '70000' is not a port",
-        ),
-        (
-            "[limit.match]\nprotocol = \"icmp\"\nsource_port = 5",
-            "line 5: protocol: protocol icmp has no ports",
-        ),
-    ] {
+    for (below, expected) in cases(
+        r#"
+burst = -5 => line 4: burst: the negative number -5 cannot stand here: write packets as in 10
+key = 0 => line 4: key: the number 0 cannot stand here
+key = [] => line 4: key: an empty array cannot stand here
+key = [0] => line 4: key: an array cannot stand here
+burst = 1.5 => line 4: burst: the float 1.5 cannot stand here: write packets as in 10
+burst = 0 => line 4: burst: a burst of 0 would let nothing through
+burst = 99999999999999999999 => line 4: burst: '99999999999999999999' is not a whole number below 2^63
+burst = "64kb" => line 4: burst: burst 64kb is in bytes, rate 5/s in packets
+cost = "bytes" => line 4: cost: a cost in bytes does not go with 5/s, which is in packets: write "packets"
+cost = 6 => line 4: cost: a cost of 6 could never be paid from a burst of 5
+algorithm = "leaky" => line 4: algorithm: 'leaky' is not known here: write "token-bucket" or
+shadow = "yes" => line 4: shadow: the text 'yes' cannot stand here: write true or false
+key = [32, 64] => line 4: key: an array cannot stand here: write a key as in "/32,/64"
+match = "tcp" => line 4: match: the text 'tcp' cannot stand here: write a table as in {
+match = { source = "gold" } => line 4: source: there is no list 'gold': write it under [lists]
+match = { unless = [] } => line 4: unless: an empty array says nothing
+match = { ip_version = 5 } => line 4: ip_version: 5 is not a version of IP: write 4 or 6
+match = { tcp_flags = ["syn/ack"] } => line 4: tcp_flags: 'syn/ack' is more than one flag
+match = { destination_port = [\n  53,\n  70000,\n] } => line 6: destination_port: '70000' is not a port
+[limit.match]\nprotocol = "icmp"\nsource_port = 5 => line 5: protocol: protocol icmp has no ports
+"#,
+    ) {
         assert_told(&format!("{LIMIT}{below}"), &[expected]);
     }
 }
@@ -250,54 +181,20 @@ fn all_mistakes_are_told_at_once_in_order() {
 #[test]
 fn what_cannot_be_of_control_traffic_is_told() {
     let exempt = "exempt = [\"control\"]\n";
-    for (top, below, expected) in [
-        (
-            "",
-            "rate = \"50/s\"",
-            "line 1: control: these limits hold control traffic that is exempt from the others: write exempt = [\"control\"]",
-        ),
-        (
-            "exempt = [\"established\"]\n",
-            "",
-            "line 2: control: these limits hold control traffic",
-        ),
-        (
-            exempt,
-            "total = \"99/s\"",
-            "line 3: total: 99/s for all sources is less than the rate of one, 100/s: write at least that",
-        ),
-        (
-            exempt,
-            "rate = \"1mbit\"",
-            "line 3: rate: control traffic is counted in packets, and 1mbit is in bits: write a rate as in 100/s",
-        ),
-        (
-            exempt,
-            "total = \"1gbit\"",
-            "line 3: total: control traffic is counted in packets, and 1gbit is in bits",
-        ),
-        (
-            exempt,
-            "burst = \"64kb\"",
-            "line 3: burst: burst 64kb is in bytes, rate 100/s in packets: write the burst in packets",
-        ),
-        (
-            exempt,
-            "burst = 0",
-            "line 3: burst: a burst of 0 would let nothing through",
-        ),
-        (
-            exempt,
-            "rate = true",
-            "line 3: rate: true cannot stand here: write a rate as in \"100/s\"",
-        ),
-        (
-            exempt,
-            "totl = 5",
-            "line 3: 'totl' is not a key of [control]: did you mean 'total'?",
-        ),
-    ] {
-        assert_told(&format!("{top}[control]\n{below}\n{LIMIT}"), &[expected]);
+    for (text, expected) in cases(
+        r#"
+[control]\nrate = "50/s" => line 1: control: these limits hold control traffic that is exempt from the others: write exempt = ["control"]
+exempt = ["established"]\n[control]\n => line 2: control: these limits hold control traffic
+exempt = ["control"]\n[control]\ntotal = "99/s" => line 3: total: 99/s for all sources is less than the rate of one, 100/s: write at least that
+exempt = ["control"]\n[control]\nrate = "1mbit" => line 3: rate: control traffic is counted in packets, and 1mbit is in bits: write a rate as in 100/s
+exempt = ["control"]\n[control]\ntotal = "1gbit" => line 3: total: control traffic is counted in packets, and 1gbit is in bits
+exempt = ["control"]\n[control]\nburst = "64kb" => line 3: burst: burst 64kb is in bytes, rate 100/s in packets: write the burst in packets
+exempt = ["control"]\n[control]\nburst = 0 => line 3: burst: a burst of 0 would let nothing through
+exempt = ["control"]\n[control]\nrate = true => line 3: rate: true cannot stand here: write a rate as in "100/s"
+exempt = ["control"]\n[control]\ntotl = 5 => line 3: 'totl' is not a key of [control]: did you mean 'total'?
+"#,
+    ) {
+        assert_told(&format!("{text}\n{LIMIT}"), &[expected]);
     }
     assert_told(
         &format!("{exempt}control = 5\n{LIMIT}"),
@@ -332,29 +229,16 @@ fn what_a_fleet_cannot_share_is_told_at_once() {
         ],
     );
     // Problems that follow from a mistake about the fleet are not reported.
-    for (top, expected) in [
-        (
-            "fleet = 5",
-            "line 1: fleet: the number 5 cannot stand here: write a name as in \"edge\"",
-        ),
-        (
-            "fleet = \"ed ge\"",
-            "line 1: fleet: 'ed ge' is not the name of a fleet: write 1 to 32",
-        ),
-        (
-            "fleet = \"none\"",
-            "line 1: fleet: 'none' stands for no fleet",
-        ),
-        (
-            "fleet = \"control\"",
-            "line 1: fleet: 'control' is not the name of a fleet",
-        ),
-        ("fleet = ", "line 1: a value is missing behind '='"),
-        (
-            "fleets = \"edge\"",
-            "line 1: 'fleets' is not a key of the file: did you mean 'fleet'?",
-        ),
-    ] {
+    for (top, expected) in cases(
+        r#"
+fleet = 5 => line 1: fleet: the number 5 cannot stand here: write a name as in "edge"
+fleet = "ed ge" => line 1: fleet: 'ed ge' is not the name of a fleet: write 1 to 32
+fleet = "none" => line 1: fleet: 'none' stands for no fleet
+fleet = "control" => line 1: fleet: 'control' is not the name of a fleet
+fleet =  => line 1: a value is missing behind '='
+fleets = "edge" => line 1: 'fleets' is not a key of the file: did you mean 'fleet'?
+"#,
+    ) {
         assert_told(&format!("{top}\n{lists}{shared}"), &[expected]);
     }
     assert_told(
@@ -371,86 +255,39 @@ fn what_a_fleet_cannot_share_is_told_at_once() {
         ],
     );
     let fleet = format!("fleet = \"edge\"\n{LIMIT}");
-    for (below, expected) in [
-        (
-            "scope = \"all\"",
-            "line 5: scope: 'all' is not known here: write \"host\" or \"fleet\"",
-        ),
-        (
-            "[lists]\ndeny = { scope = 1 }",
-            "line 6: scope: the number 1 cannot stand here: write \"host\"",
-        ),
-        (
-            "[lists]\ndeny = {}",
-            "line 6: a list needs 'file', which is missing",
-        ),
-        (
-            "[lists]\ndeny = { prefix = [] }",
-            "line 6: 'prefix' is not a key of a list: did you mean 'prefixes'?",
-        ),
-        (
-            "[lists]\ndeny = { prefixes = \"192.0.2.7\" }",
-            "line 6: prefixes: the text '192.0.2.7' cannot stand here: write an array",
-        ),
-        (
-            "[lists]\ndeny = { prefixes = [\"x\"] }",
-            "line 6: prefixes: 'x' is not a prefix",
-        ),
-        (
-            "[lists]\ndeny = { scope = \"fleet\", file = \"few\" }",
-            "line 6: deny: cannot read /nowhere/few",
-        ),
-    ] {
+    for (below, expected) in cases(
+        r#"
+scope = "all" => line 5: scope: 'all' is not known here: write "host" or "fleet"
+[lists]\ndeny = { scope = 1 } => line 6: scope: the number 1 cannot stand here: write "host"
+[lists]\ndeny = {} => line 6: a list needs 'file', which is missing
+[lists]\ndeny = { prefix = [] } => line 6: 'prefix' is not a key of a list: did you mean 'prefixes'?
+[lists]\ndeny = { prefixes = "192.0.2.7" } => line 6: prefixes: the text '192.0.2.7' cannot stand here: write an array
+[lists]\ndeny = { prefixes = ["x"] } => line 6: prefixes: 'x' is not a prefix
+[lists]\ndeny = { scope = "fleet", file = "few" } => line 6: deny: cannot read /nowhere/few
+"#,
+    ) {
         assert_told(&format!("{fleet}{below}"), &[expected]);
     }
 }
 
 #[test]
 fn what_is_no_toml_is_told_once() {
-    for (text, expected) in [
-        ("", "line 1: nothing to limit: write [[limit]]"),
-        (
-            "[[limit]\nname = \"a\"\nrate = 5",
-            "line 1: unclosed array table: write `]`",
-        ),
-        (
-            "[limit]\nname = \"a\"\nrate = 5",
-            "line 1: [limit] makes one limit only: write [[limit]]",
-        ),
-        (
-            "[limit]\nname = \"a\"\nrate = 5\n[limit]\nname = \"b\"\nrate = 5",
-            "line 4: this header is there twice: write [[limit]] above each limit",
-        ),
-        (
-            "mode = \n[[limit]]\nname = \"a\"\nrate = 5",
-            "line 1: a value is missing behind '='",
-        ),
-        (
-            "mode\n[[limit]]\nname = \"a\"\nrate = 5",
-            "line 1: key with no value: write `=`",
-        ),
-        (
-            "interfaces = [\n\"a\",\n[[limit]]\nname = \"a\"\nrate = 5",
-            "line 3: a bracket is open above this header: write ']'",
-        ),
-        (
-            "[[limit]]\nname = \"a\"\nmatch = { protocol = 6\nrate = 5",
-            "line 4: missing comma between key-value pairs: write `,`",
-        ),
-        (
-            "[[limit]]\nname = \"a\nrate = 5",
-            "line 2: invalid basic string: write `\"",
-        ),
-        (
-            "[[limit]]\nname = \"\"\"a\nrate = 5",
-            "line 3: invalid multi-line basic string: write `\"",
-        ),
-        (
-            "lists = 5\n[[limit]]\nname = \"a\"\nrate = 5\nmatch = { source = \"p\" }",
-            "line 1: lists: the number 5",
-        ),
-    ] {
-        assert_told(text, &[expected]);
+    for (text, expected) in cases(
+        r#"
+ => line 1: nothing to limit: write [[limit]]
+[[limit]\nname = "a"\nrate = 5 => line 1: unclosed array table: write `]`
+[limit]\nname = "a"\nrate = 5 => line 1: [limit] makes one limit only: write [[limit]]
+[limit]\nname = "a"\nrate = 5\n[limit]\nname = "b"\nrate = 5 => line 4: this header is there twice: write [[limit]] above each limit
+mode = \n[[limit]]\nname = "a"\nrate = 5 => line 1: a value is missing behind '='
+mode\n[[limit]]\nname = "a"\nrate = 5 => line 1: key with no value: write `=`
+interfaces = [\n"a",\n[[limit]]\nname = "a"\nrate = 5 => line 3: a bracket is open above this header: write ']'
+[[limit]]\nname = "a"\nmatch = { protocol = 6\nrate = 5 => line 4: missing comma between key-value pairs: write `,`
+[[limit]]\nname = "a\nrate = 5 => line 2: invalid basic string: write `"
+[[limit]]\nname = """a\nrate = 5 => line 3: invalid multi-line basic string: write `"
+lists = 5\n[[limit]]\nname = "a"\nrate = 5\nmatch = { source = "p" } => line 1: lists: the number 5
+"#,
+    ) {
+        assert_told(&text, &[expected]);
     }
 }
 
