@@ -222,54 +222,23 @@ fn flags_and_file_make_the_same() {
     let folder = Folder::new();
     let (by_flags, by_file) = (Hosts::new(), Hosts::new());
     for (flags, text) in [
+        ("--rate 5", "[[limit]]\nname = \"default\"\nrate = 5"),
         (
-            &["--rate", "5"][..],
-            "[[limit]]\nname = \"default\"\nrate = 5",
-        ),
-        (
-            &[
-                "--rate", "1.5mbit", "--burst", "1mb", "--key", "/24,/48", "--mode", "generic",
-            ],
+            "--rate 1.5mbit --burst 1mb --key /24,/48 --mode generic",
             "mode = \"generic\"\n[[limit]]\nname = \"default\"\nkey = \"/24,/48\"\nrate = \"1.5mbit\"\nburst = \"1mb\"",
         ),
         (
-            &[
-                "--rate",
-                "300/m",
-                "--burst",
-                "2k",
-                "--key",
-                "interface",
-                "--shadow",
-                "--malformed",
-                "pass",
-                "--allow",
-                "192.0.2.0/24",
-                "--allow",
-                "2001:db8::/32",
-                "--deny",
-                "203.0.113.66",
-                "--max-sources",
-                "2k",
-                "--new-sources",
-                "100/s",
-                "--new-sources-burst",
-                "50",
-                "--exempt",
-                "established,control",
-            ],
+            "--rate 300/m --burst 2k --key interface --shadow --malformed pass --allow 192.0.2.0/24 --allow 2001:db8::/32 --deny 203.0.113.66 --max-sources 2k --new-sources 100/s --new-sources-burst 50 --exempt established,control",
             "shadow = true\nmalformed = \"pass\"\nmax_sources = 2000\nnew_sources = \"100/s\"\nnew_sources_burst = 50\n\
              exempt = [\"control\", \"established\"]\n[lists]\nallow = [\"2001:db8::/32\", \"192.0.2.0/24\"]\ndeny = [\"203.0.113.66\"]\n\
              [[limit]]\nname = \"default\"\nkey = \"interface\"\nrate = \"300/m\"\nburst = \"2k\"",
         ),
         (
-            &["--rate", "1k/s", "--new-sources", "none"],
+            "--rate 1k/s --new-sources none",
             "new_sources = \"none\"\n[[limit]]\nname = \"default\"\nrate = \"1k/s\"",
         ),
     ] {
-        by_flags
-            .limiter(&[&["attach", "eth0"], flags].concat())
-            .expect(0);
+        by_flags.limiter(&format!("attach eth0 {flags}")).expect(0);
         let file = folder.write("limiter.toml", text);
         by_file
             .limiter(&["attach", "eth0", "--config", &file])
@@ -498,40 +467,21 @@ fn what_does_not_print_is_escaped_in_messages() {
 fn what_is_in_vain_is_warned_of() {
     let folder = Folder::new();
     let lists = "[lists]\nold = [\"192.0.2.0/24\"]\nown = [\"192.0.2.0/24\"]\n";
-    for (limit, line, word) in [
-        (
-            "match = { source = \"old\", protocol = \"icmpv6\", ip_version = 4 }",
-            7,
-            "IPv6",
-        ),
-        (
-            "match = { unless = \"old\", protocol = \"icmp\", ip_version = 6 }",
-            7,
-            "icmpv6",
-        ),
-        (
-            "match = { source = \"old\", unless = \"old\" }",
-            7,
-            "no packet",
-        ),
-        (
-            "match = { source = [\"old\", \"own\"], unless = \"old\" }",
-            7,
-            "no source on it",
-        ),
-        (
-            "match = { source = \"old\", ip_version = 6 }",
-            7,
-            "no prefix of old",
-        ),
-        ("match = { source = \"own\" }", 2, "no limit names 'old'"),
-        ("burst = \"100b\"\nmatch = { source = \"old\" }", 7, "1522b"),
-        (
-            "match = { source = \"old\" }\n[[limit]]\nname = \"b\"\nrate = \"16mbit\"\nmatch = { source = \"old\" }",
-            10,
-            "'a' has the same match and key",
-        ),
-    ] {
+    let cases = r#"
+match = { source = "old", protocol = "icmpv6", ip_version = 4 } => 7 => IPv6
+match = { unless = "old", protocol = "icmp", ip_version = 6 } => 7 => icmpv6
+match = { source = "old", unless = "old" } => 7 => no packet
+match = { source = ["old", "own"], unless = "old" } => 7 => no source on it
+match = { source = "old", ip_version = 6 } => 7 => no prefix of old
+match = { source = "own" } => 2 => no limit names 'old'
+burst = "100b"\nmatch = { source = "old" } => 7 => 1522b
+match = { source = "old" }\n[[limit]]\nname = "b"\nrate = "16mbit"\nmatch = { source = "old" } => 10 => 'a' has the same match and key
+"#;
+    for case in cases.lines().skip(1) {
+        let [limit, line, word] = case.split(" => ").collect::<Vec<_>>()[..] else {
+            panic!("{case}")
+        };
+        let limit = limit.replace("\\n", "\n");
         // A limit without another match names the other list.
         let other = "[[limit]]\nname = \"other\"\nrate = \"5/s\"\nmatch = { unless = \"own\" }\n";
         let text = format!("{lists}[[limit]]\nname = \"a\"\nrate = \"8mbit\"\n{limit}\n{other}");

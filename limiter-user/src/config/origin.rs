@@ -80,7 +80,11 @@ impl Origins {
     pub fn of(&self, list: &str, prefix: &IpNet) -> Option<Origin> {
         let OfList { most, added } = self.0.get(list)?;
         let added = added.iter().find(|(_, prefixes)| prefixes.contains(prefix));
-        added.map_or_else(|| most.clone(), |(since, _)| Some(by_command(since)))
+        let by_command = added.map(|(since, _)| Origin {
+            by: By::Command,
+            since: since.clone(),
+        });
+        by_command.or_else(|| most.clone())
     }
 }
 
@@ -107,13 +111,6 @@ impl OfList {
         self.added.entry(now.to_owned()).or_default().extend(added);
         self.added.retain(|_, prefixes| !prefixes.is_empty());
         self
-    }
-}
-
-fn by_command(since: &str) -> Origin {
-    Origin {
-        by: By::Command,
-        since: since.to_owned(),
     }
 }
 

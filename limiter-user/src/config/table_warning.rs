@@ -11,7 +11,6 @@ use super::{
     shares::{Claim, claims, divide, entries, until_full},
 };
 
-/// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
 
 /// Nanoseconds until a full bucket is full again after a packet of `length` bytes.

@@ -11,7 +11,6 @@ use crate::{
     },
 };
 
-/// Maximum number of sources shown.
 const SHOWN: usize = 10;
 
 /// The packets by limit and by source.

@@ -202,7 +202,6 @@ fn reasons_line<const DROPS: bool>(what: &str, reasons: &ByReason<DROPS>) -> Str
     format!("  {what:<8} {}\n", texts.join(", "))
 }
 
-/// Notes on a trial, another program and the mode.
 fn notes(interface: &Interface) -> String {
     trial_note(interface) + &chain_note(interface) + &mode_notes(interface)
 }
@@ -236,7 +235,6 @@ fn trial_note(interface: &Interface) -> String {
     }
 }
 
-/// Explains the mode if needed.
 fn mode_notes(interface: &Interface) -> String {
     let mut text = String::new();
     if let Some(why) = &interface.fallback {

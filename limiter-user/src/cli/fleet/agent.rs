@@ -81,7 +81,6 @@ pub async fn run(arguments: Agent) -> anyhow::Result<()> {
     agent::run(options, stop).await
 }
 
-/// Reads a file given by an option.
 fn read(what: &str, path: Option<&Path>) -> anyhow::Result<Option<Vec<u8>>> {
     let Some(path) = path else {
         return Ok(None);
@@ -95,7 +94,6 @@ fn read(what: &str, path: Option<&Path>) -> anyhow::Result<Option<Vec<u8>>> {
     Ok(Some(text))
 }
 
-/// This host's own name.
 fn own_name() -> String {
     let name = nix::unistd::gethostname().ok();
     name.and_then(|name| name.into_string().ok())

@@ -101,7 +101,6 @@ pub async fn run(arguments: Attach) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The report of `attach`.
 async fn shown(interface: &str) -> Result<String, Error> {
     let attachment = Attachment::open(interface).await?;
     warn_of_full_tables(

@@ -74,12 +74,9 @@ pub struct Set {
     lasting: Lasting,
 }
 
-/// On or off.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Switch {
-    /// On.
     On,
-    /// Off.
     Off,
 }
 

@@ -36,9 +36,7 @@ use crate::{
 };
 use signals::{Said, Signals};
 
-/// Number of printed sources, by default.
 const PRINTED: usize = 20;
-/// Number of sources in the view, by default.
 const HELD: usize = 200;
 /// The most sources in the view: more than anybody scrolls through.
 const HELD_MAX: usize = 1000;
@@ -176,7 +174,6 @@ fn suspend(screen: &mut Screen) -> io::Result<()> {
     screen.come_back()
 }
 
-/// The sources of all events.
 struct Happenings {
     signals: Signals,
     ticks: time::Interval,
@@ -190,7 +187,6 @@ enum Happening {
 }
 
 impl Happenings {
-    /// Waits for the next event.
     async fn next(&mut self) -> anyhow::Result<Happening> {
         tokio::select! {
             // The signal to leave comes first, even if there is much else to do.

@@ -24,7 +24,6 @@ pub struct Man {
     folder: Option<PathBuf>,
 }
 
-/// A manual page.
 struct Page {
     name: String,
     /// 8: commands of the administrator; 5: files.

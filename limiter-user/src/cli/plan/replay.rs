@@ -126,7 +126,6 @@ pub(super) fn note_damage(capture: &Capture, path: &Path) {
     }
 }
 
-/// Prints notes about surprising results.
 fn note_surprises(capture: &Capture, arguments: &Replay, replay: &observe::replay::Replay) {
     note_damage(capture, &arguments.capture);
     if replay.cut_short_packets > 0 {
@@ -161,7 +160,6 @@ fn refuse_the_capture_itself(capture: &Path, out: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// The output of verdicts.
 struct Verdicts {
     /// The output's name in messages.
     name: String,
@@ -210,7 +208,6 @@ impl Watcher for Shown {
     }
 
     fn progress(&mut self, capture: &Capture) {
-        /// Packets between two updates.
         const EVERY: u64 = 8_192;
         let packets = capture.packets();
         if packets.is_multiple_of(EVERY) {

@@ -135,32 +135,21 @@ mod tests {
 
     #[test]
     fn all_takes_the_place_of_the_interface() {
-        for (line, expected) in [
-            (
-                "limiter deny add 192.0.2.7 --all",
-                "limiter deny add all 192.0.2.7",
-            ),
-            (
-                "limiter deny add --all 192.0.2.7",
-                "limiter deny add all 192.0.2.7",
-            ),
-            (
-                "limiter --strict check --all ::1",
-                "limiter --strict check all ::1",
-            ),
-            ("limiter set --rate 5 --all", "limiter set all --rate 5"),
-            ("limiter config show --all", "limiter config show all"),
-            ("limiter status --all", "limiter status all"),
-            ("limiter deny --all add ::1", "limiter deny --all add ::1"),
-            (
-                "limiter deny add eth0 -- --all",
-                "limiter deny add eth0 -- --all",
-            ),
-            ("limiter reset eth0 --all", "limiter reset eth0 --all"),
-            ("limiter detach --all", "limiter detach --all"),
-            ("limiter --all", "limiter --all"),
-            ("limiter", "limiter"),
-        ] {
+        let cases = "
+limiter deny add 192.0.2.7 --all => limiter deny add all 192.0.2.7
+limiter deny add --all 192.0.2.7 => limiter deny add all 192.0.2.7
+limiter --strict check --all ::1 => limiter --strict check all ::1
+limiter set --rate 5 --all => limiter set all --rate 5
+limiter config show --all => limiter config show all
+limiter status --all => limiter status all
+limiter deny --all add ::1 => limiter deny --all add ::1
+limiter deny add eth0 -- --all => limiter deny add eth0 -- --all
+limiter reset eth0 --all => limiter reset eth0 --all
+limiter detach --all => limiter detach --all
+limiter --all => limiter --all
+limiter => limiter
+";
+        for (line, expected) in cases.lines().filter_map(|case| case.split_once(" => ")) {
             let words = all_as_operand(line.split(' ').map(OsString::from));
             assert_eq!(words.join(" ".as_ref()).to_str(), Some(expected));
         }

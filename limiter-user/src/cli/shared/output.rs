@@ -18,7 +18,6 @@ pub struct Usage(pub String);
 /// Whether the exit status is 1 although the command completed: a change could not be printed, or `--strict` was
 /// given and there was nothing to change.
 static FAILED: AtomicBool = AtomicBool::new(false);
-/// `--strict`.
 static STRICT: AtomicBool = AtomicBool::new(false);
 
 /// The result of a change, as text.

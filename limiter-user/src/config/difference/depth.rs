@@ -8,7 +8,6 @@ use crate::config::{Algorithm, Limit, NewSources, Rate, Unit};
 pub struct Depth {
     rate: Rate,
     tokens: u64,
-    /// The burst in words.
     burst: String,
     algorithm: Algorithm,
 }

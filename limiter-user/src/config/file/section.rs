@@ -14,8 +14,6 @@ use super::{
 pub struct Section<'s, 't> {
     table: &'s DeTable<'t>,
     mistakes: &'s mut Mistakes,
-    /// Known keys that were misspelled.
-    meant: BTreeSet<&'static str>,
     places: Places,
 }
 
@@ -67,7 +65,6 @@ impl<'s, 't> Section<'s, 't> {
                 section.mistakes.add(line, keys.unknown(key.get_ref()));
                 section.places.is_wrong(key.get_ref());
                 if let Some(meant) = keys.nearest(key.get_ref()) {
-                    section.meant.insert(meant);
                     section.places.is_wrong(meant);
                 }
             }
@@ -92,14 +89,13 @@ impl<'s, 't> Section<'s, 't> {
         Self {
             table,
             mistakes,
-            meant: BTreeSet::new(),
             places,
         }
     }
 
     /// Whether `key` exists, possibly misspelled.
     pub fn has(&self, key: &str) -> bool {
-        self.table.contains_key(key) || self.meant.contains(key)
+        self.table.contains_key(key) || self.places.any_wrong(&[key])
     }
 
     /// The value of `key`, if it exists and is readable.

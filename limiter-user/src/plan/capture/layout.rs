@@ -25,7 +25,6 @@ pub(super) struct Found {
 
 type Packet = Result<Found, Why>;
 
-/// An interface of the capture.
 #[derive(Clone, Copy, Debug)]
 struct Interface {
     link: u32,
@@ -54,7 +53,7 @@ impl Interface {
 
     /// Creates a packet. `before`: bytes in the block before `captured`, the packet's captured bytes.
     fn packet(&self, before: usize, captured: &[u8], length: u32, time: Option<u64>) -> Packet {
-        let link = Link::of_number(self.link).ok_or_else(|| Why::OtherLink(self.link))?;
+        let link = Link::of_number(self.link).ok_or(Why::OtherLink(self.link))?;
         Ok(Found {
             bytes: before..before + captured.len(),
             time,

@@ -17,7 +17,6 @@ pub enum Link {
     Null,
 }
 
-/// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
 const TYPE_AT: usize = ETHERNET - 2;
 

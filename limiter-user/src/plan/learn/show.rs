@@ -13,9 +13,7 @@ use crate::{
     show::units::{bytes, counted, grouped, seconds},
 };
 
-/// Maximum number of sources named.
 const NAMED_MAX: usize = 5;
-/// Characters per line of a comment.
 const WIDTH: usize = 100;
 
 /// The file, for `interface` if the traffic was observed there. Fails unless the file reads back as the proposal's

@@ -15,7 +15,6 @@ use crate::{
     plan::capture::{self, Capture, link},
 };
 
-/// Reasons of malformed packets.
 const MALFORMED: [Reason; 3] = [
     Reason::Malformed,
     Reason::MalformedPassed,
@@ -115,7 +114,6 @@ impl Course {
     }
 }
 
-/// The counters of each limit.
 fn limits(engine: &Engine, compiled: &Compiled, all: &Counters) -> Result<Vec<ReplayedLimit>> {
     let limits = compiled.settings.all_limits();
     let counted = (FIRST_SLOT..).zip(limits).map(|(slot, limit)| {

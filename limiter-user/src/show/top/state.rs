@@ -17,7 +17,6 @@ use crate::observe::{
 /// Samples in the curves: more than a screen is wide.
 const HISTORY: usize = 512;
 
-/// Lines per page.
 const PAGE: usize = 10;
 
 /// Maximum characters of a filter: more than an IPv6 address with its prefix.
@@ -93,7 +92,6 @@ pub struct State {
     last: Option<Interface>,
     /// Source and limit of the chosen line; none: the first line, whatever its source.
     chosen: Option<(String, String)>,
-    /// Position of the chosen line.
     line: usize,
 }
 

@@ -110,6 +110,12 @@ fn a_list_has_the_first_of_its_bad_lines_told() {
         let text = format!("{LIMIT}[lists]\ndeny = {{ file = \"list\" }}");
         let mistakes = parse(&text, folder.path()).expect_err("it is no prefix");
         assert_eq!(mistakes.len(), told, "{mistakes:?}");
+        let first = mistakes[0].to_string();
+        assert!(
+            first.starts_with("line 5: deny: ")
+                && first.contains("/list line 1: 'x' is not a prefix"),
+            "{first}"
+        );
         let last = mistakes[told - 1].to_string();
         let more = format!("and {} more: correct them too", lines - 5);
         assert_eq!(last.ends_with(&more), lines > 5, "{last}");

@@ -43,7 +43,6 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, theme: Theme) {
     }
 }
 
-/// Lines for both curves together.
 fn curves(height: u16) -> u16 {
     match height {
         0..30 => 2,

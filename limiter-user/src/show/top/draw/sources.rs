@@ -18,7 +18,6 @@ use crate::{
     },
 };
 
-/// A column of the table.
 struct Column {
     title: &'static str,
     width: u16,
