@@ -173,30 +173,3 @@ proptest! {
         }
     }
 }
-
-/// A part of a second is no valid period, or reads back if it is one.
-#[test]
-fn a_period_of_half_a_second_reads_back() {
-    for text in ["10/0.5s", "10/1.5s", "1/0.01m"] {
-        if let Ok(rate) = text.parse::<Rate>() {
-            assert!(
-                rate.period_ns >= 1_000_000_000,
-                "{text}: a period is at least a second"
-            );
-            assert_eq!(
-                rate.to_string().parse(),
-                Ok(rate),
-                "{text} is shown as {rate}"
-            );
-        }
-    }
-}
-
-/// A burst that is valid with a rate is still valid with it after it has been shown.
-#[test]
-fn a_bare_burst_still_goes_with_its_rate() {
-    let rate: Rate = "10mbit".parse().expect("a rate");
-    let burst: Burst = "3000".parse().expect("a burst");
-    let shown: Burst = burst.to_string().parse().expect("what is shown reads back");
-    assert_eq!(shown.for_rate(&rate), burst.for_rate(&rate));
-}

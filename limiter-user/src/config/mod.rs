@@ -17,6 +17,7 @@ pub mod key;
 pub mod lists;
 pub mod matches;
 pub mod names;
+pub mod new_sources;
 pub mod number;
 pub mod origin;
 pub mod overlay;
@@ -34,8 +35,9 @@ pub use factor::Factor;
 pub use key::Key;
 pub use lists::Lists;
 pub use matches::Match;
+pub use new_sources::NewSources;
 pub use rate::{Rate, Unit};
-pub use settings::{Algorithm, Exempt, Limit, Malformed, Mode, NewSources, Scope, Settings};
+pub use settings::{Algorithm, Exempt, Limit, Malformed, Mode, Scope, Settings};
 
 /// Reads and writes types as the text that users write, in JSON too.
 macro_rules! as_text {

@@ -325,35 +325,4 @@ mod tests {
             assert!((rate.per_second() - tokens).abs() < 1e-9, "{text}");
         }
     }
-
-    #[test]
-    fn what_is_no_rate_says_why() {
-        for text in [
-            "",
-            "0",
-            "-1",
-            "5/",
-            "5/x",
-            "5/0s",
-            "/s",
-            "1e400",
-            "999999999999G/s",
-            "2G/s",
-            "5 /s",
-            "10mbit/s",
-            "bit",
-            "0bit",
-            "2tbit",
-            "5/300d",
-            "5//s",
-            "٥",
-            "5/s/s",
-            "10/0.5s",
-            "10/1.5m",
-            "nan",
-            "inf",
-        ] {
-            assert!(text.parse::<Rate>().is_err(), "{text}");
-        }
-    }
 }

@@ -267,20 +267,14 @@ fn what_the_machine_lacks() {
     device.interface.up = false;
     device.interface.ethernet = false;
     let diagnosis = judge(machine, device);
-    expect(&diagnosis, "kernel", Level::Problem, "5.10.0|boot a newer");
-    expect(&diagnosis, "jit", Level::Warning, "bpf_jit_enable=1");
-    expect(
-        &diagnosis,
-        "privileges",
-        Level::Problem,
-        "CAP_BPF, CAP_NET_ADMIN|sudo",
-    );
-    expect(&diagnosis, "bpffs", Level::Problem, "mount -t bpf");
-    expect(
-        &diagnosis,
-        "interface",
-        Level::Warning,
-        "ip link set eth0 up",
-    );
-    expect(&diagnosis, "frames", Level::Problem, "Ethernet");
+    for (check, level, words) in [
+        ("kernel", Level::Problem, "5.10.0|boot a newer"),
+        ("jit", Level::Warning, "bpf_jit_enable=1"),
+        ("privileges", Level::Problem, "CAP_BPF, CAP_NET_ADMIN|sudo"),
+        ("bpffs", Level::Problem, "mount -t bpf"),
+        ("interface", Level::Warning, "ip link set eth0 up"),
+        ("frames", Level::Problem, "Ethernet"),
+    ] {
+        expect(&diagnosis, check, level, words);
+    }
 }

@@ -1,0 +1,57 @@
+//! `new_sources`: how fast sources come into the table.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Burst, Invalid, Limit, Rate, Unit, quota::Terms};
+
+/// The limit on new sources in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewSources {
+    /// New sources per period.
+    pub rate: Rate,
+    /// The most new sources at once; `None`: those of 6.5536 seconds at the rate.
+    pub burst: Option<u64>,
+}
+
+impl Default for NewSources {
+    /// 10,000 per second, 65,536 at once.
+    fn default() -> Self {
+        Self {
+            rate: Rate::packets_per_second(10_000),
+            burst: None,
+        }
+    }
+}
+
+impl NewSources {
+    /// The burst in force.
+    #[must_use]
+    pub fn burst(&self) -> u64 {
+        const NANOSECONDS: u64 = 6_553_600_000;
+        self.burst
+            .unwrap_or_else(|| self.rate.tokens_in(NANOSECONDS).max(1))
+    }
+
+    /// The quota of the limit on new sources.
+    pub fn terms(&self) -> Result<Terms, Invalid> {
+        if self.rate.unit == Unit::Bytes {
+            return Err(Invalid::new(format!(
+                "new sources come by number, and {} is in bits: write a rate as in 10k/s, or none",
+                self.rate
+            )));
+        }
+        if self.burst == Some(0) {
+            return Err(Invalid::new(
+                "a burst of 0 would take in no new source: write at least 1, or leave it out",
+            ));
+        }
+        let limit = Limit {
+            burst: Some(Burst {
+                tokens: self.burst(),
+                unit: None,
+            }),
+            ..Limit::new("new_sources", self.rate)
+        };
+        limit.terms(1)
+    }
+}
