@@ -58,7 +58,7 @@ pub fn uncount_limit(slot: u32, length: u64) {
     }
 }
 
-/// Counts one packet whose source is on `list`. Returns how many packets this CPU has counted for the list.
+/// Counts one packet from a source on `list`. Returns how many packets this CPU has counted for the list.
 #[inline(always)]
 pub fn count_hit(list: u32, length: u64) -> u64 {
     let Some(count) = LIST_HITS.get_ptr_mut(list) else {

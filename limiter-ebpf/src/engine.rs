@@ -37,7 +37,8 @@ macro_rules! engine {
             })+
         }
 
-        $(#[unsafe(no_mangle)]
+        $(#[doc = concat!("[`step::", stringify!($step), "`], with its codes.")]
+        #[unsafe(no_mangle)]
         #[inline(never)]
         extern "C" fn $exported(evaluation: *mut Evaluation, index: u32) -> u32 {
             // SAFETY: the caller's own, which the verifier has checked; it wants to see null checked.
@@ -83,7 +84,7 @@ engine! {
     }
 }
 
-/// [`bucket::refresh`]. Seldom needed: the stack has no room to have it everywhere.
+/// [`bucket::refresh`]. Always 0. Seldom needed: the stack has no room to have it everywhere.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn bucket_refresh(tag: *const Tag, index: u32) -> u32 {
@@ -94,8 +95,8 @@ extern "C" fn bucket_refresh(tag: *const Tag, index: u32) -> u32 {
     }
 }
 
-/// [`fast::add`]. For its stack: Linux 6.1 rounds what a frame takes up to 32 bytes, and there is no room for more
-/// beside that of `is_established`.
+/// [`fast::add`]. Returns the number of a [`Reason`], or [`u32::MAX`] if there is a bucket after all. For its stack:
+/// Linux 6.1 rounds a frame up to 32 bytes, and there is no room for more beside that of `is_established`.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn source_add(tag: *const Tag, length: u64) -> u32 {
@@ -106,7 +107,7 @@ extern "C" fn source_add(tag: *const Tag, length: u64) -> u32 {
     }
 }
 
-/// [`fast::charge_again`].
+/// [`fast::charge_again`]. Returns the number of a [`bucket::Tried`].
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn source_charge(tag: *const Tag, length: u64) -> u32 {

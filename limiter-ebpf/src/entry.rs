@@ -157,8 +157,8 @@ impl Shared for Entry {
         unsafe { atomic::add(self.word(word), amount) }
     }
 
-    /// By instructions that LLVM cannot look into: it would add to the address instead, whose bounds the
-    /// verifier no longer knows then.
+    /// By instructions that LLVM cannot look into: it would add to the address instead, and then the
+    /// verifier would not know its bounds.
     #[inline(always)]
     fn next(self) -> Self {
         let mut way = self.way as u64;

@@ -25,8 +25,8 @@ pub fn look_up(evaluation: &Evaluation) -> u32 {
     }
 }
 
-/// A function of its own, so that the verifier does not follow the bits into every combination, and
-/// with a stack of its own.
+/// Returns the bits of [`look_up`]; 0 if the source is on no list. A function of its own, so that the verifier does
+/// not follow the bits into every combination, and with a stack of its own.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn list_look_up(evaluation: *const Evaluation) -> u32 {

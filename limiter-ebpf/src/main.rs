@@ -36,7 +36,7 @@ macro_rules! entries {
             if config::chained() && reason.passes() {
                 // SAFETY: as above.
                 unsafe { $next.tail_call(&context, NEXT_FOREIGN) };
-                // Nobody there any more: then it passes.
+                // No program is there any more: the packet passes.
             }
             verdict::action(reason)
         }

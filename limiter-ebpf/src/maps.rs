@@ -58,11 +58,11 @@ pub static CPUS: PerCpuArray<Cpu, 1> = PerCpuArray::new();
 #[btf_map]
 pub static PACKET: PerCpuArray<Evaluation, 1> = PerCpuArray::new();
 
-/// Packets whose source is on a list, by each CPU, by the list's bit.
+/// Packets from sources on a list, by each CPU, by the list's bit.
 #[btf_map]
 pub static LIST_HITS: PerCpuArray<Count, { LISTS_MAX as usize }> = PerCpuArray::new();
 
-/// Whether somebody watches, and what. User space maps it.
+/// Whether a process watches, and what. User space maps it.
 #[btf_map]
 pub static WATCH: Array<Watch, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
 

@@ -44,7 +44,7 @@ pub fn is_out(slot: u32) -> bool {
 /// Lets the next new sources of the limit in `slot` be refused, up to the next tick.
 #[inline(always)]
 fn dry_up(lease: *mut Lease) {
-    // Without ticks nobody would end it.
+    // Without ticks nothing would end it.
     let dry = if config::tick() == 0 { 0 } else { DRY };
     // SAFETY: this CPU's own map value; see `lease`.
     unsafe {
@@ -96,7 +96,7 @@ pub fn waste(slot: u32) {
     }
 }
 
-/// Takes a lease from the buckets. Returns its tokens: a single one where there are not so many, or none. A function of
+/// Takes a lease from the buckets. Returns its tokens: a single one if there are not so many, or 0. A function of
 /// its own, so that the verifier checks it once (a global function, Linux 5.6).
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -110,8 +110,8 @@ extern "C" fn take_lease(slot: u32, now: u64) -> u64 {
     0
 }
 
-/// [`policy::new_sources::lease_once`]. Apart from the loop: LLVM would have the loop's last instruction run into its
-/// first one, which Linux 6.1 refuses ("back-edge").
+/// [`policy::new_sources::lease_once`]. Returns tokens, or [`LOST`]. Apart from the loop: LLVM would have the loop's
+/// last instruction run into its first one, which Linux 6.1 refuses ("back-edge").
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn lease_once(slot: u32, now: u64) -> u64 {

@@ -69,7 +69,7 @@ impl Bytes for Cursor {
     }
 }
 
-/// [`policy::size_of_header`]. The verifier checks it by itself (global functions, Linux 5.6).
+/// [`policy::size_of_header`], in bytes. The verifier checks it by itself (global functions, Linux 5.6).
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn header_size(kind: u32, length: u32) -> u32 {

@@ -1,4 +1,4 @@
-//! Buckets whose limit's quota has changed since they were charged last.
+//! Buckets that were charged last under an earlier quota of their limit.
 //!
 //! The exported functions are checked once by the verifier, instead of at every turn of the loops that call them.
 

@@ -38,7 +38,7 @@ pub fn hold(tag: &Tag) -> bool {
     !is_shared() || room_hold(tag) != 0
 }
 
-/// A function of its own, for its stack.
+/// Returns 1 if the entries are counted; 0 without room, or if all attempts are lost. A function for its stack.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn room_hold(tag: *const Tag) -> u32 {
@@ -112,7 +112,7 @@ pub fn is_left(tag: &Tag) -> bool {
     !is_shared() || room_is_left(slot, held(slot) + u64::from(tag.entries())) != 0
 }
 
-/// [`policy::has_room`].
+/// [`policy::has_room`]: 1 if the limit has room, else 0.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn room_is_left(slot: u32, wanted: u64) -> u32 {
@@ -120,7 +120,7 @@ extern "C" fn room_is_left(slot: u32, wanted: u64) -> u32 {
     policy::has_room(&Kernel, kept, slot, wanted).into()
 }
 
-/// [`policy::kept`]. A function of its own, so that the verifier checks it once instead of once for each limit.
+/// [`policy::kept`], in entries. A function of its own, so that the verifier checks it once, not once for each limit.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn room_kept(index: u32, slot: u32) -> u64 {

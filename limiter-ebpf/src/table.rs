@@ -56,8 +56,8 @@ pub fn entry(place: u32) -> Option<Entry> {
     Some(Maps.set(number / WAYS)?.entry(number % WAYS))
 }
 
-/// [`place_of`]. A function of its own, so that the verifier checks the loop once (global functions, Linux 5.6;
-/// pointers to memory, 5.12).
+/// [`place_of`]: the entry's number, or 0 if there is none. A function of its own, so that the verifier checks the
+/// loop once (global functions, Linux 5.6; pointers to memory, 5.12).
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn table_find(tag: *const Tag) -> u32 {
@@ -78,7 +78,7 @@ extern "C" fn table_settle(tag: *const Tag, number: u32, place: u32, word: u64, 
     settle(tag, number, place, word, now, false)
 }
 
-/// [`table_settle`] for a key that takes two entries. A separate function, for the other one's stack.
+/// [`table_settle`] for a key that takes two entries, with its codes. A separate function, for the other one's stack.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn table_settle_wide(
@@ -116,7 +116,7 @@ fn settle(tag: *const Tag, number: u32, place: u32, word: u64, now: u64, wide: b
 const DONE: u32 = 1;
 const REPLACED: u32 = 2;
 
-/// Brings in a source whose bucket's first word is `word`, on the quota of `epoch`, which are the present ones, at
+/// Adds a source with `word` as its bucket's first word, on the quota of `epoch`, which is the present one, at
 /// `now` (nanoseconds).
 #[inline(always)]
 pub fn add(tag: &Tag, word: u64, epoch: u32, now: u64) -> Added {
@@ -146,7 +146,7 @@ pub fn admits(tag: &Tag, now: u64, take: bool) -> bool {
     is_free || table_admits(tag, now, take.into()) != 0
 }
 
-/// A function of its own, for its stack.
+/// [`admits`]: 1 if the limit has leave and room, else 0. A function of its own, for its stack.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn table_admits(tag: *const Tag, now: u64, take: u32) -> u32 {

@@ -1,5 +1,5 @@
-//! Emits drops for the process that watches (`limiter watch`): wanted drops, up to the budget of each CPU. If nobody
-//! watches, the cost is one load and one branch for a packet that is dropped.
+//! Emits drops for the process that watches (`limiter watch`): wanted drops, up to the budget of each CPU. If no
+//! process watches, the cost is one load and one branch for a packet that is dropped.
 //!
 //! The verifier checks the exported functions once. Their stack is not in use while the limits are asked, which need
 //! all of it.
@@ -37,7 +37,7 @@ macro_rules! read {
 /// Added to the number of the reason if the packet only passes because of shadow.
 const WOULD_DROP: u32 = 1 << 8;
 
-/// Emits a packet that is dropped, or would be without shadow, if somebody watches. `why`: the number of
+/// Emits a packet that is dropped, or would be without shadow, if a process watches. `why`: the number of
 /// the reason for which it is. `limit`: index of the limit that it is over; `limits`: bits of all that it is
 /// over.
 #[inline(always)]
@@ -128,7 +128,7 @@ unsafe fn is_on(watch: *mut Watch, cpu: *mut Watched) -> bool {
         }
         let now = bpf_ktime_get_ns();
         if now > until {
-            // Unless somebody has just begun.
+            // Unless a watch has just begun.
             if until != 0 {
                 atomic::compare_and_swap(&raw mut (*watch).until, until, 0);
             }
@@ -143,7 +143,7 @@ unsafe fn is_on(watch: *mut Watch, cpu: *mut Watched) -> bool {
     }
 }
 
-/// 1 if the packet's source is wanted.
+/// Returns 1 if the packet's source is wanted, else 0.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn watch_source(context: *mut xdp_md) -> u32 {

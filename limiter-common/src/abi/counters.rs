@@ -61,6 +61,6 @@ pub struct Counters {
     pub by_reason: [Count; REASONS_MAX],
     /// Sources taken into the table.
     pub sources_added: u64,
-    /// Sources whose bucket was full again and whose entry another source took.
+    /// Sources that lost their entry to another source, after their bucket was full again.
     pub sources_removed: u64,
 }

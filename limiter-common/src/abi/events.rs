@@ -9,7 +9,7 @@ use crate::table::key::Words;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Watch {
-    /// End of the watch, in nanoseconds of the monotonic clock; 0: nobody watches. The watching process puts it off
+    /// End of the watch, in nanoseconds of the monotonic clock; 0: no watch. The watching process puts it off
     /// while it runs. If that process is killed, the watch lapses by itself.
     pub until: u64,
     /// Number of the watch session, repeated by [`Event::session`].

@@ -27,7 +27,7 @@ pub const LOCKS: u32 = 1024;
 pub struct Table {
     /// The seed that assigns sources to sets. Programs have it among their constants.
     pub seed: Seed,
-    /// The set that is looked at next for entries that nobody needs; wraps.
+    /// The next set to search for entries that are not needed; wraps.
     pub hand: u64,
     /// Keeps the word below, which changes at every lease, off the cache line of others.
     pub apart: [u64; 11],
@@ -103,7 +103,7 @@ pub struct Cpu {
 pub struct Source {
     /// The bucket; see [`crate::arithmetic::bucket`] and [`crate::arithmetic::window`].
     pub tat: u64,
-    /// The word with the epoch under whose quota `tat` was written; see [`crate::table::entry::epoch_in`].
+    /// The word with the epoch that `tat` was written in; see [`crate::table::entry::epoch_in`].
     pub over: u64,
     /// Packets of this source that passed, also those that passed only because of shadow.
     pub passed: u64,

@@ -22,9 +22,9 @@ pub const ANY: u32 = u32::MAX;
 /// Value of a packet's port or flags if its protocol has none.
 pub const NONE: u32 = ANY - 1;
 
-/// Bit of the list whose sources pass.
+/// Bit of the list of sources that pass.
 pub const ON_ALLOW: u32 = 1 << 0;
-/// Bit of the list whose sources are dropped.
+/// Bit of the list of sources that are dropped.
 pub const ON_DENY: u32 = 1 << 1;
 /// The tiers follow.
 pub const FIRST_TIER: u32 = 2;
@@ -37,7 +37,7 @@ pub const WHOLE: u32 = 1 << 0;
 pub const FIRST_FRAGMENT: u32 = 1 << 1;
 /// A later fragment: its ports and flags cannot be seen.
 pub const LATER_FRAGMENT: u32 = 1 << 2;
-/// A packet whose fragment header, if it has one, cannot be seen.
+/// A packet that may have a fragment header, which cannot be seen.
 pub const ANYWHERE: u32 = WHOLE | FIRST_FRAGMENT | LATER_FRAGMENT;
 
 /// Whether a packet's field with the value `found` may match a limit that wants `wanted`.

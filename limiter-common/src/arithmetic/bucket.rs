@@ -17,16 +17,16 @@ pub const TICKS_PER_SECOND: u64 = 1_000_000_000 << TICK_SHIFT;
 /// half of the clock's range, which is what comparing by sign needs.
 pub const TAU_MAX: u64 = 1 << 62;
 
-/// Not a time: nobody's bucket, and never has been.
+/// Not a time: the entry has never had a source.
 pub const FREE: u64 = 0;
 
 /// Not a time: a CPU is handing the entry over, or converts it to new quota, and is done in a moment.
 pub const BUSY: u64 = 1;
 
-/// Not a time: nobody's bucket any more. Its source has been forgotten by the operator.
+/// Not a time: the entry has no source any more. The operator has removed it.
 pub const FORGOTTEN: u64 = 2;
 
-/// Not a time: the entry is the second half of the one before it, whose key takes two.
+/// Not a time: the entry is the second half of the one before it, for a key that takes two.
 pub const REST: u64 = 3;
 
 /// The clock of the kernel (`CLOCK_MONOTONIC`, nanoseconds) in ticks; wraps.
@@ -69,7 +69,7 @@ pub const fn spent(tat: u64, now: u64, tau: u64) -> u64 {
 
 /// The word to put in the place of one that is further ahead than any packet could have brought it:
 /// after a clock that was set back, or after more than a year of silence. The bucket counts as empty
-/// from `now` on, so that nobody is locked out for longer than a burst takes to refill.
+/// from `now` on, so that no source is locked out for longer than a burst takes to refill.
 ///
 /// A word that is at most `beyond` ahead of an empty bucket's stays. `beyond` is [`SKEW_MAX`] for another CPU's clock,
 /// because a correction would hand out the difference between the two clocks again and again. It is [`DEBT_MAX`] for

@@ -26,7 +26,7 @@ pub const NOT_READ: u64 = Evaluation::NONE.now;
 pub struct Charged<F> {
     /// [`Reason::Admitted`], [`Reason::Limit`], [`Reason::NewSource`] or [`Reason::Contended`].
     pub reason: Reason,
-    /// The entry whose counters count the packet; nowhere if there is none, or if the packet is counted already.
+    /// The entry that counts the packet; nowhere if there is none, or if the packet is counted already.
     pub entry: F,
 }
 

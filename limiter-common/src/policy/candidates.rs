@@ -1,5 +1,5 @@
 //! Finds the limits that may match a packet, all at once. Each value of a field has a word with one bit per limit. A
-//! limit whose bit is set in all words of the packet is a candidate. A limit that has nothing to do with the packet
+//! limit with its bit set in all words of the packet is a candidate. A limit that has nothing to do with the packet
 //! costs nothing.
 
 use crate::{

@@ -17,7 +17,7 @@ pub const ANY_SEGMENT: u32 = 0;
 /// Argument of a lookup among the host's sockets: no SYN without ACK.
 pub const NOT_OPENING: u32 = 1;
 
-/// Calls a step for each limit whose bit is set, until one does not return 0. A macro, because the compiler
+/// Calls a step for each limit with its bit set, until one does not return 0. A macro, because the compiler
 /// would make a function with a stack of its own.
 macro_rules! any {
     ($engine:expr, $evaluation:expr, $bits:ident, $step:expr) => {{
@@ -59,7 +59,7 @@ pub fn read<E: Engine, B: Bytes + Copy>(
     Ok(())
 }
 
-/// The reason for a packet whose source cannot be read. One with too many VLAN tags never passes: the host may
+/// The reason for a packet with an unreadable source. One with too many VLAN tags never passes: the host may
 /// deliver it, past every limit and list.
 #[inline(always)]
 pub fn unreadable<E: Engine>(engine: &E, parsed: Parsed) -> Reason {

@@ -56,7 +56,7 @@ macro_rules! match_fields {
 
 match_fields!(fields);
 
-/// Whether a limit matches the packet, whose source is on `lists`.
+/// Whether a limit matches the packet. `lists`: the lists that its source is on.
 #[inline(always)]
 pub fn matches<M: Match>(wanted: M, info: &PacketInfo, lists: u32) -> bool {
     let (family, some) = (wanted.family(), wanted.lists());

@@ -12,9 +12,9 @@ use crate::table::key::{Address, Words, ipv4_words};
 /// Result of parsing up to the IP header. The position is then at the header of IP or ARP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// IPv4, whose header has been checked.
+    /// IPv4, with a checked header.
     Ipv4(Address),
-    /// IPv6, whose fixed header has been checked.
+    /// IPv6, with a checked fixed header.
     Ipv6(Address),
     /// ARP, with the sender's protocol address.
     Arp(Address),

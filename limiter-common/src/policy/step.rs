@@ -131,8 +131,8 @@ pub fn confirm<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
     DONE
 }
 
-/// [`REFUSED`] if the limit refuses the packet as things are, or [`STALE`]. Charges nothing, and remembers where the
-/// bucket is.
+/// Returns [`REFUSED`] if the limit refuses the packet as things are, [`STALE`], or [`DONE`]. Charges nothing, and
+/// remembers where the bucket is.
 #[inline(always)]
 pub fn check<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     let matching = evaluation.matching;
@@ -164,8 +164,8 @@ pub fn check<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> 
     }
 }
 
-/// [`REFUSED`] if the limit has no leave to make a bucket for the packet, or no room for it. A token that it has leave
-/// for stays in the lease until the packet is charged.
+/// Returns [`REFUSED`] if the limit has no leave to make a bucket for the packet, or no room for it; else [`DONE`]. A
+/// token that it has leave for stays in the lease until the packet is charged.
 #[inline(always)]
 pub fn reserve<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     let new = evaluation.new;
@@ -186,7 +186,7 @@ pub fn reserve<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
     REFUSED
 }
 
-/// Tries once to charge the packet to the limit.
+/// Tries once to charge the packet to the limit. Returns any code of this module.
 #[inline(always)]
 pub fn charge<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     let matching = evaluation.matching;
@@ -220,8 +220,8 @@ pub fn refresh<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
     DONE
 }
 
-/// Makes the bucket, and charges it. [`LOST`] if there is one after all. The first bucket that is made for the packet
-/// takes the token of the new-source limit.
+/// Makes the bucket, and charges it. Returns [`DONE`], [`REFUSED`], or [`LOST`] if there is one after all. The first
+/// bucket that is made for the packet takes the token of the new-source limit.
 #[inline(always)]
 pub fn add<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     let matching = evaluation.matching;
@@ -239,7 +239,7 @@ pub fn add<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u3
     step.take(Charged::nowhere(reason))
 }
 
-/// All attempts were lost.
+/// Refuses the packet, because all attempts were lost. Returns [`REFUSED`], or [`DONE`] in shadow mode.
 #[inline(always)]
 pub fn contended<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     let matching = evaluation.matching;
@@ -249,7 +249,7 @@ pub fn contended<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32)
     }
 }
 
-/// Tries once to refund the charge of [`charge`] or [`add`]. [`LOST`] if another CPU was faster.
+/// Tries once to refund the charge of [`charge`] or [`add`]. Returns [`LOST`] if another CPU was faster, else [`DONE`].
 #[inline(always)]
 pub fn refund<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     let charged = evaluation.charged;

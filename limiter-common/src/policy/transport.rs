@@ -111,7 +111,7 @@ pub fn read_ipv6<B: Bytes>(packet: &mut B, info: &mut PacketInfo) {
     }
     info.protocol = next;
     read_transport(packet, info);
-    // Neighbour discovery (RFC 4861): nobody but a neighbour can send it with this hop limit.
+    // Neighbour discovery (RFC 4861): only a neighbour can send it with this hop limit.
     if next == ICMPV6 && hop_limit == 255 && is_neighbour_discovery(packet) {
         info.control = 1;
     }
@@ -129,7 +129,7 @@ fn is_extension(next: u32) -> bool {
     )
 }
 
-/// Kind of header: VLAN tags, whose length is their number. No protocol has this number.
+/// Kind of header: VLAN tags, with their number as the length. No protocol has this kind.
 pub(super) const TAGS: u32 = 256;
 
 /// Bytes of the headers of VLAN, or of the extension header of this kind and length.

@@ -19,8 +19,8 @@ pub const ADDRESS: usize = 0;
 pub const TAT: usize = 1;
 /// Index of the word with the packets that passed, and with the key's port below them.
 pub const PASSED: usize = 2;
-/// Index of the word with the packets that were over the limit, and below them the epoch under whose
-/// quota the TAT was written and the rest of the key's scope.
+/// Index of the word with the packets that were over the limit, and below them the epoch that the
+/// TAT was written in and the rest of the key's scope.
 pub const OVER: usize = 3;
 
 /// An entry, as it stands in memory. A key of more than 64 bits takes two, the second one for the
@@ -99,7 +99,7 @@ pub trait Shared: Copy {
     /// Replaces `expected` with `new`, if the word still is `expected`. Returns whether it did. Ordered before and
     /// after everything else.
     fn swap(self, word: usize, expected: u64, new: u64) -> bool;
-    /// Writes a word that nobody else writes.
+    /// Writes a word that no other CPU writes.
     fn store(self, word: usize, value: u64);
     /// Adds to a word.
     fn add(self, word: usize, amount: u64);

@@ -19,13 +19,13 @@ const PAIRS_OF_SOURCE: u32 = 16;
 /// sources finds no room; between 90 and 95 % it is one of 25.
 pub const SETS_OF_SOURCE: u32 = PAIRS_OF_SOURCE * SETS_OF_PAIR;
 
-/// The secret that assigns sources to sets. Without it, nobody can fill a set on purpose.
+/// The secret that assigns sources to sets. Without it, an attacker cannot fill a set on purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Seed(pub [u64; 4]);
 
 impl Seed {
-    /// A seed that is no secret: for tests, and if nobody attacks the table. Digits of pi.
+    /// A public seed, for tests and for tables that are not attacked: digits of pi.
     pub const KNOWN: Self = Self::new([
         0x243f_6a88_85a3_08d3,
         0x1319_8a2e_0370_7344,
@@ -52,7 +52,7 @@ impl Seed {
         }
     }
 
-    /// 64 bits that nobody can guess without the seed; the higher bits are better.
+    /// 64 bits that cannot be guessed without the seed; the higher bits are better.
     #[must_use]
     #[inline(always)]
     pub const fn mixed(&self, tag: &Tag) -> u64 {

@@ -2,7 +2,7 @@
 //!
 //! A source that finds no room in its own set goes to one of those that follow at a distance of its
 //! own, and its set counts how many of its sources are elsewhere: as long as there are none, one look
-//! tells that a source is not there. An entry whose bucket is full again is free to be taken, since
+//! tells that a source is not there. An entry with a full bucket is free to be taken, since
 //! a bucket that does not exist is a full one: there is no list to keep, and nothing to evict.
 //!
 //! Only new sources lock anything: a source is brought in under the lock of its set, so that two CPUs
@@ -67,7 +67,7 @@ pub trait SharedTable {
     fn has_room(&self, tag: &Tag) -> bool;
     /// The set at which a sweep begins, below [`Self::sets`]: each time [`SWEPT`] further.
     fn hand(&self) -> u32;
-    /// Counts a source whose entry a sweep has cleared.
+    /// Counts a source that has lost its entry to a sweep.
     fn cleared(&self) {}
     /// [`clear`], as a separate function if that is better.
     #[inline(always)]
@@ -95,7 +95,7 @@ pub struct New<'a> {
     pub tag: &'a Tag,
     /// Its bucket's first word.
     pub word: u64,
-    /// The epoch under whose quota that was written.
+    /// The epoch that the word was written in.
     pub epoch: u32,
     /// The time, in nanoseconds.
     pub now: u64,
@@ -375,7 +375,7 @@ fn take<T: SharedTable + ?Sized>(table: &T, entry: EntryOf<T>, mark: u64, now: u
     Some(word)
 }
 
-/// Whether the entry with this word is nobody's, or its bucket is full and not kept for its source.
+/// Whether the entry with this word has no source, or its bucket is full and not kept for its source.
 #[inline(always)]
 fn may_be_taken<T: SharedTable + ?Sized>(
     table: &T,

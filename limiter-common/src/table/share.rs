@@ -2,8 +2,8 @@
 //! against one limit leaves room for the sources of the others.
 //!
 //! *Table*: the table counts the entries that each limit holds. A limit with fewer entries than its share takes
-//! another one, whatever the others do. A slow limit stops there. A quick limit, whose buckets are full again
-//! within seconds, also takes room that is nobody's share and in nobody's use.
+//! another one, whatever the others do. A slow limit stops there. A quick limit, with buckets that are full again
+//! within seconds, also takes room that is in no limit's share and not in use.
 //!
 //! *New sources*: a token comes from the bucket that all limits share, or else from the limit's own bucket. What
 //! the own bucket gives is charged to the common one too, which goes into debt by that. So the own buckets are a
@@ -42,14 +42,14 @@ pub const fn is_within(share: u64, wanted: u64) -> bool {
 /// A step towards tokens for new sources, to be put in place by compare-and-swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// So many tokens come from the common bucket, whose word becomes `tat`.
+    /// So many tokens come from the common bucket. Its word becomes `tat`.
     Common {
         /// Tokens.
         tokens: u64,
         /// The new word.
         tat: u64,
     },
-    /// So many tokens come from the limit's own bucket, whose word becomes `tat`; the common bucket is to be
+    /// So many tokens come from the limit's own bucket. Its word becomes `tat`; the common bucket is to be
     /// charged with them by [`NewSourceQuota::owed`].
     Own {
         /// Tokens.

@@ -1,5 +1,5 @@
-//! Programs for the benchmark, attached to nothing: ever longer beginnings of the packet's way, whose
-//! differences are what each step costs, and a driver that gives every packet another source.
+//! Programs for the benchmark, attached to nothing: ever longer beginnings of the packet's way (their
+//! differences are what each step costs), and a driver that gives every packet another source.
 //!
 //! The kernel's test-run repeats a program over one and the same buffer. So the driver writes the next
 //! source address into the packet and jumps on to the program under test, which may be one of these
@@ -29,7 +29,7 @@ use limiter_ebpf::{
 };
 use network_types::{eth::EthHdr, ip::Ipv4Hdr};
 
-/// Position of the driver on its way through the sources: a linear congruential generator, whose upper bits choose the
+/// Position of the driver on its way through the sources: a linear congruential generator. Its upper bits choose the
 /// source. User space makes it count (to fill a table) or jump about (to measure, in another order than that of the
 /// entries in memory).
 #[repr(C)]
@@ -184,7 +184,7 @@ fn latest() -> u64 {
     clock::between().map_or_else(clock::now, |between| between.latest)
 }
 
-/// Turns the packet into one of the next source. Leaves the header's checksum, which nobody reads.
+/// Turns the packet into one of the next source. Leaves the header's checksum, which is not read.
 #[inline(always)]
 fn write_next_source(context: &XdpContext) {
     let mut packet = Cursor::new(context);

@@ -1,6 +1,6 @@
 //! Programs for the benchmark on a wire, attached to nothing else: a sender that gives every packet
-//! the next source, and two to compare with: the limiter that everybody would write first, and what only
-//! looks at one cache line of the packet's source.
+//! the next source, and two to compare with: the simplest limiter, and a program that only
+//! reads one cache line of the packet's source.
 //!
 //! The sender is run by the kernel's test-run with live frames, which transmits what it redirects.
 
