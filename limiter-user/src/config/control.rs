@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Burst, Invalid, Key, Limit, Rate, Unit, key::Source, problems::Found};
+use super::{Burst, Found, Invalid, Key, Limit, Rate, Unit, key::Source};
 
 /// Name of the limit on each source of control traffic.
 pub const CONTROL_LIMIT: &str = "control";

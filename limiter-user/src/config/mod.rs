@@ -59,6 +59,9 @@ macro_rules! as_text {
 }
 use as_text;
 
+/// A key of the configuration file, and what is wrong with its value.
+type Found = (&'static str, Invalid);
+
 /// A value that cannot be used. The message has the reason, and ends with what to write instead.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{}", on_one_line(.0))]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use limiter_common::abi::rules::PORTS_MAX;
 
 use super::{
-    Algorithm, Invalid, Limit, Match, Scope, Settings, Unit,
+    Algorithm, Found, Invalid, Limit, Match, Scope, Settings, Unit,
     lists::{ALLOW, DENY, TIERS_MAX},
     matches::{Ports, Protocol},
     names,
@@ -35,9 +35,6 @@ pub struct Problem {
     /// The problem, and what to write.
     pub why: Invalid,
 }
-
-/// A key, and the problem with it.
-pub(super) type Found = (&'static str, Invalid);
 
 /// The problems among `checks`: whether there is one, its key, its message.
 fn found(checks: impl IntoIterator<Item = (bool, &'static str, String)>) -> Vec<Found> {
