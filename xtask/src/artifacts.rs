@@ -15,7 +15,8 @@ use crate::process::output;
 pub struct Program {
     manifest_path: PathBuf,
     target: Target,
-    profile: Profile,
+    /// The settings of its build.
+    pub profile: Profile,
     /// Path of the program.
     #[serde(rename = "executable")]
     pub file: PathBuf,
@@ -27,9 +28,11 @@ struct Target {
     src_path: PathBuf,
 }
 
+/// The settings of a build.
 #[derive(Deserialize)]
-struct Profile {
-    test: bool,
+pub struct Profile {
+    /// Whether the program was built to run its tests.
+    pub test: bool,
 }
 
 /// Runs `command`, a cargo command that builds, and returns the programs.
@@ -52,15 +55,11 @@ impl Program {
         &self.target.src_path
     }
 
-    /// Whether the program was built to run its tests.
-    pub fn is_test(&self) -> bool {
-        self.profile.test
-    }
-
     /// Lets `command` run in the folder of the package, like `cargo test`.
     pub fn lend_folder(&self, command: &mut Command) {
         let folder = self.manifest_path.parent().unwrap_or(Path::new("."));
-        command.current_dir(folder);
-        command.env("CARGO_MANIFEST_DIR", folder);
+        command
+            .current_dir(folder)
+            .env("CARGO_MANIFEST_DIR", folder);
     }
 }

@@ -26,20 +26,15 @@ const LONG: &str = "changes faults model export package bench kill demo soak con
 /// processors meet at a barrier thousands of times. Beside other programs, each would wait for its processor there.
 const ALONE: &str = "fleet nested store_races two_cpus";
 
-/// The options of a run.
-pub struct Options<'a> {
-    /// Skips the slow programs, and the programs that need the machine for themselves.
-    pub quick: bool,
-    /// Completes each command before it runs.
-    pub prepare: &'a (dyn Fn(&mut Command) + Sync),
-}
+/// Completes each command before it runs.
+pub type Prepare<'a> = &'a (dyn Fn(&mut Command) + Sync);
 
 /// Builds the test programs and the command. The slow programs are the first ones.
 pub fn build() -> Result<Vec<Program>> {
     let mut build = cargo();
     build.args(["test", "--workspace", "--locked", "--no-run"]);
     let mut programs = artifacts::build(&mut build)?;
-    programs.retain(Program::is_test);
+    programs.retain(|program| program.profile.test);
     for name in ALONE.split(' ').chain(LONG.split(' ')) {
         if !programs.iter().any(|program| is_of(program, name)) {
             bail!("there is no tests/tests/{name}: correct its name in xtask/src/lanes.rs");
@@ -53,22 +48,23 @@ pub fn build() -> Result<Vec<Program>> {
     Ok(programs)
 }
 
-/// Runs the tests. Runs failed ones again, alone.
-pub fn run(programs: &[Program], options: &Options) -> Result<Summary> {
+/// Runs the tests. Runs failed ones again, alone. `quick`: skips the slow programs, and those that need the machine for
+/// themselves.
+pub fn run(programs: &[Program], quick: bool, prepare: Prepare) -> Result<Summary> {
     let runner = Runner {
         own_pins: output(&mut with_own_pins(Path::new("true"))).is_ok(),
-        options,
+        prepare,
     };
     let is_one_of =
         |program: &Program, names: &str| names.split(' ').any(|name| is_of(program, name));
     let (alone, mut beside): (Vec<_>, Vec<_>) = programs
         .iter()
-        .filter(|program| !(options.quick && is_one_of(program, LONG)))
+        .filter(|program| !(quick && is_one_of(program, LONG)))
         .map(Some)
         .partition(|program| program.is_some_and(|program| is_one_of(program, ALONE)));
     beside.push(DOCUMENTATION);
     let mut results = runner.run_all(beside, LANES)?;
-    if !options.quick {
+    if !quick {
         results.extend(runner.run_all(alone, 1)?);
     }
     runner.summarize(&results)
@@ -108,7 +104,7 @@ fn name(part: Part) -> String {
 /// A runner of parts.
 struct Runner<'a> {
     own_pins: bool,
-    options: &'a Options<'a>,
+    prepare: Prepare<'a>,
 }
 
 impl Runner<'_> {
@@ -152,7 +148,7 @@ impl Runner<'_> {
             program.lend_folder(&mut command);
             command.args(test.into_iter().flat_map(|test| ["--exact", test]));
         }
-        (self.options.prepare)(&mut command);
+        (self.prepare)(&mut command);
         command
     }
 

@@ -69,7 +69,7 @@ enum Verb {
         #[arg(long, conflicts_with_all = ["kernels", "args"])]
         quick: bool,
         /// Run the kernel tests on these Debian kernels instead, in emulated machines; without names, on all
-        #[arg(long, num_args = 0.., value_name = "RELEASE", value_parser = kernels::NAMES, conflicts_with = "args")]
+        #[arg(long, num_args = 0.., value_name = "RELEASE", value_parser = kernels::names(), conflicts_with = "args")]
         kernels: Option<Vec<String>>,
         /// Write the results of --kernels to this file, as Markdown
         #[arg(long, value_name = "FILE", requires = "kernels")]

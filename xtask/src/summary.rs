@@ -77,14 +77,13 @@ impl Summary {
 
     fn line(&self, skipped: usize, took: Duration) -> String {
         let flaky = match &self.flaky[..] {
-            [] => "0 flaky".to_owned(),
-            names => format!("{} flaky ({})", names.len(), names.join(", ")),
+            [] => String::new(),
+            names => format!(" ({})", names.join(", ")),
         };
+        let [failed, flakes] = [self.failed.len(), self.flaky.len()];
+        let (passed, seconds) = (self.passed, took.as_secs());
         format!(
-            "{} passed, {} failed, {skipped} skipped, {flaky}, in {} s",
-            self.passed,
-            self.failed.len(),
-            took.as_secs()
+            "{passed} passed, {failed} failed, {skipped} skipped, {flakes} flaky{flaky}, in {seconds} s"
         )
     }
 }

@@ -60,11 +60,7 @@ pub fn run(strict: bool, quick: bool, args: &[OsString]) -> Result<ExitCode> {
             prepare(command);
             command.env("LIMITER_BINARY", &binary);
         };
-        let options = lanes::Options {
-            quick,
-            prepare: &prepare,
-        };
-        let summary = lanes::run(&programs, &options)?;
+        let summary = lanes::run(&programs, quick, &prepare)?;
         let code = if summary.is_green() {
             ExitCode::SUCCESS
         } else {

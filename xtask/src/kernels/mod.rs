@@ -33,14 +33,12 @@ struct Release {
     plan: &'static str,
 }
 
-/// The names of all kernels, oldest first.
-pub const NAMES: [&str; 4] = ["5.10", "6.1", "6.12", "newest"];
-
+/// All kernels, oldest first.
 const RELEASES: [Release; 4] = [
-    release(NAMES[0], &["bullseye"], "refusal"),
-    release(NAMES[1], &["bookworm"], "tests"),
-    release(NAMES[2], &["trixie"], "tests"),
-    release(NAMES[3], &["trixie-backports", "sid"], "tests"),
+    release("5.10", &["bullseye"], "refusal"),
+    release("6.1", &["bookworm"], "tests"),
+    release("6.12", &["trixie"], "tests"),
+    release("newest", &["trixie-backports", "sid"], "tests"),
 ];
 
 const fn release(
@@ -58,6 +56,11 @@ const PACKAGES: &str = "binutils bpftool busybox debian-archive-keyring iproute2
 const META: &str = "linux-image-cloud-amd64";
 /// The packages of a kernel. Before Linux 7, everything is in the first one.
 const PARTS: [&str; 3] = ["linux-image-", "linux-binary-", "linux-modules-"];
+
+/// The names of all kernels.
+pub fn names() -> [&'static str; 4] {
+    RELEASES.map(|release| release.name)
+}
 
 /// Runs the tests on the kernels with these names, or on all. Writes a page of the results to `out`. With `strict`, an
 /// unavailable kernel is an error.
