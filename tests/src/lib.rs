@@ -41,9 +41,30 @@ pub mod trials;
 pub mod watcher;
 
 use std::{
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
+
+use limiter_user::config::{Settings, file};
+
+/// The settings of a configuration file with this text.
+#[must_use]
+pub fn settings(text: &str) -> Settings {
+    let parsed = file::parse(text, ".".as_ref());
+    let parsed = parsed.unwrap_or_else(|mistakes| panic!("{:?}: {text}", mistakes.first()));
+    parsed.settings
+}
+
+/// Sets a flag when dropped, even after a failure.
+#[derive(Debug)]
+pub struct SetOnDrop<'a>(pub &'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
 
 /// Waits for `condition`: the kernel and other programs do some things at their own pace, and the machine may be busy.
 /// Tests that promise a time measure it themselves.

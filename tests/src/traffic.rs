@@ -1,6 +1,14 @@
 //! Packets from the client, and their verdicts.
 
-use std::net::IpAddr;
+use std::{
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
 
 use etherparse::PacketBuilder;
 
@@ -38,6 +46,61 @@ impl<'h> Traffic<'h> {
     #[must_use]
     pub fn passed(&self, source: &str, count: u64) -> u64 {
         self.passed_to(9, source, count)
+    }
+}
+
+/// Frames that the client sends again and again, in turn, until this is dropped.
+#[derive(Debug)]
+pub struct Flood {
+    /// Whether to stop, and the number of frames sent.
+    shared: Arc<(AtomicBool, AtomicU64)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Flood {
+    /// Starts to send, with this pause after each round.
+    #[must_use]
+    pub fn start(hosts: &Hosts, frames: Vec<Vec<u8>>, pause: Duration) -> Self {
+        let (wire, shared) = (Raw::open(&hosts.client), Arc::default());
+        let of_thread: Arc<(AtomicBool, AtomicU64)> = Arc::clone(&shared);
+        let thread = thread::spawn(move || {
+            let (stop, sent) = &*of_thread;
+            while !stop.load(Ordering::Relaxed) {
+                for frame in &frames {
+                    wire.send(frame);
+                    sent.fetch_add(1, Ordering::Relaxed);
+                }
+                thread::sleep(pause);
+            }
+        });
+        Self {
+            shared,
+            thread: Some(thread),
+        }
+    }
+
+    /// Number of frames sent until now.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.shared.1.load(Ordering::Relaxed)
+    }
+
+    /// Stops after a whole round. Returns the number of frames sent.
+    #[must_use]
+    pub fn end(mut self) -> u64 {
+        self.shared.0.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+        self.sent()
+    }
+}
+
+impl Drop for Flood {
+    fn drop(&mut self) {
+        self.shared.0.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A wire that is gone is no failure of the test.
+            let _ = thread.join();
+        }
     }
 }
 

@@ -6,16 +6,16 @@ use std::{
     collections::BTreeMap,
     fs,
     net::IpAddr,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
 use limiter_common::policy::verdict::Reason;
-use limiter_tests::{hosts::Hosts, need_kernel, number, raw::Raw};
+use limiter_tests::{SetOnDrop, hosts::Hosts, need_kernel, number, raw::Raw, settings};
 use limiter_user::{
-    config::{Settings, file},
+    config::Settings,
     kernel::{
         Attachment,
         ops::{set, set::Wanted},
@@ -74,10 +74,7 @@ impl Written {
     }
 
     fn settings(self) -> Settings {
-        let parsed = file::parse(&self.text(), Path::new("."));
-        parsed
-            .unwrap_or_else(|mistakes| panic!("{mistakes:?}"))
-            .settings
+        settings(&self.text())
     }
 
     /// Returns the next configuration: one thing changes at a time, and sometimes everything.
@@ -180,15 +177,6 @@ impl Server<'_> {
     }
 }
 
-/// Ends the flood when dropped, even if a change fails.
-struct Ending<'a>(&'a AtomicBool);
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Packets sent by the flood, and when.
 struct Flood {
     /// By source, in the order of [`SOURCES`].
@@ -249,7 +237,7 @@ fn changes_under_flood_lose_and_give_nothing() {
     let mut changes = 0;
     let flood = thread::scope(|scope| {
         let flood = scope.spawn(|| flood(&hosts, &rounds, &stop));
-        let ending = Ending(&stop);
+        let ending = SetOnDrop(&stop);
         while rounds.load(Ordering::Relaxed) < 20_000 {
             thread::yield_now();
         }

@@ -1,17 +1,12 @@
 //! `check` and `reset` handle a source with several buckets: one for each limit, and for each port.
 
-use std::{
-    sync::atomic::{AtomicBool, Ordering},
-    thread,
-    time::Duration,
-};
+use std::time::Duration;
 
 use limiter_tests::{
     files::Folder,
     hosts::Hosts,
     need_kernel, number,
-    raw::Raw,
-    traffic::{Traffic, udp},
+    traffic::{Flood, Traffic, udp},
 };
 use serde_json::{Value, json};
 
@@ -370,19 +365,10 @@ fn top_lines_add_up_to_what_the_interface_dropped() {
         "{shown}"
     );
 
-    let (wire, end) = (Raw::open(&hosts.client), AtomicBool::new(false));
     let frame = udp(&hosts, denied.parse().unwrap(), 9);
-    let under_flood = thread::scope(|scope| {
-        scope.spawn(|| {
-            while !end.load(Ordering::Relaxed) {
-                wire.send(&frame);
-                thread::sleep(Duration::from_millis(1));
-            }
-        });
-        let top = top("9");
-        end.store(true, Ordering::Relaxed);
-        top
-    });
+    let flood = Flood::start(&hosts, vec![frame], Duration::from_millis(1));
+    let under_flood = top("9");
+    drop(flood);
     let rate = &under_flood["denied"][0]["dropped_packets_per_second"];
     assert!(rate.as_f64().unwrap() > 10.0, "{under_flood}");
     let sources = under_flood["sources"].as_array().unwrap();

@@ -2,15 +2,7 @@
 //!
 //! The counts are exact up to 1,024 and close after that, on any number of CPUs and across changes.
 
-use std::{
-    path::Path,
-    sync::{
-        Barrier,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
-    time::{Duration, Instant},
-};
+use std::{sync::Barrier, thread, time::Duration};
 
 use aya::maps::{LpmTrie, lpm_trie::Key};
 use limiter_common::{
@@ -25,13 +17,10 @@ use limiter_tests::{
     hosts::Hosts,
     need_kernel, number,
     packet::Frame,
-    raw::Raw,
-    traffic::{Traffic, udp},
+    settings,
+    traffic::{Flood, Traffic, udp},
 };
-use limiter_user::{
-    config::file,
-    kernel::{program::raw::Raw as Plain, sys::bpf},
-};
+use limiter_user::kernel::{program::raw::Raw as Plain, sys::bpf};
 use serde_json::Value;
 
 /// A tier within a denied prefix has an entry of its own in the list maps.
@@ -53,9 +42,6 @@ fn attached(folder: &Folder) -> Hosts {
     hosts.run(&format!("attach eth0 --config {file}"));
     hosts
 }
-
-/// A flood ends after this time, even if a test fails.
-const LONGEST: Duration = Duration::from_secs(60);
 
 /// Drops by the deny list of the prefix of `source`, from `check`.
 fn dropped(hosts: &Hosts, source: &str) -> u64 {
@@ -180,7 +166,7 @@ fn many_drops_on_two_cpus_are_counted_within_a_step_of_each() {
     need_kernel!();
     let _alone = alone();
     const PACKETS: u32 = 200_003;
-    let settings = file::parse(LISTS, Path::new(".")).unwrap().settings;
+    let settings = settings(LISTS);
     let mut kernel = Kernel::with_clock(&settings, CLOCK_KERNEL);
     let cpus = thread::available_parallelism().unwrap().get().min(2);
     let barrier = Barrier::new(2);
@@ -211,28 +197,15 @@ fn top_shows_the_rate_of_each_prefix_and_adds_up() {
     need_kernel!();
     let folder = Folder::new();
     let hosts = attached(&folder);
-    let wire = Raw::open(&hosts.client);
-    let frame = |source: &str| udp(&hosts, source.parse().unwrap(), 9);
-    let frames = [(frame("198.51.100.1"), 9), (frame("203.0.113.66"), 3)];
-    let end = AtomicBool::new(false);
-    let (top, text) = thread::scope(|scope| {
-        scope.spawn(|| {
-            let begin = Instant::now();
-            while !end.load(Ordering::Relaxed) && begin.elapsed() < LONGEST {
-                for (frame, count) in &frames {
-                    (0..*count).for_each(|_| wire.send(frame));
-                }
-                thread::sleep(Duration::from_millis(1));
-            }
-        });
-        eventually("the counts are beyond exactness", || {
-            dropped(&hosts, "203.0.113.66") > 2 * EXACT
-        });
-        let top = top(&hosts, "1s");
-        let text = hosts.limiter("top eth0 --once").stdout;
-        end.store(true, Ordering::Relaxed);
-        (top, text)
+    let frames = [("198.51.100.1", 9), ("203.0.113.66", 3)]
+        .map(|(source, count)| vec![udp(&hosts, source.parse().unwrap(), 9); count]);
+    let flood = Flood::start(&hosts, frames.concat(), Duration::from_millis(1));
+    eventually("the counts are beyond exactness", || {
+        dropped(&hosts, "203.0.113.66") > 2 * EXACT
     });
+    let top = top(&hosts, "1s");
+    let text = hosts.limiter("top eth0 --once").stdout;
+    drop(flood);
     assert_eq!(
         of_all_lines(&top),
         number(&top["dropped"]["packets"]),

@@ -12,6 +12,7 @@ use std::{
 };
 
 use limiter_tests::{
+    SetOnDrop,
     hosts::{Hosts, SERVER, on},
     need::{program, tool},
     need_kernel, number,
@@ -44,20 +45,11 @@ fn beside_an_upload<T>(hosts: &Hosts, work: impl FnOnce() -> T) -> (T, u64) {
             while !done.load(Ordering::Relaxed) && sender.write_all(&data).is_ok() {}
         });
         let result = {
-            let _end = End(done);
+            let _end = SetOnDrop(done);
             work()
         };
         (result, receiver.join().unwrap())
     })
-}
-
-/// Sets a flag when dropped, even by a panic.
-struct End<'a>(&'a AtomicBool);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// Packets that passed because of a connection, and those that were dropped.

@@ -1,25 +1,17 @@
 //! A bucket that other hosts charge too waits for the packets that they have let through.
 
-use std::path::Path;
-
 use limiter_common::arithmetic::bucket::{DEBT_MAX, TICKS_PER_SECOND, ticks};
 use limiter_tests::{
     engine::{Engine, Kernel},
     need_kernel,
     packet::Frame,
+    settings,
 };
-use limiter_user::config::{Settings, file};
+use limiter_user::config::Settings;
 
 const START: u64 = 1_000_000_000_000;
 const SECOND: u64 = 1_000_000_000;
 const BURST: u64 = 10;
-
-fn settings(text: &str) -> Settings {
-    let parsed = file::parse(text, Path::new("."));
-    parsed
-        .unwrap_or_else(|mistakes| panic!("{mistakes:?}"))
-        .settings
-}
 
 /// One limit of a token a second: alone, beside another limit, and with a list.
 fn configurations(scope: &str) -> Vec<Settings> {

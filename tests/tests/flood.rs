@@ -4,7 +4,6 @@
 
 use std::{
     net::{IpAddr, UdpSocket},
-    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -15,6 +14,7 @@ use limiter_tests::{
     need_kernel, number,
     packet::{Frame, Tags},
     raw::Raw,
+    traffic::Flood,
 };
 
 const SILENCE: Duration = Duration::from_millis(200);
@@ -193,46 +193,34 @@ fn the_sums_agree_under_flood() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 1k/s --burst 10");
-    let wire = Raw::open(&hosts.client);
     let frame = hosts.frame(CLIENT).bytes();
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let sender = scope.spawn(|| {
-            let mut sent = 0_u64;
-            while !stop.load(Ordering::Relaxed) {
-                wire.send(&frame);
-                sent += 1;
-            }
-            sent
-        });
-        let mut last = 0;
-        for _ in 0..50 {
-            let status = hosts.status();
-            for unit in ["packets", "bytes"] {
-                let of = |verdict: &str| number(&status[verdict][unit]);
-                assert_eq!(of("seen"), of("passed") + of("dropped"), "{status}");
-            }
-            let drops: u64 = status["drops"]
-                .as_object()
-                .unwrap()
-                .values()
-                .map(|count| number(&count["packets"]))
-                .sum();
-            assert_eq!(number(&status["dropped"]["packets"]), drops, "{status}");
-            let seen = number(&status["seen"]["packets"]);
-            assert!(seen >= last, "counters only grow");
-            last = seen;
+    let flood = Flood::start(&hosts, vec![frame], Duration::ZERO);
+    let mut last = 0;
+    for _ in 0..50 {
+        let status = hosts.status();
+        for unit in ["packets", "bytes"] {
+            let of = |verdict: &str| number(&status[verdict][unit]);
+            assert_eq!(of("seen"), of("passed") + of("dropped"), "{status}");
         }
-        stop.store(true, Ordering::Relaxed);
-        let sent = sender.join().unwrap();
-        thread::sleep(SILENCE);
-        assert_eq!(
-            number(&hosts.status()["seen"]["packets"]),
-            sent,
-            "every packet was seen"
-        );
-        assert!(sent > 10_000, "it was a flood: {sent}");
-    });
+        let drops: u64 = status["drops"]
+            .as_object()
+            .unwrap()
+            .values()
+            .map(|count| number(&count["packets"]))
+            .sum();
+        assert_eq!(number(&status["dropped"]["packets"]), drops, "{status}");
+        let seen = number(&status["seen"]["packets"]);
+        assert!(seen >= last, "counters only grow");
+        last = seen;
+    }
+    let sent = flood.end();
+    thread::sleep(SILENCE);
+    assert_eq!(
+        number(&hosts.status()["seen"]["packets"]),
+        sent,
+        "every packet was seen"
+    );
+    assert!(sent > 10_000, "it was a flood: {sent}");
 }
 
 /// Both CPUs flood one source over the wire, each from its own socket: never more than burst + rate × t, and at least

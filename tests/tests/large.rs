@@ -15,11 +15,9 @@ use limiter_tests::{
     hosts::Hosts,
     need_kernel, number,
     packet::Frame,
+    settings,
 };
-use limiter_user::{
-    config::{Settings, file},
-    kernel::{Attachment, sys::memory},
-};
+use limiter_user::kernel::{Attachment, sys::memory};
 
 const PREFIXES: usize = 100_000;
 /// The lists, which take the prefixes in turn.
@@ -65,13 +63,6 @@ fn text(prefixes: &[IpNet]) -> String {
         .unwrap();
     }
     text
-}
-
-fn settings(text: &str) -> Settings {
-    let parsed = file::parse(text, std::path::Path::new("."));
-    parsed
-        .unwrap_or_else(|mistakes| panic!("{:?}", mistakes.first()))
-        .settings
 }
 
 /// Possible verdicts on a packet of a source under the prefix with this number.

@@ -2,18 +2,14 @@
 //!
 //! Tests of the effect on packets are here too.
 
-use std::{
-    sync::atomic::{AtomicBool, Ordering},
-    thread,
-};
+use std::time::Duration;
 
 use limiter_tests::{
     eventually,
     files::Folder,
     hosts::{CLIENT, Hosts},
     need_kernel, number,
-    raw::Raw,
-    traffic::Traffic,
+    traffic::{Flood, Traffic},
 };
 use serde_json::{Value, json};
 
@@ -387,25 +383,13 @@ fn a_long_list_is_replaced_under_flood_without_a_gap() {
     edit(&hosts, "allow", "replace", &["--file", &allow[0]]);
     edit(&hosts, "deny", "replace", &["--file", &deny[0]]);
 
-    let wire = Raw::open(&hosts.client);
     let frames = [CLIENT, DENIED.parse().unwrap()].map(|source| hosts.frame(source).bytes());
-    let stop = AtomicBool::new(false);
-    let sent = thread::scope(|scope| {
-        let flood = scope.spawn(|| {
-            let mut pairs = 0_u64;
-            while !stop.load(Ordering::Relaxed) {
-                frames.iter().for_each(|frame| wire.send(frame));
-                pairs += 1;
-            }
-            pairs
-        });
-        for round in 1..=8 {
-            edit(&hosts, "allow", "replace", &["--file", &allow[round % 2]]);
-            edit(&hosts, "deny", "replace", &["--file", &deny[round % 2]]);
-        }
-        stop.store(true, Ordering::Relaxed);
-        flood.join().unwrap()
-    });
+    let flood = Flood::start(&hosts, frames.to_vec(), Duration::ZERO);
+    for round in 1..=8 {
+        edit(&hosts, "allow", "replace", &["--file", &allow[round % 2]]);
+        edit(&hosts, "deny", "replace", &["--file", &deny[round % 2]]);
+    }
+    let sent = flood.end() / 2;
     eventually("all packets are seen", || {
         hosts.status()["seen"]["packets"] == 2 * sent
     });

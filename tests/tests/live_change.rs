@@ -1,34 +1,28 @@
 //! Changes under traffic leave no gap, forget no bucket, give no new burst, and lock nobody out.
 
 use std::{
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
 use limiter_tests::{
+    eventually,
     hosts::{CLIENT, Hosts},
     need_kernel,
     raw::Raw,
+    traffic::Flood,
 };
 
-/// Sends without pause from the client while `during` runs. Returns the number of packets.
-fn flood(hosts: &Hosts, during: impl FnOnce(&AtomicU64)) -> u64 {
-    let wire = Raw::open(&hosts.client);
-    let frame = hosts.frame(CLIENT).bytes();
-    let (sent, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                wire.send(&frame);
-                sent.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-        during(&sent);
-        stop.store(true, Ordering::Relaxed);
-    });
+/// Packets of the client, without pause.
+fn flood(hosts: &Hosts) -> Flood {
+    Flood::start(hosts, vec![hosts.frame(CLIENT).bytes()], Duration::ZERO)
+}
+
+/// Ends a flood, and waits until its packets are counted. Returns their number.
+fn end(flood: Flood) -> u64 {
+    let sent = flood.end();
     thread::sleep(Duration::from_millis(100));
-    sent.into_inner()
+    sent
 }
 
 /// While a hundred programs are swapped in under flood, an empty bucket stays empty. A packet that met no program, or
@@ -38,15 +32,13 @@ fn a_hundred_changes_under_flood_let_nothing_through() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 1/h --burst 3");
-    let sent = flood(&hosts, |sent| {
-        while sent.load(Ordering::Relaxed) < 1_000 {
-            thread::yield_now();
-        }
-        for i in 0..100 {
-            let rate = ["1/h", "2/h", "1/d"][i % 3];
-            hosts.limiter(&["set", "eth0", "--rate", rate]).expect(0);
-        }
-    });
+    let flood = flood(&hosts);
+    eventually("it floods", || flood.sent() >= 1_000);
+    for i in 0..100 {
+        let rate = ["1/h", "2/h", "1/d"][i % 3];
+        hosts.limiter(&["set", "eth0", "--rate", rate]).expect(0);
+    }
+    let sent = end(flood);
     let status = hosts.status();
     assert_eq!(status["passed"]["packets"], 3, "{status}");
     assert_eq!(
@@ -70,27 +62,27 @@ fn a_new_rate_holds_from_the_moment_it_is_set() {
         .expect(0);
     let mut allowed = f64::from(BURST);
     let mut slack = 0.0;
-    flood(&hosts, |_| {
-        let mut per_second = 100.0;
-        let mut since = Instant::now();
-        for next in [1_000, 20, 500, 5_000, 100] {
-            thread::sleep(Duration::from_millis(400));
-            let before = since.elapsed();
-            hosts
-                .limiter(&["set", "eth0", "--rate", &format!("{next}/s")])
-                .expect(0);
-            // The moment of the change is somewhere within the command.
-            let during = since.elapsed() - before;
-            allowed += per_second * before.as_secs_f64();
-            slack += f64::max(per_second, f64::from(next)) * during.as_secs_f64();
-            per_second = f64::from(next);
-            since = Instant::now();
-        }
+    let flood = flood(&hosts);
+    let mut per_second = 100.0;
+    let mut since = Instant::now();
+    for next in [1_000, 20, 500, 5_000, 100] {
         thread::sleep(Duration::from_millis(400));
-        allowed += per_second * since.elapsed().as_secs_f64();
-        // The flood ends a little later.
-        slack += per_second * 0.2;
-    });
+        let before = since.elapsed();
+        hosts
+            .limiter(&["set", "eth0", "--rate", &format!("{next}/s")])
+            .expect(0);
+        // The moment of the change is somewhere within the command.
+        let during = since.elapsed() - before;
+        allowed += per_second * before.as_secs_f64();
+        slack += f64::max(per_second, f64::from(next)) * during.as_secs_f64();
+        per_second = f64::from(next);
+        since = Instant::now();
+    }
+    thread::sleep(Duration::from_millis(400));
+    allowed += per_second * since.elapsed().as_secs_f64();
+    // The flood ends a little later.
+    slack += per_second * 0.2;
+    end(flood);
     let passed = hosts.status()["passed"]["packets"].as_f64().unwrap();
     assert!(
         passed <= allowed + slack + 2.0,
@@ -108,12 +100,12 @@ fn changes_under_flood_hand_out_no_tokens() {
     let hosts = Hosts::new();
     let start = Instant::now();
     hosts.run("attach eth0 --rate 10k/s --burst 10000");
-    flood(&hosts, |_| {
-        for i in 0..20 {
-            let burst = ["10001", "10000"][i % 2];
-            hosts.limiter(&["set", "eth0", "--burst", burst]).expect(0);
-        }
-    });
+    let flood = flood(&hosts);
+    for i in 0..20 {
+        let burst = ["10001", "10000"][i % 2];
+        hosts.limiter(&["set", "eth0", "--burst", burst]).expect(0);
+    }
+    end(flood);
     let passed = hosts.status()["passed"]["packets"].as_f64().unwrap();
     // At half of the changes, the burst grows by one token.
     let most = 10_000.0 + 10.0 + 10_000.0 * start.elapsed().as_secs_f64();

@@ -5,9 +5,7 @@
 use std::{
     fs,
     process::Command,
-    sync::atomic::{AtomicBool, Ordering},
-    thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use limiter_tests::{
@@ -18,7 +16,7 @@ use limiter_tests::{
     need_kernel, number,
     packet::arp,
     raw::Raw,
-    traffic::Traffic,
+    traffic::{Flood, Traffic},
 };
 use serde_json::Value;
 
@@ -372,27 +370,15 @@ fn reloads_under_flood_let_nothing_through() {
         .enumerate()
         .map(|(number, text)| attached.folder.write(&number.to_string(), text))
         .collect::<Vec<_>>();
-    let wire = Raw::open(&attached.hosts.client);
     let frame = attached.hosts.frame(CLIENT).bytes();
-    let stop = AtomicBool::new(false);
-    let sent = thread::scope(|scope| {
-        let flood = scope.spawn(|| {
-            let mut sent = 0_u64;
-            while !stop.load(Ordering::Relaxed) {
-                wire.send(&frame);
-                sent += 1;
-            }
-            sent
-        });
-        for round in 0..20 {
-            attached
-                .hosts
-                .limiter(&["reload", "eth0", "--config", &others[round % 2]])
-                .expect(0);
-        }
-        stop.store(true, Ordering::Relaxed);
-        flood.join().unwrap()
-    });
+    let flood = Flood::start(&attached.hosts, vec![frame], Duration::ZERO);
+    for round in 0..20 {
+        attached
+            .hosts
+            .limiter(&["reload", "eth0", "--config", &others[round % 2]])
+            .expect(0);
+    }
+    let sent = flood.end();
     eventually("all packets are seen", || {
         attached.hosts.status()["seen"]["packets"] == sent
     });

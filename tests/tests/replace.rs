@@ -3,12 +3,7 @@
 //! The other version is simulated: this version's pins are moved to the folder of another layout, and one map is
 //! renamed.
 
-use std::{
-    fs,
-    path::PathBuf,
-    sync::atomic::{AtomicBool, Ordering},
-    thread,
-};
+use std::{fs, path::PathBuf, time::Duration};
 
 use limiter_tests::{
     command::prepared,
@@ -19,7 +14,7 @@ use limiter_tests::{
     need, need_kernel, number,
     raw::Raw,
     steps::{End, run_until},
-    traffic::Traffic,
+    traffic::{Flood, Traffic},
     trials::{has_program, passed},
 };
 use limiter_user::kernel::sys::interface;
@@ -180,15 +175,6 @@ fn detach_leaves_the_folder_that_another_command_is_at_work_in() {
     expect_nothing_left(&hosts, "detached");
 }
 
-/// Ends the flood when dropped, even if an assertion fails.
-struct Ending<'a>(&'a AtomicBool);
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 #[test]
 fn no_packet_passes_unlimited_while_a_layout_is_replaced() {
     const ROUNDS: u64 = 8;
@@ -197,40 +183,28 @@ fn no_packet_passes_unlimited_while_a_layout_is_replaced() {
     let file = folder.write("limiter.toml", limit(10));
     hosts.limiter(&ATTACH).expect(0);
     let frame = hosts.frame(CLIENT).bytes();
-    let stop = AtomicBool::new(false);
     let of_flood = |server: &Raw| {
         let frames = server.arrived().into_iter();
         frames.filter(|other| *other == frame).count() as u64
     };
     let server = Raw::open(&hosts.server);
     let mut arrived = 0;
-    let (sent, before) = thread::scope(|scope| {
-        let ending = Ending(&stop);
-        let flood = scope.spawn(|| {
-            let (wire, mut sent) = (Raw::open(&hosts.client), 0_u64);
-            while !stop.load(Ordering::Relaxed) {
-                wire.send(&frame);
-                sent += 1;
-            }
-            sent
-        });
-        let mut before = 0;
-        for _ in 0..ROUNDS {
-            eventually("the bucket is empty", || {
-                number(&hosts.status()["dropped"]["packets"]) > 1_000
-            });
-            before += 10;
-            arrived += of_flood(&server);
-            age(&hosts, 6);
-            let attach = ["attach", "eth0", "--or-reload", "--config", &file];
-            hosts.limiter(&attach).expect(0);
-        }
-        eventually("the last bucket is empty", || {
+    let flood = Flood::start(&hosts, vec![frame.clone()], Duration::ZERO);
+    let mut before = 0;
+    for _ in 0..ROUNDS {
+        eventually("the bucket is empty", || {
             number(&hosts.status()["dropped"]["packets"]) > 1_000
         });
-        drop(ending);
-        (flood.join().unwrap(), before)
+        before += 10;
+        arrived += of_flood(&server);
+        age(&hosts, 6);
+        let attach = ["attach", "eth0", "--or-reload", "--config", &file];
+        hosts.limiter(&attach).expect(0);
+    }
+    eventually("the last bucket is empty", || {
+        number(&hosts.status()["dropped"]["packets"]) > 1_000
     });
+    let sent = flood.end();
     arrived += of_flood(&server);
     println!("{sent} packets, {arrived} arrived");
     assert_eq!(arrived, before + 10, "one burst for each program");

@@ -8,19 +8,11 @@ use limiter_tests::{
     engine::{Engine, Kernel},
     need_kernel,
     packet::{Frame, arp},
-    random,
+    random, settings,
 };
-use limiter_user::config::{Settings, file};
 
 const START: u64 = 1_000_000_000_000;
 const SOURCE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
-
-fn settings(text: &str) -> Settings {
-    let parsed = file::parse(text, std::path::Path::new("."));
-    parsed
-        .unwrap_or_else(|mistakes| panic!("{mistakes:?}"))
-        .settings
-}
 
 fn from(source: &str) -> Vec<u8> {
     Frame::from(source.parse().unwrap()).bytes()

@@ -1,6 +1,6 @@
 //! A flood of made-up sources on one limit leaves the other limits their shares of table and new-source limit.
 
-use std::{fs, path::Path};
+use std::fs;
 
 use aya::maps::{Array, Map, MapData};
 use etherparse::PacketBuilder;
@@ -11,11 +11,9 @@ use limiter_tests::{
     hosts::Hosts,
     need_kernel,
     raw::Raw,
+    settings,
 };
-use limiter_user::{
-    config::{Settings, file},
-    kernel::program::raw,
-};
+use limiter_user::kernel::program::raw;
 
 const START: u64 = 1_000_000_000_000;
 const SECOND: u64 = 1_000_000_000;
@@ -34,13 +32,6 @@ const SSH_AND_WEB: &str = r#"
 "#;
 const SSH: u16 = 22;
 const WEB: u16 = 80;
-
-fn settings(text: &str) -> Settings {
-    let parsed = file::parse(text, Path::new("."));
-    parsed
-        .unwrap_or_else(|mistakes| panic!("{mistakes:?}"))
-        .settings
-}
 
 /// A SYN of the `number`-th source of the network `10 + net`.
 fn syn(net: u8, number: u32, port: u16) -> Vec<u8> {

@@ -5,7 +5,6 @@
 use std::{
     collections::HashSet,
     net::{IpAddr, Ipv4Addr},
-    path::Path,
 };
 
 use limiter_common::{abi::CLOCK_PACKET, policy::verdict::Reason};
@@ -13,8 +12,9 @@ use limiter_tests::{
     engine::{Engine, Kernel},
     need_kernel,
     packet::Frame,
+    settings,
 };
-use limiter_user::config::{Key, compile::FIRST_SLOT, file};
+use limiter_user::config::{Key, compile::FIRST_SLOT};
 
 const START: u64 = 1_000_000_000_000;
 /// Nanoseconds between two packets of the flood.
@@ -48,7 +48,7 @@ fn known_clients_are_served(new_sources: &str, burst: f64, per_second: f64) {
     let text = format!(
         "max_sources = {CAPACITY}\n{new_sources}\n[[limit]]\nname = \"all\"\nrate = \"10/s\"\nburst = 10\n"
     );
-    let settings = file::parse(&text, Path::new(".")).unwrap().settings;
+    let settings = settings(&text);
     let mut kernel = Kernel::with_clock(&settings, CLOCK_PACKET);
     let mut admitted = [0_u64; CLIENTS as usize];
     let mut offer = |kernel: &mut Kernel, number: u8, now: u64| {
@@ -132,7 +132,7 @@ fn new_sources_get_all_their_buckets_or_none() {
         let text = format!(
             "new_sources = \"{RATE}/s\"\nnew_sources_burst = {BURST}\n[[limit]]\nname = \"first\"\nrate = \"10/s\"\nshadow = {shadow}\n[[limit]]\nname = \"second\"\nrate = \"20/s\"\n"
         );
-        let settings = file::parse(&text, Path::new(".")).unwrap().settings;
+        let settings = settings(&text);
         let mut kernel = Kernel::with_clock(&settings, CLOCK_PACKET);
         let (mut taken_in, mut known) = (0_u64, HashSet::new());
         for i in 1..=FLOOD / 2 {

@@ -1,9 +1,6 @@
 //! When terms change more often than entries can count, no source gets too much, and none is locked out.
 
-use std::{
-    net::{IpAddr, Ipv4Addr},
-    path::Path,
-};
+use std::net::{IpAddr, Ipv4Addr};
 
 use limiter_common::{policy::verdict::Reason, table::entry::epoch_in};
 use limiter_tests::{
@@ -11,22 +8,16 @@ use limiter_tests::{
     generations::Generations,
     need_kernel,
     packet::Frame,
+    settings,
 };
 use limiter_user::{
-    config::{Settings, file},
+    config::Settings,
     observe::{reader::Reader, source::CheckedLimit},
 };
 
 const START: u64 = 1_000_000_000_000;
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MILLISECOND;
-
-fn settings(text: &str) -> Settings {
-    let parsed = file::parse(text, Path::new("."));
-    parsed
-        .unwrap_or_else(|mistakes| panic!("{mistakes:?}"))
-        .settings
-}
 
 /// Packets per second, in turn: neighbours differ.
 const RATES: [u64; 4] = [10, 20, 5, 40];

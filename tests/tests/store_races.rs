@@ -5,7 +5,6 @@
 use std::{
     collections::{BTreeMap, HashMap},
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    path::Path,
     sync::{
         Barrier,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -20,14 +19,16 @@ use limiter_common::{
     table::key::SourceKey,
 };
 use limiter_tests::{
+    SetOnDrop,
     cpus::{alone, pin_to},
     engine::{FRAME_MAX, Kernel},
     need_kernel,
     packet::Frame,
+    settings,
     store::Placed,
 };
 use limiter_user::{
-    config::{Settings, file},
+    config::Settings,
     kernel::sys::{bpf, clock},
 };
 
@@ -41,13 +42,6 @@ fn source(number: u32) -> IpAddr {
         1 => Ipv6Addr::from(network(number) + 1).into(),
         _ => Ipv6Addr::from(network(0) + u128::from(number)).into(),
     }
-}
-
-fn settings(text: &str) -> Settings {
-    let parsed = file::parse(text, Path::new("."));
-    parsed
-        .unwrap_or_else(|mistakes| panic!("{mistakes:?}"))
-        .settings
 }
 
 /// A table of `sources`, and limits with these keys: one limit takes the fast path.
@@ -201,15 +195,6 @@ fn entries_that_change_hands_all_the_time() {
     }
 }
 
-/// Ends the flood when dropped, even if the test fails.
-struct Ending<'a>(&'a AtomicBool);
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 const XDP_PASS: u32 = 2;
 
 /// The operator resets one or all sources while both CPUs send from them: each reset fills a bucket once, and the
@@ -251,7 +236,7 @@ fn resets_during_a_flood() {
                     }
                 });
             }
-            let _ending = Ending(&stop);
+            let _ending = SetOnDrop(&stop);
             let mut rng = Rng::with_seed(99);
             for reset in 0..RESETS {
                 if reset.is_multiple_of(64) {

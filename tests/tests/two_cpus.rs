@@ -2,7 +2,6 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr},
-    path::Path,
     sync::{
         Barrier,
         atomic::{AtomicU64, Ordering},
@@ -20,11 +19,9 @@ use limiter_tests::{
     engine::{Engine, Kernel, Limit, constants},
     need_kernel,
     packet::Frame,
+    settings,
 };
-use limiter_user::{
-    config::file,
-    kernel::sys::{bpf, clock},
-};
+use limiter_user::kernel::sys::{bpf, clock};
 
 fn cpus() -> usize {
     thread::available_parallelism().unwrap().get().min(2)
@@ -138,7 +135,7 @@ fn two_cpus_take_no_more_new_sources_than_there_are_tokens() {
     let text = format!(
         "new_sources = \"1/h\"\nnew_sources_burst = {TOKENS}\n[[limit]]\nname = \"all\"\nrate = \"5/s\"\nburst = 10\n"
     );
-    let settings = file::parse(&text, Path::new(".")).unwrap().settings;
+    let settings = settings(&text);
     let lease = constants(&settings, CLOCK_PACKET).0.new_sources.lease;
     assert!(lease > 1, "a lease of more than one is what is tried here");
     let kernel = Kernel::of(&settings);

@@ -11,10 +11,10 @@ use limiter_common::{
     arithmetic::rescale::PAST_QUOTAS,
 };
 use limiter_tests::{
-    engine::constants, need_kernel, verified_instructions, verified_instructions_of,
+    engine::constants, need_kernel, settings, verified_instructions, verified_instructions_of,
 };
 use limiter_user::{
-    config::{Settings, file},
+    config::Settings,
     kernel::{
         program::{
             object,
@@ -30,13 +30,6 @@ const ONE: u32 = 50_000;
 /// For several limits: 84,099 on Linux 6.18. Functions that are verified once ask each limit; the rest grows with the
 /// three loops over limits that a packet goes through.
 const SEVERAL: u32 = 110_000;
-
-fn settings(text: &str) -> Settings {
-    let parsed = file::parse(text, Path::new("."));
-    parsed
-        .unwrap_or_else(|mistakes| panic!("{:?}", mistakes.first()))
-        .settings
-}
 
 /// One limit that holds every packet.
 fn plain() -> Settings {

@@ -32,6 +32,7 @@ use std::{
 pub use report::Report;
 
 use crate::{
+    SetOnDrop,
     command::{Outcome, binary},
     exporter::Exporter,
     files::Folder,
@@ -137,15 +138,6 @@ impl Soak<'_> {
     }
 }
 
-/// Ends the receivers when dropped, even after a failure.
-struct End<'r>(&'r AtomicBool);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Runs the soak. Panics if a check fails.
 #[must_use]
 pub fn run(plan: Plan) -> Report {
@@ -178,7 +170,7 @@ pub fn run(plan: Plan) -> Report {
     let received = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| soak.part(|soak| soak.arrivals.receive(&received)));
-        let _end = End(&received);
+        let _end = SetOnDrop(&received);
         soak.part(senders::acquaint);
         thread::scope(|scope| {
             for cpu in 0..2 {

@@ -9,7 +9,8 @@ use std::{
 
 use limiter_common::abi::events::{EVENTS_BYTES, Event};
 use limiter_tests::{
-    cpus::pin_to, eventually, hosts::Hosts, need_kernel, number, raw::Raw, watcher::Watcher,
+    SetOnDrop, cpus::pin_to, eventually, hosts::Hosts, need_kernel, number, raw::Raw,
+    watcher::Watcher,
 };
 use nix::sys::signal::Signal;
 
@@ -27,15 +28,6 @@ fn packets(hosts: &Hosts, verdict: &str) -> u64 {
 /// Drops that are not counted as lost. A packet is lost a moment before it counts as dropped.
 fn told(hosts: &Hosts) -> u64 {
     packets(hosts, "dropped").saturating_sub(number(&hosts.status()["events_lost"]))
-}
-
-/// Sets the flag on drop, even if the test fails: the senders wait for it.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// Sends from both CPUs, each with its own event budget, until events have filled the buffer or the watch is over.
@@ -57,7 +49,7 @@ fn flood(hosts: &Hosts, begin: Instant) -> u64 {
                 }
             });
         }
-        let _over = Over(&over);
+        let _over = SetOnDrop(&over);
         while begin.elapsed() < WATCHED * 9 / 10 && told(hosts) < ROOM {
             thread::sleep(Duration::from_millis(20));
         }

@@ -2,7 +2,7 @@
 
 use limiter_tests::{hosts::Hosts, number, screen::Screen};
 
-use super::{FLOODER, dropped, flood::Flood, is_first, limited, rows};
+use super::{FLOODER, dropped, flood, is_first, limited, rows};
 
 fn opened(hosts: &Hosts) -> Screen {
     let screen = Screen::open(&hosts.server, (80, 24), &[]);
@@ -21,7 +21,7 @@ fn sources(screen: &Screen) -> Vec<String> {
 fn pause_sort_and_filter() {
     need_terminal!();
     let hosts = limited();
-    let _flood = Flood::start(&hosts);
+    let _flood = flood::start(&hosts);
     let screen = opened(&hosts);
 
     screen.press("p");
@@ -82,7 +82,7 @@ fn on_list(hosts: &Hosts, list: &str) -> String {
 fn deny_allow_and_reset() {
     need_terminal!();
     let hosts = limited();
-    let flood = Flood::start(&hosts);
+    let flood = flood::start(&hosts);
     let screen = opened(&hosts);
 
     // The question is asked and not confirmed.
@@ -146,7 +146,7 @@ fn deny_allow_and_reset() {
 fn what_fails_is_said_in_the_view() {
     need_terminal!();
     let hosts = limited();
-    let _flood = Flood::start(&hosts);
+    let _flood = flood::start(&hosts);
     // A wider prefix is on the list, not the source itself.
     hosts.run("deny add eth0 192.0.2.64/26");
     hosts.run("allow add eth0 192.0.2.7");

@@ -17,8 +17,6 @@ mod terminal;
 
 use limiter_tests::{hosts::Hosts, number, screen::Screen};
 
-use flood::Flood;
-
 /// The source that sends most.
 const FLOODER: &str = "192.0.2.66";
 
@@ -68,7 +66,7 @@ fn is_first(screen: &Screen, source: &str) -> bool {
 
 fn shows_the_flood_at(size: (u16, u16)) {
     let hosts = limited();
-    let flood = Flood::start(&hosts);
+    let flood = flood::start(&hosts);
     let screen = Screen::open(&hosts.server, size, &[]);
     screen.limiter("top eth0");
     screen.wait("the flooder is first", |screen| is_first(screen, FLOODER));

@@ -192,7 +192,7 @@ fn is_coloured(text: &str) -> bool {
 fn colours_only_where_they_are_wanted() {
     need_terminal!();
     let hosts = limited();
-    let _flood = super::Flood::start(&hosts);
+    let _flood = super::flood::start(&hosts);
     let (coloured, _) = opened(&hosts, &[]);
     coloured.wait("colours", |screen| is_coloured(&screen.coloured()));
     let (plain, _) = opened(&hosts, &[("NO_COLOR", "1")]);
